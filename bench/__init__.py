@@ -1,1 +1,3 @@
-"""Benchmarks: side by side with peers in one interleaved run, results as JSON. `make bench`, or `python -m bench.run --help`."""
+"""Benchmarks: side by side with peers in one interleaved run, results as JSON. `make bench`, or `python -m bench.run
+--help`.
+"""

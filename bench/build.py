@@ -1,7 +1,8 @@
-"""Building one segment of a million rows of 12 columns with two inverted indexes, from Parquet and from CSV: seconds and peak memory.
+"""Building one segment of a million rows of 12 columns with two inverted indexes, from Parquet and from CSV: seconds
+and peak memory.
 
-`python -m bench.build FILE FOLDER` is the process that is measured: it builds a small segment first, as a builder that has
-started does, then the file several times; peak memory is that of the first time, over what the process had before.
+`python -m bench.build FILE FOLDER` is the process that is measured: it builds a small segment first, as a builder that
+has started does, then the file several times; peak memory is that of the first time, over what the process had before.
 """
 
 from __future__ import annotations
@@ -63,13 +64,22 @@ def measure_build(rows: int, repetitions: int, data_dir: Path) -> dict[str, Any]
     }
     for name, file in files.items():
         child = subprocess.run(
-            [sys.executable, "-m", "bench.build", str(file), str(data_dir / "build-out"), str(repetitions)], stdout=subprocess.PIPE, text=True, check=True
+            [sys.executable, "-m", "bench.build", str(file), str(data_dir / "build-out"), str(repetitions)],
+            stdout=subprocess.PIPE,
+            text=True,
+            check=True,
         )
         found = json.loads(child.stdout.splitlines()[-1])
-        found["median_s"], found["median_with_archive_s"] = statistics.median(found["times_s"]), statistics.median(found["times_with_archive_s"])
+        found["median_s"], found["median_with_archive_s"] = (
+            statistics.median(found["times_s"]),
+            statistics.median(found["times_with_archive_s"]),
+        )
         found["peak_over_segment"] = round(found["peak_bytes"] / found["segment_bytes"], 2)
         result[name] = found
-        say(f"build: {name}: {found['median_s']:.2f} s, {found['median_with_archive_s']:.2f} s with archive, peak {found['peak_over_segment']}x the segment")
+        say(
+            f"build: {name}: {found['median_s']:.2f} s, {found['median_with_archive_s']:.2f} s with archive, peak "
+            f"{found['peak_over_segment']}x the segment"
+        )
     return result
 
 
@@ -109,7 +119,13 @@ def _measure_here(file: Path, folder: Path, repetitions: int) -> dict[str, Any]:
     times = [first_s, *(_build(file, folder, archive=False)[1] for _ in range(repetitions - 1))]
     with_archive = [_build(file, folder, archive=True)[1] for _ in range(repetitions)]
     size = sum(part.stat().st_size for part in directory.iterdir())
-    return {"times_s": times, "times_with_archive_s": with_archive, "segment_bytes": size, "input_bytes": file.stat().st_size, "peak_bytes": peak}
+    return {
+        "times_s": times,
+        "times_with_archive_s": with_archive,
+        "segment_bytes": size,
+        "input_bytes": file.stat().st_size,
+        "peak_bytes": peak,
+    }
 
 
 def _build(file: Path, folder: Path, *, archive: bool) -> tuple[Path, float]:
@@ -121,7 +137,9 @@ def _build(file: Path, folder: Path, *, archive: bool) -> tuple[Path, float]:
     file_format = format_of(file)
     assert file_format is not None
     with_dictionary = {name for name, indexing in resolve_indexing(schema, config).items() if indexing.dictionary}
-    batches = hold_rows(read_rows(InputFile(file), file_format, RowPipeline(schema, config), RowLedger(str(file))), with_dictionary)
+    batches = hold_rows(
+        read_rows(InputFile(file), file_format, RowPipeline(schema, config), RowLedger(str(file))), with_dictionary
+    )
     build_segment(schema, config, handed_over(batches), target, "bench_0")
     if archive:
         pack_segment(target / "bench_0", target / "bench_0.tar.gz")

@@ -1,7 +1,7 @@
 """The chart of a result: `python -m bench.chart bench/results/quoted-10m.json docs/performance.svg`.
 
-One line a query, one mark a peer: its time over ours on a logarithmic scale. Right of 1 we are faster. Colours of text and grid follow
-the reader's light or dark mode; peers differ by shape as well as by colour.
+One line a query, one mark a peer: its time over ours on a logarithmic scale. Right of 1 we are faster. Colours of text
+and grid follow the reader's light or dark mode; peers differ by shape as well as by colour.
 """
 
 from __future__ import annotations
@@ -13,7 +13,11 @@ from pathlib import Path
 from typing import Any, Final
 from xml.sax.saxutils import escape
 
-PEERS: Final = {"duckdb": ("DuckDB", "#c98500", "circle"), "chdb": ("chdb", "#2f7ed8", "square"), "polars": ("polars", "#1f9e6e", "diamond")}
+PEERS: Final = {
+    "duckdb": ("DuckDB", "#c98500", "circle"),
+    "chdb": ("chdb", "#2f7ed8", "square"),
+    "polars": ("polars", "#1f9e6e", "diamond"),
+}
 WIDTH: Final = 860
 LEFT: Final = 200
 RIGHT: Final = 40
@@ -32,18 +36,29 @@ STYLE: Final = """
 
 def chart(result: dict[str, Any], suites: tuple[str, ...] = ("ssb", "own")) -> str:
     """The SVG of the result's suites, best against the best peer on top."""
-    lines = [line for name in suites if name in result["suites"] for line in result["suites"][name]["queries"] if line["ratio"]]
+    lines = [
+        line
+        for name in suites
+        if name in result["suites"]
+        for line in result["suites"][name]["queries"]
+        if line["ratio"]
+    ]
     lines.sort(key=lambda line: -min(line["ratio"].values()))
     ratios = [ratio for line in lines for ratio in line["ratio"].values()]
-    low, high = (_next_tick(bound, up) for bound, up in ((min(ratios, default=1.0), False), (max(ratios, default=1.0), True)))
+    low, high = (
+        _next_tick(bound, up) for bound, up in ((min(ratios, default=1.0), False), (max(ratios, default=1.0), True))
+    )
 
     def x(ratio: float) -> float:
-        return round(LEFT + (WIDTH - LEFT - RIGHT) * (math.log(ratio) - math.log(low)) / (math.log(high) - math.log(low)), 1)
+        return round(
+            LEFT + (WIDTH - LEFT - RIGHT) * (math.log(ratio) - math.log(low)) / (math.log(high) - math.log(low)), 1
+        )
 
     bottom = TOP + STEP * len(lines)
     title = f"Time of each peer ÷ time of pinotpy, {result['rows'] / 1e6:g} million rows, {result['path']}"
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {bottom + 30}" role="img" aria-label="{escape(title)}">',
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {bottom + 30}" role="img" '
+        f'aria-label="{escape(title)}">',
         f"<style>{STYLE}</style>",
         f'<text class="title" x="12" y="24">{escape(title)}</text>',
         f'<text class="quiet" x="12" y="44">{escape(_subtitle(result))}</text>',
@@ -56,8 +71,14 @@ def chart(result: dict[str, Any], suites: tuple[str, ...] = ("ssb", "own")) -> s
     for number, line in enumerate(lines):
         y = TOP + STEP * number + STEP / 2
         parts.append(f'<text x="{LEFT - 10}" y="{y + 4}" text-anchor="end">{escape(line["name"])}</text>')
-        parts.append(f'<line class="span" x1="{x(min(line["ratio"].values()))}" x2="{x(max(line["ratio"].values()))}" y1="{y}" y2="{y}"/>')
-        parts += [_mark(peer, x(ratio), y, f"{line['name']}: {PEERS[peer][0]} {ratio:.2f}×") for peer, ratio in line["ratio"].items()]
+        parts.append(
+            f'<line class="span" x1="{x(min(line["ratio"].values()))}" x2="{x(max(line["ratio"].values()))}" y1="{y}" '
+            f'y2="{y}"/>'
+        )
+        parts += [
+            _mark(peer, x(ratio), y, f"{line['name']}: {PEERS[peer][0]} {ratio:.2f}×")
+            for peer, ratio in line["ratio"].items()
+        ]
     return "\n".join([*parts, "</svg>", ""])
 
 

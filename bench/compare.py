@@ -15,7 +15,10 @@ def require_same(query: Query, name: str, rows: Rows, other_name: str, others: R
     mine, theirs = (canonical(query, answer) for answer in (rows, others))
     if len(mine) == len(theirs) and all(_same_row(x, y, query.tolerance) for x, y in zip(mine, theirs, strict=True)):
         return
-    first = next((i for i, (x, y) in enumerate(zip(mine, theirs, strict=False)) if not _same_row(x, y, query.tolerance)), min(len(mine), len(theirs)))
+    first = next(
+        (i for i, (x, y) in enumerate(zip(mine, theirs, strict=False)) if not _same_row(x, y, query.tolerance)),
+        min(len(mine), len(theirs)),
+    )
     raise SystemExit(
         f"{query.name}: answers differ, {name} has {len(mine)} rows and {other_name} {len(theirs)}; from row {first}:\n"
         f"  {name}: {mine[first : first + 3]}\n  {other_name}: {theirs[first : first + 3]}"
@@ -47,5 +50,6 @@ def _rounded(row: list[Any]) -> tuple[tuple[int, Any], ...]:
 
 def _same_row(x: list[Any], y: list[Any], tolerance: float) -> bool:
     return len(x) == len(y) and all(
-        math.isclose(a, b, rel_tol=tolerance) if isinstance(a, float) and isinstance(b, float) else a == b for a, b in zip(x, y, strict=True)
+        math.isclose(a, b, rel_tol=tolerance) if isinstance(a, float) and isinstance(b, float) else a == b
+        for a, b in zip(x, y, strict=True)
     )

@@ -1,7 +1,7 @@
 """The generated table of the suite: clicks on advertisements, 12 columns, in chunks of one million rows sorted by day.
 
-Cardinalities: day 365 (sorted), country 200 and campaign 10,000 (both skewed), carrier 15, user_id ~1.5 M per 10 M rows,
-price 60,000, url 20,000, cost a raw double, clicks and discount small, tags multi-valued.
+Cardinalities: day 365 (sorted), country 200 and campaign 10,000 (both skewed), carrier 15, user_id ~1.5 M per 10 M
+rows, price 60,000, url 20,000, cost a raw double, clicks and discount small, tags multi-valued.
 """
 
 from __future__ import annotations
@@ -32,7 +32,12 @@ TABLE_CONFIG: Final[dict[str, Any]] = {
     "tableType": "OFFLINE",
     "segmentsConfig": {"timeColumnName": "day", "timeType": "DAYS", "replication": "1", "segmentPushType": "APPEND"},
     "tenants": {},
-    "tableIndexConfig": {"loadMode": "MMAP", "noDictionaryColumns": ["cost"], "invertedIndexColumns": ["user_id"], "sortedColumn": ["day"]},
+    "tableIndexConfig": {
+        "loadMode": "MMAP",
+        "noDictionaryColumns": ["cost"],
+        "invertedIndexColumns": ["user_id"],
+        "sortedColumn": ["day"],
+    },
     "metadata": {},
 }
 FIRST_DAY: Final = 18_000
@@ -52,7 +57,9 @@ def chunk(number: int, num_chunks: int, rows: int = CHUNK, seed: int = 7) -> pa.
         "campaign": _names("campaign_", (rng.zipf(1.2, rows) - 1) % 10_000, 10_000),
         "user_id": pa.array((rng.integers(0, 1_500_000, rows) * 7919).astype(np.int64)),
         "url": _names("https://shop.example/item/", rng.integers(0, 20_000, rows), 20_000),
-        "tags": pa.ListArray.from_arrays(pa.array(offsets), pa.array([f"tag_{i:02d}" for i in range(100)]).take(pa.array(tag_ids))),
+        "tags": pa.ListArray.from_arrays(
+            pa.array(offsets), pa.array([f"tag_{i:02d}" for i in range(100)]).take(pa.array(tag_ids))
+        ),
         "clicks": pa.array(rng.integers(0, 50, rows).astype(np.int32)),
         "discount": pa.array(rng.integers(0, 11, rows).astype(np.int32)),
         "price": pa.array(rng.integers(1, 60_001, rows).astype(np.int32)),

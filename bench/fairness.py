@@ -1,7 +1,8 @@
 """A tiny query beside heavy ones: `python -m bench.fairness`; results as JSON.
 
-Real daemons, one broker and one server. Two connections ask heavy queries without pause (groups of 1.5 M users, a scan with
-expressions, a long sort), a third asks tiny ones: over a small table, and one user of the large table by its inverted
+Real daemons, one broker and one server. Two connections ask heavy queries without pause (groups of 1.5 M users, a scan
+with expressions, a long sort), a third asks tiny ones: over a small table, and one user of the large table by its
+inverted
 index. For each tiny query: p50, p95, p99 and the longest, alone and beside the heavy ones, in ms from request to parsed
 answer; and how many heavy queries were answered meanwhile.
 """
@@ -34,11 +35,19 @@ from bench.tables.table import Table
 Text = Callable[[random.Random], str]
 HEAVY: Final[tuple[Text, ...]] = (
     lambda rng: f"SELECT SUM(price) FROM ads WHERE clicks >= {rng.randint(0, 5)} GROUP BY user_id TOP 10",
-    lambda rng: f"SELECT SUM(cost), COUNT(*) FROM ads WHERE discount <> {rng.randint(0, 10)} GROUP BY country, carrier, clicks TOP 10",
-    lambda rng: f"SELECT user_id, cost, price FROM ads WHERE clicks > {rng.randint(0, 20)} ORDER BY cost DESC, user_id LIMIT 10000",
+    lambda rng: (
+        f"SELECT SUM(cost), COUNT(*) FROM ads WHERE discount <> {rng.randint(0, 10)} GROUP BY country, carrier, "
+        "clicks TOP 10"
+    ),
+    lambda rng: (
+        f"SELECT user_id, cost, price FROM ads WHERE clicks > {rng.randint(0, 20)} ORDER BY cost DESC, user_id LIMIT "
+        "10000"
+    ),
 )
 TINY: Final[dict[str, Text]] = {
-    "small_table": lambda rng: f"SELECT COUNT(*), SUM(price) FROM small WHERE clicks > {rng.randint(0, 40)} GROUP BY carrier TOP 20",
+    "small_table": lambda rng: (
+        f"SELECT COUNT(*), SUM(price) FROM small WHERE clicks > {rng.randint(0, 40)} GROUP BY carrier TOP 20"
+    ),
     "one_user": lambda rng: f"SELECT SUM(price), COUNT(*) FROM ads WHERE user_id = {rng.randint(0, 1_499_999) * 7919}",
 }
 SMALL_ROWS: Final = 25_000
@@ -49,7 +58,9 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=10_000_000, help="rows of the large table (default: %(default)s)")
     parser.add_argument("--heavy", type=int, default=2, help="heavy queries at once (default: %(default)s)")
     parser.add_argument("--seconds", type=float, default=10.0, help="length of each measurement (default: %(default)s)")
-    parser.add_argument("--data-dir", type=Path, default=DEFAULT_DATA_DIR, help="where generated tables are kept (default: %(default)s)")
+    parser.add_argument(
+        "--data-dir", type=Path, default=DEFAULT_DATA_DIR, help="where generated tables are kept (default: %(default)s)"
+    )
     parser.add_argument("--out", type=Path, default=None, help="where the JSON goes (default: printed only)")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="pinotpy-fairness-") as scratch:
@@ -64,7 +75,9 @@ def run(scratch: Path, rows: int, num_heavy: int, seconds: float, data_dir: Path
     """Load both tables and measure; the result document."""
     indexed = {**TABLE_CONFIG}
     large = segment_directories(ADS, rows, data_dir, config=indexed, variant="indexed")
-    small = replace(ADS, name="small", config={**ADS.config, "tableName": "small"}, schema={**ADS.schema, "schemaName": "small"})
+    small = replace(
+        ADS, name="small", config={**ADS.config, "tableName": "small"}, schema={**ADS.schema, "schemaName": "small"}
+    )
     ours = OverHttp(scratch)
     try:
         ours.load(ADS, large, config=indexed)
@@ -74,10 +87,21 @@ def run(scratch: Path, rows: int, num_heavy: int, seconds: float, data_dir: Path
             _ask(ours.url, text, 1.0)
             alone = _ask(ours.url, text, seconds)
             beside, heavy_answers = _beside(ours.url, text, num_heavy, seconds)
-            lines[name] = {"alone": _quantiles(alone), "beside_heavy": _quantiles(beside), "heavy_answers_per_s": round(heavy_answers / seconds, 2)}
+            lines[name] = {
+                "alone": _quantiles(alone),
+                "beside_heavy": _quantiles(beside),
+                "heavy_answers_per_s": round(heavy_answers / seconds, 2),
+            }
     finally:
         ours.close()
-    return {"commit": commit_name(), "machine": machine(), "load_before": os.getloadavg()[0], "rows": rows, "heavy_at_once": num_heavy, "tiny_ms": lines}
+    return {
+        "commit": commit_name(),
+        "machine": machine(),
+        "load_before": os.getloadavg()[0],
+        "rows": rows,
+        "heavy_at_once": num_heavy,
+        "tiny_ms": lines,
+    }
 
 
 def _small_segments(table: Table, scratch: Path) -> list[Path]:
@@ -111,7 +135,12 @@ def _beside(url: str, text: Text, num_heavy: int, seconds: float) -> tuple[list[
         connection, rng = Connection(url), random.Random(number)
         try:
             while not done.is_set():
-                _check(connection.post("/query", {"pql": HEAVY[(number + counts[number]) % len(HEAVY)](rng), "queryOptions": "timeoutMs=60000"}))
+                _check(
+                    connection.post(
+                        "/query",
+                        {"pql": HEAVY[(number + counts[number]) % len(HEAVY)](rng), "queryOptions": "timeoutMs=60000"},
+                    )
+                )
                 counts[number] += 1
         except BaseException as failure:
             failures.append(failure)
@@ -140,8 +169,14 @@ def _check(answer: dict[str, Any]) -> None:
 
 def _quantiles(took_ms: list[float]) -> dict[str, float]:
     ascending = sorted(took_ms)
-    at = {name: ascending[min(len(ascending) - 1, int(share * len(ascending)))] for name, share in (("p50", 0.5), ("p95", 0.95), ("p99", 0.99))}
-    return {name: round(value, 2) for name, value in at.items()} | {"max": round(ascending[-1], 2), "queries": len(ascending)}
+    at = {
+        name: ascending[min(len(ascending) - 1, int(share * len(ascending)))]
+        for name, share in (("p50", 0.5), ("p95", 0.95), ("p99", 0.99))
+    }
+    return {name: round(value, 2) for name, value in at.items()} | {
+        "max": round(ascending[-1], 2),
+        "queries": len(ascending),
+    }
 
 
 if __name__ == "__main__":

@@ -44,13 +44,18 @@ FIRST_SECONDS = 6
 QUERIES: dict[str, Callable[[int], str]] = {
     "count": lambda n: "SELECT COUNT(*) FROM ads",
     "filtered_count": lambda n: f"SELECT COUNT(*) FROM ads WHERE user_id = {n * 7919}",
-    "group_by": lambda n: f"SELECT COUNT(*) FROM ads WHERE user_id < {n * 7919} AND user_id >= {max(0, n - 1000) * 7919} GROUP BY carrier TOP 10",
+    "group_by": lambda n: (
+        f"SELECT COUNT(*) FROM ads WHERE user_id < {n * 7919} AND user_id >= {max(0, n - 1000) * 7919} GROUP BY "
+        "carrier TOP 10"
+    ),
     "selection": lambda n: f"SELECT carrier, clicks FROM ads WHERE user_id = {n * 7919} LIMIT 10",
 }
 
 
 def measure_fixed(repetitions: int) -> dict[str, Any]:
-    """What `main` prints of queries, memory and starts; three rounds of three seconds from three repetitions on, else a quick look."""
+    """What `main` prints of queries, memory and starts; three rounds of three seconds from three repetitions on, else a
+    quick look.
+    """
     rounds, seconds = (3, 3.0) if repetitions >= 3 else (1, 0.5)
     with tempfile.TemporaryDirectory(prefix="pinotpy-fixed-") as scratch:
         return _measure_cluster(Path(scratch), seconds, rounds, with_start=True, with_queries=True)
@@ -59,7 +64,9 @@ def measure_fixed(repetitions: int) -> dict[str, Any]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--seconds", type=float, default=3.0, help="length of each latency and throughput run")
-    parser.add_argument("--rounds", type=int, default=3, help="runs of each kind; the best counts (other load only ever adds)")
+    parser.add_argument(
+        "--rounds", type=int, default=3, help="runs of each kind; the best counts (other load only ever adds)"
+    )
     parser.add_argument("--cold", action="store_true", help="also compile all kernels into an empty cache")
     parser.add_argument("--only", choices=("queries", "start", "warmup"), default=None, help="measure this part only")
     parser.add_argument("--out", type=Path, default=None, help="where the JSON goes (default: printed only)")
@@ -70,7 +77,11 @@ def main() -> None:
     if arguments.only in (None, "start", "queries"):
         with tempfile.TemporaryDirectory(prefix="pinotpy-fixed-") as scratch:
             result |= _measure_cluster(
-                Path(scratch), arguments.seconds, arguments.rounds, with_start=arguments.only != "queries", with_queries=arguments.only != "start"
+                Path(scratch),
+                arguments.seconds,
+                arguments.rounds,
+                with_start=arguments.only != "queries",
+                with_queries=arguments.only != "start",
             )
     text = json.dumps(result, indent=1)
     print(text)
@@ -78,7 +89,9 @@ def main() -> None:
         arguments.out.write_text(text + "\n")
 
 
-def _measure_cluster(scratch: Path, seconds: float, rounds: int, *, with_start: bool, with_queries: bool) -> dict[str, Any]:
+def _measure_cluster(
+    scratch: Path, seconds: float, rounds: int, *, with_start: bool, with_queries: bool
+) -> dict[str, Any]:
     cluster = LocalCluster(scratch / "cluster")
     result: dict[str, Any] = {}
     started: dict[str, float] = {}
@@ -92,16 +105,37 @@ def _measure_cluster(scratch: Path, seconds: float, rounds: int, *, with_start: 
     try:
         zookeeper = start("zookeeper", "start-zookeeper", "--zk-port", "0", "--data-dir", str(scratch / "zk"))
         common = ("--zk-address", zookeeper.ready["address"], "--cluster-name", "Fixed")
-        controller = start("controller", "start-controller", *common, "--controller-port", "0", "--data-dir", str(scratch / "controller"))
+        controller = start(
+            "controller",
+            "start-controller",
+            *common,
+            "--controller-port",
+            "0",
+            "--data-dir",
+            str(scratch / "controller"),
+        )
         broker = start("broker", "start-broker", *common, "--broker-port", "0")
         # A port of its own: with 0 the server that starts again would be another instance.
-        server = start("server", "start-server", *common, "--server-port", str(free_port()), "--server-admin-port", "0", "--data-dir", str(scratch / "server"))
+        server = start(
+            "server",
+            "start-server",
+            *common,
+            "--server-port",
+            str(free_port()),
+            "--server-admin-port",
+            "0",
+            "--data-dir",
+            str(scratch / "server"),
+        )
         url = broker.ready["url"]
         _fill(ControllerClient(controller.ready["url"]), scratch)
         if with_queries:
             _wait_for_all_rows(url)
             result["first"] = _measure_first_seconds(url)
-            result["queries"] = {name: _measure_query(url, text, seconds, rounds, broker.pid, server.pid) for name, text in QUERIES.items()}
+            result["queries"] = {
+                name: _measure_query(url, text, seconds, rounds, broker.pid, server.pid)
+                for name, text in QUERIES.items()
+            }
         result["memory_mib"] = {name: round(daemon.rss_mib(), 1) for name, daemon in cluster.daemons.items()}
         result["memory_mib"]["sum"] = round(sum(result["memory_mib"].values()), 1)
         if with_start:
@@ -118,7 +152,9 @@ def _fill(client: ControllerClient, scratch: Path) -> None:
     client.add_table(TABLE_CONFIG)
     for number in range(NUM_SEGMENTS):
         name = f"ads_{number:03d}"
-        build_segment(schema, table, [chunk(number, NUM_SEGMENTS, ROWS)], scratch / "segments", name, raw_table_name="ads")
+        build_segment(
+            schema, table, [chunk(number, NUM_SEGMENTS, ROWS)], scratch / "segments", name, raw_table_name="ads"
+        )
         archive = scratch / f"{name}.tar.gz"
         pack_segment(scratch / "segments" / name, archive)
         client.upload_segment(archive, "ads")
@@ -126,7 +162,10 @@ def _fill(client: ControllerClient, scratch: Path) -> None:
 
 
 def _requests(text: Callable[[int], str]) -> Iterator[bytes]:
-    return (request_bytes("/query", {"pql": text(number)}) for number in itertools.count(int(time.time() * 1000) % 1_000_000))
+    return (
+        request_bytes("/query", {"pql": text(number)})
+        for number in itertools.count(int(time.time() * 1000) % 1_000_000)
+    )
 
 
 def _measure_first_seconds(url: str) -> list[int]:
@@ -135,7 +174,9 @@ def _measure_first_seconds(url: str) -> list[int]:
     return [len(load(url, requests, 8, 1.0)[0]) for _ in range(FIRST_SECONDS)]
 
 
-def _measure_query(url: str, text: Callable[[int], str], seconds: float, rounds: int, broker_pid: int, server_pid: int) -> dict[str, dict[str, float]]:
+def _measure_query(
+    url: str, text: Callable[[int], str], seconds: float, rounds: int, broker_pid: int, server_pid: int
+) -> dict[str, dict[str, float]]:
     """By number of connections, the best of `rounds` that take turns."""
     runs: dict[int, list[dict[str, float]]] = {number: [] for number in CONNECTIONS}
     requests = _requests(text)
@@ -161,7 +202,10 @@ def _measure_query(url: str, text: Callable[[int], str], seconds: float, rounds:
 
 def _best(runs: list[dict[str, float]]) -> dict[str, float]:
     """The most answers, the least of everything else: other load only ever adds."""
-    return {name: round(max(run[name] for run in runs) if name == "queries_per_s" else min(run[name] for run in runs), 3) for name in runs[0]}
+    return {
+        name: round(max(run[name] for run in runs) if name == "queries_per_s" else min(run[name] for run in runs), 3)
+        for name in runs[0]
+    }
 
 
 def _restart_server(cluster: LocalCluster, url: str, rounds: int) -> float:
@@ -204,9 +248,13 @@ def _measure_warmup(cold: bool) -> dict[str, float]:
 
 def _run_warmup(env: dict[str, str]) -> tuple[float, float]:
     before, begin = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
-    subprocess.run([sys.executable, "-m", "pinotpy", "warmup"], check=True, capture_output=True, env={**os.environ, **env})
+    subprocess.run(
+        [sys.executable, "-m", "pinotpy", "warmup"], check=True, capture_output=True, env={**os.environ, **env}
+    )
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return round(time.perf_counter() - begin, 2), round(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, 2)
+    return round(time.perf_counter() - begin, 2), round(
+        after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, 2
+    )
 
 
 def cpu_s(pid: int) -> float:

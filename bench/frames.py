@@ -1,7 +1,8 @@
 """Many rows from a live cluster into a data frame: `python -m bench.run --suite frames --rows 1000000`.
 
-Five columns (INT, LONG, DOUBLE, STRING with a dictionary, TIMESTAMP) of every row, LIMIT the number of rows, over HTTP: the broker's
-Arrow stream and its JSON, each to an Arrow table and to pandas. Next to it the same small questions in SQL and in PQL, in
+Five columns (INT, LONG, DOUBLE, STRING with a dictionary, TIMESTAMP) of every row, LIMIT the number of rows, over HTTP:
+the broker's Arrow stream and its JSON, each to an Arrow table and to pandas. Next to it the same small questions in SQL
+and in PQL, in
 turn: what a dialect costs is what is left between them.
 """
 
@@ -40,7 +41,10 @@ DIALECTS: Final = {
         "SELECT seats, COUNT(*) FROM trips WHERE meters > {n} GROUP BY seats ORDER BY COUNT(*) DESC LIMIT 10",
         "SELECT COUNT(*) FROM trips WHERE meters > {n} GROUP BY seats TOP 10",
     ),
-    "selection": ("SELECT rider, city, fare FROM trips WHERE meters > {n} LIMIT 10", "SELECT rider, city, fare FROM trips WHERE meters > {n} LIMIT 10"),
+    "selection": (
+        "SELECT rider, city, fare FROM trips WHERE meters > {n} LIMIT 10",
+        "SELECT rider, city, fare FROM trips WHERE meters > {n} LIMIT 10",
+    ),
 }
 
 
@@ -70,7 +74,14 @@ TRIPS: Final = Table(
             {"name": "city", "dataType": "STRING"},
         ],
         "metricFieldSpecs": [{"name": "fare", "dataType": "DOUBLE"}],
-        "dateTimeFieldSpecs": [{"name": "ts", "dataType": "TIMESTAMP", "format": "1:MILLISECONDS:TIMESTAMP", "granularity": "1:MILLISECONDS"}],
+        "dateTimeFieldSpecs": [
+            {
+                "name": "ts",
+                "dataType": "TIMESTAMP",
+                "format": "1:MILLISECONDS:TIMESTAMP",
+                "granularity": "1:MILLISECONDS",
+            }
+        ],
     },
     config={
         "tableName": "trips",
@@ -88,8 +99,9 @@ TRIPS: Final = Table(
 
 
 def measure_frames(rows: int, repetitions: int, data_dir: Path) -> dict[str, Any]:
-    """Milliseconds of every way from a text to a frame, of a million rows at most, and of both dialects. SystemExit if an answer is not
-    whole or the ways differ."""
+    """Milliseconds of every way from a text to a frame, of a million rows at most, and of both dialects. SystemExit if
+    an answer is not whole or the ways differ.
+    """
     rows = min(rows, ROWS_MAX)
     directories = segment_directories(TRIPS, rows, data_dir)
     with tempfile.TemporaryDirectory(prefix="pinotpy-bench-", dir=data_dir) as scratch:
@@ -98,7 +110,12 @@ def measure_frames(rows: int, repetitions: int, data_dir: Path) -> dict[str, Any
             ours.load(TRIPS, directories)
             with connect(broker=ours.url, timeout_s=600.0, answer_bytes_max=4 << 30) as connection:
                 frames = _measure_frames(connection, rows, repetitions)
-            return {"frames": frames, "dialects": {name: _measure_dialects(ours, *texts, repetitions * 100) for name, texts in DIALECTS.items()}}
+            return {
+                "frames": frames,
+                "dialects": {
+                    name: _measure_dialects(ours, *texts, repetitions * 100) for name, texts in DIALECTS.items()
+                },
+            }
         finally:
             ours.close()
 
@@ -113,7 +130,9 @@ def _measure_frames(connection: Connection, rows: int, repetitions: int) -> dict
     }
     table, by_json = ways["arrow_to_table"](), ways["json_to_table"]()
     if table.num_rows != rows or not table.equals(by_json):
-        raise SystemExit(f"frames: {table.num_rows} rows in Arrow, {by_json.num_rows} in JSON, expected {rows}, and the same ones")
+        raise SystemExit(
+            f"frames: {table.num_rows} rows in Arrow, {by_json.num_rows} in JSON, expected {rows}, and the same ones"
+        )
     del by_json
     times: dict[str, list[float]] = {name: [] for name in ways}
     for number in range(repetitions):
@@ -125,11 +144,19 @@ def _measure_frames(connection: Connection, rows: int, repetitions: int) -> dict
             times[name].append(round((time.perf_counter() - start) * 1000, 2))
     least = {name: min(found) for name, found in times.items()}
     say(f"frames: {rows} rows x 5: " + ", ".join(f"{name} {ms:.0f} ms" for name, ms in least.items()))
-    return {"rows": rows, "bytes": table.nbytes, "min_ms": least, "median_ms": {n: round(statistics.median(t), 2) for n, t in times.items()}, "times_ms": times}
+    return {
+        "rows": rows,
+        "bytes": table.nbytes,
+        "min_ms": least,
+        "median_ms": {n: round(statistics.median(t), 2) for n, t in times.items()},
+        "times_ms": times,
+    }
 
 
 def _measure_dialects(ours: OverHttp, sql: str, pql: str, repetitions: int) -> dict[str, Any]:
-    """Time of an answer, and CPU of broker and server together for one: the time of others on the machine is not in it."""
+    """Time of an answer, and CPU of broker and server together for one: the time of others on the machine is not in
+    it.
+    """
     times: dict[str, list[float]] = {"sql": [], "pql": []}
     used_s = dict.fromkeys(times, 0.0)
     pids = [ours.cluster.daemons[role].pid for role in ("broker", "server")]
@@ -138,7 +165,9 @@ def _measure_dialects(ours: OverHttp, sql: str, pql: str, repetitions: int) -> d
         for dialect in sorted(times, reverse=start // BLOCK % 2 == 1):
             before_s = sum(map(cpu_s, pids))
             for number in range(start, start + BLOCK):
-                took_ms, answer = ours.ask_text((sql if dialect == "sql" else pql).format(n=90_000 + number), pql=dialect == "pql")
+                took_ms, answer = ours.ask_text(
+                    (sql if dialect == "sql" else pql).format(n=90_000 + number), pql=dialect == "pql"
+                )
                 if answer["exceptions"]:
                     raise SystemExit(f"{dialect}: pinotpy failed: {answer['exceptions']}")
                 if start:  # the first block finds plans and templates
@@ -146,7 +175,10 @@ def _measure_dialects(ours: OverHttp, sql: str, pql: str, repetitions: int) -> d
             used_s[dialect] += sum(map(cpu_s, pids)) - before_s if start else 0.0
     medians = {dialect: statistics.median(found) for dialect, found in times.items()}
     cpu_us = {dialect: used_s[dialect] * 1e6 / len(times[dialect]) for dialect in times}
-    say(f"dialects: {sql}: " + ", ".join(f"{dialect} {medians[dialect]:.3f} ms, {cpu_us[dialect]:.0f} us of CPU" for dialect in times))
+    say(
+        f"dialects: {sql}: "
+        + ", ".join(f"{dialect} {medians[dialect]:.3f} ms, {cpu_us[dialect]:.0f} us of CPU" for dialect in times)
+    )
     return {
         "median_ms": {dialect: round(ms, 4) for dialect, ms in medians.items()},
         "min_ms": {dialect: round(min(found), 4) for dialect, found in times.items()},

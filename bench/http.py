@@ -29,7 +29,9 @@ class Connection:
         self._connect()
 
     def post(self, path: str, body: dict[str, Any]) -> Any:
-        """The parsed JSON answer; on a new connection if the other side has closed this one while nothing was asked. ValueError: no JSON."""
+        """The parsed JSON answer; on a new connection if the other side has closed this one while nothing was asked.
+        ValueError: no JSON.
+        """
         request = request_bytes(path, body)
         try:
             return self._post(request)
@@ -39,7 +41,9 @@ class Connection:
             return self._post(request)
 
     def _connect(self) -> None:
-        self._socket = socket.create_connection((self._parts.hostname or "", self._parts.port or 80), timeout=self._timeout_s)
+        self._socket = socket.create_connection(
+            (self._parts.hostname or "", self._parts.port or 80), timeout=self._timeout_s
+        )
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     def _post(self, request: bytes) -> Any:
@@ -69,7 +73,11 @@ class Connection:
 def request_bytes(path: str, body: dict[str, Any]) -> bytes:
     """A POST as it goes over the wire."""
     content = json.dumps(body).encode()
-    return b"POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s" % (path.encode(), len(content), content)
+    return b"POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s" % (
+        path.encode(),
+        len(content),
+        content,
+    )
 
 
 def load(url: str, requests: Iterator[bytes], num_connections: int, duration_s: float) -> tuple[list[float], float]:

@@ -1,4 +1,6 @@
-"""A suite, interleaved: every repetition asks every engine each query with the same new literals, and compares the answers."""
+"""A suite, interleaved: every repetition asks every engine each query with the same new literals, and compares the
+answers.
+"""
 
 from __future__ import annotations
 
@@ -23,15 +25,18 @@ Times = dict[str, dict[str, list[float]]]  # by query and engine, in ms
 def measure(suite: Suite, ours: Ours, peers: Sequence[Peer], repetitions: int, *, warmed: bool = False) -> Times:
     """Every time of every engine in ms, by query and engine.
 
-    warmed: every engine answers the query with other literals right before each timed one, so that none is timed with the
-        caches of the processor full of another's data.
+    warmed: every engine answers the query with other literals right before each timed one, so that none is timed with
+        the caches of the processor full of another's data.
 
     SystemExit: an engine failed, or two engines gave different answers.
     """
     times: Times = {query.name: {} for query in suite.queries}
     for repetition in range(TRIALS + repetitions):
         trial = repetition < TRIALS
-        say(f"{suite.name}: {'trial' if trial else 'repetition'} {repetition + 1 if trial else repetition - TRIALS + 1} of {TRIALS if trial else repetitions}")
+        say(
+            f"{suite.name}: {'trial' if trial else 'repetition'} "
+            f"{repetition + 1 if trial else repetition - TRIALS + 1} of {TRIALS if trial else repetitions}"
+        )
         for query in suite.queries:
             parameters = query.drawn(repetition)
             able = [None, *(peer for peer in peers if can_answer(peer.engine, query))]
@@ -40,7 +45,9 @@ def measure(suite: Suite, ours: Ours, peers: Sequence[Peer], repetitions: int, *
             for turn in range(len(able)):
                 peer = able[(turn + repetition) % len(able)]
                 for drawn in [query.drawn(UNTIMED + repetition)] * warmed + [parameters]:
-                    found[peer.engine if peer else "pinotpy"] = peer.ask(suite, query, drawn, trial=trial) if peer else ask(ours, query, drawn)
+                    found[peer.engine if peer else "pinotpy"] = (
+                        peer.ask(suite, query, drawn, trial=trial) if peer else ask(ours, query, drawn)
+                    )
             for engine in (peer.engine for peer in able if peer):
                 require_same(query, "pinotpy", found["pinotpy"][1], engine, found[engine][1])
             if not trial:
@@ -50,7 +57,9 @@ def measure(suite: Suite, ours: Ours, peers: Sequence[Peer], repetitions: int, *
 
 
 def summed_up(suite: Suite, runs: Sequence[Times]) -> dict[str, Any]:
-    """Times, medians, ratios and geometric means of runs with other peers each: a peer is compared with what we took in its own run."""
+    """Times, medians, ratios and geometric means of runs with other peers each: a peer is compared with what we took in
+    its own run.
+    """
     lines = [_line(suite, query.name, [run[query.name] for run in runs]) for query in suite.queries]
     return {"table": suite.table, "queries": lines} | summary(suite, lines)
 
@@ -62,10 +71,16 @@ def _line(suite: Suite, name: str, runs: Sequence[dict[str, list[float]]]) -> di
         for engine, times in run.items():
             times_ms.setdefault(engine, []).extend(times)
         own = statistics.median(run["pinotpy"])
-        for peer, median in best_of_variants({engine: statistics.median(times) for engine, times in run.items() if engine != "pinotpy"}).items():
+        for peer, median in best_of_variants(
+            {engine: statistics.median(times) for engine, times in run.items() if engine != "pinotpy"}
+        ).items():
             ratio[peer], peer_ms[peer] = round(median / own, 3), median
     medians = {engine: statistics.median(times) for engine, times in times_ms.items()}
-    line: dict[str, Any] = {"name": name, "median_ms": {engine: round(median, 3) for engine, median in medians.items()}, "ratio": ratio}
+    line: dict[str, Any] = {
+        "name": name,
+        "median_ms": {engine: round(median, 3) for engine, median in medians.items()},
+        "ratio": ratio,
+    }
     if ratio:
         best = min(ratio, key=ratio.__getitem__)
         line["best_peer"] = best
@@ -92,8 +107,12 @@ def summary(suite: Suite, lines: Sequence[dict[str, Any]]) -> dict[str, Any]:
     result: dict[str, Any] = {"geometric_mean": geometric_means([line["ratio"] for line in counted])}
     if slow:
         result["over_5_ms_least_ratio"] = min(slow.values())
-        result["over_5_ms_below_0.7"] = {name: ratio for name, ratio in sorted(slow.items(), key=lambda item: item[1]) if ratio < 0.7}
-    elsewhere = [line["pinot_elsewhere_ms"] / line["median_ms"]["pinotpy"] for line in counted if "pinot_elsewhere_ms" in line]
+        result["over_5_ms_below_0.7"] = {
+            name: ratio for name, ratio in sorted(slow.items(), key=lambda item: item[1]) if ratio < 0.7
+        }
+    elsewhere = [
+        line["pinot_elsewhere_ms"] / line["median_ms"]["pinotpy"] for line in counted if "pinot_elsewhere_ms" in line
+    ]
     if elsewhere:
         result["geometric_mean_pinot_elsewhere"] = round(math.exp(statistics.fmean(map(math.log, elsewhere))), 3)
     return result
@@ -102,7 +121,10 @@ def summary(suite: Suite, lines: Sequence[dict[str, Any]]) -> dict[str, Any]:
 def geometric_means(ratios: Sequence[dict[str, float]]) -> dict[str, float]:
     """By peer, over the queries that it answers."""
     peers = dict.fromkeys(peer for line in ratios for peer in line)
-    return {peer: round(math.exp(statistics.fmean(math.log(line[peer]) for line in ratios if peer in line)), 3) for peer in peers}
+    return {
+        peer: round(math.exp(statistics.fmean(math.log(line[peer]) for line in ratios if peer in line)), 3)
+        for peer in peers
+    }
 
 
 def peers_of(engines: Sequence[str], suite: Suite, rows: int, data_dir: Path) -> list[Peer]:

@@ -1,4 +1,6 @@
-"""pinotpy with one table loaded: over HTTP through broker and server (`OverHttp`), or in this process without them (`InProcess`)."""
+"""pinotpy with one table loaded: over HTTP through broker and server (`OverHttp`), or in this process without them
+(`InProcess`).
+"""
 
 from __future__ import annotations
 
@@ -81,7 +83,9 @@ def ask(ours: Ours, query: Query, parameters: Parameters) -> tuple[float, list[l
 
 
 def rows_of(answer: dict[str, Any]) -> list[list[Any]]:
-    """The rows of an answer to SQL or PQL; of PQL's lists one row a group, its values in the order of the aggregations."""
+    """The rows of an answer to SQL or PQL; of PQL's lists one row a group, its values in the order of the
+    aggregations.
+    """
     if "resultTable" in answer:
         return list(answer["resultTable"]["rows"])
     if "selectionResults" in answer:
@@ -97,9 +101,17 @@ def rows_of(answer: dict[str, Any]) -> list[list[Any]]:
 
 
 def segment_directories(
-    table: Table, rows: int, data_dir: Path, *, config: Config | None = None, variant: str = "plain", chunks: int | None = None
+    table: Table,
+    rows: int,
+    data_dir: Path,
+    *,
+    config: Config | None = None,
+    variant: str = "plain",
+    chunks: int | None = None,
 ) -> list[Path]:
-    """One segment a chunk, built with `config` (default: the table's own) and kept for the next run of the same builder."""
+    """One segment a chunk, built with `config` (default: the table's own) and kept for the next run of the same
+    builder.
+    """
     config = config or table.config
     folder = table.folder(data_dir, rows, chunks) / f"pinotpy-{variant}-{_build_key(config)[:10]}"
     files = table.parquet_files(data_dir, rows, chunks)
@@ -118,11 +130,20 @@ def segment_directories(
 def build(table: Table, file: Path, folder: Path, name: str, config: Config) -> None:
     """One Parquet file → one segment."""
     batches = pq.read_table(file).combine_chunks().to_batches()
-    build_segment(Schema.from_json(table.schema), TableConfig.from_json(config), batches, folder, name, raw_table_name=config["tableName"])
+    build_segment(
+        Schema.from_json(table.schema),
+        TableConfig.from_json(config),
+        batches,
+        folder,
+        name,
+        raw_table_name=config["tableName"],
+    )
 
 
 def _build_key(config: Config) -> str:
-    """What decides the bytes of a segment: the config and the room that builds; segments of another key lie in another folder."""
+    """What decides the bytes of a segment: the config and the room that builds; segments of another key lie in another
+    folder.
+    """
     root = Path(pinotpy.__file__).parent
     digest = hashlib.sha256(json.dumps(config, sort_keys=True).encode())
     for file in sorted((root / "segment").rglob("*.py")):
@@ -144,12 +165,31 @@ class OverHttp:
         _compile_kernels()
         self.cluster = LocalCluster(scratch / "cluster")
         try:
-            zookeeper = self.cluster.start("zookeeper", "start-zookeeper", "--zk-port", "0", "--data-dir", str(scratch / "zk"))
+            zookeeper = self.cluster.start(
+                "zookeeper", "start-zookeeper", "--zk-port", "0", "--data-dir", str(scratch / "zk")
+            )
             common = ("--zk-address", zookeeper.ready["address"], "--cluster-name", "Bench")
-            controller = self.cluster.start("controller", "start-controller", *common, "--controller-port", "0", "--data-dir", str(scratch / "controller"))
+            controller = self.cluster.start(
+                "controller",
+                "start-controller",
+                *common,
+                "--controller-port",
+                "0",
+                "--data-dir",
+                str(scratch / "controller"),
+            )
             broker = self.cluster.launch("broker", "start-broker", *common, "--broker-port", "0", env=ROOMY)
             server = self.cluster.launch(
-                "server", "start-server", *common, "--server-port", "0", "--server-admin-port", "0", "--data-dir", str(scratch / "server"), env=ROOMY
+                "server",
+                "start-server",
+                *common,
+                "--server-port",
+                "0",
+                "--server-admin-port",
+                "0",
+                "--data-dir",
+                str(scratch / "server"),
+                env=ROOMY,
             )
             self.cluster.wait_ready(broker, server)
         except BaseException:
@@ -177,7 +217,11 @@ class OverHttp:
 
     def ask_text(self, text: str, *, pql: bool = False, options: str = "") -> tuple[float, dict[str, Any]]:
         timeout = "timeoutMs=600000" + (f";{options}" if options else "")
-        body = {"pql": text, "queryOptions": f"preserveType=true;{timeout}"} if pql else {"sql": text, "queryOptions": timeout}
+        body = (
+            {"pql": text, "queryOptions": f"preserveType=true;{timeout}"}
+            if pql
+            else {"sql": text, "queryOptions": timeout}
+        )
         start = time.perf_counter()
         answer = self._connection.post("/query" if pql else "/query/sql", body)
         return (time.perf_counter() - start) * 1000, answer
@@ -207,7 +251,9 @@ class InProcess:
         start = time.perf_counter()
         statement = parse_pql(text) if pql else parse_sql(text)
         query_options_ = query_options(statement, "preserveType=true" if pql else options)
-        context = compile_query(statement, self._schema, query_options_, null_handling=query_options_.enable_null_handling)
+        context = compile_query(
+            statement, self._schema, query_options_, null_handling=query_options_.enable_null_handling
+        )
         partial = execute(context, self.segments, QueryControl(), threads=self._threads, executor=self._executor)
         reduced = reduce_partials(context, merge_partials(context, [partial]))
         show: Callable[..., dict[str, Any]] = pql_response.result_keys if pql else sql_response.result_keys

@@ -1,9 +1,9 @@
 """The peers, each as it is asked in a process of its own: `python -m bench.peer_engines ENGINE TABLE ROWS DATA_DIR`.
 
-Every engine has two threads and its best native format: DuckDB a database file of its own (once with VARCHAR, once with ENUM
-columns), chdb a MergeTree in the order of the data, merged to one part, with LowCardinality texts, polars a frame in memory
-with Enum columns, whole numbers that are added up in 64 bits. Requests and answers are lines of JSON; the time is taken
-inside, from the text to the rows in the engine's own form. Making them JSON is not counted.
+Every engine has two threads and its best native format: DuckDB a database file of its own (once with VARCHAR, once with
+ENUM columns), chdb a MergeTree in the order of the data, merged to one part, with LowCardinality texts, polars a frame
+in memory with Enum columns, whole numbers that are added up in 64 bits. Requests and answers are lines of JSON; the
+time is taken inside, from the text to the rows in the engine's own form. Making them JSON is not counted.
 """
 
 from __future__ import annotations
@@ -93,7 +93,10 @@ class Chdb:
             done.touch()
         self._session.query("USE bench")
         self.version = f"{version('chdb')} (ClickHouse {self._rows('SELECT version()')[0][0]})"
-        self.size_bytes = self._rows(f"SELECT sum(bytes_on_disk) FROM system.parts WHERE active AND database = 'bench' AND table = '{table.name}'")[0][0]
+        self.size_bytes = self._rows(
+            "SELECT sum(bytes_on_disk) FROM system.parts WHERE active AND database = 'bench' AND table = "
+            f"'{table.name}'"
+        )[0][0]
 
     def ask(self, query: Query, parameters: Parameters, trial: bool) -> tuple[float, Rows]:
         text = (query.chdb or query.sql).format(**parameters)
@@ -103,7 +106,9 @@ class Chdb:
         return took_ms, [json.loads(line) for line in answer.data().splitlines() if line]
 
     def _rows(self, text: str) -> Rows:
-        return [json.loads(line) for line in self._session.query(text, "JSONCompactEachRow").data().splitlines() if line]
+        return [
+            json.loads(line) for line in self._session.query(text, "JSONCompactEachRow").data().splitlines() if line
+        ]
 
 
 def _fill_chdb(session: Any, table: Table, files: list[Path]) -> None:
@@ -120,7 +125,10 @@ def _fill_chdb(session: Any, table: Table, files: list[Path]) -> None:
             kind = f"LowCardinality({kind})"
         columns.append(f"{field.name} {f'Array({kind})' if is_list else kind}")
     session.query("CREATE DATABASE IF NOT EXISTS bench")
-    session.query(f"CREATE TABLE bench.{table.name} ({', '.join(columns)}) ENGINE = MergeTree ORDER BY ({', '.join(table.sort_columns)})")
+    session.query(
+        f"CREATE TABLE bench.{table.name} ({', '.join(columns)}) ENGINE = MergeTree ORDER BY "
+        f"({', '.join(table.sort_columns)})"
+    )
     for file in files:
         session.query(f"INSERT INTO bench.{table.name} SELECT * FROM file('{file}', Parquet)")
     session.query(f"OPTIMIZE TABLE bench.{table.name} FINAL")
@@ -177,14 +185,22 @@ def main() -> None:
     name, table_name, rows, data_dir = sys.argv[1:]
     table = TABLES[table_name]
     start = time.perf_counter()
-    engine = ENGINES[name](table, table.parquet_files(Path(data_dir), int(rows)), table.folder(Path(data_dir), int(rows)))
+    engine = ENGINES[name](
+        table, table.parquet_files(Path(data_dir), int(rows)), table.folder(Path(data_dir), int(rows))
+    )
     loaded_s = time.perf_counter() - start
     queries = {(suite.name, query.name): query for suite in SUITES.values() for query in suite.queries}
-    print(json.dumps({"version": engine.version, "size_bytes": engine.size_bytes, "loaded_s": round(loaded_s, 2)}), file=answers, flush=True)
+    print(
+        json.dumps({"version": engine.version, "size_bytes": engine.size_bytes, "loaded_s": round(loaded_s, 2)}),
+        file=answers,
+        flush=True,
+    )
     for line in sys.stdin:
         request = json.loads(line)
         try:
-            took_ms, found = engine.ask(queries[request["suite"], request["query"]], request["parameters"], request["trial"])
+            took_ms, found = engine.ask(
+                queries[request["suite"], request["query"]], request["parameters"], request["trial"]
+            )
             reply: dict[str, Any] = {"ms": took_ms, "rows": found}
         except Exception as error:  # whatever a peer raises is told to the parent, which ends the run
             reply = {"error": f"{type(error).__name__}: {error}"}

@@ -1,4 +1,6 @@
-"""Peers to compare with: DuckDB, chdb and polars from PyPI (the extra `bench`), each in a process of its own (bench.peer_engines)."""
+"""Peers to compare with: DuckDB, chdb and polars from PyPI (the extra `bench`), each in a process of its own
+(bench.peer_engines).
+"""
 
 from __future__ import annotations
 
@@ -37,10 +39,16 @@ class Peer:
         self._selector.register(self._process.stdout, selectors.EVENT_READ)
         self.facts: dict[str, Any] = self._line(LOAD_TIMEOUT_S)
 
-    def ask(self, suite: Suite, query: Query, parameters: Parameters, *, trial: bool = False) -> tuple[float, list[list[Any]]]:
+    def ask(
+        self, suite: Suite, query: Query, parameters: Parameters, *, trial: bool = False
+    ) -> tuple[float, list[list[Any]]]:
         """Milliseconds inside of the engine, and rows. SystemExit if it fails."""
         assert self._process.stdin is not None
-        print(json.dumps({"suite": suite.name, "query": query.name, "parameters": parameters, "trial": trial}), file=self._process.stdin, flush=True)
+        print(
+            json.dumps({"suite": suite.name, "query": query.name, "parameters": parameters, "trial": trial}),
+            file=self._process.stdin,
+            flush=True,
+        )
         answer = self._line(ANSWER_TIMEOUT_S)
         if "error" in answer:
             raise SystemExit(f"{query.name}: {self.engine} failed: {answer['error']}")

@@ -1,8 +1,11 @@
-"""Pushing segments of 20 MB to a controller: MB/s beside what the disk takes by itself, and the controller's memory over time.
+"""Pushing segments of 20 MB to a controller: MB/s beside what the disk takes by itself, and the controller's memory
+over time.
 
-The disk's own speed is a copy of the same archives, each forced to the disk, as the deep store does it. Servers are registered and
-do not run: what is measured is the push. `--push-segments` makes it shorter; the report has the number. Of the controller, seconds
-of CPU and resident memory (all of it, and without pages of files) are read from /proc while the push runs.
+The disk's own speed is a copy of the same archives, each forced to the disk, as the deep store does it. Servers are
+registered and
+do not run: what is measured is the push. `--push-segments` makes it shorter; the report has the number. Of the
+controller, seconds of CPU and resident memory (all of it, and without pages of files) are read from /proc while the
+push runs.
 """
 
 from __future__ import annotations
@@ -47,7 +50,9 @@ SCHEMA: Final[dict[str, Any]] = {
         {"name": "url", "dataType": "STRING"},
     ],
     "metricFieldSpecs": [{"name": "cost", "dataType": "DOUBLE"}, {"name": "clicks", "dataType": "INT"}],
-    "dateTimeFieldSpecs": [{"name": "ts", "dataType": "LONG", "format": "1:MILLISECONDS:EPOCH", "granularity": "1:MILLISECONDS"}],
+    "dateTimeFieldSpecs": [
+        {"name": "ts", "dataType": "LONG", "format": "1:MILLISECONDS:EPOCH", "granularity": "1:MILLISECONDS"}
+    ],
 }
 CONFIG: Final[dict[str, Any]] = {
     "tableName": TABLE,
@@ -62,7 +67,9 @@ REPETITIONS: Final = 3
 
 
 def measure_push(num_segments: int, data_dir: Path) -> dict[str, Any]:
-    """By parallelism: MB/s of tar pushes, their share of the disk's, controller memory; and a metadata push beside them."""
+    """By parallelism: MB/s of tar pushes, their share of the disk's, controller memory; and a metadata push beside
+    them.
+    """
     archives = _archives(num_segments, data_dir / "push")
     size_bytes = sum(archive.stat().st_size for archive in archives)
     result: dict[str, Any] = {"segments": num_segments, "bytes": size_bytes, "bytes_of_one": size_bytes // num_segments}
@@ -70,8 +77,16 @@ def measure_push(num_segments: int, data_dir: Path) -> dict[str, Any]:
         copies = [_copy(archives, Path(scratch) / "copies") for _ in range(REPETITIONS)]
     result["disk_mb_per_s"] = round(size_bytes / 1e6 / min(copies), 1)
     say(f"push: the disk takes {result['disk_mb_per_s']} MB/s: {num_segments} archives copied, each forced to the disk")
-    for name, kind, parallelism in (("tar_1", PushKind.TAR, 1), ("tar_2", PushKind.TAR, 2), ("tar_4", PushKind.TAR, 4), ("metadata_4", PushKind.METADATA, 4)):
-        with tempfile.TemporaryDirectory(prefix="push-", dir=data_dir) as scratch, _controller(Path(scratch), archives[0].parent) as (cluster, url):
+    for name, kind, parallelism in (
+        ("tar_1", PushKind.TAR, 1),
+        ("tar_2", PushKind.TAR, 2),
+        ("tar_4", PushKind.TAR, 4),
+        ("metadata_4", PushKind.METADATA, 4),
+    ):
+        with (
+            tempfile.TemporaryDirectory(prefix="push-", dir=data_dir) as scratch,
+            _controller(Path(scratch), archives[0].parent) as (cluster, url),
+        ):
             pid = cluster.daemons["controller"].pid
             watch, cpu_before, own_before = MemoryWatch(pid), _cpu_s(pid), sum(os.times()[:2])
             with watch:
@@ -89,7 +104,8 @@ def measure_push(num_segments: int, data_dir: Path) -> dict[str, Any]:
             result[name] = found
             memory = found["controller_memory"]
             say(
-                f"push: {name}: {found['mb_per_s']} MB/s, {found['share_of_disk']} of the disk; controller {memory['peak_mib']} MiB at most, "
+                f"push: {name}: {found['mb_per_s']} MB/s, {found['share_of_disk']} of the disk; controller "
+                f"{memory['peak_mib']} MiB at most, "
                 f"{memory['growth_mib']:+} MiB from its first to its last quarter"
             )
     return result
@@ -115,7 +131,9 @@ class MemoryWatch:
         self._thread.join()
 
     def facts(self) -> dict[str, Any]:
-        """Peak, growth between the means of the second and the last quarter (the first one warms up), and ten values over time."""
+        """Peak, growth between the means of the second and the last quarter (the first one warms up), and ten values
+        over time.
+        """
         quarter = max(1, len(self.samples) // 4)
         early, late = self.samples[quarter : 2 * quarter] or self.samples, self.samples[-quarter:]
         step = max(1, len(self.samples) // 10)
@@ -130,7 +148,11 @@ class MemoryWatch:
         began = time.monotonic()
         while True:
             status = Path(f"/proc/{self.pid}/status").read_text()
-            values = {line.partition(":")[0]: int(line.split()[1]) / 1024 for line in status.splitlines() if line.startswith(("VmRSS", "RssAnon"))}
+            values = {
+                line.partition(":")[0]: int(line.split()[1]) / 1024
+                for line in status.splitlines()
+                if line.startswith(("VmRSS", "RssAnon"))
+            }
             self.samples.append((time.monotonic() - began, values["VmRSS"], values["RssAnon"]))
             if self._ended.wait(SAMPLE_S):
                 return
@@ -141,9 +163,23 @@ def _controller(scratch: Path, allowed: Path) -> Iterator[tuple[LocalCluster, st
     """ZooKeeper and a controller with the table, and one server that is registered."""
     cluster = LocalCluster(scratch / "daemons")
     try:
-        zookeeper = cluster.start("zookeeper", "start-zookeeper", "--zk-port", str(free_port()), "--data-dir", str(scratch / "zk"))
-        settings = ("--zk-address", zookeeper.ready["address"], "--controller-port", str(free_port()), "--data-dir", str(scratch / "store"))
-        cluster.start("controller", "start-controller", *settings, env={"PINOTPY_CONTROLLER_SEGMENT_URIS_ALLOWED": f"file://{allowed}/"})
+        zookeeper = cluster.start(
+            "zookeeper", "start-zookeeper", "--zk-port", str(free_port()), "--data-dir", str(scratch / "zk")
+        )
+        settings = (
+            "--zk-address",
+            zookeeper.ready["address"],
+            "--controller-port",
+            str(free_port()),
+            "--data-dir",
+            str(scratch / "store"),
+        )
+        cluster.start(
+            "controller",
+            "start-controller",
+            *settings,
+            env={"PINOTPY_CONTROLLER_SEGMENT_URIS_ALLOWED": f"file://{allowed}/"},
+        )
         url = cluster.daemons["controller"].ready["url"]
         with ControllerClient(url) as client:
             for port, kind, tag in ((1, "SERVER", "DefaultTenant_OFFLINE"), (2, "BROKER", "DefaultTenant_BROKER")):
@@ -165,7 +201,14 @@ def _archives(num_segments: int, folder: Path) -> list[Path]:
     rows = 200_000
     for _ in range(2):  # the first one tells how many rows make 20 MB
         shutil.rmtree(folder / "built" / "template", ignore_errors=True)
-        build_segment(Schema.from_json(SCHEMA), TableConfig.from_json(CONFIG), [_rows(rows)], folder / "built", "template", raw_table_name=TABLE)
+        build_segment(
+            Schema.from_json(SCHEMA),
+            TableConfig.from_json(CONFIG),
+            [_rows(rows)],
+            folder / "built",
+            "template",
+            raw_table_name=TABLE,
+        )
         archive = pack_segment(folder / "built" / "template", folder / "built" / "template.tar.gz")
         rows = int(rows * ARCHIVE_BYTES / archive.stat().st_size)
     archive.unlink()
@@ -193,10 +236,14 @@ def _rows(count: int) -> pa.RecordBatch:
     random = np.random.default_rng(7)
     return pa.RecordBatch.from_pydict(
         {
-            "country": pa.array([f"country {value}" for value in range(200)]).take(pa.array(random.integers(0, 200, count))),
+            "country": pa.array([f"country {value}" for value in range(200)]).take(
+                pa.array(random.integers(0, 200, count))
+            ),
             "campaign": pa.array(random.integers(0, 5_000, count), pa.int32()),
             "user": pa.array(random.integers(0, 1 << 40, count), pa.int64()),
-            "url": pa.array([f"/shop/item/{value}" for value in range(20_000)]).take(pa.array(random.integers(0, 20_000, count))),
+            "url": pa.array([f"/shop/item/{value}" for value in range(20_000)]).take(
+                pa.array(random.integers(0, 20_000, count))
+            ),
             "cost": pa.array(random.random(count)),
             "clicks": pa.array(random.integers(0, 50, count), pa.int32()),
             "ts": pa.array(1_700_000_000_000 + np.sort(random.integers(0, 86_400_000, count)), pa.int64()),

@@ -20,13 +20,19 @@ PAGE: Final = ROOT / "docs/performance.md"
 CHART: Final = ROOT / "docs/performance.svg"
 RESULTS: Final = ROOT / "bench/results"
 _FLOOR: Final = 0.7
-_LOADED: Final = {"HEAP": "our segments in memory (`loadMode` HEAP)", "MMAP": "our segments mapped files (`loadMode` MMAP)"}
+_LOADED: Final = {
+    "HEAP": "our segments in memory (`loadMode` HEAP)",
+    "MMAP": "our segments mapped files (`loadMode` MMAP)",
+}
 Results = dict[str, dict[str, Any]]
 
 
 def read_results(folder: Path = RESULTS) -> Results:
     """`10m`, `50m`, `others` → result, of those that exist."""
-    return {path.stem.removeprefix("quoted-"): json.loads(path.read_text()) for path in sorted(folder.glob("quoted-*.json"), key=lambda path: path.stem)}
+    return {
+        path.stem.removeprefix("quoted-"): json.loads(path.read_text())
+        for path in sorted(folder.glob("quoted-*.json"), key=lambda path: path.stem)
+    }
 
 
 def page(text: str, results: Results) -> str:
@@ -50,11 +56,27 @@ def _summary(results: Results) -> str:
             suite = "suite" if len(parts) == len(THE_SUITE) else f"of the suite {', '.join(parts)} alone"
             suite += f", {result['rows'] / 1e6:g} M rows, {_LOADED[result.get('load_mode', 'MMAP')]}"
             rows.append([f"{suite}: geometric mean of peer's time over ours", _bars(wanted, "{peer} ≥ {bar}×"), found])
-            slow = [line for line in _queries(result) if line.get("is_over_5_ms") and line["ratio"][line["best_peer"]] < _FLOOR]
-            rows.append([f"{suite}: queries over 5 ms slower than 0.7× the best peer", "0", f"{len(slow)} of {len(_queries(result))}"])
+            slow = [
+                line
+                for line in _queries(result)
+                if line.get("is_over_5_ms") and line["ratio"][line["best_peer"]] < _FLOOR
+            ]
+            rows.append(
+                [
+                    f"{suite}: queries over 5 ms slower than 0.7× the best peer",
+                    "0",
+                    f"{len(slow)} of {len(_queries(result))}",
+                ]
+            )
     suites = {name: suite for result in results.values() for name, suite in result["suites"].items()}
     if "study" in suites and "geometric_mean_pinot_elsewhere" in suites["study"]:
-        rows.append(["study: Apache Pinot's time on another machine over ours", "≥ 10×", f"{suites['study']['geometric_mean_pinot_elsewhere']:.1f}×"])
+        rows.append(
+            [
+                "study: Apache Pinot's time on another machine over ours",
+                "≥ 10×",
+                f"{suites['study']['geometric_mean_pinot_elsewhere']:.1f}×",
+            ]
+        )
     if "selective" in suites:
         each = ", ".join(f"{line['name']} {line['ratio']['duckdb']:.1f}×" for line in suites["selective"]["queries"])
         found = f"{suites['selective']['geometric_mean']['duckdb']:.1f}× in the mean: {each}"
@@ -62,7 +84,13 @@ def _summary(results: Results) -> str:
     if "selective_warmed" in suites:
         warmed = suites["selective_warmed"]
         each = ", ".join(f"{line['name']} {line['ratio']['duckdb']:.1f}×" for line in warmed["queries"])
-        rows.append(["… every engine asked once right before (`--warmed`)", "≥ 10×", f"{warmed['geometric_mean']['duckdb']:.1f}× in the mean: {each}"])
+        rows.append(
+            [
+                "… every engine asked once right before (`--warmed`)",
+                "≥ 10×",
+                f"{warmed['geometric_mean']['duckdb']:.1f}× in the mean: {each}",
+            ]
+        )
     if "startree" in suites:
         largest = list(suites["startree"]["by_rows"].values())[-1].values()
         docs, server = (min(query[key] for query in largest) for key in ("docs_ratio", "server_ratio"))
@@ -88,20 +116,41 @@ def _summary(results: Results) -> str:
         times = f"{built['parquet']['median_s']:.2f} s, {built['csv']['median_s']:.2f} s"
         rows.append(["build 1 M rows × 12 columns, Parquet, CSV", "≤ 1.5 s, ≤ 2.5 s", times])
         rows.append(
-            ["… its peak memory over the segment, Parquet, CSV", "≤ 6", f"{built['parquet']['peak_over_segment']}, {built['csv']['peak_over_segment']}"]
+            [
+                "… its peak memory over the segment, Parquet, CSV",
+                "≤ 6",
+                f"{built['parquet']['peak_over_segment']}, {built['csv']['peak_over_segment']}",
+            ]
         )
     if "disk" in suites:
-        rows.append(["bytes on disk of the suite's tables over DuckDB's file", "≤ 1.5", f"{suites['disk']['suite_ratio']['duckdb']:.2f}"])
+        rows.append(
+            [
+                "bytes on disk of the suite's tables over DuckDB's file",
+                "≤ 1.5",
+                f"{suites['disk']['suite_ratio']['duckdb']:.2f}",
+            ]
+        )
     if "fixed" in suites:
         group = suites["fixed"]["queries"]["group_by"]
         one, eight, many = group["1"], group["8"], group["32"]
-        found = f"{eight['queries_per_s']:.0f}/s at 8; p50 {one['p50_ms']:.2f} ms at 1; p99 {eight['p99_ms']:.1f} ms at 8, {many['p99_ms']:.1f} ms at 32"
+        found = (
+            f"{eight['queries_per_s']:.0f}/s at 8; p50 {one['p50_ms']:.2f} ms at 1; p99 {eight['p99_ms']:.1f} ms "
+            f"at 8, {many['p99_ms']:.1f} ms at 32"
+        )
         rows.append(["trivial group-by", "≥ 2,500/s; ≤ 0.8 ms; ≤ 12 ms, ≤ 25 ms", found])
     if "frames" in suites:
         frames, dialects = suites["frames"]["frames"], suites["frames"]["dialects"]
         arrow, plain = (frames["median_ms"][way] / 1000 for way in ("arrow_to_pandas", "json_to_pandas"))
-        rows.append([f"{frames['rows'] / 1e6:g} M rows × 5 columns over HTTP into a data frame", "≤ 1 s", f"{arrow:.2f} s; as JSON {plain:.1f} s"])
-        over = ", ".join(f"{name} {one['median_ms']['sql'] / one['median_ms']['pql']:.2f}" for name, one in dialects.items())
+        rows.append(
+            [
+                f"{frames['rows'] / 1e6:g} M rows × 5 columns over HTTP into a data frame",
+                "≤ 1 s",
+                f"{arrow:.2f} s; as JSON {plain:.1f} s",
+            ]
+        )
+        over = ", ".join(
+            f"{name} {one['median_ms']['sql'] / one['median_ms']['pql']:.2f}" for name, one in dialects.items()
+        )
         rows.append(["the same question in SQL over PQL", "≤ 1", over])
     if "spark" in suites:
         spark = suites["spark"]
@@ -114,13 +163,24 @@ def _summary(results: Results) -> str:
             ]
         )
         drivers = [f"{spark[name]['peak_bytes']['driver'] >> 20}" for name in ("few rows", "local[2]", "many rows")]
-        sizes = [f"{number / 1e6:g}" for number in (spark["few rows"]["rows"], spark["rows"], spark["many rows"]["rows"])]
+        sizes = [
+            f"{number / 1e6:g}" for number in (spark["few rows"]["rows"], spark["rows"], spark["many rows"]["rows"])
+        ]
         rows.append([f"Spark's driver with {', '.join(sizes)} M rows", "flat", f"{', '.join(drivers)} MiB"])
         rows.append(["Spark on two cores over one", "2", f"{spark['two_cores_over_one']:.2f}"])
     if "push" in suites:
         tar, metadata = suites["push"]["tar_2"], suites["push"]["metadata_4"]
-        found = f"tar {tar['mb_per_s']:.0f} MB/s, metadata {metadata['mb_per_s']:.0f} MB/s; the disk {suites['push']['disk_mb_per_s']:.0f} MB/s"
-        rows.append([f"push of {suites['push']['segments']} segments of {suites['push']['bytes_of_one'] / 1e6:.0f} MB", "bound by the disk", found])
+        found = (
+            f"tar {tar['mb_per_s']:.0f} MB/s, metadata {metadata['mb_per_s']:.0f} MB/s; the disk "
+            f"{suites['push']['disk_mb_per_s']:.0f} MB/s"
+        )
+        rows.append(
+            [
+                f"push of {suites['push']['segments']} segments of {suites['push']['bytes_of_one'] / 1e6:.0f} MB",
+                "bound by the disk",
+                found,
+            ]
+        )
     return _table(["what", "aim", "measured"], rows) if rows else _NOTHING
 
 
@@ -151,8 +211,15 @@ def _times(lines: list[dict[str, Any]]) -> str:
     for line in lines:
         medians = [f"{line['median_ms'][engine]:.2f}" if engine in line["median_ms"] else "–" for engine in engines]
         best = f"{line['ratio'][line['best_peer']]:.2f}× {line['best_peer']}" if "best_peer" in line else "–"
-        rows.append([line["name"], *medians, best, *([f"{line.get('pinot_elsewhere_ms', 0):.1f}"] if has_reference else [])])
-    header = ["query", *(engine.replace("_", " ") for engine in engines), "best peer ÷ ours", *(["Pinot, elsewhere"] if has_reference else [])]
+        rows.append(
+            [line["name"], *medians, best, *([f"{line.get('pinot_elsewhere_ms', 0):.1f}"] if has_reference else [])]
+        )
+    header = [
+        "query",
+        *(engine.replace("_", " ") for engine in engines),
+        "best peer ÷ ours",
+        *(["Pinot, elsewhere"] if has_reference else []),
+    ]
     return _table(header, rows)
 
 
@@ -190,7 +257,16 @@ def _star_tree(results: Results) -> str:
                         *(f"{mode[key]:.2f}" for key in ("server_ms", "http_ms") for mode in (off, on)),
                     ]
                 )
-    header = ["rows", "query", "docs without", "docs with", "server ms without", "server ms with", "answer ms without", "answer ms with"]
+    header = [
+        "rows",
+        "query",
+        "docs without",
+        "docs with",
+        "server ms without",
+        "server ms with",
+        "answer ms without",
+        "answer ms with",
+    ]
     return _table(header, rows) if rows else _NOTHING
 
 
@@ -198,8 +274,14 @@ def _disk(results: Results) -> str:
     rows = []
     for result in results.values():
         for name, table in result["suites"].get("disk", {}).get("tables", {}).items():
-            rows.append([name, *(f"{size / 1e6:.0f}" for size in table["bytes"].values()), f"{table['ratio']['duckdb']:.2f}"])
-    return _table(["table, MB", "pinotpy", "DuckDB enum", "DuckDB varchar", "chdb", "over DuckDB"], rows) if rows else _NOTHING
+            rows.append(
+                [name, *(f"{size / 1e6:.0f}" for size in table["bytes"].values()), f"{table['ratio']['duckdb']:.2f}"]
+            )
+    return (
+        _table(["table, MB", "pinotpy", "DuckDB enum", "DuckDB varchar", "chdb", "over DuckDB"], rows)
+        if rows
+        else _NOTHING
+    )
 
 
 def _fixed(results: Results) -> str:
@@ -210,11 +292,45 @@ def _fixed(results: Results) -> str:
             for number, found in by_connections.items():
                 costs = (found[f"{process}_cpu_us"] for process in ("broker", "server", "generator"))
                 rows.append(
-                    [name, number, f"{found['queries_per_s']:.0f}", f"{found['p50_ms']:.2f}", f"{found['p99_ms']:.2f}", *(f"{cost:.0f}" for cost in costs)]
+                    [
+                        name,
+                        number,
+                        f"{found['queries_per_s']:.0f}",
+                        f"{found['p50_ms']:.2f}",
+                        f"{found['p99_ms']:.2f}",
+                        *(f"{cost:.0f}" for cost in costs),
+                    ]
                 )
         if "first" in fixed:
-            rows.append(["group_by, second by second from the start", "8", " ".join(map(str, fixed["first"])), "", "", "", "", ""])
-    return _table(["query", "connections", "answers/s", "p50 ms", "p99 ms", "broker CPU µs", "server CPU µs", "generator CPU µs"], rows) if rows else _NOTHING
+            rows.append(
+                [
+                    "group_by, second by second from the start",
+                    "8",
+                    " ".join(map(str, fixed["first"])),
+                    "",
+                    "",
+                    "",
+                    "",
+                    "",
+                ]
+            )
+    return (
+        _table(
+            [
+                "query",
+                "connections",
+                "answers/s",
+                "p50 ms",
+                "p99 ms",
+                "broker CPU µs",
+                "server CPU µs",
+                "generator CPU µs",
+            ],
+            rows,
+        )
+        if rows
+        else _NOTHING
+    )
 
 
 def _pipeline(results: Results) -> str:
@@ -225,19 +341,49 @@ def _pipeline(results: Results) -> str:
             rows = []
             for name in ("alone", "one core", "local[2]", "local[2] by partition", "few rows", "many rows"):
                 found = spark[name]
-                peaks = (f"{found['peak_bytes'][kind] >> 20}" if kind in found["peak_bytes"] else "–" for kind in ("driver", "jvm", "worker"))
+                peaks = (
+                    f"{found['peak_bytes'][kind] >> 20}" if kind in found["peak_bytes"] else "–"
+                    for kind in ("driver", "jvm", "worker")
+                )
                 number = found.get("rows", spark["rows"])
-                rows.append([name, f"{number / 1e6:g} M", f"{found['job_s']:.1f}", f"{found['rows_per_second'] / 1e6:.2f} M", str(found["segments"]), *peaks])
-            parts.append(_table(["job", "rows", "seconds", "rows/s", "segments", "driver MiB", "its JVM MiB", "a Python worker MiB"], rows) + "\n")
+                rows.append(
+                    [
+                        name,
+                        f"{number / 1e6:g} M",
+                        f"{found['job_s']:.1f}",
+                        f"{found['rows_per_second'] / 1e6:.2f} M",
+                        str(found["segments"]),
+                        *peaks,
+                    ]
+                )
+            parts.append(
+                _table(
+                    [
+                        "job",
+                        "rows",
+                        "seconds",
+                        "rows/s",
+                        "segments",
+                        "driver MiB",
+                        "its JVM MiB",
+                        "a Python worker MiB",
+                    ],
+                    rows,
+                )
+                + "\n"
+            )
             if "rounds" in spark:
                 ratios = ", ".join(f"{one['alone']['job_s'] / one['local[2]']['job_s']:.2f}" for one in spark["rounds"])
                 parts.append(
-                    f"`alone` and `local[2]` took turns {len(spark['rounds'])} times, these are the medians; local[2] over alone, turn by turn: {ratios}. "
-                    f"Java was warmed up before (`pinotpy spark warmup`: {spark['warmup_s']:.0f} s, {spark['warmup_bytes'] / 1e6:.0f} MB).\n"
+                    f"`alone` and `local[2]` took turns {len(spark['rounds'])} times, these are the medians; local[2] "
+                    f"over alone, turn by turn: {ratios}. "
+                    f"Java was warmed up before (`pinotpy spark warmup`: {spark['warmup_s']:.0f} s, "
+                    f"{spark['warmup_bytes'] / 1e6:.0f} MB).\n"
                 )
         if push:
             parts.append(
-                f"{push['segments']} archives of {push['bytes_of_one'] / 1e6:.1f} MB; copied and synced the disk takes {push['disk_mb_per_s']:.0f} MB/s.\n"
+                f"{push['segments']} archives of {push['bytes_of_one'] / 1e6:.1f} MB; copied and synced the disk "
+                f"takes {push['disk_mb_per_s']:.0f} MB/s.\n"
             )
             rows = []
             for name, found in push.items():
@@ -245,9 +391,24 @@ def _pipeline(results: Results) -> str:
                     memory = found["controller_memory"]
                     costs = (f"{found[f'{process}_cpu_s']:.1f}" for process in ("controller", "client"))
                     rows.append(
-                        [name, f"{found['mb_per_s']:.0f}", f"{found['share_of_disk']:.0%}", *costs, f"{memory['peak_mib']:.0f}", f"{memory['growth_mib']:+.1f}"]
+                        [
+                            name,
+                            f"{found['mb_per_s']:.0f}",
+                            f"{found['share_of_disk']:.0%}",
+                            *costs,
+                            f"{memory['peak_mib']:.0f}",
+                            f"{memory['growth_mib']:+.1f}",
+                        ]
                     )
-            header = ["push, at once", "MB/s", "of the disk", "controller CPU s", "client CPU s", "controller peak MiB", "from first to last quarter"]
+            header = [
+                "push, at once",
+                "MB/s",
+                "of the disk",
+                "controller CPU s",
+                "client CPU s",
+                "controller peak MiB",
+                "from first to last quarter",
+            ]
             parts.append(_table(header, rows) + "\n")
     return "\n".join(parts).rstrip() or _NOTHING
 
@@ -257,9 +418,19 @@ def _kernels(results: Results) -> str:
     for result in results.values():
         kernels = result["suites"].get("kernels")
         if kernels:
-            parts.append(f"One thread streams {kernels['stream_gb_per_s']} GB/s from this machine's memory; {kernels['rows'] / 1e6:g} million rows.\n")
+            parts.append(
+                f"One thread streams {kernels['stream_gb_per_s']} GB/s from this machine's memory; "
+                f"{kernels['rows'] / 1e6:g} million rows.\n"
+            )
             rows = [
-                [k["family"], f"{k['bytes'] / 1e6:.1f}", f"{k['ms']:.2f}", f"{k['ns_a_row']:.2f}", f"{k['gb_per_s']:.2f}", f"{k['share_of_stream']:.1%}"]
+                [
+                    k["family"],
+                    f"{k['bytes'] / 1e6:.1f}",
+                    f"{k['ms']:.2f}",
+                    f"{k['ns_a_row']:.2f}",
+                    f"{k['gb_per_s']:.2f}",
+                    f"{k['share_of_stream']:.1%}",
+                ]
                 for k in kernels["kernels"]
             ]
             parts.append(_table(["kernels", "MB touched", "ms", "ns a row", "GB/s", "of the stream"], rows))
@@ -285,7 +456,14 @@ def _machine(results: Results) -> str:
                 versions,
             ]
         )
-    return _table(["result", "CPU", "cores", "Python", "commit", "rows", "repetitions", "load before → after", "versions"], rows) if rows else _NOTHING
+    return (
+        _table(
+            ["result", "CPU", "cores", "Python", "commit", "rows", "repetitions", "load before → after", "versions"],
+            rows,
+        )
+        if rows
+        else _NOTHING
+    )
 
 
 _NOTHING: Final = "No quoted result yet: `make bench-quoted`."

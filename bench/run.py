@@ -1,4 +1,5 @@
-"""`make bench`: speed side by side with DuckDB, chdb and polars; results as JSON with machine, versions and every single time.
+"""`make bench`: speed side by side with DuckDB, chdb and polars; results as JSON with machine, versions and every
+single time.
 
 Suites of queries, HTTP to answer, two threads for every engine, interleaved, medians; answers are compared every time:
   ssb       the 13 queries of the Star Schema Benchmark over its flattened table
@@ -57,17 +58,45 @@ DEFAULT_DATA_DIR: Final = Path(tempfile.gettempdir()) / "pinotpy-bench"
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--suite", default="ssb,own", help=f"one or several of {', '.join(RUNNERS)} (default: %(default)s)")
+    parser.add_argument(
+        "--suite", default="ssb,own", help=f"one or several of {', '.join(RUNNERS)} (default: %(default)s)"
+    )
     parser.add_argument("--rows", type=int, default=10_000_000, help="rows of the tables (default: %(default)s)")
-    parser.add_argument("--repetitions", type=int, default=7, help="timed repetitions of every query (default: %(default)s)")
-    parser.add_argument("--peers", default=",".join(ENGINES), help="engines to compare with, '' for none (default: %(default)s)")
-    parser.add_argument("--apart", action="store_true", help="one peer after the other beside us: for tables that memory does not hold for all engines at once")
-    parser.add_argument("--warmed", action="store_true", help="every engine answers each query once, with other literals, right before it is timed")
-    parser.add_argument("--load-mode", choices=("MMAP", "HEAP"), default="MMAP", help="whether our server maps segments or holds them in memory, as peers do")
-    parser.add_argument("--push-segments", type=int, default=200, help="segments of the suite `push` (default: %(default)s)")
+    parser.add_argument(
+        "--repetitions", type=int, default=7, help="timed repetitions of every query (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--peers", default=",".join(ENGINES), help="engines to compare with, '' for none (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--apart",
+        action="store_true",
+        help="one peer after the other beside us: for tables that memory does not hold for all engines at once",
+    )
+    parser.add_argument(
+        "--warmed",
+        action="store_true",
+        help="every engine answers each query once, with other literals, right before it is timed",
+    )
+    parser.add_argument(
+        "--load-mode",
+        choices=("MMAP", "HEAP"),
+        default="MMAP",
+        help="whether our server maps segments or holds them in memory, as peers do",
+    )
+    parser.add_argument(
+        "--push-segments", type=int, default=200, help="segments of the suite `push` (default: %(default)s)"
+    )
     parser.add_argument("--in-process", action="store_true", help="ask the engine without broker and server")
-    parser.add_argument("--data-dir", type=Path, default=DEFAULT_DATA_DIR, help="where generated tables are kept for the next run (default: %(default)s)")
-    parser.add_argument("--out", type=Path, default=None, help="where the JSON goes (default bench/results/<suites>-<rows>.json)")
+    parser.add_argument(
+        "--data-dir",
+        type=Path,
+        default=DEFAULT_DATA_DIR,
+        help="where generated tables are kept for the next run (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--out", type=Path, default=None, help="where the JSON goes (default bench/results/<suites>-<rows>.json)"
+    )
     arguments = parser.parse_args()
     suites = arguments.suite.split(",")
     unknown = [name for name in suites if name not in RUNNERS]
@@ -89,7 +118,9 @@ def main() -> None:
     out = arguments.out or Path(__file__).parent / "results" / f"{'-'.join(suites)}-{arguments.rows}.json"
     for name in suites:
         found = result["suites"][f"{name}_warmed" if arguments.warmed else name] = RUNNERS[name](name, arguments)
-        result["versions"] |= {engine.partition("_")[0]: facts["version"] for engine, facts in found.get("peers", {}).items()}
+        result["versions"] |= {
+            engine.partition("_")[0]: facts["version"] for engine, facts in found.get("peers", {}).items()
+        }
         lines = [line for part in THE_SUITE for line in result["suites"].get(part, {}).get("queries", [])]
         if lines:
             result["geometric_mean"] = geometric_means([line["ratio"] for line in lines])
@@ -98,7 +129,10 @@ def main() -> None:
         _write(out, result)
         _report(name, found)
     if "geometric_mean" in result:
-        print(f"{' and '.join(part for part in THE_SUITE if part in result['suites'])} together: {result['geometric_mean']}")
+        print(
+            f"{' and '.join(part for part in THE_SUITE if part in result['suites'])} together: "
+            f"{result['geometric_mean']}"
+        )
     say(f"written to {out} after {result['took_s']} s")
 
 
@@ -124,7 +158,14 @@ def _queries(name: str, arguments: argparse.Namespace) -> dict[str, Any]:
         runs, facts, pages_read = [], {}, []
         try:
             if isinstance(ours, OverHttp):
-                ours.load(table, directories, config={**config, "tableIndexConfig": {**config["tableIndexConfig"], "loadMode": arguments.load_mode}})
+                ours.load(
+                    table,
+                    directories,
+                    config={
+                        **config,
+                        "tableIndexConfig": {**config["tableIndexConfig"], "loadMode": arguments.load_mode},
+                    },
+                )
             for engines in _groups(engines_of(arguments), apart=arguments.apart):
                 peers = []
                 try:
@@ -139,8 +180,16 @@ def _queries(name: str, arguments: argparse.Namespace) -> dict[str, Any]:
         finally:
             ours.close()
     if max(pages_read) > PAGES_READ_MAX:
-        say(f"{name}: memory did not hold what all engines need: our server read from disk {max(pages_read):,} times; try --apart")
-    return summed_up(suite, runs) | {"peers": facts, "apart": arguments.apart, "warmed": arguments.warmed, "server_pages_read": pages_read}
+        say(
+            f"{name}: memory did not hold what all engines need: our server read from disk {max(pages_read):,} times; "
+            "try --apart"
+        )
+    return summed_up(suite, runs) | {
+        "peers": facts,
+        "apart": arguments.apart,
+        "warmed": arguments.warmed,
+        "server_pages_read": pages_read,
+    }
 
 
 def engines_of(arguments: argparse.Namespace) -> list[str]:
@@ -164,7 +213,11 @@ def _report(name: str, result: dict[str, Any]) -> None:
     print(f"{name}: {result['geometric_mean']}")
     for line in result["queries"]:
         medians = "  ".join(f"{engine} {median:9.2f}" for engine, median in line["median_ms"].items())
-        best = f"  ratio to the best ({line['best_peer']}) {line['ratio'][line['best_peer']]:6.2f}" if "best_peer" in line else ""
+        best = (
+            f"  ratio to the best ({line['best_peer']}) {line['ratio'][line['best_peer']]:6.2f}"
+            if "best_peer" in line
+            else ""
+        )
         print(f"  {line['name']:26s} {medians}{best}")
 
 

@@ -37,7 +37,9 @@ _QUERIES: Final = (
 
 
 def measure_segments(rows: int, repetitions: int, data_dir: Path) -> dict[str, Any]:
-    """720 segments of 10,000 rows (fewer where `rows` asks for fewer); many more repetitions, since queries take a millisecond."""
+    """720 segments of 10,000 rows (fewer where `rows` asks for fewer); many more repetitions, since queries take a
+    millisecond.
+    """
     table = TABLES["requests"]
     num_segments = max(12, min(NUM_SEGMENTS, rows // SEGMENT_ROWS))
     directories = segment_directories(table, num_segments * SEGMENT_ROWS, data_dir, chunks=num_segments)
@@ -46,9 +48,14 @@ def measure_segments(rows: int, repetitions: int, data_dir: Path) -> dict[str, A
     folder = directories[0].parent.with_name("pinotpy-three")
     shutil.rmtree(folder, ignore_errors=True)
     three = [folder / f"three_{number}" for number in range(3)]
-    for directory, file in zip(three, table.parquet_files(data_dir, num_segments * SEGMENT_ROWS, num_segments)[first : first + 3], strict=True):
+    for directory, file in zip(
+        three, table.parquet_files(data_dir, num_segments * SEGMENT_ROWS, num_segments)[first : first + 3], strict=True
+    ):
         build(table, file, folder, directory.name, alone)
-    window = {name: FIRST_DAY * _DAY_MS + number * NUM_DAYS * _DAY_MS // num_segments for name, number in (("low", first), ("high", first + 3))}
+    window = {
+        name: FIRST_DAY * _DAY_MS + number * NUM_DAYS * _DAY_MS // num_segments
+        for name, number in (("low", first), ("high", first + 3))
+    }
     with tempfile.TemporaryDirectory(prefix="pinotpy-bench-", dir=data_dir) as scratch:
         ours = OverHttp(Path(scratch))
         try:

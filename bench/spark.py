@@ -1,10 +1,14 @@
-"""Spark builds segments of Parquet files of a million rows × 12 columns, beside the same job on this machine without Spark.
+"""Spark builds segments of Parquet files of a million rows × 12 columns, beside the same job on this machine without
+Spark.
 
-Java's cache is warmed up first (`pinotpy spark warmup`), as on a machine that runs jobs. The builder alone and Spark on two cores take
-turns, three times: the first run of Spark on a machine reads 400 MB of jars from its disk. The ratio is that of their medians.
+Java's cache is warmed up first (`pinotpy spark warmup`), as on a machine that runs jobs. The builder alone and Spark on
+two cores take
+turns, three times: the first run of Spark on a machine reads 400 MB of jars from its disk. The ratio is that of their
+medians.
 
-By number of rows: seconds of the job by itself and of the whole command (Spark's start is in it), rows a second over those of the
-builder alone, and the most memory that the driver, its JVM (in local mode the executors are in it) and each Python worker had.
+By number of rows: seconds of the job by itself and of the whole command (Spark's start is in it), rows a second over
+those of the builder alone, and the most memory that the driver, its JVM (in local mode the executors are in it) and
+each Python worker had.
 """
 
 from __future__ import annotations
@@ -40,25 +44,35 @@ _ON_ONE_CORE: Final = (
 
 
 def measure_spark(rows: int, data_dir: Path) -> dict[str, Any]:
-    """The builder alone, Spark on two cores and on one, regrouped, and with a twentieth and two and a half times the rows."""
+    """The builder alone, Spark on two cores and on one, regrouped, and with a twentieth and two and a half times the
+    rows.
+    """
     folder = data_dir / "spark"
     result: dict[str, Any] = {"rows": rows, "columns": 12}
     job = _job(folder, rows, {})
     result |= _warm_up()
     alone = [sys.executable, "-m", "pinotpy", "launch-data-ingestion-job", "--job-spec-file", str(job), "--json"]
     result["rounds"] = [
-        {name: _timed(name, rows, command, folder) for name, command in (("alone", alone), ("local[2]", _spark(job, "local[2,4]")))} for _ in range(_ROUNDS)
+        {
+            name: _timed(name, rows, command, folder)
+            for name, command in (("alone", alone), ("local[2]", _spark(job, "local[2,4]")))
+        }
+        for _ in range(_ROUNDS)
     ]
     for name in ("alone", "local[2]"):
         result[name] = _median([found[name] for found in result["rounds"]])
     # Java and Python work side by side even in local[1]: one core is what the machine gives, not what Spark takes.
     result["one core"] = _timed("one core", rows, [*_ON_ONE_CORE, *_spark(job, "local[1,4]")], folder)
-    result["local[2] by partition"] = _timed("local[2] by partition", rows, _spark(_job(folder, rows, {"repartition": True}), "local[2,4]"), folder)
+    result["local[2] by partition"] = _timed(
+        "local[2] by partition", rows, _spark(_job(folder, rows, {"repartition": True}), "local[2,4]"), folder
+    )
     few, many = max(min(FILE_ROWS, rows), rows // 20), rows * 5 // 2
     for name, number in (("few rows", few), ("many rows", many)):
         result[name] = {"rows": number, **_timed(name, number, _spark(_job(folder, number, {}), "local[2,4]"), folder)}
     result["ratio_to_builder"] = round(result["local[2]"]["rows_per_second"] / result["alone"]["rows_per_second"], 3)
-    result["two_cores_over_one"] = round(result["local[2]"]["rows_per_second"] / result["one core"]["rows_per_second"], 3)
+    result["two_cores_over_one"] = round(
+        result["local[2]"]["rows_per_second"] / result["one core"]["rows_per_second"], 3
+    )
     say(f"spark: {result['ratio_to_builder']} of the builder alone, two cores {result['two_cores_over_one']} times one")
     return result
 
@@ -66,7 +80,12 @@ def measure_spark(rows: int, data_dir: Path) -> dict[str, Any]:
 def _warm_up() -> dict[str, Any]:
     """Java's cache made anew, so that its seconds are those of this machine."""
     started = time.perf_counter()
-    done = subprocess.run([sys.executable, "-m", "pinotpy", "spark", "warmup", "--force", "--json"], stdout=subprocess.PIPE, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-m", "pinotpy", "spark", "warmup", "--force", "--json"],
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+    )
     took_s = round(time.perf_counter() - started, 2)
     say(f"spark: Java's cache made in {took_s} s")
     return {"warmup_s": took_s, "warmup_bytes": json.loads(done.stdout)["sizeBytes"]}
@@ -89,7 +108,9 @@ def _job(folder: Path, rows: int, changes: dict[str, Any]) -> Path:
         file = source / f"part-{number:04d}.parquet"
         if not file.exists():
             source.mkdir(parents=True, exist_ok=True)
-            pq.write_table(_table(file_rows), file.with_suffix(".partial"), compression="snappy", row_group_size=250_000)
+            pq.write_table(
+                _table(file_rows), file.with_suffix(".partial"), compression="snappy", row_group_size=250_000
+            )
             file.with_suffix(".partial").rename(file)
     (folder / "schema.json").write_text(json.dumps(BUILD_SCHEMA))
     (folder / "table.json").write_text(json.dumps(_PARTITIONED if changes else BUILD_CONFIG))
@@ -98,7 +119,11 @@ def _job(folder: Path, rows: int, changes: dict[str, Any]) -> Path:
         "jobType": "SegmentCreation",
         "inputDirURI": str(source),
         "outputDirURI": str(folder / "out"),
-        "tableSpec": {"tableName": BUILD_SCHEMA["schemaName"], "schemaURI": str(folder / "schema.json"), "tableConfigURI": str(folder / "table.json")},
+        "tableSpec": {
+            "tableName": BUILD_SCHEMA["schemaName"],
+            "schemaURI": str(folder / "schema.json"),
+            "tableConfigURI": str(folder / "table.json"),
+        },
         "pinotpy": {"workingDir": str(folder), **changes},
     }
     job.write_text(json.dumps(spec))

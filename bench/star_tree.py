@@ -1,4 +1,6 @@
-"""A star-tree on and off over the same segments, at two sizes: documents read, time in the server, time to the answer."""
+"""A star-tree on and off over the same segments, at two sizes: documents read, time in the server, time to the
+answer.
+"""
 
 from __future__ import annotations
 
@@ -27,14 +29,16 @@ _QUERIES: Final = (
     Query(
         "group_years",
         lambda rng: {"region": rng.choice(list(REGIONS))},
-        "SELECT d_year, SUM(lo_revenue), COUNT(*) FROM lineorder WHERE s_region = '{region}' GROUP BY d_year ORDER BY d_year LIMIT 100",
+        "SELECT d_year, SUM(lo_revenue), COUNT(*) FROM lineorder WHERE s_region = '{region}' GROUP BY d_year ORDER BY "
+        "d_year LIMIT 100",
         None,
         ordered=True,
     ),
     Query(
         "group_nations",
         lambda rng: {"category": f"MFGR#{rng.randint(1, 5)}{rng.randint(1, 5)}"},
-        "SELECT c_nation, SUM(lo_revenue), MAX(lo_discount) FROM lineorder WHERE p_category = '{category}' GROUP BY c_nation ORDER BY c_nation LIMIT 100",
+        "SELECT c_nation, SUM(lo_revenue), MAX(lo_discount) FROM lineorder WHERE p_category = '{category}' GROUP BY "
+        "c_nation ORDER BY c_nation LIMIT 100",
         None,
         ordered=True,
     ),
@@ -42,12 +46,16 @@ _QUERIES: Final = (
 
 
 def measure_star_tree(rows: int, repetitions: int, data_dir: Path) -> dict[str, Any]:
-    """At a tenth of the rows and at all of them, both in ten segments. SystemExit: answers with and without the tree differ."""
+    """At a tenth of the rows and at all of them, both in ten segments. SystemExit: answers with and without the tree
+    differ.
+    """
     table = TABLES["lineorder"]
     config = {**table.config, "tableIndexConfig": {**table.config["tableIndexConfig"], "starTreeIndexConfigs": [TREE]}}
     by_rows: dict[str, Any] = {}
     for number in (rows // 10, rows):
-        directories = segment_directories(table, number, data_dir, config=config, variant="star-tree", chunks=NUM_SEGMENTS)
+        directories = segment_directories(
+            table, number, data_dir, config=config, variant="star-tree", chunks=NUM_SEGMENTS
+        )
         with tempfile.TemporaryDirectory(prefix="pinotpy-bench-", dir=data_dir) as scratch:
             ours = OverHttp(Path(scratch))
             try:
@@ -61,7 +69,9 @@ def measure_star_tree(rows: int, repetitions: int, data_dir: Path) -> dict[str, 
 
 
 def _measure_query(ours: OverHttp, query: Query, repetitions: int) -> dict[str, Any]:
-    found: dict[str, dict[str, list[float]]] = {mode: {"server_ms": [], "http_ms": [], "docs": []} for mode in ("on", "off")}
+    found: dict[str, dict[str, list[float]]] = {
+        mode: {"server_ms": [], "http_ms": [], "docs": []} for mode in ("on", "off")
+    }
     for repetition in range(repetitions + 2):
         parameters = query.drawn(repetition)
         answers = {}
@@ -69,7 +79,9 @@ def _measure_query(ours: OverHttp, query: Query, repetitions: int) -> dict[str, 
             options = "" if mode == "on" else "useStarTree=false"
             http_ms, answer = ours.ask_text(query.sql.format(**parameters), options=options)
             # The time to the answer is taken without a trace, the server's own time with one.
-            _, traced = ours.ask_text(query.sql.format(**parameters), options=";".join(filter(None, (options, "trace=true"))))
+            _, traced = ours.ask_text(
+                query.sql.format(**parameters), options=";".join(filter(None, (options, "trace=true")))
+            )
             if answer["exceptions"] or traced["exceptions"]:
                 raise SystemExit(f"{query.name}: pinotpy failed: {answer['exceptions'] or traced['exceptions']}")
             answers[mode] = rows_of(answer)
@@ -78,11 +90,19 @@ def _measure_query(ours: OverHttp, query: Query, repetitions: int) -> dict[str, 
                 found[mode]["server_ms"].append(server_ms(traced))
                 found[mode]["docs"].append(answer["numDocsScanned"])
         require_same(query, "with star-tree", answers["on"], "without", answers["off"])
-    result: dict[str, Any] = {mode: {name: statistics.median(values) for name, values in kinds.items()} for mode, kinds in found.items()}
+    result: dict[str, Any] = {
+        mode: {name: statistics.median(values) for name, values in kinds.items()} for mode, kinds in found.items()
+    }
     on, off = result["on"], result["off"]
-    result["docs_ratio"], result["server_ratio"] = round(off["docs"] / max(1, on["docs"]), 1), round(off["server_ms"] / on["server_ms"], 2)
+    result["docs_ratio"], result["server_ratio"] = (
+        round(off["docs"] / max(1, on["docs"]), 1),
+        round(off["server_ms"] / on["server_ms"], 2),
+    )
     result["http_ratio"] = round(off["http_ms"] / on["http_ms"], 2)
-    say(f"star-tree: {query.name}: {off['docs']:.0f} docs without, {on['docs']:.0f} with; server {off['server_ms']:.2f} ms, {on['server_ms']:.2f} ms")
+    say(
+        f"star-tree: {query.name}: {off['docs']:.0f} docs without, {on['docs']:.0f} with; server "
+        f"{off['server_ms']:.2f} ms, {on['server_ms']:.2f} ms"
+    )
     return result | {"times": found}
 
 

@@ -1,4 +1,6 @@
-"""Pushes the segments that an ingestion job built: `spark-submit spark_jobs/push_segments.py job.yaml`. See docs/spark.md."""
+"""Pushes the segments that an ingestion job built: `spark-submit spark_jobs/push_segments.py job.yaml`. See
+docs/spark.md.
+"""
 
 from pinotpy.spark_jobs.commands import Step, main_of_script
 

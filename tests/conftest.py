@@ -16,7 +16,9 @@ class Eventually(Protocol):
 
 @pytest.fixture(scope="session")
 def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of a real ZooKeeper on a free port; every xdist worker has its own. Use a cluster name or chroot of your own."""
+    """The address of a real ZooKeeper on a free port; every xdist worker has its own. Use a cluster name or chroot of
+    your own.
+    """
     from pinotpy.errors import NotFoundError
     from pinotpy.service.embedded_zookeeper import EmbeddedZooKeeper
 
@@ -31,7 +33,9 @@ def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def eventually() -> Eventually:
-    """`eventually(condition)` polls every 5 ms until the condition is truthy; returns the seconds it took, fails after `timeout_s`."""
+    """`eventually(condition)` polls every 5 ms until the condition is truthy; returns the seconds it took, fails after
+    `timeout_s`.
+    """
 
     def wait(condition: Callable[[], object], *, timeout_s: float = 10.0, what: str = "") -> float:
         start = time.monotonic()

@@ -100,13 +100,40 @@ def test_imports_point_down(file: Path) -> None:
     assert not forbidden, f"{'/'.join(parts)} imports {sorted(forbidden)}; {room} may know {sorted(HOUSE[room])}"
 
 
-# Rooms of the packages that have any, from the ground up: each may import those that stand before it. Modules that stand in no
-# room (roots) are free: those of kernels/ and the types of functions/ and segment/ are below all rooms, query/execute.py is above.
+# Rooms of the packages that have any, from the ground up: each may import those that stand before it. Modules that
+# stand in no room (roots) are free: those of kernels/ and the types of functions/ and segment/ are below all rooms,
+# query/execute.py is above.
 FLOORS = {
-    "kernels": ["runtime", "vector", "codec", "filter", "text", "aggregate", "group", "sketch", "order", "scan", "ingest"],
+    "kernels": [
+        "runtime",
+        "vector",
+        "codec",
+        "filter",
+        "text",
+        "aggregate",
+        "group",
+        "sketch",
+        "order",
+        "scan",
+        "ingest",
+    ],
     "functions": ["time", "text", "json", "sketches", "state", "scalar", "user", "aggregate"],
     "segment": ["directory", "archive", "index", "star_tree", "build", "global_ids"],
-    "query": ["model", "runtime", "segments", "expression", "result", "compile", "filter", "plan", "project", "aggregate", "order", "group", "explain"],
+    "query": [
+        "model",
+        "runtime",
+        "segments",
+        "expression",
+        "result",
+        "compile",
+        "filter",
+        "plan",
+        "project",
+        "aggregate",
+        "order",
+        "group",
+        "explain",
+    ],
 }
 # What does not follow from the order: these know less than what stands below them.
 KNOWS_ONLY = {
@@ -124,7 +151,11 @@ def rooms_known(package: str, file: Path) -> set[str]:
     """Rooms of the package that a file of it imports."""
     modules = []
     for node in imports_of(file):
-        modules += [alias.name for alias in node.names] if isinstance(node, ast.Import) else [f"{node.module}.{alias.name}" for alias in node.names]
+        modules += (
+            [alias.name for alias in node.names]
+            if isinstance(node, ast.Import)
+            else [f"{node.module}.{alias.name}" for alias in node.names]
+        )
     below = [module.split(".") for module in modules if module.startswith(f"pinotpy.{package}.")]
     return {parts[2] for parts in below} & set(FLOORS[package])
 
@@ -150,9 +181,13 @@ def test_rooms_are_small_and_say_what_they_are_for(package: str) -> None:
     assert {folder.name for folder in folders[1:] if folder.parent == SOURCE / package} == set(FLOORS[package])
     for folder in folders:
         name = folder.relative_to(SOURCE).as_posix()
-        assert name in CATALOGUES or len([file for file in folder.glob("*.py") if file.stem != "__init__"]) <= MODULES_MAX, name
+        assert (
+            name in CATALOGUES or len([file for file in folder.glob("*.py") if file.stem != "__init__"]) <= MODULES_MAX
+        ), name
         docstring = ast.get_docstring(ast.parse((folder / "__init__.py").read_text())) or ""
-        assert len(docstring.splitlines()) >= (4 if folder.name in FLOORS[package] else 1), f"{name}/__init__.py says too little"
+        assert len(docstring.splitlines()) >= (4 if folder.name in FLOORS[package] else 1), (
+            f"{name}/__init__.py says too little"
+        )
 
 
 def test_the_house_has_no_cycle() -> None:
@@ -166,7 +201,8 @@ def test_the_house_has_no_cycle() -> None:
 # Files that know each other in circles, to be cut and taken out here.
 ALLOWED_CIRCLES = {
     "query.aggregate.collect query.aggregate.value_sets query.aggregate.rows query.aggregate.layout "
-    "query.aggregate.sketches query.aggregate.pre_aggregated query.aggregate.distinct_bitmaps query.aggregate.value_lists",
+    "query.aggregate.sketches query.aggregate.pre_aggregated query.aggregate.distinct_bitmaps "
+    "query.aggregate.value_lists",
     "query.execute query.warm",
     "query.expression.conditions query.expression.compiler",
     "query.plan.scan_plan query.project.text_codes query.runtime.scan_loop",
@@ -214,13 +250,23 @@ ONE_DOOR = {  # libraries that only one place may import
     "kazoo": {"cluster/zookeeper.py"},
     "google_crc32c": {"segment/checksum.py"},
     "re2": {"functions/text/patterns.py"},
-    "pyspark": {"spark_jobs/session.py", "spark_jobs/regrouping.py", "spark_jobs/source_files.py", "spark_jobs/source_rows.py", "spark_jobs/task.py"},
+    "pyspark": {
+        "spark_jobs/session.py",
+        "spark_jobs/regrouping.py",
+        "spark_jobs/source_files.py",
+        "spark_jobs/source_rows.py",
+        "spark_jobs/task.py",
+    },
 }
 
 
 def test_only_kernels_are_compiled() -> None:
     """The cache of compiled code is keyed by the files of kernels/ alone."""
-    users = {file.relative_to(SOURCE).as_posix() for file in FILES if re.search(r"^\s*(from|import) numba", file.read_text(), re.MULTILINE)}
+    users = {
+        file.relative_to(SOURCE).as_posix()
+        for file in FILES
+        if re.search(r"^\s*(from|import) numba", file.read_text(), re.MULTILINE)
+    }
     assert all(user.startswith("kernels/") for user in users), sorted(users)
 
 

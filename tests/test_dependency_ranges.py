@@ -1,5 +1,6 @@
-"""Proves that the ranges of pyproject.toml are bounded, and that what is installed, which all tests run with, lies inside them. The lowest
-versions are tested by `make lowest`."""
+"""Proves that the ranges of pyproject.toml are bounded, and that what is installed, which all tests run with, lies
+inside them. The lowest versions are tested by `make lowest`.
+"""
 
 from __future__ import annotations
 

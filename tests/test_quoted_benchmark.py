@@ -17,6 +17,11 @@ def test_the_readme_quotes_the_kept_result() -> None:
     (row,) = re.findall(r"^\| .* \| ([0-9a-f]{7}) \| ([\d.]+) \| ([\d.]+) \| ([\d.]+) \|$", text, re.MULTILINE)
     commit, *means = row
     assert result["commit"].startswith(commit) and result["rows"] >= 10_000_000
-    assert [float(mean) for mean in means] == [round(result["geometric_mean"][peer], 2) for peer in ("duckdb", "chdb", "polars")]
+    assert [float(mean) for mean in means] == [
+        round(result["geometric_mean"][peer], 2) for peer in ("duckdb", "chdb", "polars")
+    ]
     suites = {name: len(result["suites"][name]["queries"]) for name in THE_SUITE}
-    assert f"{sum(suites.values())} queries" in text and f"the {suites['ssb']} of the Star Schema Benchmark, {suites['own']} of our own" in text
+    assert (
+        f"{sum(suites.values())} queries" in text
+        and f"the {suites['ssb']} of the Star Schema Benchmark, {suites['own']} of our own" in text
+    )

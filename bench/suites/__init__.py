@@ -11,6 +11,8 @@ from bench.suites.selective import SELECTIVE_SUITE
 from bench.suites.ssb import SSB_SUITE
 from bench.suites.study import STUDY_SUITE
 
-SUITES: Final[dict[str, Suite]] = {suite.name: suite for suite in (SSB_SUITE, OWN_SUITE, STUDY_SUITE, ADS_SUITE, SELECTIVE_SUITE)}
+SUITES: Final[dict[str, Suite]] = {
+    suite.name: suite for suite in (SSB_SUITE, OWN_SUITE, STUDY_SUITE, ADS_SUITE, SELECTIVE_SUITE)
+}
 
 __all__ = ["SUITES", "Query", "Suite"]

@@ -47,8 +47,10 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class Suite:
-    """Queries over one table. `reference_ms`: what Apache Pinot took on another machine, quoted beside; `left_out`: names
-    that the geometric mean leaves out; `indexing`: keys of tableIndexConfig that replace the table's own, named by `variant`."""
+    """Queries over one table. `reference_ms`: what Apache Pinot took on another machine, quoted beside; `left_out`:
+    names that the geometric mean leaves out; `indexing`: keys of tableIndexConfig that replace the table's own, named
+    by `variant`.
+    """
 
     name: str
     table: str
@@ -69,6 +71,8 @@ def quoted(values: list[str]) -> str:
 
 
 def matching(pl: Any, t: Any, column: str, pattern: str) -> Any:
-    """The categories of an Enum column that match: what polars needs in order to search 20,000 texts and not ten million."""
+    """The categories of an Enum column that match: what polars needs in order to search 20,000 texts and not ten
+    million.
+    """
     categories = t.collect_schema()[column].categories
     return categories.filter(categories.str.contains(pattern)).to_list()

@@ -1,4 +1,6 @@
-"""Queries that an index answers: a needle, two inverted columns, ranges of a sorted and of a raw column; DuckDB has what it has by itself."""
+"""Queries that an index answers: a needle, two inverted columns, ranges of a sorted and of a raw column; DuckDB has
+what it has by itself.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,8 @@ _QUERIES: Final = (
     Query(
         "two_inverted",
         _literals,
-        "SELECT carrier, count(*), sum(price) FROM ads WHERE campaign = '{campaign}' AND url = '{url}' GROUP BY carrier ORDER BY carrier LIMIT 100",
+        "SELECT carrier, count(*), sum(price) FROM ads WHERE campaign = '{campaign}' AND url = '{url}' GROUP BY "
+        "carrier ORDER BY carrier LIMIT 100",
         lambda pl, t, p: (
             t.filter((pl.col("campaign") == p["campaign"]) & (pl.col("url") == p["url"]))
             .group_by("carrier")
@@ -43,7 +46,9 @@ _QUERIES: Final = (
         "sorted_range",
         _literals,
         "SELECT sum(price), count(*) FROM ads WHERE day = {day} AND carrier = '{carrier}'",
-        lambda pl, t, p: t.filter((pl.col("day") == p["day"]) & (pl.col("carrier") == p["carrier"])).select(pl.col("price").sum(), pl.len()),
+        lambda pl, t, p: t.filter((pl.col("day") == p["day"]) & (pl.col("carrier") == p["carrier"])).select(
+            pl.col("price").sum(), pl.len()
+        ),
         note="day is the sorted column; the peers' rows lie in the same order",
     ),
     Query(
@@ -57,7 +62,9 @@ _QUERIES: Final = (
         "needle_rows",
         _literals,
         "SELECT day, url, cost FROM ads WHERE user_id = {user} ORDER BY day, url, cost LIMIT 100",
-        lambda pl, t, p: t.filter(pl.col("user_id") == p["user"]).select("day", "url", "cost").sort("day", "url", "cost").head(100),
+        lambda pl, t, p: (
+            t.filter(pl.col("user_id") == p["user"]).select("day", "url", "cost").sort("day", "url", "cost").head(100)
+        ),
         ordered=True,
         note="inverted index of user_id",
     ),

@@ -1,7 +1,8 @@
-"""The seventeen queries of the study that the engine was designed by, over `ads`; the reference's own times stand beside.
+"""The seventeen queries of the study that the engine was designed by, over `ads`; the reference's own times stand
+beside.
 
-They were measured on Apache Pinot 1.5.1 on another machine of two cores (medians of seven, through HTTP, warm): ratios to its
-time say how far apart the two are, not more.
+They were measured on Apache Pinot 1.5.1 on another machine of two cores (medians of seven, through HTTP, warm): ratios
+to its time say how far apart the two are, not more.
 """
 
 from __future__ import annotations
@@ -13,8 +14,10 @@ from bench.data import FIRST_DAY
 from bench.suites.query import Parameters, Query, Suite, matching, quoted
 
 PINOT_MS: Final = {
-    "q01_count": 16.1, "q02_eq_sum": 43.0, "q03_day_range": 19.2, "q04_q6like": 263.8, "q05_grp_country": 83.8, "q06_grp_2d_filt": 101.7, "q07_grp_10k": 70.0,
-    "q08_grp_1M": 7692.6, "q09a_distinct": 239.5, "q09b_hll": 69.3, "q10_p95": 471.4, "q10b_p95_exact": 764.1, "q11_select_top": 49.8, "q12_in1000": 190.8,
+    "q01_count": 16.1, "q02_eq_sum": 43.0, "q03_day_range": 19.2, "q04_q6like": 263.8, "q05_grp_country": 83.8,
+    "q06_grp_2d_filt": 101.7, "q07_grp_10k": 70.0,
+    "q08_grp_1M": 7692.6, "q09a_distinct": 239.5, "q09b_hll": 69.3, "q10_p95": 471.4, "q10b_p95_exact": 764.1,
+    "q11_select_top": 49.8, "q12_in1000": 190.8,
     "q13_regexp": 126.6, "q14_needle": 34.0, "q15_mv_group": 410.3,
 }  # fmt: skip
 
@@ -24,9 +27,11 @@ def _literals(rng: random.Random) -> Parameters:
     discount = rng.randint(2, 6)
     campaigns = [f"campaign_{i:05d}" for i in rng.sample(range(10_000), 1_000)]
     return {
-        "carrier": f"carrier_{rng.randint(0, 14):05d}", "low": low, "high": low + 29, "wide": wide, "wide_end": wide + 180, "discount": discount,
+        "carrier": f"carrier_{rng.randint(0, 14):05d}", "low": low, "high": low + 29, "wide": wide,
+        "wide_end": wide + 180, "discount": discount,
         "discount_end": discount + 2,
-        "clicks": rng.randint(20, 30), "few": rng.randint(0, 3), "user": rng.randint(0, 1_499_999) * 7919, "campaigns": quoted(campaigns),
+        "clicks": rng.randint(20, 30), "few": rng.randint(0, 3), "user": rng.randint(0, 1_499_999) * 7919,
+        "campaigns": quoted(campaigns),
         "campaign_list": campaigns,
         "a": rng.randint(0, 9), "b": rng.randint(0, 9),
     }  # fmt: skip
@@ -55,26 +60,34 @@ _QUERIES: Final = (
         _literals,
         "SELECT sum(price * discount) FROM ads WHERE day BETWEEN {wide} AND {wide_end} AND discount BETWEEN {discount} "
         "AND {discount_end} AND clicks < {clicks}",
-        lambda pl, t, p: t.filter(_wide(pl, p) & pl.col("discount").is_between(p["discount"], p["discount_end"]) & (pl.col("clicks") < p["clicks"])).select(
-            (pl.col("price") * pl.col("discount")).sum()
-        ),
+        lambda pl, t, p: t.filter(
+            _wide(pl, p)
+            & pl.col("discount").is_between(p["discount"], p["discount_end"])
+            & (pl.col("clicks") < p["clicks"])
+        ).select((pl.col("price") * pl.col("discount")).sum()),
     ),
     Query(
         "q05_grp_country",
         _literals,
         "SELECT country, sum(price), count(*), avg(cost) FROM ads WHERE clicks >= {few} GROUP BY country LIMIT 1000",
-        lambda pl, t, p: t.filter(pl.col("clicks") >= p["few"]).group_by("country").agg(pl.col("price").sum(), pl.len(), pl.col("cost").mean()),
+        lambda pl, t, p: (
+            t.filter(pl.col("clicks") >= p["few"])
+            .group_by("country")
+            .agg(pl.col("price").sum(), pl.len(), pl.col("cost").mean())
+        ),
     ),
     Query(
         "q06_grp_2d_filt",
         _literals,
-        "SELECT country, carrier, sum(cost), count(*) FROM ads WHERE day BETWEEN {wide} AND {wide_end} GROUP BY country, carrier LIMIT 5000",
+        "SELECT country, carrier, sum(cost), count(*) FROM ads WHERE day BETWEEN {wide} AND {wide_end} GROUP BY "
+        "country, carrier LIMIT 5000",
         lambda pl, t, p: t.filter(_wide(pl, p)).group_by("country", "carrier").agg(pl.col("cost").sum(), pl.len()),
     ),
     Query(
         "q07_grp_10k",
         _literals,
-        "SELECT campaign, sum(price) AS total FROM ads WHERE discount >= {few} GROUP BY campaign ORDER BY total DESC, campaign LIMIT 10",
+        "SELECT campaign, sum(price) AS total FROM ads WHERE discount >= {few} GROUP BY campaign ORDER BY total DESC, "
+        "campaign LIMIT 10",
         lambda pl, t, p: (
             t.filter(pl.col("discount") >= p["few"])
             .group_by("campaign")
@@ -87,7 +100,8 @@ _QUERIES: Final = (
     Query(
         "q08_grp_1M",
         _literals,
-        "SELECT user_id, sum(price) AS total FROM ads WHERE clicks >= {few} GROUP BY user_id ORDER BY total DESC, user_id LIMIT 10",
+        "SELECT user_id, sum(price) AS total FROM ads WHERE clicks >= {few} GROUP BY user_id ORDER BY total DESC, "
+        "user_id LIMIT 10",
         lambda pl, t, p: (
             t.filter(pl.col("clicks") >= p["few"])
             .group_by("user_id")
@@ -118,10 +132,13 @@ _QUERIES: Final = (
     Query(
         "q10_p95",
         _literals,
-        "SELECT carrier, approx_quantile(cost, 0.95) FROM ads WHERE clicks >= {few} GROUP BY carrier ORDER BY carrier LIMIT 100",
+        "SELECT carrier, approx_quantile(cost, 0.95) FROM ads WHERE clicks >= {few} GROUP BY carrier ORDER BY carrier "
+        "LIMIT 100",
         None,
-        ours="SELECT carrier, PERCENTILETDIGEST(cost, 95) FROM ads WHERE clicks >= {few} GROUP BY carrier ORDER BY carrier LIMIT 100",
-        chdb="SELECT carrier, quantileTDigest(0.95)(cost) FROM ads WHERE clicks >= {few} GROUP BY carrier ORDER BY carrier LIMIT 100",
+        ours="SELECT carrier, PERCENTILETDIGEST(cost, 95) FROM ads WHERE clicks >= {few} GROUP BY carrier ORDER BY "
+        "carrier LIMIT 100",
+        chdb="SELECT carrier, quantileTDigest(0.95)(cost) FROM ads WHERE clicks >= {few} GROUP BY carrier ORDER BY "
+        "carrier LIMIT 100",
         tolerance=0.05,
         ordered=True,
         note="polars has no estimate",
@@ -139,7 +156,8 @@ _QUERIES: Final = (
     Query(
         "q11_select_top",
         _literals,
-        "SELECT user_id, cost, price FROM ads WHERE discount = {discount} AND clicks > {clicks} ORDER BY cost DESC, user_id LIMIT 10",
+        "SELECT user_id, cost, price FROM ads WHERE discount = {discount} AND clicks > {clicks} ORDER BY cost DESC, "
+        "user_id LIMIT 10",
         lambda pl, t, p: (
             t.filter((pl.col("discount") == p["discount"]) & (pl.col("clicks") > p["clicks"]))
             .select("user_id", "cost", "price")
@@ -152,18 +170,26 @@ _QUERIES: Final = (
         "q12_in1000",
         _literals,
         "SELECT carrier, count(*) FROM ads WHERE campaign IN ({campaigns}) GROUP BY carrier ORDER BY carrier LIMIT 100",
-        lambda pl, t, p: t.filter(pl.col("campaign").is_in(p["campaign_list"])).group_by("carrier").agg(pl.len()).sort("carrier"),
+        lambda pl, t, p: (
+            t.filter(pl.col("campaign").is_in(p["campaign_list"])).group_by("carrier").agg(pl.len()).sort("carrier")
+        ),
         ordered=True,
     ),
     Query(
         "q13_regexp",
         _literals,
-        "SELECT carrier, count(*) FROM ads WHERE regexp_matches(url, 'item/\\d*{a}{b}\\d?$') GROUP BY carrier ORDER BY carrier LIMIT 100",
+        "SELECT carrier, count(*) FROM ads WHERE regexp_matches(url, 'item/\\d*{a}{b}\\d?$') GROUP BY carrier ORDER "
+        "BY carrier LIMIT 100",
         lambda pl, t, p: (
-            t.filter(pl.col("url").is_in(matching(pl, t, "url", f"item/\\d*{p['a']}{p['b']}\\d?$"))).group_by("carrier").agg(pl.len()).sort("carrier")
+            t.filter(pl.col("url").is_in(matching(pl, t, "url", f"item/\\d*{p['a']}{p['b']}\\d?$")))
+            .group_by("carrier")
+            .agg(pl.len())
+            .sort("carrier")
         ),
-        ours="SELECT carrier, COUNT(*) FROM ads WHERE REGEXP_LIKE(url, 'item/\\d*{a}{b}\\d?$') GROUP BY carrier ORDER BY carrier LIMIT 100",
-        chdb="SELECT carrier, count(*) FROM ads WHERE match(url, 'item/\\\\d*{a}{b}\\\\d?$') GROUP BY carrier ORDER BY carrier LIMIT 100",
+        ours="SELECT carrier, COUNT(*) FROM ads WHERE REGEXP_LIKE(url, 'item/\\d*{a}{b}\\d?$') GROUP BY carrier ORDER "
+        "BY carrier LIMIT 100",
+        chdb="SELECT carrier, count(*) FROM ads WHERE match(url, 'item/\\\\d*{a}{b}\\\\d?$') GROUP BY carrier ORDER "
+        "BY carrier LIMIT 100",
         ordered=True,
     ),
     Query(
@@ -175,12 +201,19 @@ _QUERIES: Final = (
     Query(
         "q15_mv_group",
         _literals,
-        "SELECT tag, count(*), sum(price) FROM (SELECT unnest(tags) AS tag, price FROM ads WHERE clicks >= {few}) GROUP BY tag ORDER BY tag LIMIT 1000",
+        "SELECT tag, count(*), sum(price) FROM (SELECT unnest(tags) AS tag, price FROM ads WHERE clicks >= {few}) "
+        "GROUP BY tag ORDER BY tag LIMIT 1000",
         lambda pl, t, p: (
-            t.filter(pl.col("clicks") >= p["few"]).select("tags", "price").explode("tags").group_by("tags").agg(pl.len(), pl.col("price").sum()).sort("tags")
+            t.filter(pl.col("clicks") >= p["few"])
+            .select("tags", "price")
+            .explode("tags")
+            .group_by("tags")
+            .agg(pl.len(), pl.col("price").sum())
+            .sort("tags")
         ),
         ours="SELECT tags, COUNT(*), SUM(price) FROM ads WHERE clicks >= {few} GROUP BY tags ORDER BY tags LIMIT 1000",
-        chdb="SELECT arrayJoin(tags) AS tag, count(*), sum(price) FROM ads WHERE clicks >= {few} GROUP BY tag ORDER BY tag LIMIT 1000",
+        chdb="SELECT arrayJoin(tags) AS tag, count(*), sum(price) FROM ads WHERE clicks >= {few} GROUP BY tag ORDER "
+        "BY tag LIMIT 1000",
         ordered=True,
     ),
 )

@@ -1,4 +1,6 @@
-"""The generated tables: `ads` (clicks on advertisements), `lineorder` (the Star Schema Benchmark, flat), `requests` (our own, with raw texts and nulls)."""
+"""The generated tables: `ads` (clicks on advertisements), `lineorder` (the Star Schema Benchmark, flat), `requests`
+(our own, with raw texts and nulls).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Clicks on advertisements (bench.data) as a benchmark table; no inverted index, so that scans are compared with scans."""
+"""Clicks on advertisements (bench.data) as a benchmark table; no inverted index, so that scans are compared with
+scans.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,9 @@ from typing import Final
 from bench.data import SCHEMA, TABLE_CONFIG, chunk
 from bench.tables.table import Table, domain, names
 
-_INDEXING: Final = {key: value for key, value in TABLE_CONFIG["tableIndexConfig"].items() if key != "invertedIndexColumns"}
+_INDEXING: Final = {
+    key: value for key, value in TABLE_CONFIG["tableIndexConfig"].items() if key != "invertedIndexColumns"
+}
 ADS: Final = Table(
     name="ads",
     schema=SCHEMA,

@@ -1,9 +1,10 @@
 """The Star Schema Benchmark, lineorder joined with its four dimensions into one table, 24 columns.
 
-Distributions and cardinalities are those of the benchmark's generator (O'Neil, O'Neil, Chen, "Star Schema Benchmark", revision 3):
-per 6 million rows 30,000 customers, 2,000 suppliers and 200,000 × (1 + log2) parts; orders of 1 to 7 lines on uniform days of the
-2,406 from 1992-01-01 on; quantity 1–50, discount 0–10, price of a part 90,000 + its key's digits, cents; 5 regions of 5 nations of
-10 cities; 5 manufacturers of 5 categories of 40 brands. Rows lie in the order of the day, as the events of a business arrive.
+Distributions and cardinalities are those of the benchmark's generator (O'Neil, O'Neil, Chen, "Star Schema Benchmark",
+revision 3): per 6 million rows 30,000 customers, 2,000 suppliers and 200,000 × (1 + log2) parts; orders of 1 to 7 lines
+on uniform days of the 2,406 from 1992-01-01 on; quantity 1–50, discount 0–10, price of a part 90,000 + its key's
+digits, cents; 5 regions of 5 nations of 10 cities; 5 manufacturers of 5 categories of 40 brands. Rows lie in the order
+of the day, as the events of a business arrive.
 """
 
 from __future__ import annotations
@@ -28,7 +29,15 @@ NATIONS: Final = tuple(nation for nations in REGIONS.values() for nation in nati
 MONTHS: Final = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 NUM_DAYS: Final = 2_406
 _FIRST: Final = datetime.date(1992, 1, 1)
-_INTS: Final = ("lo_linenumber", "lo_custkey", "lo_partkey", "lo_suppkey", "d_year", "d_yearmonthnum", "d_weeknuminyear")
+_INTS: Final = (
+    "lo_linenumber",
+    "lo_custkey",
+    "lo_partkey",
+    "lo_suppkey",
+    "d_year",
+    "d_yearmonthnum",
+    "d_weeknuminyear",
+)
 _METRICS: Final = ("lo_quantity", "lo_extendedprice", "lo_discount", "lo_revenue", "lo_supplycost")
 
 
@@ -44,14 +53,20 @@ def _chunk(number: int, num_chunks: int, rows: int) -> pa.RecordBatch:
     order_of_line = np.repeat(np.arange(rows), rng.integers(1, 8, rows))[:rows]
     lines = np.arange(rows) - np.searchsorted(order_of_line, order_of_line) + 1
     num_orders = int(order_of_line[-1]) + 1 if rows else 0
-    low, high = number * NUM_DAYS // num_chunks, max((number + 1) * NUM_DAYS // num_chunks, number * NUM_DAYS // num_chunks + 1)
+    low, high = (
+        number * NUM_DAYS // num_chunks,
+        max((number + 1) * NUM_DAYS // num_chunks, number * NUM_DAYS // num_chunks + 1),
+    )
     day = np.sort(rng.integers(low, high, num_orders))[order_of_line]
     customer = rng.integers(1, int(30_000 * scale) + 1, num_orders)[order_of_line]
     part, supplier = rng.integers(1, num_parts + 1, rows), rng.integers(1, int(2_000 * scale) + 1, rows)
     quantity, discount = rng.integers(1, 51, rows), rng.integers(0, 11, rows)
     part_price = 90_000 + part // 10 % 20_001 + 100 * (part % 1_000)
     price = quantity * part_price
-    c_city, s_city, brand = (_of_key(seed, key, cardinality) for seed, key, cardinality in ((1, customer, 250), (2, supplier, 250), (3, part, 1_000)))
+    c_city, s_city, brand = (
+        _of_key(seed, key, cardinality)
+        for seed, key, cardinality in ((1, customer, 250), (2, supplier, 250), (3, part, 1_000))
+    )
     columns = {
         "lo_orderkey": pa.array(number * rows + order_of_line, pa.int64()),
         "lo_linenumber": lines,
@@ -78,7 +93,9 @@ def _chunk(number: int, num_chunks: int, rows: int) -> pa.RecordBatch:
         "p_category": pick(_CATEGORIES, brand // 40),
         "p_brand": pick(_BRANDS, brand),
     }
-    return pa.RecordBatch.from_pydict({name: c if isinstance(c, pa.Array) else pa.array(c, pa.int32()) for name, c in columns.items()})
+    return pa.RecordBatch.from_pydict(
+        {name: c if isinstance(c, pa.Array) else pa.array(c, pa.int32()) for name, c in columns.items()}
+    )
 
 
 def _of_key(seed: int, key: np.ndarray[Any, Any], cardinality: int) -> np.ndarray[Any, Any]:
@@ -128,12 +145,24 @@ _SCHEMA: Final[dict[str, Any]] = {
         *({"name": name, "dataType": "STRING"} for name in _TEXTS),
     ],
     "metricFieldSpecs": [{"name": name, "dataType": "INT"} for name in _METRICS],
-    "dateTimeFieldSpecs": [{"name": "lo_orderdate", "dataType": "INT", "format": "1:DAYS:SIMPLE_DATE_FORMAT:yyyyMMdd", "granularity": "1:DAYS"}],
+    "dateTimeFieldSpecs": [
+        {
+            "name": "lo_orderdate",
+            "dataType": "INT",
+            "format": "1:DAYS:SIMPLE_DATE_FORMAT:yyyyMMdd",
+            "granularity": "1:DAYS",
+        }
+    ],
 }
 _CONFIG: Final[dict[str, Any]] = {
     "tableName": "lineorder",
     "tableType": "OFFLINE",
-    "segmentsConfig": {"timeColumnName": "lo_orderdate", "timeType": "DAYS", "replication": "1", "segmentPushType": "APPEND"},
+    "segmentsConfig": {
+        "timeColumnName": "lo_orderdate",
+        "timeType": "DAYS",
+        "replication": "1",
+        "segmentPushType": "APPEND",
+    },
     "tenants": {},
     "tableIndexConfig": {
         "loadMode": "MMAP",
@@ -144,5 +173,12 @@ _CONFIG: Final[dict[str, Any]] = {
     "metadata": {},
 }
 LINEORDER: Final = Table(
-    name="lineorder", schema=_SCHEMA, config=_CONFIG, chunk=_chunk, sort_columns=("lo_orderdate",), version=1, few_values=_TEXTS, summed=_METRICS
+    name="lineorder",
+    schema=_SCHEMA,
+    config=_CONFIG,
+    chunk=_chunk,
+    sort_columns=("lo_orderdate",),
+    version=1,
+    few_values=_TEXTS,
+    summed=_METRICS,
 )

@@ -1,9 +1,9 @@
 """Requests to a web service: what the other tables lack. Raw texts that hardly repeat, raw numbers, nulls, many users.
 
-day 365 (sorted); ts milliseconds, raw, ascending; session a hexadecimal text, one in eight rows a new one (1.25 million per 10
-million rows), raw; path a text of 20 to 40 bytes that hardly repeats, raw; user_id 2 million per 10 million rows, skewed; country 200
-and device 12, skewed; status 8; latency DOUBLE, size LONG and price DOUBLE raw; score INT, null in 20 % of the rows; referrer 500,
-null in 30 %; labels of 100, one to four a row.
+day 365 (sorted); ts milliseconds, raw, ascending; session a hexadecimal text, one in eight rows a new one (1.25 million
+per 10 million rows), raw; path a text of 20 to 40 bytes that hardly repeats, raw; user_id 2 million per 10 million
+rows, skewed; country 200 and device 12, skewed; status 8; latency DOUBLE, size LONG and price DOUBLE raw; score INT,
+null in 20 % of the rows; referrer 500, null in 30 %; labels of 100, one to four a row.
 """
 
 from __future__ import annotations
@@ -54,7 +54,9 @@ def _chunk(number: int, num_chunks: int, rows: int) -> pa.RecordBatch:
         "device": pick(_DEVICES, (rng.zipf(1.6, rows) - 1) % 12),
         "status": pa.array(np.array(STATUSES)[np.minimum(rng.geometric(0.6, rows) - 1, 7)], pa.int32()),
         "score": pa.array(rng.integers(0, 101, rows).astype(np.int32), mask=rng.random(rows) < 0.2),
-        "referrer": pick(_REFERRERS, pa.array(((rng.zipf(1.4, rows) - 1) % 500).astype(np.int32), mask=rng.random(rows) < 0.3)),
+        "referrer": pick(
+            _REFERRERS, pa.array(((rng.zipf(1.4, rows) - 1) % 500).astype(np.int32), mask=rng.random(rows) < 0.3)
+        ),
         "labels": pa.ListArray.from_arrays(pa.array(offsets), labels),
         "latency": pa.array(np.round(np.exp(rng.normal(3.0, 1.2, rows)), 3)),
         "size": pa.array(rng.integers(100, 2_000_000, rows)),
@@ -86,7 +88,9 @@ def _paths(rng: np.random.Generator, rows: int) -> pa.Array:
     """`/item/482133/view?q=7f3a91`."""
     verb = pick(pa.array([f"/{verb}/" for verb in VERBS]), rng.integers(0, len(VERBS), rows).astype(np.int32))
     number = pa.array(rng.integers(0, 1_000_000, rows)).cast(pa.string())
-    action = pick(pa.array(["/view?q=", "/edit?q=", "/list?page=", "/save?token="]), rng.integers(0, 4, rows).astype(np.int32))
+    action = pick(
+        pa.array(["/view?q=", "/edit?q=", "/list?page=", "/save?token="]), rng.integers(0, 4, rows).astype(np.int32)
+    )
     token = pc.utf8_slice_codeunits(_hexadecimal(rng.integers(0, 1 << 63, rows).astype(np.uint64)), 0, 8)
     return pc.binary_join_element_wise(verb, number, action, token, "")
 
@@ -108,7 +112,11 @@ _SCHEMA: Final[dict[str, Any]] = {
         {"name": "referrer", "dataType": "STRING"},
         {"name": "labels", "dataType": "STRING", "singleValueField": False},
     ],
-    "metricFieldSpecs": [{"name": "latency", "dataType": "DOUBLE"}, {"name": "size", "dataType": "LONG"}, {"name": "price", "dataType": "DOUBLE"}],
+    "metricFieldSpecs": [
+        {"name": "latency", "dataType": "DOUBLE"},
+        {"name": "size", "dataType": "LONG"},
+        {"name": "price", "dataType": "DOUBLE"},
+    ],
     "dateTimeFieldSpecs": [
         {"name": "ts", "dataType": "LONG", "format": "1:MILLISECONDS:EPOCH", "granularity": "1:MILLISECONDS"},
         {"name": "day", "dataType": "INT", "format": "1:DAYS:EPOCH", "granularity": "1:DAYS"},

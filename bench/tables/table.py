@@ -1,4 +1,6 @@
-"""What a benchmark knows about one generated table, and its chunks kept as Parquet files that every engine loads from."""
+"""What a benchmark knows about one generated table, and its chunks kept as Parquet files that every engine loads
+from.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,11 @@ class Table:
 
     @property
     def columns(self) -> list[str]:
-        return [spec["name"] for kind in ("dimensionFieldSpecs", "metricFieldSpecs", "dateTimeFieldSpecs") for spec in self.schema.get(kind, [])]
+        return [
+            spec["name"]
+            for kind in ("dimensionFieldSpecs", "metricFieldSpecs", "dateTimeFieldSpecs")
+            for spec in self.schema.get(kind, [])
+        ]
 
     def num_chunks(self, rows: int) -> int:
         """Chunks of a million rows, but at least two, so that answers are merged even of few rows."""
@@ -66,7 +72,13 @@ class Table:
                     say(f"{self.name}: generating chunk {number + 1} of {num_chunks}")
                 batch = self.chunk(number, num_chunks, rows * (number + 1) // num_chunks - rows * number // num_chunks)
                 partial = path.with_suffix(".partial")
-                pq.write_table(pa.Table.from_batches([batch]), partial, compression="zstd", compression_level=1, row_group_size=250_000)
+                pq.write_table(
+                    pa.Table.from_batches([batch]),
+                    partial,
+                    compression="zstd",
+                    compression_level=1,
+                    row_group_size=250_000,
+                )
                 os.replace(partial, path)
             files.append(path)
         return files

@@ -1,4 +1,6 @@
-"""Print the libraries that pyproject.toml beside this file asks for, with those of the extras that are named: one a line."""
+"""Print the libraries that pyproject.toml beside this file asks for, with those of the extras that are named: one a
+line.
+"""
 
 from __future__ import annotations
 

@@ -11,7 +11,9 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """Wall time in milliseconds since the epoch, monotonic time in nanoseconds, and a wait that an event can cut short."""
+    """Wall time in milliseconds since the epoch, monotonic time in nanoseconds, and a wait that an event can cut
+    short.
+    """
 
     def now_ms(self) -> int: ...
 

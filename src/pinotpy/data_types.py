@@ -80,12 +80,16 @@ class DataType(StrEnum):
 
     @property
     def stored(self) -> StoredType:
-        """BOOLEAN is stored as INT 0/1, TIMESTAMP as LONG milliseconds since the epoch, BIG_DECIMAL as ordered bytes."""
+        """BOOLEAN is stored as INT 0/1, TIMESTAMP as LONG milliseconds since the epoch, BIG_DECIMAL as ordered
+        bytes.
+        """
         return _STORED[self]
 
     @property
     def arrow(self) -> pa.DataType:
-        """Arrow type of one value between operators and on the wire: TIMESTAMP is int64 ms, BIG_DECIMAL is ordered binary."""
+        """Arrow type of one value between operators and on the wire: TIMESTAMP is int64 ms, BIG_DECIMAL is ordered
+        binary.
+        """
         return _arrow_types()[self]
 
     @property

@@ -1,6 +1,7 @@
 """BIG_DECIMAL as bytes whose order is the order of the numbers.
 
-A decimal is stored as its sign, its exponent and its digits in one self-ending byte string, so that dictionaries, min/max,
+A decimal is stored as its sign, its exponent and its digits in one self-ending byte string, so that dictionaries,
+min/max,
 sorting, grouping and comparison work on bytes alone. Trailing zeros are dropped: 1.50 and 1.5 are one value, as in the
 reference ("0.10 → 0.1").
 
@@ -24,7 +25,9 @@ _CONTEXT = Context(prec=DIGITS_MAX, Emax=999_999_999, Emin=-999_999_999)
 
 
 def encode_decimal(value: Decimal) -> bytes:
-    """Encode a finite decimal; raises ValueError for NaN, infinities, more than DIGITS_MAX digits and numbers beyond 10^±20000."""
+    """Encode a finite decimal; raises ValueError for NaN, infinities, more than DIGITS_MAX digits and numbers beyond
+    10^±20000.
+    """
     if not value.is_finite():
         raise ValueError(f"BIG_DECIMAL holds finite numbers only, found {value}")
     sign, digits, exponent = value.as_tuple()
@@ -35,7 +38,10 @@ def encode_decimal(value: Decimal) -> bytes:
         raise ValueError(f"BIG_DECIMAL holds at most {DIGITS_MAX} digits, found {len(text)}")
     assert isinstance(exponent, int)
     if abs(value.adjusted()) > _EXPONENT_MAX:
-        raise ValueError(f"BIG_DECIMAL holds numbers from 10^-{_EXPONENT_MAX} to 10^{_EXPONENT_MAX}, found one of 10^{value.adjusted()}")
+        raise ValueError(
+            f"BIG_DECIMAL holds numbers from 10^-{_EXPONENT_MAX} to 10^{_EXPONENT_MAX}, found one of "
+            f"10^{value.adjusted()}"
+        )
     biased = exponent + len(text) + _BIAS
     text = text.rstrip("0")
     text += "0" * (len(text) % 2)

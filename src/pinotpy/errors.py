@@ -183,7 +183,9 @@ class DataError(PinotError):
 class SegmentCorruptError(DataError):
     """A segment that cannot be trusted: names the file, what was expected and what was found."""
 
-    def __init__(self, message: str, *, file: str, expected: object = None, found: object = None, **context: Any) -> None:
+    def __init__(
+        self, message: str, *, file: str, expected: object = None, found: object = None, **context: Any
+    ) -> None:
         detail = "" if expected is None and found is None else f" (expected {expected}, found {found})"
         super().__init__(f"{message}: file '{file}'{detail}", file=file, expected=expected, found=found, **context)
         self.file, self.expected, self.found = file, expected, found
@@ -193,7 +195,9 @@ class UnsupportedVersionError(DataError):
     """A format version that this build does not read."""
 
     def __init__(self, message: str, *, found: object, supported: object, **context: Any) -> None:
-        super().__init__(f"{message}: found version {found}, supported {supported}", found=found, supported=supported, **context)
+        super().__init__(
+            f"{message}: found version {found}, supported {supported}", found=found, supported=supported, **context
+        )
 
 
 class UnsafeArchiveError(DataError):
@@ -315,7 +319,9 @@ class MemoryLimitError(QueryExecutionError):
 
 
 class DiskError(ResourceError):
-    """The disk of this machine takes or gives nothing: full, read-only, broken. Trying again is right once an operator has mended it."""
+    """The disk of this machine takes or gives nothing: full, read-only, broken. Trying again is right once an operator
+    has mended it.
+    """
 
     retriable = True
 
@@ -355,14 +361,18 @@ def hide_paths(text: str) -> str:
 
 # --- across processes ----------------------------------------------------------------------------------------------
 
-# The class that a code stands for when it comes from another process. Several classes may share a code; the first is meant.
+# The class that a code stands for when it comes from another process. Several classes may share a code; the first is
+# meant.
 _BY_CODE: dict[int, type[PinotError]] = {
     kind.code: kind
     for kind in reversed(
         (
-            ParseError, InvalidQueryError, UnknownColumnError, InvalidConfigError, NotFoundError, TableNotFoundError, AlreadyExistsError,
-            PreconditionFailedError, PayloadTooLargeError, AuthenticationError, AccessDeniedError, QuotaExceededError, ServerUnreachableError,
-            ServerNotRespondingError, SegmentsUnavailableError, QueryExecutionError, QueryTimeoutError, QueryCancelledError, OutOfCapacityError,
+            ParseError, InvalidQueryError, UnknownColumnError, InvalidConfigError, NotFoundError, TableNotFoundError,
+            AlreadyExistsError,
+            PreconditionFailedError, PayloadTooLargeError, AuthenticationError, AccessDeniedError, QuotaExceededError,
+            ServerUnreachableError,
+            ServerNotRespondingError, SegmentsUnavailableError, QueryExecutionError, QueryTimeoutError,
+            QueryCancelledError, OutOfCapacityError,
         )
     )
 }  # fmt: skip

@@ -29,7 +29,11 @@ class TableType(StrEnum):
 def check_table_name(name: str) -> str:
     """Return `name` if it can be a raw table name or schema name, else raise UserError saying why."""
     if not _TABLE.fullmatch(name) or "__" in name or ".." in name:
-        raise UserError(f"'{name[:80]}' cannot be a table name: letters, digits, '_', '-' and '.' are allowed, at most 200, no '__', no '..'", name=name[:200])
+        raise UserError(
+            f"'{name[:80]}' cannot be a table name: letters, digits, '_', '-' and '.' are allowed, at most 200, no "
+            "'__', no '..'",
+            name=name[:200],
+        )
     return name
 
 
@@ -37,7 +41,9 @@ def check_segment_name(name: str) -> str:
     """Return `name` if it can be a segment name (and thus a file name), else raise UserError saying why."""
     if not _SEGMENT.fullmatch(name) or ".." in name or name.endswith(" "):
         raise UserError(
-            f"'{name[:80]}' cannot be a segment name: letters, digits, blanks and _ . - : , = + @ are allowed, at most 400, no '..', no '/'", name=name[:400]
+            f"'{name[:80]}' cannot be a segment name: letters, digits, blanks and _ . - : , = + @ are allowed, at "
+            "most 400, no '..', no '/'",
+            name=name[:400],
         )
     return name
 
@@ -45,7 +51,11 @@ def check_segment_name(name: str) -> str:
 def check_column_name(name: str) -> str:
     """Return `name` if it can be a column name, else raise UserError saying why."""
     if not _COLUMN.fullmatch(name):
-        raise UserError(f"'{name[:80]}' cannot be a column name: a letter or '_' first, then letters, digits, '_', '-', '.', '$', at most 200", name=name[:200])
+        raise UserError(
+            f"'{name[:80]}' cannot be a column name: a letter or '_' first, then letters, digits, '_', '-', '.', '$', "
+            "at most 200",
+            name=name[:200],
+        )
     return name
 
 
@@ -71,7 +81,9 @@ def raw_table_name(name: str) -> str:
 def instance_id(role: str, host: str, port: int) -> str:
     """`Server`, `localhost`, 8098 → `Server_localhost_8098`. Hosts with '_' would break old clients and are refused."""
     if not _HOST.fullmatch(host):
-        raise UserError(f"'{host[:80]}' cannot be a host name: letters, digits, '.', '-' and ':' are allowed", host=host[:255])
+        raise UserError(
+            f"'{host[:80]}' cannot be a host name: letters, digits, '.', '-' and ':' are allowed", host=host[:255]
+        )
     return f"{role}_{host}_{port}"
 
 
@@ -80,5 +92,8 @@ def split_instance_id(instance: str) -> tuple[str, str, int]:
     role, _, rest = instance.partition("_")
     host, _, port = rest.rpartition("_")
     if role not in ("Controller", "Broker", "Server", "Minion") or not host or not port.isdigit():
-        raise UserError(f"'{instance[:80]}' is no instance id: expected Role_host_port, e.g. Server_localhost_8098", instance=instance[:300])
+        raise UserError(
+            f"'{instance[:80]}' is no instance id: expected Role_host_port, e.g. Server_localhost_8098",
+            instance=instance[:300],
+        )
     return role, host, int(port)

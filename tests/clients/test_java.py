@@ -1,6 +1,7 @@
-"""Proves that the reference's Java client and JDBC driver, taken from Maven Central as they are, find brokers in every way they know
-(ZooKeeper's external view, a controller, a list), read every type, prepare statements, and raise our errors. The oracle is what was
-uploaded (trips_table.py) and DuckDB. Skips where there is no JDK 17 with Maven."""
+"""Proves that the reference's Java client and JDBC driver, taken from Maven Central as they are, find brokers in every
+way they know (ZooKeeper's external view, a controller, a list), read every type, prepare statements, and raise our
+errors. The oracle is what was uploaded (trips_table.py) and DuckDB. Skips where there is no JDK 17 with Maven.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +49,11 @@ def missing_tools() -> str:
         return f"no {', '.join(absent)} here: the Java clients need a JDK of version 17 or later and Maven"
     version = subprocess.run(["javac", "-version"], capture_output=True, text=True, check=True)
     found = re.search(r"javac (\d+)", version.stdout + version.stderr)
-    return "" if found and int(found[1]) >= 17 else f"the Java clients need JDK 17 or later, found {version.stdout.strip()}"
+    return (
+        ""
+        if found and int(found[1]) >= 17
+        else f"the Java clients need JDK 17 or later, found {version.stdout.strip()}"
+    )
 
 
 MISSING = missing_tools()
@@ -68,7 +73,13 @@ def class_path(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 def asked(class_path: str, main: str, *args: str) -> dict[str, Any]:
     """What the program printed, by name."""
-    run = subprocess.run(["java", "-cp", class_path, f"clients.{main}", *args], capture_output=True, text=True, timeout=ASK_TIMEOUT_S, check=False)
+    run = subprocess.run(
+        ["java", "-cp", class_path, f"clients.{main}", *args],
+        capture_output=True,
+        text=True,
+        timeout=ASK_TIMEOUT_S,
+        check=False,
+    )
     assert run.returncode == 0, run.stdout[-3000:] + run.stderr[-3000:]
     lines = [json.loads(line) for line in run.stdout.splitlines() if line.startswith('{"name"')]
     return {line["name"]: line["found"] for line in lines}
@@ -112,8 +123,14 @@ def test_every_value_of_every_type_is_read(found: dict[str, Any]) -> None:
 
 def test_groups_are_those_of_duckdb(found: dict[str, Any]) -> None:
     rows = pa.table({name: [row[name] for row in TRIPS] for name in ("order", "distance")})
-    expected = duckdb.from_arrow(rows).query("t", 'SELECT "order", SUM(distance), COUNT(*) FROM t GROUP BY 1 ORDER BY 1').fetchall()
-    assert [(int(key), float(total), int(count)) for key, total, _, count in found["groups"]] == [(key, float(total), count) for key, total, count in expected]
+    expected = (
+        duckdb.from_arrow(rows)
+        .query("t", 'SELECT "order", SUM(distance), COUNT(*) FROM t GROUP BY 1 ORDER BY 1')
+        .fetchall()
+    )
+    assert [(int(key), float(total), int(count)) for key, total, _, count in found["groups"]] == [
+        (key, float(total), count) for key, total, count in expected
+    ]
 
 
 def test_prepared_statements_count_what_they_say(found: dict[str, Any]) -> None:
@@ -125,7 +142,13 @@ def test_prepared_statements_count_what_they_say(found: dict[str, Any]) -> None:
 
 
 def test_statistics_and_errors_come_through(found: dict[str, Any]) -> None:
-    counters = {"totalDocs": NUM_TRIPS, "numDocsScanned": 100, "numServersQueried": 1, "numServersResponded": 1, "numSegmentsQueried": 2}
+    counters = {
+        "totalDocs": NUM_TRIPS,
+        "numDocsScanned": 100,
+        "numServersQueried": 1,
+        "numServersResponded": 1,
+        "numSegmentsQueried": 2,
+    }
     assert found["statistics"] == {**counters, "groupsLimit": False, "tookSomeTime": True}
     for query, code, words in (
         ("SELEC 1", 150, "line 1, column 1"),
@@ -138,13 +161,28 @@ def test_statistics_and_errors_come_through(found: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("way", ["brokers", "controller", "tenant"])
 def test_jdbc_reads_rows_tables_and_errors(class_path: str, trips_cluster: LiveCluster, way: str) -> None:
-    options = {"brokers": f"?brokers={trips_cluster.broker_url.removeprefix('http://')}", "controller": "", "tenant": "?tenant=DefaultTenant"}
-    found = asked(class_path, "JdbcClient", f"jdbc:pinot://{trips_cluster.controller_url.removeprefix('http://')}{options[way]}")
+    options = {
+        "brokers": f"?brokers={trips_cluster.broker_url.removeprefix('http://')}",
+        "controller": "",
+        "tenant": "?tenant=DefaultTenant",
+    }
+    found = asked(
+        class_path, "JdbcClient", f"jdbc:pinot://{trips_cluster.controller_url.removeprefix('http://')}{options[way]}"
+    )
     names = ("tripId", "city", "distance", "fare", "share", "paid", "at")
     assert found["columns"] == [[name, TYPES[name]] for name in names]
     # The driver cuts fractions of seconds off, whoever answers.
     assert found["rows"] == [
-        [row["tripId"], row["city"], row["distance"], row["fare"] or 0.0, row["share"], row["paid"], f"{row['at']:%Y-%m-%d %H:%M:%S}.0"] for row in TRIPS
+        [
+            row["tripId"],
+            row["city"],
+            row["distance"],
+            row["fare"] or 0.0,
+            row["share"],
+            row["paid"],
+            f"{row['at']:%Y-%m-%d %H:%M:%S}.0",
+        ]
+        for row in TRIPS
     ]
     assert found["prepared"] == sum(row["city"] == "O'Hare" for row in TRIPS[:100])
     assert found["tables"] == ["trips"]

@@ -1,5 +1,6 @@
-"""Proves that `pinotdb`, the reference's DB-API, works as it is: parameters, types of every column, nulls, options, errors.
-The oracle is what was uploaded (trips_table.py)."""
+"""Proves that `pinotdb`, the reference's DB-API, works as it is: parameters, types of every column, nulls, options,
+errors. The oracle is what was uploaded (trips_table.py).
+"""
 
 from __future__ import annotations
 
@@ -39,7 +40,9 @@ TYPES = {
 
 
 def as_pinotdb_shows(name: str, value: Any) -> Any:
-    """A value of trips_table.py as a row of pinotdb has it: bytes as hex, decimals as JSON text, instants without zone."""
+    """A value of trips_table.py as a row of pinotdb has it: bytes as hex, decimals as JSON text, instants without
+    zone.
+    """
     match name, value:
         case _, None:
             return None
@@ -95,9 +98,16 @@ def test_a_text_as_parameter_finds_its_rows(cursor: Any, city: str) -> None:
 
 
 def test_parameters_of_every_kind(cursor: Any) -> None:
-    query = "SELECT tripId FROM trips WHERE paid = %(paid)s AND tripId IN (%(ids)s) AND fare > %(fare)s AND city LIKE 'O%%' ORDER BY tripId LIMIT 100"
+    query = (
+        "SELECT tripId FROM trips WHERE paid = %(paid)s AND tripId IN (%(ids)s) AND fare > %(fare)s AND city LIKE "
+        "'O%%' ORDER BY tripId LIMIT 100"
+    )
     cursor.execute(query, {"paid": False, "ids": list(range(50)), "fare": 10.5})
-    expected = [row["tripId"] for row in TRIPS[:50] if not row["paid"] and (row["fare"] or 0) > 10.5 and (row["city"] or "").startswith("O")]
+    expected = [
+        row["tripId"]
+        for row in TRIPS[:50]
+        if not row["paid"] and (row["fare"] or 0) > 10.5 and (row["city"] or "").startswith("O")
+    ]
     assert expected and [row for (row,) in cursor] == expected
 
 
@@ -105,7 +115,10 @@ def test_nulls_come_as_none_where_they_are_asked_for(cursor: Any, connection: An
     without_fare = [row["tripId"] for row in TRIPS if row["fare"] is None]
     for query, options in (
         ("SELECT fare, tripId FROM trips WHERE fare IS NULL ORDER BY tripId LIMIT 1000", "enableNullHandling=true"),
-        ("SET enableNullHandling=true; SELECT fare, tripId FROM trips WHERE fare IS NULL ORDER BY tripId LIMIT 1000", None),
+        (
+            "SET enableNullHandling=true; SELECT fare, tripId FROM trips WHERE fare IS NULL ORDER BY tripId LIMIT 1000",
+            None,
+        ),
     ):
         cursor.execute(query, queryOptions=options)
         assert cursor.fetchall() == [[None, number] for number in without_fare]
@@ -157,7 +170,12 @@ def test_coroutines_ask_too(trips_cluster: LiveCluster) -> None:
     async def asked() -> list[Any]:
         connection = pinotdb.connect_async(host=broker.hostname, port=broker.port)
         cursors = [connection.cursor() for _ in range(8)]
-        await asyncio.gather(*(each.execute("SELECT MAX(distance) FROM trips WHERE tripId <= %(n)s", {"n": n}) for n, each in enumerate(cursors)))
+        await asyncio.gather(
+            *(
+                each.execute("SELECT MAX(distance) FROM trips WHERE tripId <= %(n)s", {"n": n})
+                for n, each in enumerate(cursors)
+            )
+        )
         found = [each.fetchall() for each in cursors]
         await connection.close()
         return found

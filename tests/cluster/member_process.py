@@ -1,7 +1,7 @@
 """A child process of the failover tests: a controller or a server of the cluster layer alone, killed by the test.
 
-Usage: member_process.py <zookeeper address> <cluster> <instance> <session timeout s>. A server takes every transition at once.
-Prints `ready` when it has joined; ends at the end of its standard input.
+Usage: member_process.py <zookeeper address> <cluster> <instance> <session timeout s>. A server takes every transition
+at once. Prints `ready` when it has joined; ends at the end of its standard input.
 """
 
 from __future__ import annotations

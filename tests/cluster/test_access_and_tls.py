@@ -39,7 +39,9 @@ from pinotpy.service.users_file import add_token, add_user
 
 pytestmark = [
     pytest.mark.cluster,
-    pytest.mark.skipif(shutil.which("openssl") is None, reason="certificates are made by the openssl command, which is not installed"),
+    pytest.mark.skipif(
+        shutil.which("openssl") is None, reason="certificates are made by the openssl command, which is not installed"
+    ),
 ]
 
 TABLES = ("rides", "wages")
@@ -70,7 +72,11 @@ def config(name: str) -> dict[str, Any]:
 
 def rows(number: int) -> list[pa.RecordBatch]:
     fares = range(number * ROWS, (number + 1) * ROWS)
-    return [pa.RecordBatch.from_pydict({"city": pa.array([f"c{i % 3}" for i in fares]), "fare": pa.array(list(fares), pa.int64())})]
+    return [
+        pa.RecordBatch.from_pydict(
+            {"city": pa.array([f"c{i % 3}" for i in fares]), "fare": pa.array(list(fares), pa.int64())}
+        )
+    ]
 
 
 def openssl(*args: str) -> None:
@@ -88,9 +94,21 @@ def certificates(folder: Path) -> None:
     extensions = folder / "server.ext"
     extensions.write_text("subjectAltName=IP:127.0.0.1,DNS:localhost\nextendedKeyUsage=serverAuth,clientAuth\n")
     request = folder / "server.csr"
-    openssl("req", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=localhost", "-keyout", str(folder / "server.key"), "-out", str(request))
     openssl(
-        "x509", "-req", "-in", str(request), "-CA", str(folder / "ca.pem"), "-CAkey", str(folder / "ca.key"), "-CAcreateserial",
+        "req",
+        "-newkey",
+        "rsa:2048",
+        "-nodes",
+        "-subj",
+        "/CN=localhost",
+        "-keyout",
+        str(folder / "server.key"),
+        "-out",
+        str(request),
+    )
+    openssl(
+        "x509", "-req", "-in", str(request), "-CA", str(folder / "ca.pem"), "-CAkey", str(folder / "ca.key"),
+        "-CAcreateserial",
         "-days", "2", "-extfile", str(extensions), "-out", str(folder / "server.pem"),
     )  # fmt: skip
 
@@ -113,7 +131,9 @@ class Secured:
     def http(self, **options: Any) -> httpx.Client:
         import ssl
 
-        return httpx.Client(verify=ssl.create_default_context(cafile=str(self.ca)), trust_env=False, timeout=20, **options)
+        return httpx.Client(
+            verify=ssl.create_default_context(cafile=str(self.ca)), trust_env=False, timeout=20, **options
+        )
 
     def query(self, text: str, access: Access, path: str = "/query") -> dict[str, Any]:
         with self.http(headers=access.header()) as client:
@@ -126,7 +146,14 @@ class Secured:
 
     def archive(self, table: str, segment: str) -> Path:
         folder = self.folder / "archives"
-        build_segment(Schema.from_json(schema(table)), TableConfig.from_json(config(table)), rows(9), folder, segment, raw_table_name=table)
+        build_segment(
+            Schema.from_json(schema(table)),
+            TableConfig.from_json(config(table)),
+            rows(9),
+            folder,
+            segment,
+            raw_table_name=table,
+        )
         pack_segment(folder / segment, folder / f"{segment}.tar.gz")
         return folder / f"{segment}.tar.gz"
 
@@ -145,7 +172,8 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
     ops = Access(("ops", "ops' long password"), ca=ca)
     options = (
         "--auth-users-file", str(users), "--cluster-token-file", str(token_file),
-        "--tls-cert-file", str(folder / "server.pem"), "--tls-key-file", str(folder / "server.key"), "--tls-ca-file", str(ca),
+        "--tls-cert-file", str(folder / "server.pem"), "--tls-key-file", str(folder / "server.key"), "--tls-ca-file",
+        str(ca),
     )  # fmt: skip
     with pytest.MonkeyPatch.context() as environment:
         environment.setenv("PINOTPY_REQUEST_BYTES_MAX", str(BODY_BYTES_MAX))
@@ -154,7 +182,14 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
         for table in TABLES:
             cluster.add_table(schema(table), config(table), [rows(0), rows(1)])
         dashboard = Access(add_token(users, "alice"), ca=ca)
-        yield Secured(cluster, folder, ops, Access(("alice", "correct horse"), ca=ca), Access(("bob", "battery staple"), ca=ca), dashboard)
+        yield Secured(
+            cluster,
+            folder,
+            ops,
+            Access(("alice", "correct horse"), ca=ca),
+            Access(("bob", "battery staple"), ca=ca),
+            dashboard,
+        )
     finally:
         statuses = cluster.close()
     assert set(statuses.values()) <= {0}, statuses
@@ -167,7 +202,11 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
 
 
 def test_daemons_speak_https_only(secured: Secured) -> None:
-    for url in (secured.cluster.controller_url, secured.cluster.broker_url, secured.cluster.processes.daemons["server-0"].ready["url"]):
+    for url in (
+        secured.cluster.controller_url,
+        secured.cluster.broker_url,
+        secured.cluster.processes.daemons["server-0"].ready["url"],
+    ):
         assert url.startswith("https://")
         with pytest.raises(httpx.HTTPError):
             httpx.get(url.replace("https://", "http://") + "/health", trust_env=False, timeout=5)
@@ -175,10 +214,14 @@ def test_daemons_speak_https_only(secured: Secured) -> None:
 
 def test_a_client_that_trusts_another_ca_does_not_talk(secured: Secured) -> None:
     with pytest.raises(RemoteError, match=r"certificate|CERTIFICATE"):
-        ControllerClient(secured.cluster.controller_url, Access(secured.ops.auth, ca=secured.folder / "stranger.pem")).tables()
+        ControllerClient(
+            secured.cluster.controller_url, Access(secured.ops.auth, ca=secured.folder / "stranger.pem")
+        ).tables()
 
 
-@pytest.mark.parametrize("headers", [{}, Access(("alice", "wrong")).header(), Access(("nobody", "x")).header(), Access("pt_00_no").header()])
+@pytest.mark.parametrize(
+    "headers", [{}, Access(("alice", "wrong")).header(), Access(("nobody", "x")).header(), Access("pt_00_no").header()]
+)
 def test_no_or_wrong_credentials_are_401_everywhere(secured: Secured, headers: dict[str, str]) -> None:
     controller, broker = secured.cluster.controller_url, secured.cluster.broker_url
     server = secured.cluster.processes.daemons["server-0"].ready["url"]
@@ -217,7 +260,12 @@ def test_bodies_over_the_configured_limit_are_413_but_segments_are_not_meant(sec
     with secured.http(headers=secured.ops.header()) as client:
         assert client.post(f"{secured.cluster.controller_url}/schemas", json=document).status_code == 413
         # A client that shows no credentials learns that first.
-        assert client.post(f"{secured.cluster.controller_url}/schemas", json=document, headers={"Authorization": ""}).status_code == 401
+        assert (
+            client.post(
+                f"{secured.cluster.controller_url}/schemas", json=document, headers={"Authorization": ""}
+            ).status_code
+            == 401
+        )
 
 
 # --- and may they --------------------------------------------------------------------------------------------------
@@ -271,10 +319,20 @@ def test_uploads_need_write_and_tables_need_admin(secured: Secured) -> None:
 
     secured.controller(secured.bob).upload_segment(archive, "rides")
     wait_until(
-        lambda: secured.query("SELECT COUNT(*) FROM rides", secured.ops)["aggregationResults"][0]["value"] == str(3 * ROWS), 15, "the writer's segment served"
+        lambda: (
+            secured.query("SELECT COUNT(*) FROM rides", secured.ops)["aggregationResults"][0]["value"] == str(3 * ROWS)
+        ),
+        15,
+        "the writer's segment served",
     )
     secured.controller(secured.ops).delete_segment("rides", "rides_9")
-    wait_until(lambda: secured.query("SELECT COUNT(*) FROM rides", secured.ops)["aggregationResults"][0]["value"] == str(2 * ROWS), 15, "it is gone again")
+    wait_until(
+        lambda: (
+            secured.query("SELECT COUNT(*) FROM rides", secured.ops)["aggregationResults"][0]["value"] == str(2 * ROWS)
+        ),
+        15,
+        "it is gone again",
+    )
 
 
 # --- clients of Apache Pinot ---------------------------------------------------------------------------------------
@@ -285,7 +343,9 @@ def test_pinotdb_logs_in_with_a_password_or_a_token(secured: Secured) -> None:
     token = {"extra_request_headers": f"Authorization=Bearer {secured.dashboard.auth}"}
     for shown in ({"username": "alice", "password": "correct horse"}, token):
         with secured.http() as session:
-            cursor = pinotdb.connect(host=broker.hostname, port=broker.port, scheme="https", session=session, **shown).cursor()
+            cursor = pinotdb.connect(
+                host=broker.hostname, port=broker.port, scheme="https", session=session, **shown
+            ).cursor()
             cursor.execute("SELECT COUNT(*), SUM(fare) FROM rides")
             assert cursor.fetchall() == [[2 * ROWS, float(SUM)]]
             with pytest.raises(pinotdb.DatabaseError, match="180"):
@@ -296,7 +356,9 @@ def test_sqlalchemy_logs_in_at_the_broker_and_the_controller(secured: Secured, m
     for variable in ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE"):
         monkeypatch.setenv(variable, str(secured.ca))
     broker, controller = urlsplit(secured.cluster.broker_url).netloc, secured.cluster.controller_url
-    engine = sa.create_engine(f"pinot+https://alice:{quote('correct horse')}@{broker}/query/sql?controller={controller}/")
+    engine = sa.create_engine(
+        f"pinot+https://alice:{quote('correct horse')}@{broker}/query/sql?controller={controller}/"
+    )
     with engine.connect() as connection:
         assert connection.execute(sa.text("SELECT SUM(fare) FROM rides")).scalar() == SUM
         found = sa.inspect(connection)
@@ -341,7 +403,9 @@ def test_servers_download_with_the_cluster_token(secured: Secured) -> None:
 
     # All replicas are served, and nobody without credentials gets those bytes.
     online = ["ONLINE", "ONLINE"]
-    wait_until(lambda: states() == {"rides_0": online, "rides_1": online}, 10, "two replicas of each segment, and nothing else")
+    wait_until(
+        lambda: states() == {"rides_0": online, "rides_1": online}, 10, "two replicas of each segment, and nothing else"
+    )
     url = f"{secured.cluster.controller_url}/segments/rides/rides_0"
     with secured.http() as client:
         assert client.get(url).status_code == 401
@@ -364,23 +428,43 @@ def test_secrets_stand_in_no_log_and_no_settings(secured: Secured) -> None:
 
 def pinotpy(*args: str, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
     environment = {key: value for key, value in os.environ.items() if not key.startswith("PINOTPY_")} | (env or {})
-    return subprocess.run([sys.executable, "-m", "pinotpy", *args], capture_output=True, text=True, timeout=60, env=environment, check=False)
+    return subprocess.run(
+        [sys.executable, "-m", "pinotpy", *args],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env=environment,
+        check=False,
+    )
 
 
 def test_post_query_takes_user_or_token_and_the_ca(secured: Secured) -> None:
     ask = ("post-query", "--broker-url", secured.cluster.broker_url, "--query", "SELECT SUM(fare) FROM rides", "--json")
     ca = ("--tls-ca-file", str(secured.ca))
-    for credentials in (("--user", "alice", "--password", "correct horse"), ("--auth-token", str(secured.dashboard.auth))):
+    for credentials in (
+        ("--user", "alice", "--password", "correct horse"),
+        ("--auth-token", str(secured.dashboard.auth)),
+    ):
         done = pinotpy(*ask, *ca, *credentials)
         assert done.returncode == 0, done.stderr
         assert json.loads(done.stdout)["aggregationResults"] == [{"function": "sum_fare", "value": f"{SUM}.00000"}]
-    from_environment = {"PINOTPY_USER": "alice", "PINOTPY_PASSWORD": "correct horse", "PINOTPY_TLS_CA_FILE": str(secured.ca)}
+    from_environment = {
+        "PINOTPY_USER": "alice",
+        "PINOTPY_PASSWORD": "correct horse",
+        "PINOTPY_TLS_CA_FILE": str(secured.ca),
+    }
     assert pinotpy(*ask, env=from_environment).returncode == 0
 
-    for refused in (pinotpy(*ask, *ca), pinotpy(*ask, *ca, "--user", "bob", "--password", "wrong"), pinotpy(*ask, "--auth-token", "pt_00_no")):
+    for refused in (
+        pinotpy(*ask, *ca),
+        pinotpy(*ask, *ca, "--user", "bob", "--password", "wrong"),
+        pinotpy(*ask, "--auth-token", "pt_00_no"),
+    ):
         assert refused.returncode != 0 and "Traceback" not in refused.stderr
         assert str(SUM) not in refused.stdout
-    denied = pinotpy(*ask[:3], "--query", "SELECT COUNT(*) FROM wages", *ca, "--user", "alice", "--password", "correct horse")
+    denied = pinotpy(
+        *ask[:3], "--query", "SELECT COUNT(*) FROM wages", *ca, "--user", "alice", "--password", "correct horse"
+    )
     assert denied.returncode == 1 and "may not read" in denied.stdout + denied.stderr
 
 

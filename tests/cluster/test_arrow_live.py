@@ -1,5 +1,7 @@
-"""Proves answers in Arrow against real daemons: by every query route, as the Accept header says; equal to JSON by value for a long answer of
-two servers; a client that breaks off midway and one that reads nothing leave the broker answering and its memory bounded."""
+"""Proves answers in Arrow against real daemons: by every query route, as the Accept header says; equal to JSON by value
+for a long answer of two servers; a client that breaks off midway and one that reads nothing leave the broker answering
+and its memory bounded.
+"""
 
 from __future__ import annotations
 
@@ -26,11 +28,24 @@ pytestmark = pytest.mark.cluster
 ROWS = 200_000
 SCHEMA = {
     "schemaName": "trips",
-    "dimensionFieldSpecs": [{"name": "seats", "dataType": "INT"}, {"name": "rider", "dataType": "LONG"}, {"name": "city", "dataType": "STRING"}],
+    "dimensionFieldSpecs": [
+        {"name": "seats", "dataType": "INT"},
+        {"name": "rider", "dataType": "LONG"},
+        {"name": "city", "dataType": "STRING"},
+    ],
     "metricFieldSpecs": [{"name": "fare", "dataType": "DOUBLE"}],
-    "dateTimeFieldSpecs": [{"name": "ts", "dataType": "TIMESTAMP", "format": "1:MILLISECONDS:TIMESTAMP", "granularity": "1:MILLISECONDS"}],
+    "dateTimeFieldSpecs": [
+        {"name": "ts", "dataType": "TIMESTAMP", "format": "1:MILLISECONDS:TIMESTAMP", "granularity": "1:MILLISECONDS"}
+    ],
 }
-CONFIG = {"tableName": "trips", "tableType": "OFFLINE", "segmentsConfig": {"replication": "1"}, "tenants": {}, "tableIndexConfig": {}, "metadata": {}}
+CONFIG = {
+    "tableName": "trips",
+    "tableType": "OFFLINE",
+    "segmentsConfig": {"replication": "1"},
+    "tenants": {},
+    "tableIndexConfig": {},
+    "metadata": {},
+}
 SELECT_ALL = f"SELECT seats, rider, fare, city, ts FROM trips LIMIT {ROWS}"
 
 
@@ -56,9 +71,17 @@ def table() -> pa.Table:
 def cluster(tmp_path_factory: pytest.TempPathFactory, table: pa.Table) -> Iterator[LiveCluster]:
     live = LiveCluster(tmp_path_factory.mktemp("cluster"), num_servers=2)
     try:
-        live.add_table(SCHEMA, CONFIG, [table.slice(start, ROWS // 4).combine_chunks().to_batches() for start in range(0, ROWS, ROWS // 4)])
+        live.add_table(
+            SCHEMA,
+            CONFIG,
+            [table.slice(start, ROWS // 4).combine_chunks().to_batches() for start in range(0, ROWS, ROWS // 4)],
+        )
         with connect(broker=live.broker_url) as ready:
-            wait_until(lambda: ready.execute(sql="SELECT COUNT(*) FROM trips").rows == [[ROWS]], 20.0, "the broker answers for the table")
+            wait_until(
+                lambda: ready.execute(sql="SELECT COUNT(*) FROM trips").rows == [[ROWS]],
+                20.0,
+                "the broker answers for the table",
+            )
         yield live
     finally:
         live.close()
@@ -90,13 +113,23 @@ def test_a_long_answer_has_every_value(connection: Connection, table: pa.Table) 
 )
 def test_arrow_says_what_json_says(connection: Connection, text: str) -> None:
     by_arrow, by_json = connection.execute(sql=text, format="arrow"), connection.execute(sql=text)
-    assert (by_arrow.columns, by_arrow.types, repr(by_arrow.rows)) == (by_json.columns, by_json.types, repr(by_json.rows))
+    assert (by_arrow.columns, by_arrow.types, repr(by_arrow.rows)) == (
+        by_json.columns,
+        by_json.types,
+        repr(by_json.rows),
+    )
 
 
 def test_every_route_answers_as_the_client_accepts(cluster: LiveCluster) -> None:
     sql, pql = "SELECT rider FROM trips LIMIT 7", "SELECT rider FROM trips LIMIT 7"
     with httpx.Client(base_url=cluster.broker_url) as client:
-        for accept, is_arrow in ((CONTENT_TYPE, True), (f"{CONTENT_TYPE}, */*;q=0.1", True), ("*/*", False), ("application/json", False), ("text/html", False)):
+        for accept, is_arrow in (
+            (CONTENT_TYPE, True),
+            (f"{CONTENT_TYPE}, */*;q=0.1", True),
+            ("*/*", False),
+            ("application/json", False),
+            ("text/html", False),
+        ):
             headers = {"accept": accept}
             for _ in range(2):  # the second time the heads are known
                 answers = [
@@ -108,7 +141,11 @@ def test_every_route_answers_as_the_client_accepts(cluster: LiveCluster) -> None
                 ]
                 for answer in answers:
                     assert (answer.status_code, answer.headers["content-type"] == CONTENT_TYPE) == (200, is_arrow)
-                    assert (len(parse_arrow(answer.content)) == 7) if is_arrow else json.loads(answer.content)["exceptions"] == []
+                    assert (
+                        (len(parse_arrow(answer.content)) == 7)
+                        if is_arrow
+                        else json.loads(answer.content)["exceptions"] == []
+                    )
         refused = client.post("/query/sql", json={"sql": "SELECT x FROM nowhere"}, headers={"accept": CONTENT_TYPE})
         assert (refused.status_code, refused.headers["content-type"]) == (200, "application/json")
         assert refused.json()["exceptions"][0]["errorCode"] == 190
@@ -127,7 +164,10 @@ def asked(cluster: LiveCluster) -> socket.socket:
     made.settimeout(20.0)
     made.connect((host, int(port)))
     body = json.dumps({"sql": SELECT_ALL}).encode()
-    made.sendall(b"POST /query/sql HTTP/1.1\r\nhost: localhost\r\naccept: %s\r\ncontent-length: %d\r\n\r\n%s" % (CONTENT_TYPE.encode(), len(body), body))
+    made.sendall(
+        b"POST /query/sql HTTP/1.1\r\nhost: localhost\r\naccept: %s\r\ncontent-length: %d\r\n\r\n%s"
+        % (CONTENT_TYPE.encode(), len(body), body)
+    )
     assert made.recv(100).startswith(b"HTTP/1.1 200")
     return made
 
@@ -149,9 +189,21 @@ def test_clients_that_stall_or_leave_do_not_hold_the_broker(cluster: LiveCluster
     assert connection.query_arrow(SELECT_ALL).num_rows == ROWS
 
 
-def test_the_command_line_writes_files(cluster: LiveCluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_line_writes_files(
+    cluster: LiveCluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     path = tmp_path / "rows.parquet"
-    call = ["post-query", "--broker-url", cluster.broker_url, "--query-type", "sql", "--query", SELECT_ALL, "--output", str(path)]
+    call = [
+        "post-query",
+        "--broker-url",
+        cluster.broker_url,
+        "--query-type",
+        "sql",
+        "--query",
+        SELECT_ALL,
+        "--output",
+        str(path),
+    ]
     with pytest.raises(SystemExit) as ended:
         main(call)
     assert not ended.value.code and "200,000 rows written" in capsys.readouterr().out

@@ -1,6 +1,7 @@
-"""Proves the pipeline end to end without Spark: a job spec as Pinot's documents have it builds and pushes the real flights of January
-2014 from Avro, and the table answers what DuckDB answers over the same files; run again it changes nothing; push-only jobs push what
-lies at the output; the schema comes from the controller."""
+"""Proves the pipeline end to end without Spark: a job spec as Pinot's documents have it builds and pushes the real
+flights of January 2014 from Avro, and the table answers what DuckDB answers over the same files; run again it changes
+nothing; push-only jobs push what lies at the output; the schema comes from the controller.
+"""
 
 from __future__ import annotations
 
@@ -91,7 +92,16 @@ def launch(cluster: LiveCluster, folder: Path, job_type: str, *more: str) -> dic
     (folder / "values.properties").write_text(f"year=1999\ncontroller={cluster.controller_url}\n")
     values = {"jobType": job_type, "data": str(AIRLINE), "output": str(folder / "segments")}
     pairs = [part for key, value in values.items() for part in ("--values", f"{key}={value}")]
-    command = [sys.executable, "-m", "pinotpy", "launch-data-ingestion-job", "--job-spec-file", str(file), "--json", "--property-file"]
+    command = [
+        sys.executable,
+        "-m",
+        "pinotpy",
+        "launch-data-ingestion-job",
+        "--job-spec-file",
+        str(file),
+        "--json",
+        "--property-file",
+    ]
     ended = subprocess.run(
         [*command, str(folder / "values.properties"), *pairs, *more],
         capture_output=True,
@@ -112,11 +122,15 @@ def numbers(answer: dict[str, Any]) -> list[list[Any]]:
 
 
 @needs_data
-def test_a_job_of_pinots_documents_builds_and_pushes_what_duckdb_reads(cluster: LiveCluster, flights: duckdb.DuckDBPyConnection, tmp_path: Path) -> None:
+def test_a_job_of_pinots_documents_builds_and_pushes_what_duckdb_reads(
+    cluster: LiveCluster, flights: duckdb.DuckDBPyConnection, tmp_path: Path
+) -> None:
     built = launch(cluster, tmp_path, "SegmentCreation")
     (total,) = flights.sql("SELECT count(*) FROM airlineStats").fetchall()[0]
     assert (built["numSegments"], built["numRowsIndexed"], built["numRowsRejected"]) == (31, total, 0)
-    assert {segment["segmentName"] for segment in built["segments"]} == {f"airlineStats_batch_2014-01-{day:02d}_2014-01-{day:02d}" for day in range(1, 32)}
+    assert {segment["segmentName"] for segment in built["segments"]} == {
+        f"airlineStats_batch_2014-01-{day:02d}_2014-01-{day:02d}" for day in range(1, 32)
+    }
     # Archives lie as the input does: 01/05/<segment>.tar.gz.
     assert (tmp_path / "segments" / "01" / "05" / "airlineStats_batch_2014-01-05_2014-01-05.tar.gz").exists()
     pushed = launch(cluster, tmp_path, "SegmentTarPush")
@@ -128,12 +142,24 @@ def test_a_job_of_pinots_documents_builds_and_pushes_what_duckdb_reads(cluster: 
         "SELECT DaysSinceEpoch, Origin, COUNT(*), AVG(Distance) FROM airlineStats WHERE DestStateName = 'California' "
         "GROUP BY DaysSinceEpoch, Origin ORDER BY DaysSinceEpoch, Origin LIMIT 20000",
     ):
-        expected = [[float(cell) if isinstance(cell, int | float) else cell for cell in row] for row in flights.sql(text).fetchall()]
-        found = [[float(cell) if isinstance(cell, int | float) else cell for cell in row] for row in numbers(cluster.query(text, "sql"))]
+        expected = [
+            [float(cell) if isinstance(cell, int | float) else cell for cell in row]
+            for row in flights.sql(text).fetchall()
+        ]
+        found = [
+            [float(cell) if isinstance(cell, int | float) else cell for cell in row]
+            for row in numbers(cluster.query(text, "sql"))
+        ]
         assert found == [[pytest.approx(cell) if isinstance(cell, float) else cell for cell in row] for row in expected]
     # All at once, and over what is there: nothing is built or sent twice.
-    before = (tmp_path / "segments" / "01" / "05" / "airlineStats_batch_2014-01-05_2014-01-05.tar.gz").stat().st_mtime_ns
+    before = (
+        (tmp_path / "segments" / "01" / "05" / "airlineStats_batch_2014-01-05_2014-01-05.tar.gz").stat().st_mtime_ns
+    )
     again = launch(cluster, tmp_path, "SegmentCreationAndTarPush")
-    assert again["numSegments"] == 31 and {segment["outcome"] for segment in again["push"]["clusters"][0]["segments"]} == {"present"}
-    assert (tmp_path / "segments" / "01" / "05" / "airlineStats_batch_2014-01-05_2014-01-05.tar.gz").stat().st_mtime_ns == before
+    assert again["numSegments"] == 31 and {
+        segment["outcome"] for segment in again["push"]["clusters"][0]["segments"]
+    } == {"present"}
+    assert (
+        tmp_path / "segments" / "01" / "05" / "airlineStats_batch_2014-01-05_2014-01-05.tar.gz"
+    ).stat().st_mtime_ns == before
     assert numbers(cluster.query("SELECT COUNT(*) FROM airlineStats", "sql")) == [[total]]

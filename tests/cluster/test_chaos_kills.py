@@ -1,8 +1,10 @@
-"""Proves on real processes, under SIGKILL and SIGSTOP of random daemons, refreshes of segments and continuous queries: every
-answer is right or says that it is not whole, and everything heals. The oracle is what was uploaded.
+"""Proves on real processes, under SIGKILL and SIGSTOP of random daemons, refreshes of segments and continuous queries:
+every answer is right or says that it is not whole, and everything heals. The oracle is what was uploaded.
 
-`rides` never changes: a whole answer has exactly its sums. `swaps` is refreshed all the time between two versions of every
-segment: a whole answer shows each segment in one of them, never both, never twice. PINOTPY_CHAOS_SEED replays a run's faults.
+`rides` never changes: a whole answer has exactly its sums. `swaps` is refreshed all the time between two versions of
+every
+segment: a whole answer shows each segment in one of them, never both, never twice. PINOTPY_CHAOS_SEED replays a run's
+faults.
 """
 
 from __future__ import annotations
@@ -43,17 +45,30 @@ def _schema(name: str) -> dict[str, Any]:
 
 
 def _config(name: str) -> dict[str, Any]:
-    return {"tableName": name, "tableType": "OFFLINE", "segmentsConfig": {"replication": "2"}, "tenants": {}, "tableIndexConfig": {}, "metadata": {}}
+    return {
+        "tableName": name,
+        "tableType": "OFFLINE",
+        "segmentsConfig": {"replication": "2"},
+        "tenants": {},
+        "tableIndexConfig": {},
+        "metadata": {},
+    }
 
 
 def _rides(number: int) -> list[pa.RecordBatch]:
     fares = range(number * ROWS, (number + 1) * ROWS)
-    return [pa.RecordBatch.from_pydict({"city": pa.array([f"c{i % 7}" for i in fares]), "fare": pa.array(fares, pa.int64())})]
+    return [
+        pa.RecordBatch.from_pydict(
+            {"city": pa.array([f"c{i % 7}" for i in fares]), "fare": pa.array(fares, pa.int64())}
+        )
+    ]
 
 
 def _swap(version: int) -> list[pa.RecordBatch]:
     count = 100 + 50 * version
-    return [pa.RecordBatch.from_pydict({"city": pa.array(["x"] * count), "fare": pa.array([version] * count, pa.int64())})]
+    return [
+        pa.RecordBatch.from_pydict({"city": pa.array(["x"] * count), "fare": pa.array([version] * count, pa.int64())})
+    ]
 
 
 class Asking:
@@ -80,7 +95,11 @@ class Asking:
             ("SELECT COUNT(*), SUM(fare), MAX(fare) FROM rides LIMIT 10", self._is_right_total),
             ("SELECT city, COUNT(*), SUM(fare) FROM rides GROUP BY city ORDER BY city LIMIT 20", self._is_right_group),
             ("SELECT fare FROM rides WHERE fare >= 23000 ORDER BY fare LIMIT 5000", self._is_right_selection),
-            ("SELECT $segmentName, COUNT(*), MIN(fare), MAX(fare) FROM swaps GROUP BY $segmentName ORDER BY $segmentName LIMIT 50", self._is_right_swap),
+            (
+                "SELECT $segmentName, COUNT(*), MIN(fare), MAX(fare) FROM swaps GROUP BY $segmentName ORDER BY "
+                "$segmentName LIMIT 50",
+                self._is_right_swap,
+            ),
         ]
         with httpx.Client(timeout=20) as client:
             while not self._stop.is_set():
@@ -101,7 +120,9 @@ class Asking:
                 if response.status_code != 200 or answer.get("exceptions"):
                     codes = sorted({e["errorCode"] for e in answer.get("exceptions", [])})
                     self.counts[f"flagged {codes or response.status_code}"] += 1
-                    if response.status_code == 200 and not (answer["partialResult"] and answer["exactness"] == "partial"):
+                    if response.status_code == 200 and not (
+                        answer["partialResult"] and answer["exactness"] == "partial"
+                    ):
                         self.wrong.append(f"exceptions without a flag: {response.text[:600]}")
                 elif is_right(answer["resultTable"]["rows"]):
                     self.counts["right"] += 1
@@ -123,7 +144,9 @@ class Asking:
 
     @staticmethod
     def _is_right_swap(rows: list[list[Any]]) -> bool:
-        return [row[0] for row in rows] == [f"swaps_{n}" for n in range(SWAPPED)] and all(row[1:] in ([100, 0.0, 0.0], [150, 1.0, 1.0]) for row in rows)
+        return [row[0] for row in rows] == [f"swaps_{n}" for n in range(SWAPPED)] and all(
+            row[1:] in ([100, 0.0, 0.0], [150, 1.0, 1.0]) for row in rows
+        )
 
 
 @pytest.fixture
@@ -146,7 +169,9 @@ def _kill(cluster: LiveCluster, name: str) -> None:
     cluster.processes.kill(name)
 
 
-def _refresh(cluster: LiveCluster, versions: dict[int, int], rng: random.Random, stop: threading.Event, counts: Counter[str]) -> None:
+def _refresh(
+    cluster: LiveCluster, versions: dict[int, int], rng: random.Random, stop: threading.Event, counts: Counter[str]
+) -> None:
     while not stop.is_set():
         number = rng.randrange(SWAPPED)
         try:
@@ -169,7 +194,9 @@ def test_random_kills_never_give_a_wrong_answer_that_is_not_flagged(cluster: Liv
     counts: Counter[str] = Counter()
     asking = Asking(cluster.broker_url)
     stop = threading.Event()
-    refresher = threading.Thread(target=_refresh, args=(cluster, dict.fromkeys(range(SWAPPED), 0), random.Random(SEED), stop, counts))
+    refresher = threading.Thread(
+        target=_refresh, args=(cluster, dict.fromkeys(range(SWAPPED), 0), random.Random(SEED), stop, counts)
+    )
     refresher.start()
     try:
         end = time.monotonic() + SECONDS
@@ -198,17 +225,26 @@ def test_random_kills_never_give_a_wrong_answer_that_is_not_flagged(cluster: Liv
 
     def healed() -> bool:
         views = {name: (cluster.controller.external_view(name)["OFFLINE"] or {}) for name in ("rides", "swaps")}
-        online = {name: sum(state == "ONLINE" for states in view.values() for state in states.values()) for name, view in views.items()}
+        online = {
+            name: sum(state == "ONLINE" for states in view.values() for state in states.values())
+            for name, view in views.items()
+        }
         answer = cluster.query("SELECT COUNT(*), SUM(fare) FROM rides")
         if not all(_versions_agree(cluster, number) for number in range(SWAPPED)):
             return False
-        return online == {"rides": 2 * SEGMENTS, "swaps": 2 * SWAPPED} and not answer["exceptions"] and answer["aggregationResults"][0]["value"] == str(TOTAL)
+        return (
+            online == {"rides": 2 * SEGMENTS, "swaps": 2 * SWAPPED}
+            and not answer["exceptions"]
+            and answer["aggregationResults"][0]["value"] == str(TOTAL)
+        )
 
     try:
         healed_s = wait_until(healed, 45, "everything healed")
     except AssertionError:
         for name in ("rides", "swaps"):
-            print(name, "ideal", cluster.controller.ideal_state(name), "external", cluster.controller.external_view(name))
+            print(
+                name, "ideal", cluster.controller.ideal_state(name), "external", cluster.controller.external_view(name)
+            )
         print("answer", cluster.query("SELECT COUNT(*), SUM(fare) FROM rides"))
         raise
     print(f"healed {healed_s:.1f} s after the last fault")

@@ -1,6 +1,7 @@
-"""Proves the Python client against real daemons: all ways to connect find the brokers and give the same answers; a connection by
-ZooKeeper follows a broker that joins and one that is killed; the manual's examples run as written; values come back typed.
-The oracle is what was uploaded, computed here in plain Python."""
+"""Proves the Python client against real daemons: all ways to connect find the brokers and give the same answers; a
+connection by ZooKeeper follows a broker that joins and one that is killed; the manual's examples run as written; values
+come back typed. The oracle is what was uploaded, computed here in plain Python.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +24,10 @@ CITIES = ["Oslo", "O'Hare", 'say "hi"', "what?", "-- no comment", "Größe 🙂"
 ROWS = 400
 SCHEMA = {
     "schemaName": "rides",
-    "dimensionFieldSpecs": [{"name": "city", "dataType": "STRING"}, {"name": "tags", "dataType": "INT", "singleValueField": False}],
+    "dimensionFieldSpecs": [
+        {"name": "city", "dataType": "STRING"},
+        {"name": "tags", "dataType": "INT", "singleValueField": False},
+    ],
     "metricFieldSpecs": [
         {"name": "fare", "dataType": "LONG"},
         {"name": "tip", "dataType": "DOUBLE"},
@@ -64,7 +68,11 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveCluster]:
     try:
         live.add_table(SCHEMA, CONFIG, [batch(DATA[:150]), batch(DATA[150:])])
         with connect(broker=live.broker_url) as ready:
-            wait_until(lambda: ready.execute("SELECT COUNT(*) FROM rides").result_set(0).get_int(0) == ROWS, 20.0, "the broker answers for the table")
+            wait_until(
+                lambda: ready.execute("SELECT COUNT(*) FROM rides").result_set(0).get_int(0) == ROWS,
+                20.0,
+                "the broker answers for the table",
+            )
         yield live
     finally:
         live.close()
@@ -95,7 +103,10 @@ def test_every_way_to_connect_finds_the_broker(cluster: LiveCluster, tmp_path: P
 
 
 def test_a_cluster_that_is_not_in_zookeeper_is_named(cluster: LiveCluster) -> None:
-    with Connection.from_zookeeper(f"{cluster.zk_address}/NoSuchCluster") as made, pytest.raises(NotFoundError, match="NoSuchCluster"):
+    with (
+        Connection.from_zookeeper(f"{cluster.zk_address}/NoSuchCluster") as made,
+        pytest.raises(NotFoundError, match="NoSuchCluster"),
+    ):
         made.execute("SELECT COUNT(*) FROM rides")
 
 
@@ -114,7 +125,10 @@ def test_groups_as_in_the_manual(connection: Connection) -> None:
     fares: dict[str, list[int]] = {}
     for city, _, fare, _, _ in DATA:
         fares.setdefault(city, []).append(fare)
-    least, most, count = ({each.get_group_key_string(row, 0): each.get_double(row) for row in range(each.row_count)} for each in group.result_sets)
+    least, most, count = (
+        {each.get_group_key_string(row, 0): each.get_double(row) for row in range(each.row_count)}
+        for each in group.result_sets
+    )
     assert least == {city: float(min(values)) for city, values in fares.items()}
     assert most == {city: float(max(values)) for city, values in fares.items()}
     assert count == {city: len(values) for city, values in fares.items()}
@@ -133,7 +147,9 @@ def test_prepared_statements_find_any_text(connection: Connection, city: str, di
 
 @pytest.mark.parametrize("dialect", ["pql", "sql"])
 def test_prepared_numbers_are_compared_exactly(connection: Connection, dialect: str) -> None:
-    statement = connection.prepare_statement("select count(*) from rides where fare >= ? and tip < ? and tags = ?", dialect=dialect)
+    statement = connection.prepare_statement(
+        "select count(*) from rides where fare >= ? and tip < ? and tags = ?", dialect=dialect
+    )
     statement.set_long(1, 2**53 + 7)
     statement.set_double(2, 1e-7 * 300)
     statement.set_int(3, 4)
@@ -151,21 +167,33 @@ def test_pql_with_preserved_types_gives_numbers(connection: Connection) -> None:
     query = "SELECT city, tags, fare, tip FROM rides WHERE fare < ? LIMIT 1000"
     text = connection.execute(query, [2**53 + 20])
     typed = connection.execute(query, [2**53 + 20], options={"preserveType": True})
-    assert text.types == ("STRING", "STRING_ARRAY", "STRING", "STRING") and typed.types == ("STRING", "LONG_ARRAY", "LONG", "DOUBLE")
+    assert text.types == ("STRING", "STRING_ARRAY", "STRING", "STRING") and typed.types == (
+        "STRING",
+        "LONG_ARRAY",
+        "LONG",
+        "DOUBLE",
+    )
     expected = [[city, tags, fare, tip] for city, tags, fare, tip, _ in DATA[:20]]
     assert sorted(typed.rows, key=lambda row: row[2]) == expected
     assert sorted(typed.to_arrow().column("fare").to_pylist()) == [row[2] for row in expected]
 
 
 def test_sql_columns_are_typed_in_arrow_and_pandas(connection: Connection) -> None:
-    result = connection.execute(Request("sql", "SELECT city, tags, fare, tip, share FROM rides ORDER BY fare LIMIT 1000"))
+    result = connection.execute(
+        Request("sql", "SELECT city, tags, fare, tip, share FROM rides ORDER BY fare LIMIT 1000")
+    )
     arrow = result.to_arrow()
     assert [str(kind) for kind in arrow.schema.types] == ["string", "list<item: int32>", "int64", "double", "float"]
     assert [tuple(row.values()) for row in arrow.drop_columns("share").to_pylist()] == [row[:4] for row in DATA]
     assert arrow.column("share") == pa.chunked_array([pa.array([row[4] for row in DATA], pa.float32())])
     frame = result.to_pandas()
     assert frame["fare"].tolist() == [row[2] for row in DATA] and frame["tip"].tolist() == [row[3] for row in DATA]
-    assert (result.statistics.total_docs, result.statistics.num_segments_queried, result.counters["totalDocs"], result.partial) == (ROWS, 2, ROWS, False)
+    assert (
+        result.statistics.total_docs,
+        result.statistics.num_segments_queried,
+        result.counters["totalDocs"],
+        result.partial,
+    ) == (ROWS, 2, ROWS, False)
 
 
 def test_a_trace_is_given_on_request(connection: Connection) -> None:
@@ -180,9 +208,16 @@ def test_a_cursor_reads_real_rows(connection: Connection) -> None:
 
 
 @pytest.mark.parametrize(
-    ("query", "kind"), [("SELEC 1", ParseError), ("SELECT COUNT(*) FROM no_such_table", TableNotFoundError), ("SELECT nosuch FROM rides", UserError)]
+    ("query", "kind"),
+    [
+        ("SELEC 1", ParseError),
+        ("SELECT COUNT(*) FROM no_such_table", TableNotFoundError),
+        ("SELECT nosuch FROM rides", UserError),
+    ],
 )
-def test_refusals_have_their_class_or_come_back_whole(connection: Connection, query: str, kind: type[PinotError]) -> None:
+def test_refusals_have_their_class_or_come_back_whole(
+    connection: Connection, query: str, kind: type[PinotError]
+) -> None:
     with pytest.raises(kind) as caught:
         connection.execute(query)
     group = connection.execute(query, fail_on_exceptions=False)
@@ -192,7 +227,9 @@ def test_refusals_have_their_class_or_come_back_whole(connection: Connection, qu
 # --- brokers that come and go --------------------------------------------------------------------------------------
 
 
-def test_a_connection_by_zookeeper_follows_brokers_that_join_and_die(cluster: LiveCluster, connection: Connection) -> None:
+def test_a_connection_by_zookeeper_follows_brokers_that_join_and_die(
+    cluster: LiveCluster, connection: Connection
+) -> None:
     def known() -> set[str]:
         source = connection._source
         return {url.rpartition(":")[2] for url in source.urls("rides", time.monotonic() + 30)}
@@ -203,7 +240,16 @@ def test_a_connection_by_zookeeper_follows_brokers_that_join_and_die(cluster: Li
     first = cluster.broker_url.rpartition(":")[2]
     assert asks() and known() == {first}
     second = str(free_port())
-    cluster.processes.start("broker-2", "start-broker", "--zk-address", cluster.zk_address, "--cluster-name", "TestCluster", "--broker-port", second)
+    cluster.processes.start(
+        "broker-2",
+        "start-broker",
+        "--zk-address",
+        cluster.zk_address,
+        "--cluster-name",
+        "TestCluster",
+        "--broker-port",
+        second,
+    )
     wait_until(lambda: asks() and known() == {first, second}, 30.0, "the second broker is known")
     cluster.processes.kill("broker")
     # From the first query on: whoever is asked first, the living one answers.

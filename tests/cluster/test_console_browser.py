@@ -1,5 +1,6 @@
-"""Proves the query page in a real browser: headless Chromium, driven over its DevTools protocol, against a controller whose
-broker is a stub that answers in both dialects. Skips where there is no Chromium."""
+"""Proves the query page in a real browser: headless Chromium, driven over its DevTools protocol, against a controller
+whose broker is a stub that answers in both dialects. Skips where there is no Chromium.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +17,10 @@ from controller_harness import Harness, start_harness
 
 pytestmark = [
     pytest.mark.full,
-    pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here (/usr/bin/chromium): the query page is checked by its files and calls only"),
+    pytest.mark.skipif(
+        CHROMIUM is None,
+        reason="no Chromium here (/usr/bin/chromium): the query page is checked by its files and calls only",
+    ),
 ]
 
 SELECTION = {
@@ -29,11 +33,16 @@ SELECTION = {
     "exactness": "exact",
 }
 RESULT_TABLE = {
-    "resultTable": {"dataSchema": {"columnNames": ["name", "count(*)"], "columnDataTypes": ["STRING", "LONG"]}, "rows": [["n1", 7]]},
+    "resultTable": {
+        "dataSchema": {"columnNames": ["name", "count(*)"], "columnDataTypes": ["STRING", "LONG"]},
+        "rows": [["n1", 7]],
+    },
     "exceptions": [],
     "timeUsedMs": 2,
 }
-REFUSED = {"exceptions": [{"errorCode": 150, "message": "PQLParsingError: expected FROM, found 'frm' at line 1, column 11"}]}
+REFUSED = {
+    "exceptions": [{"errorCode": 150, "message": "PQLParsingError: expected FROM, found 'frm' at line 1, column 11"}]
+}
 
 
 class StubBroker(BaseHTTPRequestHandler):
@@ -81,13 +90,20 @@ def harness(tmp_path: Path, broker: Any) -> Iterator[Harness]:
     started.close()
 
 
-def test_a_user_asks_in_both_dialects_and_sees_where_an_error_is(harness: Harness, broker: Any, page: Page, eventually: Any) -> None:
+def test_a_user_asks_in_both_dialects_and_sees_where_an_error_is(
+    harness: Harness, broker: Any, page: Page, eventually: Any
+) -> None:
     asked = broker[1]
     page.open(f"{harness.server.url}/query")
-    eventually(lambda: page.value("document.querySelector('#tables button')?.textContent") == "parts", what="the table is listed")
+    eventually(
+        lambda: page.value("document.querySelector('#tables button')?.textContent") == "parts",
+        what="the table is listed",
+    )
     page.value("document.querySelector('#tables button').click()")
     columns = "[...document.querySelectorAll('#tables .column')].map((b) => b.textContent)"
-    eventually(lambda: page.value(columns) == ["idINT", "nameSTRING", "amountLONG", "dayINT"], what="its columns are shown")
+    eventually(
+        lambda: page.value(columns) == ["idINT", "nameSTRING", "amountLONG", "dayINT"], what="its columns are shown"
+    )
 
     assert page.value("document.querySelector('input[name=dialect]:checked').value") == "sql"
     page.value("document.querySelector('input[value=pql]').click()")
@@ -99,7 +115,8 @@ def test_a_user_asks_in_both_dialects_and_sees_where_an_error_is(harness: Harnes
     assert asked[-1] == ("/query", {"pql": "select id, name from parts"})
     assert page.value("document.getElementById('badge').textContent") == "exact"
     assert "2docs scanned" in page.value(
-        "[...document.querySelectorAll('#statistics div')].map((d) => d.children[1].textContent + d.children[0].textContent).join('|')"
+        "[...document.querySelectorAll('#statistics div')].map((d) => d.children[1].textContent + "
+        "d.children[0].textContent).join('|')"
     )
 
     page.value("document.querySelector('input[value=sql]').click()")
@@ -110,12 +127,19 @@ def test_a_user_asks_in_both_dialects_and_sees_where_an_error_is(harness: Harnes
 
     page.type("select id frm parts")
     page.ctrl_enter()
-    eventually(lambda: page.value("document.querySelector('#editor-marks mark')?.textContent") == "frm", what="the error is marked in the text")
+    eventually(
+        lambda: page.value("document.querySelector('#editor-marks mark')?.textContent") == "frm",
+        what="the error is marked in the text",
+    )
     assert "expected FROM" in page.value("document.getElementById('exceptions').textContent")
     assert page.value("document.getElementById('badge').textContent") == "failed"
 
     history = page.value("[...document.querySelectorAll('#history button')].map((b) => b.textContent)")
-    assert history == ["select id frm parts", "select name, count(*) from parts group by name", "select id, name from parts"]
+    assert history == [
+        "select id frm parts",
+        "select name, count(*) from parts group by name",
+        "select id, name from parts",
+    ]
     assert len(page.screenshot()) > 10_000
     assert page.faults == []
     assert {url.split("/")[2] for url in page.requested if url.startswith("http")} == {harness.server.url.split("/")[2]}
@@ -124,5 +148,8 @@ def test_a_user_asks_in_both_dialects_and_sees_where_an_error_is(harness: Harnes
 def test_the_landing_page_tells_the_state_of_the_cluster(harness: Harness, page: Page, eventually: Any) -> None:
     page.open(harness.server.url)
     truth = "document.getElementById('truth')?.textContent"
-    eventually(lambda: page.value(truth) == "Cluster PinotCluster: all 1 tables serve every replica.", what="the sentence is shown")
+    eventually(
+        lambda: page.value(truth) == "Cluster PinotCluster: all 1 tables serve every replica.",
+        what="the sentence is shown",
+    )
     assert page.faults == []

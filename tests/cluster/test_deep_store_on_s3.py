@@ -1,7 +1,9 @@
-"""Proves on real processes what a deep store on S3 means: uploads lie there, servers fetch from there (or from the controller, without
-credentials of their own), a server that lost its disk has its segments again; while the store is away queries go on, uploads are
-refused and tell why, replicas that cannot load are in ERROR with the reason, and all mends itself when it is back. Secrets are in
-no log, no record and no page. The S3 server is moto's; the oracle is what was uploaded."""
+"""Proves on real processes what a deep store on S3 means: uploads lie there, servers fetch from there (or from the
+controller, without credentials of their own), a server that lost its disk has its segments again; while the store is
+away queries go on, uploads are refused and tell why, replicas that cannot load are in ERROR with the reason, and all
+mends itself when it is back. Secrets are in no log, no record and no page. The S3 server is moto's; the oracle is what
+was uploaded.
+"""
 
 from __future__ import annotations
 
@@ -61,7 +63,12 @@ class Store:
         self.secret = self.server.configs()["secretKey"]
 
     def configs(self, role: str) -> list[str]:
-        found = {**self.server.configs(), "endpoint": self.door.url, "requestTimeoutMs": "3000", "connectTimeoutMs": "1000"}
+        found = {
+            **self.server.configs(),
+            "endpoint": self.door.url,
+            "requestTimeoutMs": "3000",
+            "connectTimeoutMs": "1000",
+        }
         return [f"pinot.{role}.storage.factory.s3.{key}={value}" for key, value in found.items()]
 
 
@@ -83,7 +90,12 @@ def cluster(store: Store, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     properties = {
         "controller": [*store.configs("controller"), f"controller.local.temp.dir={folder / 'controller'}", *crypter],
         # One server may read the bucket itself, the other has neither credentials nor a list.
-        "server-0": [*store.configs("server"), f"pinotpy.segment.fetcher.allowedUris=s3://{store.bucket}/pinot/", *tries, *crypter],
+        "server-0": [
+            *store.configs("server"),
+            f"pinotpy.segment.fetcher.allowedUris=s3://{store.bucket}/pinot/",
+            *tries,
+            *crypter,
+        ],
         "server-1": [*tries, *crypter],
     }
     for name, lines in properties.items():
@@ -109,8 +121,12 @@ def answer(cluster: LiveCluster, table: str = "rides") -> tuple[int, int]:
 
 
 def states(cluster: LiveCluster, server: int, table: str = "rides_OFFLINE") -> list[str]:
-    port = cluster.processes.daemons[f"server-{server}"].args[cluster.processes.daemons[f"server-{server}"].args.index("--server-port") + 1]
-    view = httpx.get(f"{cluster.controller_url}/tables/{table}/externalview", timeout=30, trust_env=False).json()["OFFLINE"]
+    port = cluster.processes.daemons[f"server-{server}"].args[
+        cluster.processes.daemons[f"server-{server}"].args.index("--server-port") + 1
+    ]
+    view = httpx.get(f"{cluster.controller_url}/tables/{table}/externalview", timeout=30, trust_env=False).json()[
+        "OFFLINE"
+    ]
     return sorted(state for replicas in view.values() for name, state in replicas.items() if name.endswith(f"_{port}"))
 
 
@@ -119,7 +135,9 @@ def log_of(cluster: LiveCluster, name: str) -> str:
 
 
 def records(cluster: LiveCluster, table: str) -> dict[str, dict[str, str]]:
-    found: dict[str, dict[str, str]] = httpx.get(f"{cluster.controller_url}/segments/{table}/zkmetadata", timeout=30, trust_env=False).json()
+    found: dict[str, dict[str, str]] = httpx.get(
+        f"{cluster.controller_url}/segments/{table}/zkmetadata", timeout=30, trust_env=False
+    ).json()
     return found
 
 
@@ -133,15 +151,23 @@ def test_uploads_lie_in_the_bucket_and_both_servers_serve_them(cluster: LiveClus
     found = records(cluster, "rides")
     wanted = sorted(f"pinot/segments/rides/{name}/{record['segment.crc']}.tar.gz" for name, record in found.items())
     assert store.server.keys(store.bucket) == wanted
-    assert sorted(record["segment.download.url"] for record in found.values()) == [f"s3://{store.bucket}/{key}" for key in wanted]
+    assert sorted(record["segment.download.url"] for record in found.values()) == [
+        f"s3://{store.bucket}/{key}" for key in wanted
+    ]
     assert states(cluster, 0) == states(cluster, 1) == ["ONLINE"] * 3
     assert "a controller is asked" not in log_of(cluster, "server-0"), "it reads the bucket itself"
     assert log_of(cluster, "server-1").count("a controller is asked") == 3, "its list is empty"
 
 
-def test_an_encrypted_table_is_unreadable_in_the_bucket_and_whole_in_queries(cluster: LiveCluster, store: Store) -> None:
+def test_an_encrypted_table_is_unreadable_in_the_bucket_and_whole_in_queries(
+    cluster: LiveCluster, store: Store
+) -> None:
     pytest.importorskip("cryptography", reason="the crypter needs pip install 'pinotpy[crypter]'")
-    cluster.add_table({**SCHEMA, "schemaName": "secretRides"}, config("secretRides", crypterClassName="AesGcmCrypter"), [rows(0), rows(1)])
+    cluster.add_table(
+        {**SCHEMA, "schemaName": "secretRides"},
+        config("secretRides", crypterClassName="AesGcmCrypter"),
+        [rows(0), rows(1)],
+    )
     assert answer(cluster, "secretRides") == total(2)
     for name, record in records(cluster, "secretRides").items():
         key = f"pinot/segments/secretRides/{name}/{record['segment.crc']}.tar.gz"
@@ -159,7 +185,9 @@ def test_a_server_that_lost_its_disk_fetches_everything_again(cluster: LiveClust
     assert answer(cluster) == total(3)
 
 
-def test_while_the_store_is_away_queries_go_on_and_all_mends_itself_when_it_is_back(cluster: LiveCluster, store: Store) -> None:
+def test_while_the_store_is_away_queries_go_on_and_all_mends_itself_when_it_is_back(
+    cluster: LiveCluster, store: Store
+) -> None:
     before = store.server.keys(store.bucket)
     store.door.shut()
     lose_disk(cluster, 0)
@@ -183,17 +211,25 @@ def test_refreshed_and_deleted_segments_leave_the_bucket_tidy(cluster: LiveClust
     cluster.upload(SCHEMA, config("rides"), "rides_2", rows(5))
     wait_until(lambda: answer(cluster)[1] != total(4)[1], 60, "the refresh is served")
     crc = records(cluster, "rides")["rides_2"]["segment.crc"]
-    assert [key for key in store.server.keys(store.bucket) if "/rides/rides_2/" in key] == [f"pinot/segments/rides/rides_2/{crc}.tar.gz"]
-    httpx.delete(f"{cluster.controller_url}/segments/rides/rides_2?type=OFFLINE", timeout=30, trust_env=False).raise_for_status()
+    assert [key for key in store.server.keys(store.bucket) if "/rides/rides_2/" in key] == [
+        f"pinot/segments/rides/rides_2/{crc}.tar.gz"
+    ]
+    httpx.delete(
+        f"{cluster.controller_url}/segments/rides/rides_2?type=OFFLINE", timeout=30, trust_env=False
+    ).raise_for_status()
     wait_until(lambda: answer(cluster)[0] == 3 * ROWS, 60, "it is gone")
     kept = [key for key in store.server.keys(store.bucket) if "rides_2" in key]
     assert len(kept) == 1 and kept[0].startswith(f"pinot/Deleted_Segments/rides/rides_2/{crc}.until-")
-    httpx.delete(f"{cluster.controller_url}/segments/rides/rides_1?type=OFFLINE&retention=0d", timeout=30, trust_env=False).raise_for_status()
+    httpx.delete(
+        f"{cluster.controller_url}/segments/rides/rides_1?type=OFFLINE&retention=0d", timeout=30, trust_env=False
+    ).raise_for_status()
     assert not [key for key in store.server.keys(store.bucket) if "rides_1" in key]
 
 
 def test_secrets_are_nowhere(cluster: LiveCluster, store: Store) -> None:
     shown = httpx.get(f"{cluster.controller_url}/debug/config", timeout=30, trust_env=False).text
     assert "pinot.controller.storage.factory.s3.endpoint" in shown and store.door.url in shown
-    everywhere = shown + str(records(cluster, "rides")) + "".join(log_of(cluster, name) for name in cluster.processes.daemons)
+    everywhere = (
+        shown + str(records(cluster, "rides")) + "".join(log_of(cluster, name) for name in cluster.processes.daemons)
+    )
     assert store.secret not in everywhere and "AKIDEXAMPLE" not in everywhere

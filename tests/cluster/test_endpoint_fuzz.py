@@ -1,7 +1,8 @@
-"""Proves on real daemons that a broker's endpoint withstands everybody: queries that nobody would write, over a table of all types,
-bodies that are no JSON, wrong types, encodings, sizes and methods, and bytes that are no HTTP, from eight connections at once.
-Every answer has a documented status and documented error codes (never 450, never a 5xx), in bounded time; afterwards
-all daemons live, a known query is answered right, and no daemon's log has an unexpected exception.
+"""Proves on real daemons that a broker's endpoint withstands everybody: queries that nobody would write, over a table
+of all types, bodies that are no JSON, wrong types, encodings, sizes and methods, and bytes that are no HTTP, from eight
+connections at once. Every answer has a documented status and documented error codes (never 450, never a 5xx), in
+bounded time; afterwards all daemons live, a known query is answered right, and no daemon's log has an unexpected
+exception.
 
 3,000 requests in the fast tier, 60,000 others in the full one; FUZZ_REQUESTS sets another number.
 """
@@ -125,10 +126,19 @@ def check(cluster: LiveCluster, count: int, seed: int, capsys: pytest.CaptureFix
     took_s = time.monotonic() - start
     with capsys.disabled():
         answered = dict(sorted(tally.codes.items()))
-        print(f"\nfuzz: {count} requests in {took_s:.0f} s, slowest {tally.slowest_s:.1f} s; statuses {dict(tally.statuses)}; codes {answered} (0 = answered)")
+        print(
+            f"\nfuzz: {count} requests in {took_s:.0f} s, slowest {tally.slowest_s:.1f} s; statuses "
+            f"{dict(tally.statuses)}; codes {answered} (0 = answered)"
+        )
     assert not tally.faults, f"{len(tally.faults)} faults; the first:\n" + "\n\n".join(tally.faults[:5])
     assert tally.statuses.total() == count // CONNECTIONS * CONNECTIONS
-    assert tally.codes[0] > count // 20 and tally.codes[200] and tally.codes[700] and tally.codes[710] and tally.statuses["400"], "too few kinds of answers"
+    assert (
+        tally.codes[0] > count // 20
+        and tally.codes[200]
+        and tally.codes[700]
+        and tally.codes[710]
+        and tally.statuses["400"]
+    ), "too few kinds of answers"
     healthy(cluster)
 
 
@@ -150,5 +160,7 @@ def test_the_endpoint_withstands_hostile_requests(cluster: LiveCluster, capsys: 
 
 
 @pytest.mark.full
-def test_the_endpoint_withstands_sixty_thousand_hostile_requests(cluster: LiveCluster, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_endpoint_withstands_sixty_thousand_hostile_requests(
+    cluster: LiveCluster, capsys: pytest.CaptureFixture[str]
+) -> None:
     check(cluster, FULL, 2, capsys)

@@ -1,5 +1,7 @@
-"""Proves on a real ZooKeeper with real processes and SIGKILL: a restarted server is ONLINE again within 5 s although its old
-session would live 30 s; a new leader takes over and the old one's epoch is fenced; a graceful end is seen at once."""
+"""Proves on a real ZooKeeper with real processes and SIGKILL: a restarted server is ONLINE again within 5 s although
+its old session would live 30 s; a new leader takes over and the old one's epoch is fenced; a graceful end is seen at
+once.
+"""
 
 from __future__ import annotations
 
@@ -68,9 +70,17 @@ class Cluster:
 
     def add_table(self, instances: list[str], fences: tuple[Check, ...] = ()) -> None:
         config = table_config_record(TABLE, {"tableName": TABLE, "tableType": "OFFLINE"})
-        apply(self.store, self.paths, TABLE, CreateTable(config, new_table_ideal_state(TABLE, len(instances)), ()), fences=fences)
+        apply(
+            self.store,
+            self.paths,
+            TABLE,
+            CreateTable(config, new_table_ideal_state(TABLE, len(instances)), ()),
+            fences=fences,
+        )
         replicas = dict.fromkeys(instances, "ONLINE")
-        segments = [SegmentZkMetadata(f"s{i}", TABLE, crc=i, total_docs=1, creation_time_ms=1) for i in range(NUM_SEGMENTS)]
+        segments = [
+            SegmentZkMetadata(f"s{i}", TABLE, crc=i, total_docs=1, creation_time_ms=1) for i in range(NUM_SEGMENTS)
+        ]
         apply(self.store, self.paths, TABLE, AddSegments(tuple((each, replicas) for each in segments)), fences=fences)
 
     def close(self) -> None:
@@ -92,14 +102,18 @@ def cluster(zookeeper: str, eventually: Eventually) -> Iterator[Cluster]:
 def led_cluster(cluster: Cluster) -> Iterator[Cluster]:
     """With a controller in this process."""
     store = ZooKeeperStore(cluster.address, session_timeout_s=LONG_SESSION_S)
-    pipeline = TransitionPipeline(store, cluster.paths, LeaderElection(store, cluster.paths, "Controller_test_1"), source="Controller_test_1")
+    pipeline = TransitionPipeline(
+        store, cluster.paths, LeaderElection(store, cluster.paths, "Controller_test_1"), source="Controller_test_1"
+    )
     pipeline.start()
     yield cluster
     pipeline.stop()
     store.close()
 
 
-def test_a_killed_server_started_again_is_online_within_5_s(led_cluster: Cluster, record_property: Callable[[str, object], None]) -> None:
+def test_a_killed_server_started_again_is_online_within_5_s(
+    led_cluster: Cluster, record_property: Callable[[str, object], None]
+) -> None:
     cluster, servers = led_cluster, ["Server_localhost_1", "Server_localhost_2"]
     children = [cluster.spawn(server) for server in servers]
     for child in children:
@@ -144,15 +158,21 @@ def test_a_paused_server_is_not_taken_over(led_cluster: Cluster, zookeeper: str)
     cluster.eventually(lambda: len(cluster.store.children(sessions)) == 2, what="the second process announcing itself")
     assert cluster.store.get(live)[1].ephemeral_owner == owner
     first.send_signal(signal.SIGKILL)
-    cluster.eventually(lambda: cluster.store.get(live)[1].ephemeral_owner != owner, timeout_s=5.0, what="taken over after its death")
+    cluster.eventually(
+        lambda: cluster.store.get(live)[1].ephemeral_owner != owner, timeout_s=5.0, what="taken over after its death"
+    )
     cluster.wait_ready(second)
 
 
-def test_another_controller_takes_the_lead_of_a_killed_one_and_finishes_its_work(cluster: Cluster, record_property: Callable[[str, object], None]) -> None:
+def test_another_controller_takes_the_lead_of_a_killed_one_and_finishes_its_work(
+    cluster: Cluster, record_property: Callable[[str, object], None]
+) -> None:
     first, server = cluster.spawn("Controller_localhost_1"), cluster.spawn("Server_localhost_1")
     cluster.wait_ready(first)
     cluster.wait_ready(server)
-    cluster.eventually(lambda: leader_instance(cluster.store, cluster.paths) == "Controller_localhost_1", what="the first leads")
+    cluster.eventually(
+        lambda: leader_instance(cluster.store, cluster.paths) == "Controller_localhost_1", what="the first leads"
+    )
     stat = cluster.store.exists(cluster.paths.leader_epoch)
     assert stat is not None
     old_fence = (Check(cluster.paths.leader_epoch, stat.version),)
@@ -163,12 +183,19 @@ def test_another_controller_takes_the_lead_of_a_killed_one_and_finishes_its_work
     first.send_signal(signal.SIGKILL)
     # Written while nobody leads: the ideal state is what the next leader works off.
     cluster.add_table(["Server_localhost_1"])
-    cluster.eventually(lambda: cluster.all_are({"Server_localhost_1": "ONLINE"}), timeout_s=10.0, what="work done by the second leader")
+    cluster.eventually(
+        lambda: cluster.all_are({"Server_localhost_1": "ONLINE"}), timeout_s=10.0, what="work done by the second leader"
+    )
     took_s = time.monotonic() - started
     record_property("leader_failover_s", round(took_s, 2))
-    print(f"leader SIGKILLed, {NUM_SEGMENTS} segments ONLINE by the next one: {took_s:.2f} s (sessions of {LONG_SESSION_S} s)")
+    print(
+        f"leader SIGKILLed, {NUM_SEGMENTS} segments ONLINE by the next one: {took_s:.2f} s (sessions of "
+        f"{LONG_SESSION_S} s)"
+    )
     assert leader_instance(cluster.store, cluster.paths) == "Controller_localhost_2"
-    late = AddSegments(((SegmentZkMetadata("late", TABLE, crc=1, total_docs=1, creation_time_ms=1), {"Server_localhost_1": "ONLINE"}),))
+    late = AddSegments(
+        ((SegmentZkMetadata("late", TABLE, crc=1, total_docs=1, creation_time_ms=1), {"Server_localhost_1": "ONLINE"}),)
+    )
     with pytest.raises(NotLeaderError):
         apply(cluster.store, cluster.paths, TABLE, late, fences=old_fence)
     assert cluster.all_are({"Server_localhost_1": "ONLINE"})
@@ -182,7 +209,11 @@ def test_a_dead_server_leaves_the_view_with_its_session(led_cluster: Cluster) ->
     cluster.add_table(servers)
     cluster.eventually(lambda: cluster.all_are(dict.fromkeys(servers, "ONLINE")), what="both ONLINE")
     children[0].send_signal(signal.SIGKILL)
-    cluster.eventually(lambda: cluster.all_are({"Server_localhost_2": "ONLINE"}), timeout_s=10.0, what="the dead one gone from the view")
+    cluster.eventually(
+        lambda: cluster.all_are({"Server_localhost_2": "ONLINE"}),
+        timeout_s=10.0,
+        what="the dead one gone from the view",
+    )
 
 
 def test_a_graceful_end_says_so_first_and_leaves_nothing(led_cluster: Cluster) -> None:
@@ -194,5 +225,8 @@ def test_a_graceful_end_says_so_first_and_leaves_nothing(led_cluster: Cluster) -
     child.communicate()
     assert child.returncode == 0
     cluster.eventually(lambda: cluster.states() == [], timeout_s=2.0, what="gone from the view")
-    cluster.eventually(lambda: not cluster.spectator.view.instance_configs["Server_localhost_1"].takes_queries, what="shutdownInProgress")
+    cluster.eventually(
+        lambda: not cluster.spectator.view.instance_configs["Server_localhost_1"].takes_queries,
+        what="shutdownInProgress",
+    )
     assert cluster.store.children(cluster.paths.current_state_sessions("Server_localhost_1")) == []

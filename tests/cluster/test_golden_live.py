@@ -1,7 +1,7 @@
-"""Proves on real processes that recorded questions get the reference's answers: ZooKeeper, controller, broker and two servers;
-tables created over REST from their documents, segments built, uploaded and downloaded by the servers, questions sent over HTTP
-as they were recorded, in each of the segment splits. A line passes when the answer is equal or changed by a named rule of
-docs/differences.md; nothing is left out. Independent: the reference's answers.
+"""Proves on real processes that recorded questions get the reference's answers: ZooKeeper, controller, broker and two
+servers; tables created over REST from their documents, segments built, uploaded and downloaded by the servers,
+questions sent over HTTP as they were recorded, in each of the segment splits. A line passes when the answer is equal or
+changed by a named rule of docs/differences.md; nothing is left out. Independent: the reference's answers.
 
 The second half asks what is no question at all, and compares HTTP statuses.
 """
@@ -58,7 +58,11 @@ def serve(cluster: LiveCluster, http: httpx.Client, name: str, *, alternative: b
 
     def is_whole() -> bool:
         answer = http.post("/query", json={"pql": f"SELECT COUNT(*) FROM {name}"}).json()
-        return (answer["exceptions"], answer["numSegmentsQueried"], answer["totalDocs"]) == ([], len(table.segments), table.num_rows)
+        return (answer["exceptions"], answer["numSegmentsQueried"], answer["totalDocs"]) == (
+            [],
+            len(table.segments),
+            table.num_rows,
+        )
 
     wait_until(is_whole, 30, f"the broker asks all segments of {name}")
 
@@ -67,18 +71,29 @@ def drop(cluster: LiveCluster, http: httpx.Client, name: str) -> None:
     """Delete the table and wait until no server serves and no broker knows it."""
     cluster.controller.delete_table(name)
     wait_until(lambda: name not in cluster.controller.tables(), 30, f"{name} is gone")
-    wait_until(lambda: http.post("/query", json={"pql": f"SELECT COUNT(*) FROM {name}"}).json()["exceptions"] != [], 30, f"the broker forgets {name}")
+    wait_until(
+        lambda: http.post("/query", json={"pql": f"SELECT COUNT(*) FROM {name}"}).json()["exceptions"] != [],
+        30,
+        f"the broker forgets {name}",
+    )
 
 
 @pytest.mark.parametrize("alternative", [False, True], ids=["recorded split", "other split"])
 @pytest.mark.parametrize("recording", RECORDINGS, ids=lambda r: r.name)
 def test_recorded_answers_of_a_live_cluster(
-    recording: Recording, alternative: bool, cluster: LiveCluster, http: httpx.Client, capsys: pytest.CaptureFixture[str]
+    recording: Recording,
+    alternative: bool,
+    cluster: LiveCluster,
+    http: httpx.Client,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     missing = recording.missing_tables()
     if missing:
         with capsys.disabled():
-            print(f"\n{recording.name}: {recording.num_lines} lines did not run: no data of {missing} under {DATA} (set PINOTPY_DATA)")
+            print(
+                f"\n{recording.name}: {recording.num_lines} lines did not run: no data of {missing} under {DATA} (set "
+                "PINOTPY_DATA)"
+            )
         pytest.skip(f"{recording.num_lines} lines did not run: no data of {missing}")
     for table in recording.tables:
         serve(cluster, http, table, alternative=alternative)
@@ -114,8 +129,14 @@ NO_QUESTIONS: list[tuple[str, bytes, int, int, int | None]] = [
 ]
 
 
-@pytest.mark.parametrize(("path", "body", "reference", "status", "code"), NO_QUESTIONS, ids=[f"{path} {body[:50]!r}" for path, body, *_ in NO_QUESTIONS])
-def test_what_is_no_question_is_refused_with_a_reason(http: httpx.Client, path: str, body: bytes, reference: int, status: int, code: int | None) -> None:
+@pytest.mark.parametrize(
+    ("path", "body", "reference", "status", "code"),
+    NO_QUESTIONS,
+    ids=[f"{path} {body[:50]!r}" for path, body, *_ in NO_QUESTIONS],
+)
+def test_what_is_no_question_is_refused_with_a_reason(
+    http: httpx.Client, path: str, body: bytes, reference: int, status: int, code: int | None
+) -> None:
     """Where the reference breaks (500, empty body), rules body-status and option-text say what comes instead."""
     response = http.post(path, content=body, headers={"Content-Type": "application/json"})
     assert response.status_code == status, response.text
@@ -130,7 +151,9 @@ def test_what_is_no_question_is_refused_with_a_reason(http: httpx.Client, path: 
 
 def test_options_as_an_object_are_read_and_the_content_type_does_not_matter(http: httpx.Client) -> None:
     response = http.post(
-        "/query", content=b'{"pql": "SELECT COUNT(*) FROM nowhere", "queryOptions": {"timeoutMs": "1000"}}', headers={"Content-Type": "text/plain"}
+        "/query",
+        content=b'{"pql": "SELECT COUNT(*) FROM nowhere", "queryOptions": {"timeoutMs": "1000"}}',
+        headers={"Content-Type": "text/plain"},
     )
     assert response.status_code == 200
     assert [exception["errorCode"] for exception in response.json()["exceptions"]] == [410]

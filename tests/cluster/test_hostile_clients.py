@@ -1,6 +1,7 @@
-"""Proves on real processes what hostile or hasty clients get: a heavy query out of time says 250 and leaves no thread busy, a
-client that hangs up ends its query, large questions and answers of others hold nobody up, and a column added to a table
-with segments reads as its default at once. The oracle is the count of rows that were uploaded."""
+"""Proves on real processes what hostile or hasty clients get: a heavy query out of time says 250 and leaves no thread
+busy, a client that hangs up ends its query, large questions and answers of others hold nobody up, and a column added to
+a table with segments reads as its default at once. The oracle is the count of rows that were uploaded.
+"""
 
 from __future__ import annotations
 
@@ -27,16 +28,31 @@ HEAVY = "SELECT SUM(fare), DISTINCTCOUNT(city) FROM rides GROUP BY city, fare TO
 
 def schema(name: str, *more: dict[str, Any]) -> dict[str, Any]:
     dimensions = [{"name": "city", "dataType": "STRING"}, *more]
-    return {"schemaName": name, "dimensionFieldSpecs": dimensions, "metricFieldSpecs": [{"name": "fare", "dataType": "LONG"}]}
+    return {
+        "schemaName": name,
+        "dimensionFieldSpecs": dimensions,
+        "metricFieldSpecs": [{"name": "fare", "dataType": "LONG"}],
+    }
 
 
 def config(name: str) -> dict[str, Any]:
-    return {"tableName": name, "tableType": "OFFLINE", "segmentsConfig": {"replication": "2"}, "tenants": {}, "tableIndexConfig": {}, "metadata": {}}
+    return {
+        "tableName": name,
+        "tableType": "OFFLINE",
+        "segmentsConfig": {"replication": "2"},
+        "tenants": {},
+        "tableIndexConfig": {},
+        "metadata": {},
+    }
 
 
 def rows(start: int, count: int) -> list[pa.RecordBatch]:
     fares = np.arange(start, start + count)
-    return [pa.RecordBatch.from_pydict({"city": pa.array([f"c{i}" for i in fares.tolist()]), "fare": pa.array(fares, pa.int64())})]
+    return [
+        pa.RecordBatch.from_pydict(
+            {"city": pa.array([f"c{i}" for i in fares.tolist()]), "fare": pa.array(fares, pa.int64())}
+        )
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +70,9 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveCluster]:
 def cpu_ticks(cluster: LiveCluster) -> int:
     """CPU that both servers have used, in clock ticks."""
     pids = [cluster.processes.daemons[name].pid for name in ("server-0", "server-1")]
-    return sum(int(field) for pid in pids for field in Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:13])
+    return sum(
+        int(field) for pid in pids for field in Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:13]
+    )
 
 
 def becomes_idle(cluster: LiveCluster) -> bool:
@@ -101,7 +119,10 @@ def test_right_after_a_hundred_clients_with_heavy_queries_vanished_others_are_an
         for connection in connections:
             connection.close()
     # As large as the others: it has no place of its own, and gets one as soon as theirs are free.
-    for text in ("SELECT COUNT(*) FROM rides WHERE fare >= 1000000", *(f"SELECT COUNT(*) FROM tiny WHERE fare >= {-number}" for number in range(20))):
+    for text in (
+        "SELECT COUNT(*) FROM rides WHERE fare >= 1000000",
+        *(f"SELECT COUNT(*) FROM tiny WHERE fare >= {-number}" for number in range(20)),
+    ):
         start = time.monotonic()
         answer = cluster.query(text)
         assert answer["exceptions"] == [], answer["exceptions"]
@@ -111,7 +132,10 @@ def test_right_after_a_hundred_clients_with_heavy_queries_vanished_others_are_an
 
 def test_large_questions_and_answers_of_others_hold_nobody_up(cluster: LiveCluster) -> None:
     numbers = ",".join(map(str, range(40_000)))
-    large = [f"SELECT city, fare FROM rides WHERE fare IN ({numbers}) LIMIT 40000", f"SELECT city, fare FROM rides LIMIT {TOTAL}"]
+    large = [
+        f"SELECT city, fare FROM rides WHERE fare IN ({numbers}) LIMIT 40000",
+        f"SELECT city, fare FROM rides LIMIT {TOTAL}",
+    ]
     ended: list[int] = []
 
     def ask_large(text: str) -> None:
@@ -129,14 +153,19 @@ def test_large_questions_and_answers_of_others_hold_nobody_up(cluster: LiveClust
     for thread in threads:
         thread.join()
     assert len(ended) == 2 and min(ended) > 500_000
-    print(f"{len(waits)} tiny queries beside 2 large ones: median {sorted(waits)[len(waits) // 2] * 1000:.0f} ms, longest {max(waits) * 1000:.0f} ms")
+    print(
+        f"{len(waits)} tiny queries beside 2 large ones: median {sorted(waits)[len(waits) // 2] * 1000:.0f} ms, "
+        f"longest {max(waits) * 1000:.0f} ms"
+    )
     assert len(waits) >= 3, "the tiny queries waited for the large ones"
 
 
 def test_a_column_added_to_a_table_reads_as_its_default_in_old_segments(cluster: LiveCluster) -> None:
     grown = schema("tiny", {"name": "tip", "dataType": "STRING", "defaultNullValue": "none"})
     assert httpx.put(f"{cluster.controller_url}/schemas/tiny", json=grown, timeout=10).status_code == 200
-    wait_until(lambda: cluster.query("SELECT tip FROM tiny LIMIT 1")["exceptions"] == [], 10, "brokers know the new column")
+    wait_until(
+        lambda: cluster.query("SELECT tip FROM tiny LIMIT 1")["exceptions"] == [], 10, "brokers know the new column"
+    )
     newer = rows(10, 5)[0].append_column("tip", pa.array(["some"] * 5))
     cluster.upload(grown, config("tiny"), "tiny_1", [newer])
     cluster.controller.wait_until_online("tiny", timeout_s=20)

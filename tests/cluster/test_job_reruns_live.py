@@ -1,6 +1,8 @@
-"""Proves on a real cluster that a job that runs again after its files changed leaves the rows of each file in the table once: files added,
-corrected, renamed, moved, copied and removed, in tables that are appended to and refreshed, compared with DuckDB's reading of the same
-files; that what would double rows is refused and changes nothing; and that a push killed in between and made again is as one."""
+"""Proves on a real cluster that a job that runs again after its files changed leaves the rows of each file in the table
+once: files added, corrected, renamed, moved, copied and removed, in tables that are appended to and refreshed, compared
+with DuckDB's reading of the same files; that what would double rows is refused and changes nothing; and that a push
+killed in between and made again is as one.
+"""
 
 from __future__ import annotations
 
@@ -27,9 +29,13 @@ from pinotpy.ingest.push.job import push_segments
 pytestmark = [pytest.mark.cluster, pytest.mark.zookeeper]
 
 ROWS = 200
-# Names by the file's place among all: each file that comes or goes gives others new names. And names by the file and its time range.
+# Names by the file's place among all: each file that comes or goes gives others new names. And names by the file and
+# its time range.
 NUMBERED = "{type: simple, configs: {use.global.directory.sequence.id: 'true'}}"
-BY_FILE = r"{type: inputFile, configs: {file.path.pattern: '.+/(\w+)\.csv', segment.name.template: 'appended_${filePathPattern:\1}'}}"
+BY_FILE = (
+    r"{type: inputFile, configs: {file.path.pattern: '.+/(\w+)\.csv', segment.name.template: "
+    r"'appended_${filePathPattern:\1}'}}"
+)
 SPEC = """
 jobType: SegmentCreation
 inputDirURI: {folder}/{place}
@@ -66,12 +72,21 @@ class Rerun:
                 "schemaName": table,
                 "dimensionFieldSpecs": [{"name": "town", "dataType": "STRING"}],
                 "metricFieldSpecs": [{"name": "amount", "dataType": "LONG"}],
-                "dateTimeFieldSpecs": [{"name": "day", "dataType": "INT", "format": "1:DAYS:EPOCH", "granularity": "1:DAYS"}],
+                "dateTimeFieldSpecs": [
+                    {"name": "day", "dataType": "INT", "format": "1:DAYS:EPOCH", "granularity": "1:DAYS"}
+                ],
             }
         )
         segments = {"timeColumnName": "day", "replication": "1", "segmentPushType": push_type}
         cluster.controller.add_table(
-            {"tableName": table, "tableType": "OFFLINE", "segmentsConfig": segments, "tenants": {}, "tableIndexConfig": {"loadMode": "MMAP"}, "metadata": {}}
+            {
+                "tableName": table,
+                "tableType": "OFFLINE",
+                "segmentsConfig": segments,
+                "tenants": {},
+                "tableIndexConfig": {"loadMode": "MMAP"},
+                "metadata": {},
+            }
         )
 
     def write(self, name: str, seed: int, *, first_day: int = 18_000) -> Path:
@@ -83,12 +98,23 @@ class Rerun:
             writer.writerow(("town", "amount", "day"))
             writer.writerows(
                 (f"town {town}", amount, first_day + day)
-                for town, amount, day in zip(random.integers(0, 9, ROWS), random.integers(0, 999, ROWS), random.integers(0, 4, ROWS), strict=True)
+                for town, amount, day in zip(
+                    random.integers(0, 9, ROWS), random.integers(0, 999, ROWS), random.integers(0, 4, ROWS), strict=True
+                )
             )
         return place
 
     def spec(self, place: str = "in", more: str = "") -> IngestionJobSpec:
-        return read_job_spec(SPEC.format(folder=self.folder, place=place, table=self.table, names=self.names, controller=self.cluster.controller_url) + more)
+        return read_job_spec(
+            SPEC.format(
+                folder=self.folder,
+                place=place,
+                table=self.table,
+                names=self.names,
+                controller=self.cluster.controller_url,
+            )
+            + more
+        )
 
     def build(self, spec: IngestionJobSpec) -> JobReport:
         shutil.rmtree(self.folder / "output", ignore_errors=True)
@@ -101,20 +127,29 @@ class Rerun:
         spec = self.spec(place, more)
         built = self.build(spec)
         pushes = spec.model_copy(update={"job_type": type(spec.job_type)("SegmentCreationAndTarPush")})
-        report = push_segments(pushes, [segment.uri for segment in built.segments], are_whole=True, empty_files=empty_files(built))
+        report = push_segments(
+            pushes, [segment.uri for segment in built.segments], are_whole=True, empty_files=empty_files(built)
+        )
         assert not report.has_failed, report.causes()
         cluster: dict[str, Any] = report.to_json()["clusters"][0]
         return cluster
 
     def answer(self) -> list[list[Any]]:
-        found = self.cluster.query(f"SELECT town, COUNT(*), SUM(amount), MIN(day), MAX(day) FROM {self.table} GROUP BY town ORDER BY town LIMIT 100", "sql")
+        found = self.cluster.query(
+            f"SELECT town, COUNT(*), SUM(amount), MIN(day), MAX(day) FROM {self.table} GROUP BY town ORDER BY town "
+            "LIMIT 100",
+            "sql",
+        )
         assert not found["exceptions"], found["exceptions"]
         return [[town, *map(int, numbers)] for town, *numbers in found["resultTable"]["rows"]]
 
     def expected(self) -> list[list[Any]]:
         """DuckDB's reading of the files, and of those that are gone and keep their rows."""
         files = [str(file) for file in [*self.files.rglob("*.csv"), *self.gone]]
-        text = "SELECT town, COUNT(*), SUM(amount)::BIGINT, MIN(day), MAX(day) FROM read_csv(?) GROUP BY town ORDER BY town"
+        text = (
+            "SELECT town, COUNT(*), SUM(amount)::BIGINT, MIN(day), MAX(day) FROM read_csv(?) GROUP BY town ORDER "
+            "BY town"
+        )
         return [list(row) for row in duckdb.execute(text, [files]).fetchall()]
 
     def check(self) -> None:
@@ -185,12 +220,25 @@ def test_a_push_that_is_killed_and_made_again_is_as_one(cluster: LiveCluster, tm
     for number in range(0, 8, 2):
         job.write(f"f{number}.csv", 100 + number, first_day=18_300)
     built = {segment.segment_name for segment in job.build(job.spec()).segments}
-    command = [sys.executable, "-m", "pinotpy", "upload-segment", "--controller-url", cluster.controller_url, "--table-name", job.table, "--parallelism", "1"]
+    command = [
+        sys.executable,
+        "-m",
+        "pinotpy",
+        "upload-segment",
+        "--controller-url",
+        cluster.controller_url,
+        "--table-name",
+        job.table,
+        "--parallelism",
+        "1",
+    ]
     command += ["--segment-dir", str(tmp_path / "output")]
     known = set(cluster.controller.segment_records(job.table))
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as pushing:
         # What comes is hidden until all of it is there.
-        wait_until(lambda: set(cluster.controller.segment_records(job.table)) - known, 60, "the first new segment is there")
+        wait_until(
+            lambda: set(cluster.controller.segment_records(job.table)) - known, 60, "the first new segment is there"
+        )
         pushing.kill()
     assert built - known, "names that the table did not have"
     assert job.answer() in (before, job.expected())

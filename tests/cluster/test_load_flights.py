@@ -1,4 +1,6 @@
-"""Proves that `load-flights` brings the flights of 2013 into a cluster that runs, and leaves them alone when they are there."""
+"""Proves that `load-flights` brings the flights of 2013 into a cluster that runs, and leaves them alone when they are
+there.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""Proves pushes on a real cluster: every form of a push gives the answers that DuckDB gives over the same rows, a controller that is
-killed while segments come in loses and doubles nothing, and a replacement under continuous queries shows the old rows or the new
-ones, never a mixture, never a hole."""
+"""Proves pushes on a real cluster: every form of a push gives the answers that DuckDB gives over the same rows, a
+controller that is killed while segments come in loses and doubles nothing, and a replacement under continuous queries
+shows the old rows or the new ones, never a mixture, never a hole.
+"""
 
 from __future__ import annotations
 
@@ -101,11 +102,21 @@ def built(folder: Path, table: str, batches: Sequence[pa.RecordBatch], *, prefix
 
 
 def settings(cluster: LiveCluster, table: str, **changes: Any) -> PushSettings:
-    return PushSettings(**{"table": table, "controllers": (cluster.controller_url,), "parallelism": 3, "online_timeout_s": 60.0, **changes})
+    return PushSettings(
+        **{
+            "table": table,
+            "controllers": (cluster.controller_url,),
+            "parallelism": 3,
+            "online_timeout_s": 60.0,
+            **changes,
+        }
+    )
 
 
 def answer(cluster: LiveCluster, table: str) -> list[list[Any]]:
-    found = cluster.query(f"SELECT city, COUNT(*), SUM(amount) FROM {table} GROUP BY city ORDER BY city LIMIT 1000", "sql")
+    found = cluster.query(
+        f"SELECT city, COUNT(*), SUM(amount) FROM {table} GROUP BY city ORDER BY city LIMIT 1000", "sql"
+    )
     assert not found["exceptions"], found["exceptions"]
     return [[city, int(count), int(total)] for city, count, total in found["resultTable"]["rows"]]
 
@@ -113,7 +124,12 @@ def answer(cluster: LiveCluster, table: str) -> list[list[Any]]:
 def expected(batches: Sequence[pa.RecordBatch]) -> list[list[Any]]:
     pushed_rows = pa.Table.from_batches(batches)
     assert pushed_rows.num_rows
-    return [list(row) for row in duckdb.sql("SELECT city, COUNT(*), SUM(amount) FROM pushed_rows GROUP BY city ORDER BY city").fetchall()]
+    return [
+        list(row)
+        for row in duckdb.sql(
+            "SELECT city, COUNT(*), SUM(amount) FROM pushed_rows GROUP BY city ORDER BY city"
+        ).fetchall()
+    ]
 
 
 @pytest.mark.parametrize("kind", ["tar", "uri", "metadata", "metadata_copied"])
@@ -130,7 +146,9 @@ def test_every_form_of_a_push_gives_the_rows_that_were_pushed(cluster: LiveClust
     records = cluster.controller.segment_records(table)
     stays = kind == "metadata"
     assert {record["segment.download.url"].startswith("file://") for record in records.values()} == {stays}
-    assert {segment.name: str(segment.crc) for segment in report.clusters[0].segments} == {name: record["segment.crc"] for name, record in records.items()}
+    assert {segment.name: str(segment.crc) for segment in report.clusters[0].segments} == {
+        name: record["segment.crc"] for name, record in records.items()
+    }
     # The same again sends nothing, new content of one segment sends that one, and queries see it.
     assert push(asked, archives).count(Outcome.PRESENT) == 5
     batches[1] = rows(3_000, 99)
@@ -154,16 +172,22 @@ def test_addresses_that_are_not_allowed_are_refused(cluster: LiveCluster, folder
 
 
 def recorded_archives(cluster: LiveCluster, table: str) -> tuple[set[tuple[str, int]], set[tuple[str, int]]]:
-    """(segment, CRC) of the archives that records of segments name, and of those that uploads recorded that they may leave."""
+    """(segment, CRC) of the archives that records of segments name, and of those that uploads recorded that they may
+    leave.
+    """
     store, paths = ZooKeeperStore(cluster.zk_address), ClusterPaths("TestCluster")
     try:
-        named = {(name, segment.crc) for name, segment in PropertyStore(store, paths).segments(f"{table}_OFFLINE").items()}
+        named = {
+            (name, segment.crc) for name, segment in PropertyStore(store, paths).segments(f"{table}_OFFLINE").items()
+        }
         return named, {(upload.segment, crc) for upload in SegmentUploads(store, paths).all() for crc in upload.crcs}
     finally:
         store.close()
 
 
-def test_a_controller_killed_in_the_middle_of_a_push_loses_and_doubles_nothing(cluster: LiveCluster, folder: Path) -> None:
+def test_a_controller_killed_in_the_middle_of_a_push_loses_and_doubles_nothing(
+    cluster: LiveCluster, folder: Path
+) -> None:
     table = "push_killed"
     batches = [rows(20_000, seed) for seed in range(24)]
     archives = built(folder / "killed", table, batches)
@@ -236,7 +260,9 @@ class Watch:
 
 
 def totals(batches: Sequence[pa.RecordBatch]) -> tuple[int, int]:
-    return sum(batch.num_rows for batch in batches), int(sum(int(np.asarray(batch["amount"]).sum()) for batch in batches))
+    return sum(batch.num_rows for batch in batches), int(
+        sum(int(np.asarray(batch["amount"]).sum()) for batch in batches)
+    )
 
 
 def test_a_replacement_shows_the_old_rows_or_the_new_ones(cluster: LiveCluster, folder: Path) -> None:
@@ -332,15 +358,29 @@ def test_the_command_pushes_and_reports(cluster: LiveCluster, folder: Path) -> N
     cluster.controller.add_table(config_of(table))
 
     def run(*more: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "pinotpy", "upload-segment", "--controller-url", cluster.controller_url, "--table-name", table]
-        return subprocess.run([*command, "--segment-dir", str(place), *more], check=False, capture_output=True, text=True, timeout=120)
+        command = [
+            sys.executable,
+            "-m",
+            "pinotpy",
+            "upload-segment",
+            "--controller-url",
+            cluster.controller_url,
+            "--table-name",
+            table,
+        ]
+        return subprocess.run(
+            [*command, "--segment-dir", str(place), *more], check=False, capture_output=True, text=True, timeout=120
+        )
 
     document = json.loads(run("--json", "--parallelism", "3").stdout)
     assert (document["state"], document["clusters"][0]["segmentsPushed"]) == ("DONE", 3)
     assert answer(cluster, table) == expected(batches)
     unlisted = "have no list of their input files, so that nothing was compared"
     assert run().stdout == f"0 segments of table {table} uploaded and online, 3 were there already; 3 {unlisted}\n"
-    assert run("--again", "--push-type", "metadata").stdout == f"3 segments of table {table} uploaded and online; 3 {unlisted}\n"
+    assert (
+        run("--again", "--push-type", "metadata").stdout
+        == f"3 segments of table {table} uploaded and online; 3 {unlisted}\n"
+    )
     refused = run("--table-name", "none")
     assert (refused.returncode, "none" in refused.stderr) == (1, True)
     assert run("--replace-table", "--replace-from", "2020-01-01").returncode == 1
@@ -348,5 +388,8 @@ def test_the_command_pushes_and_reports(cluster: LiveCluster, folder: Path) -> N
     other = folder / "shared" / f"{table}-new"
     built(other, table, new, prefix="n")
     swapped = run("--segment-dir", str(other), "--replace-table")
-    assert (swapped.returncode, swapped.stdout) == (0, f"1 segments of table {table} uploaded and online; they replaced 3; 1 {unlisted}\n"), swapped.stderr
+    assert (swapped.returncode, swapped.stdout) == (
+        0,
+        f"1 segments of table {table} uploaded and online; they replaced 3; 1 {unlisted}\n",
+    ), swapped.stderr
     wait_until(lambda: answer(cluster, table) == expected(new), 30, "the new rows answer")

@@ -1,7 +1,8 @@
-"""Proves on the real thing: `pinotpy quickstart --exit` answers its twelve questions with the numbers that DuckDB finds in the same
-CSV file, prints both measurements and for scripts one line of addresses, and leaves neither process nor port nor folder; Ctrl-C while
-loading, or a terminal that goes while the daemons start, stops everything; and even SIGKILL leaves no daemon behind, because each is
-tied to its parent. (Ctrl-C while waiting: see test_readme.py.)"""
+"""Proves on the real thing: `pinotpy quickstart --exit` answers its twelve questions with the numbers that DuckDB finds
+in the same CSV file, prints both measurements and for scripts one line of addresses, and leaves neither process nor
+port nor folder; Ctrl-C while loading, or a terminal that goes while the daemons start, stops everything; and even
+SIGKILL leaves no daemon behind, because each is tied to its parent. (Ctrl-C while waiting: see test_readme.py.)
+"""
 
 from __future__ import annotations
 
@@ -22,35 +23,57 @@ from pinotpy.ingest.flights import flights_file
 
 pytestmark = pytest.mark.cluster
 
-# Question → for each result table: all its rows in DuckDB's words, best first, and how many are shown. A missing number is
-# the lowest INT in the table, a missing text 'null' (see flights.py); the last column is what rows are ranked by.
+# Question → for each result table: all its rows in DuckDB's words, best first, and how many are shown. A missing number
+# is the lowest INT in the table, a missing text 'null' (see flights.py); the last column is what rows are ranked by.
 _BY = "SELECT {0}, {1} FROM flights {2} GROUP BY {0} ORDER BY {1} DESC"
 EXPECTED: dict[str, list[tuple[str, int]]] = {
     "How many flights left New York in 2013?": [("SELECT COUNT(*) FROM flights", 1)],
     "How late did they leave and arrive?": [
-        ("SELECT AVG(dep_delay), MAX(dep_delay), AVG(arr_delay), MAX(arr_delay) FROM flights WHERE arr_delay IS NOT NULL", 1)
+        (
+            "SELECT AVG(dep_delay), MAX(dep_delay), AVG(arr_delay), MAX(arr_delay) FROM flights WHERE arr_delay IS "
+            "NOT NULL",
+            1,
+        )
     ],
     "Which airlines fly most?": [(_BY.format("carrier", "COUNT(*)", ""), 5)],
     "Where do they fly, and how far in all?": [
         (_BY.format("origin, dest", "COUNT(*)", ""), 5),
         (_BY.format("origin, dest", "SUM(distance)", ""), 5),
     ],
-    "Which airports have the longest waits in summer?": [(_BY.format("origin", "AVG(dep_delay)", "WHERE month IN (6, 7, 8)"), 3)],
-    "How many planes does each airline use?": [(_BY.format("carrier", "COUNT(DISTINCT coalesce(tailnum, 'null'))", ""), 5)],
-    "The five latest departures of Christmas Eve": [
-        ("SELECT carrier, flight, dest, coalesce(dep_delay, -2147483648) d FROM flights WHERE month = 12 AND day = 24 ORDER BY d DESC", 5)
+    "Which airports have the longest waits in summer?": [
+        (_BY.format("origin", "AVG(dep_delay)", "WHERE month IN (6, 7, 8)"), 3)
     ],
-    "Routes with more than 10,000 flights": [("SELECT origin, dest, COUNT(*) c FROM flights GROUP BY 1, 2 HAVING c > 10000 ORDER BY c DESC", 10)],
+    "How many planes does each airline use?": [
+        (_BY.format("carrier", "COUNT(DISTINCT coalesce(tailnum, 'null'))", ""), 5)
+    ],
+    "The five latest departures of Christmas Eve": [
+        (
+            "SELECT carrier, flight, dest, coalesce(dep_delay, -2147483648) d FROM flights WHERE month = 12 AND day = "
+            "24 ORDER BY d DESC",
+            5,
+        )
+    ],
+    "Routes with more than 10,000 flights": [
+        ("SELECT origin, dest, COUNT(*) c FROM flights GROUP BY 1, 2 HAVING c > 10000 ORDER BY c DESC", 10)
+    ],
     "Flights to the two San Francisco Bay airports on JetBlue or Virgin": [
         (_BY.format("dest, carrier", "COUNT(*)", "WHERE dest IN ('SFO', 'OAK') AND carrier IN ('B6', 'VX')"), 10)
     ],
-    "Which planes with a tail number ending in JB flew most?": [(_BY.format("tailnum", "COUNT(*)", "WHERE tailnum LIKE '%JB'"), 3)],
+    "Which planes with a tail number ending in JB flew most?": [
+        (_BY.format("tailnum", "COUNT(*)", "WHERE tailnum LIKE '%JB'"), 3)
+    ],
     "The spread of distances by airport": [
         (_BY.format("origin", "MAX(distance) - MIN(distance)", ""), 3),
         (_BY.format("origin", "MIN(distance)", "").removesuffix("DESC"), 3),
         (_BY.format("origin", "MAX(distance)", ""), 3),
     ],
-    "Delays by month, in SQL": [("SELECT month, COUNT(*), AVG(arr_delay) late FROM flights WHERE arr_delay > 0 GROUP BY month ORDER BY late DESC", 4)],
+    "Delays by month, in SQL": [
+        (
+            "SELECT month, COUNT(*), AVG(arr_delay) late FROM flights WHERE arr_delay > 0 GROUP BY month ORDER BY "
+            "late DESC",
+            4,
+        )
+    ],
 }
 
 
@@ -60,7 +83,9 @@ def flights(tmp_path_factory: pytest.TempPathFactory) -> Iterator[duckdb.DuckDBP
     with flights_file().open() as source:
         csv.write_bytes(source.read())
     connection = duckdb.connect()
-    connection.execute(f"CREATE TABLE flights AS SELECT * FROM read_csv('{csv}', nullstr = 'NA', header = true, sample_size = -1)")
+    connection.execute(
+        f"CREATE TABLE flights AS SELECT * FROM read_csv('{csv}', nullstr = 'NA', header = true, sample_size = -1)"
+    )
     yield connection
     connection.close()
 
@@ -74,7 +99,9 @@ def test_every_sample_has_an_expectation() -> None:
     assert [sample.question for sample in SAMPLES] == list(EXPECTED)
 
 
-def test_twelve_questions_are_answered_as_duckdb_answers_them_and_nothing_is_left(flights: duckdb.DuckDBPyConnection, scratch: Path) -> None:
+def test_twelve_questions_are_answered_as_duckdb_answers_them_and_nothing_is_left(
+    flights: duckdb.DuckDBPyConnection, scratch: Path
+) -> None:
     began = time.monotonic()
     run = QuickstartProcess(scratch, "--exit", "--json")
     try:
@@ -86,10 +113,15 @@ def test_twelve_questions_are_answered_as_duckdb_answers_them_and_nothing_is_lef
         run.close()
     assert not list(scratch.iterdir()), "the folder of the run"
     (told,) = [json.loads(line) for line in run.lines if line.startswith("{")]
-    assert told["controllerUrl"].endswith(f":{run.ports['controller']}") and told["brokerUrl"].endswith(f":{run.ports['broker']}"), told
+    assert told["controllerUrl"].endswith(f":{run.ports['controller']}") and told["brokerUrl"].endswith(
+        f":{run.ports['broker']}"
+    ), told
     assert set(told) == {"controllerUrl", "brokerUrl", "zkAddress", "clusterName", "logs"}
     assert re.search(r"first full answer: \d+\.\d s", run.output), run.output
-    assert re.search(r"memory of the idle daemons: \d+ MiB \(zookeeper \d+ \+ controller \d+ \+ broker \d+ \+ server-0 \d+\)", run.output), run.output
+    assert re.search(
+        r"memory of the idle daemons: \d+ MiB \(zookeeper \d+ \+ controller \d+ \+ broker \d+ \+ server-0 \d+\)",
+        run.output,
+    ), run.output
     sections = re.split(rf"^\d+ of {len(SAMPLES)}: ", run.output, flags=re.MULTILINE)[1:]
     assert len(sections) == len(SAMPLES)
     for sample, section in zip(SAMPLES, sections, strict=True):
@@ -156,7 +188,9 @@ def test_a_port_that_is_taken_is_told_in_one_sentence(scratch: Path) -> None:
         second = QuickstartProcess(scratch / "second", "--controller-port", str(port))
         try:
             assert second.wait() == 1, second.output
-            assert re.search(rf"^pinotpy: controller ended with status 1: cannot start: .*{port}", second.output, re.MULTILINE), second.output
+            assert re.search(
+                rf"^pinotpy: controller ended with status 1: cannot start: .*{port}", second.output, re.MULTILINE
+            ), second.output
             assert "Traceback" not in second.output and "kept in" in second.output
             assert second.pids() == []
         finally:
@@ -166,7 +200,9 @@ def test_a_port_that_is_taken_is_told_in_one_sentence(scratch: Path) -> None:
 
 
 def tables_in(section: str) -> list[list[list[str]]]:
-    """Rows of each printed table: they stand between the line under its heading and the next line that is none of its rows."""
+    """Rows of each printed table: they stand between the line under its heading and the next line that is none of its
+    rows.
+    """
     found: list[list[list[str]]] = []
     lines = section.splitlines()
     for number, line in enumerate(lines):
@@ -185,7 +221,8 @@ def tables_in(section: str) -> list[list[list[str]]]:
 def are_equal(shown: list[str], expected: list[str]) -> bool:
     """Numbers to the five decimals that PQL prints, text exactly."""
     return len(shown) == len(expected) and all(
-        a == b or (is_number(a) and is_number(b) and abs(float(a) - float(b)) <= 1e-5) for a, b in zip(shown, expected, strict=True)
+        a == b or (is_number(a) and is_number(b) and abs(float(a) - float(b)) <= 1e-5)
+        for a, b in zip(shown, expected, strict=True)
     )
 
 

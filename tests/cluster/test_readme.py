@@ -1,6 +1,8 @@
-"""Proves that the README is true: every command in its ```sh blocks is run as written against a real quickstart, and what it says that
-they show is in their output. Only ports, the interpreter's folder and the scratch folder are substituted; `make quickstart` runs with
-its own options (its recipe is compared), and of `make test`, which runs this very test, only the recipe is looked at."""
+"""Proves that the README is true: every command in its ```sh blocks is run as written against a real quickstart, and
+what it says that they show is in their output. Only ports, the interpreter's folder and the scratch folder are
+substituted; `make quickstart` runs with its own options (its recipe is compared), and of `make test`, which runs this
+very test, only the recipe is looked at.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,9 @@ class Step:
 
 def steps() -> list[Step]:
     found: list[Step] = []
-    for shows, language, text in re.findall(r"^(<!-- shows -->\n)?```(\w*)\n(.*?)^```$", README, re.MULTILINE | re.DOTALL):
+    for shows, language, text in re.findall(
+        r"^(<!-- shows -->\n)?```(\w*)\n(.*?)^```$", README, re.MULTILINE | re.DOTALL
+    ):
         if shows:
             found[-1] = Step(found[-1].commands, tuple(text.strip().splitlines()))
         elif language == "sh":
@@ -52,7 +56,17 @@ def squeezed(text: str) -> str:
 
 def test_the_readme_has_the_blocks_that_this_test_is_about() -> None:
     commands = "\n".join(step.commands for step in steps())
-    for part in (*BY_MAKE, "curl -s", "post-query", "/query/sql", "pinotpy.client", "create-segment", "add-table", "upload-segment", "validate-config"):
+    for part in (
+        *BY_MAKE,
+        "curl -s",
+        "post-query",
+        "/query/sql",
+        "pinotpy.client",
+        "create-segment",
+        "add-table",
+        "upload-segment",
+        "validate-config",
+    ):
         assert part in commands, part
     assert sum(bool(step.shown) for step in steps()) >= 4
     assert len(README.splitlines()) <= 150
@@ -80,7 +94,12 @@ def test_every_command_runs_and_shows_what_the_readme_shows(tmp_path: Path) -> N
             with urllib.request.urlopen(url.replace("9000", str(controller)), timeout=30) as page:
                 assert page.status == 200 and b"<html" in page.read().lower(), url
         # Commands without a URL mean the usual ports.
-        env = {**os.environ, "PINOTPY_CONTROLLER_URL": f"http://localhost:{controller}", "PINOTPY_BROKER_URL": f"http://localhost:{broker}", "COLUMNS": "120"}
+        env = {
+            **os.environ,
+            "PINOTPY_CONTROLLER_URL": f"http://localhost:{controller}",
+            "PINOTPY_BROKER_URL": f"http://localhost:{broker}",
+            "COLUMNS": "120",
+        }
         replaced = {
             "localhost:8099": f"localhost:{broker}",
             "localhost:9000": f"localhost:{controller}",
@@ -94,7 +113,13 @@ def test_every_command_runs_and_shows_what_the_readme_shows(tmp_path: Path) -> N
             for old, new in replaced.items():
                 script = script.replace(old, new)
             done = subprocess.run(
-                ["bash", "-euo", "pipefail", "-c", script], cwd=ROOT, env=env, capture_output=True, text=True, timeout=COMMAND_TIMEOUT_S, check=False
+                ["bash", "-euo", "pipefail", "-c", script],
+                cwd=ROOT,
+                env=env,
+                capture_output=True,
+                text=True,
+                timeout=COMMAND_TIMEOUT_S,
+                check=False,
             )
             assert done.returncode == 0, f"{script}\n{done.stdout}\n{done.stderr}"
             for line in step.shown:

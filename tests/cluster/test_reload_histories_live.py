@@ -1,5 +1,7 @@
-"""Proves on real processes what tests/property/test_reload_histories.py proves in one: after every reload all columns of all rows read as before, in
-both null modes, and again after the server was killed and started anew. One table a history, their segments mapped or in memory."""
+"""Proves on real processes what tests/property/test_reload_histories.py proves in one: after every reload all columns
+of all rows read as before, in both null modes, and again after the server was killed and started anew. One table a
+history, their segments mapped or in memory.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,10 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveCluster]:
 
 def test_reload_histories_keep_every_row_on_a_live_server(cluster: LiveCluster) -> None:
     histories = {seed: ReloadHistory(seed, f"r{seed}", num_rows=ROWS) for seed in SEEDS}
-    questions = {seed: [Questions(history, null_handling=null_handling) for null_handling in (False, True)] for seed, history in histories.items()}
+    questions = {
+        seed: [Questions(history, null_handling=null_handling) for null_handling in (False, True)]
+        for seed, history in histories.items()
+    }
     said: dict[int, list[str]] = {seed: [] for seed in SEEDS}
 
     def check_all(after: str) -> None:
@@ -82,7 +87,9 @@ def check_rows(cluster: LiveCluster, history: ReloadHistory) -> None:
             found[tuple(our_value(column, value) for column, value in zip(columns, row, strict=True))] += 1
         expected = history.shown_rows(null_handling=null_handling)
         surplus, lacking = (found - expected).most_common(2), (expected - found).most_common(2)
-        assert not surplus and not lacking, f"{text}, null handling {null_handling}: surplus {surplus}, lacking {lacking}"
+        assert not surplus and not lacking, (
+            f"{text}, null handling {null_handling}: surplus {surplus}, lacking {lacking}"
+        )
 
 
 def query(cluster: LiveCluster, dialect: str, text: str, options: str) -> dict[str, Any]:

@@ -1,6 +1,7 @@
-"""Proves on real processes: a reload's job tells what servers did; it outlives the controller; a server that is killed with SIGKILL while it
-reloads is counted as silent, and finishes the job by itself when it is started again; the table's new index is then on every replica.
-The oracle is the metadata that each server has on disk."""
+"""Proves on real processes: a reload's job tells what servers did; it outlives the controller; a server that is killed
+with SIGKILL while it reloads is counted as silent, and finishes the job by itself when it is started again; the table's
+new index is then on every replica. The oracle is the metadata that each server has on disk.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +43,10 @@ def config(index: dict[str, Any]) -> dict[str, Any]:
 
 def rows(number: int) -> list[pa.RecordBatch]:
     chance = np.random.default_rng(number)
-    texts = {name: pa.array(chance.integers(0, distinct, ROWS).astype(str)) for name, distinct in (("city", 7), ("street", 5000), ("driver", 40_000))}
+    texts = {
+        name: pa.array(chance.integers(0, distinct, ROWS).astype(str))
+        for name, distinct in (("city", 7), ("street", 5000), ("driver", 40_000))
+    }
     return [pa.RecordBatch.from_pydict({**texts, "fare": pa.array(chance.integers(0, 100, ROWS), pa.int64())})]
 
 
@@ -82,7 +86,12 @@ def test_a_job_is_followed_to_its_end_through_the_command_line_and_a_restart_of_
     assert not ended.value.code, printed.err
     (status,) = json.loads(printed.out)
     replicas = SEGMENTS * SERVERS
-    assert (status["status"], status["totalSegmentCount"], status["successCount"], status["failureCount"]) == ("COMPLETED", replicas, replicas, 0)
+    assert (status["status"], status["totalSegmentCount"], status["successCount"], status["failureCount"]) == (
+        "COMPLETED",
+        replicas,
+        replicas,
+        0,
+    )
     assert with_index(cluster, "city") == replicas
     assert cluster.controller.need_reload("rides")["needReload"] is False
     cluster.processes.kill("controller")
@@ -100,7 +109,11 @@ def test_a_server_that_is_killed_while_it_reloads_is_told_and_finishes_when_it_i
     assert before == 0 and with_index(cluster, "driver") < replicas, "the kill came in time"
     wait_until(lambda: cluster.controller.reload_status(job)["successCount"] == SEGMENTS, 60, "the living server done")
     status = cluster.controller.reload_status(job)
-    assert (status["status"], status["totalServersQueried"], status["totalServerCallsFailed"]) == ("IN_PROGRESS", SERVERS, 1)
+    assert (status["status"], status["totalServersQueried"], status["totalServerCallsFailed"]) == (
+        "IN_PROGRESS",
+        SERVERS,
+        1,
+    )
     assert len(status["serversFailed"]) == 1
     cluster.processes.restart("server-0")
     status = cluster.controller.wait_until_reloaded(job, timeout_s=60)

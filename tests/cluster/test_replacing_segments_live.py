@@ -1,9 +1,11 @@
 """Proves on real processes that a table is replaced under continuous queries without anybody seeing it happen.
 
-Two brokers are asked all the time, by two clients each, while three-segment snapshots replace each other, the lead controller is killed
-with SIGKILL between the steps and during the last one, a replacement is reverted, and what was replaced is deleted. Every row carries the
-number of its snapshot, snapshots have different numbers of rows: an answer is right if all its rows are of one snapshot and all of that
-snapshot's rows are there, and a client never goes back to an older snapshot, but for the revert."""
+Two brokers are asked all the time, by two clients each, while three-segment snapshots replace each other, the lead
+controller is killed with SIGKILL between the steps and during the last one, a replacement is reverted, and what was
+replaced is deleted. Every row carries the
+number of its snapshot, snapshots have different numbers of rows: an answer is right if all its rows are of one snapshot
+and all of that snapshot's rows are there, and a client never goes back to an older snapshot, but for the revert.
+"""
 
 from __future__ import annotations
 
@@ -90,7 +92,9 @@ class Asker:
         for answer in self.answers:
             assert answer["exceptions"] == [], answer
             count, low, high, total = answer["resultTable"]["rows"][0]
-            assert low == high and (count, total) == (PARTS * rows_of(int(low)), 2 * PARTS * rows_of(int(low))), f"a mixture or a hole: {answer}"
+            assert low == high and (count, total) == (PARTS * rows_of(int(low)), 2 * PARTS * rows_of(int(low))), (
+                f"a mixture or a hole: {answer}"
+            )
             assert answer["totalDocs"] == count and answer["numSegmentsQueried"] == PARTS, answer
             found += [int(low)] if not found or found[-1] != int(low) else []
         return found
@@ -103,7 +107,9 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveCluster]:
         common = ("--zk-address", live.zk_address, "--cluster-name", "TestCluster")
         live.processes.start("broker-2", "start-broker", *common, "--broker-port", str(free_port()))
         folder = str(live.directory / "deep-store-2")
-        live.processes.start("controller-2", "start-controller", *common, "--controller-port", str(free_port()), "--data-dir", folder)
+        live.processes.start(
+            "controller-2", "start-controller", *common, "--controller-port", str(free_port()), "--data-dir", folder
+        )
         live.controller.add_schema(SCHEMA)
         live.controller.add_table(CONFIG)
         yield live
@@ -117,7 +123,11 @@ def upload(cluster: LiveCluster, snapshot: int) -> None:
 
 
 def visible(cluster: LiveCluster) -> list[str]:
-    answer = httpx.get(f"{cluster.controller.url}/segments/stock", params={"type": "OFFLINE", "excludeReplacedSegments": "true"}, trust_env=False).json()
+    answer = httpx.get(
+        f"{cluster.controller.url}/segments/stock",
+        params={"type": "OFFLINE", "excludeReplacedSegments": "true"},
+        trust_env=False,
+    ).json()
     return list(answer[0]["OFFLINE"])
 
 
@@ -140,11 +150,20 @@ def test_nobody_sees_a_table_being_replaced(cluster: LiveCluster) -> None:
     processes, controller = cluster.processes, cluster.controller
     first = controller.start_replace_segments("stock", [], names(0))
     upload(cluster, 0)
-    assert cluster.query("SELECT COUNT(*) FROM stock")["aggregationResults"][0]["value"] == "0", "nothing is seen before the end"
+    assert cluster.query("SELECT COUNT(*) FROM stock")["aggregationResults"][0]["value"] == "0", (
+        "nothing is seen before the end"
+    )
     controller.end_replace_segments("stock", first, timeout_s=60)
     for name in ("broker", "broker-2"):
         url = processes.daemons[name].ready["url"]
-        wait_until(lambda url=url: httpx.post(f"{url}/query/sql", json={"sql": QUERY}, trust_env=False).json().get("totalDocs") == PARTS * rows_of(0), 20, name)  # type: ignore[misc]
+        wait_until(
+            lambda url=url: (
+                httpx.post(f"{url}/query/sql", json={"sql": QUERY}, trust_env=False).json().get("totalDocs")
+                == PARTS * rows_of(0)
+            ),
+            20,
+            name,
+        )  # type: ignore[misc]
     askers = [Asker(processes.daemons[name].ready["url"]).start() for name in ("broker", "broker-2") for _ in range(2)]
 
     replace(cluster, 0, 1)
@@ -183,7 +202,11 @@ def test_nobody_sees_a_table_being_replaced(cluster: LiveCluster) -> None:
 
     # What was replaced goes, under the same queries.
     def is_clean() -> bool:
-        httpx.post(f"{controller.url}/periodictask/run", params={"taskname": "RetentionManager", "tableName": "stock_OFFLINE"}, trust_env=False)
+        httpx.post(
+            f"{controller.url}/periodictask/run",
+            params={"taskname": "RetentionManager", "tableName": "stock_OFFLINE"},
+            trust_env=False,
+        )
         return controller.segments("stock") == {"OFFLINE": names(4)}
 
     wait_until(is_clean, 40, "replaced and reverted segments are deleted")

@@ -1,6 +1,7 @@
-"""Proves on real processes: killing a server with SIGKILL costs no answer where a replica lives, from the first query on; the
-server started again brings its segments back by itself within 5 s; and when no replica lives, the answer says so.
-The oracle is the count of rows that were uploaded."""
+"""Proves on real processes: killing a server with SIGKILL costs no answer where a replica lives, from the first query
+on; the server started again brings its segments back by itself within 5 s; and when no replica lives, the answer says
+so. The oracle is the count of rows that were uploaded.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +38,10 @@ def config(name: str = "rides", replication: int = 2) -> dict:
 def rows(number: int) -> list[pa.RecordBatch]:
     return [
         pa.RecordBatch.from_pydict(
-            {"city": pa.array([f"c{i % 7}" for i in range(ROWS)]), "fare": pa.array([number * ROWS + i for i in range(ROWS)], pa.int64())}
+            {
+                "city": pa.array([f"c{i % 7}" for i in range(ROWS)]),
+                "fare": pa.array([number * ROWS + i for i in range(ROWS)], pa.int64()),
+            }
         )
     ]
 
@@ -59,7 +63,10 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveCluster]:
 
 def is_whole(cluster: LiveCluster) -> bool:
     answer = cluster.query("SELECT COUNT(*), SUM(fare) FROM rides")
-    return answer["exceptions"] == [] and [a["value"] for a in answer["aggregationResults"]] == [str(TOTAL), f"{SUM}.00000"]
+    return answer["exceptions"] == [] and [a["value"] for a in answer["aggregationResults"]] == [
+        str(TOTAL),
+        f"{SUM}.00000",
+    ]
 
 
 def online_replicas(cluster: LiveCluster) -> int:
@@ -78,15 +85,22 @@ def test_every_query_is_answered_whole_while_a_server_is_killed_and_returns(clus
     for _ in range(50):
         answer = cluster.query("SELECT COUNT(*), SUM(fare) FROM rides")
         assert answer["exceptions"] == [], answer
-        assert answer["exactness"] == "exact" and answer["aggregationResults"][0]["value"] == str(TOTAL), json.dumps(answer)
+        assert answer["exactness"] == "exact" and answer["aggregationResults"][0]["value"] == str(TOTAL), json.dumps(
+            answer
+        )
     arguments = cluster.processes.daemons["server-0"].args
     restarted = cluster.processes.launch("server-0", *arguments)
     # The view still shows the dead server's states: what counts is what the new process itself serves.
     admin = f"http://127.0.0.1:{arguments[arguments.index('--server-admin-port') + 1]}/tables/rides_OFFLINE/segments"
-    back_s = wait_until(lambda: served_by(admin) == SEGMENTS and online_replicas(cluster) == 2 * SEGMENTS, 15, "all replicas back ONLINE")
+    back_s = wait_until(
+        lambda: served_by(admin) == SEGMENTS and online_replicas(cluster) == 2 * SEGMENTS,
+        15,
+        "all replicas back ONLINE",
+    )
     cluster.processes.wait_ready(restarted)
     print(f"replicas back ONLINE {back_s:.2f} s after the start of the killed server")
-    # The promise is 5 s on a quiet machine (bench/fixed_costs.py measures it); a session that had to expire would take 30 s.
+    # The promise is 5 s on a quiet machine (bench/fixed_costs.py measures it); a session that had to expire would take
+    # 30 s.
     assert back_s < 12.0
     cluster.processes.kill("server-1")
     wait_until(lambda: is_whole(cluster), 5, "whole answers from the returned server alone")

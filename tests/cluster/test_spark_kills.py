@@ -1,6 +1,7 @@
-"""Proves what becomes of a Spark job whose driver or executor dies: a killed driver takes its JVM along and leaves only whole
-archives, the job that runs again gives the bytes of one that was left in peace; SIGTERM ends with status 143 and no trace; an
-executor's JVM that dies (plain spark-submit on local-cluster, where a Java 17 or newer is found) changes nothing in the result.
+"""Proves what becomes of a Spark job whose driver or executor dies: a killed driver takes its JVM along and leaves only
+whole archives, the job that runs again gives the bytes of one that was left in peace; SIGTERM ends with status 143 and
+no trace; an executor's JVM that dies (plain spark-submit on local-cluster, where a Java 17 or newer is found) changes
+nothing in the result.
 """
 
 from __future__ import annotations
@@ -55,10 +56,22 @@ def wait_for(condition: Callable[[], object], process: subprocess.Popen[bytes], 
 
 
 @pytest.mark.parametrize("sent", [signal.SIGKILL, signal.SIGTERM])
-def test_a_driver_that_ends_mid_job_leaves_whole_archives_and_the_next_run_completes_them(tmp_path: Path, sent: signal.Signals) -> None:
+def test_a_driver_that_ends_mid_job_leaves_whole_archives_and_the_next_run_completes_them(
+    tmp_path: Path, sent: signal.Signals
+) -> None:
     write_inputs(tmp_path / "in", num_files=24)
     expected, file = expected_archives(tmp_path), job_file(tmp_path, "out")
-    command = [sys.executable, "-m", "pinotpy", "spark", "build-segments", str(file), "--master", "local[2,4]", "--json"]
+    command = [
+        sys.executable,
+        "-m",
+        "pinotpy",
+        "spark",
+        "build-segments",
+        str(file),
+        "--master",
+        "local[2,4]",
+        "--json",
+    ]
     driver = begin(command)
     wait_for(lambda: any((tmp_path / "out").rglob("*.tar.gz")), driver)
     below = descendants(driver.pid)
@@ -91,8 +104,18 @@ def test_plain_spark_submit_survives_the_death_of_an_executor(tmp_path: Path) ->
     write_inputs(tmp_path / "in", num_files=24)
     expected, file = expected_archives(tmp_path), job_file(tmp_path, "out")
     script = ROOT / "spark_jobs" / "build_segments.py"
-    submit = [str(find_spark_home() / "bin" / "spark-submit"), "--master", "local-cluster[2,1,1024]", "--conf", "spark.ui.enabled=false"]
-    environment = {"PYSPARK_PYTHON": sys.executable, "SPARK_HOME": str(find_spark_home()), "SPARK_LOCAL_IP": "127.0.0.1"}
+    submit = [
+        str(find_spark_home() / "bin" / "spark-submit"),
+        "--master",
+        "local-cluster[2,1,1024]",
+        "--conf",
+        "spark.ui.enabled=false",
+    ]
+    environment = {
+        "PYSPARK_PYTHON": sys.executable,
+        "SPARK_HOME": str(find_spark_home()),
+        "SPARK_LOCAL_IP": "127.0.0.1",
+    }
     with (tmp_path / "errors").open("wb") as errors:
         driver = begin([*submit, str(script), str(file), "--json"], errors.fileno(), **environment)
     wait_for(lambda: any((tmp_path / "out").rglob("*.tar.gz")), driver)
@@ -102,4 +125,6 @@ def test_plain_spark_submit_survives_the_death_of_an_executor(tmp_path: Path) ->
     said = driver.communicate(timeout=400)[0].decode()
     assert driver.returncode == 0, said[-3000:] + (tmp_path / "errors").read_text()[-3000:]
     assert archives(tmp_path / "out") == expected
-    assert json.loads(said)["numSegments"] == sum(name.endswith(".tar.gz") for name in expected)  # the JSON alone: warnings and Spark's log are elsewhere
+    assert json.loads(said)["numSegments"] == sum(
+        name.endswith(".tar.gz") for name in expected
+    )  # the JSON alone: warnings and Spark's log are elsewhere

@@ -1,5 +1,6 @@
-"""Proves the whole way on a real cluster: `pinotpy spark run` builds and pushes the airline's flights, baseball's statistics and
-generated rows, and the cluster answers as DuckDB does over the same files; what was dealt by partition is pruned by it.
+"""Proves the whole way on a real cluster: `pinotpy spark run` builds and pushes the airline's flights, baseball's
+statistics and generated rows, and the cluster answers as DuckDB does over the same files; what was dealt by partition
+is pruned by it.
 """
 
 from __future__ import annotations
@@ -36,7 +37,13 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveCluster]:
 
 
 def run_job(
-    cluster: LiveCluster, folder: Path, name: str, schema: dict[str, Any], config: dict[str, Any], source: dict[str, Any], ours: dict[str, Any]
+    cluster: LiveCluster,
+    folder: Path,
+    name: str,
+    schema: dict[str, Any],
+    config: dict[str, Any],
+    source: dict[str, Any],
+    ours: dict[str, Any],
 ) -> dict[str, Any]:
     """Create the table, then build and push it by the command; the report."""
     cluster.controller.add_schema(schema)
@@ -79,13 +86,28 @@ def test_airline_flights_of_avro_files_by_month(cluster: LiveCluster, tmp_path: 
     folder = DATA / "airlineStats"
     schema = json.loads((folder / "airlineStats_schema.json").read_text())
     config = json.loads((folder / "airlineStats_offline_table_config.json").read_text())
-    source = {"inputDirURI": str(folder / "rawdata"), "includeFileNamePattern": "glob:**/*.avro", "recordReaderSpec": {"dataFormat": "avro"}}
-    report = run_job(cluster, tmp_path, "airlineStats", schema, config, source, {"timeBucket": "MONTH", "sortColumns": ["Carrier"], "rowsPerSegment": 3_000})
+    source = {
+        "inputDirURI": str(folder / "rawdata"),
+        "includeFileNamePattern": "glob:**/*.avro",
+        "recordReaderSpec": {"dataFormat": "avro"},
+    }
+    report = run_job(
+        cluster,
+        tmp_path,
+        "airlineStats",
+        schema,
+        config,
+        source,
+        {"timeBucket": "MONTH", "sortColumns": ["Carrier"], "rowsPerSegment": 3_000},
+    )
     assert (report["numFiles"], report["numRowsIndexed"], report["push"]["state"]) == (31, 9746, "DONE")
     rows = []
     for file in (folder / "rawdata").rglob("*.avro"):
         with file.open("rb") as stream:
-            rows += [{name: row[name] for name in ("Carrier", "DaysSinceEpoch", "Distance", "Origin")} for row in fastavro.reader(stream)]
+            rows += [
+                {name: row[name] for name in ("Carrier", "DaysSinceEpoch", "Distance", "Origin")}
+                for row in fastavro.reader(stream)
+            ]
     with duckdb.connect() as connection:
         connection.register("airlineStats", pa.Table.from_pylist(rows))
         compare(
@@ -113,12 +135,16 @@ def test_baseball_statistics_of_csv(cluster: LiveCluster, tmp_path: Path) -> Non
     report = run_job(cluster, tmp_path, "baseballStats", schema, config, source, {"rowsPerSegment": 30_000})
     assert report["numRowsIndexed"] == 97_889 and report["numSegments"] == 4
     with duckdb.connect() as connection:
-        connection.execute(f"CREATE VIEW baseballStats AS SELECT * FROM read_csv('{folder}/baseballStats.csv', header = true, sample_size = -1)")
+        connection.execute(
+            f"CREATE VIEW baseballStats AS SELECT * FROM read_csv('{folder}/baseballStats.csv', header = true, "
+            "sample_size = -1)"
+        )
         compare(
             cluster,
             connection,
             [
-                "SELECT league, COUNT(*), SUM(runs), MAX(homeRuns) FROM baseballStats WHERE yearID > 1990 GROUP BY league",
+                "SELECT league, COUNT(*), SUM(runs), MAX(homeRuns) FROM baseballStats WHERE yearID > 1990 GROUP BY "
+                "league",
                 "SELECT yearID, SUM(hits) FROM baseballStats GROUP BY yearID",
             ],
         )
@@ -162,11 +188,19 @@ def check_generated(cluster: LiveCluster, tmp_path: Path, name: str, *, num_file
         "metadata": {},
     }
     report = run_job(
-        cluster, tmp_path, name, schema, config, {"inputDirURI": str(tmp_path / "in")}, {"repartition": True, "rowsPerSegment": num_files * rows_per_file // 8}
+        cluster,
+        tmp_path,
+        name,
+        schema,
+        config,
+        {"inputDirURI": str(tmp_path / "in")},
+        {"repartition": True, "rowsPerSegment": num_files * rows_per_file // 8},
     )
     assert report["numRowsIndexed"] == num_files * rows_per_file and report["push"]["state"] == "DONE"
     used = {partition_of("Murmur", 4, city) for city in cities}
-    assert {tuple(segment["partitions"]["city"]) for segment in report["segments"]} == {(partition,) for partition in used}
+    assert {tuple(segment["partitions"]["city"]) for segment in report["segments"]} == {
+        (partition,) for partition in used
+    }
     with duckdb.connect() as connection:
         connection.execute(f"CREATE VIEW {name} AS SELECT * FROM read_parquet('{tmp_path}/in/*.parquet')")
         compare(
@@ -179,6 +213,8 @@ def check_generated(cluster: LiveCluster, tmp_path: Path, name: str, *, num_file
             ],
         )
     answer = cluster.query(f"SELECT COUNT(*) FROM {name} WHERE city = 'city-7'", "sql")
-    wanted = sum(segment["partitions"]["city"] == [partition_of("Murmur", 4, "city-7")] for segment in report["segments"])
+    wanted = sum(
+        segment["partitions"]["city"] == [partition_of("Murmur", 4, "city-7")] for segment in report["segments"]
+    )
     assert answer["numSegmentsProcessed"] == wanted < len(report["segments"]), answer
     assert answer["numSegmentsPrunedByPartition"] > 0, answer

@@ -1,5 +1,5 @@
-"""Proves `pinotpy spark warmup` with a real JVM: its cache is used by the next job, which gives the same archives; a second warmup
-makes none; Java itself goes on without a cache that is cut, garbage, or not there.
+"""Proves `pinotpy spark warmup` with a real JVM: its cache is used by the next job, which gives the same archives; a
+second warmup makes none; Java itself goes on without a cache that is cut, garbage, or not there.
 """
 
 from __future__ import annotations
@@ -21,7 +21,10 @@ from pinotpy.spark_jobs.java import find_spark_java
 pytestmark = [pytest.mark.cluster, pytest.mark.full]
 
 # Files of two folders with the same times: their numbers run through all.
-NUMBERS: dict[str, Any] = {"segmentCreationJobParallelism": 0, "segmentNameGeneratorSpec": {"configs": {"use.global.directory.sequence.id": "true"}}}
+NUMBERS: dict[str, Any] = {
+    "segmentCreationJobParallelism": 0,
+    "segmentNameGeneratorSpec": {"configs": {"use.global.directory.sequence.id": "true"}},
+}
 
 
 def spark(caches: Path, *arguments: str) -> tuple[int, str, str]:
@@ -45,7 +48,11 @@ def test_a_warmed_spark_gives_the_same_archives(tmp_path: Path) -> None:
     assert status == 0, error
     made: dict[str, Any] = json.loads(out)
     cache = Path(made["cache"])
-    assert not made["wasThere"] and cache.parent == caches / "java" and cache.stat().st_size == made["sizeBytes"] > 10_000_000
+    assert (
+        not made["wasThere"]
+        and cache.parent == caches / "java"
+        and cache.stat().st_size == made["sizeBytes"] > 10_000_000
+    )
     assert [path.name for path in cache.parent.iterdir()] == [cache.name]
 
     again = json.loads(spark(caches, "warmup", "--json")[1])
@@ -77,5 +84,11 @@ def test_java_goes_on_without_a_cache_that_it_cannot_use(tmp_path: Path) -> None
     (tmp_path / "garbage").write_bytes(os.urandom(100_000))
     (tmp_path / "empty").touch()
     for name in ("garbage", "empty", "missing"):
-        done = subprocess.run([find_spark_java(), f"-XX:AOTCache={tmp_path / name}", "-version"], capture_output=True, text=True, check=False, timeout=60)
+        done = subprocess.run(
+            [find_spark_java(), f"-XX:AOTCache={tmp_path / name}", "-version"],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+        )
         assert done.returncode == 0 and "version" in done.stderr

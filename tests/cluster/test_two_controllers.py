@@ -1,5 +1,7 @@
-"""Proves on a real ZooKeeper with two real controllers: a change sent to the one that does not lead is made by the leader, an
-upload lands where it arrives, and after SIGKILL of the leader the other one takes over within seconds and loses nothing."""
+"""Proves on a real ZooKeeper with two real controllers: a change sent to the one that does not lead is made by the
+leader, an upload lands where it arrives, and after SIGKILL of the leader the other one takes over within seconds and
+loses nothing.
+"""
 
 from __future__ import annotations
 
@@ -26,9 +28,21 @@ class Daemon:
     def __init__(self, folder: Path, zk_address: str, cluster: str) -> None:
         folder.mkdir(parents=True)
         self._ready = folder / "ready.json"
-        arguments = ["start-controller", "--controller-port", "0", "--zk-address", zk_address, "--cluster-name", cluster, "--data-dir", str(folder / "data")]
+        arguments = [
+            "start-controller",
+            "--controller-port",
+            "0",
+            "--zk-address",
+            zk_address,
+            "--cluster-name",
+            cluster,
+            "--data-dir",
+            str(folder / "data"),
+        ]
         with (folder / "log").open("w") as log:
-            self.process = subprocess.Popen([sys.executable, "-c", COMMAND, *arguments, "--ready-file", str(self._ready)], stdout=log, stderr=log)
+            self.process = subprocess.Popen(
+                [sys.executable, "-c", COMMAND, *arguments, "--ready-file", str(self._ready)], stdout=log, stderr=log
+            )
 
     def is_ready(self) -> bool:
         assert self.process.poll() is None, "the controller ended while starting"
@@ -61,11 +75,20 @@ def leader_of(client: httpx.Client) -> str | None:
     return next((str(entry["leadControllerId"]) for entry in entries), None)
 
 
-def test_changes_reach_the_leader_and_outlive_it(daemons: list[Daemon], tmp_path: Path, eventually: Callable[..., float]) -> None:
+def test_changes_reach_the_leader_and_outlive_it(
+    daemons: list[Daemon], tmp_path: Path, eventually: Callable[..., float]
+) -> None:
     first, second = (daemon.client() for daemon in daemons)
     assert leader_of(second) == f"Controller_127.0.0.1_{first.base_url.port}"
-    for port, kind, tag in ((1, "SERVER", "DefaultTenant_OFFLINE"), (2, "SERVER", "DefaultTenant_OFFLINE"), (3, "BROKER", "DefaultTenant_BROKER")):
-        assert second.post("/instances", json={"host": "localhost", "port": port, "type": kind, "tags": [tag]}).status_code == 200
+    for port, kind, tag in (
+        (1, "SERVER", "DefaultTenant_OFFLINE"),
+        (2, "SERVER", "DefaultTenant_OFFLINE"),
+        (3, "BROKER", "DefaultTenant_BROKER"),
+    ):
+        assert (
+            second.post("/instances", json={"host": "localhost", "port": port, "type": kind, "tags": [tag]}).status_code
+            == 200
+        )
     assert second.post("/schemas", json=PARTS_SCHEMA).json()["status"] == "parts successfully added"
     assert second.post("/tables", json=PARTS_TABLE).json()["status"] == "Table parts_OFFLINE successfully added"
     assert second.post("/tables", json=PARTS_TABLE).status_code == 409
@@ -83,14 +106,19 @@ def test_changes_reach_the_leader_and_outlive_it(daemons: list[Daemon], tmp_path
     assert [client.get("/segments/parts/parts_1").status_code for client in (first, second)] == [404, 200]
     # What the leader refuses leaves nothing at the follower.
     refused = second.post(
-        "/v2/segments?tableName=parts&allowRefresh=false", files={"file": build_parts_segment(tmp_path / "x", "parts_1", amounts=(9,)).read_bytes()}
+        "/v2/segments?tableName=parts&allowRefresh=false",
+        files={"file": build_parts_segment(tmp_path / "x", "parts_1", amounts=(9,)).read_bytes()},
     )
     assert refused.status_code == 409
     stored = tmp_path / "controller-1" / "data" / "store" / "segments" / "parts" / "parts_1"
     assert len(list(stored.iterdir())) == 1
 
     daemons[0].process.kill()
-    took_s = eventually(lambda: leader_of(second) == f"Controller_127.0.0.1_{second.base_url.port}", timeout_s=15, what="the other one leads")
+    took_s = eventually(
+        lambda: leader_of(second) == f"Controller_127.0.0.1_{second.base_url.port}",
+        timeout_s=15,
+        what="the other one leads",
+    )
     assert second.post("/schemas", json=PARTS_SCHEMA | {"schemaName": "later"}).status_code == 200
     assert upload(second, "parts_7").status_code == 200
     assert len(second.get("/tables/parts/idealstate").json()["OFFLINE"]) == 7
@@ -98,7 +126,9 @@ def test_changes_reach_the_leader_and_outlive_it(daemons: list[Daemon], tmp_path
     assert daemons[1].stop() == 0
 
 
-def test_a_change_during_a_change_of_leaders_is_made_once_or_refused(daemons: list[Daemon], eventually: Callable[..., float]) -> None:
+def test_a_change_during_a_change_of_leaders_is_made_once_or_refused(
+    daemons: list[Daemon], eventually: Callable[..., float]
+) -> None:
     second = daemons[1].client()
 
     def add(number: int) -> Any:
@@ -107,7 +137,11 @@ def test_a_change_during_a_change_of_leaders_is_made_once_or_refused(daemons: li
         return second.post("/schemas?override=false", json=PARTS_SCHEMA | {"schemaName": f"moving{number}"})
 
     answers = [add(number) for number in range(8)]
-    eventually(lambda: leader_of(second) == f"Controller_127.0.0.1_{second.base_url.port}", timeout_s=15, what="the other one leads")
+    eventually(
+        lambda: leader_of(second) == f"Controller_127.0.0.1_{second.base_url.port}",
+        timeout_s=15,
+        what="the other one leads",
+    )
     names = second.get("/schemas").json()
     for number, answer in enumerate(answers):
         # 503 says that nothing is known; 200 says that it is there.

@@ -1,9 +1,11 @@
-"""Proves that segments of every format version ever written still open and mean the same: one small segment a version is kept
-in data/ for ever, its rows are written down here.
+"""Proves that segments of every format version ever written still open and mean the same: one small segment a version
+is kept in data/ for ever, its rows are written down here.
 
-`data/segment-v1` was built by the first release of format 1 from `SCHEMA`, `CONFIG` and `ROWS`; `data/segment-v1-bitmaps` when
-inverted indexes could be Roaring bitmaps as well, kinds of buffers that an older reader skips. Never build them anew: when bytes
-change, a new folder stands beside them, and where an older reader would read them wrong, the version goes up.
+`data/segment-v1` was built by the first release of format 1 from `SCHEMA`, `CONFIG` and `ROWS`;
+`data/segment-v1-bitmaps` when
+inverted indexes could be Roaring bitmaps as well, kinds of buffers that an older reader skips. Never build them anew:
+when bytes change, a new folder stands beside them, and where an older reader would read them wrong, the version goes
+up.
 """
 
 from __future__ import annotations
@@ -64,7 +66,9 @@ CONFIG = TableConfig.from_json(
             "noDictionaryColumns": ["delay", "blob", "codes"],
             "noDictionaryConfig": {"cost": "LZ4", "note": "ZSTANDARD", "distance": "SNAPPY"},
             "invertedIndexColumns": ["carrier", "tags"],
-            "segmentPartitionConfig": {"columnPartitionMap": {"carrier": {"functionName": "Murmur", "numPartitions": 16}}},
+            "segmentPartitionConfig": {
+                "columnPartitionMap": {"carrier": {"functionName": "Murmur", "numPartitions": 16}}
+            },
         },
         "fieldConfigList": [{"name": "origin", "properties": {"dictIdEncoding": "FIXED_BIT"}}],
     }
@@ -91,7 +95,10 @@ COLUMNS: dict[str, list[Any]] = {
 
 
 def batch() -> pa.RecordBatch:
-    types = {name: spec.data_type.arrow if spec.single_value else pa.list_(spec.data_type.arrow) for name, spec in SCHEMA.field_specs.items()}
+    types = {
+        name: spec.data_type.arrow if spec.single_value else pa.list_(spec.data_type.arrow)
+        for name, spec in SCHEMA.field_specs.items()
+    }
     return pa.record_batch({name: pa.array(values, types[name]) for name, values in COLUMNS.items()})
 
 
@@ -107,7 +114,11 @@ def test_a_kept_segment_opens_and_holds_its_rows(kept: Path) -> None:
         assert segment.columns() == tuple(COLUMNS) and segment.metadata.creation_time_ms == 1_700_000_000_000
         assert pa.Table.from_batches(segment.to_batches()).to_pydict() == COLUMNS
         time = segment.metadata.time_range
-        assert time is not None and (time.column, time.start_ms, time.end_ms) == ("day", 15706 * 86_400_000, 15708 * 86_400_000)
+        assert time is not None and (time.column, time.start_ms, time.end_ms) == (
+            "day",
+            15706 * 86_400_000,
+            15708 * 86_400_000,
+        )
 
 
 def test_the_indexes_of_a_kept_segment_answer(kept: Path) -> None:
@@ -116,8 +127,12 @@ def test_the_indexes_of_a_kept_segment_answer(kept: Path) -> None:
         assert carrier.dictionary is not None and tags.dictionary is not None
         stored = [value if value is not None else "null" for value in COLUMNS["carrier"]]
         assert carrier.dictionary.arrow().to_pylist() == sorted({value.encode() for value in stored})
-        assert carrier.inverted_docs(carrier.dictionary.index_of(b"AA")).tolist() == [i for i, value in enumerate(stored) if value == "AA"]
-        assert tags.inverted_docs(tags.dictionary.index_of(b"t2")).tolist() == [i for i, row in enumerate(COLUMNS["tags"]) if row and "t2" in row]
+        assert carrier.inverted_docs(carrier.dictionary.index_of(b"AA")).tolist() == [
+            i for i, value in enumerate(stored) if value == "AA"
+        ]
+        assert tags.inverted_docs(tags.dictionary.index_of(b"t2")).tolist() == [
+            i for i, row in enumerate(COLUMNS["tags"]) if row and "t2" in row
+        ]
         assert day.sorted_starts().tolist() == [0, 20, 40, 60]
         assert origin.metadata.encoding == "PACKED" and origin.metadata.width == 2
         assert carrier.partitioning is not None and carrier.partitioning.partitions == (3, 5, 8, 10, 11, 14)
@@ -125,19 +140,31 @@ def test_the_indexes_of_a_kept_segment_answer(kept: Path) -> None:
 
 
 def test_the_builder_of_today_writes_the_bytes_of_version_1(tmp_path: Path) -> None:
-    """Except for compressed chunks, whose bytes belong to the codec's library: their columns are compared by value above."""
+    """Except for compressed chunks, whose bytes belong to the codec's library: their columns are compared by value
+    above.
+    """
     build_segment(SCHEMA, CONFIG, [batch()], tmp_path, "compat_v1", creation_time_ms=1_700_000_000_000)
-    with load_segment(tmp_path / "compat_v1") as today, load_segment(Path(shutil.copytree(DATA / "segment-v1-bitmaps", tmp_path / "kept"))) as kept:
+    with (
+        load_segment(tmp_path / "compat_v1") as today,
+        load_segment(Path(shutil.copytree(DATA / "segment-v1-bitmaps", tmp_path / "kept"))) as kept,
+    ):
         for name in COLUMNS:
             new, old = today.column(name).metadata, kept.column(name).metadata
             if new.codec is None:
-                assert [(b.kind, b.size_bytes, b.crc) for b in new.buffers] == [(b.kind, b.size_bytes, b.crc) for b in old.buffers], name
+                assert [(b.kind, b.size_bytes, b.crc) for b in new.buffers] == [
+                    (b.kind, b.size_bytes, b.crc) for b in old.buffers
+                ], name
 
 
 def test_the_first_release_had_the_same_buffers_but_for_bitmaps(tmp_path: Path) -> None:
-    first, later = (load_segment(Path(shutil.copytree(DATA / name, tmp_path / name))) for name in ("segment-v1", "segment-v1-bitmaps"))
+    first, later = (
+        load_segment(Path(shutil.copytree(DATA / name, tmp_path / name)))
+        for name in ("segment-v1", "segment-v1-bitmaps")
+    )
     with first, later:
         for name in COLUMNS:
-            old, new = ({b.kind: (b.size_bytes, b.crc) for b in s.column(name).metadata.buffers} for s in (first, later))
+            old, new = (
+                {b.kind: (b.size_bytes, b.crc) for b in s.column(name).metadata.buffers} for s in (first, later)
+            )
             changed = {kind for kind in old.keys() | new.keys() if old.get(kind) != new.get(kind)}
             assert not changed if name != "tags" else changed == {*AS_LISTS, *AS_BITMAPS}, name

@@ -10,9 +10,25 @@ from typing import Any
 import pytest
 
 from pinotpy.cluster.memory import MemoryStore, MemoryTree
-from pinotpy.cluster.store import ANY_VERSION, RECORD_BYTES_MAX, Check, ClusterStore, Create, Delete, SessionState, SetData
+from pinotpy.cluster.store import (
+    ANY_VERSION,
+    RECORD_BYTES_MAX,
+    Check,
+    ClusterStore,
+    Create,
+    Delete,
+    SessionState,
+    SetData,
+)
 from pinotpy.cluster.zookeeper import ZooKeeperStore
-from pinotpy.errors import ClusterError, ConnectionLostError, NodeExistsError, NoNodeError, RecordTooLargeError, StaleVersionError
+from pinotpy.errors import (
+    ClusterError,
+    ConnectionLostError,
+    NodeExistsError,
+    NoNodeError,
+    RecordTooLargeError,
+    StaleVersionError,
+)
 
 _roots = itertools.count()
 Open = Callable[[], ClusterStore]
@@ -80,7 +96,12 @@ def test_a_missing_node_is_told_apart(store: ClusterStore, root: str) -> None:
     assert store.exists(missing) is None
     assert store.get_many([missing, root]) == [None, store.get(root)]
     assert store.children_many([missing, root]) == [None, []]
-    for call in (lambda: store.get(missing), lambda: store.set(missing, b""), lambda: store.delete(missing), lambda: store.children(missing)):
+    for call in (
+        lambda: store.get(missing),
+        lambda: store.set(missing, b""),
+        lambda: store.delete(missing),
+        lambda: store.children(missing),
+    ):
         with pytest.raises(NoNodeError):
             call()
 
@@ -142,10 +163,22 @@ def test_a_multi_is_all_or_nothing_and_names_its_cause(store: ClusterStore, root
     ]
     for bad, error in cases:
         with pytest.raises(error):
-            store.multi([SetData(f"{root}/a", b"new", 0), Create(f"{root}/b"), bad] if not isinstance(bad, SetData | Check) else [Create(f"{root}/b"), bad])
+            store.multi(
+                [SetData(f"{root}/a", b"new", 0), Create(f"{root}/b"), bad]
+                if not isinstance(bad, SetData | Check)
+                else [Create(f"{root}/b"), bad]
+            )
         assert store.get(f"{root}/a")[0] == b"old"
         assert store.exists(f"{root}/b") is None
-    store.multi([Check(f"{root}/a", 0), SetData(f"{root}/a", b"new", 0), Create(f"{root}/b"), Create(f"{root}/b/c"), Delete(f"{root}/b/c")])
+    store.multi(
+        [
+            Check(f"{root}/a", 0),
+            SetData(f"{root}/a", b"new", 0),
+            Create(f"{root}/b"),
+            Create(f"{root}/b/c"),
+            Delete(f"{root}/b/c"),
+        ]
+    )
     assert store.get(f"{root}/a")[0] == b"new"
     assert store.children(root) == ["a", "b"]
     store.multi([])
@@ -180,7 +213,9 @@ def test_an_ephemeral_node_goes_with_its_session(open_store: Open, store: Cluste
     assert store.exists(f"{root}/e") is None
 
 
-def test_another_session_may_take_over_an_ephemeral_node_in_one_step(open_store: Open, store: ClusterStore, root: str) -> None:
+def test_another_session_may_take_over_an_ephemeral_node_in_one_step(
+    open_store: Open, store: ClusterStore, root: str
+) -> None:
     other = open_store()
     other.create(f"{root}/e", b"theirs", ephemeral=True)
     store.multi([Delete(f"{root}/e", 0), Create(f"{root}/e", b"ours", ephemeral=True)])

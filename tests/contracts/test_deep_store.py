@@ -1,4 +1,6 @@
-"""Proves that every deep store behaves alike: whole files by key, nothing seen half, names that never become other paths."""
+"""Proves that every deep store behaves alike: whole files by key, nothing seen half, names that never become other
+paths.
+"""
 
 from __future__ import annotations
 
@@ -137,7 +139,11 @@ def test_move_and_delete(store: DeepStore, put: Put) -> None:
 
 @pytest.mark.parametrize("operation", ["get", "open", "move"])
 def test_a_file_that_is_not_there_is_not_found(store: DeepStore, operation: str, tmp_path: Path) -> None:
-    calls = {"get": lambda: store.get("t/s", tmp_path / "target"), "open": lambda: store.open("t/s"), "move": lambda: store.move("t/s", "t/u")}
+    calls = {
+        "get": lambda: store.get("t/s", tmp_path / "target"),
+        "open": lambda: store.open("t/s"),
+        "move": lambda: store.move("t/s", "t/u"),
+    }
     with pytest.raises(NotFoundError, match="t/s"):
         calls[operation]()
     assert not (tmp_path / "target").exists()
@@ -277,17 +283,24 @@ def test_what_a_killed_writer_left_goes_once_it_is_old(store: DeepStore, put: Pu
     assert store.drop_unfinished("t", now_ms - 60_000) == 0 and keys(store) == ["t/s/1", "u/s/1"]
     assert store.drop_unfinished("t", now_ms + 60_000) == (2 if leaves else 0)
     assert keys(store) == ["t/s/1", "u/s/1"]
-    assert [path.exists() for path in left] == [False, False, leaves] and not (tmp_path / "deep" / "t" / "gone").exists()
+    assert [path.exists() for path in left] == [False, False, leaves] and not (
+        tmp_path / "deep" / "t" / "gone"
+    ).exists()
     assert store.drop_unfinished("none", now_ms + 60_000) == 0
     for prefix in ("..", "/", "a/../.."):
         with pytest.raises(UserError):
             store.drop_unfinished(prefix, now_ms)
 
 
-def test_a_process_that_is_killed_while_it_writes_leaves_what_is_never_listed_and_can_be_dropped(tmp_path: Path) -> None:
+def test_a_process_that_is_killed_while_it_writes_leaves_what_is_never_listed_and_can_be_dropped(
+    tmp_path: Path,
+) -> None:
     (tmp_path / "source").write_bytes(b"content")
     killed = subprocess.run(
-        [sys.executable, "-c", KILLED_WHILE_WRITING, str(tmp_path / "deep"), str(tmp_path / "source")], check=False, capture_output=True, timeout=60
+        [sys.executable, "-c", KILLED_WHILE_WRITING, str(tmp_path / "deep"), str(tmp_path / "source")],
+        check=False,
+        capture_output=True,
+        timeout=60,
     )
     assert killed.returncode == -signal.SIGKILL, killed.stderr
     store = LocalDeepStore(tmp_path / "deep")
@@ -310,7 +323,9 @@ def test_links_among_unfinished_files_lead_nowhere(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("is_final", [False, True])
-def test_an_unfinished_file_that_somebody_deletes_is_written_once_more_and_whole(is_final: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unfinished_file_that_somebody_deletes_is_written_once_more_and_whole(
+    is_final: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     store, source, replace, tries = LocalDeepStore(tmp_path / "deep"), tmp_path / "source", os.replace, []
     source.write_bytes(b"content" * 1000)
 
@@ -358,7 +373,9 @@ def test_a_final_source_on_the_same_disk_is_not_copied(tmp_path: Path) -> None:
     assert sorted(path.name for path in (tmp_path / "deep").iterdir()) == ["copied", "from link", "linked"]
 
 
-def test_a_new_final_source_is_linked_in_one_step_so_that_a_kill_leaves_nothing_beside_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_new_final_source_is_linked_in_one_step_so_that_a_kill_leaves_nothing_beside_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     store, source, linked = LocalDeepStore(tmp_path / "deep"), tmp_path / "source", []
     source.write_bytes(b"content")
     link = os.link
@@ -373,7 +390,9 @@ def test_a_new_final_source_is_linked_in_one_step_so_that_a_kill_leaves_nothing_
 
 
 @pytest.mark.parametrize("number", [errno.EXDEV, errno.EPERM, errno.EMLINK, errno.EOPNOTSUPP])
-def test_a_final_source_is_copied_where_it_cannot_be_linked(number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_final_source_is_copied_where_it_cannot_be_linked(
+    number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def refuse(*_: object, **__: object) -> None:
         raise OSError(number, os.strerror(number))
 
@@ -384,7 +403,9 @@ def test_a_final_source_is_copied_where_it_cannot_be_linked(number: int, tmp_pat
     assert read(store, "a/b") == b"content" and (tmp_path / "deep/a/b").stat().st_ino != source.stat().st_ino
 
 
-def test_a_final_source_that_does_not_reach_the_disk_replaces_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_final_source_that_does_not_reach_the_disk_replaces_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     store, source = LocalDeepStore(tmp_path / "deep"), tmp_path / "source"
     source.write_bytes(b"old")
     store.put("a/b", source)

@@ -1,6 +1,8 @@
-"""Proves that every file system behaves alike: whole files by URI, listed in order, nothing seen half, errors that say what is wrong.
+"""Proves that every file system behaves alike: whole files by URI, listed in order, nothing seen half, errors that say
+what is wrong.
 
-The expectations are written down here; bytes are compared with what was made, never with another call of the same file system.
+The expectations are written down here; bytes are compared with what was made, never with another call of the same file
+system.
 """
 
 from __future__ import annotations
@@ -111,7 +113,9 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
             return at(f"{container}/some folder", settings_of("abfs", azure.configs()))
         case "webhdfs":
             hadoop = request.getfixturevalue("hdfs_server")
-            return at(f"webhdfs://{hadoop.web}/{uuid.uuid4().hex}/some folder", settings_of("webhdfs", {"user": "root"}))
+            return at(
+                f"webhdfs://{hadoop.web}/{uuid.uuid4().hex}/some folder", settings_of("webhdfs", {"user": "root"})
+            )
         case "hdfs":
             if importlib.util.find_spec("hdfs_native") is None:
                 pytest.skip("no client of HDFS here: pip install -e '.[dev]' brings hdfs-native")
@@ -220,7 +224,9 @@ def test_what_was_opened_is_read_in_one_version_or_fails(place: Place, put: Put)
             assert content == versions[0]
 
 
-@pytest.mark.parametrize("name", ["ü ñ/日本 😀.csv", "50%/100%25.csv", "a+b=c&d#e?f;g", "q'uo\"te[br]{ack}$*|<>~,.", "x" * 200])
+@pytest.mark.parametrize(
+    "name", ["ü ñ/日本 😀.csv", "50%/100%25.csv", "a+b=c&d#e?f;g", "q'uo\"te[br]{ack}$*|<>~,.", "x" * 200]
+)
 def test_names_are_names_whatever_characters_they_have(place: Place, put: Put, name: str, tmp_path: Path) -> None:
     uri = put(name, name.encode())
     assert [entry.uri for entry in place.files.list(place.root)] == [uri]
@@ -357,7 +363,10 @@ def test_readers_and_writers_never_meet_a_half_file(place: Place, tmp_path: Path
             if content not in contents:
                 wrong.append(len(content))
 
-    threads = [*(threading.Thread(target=write, args=(digit,)) for digit in range(1, 4)), threading.Thread(target=fetch)]
+    threads = [
+        *(threading.Thread(target=write, args=(digit,)) for digit in range(1, 4)),
+        threading.Thread(target=fetch),
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:

@@ -1,5 +1,6 @@
-"""The contract of rpc.channel.QueryChannel, run over the in-memory twin, over gRPC and over frames on loopback: what a broker may rely
-on when a server answers, refuses, breaks, is slow, is full, or speaks another protocol."""
+"""The contract of rpc.channel.QueryChannel, run over the in-memory twin, over gRPC and over frames on loopback: what a
+broker may rely on when a server answers, refuses, breaks, is slow, is full, or speaks another protocol.
+"""
 
 from __future__ import annotations
 
@@ -37,8 +38,14 @@ from pinotpy.rpc.wire import RequestKind, ServerRequest, decode_request, encode_
 WAIT_S = 10.0
 
 
-def query(request_id: int = 1, *, context: bytes = b"q", timeout_ms: int = 10_000, segments: tuple[str, ...] = ("s0", "s1")) -> bytes:
-    return encode_request(ServerRequest(RequestKind.QUERY, request_id, timeout_ms, "Broker_a_1", "alice", "flights_OFFLINE", segments, context))
+def query(
+    request_id: int = 1, *, context: bytes = b"q", timeout_ms: int = 10_000, segments: tuple[str, ...] = ("s0", "s1")
+) -> bytes:
+    return encode_request(
+        ServerRequest(
+            RequestKind.QUERY, request_id, timeout_ms, "Broker_a_1", "alice", "flights_OFFLINE", segments, context
+        )
+    )
 
 
 @dataclass
@@ -73,9 +80,13 @@ class MemoryWorld:
         self.channels.append(channel)
         return channel
 
-    def serve(self, handler: Handler, cancel: Canceller, *, token: str | None = None, concurrent_max: int = 8, **places: Any) -> ServerAddress:
+    def serve(
+        self, handler: Handler, cancel: Canceller, *, token: str | None = None, concurrent_max: int = 8, **places: Any
+    ) -> ServerAddress:
         address = ServerAddress(f"Server_m_{len(self.servers)}", "m", len(self.servers))
-        self.servers[address] = Dispatcher(handler, cancel, cluster_token=token, concurrent_max=concurrent_max, **places)
+        self.servers[address] = Dispatcher(
+            handler, cancel, cluster_token=token, concurrent_max=concurrent_max, **places
+        )
         return address
 
     def places(self, address: ServerAddress) -> Places:
@@ -95,9 +106,13 @@ class GrpcWorld:
     def channel(self, token: str | None = None) -> QueryChannel:
         return GrpcChannel(RpcSecurity(cluster_token=token))
 
-    def serve(self, handler: Handler, cancel: Canceller, *, token: str | None = None, concurrent_max: int = 8, **places: Any) -> ServerAddress:
+    def serve(
+        self, handler: Handler, cancel: Canceller, *, token: str | None = None, concurrent_max: int = 8, **places: Any
+    ) -> ServerAddress:
         security = RpcSecurity(cluster_token=token)
-        server = RpcServer(handler, cancel, host="127.0.0.1", port=0, security=security, concurrent_max=concurrent_max, **places)
+        server = RpcServer(
+            handler, cancel, host="127.0.0.1", port=0, security=security, concurrent_max=concurrent_max, **places
+        )
         address = ServerAddress("Server_127.0.0.1_x", "127.0.0.1", server.start())
         self.servers[address] = server
         return address
@@ -122,7 +137,9 @@ class FrameWorld:
     def channel(self, token: str | None = None) -> QueryChannel:
         return FrameChannel(RpcSecurity(cluster_token=token))
 
-    def serve(self, handler: Handler, cancel: Canceller, *, token: str | None = None, concurrent_max: int = 8, **places: Any) -> ServerAddress:
+    def serve(
+        self, handler: Handler, cancel: Canceller, *, token: str | None = None, concurrent_max: int = 8, **places: Any
+    ) -> ServerAddress:
         dispatcher = Dispatcher(handler, cancel, cluster_token=token, concurrent_max=concurrent_max, **places)
         server = FrameServer(dispatcher, host="127.0.0.1", port=0, security=RpcSecurity(cluster_token=token))
         address = ServerAddress("Server_127.0.0.1_x", "127.0.0.1", 1, frame_port=server.start())
@@ -174,7 +191,9 @@ def test_the_request_arrives_whole_and_the_answer_comes_back(world: World) -> No
 
     async def work(channel: QueryChannel) -> None:
         assert await channel.call(server, query(7, context=b"\x00\xff\n"), 5.0) == bytes(range(256)) * 100
-        assert calls.seen[0] == ServerRequest(RequestKind.QUERY, 7, 10_000, "Broker_a_1", "alice", "flights_OFFLINE", ("s0", "s1"), b"\x00\xff\n")
+        assert calls.seen[0] == ServerRequest(
+            RequestKind.QUERY, 7, 10_000, "Broker_a_1", "alice", "flights_OFFLINE", ("s0", "s1"), b"\x00\xff\n"
+        )
         assert 0 < calls.deadlines_s[0] <= 5.0
 
     run(world, work)
@@ -375,7 +394,9 @@ def test_small_calls_pass_the_large_ones_that_hold_all_other_places(world: World
     def is_small(request: bytes) -> bool:
         return decode_request(request).request_id >= 100
 
-    calls = Calls(answer=lambda request: b"tile" if is_small(request) else b"done" if release.wait(WAIT_S) else b"never")
+    calls = Calls(
+        answer=lambda request: b"tile" if is_small(request) else b"done" if release.wait(WAIT_S) else b"never"
+    )
     server = world.serve(calls.handle, calls.cancel, concurrent_max=2, small_max=1, waiting_max=5, is_small=is_small)
 
     async def work(channel: QueryChannel) -> None:
@@ -473,7 +494,9 @@ def test_with_the_cluster_token_a_server_answers(world: World) -> None:
     ],
     ids=["other protocol", "empty", "foreign", "short", "long"],
 )
-def test_what_is_no_request_of_this_protocol_is_refused_by_name(world: World, request_bytes: bytes, expected: str) -> None:
+def test_what_is_no_request_of_this_protocol_is_refused_by_name(
+    world: World, request_bytes: bytes, expected: str
+) -> None:
     calls = Calls()
     server = world.serve(calls.handle, calls.cancel)
 

@@ -1,6 +1,7 @@
-"""Proves the contract of the segment directory door, over the folder on disk, its in-memory twin and either of them held in memory: nothing is visible
-before commit, everything after; a map outlives deletion and keeps its bytes when memory is let go of; damage and absence are typed errors; a builder and
-a reader work through it."""
+"""Proves the contract of the segment directory door, over the folder on disk, its in-memory twin and either of them
+held in memory: nothing is visible before commit, everything after; a map outlives deletion and keeps its bytes when
+memory is let go of; damage and absence are typed errors; a builder and a reader work through it.
+"""
 
 from __future__ import annotations
 
@@ -110,7 +111,12 @@ def test_memory_that_is_let_go_of_changes_no_byte(make: Make) -> None:
     draft.append("empty", b"")
     draft.commit()
     data, other = directory.map("columns"), directory.map("columns")
-    for start, end in ((0, len(data)), (100, 3 * mmap.PAGESIZE + 5), (mmap.PAGESIZE, mmap.PAGESIZE), (8 * mmap.PAGESIZE, len(data))):
+    for start, end in (
+        (0, len(data)),
+        (100, 3 * mmap.PAGESIZE + 5),
+        (mmap.PAGESIZE, mmap.PAGESIZE),
+        (8 * mmap.PAGESIZE, len(data)),
+    ):
         directory.release(data, start, end)
         assert np.array_equal(data, content), (start, end)
     directory.release(directory.map("empty"), 0, 0)
@@ -122,7 +128,10 @@ def test_memory_that_is_let_go_of_changes_no_byte(make: Make) -> None:
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc/self/smaps")
 def test_pages_of_a_mapped_file_that_are_let_go_of_leave_the_process(tmp_path: Path) -> None:
     def resident_kib() -> int:
-        found = re.search(re.escape(str(directory.path / "columns")) + r"\n(?:.*\n)*?Rss: +(\d+) kB", Path("/proc/self/smaps").read_text())
+        found = re.search(
+            re.escape(str(directory.path / "columns")) + r"\n(?:.*\n)*?Rss: +(\d+) kB",
+            Path("/proc/self/smaps").read_text(),
+        )
         assert found is not None
         return int(found[1])
 
@@ -138,7 +147,11 @@ def test_pages_of_a_mapped_file_that_are_let_go_of_leave_the_process(tmp_path: P
 
 def test_what_is_missing_or_too_large_is_a_typed_error(make: Make) -> None:
     directory = filled(make("s"))
-    for use in (lambda: directory.map("columns.1"), lambda: directory.read("columns.1", size_max=10), lambda: list(directory.chunks("columns.1"))):
+    for use in (
+        lambda: directory.map("columns.1"),
+        lambda: directory.read("columns.1", size_max=10),
+        lambda: list(directory.chunks("columns.1")),
+    ):
         with pytest.raises(SegmentCorruptError, match=r"columns\.1"):
             use()
     with pytest.raises(SegmentCorruptError, match="too large"):
@@ -165,9 +178,21 @@ def test_a_segment_is_built_and_read_through_the_door(make: Make) -> None:
 
 def test_a_check_of_all_bytes_leaves_them_as_they_are(make: Make) -> None:
     fields = {"text": "STRING", "raw": "LONG", "number": "DOUBLE"}
-    schema = Schema.from_json({"schemaName": "t", "dimensionFieldSpecs": [{"name": name, "dataType": kind} for name, kind in fields.items()]})
-    rows = {"text": [f"{n:06d}" for n in range(5000)], "raw": list(range(5000)), "number": [n % 3000 / 7 for n in range(5000)]}
-    document = {"tableName": "t", "tableType": "OFFLINE", "segmentsConfig": {"replication": "1"}, "tenants": {}, "metadata": {}}
+    schema = Schema.from_json(
+        {"schemaName": "t", "dimensionFieldSpecs": [{"name": name, "dataType": kind} for name, kind in fields.items()]}
+    )
+    rows = {
+        "text": [f"{n:06d}" for n in range(5000)],
+        "raw": list(range(5000)),
+        "number": [n % 3000 / 7 for n in range(5000)],
+    }
+    document = {
+        "tableName": "t",
+        "tableType": "OFFLINE",
+        "segmentsConfig": {"replication": "1"},
+        "tenants": {},
+        "metadata": {},
+    }
     config = TableConfig.from_json(document | {"tableIndexConfig": {"noDictionaryColumns": ["raw"]}})
     directory = make("s")
     build_segment_into(directory, schema, config, [pa.record_batch(rows)], "s")
@@ -176,7 +201,12 @@ def test_a_check_of_all_bytes_leaves_them_as_they_are(make: Make) -> None:
 
 
 def test_a_failed_build_leaves_nothing(make: Make) -> None:
-    schema = Schema.from_json({"schemaName": "t", "dimensionFieldSpecs": [{"name": "a", "dataType": "STRING"}, {"name": "b", "dataType": "INT"}]})
+    schema = Schema.from_json(
+        {
+            "schemaName": "t",
+            "dimensionFieldSpecs": [{"name": "a", "dataType": "STRING"}, {"name": "b", "dataType": "INT"}],
+        }
+    )
     directory = make("s")
     with pytest.raises(Exception, match="column 'b'"):
         build_segment_into(directory, schema, None, [pa.record_batch({"a": ["x"], "b": ["no number"]})], "s")
@@ -211,5 +241,7 @@ def test_a_full_disk_fails_the_build_and_releases_its_space(tmp_path: Path, monk
     real_write = os.write
     monkeypatch.setattr(os, "write", write)
     with pytest.raises(OSError, match="No space left"):
-        build_segment_into(FileDirectory(tmp_path / "s"), schema, None, [pa.record_batch({"a": list(range(1000))})], "s")
+        build_segment_into(
+            FileDirectory(tmp_path / "s"), schema, None, [pa.record_batch({"a": list(range(1000))})], "s"
+        )
     assert os.listdir(tmp_path) == [] and left == 0

@@ -19,7 +19,9 @@ START_MS = 1_700_000_000_000
 
 
 @pytest.fixture(params=["memory", "file"])
-def topic(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[StreamProducer, StreamConsumer, ManualClock]]:
+def topic(
+    request: pytest.FixtureRequest, tmp_path: Path
+) -> Iterator[tuple[StreamProducer, StreamConsumer, ManualClock]]:
     clock = ManualClock(START_MS)
     if request.param == "memory":
         stream = MemoryStream(clock, 2)
@@ -55,7 +57,9 @@ def test_a_fetch_takes_at_most_what_was_asked_and_goes_on_at_next_offset(topic) 
 def test_at_the_end_a_fetch_waits_its_deadline_and_is_empty(topic) -> None:
     producer, consumer, _ = topic
     producer.append(0, [(None, b"x")])
-    assert consumer.fetch(0, 1, records_max=5, timeout_s=0.02) == type(consumer.fetch(0, 1, records_max=5, timeout_s=0.0))((), 1)
+    assert consumer.fetch(0, 1, records_max=5, timeout_s=0.02) == type(
+        consumer.fetch(0, 1, records_max=5, timeout_s=0.0)
+    )((), 1)
 
 
 def test_time_finds_the_first_record_not_older(topic) -> None:

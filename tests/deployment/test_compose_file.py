@@ -1,5 +1,7 @@
-"""Proves that docker-compose.yml says what docs/security.md asks for and what the daemons need: loopback only, no secrets, hardened
-containers, health checks on the daemons' own ports, time to stop, settings that exist. What it does is proved by test_compose_live.py."""
+"""Proves that docker-compose.yml says what docs/security.md asks for and what the daemons need: loopback only, no
+secrets, hardened containers, health checks on the daemons' own ports, time to stop, settings that exist. What it does
+is proved by test_compose_live.py.
+"""
 
 from __future__ import annotations
 
@@ -87,7 +89,9 @@ def test_a_daemon_takes_its_environment_and_access_control_is_on(name: str, role
     assert not foreign, f"no setting reads {foreign}"
     settings = accepts(role, environment)
     assert settings.unrecognized == ()
-    assert settings.auth_users_file == Path("/access/users.json") and settings.cluster_token_file == Path("/access/cluster.token")
+    assert settings.auth_users_file == Path("/access/users.json") and settings.cluster_token_file == Path(
+        "/access/cluster.token"
+    )
     assert not settings.insecure and settings.advertised_host == name
     assert "access:/access:ro" in SERVICES[name]["volumes"]
 
@@ -95,7 +99,10 @@ def test_a_daemon_takes_its_environment_and_access_control_is_on(name: str, role
 def test_the_zookeeper_is_reached_by_daemons_only() -> None:
     assert DOCUMENT["networks"]["state"] == {"internal": True}
     assert SERVICES["zookeeper"]["networks"] == ["state"] and "ports" not in SERVICES["zookeeper"]
-    assert {name for name, service in SERVICES.items() if "state" in service.get("networks", [])} == {"zookeeper", *DAEMONS}
+    assert {name for name, service in SERVICES.items() if "state" in service.get("networks", [])} == {
+        "zookeeper",
+        *DAEMONS,
+    }
 
 
 def test_secrets_come_from_the_env_file_and_stand_nowhere_else() -> None:
@@ -107,15 +114,25 @@ def test_secrets_come_from_the_env_file_and_stand_nowhere_else() -> None:
             if re.search(r"PASSWORD|TOKEN$|SECRET", key):
                 assert re.fullmatch(r"\$\{\w+:\?is missing - make secrets writes it into \.env\}", value), key
     example = (ROOT / ".env.example").read_text(encoding="utf-8")
-    assert set(re.findall(r"^(\w+)=$", example, re.MULTILINE)) == SECRETS and not re.search(r"^\w+=.", example, re.MULTILINE)
+    assert set(re.findall(r"^(\w+)=$", example, re.MULTILINE)) == SECRETS and not re.search(
+        r"^\w+=.", example, re.MULTILINE
+    )
     assert "/.env" in (ROOT / ".gitignore").read_text(encoding="utf-8").splitlines()
     assert "\n*\n" in (ROOT / ".dockerignore").read_text(encoding="utf-8"), "the builder gets only what is named"
 
 
 def test_the_token_reaches_no_job_and_the_admin_no_daemon() -> None:
-    having = {secret: {n for n, s in SERVICES.items() if f"${{{secret}:?" in str(s.get("environment"))} for secret in SECRETS}
-    assert having == {"PINOTPY_CLUSTER_TOKEN": {"access"}, "PINOTPY_ADMIN_PASSWORD": {"access", "flights"}, "PINOTPY_LOADER_PASSWORD": {"access", "spark"}}
-    assert not any(volume.startswith("access:") for name in ("spark", "flights") for volume in SERVICES[name].get("volumes", []))
+    having = {
+        secret: {n for n, s in SERVICES.items() if f"${{{secret}:?" in str(s.get("environment"))} for secret in SECRETS
+    }
+    assert having == {
+        "PINOTPY_CLUSTER_TOKEN": {"access"},
+        "PINOTPY_ADMIN_PASSWORD": {"access", "flights"},
+        "PINOTPY_LOADER_PASSWORD": {"access", "spark"},
+    }
+    assert not any(
+        volume.startswith("access:") for name in ("spark", "flights") for volume in SERVICES[name].get("volumes", [])
+    )
 
 
 def test_new_secrets_are_random_long_private_and_never_replaced(tmp_path: Path) -> None:
@@ -135,7 +152,9 @@ def test_new_secrets_are_random_long_private_and_never_replaced(tmp_path: Path) 
 @pytest.mark.parametrize("missing", sorted(SECRETS))
 def test_nothing_is_prepared_with_a_secret_that_is_missing_or_short(missing: str, tmp_path: Path) -> None:
     environment = {"PATH": "/usr/bin:/bin", **dict.fromkeys(SECRETS, "x" * 64), missing: "short"}
-    done = subprocess.run([FOLDER / "prepare-access", tmp_path], env=environment, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [FOLDER / "prepare-access", tmp_path], env=environment, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 1 and missing in done.stderr and "make secrets" in done.stderr
     assert not list(tmp_path.iterdir())
 
@@ -154,9 +173,13 @@ def test_an_operator_chooses_the_base_and_the_extras_of_the_image(tmp_path: Path
     """A deep store on S3 needs an extra: without it the controller says at its start what is missing."""
     text = (ROOT / "Dockerfile").read_text(encoding="utf-8")
     arguments = {**SERVICES["controller"]["build"]["args"]}
-    assert arguments["EXTRAS"] == "${PINOTPY_EXTRAS:-}" and set(arguments) == set(re.findall(r"^ARG (\w+)=", text, re.MULTILINE))
+    assert arguments["EXTRAS"] == "${PINOTPY_EXTRAS:-}" and set(arguments) == set(
+        re.findall(r"^ARG (\w+)=", text, re.MULTILINE)
+    )
     assert all(service["build"]["args"] == arguments for service in SERVICES.values() if "build" in service)
     for file in (ROOT / "pyproject.toml", FOLDER / "requirements.py"):  # as the Dockerfile lays them
         shutil.copy(file, tmp_path)
-    found = subprocess.run([sys.executable, tmp_path / "requirements.py", "s3", "crypter"], capture_output=True, text=True, check=True).stdout
+    found = subprocess.run(
+        [sys.executable, tmp_path / "requirements.py", "s3", "crypter"], capture_output=True, text=True, check=True
+    ).stdout
     assert "boto3" in found and "cryptography" in found

@@ -1,5 +1,7 @@
-"""Proves docker-compose.yml by trying it: built, up, healthy, the README's first query, a batch job, every service restarted with its data
-kept, down and up again. compose_trial.py tells the steps. Skips, with the reason, where no container engine works."""
+"""Proves docker-compose.yml by trying it: built, up, healthy, the README's first query, a batch job, every service
+restarted with its data kept, down and up again. compose_trial.py tells the steps. Skips, with the reason, where no
+container engine works.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
-"""Proves that the manifests of deploy/kubernetes are valid for Kubernetes (its own schemas, strictly), that pods are hardened, probed and
-bounded, that names and ports agree with each other and with the daemons' defaults, and that no secret stands in them."""
+"""Proves that the manifests of deploy/kubernetes are valid for Kubernetes (its own schemas, strictly), that pods are
+hardened, probed and bounded, that names and ports agree with each other and with the daemons' defaults, and that no
+secret stands in them.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ from daemon_defaults import QUERY_PORT, REST_PORTS, accepts, environment_variabl
 FOLDER = Path(__file__).resolve().parent.parent.parent / "deploy" / "kubernetes" / "base"
 KUSTOMIZATION: dict[str, Any] = yaml.safe_load((FOLDER / "kustomization.yaml").read_text(encoding="utf-8"))
 DOCUMENTS: list[dict[str, Any]] = [
-    document for file in KUSTOMIZATION["resources"] for document in yaml.safe_load_all((FOLDER / file).read_text(encoding="utf-8"))
+    document
+    for file in KUSTOMIZATION["resources"]
+    for document in yaml.safe_load_all((FOLDER / file).read_text(encoding="utf-8"))
 ]
 VERSIONS = ("1.30.0", kubernetes_validate.latest_version())
 ROLES = ("controller", "broker", "server")
@@ -28,7 +32,9 @@ def of_kind(kind: str) -> dict[str, dict[str, Any]]:
 
 
 def settings_of_all() -> dict[str, str]:
-    return next(d["data"] for d in DOCUMENTS if d["kind"] == "ConfigMap" and d["metadata"]["name"] == "pinotpy-settings")
+    return next(
+        d["data"] for d in DOCUMENTS if d["kind"] == "ConfigMap" and d["metadata"]["name"] == "pinotpy-settings"
+    )
 
 
 def container(name: str) -> dict[str, Any]:
@@ -49,7 +55,9 @@ def strings(value: Any) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda document: f"{document['kind']}-{document['metadata']['name']}")
+@pytest.mark.parametrize(
+    "document", DOCUMENTS, ids=lambda document: f"{document['kind']}-{document['metadata']['name']}"
+)
 def test_a_document_is_valid_for_kubernetes(document: dict[str, Any], version: str) -> None:
     kubernetes_validate.validate(document, version, strict=True)
 
@@ -71,14 +79,20 @@ def test_every_file_is_a_resource_and_all_daemons_are_there() -> None:
 def test_a_pod_cannot_become_root_and_is_bounded(name: str) -> None:
     pod, inside = SETS[name]["template"]["spec"], container(name)
     context = pod["securityContext"]
-    assert context["runAsNonRoot"] is True and context["runAsUser"] >= 1000 and context["fsGroup"] == context["runAsUser"]
+    assert (
+        context["runAsNonRoot"] is True and context["runAsUser"] >= 1000 and context["fsGroup"] == context["runAsUser"]
+    )
     assert context["seccompProfile"] == {"type": "RuntimeDefault"}
-    assert inside["securityContext"]["allowPrivilegeEscalation"] is False and inside["securityContext"]["capabilities"] == {"drop": ["ALL"]}
+    assert inside["securityContext"]["allowPrivilegeEscalation"] is False and inside["securityContext"][
+        "capabilities"
+    ] == {"drop": ["ALL"]}
     if name in ROLES:
         assert inside["securityContext"]["readOnlyRootFilesystem"] is True
         assert context["runAsUser"] == 10001, "the user of the Dockerfile"
     assert pod["automountServiceAccountToken"] is False
-    assert not {"hostNetwork", "hostPID", "hostIPC"} & set(pod) and not any("hostPath" in volume for volume in pod.get("volumes", []))
+    assert not {"hostNetwork", "hostPID", "hostIPC"} & set(pod) and not any(
+        "hostPath" in volume for volume in pod.get("volumes", [])
+    )
     assert {"cpu", "memory"} <= set(inside["resources"]["requests"]) and inside["resources"]["limits"]["memory"]
 
 
@@ -93,11 +107,16 @@ def test_a_pod_is_probed_and_keeps_its_data(name: str) -> None:
             assert inside[probe]["httpGet"] == {"path": path, "port": "http"}
     (claim,) = SETS[name]["volumeClaimTemplates"]
     assert re.fullmatch(r"\d+Gi", claim["spec"]["resources"]["requests"]["storage"])
-    volumes = {claim["metadata"]["name"], *(volume["name"] for volume in SETS[name]["template"]["spec"].get("volumes", []))}
+    volumes = {
+        claim["metadata"]["name"],
+        *(volume["name"] for volume in SETS[name]["template"]["spec"].get("volumes", [])),
+    }
     mounts = {mount["mountPath"]: mount for mount in inside["volumeMounts"]}
     assert {mount["name"] for mount in mounts.values()} == volumes
     assert mounts["/data" if name == "zookeeper" else "/var/lib/pinotpy"]["name"] == "data"
-    assert SETS[name]["template"]["spec"]["terminationGracePeriodSeconds"] >= (longest_stop_s(name) if name in ROLES else 20)
+    assert SETS[name]["template"]["spec"]["terminationGracePeriodSeconds"] >= (
+        longest_stop_s(name) if name in ROLES else 20
+    )
     assert ports["client" if name == "zookeeper" else "http"] == (2181 if name == "zookeeper" else REST_PORTS[name])
 
 
@@ -134,12 +153,23 @@ def test_services_lead_to_pods_and_to_ports_that_they_have() -> None:
     assert {"pinotpy-controller", "pinotpy-broker"} <= set(services)
     for name, service in services.items():
         target = service["selector"]["app.kubernetes.io/name"]
-        assert SETS[target]["template"]["metadata"]["labels"] == service["selector"] == SETS[target]["selector"]["matchLabels"]
+        assert (
+            SETS[target]["template"]["metadata"]["labels"]
+            == service["selector"]
+            == SETS[target]["selector"]["matchLabels"]
+        )
         ports = {port["name"]: port["containerPort"] for port in container(target)["ports"]}
         for port in service["ports"]:
-            assert port["port"] == ports[port["name"]] and port.get("targetPort", port["port"]) in (port["port"], port["name"])
+            assert port["port"] == ports[port["name"]] and port.get("targetPort", port["port"]) in (
+                port["port"],
+                port["name"],
+            )
         if name in SETS:
-            assert SETS[name]["serviceName"] == name and service["clusterIP"] == "None" and service["publishNotReadyAddresses"] is True
+            assert (
+                SETS[name]["serviceName"] == name
+                and service["clusterIP"] == "None"
+                and service["publishNotReadyAddresses"] is True
+            )
         assert service.get("type", "ClusterIP") == "ClusterIP", "nothing is published outside of the cluster"
 
 
@@ -155,7 +185,11 @@ def test_network_policies_name_pods_and_ports_that_exist_and_guard_the_zookeeper
     policies = of_kind("NetworkPolicy")
     for policy in policies.values():
         selected = policy["podSelector"]
-        names = [selected["matchLabels"]["app.kubernetes.io/name"]] if "matchLabels" in selected else selected["matchExpressions"][0]["values"]
+        names = (
+            [selected["matchLabels"]["app.kubernetes.io/name"]]
+            if "matchLabels" in selected
+            else selected["matchExpressions"][0]["values"]
+        )
         for rule in policy["ingress"]:
             for name in names:
                 assert {port["port"] for port in rule["ports"]} <= {port["name"] for port in container(name)["ports"]}

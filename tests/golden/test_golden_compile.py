@@ -1,6 +1,7 @@
-"""Proves that every recorded query of the reference is read as the reference reads it: what it answers compiles, with the
-recorded names of functions and columns; what it refuses while reading is refused with its code. Exceptions are the named rules of
-docs/differences.md; a rule that the page lacks fails too. Independent: the reference's own answers."""
+"""Proves that every recorded query of the reference is read as the reference reads it: what it answers compiles, with
+the recorded names of functions and columns; what it refuses while reading is refused with its code. Exceptions are the
+named rules of docs/differences.md; a rule that the page lacks fails too. Independent: the reference's own answers.
+"""
 
 from __future__ import annotations
 
@@ -62,7 +63,12 @@ class Outcome:
         try:
             self.statement = parse_pql(self.text) if dialect == "pql" else parse_sql(self.text)
             schema = schemas.get(self.statement.table.removesuffix("_OFFLINE"))
-            options = query_options(self.statement, self.request.get("queryOptions", ""), self.request.get("debugOptions", ""), trace=self.request.get("trace"))
+            options = query_options(
+                self.statement,
+                self.request.get("queryOptions", ""),
+                self.request.get("debugOptions", ""),
+                trace=self.request.get("trace"),
+            )
             null_handling = options.enable_null_handling
             if schema is not None:
                 self.context = compile_query(self.statement, schema, options, null_handling=null_handling)
@@ -88,7 +94,10 @@ def recorded_names(response: dict[str, Any]) -> list[str] | None:
     if response.get("selectionResults"):
         return list(response["selectionResults"]["columns"])
     if response.get("aggregationResults"):
-        return [a["function"] + (f"|{','.join(a['groupByColumns'])}" if "groupByColumns" in a else "") for a in response["aggregationResults"]]
+        return [
+            a["function"] + (f"|{','.join(a['groupByColumns'])}" if "groupByColumns" in a else "")
+            for a in response["aggregationResults"]
+        ]
     return None
 
 
@@ -106,7 +115,10 @@ def is_call_of_constants(outcome: Outcome) -> bool:
         return False
     if outcome.error is not None and not _error(700, "FROM clause")(outcome):
         return False
-    return any("(" in print_expression(item.expression, Dialect.SQL) and not _columns(item.expression) for item in statement.select)
+    return any(
+        "(" in print_expression(item.expression, Dialect.SQL) and not _columns(item.expression)
+        for item in statement.select
+    )
 
 
 def _columns(expression: Any) -> bool:
@@ -132,7 +144,9 @@ PQL_RULES: dict[str, Callable[[Outcome], bool]] = {
 SQL_RULES: dict[str, Callable[[Outcome], bool]] = {
     "backticks": _answers(lambda o: "`" in o.text),
     "listagg-distinct": _answers(lambda o: "LISTAGG(DISTINCT" in o.text),
-    "big-integers": lambda o: (o.context is not None and "92233720368547758" in o.text) or "12345678901234567890" in o.text,
+    "big-integers": lambda o: (
+        (o.context is not None and "92233720368547758" in o.text) or "12345678901234567890" in o.text
+    ),
     "fractional-limit": lambda o: _error(150, "whole number after LIMIT")(o) and not o.codes,
     "limit-out-of-range": lambda o: _error(150, "after LIMIT")(o) and o.codes == [200],
     "having-without-groups": _error(150, "beside HAVING"),
@@ -140,7 +154,11 @@ SQL_RULES: dict[str, Callable[[Outcome], bool]] = {
     "unknown-virtual-column": _error(710, "$"),
     "option-values": lambda o: _error(700, "timeoutMs must be")(o) and not o.codes,
     "constant-functions": is_call_of_constants,
-    "constants-of-a-table": lambda o: o.statement is not None and o.context is None and all(not _columns(item.expression) for item in o.statement.select),
+    "constants-of-a-table": lambda o: (
+        o.statement is not None
+        and o.context is None
+        and all(not _columns(item.expression) for item in o.statement.select)
+    ),
 }
 
 

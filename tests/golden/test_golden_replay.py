@@ -1,8 +1,9 @@
-"""Replays what the reference really answered: rows, names, number text, error codes and counters of every recorded query, over
-the same data in the same segments, and in the recording's other split. Here in one process, without sockets;
-tests/cluster/test_golden_live.py does the same on a live cluster.
+"""Replays what the reference really answered: rows, names, number text, error codes and counters of every recorded
+query, over the same data in the same segments, and in the recording's other split. Here in one process, without
+sockets; tests/cluster/test_golden_live.py does the same on a live cluster.
 
-A line passes when our answer equals the recorded one, or when a named rule of docs/differences.md explains the difference.
+A line passes when our answer equals the recorded one, or when a named rule of docs/differences.md explains the
+difference.
 Independent: the reference's answers.
 """
 
@@ -30,8 +31,16 @@ def sender(cluster: InProcessCluster) -> Callable[[str, dict[str, Any]], Answer]
     """Answers bodies as the broker's route does."""
 
     def send(dialect: str, body: dict[str, Any]) -> Answer:
-        options = {key: _option_text(body.get(name)) for key, name in (("query_options", "queryOptions"), ("debug_options", "debugOptions"))}
-        return Answer(200, cluster.ask(body[dialect], Dialect(dialect.upper()), trace=body.get("trace") in (True, "true", 1), **options))
+        options = {
+            key: _option_text(body.get(name))
+            for key, name in (("query_options", "queryOptions"), ("debug_options", "debugOptions"))
+        }
+        return Answer(
+            200,
+            cluster.ask(
+                body[dialect], Dialect(dialect.upper()), trace=body.get("trace") in (True, "true", 1), **options
+            ),
+        )
 
     return send
 
@@ -43,11 +52,16 @@ def _option_text(value: Any) -> str:
 
 @pytest.mark.parametrize("alternative", [False, True], ids=["recorded split", "other split"])
 @pytest.mark.parametrize("recording", RECORDINGS, ids=lambda r: r.name)
-def test_recorded_answers(recording: Recording, alternative: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_recorded_answers(
+    recording: Recording, alternative: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     missing = recording.missing_tables()
     if missing:
         with capsys.disabled():
-            print(f"\n{recording.name}: {recording.num_lines} lines did not run: no data of {missing} under {DATA} (set PINOTPY_DATA)")
+            print(
+                f"\n{recording.name}: {recording.num_lines} lines did not run: no data of {missing} under {DATA} (set "
+                "PINOTPY_DATA)"
+            )
         pytest.skip(f"{recording.num_lines} lines did not run: no data of {missing}")
     cluster = InProcessCluster(tmp_path, num_servers=1)
     try:

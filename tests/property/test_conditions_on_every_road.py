@@ -1,10 +1,11 @@
-"""One rule for comparing numbers of different types, wherever a condition stands: random conditions over values near the edges of their
-types (2^24, 2^53, 2^63, subnormals, -0.0, NaN, infinities, literals with many digits) are asked in WHERE, FILTER, SELECT, CASE, HAVING,
-IS [NOT] TRUE, NOT and IS NULL, over any indexes, encodings, segments, partitions and star-trees. Every answer is what exact arithmetic
-finds in the rows, so that a condition, its negation and its null case part them.
+"""One rule for comparing numbers of different types, wherever a condition stands: random conditions over values near
+the edges of their types (2^24, 2^53, 2^63, subnormals, -0.0, NaN, infinities, literals with many digits) are asked in
+WHERE, FILTER, SELECT, CASE, HAVING, IS [NOT] TRUE, NOT and IS NULL, over any indexes, encodings, segments, partitions
+and star-trees. Every answer is what exact arithmetic finds in the rows, so that a condition, its negation and its null
+case part them.
 
-60 conditions run in the fast tier, 2,000 others in the full one, `make fuzz N=…` runs more. A failure prints its seed: replay it with
-PINOTPY_FUZZ_SEED=… alone.
+60 conditions run in the fast tier, 2,000 others in the full one, `make fuzz N=…` runs more. A failure prints its seed:
+replay it with PINOTPY_FUZZ_SEED=… alone.
 """
 
 from __future__ import annotations
@@ -25,31 +26,62 @@ START = int(os.environ.get("PINOTPY_FUZZ_START", "0")) + 11_000_000
 FULL_CONDITIONS, FULL_START, CHUNKS = 2_000, 12_000_000, 2
 
 
-def check_condition(cluster: InProcessCluster, condition: Condition, rows: list[dict[str, Any]], columns: str, turn: int, *, null_handling: bool) -> None:
+def check_condition(
+    cluster: InProcessCluster,
+    condition: Condition,
+    rows: list[dict[str, Any]],
+    columns: str,
+    turn: int,
+    *,
+    null_handling: bool,
+) -> None:
     """Ask it on every road (of some that are alike one, in turn); AssertionError with the road that goes elsewhere."""
     p = condition.text
     truths = {row["id"]: condition.holds(row) for row in rows}
-    true, false, unknown = ([number for number, truth in truths.items() if truth is wanted] for wanted in (True, False, None))
+    true, false, unknown = (
+        [number for number, truth in truths.items() if truth is wanted] for wanted in (True, False, None)
+    )
     assert null_handling or not unknown
     selecting = {
         f"WHERE {p}": true,
         f"WHERE NOT ({p})": false,
         f"WHERE ({p}) IS NULL": unknown,
     }
-    text, ids = ((f"({p}) IS TRUE", true), (f"({p}) IS NOT TRUE", false + unknown), (f"CASE WHEN {p} THEN TRUE ELSE FALSE END", true))[turn % 3]
+    text, ids = (
+        (f"({p}) IS TRUE", true),
+        (f"({p}) IS NOT TRUE", false + unknown),
+        (f"CASE WHEN {p} THEN TRUE ELSE FALSE END", true),
+    )[turn % 3]
     selecting[f"WHERE {text}"] = ids
     if null_handling or not condition.asks_nulls:
         selecting[f"GROUP BY id, {columns} HAVING {p}"] = true
-    expected = {f"SELECT id FROM t {text} LIMIT 1000": [[number] for number in sorted(ids)] for text, ids in selecting.items()}
-    values = f"SELECT id, {p}, CASE WHEN {p} THEN 1 ELSE 0 END, ({p}) IS TRUE, ({p}) IS NOT TRUE, NOT ({p}), ({p}) IS NULL FROM t LIMIT 1000"
+    expected = {
+        f"SELECT id FROM t {text} LIMIT 1000": [[number] for number in sorted(ids)] for text, ids in selecting.items()
+    }
+    values = (
+        f"SELECT id, {p}, CASE WHEN {p} THEN 1 ELSE 0 END, ({p}) IS TRUE, ({p}) IS NOT TRUE, NOT ({p}), ({p}) IS "
+        "NULL FROM t LIMIT 1000"
+    )
     expected[values] = [
-        [number, truth, int(truth is True), truth is True, truth is not True, None if truth is None else not truth, truth is None]
+        [
+            number,
+            truth,
+            int(truth is True),
+            truth is True,
+            truth is not True,
+            None if truth is None else not truth,
+            truth is None,
+        ]
         for number, truth in truths.items()
     ]
     counts = f"COUNT(*) FILTER (WHERE {p}), COUNT(*) FILTER (WHERE NOT ({p})), COUNT(*) FILTER (WHERE ({p}) IS NULL)"
-    expected[f"SELECT {counts}, SUM(CASE WHEN {p} THEN id ELSE 0 END) FROM t"] = [[len(true), len(false), len(unknown), float(sum(true))]]
+    expected[f"SELECT {counts}, SUM(CASE WHEN {p} THEN id ELSE 0 END) FROM t"] = [
+        [len(true), len(false), len(unknown), float(sum(true))]
+    ]
     text, ids = ((p, true), (f"NOT ({p})", false))[turn % 2]  # a star-tree answers these where it can
-    expected[f"SELECT COUNT(*), SUM(id) FROM t WHERE {text}"] = [[len(ids), float(sum(ids)) if ids else None if null_handling else 0.0]]
+    expected[f"SELECT COUNT(*), SUM(id) FROM t WHERE {text}"] = [
+        [len(ids), float(sum(ids)) if ids else None if null_handling else 0.0]
+    ]
     answers = cluster.sql_all(list(expected), query_options=f"enableNullHandling={str(null_handling).lower()}")
     for (text, wanted), answer in zip(expected.items(), answers, strict=True):
         assert not answer["exceptions"], f"{text}\n{answer['exceptions']}"
@@ -75,7 +107,9 @@ def run_seed(seed: int, directory: Path) -> int:
                     check_condition(cluster, condition, rows, ", ".join(names[1:]), number, null_handling=null_handling)
             except Exception as error:
                 mode = "with nulls" if null_handling else "plain"
-                raise AssertionError(f"seed {seed}, condition {number}, {mode}, indexes {way}: {condition.text}\n{error}") from error
+                raise AssertionError(
+                    f"seed {seed}, condition {number}, {mode}, indexes {way}: {condition.text}\n{error}"
+                ) from error
     finally:
         cluster.close()
     return CONDITIONS_PER_TABLE

@@ -1,6 +1,7 @@
-"""Answers that must agree with each other, over random tables and random expressions: a filter and its negation (and what is unknown)
-part the rows; other segments and other indexes change nothing; an expression and a column that holds its values are the same;
-groups add up to the total; LIMIT takes a prefix of an order; DISTINCT gives the keys of GROUP BY.
+"""Answers that must agree with each other, over random tables and random expressions: a filter and its negation (and
+what is unknown) part the rows; other segments and other indexes change nothing; an expression and a column that holds
+its values are the same; groups add up to the total; LIMIT takes a prefix of an order; DISTINCT gives the keys of GROUP
+BY.
 
 No oracle knows the answers here: each is compared with another answer, to the letter where order is defined.
 """
@@ -81,18 +82,24 @@ def test_a_filter_its_negation_and_the_unknown_part_the_rows(scene: Any) -> None
     for _ in range(6):
         condition, _ = filters.make(2)
         parts = [condition, f"NOT ({condition})"]
-        rows = [row_set(ask(scene, f"SELECT $segmentName, $docId FROM t WHERE {part} LIMIT {EVERYTHING}")) for part in parts]
+        rows = [
+            row_set(ask(scene, f"SELECT $segmentName, $docId FROM t WHERE {part} LIMIT {EVERYTHING}")) for part in parts
+        ]
         assert not set(rows[0]) & set(rows[1]), condition
         unknown = set(everything) - set(rows[0]) - set(rows[1])
         if unknown:
             assert table.null_handling, f"neither true nor false: {condition}"
             read = [column.name for column in table.columns if column.name in condition]
             missing = " OR ".join(f"{name} IS NULL" for name in read)
-            assert unknown <= set(row_set(ask(scene, f"SELECT $segmentName, $docId FROM t WHERE {missing} LIMIT {EVERYTHING}"))), condition
+            assert unknown <= set(
+                row_set(ask(scene, f"SELECT $segmentName, $docId FROM t WHERE {missing} LIMIT {EVERYTHING}"))
+            ), condition
         counted = [ask(scene, f"SELECT {sums} FROM t WHERE {part}")[0] for part in parts]
         assert [row[0] for row in counted] == [len(found) for found in rows], condition
         if not unknown:
-            assert [sum(row[place] or 0 for row in counted) for place in (0, 1)] == [whole or 0 for whole in total], condition
+            assert [sum(row[place] or 0 for row in counted) for place in (0, 1)] == [whole or 0 for whole in total], (
+                condition
+            )
 
 
 def test_a_conjunction_is_the_intersection_and_a_disjunction_the_union(scene: Any) -> None:
@@ -101,7 +108,12 @@ def test_a_conjunction_is_the_intersection_and_a_disjunction_the_union(scene: An
         left, right = filters.make(1)[0], filters.make(1)[0]
         found = {
             name: set(row_set(ask(scene, f"SELECT $segmentName, $docId FROM t WHERE {text} LIMIT {EVERYTHING}")))
-            for name, text in {"left": left, "right": right, "and": f"({left}) AND ({right})", "or": f"({left}) OR ({right})"}.items()
+            for name, text in {
+                "left": left,
+                "right": right,
+                "and": f"({left}) AND ({right})",
+                "or": f"({left}) OR ({right})",
+            }.items()
         }
         assert found["and"] == found["left"] & found["right"], f"{left} AND {right}"
         assert found["or"] == found["left"] | found["right"], f"{left} OR {right}"
@@ -112,8 +124,12 @@ def test_groups_add_up_to_the_total(scene: Any) -> None:
     for _ in range(5):
         sums, condition, key = exact_sums(maker), filters.make(1)[0], maker.value()
         total = ask(scene, f"SELECT {sums} FROM t WHERE {condition}")[0]
-        groups = ask(scene, f"SELECT {key.ours}, {sums} FROM t WHERE {condition} GROUP BY {key.ours} LIMIT {EVERYTHING}")
-        assert [sum(row[place] for row in groups) for place in (1, 2)] == [value or 0 for value in total], f"{key.ours} where {condition}"
+        groups = ask(
+            scene, f"SELECT {key.ours}, {sums} FROM t WHERE {condition} GROUP BY {key.ours} LIMIT {EVERYTHING}"
+        )
+        assert [sum(row[place] for row in groups) for place in (1, 2)] == [value or 0 for value in total], (
+            f"{key.ours} where {condition}"
+        )
         assert len({str(row[0]) for row in groups}) == len(groups), "a group came twice"
 
 
@@ -135,10 +151,13 @@ def test_a_limit_takes_a_prefix_of_the_order(scene: Any) -> None:
         text = f"SELECT {', '.join(keys)} FROM t WHERE {filters.make(1)[0]} ORDER BY {order}"
         whole = ask(scene, f"{text} LIMIT {EVERYTHING}")
         for limit, offset in ((1, 0), (7, 0), (5, 3), (EVERYTHING, 10)):
-            assert ask(scene, f"{text} LIMIT {limit} OFFSET {offset}") == whole[offset : offset + limit], f"{text} LIMIT {limit} OFFSET {offset}"
+            assert ask(scene, f"{text} LIMIT {limit} OFFSET {offset}") == whole[offset : offset + limit], (
+                f"{text} LIMIT {limit} OFFSET {offset}"
+            )
 
 
-# --- other segments, other indexes, stored values ----------------------------------------------------------------------------
+# --- other segments, other indexes, stored values
+# ----------------------------------------------------------------------------
 
 
 def questions(rng: random.Random, table: RandomTable, count: int) -> list[str]:
@@ -150,7 +169,10 @@ def questions(rng: random.Random, table: RandomTable, count: int) -> list[str]:
     for number in range(count):
         where = f"WHERE {filters.make(rng.choice([0, 1, 2]))[0]}" if rng.random() < 0.8 else ""
         key, number_value = maker.value().ours, maker.number(2).ours
-        calls = f"COUNT(*), SUM({number_value}), AVG({number_value}), MIN({number_value}), PERCENTILE({number_value}, 50), DISTINCTCOUNTHLL({key})"
+        calls = (
+            f"COUNT(*), SUM({number_value}), AVG({number_value}), MIN({number_value}), PERCENTILE({number_value}, "
+            f"50), DISTINCTCOUNTHLL({key})"
+        )
         found.append(
             [
                 f"SELECT {calls} FROM t {where}",
@@ -162,10 +184,15 @@ def questions(rng: random.Random, table: RandomTable, count: int) -> list[str]:
     return found
 
 
-def answers(table: RandomTable, asked: list[str], directory: Path, rng: random.Random, *, num_servers: int, threads: int) -> list[str]:
+def answers(
+    table: RandomTable, asked: list[str], directory: Path, rng: random.Random, *, num_servers: int, threads: int
+) -> list[str]:
     """The answers as text; -0.0 is 0.0, which may stand in either's place where rows are in order."""
     with serving(table, directory, rng, num_servers=num_servers, threads=threads) as cluster:
-        return [as_text(cluster.sql(text, query_options=options(table))).replace("-0.0,", "0.0,").replace("-0.0]", "0.0]") for text in asked]
+        return [
+            as_text(cluster.sql(text, query_options=options(table))).replace("-0.0,", "0.0,").replace("-0.0]", "0.0]")
+            for text in asked
+        ]
 
 
 @pytest.mark.parametrize("seed", TIERED_SEEDS)
@@ -173,7 +200,9 @@ def test_one_segment_or_fifty_and_any_index_give_the_same_answers(seed: int, tmp
     rng, table = table_of(seed)
     asked = questions(rng, table, 12)
     one = answers(cut_anew(table, ()), asked, tmp_path / "one", rng, num_servers=1, threads=1)
-    assert all('"exceptions": []' in text for text in one), [text[:300] for text in one if '"exceptions": []' not in text]
+    assert all('"exceptions": []' in text for text in one), [
+        text[:300] for text in one if '"exceptions": []' not in text
+    ]
     cuts = sorted(rng.sample(range(1, table.num_rows), min(49, table.num_rows - 1)))
     layouts = {
         "fifty segments": (cut_anew(table, cuts), 2, 2),
@@ -183,7 +212,10 @@ def test_one_segment_or_fifty_and_any_index_give_the_same_answers(seed: int, tmp
     }
     for name, (layout, servers, threads) in layouts.items():
         for question, found, expected in zip(
-            asked, answers(layout, asked, tmp_path / name.replace(" ", "-"), rng, num_servers=servers, threads=threads), one, strict=True
+            asked,
+            answers(layout, asked, tmp_path / name.replace(" ", "-"), rng, num_servers=servers, threads=threads),
+            one,
+            strict=True,
         ):
             assert found == expected, f"{name}: {question}\n{found[:600]}\nis not\n{expected[:600]}"
 
@@ -200,9 +232,17 @@ def test_an_expression_and_a_column_of_its_values_are_the_same(seed: int, tmp_pa
         maker.text(3) if any(c.type == "STRING" and c.single_value for c in table.columns) else maker.value(3),
     ]
     with serving(table, tmp_path / "computed", rng) as cluster:
-        shown = rows_of(cluster.sql(f"SELECT {', '.join(e.ours for e in chosen)} FROM t LIMIT {EVERYTHING}", query_options=options(table)))
+        shown = rows_of(
+            cluster.sql(
+                f"SELECT {', '.join(e.ours for e in chosen)} FROM t LIMIT {EVERYTHING}", query_options=options(table)
+            )
+        )
     columns = {f"stored{n}": (e.type, [_cell(e, row[n]) for row in shown]) for n, e in enumerate(chosen)}
-    kept = {name: column for name, column in columns.items() if not any(isinstance(v, float) and math.isnan(v) for v in column[1])}  # NaN is stored as null
+    kept = {
+        name: column
+        for name, column in columns.items()
+        if not any(isinstance(v, float) and math.isnan(v) for v in column[1])
+    }  # NaN is stored as null
     both = with_stored(table, kept)
     cuts = sorted(rng.sample(range(1, table.num_rows), min(5, table.num_rows - 1)))
     with serving(cut_anew(both, cuts), tmp_path / "stored", rng, num_servers=2, threads=2) as cluster:
@@ -212,7 +252,9 @@ def test_an_expression_and_a_column_of_its_values_are_the_same(seed: int, tmp_pa
                 computed = as_text(cluster.sql(text.format(expression.ours), query_options=options(table)))
                 stored = as_text(cluster.sql(text.format(name), query_options=options(table)))
                 names = '"exceptions": []' in computed
-                assert names and _values(computed) == _values(stored), f"{text.format(expression.ours)}\n{computed[:500]}\nis not\n{stored[:500]}"
+                assert names and _values(computed) == _values(stored), (
+                    f"{text.format(expression.ours)}\n{computed[:500]}\nis not\n{stored[:500]}"
+                )
 
 
 def _cell(expression: Expr, shown: Any) -> Any:
@@ -234,10 +276,16 @@ def _questions_of(expression: Expr, values: list[Any]) -> list[str]:
         whole = [v for v in values if isinstance(v, int) or abs(v) < 1e15]
         if whole:
             low = int(min(whole))
-            asked += [f"SELECT COUNT(*) FROM t WHERE {{0}} > {low}", f"SELECT COUNT(*) FROM t WHERE {{0}} NOT BETWEEN {low} AND {low + 20}"]
+            asked += [
+                f"SELECT COUNT(*) FROM t WHERE {{0}} > {low}",
+                f"SELECT COUNT(*) FROM t WHERE {{0}} NOT BETWEEN {low} AND {low + 20}",
+            ]
     elif expression.type == "STRING" and values:
         word = values[0].replace("'", "''").replace("{", "{{").replace("}", "}}")
-        asked += [f"SELECT COUNT(*) FROM t WHERE {{0}} IN ('{word}', 'a')", "SELECT COUNT(*) FROM t WHERE regexp_like({0}, 'a')"]
+        asked += [
+            f"SELECT COUNT(*) FROM t WHERE {{0}} IN ('{word}', 'a')",
+            "SELECT COUNT(*) FROM t WHERE regexp_like({0}, 'a')",
+        ]
     return asked
 
 

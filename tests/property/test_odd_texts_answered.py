@@ -1,7 +1,7 @@
-"""Proves that no text breaks the whole way of a SQL query, from parsing to the response: recorded queries and random ones of the whole
-grammar, mutated by its tokens, spliced, cut, nested, with huge literals, odd unicode and functions whose arguments don't fit,
-asked over a small table of all types in several segments, end in an answer or an error with a documented code, within a second of
-CPU each, and memory does not grow.
+"""Proves that no text breaks the whole way of a SQL query, from parsing to the response: recorded queries and random
+ones of the whole grammar, mutated by its tokens, spliced, cut, nested, with huge literals, odd unicode and functions
+whose arguments don't fit, asked over a small table of all types in several segments, end in an answer or an error with
+a documented code, within a second of CPU each, and memory does not grow.
 
 100,000 texts in the full tier, 3,000 others in the fast one; FUZZ_TEXTS sets another number, a failure prints the text.
 """
@@ -38,8 +38,8 @@ _HALVES = re.compile("[\ud800-\udfff]")  # of emoji: no JSON has them, the door 
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[InProcessCluster]:
     built = InProcessCluster(tmp_path_factory.mktemp("odd"), threads=1)
     built.add_table(TABLE.schema, TABLE.config, TABLE.splits(), mixed_forms=True)
-    # As a daemon does (service/daemon.py): else each full collection during a text of 50,000 literals walks all that pytest and the
-    # tests before left, 0.1 s of CPU and more each time.
+    # As a daemon does (service/daemon.py): else each full collection during a text of 50,000 literals walks all that
+    # pytest and the tests before left, 0.1 s of CPU and more each time.
     gc.collect()
     gc.freeze()
     yield built
@@ -62,7 +62,10 @@ def ask(cluster: InProcessCluster, text: str, *, null_handling: bool) -> tuple[i
 def odd_texts(rng: random.Random) -> Iterator[str]:
     """Texts of SQL without end."""
     functions = {name: (f.arguments_min, f.arguments_max) for name, f in sorted(scalar_functions().items())}
-    texts, questions = OddTexts(rng, [column.name for column in TABLE.columns], functions, table="t"), SqlQuestions(rng, TABLE, Counter())
+    texts, questions = (
+        OddTexts(rng, [column.name for column in TABLE.columns], functions, table="t"),
+        SqlQuestions(rng, TABLE, Counter()),
+    )
     while True:
         if rng.random() < 0.5:
             text = questions.next().text
@@ -88,7 +91,9 @@ def run(cluster: InProcessCluster, count: int, seed: int) -> Counter[int]:
             assert took <= TEXT_S_MAX, f"took {took:.1f} s"
         except Exception as error:
             mode = "with nulls" if null_handling else "plain"
-            raise AssertionError(f"text {number} of seed {seed}, {mode}: {text[:2000]!r}\n{type(error).__name__}: {error}") from error
+            raise AssertionError(
+                f"text {number} of seed {seed}, {mode}: {text[:2000]!r}\n{type(error).__name__}: {error}"
+            ) from error
         ended[code] += 1
     return ended
 
@@ -105,16 +110,23 @@ def memory_bytes() -> int:
     return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
-def test_odd_texts_end_in_an_answer_or_a_documented_error(cluster: InProcessCluster, capsys: pytest.CaptureFixture[str]) -> None:
+def test_odd_texts_end_in_an_answer_or_a_documented_error(
+    cluster: InProcessCluster, capsys: pytest.CaptureFixture[str]
+) -> None:
     start = time.process_time()
     ended = run(cluster, FAST, seed=5)
     with capsys.disabled():
-        print(f"\nfuzz: {FAST} texts asked in {time.process_time() - start:.0f} s of CPU: {dict(sorted(ended.items()))} (0 = answered)")
+        print(
+            f"\nfuzz: {FAST} texts asked in {time.process_time() - start:.0f} s of CPU: {dict(sorted(ended.items()))} "
+            "(0 = answered)"
+        )
     check_all_kinds(ended, FAST)
 
 
 @pytest.mark.full
-def test_a_hundred_thousand_odd_texts_end_in_an_answer_or_a_documented_error(cluster: InProcessCluster, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_hundred_thousand_odd_texts_end_in_an_answer_or_a_documented_error(
+    cluster: InProcessCluster, capsys: pytest.CaptureFixture[str]
+) -> None:
     start = time.process_time()
     ended: Counter[int] = Counter()
     sizes = []
@@ -123,7 +135,10 @@ def test_a_hundred_thousand_odd_texts_end_in_an_answer_or_a_documented_error(clu
         sizes.append(memory_bytes())
     with capsys.disabled():
         took = time.process_time() - start
-        print(f"\nfuzz: {FULL} texts asked in {took:.0f} s of CPU: {dict(sorted(ended.items()))} (0 = answered); memory {[size >> 20 for size in sizes]} MiB")
+        print(
+            f"\nfuzz: {FULL} texts asked in {took:.0f} s of CPU: {dict(sorted(ended.items()))} (0 = answered); memory "
+            f"{[size >> 20 for size in sizes]} MiB"
+        )
     check_all_kinds(ended, FULL)
     # Caches are full after the first half.
     assert sizes[-1] - sizes[4] < GROWTH_BYTES_MAX, sizes

@@ -1,9 +1,9 @@
-"""Random expressions (arithmetic, casts, CASE, comparisons, text, dates, arrays; nested) in select lists, filters, group keys, orders
-and as arguments of aggregations, over random tables (types, multi-values, encodings, indexes, splits, servers, threads, both
-null modes): every answer equals DuckDB's, values in full.
+"""Random expressions (arithmetic, casts, CASE, comparisons, text, dates, arrays; nested) in select lists, filters,
+group keys, orders and as arguments of aggregations, over random tables (types, multi-values, encodings, indexes,
+splits, servers, threads, both null modes): every answer equals DuckDB's, values in full.
 
-1,250 queries run in the fast tier, 6,000 others in the full one; `make fuzz N=…` runs more. A failure prints its seed: replay it with
-PINOTPY_FUZZ_SEED=… alone.
+1,250 queries run in the fast tier, 6,000 others in the full one; `make fuzz N=…` runs more. A failure prints its seed:
+replay it with PINOTPY_FUZZ_SEED=… alone.
 """
 
 from __future__ import annotations
@@ -41,11 +41,15 @@ def run_seed(seed: int, directory: Path) -> int:
         for number in range(QUERIES_PER_TABLE):
             question = random_expression_question(rng, table, connection)
             ask = cluster.pql if question.dialect == "pql" else cluster.sql
-            answer = ask(question.text, query_options=f"preserveType=true;enableNullHandling={str(table.null_handling).lower()}")
+            answer = ask(
+                question.text, query_options=f"preserveType=true;enableNullHandling={str(table.null_handling).lower()}"
+            )
             try:
                 check_expressions(question, answer, connection, null_handling=table.null_handling)
             except Exception as error:
-                raise AssertionError(f"seed {seed}, query {number}\n{question.dialect}: {question.text}\nduck: {question.duck}\n{error}") from error
+                raise AssertionError(
+                    f"seed {seed}, query {number}\n{question.dialect}: {question.text}\nduck: {question.duck}\n{error}"
+                ) from error
     finally:
         connection.close()
         cluster.close()

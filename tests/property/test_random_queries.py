@@ -1,8 +1,9 @@
-"""Random tables (types, multi-values, nulls, extremes, unicode), random splits into segments and servers, random encodings
-and indexes (built with the segments or by a reload, used as lists, as bits or as priced), random queries in PQL and SQL: every answer equals DuckDB's.
+"""Random tables (types, multi-values, nulls, extremes, unicode), random splits into segments and servers, random
+encodings and indexes (built with the segments or by a reload, used as lists, as bits or as priced), random queries in
+PQL and SQL: every answer equals DuckDB's.
 
-1,500 queries run in the fast tier, 8,000 others in the full one; `make fuzz N=…` runs more. A failure prints its seed: replay it with
-PINOTPY_FUZZ_SEED=… alone.
+1,500 queries run in the fast tier, 8,000 others in the full one; `make fuzz N=…` runs more. A failure prints its seed:
+replay it with PINOTPY_FUZZ_SEED=… alone.
 """
 
 from __future__ import annotations
@@ -41,12 +42,16 @@ def run_seed(seed: int, directory: Path) -> int:
             question = random_question(rng, table)
             ask = cluster.pql if question.dialect == "pql" else cluster.sql
             with index_way(way):
-                answer = ask(question.text, query_options=f"preserveType=true;enableNullHandling={str(table.null_handling).lower()}")
+                answer = ask(
+                    question.text,
+                    query_options=f"preserveType=true;enableNullHandling={str(table.null_handling).lower()}",
+                )
             try:
                 check(question, answer, connection, null_handling=table.null_handling)
             except AssertionError as error:
                 raise AssertionError(
-                    f"seed {seed}, query {number}, indexes {way}\n{question.dialect}: {question.text}\nduck: {question.duck}\n{error}"
+                    f"seed {seed}, query {number}, indexes {way}\n{question.dialect}: {question.text}\nduck: "
+                    f"{question.duck}\n{error}"
                 ) from error
     finally:
         connection.close()
@@ -88,6 +93,14 @@ def test_random_queries_stay_inside_their_arrays(tmp_path: Path) -> None:
         "PINOTPY_FUZZ_START": "2000000",
     }
     command = [sys.executable, "-m", "pytest", str(Path(__file__)), "-m", "not full"]
-    ended = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=900, check=False, cwd=Path(__file__).parents[2])
+    ended = subprocess.run(
+        command,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=900,
+        check=False,
+        cwd=Path(__file__).parents[2],
+    )
     assert ended.returncode == 0, ended.stdout[-3000:]
     assert "20 passed" in ended.stdout

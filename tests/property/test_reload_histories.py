@@ -1,11 +1,11 @@
-"""Proves that reloads change no row: whatever is changed in schema and config, in whatever order and however it is brought to the
-segments (reload of the table or of one segment, archives fetched anew, a new load, a new build of the same rows, a server's folder that cannot be
-written), all columns of all rows read as before, in both null modes, as do filters, groups and aggregations over them; a query that began
-before keeps what it holds.
+"""Proves that reloads change no row: whatever is changed in schema and config, in whatever order and however it is
+brought to the segments (reload of the table or of one segment, archives fetched anew, a new load, a new build of the
+same rows, a server's folder that cannot be written), all columns of all rows read as before, in both null modes, as do
+filters, groups and aggregations over them; a query that began before keeps what it holds.
 
-A history is one seed (tests/support/reload_histories.py): all data types, dictionary or raw, sorted, multi-value, fixed-bit, compressed, with
-nulls; segments mapped or in memory. The oracle is the rows themselves and DuckDB. `make fuzz` runs more; a failure prints its seed: replay
-it with PINOTPY_FUZZ_SEED=… alone.
+A history is one seed (tests/support/reload_histories.py): all data types, dictionary or raw, sorted, multi-value,
+fixed-bit, compressed, with nulls; segments mapped or in memory. The oracle is the rows themselves and DuckDB. `make
+fuzz` runs more; a failure prints its seed: replay it with PINOTPY_FUZZ_SEED=… alone.
 """
 
 from __future__ import annotations
@@ -43,7 +43,9 @@ QUESTIONS = 3  # at most, after each step, in each null mode
 
 
 class Reloads:
-    """A history on a server without network: what changes in the documents is brought to its segments, and everything is read again."""
+    """A history on a server without network: what changes in the documents is brought to its segments, and everything
+    is read again.
+    """
 
     def __init__(self, seed: int, directory: Path, steps: list[str]) -> None:
         self.history, self.directory = ReloadHistory(seed), directory
@@ -54,7 +56,14 @@ class Reloads:
         self.properties = Properties()
         self._publish()
         splits = self.history.splits()
-        self.scene = Scene(directory, len(splits), with_archives=True, properties=self.properties, splits=splits, registry=self.registry)
+        self.scene = Scene(
+            directory,
+            len(splits),
+            with_archives=True,
+            properties=self.properties,
+            splits=splits,
+            registry=self.registry,
+        )
         self.names = list(self.properties.crcs)
         replicas = dict.fromkeys(self.names, (server,))
         self.routing = TableRouting(TABLE, replicas)
@@ -64,7 +73,16 @@ class Reloads:
     def change(self) -> None:
         """One step."""
         schema, old = self.schema, self.rows()
-        ways = (self._reload, self._reload, self._reload, self._reload_one_by_one, self._reload_under_queries, self._fetch_anew, self._load, self._build_anew)
+        ways = (
+            self._reload,
+            self._reload,
+            self._reload,
+            self._reload_one_by_one,
+            self._reload_under_queries,
+            self._fetch_anew,
+            self._load,
+            self._build_anew,
+        )
         with self.registry.acquire(TABLE, self.names) as held:
             changes, way = self.history.change(), self.history.rng.choice(ways)
             self._publish()
@@ -139,7 +157,9 @@ class Reloads:
         for name, batches in zip(self.names, self.history.splits(), strict=True):
             self.properties.crcs[name] = build_segment(self.schema, config, batches, folder, name).crc
             pack_segment(folder / name, self.scene.deep_store.folder / name)
-            self.scene.transitions.on_message(Message("m1", {"MSG_SUBTYPE": "REFRESH_SEGMENT", "RESOURCE_NAME": TABLE, "PARTITION_NAME": name}))
+            self.scene.transitions.on_message(
+                Message("m1", {"MSG_SUBTYPE": "REFRESH_SEGMENT", "RESOURCE_NAME": TABLE, "PARTITION_NAME": name})
+            )
 
     def _fetch_anew(self) -> None:
         self._reload(anew=True)
@@ -152,13 +172,20 @@ class Reloads:
 
 def check_rows(segments: SegmentSet, schema: Schema, rows: pa.Table, *, null_handling: bool) -> None:
     """All columns of all rows, as a server answers them."""
-    partial = ask(schema, segments, f"SELECT {', '.join(rows.column_names)} FROM t LIMIT 1000000", null_handling=null_handling)
+    partial = ask(
+        schema, segments, f"SELECT {', '.join(rows.column_names)} FROM t LIMIT 1000000", null_handling=null_handling
+    )
     assert not partial.exceptions and partial.rows is not None, partial.exceptions
     for name, found in zip(rows.column_names, partial.rows.columns, strict=True):
         expected = rows.column(name)
         if not found.equals(expected):
-            at = next(row for row, (a, b) in enumerate(zip(found.to_pylist(), expected.to_pylist(), strict=False)) if a != b)
-            raise AssertionError(f"column {name}, row {at}: {found[at]}, expected {expected[at]}; null handling {null_handling}, {len(found)} rows")
+            at = next(
+                row for row, (a, b) in enumerate(zip(found.to_pylist(), expected.to_pylist(), strict=False)) if a != b
+            )
+            raise AssertionError(
+                f"column {name}, row {at}: {found[at]}, expected {expected[at]}; null handling {null_handling}, "
+                f"{len(found)} rows"
+            )
 
 
 def run_history(seed: int, directory: Path, monkeypatch: pytest.MonkeyPatch) -> int:

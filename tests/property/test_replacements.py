@@ -1,10 +1,11 @@
-"""Proves that whatever is replaced, reverted, deleted, refreshed and cleaned up, in any order and over few names that come again and
-again, queries see exactly the rows that they should.
+"""Proves that whatever is replaced, reverted, deleted, refreshed and cleaned up, in any order and over few names that
+come again and again, queries see exactly the rows that they should.
 
-The oracle is a model that knows nothing of hidden segments: it keeps the set of segments that queries see, and every accepted step
-changes this set as the step's own words say (end: old ones out, new ones in; revert: the other way round; a clean-up: nothing). The
-shipped rules, writes, spectator and routing must show the same set after every step. Which steps are refused is the rules' business,
-but for those that nobody could have a reason to refuse. A failure prints its seed.
+The oracle is a model that knows nothing of hidden segments: it keeps the set of segments that queries see, and every
+accepted step changes this set as the step's own words say (end: old ones out, new ones in; revert: the other way round;
+a clean-up: nothing). The shipped rules, writes, spectator and routing must show the same set after every step. Which
+steps are refused is the rules' business, but for those that nobody could have a reason to refuse. A failure prints its
+seed.
 """
 
 from __future__ import annotations
@@ -18,14 +19,30 @@ from pinotpy.broker.cluster_catalog import ClusterCatalog
 from pinotpy.clock import ManualClock
 from pinotpy.cluster.cluster_setup import create_cluster
 from pinotpy.cluster.dispatcher import ManualDispatcher
-from pinotpy.cluster.lineage import SETTLE_MS, AgeLineage, Ages, EndReplace, LineageEvent, RevertReplace, StartReplace, doomed_segments
+from pinotpy.cluster.lineage import (
+    SETTLE_MS,
+    AgeLineage,
+    Ages,
+    EndReplace,
+    LineageEvent,
+    RevertReplace,
+    StartReplace,
+    doomed_segments,
+)
 from pinotpy.cluster.memory import MemoryStore, MemoryTree
 from pinotpy.cluster.paths import ClusterPaths
 from pinotpy.cluster.property_store import table_config_record
 from pinotpy.cluster.records import ZNRecord
 from pinotpy.cluster.segment_metadata import SegmentZkMetadata
 from pinotpy.cluster.spectator import Spectator
-from pinotpy.cluster.table_changes import AddSegments, ChangeLineage, CreateTable, RemoveSegments, ReplaceSegment, TableChange
+from pinotpy.cluster.table_changes import (
+    AddSegments,
+    ChangeLineage,
+    CreateTable,
+    RemoveSegments,
+    ReplaceSegment,
+    TableChange,
+)
 from pinotpy.cluster.table_reading import Reading
 from pinotpy.cluster.table_state import apply, new_table_ideal_state
 from pinotpy.cluster.views import InstanceConfig, LiveInstance
@@ -67,12 +84,20 @@ class Table:
         self.clock = ManualClock(1_000_000)
         self.store = MemoryStore(MemoryTree(self.clock), dispatcher=ManualDispatcher())
         create_cluster(self.store, PATHS)
-        self.change(CreateTable(table_config_record(TABLE, {"tableName": TABLE, "tableType": "OFFLINE"}), new_table_ideal_state(TABLE, 1), ()))
+        self.change(
+            CreateTable(
+                table_config_record(TABLE, {"tableName": TABLE, "tableType": "OFFLINE"}),
+                new_table_ideal_state(TABLE, 1),
+                (),
+            )
+        )
         self.store.create(PATHS.instance_config(SERVER), InstanceConfig(SERVER, "a", 1, (), {}).to_record().to_bytes())
         self.store.create(PATHS.live_instance(SERVER), LiveInstance(SERVER, "1").to_record().to_bytes())
         self.store.create(PATHS.external_view(TABLE), ZNRecord(TABLE).to_bytes())
         self.hints = ManualDispatcher()
-        self.spectator = Spectator(MemoryStore(self.store._tree, dispatcher=self.hints), PATHS, with_segments=True, clock=self.clock)
+        self.spectator = Spectator(
+            MemoryStore(self.store._tree, dispatcher=self.hints), PATHS, with_segments=True, clock=self.clock
+        )
         self.broker = ClusterCatalog(lambda: self.spectator.view, self.clock)
         self.loaded: set[str] = set()
         self.model = Model()
@@ -103,7 +128,9 @@ class Table:
             assert not self.model.arriving(name), f"{name} was announced and may come"
             assert name not in self.model.seen, f"{name} is seen and may be refreshed"
             return
-        assert is_new or name in self.model.seen or self.model.arriving(name), f"rows of {name} came in that nobody will see"
+        assert is_new or name in self.model.seen or self.model.arriving(name), (
+            f"rows of {name} came in that nobody will see"
+        )
         self.model.rows[name] = rows
         if not self.model.arriving(name) and is_new:
             self.model.seen.add(name)
@@ -125,7 +152,11 @@ class Table:
 
     def start(self) -> None:
         model, pick = self.model, self.randomness
-        old = tuple(pick.sample(sorted(model.seen), min(pick.randrange(4), len(model.seen)))) if pick.random() < 0.8 else tuple(pick.sample(NAMES, 2))
+        old = (
+            tuple(pick.sample(sorted(model.seen), min(pick.randrange(4), len(model.seen))))
+            if pick.random() < 0.8
+            else tuple(pick.sample(NAMES, 2))
+        )
         likely = sorted(set(NAMES) - model.rows.keys()) if pick.random() < 0.6 else NAMES
         new = tuple(pick.sample(likely, min(pick.randrange(0, 4), len(likely))))
         force = pick.random() < 0.4
@@ -133,7 +164,12 @@ class Table:
         event = StartReplace(f"e{self.next_id}", old, new, force)
         # Names that nothing knows, for segments that queries see and nobody replaces: nobody could say no.
         named = {name for entry in model.entries.values() for name in (*entry.old, *entry.new)}
-        is_plain = bool(old or new) and set(old) <= model.seen and not {*old, *new} & named and not set(new) & {*model.rows, *old}
+        is_plain = (
+            bool(old or new)
+            and set(old) <= model.seen
+            and not {*old, *new} & named
+            and not set(new) & {*model.rows, *old}
+        )
         if not self.replace(event):
             assert not is_plain, f"{event} was refused"
             return
@@ -181,9 +217,13 @@ class Table:
             self.model.seen = (self.model.seen - set(entry.new)) | set(entry.old)
             self.count("revert")
         else:
-            others = [other for other in self.model.entries.values() if other is not entry and other.state != "given up"]
+            others = [
+                other for other in self.model.entries.values() if other is not entry and other.state != "given up"
+            ]
             is_built_on = any(set(entry.new) & set(other.old) for other in others)
-            assert is_built_on or not set(entry.old) <= (self.model.rows.keys() if force else self.loaded), f"{entry_id} ({entry}) can be reverted"
+            assert is_built_on or not set(entry.old) <= (self.model.rows.keys() if force else self.loaded), (
+                f"{entry_id} ({entry}) can be reverted"
+            )
 
     def clean(self) -> None:
         lineage, version = Reading(self.store, PATHS, TABLE).lineage()
@@ -222,14 +262,25 @@ class Table:
         self.hints.deliver()
         self.spectator.step(is_full=False)
         replicas = self.broker.routing(TABLE).replicas
-        assert replicas == dict.fromkeys(self.model.seen, (SERVER,)), f"queries see {sorted(replicas)}, not {sorted(self.model.seen)}"
+        assert replicas == dict.fromkeys(self.model.seen, (SERVER,)), (
+            f"queries see {sorted(replicas)}, not {sorted(self.model.seen)}"
+        )
         records = self.spectator.view.segments[TABLE]
-        assert {name: records[name].total_docs for name in replicas} == {name: self.model.rows[name] for name in self.model.seen}
+        assert {name: records[name].total_docs for name in replicas} == {
+            name: self.model.rows[name] for name in self.model.seen
+        }
 
 
 def run(seed: int) -> dict[str, int]:
     table = Table(seed)
-    steps = [table.add] * 6 + [table.start] * 4 + [table.end] * 4 + [table.load] * 3 + [table.revert] * 3 + [table.delete, table.clean, table.wait, table.wait]
+    steps = (
+        [table.add] * 6
+        + [table.start] * 4
+        + [table.end] * 4
+        + [table.load] * 3
+        + [table.revert] * 3
+        + [table.delete, table.clean, table.wait, table.wait]
+    )
     done = []
     for number in range(NUM_STEPS):
         step = table.randomness.choice(steps)

@@ -1,5 +1,6 @@
-"""Any split of the same rows into segments, servers and threads, in any order of the replies, gives the same answer to the last bit:
-sums of doubles between 1e-300 and 1e300 too, registers of HyperLogLog too. Estimates of t-digests stay within their bound.
+"""Any split of the same rows into segments, servers and threads, in any order of the replies, gives the same answer to
+the last bit: sums of doubles between 1e-300 and 1e300 too, registers of HyperLogLog too. Estimates of t-digests stay
+within their bound.
 
 Answers are compared as JSON text; what they must be is proved by the random queries against DuckDB.
 """
@@ -28,7 +29,11 @@ SCHEMA = Schema.from_json(
             {"name": "tags", "dataType": "STRING", "singleValueField": False},
             {"name": "parts", "dataType": "DOUBLE", "singleValueField": False},
         ],
-        "metricFieldSpecs": [{"name": "amount", "dataType": "DOUBLE"}, {"name": "share", "dataType": "FLOAT"}, {"name": "count", "dataType": "LONG"}],
+        "metricFieldSpecs": [
+            {"name": "amount", "dataType": "DOUBLE"},
+            {"name": "share", "dataType": "FLOAT"},
+            {"name": "count", "dataType": "LONG"},
+        ],
     }
 )
 EXACT = (
@@ -46,7 +51,8 @@ EXACT = (
     "SELECT DISTINCT city, kind FROM t ORDER BY city, kind LIMIT 1000",
 )  # fmt: skip
 EXACT_PQL = (
-    "SELECT SUM(amount), AVG(share), MIN(amount), MAX(count), DISTINCTCOUNTHLL(city), PERCENTILE50(amount), PERCENTILEEST90(kind) FROM t",
+    "SELECT SUM(amount), AVG(share), MIN(amount), MAX(count), DISTINCTCOUNTHLL(city), PERCENTILE50(amount), "
+    "PERCENTILEEST90(kind) FROM t",
     "SELECT SUM(amount), AVG(amount), MAX(share) FROM t GROUP BY city, kind TOP 100000",
     "SELECT SUMMV(parts), DISTINCTCOUNTMV(tags), PERCENTILE95MV(parts) FROM t GROUP BY div(kind, 2) TOP 100000",
 )
@@ -57,7 +63,11 @@ def arrays(rng: np.random.Generator) -> dict[str, pa.Array]:
     cities = [f"city {n} {'é' * (n % 3)}" for n in range(40)]
 
     def wild(size: int) -> Any:
-        return rng.choice([-1.0, 1.0], size) * rng.uniform(1, 10, size) * 10.0 ** rng.choice([-300, -20, -3, 0, 0, 0, 3, 16, 280], size)
+        return (
+            rng.choice([-1.0, 1.0], size)
+            * rng.uniform(1, 10, size)
+            * 10.0 ** rng.choice([-300, -20, -3, 0, 0, 0, 3, 16, 280], size)
+        )
 
     return {
         "city": pa.array(rng.choice(cities, ROWS).tolist()),
@@ -73,7 +83,8 @@ def arrays(rng: np.random.Generator) -> dict[str, pa.Array]:
 def config(*, raw: bool) -> TableConfig:
     return TableConfig.from_json(
         {
-            "tableName": "t", "tableType": "OFFLINE", "segmentsConfig": {"replication": "1"}, "tenants": {}, "metadata": {},
+            "tableName": "t", "tableType": "OFFLINE", "segmentsConfig": {"replication": "1"}, "tenants": {},
+            "metadata": {},
             "tableIndexConfig": {"noDictionaryColumns": ["amount", "share", "count"] if raw else []},
         }
     )  # fmt: skip
@@ -84,7 +95,9 @@ def test_any_split_servers_threads_and_order_of_replies_give_the_same_bits(seed:
     rng = random.Random(seed)
     columns = arrays(np.random.default_rng(seed))
     first: list[str] = []
-    for number, (segments, servers, threads) in enumerate([(1, 1, 1), (2, 2, 1), (50, 3, 2), (rng.randint(3, 20), 2, 4), (rng.randint(3, 9), 3, 3)]):
+    for number, (segments, servers, threads) in enumerate(
+        [(1, 1, 1), (2, 2, 1), (50, 3, 2), (rng.randint(3, 20), 2, 4), (rng.randint(3, 9), 3, 3)]
+    ):
         cuts = sorted(rng.sample(range(1, ROWS), segments - 1))
         cluster = ShufflingCluster(tmp_path / str(number), rng, num_servers=servers, threads=threads)
         try:
@@ -95,7 +108,10 @@ def test_any_split_servers_threads_and_order_of_replies_give_the_same_bits(seed:
             cluster.close()
         for question, text, expected in zip([*EXACT, *EXACT_PQL], texts, first or texts, strict=True):
             assert '"exceptions": []' in text, text[:500]
-            assert text == expected, f"{segments} segments on {servers} servers with {threads} threads: {question}\n{text[:500]}\nis not\n{expected[:500]}"
+            assert text == expected, (
+                f"{segments} segments on {servers} servers with {threads} threads: {question}\n{text[:500]}\nis "
+                f"not\n{expected[:500]}"
+            )
         first = first or texts
 
 
@@ -106,11 +122,17 @@ def test_estimates_of_any_split_stay_within_their_bound(tmp_path: Path) -> None:
         rng = random.Random(segments)
         cluster = ShufflingCluster(tmp_path / str(segments), rng, num_servers=servers, threads=2)
         try:
-            cluster.add_table(SCHEMA, config(raw=True), batches_of(columns, sorted(rng.sample(range(1, ROWS), segments - 1))))
+            cluster.add_table(
+                SCHEMA, config(raw=True), batches_of(columns, sorted(rng.sample(range(1, ROWS), segments - 1)))
+            )
             for function in ("PERCENTILETDIGEST", "PERCENTILEKLL"):
                 for percentile in (5, 50, 95):
-                    estimate = float(cluster.sql(f"SELECT {function}(share, {percentile}) FROM t")["resultTable"]["rows"][0][0])
+                    estimate = float(
+                        cluster.sql(f"SELECT {function}(share, {percentile}) FROM t")["resultTable"]["rows"][0][0]
+                    )
                     rank = np.searchsorted(values, estimate) / ROWS
-                    assert abs(rank - percentile / 100) < 0.03, f"{function} {percentile} over {segments} segments: rank {rank}"
+                    assert abs(rank - percentile / 100) < 0.03, (
+                        f"{function} {percentile} over {segments} segments: rank {rank}"
+                    )
         finally:
             cluster.close()

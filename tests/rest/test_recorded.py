@@ -1,4 +1,5 @@
-"""Replays what a live Pinot 1.5.1 controller answered: status and body of each recorded exchange, in order, on one cluster.
+"""Replays what a live Pinot 1.5.1 controller answered: status and body of each recorded exchange, in order, on one
+cluster.
 
 Where we differ on purpose a rule below says so by name. Exchanges of resources that later issues build are left out by
 family. Both are counted and printed. Segments are built anew, equal where the recorded bytes had equal lengths.
@@ -32,7 +33,10 @@ RECORDING = Path(__file__).parent.parent / "golden" / "rest" / "v151_rest.jsonl.
 LEFT_OUT: tuple[tuple[str, str], ...] = (
     ("minion tasks", r"/tasks|taskType="),
     ("table configs in one document", r"/tableConfigs"),
-    ("rebalance and instance partitions", r"rebalance|assignInstances|replaceInstance|instancePartitions|rebuildBrokerResource|/tenants/.*/instancePartitions"),
+    (
+        "rebalance and instance partitions",
+        r"rebalance|assignInstances|replaceInstance|instancePartitions|rebuildBrokerResource|/tenants/.*/instancePartitions",
+    ),
     (
         "details of segments on servers",
         r"/(metadata\?|indexes|tiers|validDocIdsMetadata|isStale|select)|/tables/[^/]+/metadata|/segments/[^/]+/metadata",
@@ -40,7 +44,10 @@ LEFT_OUT: tuple[tuple[str, str], ...] = (
     ("jobs", r"/jobs|segmentReloadStatus|reloadJobs|rebalanceJobs"),
     ("reset", r"/reset"),
     ("debug", r"^GET /debug"),
-    ("users, loggers, databases", r"/users|/loggers|/databases|/queryWorkloadConfigs|/logicalTables|/groovy|/auth/verify"),
+    (
+        "users, loggers, databases",
+        r"/users|/loggers|/databases|/queryWorkloadConfigs|/logicalTables|/groovy|/auth/verify",
+    ),
     ("types of columns as a document", r"/schemas/fieldSpec"),
     ("writes into the cluster store", r"^(PUT|DELETE) /zk"),
     ("realtime", r"pauseStatus|timeBoundary|/tables/[^/]+/status$"),
@@ -56,14 +63,18 @@ LEFT_OUT: tuple[tuple[str, str], ...] = (
 
 # Steps that other resources prepared (they are left out), or whose bytes were not recorded.
 NOT_REPLAYED = re.compile(
-    r"server admin|not a tar|truncated tar|empty file|without metadata$|empty directory|plain tar|climbs out|absolute path|bad metadata\.properties"
-    r"|segment\.name '|a link that points|two parts|URI http|accept$|one server dead|F delete|while one server is dead|tenant has too few"
+    r"server admin|not a tar|truncated tar|empty file|without metadata$|empty directory|plain tar|climbs out|absolute "
+    r"path|bad metadata\.properties"
+    r"|segment\.name '|a link that points|two parts|URI http|accept$|one server dead|F delete|while one server is "
+    r"dead|tenant has too few"
 )
 
 
 @dataclass(frozen=True)
 class Rule:
-    """A deliberate difference: where it applies (patterns of step and "METHOD path"), and the statuses, None = the body."""
+    """A deliberate difference: where it applies (patterns of step and "METHOD path"), and the statuses, None = the
+    body.
+    """
 
     name: str
     step: str
@@ -77,7 +88,11 @@ class Rule:
         else:
             statuses_fit = self.recorded == exchange["status"] and answer.status_code in self.found
         request = f"{exchange['method']} {exchange['path']}"
-        return statuses_fit and re.search(self.step, exchange["step"]) is not None and re.search(self.request, request) is not None
+        return (
+            statuses_fit
+            and re.search(self.step, exchange["step"]) is not None
+            and re.search(self.request, request) is not None
+        )
 
 
 CONFIG = "a config that cannot work is refused"
@@ -90,12 +105,19 @@ RULES = (
     Rule("a client's mistake is a 4xx", ".", ".", 500, (400, 403, 404, 405, 409, 410)),
     Rule(
         CONFIG,
-        r"table (replication 0|retention value bad|push frequency bad|assignment strategy bad|two sorted|partition function)",
+        r"table (replication 0|retention value bad|push frequency bad|assignment strategy bad|two sorted|partition "
+        r"function)",
         "^POST /tables",
         200,
         (400,),
     ),
-    Rule(CONFIG, r"table (loadMode bad|routing bad selector|pruner bad|inverted index on no-dictionary)", "^POST /tables", 200, (400,)),
+    Rule(
+        CONFIG,
+        r"table (loadMode bad|routing bad selector|pruner bad|inverted index on no-dictionary)",
+        "^POST /tables",
+        200,
+        (400,),
+    ),
     Rule(CONFIG, r"table two sorted columns", "^POST /tables", 409, (400,)),
     Rule(CONFIG, r"^C table delete$", "^DELETE /tables/baseballStats", 200, (404,)),
     Rule(NAMES, r"schema (no columns|column name with \$|name with space and slash)", "^POST /schemas", 200, (400,)),
@@ -112,7 +134,9 @@ RULES = (
     Rule("the segment may say which table it is for", "without tableName", ".", 500, (200,)),
     Rule("a segment that does not fit is a 400 with every reason", "segment of another table", ".", 403, (400,)),
     Rule("uploads by URI need an allow-list", "upload URI file", ".", 400, (403,)),
-    Rule("a table may be named with its type", ".", "^GET /segments/baseballStats_OFFLINE/baseballStats_0$", 404, (200,)),
+    Rule(
+        "a table may be named with its type", ".", "^GET /segments/baseballStats_OFFLINE/baseballStats_0$", 404, (200,)
+    ),
     Rule("enabling does not wait for an instance that never lived", "instance state", "state=enable", 500, (200,)),
     Rule(TENANTS, "tenant delete, free", ".", 400, (200,)),
     Rule(TENANTS, "^E instance$", "^GET /instances/Server_HOST_28198$"),
@@ -120,7 +144,13 @@ RULES = (
     Rule(PARAMETERS, "^H table$", "^DELETE /tables/baseballStats$", 404, (200,)),
     Rule("the old form of switching a table still works", "old path", "^GET /tables/baseballStats[?]state=disable"),
     Rule("where a rebalance moved segments, which is left out", "^E externalview$", "^GET /tables/parts/externalview"),
-    Rule("paths of 0.x still work", ".", r"/tables/baseballStats/segments(/|$)|/(indexing|segment|metadata)Configs$", 404, (200,)),
+    Rule(
+        "paths of 0.x still work",
+        ".",
+        r"/tables/baseballStats/segments(/|$)|/(indexing|segment|metadata)Configs$",
+        404,
+        (200,),
+    ),
     Rule("other folders in the store", ".", r"^GET /zk/ls[?]path=(/|/PinotCluster/PROPERTYSTORE)$"),
 )
 
@@ -145,10 +175,16 @@ def body_differs(exchange: dict[str, Any], answer: httpx.Response) -> str | None
     if not exchange["response"]:
         return None
     expected, found = masked(json.loads(exchange["response"])), masked(answer.json())
-    return None if covers(expected, found) else f"\n  recorded {json.dumps(expected)[:1500]}\n  found    {json.dumps(found)[:1500]}"
+    return (
+        None
+        if covers(expected, found)
+        else f"\n  recorded {json.dumps(expected)[:1500]}\n  found    {json.dumps(found)[:1500]}"
+    )
 
 
-MASKED = re.compile(r"crc|time\b|Time$|size\.in\.bytes|total\.docs|download\.url|index\.version|creationTime|jobId|JobId")
+MASKED = re.compile(
+    r"crc|time\b|Time$|size\.in\.bytes|total\.docs|download\.url|index\.version|creationTime|jobId|JobId"
+)
 # Names that the reference took and we refuse, and what it listed under them.
 REFUSED_NAMES = ("a b", "nocols", "dol", "a/b", "with space")
 
@@ -158,7 +194,11 @@ def masked(value: Any, key: str = "") -> Any:
     if isinstance(value, dict):
         return {name: masked(item, name) for name, item in value.items()}
     if isinstance(value, list):
-        kept = [item for item in value if item not in REFUSED_NAMES and not (isinstance(item, dict) and item.get("segmentName") in REFUSED_NAMES)]
+        kept = [
+            item
+            for item in value
+            if item not in REFUSED_NAMES and not (isinstance(item, dict) and item.get("segmentName") in REFUSED_NAMES)
+        ]
         items = [masked(item) for item in kept]
         return sorted(items, key=json.dumps) if key in ("instances", "tables", "SERVER_TENANTS") else items
     if MASKED.search(key) or (isinstance(value, str) and re.fullmatch(r"\d{6,10}", value)):
@@ -169,22 +209,29 @@ def masked(value: Any, key: str = "") -> Any:
 
 
 def covers(expected: Any, found: Any) -> bool:
-    """Whether `found` says everything that was recorded; objects may say more (our keys, old record keys beside new ones)."""
+    """Whether `found` says everything that was recorded; objects may say more (our keys, old record keys beside new
+    ones).
+    """
     if isinstance(expected, dict) and isinstance(found, dict):
-        return all(name in found and covers(item, found[name]) for name, item in expected.items() if name not in IGNORED_KEYS)
+        return all(
+            name in found and covers(item, found[name]) for name, item in expected.items() if name not in IGNORED_KEYS
+        )
     if isinstance(expected, list) and isinstance(found, list):
         return len(expected) == len(found) and all(covers(a, b) for a, b in zip(expected, found, strict=True))
     return bool(expected == found)
 
 
-# What only the reference can know or do: its other ports, machine and default settings, its data CRC, and names that we refuse.
+# What only the reference can know or do: its other ports, machine and default settings, its data CRC, and names that we
+# refuse.
 IGNORED_KEYS = {
-    "grpcPort", "adminPort", "queryServicePort", "queryMailboxPort", "systemResourceInfo", "segment.data.crc", "segment.partition.metadata",
+    "grpcPort", "adminPort", "queryServicePort", "queryMailboxPort", "systemResourceInfo", "segment.data.crc",
+    "segment.partition.metadata",
     *REFUSED_NAMES, "segment.refresh.time", "leadControllerEntryMap", "serverToSegmentsCountMap",
 }  # fmt: skip
 
 
-# --- the replay --------------------------------------------------------------------------------------------------------
+# --- the replay
+# --------------------------------------------------------------------------------------------------------
 
 
 class Replay:
@@ -209,7 +256,12 @@ class Replay:
                 self._one(number, exchange, following)
 
     def _one(self, number: int, exchange: dict[str, Any], following: str) -> None:
-        if exchange["step"].startswith("C table") and exchange["path"] == "/tables" and exchange["method"] == "POST" and exchange["status"] == 200:
+        if (
+            exchange["step"].startswith("C table")
+            and exchange["path"] == "/tables"
+            and exchange["method"] == "POST"
+            and exchange["status"] == 200
+        ):
             self._drop_leftovers(exchange)
         answer = self._send(exchange)
         if exchange["method"] != "GET" and "created at once after its delete" not in following:
@@ -217,7 +269,11 @@ class Replay:
         why = "status" if answer.status_code != exchange["status"] else body_differs(exchange, answer)
         if why is None:
             self.counts["equal"] += 1
-            if exchange["status"] >= 400 and exchange["content_type"] == "application/json" and answer.json() == json.loads(exchange["response"]):
+            if (
+                exchange["status"] >= 400
+                and exchange["content_type"] == "application/json"
+                and answer.json() == json.loads(exchange["response"])
+            ):
                 self.counts["equal, with the very text of the error"] += 1
             return
         rule = rule_of(exchange, answer)
@@ -236,7 +292,9 @@ class Replay:
     def _differs(self, number: int, exchange: dict[str, Any], answer: httpx.Response, why: str) -> None:
         found = f"{answer.status_code} {answer.text[:300]}"
         where = f"{number} [{exchange['step']}] {exchange['method']} {exchange['path']}"
-        self.differences.append(f"{where}: {why}: recorded {exchange['status']} {exchange['response'][:300]}, found {found}")
+        self.differences.append(
+            f"{where}: {why}: recorded {exchange['status']} {exchange['response'][:300]}, found {found}"
+        )
 
     def _send(self, exchange: dict[str, Any]) -> httpx.Response:
         headers = {name: value for name, value in exchange["request_headers"].items() if "multipart" not in value}
@@ -265,7 +323,15 @@ class Replay:
         table = named.group(2) if named else "baseballStats"
         in_step = re.search(r"baseballStats_\d", exchange["step"])
         name = named.group(1) if named else in_step.group() if in_step else "baseballStats_0"
-        return [("file", ("segment.tar.gz", self._archive(table if "another table" not in exchange["step"] else "baseballStats", name, size)))]
+        return [
+            (
+                "file",
+                (
+                    "segment.tar.gz",
+                    self._archive(table if "another table" not in exchange["step"] else "baseballStats", name, size),
+                ),
+            )
+        ]
 
     def _archive(self, table: str, name: str, size: str) -> bytes:
         key = (name, size)
@@ -312,7 +378,9 @@ def recorded() -> list[dict[str, Any]]:
 
 @pytest.fixture
 def replay(tmp_path: Path) -> Iterator[Replay]:
-    harness = start_harness(tmp_path, servers=0, identity=Identity("Controller_HOST_29000", "http://HOST:29000"), broker="Broker_HOST_28099")
+    harness = start_harness(
+        tmp_path, servers=0, identity=Identity("Controller_HOST_29000", "http://HOST:29000"), broker="Broker_HOST_28099"
+    )
     for port in (28098, 28198):
         harness.add_instance(f"Server_HOST_{port}", ["DefaultTenant_OFFLINE", "DefaultTenant_REALTIME"])
     yield Replay(harness, tmp_path / "built")
@@ -323,7 +391,12 @@ def test_the_controller_answers_as_recorded(replay: Replay) -> None:
     exchanges = recorded()
     for exchange in exchanges:
         body = exchange["request_body"]
-        if exchange["path"] == "/schemas" and exchange["status"] == 200 and isinstance(body, dict) and body["schemaName"] in ("baseballStats", "parts"):
+        if (
+            exchange["path"] == "/schemas"
+            and exchange["status"] == 200
+            and isinstance(body, dict)
+            and body["schemaName"] in ("baseballStats", "parts")
+        ):
             SCHEMAS.setdefault(body["schemaName"], Schema.from_json(body))
     end = next(number for number, exchange in enumerate(exchanges) if exchange["step"] == "N")
     replay.run(exchanges[:end])
@@ -331,5 +404,7 @@ def test_the_controller_answers_as_recorded(replay: Replay) -> None:
         print(f"{count:5} {name}")
     assert replay.differences == [], "\n".join(replay.differences)
     # A rule that explains nothing any more is an excuse: it goes.
-    assert {rule.name for rule in RULES} == {name.removeprefix("rule: ") for name in replay.counts if name.startswith("rule: ")}
+    assert {rule.name for rule in RULES} == {
+        name.removeprefix("rule: ") for name in replay.counts if name.startswith("rule: ")
+    }
     assert replay.counts["equal"] >= 440

@@ -1,11 +1,13 @@
 """Proves that every query sees one whole state of the table, whatever happens while segments are replaced.
 
-The shipped leader election, `table_state.apply`, clean-up rules, spectators and brokers' catalogs run over the in-memory store, one
-random schedule a seed. A job replaces the whole table again and again, repeating steps whose replies were lost, giving jobs up half-way
-and starting over with some of the names; two controllers lead by turns and are killed between two writes of one step; servers load when
-they like. Two brokers are told late, lose their connections, and, the heart of it, *between any two reads of a broker's pass* others
-write. The oracle is the list of snapshots that the job made: what a broker routes to is one of them, never a mixture, never fewer
-segments, and never an older one than it showed before, but where a replacement was reverted. A failure prints its seed.
+The shipped leader election, `table_state.apply`, clean-up rules, spectators and brokers' catalogs run over the
+in-memory store, one random schedule a seed. A job replaces the whole table again and again, repeating steps whose
+replies were lost, giving jobs up half-way and starting over with some of the names; two controllers lead by turns and
+are killed between two writes of one step; servers load when they like. Two brokers are told late, lose their
+connections, and, the heart of it, *between any two reads of a broker's pass* others
+write. The oracle is the list of snapshots that the job made: what a broker routes to is one of them, never a mixture,
+never fewer segments, and never an older one than it showed before, but where a replacement was reverted. A failure
+prints its seed.
 """
 
 from __future__ import annotations
@@ -22,7 +24,16 @@ from pinotpy.cluster.buckets import read_record
 from pinotpy.cluster.cluster_setup import create_cluster
 from pinotpy.cluster.dispatcher import ManualDispatcher
 from pinotpy.cluster.leader import LeaderElection
-from pinotpy.cluster.lineage import SETTLE_MS, AgeLineage, Ages, EndReplace, LineageEvent, RevertReplace, StartReplace, doomed_segments
+from pinotpy.cluster.lineage import (
+    SETTLE_MS,
+    AgeLineage,
+    Ages,
+    EndReplace,
+    LineageEvent,
+    RevertReplace,
+    StartReplace,
+    doomed_segments,
+)
 from pinotpy.cluster.memory import Fault, MemoryStore, MemoryTree
 from pinotpy.cluster.paths import ClusterPaths
 from pinotpy.cluster.process_identity import ProcessIdentity
@@ -66,7 +77,9 @@ class Controller:
         process = ProcessIdentity(simulation.next_pid, "host", "space", f"start-{simulation.next_pid}")
         simulation.running[process.pid] = process.start
         self.pid = process.pid
-        self.election = LeaderElection(self.store, PATHS, name, clock=simulation.clock, process=process, start_of=simulation.running.get)
+        self.election = LeaderElection(
+            self.store, PATHS, name, clock=simulation.clock, process=process, start_of=simulation.running.get
+        )
 
     def apply(self, change: TableChange) -> None:
         """Raises what a client would be answered, KilledError if nobody answers."""
@@ -112,12 +125,15 @@ class Broker:
         if TABLE not in self.spectator.view.ideal_states:
             return
         replicas = self.catalog.routing(TABLE).replicas
-        assert all(replicas.values()), f"segments without a server: {sorted(name for name, servers in replicas.items() if not servers)}"
+        assert all(replicas.values()), (
+            f"segments without a server: {sorted(name for name, servers in replicas.items() if not servers)}"
+        )
         seen = frozenset(replicas)
         history = self.simulation.history
         place = next((place for place in range(self.shown, len(history)) if history[place] == seen), None)
         assert place is not None, (
-            f"routes to {sorted(seen)}, which was current never or earlier; last: {sorted(history[self.shown])}, now: {sorted(history[-1])}"
+            f"routes to {sorted(seen)}, which was current never or earlier; last: {sorted(history[self.shown])}, now: "
+            f"{sorted(history[-1])}"
         )
         self.num_switches += place != self.shown
         self.shown = place
@@ -135,9 +151,16 @@ class Simulation:
         self.fault_rate, self.kill_rate = self.randomness.choice([(0.0, 0.0), (0.05, 0.01), (0.15, 0.03)])
         create_cluster(self.outside, PATHS)
         for server in SERVERS:
-            self.outside.create(PATHS.instance_config(server), InstanceConfig(server, "s", 1, (), {}).to_record().to_bytes())
+            self.outside.create(
+                PATHS.instance_config(server), InstanceConfig(server, "s", 1, (), {}).to_record().to_bytes()
+            )
             self.outside.create(PATHS.live_instance(server), LiveInstance(server, "1").to_record().to_bytes())
-        apply(self.outside, PATHS, TABLE, CreateTable(table_config_record(TABLE, {"tableName": TABLE}), new_table_ideal_state(TABLE, 2), ()))
+        apply(
+            self.outside,
+            PATHS,
+            TABLE,
+            CreateTable(table_config_record(TABLE, {"tableName": TABLE}), new_table_ideal_state(TABLE, 2), ()),
+        )
         self.outside.create(PATHS.external_view(TABLE), ZNRecord(TABLE).to_bytes())
         self.controllers = {name: Controller(self, name) for name in ("Controller_c1_1", "Controller_c2_1")}
         self.history: list[frozenset[str]] = [frozenset()]
@@ -164,7 +187,9 @@ class Simulation:
             gives_up = self.randomness.random() < 0.25
             for name in new[: self.randomness.randrange(len(new) + 1)] if gives_up else new:
                 record = SegmentZkMetadata(name, TABLE, crc=1, total_docs=1, creation_time_ms=1, push_time_ms=START_MS)
-                gives_up |= not (yield from self.is_accepted(AddSegments(((record, dict.fromkeys(SERVERS, "ONLINE")),))))
+                gives_up |= not (
+                    yield from self.is_accepted(AddSegments(((record, dict.fromkeys(SERVERS, "ONLINE")),)))
+                )
             self.coming = frozenset(new)
             if gives_up or not (yield from self.is_accepted(EndReplace(event.entry_id))):
                 force = True  # given up by us, or by a clean-up, as it took too long
@@ -187,14 +212,18 @@ class Simulation:
             leader = self.leader()
             if leader is not None:
                 try:
-                    leader.apply(step if isinstance(step, AddSegments) else ChangeLineage(step, self.clock.now_ms(), AGES))
+                    leader.apply(
+                        step if isinstance(step, AddSegments) else ChangeLineage(step, self.clock.now_ms(), AGES)
+                    )
                     self.note()
                     return True
                 except KilledError:
                     self.counts["killed"] += 1
                     leader.kill()
                 except UserError as error:
-                    assert "was reverted" in error.message or "old segments are deleted" in error.message, f"{step} was refused: {error}"
+                    assert "was reverted" in error.message or "old segments are deleted" in error.message, (
+                        f"{step} was refused: {error}"
+                    )
                     return False
                 except PinotError:
                     pass
@@ -230,7 +259,8 @@ class Simulation:
     def fault_of_leader(self, _operation: str, _path: str) -> Fault | None:
         self.note()
         if not self.is_nested and self.randomness.random() < 0.08:
-            # Another thread of the leader acts between two calls of this one: a clean-up during the job's step, or the other way round.
+            # Another thread of the leader acts between two calls of this one: a clean-up during the job's step, or the
+            # other way round.
             self.is_nested = True
             (self.clean if self.is_job_at_work else self.work)()
             self.is_nested = False
@@ -272,13 +302,20 @@ class Simulation:
 
     def load(self) -> None:
         """Servers and pipeline: the external view comes nearer to the ideal state."""
-        ideal, view = read_record(self.outside, PATHS.ideal_state(TABLE)), self.outside.get(PATHS.external_view(TABLE))[0]
+        ideal, view = (
+            read_record(self.outside, PATHS.ideal_state(TABLE)),
+            self.outside.get(PATHS.external_view(TABLE))[0],
+        )
         assert ideal is not None
         shown = ZNRecord.from_bytes(view).map_fields
         after: dict[str, dict[str, str]] = {}
         for name, replicas in ideal.record.map_fields.items():
-            after[name] = shown.get(name, {}) | {server: "ONLINE" for server in replicas if self.randomness.random() < 0.5}
-        after |= {name: states for name, states in shown.items() if name not in after and self.randomness.random() < 0.5}
+            after[name] = shown.get(name, {}) | {
+                server: "ONLINE" for server in replicas if self.randomness.random() < 0.5
+            }
+        after |= {
+            name: states for name, states in shown.items() if name not in after and self.randomness.random() < 0.5
+        }
         data = ZNRecord(TABLE, {}, {name: states for name, states in after.items() if states}).to_bytes()
         if data != view:
             self.outside.set(PATHS.external_view(TABLE), data)
@@ -330,7 +367,9 @@ class Simulation:
             broker.hints.deliver()
             broker.spectator.step()
             broker.check()
-            assert broker.shown == len(self.history) - 1 or self.history[broker.shown] == self.history[-1], "a broker that is told all shows what is current"
+            assert broker.shown == len(self.history) - 1 or self.history[broker.shown] == self.history[-1], (
+                "a broker that is told all shows what is current"
+            )
 
 
 def run_seed(seed: int) -> Simulation:
@@ -345,7 +384,9 @@ def run_seed(seed: int) -> Simulation:
 def run_seeds(seeds: range) -> None:
     ran = [run_seed(seed) for seed in seeds]
     switches = sum(broker.num_switches for simulation in ran for broker in simulation.brokers)
-    reached = {what: sum(simulation.counts[what] for simulation in ran) for what in ran[0].counts} | {"switches": switches}
+    reached = {what: sum(simulation.counts[what] for simulation in ran) for what in ran[0].counts} | {
+        "switches": switches
+    }
     assert all(value >= len(ran) / 4 for what, value in reached.items()), reached
 
 

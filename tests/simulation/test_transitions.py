@@ -1,10 +1,12 @@
 """Proves that the cluster comes to its ideal state whatever happens on the way.
 
 The shipped controllers (election and pipeline), participants and `table_state.apply` run over the in-memory store, one
-thread, one random schedule a seed: hints that come late, lost requests and replies, broken connections, expired sessions,
-killed and restarted processes, failing transitions, tables and segments that change meanwhile. On the way: transitions are
-legal and one at a time per partition, and at most one leader can write. In the end: states, external view and ideal state
-agree, and no message is left. A failure prints its seed.
+thread, one random schedule a seed: hints that come late, lost requests and replies, broken connections, expired
+sessions,
+killed and restarted processes, failing transitions, tables and segments that change meanwhile. On the way: transitions
+are
+legal and one at a time per partition, and at most one leader can write. In the end: states, external view and ideal
+state agree, and no message is left. A failure prints its seed.
 """
 
 from __future__ import annotations
@@ -34,7 +36,15 @@ from pinotpy.cluster.property_store import table_config_record
 from pinotpy.cluster.records import ZNRecord
 from pinotpy.cluster.segment_metadata import SegmentZkMetadata
 from pinotpy.cluster.state_model import BROKER_STATE_MODEL, SEGMENT_STATE_MODEL
-from pinotpy.cluster.table_changes import AddSegments, AssignSegments, CreateTable, DropTable, RemoveSegments, SetTableEnabled, TableChange
+from pinotpy.cluster.table_changes import (
+    AddSegments,
+    AssignSegments,
+    CreateTable,
+    DropTable,
+    RemoveSegments,
+    SetTableEnabled,
+    TableChange,
+)
 from pinotpy.cluster.table_state import apply, new_table_ideal_state
 from pinotpy.cluster.views import CONSUMING, DROPPED, ERROR, OFFLINE, ONLINE, IdealState, Message
 from pinotpy.errors import ClusterError, NotLeaderError, PinotError
@@ -52,7 +62,9 @@ CONTROLLERS = ("Controller_c1_1", "Controller_c2_1")
 
 @pytest.fixture(autouse=True)
 def quiet_and_repeatable(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Injected failures are logged by design, thousands of times; message ids come from the seed (Simulation sets them)."""
+    """Injected failures are logged by design, thousands of times; message ids come from the seed (Simulation sets
+    them).
+    """
     monkeypatch.setattr(messages, "new_message_id", messages.new_message_id)
     logging.disable(logging.CRITICAL)
     yield
@@ -86,7 +98,9 @@ class Instance:
     def on_transition(self, resource: str, partition: str, from_state: str, to_state: str) -> None:
         key = (resource, partition)
         model = BROKER_STATE_MODEL if resource == BROKER_RESOURCE else SEGMENT_STATE_MODEL
-        assert self.states.get(key, OFFLINE) == from_state, f"{key} is {self.states.get(key)}, asked to go from {from_state} to {to_state}"
+        assert self.states.get(key, OFFLINE) == from_state, (
+            f"{key} is {self.states.get(key)}, asked to go from {from_state} to {to_state}"
+        )
         assert model.is_transition(from_state, to_state)
         if self._randomness.random() < self.failure_rate:
             self.states[key] = ERROR
@@ -116,13 +130,29 @@ class Process:
         self.election: LeaderElection | None = None
         self.pipeline: TransitionPipeline | None = None
         if instance.startswith("Controller"):
-            self.election = LeaderElection(self.store, PATHS, instance, clock=simulation.clock, process=self.identity, start_of=simulation.running.get)
-            self.pipeline = TransitionPipeline(self.store, PATHS, self.election, source=instance, clock=simulation.clock)
+            self.election = LeaderElection(
+                self.store,
+                PATHS,
+                instance,
+                clock=simulation.clock,
+                process=self.identity,
+                start_of=simulation.running.get,
+            )
+            self.pipeline = TransitionPipeline(
+                self.store, PATHS, self.election, source=instance, clock=simulation.clock
+            )
         else:
             self.work = Instance(simulation.randomness)
             member = Member(instance, self.identity)
             self.participant = Participant(
-                self.store, PATHS, member, self.work, clock=simulation.clock, executor=self.work, start_of=simulation.running.get, announce_timeout_s=0.5
+                self.store,
+                PATHS,
+                member,
+                self.work,
+                clock=simulation.clock,
+                executor=self.work,
+                start_of=simulation.running.get,
+                announce_timeout_s=0.5,
             )
 
     def step(self, is_full: bool) -> None:
@@ -204,7 +234,9 @@ class Simulation:
             self.processes[process.instance] = Process(self, process.instance)
 
     def change(self) -> None:
-        leader = next((each for each in self.processes.values() if each.election is not None and each.election.is_leading), None)
+        leader = next(
+            (each for each in self.processes.values() if each.election is not None and each.election.is_leading), None
+        )
         if leader is None or leader.election is None:
             return
         table = self.randomness.choice(TABLES)
@@ -213,7 +245,14 @@ class Simulation:
                 instance, value = self.randomness.choice(SERVERS), self.randomness.choice(["true", "false"])
                 set_instance_field(leader.store, PATHS, instance, "HELIX_ENABLED", value)
                 return
-            apply(leader.store, PATHS, table, self.next_change(table), fences=leader.election.fence(), pause=lambda _: None)
+            apply(
+                leader.store,
+                PATHS,
+                table,
+                self.next_change(table),
+                fences=leader.election.fence(),
+                pause=lambda _: None,
+            )
         except PinotError:
             return  # refused, fenced, or its outcome is unknown: the ideal state says what holds
 
@@ -223,7 +262,10 @@ class Simulation:
             config = table_config_record(table, {"tableName": table, "tableType": "OFFLINE"})
             return CreateTable(config, new_table_ideal_state(table, 2), BROKERS)
         segments = list(stored.record.map_fields)
-        replicas = dict.fromkeys(self.randomness.sample(SERVERS, self.randomness.randrange(1, 3)), self.randomness.choice([ONLINE, ONLINE, CONSUMING]))
+        replicas = dict.fromkeys(
+            self.randomness.sample(SERVERS, self.randomness.randrange(1, 3)),
+            self.randomness.choice([ONLINE, ONLINE, CONSUMING]),
+        )
         dice = self.randomness.random()
         if dice < 0.5 or not segments:
             self.next_segment += 1
@@ -281,12 +323,27 @@ class Simulation:
             for (resource, partition), state in dict(process.work.states if process.work else {}).items():
                 if state == ERROR:
                     model = BROKER_STATE_MODEL if resource == BROKER_RESOURCE else SEGMENT_STATE_MODEL
-                    send_reset(store, PATHS, process.instance, resource, [partition], state_model=model.name, source="test", now_ms=self.clock.now_ms())
+                    send_reset(
+                        store,
+                        PATHS,
+                        process.instance,
+                        resource,
+                        [partition],
+                        state_model=model.name,
+                        source="test",
+                        now_ms=self.clock.now_ms(),
+                    )
 
     def check_converged(self) -> None:
         tree = {path: ZNRecord.from_bytes(data, path) for path, data in self.tree.dump().items() if data[:1] == b"{"}
-        disabled = {name for name in SERVERS if tree[PATHS.instance_config(name)].simple_fields.get("HELIX_ENABLED") == "false"}
-        ideal_states = {path.rpartition("/")[2]: IdealState.from_record(record) for path, record in tree.items() if path.startswith(PATHS.ideal_states)}
+        disabled = {
+            name for name in SERVERS if tree[PATHS.instance_config(name)].simple_fields.get("HELIX_ENABLED") == "false"
+        }
+        ideal_states = {
+            path.rpartition("/")[2]: IdealState.from_record(record)
+            for path, record in tree.items()
+            if path.startswith(PATHS.ideal_states)
+        }
         really: dict[str, dict[str, dict[str, str]]] = {}
         for process in self.processes.values():
             for (resource, partition), state in (process.work.states if process.work else {}).items():
@@ -295,16 +352,29 @@ class Simulation:
             for partition, replicas in ideal.partitions.items():
                 for instance, wanted in replicas.items():
                     state = really.get(resource, {}).get(partition, {}).get(instance, OFFLINE)
-                    assert state == (wanted if ideal.is_enabled and instance not in disabled else OFFLINE), f"{resource} {partition} {instance}"
+                    assert state == (wanted if ideal.is_enabled and instance not in disabled else OFFLINE), (
+                        f"{resource} {partition} {instance}"
+                    )
         for resource, partitions in really.items():
             for partition, states in partitions.items():
-                assert resource in ideal_states and states.keys() <= ideal_states[resource].partitions.get(partition, {}).keys(), "not dropped"
-        shown = {path.rpartition("/")[2]: record.map_fields for path, record in tree.items() if path.startswith(PATHS.external_views)}
+                assert (
+                    resource in ideal_states
+                    and states.keys() <= ideal_states[resource].partitions.get(partition, {}).keys()
+                ), "not dropped"
+        shown = {
+            path.rpartition("/")[2]: record.map_fields
+            for path, record in tree.items()
+            if path.startswith(PATHS.external_views)
+        }
         assert shown == {resource: really.get(resource, {}) for resource in ideal_states}
         assert [path for path in tree if "/MESSAGES/" in path] == []
         sessions = {process.store.session_id for process in self.processes.values()}
-        assert {path.split("/")[5] for path in tree if "/CURRENTSTATES/" in path} <= sessions, "states of an earlier session are left"
-        assert len([path for path in tree if path.startswith(PATHS.live_instances + "/")]) == len(SERVERS) + len(BROKERS)
+        assert {path.split("/")[5] for path in tree if "/CURRENTSTATES/" in path} <= sessions, (
+            "states of an earlier session are left"
+        )
+        assert len([path for path in tree if path.startswith(PATHS.live_instances + "/")]) == len(SERVERS) + len(
+            BROKERS
+        )
 
 
 def run_seed(seed: int) -> None:

@@ -1,5 +1,6 @@
-"""Proves that every SQL query of tests/sql/*.test answers in Arrow what it answers in JSON: names, types, values, order of rows,
-faults. The JSON is what test_sql_files.py compares with rows written by hand."""
+"""Proves that every SQL query of tests/sql/*.test answers in Arrow what it answers in JSON: names, types, values, order
+of rows, faults. The JSON is what test_sql_files.py compares with rows written by hand.
+"""
 
 from __future__ import annotations
 
@@ -17,14 +18,18 @@ from pinotpy.config.table import TableConfig
 from pinotpy.pql.ast import Dialect
 
 HERE = Path(__file__).parent
-BLOCKS = {path.stem: [block for block in read_blocks(path) if block.dialect == "sql"] for path in sorted(HERE.glob("*.test"))}
+BLOCKS = {
+    path.stem: [block for block in read_blocks(path) if block.dialect == "sql"] for path in sorted(HERE.glob("*.test"))
+}
 
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[InProcessCluster]:
     made = InProcessCluster(tmp_path_factory.mktemp("arrow"))
     for table in read_tables(HERE / "tables").values():
-        made.add_table(Schema.from_json(table.schema), TableConfig.from_json(table.config), [[table.batch(0, len(table.rows))]])
+        made.add_table(
+            Schema.from_json(table.schema), TableConfig.from_json(table.config), [[table.batch(0, len(table.rows))]]
+        )
     yield made
     made.close()
 
@@ -41,4 +46,6 @@ def _compare(cluster: InProcessCluster, block: Block) -> None:
     assert by_arrow.exceptions == by_json.exceptions and len(by_arrow.tables) == len(by_json.tables), block.text
     for ours, theirs in zip(by_arrow.tables, by_json.tables, strict=True):
         assert isinstance(ours, ArrowResultSet), block.text
-        assert (ours.columns, ours.types, repr(ours.rows)) == (theirs.columns, theirs.types, repr(theirs.rows)), block.text
+        assert (ours.columns, ours.types, repr(ours.rows)) == (theirs.columns, theirs.types, repr(theirs.rows)), (
+            block.text
+        )

@@ -1,5 +1,6 @@
-"""Proves the queries of tests/sql/*.test three ways: over one segment; over five segments on two servers with combine and
-reduce; on a live cluster over HTTP and gRPC. The expected rows stand in the files, written by hand (README.md)."""
+"""Proves the queries of tests/sql/*.test three ways: over one segment; over five segments on two servers with combine
+and reduce; on a live cluster over HTTP and gRPC. The expected rows stand in the files, written by hand (README.md).
+"""
 
 from __future__ import annotations
 
@@ -34,8 +35,14 @@ def _cuts(num_rows: int) -> list[tuple[int, int]]:
 def _in_process(directory: Path, num_servers: int, cuts: Callable[[TestTable], list[tuple[int, int]]]) -> Iterator[Ask]:
     cluster = InProcessCluster(directory, num_servers=num_servers)
     for table in TABLES.values():
-        cluster.add_table(Schema.from_json(table.schema), TableConfig.from_json(table.config), [[table.batch(a, b)] for a, b in cuts(table)])
-    yield lambda block: cluster.ask(block.text, Dialect.PQL if block.dialect == "pql" else Dialect.SQL, query_options=block.options)
+        cluster.add_table(
+            Schema.from_json(table.schema),
+            TableConfig.from_json(table.config),
+            [[table.batch(a, b)] for a, b in cuts(table)],
+        )
+    yield lambda block: cluster.ask(
+        block.text, Dialect.PQL if block.dialect == "pql" else Dialect.SQL, query_options=block.options
+    )
     cluster.close()
 
 
@@ -54,7 +61,9 @@ def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ask]:
     cluster = LiveCluster(tmp_path_factory.mktemp("live"))
     try:
         for table in TABLES.values():
-            cluster.add_table(table.schema, table.config, [[table.batch(a, b)] for a, b in _cuts(len(table.rows))], wait=False)
+            cluster.add_table(
+                table.schema, table.config, [[table.batch(a, b)] for a, b in _cuts(len(table.rows))], wait=False
+            )
         for table in TABLES.values():
             cluster.controller.wait_until_online(table.name, timeout_s=30)
         yield lambda block: cluster.query(block.text, block.dialect, query_options=block.options)

@@ -13,8 +13,21 @@ from typing import Any
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 FLAGS = (
-    *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"),
-    *("--disable-component-update", "--disable-sync", "--disable-dev-shm-usage", "--remote-debugging-port=0", "about:blank"),
+    *(
+        "--headless",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--disable-quic",
+        "--no-first-run",
+        "--disable-background-networking",
+    ),
+    *(
+        "--disable-component-update",
+        "--disable-sync",
+        "--disable-dev-shm-usage",
+        "--remote-debugging-port=0",
+        "about:blank",
+    ),
 )
 
 
@@ -61,7 +74,9 @@ class Page:
 
     def ctrl_enter(self) -> None:
         for kind in ("keyDown", "keyUp"):
-            self._command("Input.dispatchKeyEvent", type=kind, modifiers=2, key="Enter", code="Enter", windowsVirtualKeyCode=13)
+            self._command(
+                "Input.dispatchKeyEvent", type=kind, modifiers=2, key="Enter", code="Enter", windowsVirtualKeyCode=13
+            )
 
     def screenshot(self) -> str:
         return str(self._command("Page.captureScreenshot")["data"])
@@ -73,10 +88,16 @@ def open_browser(profile: Path, eventually: Any) -> Iterator[Page]:
     import httpx
     from websockets.sync.client import connect
 
-    browser = subprocess.Popen([str(CHROMIUM), f"--user-data-dir={profile}", *FLAGS], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    browser = subprocess.Popen(
+        [str(CHROMIUM), f"--user-data-dir={profile}", *FLAGS], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
     try:
         port_file = profile / "DevToolsActivePort"
-        eventually(lambda: port_file.exists() and port_file.read_text().count("\n") >= 1, timeout_s=30, what="Chromium opens its DevTools port")
+        eventually(
+            lambda: port_file.exists() and port_file.read_text().count("\n") >= 1,
+            timeout_s=30,
+            what="Chromium opens its DevTools port",
+        )
         port = int(port_file.read_text().split()[0])
         tabs = httpx.get(f"http://127.0.0.1:{port}/json", trust_env=False).json()
         target = next(tab for tab in tabs if tab["type"] == "page")

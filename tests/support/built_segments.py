@@ -22,13 +22,27 @@ from pinotpy.segment.immutable import ImmutableSegment, open_segment
 
 def schema_of(types: Mapping[str, str], *, multi: Sequence[str] = (), metrics: Sequence[str] = ()) -> Schema:
     """Columns by name and type; `multi` are multi-valued."""
-    dimensions = [{"name": n, "dataType": t, "singleValueField": n not in multi} for n, t in types.items() if n not in metrics]
-    return Schema.from_json({"schemaName": "t", "dimensionFieldSpecs": dimensions, "metricFieldSpecs": [{"name": n, "dataType": types[n]} for n in metrics]})
+    dimensions = [
+        {"name": n, "dataType": t, "singleValueField": n not in multi} for n, t in types.items() if n not in metrics
+    ]
+    return Schema.from_json(
+        {
+            "schemaName": "t",
+            "dimensionFieldSpecs": dimensions,
+            "metricFieldSpecs": [{"name": n, "dataType": types[n]} for n in metrics],
+        }
+    )
 
 
 def config_of(index: Mapping[str, Any] | None = None, **changes: Any) -> TableConfig:
     """A table config with these keys of tableIndexConfig."""
-    document = {"tableName": "t", "tableType": "OFFLINE", "segmentsConfig": {"replication": "1"}, "tenants": {}, "metadata": {}}
+    document = {
+        "tableName": "t",
+        "tableType": "OFFLINE",
+        "segmentsConfig": {"replication": "1"},
+        "tenants": {},
+        "metadata": {},
+    }
     return TableConfig.from_json(document | {"tableIndexConfig": dict(index or {})} | changes)
 
 
@@ -42,22 +56,30 @@ def batch_of(schema: Schema, columns: Mapping[str, Sequence[Any]]) -> pa.RecordB
     return pa.record_batch(arrays)
 
 
-def build(schema: Schema, config: TableConfig, columns: Mapping[str, Sequence[Any]], name: str = "s0") -> MemoryDirectory:
+def build(
+    schema: Schema, config: TableConfig, columns: Mapping[str, Sequence[Any]], name: str = "s0"
+) -> MemoryDirectory:
     """A committed segment."""
     directory = MemoryDirectory(name)
     build_segment_into(directory, schema, config, [batch_of(schema, columns)], name)
     return directory
 
 
-def opened(schema: Schema, config: TableConfig, columns: Mapping[str, Sequence[Any]], name: str = "s0") -> ImmutableSegment:
+def opened(
+    schema: Schema, config: TableConfig, columns: Mapping[str, Sequence[Any]], name: str = "s0"
+) -> ImmutableSegment:
     """A segment, fully checked."""
     return open_segment(build(schema, config, columns, name))
 
 
-def ask(schema: Schema, segments: Sequence[ImmutableSegment], text: str, *, pql: bool = False, null_handling: bool = False) -> PartialResult:
+def ask(
+    schema: Schema, segments: Sequence[ImmutableSegment], text: str, *, pql: bool = False, null_handling: bool = False
+) -> PartialResult:
     """What a server answers to a query."""
     statement = parse_pql(text) if pql else parse_sql(text)
-    return execute(compile_query(statement, schema, QueryOptions(), null_handling=null_handling), segments, QueryControl())
+    return execute(
+        compile_query(statement, schema, QueryOptions(), null_handling=null_handling), segments, QueryControl()
+    )
 
 
 def count(schema: Schema, segments: Sequence[ImmutableSegment], condition: str, **how: Any) -> int:

@@ -1,5 +1,6 @@
-"""The batch job of the compose trial: two CSV files become segments on Spark inside the service spark, are pushed as user loader, and the
-table's answers are compared with sums over the same rows."""
+"""The batch job of the compose trial: two CSV files become segments on Spark inside the service spark, are pushed as
+user loader, and the table's answers are compared with sums over the same rows.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +28,8 @@ SCHEMA: dict[str, Any] = {
 }
 CONFIG: dict[str, Any] = {
     "tableName": TABLE, "tableType": "OFFLINE", "tenants": {}, "metadata": {},
-    "segmentsConfig": {"timeColumnName": "day", "replication": "2"}, "tableIndexConfig": {"invertedIndexColumns": ["city"]},
+    "segmentsConfig": {"timeColumnName": "day", "replication": "2"},
+    "tableIndexConfig": {"invertedIndexColumns": ["city"]},
 }  # fmt: skip
 # The password comes from the service's environment, not from a file or a command line.
 JOB = """
@@ -45,7 +47,10 @@ AUTHORIZATION = 'export AUTHORIZATION="Basic $(printf %s:%s "$PINOTPY_USER" "$PI
 
 def rows(month: int) -> list[tuple[int, str, int]]:
     """(day, city, amount) of a file; every file has other sums."""
-    return [(20_000 + 31 * month + number % 28, CITIES[number * number % len(CITIES)], number * 7 + month) for number in range(500 + 100 * month)]
+    return [
+        (20_000 + 31 * month + number % 28, CITIES[number * number % len(CITIES)], number * 7 + month)
+        for number in range(500 + 100 * month)
+    ]
 
 
 def run_orders_job(trial: Trial) -> str:
@@ -58,7 +63,9 @@ def run_orders_job(trial: Trial) -> str:
     job = f"{AUTHORIZATION}; pinotpy spark run {FOLDER}/job.yaml --master 'local[2,4]' --json"
     report = json.loads(trial.execute("spark", "sh", "-euc", job, timeout_s=400))
     num_rows = sum(len(rows(month)) for month in MONTHS)
-    require(report["numRowsIndexed"] == num_rows, f"the job says {report['numRowsIndexed']} rows, the files have {num_rows}")
+    require(
+        report["numRowsIndexed"] == num_rows, f"the job says {report['numRowsIndexed']} rows, the files have {num_rows}"
+    )
     with trial.controller() as controller:
         controller.wait_until_online(TABLE, timeout_s=60)
     return f"{num_rows:,} rows in {len(report['segments'])} segments"

@@ -1,11 +1,13 @@
 """docker-compose.yml tried for real, told step by step: `make compose-test`, and tests/deployment/test_compose_live.py.
 
-A copy of what git knows of this checkout gets secrets of its own, is built, brought up, asked the README's first query, given a batch job
-by the service spark, restarted service by service, taken down, brought up again on its data, and removed. Ports are free ones and the
-project has its own name, so that a cluster of the user is left alone. Every wait has an end.
+A copy of what git knows of this checkout gets secrets of its own, is built, brought up, asked the README's first query,
+given a batch job by the service spark, restarted service by service, taken down, brought up again on its data, and
+removed. Ports are free ones and the project has its own name, so that a cluster of the user is left alone. Every wait
+has an end.
 
-Images come from registries, unless the image localhost/python:base (any Debian with Python, venv and certificates) is there: then no
-registry is asked, and ZooKeeper and Kafka are images that are built from the same jars (tests/deployment/images).
+Images come from registries, unless the image localhost/python:base (any Debian with Python, venv and certificates) is
+there: then no registry is asked, and ZooKeeper and Kafka are images that are built from the same jars
+(tests/deployment/images).
 """
 
 from __future__ import annotations
@@ -97,7 +99,12 @@ class Trial:
 
     def prepare(self) -> None:
         self.checkout.mkdir(parents=True)
-        listed = subprocess.run(["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"], cwd=ROOT, capture_output=True, check=True).stdout
+        listed = subprocess.run(
+            ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+            cwd=ROOT,
+            capture_output=True,
+            check=True,
+        ).stdout
         for name in filter(None, listed.decode().split("\0")):
             if (ROOT / name).is_file():
                 (self.checkout / name).parent.mkdir(parents=True, exist_ok=True)
@@ -106,7 +113,10 @@ class Trial:
     def refuse_without_secrets(self) -> str:
         refused = self.compose("ps", timeout_s=60, check=False)
         said = refused.stdout + refused.stderr
-        require(refused.returncode != 0 and "make secrets" in said, f"without secrets: status {refused.returncode}, {said[-500:]}")
+        require(
+            refused.returncode != 0 and "make secrets" in said,
+            f"without secrets: status {refused.returncode}, {said[-500:]}",
+        )
         subprocess.run(["make", "secrets"], cwd=self.checkout, check=True, capture_output=True, timeout=60)
         self.secrets = dict(re.findall(r"^(\w+)=(\w+)$", (self.checkout / ".env").read_text(), re.MULTILINE))
         return f"{len(self.secrets)} made by make secrets"
@@ -119,9 +129,27 @@ class Trial:
         else:
             # podman-compose builds each service anew and knows nothing of the network that a build may use.
             for target, image in IMAGES.items():
-                base = ("--build-arg", f"BASE_IMAGE={self.environment['BASE_IMAGE']}") if "BASE_IMAGE" in self.environment else ()
-                self.engine.run("build", "--network", "host", *base, "--target", target, "--tag", image, self.checkout, timeout_s=BUILD_TIMEOUT_S)
-        sizes = {target: int(self.engine.run("image", "inspect", "--format", "{{.Size}}", image).stdout) >> 20 for target, image in IMAGES.items()}
+                base = (
+                    ("--build-arg", f"BASE_IMAGE={self.environment['BASE_IMAGE']}")
+                    if "BASE_IMAGE" in self.environment
+                    else ()
+                )
+                self.engine.run(
+                    "build",
+                    "--network",
+                    "host",
+                    *base,
+                    "--target",
+                    target,
+                    "--tag",
+                    image,
+                    self.checkout,
+                    timeout_s=BUILD_TIMEOUT_S,
+                )
+        sizes = {
+            target: int(self.engine.run("image", "inspect", "--format", "{{.Size}}", image).stdout) >> 20
+            for target, image in IMAGES.items()
+        }
         return ", ".join(f"{target} {size} MiB" for target, size in sizes.items())
 
     def up(self) -> None:
@@ -129,7 +157,9 @@ class Trial:
 
     def wait_until_healthy(self) -> None:
         for service in LONG_RUNNING:
-            self.wait_until(lambda service=service: self.is_healthy(service), HEALTHY_WITHIN_S, f"service {service} is healthy")
+            self.wait_until(
+                lambda service=service: self.is_healthy(service), HEALTHY_WITHIN_S, f"service {service} is healthy"
+            )
 
     def wait_for_first_answer(self) -> str:
         query, shown = first_query_of_readme()
@@ -162,18 +192,33 @@ class Trial:
         require(self.secrets["PINOTPY_CLUSTER_TOKEN"] not in environment, "the service spark knows the cluster token")
 
     def check_kernels(self) -> str:
-        """What daemons have in their caches is what the image has, after segments were loaded and queries answered; one without a volume too."""
+        """What daemons have in their caches is what the image has, after segments were loaded and queries answered; one
+        without a volume too.
+        """
         built = self.kernel_files("server-1", "/opt/pinotpy/kernels")
         require(len(built) > 50, f"the image has {len(built)} files of compiled kernels")
         for service in DAEMONS:
             own = self.kernel_files(service, "/var/lib/pinotpy/cache/pinotpy/kernels") - built
             require(not own, f"{service} compiled {sorted(own)}")
         started = time.monotonic()
-        self.engine.run("run", "--rm", "--read-only", "--tmpfs", "/tmp", "--network", "none", IMAGES["daemon"], "warmup", timeout_s=60)
+        self.engine.run(
+            "run",
+            "--rm",
+            "--read-only",
+            "--tmpfs",
+            "/tmp",
+            "--network",
+            "none",
+            IMAGES["daemon"],
+            "warmup",
+            timeout_s=60,
+        )
         return f"{len(built)} files; a read-only image without a volume is warm in {time.monotonic() - started:.1f} s"
 
     def kernel_files(self, service: str, folder: str) -> set[str]:
-        return set(self.execute(service, "sh", "-c", f"cd {folder} 2>/dev/null && find . -name '*.nb[ci]' || true").split())
+        return set(
+            self.execute(service, "sh", "-c", f"cd {folder} 2>/dev/null && find . -name '*.nb[ci]' || true").split()
+        )
 
     def batch_job(self) -> str:
         said = run_orders_job(self)
@@ -182,8 +227,15 @@ class Trial:
 
     def write_to_kafka(self) -> None:
         kafka = "/opt/kafka/bin/{} --bootstrap-server kafka:9092 "
-        self.execute("kafka", "sh", "-c", kafka.format("kafka-topics.sh") + "--create --topic trial --partitions 1 --replication-factor 1")
-        self.execute("kafka", "sh", "-c", "echo kept-record | " + kafka.format("kafka-console-producer.sh") + "--topic trial")
+        self.execute(
+            "kafka",
+            "sh",
+            "-c",
+            kafka.format("kafka-topics.sh") + "--create --topic trial --partitions 1 --replication-factor 1",
+        )
+        self.execute(
+            "kafka", "sh", "-c", "echo kept-record | " + kafka.format("kafka-console-producer.sh") + "--topic trial"
+        )
         self.check_kafka()
 
     def restart(self, service: str) -> None:
@@ -228,22 +280,38 @@ class Trial:
 
     # --- what steps are made of ------------------------------------------------------------------------------------
 
-    def compose(self, *arguments: str, timeout_s: float, check: bool = True, **more: Any) -> subprocess.CompletedProcess[str]:
-        return self.engine.run_compose(PROJECT, self.checkout, *arguments, environment=self.environment, timeout_s=timeout_s, check=check, **more)
+    def compose(
+        self, *arguments: str, timeout_s: float, check: bool = True, **more: Any
+    ) -> subprocess.CompletedProcess[str]:
+        return self.engine.run_compose(
+            PROJECT, self.checkout, *arguments, environment=self.environment, timeout_s=timeout_s, check=check, **more
+        )
 
     def execute(self, service: str, *command: str, timeout_s: float = 120.0, **more: Any) -> str:
-        """Standard output of a command in the container of a service. Not by compose: podman-compose loses its exit status."""
-        return self.engine.run("exec", "--interactive", self.container_of(service), *command, timeout_s=timeout_s, **more).stdout
+        """Standard output of a command in the container of a service. Not by compose: podman-compose loses its exit
+        status.
+        """
+        return self.engine.run(
+            "exec", "--interactive", self.container_of(service), *command, timeout_s=timeout_s, **more
+        ).stdout
 
     def container_of(self, service: str) -> str:
         found = self.engine.run(
-            "ps", "--all", "--quiet", "--filter", f"label=com.docker.compose.project={PROJECT}", "--filter", f"label=com.docker.compose.service={service}"
+            "ps",
+            "--all",
+            "--quiet",
+            "--filter",
+            f"label=com.docker.compose.project={PROJECT}",
+            "--filter",
+            f"label=com.docker.compose.service={service}",
         ).stdout.split()
         require(len(found) == 1, f"service {service} has the containers {found}")
         return found[0]
 
     def containers(self) -> list[str]:
-        return self.engine.run("ps", "--all", "--quiet", "--filter", f"label=com.docker.compose.project={PROJECT}").stdout.split()
+        return self.engine.run(
+            "ps", "--all", "--quiet", "--filter", f"label=com.docker.compose.project={PROJECT}"
+        ).stdout.split()
 
     def started_at(self, service: str) -> str:
         return str(self.engine.inspect(self.container_of(service))["State"]["StartedAt"])
@@ -251,11 +319,17 @@ class Trial:
     def is_healthy(self, service: str) -> bool:
         if self.engine.name == "podman":
             # Its checks are run by systemd where there is one: here they are run by hand.
-            return self.engine.run("healthcheck", "run", self.container_of(service), check=False, timeout_s=30).returncode == 0
+            return (
+                self.engine.run("healthcheck", "run", self.container_of(service), check=False, timeout_s=30).returncode
+                == 0
+            )
         return bool(self.engine.inspect(self.container_of(service))["State"]["Health"]["Status"] == "healthy")
 
     def check_kafka(self) -> None:
-        command = "/opt/kafka/bin/kafka-console-consumer.sh --bootstrap-server kafka:9092 --topic trial --from-beginning --max-messages 1 --timeout-ms 20000"
+        command = (
+            "/opt/kafka/bin/kafka-console-consumer.sh --bootstrap-server kafka:9092 --topic trial "
+            "--from-beginning --max-messages 1 --timeout-ms 20000"
+        )
         read = self.execute("kafka", "sh", "-c", command)
         require("kept-record" in read, f"Kafka's topic has {read!r}")
 
@@ -265,7 +339,9 @@ class Trial:
 
     @contextmanager
     def controller(self) -> Iterator[ControllerClient]:
-        with ControllerClient(f"http://127.0.0.1:{self.ports['controller']}", Access(("admin", self.secrets["PINOTPY_ADMIN_PASSWORD"]))) as client:
+        with ControllerClient(
+            f"http://127.0.0.1:{self.ports['controller']}", Access(("admin", self.secrets["PINOTPY_ADMIN_PASSWORD"]))
+        ) as client:
             yield client
 
     def wait_until(self, condition: Callable[[], bool], timeout_s: float, what: str) -> None:
@@ -308,7 +384,9 @@ def listening_hosts(port: int) -> set[str]:
             local, state = line.split()[1], line.split()[3]
             address, _, at = local.partition(":")
             if state == "0A" and int(at, 16) == port:
-                hosts.add(".".join(str(int(address[i : i + 2], 16)) for i in (6, 4, 2, 0)) if size == 8 else f"[{address}]")
+                hosts.add(
+                    ".".join(str(int(address[i : i + 2], 16)) for i in (6, 4, 2, 0)) if size == 8 else f"[{address}]"
+                )
     return hosts
 
 

@@ -1,4 +1,6 @@
-"""The container engine of this machine: `docker compose` where a Docker daemon answers, else podman-compose; commands with a time limit."""
+"""The container engine of this machine: `docker compose` where a Docker daemon answers, else podman-compose; commands
+with a time limit.
+"""
 
 from __future__ import annotations
 
@@ -34,12 +36,21 @@ class Engine:
     compose: tuple[str, ...]
     environment: Mapping[str, str] = field(default_factory=dict)
 
-    def run(self, *arguments: str | Path, timeout_s: float = 120.0, check: bool = True, **more: Any) -> subprocess.CompletedProcess[str]:
+    def run(
+        self, *arguments: str | Path, timeout_s: float = 120.0, check: bool = True, **more: Any
+    ) -> subprocess.CompletedProcess[str]:
         """`docker …` or `podman …`."""
         return self._call([*self.container, *map(str, arguments)], timeout_s, check, **more)
 
     def run_compose(
-        self, project: str, folder: Path, *arguments: str, environment: Mapping[str, str], timeout_s: float, check: bool = True, **more: Any
+        self,
+        project: str,
+        folder: Path,
+        *arguments: str,
+        environment: Mapping[str, str],
+        timeout_s: float,
+        check: bool = True,
+        **more: Any,
     ) -> subprocess.CompletedProcess[str]:
         """`docker compose …` or `podman-compose …` of the project, in its folder."""
         call = [*self.compose, "-p", project, "-f", "docker-compose.yml", *arguments]
@@ -52,7 +63,12 @@ class Engine:
         return dict(json.loads(self.run("inspect", container).stdout)[0])
 
     def _call(
-        self, command: Sequence[str], timeout_s: float, check: bool, environment: Mapping[str, str] | None = None, **more: Any
+        self,
+        command: Sequence[str],
+        timeout_s: float,
+        check: bool,
+        environment: Mapping[str, str] | None = None,
+        **more: Any,
     ) -> subprocess.CompletedProcess[str]:
         full = {**os.environ, **self.environment, **(environment or {})}
         binary = isinstance(more.get("input"), bytes)
@@ -62,9 +78,13 @@ class Engine:
                 **({} if "input" in more else {"stdin": subprocess.DEVNULL}), **more,
             )  # fmt: skip
         except subprocess.TimeoutExpired as error:
-            raise CommandFailedError(f"'{' '.join(command)}' was not over after {timeout_s:g} s: {_tail(error.stdout)} {_tail(error.stderr)}") from None
+            raise CommandFailedError(
+                f"'{' '.join(command)}' was not over after {timeout_s:g} s: {_tail(error.stdout)} {_tail(error.stderr)}"
+            ) from None
         if check and done.returncode != 0:
-            raise CommandFailedError(f"'{' '.join(command)}' ended with {done.returncode}:\n{_tail(done.stdout)}\n{_tail(done.stderr)}")
+            raise CommandFailedError(
+                f"'{' '.join(command)}' ended with {done.returncode}:\n{_tail(done.stdout)}\n{_tail(done.stderr)}"
+            )
         return done
 
 
@@ -89,7 +109,9 @@ def find_engine() -> Engine:
 
 
 def _podman_environment() -> dict[str, str]:
-    """Limits that this process may set: where its own are fixed, those that podman wants are refused, and nothing starts."""
+    """Limits that this process may set: where its own are fixed, those that podman wants are refused, and nothing
+    starts.
+    """
     if "CONTAINERS_CONF" in os.environ:
         return {}
     limits = []
@@ -104,7 +126,9 @@ def _podman_environment() -> dict[str, str]:
 
 def _works(*command: str) -> bool:
     try:
-        done = subprocess.run(command, capture_output=True, stdin=subprocess.DEVNULL, timeout=PROBE_TIMEOUT_S, check=False)
+        done = subprocess.run(
+            command, capture_output=True, stdin=subprocess.DEVNULL, timeout=PROBE_TIMEOUT_S, check=False
+        )
     except (subprocess.TimeoutExpired, OSError):
         return False
     # Docker's client ends with 0 where it has no daemon, and says so on the side.

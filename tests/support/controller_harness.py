@@ -67,13 +67,19 @@ class Harness:
     paths: ClusterPaths
     data_dir: Path
 
-    def add_instance(self, name: str, tags: Sequence[str] = (), *, live: bool = True, fields: dict[str, str] | None = None) -> None:
+    def add_instance(
+        self, name: str, tags: Sequence[str] = (), *, live: bool = True, fields: dict[str, str] | None = None
+    ) -> None:
         _, host, port = name.rsplit("_", 2)
         config = InstanceConfig(name, host, int(port), tuple(tags), fields or {})
         self.store.create(self.paths.instance_config(name), config.to_record().to_bytes(), make_parents=True)
         self.store.create(f"{self.paths.instance(name)}/MESSAGES", make_parents=True)
         if live:
-            self.store.create(self.paths.live_instance(name), LiveInstance(name, self.store.session_id).to_record().to_bytes(), ephemeral=True)
+            self.store.create(
+                self.paths.live_instance(name),
+                LiveInstance(name, self.store.session_id).to_record().to_bytes(),
+                ephemeral=True,
+            )
 
     def set_external_view(self, resource: str, partitions: dict[str, dict[str, str]]) -> None:
         path = self.paths.external_view(resource)
@@ -85,7 +91,10 @@ class Harness:
 
     def messages(self, instance: str) -> list[dict[str, str]]:
         folder = f"{self.paths.instance(instance)}/MESSAGES"
-        return [ZNRecord.from_bytes(self.store.get(f"{folder}/{name}")[0]).simple_fields for name in self.store.children(folder)]
+        return [
+            ZNRecord.from_bytes(self.store.get(f"{folder}/{name}")[0]).simple_fields
+            for name in self.store.children(folder)
+        ]
 
     def settle(self) -> None:
         """What servers and brokers would do: every external view becomes its ideal state; views without one go."""
@@ -93,7 +102,10 @@ class Harness:
         for resource in wanted:
             ideal = self.controller.catalog.ideal_state(resource) or {}
             is_enabled = resource == BROKER_RESOURCE or self.controller.catalog.is_enabled(resource)
-            self.set_external_view(resource, ideal if is_enabled else {name: dict.fromkeys(replicas, "OFFLINE") for name, replicas in ideal.items()})
+            self.set_external_view(
+                resource,
+                ideal if is_enabled else {name: dict.fromkeys(replicas, "OFFLINE") for name, replicas in ideal.items()},
+            )
         for resource in set(self.store.children(self.paths.external_views)) - set(wanted):
             self.store.delete(self.paths.external_view(resource))
 
@@ -109,7 +121,9 @@ class Harness:
         return set(self.tree.dump())
 
     def post_json(self, path: str, document: Any, **params: Any) -> httpx.Response:
-        return self.http.post(path, content=json.dumps(document), headers={"Content-Type": "application/json"}, params=params)
+        return self.http.post(
+            path, content=json.dumps(document), headers={"Content-Type": "application/json"}, params=params
+        )
 
     def add_parts(self, **changes: Any) -> None:
         """Schema and table `parts`."""
@@ -119,10 +133,19 @@ class Harness:
 
     def upload(self, archive: Path | bytes, *, headers: dict[str, str] | None = None, **params: Any) -> httpx.Response:
         content = archive if isinstance(archive, bytes) else archive.read_bytes()
-        return self.http.post("/v2/segments", files={"file": ("s.tar.gz", content)}, params=params, headers=headers or {})
+        return self.http.post(
+            "/v2/segments", files={"file": ("s.tar.gz", content)}, params=params, headers=headers or {}
+        )
 
 
-def build_parts_segment(folder: Path, name: str = "parts_0", *, amounts: Sequence[int] = (1, 2, 3), first_day: int = 18_000, table: str = "parts") -> Path:
+def build_parts_segment(
+    folder: Path,
+    name: str = "parts_0",
+    *,
+    amounts: Sequence[int] = (1, 2, 3),
+    first_day: int = 18_000,
+    table: str = "parts",
+) -> Path:
     """A segment of table `parts` as tar.gz."""
     schema, config = Schema.from_json(PARTS_SCHEMA), TableConfig.from_json(PARTS_TABLE)
     batch = pa.RecordBatch.from_pydict(
@@ -171,7 +194,14 @@ def start_harness(
         catalog=Catalog(store, paths, lambda: ()),
         files=SegmentFiles(deep_store or LocalDeepStore(data_dir / "store"), identity),
         fetchers=SegmentFetchers(
-            fetcher_settings(read.segment_uris_allowed, read.segment_fetcher, read.storage_factory, bytes_max=read.upload_bytes_max, timeout_ms=60_000), clock
+            fetcher_settings(
+                read.segment_uris_allowed,
+                read.segment_fetcher,
+                read.storage_factory,
+                bytes_max=read.upload_bytes_max,
+                timeout_ms=60_000,
+            ),
+            clock,
         ),
         crypters=Crypters(read.crypter),
         scratch_dir=scratch,
@@ -188,9 +218,13 @@ def start_harness(
     scheduler = PeriodicScheduler([], SystemClock(), lambda: True)
     app = build_controller_app(controller, scheduler, access=access or AllowAll(), ready=lambda: None)
     server = serve(app, "127.0.0.1", 0)
-    harness = Harness(controller, server, httpx.Client(base_url=server.url, timeout=30, trust_env=False), tree, store, paths, data_dir)
+    harness = Harness(
+        controller, server, httpx.Client(base_url=server.url, timeout=30, trust_env=False), tree, store, paths, data_dir
+    )
     harness.add_instance(identity.instance, ["controller"])
     harness.add_instance(broker, ["DefaultTenant_BROKER"], fields={"grpcPort": "28010"})
     for index in range(servers):
-        harness.add_instance(f"Server_localhost_{8098 + 100 * index}", ["DefaultTenant_OFFLINE", "DefaultTenant_REALTIME"])
+        harness.add_instance(
+            f"Server_localhost_{8098 + 100 * index}", ["DefaultTenant_OFFLINE", "DefaultTenant_REALTIME"]
+        )
     return harness

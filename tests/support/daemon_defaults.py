@@ -1,4 +1,6 @@
-"""What the daemons do by themselves: ports, setting names, and how long a stop may take. Documents of deployment are compared with it."""
+"""What the daemons do by themselves: ports, setting names, and how long a stop may take. Documents of deployment are
+compared with it.
+"""
 
 from __future__ import annotations
 
@@ -10,14 +12,24 @@ from pinotpy.config.settings_loading import environment_names
 from pinotpy.controller.service import ControllerParts
 from pinotpy.server.service import ServerParts
 
-SETTINGS: dict[str, type[ProcessSettings]] = {"controller": ControllerSettings, "broker": BrokerSettings, "server": ServerSettings}
+SETTINGS: dict[str, type[ProcessSettings]] = {
+    "controller": ControllerSettings,
+    "broker": BrokerSettings,
+    "server": ServerSettings,
+}
 _PARTS = {"controller": ControllerParts, "broker": BrokerParts, "server": ServerParts}
-REST_PORTS = {"controller": ControllerSettings().port, "broker": BrokerSettings().port, "server": ServerSettings().admin_port}
+REST_PORTS = {
+    "controller": ControllerSettings().port,
+    "broker": BrokerSettings().port,
+    "server": ServerSettings().admin_port,
+}
 QUERY_PORT = ServerSettings().port
 
 
 def longest_stop_s(role: str) -> float:
-    """Seconds that a daemon with default settings may take to stop: each part's deadline, and the second on top of it."""
+    """Seconds that a daemon with default settings may take to stop: each part's deadline, and the second on top of
+    it.
+    """
     parts = _PARTS[role].parts(Mock(settings=SETTINGS[role]()))
     return sum(part.stop_timeout_s + 1.0 for part in parts)
 

@@ -1,8 +1,8 @@
-"""A process that reads damaged sketches as a server does: `python damaged_sketches.py <function> <seed>` flips bits of sketches of that
-function, cuts them, and gives them to it beside a whole one.
+"""A process that reads damaged sketches as a server does: `python damaged_sketches.py <function> <seed>` flips bits of
+sketches of that function, cuts them, and gives them to it beside a whole one.
 
-Prints a line of JSON: how many were `refused` as they should be and how many `answered`; what else was raised comes as `odd`. What
-crashes ends the process, what wants memory beyond the limit is odd, what hangs is killed by the caller.
+Prints a line of JSON: how many were `refused` as they should be and how many `answered`; what else was raised comes as
+`odd`. What crashes ends the process, what wants memory beyond the limit is odd, what hangs is killed by the caller.
 """
 
 from __future__ import annotations
@@ -51,7 +51,9 @@ def sketches(name: str) -> list[bytes]:
     if name == "distinctcountbitmap":
         runs = BitMap(range(2_000))
         runs.run_optimize()
-        return [BitMap(values).serialize() for values in ((), (7,), range(0, 90_000, 7), range(0, 9_000_000, 70_001))] + [runs.serialize()]
+        return [
+            BitMap(values).serialize() for values in ((), (7,), range(0, 90_000, 7), range(0, 9_000_000, 70_001))
+        ] + [runs.serialize()]
     raw, parameters, sizes = RAW[name]
     function = function_named(raw).with_parameters(parameters)
     states = [_state(function, size) for size in sizes]
@@ -86,10 +88,20 @@ def _bytes_of(text: str) -> bytes:
 def damaged(whole: bytes, num_flips: int, rng: np.random.Generator) -> Iterator[bytes]:
     """The bits of the head, some of the rest, numbers that are large, and ends that are missing or too much."""
     bits = 8 * len(whole)
-    for bit in sorted({*range(min(bits, 2 * num_flips)), *rng.integers(0, max(bits, 1), num_flips if bits else 0).tolist()}):
+    for bit in sorted(
+        {*range(min(bits, 2 * num_flips)), *rng.integers(0, max(bits, 1), num_flips if bits else 0).tolist()}
+    ):
         yield _with(whole, bit // 8, bytes([whole[bit // 8] ^ 1 << bit % 8]))
     for at in range(min(len(whole), 32)):
-        for odd in (b"\xff", b"\x00", b"\x1a", b"\xff\xff\xff\x7f", struct.pack("<d", 9e18), struct.pack(">d", 9e18), struct.pack(">d", float("nan"))):
+        for odd in (
+            b"\xff",
+            b"\x00",
+            b"\x1a",
+            b"\xff\xff\xff\x7f",
+            struct.pack("<d", 9e18),
+            struct.pack(">d", 9e18),
+            struct.pack(">d", float("nan")),
+        ):
             if at + len(odd) <= len(whole):
                 yield _with(whole, at, odd)
     for end in sorted({*range(min(len(whole), 48)), *rng.integers(0, max(len(whole), 1), 20).tolist()}):

@@ -18,7 +18,8 @@ DUCK_TYPES = {
     "TIMESTAMP": "BIGINT", "BYTES": "BLOB", "BIG_DECIMAL": "DECIMAL(38, 10)", "JSON": "VARCHAR",
 }  # fmt: skip
 ARROW_TYPES = {
-    "INT": pa.int32(), "LONG": pa.int64(), "FLOAT": pa.float32(), "DOUBLE": pa.float64(), "STRING": pa.string(), "BOOLEAN": pa.bool_(),
+    "INT": pa.int32(), "LONG": pa.int64(), "FLOAT": pa.float32(), "DOUBLE": pa.float64(), "STRING": pa.string(),
+    "BOOLEAN": pa.bool_(),
     "TIMESTAMP": pa.int64(), "BYTES": pa.binary(), "BIG_DECIMAL": pa.decimal128(38, 10), "JSON": pa.string(),
 }  # fmt: skip
 

@@ -1,7 +1,8 @@
-"""Random queries whose select lists, filters, group keys, orders and arguments are random expressions, and the full comparison of
-their answers with DuckDB's.
+"""Random queries whose select lists, filters, group keys, orders and arguments are random expressions, and the full
+comparison of their answers with DuckDB's.
 
-DuckDB computes the values row by row and collects them into groups; sums, percentiles and the cut of an order are then computed
+DuckDB computes the values row by row and collects them into groups; sums, percentiles and the cut of an order are then
+computed
 here from the collected values: exactly, with math.fsum, sorting and counting.
 """
 
@@ -62,7 +63,9 @@ class ExpressionQuestion:
     having: tuple[int, int] | None = None  # (position of the COUNT(*), more than)
 
 
-def random_expression_question(rng: random.Random, table: RandomTable, connection: duckdb.DuckDBPyConnection) -> ExpressionQuestion:
+def random_expression_question(
+    rng: random.Random, table: RandomTable, connection: duckdb.DuckDBPyConnection
+) -> ExpressionQuestion:
     """A selection, DISTINCT, aggregation or group-by. Tables with SQL nulls are asked in SQL: PQL reads defaults."""
     dialect = "sql" if table.null_handling else rng.choice(["pql", "sql"])
     maker = Expressions(rng, table, dialect)
@@ -72,13 +75,21 @@ def random_expression_question(rng: random.Random, table: RandomTable, connectio
     return build(rng, maker, where)
 
 
-# --- filters ---------------------------------------------------------------------------------------------------------------
+# --- filters
+# ---------------------------------------------------------------------------------------------------------------
 
 
 class FilterMaker:
     """Conditions over expressions, compared with values that the expression has, mixed with plain predicates."""
 
-    def __init__(self, rng: random.Random, table: RandomTable, dialect: str, maker: Expressions, connection: duckdb.DuckDBPyConnection) -> None:
+    def __init__(
+        self,
+        rng: random.Random,
+        table: RandomTable,
+        dialect: str,
+        maker: Expressions,
+        connection: duckdb.DuckDBPyConnection,
+    ) -> None:
         self.rng, self.table, self.dialect, self.maker, self.connection = rng, table, dialect, maker, connection
 
     def make(self, depth: int) -> tuple[str, str]:
@@ -104,7 +115,10 @@ class FilterMaker:
         choice = self.rng.random()
         if subject.type == "STRING" and choice < 0.2:
             pattern = self.rng.choice(PATTERNS)
-            return f"regexp_like({subject.ours}, '{pattern}')", f"regexp_matches({subject.duck}, '{pattern}', '{'i' if self.dialect == 'pql' else 'c'}')"
+            return (
+                f"regexp_like({subject.ours}, '{pattern}')",
+                f"regexp_matches({subject.duck}, '{pattern}', '{'i' if self.dialect == 'pql' else 'c'}')",
+            )
         probes = self._probes(subject)
         if choice < 0.4:
             values = [self.rng.choice(probes) for _ in range(self.rng.choice([1, 2, 5]))]
@@ -114,14 +128,23 @@ class FilterMaker:
         if choice < 0.55:
             low, high = (_literals(subject, self.rng.choice(probes)) for _ in range(2))
             excluded = "NOT " if self.rng.random() < 0.3 else ""
-            return f"{subject.ours} {excluded}BETWEEN {low[0]} AND {high[0]}", f"({subject.duck}) {excluded}BETWEEN {low[1]} AND {high[1]}"
+            return (
+                f"{subject.ours} {excluded}BETWEEN {low[0]} AND {high[0]}",
+                f"({subject.duck}) {excluded}BETWEEN {low[1]} AND {high[1]}",
+            )
         operator = self.rng.choice(["=", "<>", "<", "<=", ">", ">="])
         value = _literals(subject, self.rng.choice(probes))
-        return f"{subject.ours} {operator} {value[0]}", compared(operator, f"({subject.duck})", value[1], DUCK_TYPES[subject.type])
+        return f"{subject.ours} {operator} {value[0]}", compared(
+            operator, f"({subject.duck})", value[1], DUCK_TYPES[subject.type]
+        )
 
     def _probes(self, subject: Expr) -> list[Any]:
-        rows = self.connection.execute(f"SELECT DISTINCT v FROM (SELECT {subject.duck} AS v FROM t LIMIT 200) ORDER BY v LIMIT 40").fetchall()
-        found = [row[0] for row in rows if row[0] is not None and (not isinstance(row[0], float) or math.isfinite(row[0]))]
+        rows = self.connection.execute(
+            f"SELECT DISTINCT v FROM (SELECT {subject.duck} AS v FROM t LIMIT 200) ORDER BY v LIMIT 40"
+        ).fetchall()
+        found = [
+            row[0] for row in rows if row[0] is not None and (not isinstance(row[0], float) or math.isfinite(row[0]))
+        ]
         found = [value for value in found if not (isinstance(value, int) and value == -(2**63))]
         return [*found, "a" if subject.type == "STRING" else 2]
 
@@ -136,7 +159,8 @@ def _literals(subject: Expr, value: Any) -> tuple[str, str]:
     return str(value), f"({value})::{DUCK_TYPES[subject.type]}"
 
 
-# --- kinds -----------------------------------------------------------------------------------------------------------------
+# --- kinds
+# -----------------------------------------------------------------------------------------------------------------
 
 
 def _where(where: tuple[str, str] | None, index: int) -> str:
@@ -172,9 +196,14 @@ def _unlike(expressions: list[Expr]) -> list[Expr]:
 
 def _distinct(rng: random.Random, maker: Expressions, where: tuple[str, str] | None) -> ExpressionQuestion:
     shown = _unlike([maker.value() for _ in range(rng.randint(1, 3))])
-    text = f"SELECT DISTINCT {f'({_list(shown)})' if maker.pql else _list(shown)} FROM t{_where(where, 0)} LIMIT {EVERYTHING}"
+    text = (
+        f"SELECT DISTINCT {f'({_list(shown)})' if maker.pql else _list(shown)} FROM t{_where(where, 0)} LIMIT "
+        f"{EVERYTHING}"
+    )
     keys = ", ".join(_key(e) for e in shown)
-    return ExpressionQuestion(maker.dialect, "distinct", text, f"SELECT DISTINCT {keys} FROM t{_where(where, 1)}", shown)
+    return ExpressionQuestion(
+        maker.dialect, "distinct", text, f"SELECT DISTINCT {keys} FROM t{_where(where, 1)}", shown
+    )
 
 
 def _key(expression: Expr) -> str:
@@ -182,7 +211,9 @@ def _key(expression: Expr) -> str:
 
 
 def _aggregations(rng: random.Random, maker: Expressions) -> list[Aggregation]:
-    """One to four; multi-value arguments only where no row lacks its list (their rules for nulls are tested elsewhere)."""
+    """One to four; multi-value arguments only where no row lacks its list (their rules for nulls are tested
+    elsewhere).
+    """
     chosen: dict[str, Aggregation] = {}
     lists = [] if maker.table.null_handling else [c for c in maker.table.columns if not c.single_value]
     for _ in range(rng.randint(1, 4)):
@@ -191,8 +222,14 @@ def _aggregations(rng: random.Random, maker: Expressions) -> list[Aggregation]:
             found = Aggregation("COUNT", None)
         elif lists and roll < 0.4:
             argument = maker.list()
-            numeric = ["SUM", "MIN", "MAX", "AVG", "MINMAXRANGE", "PERCENTILE"] if argument.type in ("INT", "LONG", "FLOAT", "DOUBLE") else []
-            found = Aggregation(rng.choice(["COUNT", "DISTINCTCOUNT", *numeric]), argument, rng.choice([0, 5, 50, 95, 99, 100]))
+            numeric = (
+                ["SUM", "MIN", "MAX", "AVG", "MINMAXRANGE", "PERCENTILE"]
+                if argument.type in ("INT", "LONG", "FLOAT", "DOUBLE")
+                else []
+            )
+            found = Aggregation(
+                rng.choice(["COUNT", "DISTINCTCOUNT", *numeric]), argument, rng.choice([0, 5, 50, 95, 99, 100])
+            )
         elif roll < 0.55:
             found = Aggregation("DISTINCTCOUNT", maker.value())
         else:
@@ -206,7 +243,10 @@ def _aggregations(rng: random.Random, maker: Expressions) -> list[Aggregation]:
 def _aggregation(rng: random.Random, maker: Expressions, where: tuple[str, str] | None) -> ExpressionQuestion:
     chosen = _aggregations(rng, maker)
     text = f"SELECT {', '.join(a.call(maker.dialect) for a in chosen)} FROM t{_where(where, 0)}"
-    duck = f"SELECT {', '.join(_collected(a, a.argument.duck if a.argument else '') for a in chosen)} FROM t{_where(where, 1)}"
+    duck = (
+        f"SELECT {', '.join(_collected(a, a.argument.duck if a.argument else '') for a in chosen)} FROM "
+        f"t{_where(where, 1)}"
+    )
     return ExpressionQuestion(maker.dialect, "aggregation", text, duck, [], aggregations=chosen)
 
 
@@ -228,12 +268,25 @@ def _group_by(rng: random.Random, maker: Expressions, where: tuple[str, str] | N
     having = (counts[0], rng.randint(0, 3)) if counts and rng.random() < 0.4 else None
     calls, by = ", ".join(a.call(maker.dialect) for a in chosen), f"{_where(where, 0)} GROUP BY {_list(keys)}"
     having_text = f" HAVING COUNT(*) > {having[1]}" if having else ""
-    limit = rng.choice([1, 3, 10]) if maker.pql and all(a.argument is None or a.argument.exact for a in chosen) and rng.random() < 0.3 else EVERYTHING
+    limit = (
+        rng.choice([1, 3, 10])
+        if maker.pql and all(a.argument is None or a.argument.exact for a in chosen) and rng.random() < 0.3
+        else EVERYTHING
+    )
     if maker.pql:
         text = f"SELECT {calls} FROM t{by}{having_text} TOP {limit}"
     else:
         text = f"SELECT {_list(keys)}, {calls} FROM t{by}{having_text} LIMIT {limit}"
-    return ExpressionQuestion(maker.dialect, "group_by", text, _grouped(keys, chosen, where), keys, aggregations=chosen, limit=limit, having=having)
+    return ExpressionQuestion(
+        maker.dialect,
+        "group_by",
+        text,
+        _grouped(keys, chosen, where),
+        keys,
+        aggregations=chosen,
+        limit=limit,
+        having=having,
+    )
 
 
 def _grouped(keys: list[Expr], chosen: list[Aggregation], where: tuple[str, str] | None) -> str:
@@ -245,13 +298,19 @@ def _grouped(keys: list[Expr], chosen: list[Aggregation], where: tuple[str, str]
         if not key.single:
             source = f"SELECT * REPLACE (unnest(k{number}) AS k{number}) FROM ({source})"
     names = ", ".join(f"k{n}" for n in range(len(keys)))
-    return f"SELECT {names}, {', '.join(_collected(a, f'a{n}') for n, a in enumerate(chosen))} FROM ({source}) GROUP BY {names}"
+    return (
+        f"SELECT {names}, {', '.join(_collected(a, f'a{n}') for n, a in enumerate(chosen))} FROM ({source}) GROUP "
+        f"BY {names}"
+    )
 
 
-# --- comparison ------------------------------------------------------------------------------------------------------------
+# --- comparison
+# ------------------------------------------------------------------------------------------------------------
 
 
-def check_expressions(question: ExpressionQuestion, answer: dict[str, Any], connection: duckdb.DuckDBPyConnection, *, null_handling: bool) -> None:
+def check_expressions(
+    question: ExpressionQuestion, answer: dict[str, Any], connection: duckdb.DuckDBPyConnection, *, null_handling: bool
+) -> None:
     """Raise AssertionError unless `answer` is the right one."""
     assert not answer["exceptions"], answer["exceptions"]
     expected = connection.execute(question.duck).fetchall()
@@ -327,7 +386,9 @@ def _check_among(expressions: Sequence[Expr], shown: list[tuple[Any, ...]], rows
     fuzzy = next((n for n, e in enumerate(expressions) if not e.exact), None)
     if fuzzy is None:
         surplus = Counter(shown) - Counter(rows)
-        assert not surplus, f"rows that are not there: {list(surplus)[:3]}, rows: {list(Counter(rows) - Counter(shown))[:3]}"
+        assert not surplus, (
+            f"rows that are not there: {list(surplus)[:3]}, rows: {list(Counter(rows) - Counter(shown))[:3]}"
+        )
         return
     left: dict[tuple[Any, ...], list[Any]] = {}
     for row in rows:
@@ -346,7 +407,9 @@ def _near(a: Any, b: Any, slack: float = 0.0) -> bool:
     return math.isfinite(a) and math.isfinite(b) and abs(a - b) <= max(slack, 1e-9 * max(abs(a), abs(b)))
 
 
-def _check_groups(question: ExpressionQuestion, answer: dict[str, Any], expected: list[tuple[Any, ...]], null_handling: bool) -> None:
+def _check_groups(
+    question: ExpressionQuestion, answer: dict[str, Any], expected: list[tuple[Any, ...]], null_handling: bool
+) -> None:
     width = len(question.keys)
     if question.having is not None:
         place, more_than = question.having
@@ -357,7 +420,9 @@ def _check_groups(question: ExpressionQuestion, answer: dict[str, Any], expected
         rows = [(row[:width], row[width:]) for row in answer["resultTable"]["rows"]]
         got = {_row(question.keys, key): values for key, values in rows}
         assert len(got) == len(rows), "a group came twice"
-        assert got.keys() == wanted.keys(), f"missing {list(wanted.keys() - got.keys())[:3]}, surplus {list(got.keys() - wanted.keys())[:3]}"
+        assert got.keys() == wanted.keys(), (
+            f"missing {list(wanted.keys() - got.keys())[:3]}, surplus {list(got.keys() - wanted.keys())[:3]}"
+        )
         for key, values in got.items():
             _check_values(question, values, wanted[key], null_handling)
         return
@@ -366,19 +431,31 @@ def _check_groups(question: ExpressionQuestion, answer: dict[str, Any], expected
         shown = {_row(question.keys, group["group"]): group["value"] for group in groups}
         assert len(shown) == len(groups), "a group came twice"
         assert len(shown) == min(question.limit, len(wanted)), f"{len(shown)} groups of {len(wanted)}"
-        assert shown.keys() <= wanted.keys(), f"missing {list(wanted.keys() - shown.keys())[:3]}, surplus {list(shown.keys() - wanted.keys())[:3]}"
+        assert shown.keys() <= wanted.keys(), (
+            f"missing {list(wanted.keys() - shown.keys())[:3]}, surplus {list(shown.keys() - wanted.keys())[:3]}"
+        )
         for key, value in shown.items():
             _check_value(aggregation, value, wanted[key][number], null_handling)
         ups = aggregation.name == "MIN"
         values = [number_of(group["value"]) for group in groups]
-        assert values == sorted(values, key=total_order, reverse=not ups) or any(math.isnan(v) for v in values), "groups are not in order"
+        assert values == sorted(values, key=total_order, reverse=not ups) or any(math.isnan(v) for v in values), (
+            "groups are not in order"
+        )
         if len(groups) < len(wanted):
-            best = sorted((_expected(aggregation, row[number], null_handling)[0] or 0.0 for row in wanted.values()), key=total_order, reverse=not ups)
+            best = sorted(
+                (_expected(aggregation, row[number], null_handling)[0] or 0.0 for row in wanted.values()),
+                key=total_order,
+                reverse=not ups,
+            )
             _, slack = _expected(aggregation, wanted[_row(question.keys, groups[-1]["group"])][number], null_handling)
-            assert _near(best[len(groups) - 1], values[-1], slack), f"a better group is missing: {best[len(groups) - 1]} is not {values[-1]}"
+            assert _near(best[len(groups) - 1], values[-1], slack), (
+                f"a better group is missing: {best[len(groups) - 1]} is not {values[-1]}"
+            )
 
 
-def _check_values(question: ExpressionQuestion, shown: Sequence[Any], collected: Sequence[Any], null_handling: bool) -> None:
+def _check_values(
+    question: ExpressionQuestion, shown: Sequence[Any], collected: Sequence[Any], null_handling: bool
+) -> None:
     for aggregation, value, values in zip(question.aggregations, shown, collected, strict=True):
         _check_value(aggregation, value, values, null_handling)
 
@@ -390,7 +467,12 @@ def _check_value(aggregation: Aggregation, shown: Any, values: Any, null_handlin
         return
     found = number_of(shown)
     exact = aggregation.argument is None or aggregation.argument.exact
-    same = found == want or (math.isnan(found) and math.isnan(want)) or (not exact and _near(found, want)) or abs(found - want) <= slack
+    same = (
+        found == want
+        or (math.isnan(found) and math.isnan(want))
+        or (not exact and _near(found, want))
+        or abs(found - want) <= slack
+    )
     assert same, f"{aggregation}: {shown}, expected {want!r}"
 
 

@@ -1,4 +1,6 @@
-"""A daemon for the client's tests: a small HTTP server on loopback that answers what the test wrote down, faults included."""
+"""A daemon for the client's tests: a small HTTP server on loopback that answers what the test wrote down, faults
+included.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,13 @@ class Daemon:
             def answer(self) -> None:
                 body = self.rfile.read(int(self.headers.get("content-length") or 0))
                 path, _, query = self.path.partition("?")
-                request = {"method": self.command, "path": path, "query": query, "headers": dict(self.headers.items()), "body": body}
+                request = {
+                    "method": self.command,
+                    "path": path,
+                    "query": query,
+                    "headers": dict(self.headers.items()),
+                    "body": body,
+                }
                 daemon.asked.append(request)
                 reply = daemon.replies.get(f"{self.command} {path}", (404, {"code": 404, "error": "no such path"}))
                 status, document, *more = reply(request) if callable(reply) else reply

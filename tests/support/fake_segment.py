@@ -1,7 +1,7 @@
 """Segments in memory for tests of queries: every type × encoding × index, without files.
 
-`fake_column(name, type, values, …)` takes Python values in stored form, one a doc (a list of them for multi-values), None
-for null, and lays them out as a real segment does. What a test expects is computed from the same Python values.
+`fake_column(name, type, values, …)` takes Python values in stored form, one a doc (a list of them for multi-values),
+None for null, and lays them out as a real segment does. What a test expects is computed from the same Python values.
 """
 
 from __future__ import annotations
@@ -18,7 +18,13 @@ from pinotpy.errors import UnknownColumnError
 from pinotpy.kernels.codec.bit_packing import bit_width, pack, unpack
 from pinotpy.kernels.runtime import abi
 
-_WORD = {StoredType.INT: abi.T_INT, StoredType.LONG: abi.T_LONG, StoredType.FLOAT: abi.T_FLOAT, StoredType.DOUBLE: abi.T_DOUBLE, StoredType.VAR: abi.T_VAR}
+_WORD = {
+    StoredType.INT: abi.T_INT,
+    StoredType.LONG: abi.T_LONG,
+    StoredType.FLOAT: abi.T_FLOAT,
+    StoredType.DOUBLE: abi.T_DOUBLE,
+    StoredType.VAR: abi.T_VAR,
+}
 
 
 def _blob(values: list[bytes]) -> tuple[np.ndarray, np.ndarray]:
@@ -45,7 +51,9 @@ class FakeDictionary:
 
     def arrow(self) -> pa.Array:
         if self._stored is StoredType.VAR:
-            return pa.Array.from_buffers(pa.binary(), self.cardinality, [None, pa.py_buffer(self.offsets), pa.py_buffer(self.data)])
+            return pa.Array.from_buffers(
+                pa.binary(), self.cardinality, [None, pa.py_buffer(self.offsets), pa.py_buffer(self.data)]
+            )
         return pa.array(self.data)
 
 
@@ -150,7 +158,9 @@ def fake_column(
             owners = np.arange(len(docs)) if single_value else np.repeat(np.arange(len(docs)), np.diff(offsets))
             pairs = np.unique(np.stack([ids.astype(np.int64), owners], axis=1), axis=0)  # a doc once a value
             point(abi.M_INVERTED_DOCS, pairs[:, 1].astype(np.int32))
-            point(abi.M_INVERTED_OFFSETS, np.searchsorted(pairs[:, 0], np.arange(found.cardinality + 1)).astype(np.uint32))
+            point(
+                abi.M_INVERTED_OFFSETS, np.searchsorted(pairs[:, 0], np.arange(found.cardinality + 1)).astype(np.uint32)
+            )
     else:
         meta[abi.M_CARDINALITY], meta[abi.M_ENCODING] = -1, abi.ENC_RAW
         if stored is StoredType.VAR:

@@ -1,4 +1,5 @@
-"""When a recorded answer and ours are equal: keys, names, number text, order where the query defines it, error codes, counters.
+"""When a recorded answer and ours are equal: keys, names, number text, order where the query defines it, error codes,
+counters.
 
 `difference` compares to the digit; with a tolerance, numbers may differ by it (docs/differences.md, sum-rounding).
 """
@@ -31,7 +32,9 @@ def recorded_answer(line: dict[str, Any], *, alternative: bool) -> Answer:
     return Answer(response["httpStatus"], {}) if "httpStatus" in response else Answer(200, response)
 
 
-def difference(theirs: Answer, ours: Answer, line: dict[str, Any], *, check_order: bool, tolerance: float = 0.0) -> str | None:
+def difference(
+    theirs: Answer, ours: Answer, line: dict[str, Any], *, check_order: bool, tolerance: float = 0.0
+) -> str | None:
     """None if equal, else what differs first."""
     if theirs.status != ours.status:
         return f"status: recorded {theirs.status}, ours {ours.status} {json.dumps(ours.document)[:300]}"
@@ -48,12 +51,19 @@ def difference(theirs: Answer, ours: Answer, line: dict[str, Any], *, check_orde
     if in_results:
         return in_results
     for counter in ("numDocsScanned", "totalDocs", "numGroupsLimitReached"):
-        if counter in expected and expected[counter] != found.get(counter) and line.get("stats_stable", True) and line.get("stable", True):
+        if (
+            counter in expected
+            and expected[counter] != found.get(counter)
+            and line.get("stats_stable", True)
+            and line.get("stable", True)
+        ):
             return f"{counter}: recorded {expected[counter]}, ours {found.get(counter)}"
     return None
 
 
-def result_difference(expected: dict[str, Any], found: dict[str, Any], *, check_order: bool, tolerance: float = 0.0) -> str | None:
+def result_difference(
+    expected: dict[str, Any], found: dict[str, Any], *, check_order: bool, tolerance: float = 0.0
+) -> str | None:
     """The same of names, types and rows only."""
     if expected.get("selectionResults"):
         a, b = expected["selectionResults"], found.get("selectionResults", {"columns": None, "results": []})
@@ -61,7 +71,10 @@ def result_difference(expected: dict[str, Any], found: dict[str, Any], *, check_
             return f"columns: recorded {a['columns']}, ours {b['columns']}"
         return _row_difference(a["results"], b["results"], check_order, tolerance)
     if expected.get("resultTable"):
-        a, b = expected["resultTable"], found.get("resultTable", {"dataSchema": {"columnNames": None, "columnDataTypes": None}, "rows": []})
+        a, b = (
+            expected["resultTable"],
+            found.get("resultTable", {"dataSchema": {"columnNames": None, "columnDataTypes": None}, "rows": []}),
+        )
         for part in ("columnNames", "columnDataTypes"):
             if a["dataSchema"][part] != b["dataSchema"][part]:
                 return f"{part}: recorded {a['dataSchema'][part]}, ours {b['dataSchema'][part]}"
@@ -71,12 +84,17 @@ def result_difference(expected: dict[str, Any], found: dict[str, Any], *, check_
     return None
 
 
-def _aggregation_difference(expected: list[dict[str, Any]], found: list[dict[str, Any]], tolerance: float) -> str | None:
+def _aggregation_difference(
+    expected: list[dict[str, Any]], found: list[dict[str, Any]], tolerance: float
+) -> str | None:
     if len(expected) != len(found):
         return f"aggregations: recorded {len(expected)}, ours {len(found)}"
     for x, y in zip(expected, found, strict=True):
         if x["function"] != y["function"] or x.get("groupByColumns") != y.get("groupByColumns"):
-            return f"names: recorded {x['function']} {x.get('groupByColumns')}, ours {y['function']} {y.get('groupByColumns')}"
+            return (
+                f"names: recorded {x['function']} {x.get('groupByColumns')}, ours {y['function']} "
+                f"{y.get('groupByColumns')}"
+            )
         if ("value" in x) != ("value" in y):
             return f"shape of {x['function']}"
         if "value" in x:
@@ -140,7 +158,11 @@ def row_lists(document: dict[str, Any]) -> list[list[str]]:
     if document.get("resultTable"):
         return [[json.dumps(row) for row in document["resultTable"]["rows"]]]
     lists = document.get("aggregationResults") or []
-    return [[json.dumps([*group["group"], group["value"]]) for group in one["groupByResult"]] for one in lists if "groupByResult" in one]
+    return [
+        [json.dumps([*group["group"], group["value"]]) for group in one["groupByResult"]]
+        for one in lists
+        if "groupByResult" in one
+    ]
 
 
 def has_defined_order(text: str) -> bool:

@@ -1,7 +1,8 @@
-"""The recorded answers of the reference and the tables behind them: which files there are, and how their rows lie in segments.
+"""The recorded answers of the reference and the tables behind them: which files there are, and how their rows lie in
+segments.
 
-The recordings and two of the tables stand in tests/golden; the data of baseballStats and airlineStats is read from the folder
-PINOTPY_DATA.
+The recordings and two of the tables stand in tests/golden; the data of baseballStats and airlineStats is read from the
+folder PINOTPY_DATA.
 """
 
 from __future__ import annotations
@@ -119,19 +120,32 @@ def _rows_of_files(table: str) -> tuple[dict[str, Any], dict[str, Any], list[lis
     schema = Schema.from_json(schema_document)
     config_document = json.loads(source.config.read_text())
     indexing = config_document["tableIndexConfig"]
-    indexing["noDictionaryColumns"] = [column for column in indexing.get("noDictionaryColumns", []) if column in schema.field_specs]
+    indexing["noDictionaryColumns"] = [
+        column for column in indexing.get("noDictionaryColumns", []) if column in schema.field_specs
+    ]
     pipeline = RowPipeline(schema, TableConfig.from_json(config_document))
     kind = format_from_text(source.format)
-    return schema_document, config_document, [list(read_rows(InputFile(file), kind, pipeline, RowLedger(str(file)))) for file in source.files]
+    return (
+        schema_document,
+        config_document,
+        [list(read_rows(InputFile(file), kind, pipeline, RowLedger(str(file)))) for file in source.files],
+    )
 
 
 def _source(table: str) -> _Source:
     if table == "baseballStats":
         folder = DATA / table
-        return _Source(folder / "baseballStats_schema.json", folder / "baseballStats_offline_table_config.json", (folder / "baseballStats.csv",), "CSV")
+        return _Source(
+            folder / "baseballStats_schema.json",
+            folder / "baseballStats_offline_table_config.json",
+            (folder / "baseballStats.csv",),
+            "CSV",
+        )
     if table == "airlineStats":
         folder = DATA / table
         files = tuple(sorted((folder / "rawdata").rglob("*.avro")))
-        return _Source(folder / "airlineStats_schema.json", folder / "airlineStats_offline_table_config.json", files, "AVRO")
+        return _Source(
+            folder / "airlineStats_schema.json", folder / "airlineStats_offline_table_config.json", files, "AVRO"
+        )
     avro = "typesTest.avro" if table == "typesTest" else "typesTest15.avro"
     return _Source(GOLDEN / f"{table}_schema.json", GOLDEN / f"{table}_config.json", (GOLDEN / avro,), "AVRO")

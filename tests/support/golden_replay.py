@@ -1,5 +1,6 @@
-"""Asks every question of a recording and sorts the answers: equal, other rows that are as right, changed by a named rule, or
-unexplained."""
+"""Asks every question of a recording and sorts the answers: equal, other rows that are as right, changed by a named
+rule, or unexplained.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +19,9 @@ from golden_rules import is_one_of_many, is_within_sketch_error, rule_for
 Send = Callable[[str, dict[str, Any]], Answer]  # dialect, body of the request
 
 EQUAL, OPEN_ROWS = "equal", "other rows, as right"
-_SUMS = re.compile(r"\b((DISTINCT)?(SUM|AVG)(MV)?|(STDDEV|VAR|COVAR)_?(POP|SAMP)|SKEWNESS|KURTOSIS)\s*\(", re.IGNORECASE)
+_SUMS = re.compile(
+    r"\b((DISTINCT)?(SUM|AVG)(MV)?|(STDDEV|VAR|COVAR)_?(POP|SAMP)|SKEWNESS|KURTOSIS)\s*\(", re.IGNORECASE
+)
 
 
 @dataclass(slots=True)
@@ -39,12 +42,17 @@ class Replay:
         if folder:
             Path(folder).mkdir(exist_ok=True)
             (Path(folder) / f"{self.recording.name}-{where.replace(' ', '-')}.txt").write_text("\n".join(self.problems))
-        return f"{self.recording.name} ({where}): {self.num_lines} lines: {dict(self.counts.most_common())}, unexplained {len(self.problems)}"
+        return (
+            f"{self.recording.name} ({where}): {self.num_lines} lines: {dict(self.counts.most_common())}, "
+            f"unexplained {len(self.problems)}"
+        )
 
     def check(self) -> None:
         """AssertionError unless every line ran and is equal or explained."""
         assert self.num_lines == self.recording.num_lines
-        assert not self.problems, f"{len(self.problems)} answers differ without a rule:\n" + "\n".join(self.problems[:40])
+        assert not self.problems, f"{len(self.problems)} answers differ without a rule:\n" + "\n".join(
+            self.problems[:40]
+        )
         assert self.counts[EQUAL] > self.num_lines // 2
 
 

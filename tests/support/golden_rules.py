@@ -1,8 +1,8 @@
-"""The rules of docs/differences.md by which our answer may differ from the recorded one, as predicates (text, recorded, ours).
-Options that came beside the text stand at its end, as OPTION(…).
+"""The rules of docs/differences.md by which our answer may differ from the recorded one, as predicates (text, recorded,
+ours). Options that came beside the text stand at its end, as OPTION(…).
 
-`row_rule` and `sketch_rule` ask further questions to judge: whether rows that a query leaves open are right ones, and whether
-estimates lie within the error that the page states.
+`row_rule` and `sketch_rule` ask further questions to judge: whether rows that a query leaves open are right ones, and
+whether estimates lie within the error that the page states.
 """
 
 from __future__ import annotations
@@ -17,7 +17,13 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
-from datasketches import PyLongsSerDe, PyStringsSerDe, compact_theta_sketch, frequent_items_error_type, frequent_items_sketch
+from datasketches import (
+    PyLongsSerDe,
+    PyStringsSerDe,
+    compact_theta_sketch,
+    frequent_items_error_type,
+    frequent_items_sketch,
+)
 from golden_comparison import Answer, codes, has_defined_order, result_difference, row_lists, same
 
 from pinotpy.pql.aggregation_names import is_aggregation
@@ -45,7 +51,10 @@ def _same_numbers(text: str, theirs: dict[str, Any], ours: dict[str, Any]) -> bo
     """All cells are equal read as numbers: what differs is how many digits name the same double."""
     if codes(theirs) or codes(ours):
         return False
-    to_the_digit, as_numbers = (result_difference(theirs, ours, check_order=has_defined_order(text), tolerance=tolerance) for tolerance in (0.0, 1e-17))
+    to_the_digit, as_numbers = (
+        result_difference(theirs, ours, check_order=has_defined_order(text), tolerance=tolerance)
+        for tolerance in (0.0, 1e-17)
+    )
     return to_the_digit is not None and as_numbers is None
 
 
@@ -69,74 +78,138 @@ PQL_RULES: dict[str, Rule] = {
     "comments": lambda text, theirs, ours: codes(theirs) == [150] and _has("--", "/*")(text),
     "carriage-return": lambda text, theirs, ours: codes(theirs) == [150] and "\r" in text,
     "not-between": lambda text, theirs, ours: codes(theirs) == [150] and "NOT BETWEEN" in text,
-    "infix-arithmetic": lambda text, theirs, ours: codes(theirs) == [150] and bool(set("+-*/") & set(text.replace("(*)", ""))),
+    "infix-arithmetic": lambda text, theirs, ours: (
+        codes(theirs) == [150] and bool(set("+-*/") & set(text.replace("(*)", "")))
+    ),
     "unknown-column": lambda text, theirs, ours: codes(ours) == [710] and codes(theirs) in ([], [200]),
     "offset-overflow": lambda text, theirs, ours: "sum up to at most" in _faults(ours),
-    "star-columns": lambda text, theirs, ours: "SELECT *" in text and _columns(theirs) == ["*"] and not row_lists(ours)[0],
-    "aligned-rows": lambda text, theirs, ours: bool(_columns(theirs)) and any(len(json.loads(row)) < len(_columns(theirs)) for row in row_lists(theirs)[0]),
-    "literal-on-the-left": lambda text, theirs, ours: re.search(r"WHERE '[^']*' >", text) is not None and not codes(ours),
-    "order-by-counters": lambda text, theirs, ours: _only_counters_differ("ORDER BY", text, theirs, ours, check_order=True),
-    "limit-counters": lambda text, theirs, ours: ours.get("numServersQueried", 1) > 1 and _only_counters_differ("LIMIT", text, theirs, ours, check_order=False),
+    "star-columns": lambda text, theirs, ours: (
+        "SELECT *" in text and _columns(theirs) == ["*"] and not row_lists(ours)[0]
+    ),
+    "aligned-rows": lambda text, theirs, ours: (
+        bool(_columns(theirs)) and any(len(json.loads(row)) < len(_columns(theirs)) for row in row_lists(theirs)[0])
+    ),
+    "literal-on-the-left": lambda text, theirs, ours: (
+        re.search(r"WHERE '[^']*' >", text) is not None and not codes(ours)
+    ),
+    "order-by-counters": lambda text, theirs, ours: _only_counters_differ(
+        "ORDER BY", text, theirs, ours, check_order=True
+    ),
+    "limit-counters": lambda text, theirs, ours: (
+        ours.get("numServersQueried", 1) > 1 and _only_counters_differ("LIMIT", text, theirs, ours, check_order=False)
+    ),
     "groovy": lambda text, theirs, ours: "Unsupported function: groovy" in _faults(ours),
     "nan-order": lambda text, theirs, ours: "MAX(" in text and "NaN" in json.dumps(ours.get("aggregationResults")),
-    "negative-zero": lambda text, theirs, ours: "GROUP BY" in text and not codes(ours) and _only_groups_of_zero_differ(theirs, ours),
-    "distinct-offset": lambda text, theirs, ours: "DISTINCT(" in text and re.search(r"LIMIT \d+,", text) is not None and not codes(ours),
+    "negative-zero": lambda text, theirs, ours: (
+        "GROUP BY" in text and not codes(ours) and _only_groups_of_zero_differ(theirs, ours)
+    ),
+    "distinct-offset": lambda text, theirs, ours: (
+        "DISTINCT(" in text and re.search(r"LIMIT \d+,", text) is not None and not codes(ours)
+    ),
     "shortest-digits": _same_numbers,
     "out-of-time": lambda text, theirs, ours: codes(ours) == [250] and "timeoutMs=1)" in text,
     **COMMON_RULES,
 }
 SQL_RULES: dict[str, Rule] = {
     # The final pass of the reference's single server turns null keys and aggregates into '', 0, 0.0, false.
-    "nulls-of-groups": lambda text, theirs, ours: "GROUP BY" in text and "enableNullHandling=true" in text and _equal_but_for_nulls(theirs, ours),
+    "nulls-of-groups": lambda text, theirs, ours: (
+        "GROUP BY" in text and "enableNullHandling=true" in text and _equal_but_for_nulls(theirs, ours)
+    ),
     "like-escape": lambda text, theirs, ours: "LIKE" in text and _has("\\", "ESCAPE")(text) and not codes(ours),
-    "like-newline": lambda text, theirs, ours: "Test15" in text and re.search(r"LIKE '[^']*(_|[^%']%[^%'])", text) is not None and not codes(ours),
-    "like-letter-case": lambda text, theirs, ours: "Test15" in text and re.search(r"LIKE '[^']*[iIİı]", text) is not None and not codes(ours),
+    "like-newline": lambda text, theirs, ours: (
+        "Test15" in text and re.search(r"LIKE '[^']*(_|[^%']%[^%'])", text) is not None and not codes(ours)
+    ),
+    "like-letter-case": lambda text, theirs, ours: (
+        "Test15" in text and re.search(r"LIKE '[^']*[iIİı]", text) is not None and not codes(ours)
+    ),
     "big-integers": lambda text, theirs, ours: re.search(r"[0-9]{19,}", text) is not None and not codes(ours),
-    "columns-compared": lambda text, theirs, ours: re.search(r"\bedge\w+ ([<>]=?|=|<>) edge", text) is not None and not codes(ours),
+    "columns-compared": lambda text, theirs, ours: (
+        re.search(r"\bedge\w+ ([<>]=?|=|<>) edge", text) is not None and not codes(ours)
+    ),
     "nan-order": lambda text, theirs, ours: re.search(r"\bedge\w+ [-*/%]", text) is not None and not codes(ours),
-    "decimal-scale": lambda text, theirs, ours: _has("bigD", "bigM", "rawBig", "nulBig", "DECIMAL")(text) and _cells(theirs, ours, _same_decimal),
-    "bitmap-exact": lambda text, theirs, ours: "DISTINCTCOUNTBITMAP(" in text and _cells(theirs, ours, lambda a, b: a <= b),
+    "decimal-scale": lambda text, theirs, ours: (
+        _has("bigD", "bigM", "rawBig", "nulBig", "DECIMAL")(text) and _cells(theirs, ours, _same_decimal)
+    ),
+    "bitmap-exact": lambda text, theirs, ours: (
+        "DISTINCTCOUNTBITMAP(" in text and _cells(theirs, ours, lambda a, b: a <= b)
+    ),
     "constant-functions": lambda text, theirs, ours: (
         re.search(r"CAST\((concat\('[^)]*\)|'[^']*') AS", text) is not None
-        and ((codes(theirs) == [150] and codes(ours) == [200]) or ("AS TIMESTAMP" in text and _cells(theirs, ours, lambda a, b: a == b or a == _millis(b))))
+        and (
+            (codes(theirs) == [150] and codes(ours) == [200])
+            or ("AS TIMESTAMP" in text and _cells(theirs, ours, lambda a, b: a == b or a == _millis(b)))
+        )
     ),
     "far-timestamps": lambda text, theirs, ours: (
         "AS TIMESTAMP" in text
         and row_lists(theirs) != row_lists(ours)
-        and _cells(theirs, ours, lambda a, b: a == b or (re.match(r"\d{6,}-", a) is not None and re.fullmatch(r"-?\d+", b) is not None))
+        and _cells(
+            theirs,
+            ours,
+            lambda a, b: a == b or (re.match(r"\d{6,}-", a) is not None and re.fullmatch(r"-?\d+", b) is not None),
+        )
     ),
-    "rounding": lambda text, theirs, ours: _ROUND.search(text) is not None and not codes(theirs) and _only_rounding_differs(theirs, ours),
+    "rounding": lambda text, theirs, ours: (
+        _ROUND.search(text) is not None and not codes(theirs) and _only_rounding_differs(theirs, ours)
+    ),
     "explain-plan": lambda text, theirs, ours: text.startswith("EXPLAIN PLAN FOR") and _same_plan_shape(theirs, ours),
-    "map-key-absent": lambda text, theirs, ours: "['" in text and row_lists(theirs) != row_lists(ours) and _cells(theirs, ours, _without_defaults),
+    "map-key-absent": lambda text, theirs, ours: (
+        "['" in text and row_lists(theirs) != row_lists(ours) and _cells(theirs, ours, _without_defaults)
+    ),
     "host-name": lambda text, theirs, ours: "$hostName" in text and not codes(theirs) and not codes(ours),
     "rows-not-shown": lambda text, theirs, ours: (
-        "ORDER BY" in text and not codes(theirs) and codes(ours) == [200] and ours["numServersQueried"] > 1 and "on some records" in _faults(ours)
+        "ORDER BY" in text
+        and not codes(theirs)
+        and codes(ours) == [200]
+        and ours["numServersQueried"] > 1
+        and "on some records" in _faults(ours)
     ),
-    "json-range": lambda text, theirs, ours: not codes(theirs) and codes(ours) == [200] and "beyond its range" in _faults(ours),
+    "json-range": lambda text, theirs, ours: (
+        not codes(theirs) and codes(ours) == [200] and "beyond its range" in _faults(ours)
+    ),
     "shortest-digits": lambda text, theirs, ours: (
         "AS FLOAT" in text
         and not codes(ours)
         and row_lists(theirs) != row_lists(ours)
         and result_difference(theirs, ours, check_order=True, tolerance=_FLOAT_HALF_STEP) is None
     ),
-    "filter-counters": lambda text, theirs, ours: _only_counters_differ("FILTER", text, theirs, ours, check_order=False),
+    "filter-counters": lambda text, theirs, ours: _only_counters_differ(
+        "FILTER", text, theirs, ours, check_order=False
+    ),
     "denormal-floats": lambda text, theirs, ours: "edgeF" in text and not codes(ours),
     "conditions-selected": lambda text, theirs, ours: codes(theirs) == [700] and "= 'NaN'" in text and not codes(ours),
     "unknown-virtual-column": lambda text, theirs, ours: codes(ours) == [710] and "$" in text,
     "concatenation": lambda text, theirs, ours: codes(theirs) == [700] and "||" in text and not codes(ours),
     "backticks": lambda text, theirs, ours: codes(theirs) == [150] and "`" in text,
-    "order-by-counters": lambda text, theirs, ours: _only_counters_differ("ORDER BY", text, theirs, ours, check_order=True),
-    "unary-sign": lambda text, theirs, ours: codes(theirs) == [700] and re.search(r"[-+] ?[(a-zA-Z]", text) is not None and not codes(ours),
-    "constant-types": lambda text, theirs, ours: re.match(r"(SET [^;]*;)?\s*SELECT [-+*/%0-9. ()]+( FROM|$)", text) is not None and not codes(ours),
-    "constants-of-a-table": lambda text, theirs, ours: not codes(theirs) and theirs["totalDocs"] == 0 and _repeats_constants(text, theirs, ours),
-    "constants-without-table": lambda text, theirs, ours: (
-        codes(theirs) == [700] and "FROM clause" in _faults(theirs) and not codes(ours) and re.search(r"NULL|ARRAY|split\(", text) is not None
+    "order-by-counters": lambda text, theirs, ours: _only_counters_differ(
+        "ORDER BY", text, theirs, ours, check_order=True
     ),
-    "limit-0-of-constants": lambda text, theirs, ours: re.fullmatch(r"SELECT [^A-Za-z]* LIMIT 0", text) is not None and not codes(ours),
+    "unary-sign": lambda text, theirs, ours: (
+        codes(theirs) == [700] and re.search(r"[-+] ?[(a-zA-Z]", text) is not None and not codes(ours)
+    ),
+    "constant-types": lambda text, theirs, ours: (
+        re.match(r"(SET [^;]*;)?\s*SELECT [-+*/%0-9. ()]+( FROM|$)", text) is not None and not codes(ours)
+    ),
+    "constants-of-a-table": lambda text, theirs, ours: (
+        not codes(theirs) and theirs["totalDocs"] == 0 and _repeats_constants(text, theirs, ours)
+    ),
+    "constants-without-table": lambda text, theirs, ours: (
+        codes(theirs) == [700]
+        and "FROM clause" in _faults(theirs)
+        and not codes(ours)
+        and re.search(r"NULL|ARRAY|split\(", text) is not None
+    ),
+    "limit-0-of-constants": lambda text, theirs, ours: (
+        re.fullmatch(r"SELECT [^A-Za-z]* LIMIT 0", text) is not None and not codes(ours)
+    ),
     "fractional-limit": lambda text, theirs, ours: "whole number after LIMIT" in _faults(ours),
     "limit-out-of-range": lambda text, theirs, ours: "after LIMIT, found" in _faults(ours) and codes(theirs) == [200],
-    "total-docs": lambda text, theirs, ours: theirs["totalDocs"] == 0 and _only_counters_differ("WHERE", text, theirs, ours, check_order=False),
-    "number-arguments": lambda text, theirs, ours: codes(theirs) == [200] and codes(ours) == [700] and "are no numbers" in _faults(ours),
+    "total-docs": lambda text, theirs, ours: (
+        theirs["totalDocs"] == 0 and _only_counters_differ("WHERE", text, theirs, ours, check_order=False)
+    ),
+    "number-arguments": lambda text, theirs, ours: (
+        codes(theirs) == [200] and codes(ours) == [700] and "are no numbers" in _faults(ours)
+    ),
     "argument-types": lambda text, theirs, ours: (
         codes(ours) == [700]
         and (
@@ -145,31 +218,52 @@ SQL_RULES: dict[str, Rule] = {
             or (_scanned_nothing(theirs) and "use CAST or " in _faults(ours))
         )
     ),
-    "any-value": lambda text, theirs, ours: "ANYVALUE(" in text and _cells(theirs, ours, lambda a, b: type(a) is type(b)),
+    "any-value": lambda text, theirs, ours: (
+        "ANYVALUE(" in text and _cells(theirs, ours, lambda a, b: type(a) is type(b))
+    ),
     "long-sums": lambda text, theirs, ours: "SUMLONG(" in text and not codes(theirs) and "is no LONG" in _faults(ours),
     "offset": lambda text, theirs, ours: (
-        re.search(r"OFFSET|LIMIT \d+ *,", text) is not None and re.search("GROUP BY|DISTINCT", text) is not None and not codes(ours)
+        re.search(r"OFFSET|LIMIT \d+ *,", text) is not None
+        and re.search("GROUP BY|DISTINCT", text) is not None
+        and not codes(ours)
     ),
     "literal-types": lambda text, theirs, ours: (
-        codes(theirs) == [700] and not codes(ours) and re.search(r"\b(tsD|rawTs|nulTs|jsonD|jsonIdx|nulJson) ([<>=]|(NOT )?(IN|BETWEEN)\b)", text) is not None
+        codes(theirs) == [700]
+        and not codes(ours)
+        and re.search(r"\b(tsD|rawTs|nulTs|jsonD|jsonIdx|nulJson) ([<>=]|(NOT )?(IN|BETWEEN)\b)", text) is not None
     ),
     "numbers-in-lists": lambda text, theirs, ours: (
-        codes(theirs) == [700] and "Cannot convert value" in _faults(theirs) and not codes(ours) and re.search(r"IN \([^')]*\d\.\d[^')]*\)", text) is not None
+        codes(theirs) == [700]
+        and "Cannot convert value" in _faults(theirs)
+        and not codes(ours)
+        and re.search(r"IN \([^')]*\d\.\d[^')]*\)", text) is not None
     ),
     "having-all-groups": lambda text, theirs, ours: (
-        "HAVING" in text and not codes(theirs) and not codes(ours) and len(ours["resultTable"]["rows"]) > len(theirs["resultTable"]["rows"])
+        "HAVING" in text
+        and not codes(theirs)
+        and not codes(ours)
+        and len(ours["resultTable"]["rows"]) > len(theirs["resultTable"]["rows"])
     ),
     "having-without-groups": lambda text, theirs, ours: "beside HAVING" in _faults(ours),
-    "distinct-counters": lambda text, theirs, ours: _only_counters_differ("DISTINCT", text, theirs, ours, check_order=False),
-    "multi-value-conditions": lambda text, theirs, ours: codes(theirs) == [200] and codes(ours) == [700] and "multi-value column" in _faults(ours),
-    "listagg-distinct": lambda text, theirs, ours: codes(theirs) == [150] and "LISTAGG(DISTINCT" in text and not codes(ours),
+    "distinct-counters": lambda text, theirs, ours: _only_counters_differ(
+        "DISTINCT", text, theirs, ours, check_order=False
+    ),
+    "multi-value-conditions": lambda text, theirs, ours: (
+        codes(theirs) == [200] and codes(ours) == [700] and "multi-value column" in _faults(ours)
+    ),
+    "listagg-distinct": lambda text, theirs, ours: (
+        codes(theirs) == [150] and "LISTAGG(DISTINCT" in text and not codes(ours)
+    ),
     "list-order": lambda text, theirs, ours: (
         re.search(r"ARRAY_?AGG\(", text) is not None
         and (", true)" in text or ours["numSegmentsProcessed"] > 1)
-        and _cells(theirs, ours, lambda a, b: b is None or same(a, b, 0.0) or (isinstance(b, list) and sorted(a) == sorted(b)))
+        and _cells(
+            theirs, ours, lambda a, b: b is None or same(a, b, 0.0) or (isinstance(b, list) and sorted(a) == sorted(b))
+        )
     ),
     "equal-times": lambda text, theirs, ours: (
-        re.search(r"(FIRST|LAST)_?WITH_?TIME\([^,]+, *(?!id\b)", text) is not None and _cells(theirs, ours, lambda a, b: b is None or type(a) is type(b))
+        re.search(r"(FIRST|LAST)_?WITH_?TIME\([^,]+, *(?!id\b)", text) is not None
+        and _cells(theirs, ours, lambda a, b: b is None or type(a) is type(b))
     ),
     "moments-of-nulls": lambda text, theirs, ours: (
         "enableNullHandling=true" in text
@@ -189,7 +283,9 @@ def rule_for(dialect: str, text: str, theirs: Answer, ours: Answer) -> str | Non
     return next((name for name, explains in rules.items() if explains(text, theirs.document, ours.document)), None)
 
 
-def _only_counters_differ(word: str, text: str, theirs: dict[str, Any], ours: dict[str, Any], *, check_order: bool) -> bool:
+def _only_counters_differ(
+    word: str, text: str, theirs: dict[str, Any], ours: dict[str, Any], *, check_order: bool
+) -> bool:
     if word not in text or codes(theirs) or codes(ours):
         return False
     return result_difference(theirs, ours, check_order=check_order) is None
@@ -206,31 +302,46 @@ def _reads_rows(expression: Expression) -> bool:
 
 
 def _repeats_constants(text: str, theirs: dict[str, Any], ours: dict[str, Any]) -> bool:
-    """Constants alone are selected from a table: the one recorded row comes for each row of the table, of which there may be none."""
+    """Constants alone are selected from a table: the one recorded row comes for each row of the table, of which there
+    may be none.
+    """
     statement = parse_sql(text)
     if not statement.table or any(_reads_rows(item.expression) for item in statement.select):
         return False
     if codes(ours):
         return codes(ours) == [190]
     left, right = theirs["resultTable"], ours["resultTable"]
-    return left["dataSchema"] == right["dataSchema"] and len(left["rows"]) == 1 and all(row == left["rows"][0] for row in right["rows"])
+    return (
+        left["dataSchema"] == right["dataSchema"]
+        and len(left["rows"]) == 1
+        and all(row == left["rows"][0] for row in right["rows"])
+    )
 
 
 _EXPLAINED = [("Operator", "STRING"), ("Operator_Id", "INT"), ("Parent_Id", "INT")]
 
 
 def _same_plan_shape(theirs: dict[str, Any], ours: dict[str, Any]) -> bool:
-    """Both are tables of operators that begin with the broker's and hang together; the broker's and the server's operators are as recorded."""
+    """Both are tables of operators that begin with the broker's and hang together; the broker's and the server's
+    operators are as recorded.
+    """
     if codes(theirs) or codes(ours):
         return False
     tables = [answer["resultTable"] for answer in (theirs, ours)]
-    if any(list(zip(t["dataSchema"]["columnNames"], t["dataSchema"]["columnDataTypes"], strict=True)) != _EXPLAINED for t in tables):
+    if any(
+        list(zip(t["dataSchema"]["columnNames"], t["dataSchema"]["columnDataTypes"], strict=True)) != _EXPLAINED
+        for t in tables
+    ):
         return False
     left, right = (table["rows"] for table in tables)
     numbers = {number for _, number, _ in right}
     hangs_together = all(parent in numbers or parent in (-1, 0) for _, _, parent in right)
     shared = [row for row in left if row[0].startswith(("BROKER_", "COMBINE_"))]
-    return hangs_together and shared == [row for row in right if row[0].startswith(("BROKER_", "COMBINE_"))] and any("PLAN_START" in row[0] for row in right)
+    return (
+        hangs_together
+        and shared == [row for row in right if row[0].startswith(("BROKER_", "COMBINE_"))]
+        and any("PLAN_START" in row[0] for row in right)
+    )
 
 
 def _without_defaults(theirs: Any, ours: Any) -> bool:
@@ -265,14 +376,18 @@ def _cells(theirs: dict[str, Any], ours: dict[str, Any], agree: Callable[[Any, A
     if codes(theirs) or codes(ours):
         return False
     left, right = theirs["resultTable"]["rows"], ours["resultTable"]["rows"]
-    return len(left) == len(right) and all(len(a) == len(b) and all(map(agree, a, b)) for a, b in zip(left, right, strict=True))
+    return len(left) == len(right) and all(
+        len(a) == len(b) and all(map(agree, a, b)) for a, b in zip(left, right, strict=True)
+    )
 
 
 def _only_groups_of_zero_differ(theirs: dict[str, Any], ours: dict[str, Any]) -> bool:
     """PQL's lists of groups: those that both show are equal but for 0.0 and -0.0, which are one group here."""
     pairs = list(zip(theirs.get("aggregationResults") or [], ours.get("aggregationResults") or [], strict=False))
     for one, other in pairs:
-        left, right = ({tuple(found["group"]): found["value"] for found in each.get("groupByResult", [])} for each in (one, other))
+        left, right = (
+            {tuple(found["group"]): found["value"] for found in each.get("groupByResult", [])} for each in (one, other)
+        )
         zeros = {group for group in left | right if {"0.0", "-0.0"} & set(group)}
         if not zeros or any(left[group] != right[group] for group in left.keys() & right.keys() - zeros):
             return False
@@ -310,19 +425,28 @@ _CUT = re.compile(r"\b(TOP|LIMIT)\s+-?\d+(\s*,\s*\d+)?(\s+OFFSET\s+\d+)?", re.IG
 
 
 def is_one_of_many(ask: Ask, text: str, theirs: dict[str, Any], ours: dict[str, Any]) -> bool:
-    """The query defines which rows may come (ties at the cut, no ORDER BY), not which do: as many rows on both sides, every row
-    is among the rows of our answer without the cut, and columns that the query orders by have the same values, row by row."""
+    """The query defines which rows may come (ties at the cut, no ORDER BY), not which do: as many rows on both sides,
+    every row is among the rows of our answer without the cut, and columns that the query orders by have the same
+    values, row by row.
+    """
     if codes(theirs) or codes(ours):
         return False
     left, right = row_lists(theirs), row_lists(ours)
-    if not left or [len(rows) for rows in left] != [len(rows) for rows in right] or _sorted_columns(text, theirs) != _sorted_columns(text, ours):
+    if (
+        not left
+        or [len(rows) for rows in left] != [len(rows) for rows in right]
+        or _sorted_columns(text, theirs) != _sorted_columns(text, ours)
+    ):
         return False
     word = "TOP" if theirs.get("aggregationResults") else "LIMIT"
     uncut = ask(f"{_CUT.sub('', text)} {word} 200000")
     whole = row_lists(uncut)
     if codes(uncut) or len(left) != len(whole):
         return False
-    return all(not (Counter(a) - Counter(c)) and not (Counter(b) - Counter(c)) for a, b, c in zip(left, right, whole, strict=True))
+    return all(
+        not (Counter(a) - Counter(c)) and not (Counter(b) - Counter(c))
+        for a, b, c in zip(left, right, whole, strict=True)
+    )
 
 
 def _sorted_columns(text: str, document: dict[str, Any]) -> list[list[Any]]:
@@ -333,7 +457,9 @@ def _sorted_columns(text: str, document: dict[str, Any]) -> list[list[Any]]:
         return []
     names = table["dataSchema"]["columnNames"] if table else _columns(document)
     rows = table["rows"] if table else document["selectionResults"]["results"]
-    keys = {re.sub(r"\s+(ASC|DESC)\b.*", "", key.strip(), flags=re.IGNORECASE | re.DOTALL) for key in clause[1].split(",")}
+    keys = {
+        re.sub(r"\s+(ASC|DESC)\b.*", "", key.strip(), flags=re.IGNORECASE | re.DOTALL) for key in clause[1].split(",")
+    }
     return [[row[i] for row in rows] for i, name in enumerate(names) if name in keys]
 
 
@@ -343,17 +469,21 @@ _DIGEST = re.compile(r"PERCENTILE(?:EST|TDIGEST)(\d+)(MV)?\(", re.IGNORECASE)
 _DIGEST_WITH_LEVEL = re.compile(r"PERCENTILE(?:EST|TDIGEST|KLL)(MV)?\((\w+),\s*(\d+)(?:,\s*\d+)?\)", re.IGNORECASE)
 RANK_ERROR = 3  # in a hundred
 THETA_ERROR = 0.03
-# Estimates of distinct values at their default precisions: four standard errors, with 2^14 registers, 2^12 registers, 2^12 rows.
+# Estimates of distinct values at their default precisions: four standard errors, with 2^14 registers, 2^12 registers,
+# 2^12 rows.
 _COUNT = re.compile(r"DISTINCTCOUNT(HLLPLUS|ULL|CPCSKETCH)(MV)?\(([^(),]*)\)", re.IGNORECASE)
 COUNT_ERRORS = {"HLLPLUS": 4 * 1.04 / 2**7, "ULL": 4 * 0.78 / 2**6, "CPCSKETCH": 4 * 0.69 / 2**6}
 _FREQUENT = re.compile(r"FREQUENT(LONGS|STRINGS)SKETCH\(", re.IGNORECASE)
 
 
 def is_within_sketch_error(ask: Ask, text: str, theirs: dict[str, Any], ours: dict[str, Any]) -> bool:
-    """Rule `sketch`. Percentiles: both estimates of every group lie between the exact values RANK_ERROR ranks in a hundred below
-    and above. Serialized theta sketches: what both estimate differs by THETA_ERROR at most. Numbers of distinct values: both
-    estimates lie within COUNT_ERRORS of the exact number. Frequent items: both sketches say the same of every value, up to what
-    they say they may be off."""
+    """Rule `sketch`. Percentiles: both estimates of every group lie between the exact values RANK_ERROR ranks in a
+    hundred below
+    and above. Serialized theta sketches: what both estimate differs by THETA_ERROR at most. Numbers of distinct values:
+    both
+    estimates lie within COUNT_ERRORS of the exact number. Frequent items: both sketches say the same of every value, up
+    to what they say they may be off.
+    """
     if codes(theirs) or codes(ours):
         return False
     if "RAWTHETASKETCH" in text.upper():
@@ -391,8 +521,15 @@ def _at_moved_level(text: str, ranks: int) -> str:
 
 def _equal_theta_sketches(theirs: dict[str, Any], ours: dict[str, Any]) -> bool:
     left, right = (_values_by_group(answer) for answer in (theirs, ours))
-    estimates = [[compact_theta_sketch.deserialize(base64.b64decode(values[key])).get_estimate() for key in sorted(left)] for values in (left, right)]
-    return bool(left) and left.keys() == right.keys() and all(math.isclose(a, b, rel_tol=THETA_ERROR) for a, b in zip(*estimates, strict=True))
+    estimates = [
+        [compact_theta_sketch.deserialize(base64.b64decode(values[key])).get_estimate() for key in sorted(left)]
+        for values in (left, right)
+    ]
+    return (
+        bool(left)
+        and left.keys() == right.keys()
+        and all(math.isclose(a, b, rel_tol=THETA_ERROR) for a, b in zip(*estimates, strict=True))
+    )
 
 
 def _near_exact_counts(ask: Ask, text: str, theirs: dict[str, Any], ours: dict[str, Any]) -> bool:
@@ -421,13 +558,18 @@ def _rows(answer: dict[str, Any]) -> list[list[Any]]:
 
 
 def _equal_frequent_items(text: str, theirs: dict[str, Any], ours: dict[str, Any]) -> bool:
-    read = [{key: _frequent_items(value, text) for key, value in _values_by_group(answer).items()} for answer in (theirs, ours)]
+    read = [
+        {key: _frequent_items(value, text) for key, value in _values_by_group(answer).items()}
+        for answer in (theirs, ours)
+    ]
     if read[0].keys() != read[1].keys() or _names(theirs) != _names(ours):
         return False
     for key, (total, offset, counts) in read[0].items():
         own_total, own_offset, own_counts = read[1][key]
         slack = max(offset, own_offset)
-        if total != own_total or any(abs(counts.get(item, 0) - own_counts.get(item, 0)) > slack for item in counts.keys() | own_counts.keys()):
+        if total != own_total or any(
+            abs(counts.get(item, 0) - own_counts.get(item, 0)) > slack for item in counts.keys() | own_counts.keys()
+        ):
             return False
     return bool(read[0])
 
@@ -439,7 +581,11 @@ def _frequent_items(value: str, text: str) -> tuple[int, int, dict[Any, int]]:
     if sketch.is_empty():
         return 0, 0, {}
     items = sketch.get_frequent_items(frequent_items_error_type.NO_FALSE_NEGATIVES, 0)
-    return sketch.total_weight, max((upper - lower for _, _, lower, upper in items), default=0), {item: lower for item, _, lower, _ in items}
+    return (
+        sketch.total_weight,
+        max((upper - lower for _, _, lower, upper in items), default=0),
+        {item: lower for item, _, lower, _ in items},
+    )
 
 
 def _values_by_group(answer: dict[str, Any]) -> dict[tuple[int, tuple[str, ...]], str]:

@@ -19,7 +19,15 @@ from pinotpy.data_types import DataType, FieldType, default_null_value
 from pinotpy.decimals import decode_decimal, encode_decimal
 from pinotpy.pql.ast import Call, Dialect, Expression, Identifier, Star
 from pinotpy.query.execute import execute
-from pinotpy.query.model.context import Aggregation, AggregationRef, ColumnRef, OutputColumn, QueryContext, QueryKind, QueryOptions
+from pinotpy.query.model.context import (
+    Aggregation,
+    AggregationRef,
+    ColumnRef,
+    OutputColumn,
+    QueryContext,
+    QueryKind,
+    QueryOptions,
+)
 from pinotpy.query.result.combine import merge_partials
 from pinotpy.query.result.partial import PartialResult
 from pinotpy.query.result.reduce import reduce_partials
@@ -49,13 +57,25 @@ def build(folder: Path, columns: Sequence[Column], cells: Cells, name: str) -> A
     """An open segment of these rows."""
     fields = [{"name": c.name, "dataType": c.data_type.value, "singleValueField": c.single_value} for c in columns]
     schema = Schema.from_json({"schemaName": "t", "dimensionFieldSpecs": fields, "enableColumnBasedNullHandling": True})
-    config = {"tableName": "t", "tableType": "OFFLINE", "segmentsConfig": {"replication": "1"}, "tenants": {}, "metadata": {}}
-    config["tableIndexConfig"] = {"noDictionaryColumns": [c.name for c in columns if c.raw], "nullHandlingEnabled": True}
+    config = {
+        "tableName": "t",
+        "tableType": "OFFLINE",
+        "segmentsConfig": {"replication": "1"},
+        "tenants": {},
+        "metadata": {},
+    }
+    config["tableIndexConfig"] = {
+        "noDictionaryColumns": [c.name for c in columns if c.raw],
+        "nullHandlingEnabled": True,
+    }
     arrays = {}
     for c in columns:
         values = cells[c.name]
         if c.data_type is DataType.BIG_DECIMAL:
-            values = [encode_decimal(v) if isinstance(v, Decimal) else v and [encode_decimal(part) for part in v] for v in values]
+            values = [
+                encode_decimal(v) if isinstance(v, Decimal) else v and [encode_decimal(part) for part in v]
+                for v in values
+            ]
         arrays[c.name] = pa.array(values, c.data_type.arrow if c.single_value else pa.list_(c.data_type.arrow))
     build_segment(schema, TableConfig.from_json(config), [pa.RecordBatch.from_pydict(arrays)], folder, name)
     return load_segment(folder / name)
@@ -64,7 +84,9 @@ def build(folder: Path, columns: Sequence[Column], cells: Cells, name: str) -> A
 def cut(cells: Cells, ends: Sequence[int]) -> list[Cells]:
     """The rows in runs that end at `ends`."""
     starts = [0, *ends[:-1]]
-    return [{name: values[start:end] for name, values in cells.items()} for start, end in zip(starts, ends, strict=True)]
+    return [
+        {name: values[start:end] for name, values in cells.items()} for start, end in zip(starts, ends, strict=True)
+    ]
 
 
 def expression(text: str) -> Expression:
@@ -90,9 +112,13 @@ def make_context(
 ) -> QueryContext:
     """SELECT keys, calls … GROUP BY keys, all groups."""
     wanted = [*filters, *[None] * (len(calls) - len(filters))]
-    aggregations = tuple(Aggregation(f, (expression(a),), f"{f}({a})", w) for (f, a), w in zip(calls, wanted, strict=True))
+    aggregations = tuple(
+        Aggregation(f, (expression(a),), f"{f}({a})", w) for (f, a), w in zip(calls, wanted, strict=True)
+    )
     keys = tuple(expression(key) for key in group_by)
-    output = [OutputColumn(str(key), key) for key in keys] + [OutputColumn(a.name, AggregationRef(i)) for i, a in enumerate(aggregations)]
+    output = [OutputColumn(str(key), key) for key in keys] + [
+        OutputColumn(a.name, AggregationRef(i)) for i, a in enumerate(aggregations)
+    ]
     return QueryContext(
         dialect,
         QueryKind.GROUP_BY if keys else QueryKind.AGGREGATION,
@@ -119,12 +145,22 @@ def run(
     is_whole: bool = False,
 ) -> PartialResult:
     """One server's partial result."""
-    return execute(context, segments, control or QueryControl(), threads=threads, executor=executor, dictionaries=dictionaries, is_whole=is_whole)
+    return execute(
+        context,
+        segments,
+        control or QueryControl(),
+        threads=threads,
+        executor=executor,
+        dictionaries=dictionaries,
+        is_whole=is_whole,
+    )
 
 
 def answer(context: QueryContext, partials: Sequence[PartialResult]) -> list[tuple[Any, ...]]:
     """Merged and reduced rows, as Python values."""
-    columns = [column.values.to_pylist() for column in reduce_partials(context, merge_partials(context, partials)).columns]
+    columns = [
+        column.values.to_pylist() for column in reduce_partials(context, merge_partials(context, partials)).columns
+    ]
     return list(zip(*columns, strict=True))
 
 
@@ -155,7 +191,10 @@ def expected(
             rows[key].append(row)
     if not group_by and not rows:
         rows[()] = []
-    return {key: tuple(_aggregate(f, by_name.get(a), cells, group, null_handling) for f, a in calls) for key, group in rows.items()}
+    return {
+        key: tuple(_aggregate(f, by_name.get(a), cells, group, null_handling) for f, a in calls)
+        for key, group in rows.items()
+    }
 
 
 def read(column: Column, cell: Any, *, null_handling: bool) -> Any:
@@ -206,7 +245,11 @@ def _aggregate(function: str, column: Column | None, cells: Cells, rows: list[in
         return float(ordered[-1]) - float(ordered[0])
     if name == "sum":
         return exact_sum(seen)
-    return exact_sum(seen) / len(seen) if isinstance(seen[0], float) else float(Fraction(sum(map(Fraction, seen)), len(seen)))
+    return (
+        exact_sum(seen) / len(seen)
+        if isinstance(seen[0], float)
+        else float(Fraction(sum(map(Fraction, seen)), len(seen)))
+    )
 
 
 def exact_sum(values: Sequence[Any]) -> float:

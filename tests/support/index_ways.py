@@ -1,5 +1,6 @@
-"""Indexes of every kind on random columns, built with the segments or by a reload, and prices that force each way of using them:
-small test tables would otherwise always be scanned."""
+"""Indexes of every kind on random columns, built with the segments or by a reload, and prices that force each way of
+using them: small test tables would otherwise always be scanned.
+"""
 
 from __future__ import annotations
 
@@ -19,11 +20,16 @@ WAYS = ("as priced", "lists", "bits")
 
 
 def random_indexes(seed: str, columns: Sequence[tuple[str, str]], raw: Sequence[str]) -> dict[str, Any]:
-    """Keys of tableIndexConfig for columns by (name, type); a function of `seed` alone, so that the other choices of a test stay
-    what they are."""
+    """Keys of tableIndexConfig for columns by (name, type); a function of `seed` alone, so that the other choices of a
+    test stay what they are.
+    """
     rng = random.Random(seed)
     share = rng.choice([0.0, 0.4, 1.0])
-    ranged = [name for name, kind in columns if (name not in raw or kind not in ("STRING", "BYTES", "BIG_DECIMAL")) and rng.random() < share]
+    ranged = [
+        name
+        for name, kind in columns
+        if (name not in raw or kind not in ("STRING", "BYTES", "BIG_DECIMAL")) and rng.random() < share
+    ]
     filtered = [name for name, _ in columns if rng.random() < share]
     return {
         "rangeIndexColumns": ranged,
@@ -53,7 +59,9 @@ def index_way(way: str) -> Iterator[None]:
 
 @contextmanager
 def inverted_form(number: int) -> Iterator[None]:
-    """Inverted indexes built meanwhile: in the form that their bytes speak for, all as lists, or all as Roaring bitmaps."""
+    """Inverted indexes built meanwhile: in the form that their bytes speak for, all as lists, or all as Roaring
+    bitmaps.
+    """
     changes = ({}, {"_SHARE_OF_LISTS": 0.0}, {"_SHARE_OF_LISTS": float("inf"), "_MEAN_DOCS_MIN": 0})[number % 3]
     before = {name: getattr(inverted, name) for name in changes}
     for name, value in changes.items():
@@ -67,7 +75,13 @@ def inverted_form(number: int) -> Iterator[None]:
 
 def without_indexes(config: TableConfig) -> TableConfig:
     """The config as it was before somebody named indexes."""
-    keys = {"inverted_index_columns": (), "range_index_columns": (), "bloom_filter_columns": (), "bloom_filter_configs": None, "json_index_columns": ()}
+    keys = {
+        "inverted_index_columns": (),
+        "range_index_columns": (),
+        "bloom_filter_columns": (),
+        "bloom_filter_configs": None,
+        "json_index_columns": (),
+    }
     return config.model_copy(update={"indexing": config.indexing.model_copy(update=keys)})
 
 

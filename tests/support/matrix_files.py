@@ -57,7 +57,12 @@ KINDS = {
     "TIMESTAMP": Kind("TIMESTAMP", lambda n: 1_700_000_000_123 + 999 * n, pa.int64(), "long", "TIMESTAMP"),
     "time text": Kind("STRING", _day, pa.string(), "string", "SIMPLE_DATE_FORMAT|yyyy-MM-dd HH:mm"),
     "STRING": Kind("STRING", _text, pa.string(), "string"),
-    "JSON": Kind("JSON", lambda n: json.dumps({"a": n, "b": _text(n)}, ensure_ascii=False, separators=(",", ":")), pa.string(), "string"),
+    "JSON": Kind(
+        "JSON",
+        lambda n: json.dumps({"a": n, "b": _text(n)}, ensure_ascii=False, separators=(",", ":")),
+        pa.string(),
+        "string",
+    ),
     "BYTES": Kind("BYTES", lambda n: n.to_bytes(4, "big") * 2, pa.binary(), "bytes"),
     "INT[]": Kind("INT", lambda n: [n, -n - 1, n], pa.list_(pa.int32()), "int"),
     "DOUBLE[]": Kind("DOUBLE", lambda n: [n / 3 + 1] * (1 + n % 3), pa.list_(pa.float64()), "double"),
@@ -83,12 +88,16 @@ def stored(kind: Kind, values: list[Any]) -> pa.Array:
 
 
 def file_of(file_format: FileFormat, kind: Kind, values: list[Any], *, dictionary: bool) -> bytes:
-    """A file with the columns `v` and `n`, the number of the row; `dictionary`: written with dictionaries where the format has them."""
+    """A file with the columns `v` and `n`, the number of the row; `dictionary`: written with dictionaries where the
+    format has them.
+    """
     match file_format:
         case FileFormat.CSV | FileFormat.TSV:
             return _separated("," if file_format is FileFormat.CSV else "\t", kind, values)
         case FileFormat.JSON:
-            records = ({"n": row, **({} if value is None else {"v": _plain(value)})} for row, value in enumerate(values))
+            records = (
+                {"n": row, **({} if value is None else {"v": _plain(value)})} for row, value in enumerate(values)
+            )
             return "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records).encode()
         case FileFormat.AVRO:
             of = {"type": "array", "items": kind.avro} if kind.is_list else kind.avro
@@ -105,7 +114,11 @@ def file_of(file_format: FileFormat, kind: Kind, values: list[Any], *, dictionar
     if file_format is FileFormat.PARQUET:
         pq.write_table(table, sink, use_dictionary=dictionary)
     else:
-        orc.write_table(table.cast(pa.schema([("n", pa.int32()), ("v", kind.arrow)])), sink, dictionary_key_size_threshold=float(dictionary))
+        orc.write_table(
+            table.cast(pa.schema([("n", pa.int32()), ("v", kind.arrow)])),
+            sink,
+            dictionary_key_size_threshold=float(dictionary),
+        )
     return sink.getvalue()
 
 
@@ -124,4 +137,6 @@ def _separated(delimiter: str, kind: Kind, values: list[Any]) -> bytes:
         text = "" if plain is None else ";".join(map(str, plain)) if isinstance(plain, list) else str(plain)
         return f'"{text.replace(chr(34), chr(34) * 2)}"' if set(text) & {'"', delimiter} else text
 
-    return "".join([f"n{delimiter}v\n", *(f"{row}{delimiter}{field(value)}\n" for row, value in enumerate(values))]).encode()
+    return "".join(
+        [f"n{delimiter}v\n", *(f"{row}{delimiter}{field(value)}\n" for row, value in enumerate(values))]
+    ).encode()

@@ -1,5 +1,6 @@
-"""Two ways to one answer: tables of the same rows cut, indexed and served differently, and answers in a form that can be compared to
-the letter."""
+"""Two ways to one answer: tables of the same rows cut, indexed and served differently, and answers in a form that can
+be compared to the letter.
+"""
 
 from __future__ import annotations
 
@@ -71,13 +72,21 @@ def cut_anew(table: RandomTable, cuts: Sequence[int]) -> RandomTable:
 def indexed_anew(table: RandomTable, *, raw: bool, inverted: bool, fixed_bit: bool) -> RandomTable:
     """The same rows with other encodings and indexes: one choice for all columns."""
     names = [column.name for column in table.columns]
-    fields = [{"name": c.name, "encodingType": "DICTIONARY", "properties": {"dictIdEncoding": "FIXED_BIT"}} for c in table.columns if c.single_value]
+    fields = [
+        {"name": c.name, "encodingType": "DICTIONARY", "properties": {"dictIdEncoding": "FIXED_BIT"}}
+        for c in table.columns
+        if c.single_value
+    ]
     indexing = {
         "loadMode": "MMAP",
         "nullHandlingEnabled": True,
         "noDictionaryColumns": names if raw else [],
         "invertedIndexColumns": names if inverted and not raw else [],
-        "rangeIndexColumns": [column.name for column in table.columns if inverted or (raw and column.type in ("INT", "LONG", "FLOAT", "DOUBLE"))],
+        "rangeIndexColumns": [
+            column.name
+            for column in table.columns
+            if inverted or (raw and column.type in ("INT", "LONG", "FLOAT", "DOUBLE"))
+        ],
         "bloomFilterColumns": names if inverted else [],
     }
     document = {
@@ -100,7 +109,9 @@ def with_stored(table: RandomTable, columns: dict[str, tuple[str, list[Any]]]) -
 
 
 @contextmanager
-def serving(table: RandomTable, directory: Path, rng: random.Random, *, num_servers: int = 1, threads: int = 1) -> Iterator[ShufflingCluster]:
+def serving(
+    table: RandomTable, directory: Path, rng: random.Random, *, num_servers: int = 1, threads: int = 1
+) -> Iterator[ShufflingCluster]:
     """A cluster with the table in it; there are at least as many segments as servers."""
     splits = table.splits()
     cluster = ShufflingCluster(directory, rng, num_servers=min(num_servers, max(1, len(splits))), threads=threads)

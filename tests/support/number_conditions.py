@@ -1,7 +1,8 @@
-"""Random conditions over numbers near the edges of their types, and what they are of a row by exact arithmetic: Python's fractions.
+"""Random conditions over numbers near the edges of their types, and what they are of a row by exact arithmetic:
+Python's fractions.
 
-The rule (docs/differences.md): a literal beside FLOAT or DOUBLE is rounded to that type, all else is compared by value. NaN equals NaN
-and is neither above nor below anything.
+The rule (docs/differences.md): a literal beside FLOAT or DOUBLE is rounded to that type, all else is compared by value.
+NaN equals NaN and is neither above nor below anything.
 """
 
 from __future__ import annotations
@@ -31,20 +32,59 @@ def as_float(value: Any) -> float:
 
 _WHOLE = [0, 1, 5, -1, 2**24 - 1, 2**24, 2**24 + 1]
 _WIDE = [s * (2**53 + k) for s in (1, -1) for k in (-1, 0, 1)] + [2**63 - 1, 2**63 - 512, -(2**63), 1 - 2**63]
-_REAL = [0.1, as_float(0.1), 5.5, 0.0, -0.0, 5.0, float(2**24), float(2**53), float(2**63), -float(2**63), math.inf, -math.inf]  # a NaN is stored as null
+_REAL = [
+    0.1,
+    as_float(0.1),
+    5.5,
+    0.0,
+    -0.0,
+    5.0,
+    float(2**24),
+    float(2**53),
+    float(2**63),
+    -float(2**63),
+    math.inf,
+    -math.inf,
+]  # a NaN is stored as null
 VALUES: dict[str, list[Any]] = {
     "INT": [*_WHOLE, 2**31 - 1, -(2**31)],
     "LONG": [*_WHOLE, *_WIDE],
     "FLOAT": [*map(as_float, _REAL), as_float(1e-45), as_float(3.4028235e38), as_float(1e-38), as_float(16777218)],
-    "DOUBLE": [*_REAL, 5e-324, 1.7976931348623157e308, 9007199254740994.0, 2.0**24 + 1, 0.30000000000000004, 2.0**63 - 1024],
-    "BIG_DECIMAL": [Decimal(v) for v in (*_WHOLE, *_WIDE, 0.1, as_float(0.1), 5.5, "0.1", "9007199254740992.5", "1e-30", 2**63, "123456789012345678901.5")],
+    "DOUBLE": [
+        *_REAL,
+        5e-324,
+        1.7976931348623157e308,
+        9007199254740994.0,
+        2.0**24 + 1,
+        0.30000000000000004,
+        2.0**63 - 1024,
+    ],
+    "BIG_DECIMAL": [
+        Decimal(v)
+        for v in (
+            *_WHOLE,
+            *_WIDE,
+            0.1,
+            as_float(0.1),
+            5.5,
+            "0.1",
+            "9007199254740992.5",
+            "1e-30",
+            2**63,
+            "123456789012345678901.5",
+        )
+    ],
 }
 TYPES = tuple(VALUES)
 LITERALS = (
-    "0", "-0.0", "0.1", "5", "5.0", "5.5", "-1", "1e0", "16777217", "16777216.5", "16777216.000000001", "9007199254740993", "-9007199254740993",
-    "9007199254740992.5", "9007199254740992", "9007199254740993.0", "9223372036854775807", "-9223372036854775808", "9223372036854775808",
-    "9223372036854775807.5", "-9223372036854775808.5", "1e30", "-1e39", "1e400", "-1e400", "1.4e-45", "7e-46", "5e-324", "1e-400", "3.4028235e38",
-    "3.4028236e38", "0.1000000014901161193847656", "0.10000000000000000555", "0.30000000000000004", "2147483647.5", "123456789012345678901.5",
+    "0", "-0.0", "0.1", "5", "5.0", "5.5", "-1", "1e0", "16777217", "16777216.5", "16777216.000000001",
+    "9007199254740993", "-9007199254740993",
+    "9007199254740992.5", "9007199254740992", "9007199254740993.0", "9223372036854775807", "-9223372036854775808",
+    "9223372036854775808",
+    "9223372036854775807.5", "-9223372036854775808.5", "1e30", "-1e39", "1e400", "-1e400", "1.4e-45", "7e-46", "5e-324",
+    "1e-400", "3.4028235e38",
+    "3.4028236e38", "0.1000000014901161193847656", "0.10000000000000000555", "0.30000000000000004", "2147483647.5",
+    "123456789012345678901.5",
     "-9007199254740992.5", "4.999999999999999999999", "0.1000000000000000055511151231257827021181583404541015625",
 )  # fmt: skip
 OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
@@ -65,7 +105,9 @@ class Subject:
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """Its text, whether it is true of a row, and whether it asks for the nulls of columns, which groups in default-value mode have not."""
+    """Its text, whether it is true of a row, and whether it asks for the nulls of columns, which groups in
+    default-value mode have not.
+    """
 
     text: str
     holds: Truth
@@ -93,16 +135,24 @@ def beside(literal: str, data_type: str) -> Any:
 
 
 def edge_table(rng: random.Random) -> RandomTable:
-    """Two columns of every type, one with nulls, and `id`; up to four segments, any encodings and indexes, trees and partitions."""
+    """Two columns of every type, one with nulls, and `id`; up to four segments, any encodings and indexes, trees and
+    partitions.
+    """
     columns = [RandomColumn("id", "INT", True, False, [], 0.0)]
     for kind in TYPES:
         pool = rng.sample(VALUES[kind], min(len(VALUES[kind]), rng.choice([3, 8, 30])))
         columns += [RandomColumn(f"{kind[0].lower()}{n}", kind, True, False, pool, 0.25 * n) for n in range(2)]
     num_rows = rng.choice([1, 12, 30, 40])
-    cells = {c.name: [None if rng.random() < c.null_share else rng.choice(c.pool) for _ in range(num_rows)] for c in columns[1:]}
+    cells = {
+        c.name: [None if rng.random() < c.null_share else rng.choice(c.pool) for _ in range(num_rows)]
+        for c in columns[1:]
+    }
     if rng.random() < 0.5:  # some segments have a sorted column
         by = rng.choice(columns[1:])
-        place = sorted(range(num_rows), key=lambda row: _sort_key(DEFAULTS[by.type] if cells[by.name][row] is None else cells[by.name][row]))
+        place = sorted(
+            range(num_rows),
+            key=lambda row: _sort_key(DEFAULTS[by.type] if cells[by.name][row] is None else cells[by.name][row]),
+        )
         cells = {name: [values[row] for row in place] for name, values in cells.items()}
     cells["id"] = list(range(1, num_rows + 1))
     cuts = tuple(sorted({rng.randrange(num_rows) for _ in range(rng.choice([0, 1, 3]))} - {0}))
@@ -110,7 +160,9 @@ def edge_table(rng: random.Random) -> RandomTable:
     if rng.random() < 0.5:
         parts = {c.name: {"functionName": "Murmur", "numPartitions": 3} for c in columns[1:] if rng.random() < 0.5}
         config["tableIndexConfig"]["segmentPartitionConfig"] = {"columnPartitionMap": parts}
-    return RandomTable(tuple(columns), cells, num_rows, cuts, random_schema(tuple(columns), True), TableConfig.from_json(config), True)
+    return RandomTable(
+        tuple(columns), cells, num_rows, cuts, random_schema(tuple(columns), True), TableConfig.from_json(config), True
+    )
 
 
 def _sort_key(value: Any) -> Any:
@@ -138,10 +190,14 @@ class Conditions:
             return Condition(f"NOT ({inner.text})", lambda row: _negated(inner.holds(row)), inner.asks_nulls)
         one, other, is_and = self._atom(), self._atom(), roll < 0.92
         text = f"({one.text}) {'AND' if is_and else 'OR'} ({other.text})"
-        return Condition(text, lambda row: _joined(is_and, one.holds(row), other.holds(row)), one.asks_nulls or other.asks_nulls)
+        return Condition(
+            text, lambda row: _joined(is_and, one.holds(row), other.holds(row)), one.asks_nulls or other.asks_nulls
+        )
 
     def _atom(self) -> Condition:
-        kind = self._rng.choice(["literal", "literal", "literal", "subjects", "subjects", "list", "between", "distinct"])
+        kind = self._rng.choice(
+            ["literal", "literal", "literal", "subjects", "subjects", "list", "between", "distinct"]
+        )
         subject = self._subject()
         negated = self._rng.random() < 0.4
         match kind:
@@ -149,23 +205,36 @@ class Conditions:
                 sign, literal = self._rng.choice(list(OPERATORS)), self._rng.choice(LITERALS)
                 shown, right = self._written(literal, subject), beside(literal, subject.type)
                 if negated:
-                    return Condition(f"{shown} {sign} {subject.text}", lambda row: compare(sign, right, subject.value(row)))
+                    return Condition(
+                        f"{shown} {sign} {subject.text}", lambda row: compare(sign, right, subject.value(row))
+                    )
                 return Condition(f"{subject.text} {sign} {shown}", lambda row: compare(sign, subject.value(row), right))
             case "subjects":
                 sign, other = self._rng.choice(list(OPERATORS)), self._subject()
-                return Condition(f"{subject.text} {sign} {other.text}", lambda row: compare(sign, subject.value(row), other.value(row)))
+                return Condition(
+                    f"{subject.text} {sign} {other.text}",
+                    lambda row: compare(sign, subject.value(row), other.value(row)),
+                )
             case "list":
                 literals = self._rng.sample(LITERALS, self._rng.choice([1, 2, 5]))
                 members = [beside(literal, subject.type) for literal in literals]
-                text = f"{subject.text} {'NOT ' * negated}IN ({', '.join(self._written(literal, subject) for literal in literals)})"
+                text = (
+                    f"{subject.text} {'NOT ' * negated}IN "
+                    f"({', '.join(self._written(literal, subject) for literal in literals)})"
+                )
                 return Condition(text, lambda row: _any_equal(subject.value(row), members, negated))
             case "between":
                 low, high = self._rng.sample(LITERALS, 2)
-                text = f"{subject.text} {'NOT ' * negated}BETWEEN {self._written(low, subject)} AND {self._written(high, subject)}"
+                text = (
+                    f"{subject.text} {'NOT ' * negated}BETWEEN {self._written(low, subject)} AND "
+                    f"{self._written(high, subject)}"
+                )
                 ends = beside(low, subject.type), beside(high, subject.type)
 
                 def within(row: Row) -> bool | None:
-                    inside = _joined(True, compare(">=", subject.value(row), ends[0]), compare("<=", subject.value(row), ends[1]))
+                    inside = _joined(
+                        True, compare(">=", subject.value(row), ends[0]), compare("<=", subject.value(row), ends[1])
+                    )
                     return _negated(inside) if negated else inside
 
                 return Condition(text, within)
@@ -204,10 +273,24 @@ class Conditions:
         return Subject(column.name, column.type, lambda row: default if row[column.name] is None else row[column.name])
 
     def _cast(self, column: Subject) -> Subject:
-        targets = {"INT": ["LONG", "DOUBLE", "FLOAT"], "LONG": ["DOUBLE", "FLOAT", "BIG_DECIMAL"], "FLOAT": ["DOUBLE"], "DOUBLE": ["FLOAT"]}
+        targets = {
+            "INT": ["LONG", "DOUBLE", "FLOAT"],
+            "LONG": ["DOUBLE", "FLOAT", "BIG_DECIMAL"],
+            "FLOAT": ["DOUBLE"],
+            "DOUBLE": ["FLOAT"],
+        }
         target = self._rng.choice(targets.get(column.type, ["DOUBLE"]))
-        convert: Callable[[Any], Any] = {"LONG": int, "DOUBLE": float, "FLOAT": lambda v: as_float(float(v)), "BIG_DECIMAL": Decimal}[target]
-        return Subject(f"CAST({column.text} AS {target})", target, lambda row: None if column.value(row) is None else convert(column.value(row)))
+        convert: Callable[[Any], Any] = {
+            "LONG": int,
+            "DOUBLE": float,
+            "FLOAT": lambda v: as_float(float(v)),
+            "BIG_DECIMAL": Decimal,
+        }[target]
+        return Subject(
+            f"CAST({column.text} AS {target})",
+            target,
+            lambda row: None if column.value(row) is None else convert(column.value(row)),
+        )
 
 
 def _with_zero(value: Any, sign: str) -> float | None:

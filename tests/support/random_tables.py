@@ -1,7 +1,7 @@
 """Random tables: schema, table config, rows and their split into segments, all from one seed.
 
-A cell is a plain Python value or None (no value): int, float, str, bool, bytes, Decimal, TIMESTAMP as int milliseconds, a
-list of these for multi-values. `stored_columns` gives the record batches in storage form that the builder takes.
+A cell is a plain Python value or None (no value): int, float, str, bool, bytes, Decimal, TIMESTAMP as int milliseconds,
+a list of these for multi-values. `stored_columns` gives the record batches in storage form that the builder takes.
 """
 
 from __future__ import annotations
@@ -45,15 +45,25 @@ TEXTS = [
 ]
 # Defaults for null by type: dimensions, and metrics where they differ (written down from the reference's page).
 DEFAULTS: dict[str, Any] = {
-    "INT": -(2**31), "LONG": -(2**63), "FLOAT": float("-inf"), "DOUBLE": float("-inf"), "STRING": "null", "BOOLEAN": False,
+    "INT": -(2**31), "LONG": -(2**63), "FLOAT": float("-inf"), "DOUBLE": float("-inf"), "STRING": "null",
+    "BOOLEAN": False,
     "TIMESTAMP": 0, "BYTES": b"", "BIG_DECIMAL": Decimal(0), "JSON": "null",
 }  # fmt: skip
-METRIC_DEFAULTS: dict[str, Any] = {"INT": 0, "LONG": 0, "FLOAT": 0.0, "DOUBLE": 0.0, "BIG_DECIMAL": Decimal(0), "BYTES": b""}
+METRIC_DEFAULTS: dict[str, Any] = {
+    "INT": 0,
+    "LONG": 0,
+    "FLOAT": 0.0,
+    "DOUBLE": 0.0,
+    "BIG_DECIMAL": Decimal(0),
+    "BYTES": b"",
+}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RandomColumn:
-    """One column: `pool` is what its cells are drawn from; `own_default`: its `defaultNullValue`, None where the schema has none."""
+    """One column: `pool` is what its cells are drawn from; `own_default`: its `defaultNullValue`, None where the schema
+    has none.
+    """
 
     name: str
     type: str
@@ -101,19 +111,31 @@ def random_table(rng: random.Random, *, rows_max: int = 300) -> RandomTable:
     """A table of 3 to 8 columns."""
     columns = tuple(_column(rng, number) for number in range(rng.randint(3, 8)))
     num_rows = rng.choice(
-        [0, 1, 7, rng.randint(2, rows_max), rng.randint(2, rows_max), 2048, rng.randint(2000, 5000)] if rng.random() < 0.3 else [rng.randint(1, rows_max)]
+        [0, 1, 7, rng.randint(2, rows_max), rng.randint(2, rows_max), 2048, rng.randint(2000, 5000)]
+        if rng.random() < 0.3
+        else [rng.randint(1, rows_max)]
     )
     cells = {c.name: [random_cell(rng, c) for _ in range(num_rows)] for c in columns}
     sortable = [c for c in columns if c.single_value and c.type in ("INT", "LONG", "STRING")]
     if sortable and rng.random() < 0.4:
         by = rng.choice(sortable)
         fill = by.default
-        order = sorted(range(num_rows), key=lambda i: sort_value(fill if cells[by.name][i] is None else cells[by.name][i]))
+        order = sorted(
+            range(num_rows), key=lambda i: sort_value(fill if cells[by.name][i] is None else cells[by.name][i])
+        )
         cells = {name: [values[i] for i in order] for name, values in cells.items()}
     cuts = tuple(sorted(rng.randint(0, num_rows) for _ in range(rng.choice([0, 0, 1, 2, 5]))))
     cuts = tuple(c for c in dict.fromkeys(cuts) if 0 < c < num_rows)
     null_handling = rng.random() < 0.5
-    return RandomTable(columns, cells, num_rows, cuts, random_schema(columns, null_handling), random_config(rng, columns), null_handling)
+    return RandomTable(
+        columns,
+        cells,
+        num_rows,
+        cuts,
+        random_schema(columns, null_handling),
+        random_config(rng, columns),
+        null_handling,
+    )
 
 
 def sort_value(value: Any) -> Any:
@@ -139,13 +161,23 @@ def random_value(rng: random.Random, data_type: str) -> Any:
         case "FLOAT":
             return float(np.float32(rng.choice([3.4e38, -3.4e38, 1e-30, 0.1]) if extreme else rng.uniform(-100, 100)))
         case "DOUBLE":
-            return rng.choice([1e300, -1e300, 1e-300, 0.1, 0.0]) if extreme else round(rng.uniform(-1000, 1000), rng.randint(0, 6))
+            return (
+                rng.choice([1e300, -1e300, 1e-300, 0.1, 0.0])
+                if extreme
+                else round(rng.uniform(-1000, 1000), rng.randint(0, 6))
+            )
         case "STRING":
-            return rng.choice(TEXTS) if rng.random() < 0.5 else "".join(rng.choice("abcXYZ019 _%é") for _ in range(rng.randint(0, 8)))
+            return (
+                rng.choice(TEXTS)
+                if rng.random() < 0.5
+                else "".join(rng.choice("abcXYZ019 _%é") for _ in range(rng.randint(0, 8)))
+            )
         case "BOOLEAN":
             return rng.random() < 0.5
         case "TIMESTAMP":
-            return rng.choice([0, -1, 253402300799999]) if extreme else rng.randint(1_300_000_000_000, 1_500_000_000_000)
+            return (
+                rng.choice([0, -1, 253402300799999]) if extreme else rng.randint(1_300_000_000_000, 1_500_000_000_000)
+            )
         case "BYTES":
             return bytes(rng.randrange(256) for _ in range(rng.randint(0, 4)))
         case _:
@@ -161,9 +193,18 @@ def random_cell(rng: random.Random, column: RandomColumn) -> Any:
 
 
 def random_schema(columns: tuple[RandomColumn, ...], null_handling: bool) -> Schema:
-    dimensions = [{"name": c.name, "dataType": c.type, "singleValueField": c.single_value} for c in columns if not c.metric]
+    dimensions = [
+        {"name": c.name, "dataType": c.type, "singleValueField": c.single_value} for c in columns if not c.metric
+    ]
     metrics = [{"name": c.name, "dataType": c.type} for c in columns if c.metric]
-    return Schema.from_json({"schemaName": "t", "dimensionFieldSpecs": dimensions, "metricFieldSpecs": metrics, "enableColumnBasedNullHandling": null_handling})
+    return Schema.from_json(
+        {
+            "schemaName": "t",
+            "dimensionFieldSpecs": dimensions,
+            "metricFieldSpecs": metrics,
+            "enableColumnBasedNullHandling": null_handling,
+        }
+    )
 
 
 def random_config(rng: random.Random, columns: tuple[RandomColumn, ...]) -> TableConfig:
@@ -200,18 +241,36 @@ def random_config(rng: random.Random, columns: tuple[RandomColumn, ...]) -> Tabl
     )
 
 
-def _star_trees(rng: random.Random, with_dictionary: list[RandomColumn], columns: tuple[RandomColumn, ...]) -> list[dict[str, Any]]:
-    """Up to two trees over any single-value columns; drawn apart, so that tables and queries of a seed are those that they were."""
+def _star_trees(
+    rng: random.Random, with_dictionary: list[RandomColumn], columns: tuple[RandomColumn, ...]
+) -> list[dict[str, Any]]:
+    """Up to two trees over any single-value columns; drawn apart, so that tables and queries of a seed are those that
+    they were.
+    """
     own = random.Random(repr(rng.getstate()[1][:8]))
     dimensions = [c.name for c in with_dictionary if c.single_value]
-    numbers = [c.name for c in columns if c.single_value and c.type in ("INT", "LONG", "FLOAT", "DOUBLE", "TIMESTAMP", "BOOLEAN")]
+    numbers = [
+        c.name
+        for c in columns
+        if c.single_value and c.type in ("INT", "LONG", "FLOAT", "DOUBLE", "TIMESTAMP", "BOOLEAN")
+    ]
     hashed = [c.name for c in columns if c.single_value and c.type != "BYTES"]
     trees: list[dict[str, Any]] = []
     for _ in range(own.choice([0, 1, 2]) if dimensions else 0):
         order = own.sample(dimensions, own.randint(1, min(5, len(dimensions))))
-        pairs = ["COUNT__*"] + [f"{function}__{c}" for c in numbers for function in ("SUM", "AVG", "MIN", "MAX", "MINMAXRANGE") if own.random() < 0.8]
+        pairs = ["COUNT__*"] + [
+            f"{function}__{c}"
+            for c in numbers
+            for function in ("SUM", "AVG", "MIN", "MAX", "MINMAXRANGE")
+            if own.random() < 0.8
+        ]
         pairs += [f"DISTINCTCOUNTHLL__{c}" for c in hashed if own.random() < 0.5]
-        pairs += [f"{function}__{c}" for c in numbers for function in ("PERCENTILEEST", "PERCENTILETDIGEST") if own.random() < 0.5]
+        pairs += [
+            f"{function}__{c}"
+            for c in numbers
+            for function in ("PERCENTILEEST", "PERCENTILETDIGEST")
+            if own.random() < 0.5
+        ]
         trees.append(
             {
                 "dimensionsSplitOrder": order,
@@ -231,11 +290,23 @@ def stored_array(column: RandomColumn, cells: list[Any]) -> pa.Array:
 
 
 def table_of_all_types(rng: random.Random, num_rows: int, cuts: tuple[int, ...]) -> RandomTable:
-    """Two columns of each type, the second multi-valued (BIG_DECIMAL has none): the first of them raw, with few nulls."""
+    """Two columns of each type, the second multi-valued (BIG_DECIMAL has none): the first of them raw, with few
+    nulls.
+    """
     columns = []
     for single in (True, False):
         for data_type in TYPES if single else TYPES[:-1]:
             pool = [random_value(rng, data_type) for _ in range(12)]
-            columns.append(RandomColumn(f"{data_type.lower()}{'' if single else 's'}_", data_type, single, False, pool, 0.05))
+            columns.append(
+                RandomColumn(f"{data_type.lower()}{'' if single else 's'}_", data_type, single, False, pool, 0.05)
+            )
     cells = {c.name: [random_cell(rng, c) for _ in range(num_rows)] for c in columns}
-    return RandomTable(tuple(columns), cells, num_rows, cuts, random_schema(tuple(columns), True), random_config(rng, tuple(columns)), True)
+    return RandomTable(
+        tuple(columns),
+        cells,
+        num_rows,
+        cuts,
+        random_schema(tuple(columns), True),
+        random_config(rng, tuple(columns)),
+        True,
+    )

@@ -19,7 +19,13 @@ from pinotpy.segment.directory.memory_directory import MemoryDirectory
 from pinotpy.segment.immutable import open_segment
 from pinotpy.segment.to_arrow import column_to_arrow
 
-TABLE: dict[str, Any] = {"tableName": "t", "tableType": "OFFLINE", "segmentsConfig": {"replication": "1"}, "tenants": {}, "metadata": {}}
+TABLE: dict[str, Any] = {
+    "tableName": "t",
+    "tableType": "OFFLINE",
+    "segmentsConfig": {"replication": "1"},
+    "tenants": {},
+    "metadata": {},
+}
 
 
 def read_back(
@@ -31,21 +37,42 @@ def read_back(
     null_handling: bool = True,
     missing_columns: MissingColumns | None = None,
 ) -> tuple[list[dict[str, Any]], dict[int, tuple[str, str]]]:
-    """(rows in the segment, row → (column, cause) of the rejected ones). kinds: column → type, `[]` behind it for multi-values.
+    """(rows in the segment, row → (column, cause) of the rejected ones). kinds: column → type, `[]` behind it for
+    multi-values.
 
     Decimals come as Decimal. All rows may be bad; every row read is checked to be in one of both.
     """
-    columns = [{"name": name, "dataType": kind.removesuffix("[]"), "singleValueField": not kind.endswith("[]")} for name, kind in kinds.items()]
+    columns = [
+        {"name": name, "dataType": kind.removesuffix("[]"), "singleValueField": not kind.endswith("[]")}
+        for name, kind in kinds.items()
+    ]
     schema = Schema.from_json({"schemaName": "t", "dimensionFieldSpecs": columns})
     ledger = RowLedger("a")
     file = InputFile(Path(f"a.{file_format}"), lambda: io.BytesIO(content), len(content))
-    batches = list(read_rows(file, file_format, RowPipeline(schema, reject_share_max=1, missing_columns=missing_columns), ledger, reader_config=config))
+    batches = list(
+        read_rows(
+            file,
+            file_format,
+            RowPipeline(schema, reject_share_max=1, missing_columns=missing_columns),
+            ledger,
+            reader_config=config,
+        )
+    )
     rejected = {reject.row: (reject.column, reject.cause) for reject in ledger.rejects}
-    assert len(rejected) == ledger.num_rows_rejected and ledger.num_rows_read == ledger.num_rows_indexed + ledger.num_rows_rejected
+    assert (
+        len(rejected) == ledger.num_rows_rejected
+        and ledger.num_rows_read == ledger.num_rows_indexed + ledger.num_rows_rejected
+    )
     if not batches:
         return [], rejected
     directory = MemoryDirectory("t")
-    build_segment_into(directory, schema, TableConfig.from_json({**TABLE, "tableIndexConfig": {"nullHandlingEnabled": null_handling}}), batches, "t")
+    build_segment_into(
+        directory,
+        schema,
+        TableConfig.from_json({**TABLE, "tableIndexConfig": {"nullHandlingEnabled": null_handling}}),
+        batches,
+        "t",
+    )
     segment = open_segment(directory)
     try:
         arrays = {name: column_to_arrow(segment.column(name)).to_pylist() for name in kinds}

@@ -1,8 +1,9 @@
-"""Histories of a table: rows, schema and config of one seed, and changes of the documents that reloads bring to its segments.
+"""Histories of a table: rows, schema and config of one seed, and changes of the documents that reloads bring to its
+segments.
 
-The rows never change. What reads differently afterwards is only what the documents say of columns that segments do not hold: a column that
-was added later has its default everywhere, and a new build writes the defaults of now. `ReloadHistory` knows what every row must read;
-`Questions` has the same rows in DuckDB.
+The rows never change. What reads differently afterwards is only what the documents say of columns that segments do not
+hold: a column that was added later has its default everywhere, and a new build writes the defaults of now.
+`ReloadHistory` knows what every row must read; `Questions` has the same rows in DuckDB.
 """
 
 from __future__ import annotations
@@ -20,7 +21,16 @@ import duckdb
 import pyarrow as pa
 from duck_oracle import canonical
 from random_queries import check, random_question
-from random_tables import METRIC_DEFAULTS, TYPES, RandomColumn, RandomTable, random_cell, random_value, sort_value, stored_array
+from random_tables import (
+    METRIC_DEFAULTS,
+    TYPES,
+    RandomColumn,
+    RandomTable,
+    random_cell,
+    random_value,
+    sort_value,
+    stored_array,
+)
 
 from pinotpy.config.schema import Schema
 from pinotpy.config.table import TableConfig
@@ -71,8 +81,15 @@ class ReloadHistory:
 
     def schema(self) -> dict[str, Any]:
         def field(column: RandomColumn) -> dict[str, Any]:
-            default = {} if column.own_default is None else {"defaultNullValue": _as_json(column.type, column.own_default)}
-            return {"name": column.name, "dataType": column.type, **({} if column.single_value else {"singleValueField": False}), **default}
+            default = (
+                {} if column.own_default is None else {"defaultNullValue": _as_json(column.type, column.own_default)}
+            )
+            return {
+                "name": column.name,
+                "dataType": column.type,
+                **({} if column.single_value else {"singleValueField": False}),
+                **default,
+            }
 
         return {
             "schemaName": self.name,
@@ -123,8 +140,10 @@ class ReloadHistory:
     def change(self) -> str:
         """Change the documents once or a few times; returns how, for messages."""
         steps = (
-            self._index_added, self._index_added, self._index_dropped, self._indexes_anew, self._tree_changed, self._load_mode_changed,
-            self._load_mode_changed, self._column_added, self._default_changed, self._storage_changed, self._setting_changed,
+            self._index_added, self._index_added, self._index_dropped, self._indexes_anew, self._tree_changed,
+            self._load_mode_changed,
+            self._load_mode_changed, self._column_added, self._default_changed, self._storage_changed,
+            self._setting_changed,
         )  # fmt: skip
         return "; ".join(step() for step in self.rng.choices(steps, k=self.rng.choice([1, 1, 2, 3])))
 
@@ -179,9 +198,17 @@ class ReloadHistory:
 
     def _setting_changed(self) -> str:
         key = self.rng.choice(
-            ["nullHandlingEnabled", "nullHandlingEnabled", "columnMinMaxValueGeneratorMode", "segmentPartitionConfig", "enableDefaultStarTree"]
+            [
+                "nullHandlingEnabled",
+                "nullHandlingEnabled",
+                "columnMinMaxValueGeneratorMode",
+                "segmentPartitionConfig",
+                "enableDefaultStarTree",
+            ]
         )
-        partitioned = [column.name for column in self.columns if column.single_value and column.type in ("INT", "LONG", "STRING")]
+        partitioned = [
+            column.name for column in self.columns if column.single_value and column.type in ("INT", "LONG", "STRING")
+        ]
         if key == "nullHandlingEnabled":
             self.null_vectors = not self.null_vectors
             return f"{key} {self.null_vectors}"
@@ -198,7 +225,9 @@ class ReloadHistory:
     # --- what rows read --------------------------------------------------------------------------------------------
 
     def read_columns(self) -> tuple[RandomColumn, ...]:
-        """The columns with the defaults that rows without a value read: segments that hold a column hold what was its default then."""
+        """The columns with the defaults that rows without a value read: segments that hold a column hold what was its
+        default then.
+        """
         built = {column.name: column for column in self.stored}
         return tuple(built.get(column.name, column) for column in self.columns)
 
@@ -211,7 +240,9 @@ class ReloadHistory:
         if found is None:
             default = column.default if column.single_value else [column.default]
             cells = self.cells[column.name]
-            found = stored_array(column, cells if null_handling else [default if cell is None else cell for cell in cells])
+            found = stored_array(
+                column, cells if null_handling else [default if cell is None else cell for cell in cells]
+            )
             self._arrays[column, null_handling] = found
         return found
 
@@ -222,7 +253,12 @@ class ReloadHistory:
         for column in columns:
             default = column.default if column.single_value else [column.default]
             cells = [default if cell is None and not null_handling else cell for cell in self.cells[column.name]]
-            shown.append([tuple(value) if isinstance(value, list) else value for value in (canonical(column, cell) for cell in cells)])
+            shown.append(
+                [
+                    tuple(value) if isinstance(value, list) else value
+                    for value in (canonical(column, cell) for cell in cells)
+                ]
+            )
         return Counter(zip(*shown, strict=True))
 
     def table(self, *, null_handling: bool) -> RandomTable:
@@ -234,7 +270,10 @@ class ReloadHistory:
     def splits(self) -> list[list[pa.RecordBatch]]:
         """The rows of every segment, in the columns that it stores."""
         rows = pa.table({column.name: self._array(column, True) for column in self.stored}).combine_chunks()
-        return [rows.slice(start, stop - start).to_batches() for start, stop in itertools.pairwise([0, *self.cuts, self.num_rows])]
+        return [
+            rows.slice(start, stop - start).to_batches()
+            for start, stop in itertools.pairwise([0, *self.cuts, self.num_rows])
+        ]
 
     # --- drawing ---------------------------------------------------------------------------------------------------
 
@@ -245,10 +284,14 @@ class ReloadHistory:
         single = metric or rng.random() < 0.75 or data_type in ("BIG_DECIMAL", "JSON")
         pool = [_random_value(rng, data_type) for _ in range(rng.choice([1, 3, 20, 400]))]
         own = _random_value(rng, data_type) if rng.random() < 0.3 else None
-        return RandomColumn(f"c{number}_{data_type.lower()}", data_type, single, metric, pool, rng.choice([0, 0, 0.1, 0.5]), own)
+        return RandomColumn(
+            f"c{number}_{data_type.lower()}", data_type, single, metric, pool, rng.choice([0, 0, 0.1, 0.5]), own
+        )
 
     def _sort(self) -> None:
-        by = self.rng.choice([None, *(c for c in self.columns if c.single_value and c.type in ("INT", "LONG", "STRING", "TIMESTAMP"))])
+        by = self.rng.choice(
+            [None, *(c for c in self.columns if c.single_value and c.type in ("INT", "LONG", "STRING", "TIMESTAMP"))]
+        )
         if by is not None:
             keys = [sort_value(by.default if cell is None else cell) for cell in self.cells[by.name]]
             order = sorted(range(self.num_rows), key=lambda row: keys[row])
@@ -257,12 +300,18 @@ class ReloadHistory:
     def _random_storage(self, column: RandomColumn) -> dict[str, Any]:
         rng = self.rng
         packed = rng.random() < 0.3 and column.single_value
-        codecs = CODECS if column.type in ("INT", "LONG", "TIMESTAMP") and column.single_value else [codec for codec in CODECS if codec != "DELTA"]
+        codecs = (
+            CODECS
+            if column.type in ("INT", "LONG", "TIMESTAMP") and column.single_value
+            else [codec for codec in CODECS if codec != "DELTA"]
+        )
         return {"raw": rng.random() < 0.4, "codec": rng.choice(codecs), "packed": packed}
 
     def _draw_indexes(self, column: RandomColumn) -> None:
         share = self.rng.choice([0.0, 0.3, 0.8])
-        self.indexes[column.name] = {kind: self._settings(kind) for kind in _possible(column) if self.rng.random() < share}
+        self.indexes[column.name] = {
+            kind: self._settings(kind) for kind in _possible(column) if self.rng.random() < share
+        }
 
     def _settings(self, kind: str) -> dict[str, Any]:
         match kind:
@@ -276,10 +325,19 @@ class ReloadHistory:
         single = [column for column in self.columns if column.single_value and column.type != "JSON"]
         dimensions = [column.name for column in self.rng.sample(single, min(len(single), self.rng.randint(1, 3)))]
         numbers = [column.name for column in single if column.type in _NUMBERS]
-        pairs = [f"{function}__{name}" for name in numbers for function in ("SUM", "MIN", "MAX", "AVG") if self.rng.random() < 0.7]
+        pairs = [
+            f"{function}__{name}"
+            for name in numbers
+            for function in ("SUM", "MIN", "MAX", "AVG")
+            if self.rng.random() < 0.7
+        ]
         leaf = self.rng.choice([1, 10, 10_000])
         if not dimensions:
-            return {"dimensionsSplitOrder": [self.columns[0].name], "functionColumnPairs": ["COUNT__*"], "maxLeafRecords": leaf}
+            return {
+                "dimensionsSplitOrder": [self.columns[0].name],
+                "functionColumnPairs": ["COUNT__*"],
+                "maxLeafRecords": leaf,
+            }
         return {"dimensionsSplitOrder": dimensions, "functionColumnPairs": ["COUNT__*", *pairs], "maxLeafRecords": leaf}
 
 
@@ -305,12 +363,21 @@ class Questions:
             question = random_question(self._history.rng, table)
             text = question.text.replace(" FROM t", f" FROM {self._history.name}")
             try:
-                check(question, answer(question.dialect, text, options), self._connection, null_handling=self._null_handling)
+                check(
+                    question,
+                    answer(question.dialect, text, options),
+                    self._connection,
+                    null_handling=self._null_handling,
+                )
             except AssertionError as error:
-                raise AssertionError(f"{question.dialect}, {options}: {text}\nduck: {question.duck}\n{error}") from error
+                raise AssertionError(
+                    f"{question.dialect}, {options}: {text}\nduck: {question.duck}\n{error}"
+                ) from error
 
     def ask_documents(self, answer: Callable[[str, str, str], dict[str, Any]]) -> None:
-        """Compare what JSON and text indexes find in JSON columns with the documents themselves. Raises AssertionError."""
+        """Compare what JSON and text indexes find in JSON columns with the documents themselves. Raises
+        AssertionError.
+        """
         rng, null_handling = self._history.rng, self._null_handling
         for column in self._history.read_columns():
             if column.type != "JSON":
@@ -319,7 +386,10 @@ class Questions:
             conditions = {f"JSON_MATCH({column.name}, '\"$.k\" = {number}')": f'"k":{number},'}
             if "text" in self._history.indexes[column.name]:
                 conditions[f"TEXT_MATCH({column.name}, '{letter}')"] = f'"{letter}"'
-            cells = [cell if null_handling or cell is not None else column.default for cell in self._history.cells[column.name]]
+            cells = [
+                cell if null_handling or cell is not None else column.default
+                for cell in self._history.cells[column.name]
+            ]
             for condition, part in conditions.items():
                 text = f"SELECT COUNT(*) FROM {self._history.name} WHERE {condition}"
                 found = answer("sql", text, f"enableNullHandling={str(null_handling).lower()}")
@@ -350,7 +420,10 @@ def _possible(column: RandomColumn) -> list[str]:
 
 def _random_value(rng: random.Random, data_type: str) -> Any:
     if data_type == "JSON":
-        return json.dumps({"k": rng.randrange(9), "tags": [rng.choice("xyz") for _ in range(rng.randint(0, 3))]}, separators=(",", ":"))
+        return json.dumps(
+            {"k": rng.randrange(9), "tags": [rng.choice("xyz") for _ in range(rng.randint(0, 3))]},
+            separators=(",", ":"),
+        )
     return random_value(rng, data_type)
 
 

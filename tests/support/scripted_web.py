@@ -12,7 +12,9 @@ Answer = Callable[[BaseHTTPRequestHandler], None]
 
 
 class Web:
-    """Answers each GET with the next of `answers`, the last one for ever; `seen` has paths and headers (names in lower case)."""
+    """Answers each GET with the next of `answers`, the last one for ever; `seen` has paths and headers (names in lower
+    case).
+    """
 
     def __init__(self) -> None:
         self.answers: list[Answer] = []

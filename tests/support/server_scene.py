@@ -1,4 +1,6 @@
-"""A server's segments without cluster and network: records and documents that a test changes, real segments on disk, real transitions."""
+"""A server's segments without cluster and network: records and documents that a test changes, real segments on disk,
+real transitions.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +48,13 @@ class Properties:
         return SimpleNamespace(value=SimpleNamespace(crc=self.crcs[name], download_url=f"http://c/{name}", crypter=""))
 
     def table_config(self, table: str) -> Any:
-        document = {"tableName": table, "tableType": "OFFLINE", "segmentsConfig": {"replication": "1"}, "tenants": {}, "metadata": {}}
+        document = {
+            "tableName": table,
+            "tableType": "OFFLINE",
+            "segmentsConfig": {"replication": "1"},
+            "tenants": {},
+            "metadata": {},
+        }
         return SimpleNamespace(value=document | {"tableIndexConfig": self.index} | self.config)
 
     def schema(self, name: str) -> Any:
@@ -72,9 +80,11 @@ class DeepStore:
 
 
 class Scene:
-    """Segments s0, s1 … of one table, all of them served. `failures`: tables by what was counted of them; `index`: how they are built.
+    """Segments s0, s1 … of one table, all of them served. `failures`: tables by what was counted of them; `index`: how
+    they are built.
 
-    properties, splits: other documents, and the rows of each segment; registry: who serves them."""
+    properties, splits: other documents, and the rows of each segment; registry: who serves them.
+    """
 
     def __init__(
         self,
@@ -112,7 +122,12 @@ class Scene:
 
         fails = self.failures.append
         metrics = SimpleNamespace(
-            segment_dropped=nothing, table_holds=nothing, reload_failed=fails, load_failed=fails, download_failed=fails, segment_damaged=counts("damaged")
+            segment_dropped=nothing,
+            table_holds=nothing,
+            reload_failed=fails,
+            load_failed=fails,
+            download_failed=fails,
+            segment_damaged=counts("damaged"),
         )
         store = SegmentStore(self.directory, self.deep_store)
         properties = cast(Any, self.properties)
@@ -133,7 +148,12 @@ class Scene:
             self.transitions.on_transition(TABLE, name, "OFFLINE", "ONLINE")
 
     def reload(self, job: str, segment: str = "", *, anew: bool = False) -> None:
-        fields = {"MSG_SUBTYPE": "RELOAD_SEGMENT", "RESOURCE_NAME": TABLE, "PARTITION_NAME": segment, "reloadJobId": job}
+        fields = {
+            "MSG_SUBTYPE": "RELOAD_SEGMENT",
+            "RESOURCE_NAME": TABLE,
+            "PARTITION_NAME": segment,
+            "reloadJobId": job,
+        }
         fields["forceDownload"] = str(anew).lower()
         self.transitions.on_message(Message("m1", fields))
 

@@ -12,7 +12,13 @@ from pinotpy.data_types import DataType as D
 from pinotpy.functions.spec import AggregateFunction, Argument
 from pinotpy.functions.state.plans import DistributionPlan, RegisterPlan
 
-STORED = {D.STRING: pa.binary(), D.JSON: pa.binary(), D.BYTES: pa.binary(), D.BOOLEAN: pa.int32(), D.BIG_DECIMAL: pa.binary()}
+STORED = {
+    D.STRING: pa.binary(),
+    D.JSON: pa.binary(),
+    D.BYTES: pa.binary(),
+    D.BOOLEAN: pa.int32(),
+    D.BIG_DECIMAL: pa.binary(),
+}
 
 
 def collected(function: AggregateFunction, data_type: D, groups: Sequence[Sequence[Any]]) -> list[pa.Array]:
@@ -23,7 +29,9 @@ def collected(function: AggregateFunction, data_type: D, groups: Sequence[Sequen
     return collected_arrays(function, data_type, rows[order], values.take(pa.array(order)), len(groups))
 
 
-def collected_arrays(function: AggregateFunction, data_type: D, rows: np.ndarray[Any, Any], values: pa.Array, num_rows: int) -> list[pa.Array]:
+def collected_arrays(
+    function: AggregateFunction, data_type: D, rows: np.ndarray[Any, Any], values: pa.Array, num_rows: int
+) -> list[pa.Array]:
     """The same from arrays."""
     plan = function.plan(Argument(data_type), sum_fits_long=False)
     if isinstance(plan, RegisterPlan):  # what a scan leaves, hashed by numpy

@@ -15,7 +15,8 @@ _AGGREGATES = {
     "AVG": "coalesce(sum(({0})::DOUBLE) @ / count({0}) @, '-inf'::DOUBLE)|(sum(({0})::DOUBLE) @ / count({0}) @)",
     "MIN": "coalesce(min({0}) @, 'inf'::DOUBLE)::DOUBLE|(min({0}) @)::DOUBLE",
     "MAX": "coalesce(max({0}) @, '-inf'::DOUBLE)::DOUBLE|(max({0}) @)::DOUBLE",
-    "MINMAXRANGE": "coalesce((max({0}) @)::DOUBLE - (min({0}) @)::DOUBLE, '-inf'::DOUBLE)|((max({0}) @)::DOUBLE - (min({0}) @)::DOUBLE)",
+    "MINMAXRANGE": "coalesce((max({0}) @)::DOUBLE - (min({0}) @)::DOUBLE, '-inf'::DOUBLE)|((max({0}) @)::DOUBLE - "
+    "(min({0}) @)::DOUBLE)",
 }
 _NUMBERS = ("INT", "LONG", "FLOAT", "DOUBLE")
 _COMPARISONS = (">", "<", ">=", "<=", "=", "<>")
@@ -36,7 +37,13 @@ class SqlAggregates:
     """Aggregations over the values of `maker`, in one null mode."""
 
     def __init__(self, maker: SqlExpressions, conditions: SqlConditions, *, null_handling: bool) -> None:
-        self.maker, self.conditions, self.rng, self.seen, self.null_handling = maker, conditions, maker.rng, maker.seen, null_handling
+        self.maker, self.conditions, self.rng, self.seen, self.null_handling = (
+            maker,
+            conditions,
+            maker.rng,
+            maker.seen,
+            null_handling,
+        )
         self.rarer = SqlRarerAggregates(maker, null_handling=null_handling)
 
     def aggregation(self) -> Sql:
@@ -62,13 +69,17 @@ class SqlAggregates:
             return self._filtered(found)
         else:
             found = self._number(self.rng.choice(["SUM", "SUM", "AVG", "MIN", "MAX", "MINMAXRANGE"]))
-        self.seen[f"aggregation {found.ours.partition('(')[0]}{' DISTINCT' if 'DISTINCT ' in found.ours[:16] else ''}"] += 1
+        self.seen[
+            f"aggregation {found.ours.partition('(')[0]}{' DISTINCT' if 'DISTINCT ' in found.ours[:16] else ''}"
+        ] += 1
         return self._filtered(found)
 
     def _number(self, name: str) -> Sql:
         argument = self.maker.number(2)
         if name in ("MIN", "MAX") and self.rng.random() < 0.5:
-            argument = self.maker.of_column(self.rng.choice(self.maker.columns(lambda c: c.single_value and c.type in _NUMBERS)))
+            argument = self.maker.of_column(
+                self.rng.choice(self.maker.columns(lambda c: c.single_value and c.type in _NUMBERS))
+            )
         plain, _, nulls = _AGGREGATES[name].partition("|")
         return Sql(f"{name}({argument.ours})", plain.format(argument.plain), nulls.format(argument.nulls), "DOUBLE")
 
@@ -78,7 +89,12 @@ class SqlAggregates:
         function = name.lower()
         inner = f"list_{function}({column.name}{{}}::BIGINT[])::DOUBLE"
         empty = {"SUM": "0.0", "MIN": "'inf'", "MAX": "'-inf'"}[name]
-        return Sql(f"{name}({column.name})", f"coalesce({function}({inner.format('')}) @, {empty}::DOUBLE)", f"{function}({inner.format('__n')}) @", "DOUBLE")
+        return Sql(
+            f"{name}({column.name})",
+            f"coalesce({function}({inner.format('')}) @, {empty}::DOUBLE)",
+            f"{function}({inner.format('__n')}) @",
+            "DOUBLE",
+        )
 
     def _percentile(self) -> Sql:
         self.seen["aggregation PERCENTILE"] += 1
@@ -86,7 +102,10 @@ class SqlAggregates:
         place = f"least(count({{0}}) * {percentile} // 100, count({{0}}) - 1)::BIGINT + 1"
         value = f"list_sort(list(({{0}})::DOUBLE) FILTER (({{0}}) IS NOT NULL))[{place}]"
         return Sql(
-            f"PERCENTILE({argument.ours}, {percentile})", f"coalesce({value.format(argument.plain)}, '-inf'::DOUBLE)", value.format(argument.nulls), "DOUBLE"
+            f"PERCENTILE({argument.ours}, {percentile})",
+            f"coalesce({value.format(argument.plain)}, '-inf'::DOUBLE)",
+            value.format(argument.nulls),
+            "DOUBLE",
         )
 
     def _filtered(self, call: Sql) -> Sql:
@@ -101,7 +120,8 @@ class SqlAggregates:
             )
         return replace(call, plain=_where(call.plain), nulls=_where(call.nulls))
 
-    # --- what is computed from them --------------------------------------------------------------------------------------
+    # --- what is computed from them
+    # --------------------------------------------------------------------------------------
 
     def computed(self, calls: list[Sql]) -> Sql:
         """Arithmetic, a condition, CASE or COALESCE over aggregations that are numbers."""
@@ -132,12 +152,25 @@ class SqlAggregates:
                 return made("BOOLEAN", "NOT ({0})", "(NOT ({0}))", self.condition(calls, depth - 1))
             word = self.rng.choice(["AND", "OR"])
             self.seen[f"HAVING {word}"] += 1
-            return made("BOOLEAN", f"({{0}} {word} {{1}})", f"({{0}} {word} {{1}})", self.condition(calls, depth - 1), self.condition(calls, depth - 1))
+            return made(
+                "BOOLEAN",
+                f"({{0}} {word} {{1}})",
+                f"({{0}} {word} {{1}})",
+                self.condition(calls, depth - 1),
+                self.condition(calls, depth - 1),
+            )
         call, roll = self.rng.choice(calls), self.rng.random()
         number = self.rng.choice([0, 1, 2, 3, 5, 10, -20, 100])
         if roll < 0.1:
             self.seen["HAVING BETWEEN"] += 1
-            return nothing_as_zero(made("BOOLEAN", f"{{0}} BETWEEN {number} AND {number + 20}", f"({{0}} BETWEEN {number} AND {number + 20})", call))
+            return nothing_as_zero(
+                made(
+                    "BOOLEAN",
+                    f"{{0}} BETWEEN {number} AND {number + 20}",
+                    f"({{0}} BETWEEN {number} AND {number + 20})",
+                    call,
+                )
+            )
         if roll < 0.2:
             self.seen["HAVING IN"] += 1
             return nothing_as_zero(made("BOOLEAN", f"{{0}} IN (1, 2, {number})", f"({{0}} IN (1, 2, {number}))", call))
@@ -152,4 +185,12 @@ class SqlAggregates:
 
     def _compared(self, left: Sql, right: Sql) -> Sql:
         operator = self.rng.choice(_COMPARISONS)
-        return nothing_as_zero(made("BOOLEAN", f"{{0}} {operator} {{1}}", compared(operator, "({0})::DOUBLE", "({1})::DOUBLE", "DOUBLE"), left, right))
+        return nothing_as_zero(
+            made(
+                "BOOLEAN",
+                f"{{0}} {operator} {{1}}",
+                compared(operator, "({0})::DOUBLE", "({1})::DOUBLE", "DOUBLE"),
+                left,
+                right,
+            )
+        )

@@ -1,4 +1,6 @@
-"""The comparison of an answer with DuckDB's rows: order and cut are worked out here, rows that an order leaves open may come in any."""
+"""The comparison of an answer with DuckDB's rows: order and cut are worked out here, rows that an order leaves open may
+come in any.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,9 @@ def check_sql(question: SqlQuestion, answer: dict[str, Any], connection: duckdb.
         if first < last:
             shown = got[first - question.offset : last - question.offset]
             surplus = Counter(shown) - Counter(row for row, _ in rows[start:end])
-            assert not surplus, f"rows that are not there: {list(surplus)[:3]}, of {[row for row, _ in rows[start:end]][:5]}"
+            assert not surplus, (
+                f"rows that are not there: {list(surplus)[:3]}, of {[row for row, _ in rows[start:end]][:5]}"
+            )
         start = end
     return len(got)
 
@@ -62,7 +66,9 @@ def _asked(connection: duckdb.DuckDBPyConnection, text: str) -> list[Any]:
 
 
 def _rank(value: Any, order: Order) -> tuple[int, Any]:
-    """Nulls stand last when ascending and first when descending, unless the order says otherwise; NaN above all numbers."""
+    """Nulls stand last when ascending and first when descending, unless the order says otherwise; NaN above all
+    numbers.
+    """
     if value is None:
         last = order.ascending if order.nulls_last is None else order.nulls_last
         return (9 if last is order.ascending else -9, 0)

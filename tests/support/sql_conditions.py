@@ -1,4 +1,6 @@
-"""Random conditions of SQL: every predicate over columns and expressions, in AND, OR and NOT, in three-valued logic or (plain) in two."""
+"""Random conditions of SQL: every predicate over columns and expressions, in AND, OR and NOT, in three-valued logic or
+(plain) in two.
+"""
 
 from __future__ import annotations
 
@@ -22,8 +24,10 @@ class SqlConditions:
         self.maker, self.rng, self.seen = maker, maker.rng, maker.seen
         maker.condition = self.condition
         self._leaves: list[Callable[[], Sql]] = [
-            *[self._literal] * 4, *[self._in] * 2, self._between, self._columns, self._columns, self._like, self._regexp, self._null, self._null, self._truth,
-            self._distinct_from, self._distinct_from, self._boolean, self._constant, self._number, self._number, self._expression,
+            *[self._literal] * 4, *[self._in] * 2, self._between, self._columns, self._columns, self._like,
+            self._regexp, self._null, self._null, self._truth,
+            self._distinct_from, self._distinct_from, self._boolean, self._constant, self._number, self._number,
+            self._expression,
             self._number_of_some, self._text_of_some,
         ]  # fmt: skip
         # These are searches of columns, and no values.
@@ -43,7 +47,8 @@ class SqlConditions:
         places = f" {word} ".join(f"({{{n}}})" for n in range(len(parts)))
         return made("BOOLEAN", f"({places})", f"({places})", *parts)
 
-    # --- beside literals -----------------------------------------------------------------------------------------------
+    # --- beside literals
+    # -----------------------------------------------------------------------------------------------
 
     def _single(self) -> RandomColumn:
         return self.rng.choice(self.maker.columns(lambda c: c.single_value))
@@ -56,7 +61,10 @@ class SqlConditions:
         if self.rng.random() < 0.15:
             self.seen["literal on the left"] += 1
             return made(
-                "BOOLEAN", f"{ours.replace('{', '{{').replace('}', '}}')} {_FLIPPED[operator]} {{0}}", _braced(f"({{0}} {operator} ", duck, ")"), subject
+                "BOOLEAN",
+                f"{ours.replace('{', '{{').replace('}', '}}')} {_FLIPPED[operator]} {{0}}",
+                _braced(f"({{0}} {operator} ", duck, ")"),
+                subject,
             )
         return made("BOOLEAN", _braced(f"{{0}} {operator} ", ours), _braced(f"({{0}} {operator} ", duck, ")"), subject)
 
@@ -66,14 +74,24 @@ class SqlConditions:
         values = [self.rng.choice(column.pool) for _ in range(self.rng.choice([1, 2, 5, 20]))]
         ours = ", ".join(our_literal(column, v, "sql") for v in values)
         duck = ", ".join(literal(column, v) for v in values)
-        return made("BOOLEAN", _braced(f"{{0}} {word} (", ours, ")"), _braced(f"({{0}} {word} (", duck, "))"), self.maker.of_column(column))
+        return made(
+            "BOOLEAN",
+            _braced(f"{{0}} {word} (", ours, ")"),
+            _braced(f"({{0}} {word} (", duck, "))"),
+            self.maker.of_column(column),
+        )
 
     def _between(self) -> Sql:
         column, word = self._single(), self.rng.choice(["BETWEEN", "NOT BETWEEN"])
         self.seen[word] += 1
         (low, low_duck), (high, high_duck) = self.maker.literals(column), self.maker.literals(column)
         subject = self.maker.of_column(column)
-        return made("BOOLEAN", _braced(f"{{0}} {word} ", f"{low} AND {high}"), _braced(f"({{0}} {word} ", f"{low_duck} AND {high_duck}", ")"), subject)
+        return made(
+            "BOOLEAN",
+            _braced(f"{{0}} {word} ", f"{low} AND {high}"),
+            _braced(f"({{0}} {word} ", f"{low_duck} AND {high_duck}", ")"),
+            subject,
+        )
 
     def _number(self) -> Sql:
         """An expression beside a number."""
@@ -85,11 +103,16 @@ class SqlConditions:
     def _number_of_some(self) -> Sql:
         """An expression beside a list or a range of numbers."""
         subject = self.maker.number(1)
-        constants = [self.maker.constant("INT" if subject.type in ("INT", "LONG") else self.rng.choice(["INT", "DOUBLE"])) for _ in range(3)]
+        constants = [
+            self.maker.constant("INT" if subject.type in ("INT", "LONG") else self.rng.choice(["INT", "DOUBLE"]))
+            for _ in range(3)
+        ]
         if self.rng.random() < 0.5:
             word = self.rng.choice(["BETWEEN", "NOT BETWEEN"])
             self.seen[f"{word} of an expression"] += 1
-            return made("BOOLEAN", f"{{0}} {word} {{1}} AND {{2}}", f"(({{0}}) {word} {{1}} AND {{2}})", subject, *constants[:2])
+            return made(
+                "BOOLEAN", f"{{0}} {word} {{1}} AND {{2}}", f"(({{0}}) {word} {{1}} AND {{2}})", subject, *constants[:2]
+            )
         word = self.rng.choice(["IN", "NOT IN"])
         self.seen[f"{word} of an expression"] += 1
         return self._of_some(word, subject, constants)
@@ -112,18 +135,31 @@ class SqlConditions:
             self.seen["LIKE ESCAPE"] += 1
             pattern = self.rng.choice(["a!_%", "%!%", "!!%", "%!_b", "100!%"])
             duck_word = "NOT ILIKE" if word == "NOT LIKE" else "ILIKE"
-            return made("BOOLEAN", f"{{0}} {word} '{pattern}' ESCAPE '!'", f"({{0}} {duck_word} '{pattern}' ESCAPE '!')", subject)
+            return made(
+                "BOOLEAN",
+                f"{{0}} {word} '{pattern}' ESCAPE '!'",
+                f"({{0}} {duck_word} '{pattern}' ESCAPE '!')",
+                subject,
+            )
         negated = "NOT " if word == "NOT LIKE" else ""
-        return made("BOOLEAN", f"{{0}} {word} '{pattern}'", f"({negated}({{0}} ILIKE '{pattern}' ESCAPE '\\'))", subject)
+        return made(
+            "BOOLEAN", f"{{0}} {word} '{pattern}'", f"({negated}({{0}} ILIKE '{pattern}' ESCAPE '\\'))", subject
+        )
 
     def _regexp(self) -> Sql:
         self.seen["REGEXP_LIKE"] += 1
         pattern, flag = self.rng.choice(PATTERNS), self.rng.choice(["", "", "i", "c"])
         third = f", '{flag}'" if flag else ""
         subject = self.maker.text(self.rng.choice([0, 0, 1]))
-        return made("BOOLEAN", f"REGEXP_LIKE({{0}}, '{pattern}'{third})", f"regexp_matches({{0}}, '{pattern}', '{flag or 'c'}')", subject)
+        return made(
+            "BOOLEAN",
+            f"REGEXP_LIKE({{0}}, '{pattern}'{third})",
+            f"regexp_matches({{0}}, '{pattern}', '{flag or 'c'}')",
+            subject,
+        )
 
-    # --- beside each other ---------------------------------------------------------------------------------------------
+    # --- beside each other
+    # ---------------------------------------------------------------------------------------------
 
     def _pair(self) -> tuple[Sql, Sql]:
         """Two columns that can be compared."""
@@ -145,15 +181,26 @@ class SqlConditions:
         left, right, operator = self.maker.number(1), self.maker.number(1), self.rng.choice(_ORDERS)
         return made("BOOLEAN", f"{{0}} {operator} {{1}}", f"(({{0}})::DOUBLE {operator} ({{1}})::DOUBLE)", left, right)
 
-    # --- nulls and truth -----------------------------------------------------------------------------------------------
+    # --- nulls and truth
+    # -----------------------------------------------------------------------------------------------
 
     def _null(self) -> Sql:
         """The nulls decide in both modes."""
         word = self.rng.choice(["IS NULL", "IS NOT NULL"])
-        subject = self.rng.choice([self.maker.column, self.maker.column, lambda: self.maker.number(1), lambda: self.maker.text(1), self.maker.list])()
+        subject = self.rng.choice(
+            [
+                self.maker.column,
+                self.maker.column,
+                lambda: self.maker.number(1),
+                lambda: self.maker.text(1),
+                self.maker.list,
+            ]
+        )()
         self.seen[f"{word}{' of an expression' if ' ' in subject.ours or '(' in subject.ours else ''}"] += 1
         found = f"(({subject.nulls}) {word})"
-        return Sql(f"{subject.ours} {word}" if " " not in subject.ours else f"({subject.ours}) {word}", found, found, "BOOLEAN")
+        return Sql(
+            f"{subject.ours} {word}" if " " not in subject.ours else f"({subject.ours}) {word}", found, found, "BOOLEAN"
+        )
 
     def _truth(self) -> Sql:
         word = self.rng.choice(["IS TRUE", "IS NOT TRUE", "IS FALSE", "IS NOT FALSE"])
@@ -173,7 +220,12 @@ class SqlConditions:
         if self.rng.random() < 0.1:
             return Sql(f"{left.ours} {word} NULL", found := f"({left.nulls} {word} NULL)", found, "BOOLEAN")
         kind = "::DOUBLE" if {left.type, right.type} & {"FLOAT", "DOUBLE"} else ""
-        return Sql(f"{left.ours} {word} {right.ours}", found := f"(({left.nulls}){kind} {word} ({right.nulls}){kind})", found, "BOOLEAN")
+        return Sql(
+            f"{left.ours} {word} {right.ours}",
+            found := f"(({left.nulls}){kind} {word} ({right.nulls}){kind})",
+            found,
+            "BOOLEAN",
+        )
 
     def _boolean(self) -> Sql:
         self.seen["bare BOOLEAN"] += 1
@@ -184,14 +236,18 @@ class SqlConditions:
         text = self.rng.choice(["1 = 1", "1 = 2", "TRUE", "FALSE", "'a' < 'b'", "2 BETWEEN 1 AND 3", "3 IN (1, 2)"])
         return Sql(text, f"({text})", f"({text})", "BOOLEAN", constant=True)
 
-    # --- multi-values, documents, texts --------------------------------------------------------------------------------
+    # --- multi-values, documents, texts
+    # --------------------------------------------------------------------------------
 
     def _multi_value(self) -> Sql:
         """Any value passes; of an excluding predicate none may be excluded."""
         column = self.rng.choice(self.maker.columns(lambda c: not c.single_value))
         operator = self.rng.choice([*OPERATORS, "IN", "NOT IN", "BETWEEN"])
         self.seen[f"multi-value {operator}"] += 1
-        texts = [(our_literal(column, v, "sql"), literal(column, v)) for v in (self.rng.choice(column.pool) for _ in range(3))]
+        texts = [
+            (our_literal(column, v, "sql"), literal(column, v))
+            for v in (self.rng.choice(column.pool) for _ in range(3))
+        ]
         excluded = operator in ("<>", "NOT IN")
         if operator == "BETWEEN":
             ours, duck = f"BETWEEN {texts[0][0]} AND {texts[1][0]}", f"BETWEEN {texts[0][1]} AND {texts[1][1]}"
@@ -216,7 +272,10 @@ class SqlConditions:
                 ("\"$.a\" IN ('y', 'z z')", "json_extract_string({0}, '$.a') IN ('y', 'z z')"),
                 (f'"$.n" > {number}', f"json_extract({{0}}, '$.n')::BIGINT > {number}"),
                 (f"\"$.tags[*]\" = '{word}'", f"list_contains(json_extract_string({{0}}, '$.tags[*]'), '{word}')"),
-                (f'"$.a" = \'x\' OR "$.n" = {number}', f"(json_extract_string({{0}}, '$.a') = 'x' OR json_extract({{0}}, '$.n')::BIGINT = {number})"),
+                (
+                    f'"$.a" = \'x\' OR "$.n" = {number}',
+                    f"(json_extract_string({{0}}, '$.a') = 'x' OR json_extract({{0}}, '$.n')::BIGINT = {number})",
+                ),
             ]
         )
         found = f"coalesce({duck}, false)"

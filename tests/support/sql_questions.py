@@ -1,5 +1,6 @@
-"""Random queries of SQL's whole grammar, in one of the two null modes, each beside the rows that DuckDB must give: without LIMIT, the
-values of ORDER BY behind those of SELECT. How the rows are ordered and cut is worked out in sql_answers.
+"""Random queries of SQL's whole grammar, in one of the two null modes, each beside the rows that DuckDB must give:
+without LIMIT, the values of ORDER BY behind those of SELECT. How the rows are ordered and cut is worked out in
+sql_answers.
 """
 
 from __future__ import annotations
@@ -53,17 +54,25 @@ class SqlQuestions:
         self.maker = SqlExpressions(rng, self.table, self.seen)
         self.conditions = SqlConditions(self.maker)
         self.aggregates = SqlAggregates(self.maker, self.conditions, null_handling=self.null_handling)
-        self.where = self.conditions.condition(rng.choice([0, 1, 1, 2, 3]), searching=True) if rng.random() < 0.7 else None
+        self.where = (
+            self.conditions.condition(rng.choice([0, 1, 1, 2, 3]), searching=True) if rng.random() < 0.7 else None
+        )
         if self.where:
             self.seen["WHERE"] += 1
         kind = rng.choice(["selection", "selection", "distinct", "aggregation", "grouped", "grouped", "grouped"])
-        question = {"selection": self._selection, "distinct": self._distinct, "aggregation": self._aggregation, "grouped": self._grouped}[kind]()
+        question = {
+            "selection": self._selection,
+            "distinct": self._distinct,
+            "aggregation": self._aggregation,
+            "grouped": self._grouped,
+        }[kind]()
         self.seen[f"query {kind}"] += 1
         mode = "nulls" if self.null_handling else "plain"
         self._all_seen.update({f"{what} ({mode})": count for what, count in self.seen.items()})
         return question
 
-    # --- kinds -----------------------------------------------------------------------------------------------------------
+    # --- kinds
+    # -----------------------------------------------------------------------------------------------------------
 
     def _selection(self) -> SqlQuestion:
         items = [self._shown() for _ in range(self.rng.randint(1, 4))]
@@ -80,7 +89,9 @@ class SqlQuestions:
 
     def _distinct(self) -> SqlQuestion:
         self.seen["DISTINCT"] += 1
-        items = list({item.ours: item for item in (self.maker.value(1) for _ in range(self.rng.randint(1, 3)))}.values())
+        items = list(
+            {item.ours: item for item in (self.maker.value(1) for _ in range(self.rng.randint(1, 3)))}.values()
+        )
         source = f"t{self._duck_where()}"
         lists = self._lists()
         if lists and self.rng.random() < 0.15:
@@ -95,12 +106,25 @@ class SqlQuestions:
     def _aggregation(self) -> SqlQuestion:
         calls = [self.aggregates.aggregation() for _ in range(self.rng.randint(1, 4))]
         items = [*calls, *(self.aggregates.computed(calls) for _ in range(self.rng.choice([0, 0, 1])))]
-        question = self._finished("SELECT ", items, self._names(items), [], "t", self._duck_where(), having=self._having(calls, 0.15), limited=False)
+        question = self._finished(
+            "SELECT ",
+            items,
+            self._names(items),
+            [],
+            "t",
+            self._duck_where(),
+            having=self._having(calls, 0.15),
+            limited=False,
+        )
         return question
 
     def _grouped(self) -> SqlQuestion:
         rng = self.rng
-        keys = list({k.ours: k for k in (self.maker.value(1) for _ in range(rng.choice([1, 1, 2, 3]))) if not k.constant}.values())
+        keys = list(
+            {
+                k.ours: k for k in (self.maker.value(1) for _ in range(rng.choice([1, 1, 2, 3]))) if not k.constant
+            }.values()
+        )
         keys = keys or [self.maker.column()]
         source = "t" + self._duck_where()
         lists, exploded = self._lists(), list[Sql]()
@@ -110,7 +134,9 @@ class SqlQuestions:
             keys = [*(k for k in keys if not any(e.ours in k.ours for e in exploded)), *exploded]
         calls = [self.aggregates.aggregation() for _ in range(rng.randint(1 if exploded else 0, 3))]
         if exploded:
-            calls = [c for c in calls if not any(e.ours in c.ours for e in exploded)] or [Sql("COUNT(*)", "count(*)", "count(*)", "LONG")]
+            calls = [c for c in calls if not any(e.ours in c.ours for e in exploded)] or [
+                Sql("COUNT(*)", "count(*)", "count(*)", "LONG")
+            ]
         shown = [k for k in keys if rng.random() < 0.85] or [keys[0]]
         items = [*shown, *calls]
         if calls and rng.random() < 0.3:
@@ -121,26 +147,38 @@ class SqlQuestions:
         for key in keys:
             place = next((n for n, item in enumerate(items) if item is key), None)
             by.append(key.ours if place is None else self._reference(key, place, names[place], "GROUP BY"))
-        order = [self._order(item, self._reference(item, n, names[n])) for n, item in enumerate(items) if item.single and not item.rough and rng.random() < 0.4]
+        order = [
+            self._order(item, self._reference(item, n, names[n]))
+            for n, item in enumerate(items)
+            if item.single and not item.rough and rng.random() < 0.4
+        ]
         if calls and rng.random() < 0.2:
             self.seen["ORDER BY what is not selected"] += 1
             order.append(self._order(self.aggregates.computed(calls) if rng.random() < 0.5 else rng.choice(keys)))
         having = self._having(calls or [Sql("COUNT(*)", "count(*)", "count(*)", "LONG")], 0.35)
         return self._finished("SELECT ", items, names, order, source, "", having=having, group_by=(keys, by))
 
-    # --- parts -----------------------------------------------------------------------------------------------------------
+    # --- parts
+    # -----------------------------------------------------------------------------------------------------------
 
     def _lists(self) -> list[RandomColumn]:
-        """Multi-value columns that can be keys: what stands for a null list there is not what DuckDB's unnest makes of one."""
+        """Multi-value columns that can be keys: what stands for a null list there is not what DuckDB's unnest makes of
+        one.
+        """
         return self.maker.columns(lambda c: not c.single_value and (not self.null_handling or not c.null_share))
 
     def _exploded(self, lists: list[RandomColumn]) -> tuple[str, list[Sql]]:
-        """The rows of the filter, one for each value (of two columns: for each pair of theirs), and the values as keys."""
+        """The rows of the filter, one for each value (of two columns: for each pair of theirs), and the values as
+        keys.
+        """
         source, keys = f"t{self._duck_where()}", list[Sql]()
         for column in self.rng.sample(lists, min(len(lists), self.rng.choice([1, 1, 2]))):
             key = self.maker.of_column(column)
             keys.append(Sql(key.ours, key.plain, key.nulls, key.type))
-            source = f"(SELECT * REPLACE (unnest({key.plain}) AS {key.plain}, unnest({key.nulls}) AS {key.nulls}) FROM {source})"
+            source = (
+                f"(SELECT * REPLACE (unnest({key.plain}) AS {key.plain}, unnest({key.nulls}) AS {key.nulls}) "
+                f"FROM {source})"
+            )
         return source, keys
 
     def _shown(self) -> Sql:
@@ -222,7 +260,9 @@ class SqlQuestions:
         unique: bool = False,
         limited: bool = True,
     ) -> SqlQuestion:
-        columns = ", ".join(f"{item.ours}{f' AS {name}' if name else ''}" for item, name in zip(items, names, strict=True))
+        columns = ", ".join(
+            f"{item.ours}{f' AS {name}' if name else ''}" for item, name in zip(items, names, strict=True)
+        )
         text = f"{head}{columns} FROM t{'' if self.where is None else f' WHERE {self.where.ours}'}"
         values = ", ".join(self._duck(value) for value in [*items, *(o.key for _, o in order)])
         duck = f"SELECT {'DISTINCT ' if unique else ''}{values} FROM {source}{duck_where}"

@@ -1,5 +1,6 @@
-"""Images where no registry can be asked: a base with pip's settings of this machine, and ZooKeeper and Kafka of the same jars as the
-official ones. They have the official names, so that docker-compose.yml is tried as it is."""
+"""Images where no registry can be asked: a base with pip's settings of this machine, and ZooKeeper and Kafka of the
+same jars as the official ones. They have the official names, so that docker-compose.yml is tried as it is.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +29,9 @@ _POM = """<project xmlns="http://maven.apache.org/POM/4.0.0">
 
 
 def check_images(engine: Engine) -> None:
-    """Raises NoEngineError where neither the local base is there nor a registry gives the images that docker-compose.yml names."""
+    """Raises NoEngineError where neither the local base is there nor a registry gives the images that
+    docker-compose.yml names.
+    """
     if engine.has_image(LOCAL_BASE):
         return
     for image in (_ZOOKEEPER, _KAFKA):
@@ -37,7 +40,9 @@ def check_images(engine: Engine) -> None:
                 engine.run("pull", "--quiet", image, timeout_s=300)
             except CommandFailedError as error:
                 said = str(error)[-200:]
-                raise NoEngineError(f"{engine.name} works, but there is no image {LOCAL_BASE}, and no registry gives {image}: {said}") from None
+                raise NoEngineError(
+                    f"{engine.name} works, but there is no image {LOCAL_BASE}, and no registry gives {image}: {said}"
+                ) from None
 
 
 class StandIns:
@@ -68,7 +73,9 @@ class StandIns:
         shutil.rmtree(context)
 
     def _build_base(self) -> None:
-        """Certificates and pip's settings of this machine, on top of the local base: a registry behind a proxy asks for them."""
+        """Certificates and pip's settings of this machine, on top of the local base: a registry behind a proxy asks for
+        them.
+        """
         context = self._folder / "base"
         context.mkdir(parents=True)
         certificates = Path(os.environ.get("PIP_CERT") or os.environ.get("SSL_CERT_FILE") or _CERTIFICATES)
@@ -76,7 +83,9 @@ class StandIns:
         if certificates.is_file():
             shutil.copy(certificates, context / "certificates.crt")
             lines += [f"COPY certificates.crt {_CERTIFICATES}", f"ENV PIP_CERT={_CERTIFICATES}"]
-        lines += [f"ENV {name}={os.environ[name]}" for name in ("PIP_INDEX_URL", "PIP_DEFAULT_TIMEOUT") if name in os.environ]
+        lines += [
+            f"ENV {name}={os.environ[name]}" for name in ("PIP_INDEX_URL", "PIP_DEFAULT_TIMEOUT") if name in os.environ
+        ]
         (context / "Dockerfile").write_text("\n".join(lines) + "\n")
         self._engine.run("build", "--tag", _BASE, context, timeout_s=300)
         self.images.append(_BASE)
@@ -88,7 +97,14 @@ class StandIns:
     @staticmethod
     def _kafka(context: Path) -> None:
         (context / "pom.xml").write_text(_POM)
-        command = ["mvn", "--batch-mode", "--quiet", "dependency:copy-dependencies", f"-DoutputDirectory={context / 'jars'}", "-DincludeScope=runtime"]
+        command = [
+            "mvn",
+            "--batch-mode",
+            "--quiet",
+            "dependency:copy-dependencies",
+            f"-DoutputDirectory={context / 'jars'}",
+            "-DincludeScope=runtime",
+        ]
         subprocess.run(command, cwd=context, check=True, capture_output=True, timeout=600, stdin=subprocess.DEVNULL)
 
 

@@ -1,4 +1,6 @@
-"""Second implementations for tests of the text index, one text and one pair at a time; and buffers that stay in memory."""
+"""Second implementations for tests of the text index, one text and one pair at a time; and buffers that stay in
+memory.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,10 @@ import pyarrow as pa
 
 from pinotpy.segment.index.text import MappedTextIndex, write_text_index
 
-_STOP_TEXT = "a an and are as at be but by for if in into is it no not of on or such that the their then there these they this to was will with"
+_STOP_TEXT = (
+    "a an and are as at be but by for if in into is it no not of on or such that the their then there these "
+    "they this to was will with"
+)
 STOP_WORDS = frozenset(_STOP_TEXT.split())
 _WORD = re.compile(r"(?:[A-Za-z0-9_]|(?<=[A-Za-z])[:.'](?=[A-Za-z])|(?<=[0-9])[.,;'](?=[0-9]))+")
 

@@ -1,4 +1,5 @@
-"""The table `trips` that foreign clients ask: a column of every type, names that are reserved words, and rows without values.
+"""The table `trips` that foreign clients ask: a column of every type, names that are reserved words, and rows without
+values.
 
 Rows are written down here in plain Python; DuckDB reads the same rows where an answer has to be computed.
 """
@@ -41,7 +42,12 @@ SCHEMA: dict[str, Any] = {
         {"name": "at", "dataType": "TIMESTAMP", "format": "1:MILLISECONDS:TIMESTAMP", "granularity": "1:MILLISECONDS"},
         {"name": "atMillis", "dataType": "LONG", "format": "1:MILLISECONDS:EPOCH", "granularity": "1:MILLISECONDS"},
         {"name": "atSeconds", "dataType": "LONG", "format": "1:SECONDS:EPOCH", "granularity": "1:SECONDS"},
-        {"name": "day", "dataType": "STRING", "format": "1:DAYS:SIMPLE_DATE_FORMAT:yyyy-MM-dd", "granularity": "1:DAYS"},
+        {
+            "name": "day",
+            "dataType": "STRING",
+            "format": "1:DAYS:SIMPLE_DATE_FORMAT:yyyy-MM-dd",
+            "granularity": "1:DAYS",
+        },
     ],
 }
 CONFIG: dict[str, Any] = {
@@ -55,7 +61,9 @@ CONFIG: dict[str, Any] = {
 
 
 def trip(number: int) -> dict[str, Any]:
-    """Row `number`; None where the row has no value. `at` is an instant, `price` a Decimal, `payload` bytes, `details` JSON text."""
+    """Row `number`; None where the row has no value. `at` is an instant, `price` a Decimal, `payload` bytes, `details`
+    JSON text.
+    """
     at = START + timedelta(minutes=97 * number, milliseconds=number)
     millis = round(at.timestamp() * 1000)
     return {
@@ -110,4 +118,8 @@ def add_trips(live: LiveCluster) -> None:
     """Create the table, upload its rows in two segments, and wait until the broker answers for all of them."""
     live.add_table(SCHEMA, CONFIG, [[stored_batch(TRIPS[:110])], [stored_batch(TRIPS[110:])]])
     count = "SELECT COUNT(*) FROM trips"
-    wait_until(lambda: live.query(count, "sql").get("resultTable", {}).get("rows") == [[NUM_TRIPS]], 20.0, "the broker answers for the table")
+    wait_until(
+        lambda: live.query(count, "sql").get("resultTable", {}).get("rows") == [[NUM_TRIPS]],
+        20.0,
+        "the broker answers for the table",
+    )

@@ -22,14 +22,16 @@ class Admission:
         return len(self._waiting)
 
     async def enter(self, timeout_s: float) -> None:
-        """Take a place; `leave` gives it back. Raises OutOfCapacityError at once when too many wait, QueryTimeoutError when
-        the time is up first."""
+        """Take a place; `leave` gives it back. Raises OutOfCapacityError at once when too many wait, QueryTimeoutError
+        when the time is up first.
+        """
         if self.running < self._running_max:
             self.running += 1
             return
         if len(self._waiting) >= self._waiting_max:
             raise OutOfCapacityError(
-                f"the broker runs {self.running} queries and {len(self._waiting)} wait already, allowed are {self._running_max} and "
+                f"the broker runs {self.running} queries and {len(self._waiting)} wait already, allowed are "
+                f"{self._running_max} and "
                 f"{self._waiting_max}: try again"
             )
         place: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -43,7 +45,9 @@ class Admission:
             else:
                 self._waiting.remove(place)
             if isinstance(problem, TimeoutError):
-                raise QueryTimeoutError("the query waited in the broker until its time was up: lower the load") from None
+                raise QueryTimeoutError(
+                    "the query waited in the broker until its time was up: lower the load"
+                ) from None
             raise
 
     def leave(self) -> None:

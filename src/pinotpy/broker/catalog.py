@@ -13,7 +13,9 @@ from pinotpy.query.model.context import And, Filter, Predicate
 
 @dataclass(frozen=True, slots=True)
 class Half:
-    """One half of a table with what is asked of it. `time_predicate`: its side of the time boundary, which no table has before there are hybrid ones."""
+    """One half of a table with what is asked of it. `time_predicate`: its side of the time boundary, which no table has
+    before there are hybrid ones.
+    """
 
     routing: TableRouting
     time_predicate: Predicate | None = None
@@ -29,7 +31,8 @@ class Half:
 class Target:
     """A table as a query names it: `flights` (all its halves) or `flights_OFFLINE`.
 
-    timeout_ms: the time of a query that asks for no other (query.timeoutMs; of two halves the lesser); None: the broker's.
+    timeout_ms: the time of a query that asks for no other (query.timeoutMs; of two halves the lesser); None: the
+    broker's.
     """
 
     raw_table_name: str

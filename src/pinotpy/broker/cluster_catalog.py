@@ -20,7 +20,13 @@ from pinotpy.cluster.spectator import ClusterView
 from pinotpy.cluster.views import InstanceConfig
 from pinotpy.config.schema import Schema
 from pinotpy.config.serving import QueryConfig
-from pinotpy.errors import ClusterError, InvalidConfigError, InvalidQueryError, ServerUnreachableError, TableNotFoundError
+from pinotpy.errors import (
+    ClusterError,
+    InvalidConfigError,
+    InvalidQueryError,
+    ServerUnreachableError,
+    TableNotFoundError,
+)
 from pinotpy.names import TableType, raw_table_name, split_table_name, table_name_with_type
 from pinotpy.pql.ast import Dialect
 from pinotpy.rpc.channel import ServerAddress
@@ -71,7 +77,9 @@ class ClusterCatalog:
         self._resolved_view: ClusterView | None = None
         self._resolved: dict[tuple[str, Dialect], tuple[int, Target]] = {}  # with the time until which it holds
         self._addresses: dict[str, ServerAddress] = {}
-        self._served: dict[str, set[str]] = {}  # table → segments that some replica has served since this broker started
+        self._served: dict[
+            str, set[str]
+        ] = {}  # table → segments that some replica has served since this broker started
 
     def resolve(self, table: str, dialect: Dialect) -> Target:
         """See Catalog.resolve."""
@@ -88,8 +96,15 @@ class ClusterCatalog:
                 timeouts_ms.append(_timeout_ms(view.table_configs.get(name)))
                 until_ms = min(until_ms, self._routings[name].until_ms)
         if not halves:
-            raise TableNotFoundError(f"table '{table}' is not served: its config exists, its ideal state does not", table=table)
-        target = Target(raw, self._schema(view, raw), tuple(halves), min((found for found in timeouts_ms if found is not None), default=None))
+            raise TableNotFoundError(
+                f"table '{table}' is not served: its config exists, its ideal state does not", table=table
+            )
+        target = Target(
+            raw,
+            self._schema(view, raw),
+            tuple(halves),
+            min((found for found in timeouts_ms if found is not None), default=None),
+        )
         if self._view() is view:
             if len(self._resolved) >= RESOLVED_MAX:
                 self._resolved.clear()
@@ -112,17 +127,27 @@ class ClusterCatalog:
         if ideal is None:
             raise TableNotFoundError(f"no table '{table_name}'", table=table_name)
         if not ideal.is_enabled:
-            raise TableDisabledError(f"TableIsDisabledError: table '{raw_table_name(table_name)}' is disabled; enable it to query it", table=table_name)
+            raise TableDisabledError(
+                f"TableIsDisabledError: table '{raw_table_name(table_name)}' is disabled; enable it to query it",
+                table=table_name,
+            )
         external = view.external_views.get(table_name)
         segments = view.segments.get(table_name, {})
         lineage = view.lineages.get(table_name)
         parts = (ideal, external, view.live_instances, view.instance_configs, segments, lineage)
         known = self._routings.get(table_name)
         now_ms = self._clock.now_ms()
-        if known is not None and now_ms < known.until_ms and all(a is b for a, b in zip(known.parts, parts, strict=True)):
+        if (
+            known is not None
+            and now_ms < known.until_ms
+            and all(a is b for a, b in zip(known.parts, parts, strict=True))
+        ):
             return known.routing
         if lineage is not None and lineage.unreadable:
-            raise LineageUnreadableError(f"table '{table_name}' cannot be queried, rows could count twice: {lineage.unreadable}", table=table_name)
+            raise LineageUnreadableError(
+                f"table '{table_name}' cannot be queried, rows could count twice: {lineage.unreadable}",
+                table=table_name,
+            )
         hidden, awaited = (lineage.hidden, lineage.awaited) if lineage is not None else (_NONE, _NONE)
         reached = external.partitions if external is not None else {}
         served = self._served.setdefault(table_name, set())
@@ -131,9 +156,13 @@ class ClusterCatalog:
         loading = {
             name: pushed + LOADING_GRACE_MS
             for name, record in segments.items()
-            if name not in served and name not in awaited and (pushed := record.push_time_ms or record.creation_time_ms) + LOADING_GRACE_MS > now_ms
+            if name not in served
+            and name not in awaited
+            and (pushed := record.push_time_ms or record.creation_time_ms) + LOADING_GRACE_MS > now_ms
         }
-        live = frozenset(i for i in view.live_instances if (config := view.instance_configs.get(i)) is None or config.takes_queries)
+        live = frozenset(
+            i for i in view.live_instances if (config := view.instance_configs.get(i)) is None or config.takes_queries
+        )
         routing = TableRouting(table_name, living_replicas(ideal.partitions, reached, live, frozenset(loading), hidden))
         self._routings[table_name] = _Known(parts, min(loading.values(), default=FOREVER_MS), routing)
         return routing
@@ -149,7 +178,11 @@ class ClusterCatalog:
             raise ServerUnreachableError(f"server '{server}' is not registered in the cluster", server=server)
         features = config.simple_fields.get("queryFeatures", "")
         found = self._addresses[server] = ServerAddress(
-            server, config.host, config.port_of("grpcPort") or config.port, config.port_of("framePort") or None, int(features) if features.isdigit() else 0
+            server,
+            config.host,
+            config.port_of("grpcPort") or config.port,
+            config.port_of("framePort") or None,
+            int(features) if features.isdigit() else 0,
         )
         return found
 
@@ -168,7 +201,9 @@ class ClusterCatalog:
                 return found, table_type
         near = get_close_matches(raw, sorted(known), 1)
         code = "BrokerResourceMissingError" if dialect is Dialect.PQL else "TableDoesNotExistError"
-        raise TableNotFoundError(f"{code}: no table '{raw[:200]}'{f'; did you mean {near[0]!r}?' if near else ''}", table=raw)
+        raise TableNotFoundError(
+            f"{code}: no table '{raw[:200]}'{f'; did you mean {near[0]!r}?' if near else ''}", table=raw
+        )
 
     def _schema(self, view: ClusterView, raw: str) -> Schema:
         document = view.schemas.get(raw)
@@ -179,7 +214,9 @@ class ClusterCatalog:
             try:
                 known = (document, Schema.from_json(document))
             except InvalidConfigError as error:
-                raise InvalidQueryError(f"the schema of table '{raw}' in the cluster is not valid: {error.message}", table=raw) from error
+                raise InvalidQueryError(
+                    f"the schema of table '{raw}' in the cluster is not valid: {error.message}", table=raw
+                ) from error
             self._schemas[raw] = known
         return known[1]
 

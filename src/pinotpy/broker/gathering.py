@@ -19,8 +19,12 @@ from pinotpy.rpc.wire import FLAG_FEW_ROWS, FLAG_TRACE, FLAG_WHOLE, LAST_WORD_S,
 QUARANTINE_NS = 2_000_000_000
 
 
-async def gather(broker: Broker, context: QueryContext, bound: BoundQuery | None, target: Target, number: int, deadline_ns: int) -> Gathered:
-    """Scatter to the servers of every half of the table and collect. `bound`: what servers get of the context where they know the rest."""
+async def gather(
+    broker: Broker, context: QueryContext, bound: BoundQuery | None, target: Target, number: int, deadline_ns: int
+) -> Gathered:
+    """Scatter to the servers of every half of the table and collect. `bound`: what servers get of the context where
+    they know the rest.
+    """
     excluded = _quarantined(broker)
     now_ms = broker.clock.now_ms()
     hedge_after_s = broker.limits.hedge_after_ms / 1000
@@ -30,9 +34,13 @@ async def gather(broker: Broker, context: QueryContext, bound: BoundQuery | None
         encoded, literals = _encoded(context, bound, half, now_ms)
         selection = half.routing.select(number, excluded)
         # Whoever is asked for all segments gives all of the answer, or none of it (scatter.py).
-        num_segments = sum(map(len, selection.assignment.values())) if len(target.halves) == 1 and not selection.unavailable else 0
+        num_segments = (
+            sum(map(len, selection.assignment.values())) if len(target.halves) == 1 and not selection.unavailable else 0
+        )
         ask = asking.of_half(half.routing.table, encoded, literals, num_segments)
-        part = await scatter(half.routing, selection, ask, hedge_after_s=hedge_after_s, heard=broker.heard, time_is_up=asking.time_is_up)
+        part = await scatter(
+            half.routing, selection, ask, hedge_after_s=hedge_after_s, heard=broker.heard, time_is_up=asking.time_is_up
+        )
         if whole is None:
             whole = part
         else:
@@ -71,21 +79,35 @@ class _Asking:
         if timeout_s <= 0:
             raise QueryTimeoutError("the query's time was up before the servers could be asked: lower the load")
         if server in self._asked:
-            # A server ends queries by their number when a call breaks off: its second call for this query has another one.
+            # A server ends queries by their number when a call breaks off: its second call for this query has another
+            # one.
             number = next(broker.numbers)
         self._asked.add(server)
         flags = self._flags | FLAG_WHOLE if len(segments) == half.num_segments else self._flags
         request = ServerRequest(
-            RequestKind.QUERY, number, int(timeout_s * 1000), broker.broker_id, "", half.table, segments, half.encoded, flags, 0, half.literals
+            RequestKind.QUERY,
+            number,
+            int(timeout_s * 1000),
+            broker.broker_id,
+            "",
+            half.table,
+            segments,
+            half.encoded,
+            flags,
+            0,
+            half.literals,
         )
         try:
             partial = await broker.send(server, request, timeout_s + LAST_WORD_S)
         except ServerNotRespondingError as error:  # whose message has the time of this call, not the query's
-            raise ServerNotRespondingError(f"server '{server}' did not answer in the query's time", server=server) from error
+            raise ServerNotRespondingError(
+                f"server '{server}' did not answer in the query's time", server=server
+            ) from error
         self._received_bytes += partial.num_bytes
         if self._received_bytes > broker.limits.memory_max_bytes:
             raise MemoryLimitError(
-                f"the servers' answers have more than {broker.limits.memory_max_bytes} bytes: ask for fewer rows or groups, "
+                f"the servers' answers have more than {broker.limits.memory_max_bytes} bytes: ask for fewer rows or "
+                "groups, "
                 "or raise pinot.broker.query.memory.maxBytes"
             )
         return partial

@@ -1,7 +1,7 @@
 """`answer_query`: the path of one query through a broker, top to bottom.
 
-Refusals are answers too: HTTP 200 with `exceptions`. What servers did deliver is kept beside 305, 425 and 427; any other
-fault leaves no result, because its rows could mislead.
+Refusals are answers too: HTTP 200 with `exceptions`. What servers did deliver is kept beside 305, 425 and 427; any
+other fault leaves no result, because its rows could mislead.
 """
 
 from __future__ import annotations
@@ -51,13 +51,17 @@ INLINE_REDUCE_BYTES_MAX = 64 << 10
 
 _T = TypeVar("_T")
 
-# Above these a query is parsed, and its answer reduced and written, on another thread: the event loop serves all clients.
+# Above these a query is parsed, and its answer reduced and written, on another thread: the event loop serves all
+# clients.
 INLINE_TEXT_CHARACTERS_MAX = 8 << 10
 INLINE_RESULT_CELLS_MAX = 5_000
 
 
-async def answer_query(broker: Broker, question: Question, may_read: Callable[[str], None], *, wants_arrow: bool = False) -> bytes | pa.Table:
-    """Answer one query: the JSON text, or with `wants_arrow` a table (query/result/response/arrow.py) where there is one to show.
+async def answer_query(
+    broker: Broker, question: Question, may_read: Callable[[str], None], *, wants_arrow: bool = False
+) -> bytes | pa.Table:
+    """Answer one query: the JSON text, or with `wants_arrow` a table (query/result/response/arrow.py) where there is
+    one to show.
 
     Args:
         may_read: raises AccessDeniedError unless the client may read the table; called before anything about the table
@@ -74,7 +78,9 @@ async def answer_query(broker: Broker, question: Question, may_read: Callable[[s
     shown: dict[str, Any] | None = None
     table: pa.Table | None = None
     is_pql = question.dialect is Dialect.PQL
-    result_keys, write = (pql_response.result_keys, pql_response.write) if is_pql else (sql_response.result_keys, sql_response.write)
+    result_keys, write = (
+        (pql_response.result_keys, pql_response.write) if is_pql else (sql_response.result_keys, sql_response.write)
+    )
     try:
         known = broker.plans.get(question)
         asked = None
@@ -91,7 +97,9 @@ async def answer_query(broker: Broker, question: Question, may_read: Callable[[s
         deadline_ns = start_ns + limit.timeout_ms * 1_000_000
         laps.lap("PARSE", cached=known is not None)
         if not statement.table:
-            context = compile_without_table(statement, options, functools.partial(_check_compiling, broker, deadline_ns))
+            context = compile_without_table(
+                statement, options, functools.partial(_check_compiling, broker, deadline_ns)
+            )
             if statement.explain:
                 envelope.explanation = explain_constants()
             else:
@@ -114,7 +122,9 @@ async def answer_query(broker: Broker, question: Question, may_read: Callable[[s
             await broker.admission.enter((deadline_ns - broker.clock.monotonic_ns()) / 1e9)
             try:
                 laps.lap("WAIT")
-                gathered = await gather(broker, context, _bound(plan, known, asked, context), target, number, deadline_ns)
+                gathered = await gather(
+                    broker, context, _bound(plan, known, asked, context), target, number, deadline_ns
+                )
                 if is_traced:
                     servers = len(gathered.asked | gathered.responded | gathered.unreachable)
                     laps.lap("SCATTER", servers=servers, rowsOut=sum(p.num_rows for _, p in gathered.partials))
@@ -131,7 +141,9 @@ async def answer_query(broker: Broker, question: Question, may_read: Callable[[s
     except PinotError as error:
         shown = table = None
         # Past a server that did not answer in time, the time is up for all that the broker does.
-        if not isinstance(error, QueryTimeoutError) or all(one.code != ServerNotRespondingError.code for one in envelope.exceptions):
+        if not isinstance(error, QueryTimeoutError) or all(
+            one.code != ServerNotRespondingError.code for one in envelope.exceptions
+        ):
             envelope.exceptions.append(QueryException(error.code, error.message))
     if limit is not None:
         envelope.warnings = limit.warnings()
@@ -154,7 +166,9 @@ async def answer_query(broker: Broker, question: Question, may_read: Callable[[s
 
 
 def _bound(plan: Plan, known: Plan | None, asked: Asked | None, context: QueryContext) -> BoundQuery | None:
-    """What servers get of a query whose shape or text was asked before; None for one that is asked for the first time."""
+    """What servers get of a query whose shape or text was asked before; None for one that is asked for the first
+    time.
+    """
     if plan is not known or plan.context is not context:
         return None
     if asked is None or asked.plan is None:
@@ -188,7 +202,9 @@ def _options(broker: Broker, question: Question, statement: Statement) -> QueryO
     return query_options(statement, question.query_options, question.debug_options, trace=question.trace)
 
 
-async def _compile(broker: Broker, question: Question, plan: Plan, schema: Schema, asked: Asked | None, deadline_ns: int) -> QueryContext:
+async def _compile(
+    broker: Broker, question: Question, plan: Plan, schema: Schema, asked: Asked | None, deadline_ns: int
+) -> QueryContext:
     limits = broker.limits
     compile_it = functools.partial(
         compile_query,
@@ -200,7 +216,9 @@ async def _compile(broker: Broker, question: Question, plan: Plan, schema: Schem
         limit_override=limits.limit_override,
     )
     if len(question.text) > INLINE_TEXT_CHARACTERS_MAX:
-        return await asyncio.to_thread(compile_it, plan.statement, check=functools.partial(_check_compiling, broker, deadline_ns))
+        return await asyncio.to_thread(
+            compile_it, plan.statement, check=functools.partial(_check_compiling, broker, deadline_ns)
+        )
     context = compile_it(plan.statement)
     plan.compiled(schema, context)
     broker.plans.put(question, plan)
@@ -219,7 +237,9 @@ async def _compile(broker: Broker, question: Question, plan: Plan, schema: Schem
 
 def _check_compiling(broker: Broker, deadline_ns: int) -> None:
     if broker.clock.monotonic_ns() > deadline_ns:
-        raise QueryTimeoutError("the query's time was up while it was compiled: shorten it, write OR of equalities as IN")
+        raise QueryTimeoutError(
+            "the query's time was up while it was compiled: shorten it, write OR of equalities as IN"
+        )
 
 
 async def _show(broker: Broker, show: Callable[[Check], _T], result: ReducedResult, deadline_ns: int) -> _T:
@@ -234,16 +254,26 @@ async def _show(broker: Broker, show: Callable[[Check], _T], result: ReducedResu
     return await asyncio.to_thread(show, check)
 
 
-async def _table(broker: Broker, result: ReducedResult | None, envelope: Envelope, is_pql: bool, deadline_ns: int) -> pa.Table | None:
-    """The answer as a table; None where it is none: a fault without rows, PQL's several lists of groups, PQL's EXPLAIN."""
+async def _table(
+    broker: Broker, result: ReducedResult | None, envelope: Envelope, is_pql: bool, deadline_ns: int
+) -> pa.Table | None:
+    """The answer as a table; None where it is none: a fault without rows, PQL's several lists of groups, PQL's
+    EXPLAIN.
+    """
     if result is not None:
         columns = arrow.one_table(result)
-        return None if columns is None else await _show(broker, functools.partial(arrow.table_of, columns), result, deadline_ns)
+        return (
+            None
+            if columns is None
+            else await _show(broker, functools.partial(arrow.table_of, columns), result, deadline_ns)
+        )
     return None if is_pql or envelope.explanation is None else arrow.table_of_explanation(envelope.explanation)
 
 
 def _num_cells(result: ReducedResult) -> int:
-    return result.num_rows * len(result.columns) + sum(len(groups.value.values) * (len(groups.keys) + 1) for groups in result.group_lists)
+    return result.num_rows * len(result.columns) + sum(
+        len(groups.value.values) * (len(groups.keys) + 1) for groups in result.group_lists
+    )
 
 
 def _check_size(options: QueryOptions, gathered: Gathered) -> None:
@@ -253,11 +283,18 @@ def _check_size(options: QueryOptions, gathered: Gathered) -> None:
         return
     found = sum(partial.num_bytes for _, partial in gathered.partials)
     if found > allowed:
-        raise QueryCancelledError(f"Serialized query response size {found} exceeds threshold {allowed}: ask for fewer rows, or raise maxQueryResponseSizeBytes")
+        raise QueryCancelledError(
+            f"Serialized query response size {found} exceeds threshold {allowed}: ask for fewer rows, or raise "
+            "maxQueryResponseSizeBytes"
+        )
 
 
-def _shown_shortly(broker: Broker, plan: Plan, context: QueryContext, gathered: Gathered, envelope: Envelope, deadline_ns: int) -> dict[str, Any] | None:
-    """The rows as the answer has them, where one server gave all of it, without fault, and few rows; else None, and nothing is done."""
+def _shown_shortly(
+    broker: Broker, plan: Plan, context: QueryContext, gathered: Gathered, envelope: Envelope, deadline_ns: int
+) -> dict[str, Any] | None:
+    """The rows as the answer has them, where one server gave all of it, without fault, and few rows; else None, and
+    nothing is done.
+    """
     if len(gathered.partials) != 1 or gathered.failures or gathered.missing or len(gathered.asked) != 1:
         return None
     partial = gathered.partials[0][1]
@@ -280,7 +317,9 @@ def _written_too_late() -> QueryTimeoutError:
     return QueryTimeoutError("the query's time was up while its answer was written: ask for fewer rows or columns")
 
 
-async def _reduce(broker: Broker, context: QueryContext, gathered: Gathered, envelope: Envelope, laps: Laps, deadline_ns: int) -> ReducedResult | None:
+async def _reduce(
+    broker: Broker, context: QueryContext, gathered: Gathered, envelope: Envelope, laps: Laps, deadline_ns: int
+) -> ReducedResult | None:
     """Merge what came back; fill the envelope; None if a fault forbids showing rows.
 
     Raises: QueryTimeoutError when a large answer is not reduced by the deadline; what functions raise.
@@ -293,11 +332,15 @@ async def _reduce(broker: Broker, context: QueryContext, gathered: Gathered, env
         envelope.statistics.add(partial.statistics)
         envelope.exceptions += [e for e in partial.exceptions if e not in envelope.exceptions]
     for server, error in gathered.failures:
-        entry = QueryException(error.code, f"{error.message} (server '{server}')" if server not in error.message else error.message)
+        entry = QueryException(
+            error.code, f"{error.message} (server '{server}')" if server not in error.message else error.message
+        )
         envelope.exceptions += [] if entry in envelope.exceptions else [entry]
     if gathered.missing:
         shown = ", ".join(envelope.missing_segments[:10]) + (" …" if len(gathered.missing) > 10 else "")
-        envelope.exceptions.append(QueryException(305, f"{len(gathered.missing)} segments unavailable: [{shown}]: no replica of them answered"))
+        envelope.exceptions.append(
+            QueryException(305, f"{len(gathered.missing)} segments unavailable: [{shown}]: no replica of them answered")
+        )
     traces: dict[str, list[Entry]] = {}
     for server, partial in gathered.partials:
         if partial.trace:
@@ -325,9 +368,12 @@ async def _reduce(broker: Broker, context: QueryContext, gathered: Gathered, env
             # A thread cannot be stopped: past the deadline it ends on its own, for nobody.
             result, counted = await asyncio.wait_for(asyncio.to_thread(reduced), max((deadline_ns - start_ns) / 1e9, 0))
         except TimeoutError as error:
-            raise QueryTimeoutError("the query's time was up while answers were merged: ask for fewer groups or rows") from error
+            raise QueryTimeoutError(
+                "the query's time was up while answers were merged: ask for fewer groups or rows"
+            ) from error
     envelope.reduce_time_ms = int((broker.clock.monotonic_ns() - start_ns) / 1e6)
-    # Several servers together may have more groups than the limit: what was left out here is told as what a server leaves out.
+    # Several servers together may have more groups than the limit: what was left out here is told as what a server
+    # leaves out.
     envelope.statistics.num_groups_limit_reached = counted.num_groups_limit_reached
     envelope.statistics.num_rows_of_cut_groups = counted.num_rows_of_cut_groups
     return result
@@ -339,7 +385,8 @@ def _report(broker: Broker, question: Question, envelope: Envelope, took_ms: flo
     if envelope.exceptions:
         log.info(
             "query answered request_id=%s dialect=%s table=%s took_ms=%.1f servers=%d/%d docs_scanned=%d exceptions=%s",
-            envelope.request_id, question.dialect.value, table, took_ms, envelope.num_servers_responded, envelope.num_servers_queried,
+            envelope.request_id, question.dialect.value, table, took_ms, envelope.num_servers_responded,
+            envelope.num_servers_queried,
             envelope.statistics.num_docs_scanned, [e.code for e in envelope.exceptions],
         )  # fmt: skip
 

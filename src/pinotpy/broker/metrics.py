@@ -48,7 +48,11 @@ class BrokerMetrics:
         counters.docs.add(statistics.num_docs_scanned)
         counters.filter_entries.add(statistics.num_entries_scanned_in_filter)
         counters.other_entries.add(statistics.num_entries_scanned_post_filter)
-        if not statistics.num_groups_limit_reached and not envelope.exceptions and envelope.num_servers_responded >= envelope.num_servers_queried:
+        if (
+            not statistics.num_groups_limit_reached
+            and not envelope.exceptions
+            and envelope.num_servers_responded >= envelope.num_servers_queried
+        ):
             return
         count = self._metrics.count
         if statistics.num_groups_limit_reached:

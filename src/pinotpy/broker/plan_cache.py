@@ -1,8 +1,9 @@
 """Queries that were asked before: parsed and compiled once per text, and once per shape of texts.
 
-A dashboard asks the same texts again and again, an application the same text with other literals; parsing and compiling is half
-of what a broker computes for a small query. Nothing that depends on the time or on data is in a plan, and a plan counts only
-for the very schema object that it was compiled against. Rights are asked for every query anew. Used by one event loop.
+A dashboard asks the same texts again and again, an application the same text with other literals; parsing and compiling
+is half of what a broker computes for a small query. Nothing that depends on the time or on data is in a plan, and a
+plan counts only for the very schema object that it was compiled against. Rights are asked for every query anew. Used by
+one event loop.
 """
 
 from __future__ import annotations
@@ -90,10 +91,16 @@ class Plan:
         return self.short[0]
 
     def bound(self) -> BoundQuery | None:
-        """The plan's own text, for one that is asked again; None: servers get its whole context, since it depends on the clock."""
+        """The plan's own text, for one that is asked again; None: servers get its whole context, since it depends on
+        the clock.
+        """
         if self.own is None:
             context = self.context
-            self.own = (None if context is None or reads_clock(context) else BoundQuery(self.blanks, literals_of(context.filter)),)
+            self.own = (
+                None
+                if context is None or reads_clock(context)
+                else BoundQuery(self.blanks, literals_of(context.filter)),
+            )
         return self.own[0]
 
 
@@ -199,7 +206,9 @@ class TemplateCache:
         known.num_seen += 1
         written = asked.shape.literals
         # What a function of constants gives stands where its constants stood.
-        known.is_hopeless = known.is_hopeless or any(calls_constants(expression) for expression in _conditions(plan.statement))
+        known.is_hopeless = known.is_hopeless or any(
+            calls_constants(expression) for expression in _conditions(plan.statement)
+        )
         if known.is_hopeless or known.num_seen < SEEN_MIN or not self._is_asked_again(known, written):
             return
         assert plan.context is not None

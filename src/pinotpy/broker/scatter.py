@@ -1,8 +1,10 @@
 """Asking servers for their part of an answer, and asking another replica when one fails.
 
-A refused or broken connection costs no answer where a replica lives: its segments are asked of the others inside the same
-query. A server that has said nothing to anybody for `hedge_after_s` is helped out: its segments are asked elsewhere too, and
-whoever covers them first counts (each segment's rows enter the answer exactly once). One that answers others meanwhile is
+A refused or broken connection costs no answer where a replica lives: its segments are asked of the others inside the
+same
+query. A server that has said nothing to anybody for `hedge_after_s` is helped out: its segments are asked elsewhere
+too, and whoever covers them first counts (each segment's rows enter the answer exactly once). One that answers others
+meanwhile is
 slow, not gone: asking elsewhere too would only double the load. A server that lacks a segment says so, and that segment
 alone is asked elsewhere. Nothing is asked of a server twice within a query, so retries are bounded by the number of
 replicas; none is made when the time of the query is up.
@@ -79,7 +81,9 @@ async def scatter(
         alone.missing += selection.unavailable
         return alone
     gathered = Gathered(missing=list(selection.unavailable))
-    for part in await asyncio.gather(*(_cover(question, server, segments, _NOBODY) for server, segments in selection.assignment.items())):
+    for part in await asyncio.gather(
+        *(_cover(question, server, segments, _NOBODY) for server, segments in selection.assignment.items())
+    ):
         gathered.add(part)
     return gathered
 
@@ -138,8 +142,12 @@ async def _ask_one(server: str, segments: tuple[str, ...], question: _Question) 
     return gathered
 
 
-async def _complete(outcome: Gathered, question: _Question, segments: tuple[str, ...], tried: frozenset[str]) -> Gathered:
-    """Ask elsewhere for what `outcome` lacks: all segments after a failed connection, or those that the server misses."""
+async def _complete(
+    outcome: Gathered, question: _Question, segments: tuple[str, ...], tried: frozenset[str]
+) -> Gathered:
+    """Ask elsewhere for what `outcome` lacks: all segments after a failed connection, or those that the server
+    misses.
+    """
     if len(outcome.partials) == 1 and not outcome.partials[0][1].missing_segments:
         return outcome
     if outcome.partials:
@@ -157,7 +165,8 @@ async def _complete(outcome: Gathered, question: _Question, segments: tuple[str,
     other = question.routing.reselect(lacking, dict.fromkeys(lacking, tried))
     parts = await asyncio.gather(*(_cover(question, s, names, tried) for s, names in other.assignment.items()))
     if other.assignment and not other.unavailable:
-        # Every lacking segment has another server: the failed attempt itself costs no rows and is no fault of the answer.
+        # Every lacking segment has another server: the failed attempt itself costs no rows and is no fault of the
+        # answer.
         outcome.failures = []
     if not outcome.faulted:
         # A server's fault names the cause already; "no replica" would hide that one lives.
@@ -167,8 +176,12 @@ async def _complete(outcome: Gathered, question: _Question, segments: tuple[str,
     return _counted(outcome)
 
 
-async def _race(first: asyncio.Task[Gathered], question: _Question, segments: tuple[str, ...], tried: frozenset[str]) -> Gathered:
-    """`first` is silent: ask the other replicas too; the first that covers all segments wins, the loser is cancelled."""
+async def _race(
+    first: asyncio.Task[Gathered], question: _Question, segments: tuple[str, ...], tried: frozenset[str]
+) -> Gathered:
+    """`first` is silent: ask the other replicas too; the first that covers all segments wins, the loser is
+    cancelled.
+    """
     silent = Gathered(unreachable=set(tried), asked=set(tried), failures=[])
     second = asyncio.create_task(_complete(silent, question, segments, tried))
     pending: set[asyncio.Task[Gathered]] = {first, second}
@@ -195,8 +208,9 @@ async def _race(first: asyncio.Task[Gathered], question: _Question, segments: tu
 
 
 def _counted(outcome: Gathered) -> Gathered:
-    """Where nothing lacks, a server whose segments all came from elsewhere was not needed: clients of the reference read an
-    answer of fewer servers than were queried as partial."""
+    """Where nothing lacks, a server whose segments all came from elsewhere was not needed: clients of the reference
+    read an answer of fewer servers than were queried as partial.
+    """
     if _covers(outcome):
         outcome.asked = {server for server, _ in outcome.partials}
     return outcome

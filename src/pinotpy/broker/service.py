@@ -1,6 +1,7 @@
 """How a broker is put together, started and stopped.
 
-Start: session with ZooKeeper, the first view of the cluster, HTTP (the gRPC channel lives on its loop), then the cluster is
+Start: session with ZooKeeper, the first view of the cluster, HTTP (the gRPC channel lives on its loop), then the
+cluster is
 joined: the controller assigns the tables. Stop: leave the cluster, let running queries end, close.
 """
 
@@ -58,7 +59,9 @@ class BrokerParts:
         # A query asks a server twice where it stands in for another: whoever was let in is not refused on the way.
         in_flight_max = 2 * settings.queries_max
         frames = FrameChannel(security, in_flight_max=in_flight_max, answer_max_bytes=answer_max_bytes)
-        self._channel = PreferringChannel(frames, GrpcChannel(security, in_flight_max=in_flight_max, answer_max_bytes=answer_max_bytes))
+        self._channel = PreferringChannel(
+            frames, GrpcChannel(security, in_flight_max=in_flight_max, answer_max_bytes=answer_max_bytes)
+        )
 
     def parts(self) -> list[Part]:
         return [
@@ -77,7 +80,9 @@ class BrokerParts:
 
     def _security(self) -> RpcSecurity:
         pem = self.equipment.pem()
-        return RpcSecurity(cluster_token=self.equipment.cluster_token, certificate=pem.certificate, key=pem.key, ca=pem.ca)
+        return RpcSecurity(
+            cluster_token=self.equipment.cluster_token, certificate=pem.certificate, key=pem.key, ca=pem.ca
+        )
 
     def _connect(self) -> None:
         self._store = connect(self.settings, self.equipment.metrics)
@@ -128,20 +133,32 @@ class BrokerParts:
             settings=settings.effective,
             body_max_bytes=settings.request_bytes_max,
         )
-        self._http = equipment.serve(app, settings.port, advertised_port=settings.advertised_port, threads=settings.threads)
+        self._http = equipment.serve(
+            app, settings.port, advertised_port=settings.advertised_port, threads=settings.threads
+        )
         # Queries that run at stop still ask over the channel.
         self._http.close_last(self._channel.close)
         # Servers tell the queries of two brokers apart by it: with port 0 only the bound port does.
         broker.broker_id = self._instance(self._http.port)
 
     def _instance(self, port: int) -> str:
-        return instance_id("Broker", self.settings.advertised_host or self.settings.host, self.settings.advertised_port or port)
+        return instance_id(
+            "Broker", self.settings.advertised_host or self.settings.host, self.settings.advertised_port or port
+        )
 
     def _join(self) -> None:
         assert self._store is not None and self._http is not None
         settings = self.settings
-        member = Member(self._instance(self._http.port), this_process(), {}, owns_port=settings.advertised_port is None, version=__version__)
-        self._participant = Participant(self._store, self._paths, member, _BrokerTransitions(), workers=2, clock=self.equipment.clock)
+        member = Member(
+            self._instance(self._http.port),
+            this_process(),
+            {},
+            owns_port=settings.advertised_port is None,
+            version=__version__,
+        )
+        self._participant = Participant(
+            self._store, self._paths, member, _BrokerTransitions(), workers=2, clock=self.equipment.clock
+        )
         self._participant.start()
         self.equipment.metrics.set("ready", 1)
 

@@ -1,6 +1,7 @@
-"""How long a query may take, what bounds it, and what an answer says about it: the option timeoutMs, the table's query.timeoutMs, else
-the broker's setting. A query may ask for as much as the table or the broker gives; what it asks beyond that is cut, and the answer
-warns. A time-out names the limit that bound."""
+"""How long a query may take, what bounds it, and what an answer says about it: the option timeoutMs, the table's
+query.timeoutMs, else the broker's setting. A query may ask for as much as the table or the broker gives; what it asks
+beyond that is cut, and the answer warns. A time-out names the limit that bound.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +21,9 @@ _TIME_OUTS: Final = frozenset({QueryTimeoutError.code, ServerNotRespondingError.
 
 @dataclass(frozen=True, slots=True)
 class TimeLimit:
-    """`source` names what set `timeout_ms`; `most_ms` is what the option may be, and `asked_ms` what it was, None without one."""
+    """`source` names what set `timeout_ms`; `most_ms` is what the option may be, and `asked_ms` what it was, None
+    without one.
+    """
 
     timeout_ms: int
     source: str
@@ -46,11 +49,17 @@ class TimeLimit:
         named = f"{self.source} ({self.timeout_ms} ms)"
         if self.timeout_ms < self.most_ms:
             return f"{named}; the option may be at most {self.most_ms}"
-        return named if self.asked_ms is None or self.source == _OPTION else f"{named}, which bounds {_OPTION} ({self.asked_ms} ms)"
+        return (
+            named
+            if self.asked_ms is None or self.source == _OPTION
+            else f"{named}, which bounds {_OPTION} ({self.asked_ms} ms)"
+        )
 
 
 def time_limit(asked_ms: int | None, broker_ms: int, table_ms: int | None = None) -> TimeLimit:
-    """The limit of a query. `asked_ms`: its option; `table_ms`: its table's, which stands for the broker's where the query asks for nothing."""
+    """The limit of a query. `asked_ms`: its option; `table_ms`: its table's, which stands for the broker's where the
+    query asks for nothing.
+    """
     default_ms = table_ms or broker_ms
     most_ms = max(default_ms, broker_ms)
     if asked_ms is not None and asked_ms <= most_ms:

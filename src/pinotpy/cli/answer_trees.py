@@ -1,4 +1,5 @@
-"""What stands beside an answer's rows, as lines of text: the plan of PQL's EXPLAIN PLAN FOR (key `explain`) and the trace.
+"""What stands beside an answer's rows, as lines of text: the plan of PQL's EXPLAIN PLAN FOR (key `explain`) and the
+trace.
 
 BROKER_REDUCE(limit:10)
   COMBINE_AGGREGATE
@@ -22,7 +23,9 @@ _DEPTH_MAX: Final = 100
 
 
 def plan_lines(explain: Mapping[str, Any]) -> list[str]:
-    """The operators of broker and servers, then each group of segments that run the same plan, with its filter's findings."""
+    """The operators of broker and servers, then each group of segments that run the same plan, with its filter's
+    findings.
+    """
     lines = [str(explain.get("broker", ""))]
     if explain.get("server"):
         lines.append(_STEP + str(explain["server"]))
@@ -49,9 +52,14 @@ def _group(group: Mapping[str, Any]) -> Iterator[str]:
         yield f"{_STEP}pruned by {group['pruned'].get('rule')}: {group['pruned'].get('why')}"
     if "operator" in group:
         operator = group["operator"]
-        yield f"{_STEP}{operator.get('name')}({operator.get('arguments', '')}), {operator.get('way')}: {operator.get('why')}"
+        yield (
+            f"{_STEP}{operator.get('name')}({operator.get('arguments', '')}), {operator.get('way')}: "
+            f"{operator.get('why')}"
+        )
         if operator.get("columns"):
-            yield f"{_STEP * 2}reads {', '.join(map(str, operator['columns']))}{_of_docs(group, ' of {} docs', 'toRead')}"
+            yield (
+                f"{_STEP * 2}reads {', '.join(map(str, operator['columns']))}{_of_docs(group, ' of {} docs', 'toRead')}"
+            )
     if "filter" in group:
         yield from (_STEP * 2 + line for line in _condition(group["filter"]))
 
@@ -63,7 +71,10 @@ def _condition(node: Mapping[str, Any], depth: int = 0) -> Iterator[str]:
             for child in node["children"]:
                 yield from (_STEP + line for line in _condition(child, depth + 1))
         return
-    yield f"{node.get('operator')} {node.get('predicate')}: {node.get('access')}, {node.get('why')}{_of_docs(node, ' (docs: {})')}"
+    yield (
+        f"{node.get('operator')} {node.get('predicate')}: {node.get('access')}, "
+        f"{node.get('why')}{_of_docs(node, ' (docs: {})')}"
+    )
     unused = [f"{each.get('index')} ({each.get('why')})" for each in node.get("notUsed") or []]
     if unused:
         yield f"{_STEP}not used: {'; '.join(unused)}"

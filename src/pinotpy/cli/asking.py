@@ -14,13 +14,24 @@ PATHS = {"pql": "/query", "sql": "/query/sql"}
 
 
 def ask(
-    broker_url: str, text: str, dialect: str = "pql", access: Access | None = None, *, query_options: str = "", trace: bool = False, timeout_s: float = 60.0
+    broker_url: str,
+    text: str,
+    dialect: str = "pql",
+    access: Access | None = None,
+    *,
+    query_options: str = "",
+    trace: bool = False,
+    timeout_s: float = 60.0,
 ) -> dict[str, Any]:
     """Post `text` and return the answer, exceptions included; faults of connection and credentials are raised."""
     path = PATHS.get(dialect.lower())
     if path is None:
         raise UserError(f"--query-type is pql or sql, found '{dialect}'")
-    body = {dialect.lower(): text, **({"queryOptions": query_options} if query_options else {}), **({"trace": True} if trace else {})}
+    body = {
+        dialect.lower(): text,
+        **({"queryOptions": query_options} if query_options else {}),
+        **({"trace": True} if trace else {}),
+    }
     calls = HttpCalls(access or Access(), timeout_s)
     try:
         answer = calls.call("POST", broker_url.rstrip("/") + path, content=json.dumps(body).encode()).json()
@@ -34,7 +45,9 @@ def ask(
 FILE_BYTES_MAX = 16 << 30
 
 
-def ask_for_rows(broker_url: str, text: str, dialect: str, access: Access, *, query_options: str = "", timeout_s: float = 60.0) -> ResultSetGroup:
+def ask_for_rows(
+    broker_url: str, text: str, dialect: str, access: Access, *, query_options: str = "", timeout_s: float = 60.0
+) -> ResultSetGroup:
     """The answer with its rows as Arrow. Exceptions in it are raised: a file that lacks rows would look whole."""
     given = dict(part.split("=", 1) for part in query_options.split(";") if "=" in part)
     with connect(
@@ -46,4 +59,9 @@ def ask_for_rows(broker_url: str, text: str, dialect: str, access: Access, *, qu
         timeout_s=timeout_s,
         answer_bytes_max=FILE_BYTES_MAX,
     ) as connection:
-        return connection.execute(text, dialect=dialect.lower(), options={name.strip(): value.strip() for name, value in given.items()}, format="arrow")
+        return connection.execute(
+            text,
+            dialect=dialect.lower(),
+            options={name.strip(): value.strip() for name, value in given.items()},
+            format="arrow",
+        )

@@ -19,7 +19,9 @@ ERRORS_SHOWN_MAX = 20
 
 
 def print_report(report: JobReport, console: Console | None = None) -> None:
-    """Segments with their sizes, rejected rows with cause, files that could not be read, and one line that sums all up."""
+    """Segments with their sizes, rejected rows with cause, files that could not be read, and one line that sums all
+    up.
+    """
     console = console or Console(highlight=False)
     if report.segments:
         console.print(_segments(report.segments[:SEGMENTS_SHOWN_MAX]))
@@ -36,13 +38,16 @@ def print_report(report: JobReport, console: Console | None = None) -> None:
     if not report.units and report.push is not None:
         console.print(f"{report.push_told}, {report.took_ms / 1000:.1f} s")
         return
-    filtered = f", {report.total('num_rows_filtered'):,} left out by the filter" if report.total("num_rows_filtered") else ""
+    filtered = (
+        f", {report.total('num_rows_filtered'):,} left out by the filter" if report.total("num_rows_filtered") else ""
+    )
     failed = f", {_count(report.num_failures, 'failure')}" if report.num_failures else ""
     pushed = f"; {report.push_told}" if report.push is not None else ""
     columns = f"; {escape(report.columns_told)}" if report.columns_told is not None else ""
     size = decimal(sum(segment.size_bytes for segment in report.segments))
     console.print(
-        f"{report.total('num_rows_read'):,} rows read, {report.total('num_rows_indexed'):,} indexed, {report.total('num_rows_rejected'):,} rejected{filtered}; "
+        f"{report.total('num_rows_read'):,} rows read, {report.total('num_rows_indexed'):,} indexed, "
+        f"{report.total('num_rows_rejected'):,} rejected{filtered}; "
         f"{_count(len(report.segments), 'segment')}, {size}{failed}, {report.took_ms / 1000:.1f} s{pushed}{columns}",
         soft_wrap=True,
     )
@@ -56,7 +61,9 @@ def report_document(report: JobReport) -> dict[str, Any]:
         plain["inputFile"] = segment.input_uris[0] if len(segment.input_uris) == 1 else None
     document["emptyFiles"] = [file.uri for file in empty_files(report)]
     document["rejects"] = [
-        {"file": file.uri, "row": reject.row, "column": reject.column, "cause": reject.cause} for file in report.files for reject in file.reject_samples
+        {"file": file.uri, "row": reject.row, "column": reject.column, "cause": reject.cause}
+        for file in report.files
+        for reject in file.reject_samples
     ]
     document["seconds"] = round(report.took_ms / 1000, 3)
     return document
@@ -73,8 +80,16 @@ def _segments(segments: tuple[SegmentReport, ...]) -> Table:
         table.add_column(name, justify="right")
     table.add_column("from")
     for segment in segments:
-        source = file_name(segment.input_uris[0]) if len(segment.input_uris) == 1 else f"{len(segment.input_uris)} files"
-        table.add_row(escape(segment.segment_name), f"{segment.num_docs:,}", decimal(segment.size_bytes), decimal(segment.archive_size_bytes), escape(source))
+        source = (
+            file_name(segment.input_uris[0]) if len(segment.input_uris) == 1 else f"{len(segment.input_uris)} files"
+        )
+        table.add_row(
+            escape(segment.segment_name),
+            f"{segment.num_docs:,}",
+            decimal(segment.size_bytes),
+            decimal(segment.archive_size_bytes),
+            escape(source),
+        )
     return table
 
 
@@ -84,7 +99,10 @@ def _print_rejects(report: JobReport, console: Console) -> None:
             if not file.num_rows_rejected:
                 continue
             where = f" (all in {unit.reject_file_uri})" if unit.reject_file_uri else ""
-            console.print(f"[yellow]{_count(file.num_rows_rejected, 'row')} rejected[/yellow] of {escape(file.uri)}{escape(where)}:")
+            console.print(
+                f"[yellow]{_count(file.num_rows_rejected, 'row')} rejected[/yellow] of "
+                f"{escape(file.uri)}{escape(where)}:"
+            )
             causes = rejected_rows(file.reject_samples)
             for cause in causes[:REJECTS_SHOWN_MAX]:
                 console.print(f"  {escape(cause)}", soft_wrap=True)

@@ -1,4 +1,6 @@
-"""What is compiled ahead of the first start: kernels, and Python's byte code; `pinotpy warmup` leaves a marker in the cache."""
+"""What is compiled ahead of the first start: kernels, and Python's byte code; `pinotpy warmup` leaves a marker in the
+cache.
+"""
 
 from __future__ import annotations
 
@@ -16,13 +18,17 @@ import pinotpy
 from pinotpy.kernels import cache
 
 _log = logging.getLogger(__name__)
-_WORKER: Final = "import importlib, sys\nfor line in sys.stdin: importlib.import_module('pinotpy.kernels.' + line.strip()); print('.', flush=True)"
+_WORKER: Final = (
+    "import importlib, sys\nfor line in sys.stdin: importlib.import_module('pinotpy.kernels.' + "
+    "line.strip()); print('.', flush=True)"
+)
 
 
 def compile_all() -> Path:
     """Compile what the cache lacks, drop what is old in it, leave the marker, return the cache's folder."""
-    # An editable installation has no byte code, and where Python may not write any (PYTHONDONTWRITEBYTECODE) each daemon
-    # would compile 170 files at each start: 0.15 to 0.3 s of CPU. Where the folder cannot be written, it stays so.
+    # An editable installation has no byte code, and where Python may not write any (PYTHONDONTWRITEBYTECODE) each
+    # daemon would compile 170 files at each start: 0.15 to 0.3 s of CPU. Where the folder cannot be written, it stays
+    # so.
     compileall.compile_dir(Path(pinotpy.__file__).parent, quiet=2)
     folder = cache.prepare()  # before numba is imported
     if not _marker(folder).exists():
@@ -40,13 +46,17 @@ def compile_all() -> Path:
 
 
 def _import_all(processes: int) -> None:
-    """Compile what kernels compile when they are imported, in several processes: a module is given to one of them when all that
-    it imports is done, so that nothing is compiled twice. Whatever goes wrong here, `warm` meets again and reports."""
+    """Compile what kernels compile when they are imported, in several processes: a module is given to one of them when
+    all that it imports is done, so that nothing is compiled twice. Whatever goes wrong here, `warm` meets again and
+    reports.
+    """
     waiting = cache.imports()
     done = set[str]()
 
     def work() -> None:
-        with subprocess.Popen([sys.executable, "-c", _WORKER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as worker:
+        with subprocess.Popen(
+            [sys.executable, "-c", _WORKER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        ) as worker:
             assert worker.stdin is not None and worker.stdout is not None
             while True:
                 with condition:
@@ -75,8 +85,9 @@ def _import_all(processes: int) -> None:
 
 
 def take_ready(waiting: dict[str, set[str]], done: set[str]) -> str | None:
-    """Take a module whose imports are all done out of `waiting` (module → its imports); None if there is none now. What most
-    others wait for goes first."""
+    """Take a module whose imports are all done out of `waiting` (module → its imports); None if there is none now. What
+    most others wait for goes first.
+    """
     ready = [name for name, imported in waiting.items() if imported <= done]
     if not ready:
         return None

@@ -33,7 +33,9 @@ class Documents:
     def refuse(self) -> None:
         """Raise InvalidConfigError with the faults of all files, if there are any."""
         if self.faults:
-            raise InvalidConfigError("\n".join(fault_lines(self.faults)), documents=[str(fault.file) for fault in self.faults])
+            raise InvalidConfigError(
+                "\n".join(fault_lines(self.faults)), documents=[str(fault.file) for fault in self.faults]
+            )
 
 
 def read_documents(schema_file: Path | None, table_config_file: Path | None) -> Documents:

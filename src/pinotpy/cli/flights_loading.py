@@ -1,4 +1,6 @@
-"""The flights of 2013 brought into a running cluster: schema, table, a segment a month. The quickstart and `load-flights` do it."""
+"""The flights of 2013 brought into a running cluster: schema, table, a segment a month. The quickstart and
+`load-flights` do it.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ def create_flights_table(client: ControllerClient) -> None:
     client.add_table(flights_table_config().to_json_dict())
 
 
-def build_and_upload_flights(client: ControllerClient, directory: Path, console: Console, *, timeout_s: float = ONLINE_TIMEOUT_S) -> int:
+def build_and_upload_flights(
+    client: ControllerClient, directory: Path, console: Console, *, timeout_s: float = ONLINE_TIMEOUT_S
+) -> int:
     """One segment a month: build, pack, upload (while the next one is built), wait until all replicas serve.
 
     Args:
@@ -38,7 +42,13 @@ def build_and_upload_flights(client: ControllerClient, directory: Path, console:
 
     schema, config = flights_schema(), flights_table_config()
     num_replicas = NUM_MONTHS * (config.segments.replication or 1)
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+    )
     rows = 0
 
     def push(name: str) -> None:
@@ -63,7 +73,11 @@ def build_and_upload_flights(client: ControllerClient, directory: Path, console:
             for upload in pending:
                 upload.result()
             online = progress.add_task("replicas ONLINE", total=num_replicas)
-            client.wait_until_online(TABLE, timeout_s=timeout_s, progress=lambda done, every: progress.update(online, completed=done, total=every))
+            client.wait_until_online(
+                TABLE,
+                timeout_s=timeout_s,
+                progress=lambda done, every: progress.update(online, completed=done, total=every),
+            )
     finally:
         # After a fault or Ctrl-C nobody waits for what was not uploaded yet.
         uploads.shutdown(wait=False, cancel_futures=True)

@@ -43,12 +43,16 @@ def run_and_report(work: Callable[[Progress], JobReport], *, as_json: bool) -> N
     if report.error is not None:
         raise UserError(report.error)
     if report.num_failures:
-        raise UserError(f"{report.num_failures} input files were left out, their causes stand in the report; the others are done")
+        raise UserError(
+            f"{report.num_failures} input files were left out, their causes stand in the report; the others are done"
+        )
 
 
 @contextmanager
 def ends_on_sigterm() -> Iterator[None]:
-    """SIGTERM ends the block as an exception would, so that workers end and what is not finished is removed; status 143."""
+    """SIGTERM ends the block as an exception would, so that workers end and what is not finished is removed; status
+    143.
+    """
 
     def end(number: int, frame: FrameType | None) -> None:
         print("pinotpy: stopped by SIGTERM; run it again to go on", file=sys.stderr)

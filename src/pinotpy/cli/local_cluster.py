@@ -1,7 +1,7 @@
 """A whole cluster as real processes on this machine: the quickstart and the cluster tests run it.
 
-Each daemon is `python -m pinotpy start-…`, prints one `ready key=value …` line when it serves, logs to its own file, and is
-told to stop by the kernel if this process dies (so that not even SIGKILL leaves a daemon behind).
+Each daemon is `python -m pinotpy start-…`, prints one `ready key=value …` line when it serves, logs to its own file,
+and is told to stop by the kernel if this process dies (so that not even SIGKILL leaves a daemon behind).
 """
 
 from __future__ import annotations
@@ -18,10 +18,13 @@ from pathlib import Path
 
 from pinotpy.errors import RemoteError
 
-# prctl(PR_SET_PDEATHSIG, SIGTERM), then become the daemon: safe where preexec_fn is not (threads), and survives exec. A parent
-# that died before the call sends nothing any more, so its pid is compared afterwards. The kernel means the *thread* that
-# launched: launch from one that lives as long as the cluster.
-_SHIM = "import ctypes, os, sys; ctypes.CDLL(None).prctl(1, 15); os.getppid() == int(sys.argv[1]) or sys.exit(1); os.execv(sys.argv[2], sys.argv[2:])"
+# prctl(PR_SET_PDEATHSIG, SIGTERM), then become the daemon: safe where preexec_fn is not (threads), and survives exec. A
+# parent that died before the call sends nothing any more, so its pid is compared afterwards. The kernel means the
+# *thread* that launched: launch from one that lives as long as the cluster.
+_SHIM = (
+    "import ctypes, os, sys; ctypes.CDLL(None).prctl(1, 15); os.getppid() == int(sys.argv[1]) or sys.exit(1); "
+    "os.execv(sys.argv[2], sys.argv[2:])"
+)
 PROGRAM = (sys.executable, "-m", "pinotpy")
 START_TIMEOUT_S = 90.0
 STOP_TIMEOUT_S = 20.0
@@ -80,7 +83,13 @@ class LocalCluster:
         command = [sys.executable, "-c", _SHIM, str(os.getpid()), *PROGRAM, *args]
         with log.open("a") as sink:
             process = subprocess.Popen(
-                command, stdout=subprocess.PIPE, stderr=sink, stdin=subprocess.DEVNULL, text=True, env={**os.environ, **(env or {})}, start_new_session=True
+                command,
+                stdout=subprocess.PIPE,
+                stderr=sink,
+                stdin=subprocess.DEVNULL,
+                text=True,
+                env={**os.environ, **(env or {})},
+                start_new_session=True,
             )
         daemon = DaemonProcess(name, args, log, process)
         self.daemons[name] = daemon
@@ -109,7 +118,9 @@ class LocalCluster:
         daemon.process.wait(STOP_TIMEOUT_S)
 
     def stop(self, name: str, timeout_s: float = STOP_TIMEOUT_S) -> int:
-        """SIGTERM and wait; returns the exit status, negative if it had to be ended: -6, its log says where it hung, or -9."""
+        """SIGTERM and wait; returns the exit status, negative if it had to be ended: -6, its log says where it hung, or
+        -9.
+        """
         self.daemons[name].ask_to_stop()
         process = self.daemons[name].process
         try:
@@ -155,7 +166,9 @@ def _read_ready_line(daemon: DaemonProcess, deadline: float) -> dict[str, str]:
         try:
             line = lines.get(timeout=max(0.0, deadline - time.monotonic()))
         except queue.Empty:
-            raise RemoteError(f"{daemon.name} was not ready in time; the end of its log:\n{daemon.log_tail()}") from None
+            raise RemoteError(
+                f"{daemon.name} was not ready in time; the end of its log:\n{daemon.log_tail()}"
+            ) from None
         if line.startswith("ready"):
             return dict(part.split("=", 1) for part in line.split()[1:] if "=" in part)
         if not line:
@@ -163,7 +176,10 @@ def _read_ready_line(daemon: DaemonProcess, deadline: float) -> dict[str, str]:
             status, words = daemon.process.returncode, daemon.last_words()
             if words:
                 raise RemoteError(f"{daemon.name} ended with status {status}: {words}")
-            raise RemoteError(f"{daemon.name} ended with status {status} before it was ready; the end of its log:\n{daemon.log_tail()}")
+            raise RemoteError(
+                f"{daemon.name} ended with status {status} before it was ready; the end of its "
+                f"log:\n{daemon.log_tail()}"
+            )
 
 
 def _rss_kib(pid: int) -> int:

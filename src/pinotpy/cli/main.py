@@ -32,7 +32,11 @@ def _print_version(wanted: bool) -> None:
 
 
 @app.callback()
-def _global(version: Annotated[bool, typer.Option("--version", callback=_print_version, is_eager=True, help="print the version and exit")] = False) -> None:
+def _global(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="print the version and exit")
+    ] = False,
+) -> None:
     """Options before the command."""
 
 

@@ -103,7 +103,9 @@ def controller_options(
 
 
 def takes(group: Callable[..., Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """The command takes, behind its own options, those of `group`, and gets what `group` makes of them as its first argument."""
+    """The command takes, behind its own options, those of `group`, and gets what `group` makes of them as its first
+    argument.
+    """
     shared = inspect.signature(group, eval_str=True).parameters
 
     def decorate(run: Callable[..., None]) -> Callable[..., None]:

@@ -17,29 +17,58 @@ if TYPE_CHECKING:
 
 # --- of daemons ----------------------------------------------------------------------------------------------------
 
-ConfigFile = Annotated[Path | None, typer.Option("--config-file", help="settings in Pinot's dotted keys (.properties or .json)", exists=True, dir_okay=False)]
-ZkAddress = Annotated[str | None, typer.Option("--zk-address", help="ZooKeeper, host:port[,host:port…] (default localhost:2181)")]
+ConfigFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--config-file", help="settings in Pinot's dotted keys (.properties or .json)", exists=True, dir_okay=False
+    ),
+]
+ZkAddress = Annotated[
+    str | None, typer.Option("--zk-address", help="ZooKeeper, host:port[,host:port…] (default localhost:2181)")
+]
 ClusterName = Annotated[str | None, typer.Option("--cluster-name", help="name of the cluster (default PinotCluster)")]
 AdvertisedHost = Annotated[str | None, typer.Option("--advertised-host", help="host that others reach this daemon by")]
 AdvertisedPort = Annotated[int | None, typer.Option("--advertised-port", help="port that others reach this daemon by")]
-UsersFile = Annotated[Path | None, typer.Option("--auth-users-file", help="users, tokens and their rights; switches access control on (see add-user)")]
-ClusterTokenFile = Annotated[Path | None, typer.Option("--cluster-token-file", help="secret that daemons of the cluster show each other")]
+UsersFile = Annotated[
+    Path | None,
+    typer.Option("--auth-users-file", help="users, tokens and their rights; switches access control on (see add-user)"),
+]
+ClusterTokenFile = Annotated[
+    Path | None, typer.Option("--cluster-token-file", help="secret that daemons of the cluster show each other")
+]
 TlsCert = Annotated[Path | None, typer.Option("--tls-cert-file", help="PEM certificate chain: serve TLS")]
 TlsKey = Annotated[Path | None, typer.Option("--tls-key-file", help="PEM key of the certificate")]
-TlsCa = Annotated[Path | None, typer.Option("--tls-ca-file", help="PEM of the CA that signs the other daemons' certificates")]
-Insecure = Annotated[bool, typer.Option("--insecure", help="serve an address other than loopback without access control")]
+TlsCa = Annotated[
+    Path | None, typer.Option("--tls-ca-file", help="PEM of the CA that signs the other daemons' certificates")
+]
+Insecure = Annotated[
+    bool, typer.Option("--insecure", help="serve an address other than loopback without access control")
+]
 ReadyFile = Annotated[Path | None, typer.Option("--ready-file", help="write address and pid here once ready")]
 
 # --- of clients ----------------------------------------------------------------------------------------------------
 
 ControllerUrl = Annotated[str, typer.Option("--controller-url", help="controller", envvar="PINOTPY_CONTROLLER_URL")]
 BrokerUrl = Annotated[str, typer.Option("--broker-url", help="broker", envvar="PINOTPY_BROKER_URL")]
-AuthUser = Annotated[str | None, typer.Option("--user", help="user name, if access control is on", envvar="PINOTPY_USER")]
-AuthPassword = Annotated[str | None, typer.Option("--password", help="its password (better in the environment)", envvar="PINOTPY_PASSWORD")]
-AuthToken = Annotated[str | None, typer.Option("--auth-token", help="bearer token instead of user and password", envvar="PINOTPY_AUTH_TOKEN")]
-ClientCa = Annotated[Path | None, typer.Option("--tls-ca-file", help="PEM of the CA to trust for https", envvar="PINOTPY_TLS_CA_FILE")]
+AuthUser = Annotated[
+    str | None, typer.Option("--user", help="user name, if access control is on", envvar="PINOTPY_USER")
+]
+AuthPassword = Annotated[
+    str | None, typer.Option("--password", help="its password (better in the environment)", envvar="PINOTPY_PASSWORD")
+]
+AuthToken = Annotated[
+    str | None,
+    typer.Option("--auth-token", help="bearer token instead of user and password", envvar="PINOTPY_AUTH_TOKEN"),
+]
+ClientCa = Annotated[
+    Path | None, typer.Option("--tls-ca-file", help="PEM of the CA to trust for https", envvar="PINOTPY_TLS_CA_FILE")
+]
 MissingColumns = Annotated[
-    str | None, typer.Option("--missing-columns", help="FAIL, WARN or DEFAULT: files that lack a column of the schema (default: what job and table say)")
+    str | None,
+    typer.Option(
+        "--missing-columns",
+        help="FAIL, WARN or DEFAULT: files that lack a column of the schema (default: what job and table say)",
+    ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="print JSON instead of text")]
 
@@ -59,7 +88,9 @@ def access(user: str | None, password: str | None, token: str | None, ca: Path |
 
 
 def print_status(answer: dict[str, Any], as_json: bool) -> None:
-    """The answer to a change: its status line, and on standard error the keys that nothing reads; or all of it as JSON."""
+    """The answer to a change: its status line, and on standard error the keys that nothing reads; or all of it as
+    JSON.
+    """
     typer.echo(json.dumps(answer, indent=2) if as_json else str(answer.get("status", answer)))
     unknown = answer.get("unrecognizedProperties")
     if unknown and not as_json:
@@ -71,10 +102,18 @@ def print_status(answer: dict[str, Any], as_json: bool) -> None:
 
 
 def progress(as_json: bool) -> Progress:
-    """A progress bar on standard error, so that standard output holds the result alone; none with --json or without a terminal."""
+    """A progress bar on standard error, so that standard output holds the result alone; none with --json or without a
+    terminal.
+    """
     from rich.console import Console
     from rich.progress import BarColumn, Progress, SpinnerColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
     console = Console(stderr=True)
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TaskProgressColumn(),
+        TimeElapsedColumn(),
+    )
     return Progress(*columns, console=console, disable=as_json or not console.is_terminal, transient=True)

@@ -1,8 +1,8 @@
 """The quickstart: real daemons, real flights, a dozen questions, and two measurements, told step by step.
 
 Steps: start ZooKeeper, controller, broker and two servers; create schema and table; build a segment a month and upload
-it; wait until every replica is ONLINE; start the daemons again on the loaded data (how long until the first full answer?);
-ask the sample queries; read the memory of the idle daemons.
+it; wait until every replica is ONLINE; start the daemons again on the loaded data (how long until the first full
+answer?); ask the sample queries; read the memory of the idle daemons.
 """
 
 from __future__ import annotations
@@ -95,7 +95,11 @@ class Quickstart:
 
     def run(self) -> None:
         """All steps; raises PinotError when one fails."""
-        self.console.print(Panel.fit("[bold]pinotpy quickstart[/bold]\nthe flights that left New York in 2013, in a cluster on this machine"))
+        self.console.print(
+            Panel.fit(
+                "[bold]pinotpy quickstart[/bold]\nthe flights that left New York in 2013, in a cluster on this machine"
+            )
+        )
         if not are_compiled():
             self._step("compiling the kernels, once after an installation or a change", self._compile_kernels)
         started = time.perf_counter()
@@ -122,7 +126,10 @@ class Quickstart:
 
     def print_addresses(self) -> None:
         """Where everything is, and what to try. Examples stand outside of the frame and unbroken, to be copied."""
-        places = f"query page   {self.controller_url}/query\nREST, docs   {self.controller_url}/docs\nbroker       {self.broker_url}/query"
+        places = (
+            f"query page   {self.controller_url}/query\nREST, docs   {self.controller_url}/docs\nbroker       "
+            f"{self.broker_url}/query"
+        )
         self.console.print(Panel.fit(f"{places}\nlogs         {self.cluster.directory}", title="the cluster is up"))
         query = "SELECT COUNT(*) FROM flights GROUP BY carrier TOP 3"
         for example in (
@@ -162,19 +169,37 @@ class Quickstart:
         try:
             status = warmup.process.wait(COMPILE_TIMEOUT_S)
         except subprocess.TimeoutExpired:
-            raise RemoteError(f"the kernels were not compiled within {COMPILE_TIMEOUT_S:g} s; the end of the log:\n{warmup.log_tail()}") from None
+            raise RemoteError(
+                f"the kernels were not compiled within {COMPILE_TIMEOUT_S:g} s; the end of the "
+                f"log:\n{warmup.log_tail()}"
+            ) from None
         if status != 0:
-            raise RemoteError(f"the kernels cannot be compiled (status {status}); the end of the log:\n{warmup.log_tail()}")
+            raise RemoteError(
+                f"the kernels cannot be compiled (status {status}); the end of the log:\n{warmup.log_tail()}"
+            )
 
     def _start_all(self) -> None:
         if self._zk_address is None:
-            zookeeper = self.cluster.start("zookeeper", "start-zookeeper", "--zk-port", str(self._zk_port), "--data-dir", str(self.directory / "zookeeper"))
+            zookeeper = self.cluster.start(
+                "zookeeper",
+                "start-zookeeper",
+                "--zk-port",
+                str(self._zk_port),
+                "--data-dir",
+                str(self.directory / "zookeeper"),
+            )
             self._zk_address = zookeeper.ready["address"]
         common = ("--zk-address", self._zk_address, "--cluster-name", CLUSTER)
         launch = self.cluster.launch
         daemons = [
             launch(
-                "controller", "start-controller", *common, "--controller-port", str(self._controller_port), "--data-dir", str(self.directory / "controller")
+                "controller",
+                "start-controller",
+                *common,
+                "--controller-port",
+                str(self._controller_port),
+                "--data-dir",
+                str(self.directory / "controller"),
             ),
             launch("broker", "start-broker", *common, "--broker-port", str(self._broker_port)),
         ]
@@ -192,7 +217,9 @@ class Quickstart:
         for name in names:
             status = self.cluster.stop(name)
             if status != 0:
-                raise RemoteError(f"{name} ended with status {status}; the end of its log:\n{self.cluster.daemons[name].log_tail()}")
+                raise RemoteError(
+                    f"{name} ended with status {status}; the end of its log:\n{self.cluster.daemons[name].log_tail()}"
+                )
         self._restart_began = time.perf_counter()
         self.cluster.wait_ready(*[self.cluster.launch(name, *self.cluster.daemons[name].args) for name in names])
 
@@ -207,12 +234,18 @@ class Quickstart:
             except PinotError:
                 answer = {}
             if elapsed > FIRST_ANSWER_TIMEOUT_S:
-                raise RemoteError(f"no full answer over {rows:,} rows within {FIRST_ANSWER_TIMEOUT_S:g} s; the last one: {str(answer)[:500]}")
+                raise RemoteError(
+                    f"no full answer over {rows:,} rows within {FIRST_ANSWER_TIMEOUT_S:g} s; the last one: "
+                    f"{str(answer)[:500]}"
+                )
             time.sleep(0.02)
 
     def _ask_samples(self) -> None:
         for number, sample in enumerate(SAMPLES, 1):
-            self.console.print(f"\n[bold]{number} of {len(SAMPLES)}: {escape(sample.question)}[/bold]\n[cyan]{escape(sample.text)}[/cyan]")
+            self.console.print(
+                f"\n[bold]{number} of {len(SAMPLES)}: "
+                f"{escape(sample.question)}[/bold]\n[cyan]{escape(sample.text)}[/cyan]"
+            )
             answer = ask(self.broker_url, sample.text, sample.dialect)
             print_answer(self.console, answer)
             if answer["exceptions"]:
@@ -222,6 +255,8 @@ class Quickstart:
         counted = [name for name in ("zookeeper", "controller", "broker", "server-0") if name in self.cluster.daemons]
         memory = {name: self.cluster.daemons[name].rss_mib() for name in counted}
         parts = " + ".join(f"{name} {size:.0f}" for name, size in memory.items())
-        self.console.print(f"\n[bold]daemons started on loaded data to first full answer:[/bold] {first_answer_s:.1f} s")
+        self.console.print(
+            f"\n[bold]daemons started on loaded data to first full answer:[/bold] {first_answer_s:.1f} s"
+        )
         self.console.print(f"[bold]memory of the idle daemons:[/bold] {sum(memory.values()):.0f} MiB ({parts})")
         self.console.print(f"[dim]all steps took {total_s:.1f} s[/dim]\n")

@@ -26,14 +26,19 @@ def format_of(path: Path, wanted: str | None) -> FileFormat:
         return FileFormat(name.lower())
     except ValueError:
         known = ", ".join(FileFormat)
-        raise UserError(f"--format is one of {known}, found '{name}': give it, or a file whose name ends with one of them") from None
+        raise UserError(
+            f"--format is one of {known}, found '{name}': give it, or a file whose name ends with one of them"
+        ) from None
 
 
 def write_result(group: ResultSetGroup, path: Path, file_format: FileFormat) -> int:
-    """Write the answer's table, whole or not at all; its number of rows. UserError if the answer has no table, or several."""
+    """Write the answer's table, whole or not at all; its number of rows. UserError if the answer has no table, or
+    several.
+    """
     if len(group.tables) != 1:
         raise UserError(
-            f"the answer has {len(group.tables)} tables, and a file holds one: ask one aggregation, or add the options groupByMode=sql;responseFormat=sql"
+            f"the answer has {len(group.tables)} tables, and a file holds one: ask one aggregation, or add the "
+            "options groupByMode=sql;responseFormat=sql"
         )
     table = group.to_arrow()
     partial = path.with_name(f"{path.name}.partial")
@@ -63,7 +68,9 @@ def _write_parquet(table: Any, path: Path) -> None:
 
     twice = sorted({name for name in table.column_names if table.column_names.count(name) > 1})
     if twice:
-        raise UserError(f"a Parquet file has one column of each name, and the answer has several called {twice}: name them with AS")
+        raise UserError(
+            f"a Parquet file has one column of each name, and the answer has several called {twice}: name them with AS"
+        )
     pq.write_table(table, path, compression="zstd")
 
 
@@ -76,6 +83,13 @@ def _write_csv(table: Any, group: ResultSetGroup, path: Path) -> None:
             # What CSV has no form for is written as JSON has it.
             import json
 
-            texts = [None if row[position] is None else row[position] if isinstance(row[position], str) else json.dumps(row[position]) for row in group.rows]
+            texts = [
+                None
+                if row[position] is None
+                else row[position]
+                if isinstance(row[position], str)
+                else json.dumps(row[position])
+                for row in group.rows
+            ]
             table = table.set_column(position, pa.field(field.name, pa.string()), pa.array(texts, pa.string()))
     csv.write_csv(table, path)

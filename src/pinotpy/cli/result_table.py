@@ -1,4 +1,6 @@
-"""An answer as tables on a terminal: every response shape of PQL and SQL, plans, then the trace, the counters and the faults."""
+"""An answer as tables on a terminal: every response shape of PQL and SQL, plans, then the trace, the counters and the
+faults.
+"""
 
 from __future__ import annotations
 
@@ -26,8 +28,9 @@ def answer_console() -> Console:
 
 
 def print_answer(console: Console, answer: dict[str, Any], *, rows_max: int = ROWS_SHOWN_MAX) -> None:
-    """Print all result tables of `answer`, or the plan that EXPLAIN found, then the trace if there is one, one line of counters,
-    its warnings, and its exceptions in red."""
+    """Print all result tables of `answer`, or the plan that EXPLAIN found, then the trace if there is one, one line of
+    counters, its warnings, and its exceptions in red.
+    """
     for number, (names, rows, types) in enumerate(_results(answer)):
         if number:
             console.print()
@@ -64,7 +67,8 @@ def summary(answer: dict[str, Any]) -> str:
     return (
         f"{answer.get('numDocsScanned', 0):,} of {answer.get('totalDocs', 0):,} docs scanned, "
         f"{answer.get('numSegmentsProcessed', 0)} of {answer.get('numSegmentsQueried', 0)} segments, "
-        f"{answer.get('numServersResponded', 0)} of {answer.get('numServersQueried', 0)} servers, {answer.get('timeUsedMs', 0)} ms"
+        f"{answer.get('numServersResponded', 0)} of {answer.get('numServersQueried', 0)} servers, "
+        f"{answer.get('timeUsedMs', 0)} ms"
     )
 
 

@@ -12,19 +12,25 @@ _PORT_MAX = 65535
 
 
 def daemon_url(address: str, scheme: str = "http") -> str:
-    """The URL of an address, `scheme` before it if it has none. UserError if it is none: credentials in it are refused, too."""
+    """The URL of an address, `scheme` before it if it has none. UserError if it is none: credentials in it are refused,
+    too.
+    """
     text = address.strip().rstrip("/")
     if _URL.fullmatch(text):
         return text
     found = _HOST_PORT.fullmatch(text)
     if found is None or not 0 < int(found[1]) <= _PORT_MAX:
-        raise UserError(f"'{_without_credentials(address)[:200]}' is no URL of a daemon: expected host:port or http(s)://host:port")
+        raise UserError(
+            f"'{_without_credentials(address)[:200]}' is no URL of a daemon: expected host:port or http(s)://host:port"
+        )
     return f"{scheme}://{text}"
 
 
 def daemon_urls(addresses: str | list[str] | tuple[str, ...], scheme: str = "http") -> list[str]:
     """URLs of addresses, in a text separated by commas or one by one."""
-    listed = addresses.split(",") if isinstance(addresses, str) else [part for each in addresses for part in each.split(",")]
+    listed = (
+        addresses.split(",") if isinstance(addresses, str) else [part for each in addresses for part in each.split(",")]
+    )
     found = list(dict.fromkeys(daemon_url(each, scheme) for each in listed if each.strip()))
     if not found:
         raise UserError("the list of brokers is empty: expected host:port, separated by commas")

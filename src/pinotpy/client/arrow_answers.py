@@ -24,7 +24,9 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class ArrowResultSet(ResultSet):
-    """A table that came as Arrow. `rows` are made at the first look: the values that JSON would have, in SQL's types."""
+    """A table that came as Arrow. `rows` are made at the first look: the values that JSON would have, in SQL's
+    types.
+    """
 
     __slots__ = ("_rows", "_table")
     _rows: list[list[Any]] | None
@@ -32,7 +34,14 @@ class ArrowResultSet(ResultSet):
 
     def __init__(self, table: Any) -> None:
         types = tuple((field.metadata or {}).get(TYPE_KEY, b"UNKNOWN").decode() for field in table.schema)
-        facts = {"columns": tuple(table.column_names), "types": types, "kind": ResultKind.TABLE, "group_key_length": 0, "_table": table, "_rows": None}
+        facts = {
+            "columns": tuple(table.column_names),
+            "types": types,
+            "kind": ResultKind.TABLE,
+            "group_key_length": 0,
+            "_table": table,
+            "_rows": None,
+        }
         for name, value in facts.items():
             object.__setattr__(self, name, value)
 
@@ -57,7 +66,9 @@ class ArrowResultSet(ResultSet):
 
 
 def parse_arrow(content: bytes) -> ResultSetGroup:
-    """Read a broker's Arrow stream; columns are views of `content`. RemoteError if it is none, or does not end as it should."""
+    """Read a broker's Arrow stream; columns are views of `content`. RemoteError if it is none, or does not end as it
+    should.
+    """
     import pyarrow as pa
 
     try:

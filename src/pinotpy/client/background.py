@@ -17,7 +17,10 @@ class BackgroundQueries:
 
     def __init__(self, threads_max: int, waiting_max: int) -> None:
         if threads_max < 1 or waiting_max < 0:
-            raise UserError(f"async_threads_max must be at least 1 and async_waiting_max at least 0, found {threads_max} and {waiting_max}")
+            raise UserError(
+                f"async_threads_max must be at least 1 and async_waiting_max at least 0, found {threads_max} and "
+                f"{waiting_max}"
+            )
         self._threads_max = threads_max
         self._open_max = threads_max + waiting_max
         self._places = threading.BoundedSemaphore(self._open_max)
@@ -28,7 +31,10 @@ class BackgroundQueries:
     def submit(self, work: Callable[[], T]) -> Future[T]:
         """Run `work` when a thread is free. OutOfCapacityError if too many wait already."""
         if not self._places.acquire(blocking=False):
-            raise OutOfCapacityError(f"{self._open_max} queries run or wait already: let some finish, or connect with a larger async_waiting_max")
+            raise OutOfCapacityError(
+                f"{self._open_max} queries run or wait already: let some finish, or connect with a larger "
+                "async_waiting_max"
+            )
         try:
             with self._lock:
                 if self._closed:

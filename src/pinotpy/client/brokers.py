@@ -29,7 +29,8 @@ class BrokerSource(Protocol):
     """Safe to share between threads."""
 
     def urls(self, table: str, ends: float, *, refresh: bool = False) -> Sequence[str]:
-        """URLs of the brokers of a raw table name, of all if the table is unknown or "". `refresh`: those known did not answer.
+        """URLs of the brokers of a raw table name, of all if the table is unknown or "". `refresh`: those known did not
+        answer.
 
         Nothing waits beyond `ends` (time.monotonic).
         """
@@ -100,7 +101,11 @@ class ControllerBrokers:
             # With brokers known, a controller that hangs must not take the time of the query.
             wait_s, attempts_max = (min(left_s, RELIST_TIMEOUT_S), 1) if self._by_table else (left_s, ATTEMPTS_MAX)
             try:
-                answer = retrying(lambda: self._calls.call("GET", f"{self._url}/v2/brokers", timeout_s=wait_s), deadline_s=wait_s, attempts_max=attempts_max)
+                answer = retrying(
+                    lambda: self._calls.call("GET", f"{self._url}/v2/brokers", timeout_s=wait_s),
+                    deadline_s=wait_s,
+                    attempts_max=attempts_max,
+                )
                 self._by_table = _parsed(answer.json(), "https" if self._url.lower().startswith("https") else "http")
                 self._until = time.monotonic() + BROKERS_FRESH_S
                 self._may_be_broker = False
@@ -112,7 +117,11 @@ class ControllerBrokers:
             except PinotError as problem:
                 if not problem.retriable or not self._by_table:
                     raise
-                logger.warning("keeping the brokers known, since the controller does not list them url=%s cause=%s", self._url, problem)
+                logger.warning(
+                    "keeping the brokers known, since the controller does not list them url=%s cause=%s",
+                    self._url,
+                    problem,
+                )
                 self._until = time.monotonic() + BROKERS_RETRY_S
         finally:
             self._lock.release()
@@ -123,10 +132,20 @@ def _parsed(answer: Any, scheme: str) -> dict[str, list[str]]:
     try:
         by_table: dict[str, list[str]] = {}
         for table, entries in answer["tables"].items():
-            by_table.setdefault(raw_table_name(table), []).extend(broker_url(entry["host"], entry["port"], scheme) for entry in entries)
-        everywhere = sorted({broker_url(entry["host"], entry["port"], scheme) for entries in answer["tenants"].values() for entry in entries})
+            by_table.setdefault(raw_table_name(table), []).extend(
+                broker_url(entry["host"], entry["port"], scheme) for entry in entries
+            )
+        everywhere = sorted(
+            {
+                broker_url(entry["host"], entry["port"], scheme)
+                for entries in answer["tenants"].values()
+                for entry in entries
+            }
+        )
     except (KeyError, TypeError, AttributeError) as problem:
-        raise UserError(f"the list of brokers cannot be read ({problem}): is this the URL of a controller?") from problem
+        raise UserError(
+            f"the list of brokers cannot be read ({problem}): is this the URL of a controller?"
+        ) from problem
     return {**{table: list(dict.fromkeys(urls)) for table, urls in by_table.items()}, ALL_TABLES: everywhere}
 
 

@@ -4,8 +4,8 @@
     for carrier, flights in connection.execute("SELECT carrier, COUNT(*) FROM flights GROUP BY carrier", dialect="sql"):
         ...
 
-A broker that cannot be reached, or whose connection breaks, is left for another one within the same call (queries change
-nothing); one that is slow is waited for until the query's time is up.
+A broker that cannot be reached, or whose connection breaks, is left for another one within the same call (queries
+change nothing); one that is slow is waited for until the query's time is up.
 """
 
 from __future__ import annotations
@@ -80,7 +80,8 @@ def connect(
         zookeeper: `host:port[,host:port…]/[path/]cluster`; brokers are found there and followed.
         properties: a mapping or a .properties file with `brokerList` and `brokerList.<table>`.
         auth: ("user", "password") or a bearer token.
-        ca: file of the CA that signs the daemons' certificates. With it (or `certificate`) https is meant where no scheme is written.
+        ca: file of the CA that signs the daemons' certificates. With it (or `certificate`) https is meant where no
+            scheme is written.
         certificate, key: our own certificate, where daemons want one.
         timeout_s: bounds each query.
         fail_on_exceptions: raise the exceptions of an answer, instead of returning it with them.
@@ -90,7 +91,9 @@ def connect(
     if sum(given is not None for given in (url, controller, broker, zookeeper, properties)) != 1:
         raise UserError("connect needs exactly one of url, controller, broker, zookeeper and properties")
     if timeout_s <= 0 or answer_bytes_max <= 0:
-        raise UserError(f"timeout_s and answer_bytes_max must be greater than 0, found {timeout_s} and {answer_bytes_max}")
+        raise UserError(
+            f"timeout_s and answer_bytes_max must be greater than 0, found {timeout_s} and {answer_bytes_max}"
+        )
     access = Access(auth, ca, certificate, key)
     calls = HttpCalls(access, timeout_s)
     scheme = "https" if ca is not None or certificate is not None else "http"
@@ -171,7 +174,8 @@ class Connection:
 
         Args:
             query: the text, in `dialect` ("pql" or "sql"), or a Request.
-            parameters: replace `?` outside of quotes and comments, quoted safely; as many as there are. None: the text is sent as it is.
+            parameters: replace `?` outside of quotes and comments, quoted safely; as many as there are. None: the text
+                is sent as it is.
             sql: the text, in SQL, instead of `query`.
             options: query options such as timeoutMs, preserveType.
             debug_options: such as useStarTree.
@@ -179,8 +183,8 @@ class Connection:
             timeout_s: bounds this query, tries of other brokers included.
             allow_partial: exceptions are raised only if there are no rows beside them.
             fail_on_exceptions: False returns the answer with its `exceptions`; None as connected.
-            format: "arrow" lets the broker send columns as they are, for large answers that become tables or frames; one that
-                cannot, or has no table to send, answers in JSON, and everything of the answer works as well.
+            format: "arrow" lets the broker send columns as they are, for large answers that become tables or frames;
+                one that cannot, or has no table to send, answers in JSON, and everything of the answer works as well.
 
         Raises: the PinotError that the first exception's code stands for, with the answer in `context["result"]`;
         ServerUnreachableError, ServerNotRespondingError, PayloadTooLargeError and others for faults on the way.
@@ -199,30 +203,57 @@ class Connection:
             body["queryOptions"] = _option_text(options)
         if debug_options:
             body["debugOptions"] = _option_text(debug_options)
-        answer, broker = self._post(text, PATHS[dialect], json.dumps(body).encode(), timeout_s or self._timeout_s, as_arrow=format == "arrow")
+        answer, broker = self._post(
+            text, PATHS[dialect], json.dumps(body).encode(), timeout_s or self._timeout_s, as_arrow=format == "arrow"
+        )
         result = _read(answer)
         fails = self._fail_on_exceptions if fail_on_exceptions is None else fail_on_exceptions
         if fails and not (allow_partial and result.tables):
             raise_for_exceptions(result, broker)
         return result
 
-    def query_arrow(self, query: str | Request, parameters: Sequence[object] | None = None, *, dialect: str = "sql", **arguments: Any) -> Any:
+    def query_arrow(
+        self,
+        query: str | Request,
+        parameters: Sequence[object] | None = None,
+        *,
+        dialect: str = "sql",
+        **arguments: Any,
+    ) -> Any:
         """The answer's first table as a pyarrow Table, sent as Arrow. Arguments and errors are those of `execute`."""
         return self.execute(query, parameters, dialect=dialect, format="arrow", **arguments).to_arrow()
 
-    def query_pandas(self, query: str | Request, parameters: Sequence[object] | None = None, *, dialect: str = "sql", **arguments: Any) -> Any:
+    def query_pandas(
+        self,
+        query: str | Request,
+        parameters: Sequence[object] | None = None,
+        *,
+        dialect: str = "sql",
+        **arguments: Any,
+    ) -> Any:
         """The same as a pandas DataFrame."""
         return self.execute(query, parameters, dialect=dialect, format="arrow", **arguments).to_pandas()
 
-    def query_polars(self, query: str | Request, parameters: Sequence[object] | None = None, *, dialect: str = "sql", **arguments: Any) -> Any:
+    def query_polars(
+        self,
+        query: str | Request,
+        parameters: Sequence[object] | None = None,
+        *,
+        dialect: str = "sql",
+        **arguments: Any,
+    ) -> Any:
         """The same as a polars DataFrame."""
         return self.execute(query, parameters, dialect=dialect, format="arrow", **arguments).to_polars()
 
-    def execute_async(self, query: str | Request | None = None, parameters: Sequence[object] | None = None, **arguments: Any) -> Future[ResultSetGroup]:
+    def execute_async(
+        self, query: str | Request | None = None, parameters: Sequence[object] | None = None, **arguments: Any
+    ) -> Future[ResultSetGroup]:
         """`execute` on one of the connection's threads. OutOfCapacityError if too many queries wait already."""
         return self._background.submit(partial(self.execute, query, parameters, **arguments))
 
-    async def execute_in_loop(self, query: str | Request | None = None, parameters: Sequence[object] | None = None, **arguments: Any) -> ResultSetGroup:
+    async def execute_in_loop(
+        self, query: str | Request | None = None, parameters: Sequence[object] | None = None, **arguments: Any
+    ) -> ResultSetGroup:
         """`execute` for asyncio: on one of the connection's threads, awaited."""
         import asyncio
 
@@ -234,13 +265,19 @@ class Connection:
         return PreparedStatement(self, text, dialect)
 
     def cursor(self, *, dialect: str = "sql", format: str = "json") -> Cursor:
-        """A cursor in the manner of DB-API 2; `format` as in `execute`: "arrow" for `fetch_arrow_table` of many rows."""
+        """A cursor in the manner of DB-API 2; `format` as in `execute`: "arrow" for `fetch_arrow_table` of many
+        rows.
+        """
         self._check_open()
         return Cursor(self, dialect, format)
 
     def controller(self) -> ControllerClient:
         """A client of the controller that this connection was made with."""
-        url = self._source.controller_url(time.monotonic() + self._timeout_s) if isinstance(self._source, ControllerBrokers) else None
+        url = (
+            self._source.controller_url(time.monotonic() + self._timeout_s)
+            if isinstance(self._source, ControllerBrokers)
+            else None
+        )
         if url is None:
             raise UserError("this connection knows brokers only: connect with a controller's URL")
         return ControllerClient(url, self._access)
@@ -281,7 +318,9 @@ class Connection:
                     break
                 try:
                     url, limit = broker + path, self._answer_bytes_max
-                    return self._calls.call("POST", url, content=body, headers=headers, timeout_s=left_s, answer_bytes_max=limit), broker
+                    return self._calls.call(
+                        "POST", url, content=body, headers=headers, timeout_s=left_s, answer_bytes_max=limit
+                    ), broker
                 except (ServerUnreachableError, OutOfCapacityError) as problem:
                     last = problem
             wait_s = ROUND_WAIT_S * 2**attempt * random.uniform(0.5, 1.0)
@@ -316,6 +355,9 @@ def _option_text(options: Options) -> str:
     for name, value in options.items():
         text = str(value).lower() if isinstance(value, bool) else str(value)
         if not name or "=" in name or ";" in name + text:
-            raise UserError(f"option '{name[:80]}' cannot be sent: its name may hold neither '=' nor ';', its value '{text[:80]}' no ';'")
+            raise UserError(
+                f"option '{name[:80]}' cannot be sent: its name may hold neither '=' nor ';', its value '{text[:80]}' "
+                "no ';'"
+            )
         parts.append(f"{name}={text}")
     return ";".join(parts)

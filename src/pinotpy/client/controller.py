@@ -136,9 +136,13 @@ class ControllerClient:
     # --- segments --------------------------------------------------------------------------------------------------
 
     def segments(self, table: str, *, exclude_replaced: bool = False) -> dict[str, list[str]]:
-        """Names of segments by table type; `exclude_replaced`: only those that queries see, as others stand for the rest."""
+        """Names of segments by table type; `exclude_replaced`: only those that queries see, as others stand for the
+        rest.
+        """
         found: dict[str, list[str]] = {}
-        for entry in self._read(f"/segments/{_quoted(table)}{'?excludeReplacedSegments=true' if exclude_replaced else ''}"):
+        for entry in self._read(
+            f"/segments/{_quoted(table)}{'?excludeReplacedSegments=true' if exclude_replaced else ''}"
+        ):
             for table_type, names in entry.items():
                 found.setdefault(table_type, []).extend(names)
         return found
@@ -164,12 +168,17 @@ class ControllerClient:
     ) -> dict[str, Any]:
         """Upload a packed segment. The answer comes before servers have loaded it: see `wait_until_online`.
 
-        Instead of a file a seekable `stream` may be given; it is read in pieces. Neither: `headers` say where the segment lies
-        (UPLOAD_TYPE: URI with DOWNLOAD_URI). `inputs`: the list of the segment's input files (docs/format/input-list.md).
+        Instead of a file a seekable `stream` may be given; it is read in pieces. Neither: `headers` say where the
+        segment lies (UPLOAD_TYPE: URI with DOWNLOAD_URI). `inputs`: the list of the segment's input files
+        (docs/format/input-list.md).
         """
         with tar_file.open("rb") if tar_file is not None else nullcontext(stream) as source:
             name = tar_file.name if tar_file is not None else "segment.tar.gz"
-            parts: dict[str, Any] = {"segment" if name == "inputs" else name: (name, source, "application/octet-stream")} if source is not None else {}
+            parts: dict[str, Any] = (
+                {"segment" if name == "inputs" else name: (name, source, "application/octet-stream")}
+                if source is not None
+                else {}
+            )
             if inputs is not None:
                 parts["inputs"] = ("inputs.json", inputs, "application/json")
             return self._document(
@@ -185,8 +194,13 @@ class ControllerClient:
             )
 
     def segment_inputs(self, table: str, segment: str) -> bytes:
-        """The list of a segment's input files (docs/format/input-list.md). NotFoundError: it has none, or this controller does not have it."""
-        return retrying(lambda: self._calls.call("GET", f"{self.url}/segments/{_quoted(table)}/{_quoted(segment)}/inputs"), deadline_s=self._timeout_s).content
+        """The list of a segment's input files (docs/format/input-list.md). NotFoundError: it has none, or this
+        controller does not have it.
+        """
+        return retrying(
+            lambda: self._calls.call("GET", f"{self.url}/segments/{_quoted(table)}/{_quoted(segment)}/inputs"),
+            deadline_s=self._timeout_s,
+        ).content
 
     def set_segment_inputs(self, table: str, segment: str, inputs: bytes, *, crc: int) -> dict[str, Any]:
         """Give a segment of this CRC a list of its input files, instead of the one that it may have."""
@@ -195,7 +209,9 @@ class ControllerClient:
 
     def download_segment(self, table: str, segment: str, timeout_s: float = UPLOAD_TIMEOUT_S) -> bytes:
         """The packed segment's bytes."""
-        return self._calls.call("GET", f"{self.url}/segments/{_quoted(table)}/{_quoted(segment)}", timeout_s=timeout_s).content
+        return self._calls.call(
+            "GET", f"{self.url}/segments/{_quoted(table)}/{_quoted(segment)}", timeout_s=timeout_s
+        ).content
 
     def delete_segment(self, table: str, segment: str) -> dict[str, Any]:
         """Delete a segment."""
@@ -211,18 +227,23 @@ class ControllerClient:
         return dict(self._read(f"/table/{_quoted(table)}/jobs"))
 
     def reload_status(self, job_id: str) -> dict[str, Any]:
-        """How far a reload is: status, totalSegmentCount, successCount, failureCount, segmentReloadFailures … `rebuildSegments` are those
-        of which the config asks what only a new build brings. NotFoundError: no such job."""
+        """How far a reload is: status, totalSegmentCount, successCount, failureCount, segmentReloadFailures …
+        `rebuildSegments` are those
+        of which the config asks what only a new build brings. NotFoundError: no such job.
+        """
         return dict(self._read(f"/segments/segmentReloadStatus/{_quoted(job_id)}"))
 
     def need_reload(self, table: str) -> dict[str, Any]:
         """Whether a reload would change segments of a table, and by server and segment what."""
         return dict(self._read(f"/segments/{_quoted(table)}/needReload?verbose=true"))
 
-    def wait_until_reloaded(self, job_id: str, *, timeout_s: float = 600.0, progress: Callable[[int, int], None] | None = None) -> dict[str, Any]:
+    def wait_until_reloaded(
+        self, job_id: str, *, timeout_s: float = 600.0, progress: Callable[[int, int], None] | None = None
+    ) -> dict[str, Any]:
         """Wait until a reload is over; returns its last status, which may hold failures.
 
-        `progress(over, all)` is called with counts of replicas. ServerNotRespondingError: it is not over after `timeout_s`.
+        `progress(over, all)` is called with counts of replicas. ServerNotRespondingError: it is not over after
+        `timeout_s`.
         """
         for is_last in _looks(timeout_s):
             status = self.reload_status(job_id)
@@ -232,17 +253,26 @@ class ControllerClient:
             if status["status"] != "IN_PROGRESS":
                 return status
             if is_last:
-                silent = f"; no answer from {', '.join(sorted(status['serversFailed']))}" if status["serversFailed"] else ""
-                raise ServerNotRespondingError(f"reload '{job_id}' is not over after {timeout_s:g} s: {over} of {total} replicas are{silent}")
+                silent = (
+                    f"; no answer from {', '.join(sorted(status['serversFailed']))}" if status["serversFailed"] else ""
+                )
+                raise ServerNotRespondingError(
+                    f"reload '{job_id}' is not over after {timeout_s:g} s: {over} of {total} replicas are{silent}"
+                )
         raise AssertionError("the last look returns or raises")
 
     def wait_until_online(
-        self, table: str, *, segments: Sequence[str] | None = None, timeout_s: float = 60.0, progress: Callable[[int, int], None] | None = None
+        self,
+        table: str,
+        *,
+        segments: Sequence[str] | None = None,
+        timeout_s: float = 60.0,
+        progress: Callable[[int, int], None] | None = None,
     ) -> None:
         """Wait until every replica of the table's segments (or of those named) serves: external view = ideal state.
 
-        `progress(done, all)` is called with counts of replicas. ServerNotRespondingError says which replicas are missing,
-        RemoteError which are in ERROR.
+        `progress(done, all)` is called with counts of replicas. ServerNotRespondingError says which replicas are
+        missing, RemoteError which are in ERROR.
         """
         for is_last in _looks(timeout_s):
             missing, failed, num_wanted = _compare(self.ideal_state(table), self.external_view(table), segments)
@@ -254,7 +284,11 @@ class ControllerClient:
                 shown = ", ".join((failed or missing)[:5])
                 kind = RemoteError if failed else ServerNotRespondingError
                 state = "are in ERROR" if failed else "are not online"
-                raise kind(f"{len(failed or missing)} of {num_wanted} replicas of table '{table}' {state} after {timeout_s:g} s: {shown}", table=table)
+                raise kind(
+                    f"{len(failed or missing)} of {num_wanted} replicas of table '{table}' {state} after "
+                    f"{timeout_s:g} s: {shown}",
+                    table=table,
+                )
 
     # --- replacing segments (docs/segment-lineage.md) ---------------------------------------------------------------
 
@@ -272,12 +306,25 @@ class ControllerClient:
     ) -> str:
         """Announce that `segments_to` will take the place of `segments_from`; returns the id of the lineage entry.
 
-        From now on what is uploaded under these names is hidden from queries. The id is chosen here (or given), so that the
+        From now on what is uploaded under these names is hidden from queries. The id is chosen here (or given), so that
+        the
         call is the same when it is repeated: a lost answer starts nothing twice.
         """
         chosen = entry_id or str(uuid.uuid4())
-        document = {"segmentsFrom": list(segments_from), "segmentsTo": list(segments_to), "customMap": dict(custom_map or {})}
-        answer = self._replace_step(table, "start", document, timeout_s, type=table_type, forceCleanup=force_cleanup, segmentLineageEntryId=chosen)
+        document = {
+            "segmentsFrom": list(segments_from),
+            "segmentsTo": list(segments_to),
+            "customMap": dict(custom_map or {}),
+        }
+        answer = self._replace_step(
+            table,
+            "start",
+            document,
+            timeout_s,
+            type=table_type,
+            forceCleanup=force_cleanup,
+            segmentLineageEntryId=chosen,
+        )
         return str(answer["segmentLineageEntryId"])
 
     def end_replace_segments(
@@ -291,9 +338,13 @@ class ControllerClient:
         cleanup: bool = False,
         timeout_s: float = UPLOAD_TIMEOUT_S,
     ) -> dict[str, Any]:
-        """Switch queries to the new segments, all at once. Waits up to `timeout_s` until servers have loaded them all."""
+        """Switch queries to the new segments, all at once. Waits up to `timeout_s` until servers have loaded them
+        all.
+        """
         document = {"segmentsTo": list(segments_to or ()), "customMap": dict(custom_map or {})}
-        return self._replace_step(table, "end", document, timeout_s, type=table_type, segmentLineageEntryId=entry_id, cleanup=cleanup)
+        return self._replace_step(
+            table, "end", document, timeout_s, type=table_type, segmentLineageEntryId=entry_id, cleanup=cleanup
+        )
 
     def revert_replace_segments(
         self,
@@ -307,22 +358,38 @@ class ControllerClient:
     ) -> dict[str, Any]:
         """Switch queries back to the old segments; `force_revert` also gives up a replacement that is in progress."""
         document = {"customMap": dict(custom_map or {})}
-        return self._replace_step(table, "revert", document, timeout_s, type=table_type, segmentLineageEntryId=entry_id, forceRevert=force_revert)
+        return self._replace_step(
+            table,
+            "revert",
+            document,
+            timeout_s,
+            type=table_type,
+            segmentLineageEntryId=entry_id,
+            forceRevert=force_revert,
+        )
 
     def list_lineage(self, table: str, *, table_type: str = "OFFLINE") -> dict[str, Any]:
-        """{"tableNameWithType", "lineageEntries": {id: {segmentsFrom, segmentsTo, state, timestamp}}}, oldest first; {} if nothing was ever replaced."""
+        """{"tableNameWithType", "lineageEntries": {id: {segmentsFrom, segmentsTo, state, timestamp}}}, oldest first; {}
+        if nothing was ever replaced.
+        """
         answer = self._calls.call("GET", f"{self.url}/segments/{_quoted(table)}/lineage", params={"type": table_type})
         return self._document(answer)
 
-    def _replace_step(self, table: str, step: str, document: Document, timeout_s: float, **params: str | bool) -> dict[str, Any]:
-        """A step of a replacement, repeated until it is done or the time is up: every step is the same when it is done twice."""
+    def _replace_step(
+        self, table: str, step: str, document: Document, timeout_s: float, **params: str | bool
+    ) -> dict[str, Any]:
+        """A step of a replacement, repeated until it is done or the time is up: every step is the same when it is done
+        twice.
+        """
         url = f"{self.url}/segments/{_quoted(table)}/{step}ReplaceSegments"
         content = json.dumps(document).encode()
         ends = time.monotonic() + timeout_s
         while True:
             left_s = max(ends - time.monotonic(), 1.0)
             try:
-                return self._document(self._calls.call("POST", url, content=content, params=params, timeout_s=min(left_s, REPLACE_STEP_S)))
+                return self._document(
+                    self._calls.call("POST", url, content=content, params=params, timeout_s=min(left_s, REPLACE_STEP_S))
+                )
             except PinotError as problem:
                 wait_s = POLL_MAX_S * random.uniform(0.5, 1.0)
                 if not problem.retriable or time.monotonic() + wait_s > ends:
@@ -334,7 +401,9 @@ class ControllerClient:
     def _read(self, path: str) -> Any:
         return retrying(lambda: self._calls.call("GET", self.url + path), deadline_s=self._timeout_s).json()
 
-    def _write(self, method: str, path: str, document: Document | None = None, **params: str | bool | None) -> dict[str, Any]:
+    def _write(
+        self, method: str, path: str, document: Document | None = None, **params: str | bool | None
+    ) -> dict[str, Any]:
         content = json.dumps(document).encode() if document is not None else None
         return self._document(self._calls.call(method, self.url + path, content=content, params=params))
 
@@ -345,7 +414,9 @@ class ControllerClient:
 
 
 def _looks(timeout_s: float) -> Iterator[bool]:
-    """One turn a look at something that takes time, with ever longer waits between: whether it is the last one in time."""
+    """One turn a look at something that takes time, with ever longer waits between: whether it is the last one in
+    time.
+    """
     ends, wait_s = time.monotonic() + timeout_s, POLL_MIN_S
     is_last = False
     while not is_last:

@@ -35,9 +35,18 @@ class Cursor:
 
     @property
     def description(self) -> list[Column] | None:
-        """(name, type, …) of each column; None before a query. Types are pinotpy's names, equal to dbapi's type objects."""
+        """(name, type, …) of each column; None before a query. Types are pinotpy's names, equal to dbapi's type
+        objects.
+        """
         table = self._current
-        return None if table is None else [(name, kind, None, None, None, None, None) for name, kind in zip(table.columns, table.types, strict=True)]
+        return (
+            None
+            if table is None
+            else [
+                (name, kind, None, None, None, None, None)
+                for name, kind in zip(table.columns, table.types, strict=True)
+            ]
+        )
 
     @property
     def rowcount(self) -> int:
@@ -50,21 +59,34 @@ class Cursor:
         """Number of the next row, from 0; None before a query."""
         return None if self._current is None else self._position
 
-    def execute(self, query: str, parameters: Sequence[object] | None = None, options: Mapping[str, str | int | bool] | None = None) -> Cursor:
+    def execute(
+        self,
+        query: str,
+        parameters: Sequence[object] | None = None,
+        options: Mapping[str, str | int | bool] | None = None,
+    ) -> Cursor:
         """Run a query; `?` stands for parameters."""
         self._check_open()
         if isinstance(parameters, str | bytes | Mapping):
-            raise ProgrammingError(f"expected a sequence of parameters, found {type(parameters).__name__}: paramstyle is qmark, e.g. [value]")
+            raise ProgrammingError(
+                f"expected a sequence of parameters, found {type(parameters).__name__}: paramstyle is qmark, e.g. "
+                "[value]"
+            )
         self.result, self._table, self._position = None, 0, 0
         try:
-            self.result = self.connection.execute(query, parameters, dialect=self._dialect, options=options, format=self._format)
+            self.result = self.connection.execute(
+                query, parameters, dialect=self._dialect, options=options, format=self._format
+            )
         except PinotError as problem:
             raise error_of(problem) from problem
         return self
 
     def executemany(self, query: str, parameters: Sequence[Sequence[object]]) -> None:
         """Refused: it is for statements without rows, and queries have rows. Run `execute` for each, or ask with IN."""
-        raise NotSupportedError("executemany is for statements without rows, and every query has rows: call execute for each set of parameters, or use IN ?")
+        raise NotSupportedError(
+            "executemany is for statements without rows, and every query has rows: call execute for each set of "
+            "parameters, or use IN ?"
+        )
 
     def fetchone(self) -> list[Any] | None:
         """The next row, None when there are no more."""

@@ -37,8 +37,8 @@ def type_of_values(values: Sequence[Any], *, aggregated: bool = False) -> str:
     """The type of a column that came without one: LONG, DOUBLE, BOOLEAN or STRING, with _ARRAY for lists.
 
     Args:
-        aggregated: these are an aggregation's values: nothing but "Infinity", "-Infinity" and "NaN" is DOUBLE there (MAX of no
-            rows), while a selected column of such texts may be text.
+        aggregated: these are an aggregation's values: nothing but "Infinity", "-Infinity" and "NaN" is DOUBLE there
+            (MAX of no rows), while a selected column of such texts may be text.
     """
     kinds = set(map(type, values)) - {type(None)}
     is_array = list in kinds
@@ -68,7 +68,9 @@ def arrow_table(result: Rows) -> Any:
         try:
             arrays.append(_array([row[position] for row in result.rows], data_type))
         except (pa.ArrowException, ValueError, TypeError, OverflowError) as problem:
-            raise RemoteError(f"column '{name}' does not hold what its type {data_type} says: {problem}", column=name) from problem
+            raise RemoteError(
+                f"column '{name}' does not hold what its type {data_type} says: {problem}", column=name
+            ) from problem
         fields.append(pa.field(name, arrays[-1].type, metadata={TYPE_KEY: data_type.encode()}))
     return pa.Table.from_arrays(arrays, schema=pa.schema(fields))
 
@@ -105,7 +107,9 @@ def _library(name: str) -> Any:
     try:
         return importlib.import_module(name)
     except ImportError as problem:
-        raise UserError(f"to_{name} needs the package {name}, which is not installed: pip install {name}; to_arrow works without") from problem
+        raise UserError(
+            f"to_{name} needs the package {name}, which is not installed: pip install {name}; to_arrow works without"
+        ) from problem
 
 
 def _array(values: list[Any], data_type: str) -> Any:
@@ -145,7 +149,10 @@ def _flat(values: list[Any], data_type: str) -> Any:
         case "BIG_DECIMAL":
             return _decimals(values)
         case _:
-            texts = [value if value is None or isinstance(value, str) else json.dumps(value, ensure_ascii=False) for value in values]
+            texts = [
+                value if value is None or isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+                for value in values
+            ]
             return pa.array(texts, pa.string())
 
 
@@ -159,15 +166,22 @@ def _timestamps(values: list[Any]) -> Any:
     import pyarrow as pa
 
     # A text of digits alone would be read as a year.
-    times = [value if not isinstance(value, str) else int(value) if value.lstrip("-").isdigit() else value for value in values]
+    times = [
+        value if not isinstance(value, str) else int(value) if value.lstrip("-").isdigit() else value
+        for value in values
+    ]
     if any(isinstance(value, str) for value in times):
         moments = [np.datetime64("NaT" if value is None else value, "ms") for value in times]
-        return pa.array(np.array(moments, dtype="datetime64[ms]"), pa.timestamp("ms"), from_pandas=True).cast(pa.timestamp("ms", "UTC"))
+        return pa.array(np.array(moments, dtype="datetime64[ms]"), pa.timestamp("ms"), from_pandas=True).cast(
+            pa.timestamp("ms", "UTC")
+        )
     return pa.array(times, pa.int64()).cast(pa.timestamp("ms", "UTC"))
 
 
 def _decimals(values: list[Any]) -> Any:
-    """As brokers send them in Arrow: decimals of 38 digits, as many of them fractions as a value has; text where one needs more digits."""
+    """As brokers send them in Arrow: decimals of 38 digits, as many of them fractions as a value has; text where one
+    needs more digits.
+    """
     import pyarrow as pa
 
     try:

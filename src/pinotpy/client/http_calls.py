@@ -1,4 +1,6 @@
-"""The client's HTTP: httpx behind one small class, so that importing pinotpy.client costs nothing until a call is made."""
+"""The client's HTTP: httpx behind one small class, so that importing pinotpy.client costs nothing until a call is
+made.
+"""
 
 from __future__ import annotations
 
@@ -66,7 +68,11 @@ class Access:
         if self.auth is None:
             return {}
         if isinstance(self.auth, str):
-            return {"Authorization": self.auth if self.auth.lower().startswith(("basic ", "bearer ")) else f"Bearer {self.auth}"}
+            return {
+                "Authorization": self.auth
+                if self.auth.lower().startswith(("basic ", "bearer "))
+                else f"Bearer {self.auth}"
+            }
         user, password = self.auth
         return {"Authorization": "Basic " + b64encode(f"{user}:{password}".encode()).decode()}
 
@@ -85,7 +91,10 @@ class Answer:
         try:
             return json.loads(self.content)
         except ValueError:
-            raise RemoteError(f"expected JSON from '{self.url}', found {self.content[:80]!r}: is this the URL of a pinotpy daemon?", url=self.url) from None
+            raise RemoteError(
+                f"expected JSON from '{self.url}', found {self.content[:80]!r}: is this the URL of a pinotpy daemon?",
+                url=self.url,
+            ) from None
 
 
 class HttpCalls:
@@ -110,9 +119,11 @@ class HttpCalls:
         timeout_s: float | None = None,
         answer_bytes_max: int | None = None,
     ) -> Answer:
-        """One call. Raises ServerUnreachableError (no connection, or it broke before the answer), ServerNotRespondingError
-        (connected, but no whole answer in time), PayloadTooLargeError (an answer over `answer_bytes_max`, of which no more
-        was read), RemoteError (a redirect), or the PinotError that the status stands for."""
+        """One call. Raises ServerUnreachableError (no connection, or it broke before the answer),
+        ServerNotRespondingError (connected, but no whole answer in time), PayloadTooLargeError (an answer over
+        `answer_bytes_max`, of which no more was read), RemoteError (a redirect), or the PinotError that the status
+        stands for.
+        """
         import httpx
 
         timeout_s = timeout_s or self._timeout_s
@@ -121,19 +132,35 @@ class HttpCalls:
         sent = {**self._access.header(), **(headers or {})}
         if content is not None:
             sent["Content-Type"] = content_type
-        query = {key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in (params or {}).items() if value is not None}
+        query = {
+            key: str(value).lower() if isinstance(value, bool) else str(value)
+            for key, value in (params or {}).items()
+            if value is not None
+        }
         timeout = httpx.Timeout(timeout_s, connect=min(CONNECT_TIMEOUT_S, timeout_s))
         # Headers are bytes: addresses of storages are written as they are, in UTF-8.
         lines = httpx.Headers(sent, encoding="utf-8")
         try:
-            with client.stream(method, url, content=content, params=query or None, headers=lines, files=files, timeout=timeout) as response:
+            with client.stream(
+                method, url, content=content, params=query or None, headers=lines, files=files, timeout=timeout
+            ) as response:
                 body = _read(response.iter_bytes(), url, ends, timeout_s, answer_bytes_max)
-        except (httpx.ConnectError, httpx.ConnectTimeout, httpx.RemoteProtocolError, httpx.ReadError, httpx.WriteError) as problem:
-            raise ServerUnreachableError(f"'{url}' cannot be reached: {problem or type(problem).__name__}", url=url) from problem
+        except (
+            httpx.ConnectError,
+            httpx.ConnectTimeout,
+            httpx.RemoteProtocolError,
+            httpx.ReadError,
+            httpx.WriteError,
+        ) as problem:
+            raise ServerUnreachableError(
+                f"'{url}' cannot be reached: {problem or type(problem).__name__}", url=url
+            ) from problem
         except httpx.TimeoutException as problem:
             raise ServerNotRespondingError(f"'{url}' did not answer within {timeout_s:g} s", url=url) from problem
         except httpx.DecodingError as problem:
-            raise RemoteError(f"the answer of '{url}' is packed in a way that cannot be read: {problem}", url=url) from problem
+            raise RemoteError(
+                f"the answer of '{url}' is packed in a way that cannot be read: {problem}", url=url
+            ) from problem
         except (httpx.UnsupportedProtocol, httpx.InvalidURL) as problem:
             raise UserError(f"'{url}' is no URL of a daemon: expected http://host:port") from problem
         except httpx.HTTPError as problem:
@@ -143,7 +170,11 @@ class HttpCalls:
         if response.status_code >= 300:
             # Following it would show the credentials to whoever the daemon names.
             target = response.headers.get("location", "")[:200]
-            raise RemoteError(f"'{url}' redirects to '{target}', and redirects are not followed: connect with the daemon's own address", url=url)
+            raise RemoteError(
+                f"'{url}' redirects to '{target}', and redirects are not followed: connect with the daemon's own "
+                "address",
+                url=url,
+            )
         return Answer(response.status_code, body, response.headers, url)
 
     def close(self) -> None:
@@ -170,10 +201,14 @@ def _read(chunks: Iterator[bytes], url: str, ends: float, timeout_s: float, byte
         size += len(chunk)
         if bytes_max is not None and size > bytes_max:
             raise PayloadTooLargeError(
-                f"the answer of '{url}' is longer than answer_bytes_max = {bytes_max}: ask for fewer rows or columns, or connect with a larger limit", url=url
+                f"the answer of '{url}' is longer than answer_bytes_max = {bytes_max}: ask for fewer rows or columns, "
+                "or connect with a larger limit",
+                url=url,
             )
         if time.monotonic() > ends:
-            raise ServerNotRespondingError(f"'{url}' sent {size} bytes, but not the whole answer, within {timeout_s:g} s", url=url)
+            raise ServerNotRespondingError(
+                f"'{url}' sent {size} bytes, but not the whole answer, within {timeout_s:g} s", url=url
+            )
         kept.append(chunk)
     return b"".join(kept)
 

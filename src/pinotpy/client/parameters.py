@@ -1,7 +1,7 @@
 """`?` in a query, replaced by literals that are quoted safely.
 
-A `?` inside of quotes or a comment is text. A literal never grows together with what stands beside it: `a -?` with -1 must
-not become a comment, `'x'?` with 'y' not one string.
+A `?` inside of quotes or a comment is text. A literal never grows together with what stands beside it: `a -?` with -1
+must not become a comment, `'x'?` with 'y' not one string.
 """
 
 from __future__ import annotations
@@ -15,7 +15,9 @@ from math import isfinite
 from pinotpy.errors import UserError
 
 # What is skipped as a whole, to its end or the text's; doubled quotes are two strings side by side, which is the same.
-_SKIPPED_OR_PLACE = re.compile(r"'[^']*(?:'|\Z)|\"[^\"]*(?:\"|\Z)|`[^`]*(?:`|\Z)|--[^\n]*|/\*.*?(?:\*/|\Z)|(\?)", re.DOTALL)
+_SKIPPED_OR_PLACE = re.compile(
+    r"'[^']*(?:'|\Z)|\"[^\"]*(?:\"|\Z)|`[^`]*(?:`|\Z)|--[^\n]*|/\*.*?(?:\*/|\Z)|(\?)", re.DOTALL
+)
 # Brokers read no longer numbers.
 NUMBER_DIGITS_MAX = 1000
 NUMBER_BITS_MAX = 3300
@@ -39,7 +41,10 @@ def bind(query: str, parameters: Sequence[object], dialect: str = "sql") -> str:
     """`query` with each placeholder replaced. UserError if their numbers differ or a value has no literal."""
     parts = split_at_places(query)
     if len(parts) - 1 != len(parameters):
-        raise UserError(f"the query has {len(parts) - 1} '?' outside of quotes and comments, but {len(parameters)} parameters are given")
+        raise UserError(
+            f"the query has {len(parts) - 1} '?' outside of quotes and comments, but {len(parameters)} parameters are "
+            "given"
+        )
     return join(parts, [literal(value, dialect) for value in parameters])
 
 
@@ -59,7 +64,8 @@ def join(parts: Sequence[str], literals: Sequence[str]) -> str:
 def literal(value: object, dialect: str = "sql") -> str:
     """The text of a value in a query: numbers as plain decimals, text in single quotes, sequences in parentheses.
 
-    PQL knows neither NULL nor TRUE and FALSE, nor exponents: None is refused there, booleans are text as its columns are.
+    PQL knows neither NULL nor TRUE and FALSE, nor exponents: None is refused there, booleans are text as its columns
+    are.
     """
     match value:
         case None if dialect == "pql":
@@ -75,7 +81,9 @@ def literal(value: object, dialect: str = "sql") -> str:
             return plain_decimal(value)
         case float():
             raise UserError(f"{value} has no literal: expected a finite number")
-        case Decimal() if value.is_finite() and max(abs(value.adjusted()), len(value.as_tuple().digits)) < NUMBER_DIGITS_MAX:
+        case Decimal() if (
+            value.is_finite() and max(abs(value.adjusted()), len(value.as_tuple().digits)) < NUMBER_DIGITS_MAX
+        ):
             return format(value, "f")
         case str():
             return "'" + value.replace("'", "''") + "'"
@@ -94,11 +102,17 @@ def literal(value: object, dialect: str = "sql") -> str:
     # numpy's scalars, known by their kind, without numpy.
     if getattr(getattr(value, "dtype", None), "kind", "") in _SCALAR_KINDS and getattr(value, "shape", None) == ():
         return literal(value.item(), dialect)  # type: ignore[attr-defined]
-    shown = f"a number of more than {NUMBER_DIGITS_MAX} digits" if isinstance(value, int | Decimal) else repr(str(value)[:80])
+    shown = (
+        f"a number of more than {NUMBER_DIGITS_MAX} digits"
+        if isinstance(value, int | Decimal)
+        else repr(str(value)[:80])
+    )
     raise UserError(f"a parameter of type {type(value).__name__} has no literal: {shown}")
 
 
 def plain_decimal(value: float) -> str:
-    """The shortest digits that read back as `value`, without an exponent and with a point: 1e-7 → 0.0000001, 1e5 → 100000.0."""
+    """The shortest digits that read back as `value`, without an exponent and with a point: 1e-7 → 0.0000001, 1e5 →
+    100000.0.
+    """
     text = format(Decimal(repr(float(value))), "f")
     return text if "." in text else text + ".0"

@@ -19,7 +19,9 @@ _FLOAT_DIGITS_MAX = 9
 
 
 class PreparedStatement:
-    """Made by `Connection.prepare_statement`. Parameters count from 1. One thread at a time; values stay until set anew."""
+    """Made by `Connection.prepare_statement`. Parameters count from 1. One thread at a time; values stay until set
+    anew.
+    """
 
     def __init__(self, connection: Executes, query: str, dialect: str) -> None:
         self._connection = connection
@@ -56,7 +58,9 @@ class PreparedStatement:
             rounded = struct.unpack("<f", struct.pack("<f", number))[0]
         except OverflowError:
             raise self._unfit(index, value, "a number within the range of a float") from None
-        shortest = next(text for digits in range(1, _FLOAT_DIGITS_MAX + 1) if _reads_back(text := f"{rounded:.{digits}g}", rounded))
+        shortest = next(
+            text for digits in range(1, _FLOAT_DIGITS_MAX + 1) if _reads_back(text := f"{rounded:.{digits}g}", rounded)
+        )
         self._put(index, plain_decimal(float(shortest)))
 
     def set_double(self, index: int, value: float) -> None:
@@ -76,20 +80,38 @@ class PreparedStatement:
         return join(self._parts, [value for value in self._literals if value is not None])
 
     def execute(
-        self, *, options: Mapping[str, str | int | bool] | None = None, trace: bool = False, timeout_s: float | None = None, format: str = "json"
+        self,
+        *,
+        options: Mapping[str, str | int | bool] | None = None,
+        trace: bool = False,
+        timeout_s: float | None = None,
+        format: str = "json",
     ) -> ResultSetGroup:
         """Run it with the values set so far; arguments as those of the connection's `execute`."""
-        return self._connection.execute(self.text, dialect=self._dialect, options=options, trace=trace, timeout_s=timeout_s, format=format)
+        return self._connection.execute(
+            self.text, dialect=self._dialect, options=options, trace=trace, timeout_s=timeout_s, format=format
+        )
 
     def execute_async(
-        self, *, options: Mapping[str, str | int | bool] | None = None, trace: bool = False, timeout_s: float | None = None, format: str = "json"
+        self,
+        *,
+        options: Mapping[str, str | int | bool] | None = None,
+        trace: bool = False,
+        timeout_s: float | None = None,
+        format: str = "json",
     ) -> Future[ResultSetGroup]:
         """Run it on one of the connection's threads. Values set later do not change it."""
-        return self._connection.execute_async(self.text, dialect=self._dialect, options=options, trace=trace, timeout_s=timeout_s, format=format)
+        return self._connection.execute_async(
+            self.text, dialect=self._dialect, options=options, trace=trace, timeout_s=timeout_s, format=format
+        )
 
     def _put(self, index: int, text: str) -> None:
         if isinstance(index, bool) or not isinstance(index, int) or not 1 <= index <= len(self._literals):
-            shown = f"parameters count from 1 to {len(self._literals)}" if self._literals else "the query has no '?' outside of quotes"
+            shown = (
+                f"parameters count from 1 to {len(self._literals)}"
+                if self._literals
+                else "the query has no '?' outside of quotes"
+            )
             raise UserError(f"there is no parameter {index!r}: {shown}")
         self._literals[index - 1] = text
 
@@ -115,7 +137,9 @@ class PreparedStatement:
 
     def _unfit(self, index: int, value: object, expected: str) -> UserError:
         hint = "; for nulls write IS NULL into the query" if value is None else ""
-        return UserError(f"parameter {index}: expected {expected}, found {type(value).__name__} {str(value)[:80]!r}{hint}")
+        return UserError(
+            f"parameter {index}: expected {expected}, found {type(value).__name__} {str(value)[:80]!r}{hint}"
+        )
 
 
 def _reads_back(text: str, rounded: float) -> bool:

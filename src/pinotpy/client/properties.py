@@ -1,4 +1,5 @@
-"""A connection's brokers from properties, as the Java client reads them: `brokerList`, and `brokerList.<table>` for some tables.
+"""A connection's brokers from properties, as the Java client reads them: `brokerList`, and `brokerList.<table>` for
+some tables.
 
     brokerList=broker-1:8099,broker-2:8099
     brokerList.flights=broker-3:8099
@@ -51,7 +52,10 @@ def brokers_of_properties(properties: Mapping[str, str], scheme: str) -> dict[st
         if name == BROKER_LIST and bool(dot) == bool(table):
             by_table[table or ALL_TABLES] = daemon_urls(value, scheme)
     if not by_table:
-        raise UserError(f"the properties name no brokers: expected '{BROKER_LIST}=host:port,…' or '{BROKER_LIST}.<table>=host:port,…'")
+        raise UserError(
+            f"the properties name no brokers: expected '{BROKER_LIST}=host:port,…' or "
+            f"'{BROKER_LIST}.<table>=host:port,…'"
+        )
     return by_table
 
 
@@ -60,4 +64,6 @@ def _found(path: Path) -> Path:
     for place in places:
         if place.is_file():
             return place
-    raise NotFoundError(f"there is no properties file '{path}'" + ("" if path.is_absolute() else ", neither here nor along sys.path"))
+    raise NotFoundError(
+        f"there is no properties file '{path}'" + ("" if path.is_absolute() else ", neither here nor along sys.path")
+    )

@@ -1,7 +1,7 @@
 """ResultSetGroup: the answer of a broker, all shapes of both dialects behind one type.
 
-Seen in the Java client's way it has `result_set_count` result sets: one per aggregation function, or one selection. Seen in
-Python's way it is `tables`: the same, but that aggregations without GROUP BY are one row with a column each.
+Seen in the Java client's way it has `result_set_count` result sets: one per aggregation function, or one selection.
+Seen in Python's way it is `tables`: the same, but that aggregations without GROUP BY are one row with a column each.
 """
 
 from __future__ import annotations
@@ -57,8 +57,9 @@ _STATISTICS = {name: _wire_name(name) for name in Statistics.__dataclass_fields_
 class ResultSetGroup:
     """One answer. `columns`, `types`, `rows` and iteration are those of the first table; most answers have one.
 
-    `partial`: rows are missing; `exactness` and `reasons` say more. `warnings`: what was asked for and not given. `trace` is
-    server → operators, if the query asked for it. `response` is the broker's JSON as it came, without rows if these came as Arrow.
+    `partial`: rows are missing; `exactness` and `reasons` say more. `warnings`: what was asked for and not given.
+    `trace` is server → operators, if the query asked for it. `response` is the broker's JSON as it came, without rows
+    if these came as Arrow.
     """
 
     result_sets: tuple[ResultSet, ...]
@@ -84,8 +85,14 @@ class ResultSetGroup:
 
     @property
     def counters(self) -> dict[str, int | float | bool]:
-        """Every number of the answer beside its rows by the broker's name for it, also those that `statistics` does not know."""
-        return {name: value for name, value in self.response.items() if isinstance(value, int | float) and name != "partialResult"}
+        """Every number of the answer beside its rows by the broker's name for it, also those that `statistics` does not
+        know.
+        """
+        return {
+            name: value
+            for name, value in self.response.items()
+            if isinstance(value, int | float) and name != "partialResult"
+        }
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -146,7 +153,10 @@ def raise_for_exceptions(result: ResultSetGroup, broker: str = "") -> None:
 
 
 def _parse(response: dict[str, Any], table: ResultSet | None) -> ResultSetGroup:
-    exceptions = tuple(BrokerException(int(entry.get("errorCode", 450)), str(entry.get("message", ""))) for entry in response.get("exceptions") or ())
+    exceptions = tuple(
+        BrokerException(int(entry.get("errorCode", 450)), str(entry.get("message", "")))
+        for entry in response.get("exceptions") or ()
+    )
     partial = bool(response.get("partialResult", False))
     result_sets = tuple(_result_sets(response)) if table is None else (table,)
     return ResultSetGroup(
@@ -157,7 +167,13 @@ def _parse(response: dict[str, Any], table: ResultSet | None) -> ResultSetGroup:
         exactness=str(response.get("exactness", "partial" if partial else "exact")),
         reasons=tuple(str(reason) for reason in response.get("exactnessReasons") or ()),
         warnings=tuple(str(warning) for warning in response.get("warnings") or ()),
-        statistics=Statistics(**{name: type(getattr(Statistics(), name))(response[key]) for name, key in _STATISTICS.items() if response.get(key) is not None}),
+        statistics=Statistics(
+            **{
+                name: type(getattr(Statistics(), name))(response[key])
+                for name, key in _STATISTICS.items()
+                if response.get(key) is not None
+            }
+        ),
         trace={server: _unpacked(tree) for server, tree in dict(response.get("traceInfo") or {}).items()},
         response=response,
     )
@@ -167,7 +183,9 @@ def _result_sets(response: dict[str, Any]) -> Iterator[ResultSet]:
     table = response.get("resultTable")
     if table:
         schema = table["dataSchema"]
-        yield _with_types(tuple(schema["columnNames"]), tuple(schema["columnDataTypes"]), list(table["rows"]), ResultKind.TABLE)
+        yield _with_types(
+            tuple(schema["columnNames"]), tuple(schema["columnDataTypes"]), list(table["rows"]), ResultKind.TABLE
+        )
         return
     selection = response.get("selectionResults")
     if selection:
@@ -182,15 +200,20 @@ def _result_sets(response: dict[str, Any]) -> Iterator[ResultSet]:
             yield _of_values((entry["function"],), [[entry["value"]]], ResultKind.AGGREGATION)
 
 
-def _of_values(columns: tuple[str, ...], rows: list[list[Any]], kind: ResultKind, group_key_length: int = 0) -> ResultSet:
+def _of_values(
+    columns: tuple[str, ...], rows: list[list[Any]], kind: ResultKind, group_key_length: int = 0
+) -> ResultSet:
     is_aggregation = kind in (ResultKind.AGGREGATION, ResultKind.GROUP_BY)
     types = tuple(
-        type_of_values([row[position] for row in rows], aggregated=is_aggregation and position >= group_key_length) for position in range(len(columns))
+        type_of_values([row[position] for row in rows], aggregated=is_aggregation and position >= group_key_length)
+        for position in range(len(columns))
     )
     return _with_types(columns, types, rows, kind, group_key_length)
 
 
-def _with_types(columns: tuple[str, ...], types: tuple[str, ...], rows: list[list[Any]], kind: ResultKind, group_key_length: int = 0) -> ResultSet:
+def _with_types(
+    columns: tuple[str, ...], types: tuple[str, ...], rows: list[list[Any]], kind: ResultKind, group_key_length: int = 0
+) -> ResultSet:
     width = len(columns)
     if len(types) != width or any(len(row) != width for row in rows):
         raise ValueError(f"expected {width} values a row, one per column")

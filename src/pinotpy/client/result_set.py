@@ -1,5 +1,6 @@
-"""ResultSet: one table of an answer, with Python's manners (rows, iteration, Arrow, pandas, polars) and the Java client's
-(get_int(row, column), get_group_key_string(row, key))."""
+"""ResultSet: one table of an answer, with Python's manners (rows, iteration, Arrow, pandas, polars) and the Java
+client's (get_int(row, column), get_group_key_string(row, key)).
+"""
 
 from __future__ import annotations
 
@@ -28,9 +29,10 @@ class ResultKind(StrEnum):
 class ResultSet:
     """Columns, their types and rows.
 
-    `rows` hold JSON values: PQL's are text unless the query had the option `preserveType`; lists in multi-value columns.
-    `types` are pinotpy's names; PQL sends none, so there they are read off the values (text: STRING). Rows of a GROUP BY in
-    PQL begin with the group's keys, `group_key_length` of them; the get methods count the columns after the keys, from 0.
+    `rows` hold JSON values: PQL's are text unless the query had the option `preserveType`; lists in multi-value
+    columns. `types` are pinotpy's names; PQL sends none, so there they are read off the values (text: STRING). Rows of
+    a GROUP BY in PQL begin with the group's keys, `group_key_length` of them; the get methods count the columns after
+    the keys, from 0.
     """
 
     columns: tuple[str, ...]
@@ -50,11 +52,15 @@ class ResultSet:
         return [dict(zip(self.columns, row, strict=True)) for row in self.rows]
 
     def to_arrow(self) -> Any:
-        """A pyarrow Table, typed: LONG int64, TIMESTAMP timestamp[ms, UTC], BYTES binary, multi-values lists; types in the fields' metadata."""
+        """A pyarrow Table, typed: LONG int64, TIMESTAMP timestamp[ms, UTC], BYTES binary, multi-values lists; types in
+        the fields' metadata.
+        """
         return arrow_table(self)
 
     def to_pandas(self) -> Any:
-        """A pandas DataFrame; whole numbers with nulls are Int64, so that no digit is lost. UserError if pandas is not installed."""
+        """A pandas DataFrame; whole numbers with nulls are Int64, so that no digit is lost. UserError if pandas is not
+        installed.
+        """
         return pandas_frame(self.to_arrow())
 
     def to_polars(self) -> Any:
@@ -144,7 +150,9 @@ class ResultSet:
         return self._checked(key, self.group_key_length, "group key")
 
     def _unfit(self, row: int, column: int, value: Any, expected: str) -> UserError:
-        return UserError(f"row {row}, column '{self.column_name(column)}': expected {expected}, found {str(value)[:80]!r}")
+        return UserError(
+            f"row {row}, column '{self.column_name(column)}': expected {expected}, found {str(value)[:80]!r}"
+        )
 
     @staticmethod
     def _checked(index: int, count: int, what: str) -> int:

@@ -1,7 +1,8 @@
-"""Brokers as the cluster itself knows them: `/<cluster>/EXTERNALVIEW/brokerResource` says which broker serves which table.
+"""Brokers as the cluster itself knows them: `/<cluster>/EXTERNALVIEW/brokerResource` says which broker serves which
+table.
 
-A watch tells when that changes, and the next query reads it again; as watches are hints, it is read once a minute anyway.
-When ZooKeeper is away, the brokers known keep answering.
+A watch tells when that changes, and the next query reads it again; as watches are hints, it is read once a minute
+anyway. When ZooKeeper is away, the brokers known keep answering.
 """
 
 from __future__ import annotations
@@ -32,7 +33,9 @@ _SERVING = "ONLINE"
 
 
 class ZooKeeperBrokers:
-    """`address`: `host:port[,host:port…]/[chroot/]cluster`. Connects with the first query; the session ends with `close`."""
+    """`address`: `host:port[,host:port…]/[chroot/]cluster`. Connects with the first query; the session ends with
+    `close`.
+    """
 
     def __init__(self, address: str, scheme: str = "http", *, open_store: OpenStore | None = None) -> None:
         self._ensemble, self._cluster = split_address(address)
@@ -50,13 +53,19 @@ class ZooKeeperBrokers:
         cache = self._cache
         if refresh or cache is None or not cache.is_clean or time.monotonic() >= self._until:
             if not self._lock.acquire(timeout=min(max(0.0, ends - time.monotonic()), threading.TIMEOUT_MAX)):
-                raise ConnectionLostError(f"ZooKeeper at '{self._ensemble}' did not tell the brokers of cluster '{self._cluster}' in time")
+                raise ConnectionLostError(
+                    f"ZooKeeper at '{self._ensemble}' did not tell the brokers of cluster '{self._cluster}' in time"
+                )
             try:
                 self._read(ends, refresh=refresh)
             except ConnectionLostError as problem:
                 if not self._by_table:
                     raise
-                logger.warning("keeping the brokers known, since ZooKeeper cannot be reached address=%s cause=%s", self._ensemble, problem)
+                logger.warning(
+                    "keeping the brokers known, since ZooKeeper cannot be reached address=%s cause=%s",
+                    self._ensemble,
+                    problem,
+                )
             finally:
                 self._lock.release()
         return chosen(self._by_table, table)
@@ -84,7 +93,8 @@ class ZooKeeperBrokers:
         cache.end_pass()
         if record is None:
             raise NotFoundError(
-                f"no '{path}' in ZooKeeper at '{self._ensemble}': is '{self._cluster}' the cluster's name (the last part of the address), and has it a table?"
+                f"no '{path}' in ZooKeeper at '{self._ensemble}': is '{self._cluster}' the cluster's name (the last "
+                "part of the address), and has it a table?"
             )
         if record is not self._record:
             self._by_table = brokers_of_view(record.map_fields, self._scheme)
@@ -109,16 +119,22 @@ def _open_zookeeper(ensemble: str, connect_timeout_s: float) -> ClusterStore:
 
 
 def split_address(address: str) -> tuple[str, str]:
-    """`host:2181,other:2181/pinot/MyCluster` → (`host:2181,other:2181/pinot`, `MyCluster`). UserError without a cluster's name."""
+    """`host:2181,other:2181/pinot/MyCluster` → (`host:2181,other:2181/pinot`, `MyCluster`). UserError without a
+    cluster's name.
+    """
     hosts, _, path = address.strip().rstrip("/").partition("/")
     chroot, _, cluster = path.rpartition("/")
     if not hosts or not cluster or "://" in address:
-        raise UserError(f"'{address[:200]}' is no address of a cluster in ZooKeeper: expected host:port[,host:port…]/[path/]cluster")
+        raise UserError(
+            f"'{address[:200]}' is no address of a cluster in ZooKeeper: expected host:port[,host:port…]/[path/]cluster"
+        )
     return (f"{hosts}/{chroot}" if chroot else hosts), cluster
 
 
 def brokers_of_view(view: Mapping[str, Mapping[str, str]], scheme: str) -> dict[str, list[str]]:
-    """Table with type → instance → state, as URLs by raw table name; "" = those of all tables. What is no broker is left out."""
+    """Table with type → instance → state, as URLs by raw table name; "" = those of all tables. What is no broker is
+    left out.
+    """
     by_table: dict[str, set[str]] = {}
     for table, instances in view.items():
         found = by_table.setdefault(raw_table_name(table), set())
@@ -131,4 +147,7 @@ def brokers_of_view(view: Mapping[str, Mapping[str, str]], scheme: str) -> dict[
                 logger.warning("leaving out a broker whose id cannot be read table=%s cause=%s", table, problem)
                 continue
             found.add(broker_url(host, port, scheme))
-    return {**{table: sorted(urls) for table, urls in by_table.items()}, ALL_TABLES: sorted(set().union(*by_table.values()))}
+    return {
+        **{table: sorted(urls) for table, urls in by_table.items()},
+        ALL_TABLES: sorted(set().union(*by_table.values())),
+    }

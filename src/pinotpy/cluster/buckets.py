@@ -1,10 +1,10 @@
 """Records of resources, in one node or cut into buckets.
 
 Up to BUCKET_FROM segments a resource is one node, as Pinot writes it. Above, the node keeps the simple and list fields,
-names its layout (BUCKET_SIZE, BUCKET_COUNT, BUCKET_GENERATION), and child nodes `<resource>_b<generation>_<k>` hold the map
-fields, so that a commit writes one bucket and a reader decodes one. A segment's bucket is a pure function of its name:
-all segments of one stream partition share one. Changing the number of buckets writes a new generation beside the old one
-and switches by one versioned write.
+names its layout (BUCKET_SIZE, BUCKET_COUNT, BUCKET_GENERATION), and child nodes `<resource>_b<generation>_<k>` hold the
+map fields, so that a commit writes one bucket and a reader decodes one. A segment's bucket is a pure function of its
+name: all segments of one stream partition share one. Changing the number of buckets writes a new generation beside the
+old one and switches by one versioned write.
 """
 
 from __future__ import annotations
@@ -15,7 +15,17 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from pinotpy.cluster.records import ZNRecord
-from pinotpy.cluster.store import MULTI_OPS_MAX, RECORD_BYTES_MAX, Check, ClusterStore, Create, Delete, Op, SetData, name_of
+from pinotpy.cluster.store import (
+    MULTI_OPS_MAX,
+    RECORD_BYTES_MAX,
+    Check,
+    ClusterStore,
+    Create,
+    Delete,
+    Op,
+    SetData,
+    name_of,
+)
 from pinotpy.errors import ClusterError, NoNodeError
 
 BUCKET_FROM = 5_000  # segments from which a resource is cut
@@ -57,7 +67,9 @@ class StoredRecord:
                 versions[op.path] += 1
         contents = tuple(bucket.map_fields for _, bucket in _bucket_records("", record, self.layout))
         simple = {key: value for key, value in record.simple_fields.items() if key not in _LAYOUT_FIELDS}
-        return StoredRecord(ZNRecord(record.id, simple, record.map_fields, record.list_fields), self.layout, versions, contents)
+        return StoredRecord(
+            ZNRecord(record.id, simple, record.map_fields, record.list_fields), self.layout, versions, contents
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,9 +121,13 @@ def read_record(store: ClusterStore, path: str) -> StoredRecord | None:
         if any(each is None for each in found):
             continue  # cut anew between the two reads
         buckets = [ZNRecord.from_bytes(each[0], where) for where, each in zip(paths, found, strict=True) if each]
-        versions = {path: stat.version} | {where: each[1].version for where, each in zip(paths, found, strict=True) if each}
+        versions = {path: stat.version} | {
+            where: each[1].version for where, each in zip(paths, found, strict=True) if each
+        }
         return StoredRecord(merge(main, buckets), layout, versions, tuple(bucket.map_fields for bucket in buckets))
-    raise ClusterError(f"the buckets of '{path}' changed {_READ_ATTEMPTS} times while it was read; try again", path=path)
+    raise ClusterError(
+        f"the buckets of '{path}' changed {_READ_ATTEMPTS} times while it was read; try again", path=path
+    )
 
 
 def plan_write(path: str, stored: StoredRecord | None, new: ZNRecord, *, show_bucket_size: bool = False) -> WritePlan:
@@ -168,7 +184,11 @@ def in_multis(ops: Iterable[Op]) -> list[list[Op]]:
 
 def _wanted_layout(stored: StoredRecord | None, num_partitions: int) -> Layout:
     layout = stored.layout if stored else Layout()
-    is_full = num_partitions > BUCKET_FROM if not layout.num_buckets else num_partitions > layout.num_buckets * _PARTITIONS_PER_BUCKET_MAX
+    is_full = (
+        num_partitions > BUCKET_FROM
+        if not layout.num_buckets
+        else num_partitions > layout.num_buckets * _PARTITIONS_PER_BUCKET_MAX
+    )
     if not is_full:
         return layout
     num_buckets = 1 << (num_partitions // _PARTITIONS_PER_NEW_BUCKET).bit_length()
@@ -178,7 +198,11 @@ def _wanted_layout(stored: StoredRecord | None, num_partitions: int) -> Layout:
 def _main_record(record: ZNRecord, layout: Layout, show_bucket_size: bool) -> ZNRecord:
     simple = {key: value for key, value in record.simple_fields.items() if key not in _LAYOUT_FIELDS}
     if layout.num_buckets:
-        simple |= {"BUCKET_SIZE": str(_PARTITIONS_PER_NEW_BUCKET), "BUCKET_COUNT": str(layout.num_buckets), "BUCKET_GENERATION": layout.generation}
+        simple |= {
+            "BUCKET_SIZE": str(_PARTITIONS_PER_NEW_BUCKET),
+            "BUCKET_COUNT": str(layout.num_buckets),
+            "BUCKET_GENERATION": layout.generation,
+        }
         return ZNRecord(record.id, simple, {}, record.list_fields)
     if show_bucket_size:
         simple["BUCKET_SIZE"] = "0"

@@ -55,8 +55,13 @@ def create_cluster(store: ClusterStore, paths: ClusterPaths) -> None:
         ),
     )
     _create(store, paths.tenant_isolation, ZNRecord("tenantIsolationEnabled", {"tenantIsolationEnabled": "true"}))
-    # One lead controller for all tables: old clients read that from RESOURCE_ENABLED=false and then ask CONTROLLER/LEADER.
-    _create(store, paths.resource_config(LEAD_CONTROLLER_RESOURCE), ZNRecord(LEAD_CONTROLLER_RESOURCE, {"RESOURCE_ENABLED": "false"}))
+    # One lead controller for all tables: old clients read that from RESOURCE_ENABLED=false and then ask
+    # CONTROLLER/LEADER.
+    _create(
+        store,
+        paths.resource_config(LEAD_CONTROLLER_RESOURCE),
+        ZNRecord(LEAD_CONTROLLER_RESOURCE, {"RESOURCE_ENABLED": "false"}),
+    )
     broker_resource = new_ideal_state(BROKER_RESOURCE, BROKER_STATE_MODEL.name, 0)
     _create(store, paths.ideal_state(BROKER_RESOURCE), broker_resource.to_record())
 

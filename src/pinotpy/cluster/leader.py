@@ -1,7 +1,8 @@
 """Election of the lead controller: one ephemeral node, and an epoch that fences its writes.
 
-Taking CONTROLLER/LEADER and bumping CONTROLLER/EPOCH is one multi. A leader puts `fence()` into each of its writes: a check
-of the epoch's version. A deposed leader that does not know it yet (paused, cut off) cannot write. SUSPENDED means: stop at once.
+Taking CONTROLLER/LEADER and bumping CONTROLLER/EPOCH is one multi. A leader puts `fence()` into each of its writes: a
+check of the epoch's version. A deposed leader that does not know it yet (paused, cut off) cannot write. SUSPENDED
+means: stop at once.
 """
 
 from __future__ import annotations
@@ -64,7 +65,10 @@ class LeaderElection:
         """The epoch in which this controller leads; raises NotLeaderError."""
         lead = self._lead
         if lead is None or not self.is_leading:
-            raise NotLeaderError(f"controller '{self._id}' does not lead; ask {leader_instance(self._store, self._paths) or 'again, no controller leads now'}")
+            raise NotLeaderError(
+                f"controller '{self._id}' does not lead; ask "
+                f"{leader_instance(self._store, self._paths) or 'again, no controller leads now'}"
+            )
         return lead[1]
 
     def fence(self) -> tuple[Check, ...]:
@@ -103,7 +107,9 @@ class LeaderElection:
         try:
             self._store.multi([Check(self._paths.leader_epoch, lead[1]), Delete(self._paths.leader)])
         except ClusterError as error:
-            logger.info("resignation was not written, the session's end will do controller=%s cause=%s", self._id, error)
+            logger.info(
+                "resignation was not written, the session's end will do controller=%s cause=%s", self._id, error
+            )
 
     def _stand(self, session: str, before: list[Op]) -> bool:
         epoch = self._store.exists(self._paths.leader_epoch)
@@ -111,7 +117,9 @@ class LeaderElection:
             self._store.create(self._paths.leader_epoch, make_parents=True)
             epoch = self._store.exists(self._paths.leader_epoch)
             assert epoch is not None
-        me = LiveInstance(self._id, session, self._process.name, self._process.space, self._process.start, self._version)
+        me = LiveInstance(
+            self._id, session, self._process.name, self._process.space, self._process.start, self._version
+        )
         try:
             self._store.multi(
                 [

@@ -1,4 +1,6 @@
-"""Segment lineages as a spectator reads them: through the watched cache, and once more where that is not sure enough."""
+"""Segment lineages as a spectator reads them: through the watched cache, and once more where that is not sure
+enough.
+"""
 
 from __future__ import annotations
 

@@ -35,16 +35,23 @@ def change_lineage(reading: Reading, change: ChangeLineage) -> Decision:
 
 
 def refuse_hidden(reading: Reading, names: Iterable[str]) -> None:
-    """Refuse to take in rows that no query would see, but for those of a replacement under way. Raises AlreadyExistsError."""
+    """Refuse to take in rows that no query would see, but for those of a replacement under way. Raises
+    AlreadyExistsError.
+    """
     lineage, _ = reading.lineage()
     for name in names:
         found = lineage.entry_hiding(name)
         if found is None or found[1].state is LineageState.IN_PROGRESS:
             continue
         entry_id, entry = found
-        why = "has been replaced" if entry.state is LineageState.COMPLETED else "belongs to a replacement that was reverted"
+        why = (
+            "has been replaced"
+            if entry.state is LineageState.COMPLETED
+            else "belongs to a replacement that was reverted"
+        )
         raise AlreadyExistsError(
-            f"segment '{name}' of table '{reading.table}' {why} (entry '{entry_id}'), so that no query would see its rows: "
+            f"segment '{name}' of table '{reading.table}' {why} (entry '{entry_id}'), so that no query would see its "
+            "rows: "
             "start a new replacement that brings it, or use another name",
             table=reading.table,
             segment=name,

@@ -1,8 +1,8 @@
 """Joining a cluster: the instance's config, its folders, its LIVEINSTANCES node, and ending its own earlier session.
 
-A killed daemon leaves an ephemeral node behind until its session expires. Started again it would wait 30 s and more (the
-reference does). Here the new process replaces the node at once when the old process is surely gone: proved by its pid, or
-by our holding the instance's port on the host that its config names.
+A killed daemon leaves an ephemeral node behind until its session expires. Started again it would wait 30 s and more
+(the reference does). Here the new process replaces the node at once when the old process is surely gone: proved by its
+pid, or by our holding the instance's port on the host that its config names.
 """
 
 from __future__ import annotations
@@ -21,7 +21,14 @@ from pinotpy.cluster.process_identity import ProcessIdentity, StartOf, is_gone
 from pinotpy.cluster.records import ZNRecord
 from pinotpy.cluster.store import ClusterStore, Create, Delete
 from pinotpy.cluster.views import InstanceConfig, LiveInstance
-from pinotpy.errors import AlreadyExistsError, ClusterError, ConnectionLostError, NodeExistsError, NoNodeError, StaleVersionError
+from pinotpy.errors import (
+    AlreadyExistsError,
+    ClusterError,
+    ConnectionLostError,
+    NodeExistsError,
+    NoNodeError,
+    StaleVersionError,
+)
 from pinotpy.names import split_instance_id
 
 logger = logging.getLogger(__name__)
@@ -43,8 +50,10 @@ class Member:
     """An instance that joins.
 
     Args:
-        config_fields: fields for CONFIGS/PARTICIPANT besides host and port, e.g. `{"adminPort": "8097", "grpcPort": "8090"}`.
-        owns_port: the caller has bound the instance's port on its advertised host, so no other process can be this instance.
+        config_fields: fields for CONFIGS/PARTICIPANT besides host and port, e.g. `{"adminPort": "8097", "grpcPort":
+            "8090"}`.
+        owns_port: the caller has bound the instance's port on its advertised host, so no other process can be this
+            instance.
     """
 
     instance: str
@@ -56,16 +65,21 @@ class Member:
 
 
 def check_cluster_id(store: ClusterStore, paths: ClusterPaths, known: str) -> str:
-    """The id of the cluster, which must be the `known` one ("" = none yet): states must not be brought into another cluster,
-    e.g. after ZooKeeper was wiped or restored from elsewhere. Raises ClusterError."""
+    """The id of the cluster, which must be the `known` one ("" = none yet): states must not be brought into another
+    cluster, e.g. after ZooKeeper was wiped or restored from elsewhere. Raises ClusterError.
+    """
     try:
         data, _ = store.get(paths.cluster_config)
     except NoNodeError as error:
-        raise ClusterError(f"cluster '{paths.cluster}' does not exist in this ZooKeeper; start its controller first", cluster=paths.cluster) from error
+        raise ClusterError(
+            f"cluster '{paths.cluster}' does not exist in this ZooKeeper; start its controller first",
+            cluster=paths.cluster,
+        ) from error
     found = ZNRecord.from_bytes(data, paths.cluster_config).simple_fields.get(CLUSTER_ID_FIELD, "")
     if known and found != known:
         raise ClusterError(
-            f"cluster '{paths.cluster}' is another one than before (id '{found}', expected '{known}'): ZooKeeper was wiped or "
+            f"cluster '{paths.cluster}' is another one than before (id '{found}', expected '{known}'): ZooKeeper was "
+            "wiped or "
             "replaced; restart this instance to join the new cluster",
             cluster=paths.cluster,
         )
@@ -86,7 +100,9 @@ def remove_earlier_sessions(store: ClusterStore, paths: ClusterPaths, instance: 
             store.delete(f"{path}/{earlier}", recursive=True)
 
 
-def write_instance_config(store: ClusterStore, paths: ClusterPaths, member: Member, *, is_shutting_down: bool = False) -> InstanceConfig:
+def write_instance_config(
+    store: ClusterStore, paths: ClusterPaths, member: Member, *, is_shutting_down: bool = False
+) -> InstanceConfig:
     """Create the config, or bring host, port and the member's fields up to date; tags of an existing one stay.
 
     Raises ConnectionLostError, and StaleVersionError when others keep changing it.
@@ -114,7 +130,10 @@ def write_instance_config(store: ClusterStore, paths: ClusterPaths, member: Memb
         except StaleVersionError:
             continue
         return config
-    raise StaleVersionError(f"the config of '{member.instance}' was changed by others {_ATTEMPTS_MAX} times in a row; try again", instance=member.instance)
+    raise StaleVersionError(
+        f"the config of '{member.instance}' was changed by others {_ATTEMPTS_MAX} times in a row; try again",
+        instance=member.instance,
+    )
 
 
 def set_instance_field(store: ClusterStore, paths: ClusterPaths, instance: str, name: str, value: str) -> None:
@@ -131,7 +150,9 @@ def set_instance_field(store: ClusterStore, paths: ClusterPaths, instance: str, 
         except StaleVersionError:
             continue
         return
-    raise StaleVersionError(f"the config of '{instance}' was changed by others {_ATTEMPTS_MAX} times in a row; try again", instance=instance)
+    raise StaleVersionError(
+        f"the config of '{instance}' was changed by others {_ATTEMPTS_MAX} times in a row; try again", instance=instance
+    )
 
 
 def create_folders(store: ClusterStore, paths: ClusterPaths, instance: str) -> None:
@@ -151,7 +172,14 @@ def announce(store: ClusterStore, paths: ClusterPaths, member: Member, start_of:
     Raises ConnectionLostError: the outcome is unknown, call again.
     """
     path = paths.live_instance(member.instance)
-    me = LiveInstance(member.instance, store.session_id, member.process.name, member.process.space, member.process.start, member.version)
+    me = LiveInstance(
+        member.instance,
+        store.session_id,
+        member.process.name,
+        member.process.space,
+        member.process.start,
+        member.version,
+    )
     create = Create(path, me.to_record().to_bytes(), ephemeral=True)
     try:
         data, stat = store.get(path)
@@ -171,12 +199,28 @@ def announce(store: ClusterStore, paths: ClusterPaths, member: Member, start_of:
         store.multi([Delete(path, stat.version), create])
     except (NoNodeError, StaleVersionError, NodeExistsError):
         return False  # it expired in between, or somebody took it: look again
-    logger.info("ended the earlier session of this instance instance=%s session=%s process=%s reason=%s", member.instance, old.session_id, old.process, reason)
+    logger.info(
+        "ended the earlier session of this instance instance=%s session=%s process=%s reason=%s",
+        member.instance,
+        old.session_id,
+        old.process,
+        reason,
+    )
     return True
 
 
-def announce_within(store: ClusterStore, paths: ClusterPaths, member: Member, *, timeout_s: float, clock: Clock, start_of: StartOf | None = None) -> None:
-    """`announce` until it is ours. Raises AlreadyExistsError when another live process keeps the instance id for `timeout_s`."""
+def announce_within(
+    store: ClusterStore,
+    paths: ClusterPaths,
+    member: Member,
+    *,
+    timeout_s: float,
+    clock: Clock,
+    start_of: StartOf | None = None,
+) -> None:
+    """`announce` until it is ours. Raises AlreadyExistsError when another live process keeps the instance id for
+    `timeout_s`.
+    """
     deadline_ns = clock.monotonic_ns() + int(timeout_s * 1e9)
     while True:
         try:
@@ -186,7 +230,8 @@ def announce_within(store: ClusterStore, paths: ClusterPaths, member: Member, *,
             logger.info("announcing is not confirmed, reading back instance=%s cause=%s", member.instance, error)
         if clock.monotonic_ns() > deadline_ns:
             raise AlreadyExistsError(
-                f"another process holds the session of '{member.instance}' for more than {timeout_s} s: stop it, or start with another host or port",
+                f"another process holds the session of '{member.instance}' for more than {timeout_s} s: stop it, or "
+                "start with another host or port",
                 instance=member.instance,
             )
         _pause(clock)
@@ -196,12 +241,17 @@ def write_history(store: ClusterStore, paths: ClusterPaths, member: Member, now_
     """Append this session to INSTANCES/<instance>/HISTORY; best effort."""
     path = paths.history(member.instance)
     when = datetime.fromtimestamp(now_ms / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%S:%f")[:-3]
-    entry = f"{{DATE={when}, VERSION={member.version}, HOST={member.process.host}, SESSION={store.session_id}, TIME={now_ms}}}"
+    entry = (
+        f"{{DATE={when}, VERSION={member.version}, HOST={member.process.host}, SESSION={store.session_id}, "
+        f"TIME={now_ms}}}"
+    )
     try:
         try:
             data, stat = store.get(path)
         except NoNodeError:
-            store.create(path, ZNRecord(member.instance, {"LAST_OFFLINE_TIME": "-1"}, {}, {"HISTORY": [entry]}).to_bytes())
+            store.create(
+                path, ZNRecord(member.instance, {"LAST_OFFLINE_TIME": "-1"}, {}, {"HISTORY": [entry]}).to_bytes()
+            )
             return
         record = ZNRecord.from_bytes(data, path)
         record.simple_fields["LAST_OFFLINE_TIME"] = "-1"
@@ -212,7 +262,11 @@ def write_history(store: ClusterStore, paths: ClusterPaths, member: Member, now_
 
 
 def _takeover_reason(old: LiveInstance, member: Member, start_of: StartOf | None) -> str | None:
-    if old.process == member.process.name and old.process_start == member.process.start and old.process_space == member.process.space:
+    if (
+        old.process == member.process.name
+        and old.process_start == member.process.start
+        and old.process_space == member.process.space
+    ):
         return "an earlier session of this process"
     if is_gone(old, member.process, start_of):
         return "its process is gone"

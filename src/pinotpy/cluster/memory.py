@@ -1,8 +1,8 @@
 """The in-memory twin of ZooKeeper: several sessions over one tree, with faults that a test injects.
 
-`MemoryTree` is the ensemble, `MemoryStore` one client session on it. Faults: a lost reply (the write applied, or not), a
-suspended connection, an expired session (which comes back with a new id, as kazoo's client does), hints that wait until
-the test delivers them.
+`MemoryTree` is the ensemble, `MemoryStore` one client session on it. Faults: a lost reply (the write applied, or not),
+a suspended connection, an expired session (which comes back with a new id, as kazoo's client does), hints that wait
+until the test delivers them.
 """
 
 from __future__ import annotations
@@ -58,7 +58,9 @@ _Watches = dict[str, dict[tuple["MemoryStore", Hint], None]]
 
 
 class MemoryTree:
-    """One shared tree. All access holds its lock; watches are kept per (kind, path) with the session that armed them."""
+    """One shared tree. All access holds its lock; watches are kept per (kind, path) with the session that armed
+    them.
+    """
 
     def __init__(self, clock: Clock | None = None) -> None:
         self.lock = threading.RLock()
@@ -111,14 +113,21 @@ class MemoryTree:
                 if parent.owner:
                     raise ClusterError(f"'{parent_of(path)}' is ephemeral and cannot have children", path=path)
                 self._modified_id += 1
-                self._nodes[path] = _Node(data, 0, self._modified_id, self._clock.now_ms(), session if ephemeral else "")
+                self._nodes[path] = _Node(
+                    data, 0, self._modified_id, self._clock.now_ms(), session if ephemeral else ""
+                )
                 parent.children.add(name_of(path))
                 self._fire(self._data_watches, path)
                 self._fire(self._child_watches, parent_of(path))
             case SetData(path, data, version):
                 node = self._versioned(path, version)
                 self._modified_id += 1
-                node.data, node.version, node.modified_id, node.mtime_ms = data, node.version + 1, self._modified_id, self._clock.now_ms()
+                node.data, node.version, node.modified_id, node.mtime_ms = (
+                    data,
+                    node.version + 1,
+                    self._modified_id,
+                    self._clock.now_ms(),
+                )
                 self._fire(self._data_watches, path)
             case Delete(path, version):
                 node = self._versioned(path, version)
@@ -164,7 +173,9 @@ class MemoryTree:
     def _versioned(self, path: str, version: int) -> _Node:
         node = self.node(path)
         if version not in (ANY_VERSION, node.version):
-            raise StaleVersionError(f"'{path}' has version {node.version}, expected {version}; read it again and decide again", path=path)
+            raise StaleVersionError(
+                f"'{path}' has version {node.version}, expected {version}; read it again and decide again", path=path
+            )
         return node
 
     def _fire(self, watches: _Watches, path: str) -> None:
@@ -176,7 +187,11 @@ class MemoryTree:
 
 
 def _copy(node: _Node | None) -> _Node | None:
-    return None if node is None else _Node(node.data, node.version, node.modified_id, node.mtime_ms, node.owner, set(node.children))
+    return (
+        None
+        if node is None
+        else _Node(node.data, node.version, node.modified_id, node.mtime_ms, node.owner, set(node.children))
+    )
 
 
 class MemoryStore:
@@ -185,7 +200,13 @@ class MemoryStore:
     `fault` is asked before each call (operation name, path) and may answer with a Fault.
     """
 
-    def __init__(self, tree: MemoryTree, *, dispatcher: Dispatcher | None = None, fault: Callable[[str, str], Fault | None] | None = None) -> None:
+    def __init__(
+        self,
+        tree: MemoryTree,
+        *,
+        dispatcher: Dispatcher | None = None,
+        fault: Callable[[str, str], Fault | None] | None = None,
+    ) -> None:
         self._tree = tree
         self._dispatcher = dispatcher or ThreadDispatcher("memory-store")
         self.fault = fault
@@ -254,7 +275,9 @@ class MemoryStore:
                 if not self._tree.find(path):
                     return
                 level = [path]
-                while level := [f"{parent}/{name}" for parent in level for name in sorted(self._tree.node(parent).children)]:
+                while level := [
+                    f"{parent}/{name}" for parent in level for name in sorted(self._tree.node(parent).children)
+                ]:
                     ops[:0] = [Delete(each) for each in level]
             self._write("delete", path, ops)
 
@@ -346,15 +369,21 @@ class MemoryStore:
 
     def _enter(self, operation: str, path: str) -> None:
         if self._closed or self._state is not SessionState.CONNECTED:
-            raise ConnectionLostError(f"not connected to the cluster store; {operation} of '{path}' was not sent", path=path)
+            raise ConnectionLostError(
+                f"not connected to the cluster store; {operation} of '{path}' was not sent", path=path
+            )
         if self.fault and self.fault(operation, path):
             raise ConnectionLostError(f"the reply to {operation} of '{path}' is lost", path=path)
 
     def _write(self, operation: str, path: str, ops: Sequence[Op]) -> None:
         if self._closed or self._state is not SessionState.CONNECTED:
-            raise ConnectionLostError(f"not connected to the cluster store; {operation} of '{path}' was not sent", path=path)
+            raise ConnectionLostError(
+                f"not connected to the cluster store; {operation} of '{path}' was not sent", path=path
+            )
         fault = self.fault(operation, path) if self.fault else None
         if fault is not Fault.REQUEST_LOST:
             self._tree.apply_all(ops, self._session_id)
         if fault is not None:
-            raise ConnectionLostError(f"the reply to {operation} of '{path}' is lost: whether it took effect is unknown", path=path)
+            raise ConnectionLostError(
+                f"the reply to {operation} of '{path}' is lost: whether it took effect is unknown", path=path
+            )

@@ -60,7 +60,8 @@ def send_user_message(
     source: str = "",
     now_ms: int,
 ) -> int:
-    """Send a user message (REFRESH_SEGMENT, RELOAD_SEGMENT …) to those of `instances` that live; return how many were sent.
+    """Send a user message (REFRESH_SEGMENT, RELOAD_SEGMENT …) to those of `instances` that live; return how many were
+    sent.
 
     Raises ConnectionLostError when the outcome stays unknown; sending again is harmless to receivers.
     """
@@ -87,9 +88,19 @@ def send_user_message(
 
 
 def send_reset(
-    store: ClusterStore, paths: ClusterPaths, instance: str, resource: str, partitions: Iterable[str], *, state_model: str, source: str, now_ms: int
+    store: ClusterStore,
+    paths: ClusterPaths,
+    instance: str,
+    resource: str,
+    partitions: Iterable[str],
+    *,
+    state_model: str,
+    source: str,
+    now_ms: int,
 ) -> int:
-    """Ask an instance to leave ERROR for OFFLINE (REST segment reset); the pipeline then brings it to its ideal state."""
+    """Ask an instance to leave ERROR for OFFLINE (REST segment reset); the pipeline then brings it to its ideal
+    state.
+    """
     sessions = live_sessions(store, paths, [instance])
     if instance not in sessions:
         return 0

@@ -1,4 +1,5 @@
-"""The states that an instance has, by resource and partition, and what is stored of them in its session: its current states.
+"""The states that an instance has, by resource and partition, and what is stored of them in its session: its current
+states.
 
 The states in memory are the truth: what a session stored is gone with it, and is written anew in the next.
 """
@@ -38,8 +39,9 @@ class ChangedResource:
 
 
 class OwnStates:
-    """`lock` is the participant's, under which a state and the message that led to it change together: `entry`, `set`, `take_changed` and
-    `put_back` are called with it held, the others take it. `write` is called by one thread."""
+    """`lock` is the participant's, under which a state and the message that led to it change together: `entry`, `set`,
+    `take_changed` and `put_back` are called with it held, the others take it. `write` is called by one thread.
+    """
 
     def __init__(self, store: ClusterStore, paths: ClusterPaths, instance: str, lock: threading.Lock) -> None:
         self._store, self._paths, self._instance, self._lock = store, paths, instance, lock
@@ -59,7 +61,9 @@ class OwnStates:
             if found is None or partition not in found.partitions:
                 return False
             before = found.partitions[partition].state
-            found.partitions[partition] = PartitionState(ERROR, before, now_ms, now_ms, reason[:INFO_CHARS_MAX], self._instance)
+            found.partitions[partition] = PartitionState(
+                ERROR, before, now_ms, now_ms, reason[:INFO_CHARS_MAX], self._instance
+            )
             found.is_dirty = True
             return True
 
@@ -86,7 +90,11 @@ class OwnStates:
 
     def take_changed(self) -> list[ChangedResource]:
         """The resources that changed since they were written; from here on they count as written."""
-        found = [ChangedResource(name, each.state_model, dict(each.partitions), each.stored) for name, each in self._resources.items() if each.is_dirty]
+        found = [
+            ChangedResource(name, each.state_model, dict(each.partitions), each.stored)
+            for name, each in self._resources.items()
+            if each.is_dirty
+        ]
         for changed in found:
             self._resources[changed.name].is_dirty = False
         return found

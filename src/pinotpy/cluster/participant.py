@@ -1,8 +1,9 @@
 """A server's or broker's part: take messages, run transitions, show current states; survive a lost session.
 
-`step` does one pass and is called by the loop's thread: hinted by watches and by finished transitions, and periodically.
-Transitions run in a bounded pool, one at a time per partition; what they lead to is written by the next pass, all of a
-resource together. The states in memory (own_states.py) are the truth: after a lost session they are announced anew, nothing is unloaded.
+`step` does one pass and is called by the loop's thread: hinted by watches and by finished transitions, and
+periodically. Transitions run in a bounded pool, one at a time per partition; what they lead to is written by the next
+pass, all of a resource together. The states in memory (own_states.py) are the truth: after a lost session they are
+announced anew, nothing is unloaded.
 """
 
 from __future__ import annotations
@@ -92,7 +93,9 @@ class Participant:
         self._clock = clock or SystemClock()
         self._start_of = start_of
         self._announce_timeout_s = announce_timeout_s
-        self._pool = None if executor else ThreadPoolExecutor(workers, thread_name_prefix=f"transition-{member.instance}")
+        self._pool = (
+            None if executor else ThreadPoolExecutor(workers, thread_name_prefix=f"transition-{member.instance}")
+        )
         self._executor = executor or self._pool
         self._lock = threading.Lock()  # guards what the pool's threads touch: the next five
         self._states = OwnStates(store, paths, member.instance, self._lock)
@@ -105,7 +108,13 @@ class Participant:
         self._cluster_id = ""
         self._is_shutting_down = False
         self._messages_changed = True
-        self._loop = ReconcileLoop(f"participant-{member.instance}", self.step, period_s=PERIOD_S, full_period_s=FULL_PERIOD_S, clock=self._clock)
+        self._loop = ReconcileLoop(
+            f"participant-{member.instance}",
+            self.step,
+            period_s=PERIOD_S,
+            full_period_s=FULL_PERIOD_S,
+            clock=self._clock,
+        )
 
     @property
     def instance(self) -> str:
@@ -114,14 +123,20 @@ class Participant:
     @property
     def is_live(self) -> bool:
         """Whether the cluster sees this instance, as far as we know."""
-        return bool(self._joined_session) and self._store.state is SessionState.CONNECTED and self._store.session_id == self._joined_session
+        return (
+            bool(self._joined_session)
+            and self._store.state is SessionState.CONNECTED
+            and self._store.session_id == self._joined_session
+        )
 
     def states(self, resource: str) -> dict[str, str]:
         """partition → state as this instance has it."""
         return self._states.of(resource)
 
     def fail(self, resource: str, partition: str, reason: str) -> None:
-        """What a partition serves broke: it is in ERROR from now on, as after a failed transition. Nothing happens if it is not here."""
+        """What a partition serves broke: it is in ERROR from now on, as after a failed transition. Nothing happens if
+        it is not here.
+        """
         if self._states.fail(resource, partition, reason, self._clock.now_ms()):
             self._loop.hint()
 
@@ -138,7 +153,9 @@ class Participant:
         set_instance_field(self._store, self._paths, self.instance, "shutdownInProgress", "true")
 
     def stop(self, timeout_s: float = 10.0) -> None:
-        """Leave the cluster: running transitions end, last states are written, the live node goes. The store stays open."""
+        """Leave the cluster: running transitions end, last states are written, the live node goes. The store stays
+        open.
+        """
         self._loop.stop(timeout_s)
         if self._pool is not None:
             self._pool.shutdown(wait=False, cancel_futures=True)
@@ -158,7 +175,9 @@ class Participant:
         """One pass: be a member, take messages, write states. Raises ConnectionLostError; the next pass goes on."""
         if self._store.state is not SessionState.CONNECTED:
             return
-        if self._store.session_id != self._joined_session or (is_full and not is_announced(self._store, self._paths, self.instance, self._session)):
+        if self._store.session_id != self._joined_session or (
+            is_full and not is_announced(self._store, self._paths, self.instance, self._session)
+        ):
             self._join()
         if is_full:
             self._messages_changed = True
@@ -171,7 +190,12 @@ class Participant:
         while self._num_executing and self._clock.monotonic_ns() < deadline_ns:
             self._clock.wait(threading.Event(), _IDLE_POLL_S)
         if self._num_executing:
-            logger.warning("leaving while transitions run instance=%s count=%d timeout_s=%s", self.instance, self._num_executing, timeout_s)
+            logger.warning(
+                "leaving while transitions run instance=%s count=%d timeout_s=%s",
+                self.instance,
+                self._num_executing,
+                timeout_s,
+            )
 
     # Membership
 
@@ -180,14 +204,22 @@ class Participant:
         self._cluster_id = check_cluster_id(self._store, self._paths, self._cluster_id)
         write_instance_config(self._store, self._paths, self._member, is_shutting_down=self._is_shutting_down)
         create_folders(self._store, self._paths, self.instance)
-        # States first, then the live node: the view of this instance goes from the old session's states to these at once.
+        # States first, then the live node: the view of this instance goes from the old session's states to these at
+        # once.
         sessions_path = self._paths.current_states(self.instance, session)
         if self._store.exists(sessions_path) is None:
             self._store.create(sessions_path, make_parents=True)
         self._states.begin_session(session)
         self._session = session
         self._write_states()
-        announce_within(self._store, self._paths, self._member, timeout_s=self._announce_timeout_s, clock=self._clock, start_of=self._start_of)
+        announce_within(
+            self._store,
+            self._paths,
+            self._member,
+            timeout_s=self._announce_timeout_s,
+            clock=self._clock,
+            start_of=self._start_of,
+        )
         remove_earlier_sessions(self._store, self._paths, self.instance, session)
         self._messages_changed = True
         self._joined_session = session
@@ -216,11 +248,20 @@ class Participant:
         messages: list[Message] = []
         for name, each in zip(new, found, strict=True):
             try:
-                messages += [Message(name, Message.from_record(ZNRecord.from_bytes(each[0], name)).fields)] if each else []
+                messages += (
+                    [Message(name, Message.from_record(ZNRecord.from_bytes(each[0], name)).fields)] if each else []
+                )
             except DecodeError as error:
-                logger.warning("discarding a message that cannot be read instance=%s message=%s cause=%s", self.instance, name, error)
+                logger.warning(
+                    "discarding a message that cannot be read instance=%s message=%s cause=%s",
+                    self.instance,
+                    name,
+                    error,
+                )
                 discarded.append(name)
-        if any(not self._is_for_us(message) for message in messages) and not is_announced(self._store, self._paths, self.instance, self._session):
+        if any(not self._is_for_us(message) for message in messages) and not is_announced(
+            self._store, self._paths, self.instance, self._session
+        ):
             return  # another process may have taken our place, and these are meant for it
         for message in messages:
             self._sort_in(message, taken, discarded)
@@ -253,7 +294,12 @@ class Participant:
         discarded.append(message.id)
         if reason:
             logger.info(
-                "discarding message instance=%s message=%s kind=%s partition=%s reason=%s", self.instance, message.id, message.kind, message.partition, reason
+                "discarding message instance=%s message=%s kind=%s partition=%s reason=%s",
+                self.instance,
+                message.id,
+                message.kind,
+                message.partition,
+                reason,
             )
 
     def _reason_to_discard(self, message: Message) -> str | None:
@@ -273,7 +319,11 @@ class Participant:
             return ""
         if state != message.from_state:
             return f"state is {state}, not {message.from_state}"
-        return None if model.is_transition(message.from_state, message.to_state) else f"no transition {message.from_state} to {message.to_state}"
+        return (
+            None
+            if model.is_transition(message.from_state, message.to_state)
+            else f"no transition {message.from_state} to {message.to_state}"
+        )
 
     def _execute(self, message: Message) -> None:
         started_ms = self._clock.now_ms()
@@ -288,7 +338,11 @@ class Participant:
         except Exception as error:
             state, info = ERROR, f"{type(error).__name__}: {error}"[:INFO_CHARS_MAX]
             logger.exception(
-                "%s failed instance=%s resource=%s partition=%s", message.subtype or message.kind, self.instance, message.resource, message.partition
+                "%s failed instance=%s resource=%s partition=%s",
+                message.subtype or message.kind,
+                self.instance,
+                message.resource,
+                message.partition,
             )
         ended_ms = self._clock.now_ms()
         with self._lock:
@@ -310,12 +364,17 @@ class Participant:
         """As Helix does, for operators and tools; nothing depends on it."""
         now_ms = self._clock.now_ms()
         for ops in in_multis(
-            SetData(self._paths.message(self.instance, each.id), each.as_read(self._session, now_ms).to_record().to_bytes()) for each in messages
+            SetData(
+                self._paths.message(self.instance, each.id), each.as_read(self._session, now_ms).to_record().to_bytes()
+            )
+            for each in messages
         ):
             try:
                 self._store.multi(ops)
             except ClusterError as error:
-                logger.info("messages were not marked as read instance=%s count=%d cause=%s", self.instance, len(ops), error)
+                logger.info(
+                    "messages were not marked as read instance=%s count=%d cause=%s", self.instance, len(ops), error
+                )
 
     def _delete_messages(self, names: Sequence[str]) -> None:
         for ops in in_multis(Delete(self._paths.message(self.instance, name)) for name in names):

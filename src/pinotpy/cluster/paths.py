@@ -176,10 +176,21 @@ class ClusterPaths:
 
 def instance_folders() -> tuple[str, ...]:
     """Folders below `INSTANCES/<instance>`, as Helix 1.3 makes them."""
-    return ("CURRENTSTATES", "CUSTOMIZEDSTATES", "ERRORS", "HEALTHREPORT", "MESSAGES", "STATUSUPDATES", "TASKCURRENTSTATES")
+    return (
+        "CURRENTSTATES",
+        "CUSTOMIZEDSTATES",
+        "ERRORS",
+        "HEALTHREPORT",
+        "MESSAGES",
+        "STATUSUPDATES",
+        "TASKCURRENTSTATES",
+    )
 
 
 def _part(name: str) -> str:
     if not name or "/" in name or name in (".", "..") or "\0" in name:
-        raise UserError(f"'{name[:80]}' cannot be part of a cluster path: it must not be empty, '.', '..' or hold '/'", name=name[:200])
+        raise UserError(
+            f"'{name[:80]}' cannot be part of a cluster path: it must not be empty, '.', '..' or hold '/'",
+            name=name[:200],
+        )
     return name

@@ -1,8 +1,9 @@
-"""The lead controller's pipeline: read the cluster, decide per resource (`transitions`), write messages and external views.
+"""The lead controller's pipeline: read the cluster, decide per resource (`transitions`), write messages and external
+views.
 
-Runs on every controller; only the elected one acts, and each of its writes carries the epoch's fence. Watches make a pass
-start within milliseconds; a periodic full pass re-reads everything, for hints may be lost. A pass reads through a watched
-cache, skips resources whose inputs did not change, and batches its writes.
+Runs on every controller; only the elected one acts, and each of its writes carries the epoch's fence. Watches make a
+pass start within milliseconds; a periodic full pass re-reads everything, for hints may be lost. A pass reads through a
+watched cache, skips resources whose inputs did not change, and batches its writes.
 """
 
 from __future__ import annotations
@@ -21,7 +22,15 @@ from pinotpy.cluster.records import ZNRecord
 from pinotpy.cluster.state_model import STATE_MODELS, StateModel
 from pinotpy.cluster.store import Check, ClusterStore, SessionEvent
 from pinotpy.cluster.transitions import InstanceView, Transition, plan_resource
-from pinotpy.cluster.views import STATE_TRANSITION, CurrentState, IdealState, LiveInstance, Message, PartitionStates, is_instance_enabled
+from pinotpy.cluster.views import (
+    STATE_TRANSITION,
+    CurrentState,
+    IdealState,
+    LiveInstance,
+    Message,
+    PartitionStates,
+    is_instance_enabled,
+)
 from pinotpy.cluster.watched_cache import WatchedCache
 from pinotpy.errors import ClusterError, DecodeError, NodeExistsError, NoNodeError, NotLeaderError, StaleVersionError
 
@@ -29,7 +38,8 @@ logger = logging.getLogger(__name__)
 
 PERIOD_S = 0.5  # also how often a follower looks whether the leader's process is gone
 FULL_PERIOD_S = 30.0
-# Messages that wait at one instance; more follow as these are done. Keeps a restart with 100 k segments from flooding the store.
+# Messages that wait at one instance; more follow as these are done. Keeps a restart with 100 k segments from flooding
+# the store.
 PENDING_PER_INSTANCE_MAX = 1_000
 
 
@@ -55,7 +65,9 @@ class PipelineCounts:
 
 
 class TransitionPipeline:
-    """See the module docstring. `step` is one pass; `start` runs it on a thread. Every `full_period_s` a pass reads everything."""
+    """See the module docstring. `step` is one pass; `start` runs it on a thread. Every `full_period_s` a pass reads
+    everything.
+    """
 
     def __init__(
         self,
@@ -72,7 +84,9 @@ class TransitionPipeline:
         self._election = election
         self._source = source.removeprefix("Controller_")  # Helix's controller id bears no role
         self._clock = clock or SystemClock()
-        self._loop = ReconcileLoop("transition-pipeline", self.step, period_s=PERIOD_S, full_period_s=full_period_s, clock=self._clock)
+        self._loop = ReconcileLoop(
+            "transition-pipeline", self.step, period_s=PERIOD_S, full_period_s=full_period_s, clock=self._clock
+        )
         self._cache = WatchedCache(store, self._loop.hint)
         election.on_hint = self._loop.hint
         self._views: dict[str, StoredRecord] = {}
@@ -135,7 +149,11 @@ class TransitionPipeline:
         records = self._cache.read_resources([self._paths.ideal_state(name) for name in names])
         # Listed but not readable is not removed: such a resource is left alone, never dropped.
         unreadable = {name for name, record in zip(names, records, strict=True) if record is None}
-        ideal_states = {name: IdealState.from_record(record) for name, record in zip(names, records, strict=True) if record is not None}
+        ideal_states = {
+            name: IdealState.from_record(record)
+            for name, record in zip(names, records, strict=True)
+            if record is not None
+        }
         record_of = dict(zip(names, records, strict=True))
         left_over = {resource for view in live.values() for resource in view.current_states}
         if is_full:
@@ -152,7 +170,11 @@ class TransitionPipeline:
             self._done.clear()  # some wait for room
 
     def _run_resource(
-        self, resource: str, ideal_state: IdealState | None, live: dict[str, _LiveInstanceView], fences: tuple[Check, ...]
+        self,
+        resource: str,
+        ideal_state: IdealState | None,
+        live: dict[str, _LiveInstanceView],
+        fences: tuple[Check, ...],
     ) -> list[tuple[Transition, str]]:
         model = _model_of(resource, ideal_state, live)
         if model is None:
@@ -163,7 +185,9 @@ class TransitionPipeline:
             instance: InstanceView(
                 view.session,
                 view.is_enabled,
-                {partition: entry.state for partition, entry in view.current_states[resource].partitions.items()} if resource in view.current_states else {},
+                {partition: entry.state for partition, entry in view.current_states[resource].partitions.items()}
+                if resource in view.current_states
+                else {},
                 frozenset(view.pending.get(resource, ())),
             )
             for instance, view in live.items()
@@ -179,14 +203,20 @@ class TransitionPipeline:
         live_records = self._cache.read([self._paths.live_instance(name) for name in names], ZNRecord.from_bytes)
         configs = self._cache.read([self._paths.instance_config(name) for name in names], ZNRecord.from_bytes)
         return {
-            name: _LiveInstanceView(LiveInstance.from_record(live).session_id, config is None or is_instance_enabled(config.simple_fields), {})
+            name: _LiveInstanceView(
+                LiveInstance.from_record(live).session_id,
+                config is None or is_instance_enabled(config.simple_fields),
+                {},
+            )
             for name, live, config in zip(names, live_records, configs, strict=True)
             if live is not None
         }
 
     def _read_messages(self, live: dict[str, _LiveInstanceView]) -> None:
         listed = dict(zip(live, self._cache.children_many([self._paths.messages(name) for name in live]), strict=True))
-        unknown = [(instance, name) for instance, names in listed.items() for name in names if name not in self._messages]
+        unknown = [
+            (instance, name) for instance, names in listed.items() for name in names if name not in self._messages
+        ]
         found = self._store.get_many([self._paths.message(instance, name) for instance, name in unknown])
         for (_, name), each in zip(unknown, found, strict=True):
             if each is not None:
@@ -210,20 +240,28 @@ class TransitionPipeline:
     def _read_current_states(self, live: dict[str, _LiveInstanceView]) -> None:
         folders = [self._paths.current_states(name, view.session) for name, view in live.items()]
         listed = self._cache.children_many(folders)
-        wanted = [(instance, f"{folder}/{resource}") for instance, folder, names in zip(live, folders, listed, strict=True) for resource in names]
+        wanted = [
+            (instance, f"{folder}/{resource}")
+            for instance, folder, names in zip(live, folders, listed, strict=True)
+            for resource in names
+        ]
         records = self._cache.read_resources([path for _, path in wanted])
         typed: dict[str, tuple[ZNRecord, CurrentState]] = {}
         for (instance, path), record in zip(wanted, records, strict=True):
             if record is None:
                 continue
             known = self._current_states.get(path)
-            typed[path] = known if known is not None and known[0] is record else (record, CurrentState.from_record(record))
+            typed[path] = (
+                known if known is not None and known[0] is record else (record, CurrentState.from_record(record))
+            )
             live[instance].current_states[record.id] = typed[path][1]
         self._current_states = typed
 
     # Writing
 
-    def _write_view(self, resource: str, ideal_state: IdealState | None, partitions: PartitionStates | None, fences: Sequence[Check]) -> None:
+    def _write_view(
+        self, resource: str, ideal_state: IdealState | None, partitions: PartitionStates | None, fences: Sequence[Check]
+    ) -> None:
         path = self._paths.external_view(resource)
         stored = self._views.pop(resource, None) or read_record(self._store, path)
         if partitions is None:
@@ -245,8 +283,12 @@ class TransitionPipeline:
         if new_stored is not None:
             self._views[resource] = new_stored
 
-    def _send(self, steps: list[tuple[Transition, str]], live: dict[str, _LiveInstanceView], fences: tuple[Check, ...]) -> bool:
-        """Send as much as fits; whether that was all. One multi per instance and batch: a removed instance fails alone."""
+    def _send(
+        self, steps: list[tuple[Transition, str]], live: dict[str, _LiveInstanceView], fences: tuple[Check, ...]
+    ) -> bool:
+        """Send as much as fits; whether that was all. One multi per instance and batch: a removed instance fails
+        alone.
+        """
         room = {instance: PENDING_PER_INSTANCE_MAX - view.num_pending for instance, view in live.items()}
         by_instance: dict[str, list[Message]] = {}
         sent_all = True
@@ -266,7 +308,9 @@ class TransitionPipeline:
                     self._store.multi([*fences, *ops])
                     self.counts.messages_sent += len(ops)
             except NoNodeError as error:
-                logger.warning("an instance without message folder gets no transitions instance=%s cause=%s", instance, error)
+                logger.warning(
+                    "an instance without message folder gets no transitions instance=%s cause=%s", instance, error
+                )
                 sent_all = False
                 continue
             # Known from now on: their listing costs no read of each.
@@ -279,10 +323,18 @@ class TransitionPipeline:
 
 
 def _inputs(resource: str, ideal_record: ZNRecord | None, live: dict[str, _LiveInstanceView]) -> tuple[object, ...]:
-    """What a resource's plan depends on; records are compared by identity, which the cache keeps while content is the same."""
+    """What a resource's plan depends on; records are compared by identity, which the cache keeps while content is the
+    same.
+    """
     parts: list[object] = [ideal_record]
     for instance, view in live.items():
-        parts += [instance, view.session, view.is_enabled, view.current_states.get(resource), frozenset(view.pending.get(resource, ()))]
+        parts += [
+            instance,
+            view.session,
+            view.is_enabled,
+            view.current_states.get(resource),
+            frozenset(view.pending.get(resource, ())),
+        ]
     return tuple(parts)
 
 
@@ -296,7 +348,11 @@ def _model_of(resource: str, ideal_state: IdealState | None, live: dict[str, _Li
     if ideal_state is not None:
         model = STATE_MODELS.get(ideal_state.state_model)
         if model is None:
-            logger.warning("no such state model, leaving the resource alone resource=%s state_model=%s", resource, ideal_state.state_model)
+            logger.warning(
+                "no such state model, leaving the resource alone resource=%s state_model=%s",
+                resource,
+                ideal_state.state_model,
+            )
         return model
     names = {view.current_states[resource].state_model for view in live.values() if resource in view.current_states}
     return next((STATE_MODELS[name] for name in sorted(names) if name in STATE_MODELS), None)

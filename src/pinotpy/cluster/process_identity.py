@@ -1,8 +1,8 @@
 """Who this process is, and whether another one that once wrote its name into the store is gone.
 
-A restarted daemon must not wait for the session of its killed predecessor to expire. The predecessor wrote its pid, its pid
-space (boot id and pid namespace: pids of another host or container mean nothing here) and its start time (pids are used
-again). Only if the space is ours and that very process no longer runs, it is gone for sure.
+A restarted daemon must not wait for the session of its killed predecessor to expire. The predecessor wrote its pid, its
+pid space (boot id and pid namespace: pids of another host or container mean nothing here) and its start time (pids are
+used again). Only if the space is ours and that very process no longer runs, it is gone for sure.
 """
 
 from __future__ import annotations

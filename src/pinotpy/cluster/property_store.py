@@ -1,7 +1,8 @@
 """PROPERTYSTORE: schemas, table configs, segment records, instance partitions.
 
 Reads go straight to the store, many at a time; writes of what belongs to a table's state (config, segments) go through
-`cluster.table_state.apply` and not through here. Documents are handed out as JSON dicts: `config` turns them into models.
+`cluster.table_state.apply` and not through here. Documents are handed out as JSON dicts: `config` turns them into
+models.
 """
 
 from __future__ import annotations
@@ -54,7 +55,9 @@ class PropertyStore:
         try:
             self._store.create(self._paths.schema(record.id), record.to_bytes(), make_parents=True)
         except NodeExistsError as error:
-            raise AlreadyExistsError(f"schema '{record.id}' exists; use PUT or override=true to replace it", schema=record.id) from error
+            raise AlreadyExistsError(
+                f"schema '{record.id}' exists; use PUT or override=true to replace it", schema=record.id
+            ) from error
 
     def replace_schema(self, schema: dict[str, Any], version: int = ANY_VERSION) -> None:
         """Raises NotFoundError, and StaleVersionError when somebody wrote in between."""
@@ -88,7 +91,11 @@ class PropertyStore:
 
     def segment(self, table_name_with_type: str, segment_name: str) -> Versioned[SegmentZkMetadata] | None:
         found = self._record(self._paths.segment(table_name_with_type, segment_name))
-        return Versioned(SegmentZkMetadata.from_record(found.value, table_name_with_type), found.version) if found else None
+        return (
+            Versioned(SegmentZkMetadata.from_record(found.value, table_name_with_type), found.version)
+            if found
+            else None
+        )
 
     def segments(self, table_name_with_type: str, names: Iterable[str] | None = None) -> dict[str, SegmentZkMetadata]:
         """Records of the named segments, or of all: pipelined, 10 k take about a second. Missing ones are left out."""
@@ -132,7 +139,11 @@ def schema_from_record(record: ZNRecord) -> dict[str, Any]:
 
 def table_config_record(table_name_with_type: str, config: dict[str, Any]) -> ZNRecord:
     """A table config as its record: each section a JSON text, name and type plain."""
-    simple = {key: value if isinstance(value, str) else orjson.dumps(value).decode() for key, value in config.items() if value is not None}
+    simple = {
+        key: value if isinstance(value, str) else orjson.dumps(value).decode()
+        for key, value in config.items()
+        if value is not None
+    }
     return ZNRecord(table_name_with_type, simple | {"tableName": table_name_with_type})
 
 

@@ -27,7 +27,15 @@ class ReconcileLoop:
         full_period_s: longest time between two full passes.
     """
 
-    def __init__(self, name: str, step: Callable[[bool], None], *, period_s: float, full_period_s: float, clock: Clock | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        step: Callable[[bool], None],
+        *,
+        period_s: float,
+        full_period_s: float,
+        clock: Clock | None = None,
+    ) -> None:
         self._name = name
         self._step = step
         self._period_s = period_s
@@ -93,5 +101,12 @@ class ReconcileLoop:
         # What is foreseen needs no trace; of what is not, the first one says all.
         trace = None if isinstance(error, ClusterError) or cause == self._cause else error
         level = logging.WARNING if isinstance(error, ClusterError) else logging.ERROR
-        logger.log(level, "pass failed loop=%s cause=%s untold_failures=%d", self._name, cause, self._num_untold, exc_info=trace)
+        logger.log(
+            level,
+            "pass failed loop=%s cause=%s untold_failures=%d",
+            self._name,
+            cause,
+            self._num_untold,
+            exc_info=trace,
+        )
         self._cause, self._tell_again_ns, self._num_untold = cause, now_ns + int(_TELL_AGAIN_S * 1e9), 0

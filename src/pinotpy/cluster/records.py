@@ -1,7 +1,8 @@
 """Helix's ZNRecord: the one form of everything in the cluster store.
 
-A record is JSON `{"id", "simpleFields": {k: text}, "mapFields": {k: {k: text}}, "listFields": {k: [text]}}`, pretty printed
-so that operators can read it; over 64 kB it is gzip'd (readers tell by the first bytes 1f 8b, as Helix's serializer does).
+A record is JSON `{"id", "simpleFields": {k: text}, "mapFields": {k: {k: text}}, "listFields": {k: [text]}}`, pretty
+printed so that operators can read it; over 64 kB it is gzip'd (readers tell by the first bytes 1f 8b, as Helix's
+serializer does).
 """
 
 from __future__ import annotations
@@ -37,10 +38,20 @@ class ZNRecord:
     list_fields: ListFields = field(default_factory=dict)
 
     def copy(self) -> ZNRecord:
-        return ZNRecord(self.id, dict(self.simple_fields), {k: dict(v) for k, v in self.map_fields.items()}, {k: list(v) for k, v in self.list_fields.items()})
+        return ZNRecord(
+            self.id,
+            dict(self.simple_fields),
+            {k: dict(v) for k, v in self.map_fields.items()},
+            {k: list(v) for k, v in self.list_fields.items()},
+        )
 
     def to_json_dict(self) -> dict[str, Any]:
-        return {"id": self.id, "simpleFields": self.simple_fields, "mapFields": self.map_fields, "listFields": self.list_fields}
+        return {
+            "id": self.id,
+            "simpleFields": self.simple_fields,
+            "mapFields": self.map_fields,
+            "listFields": self.list_fields,
+        }
 
     def to_bytes(self) -> bytes:
         """Pretty JSON with sorted fields (equal records give equal bytes), gzip'd from 64 kB on."""
@@ -59,23 +70,41 @@ class ZNRecord:
         try:
             document = orjson.loads(_unpacked(data) if data[:2] == _GZIP_MAGIC else data)
         except (orjson.JSONDecodeError, zlib.error, ValueError) as error:
-            raise DecodeError(f"expected a cluster record at '{where}', found {len(data)} bytes that are none: {error}", file=where) from error
+            raise DecodeError(
+                f"expected a cluster record at '{where}', found {len(data)} bytes that are none: {error}", file=where
+            ) from error
         return record_from_json(document, where)
 
 
 def record_from_json(document: Any, where: str = "") -> ZNRecord:
     """A record from its parsed JSON; raises DecodeError if it has another shape."""
     if not isinstance(document, dict) or not isinstance(document.get("id"), str):
-        raise DecodeError(f"expected a cluster record with an id at '{where}', found {type(document).__name__}", file=where)
+        raise DecodeError(
+            f"expected a cluster record with an id at '{where}', found {type(document).__name__}", file=where
+        )
     simple, maps, lists = (document.get(key) or {} for key in ("simpleFields", "mapFields", "listFields"))
     if not (isinstance(simple, dict) and isinstance(maps, dict) and isinstance(lists, dict)):
-        raise DecodeError(f"expected simpleFields, mapFields and listFields to be objects in the record at '{where}'", file=where)
+        raise DecodeError(
+            f"expected simpleFields, mapFields and listFields to be objects in the record at '{where}'", file=where
+        )
     try:
         return ZNRecord(
             document["id"],
-            {key: value if isinstance(value, str) else _text(value) for key, value in simple.items() if value is not None},
-            {key: {k: v if isinstance(v, str) else _text(v) for k, v in value.items() if v is not None} for key, value in maps.items() if value is not None},
-            {key: [v if isinstance(v, str) else _text(v) for v in value] for key, value in lists.items() if value is not None},
+            {
+                key: value if isinstance(value, str) else _text(value)
+                for key, value in simple.items()
+                if value is not None
+            },
+            {
+                key: {k: v if isinstance(v, str) else _text(v) for k, v in value.items() if v is not None}
+                for key, value in maps.items()
+                if value is not None
+            },
+            {
+                key: [v if isinstance(v, str) else _text(v) for v in value]
+                for key, value in lists.items()
+                if value is not None
+            },
         )
     except (AttributeError, TypeError) as error:
         raise DecodeError(f"expected maps and lists of text in the record at '{where}': {error}", file=where) from error

@@ -1,7 +1,9 @@
-"""Records of reload jobs: one node for all of them, as Pinot keeps it (PROPERTYSTORE/CONTROLLER_JOBS/RELOAD_SEGMENT, job id → texts).
+"""Records of reload jobs: one node for all of them, as Pinot keeps it (PROPERTYSTORE/CONTROLLER_JOBS/RELOAD_SEGMENT,
+job id → texts).
 
-The record says that a reload was asked for and of what; how far it is, servers know. It is written before the messages are sent, so that a
-server that joins later, or missed its message, finds what it has to do. The newest JOBS_KEPT_MAX are kept, each for AGE_MAX_MS.
+The record says that a reload was asked for and of what; how far it is, servers know. It is written before the messages
+are sent, so that a server that joins later, or missed its message, finds what it has to do. The newest JOBS_KEPT_MAX
+are kept, each for AGE_MAX_MS.
 """
 
 from __future__ import annotations
@@ -29,7 +31,9 @@ Jobs = dict[str, dict[str, str]]
 
 @dataclass(frozen=True, slots=True)
 class ReloadJobRecord:
-    """One reload that was asked for. `segment`: the only one that it means, "" = all of the table; `num_messages`: servers that lived then."""
+    """One reload that was asked for. `segment`: the only one that it means, "" = all of the table; `num_messages`:
+    servers that lived then.
+    """
 
     job_id: str
     table: str
@@ -48,7 +52,11 @@ class ReloadJobRecord:
             "submissionTimeMs": str(self.submitted_ms),
             "messageCount": str(self.num_messages),
         }
-        optional = (("segmentName", self.segment), ("forceDownload", "true" * self.force_download), (_TABLE_DELETED, "true" * self.is_table_deleted))
+        optional = (
+            ("segmentName", self.segment),
+            ("forceDownload", "true" * self.force_download),
+            (_TABLE_DELETED, "true" * self.is_table_deleted),
+        )
         return fields | {name: value for name, value in optional if value}
 
     @staticmethod
@@ -66,7 +74,9 @@ class ReloadJobRecord:
 
 
 class ReloadJobRecords:
-    """Reads and changes the node. Safe to use from several threads and controllers: every write names the version it read."""
+    """Reads and changes the node. Safe to use from several threads and controllers: every write names the version it
+    read.
+    """
 
     def __init__(self, store: ClusterStore, paths: ClusterPaths, pause: Callable[[float], None] = time.sleep) -> None:
         self._store, self._path, self._pause = store, paths.reload_jobs, pause
@@ -86,7 +96,10 @@ class ReloadJobRecords:
         """Mark the jobs of a table that was deleted: a later table of the same name is another one. Raises as `add`."""
 
         def marked(jobs: Jobs) -> Jobs:
-            return {job: {**fields, _TABLE_DELETED: "true"} if fields.get("tableName") == table else fields for job, fields in jobs.items()}
+            return {
+                job: {**fields, _TABLE_DELETED: "true"} if fields.get("tableName") == table else fields
+                for job, fields in jobs.items()
+            }
 
         if any(job.table == table and not job.is_table_deleted for job in self.all(now_ms).values()):
             self._change(marked, now_ms)
@@ -106,7 +119,9 @@ class ReloadJobRecords:
                     self._pause(random.uniform(0, _PAUSE_S_MAX))
                 continue
             return
-        raise StaleVersionError(f"the record of reload jobs was changed by others {_ATTEMPTS_MAX} times in a row: try again")
+        raise StaleVersionError(
+            f"the record of reload jobs was changed by others {_ATTEMPTS_MAX} times in a row: try again"
+        )
 
     def _read(self) -> tuple[Jobs, int | None]:
         try:
@@ -117,7 +132,10 @@ class ReloadJobRecords:
 
 
 def _sorted(jobs: Jobs, now_ms: int) -> dict[str, ReloadJobRecord]:
-    found = sorted((ReloadJobRecord.from_fields(job_id, fields) for job_id, fields in jobs.items()), key=lambda job: (job.submitted_ms, job.job_id))
+    found = sorted(
+        (ReloadJobRecord.from_fields(job_id, fields) for job_id, fields in jobs.items()),
+        key=lambda job: (job.submitted_ms, job.job_id),
+    )
     return {job.job_id: job for job in found if now_ms - job.submitted_ms <= AGE_MAX_MS}
 
 

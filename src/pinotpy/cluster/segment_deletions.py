@@ -1,7 +1,10 @@
-"""Deletions of segments whose archives have not gone yet, as records: PROPERTYSTORE/SEGMENT_DELETIONS/<deletion>.<segments to come>.
+"""Deletions of segments whose archives have not gone yet, as records:
+PROPERTYSTORE/SEGMENT_DELETIONS/<deletion>.<segments to come>.
 
-A record is written in the same multi in which the segments leave the table, and deleted once their archives are gone. So a controller
-that dies in between, or a deep store that cannot be reached, leaves no archive for ever: whoever leads finds what is to be done.
+A record is written in the same multi in which the segments leave the table, and deleted once their archives are gone.
+So a controller
+that dies in between, or a deep store that cannot be reached, leaves no archive for ever: whoever leads finds what is to
+be done.
 """
 
 from __future__ import annotations
@@ -31,14 +34,22 @@ class RecordedDeletion:
 
 
 def record_ops(reading: Reading, deletion: Deletion | None, names: Sequence[str], num_later: int) -> list[Op]:
-    """What records that these segments go, beside their removal; `num_later` tells the records of a large deletion apart."""
+    """What records that these segments go, beside their removal; `num_later` tells the records of a large deletion
+    apart.
+    """
     if deletion is None or not names:
         return []
     path = reading.paths.segment_deletion(f"{deletion.deletion_id}.{num_later}")
     if reading.node(path) is not None:
         return []  # the removal stood already, and its reply was lost
-    fields = {_TABLE: reading.table, _BEGAN: str(deletion.began_ms)} | ({} if deletion.until_ms is None else {_UNTIL: str(deletion.until_ms)})
-    ops: list[Op] = [] if reading.store.exists(reading.paths.segment_deletions) is not None else [Create(reading.paths.segment_deletions)]
+    fields = {_TABLE: reading.table, _BEGAN: str(deletion.began_ms)} | (
+        {} if deletion.until_ms is None else {_UNTIL: str(deletion.until_ms)}
+    )
+    ops: list[Op] = (
+        []
+        if reading.store.exists(reading.paths.segment_deletions) is not None
+        else [Create(reading.paths.segment_deletions)]
+    )
     return [*ops, Create(path, ZNRecord(name_of(path), fields, list_fields={_SEGMENTS: list(names)}).to_bytes())]
 
 

@@ -1,8 +1,8 @@
 """The lineage of a table's segments: which segments take the place of which others, and how far each replacement is.
 
-One record a table (PROPERTYSTORE/SEGMENT_LINEAGE/<table>), in Pinot's shape: list fields `entry id → [segmentsFrom by commas,
-segmentsTo by commas, state, time of the state in ms]`, map field `custom.map`. What the states mean for queries is `hidden`;
-how an entry goes from one to the next is `cluster.lineage`.
+One record a table (PROPERTYSTORE/SEGMENT_LINEAGE/<table>), in Pinot's shape: list fields `entry id → [segmentsFrom by
+commas, segmentsTo by commas, state, time of the state in ms]`, map field `custom.map`. What the states mean for queries
+is `hidden`; how an entry goes from one to the next is `cluster.lineage`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ _ENTRY_FIELDS = 4
 class LineageState(StrEnum):
     """How far a replacement is.
 
-    IN_PROGRESS: queries see the old segments, the new ones come in. COMPLETED: queries see the new segments, the old ones are
+    IN_PROGRESS: queries see the old segments, the new ones come in. COMPLETED: queries see the new segments, the old
+    ones are
     kept for a while. REVERTED: it was given up or taken back, queries see the old segments.
     """
 
@@ -66,8 +67,11 @@ class SegmentLineage:
         entries = self.entries.values()
         # Segments that queries must not see: an immutable lineage knows them once for all brokers' routings.
         object.__setattr__(self, "hidden", frozenset(name for entry in entries for name in entry.hidden))
-        # Segments that took the place of others: their rows are part of the table, whether or not a server has them now.
-        taken = frozenset(name for entry in entries if entry.state is LineageState.COMPLETED for name in entry.segments_to)
+        # Segments that took the place of others: their rows are part of the table, whether or not a server has them
+        # now.
+        taken = frozenset(
+            name for entry in entries if entry.state is LineageState.COMPLETED for name in entry.segments_to
+        )
         object.__setattr__(self, "awaited", taken - self.hidden)
 
     def entry_hiding(self, segment: str) -> tuple[str, LineageEntry] | None:
@@ -76,13 +80,20 @@ class SegmentLineage:
             return None
         return next((entry_id, entry) for entry_id, entry in self.entries.items() if segment in entry.hidden)
 
-    def with_entries(self, entries: Mapping[str, LineageEntry], custom_map: Mapping[str, str] | None = None) -> SegmentLineage:
+    def with_entries(
+        self, entries: Mapping[str, LineageEntry], custom_map: Mapping[str, str] | None = None
+    ) -> SegmentLineage:
         """A changed copy; `custom_map` is added to the one that is there."""
         return SegmentLineage(self.table, dict(entries), {**self.custom_map, **(custom_map or {})})
 
     def to_record(self) -> ZNRecord:
         lists = {
-            entry_id: [",".join(entry.segments_from), ",".join(entry.segments_to), entry.state.value, str(entry.timestamp_ms)]
+            entry_id: [
+                ",".join(entry.segments_from),
+                ",".join(entry.segments_to),
+                entry.state.value,
+                str(entry.timestamp_ms),
+            ]
             for entry_id, entry in self.entries.items()
         }
         return ZNRecord(self.table, {}, {_CUSTOM_MAP: dict(self.custom_map)} if self.custom_map else {}, lists)
@@ -130,7 +141,8 @@ def _entry(table: str, entry_id: str, texts: list[str]) -> LineageEntry:
         return LineageEntry(_names(texts[0]), _names(texts[1]), LineageState(texts[2]), int(texts[3]))
     except ValueError as error:
         raise DecodeError(
-            f"expected entry '{entry_id[:80]}' of the segment lineage of '{table}' to be [segmentsFrom, segmentsTo, state, time], found another form: {error}",
+            f"expected entry '{entry_id[:80]}' of the segment lineage of '{table}' to be [segmentsFrom, segmentsTo, "
+            f"state, time], found another form: {error}",
             table=table,
         ) from error
 

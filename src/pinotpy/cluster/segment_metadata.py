@@ -1,8 +1,8 @@
 """The segment's record in the property store (PROPERTYSTORE/SEGMENTS/<table>/<segment>).
 
-Reads the keys of 0.6 and of 1.5 (`segment.offline.download.url` / `segment.download.url` …). Writes the new form, and beside
-it the old name, table and type keys, which older readers need and newer ones ignore. Not the segment's own metadata file:
-that is `segment.metadata.SegmentMetadata`.
+Reads the keys of 0.6 and of 1.5 (`segment.offline.download.url` / `segment.download.url` …). Writes the new form, and
+beside it the old name, table and type keys, which older readers need and newer ones ignore. Not the segment's own
+metadata file: that is `segment.metadata.SegmentMetadata`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,9 @@ INPUT_CHARACTERS_MAX = 16_384  # of the names in one record: it is read by all b
 
 @dataclass(frozen=True, slots=True)
 class InputsRecord:
-    """What a record tells of the segment's list of input files: SHA-256 of the list, the number of files, the names of the first ones."""
+    """What a record tells of the segment's list of input files: SHA-256 of the list, the number of files, the names of
+    the first ones.
+    """
 
     sha256: str
     num_files: int
@@ -41,9 +43,10 @@ class InputsRecord:
 class SegmentZkMetadata:
     """One segment as the cluster knows it. Times are ms since the epoch, None = unknown or never; sizes are bytes.
 
-    `start_time_ms`/`end_time_ms` are inclusive bounds of the time column, `start_time_raw`/`end_time_raw` the same in the
-    column's own unit or format. `crypter` names what encrypted the archive, "" if nothing did. `partition_metadata` is Pinot's
-    `{"columnPartitionMap": …}`. `inputs`: None, if the segment came without a list of its input files. `extra` keeps unknown fields.
+    `start_time_ms`/`end_time_ms` are inclusive bounds of the time column, `start_time_raw`/`end_time_raw` the same in
+    the column's own unit or format. `crypter` names what encrypted the archive, "" if nothing did. `partition_metadata`
+    is Pinot's `{"columnPartitionMap": …}`. `inputs`: None, if the segment came without a list of its input files.
+    `extra` keeps unknown fields.
     """
 
     segment_name: str
@@ -92,11 +95,15 @@ class SegmentZkMetadata:
             "segment.time.unit": None if self.end_time_ms is None else "MILLISECONDS",
             "segment.inputs.sha256": None if self.inputs is None else self.inputs.sha256,
             "segment.inputs.count": None if self.inputs is None else self.inputs.num_files,
-            "segment.partition.metadata": None if self.partition_metadata is None else orjson.dumps(self.partition_metadata).decode(),
+            "segment.partition.metadata": None
+            if self.partition_metadata is None
+            else orjson.dumps(self.partition_metadata).decode(),
         }
         simple |= {key: str(value) for key, value in optional.items() if value is not None}
         lists = {} if self.inputs is None else {"segment.inputs": [*self.inputs.uris]}
-        return ZNRecord(self.segment_name, simple, {"custom.map": dict(self.custom_map)} if self.custom_map else {}, lists)
+        return ZNRecord(
+            self.segment_name, simple, {"custom.map": dict(self.custom_map)} if self.custom_map else {}, lists
+        )
 
     @staticmethod
     def from_record(record: ZNRecord, table_name_with_type: str) -> SegmentZkMetadata:
@@ -132,7 +139,9 @@ class SegmentZkMetadata:
             data_crc=_number(take("segment.data.crc")),
             partition_metadata=_document(partition_text),
             custom_map=dict(record.map_fields.get("custom.map", {})),
-            inputs=InputsRecord(inputs_sha256, num_inputs or 0, tuple(record.list_fields.get("segment.inputs", ()))) if inputs_sha256 else None,
+            inputs=InputsRecord(inputs_sha256, num_inputs or 0, tuple(record.list_fields.get("segment.inputs", ())))
+            if inputs_sha256
+            else None,
             extra=simple,
         )
 

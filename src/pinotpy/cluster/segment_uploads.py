@@ -1,9 +1,11 @@
-"""Uploads that may leave an archive that no record names, as records: PROPERTYSTORE/SEGMENT_UPLOADS/<table>|<segment>|<CRC>.
+"""Uploads that may leave an archive that no record names, as records:
+PROPERTYSTORE/SEGMENT_UPLOADS/<table>|<segment>|<CRC>.
 
-One is written before the archive is stored, and goes once a segment's record names it, or it is gone again. So a controller that dies
-in between tells whoever leads what to look after: nobody has to guess from a list of files what is not wanted any more, in a place that
-may hold more than this cluster knows of (its records restored from a backup, another cluster's archives). Uploads of the same content
-share one; the last of them to begin ends it.
+One is written before the archive is stored, and goes once a segment's record names it, or it is gone again. So a
+controller that dies
+in between tells whoever leads what to look after: nobody has to guess from a list of files what is not wanted any more,
+in a place that may hold more than this cluster knows of (its records restored from a backup, another cluster's
+archives). Uploads of the same content share one; the last of them to begin ends it.
 """
 
 from __future__ import annotations
@@ -66,10 +68,16 @@ class SegmentUploads:
                     both += [crc for crc in _recorded(node, data, stat.version).crcs if crc not in crcs]
                 written = self._store.set(path, _data(node, table, segment, both, now_ms), stat.version)
                 return RecordedUpload(node, written.version, table, segment, tuple(both), now_ms)
-        raise StaleVersionError(f"segment '{segment}' of table '{table}' is being uploaded by many others: try again", table=table, segment=segment)
+        raise StaleVersionError(
+            f"segment '{segment}' of table '{table}' is being uploaded by many others: try again",
+            table=table,
+            segment=segment,
+        )
 
     def is_brought_by_another(self, upload: RecordedUpload, crc: int) -> bool:
-        """Whether another upload, under way or broken off, brings the archive of this CRC to the same segment: it is that one's matter then."""
+        """Whether another upload, under way or broken off, brings the archive of this CRC to the same segment: it is
+        that one's matter then.
+        """
         node = _node(upload.table, upload.segment, crc)
         stat = self._store.exists(self._paths.segment_upload(node))
         return stat is not None and (node, stat.version) != (upload.node, upload.version)
@@ -86,7 +94,9 @@ class SegmentUploads:
         except NoNodeError:
             return []
         uploads = []
-        for node, found in zip(nodes, self._store.get_many([self._paths.segment_upload(node) for node in nodes]), strict=True):
+        for node, found in zip(
+            nodes, self._store.get_many([self._paths.segment_upload(node) for node in nodes]), strict=True
+        ):
             if found is None:
                 continue
             try:
@@ -113,4 +123,7 @@ def _recorded(node: str, data: bytes, version: int) -> RecordedUpload:
         crcs = tuple(int(crc) for crc in record.list_fields[_CRCS])
         return RecordedUpload(node, version, fields[_TABLE], fields[_SEGMENT], crcs, int(fields[_BEGAN]))
     except (KeyError, ValueError) as error:
-        raise DecodeError(f"expected table, segment, time and CRCs in the record of an upload '{node}', found one without: {error}", file=node) from error
+        raise DecodeError(
+            f"expected table, segment, time and CRCs in the record of an upload '{node}', found one without: {error}",
+            file=node,
+        ) from error

@@ -37,10 +37,12 @@ Changed = Callable[["ClusterView"], None]
 
 @dataclass(frozen=True, slots=True)
 class ClusterView:
-    """One state of the cluster. Values of what did not change are the same objects as in the view before: compare with `is`.
+    """One state of the cluster. Values of what did not change are the same objects as in the view before: compare with
+    `is`.
 
     `version` grows by one with each view. `segments` holds the records of every table's segments, `lineages` what
-    replaces what among them, if the spectator was asked for them. Keys are names with type for tables, schema names for schemas, instance ids for instances.
+    replaces what among them, if the spectator was asked for them. Keys are names with type for tables, schema names for
+    schemas, instance ids for instances.
     """
 
     version: int = 0
@@ -54,7 +56,16 @@ class ClusterView:
     lineages: Mapping[str, SegmentLineage] = field(default_factory=dict)
 
 
-_PARTS = ("external_views", "ideal_states", "live_instances", "instance_configs", "table_configs", "schemas", "segments", "lineages")
+_PARTS = (
+    "external_views",
+    "ideal_states",
+    "live_instances",
+    "instance_configs",
+    "table_configs",
+    "schemas",
+    "segments",
+    "lineages",
+)
 
 
 class Spectator:
@@ -66,14 +77,22 @@ class Spectator:
     """
 
     def __init__(
-        self, store: ClusterStore, paths: ClusterPaths, *, with_segments: bool = False, on_change: Changed | None = None, clock: Clock | None = None
+        self,
+        store: ClusterStore,
+        paths: ClusterPaths,
+        *,
+        with_segments: bool = False,
+        on_change: Changed | None = None,
+        clock: Clock | None = None,
     ) -> None:
         self._store = store
         self._paths = paths
         self._with_segments = with_segments
         self._on_change = on_change
         self._clock = clock or SystemClock()
-        self._loop = ReconcileLoop("spectator", self.step, period_s=PERIOD_S, full_period_s=FULL_PERIOD_S, clock=self._clock)
+        self._loop = ReconcileLoop(
+            "spectator", self.step, period_s=PERIOD_S, full_period_s=FULL_PERIOD_S, clock=self._clock
+        )
         self._cache = WatchedCache(store, self._loop.hint)
         self._view = ClusterView()
         self._typed: dict[str, tuple[object, Any]] = {}  # path → (record, its typed form)
@@ -87,7 +106,9 @@ class Spectator:
 
     @property
     def age_ms(self) -> int | None:
-        """Milliseconds since the view was last confirmed against the store; None before the first. About PERIOD_S at most when all is well."""
+        """Milliseconds since the view was last confirmed against the store; None before the first. About PERIOD_S at
+        most when all is well.
+        """
         confirmed_ns = self._confirmed_ns
         return None if confirmed_ns is None else max(0, (self._clock.monotonic_ns() - confirmed_ns) // 1_000_000)
 
@@ -116,7 +137,10 @@ class Spectator:
         self._cache.end_pass()
         self._confirmed_ns = started_ns
         old = self._view
-        kept = {name: getattr(old, name) if _is_same(getattr(old, name), parts[name]) else MappingProxyType(parts[name]) for name in _PARTS}
+        kept = {
+            name: getattr(old, name) if _is_same(getattr(old, name), parts[name]) else MappingProxyType(parts[name])
+            for name in _PARTS
+        }
         if old.version and all(kept[name] is getattr(old, name) for name in _PARTS):
             return
         self._view = ClusterView(old.version + 1, **kept)
@@ -124,17 +148,25 @@ class Spectator:
             self._on_change(self._view)
 
     def _read(self) -> dict[str, dict[str, Any]]:
-        """All parts. What replaces what (`lineages`) and what there is (`ideal_states`, `external_views`) are of one moment, for each
-        table: a lineage read before and after them is the same, and they are not older than it. Else queries could see old and
-        new segments together, or neither."""
+        """All parts. What replaces what (`lineages`) and what there is (`ideal_states`, `external_views`) are of one
+        moment, for each
+        table: a lineage read before and after them is the same, and they are not older than it. Else queries could see
+        old and new segments together, or neither.
+        """
         if not self._with_segments:
             return self._read_parts()
         for _ in range(LINEAGE_ATTEMPTS_MAX):
             lineages = self._lineages.read()
             moved = _changed(lineages, self._view.lineages)
-            self._cache.invalidate(path for table in moved for path in (self._paths.ideal_state(table), self._paths.external_view(table)))
+            self._cache.invalidate(
+                path for table in moved for path in (self._paths.ideal_state(table), self._paths.external_view(table))
+            )
             parts = self._read_parts()
-            touched = moved | _changed(parts["ideal_states"], self._view.ideal_states) | _changed(parts["external_views"], self._view.external_views)
+            touched = (
+                moved
+                | _changed(parts["ideal_states"], self._view.ideal_states)
+                | _changed(parts["external_views"], self._view.external_views)
+            )
             if self._lineages.is_still(lineages, touched):
                 return parts | {"lineages": lineages}
         raise ConnectionLostError("segment lineages keep changing while tables are read; reading again")
@@ -143,7 +175,8 @@ class Spectator:
         paths = self._paths
         typed: dict[str, tuple[object, Any]] = {}
         parts: dict[str, dict[str, Any]] = {
-            # Live instances first: a view that shows a server as dead too early costs a replica, one too late costs a retry.
+            # Live instances first: a view that shows a server as dead too early costs a replica, one too late costs a
+            # retry.
             "live_instances": self._read_folder(paths.live_instances, LiveInstance.from_record, typed),
             "external_views": self._read_folder(paths.external_views, ExternalView.from_record, typed),
             "ideal_states": self._read_folder(paths.ideal_states, IdealState.from_record, typed),
@@ -156,7 +189,9 @@ class Spectator:
         self._typed = typed
         return parts
 
-    def _read_folder(self, folder: str, typed_of: Callable[[ZNRecord], T], typed: dict[str, tuple[object, Any]]) -> dict[str, T]:
+    def _read_folder(
+        self, folder: str, typed_of: Callable[[ZNRecord], T], typed: dict[str, tuple[object, Any]]
+    ) -> dict[str, T]:
         names = self._cache.children(folder)
         paths = [f"{folder}/{name}" for name in names]
         records = self._cache.read_resources(paths)
@@ -175,7 +210,11 @@ class Spectator:
             paths = [self._paths.segment(table, name) for name in names]
             records = self._cache.read(paths, ZNRecord.from_bytes)
             known = self._segment_maps.get(table)
-            if known is not None and len(known[0]) == len(records) and all(a is b for a, b in zip(known[0], records, strict=True)):
+            if (
+                known is not None
+                and len(known[0]) == len(records)
+                and all(a is b for a, b in zip(known[0], records, strict=True))
+            ):
                 maps[table] = known
                 for path in paths:
                     if path in self._typed:
@@ -184,14 +223,23 @@ class Spectator:
             values = {
                 name: value
                 for name, path, record in zip(names, paths, records, strict=True)
-                if record is not None and (value := self._typed_once(path, record, lambda each, table=table: SegmentZkMetadata.from_record(each, table), typed))  # type: ignore[misc]
+                if record is not None
+                and (
+                    value := self._typed_once(
+                        path, record, lambda each, table=table: SegmentZkMetadata.from_record(each, table), typed
+                    )
+                )  # type: ignore[misc]
             }
             maps[table] = (tuple(records), MappingProxyType(values))
         self._segment_maps = maps
         return {table: values for table, (_, values) in maps.items()}
 
-    def _typed_once(self, path: str, record: ZNRecord, typed_of: Callable[[ZNRecord], T], typed: dict[str, tuple[object, Any]]) -> T | None:
-        """The typed form, made once per content; None for a record that cannot be read, which must not hide the others."""
+    def _typed_once(
+        self, path: str, record: ZNRecord, typed_of: Callable[[ZNRecord], T], typed: dict[str, tuple[object, Any]]
+    ) -> T | None:
+        """The typed form, made once per content; None for a record that cannot be read, which must not hide the
+        others.
+        """
         known = self._typed.get(path)
         if known is None or known[0] is not record:
             try:

@@ -17,8 +17,8 @@ from pinotpy.cluster.views import CONSUMING, DROPPED, ERROR, OFFLINE, ONLINE
 class StateModel:
     """A state machine of one partition on one instance.
 
-    `next_hops[state][target]` is the first step from `state` towards `target`; `transitions` lists the direct steps, most
-    urgent first; `counts` says how many replicas may be in a state (R = all, -1 = any).
+    `next_hops[state][target]` is the first step from `state` towards `target`; `transitions` lists the direct steps,
+    most urgent first; `counts` says how many replicas may be in a state (R = all, -1 = any).
     """
 
     name: str
@@ -38,7 +38,9 @@ class StateModel:
 
     def is_transition(self, from_state: str, to_state: str) -> bool:
         """Whether a participant may be asked to do this step."""
-        return (from_state, to_state) in self.transitions or (from_state == ERROR and to_state in (self.initial_state, DROPPED))
+        return (from_state, to_state) in self.transitions or (
+            from_state == ERROR and to_state in (self.initial_state, DROPPED)
+        )
 
     def urgency(self, from_state: str, to_state: str) -> int:
         """Position among the transitions; lower goes first."""

@@ -4,8 +4,8 @@
 (tests/contracts/test_cluster_store.py). Rules that every user may rely on, and every store keeps:
 
 - every call returns or raises within `call_timeout_s`;
-- errors are those of `pinotpy.errors`: NoNodeError, NodeExistsError, StaleVersionError, RecordTooLargeError (nothing was
-  sent), ConnectionLostError (a write may or may not have taken effect: read back);
+- errors are those of `pinotpy.errors`: NoNodeError, NodeExistsError, StaleVersionError, RecordTooLargeError (nothing
+  was sent), ConnectionLostError (a write may or may not have taken effect: read back);
 - watches are one-shot *hints*, armed by the read that carries them and fired at most once, also when the connection
   breaks. All hints and session events arrive on one dispatcher thread, in the order in which the store saw them;
   callbacks only note and wake, they never call the store;
@@ -137,7 +137,9 @@ class ClusterStore(Protocol):
         ...
 
     def multi(self, ops: Sequence[Op]) -> None:
-        """All or nothing, at most MULTI_OPS_MAX operations and RECORD_BYTES_MAX bytes; raises the first failed operation's error."""
+        """All or nothing, at most MULTI_OPS_MAX operations and RECORD_BYTES_MAX bytes; raises the first failed
+        operation's error.
+        """
         ...
 
     def sync(self, path: str) -> None:
@@ -182,7 +184,8 @@ def check_multi(ops: Sequence[Op]) -> None:
             size += len(op.data)
     if size >= RECORD_BYTES_MAX or len(ops) > MULTI_OPS_MAX:
         raise RecordTooLargeError(
-            f"transaction of {len(ops)} operations and {size} bytes is over the limits of {MULTI_OPS_MAX} and {RECORD_BYTES_MAX}; split it",
+            f"transaction of {len(ops)} operations and {size} bytes is over the limits of {MULTI_OPS_MAX} and "
+            f"{RECORD_BYTES_MAX}; split it",
             path=ops[0].path,
             size_bytes=size,
         )

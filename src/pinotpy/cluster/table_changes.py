@@ -14,8 +14,9 @@ from pinotpy.cluster.views import IdealState
 
 @dataclass(frozen=True, slots=True)
 class CreateTable:
-    """A new table: its config record, empty ideal state, and the brokers that answer for it. AlreadyExistsError if there is one,
-    or if the external view of one just dropped is still there."""
+    """A new table: its config record, empty ideal state, and the brokers that answer for it. AlreadyExistsError if
+    there is one, or if the external view of one just dropped is still there.
+    """
 
     config: ZNRecord
     ideal_state: IdealState
@@ -36,8 +37,9 @@ class Deletion:
 
 @dataclass(frozen=True, slots=True)
 class DropTable:
-    """Everything of a table goes; repeats after a crash finish the work. Segment files are the caller's, who finds in the record of
-    the deletion which ones."""
+    """Everything of a table goes; repeats after a crash finish the work. Segment files are the caller's, who finds in
+    the record of the deletion which ones.
+    """
 
     deletion: Deletion | None = None
 
@@ -46,8 +48,8 @@ class DropTable:
 class AddSegments:
     """New segments with their replicas (instance → state): record and ideal state become visible together.
 
-    A segment that is there with an equal record is left alone, with another one AlreadyExistsError; so is one whose rows no query
-    would see, because another segment has taken its place.
+    A segment that is there with an equal record is left alone, with another one AlreadyExistsError; so is one whose
+    rows no query would see, because another segment has taken its place.
     """
 
     segments: tuple[tuple[SegmentZkMetadata, Mapping[str, str]], ...]
@@ -57,7 +59,8 @@ class AddSegments:
 class RemoveSegments:
     """Segments leave ideal state and property store together; names that are not there are ignored.
 
-    lineage_version: of the segment lineage that the removal was decided on; if it is another one now, StaleVersionError.
+    lineage_version: of the segment lineage that the removal was decided on; if it is another one now,
+    StaleVersionError.
     deletion: under which it is recorded that their archives are to go.
     """
 
@@ -109,7 +112,9 @@ class SetBrokers:
 
 @dataclass(frozen=True, slots=True)
 class ChangeLineage:
-    """A step of a replacement of segments, decided by `cluster.lineage.decide` on lineage and segments as they are when it is written."""
+    """A step of a replacement of segments, decided by `cluster.lineage.decide` on lineage and segments as they are when
+    it is written.
+    """
 
     event: LineageEvent
     now_ms: int
@@ -117,5 +122,14 @@ class ChangeLineage:
 
 
 TableChange = (
-    CreateTable | DropTable | AddSegments | RemoveSegments | ReplaceSegment | AssignSegments | SetTableEnabled | ReplaceConfig | SetBrokers | ChangeLineage
+    CreateTable
+    | DropTable
+    | AddSegments
+    | RemoveSegments
+    | ReplaceSegment
+    | AssignSegments
+    | SetTableEnabled
+    | ReplaceConfig
+    | SetBrokers
+    | ChangeLineage
 )

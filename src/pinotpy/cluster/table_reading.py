@@ -1,4 +1,6 @@
-"""What a decision about a table's state is made on: one reading from the store, on demand, with the versions to write back."""
+"""What a decision about a table's state is made on: one reading from the store, on demand, with the versions to write
+back.
+"""
 
 from __future__ import annotations
 
@@ -63,7 +65,13 @@ class Reading:
         taking = {
             name
             for name, found in zip(live, configs, strict=True)
-            if found is None or not found[0] or InstanceConfig.from_record(ZNRecord.from_bytes(found[0], name)).takes_queries
+            if found is None
+            or not found[0]
+            or InstanceConfig.from_record(ZNRecord.from_bytes(found[0], name)).takes_queries
         }
         partitions = view.record.map_fields if view is not None else {}
-        return frozenset(name for name, states in partitions.items() if any(state == ONLINE and server in taking for server, state in states.items()))
+        return frozenset(
+            name
+            for name, states in partitions.items()
+            if any(state == ONLINE and server in taking for server, state in states.items())
+        )

@@ -1,8 +1,8 @@
 """`apply`: the only way to change a table's ideal state, config and segment records.
 
-Each change is decided on one reading and written as one atomic multi with the versions read and the caller's fences (the
-leader's epoch). A stale version means: read again, decide again. A lost reply means: read back, and decide again knowing
-that the change may stand already; every change is written so that deciding again cannot apply it twice.
+Each change is decided on one reading and written as one atomic multi with the versions read and the caller's fences
+(the leader's epoch). A stale version means: read again, decide again. A lost reply means: read back, and decide again
+knowing that the change may stand already; every change is written so that deciding again cannot apply it twice.
 """
 
 from __future__ import annotations
@@ -57,7 +57,13 @@ Pause = Callable[[float], None]
 
 
 def apply(
-    store: ClusterStore, paths: ClusterPaths, table_name_with_type: str, change: TableChange, *, fences: Sequence[Check] = (), pause: Pause = time.sleep
+    store: ClusterStore,
+    paths: ClusterPaths,
+    table_name_with_type: str,
+    change: TableChange,
+    *,
+    fences: Sequence[Check] = (),
+    pause: Pause = time.sleep,
 ) -> None:
     """Apply one change to one table.
 
@@ -65,16 +71,18 @@ def apply(
         fences: checked in every write; when one no longer holds the change is refused with NotLeaderError.
         pause: called with seconds between attempts.
 
-    Raises: TableNotFoundError, NotFoundError, AlreadyExistsError, NotLeaderError, RecordTooLargeError, StaleVersionError
-        (the caller's own expected version, or after ATTEMPTS_MAX conflicts), ConnectionLostError (outcome unknown after
-        ATTEMPTS_MAX attempts to read back).
+    Raises: TableNotFoundError, NotFoundError, AlreadyExistsError, NotLeaderError, RecordTooLargeError,
+        StaleVersionError (the caller's own expected version, or after ATTEMPTS_MAX conflicts), ConnectionLostError
+        (outcome unknown after ATTEMPTS_MAX attempts to read back).
     """
     rest: TableChange | None = change
     while rest is not None:
         rest = _apply_once(store, paths, table_name_with_type, rest, fences, pause)
 
 
-def _apply_once(store: ClusterStore, paths: ClusterPaths, table: str, change: TableChange, fences: Sequence[Check], pause: Pause) -> TableChange | None:
+def _apply_once(
+    store: ClusterStore, paths: ClusterPaths, table: str, change: TableChange, fences: Sequence[Check], pause: Pause
+) -> TableChange | None:
     may_have_happened = False
     for attempt in range(1, ATTEMPTS_MAX + 1):
         try:
@@ -87,12 +95,19 @@ def _apply_once(store: ClusterStore, paths: ClusterPaths, table: str, change: Ta
                 raise
             _raise_if_fenced(store, fences)
             if attempt == ATTEMPTS_MAX:
-                raise StaleVersionError(f"table '{table}' was changed by others {ATTEMPTS_MAX} times in a row; try again", table=table) from error
+                raise StaleVersionError(
+                    f"table '{table}' was changed by others {ATTEMPTS_MAX} times in a row; try again", table=table
+                ) from error
         except ConnectionLostError:
             may_have_happened = True
             if attempt == ATTEMPTS_MAX:
                 raise
-            logger.warning("a write to the cluster store may be lost table=%s change=%s attempt=%d; reading back", table, type(change).__name__, attempt)
+            logger.warning(
+                "a write to the cluster store may be lost table=%s change=%s attempt=%d; reading back",
+                table,
+                type(change).__name__,
+                attempt,
+            )
         pause(random.uniform(0, PAUSE_S_MAX))
     raise AssertionError("unreachable")
 
@@ -117,7 +132,9 @@ def _raise_if_fenced(store: ClusterStore, fences: Sequence[Check]) -> None:
         except ConnectionLostError:
             return  # the next attempt finds out
         if stat is None or fence.version not in (ANY_VERSION, stat.version):
-            raise NotLeaderError(f"this controller's epoch at '{fence.path}' has passed; another one leads", path=fence.path)
+            raise NotLeaderError(
+                f"this controller's epoch at '{fence.path}' has passed; another one leads", path=fence.path
+            )
 
 
 def _decide(reading: Reading, change: TableChange, may_have_happened: bool) -> Decision:
@@ -135,7 +152,11 @@ def _decide(reading: Reading, change: TableChange, may_have_happened: bool) -> D
         case AssignSegments(replicas):
             return Decision(_change_ideal_state(reading, lambda old: _assigned(reading.table, old, replicas)))
         case SetTableEnabled(is_enabled):
-            return Decision(_change_ideal_state(reading, lambda old: old.with_simple_field("HELIX_ENABLED", "true" if is_enabled else "false")))
+            return Decision(
+                _change_ideal_state(
+                    reading, lambda old: old.with_simple_field("HELIX_ENABLED", "true" if is_enabled else "false")
+                )
+            )
         case ReplaceConfig():
             return _replace_config(reading, change)
         case SetBrokers(brokers):
@@ -154,9 +175,15 @@ def _create_table(reading: Reading, change: CreateTable, may_have_happened: bool
             return Decision(None)
         raise AlreadyExistsError(f"table '{table}' exists", table=table)
     if reading.node(paths.ideal_state(table)) is not None:
-        raise AlreadyExistsError(f"an ideal state of '{table}' is left from an unfinished deletion; delete the table again first", table=table)
+        raise AlreadyExistsError(
+            f"an ideal state of '{table}' is left from an unfinished deletion; delete the table again first",
+            table=table,
+        )
     if reading.node(paths.external_view(table)) is not None:
-        raise AlreadyExistsError(f"external view of '{table}' still exists: servers are dropping its last segments; try again in a moment", table=table)
+        raise AlreadyExistsError(
+            f"external view of '{table}' still exists: servers are dropping its last segments; try again in a moment",
+            table=table,
+        )
     ops: list[Op] = [Create(paths.table_config(table), config_data)]
     ops += plan_write(paths.ideal_state(table), None, change.ideal_state.to_record()).commit
     if reading.node(paths.segments(table)) is None:
@@ -204,12 +231,24 @@ def _add_segments(reading: Reading, segments: Sequence[tuple[SegmentZkMetadata, 
     existing = reading.existing_segments(list(records))
     for name, data in existing.items():
         if data != records[name]:
-            raise AlreadyExistsError(f"table '{table}' has a segment '{name}' with another record; refresh it instead of adding it", table=table, segment=name)
-    creates: list[Op] = [Create(paths.segment(table, name), data) for name, data in records.items() if name not in existing]
-    new = {metadata.segment_name: dict(replicas) for metadata, replicas in now if metadata.segment_name not in old.partitions}
+            raise AlreadyExistsError(
+                f"table '{table}' has a segment '{name}' with another record; refresh it instead of adding it",
+                table=table,
+                segment=name,
+            )
+    creates: list[Op] = [
+        Create(paths.segment(table, name), data) for name, data in records.items() if name not in existing
+    ]
+    new = {
+        metadata.segment_name: dict(replicas)
+        for metadata, replicas in now
+        if metadata.segment_name not in old.partitions
+    }
     plan = _ideal_state_plan(reading, stored, old.with_partitions({**old.partitions, **new}))
     ops = [*plan.commit, *creates]
-    return Decision(WritePlan(ops, plan.prepare, plan.cleanup) if ops else None, AddSegments(tuple(later)) if later else None)
+    return Decision(
+        WritePlan(ops, plan.prepare, plan.cleanup) if ops else None, AddSegments(tuple(later)) if later else None
+    )
 
 
 def _remove_segments(reading: Reading, change: RemoveSegments) -> Decision:
@@ -218,7 +257,11 @@ def _remove_segments(reading: Reading, change: RemoveSegments) -> Decision:
     stored = reading.ideal_state()
     removed = set(now)
     old = IdealState.from_record(stored.record)
-    plan = _ideal_state_plan(reading, stored, old.with_partitions({name: states for name, states in old.partitions.items() if name not in removed}))
+    plan = _ideal_state_plan(
+        reading,
+        stored,
+        old.with_partitions({name: states for name, states in old.partitions.items() if name not in removed}),
+    )
     existing = reading.existing_segments(list(dict.fromkeys(now)))
     ops: list[Op] = [*plan.commit, *(Delete(paths.segment(table, name)) for name in existing)]
     if ops:
@@ -227,7 +270,10 @@ def _remove_segments(reading: Reading, change: RemoveSegments) -> Decision:
     if ops and version is not None:
         _check_expected(paths.segment_lineage(table), reading.lineage()[1] or 0, version)
         ops.append(Check(paths.segment_lineage(table), version))
-    return Decision(WritePlan(ops, plan.prepare, plan.cleanup) if ops else None, replace(change, names=tuple(later)) if later else None)
+    return Decision(
+        WritePlan(ops, plan.prepare, plan.cleanup) if ops else None,
+        replace(change, names=tuple(later)) if later else None,
+    )
 
 
 def _replace_segment(reading: Reading, change: ReplaceSegment) -> Decision:
@@ -257,20 +303,30 @@ def _replace_config(reading: Reading, change: ReplaceConfig) -> Decision:
     if change.ideal_state_fields:
         stored = reading.ideal_state()
         old = IdealState.from_record(stored.record)
-        new = IdealState(old.resource, old.partitions, {**old.simple_fields, **change.ideal_state_fields}, old.list_fields)
+        new = IdealState(
+            old.resource, old.partitions, {**old.simple_fields, **change.ideal_state_fields}, old.list_fields
+        )
         ops += _ideal_state_plan(reading, stored, new).commit
     return Decision(WritePlan(ops) if ops else None)
 
 
 def _check_expected(path: str, found: int, expected: int) -> None:
     if expected not in (ANY_VERSION, found):
-        raise StaleVersionError(f"'{path}' has version {found}, expected {expected}; read it again and decide again", path=path, expected_by_caller=True)
+        raise StaleVersionError(
+            f"'{path}' has version {found}, expected {expected}; read it again and decide again",
+            path=path,
+            expected_by_caller=True,
+        )
 
 
 def _assigned(table: str, old: IdealState, replicas: Mapping[str, Mapping[str, str]]) -> IdealState:
     unknown = sorted(name for name in replicas if name not in old.partitions)
     if unknown:
-        raise NotFoundError(f"the ideal state of '{table}' has no segment '{unknown[0]}' ({len(unknown)} unknown in all)", table=table, segment=unknown[0])
+        raise NotFoundError(
+            f"the ideal state of '{table}' has no segment '{unknown[0]}' ({len(unknown)} unknown in all)",
+            table=table,
+            segment=unknown[0],
+        )
     return old.with_partitions({**old.partitions, **{name: dict(states) for name, states in replicas.items()}})
 
 
@@ -288,7 +344,11 @@ def _brokers_plan(reading: Reading, brokers: Sequence[str] | None) -> WritePlan:
     """The change of brokerResource's ideal state; None removes the table."""
     path = reading.paths.ideal_state(BROKER_RESOURCE)
     stored = read_record(reading.store, path)
-    old = IdealState.from_record(stored.record) if stored else new_ideal_state(BROKER_RESOURCE, BROKER_STATE_MODEL.name, 0)
+    old = (
+        IdealState.from_record(stored.record)
+        if stored
+        else new_ideal_state(BROKER_RESOURCE, BROKER_STATE_MODEL.name, 0)
+    )
     partitions: PartitionStates = {name: states for name, states in old.partitions.items() if name != reading.table}
     if brokers is not None:
         partitions[reading.table] = dict.fromkeys(sorted(brokers), ONLINE)

@@ -1,6 +1,7 @@
 """What the lead controller decides: from ideal state and what is, to messages and the external view. Pure.
 
-`plan_resource` sees one resource at one moment and returns what to send and what to show. It may run any number of times on
+`plan_resource` sees one resource at one moment and returns what to send and what to show. It may run any number of
+times on
 any old view: a pending message keeps a second one away, and a participant ignores a transition that no longer fits.
 """
 
@@ -46,7 +47,9 @@ class ResourcePlan:
     external_view: PartitionStates | None
 
 
-def plan_resource(resource: str, ideal_state: IdealState | None, model: StateModel, instances: Mapping[str, InstanceView]) -> ResourcePlan:
+def plan_resource(
+    resource: str, ideal_state: IdealState | None, model: StateModel, instances: Mapping[str, InstanceView]
+) -> ResourcePlan:
     """Decide for one resource.
 
     Args:
@@ -68,7 +71,9 @@ def plan_resource(resource: str, ideal_state: IdealState | None, model: StateMod
     return ResourcePlan(tuple(transitions), external_view if is_needed else None)
 
 
-def _targets(instance: str, view: InstanceView, ideal_state: IdealState | None, model: StateModel) -> list[tuple[str, str]]:
+def _targets(
+    instance: str, view: InstanceView, ideal_state: IdealState | None, model: StateModel
+) -> list[tuple[str, str]]:
     """(partition, wanted state) of one instance: what the ideal state gives it, and DROPPED for all else that it has.
 
     A disabled instance or resource keeps its partitions, in the initial state.

@@ -44,7 +44,9 @@ class IdealState:
         return int(text) if text.isdigit() else 0
 
     def with_partitions(self, partitions: PartitionStates) -> IdealState:
-        return replace(self, partitions=partitions, simple_fields={**self.simple_fields, "NUM_PARTITIONS": str(len(partitions))})
+        return replace(
+            self, partitions=partitions, simple_fields={**self.simple_fields, "NUM_PARTITIONS": str(len(partitions))}
+        )
 
     def with_simple_field(self, name: str, value: str) -> IdealState:
         return replace(self, simple_fields={**self.simple_fields, name: value})
@@ -149,8 +151,9 @@ class CurrentState:
 
 @dataclass(frozen=True, slots=True)
 class LiveInstance:
-    """An instance with a session. `process` is Helix's `pid@host`; `process_space` and `process_start` tell whether that pid
-    can be looked up from here and whether it is still the same process (see `cluster.takeover`)."""
+    """An instance with a session. `process` is Helix's `pid@host`; `process_space` and `process_start` tell whether
+    that pid can be looked up from here and whether it is still the same process (see `cluster.takeover`).
+    """
 
     instance: str
     session_id: str
@@ -205,7 +208,11 @@ class InstanceConfig:
     @property
     def takes_queries(self) -> bool:
         """Whether brokers may route to it, as far as its config says."""
-        return self.is_enabled and not self.is_shutting_down and self.simple_fields.get("queriesDisabled", "false").lower() != "true"
+        return (
+            self.is_enabled
+            and not self.is_shutting_down
+            and self.simple_fields.get("queriesDisabled", "false").lower() != "true"
+        )
 
     def port_of(self, name: str) -> int | None:
         """A port field such as `adminPort` or `grpcPort`; None when absent."""
@@ -223,9 +230,13 @@ class InstanceConfig:
             try:
                 _, id_host, id_port = split_instance_id(record.id)
             except Exception as error:
-                raise DecodeError(f"instance config '{record.id}' has no HELIX_HOST and HELIX_PORT, and its id names none") from error
+                raise DecodeError(
+                    f"instance config '{record.id}' has no HELIX_HOST and HELIX_PORT, and its id names none"
+                ) from error
             host, port_text = host or id_host, port_text if port_text.isdigit() else str(id_port)
-        return InstanceConfig(record.id, host, int(port_text), tuple(record.list_fields.get("TAG_LIST", ())), simple, record.map_fields)
+        return InstanceConfig(
+            record.id, host, int(port_text), tuple(record.list_fields.get("TAG_LIST", ())), simple, record.map_fields
+        )
 
     def to_record(self) -> ZNRecord:
         simple = {**self.simple_fields, "HELIX_HOST": self.host, "HELIX_PORT": str(self.port)}
@@ -284,7 +295,9 @@ class Message:
 
     def as_read(self, session: str, now_ms: int) -> Message:
         """The same message as its receiver marks it."""
-        return Message(self.id, {**self.fields, "MSG_STATE": "read", "EXE_SESSION_ID": session, "READ_TIMESTAMP": str(now_ms)})
+        return Message(
+            self.id, {**self.fields, "MSG_STATE": "read", "EXE_SESSION_ID": session, "READ_TIMESTAMP": str(now_ms)}
+        )
 
 
 def _int(text: str | None) -> int:

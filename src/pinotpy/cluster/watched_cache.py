@@ -1,7 +1,8 @@
 """A read-through cache of nodes that watches what it holds.
 
-Code above reads the whole of what it needs, every time, as if nothing were cached; only what changed since goes over the
-wire. An entry is valid until its watch fires; `invalidate_all` makes the next pass read everything again (the periodic
+Code above reads the whole of what it needs, every time, as if nothing were cached; only what changed since goes over
+the wire. An entry is valid until its watch fires; `invalidate_all` makes the next pass read everything again (the
+periodic
 reconcile: watches are hints). Unchanged content keeps its decoded object, so that users may compare by identity.
 """
 
@@ -62,7 +63,9 @@ class WatchedCache:
                 continue
             self._dirty_data.add(path)
             if isinstance(entry.value, ZNRecord):
-                self._dirty_data.update(where for where in layout_of(entry.value).bucket_paths(path) if where in self._data)
+                self._dirty_data.update(
+                    where for where in layout_of(entry.value).bucket_paths(path) if where in self._data
+                )
 
     def end_pass(self) -> None:
         """Forget what has not been asked for in a long time."""
@@ -91,7 +94,9 @@ class WatchedCache:
         return [self._touched(self._children, path) or () for path in paths]
 
     def read(self, paths: Sequence[str], decode: Decode[T]) -> list[T | None]:
-        """Decoded data of each node; None where there is none, or it is empty or cannot be read: one bad node must not hide the others."""
+        """Decoded data of each node; None where there is none, or it is empty or cannot be read: one bad node must not
+        hide the others.
+        """
         stale = self._stale(paths, self._data, self._dirty_data)
         if stale:
             with _Refresh(stale, self._dirty_data):
@@ -108,7 +113,10 @@ class WatchedCache:
     def read_resources(self, paths: Sequence[str]) -> list[ZNRecord | None]:
         """Whole records of resources, with their buckets."""
         mains = self.read(paths, ZNRecord.from_bytes)
-        return [main if main is None or not layout_of(main).num_buckets else self._with_buckets(path, main) for path, main in zip(paths, mains, strict=True)]
+        return [
+            main if main is None or not layout_of(main).num_buckets else self._with_buckets(path, main)
+            for path, main in zip(paths, mains, strict=True)
+        ]
 
     def _with_buckets(self, path: str, main: ZNRecord) -> ZNRecord | None:
         current: ZNRecord | None = main
@@ -119,13 +127,19 @@ class WatchedCache:
             parts = (current, *(bucket for bucket in buckets if bucket is not None))
             if len(parts) == len(buckets) + 1:
                 known = self._merged.get(path)
-                if known is None or len(known[0]) != len(parts) or any(old is not new for old, new in zip(known[0], parts, strict=True)):
+                if (
+                    known is None
+                    or len(known[0]) != len(parts)
+                    or any(old is not new for old, new in zip(known[0], parts, strict=True))
+                ):
                     known = (parts, merge(parts[0], parts[1:]))
                     self._merged[path] = known
                 return known[1]
             self._dirty_data.add(path)  # cut anew between the two reads
             current = self.read([path], ZNRecord.from_bytes)[0]
-        raise ConnectionLostError(f"the buckets of '{path}' keep changing while they are read; reading again", path=path)
+        raise ConnectionLostError(
+            f"the buckets of '{path}' keep changing while they are read; reading again", path=path
+        )
 
     def _stale(self, paths: Sequence[str], entries: dict[str, _Entry], dirty: set[str]) -> list[str]:
         return [path for path in paths if path not in entries or path in dirty]
@@ -160,7 +174,9 @@ def _decoded(data: bytes, path: str, decode: Decode[T]) -> T | None:
 
 
 class _Refresh:
-    """Marks paths clean before they are read, so that a hint during the read marks them again; a failed read marks all again."""
+    """Marks paths clean before they are read, so that a hint during the read marks them again; a failed read marks all
+    again.
+    """
 
     def __init__(self, paths: list[str], dirty: set[str]) -> None:
         self._paths, self._dirty = paths, dirty

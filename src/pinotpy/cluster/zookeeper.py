@@ -32,15 +32,22 @@ from pinotpy.cluster.store import (
     check_multi,
     check_size,
 )
-from pinotpy.errors import ClusterError, ConnectionLostError, NodeExistsError, NoNodeError, RecordTooLargeError, StaleVersionError
+from pinotpy.errors import (
+    ClusterError,
+    ConnectionLostError,
+    NodeExistsError,
+    NoNodeError,
+    RecordTooLargeError,
+    StaleVersionError,
+)
 
 logger = logging.getLogger(__name__)
 
 SESSION_TIMEOUT_S = 10.0
 CALL_TIMEOUT_S = 10.0
 CONNECT_TIMEOUT_S = 15.0
-# Of a daemon that stops: what it still tells the cluster may take so long a call, and after the first call without an answer no other
-# is waited for. The end of the session says the rest.
+# Of a daemon that stops: what it still tells the cluster may take so long a call, and after the first call without an
+# answer no other is waited for. The end of the session says the rest.
 LEAVING_CALL_TIMEOUT_S = 2.0
 # kazoo waits for ZooKeeper's good-bye as long as a session lasts, and for its own thread without end.
 CLOSE_TIMEOUT_S = 2.0
@@ -49,7 +56,11 @@ _LOOK_S = 0.25
 # Requests in flight of one pipelined read: measured the same throughput from 512 on, and bounds the answer buffers.
 PIPELINE_WINDOW = 512
 
-_STATES = {KazooState.CONNECTED: SessionState.CONNECTED, KazooState.SUSPENDED: SessionState.SUSPENDED, KazooState.LOST: SessionState.LOST}
+_STATES = {
+    KazooState.CONNECTED: SessionState.CONNECTED,
+    KazooState.SUSPENDED: SessionState.SUSPENDED,
+    KazooState.LOST: SessionState.LOST,
+}
 
 
 class ZooKeeperStore:
@@ -98,7 +109,9 @@ class ZooKeeperStore:
             if not is_connected:  # or a signal came
                 self.close()
         if not is_connected:
-            raise ConnectionLostError(f"no ZooKeeper answers at '{address}' within {connect_timeout_s} s; is it running?", address=address)
+            raise ConnectionLostError(
+                f"no ZooKeeper answers at '{address}' within {connect_timeout_s} s; is it running?", address=address
+            )
 
     @property
     def session_id(self) -> str:
@@ -125,7 +138,9 @@ class ZooKeeperStore:
         return sorted(self._wait("children", path, self._client.get_children_async, path, self._watcher(watch, path)))
 
     def children_many(self, paths: Sequence[str], watch: Hint | None = None) -> list[list[str] | None]:
-        found = self._pipelined("children", paths, lambda path: self._client.get_children_async(path, self._watcher(watch, path)))
+        found = self._pipelined(
+            "children", paths, lambda path: self._client.get_children_async(path, self._watcher(watch, path))
+        )
         return [None if each is None else sorted(each) for each in found]
 
     def create(self, path: str, data: bytes = b"", *, ephemeral: bool = False, make_parents: bool = False) -> None:
@@ -141,7 +156,11 @@ class ZooKeeperStore:
             self._wait("delete", path, self._client.delete_async, path, version)
             return
         levels = [[path]]
-        while level := [f"{parent}/{name}" for parent, names in zip(levels[-1], self.children_many(levels[-1]), strict=True) for name in names or ()]:
+        while level := [
+            f"{parent}/{name}"
+            for parent, names in zip(levels[-1], self.children_many(levels[-1]), strict=True)
+            for name in names or ()
+        ]:
             levels.append(level)
         for level in reversed(levels[1:]):
             self._pipelined("delete", level, self._client.delete_async)
@@ -164,7 +183,9 @@ class ZooKeeperStore:
                     transaction.check(path, version)
         for op, result in zip(ops, self._wait("multi", ops[0].path, transaction.commit_async), strict=True):
             # The operations around the failed one are marked as rolled back; the failed one carries the cause.
-            if isinstance(result, Exception) and not isinstance(result, kazoo_errors.RolledBackError | kazoo_errors.RuntimeInconsistency):
+            if isinstance(result, Exception) and not isinstance(
+                result, kazoo_errors.RolledBackError | kazoo_errors.RuntimeInconsistency
+            ):
                 raise _translated(result, "multi", op.path)
 
     def sync(self, path: str) -> None:
@@ -180,8 +201,9 @@ class ZooKeeperStore:
                 self._listeners.remove(listener)
 
     def hurry(self) -> None:
-        """The daemon stops: from now on no call waits longer than LEAVING_CALL_TIMEOUT_S, also of those that wait already, and none
-        for a connection. Safe from any thread."""
+        """The daemon stops: from now on no call waits longer than LEAVING_CALL_TIMEOUT_S, also of those that wait
+        already, and none for a connection. Safe from any thread.
+        """
         self._is_leaving = True
 
     def close(self) -> None:
@@ -194,7 +216,11 @@ class ZooKeeperStore:
         ending.start()
         ending.join(CLOSE_TIMEOUT_S)
         if ending.is_alive():
-            logger.info("zookeeper does not answer, the session ends by its time-out address=%s session=%s", self._address, self._known_session)
+            logger.info(
+                "zookeeper does not answer, the session ends by its time-out address=%s session=%s",
+                self._address,
+                self._known_session,
+            )
         self._dispatcher.close()
 
     def _end_session(self) -> None:
@@ -202,7 +228,12 @@ class ZooKeeperStore:
             self._client.stop()
             self._client.close()
         except Exception as error:
-            logger.info("the session was not ended, its time-out will do address=%s cause=%s: %s", self._address, type(error).__name__, error)
+            logger.info(
+                "the session was not ended, its time-out will do address=%s cause=%s: %s",
+                self._address,
+                type(error).__name__,
+                error,
+            )
 
     def _on_state(self, state: str) -> None:
         new_state = _STATES[state]
@@ -215,7 +246,9 @@ class ZooKeeperStore:
             new_session = False
             self._connected.clear()
         event = SessionEvent(new_state, self._known_session, new_session)
-        logger.info("zookeeper session state=%s session=%s new_session=%s", new_state.value, event.session_id, new_session)
+        logger.info(
+            "zookeeper session state=%s session=%s new_session=%s", new_state.value, event.session_id, new_session
+        )
         with self._lock:
             listeners = list(self._listeners)
         for listener in listeners:
@@ -302,7 +335,13 @@ def _hex(session: int) -> str:
 
 def _stat(stat: Any) -> Stat:
     owner = _hex(stat.ephemeralOwner) if stat.ephemeralOwner else ""
-    return Stat(version=stat.version, modified_id=stat.mzxid, mtime_ms=stat.mtime, ephemeral_owner=owner, num_children=stat.numChildren)
+    return Stat(
+        version=stat.version,
+        modified_id=stat.mzxid,
+        mtime_ms=stat.mtime,
+        ephemeral_owner=owner,
+        num_children=stat.numChildren,
+    )
 
 
 def _translated(error: Exception, operation: str, path: str) -> ClusterError:
@@ -312,13 +351,26 @@ def _translated(error: Exception, operation: str, path: str) -> ClusterError:
         case kazoo_errors.NodeExistsError():
             return NodeExistsError(f"node '{path}' exists", path=path)
         case kazoo_errors.BadVersionError():
-            return StaleVersionError(f"'{path}' has another version than expected; read it again and decide again", path=path)
+            return StaleVersionError(
+                f"'{path}' has another version than expected; read it again and decide again", path=path
+            )
         case kazoo_errors.NotEmptyError():
             return ClusterError(f"'{path}' has children; delete them first", path=path)
         case kazoo_errors.NoChildrenForEphemeralsError():
             return ClusterError(f"the parent of '{path}' is ephemeral and cannot have children", path=path)
         case kazoo_errors.MarshallingError():
-            return RecordTooLargeError(f"ZooKeeper refused the {operation} of '{path}' as malformed or too large", path=path)
-        case kazoo_errors.ConnectionLoss() | kazoo_errors.ConnectionClosedError() | kazoo_errors.SessionExpiredError() | KazooTimeoutError():
-            return ConnectionLostError(f"the reply to {operation} of '{path}' is lost ({type(error).__name__}): whether it took effect is unknown", path=path)
+            return RecordTooLargeError(
+                f"ZooKeeper refused the {operation} of '{path}' as malformed or too large", path=path
+            )
+        case (
+            kazoo_errors.ConnectionLoss()
+            | kazoo_errors.ConnectionClosedError()
+            | kazoo_errors.SessionExpiredError()
+            | KazooTimeoutError()
+        ):
+            return ConnectionLostError(
+                f"the reply to {operation} of '{path}' is lost ({type(error).__name__}): whether it took effect is "
+                "unknown",
+                path=path,
+            )
     return ClusterError(f"ZooKeeper refused the {operation} of '{path}': {type(error).__name__} {error}", path=path)

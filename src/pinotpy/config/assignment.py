@@ -79,7 +79,9 @@ class TierConfig(Document):
 
     name: Text = Field(description="Name of the tier.")
     segment_selector_type: Annotated[TierSelector, named(TierSelector)] = Field(description="time or fixed.")
-    segment_age: Annotated[str, BeforeValidator(_period)] | None = Field(None, description="Segments older than this, e.g. 7d.")
+    segment_age: Annotated[str, BeforeValidator(_period)] | None = Field(
+        None, description="Segments older than this, e.g. 7d."
+    )
     segment_list: tuple[Text, ...] = Field((), description="Segments by name.")
     storage_type: Text = Field(description="pinot_server.")
     server_tag: Text | None = Field(None, description="Tag of the tier's servers.")

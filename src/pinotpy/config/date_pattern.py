@@ -1,8 +1,8 @@
 """Patterns of dates as Joda and Java's SimpleDateFormat write them: compiled once to a reader and a writer.
 
-Letters: y Y u year, M month (MMM, MMMM by name), d day, D day of year, E weekday (read and ignored), H k h K hour, a half of the
-day, m minute, s second, S fraction, Z X z offset or zone, quotes around literals. No pattern = ISO 8601 of any precision.
-Parts that a pattern lacks are 2000-01-01T00:00:00 (Joda's defaults).
+Letters: y Y u year, M month (MMM, MMMM by name), d day, D day of year, E weekday (read and ignored), H k h K hour, a
+half of the day, m minute, s second, S fraction, Z X z offset or zone, quotes around literals. No pattern = ISO 8601 of
+any precision. Parts that a pattern lacks are 2000-01-01T00:00:00 (Joda's defaults).
 """
 
 from __future__ import annotations
@@ -16,18 +16,34 @@ from typing import Final
 
 from pinotpy.config.time_zone import time_zone
 
-MONTHS: Final = ("January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November", "December")
+MONTHS: Final = (
+    "January",
+    "February",
+    "March",
+    "April",
+    "May",
+    "June",
+    "July",
+    "August",
+    "September",
+    "October",
+    "November",
+    "December",
+)
 WEEKDAYS: Final = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 PATTERN_CHARACTERS_MAX: Final = 200
 
 _ISO = re.compile(
-    r"(?P<y>\d{4})(?:-(?P<M>\d{1,2})(?:-(?P<d>\d{1,2})(?:[T ](?:(?P<H>\d{1,2})(?::(?P<m>\d{1,2})(?::(?P<s>\d{1,2})(?:[.,](?P<S>\d{1,9}))?)?)?)?"
+    r"(?P<y>\d{4})(?:-(?P<M>\d{1,2})(?:-(?P<d>\d{1,2})(?:[T "
+    r"](?:(?P<H>\d{1,2})(?::(?P<m>\d{1,2})(?::(?P<s>\d{1,2})(?:[.,](?P<S>\d{1,9}))?)?)?)?"
     r"\s*(?P<zone>Z|UTC|GMT|[+-]\d{2}:?\d{2}|[+-]\d{2})?)?)?)?"
 )
 # letter → largest number of digits that its number can have; the letters of zones and names are not here
 _NUMBER_DIGITS: Final = {"y": 9, "M": 2, "d": 2, "D": 3, "H": 2, "k": 2, "h": 2, "K": 2, "m": 2, "s": 2, "S": 9}
 _SIGNIFICANCE: Final = {"y": 0, "M": 1, "D": 1, "d": 2, "H": 3, "m": 4, "s": 5, "S": 6}
-_ALLOWED: Final = "a date pattern of the letters y M d D E H k h K a m s S Z X z and quoted text, such as yyyy-MM-dd HH:mm:ss"
+_ALLOWED: Final = (
+    "a date pattern of the letters y M d D E H k h K a m s S Z X z and quoted text, such as yyyy-MM-dd HH:mm:ss"
+)
 _ZONE_TEXT: Final = r"Z|[+-]\d{2}:?\d{2}|[+-]\d{2}|[A-Za-z]+(?:/[A-Za-z_+\-0-9]+)*"
 
 
@@ -62,27 +78,37 @@ class DatePattern:
         letters = [field.letter for field in fields]
         if not fields or len(set(letters)) != len(letters):
             raise ValueError(_ALLOWED + ", each letter once")
-        return DatePattern(text, parts, re.compile("".join(_reader_part(parts, i) for i in range(len(parts))), re.IGNORECASE))
+        return DatePattern(
+            text, parts, re.compile("".join(_reader_part(parts, i) for i in range(len(parts))), re.IGNORECASE)
+        )
 
     @property
     def is_lexicographic(self) -> bool:
-        """Whether texts of this pattern order as their times: fields from year down, fixed width, no names and no zones."""
+        """Whether texts of this pattern order as their times: fields from year down, fixed width, no names and no
+        zones.
+        """
         fields = [part for part in self.parts if isinstance(part, _Field)]
-        if any(not f.is_number or f.letter not in _SIGNIFICANCE or (f.count == 1 and f.letter not in "yS") for f in fields):
+        if any(
+            not f.is_number or f.letter not in _SIGNIFICANCE or (f.count == 1 and f.letter not in "yS") for f in fields
+        ):
             return False
         ranks = [_SIGNIFICANCE[f.letter] for f in fields]
         return ranks == sorted(ranks)
 
     @property
     def full_width(self) -> str | None:
-        """A regular expression of the texts that order as their times, of a lexicographic pattern: every number with all its digits.
+        """A regular expression of the texts that order as their times, of a lexicographic pattern: every number with
+        all its digits.
 
         None: ISO 8601, whose texts may have any precision and a zone.
         """
         if not self.parts:
             return None
         return "".join(
-            re.escape(part) if isinstance(part, str) else rf"\d{{{4 if part.letter == 'y' and part.count != 2 else part.count}}}" for part in self.parts
+            re.escape(part)
+            if isinstance(part, str)
+            else rf"\d{{{4 if part.letter == 'y' and part.count != 2 else part.count}}}"
+            for part in self.parts
         )
 
     def parse(self, text: str, zone: tzinfo) -> datetime:
@@ -94,7 +120,16 @@ class DatePattern:
         zone = _zone_from_text(found["zone"]) if "zone" in found else zone
         fraction = (found.get("S", "") + "000000")[:6]
         hour, month = _hour(found), _month(found)
-        moment = datetime(_year(found), month, int(found.get("d", 1)), 0, int(found.get("m", 0)), int(found.get("s", 0)), int(fraction), tzinfo=zone)
+        moment = datetime(
+            _year(found),
+            month,
+            int(found.get("d", 1)),
+            0,
+            int(found.get("m", 0)),
+            int(found.get("s", 0)),
+            int(fraction),
+            tzinfo=zone,
+        )
         if "D" in found:
             moment += timedelta(days=int(found["D"]) - 1)
         # 24:00 is the next day's midnight; hours beyond are refused by the reader below.
@@ -146,7 +181,11 @@ def _reader_part(parts: tuple[_Field | str, ...], index: int) -> str:
         return r"(?P<M>[A-Za-z]{3,9})"
     # yyyyMMdd: a number that touches the next number has exactly its width.
     exact = isinstance(following, _Field) and following.is_number
-    return rf"(?P<{part.letter}>\d{{{part.count}}})" if exact else rf"(?P<{part.letter}>\d{{1,{max(part.count, _NUMBER_DIGITS[part.letter])}}})"
+    return (
+        rf"(?P<{part.letter}>\d{{{part.count}}})"
+        if exact
+        else rf"(?P<{part.letter}>\d{{1,{max(part.count, _NUMBER_DIGITS[part.letter])}}})"
+    )
 
 
 def _year(found: dict[str, str]) -> int:

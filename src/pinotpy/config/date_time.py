@@ -1,7 +1,8 @@
 """Formats of time columns: both spellings, parsed once; values of single columns to and from milliseconds.
 
 Old: `size:unit:format[:pattern [tz(zone)]]` (1:DAYS:SIMPLE_DATE_FORMAT:yyyy-MM-dd). New: `EPOCH|unit|size`,
-`SIMPLE_DATE_FORMAT|pattern|zone`, `TIMESTAMP`, each part after the first optional. Source: Pinot's schema page, "Date time formats".
+`SIMPLE_DATE_FORMAT|pattern|zone`, `TIMESTAMP`, each part after the first optional. Source: Pinot's schema page, "Date
+time formats".
 """
 
 from __future__ import annotations
@@ -46,7 +47,9 @@ UNIT_NAMES: Final = ", ".join(TimeUnit)
 
 
 class TimeFormat(StrEnum):
-    """What a value of a time column is: a count since 1970, a text (or digits) by pattern, or a TIMESTAMP in milliseconds."""
+    """What a value of a time column is: a count since 1970, a text (or digits) by pattern, or a TIMESTAMP in
+    milliseconds.
+    """
 
     EPOCH = "EPOCH"
     SIMPLE_DATE_FORMAT = "SIMPLE_DATE_FORMAT"
@@ -56,7 +59,8 @@ class TimeFormat(StrEnum):
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _OLD_ZONE = re.compile(r"^(.*?)\s+tz\s*\(\s*(.*?)\s*\)\s*$", re.IGNORECASE)
 _SYNTAX: Final = (
-    "size:unit:EPOCH, size:unit:SIMPLE_DATE_FORMAT:pattern, EPOCH|unit|size, SIMPLE_DATE_FORMAT|pattern|time zone, or TIMESTAMP, "
+    "size:unit:EPOCH, size:unit:SIMPLE_DATE_FORMAT:pattern, EPOCH|unit|size, SIMPLE_DATE_FORMAT|pattern|time zone, or "
+    "TIMESTAMP, "
     f"where unit is one of {UNIT_NAMES}"
 )
 
@@ -140,7 +144,11 @@ def _parse_old(text: str) -> DateTimeFormat:
         return _simple(pattern or None, zone, unit, size)
     if len(parts) == 4 or name not in (TimeFormat.EPOCH, TimeFormat.TIMESTAMP):
         raise ValueError(_SYNTAX)
-    return DateTimeFormat(TimeFormat.EPOCH, unit, size) if name == TimeFormat.EPOCH else DateTimeFormat(TimeFormat.TIMESTAMP)
+    return (
+        DateTimeFormat(TimeFormat.EPOCH, unit, size)
+        if name == TimeFormat.EPOCH
+        else DateTimeFormat(TimeFormat.TIMESTAMP)
+    )
 
 
 def _simple(pattern: str | None, zone: str, unit: TimeUnit, size: int) -> DateTimeFormat:
@@ -166,7 +174,9 @@ def parse_granularity(text: str) -> tuple[int, TimeUnit]:
     """`15:MINUTES` or `MINUTES|15` → (15, MINUTES); raises ValueError whose text is what is allowed."""
     allowed = f"size:unit such as 15:MINUTES, or unit|size; unit is one of {UNIT_NAMES}"
     first, separator, second = text.strip().partition("|")
-    size, unit = (second or "1", first) if separator or ":" not in text else (text.split(":", 1)[0], text.split(":", 1)[1])
+    size, unit = (
+        (second or "1", first) if separator or ":" not in text else (text.split(":", 1)[0], text.split(":", 1)[1])
+    )
     try:
         return _size(size), TimeUnit(unit.strip().upper())
     except ValueError:

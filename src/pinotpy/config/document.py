@@ -1,7 +1,8 @@
 """JSON documents that people write: read them once, report every fault with its path, keep what we do not know.
 
-`parse_json` reads text and refuses what JSON readers usually let pass (two equal keys, NaN). `Document` is the model that all
-config models share; `collect` validates one and returns as much of it as is valid, so that checks across fields still run and
+`parse_json` reads text and refuses what JSON readers usually let pass (two equal keys, NaN). `Document` is the model
+that all config models share; `collect` validates one and returns as much of it as is valid, so that checks across
+fields still run and
 the caller sees all faults at once. Keys that nothing reads: unread_keys.py.
 """
 
@@ -28,7 +29,9 @@ FAULTS_MAX = 1000
 class Document(BaseModel):
     """A part of a document: frozen, camelCase outside, unknown keys kept in `model_extra`."""
 
-    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="allow", alias_generator=to_camel, populate_by_name=True)
+    model_config: ClassVar[ConfigDict] = ConfigDict(
+        frozen=True, extra="allow", alias_generator=to_camel, populate_by_name=True
+    )
 
 
 DocumentT = TypeVar("DocumentT", bound=Document)
@@ -44,15 +47,20 @@ def parse_json(text: str | bytes, what: str) -> Any:
     """Read a JSON text. `what` names the document in messages ("schema", "table config").
 
     Raises:
-        InvalidConfigError: not UTF-8, not JSON (with line and column), NaN or Infinity, equal keys in one object, too large.
+        InvalidConfigError: not UTF-8, not JSON (with line and column), NaN or Infinity, equal keys in one object, too
+            large.
     """
     if len(text) > DOCUMENT_BYTES_MAX:
-        raise InvalidConfigError(f"{what} is too large", (Fault("$", f"{len(text)} bytes", f"at most {DOCUMENT_BYTES_MAX} bytes"),))
+        raise InvalidConfigError(
+            f"{what} is too large", (Fault("$", f"{len(text)} bytes", f"at most {DOCUMENT_BYTES_MAX} bytes"),)
+        )
     try:
         plain = text.decode("utf-8-sig") if isinstance(text, bytes) else text
         value = json.loads(plain, object_pairs_hook=_object_from_pairs, parse_constant=_refuse_constant)
     except UnicodeDecodeError as error:
-        raise InvalidConfigError(f"{what} is not JSON", (Fault("$", f"byte 0x{text[error.start]:02x} at {error.start}", "UTF-8 text"),)) from error
+        raise InvalidConfigError(
+            f"{what} is not JSON", (Fault("$", f"byte 0x{text[error.start]:02x} at {error.start}", "UTF-8 text"),)
+        ) from error
     except json.JSONDecodeError as error:
         found = f"{error.msg.lower()} at line {error.lineno}, column {error.colno}"
         raise InvalidConfigError(f"{what} is not JSON", (Fault("$", found, "JSON text"),)) from error
@@ -66,7 +74,9 @@ def parse_json(text: str | bytes, what: str) -> Any:
 
 
 def read_object(document: str | bytes | Mapping[str, Any], what: str) -> dict[str, Any]:
-    """The JSON object in text, or a deep copy of a mapping that was read already; raises InvalidConfigError otherwise."""
+    """The JSON object in text, or a deep copy of a mapping that was read already; raises InvalidConfigError
+    otherwise.
+    """
     value: Any = document
     if isinstance(document, str | bytes):
         value = parse_json(document, what)
@@ -114,7 +124,11 @@ def describe(value: Any) -> str:
         case Enum():
             return f"'{value.value}'"
         case str():
-            return f"'{value}'" if len(value) <= FOUND_CHARACTERS_MAX else f"'{value[:FOUND_CHARACTERS_MAX]}…' ({len(value)} characters)"
+            return (
+                f"'{value}'"
+                if len(value) <= FOUND_CHARACTERS_MAX
+                else f"'{value[:FOUND_CHARACTERS_MAX]}…' ({len(value)} characters)"
+            )
         case int() | float():
             return f"the number {value}"[:FOUND_CHARACTERS_MAX]
         case Mapping():
@@ -128,14 +142,18 @@ def child_path(path: str, key: str | int) -> str:
     """`$.a` + `b` → `$.a.b`; indexes and keys that are no plain words go in brackets."""
     if isinstance(key, int):
         return f"{path}[{key}]"
-    return f"{path}.{key}" if key.replace("_", "a").replace("$", "a").isalnum() else f"{path}[{json.dumps(key, ensure_ascii=False)}]"
+    return (
+        f"{path}.{key}"
+        if key.replace("_", "a").replace("$", "a").isalnum()
+        else f"{path}[{json.dumps(key, ensure_ascii=False)}]"
+    )
 
 
 def collect(model: type[DocumentT], raw: Any, path: str, faults: list[Fault]) -> DocumentT | None:
     """Validate `raw`, append every fault, and return the model without its faulty parts.
 
-    None if what is left cannot stand (a required key is missing). The result serves further checks; the caller must not use
-    it for anything else once there are faults.
+    None if what is left cannot stand (a required key is missing). The result serves further checks; the caller must not
+    use it for anything else once there are faults.
     """
     if not isinstance(raw, dict):
         faults.append(Fault(path, describe(raw), "an object"))
@@ -254,7 +272,8 @@ def name_fault(check: Callable[[str], str], name: str, path: str) -> Fault | Non
     return None
 
 
-# --- scalar types: the old documents write numbers and booleans as text -------------------------------------------------------
+# --- scalar types: the old documents write numbers and booleans as text
+# -------------------------------------------------------
 
 
 def _whole_number(value: Any) -> Any:
@@ -304,7 +323,9 @@ Text = Annotated[str, BeforeValidator(_text)]
 
 
 def named(enum: type[Enum], *, any_case: bool = True) -> BeforeValidator:
-    """Accept the members of `enum` by their value. Pinot reads most of them without regard to case, data types exactly."""
+    """Accept the members of `enum` by their value. Pinot reads most of them without regard to case, data types
+    exactly.
+    """
 
     def find(value: Any) -> Any:
         if isinstance(value, enum):

@@ -38,7 +38,10 @@ _HIDDEN: Final = {(FieldSpec, "field_type")}
 
 def document() -> str:
     """The whole page as Markdown."""
-    return "\n".join([_HEAD, *model_tables("Schema", Schema), *model_tables("Table config", TableConfig), *_settings()]) + "\n"
+    return (
+        "\n".join([_HEAD, *model_tables("Schema", Schema), *model_tables("Table config", TableConfig), *_settings()])
+        + "\n"
+    )
 
 
 def model_tables(title: str, root: type[BaseModel]) -> Iterator[str]:
@@ -55,13 +58,19 @@ def model_tables(title: str, root: type[BaseModel]) -> Iterator[str]:
         yield "| key | type | default | meaning |\n|---|---|---|---|"
         for name, field in model.model_fields.items():
             if (model, name) not in _HIDDEN:
-                yield f"| `{field.alias or name}` | {_type_text(field.annotation)} | {_default_text(field)} | {_cell(field.description or '')} |"
+                yield (
+                    f"| `{field.alias or name}` | {_type_text(field.annotation)} | {_default_text(field)} | "
+                    f"{_cell(field.description or '')} |"
+                )
             pending.extend(_models_within(field.annotation))
         yield ""
 
 
 def _settings() -> Iterator[str]:
-    yield "## Settings of the daemons\n\nDefault < config file (`--config-file`) < environment < command line (see `--help`).\n"
+    yield (
+        "## Settings of the daemons\n\nDefault < config file (`--config-file`) < environment < command line (see "
+        "`--help`).\n"
+    )
     roles: tuple[type[Settings], ...] = (ControllerSettings, BrokerSettings, ServerSettings)
     for role in roles:
         yield f"### {role.role}\n"
@@ -70,7 +79,10 @@ def _settings() -> Iterator[str]:
             extra = setting_extra(field)
             keys = ", ".join(f"`{key}`" for key in extra["keys"])
             variables = ", ".join(f"`{variable}`" for variable in environment_names(role, name))
-            yield f"| {keys} | {variables} | {_default_text(field)} | {extra['unit']} | {_cell(field.description or '')} |"
+            yield (
+                f"| {keys} | {variables} | {_default_text(field)} | {extra['unit']} | "
+                f"{_cell(field.description or '')} |"
+            )
         yield ""
 
 

@@ -36,7 +36,9 @@ class TimeGranularitySpec(Document):
     """Half of a `timeFieldSpec` of the old manual: the time column as it comes in, or as it is kept."""
 
     name: Text = Field(description="Name of the time column.")
-    data_type: Annotated[DataType, named(DataType, any_case=False)] = Field(description="INT, LONG, STRING or TIMESTAMP.")
+    data_type: Annotated[DataType, named(DataType, any_case=False)] = Field(
+        description="INT, LONG, STRING or TIMESTAMP."
+    )
     time_type: Annotated[TimeUnit, named(TimeUnit)] = Field(description="Unit of the values.")
     time_unit_size: WholeNumber = Field(1, ge=1, description="Number of units that a value counts.")
     time_format: Text = Field("EPOCH", description="EPOCH, or SIMPLE_DATE_FORMAT:pattern.")
@@ -61,20 +63,40 @@ class FieldSpec(Document):
 
     name: Text = Field(description="Name of the column.")
     data_type: Annotated[DataType, named(DataType, any_case=False)] = Field(description="Type of the values.")
-    field_type: FieldType = Field(FieldType.DIMENSION, description="What the column is for; follows from the list it stands in.")
-    single_value: Truth = Field(True, alias="singleValueField", description="false: a list of values a row, duplicates and order kept.")
-    not_null: Truth = Field(False, description="With column based null handling: null input reads as the default value, never as null.")
-    max_length: WholeNumber = Field(MAX_LENGTH_DEFAULT, ge=1, description="Longest value of STRING, JSON (characters) and BYTES (bytes).")
-    max_length_exceed_strategy: Annotated[MaxLengthExceedStrategy, named(MaxLengthExceedStrategy)] | None = Field(
-        None, description="What happens to longer values. Default: TRIM_LENGTH for STRING, NO_ACTION for JSON and BYTES."
+    field_type: FieldType = Field(
+        FieldType.DIMENSION, description="What the column is for; follows from the list it stands in."
     )
-    default_null_value: Any = Field(None, description="Value that stands for null; text or number, hex for BYTES. Default: by type and kind.")
-    virtual_column_provider: Text | None = Field(None, description="Accepted; virtual columns are those that every table has.")
+    single_value: Truth = Field(
+        True, alias="singleValueField", description="false: a list of values a row, duplicates and order kept."
+    )
+    not_null: Truth = Field(
+        False, description="With column based null handling: null input reads as the default value, never as null."
+    )
+    max_length: WholeNumber = Field(
+        MAX_LENGTH_DEFAULT, ge=1, description="Longest value of STRING, JSON (characters) and BYTES (bytes)."
+    )
+    max_length_exceed_strategy: Annotated[MaxLengthExceedStrategy, named(MaxLengthExceedStrategy)] | None = Field(
+        None,
+        description="What happens to longer values. Default: TRIM_LENGTH for STRING, NO_ACTION for JSON and BYTES.",
+    )
+    default_null_value: Any = Field(
+        None, description="Value that stands for null; text or number, hex for BYTES. Default: by type and kind."
+    )
+    virtual_column_provider: Text | None = Field(
+        None, description="Accepted; virtual columns are those that every table has."
+    )
     transform_function: Text | None = Field(None, description="Expression over other columns that fills the column.")
-    format: Text | None = Field(None, description="Time format of a DATE_TIME column, e.g. 1:MILLISECONDS:EPOCH or SIMPLE_DATE_FORMAT|yyyy-MM-dd.")
+    format: Text | None = Field(
+        None,
+        description="Time format of a DATE_TIME column, e.g. 1:MILLISECONDS:EPOCH or SIMPLE_DATE_FORMAT|yyyy-MM-dd.",
+    )
     granularity: Text | None = Field(None, description="Bucket of the times, e.g. 15:MINUTES; documentation only.")
-    incoming: TimeGranularitySpec | None = Field(None, alias="incomingGranularitySpec", description="TIME column as it comes in.")
-    outgoing: TimeGranularitySpec | None = Field(None, alias="outgoingGranularitySpec", description="TIME column as it is kept; default: as it comes in.")
+    incoming: TimeGranularitySpec | None = Field(
+        None, alias="incomingGranularitySpec", description="TIME column as it comes in."
+    )
+    outgoing: TimeGranularitySpec | None = Field(
+        None, alias="outgoingGranularitySpec", description="TIME column as it is kept; default: as it comes in."
+    )
     child_field_specs: dict[str, Any] | None = Field(None, description="Types of key and value of a MAP column.")
 
     @cached_property
@@ -86,7 +108,9 @@ class FieldSpec(Document):
 
     @cached_property
     def default_in_segments(self) -> int | float | bytes:
-        """`default_null_stored` as columns hold it: they have no NaN and no −0.0, so NaN falls back to the type's own default."""
+        """`default_null_stored` as columns hold it: they have no NaN and no −0.0, so NaN falls back to the type's own
+        default.
+        """
         default, stored = self.default_null_stored, self.data_type.stored
         if isinstance(default, bytes) or not stored.is_floating:
             return default
@@ -100,7 +124,11 @@ class FieldSpec(Document):
         """`max_length_exceed_strategy`, or the default of the type (Pinot: FieldSpec)."""
         if self.max_length_exceed_strategy is not None:
             return self.max_length_exceed_strategy
-        return MaxLengthExceedStrategy.TRIM_LENGTH if self.data_type is DataType.STRING else MaxLengthExceedStrategy.NO_ACTION
+        return (
+            MaxLengthExceedStrategy.TRIM_LENGTH
+            if self.data_type is DataType.STRING
+            else MaxLengthExceedStrategy.NO_ACTION
+        )
 
     @cached_property
     def date_time_format(self) -> DateTimeFormat | None:
@@ -115,7 +143,11 @@ class FieldSpec(Document):
         """The column as GET /schemas of 1.5.1 shows it: values that are the default are left out."""
         if self.field_type is FieldType.TIME:
             return self._time_json_dict()
-        document: dict[str, Any] = {"name": self.name, "dataType": str(self.data_type), "fieldType": str(self.field_type)}
+        document: dict[str, Any] = {
+            "name": self.name,
+            "dataType": str(self.data_type),
+            "fieldType": str(self.field_type),
+        }
         if not self.single_value:
             document["singleValueField"] = False
         if self.not_null or self.field_type is FieldType.COMPLEX:
@@ -144,7 +176,9 @@ class FieldSpec(Document):
 
 
 def stored_from_json(value: Any, data_type: DataType) -> int | float | bytes:
-    """A default value as people write it (number or text) in stored form; raises ValueError whose text is what is allowed."""
+    """A default value as people write it (number or text) in stored form; raises ValueError whose text is what is
+    allowed.
+    """
     match data_type:
         case DataType.INT | DataType.LONG:
             return _integer(value, 31 if data_type is DataType.INT else 63)
@@ -179,7 +213,9 @@ def json_from_stored(stored: int | float | bytes, data_type: DataType) -> Any:
         case DataType.FLOAT | DataType.DOUBLE:
             assert isinstance(stored, int | float)
             number = float(stored)
-            return number if number - number == 0 else {"inf": "Infinity", "-inf": "-Infinity", "nan": "NaN"}[str(number)]
+            return (
+                number if number - number == 0 else {"inf": "Infinity", "-inf": "-Infinity", "nan": "NaN"}[str(number)]
+            )
     if not isinstance(stored, bytes):
         return stored
     match data_type:
@@ -194,7 +230,11 @@ def json_from_stored(stored: int | float | bytes, data_type: DataType) -> Any:
 
 def _integer(value: Any, bits: int) -> int:
     allowed = f"a whole number from -2^{bits} to 2^{bits}-1"
-    if isinstance(value, bool) or (isinstance(value, float) and value != value // 1) or not isinstance(value, int | float | str):
+    if (
+        isinstance(value, bool)
+        or (isinstance(value, float) and value != value // 1)
+        or not isinstance(value, int | float | str)
+    ):
         raise ValueError(allowed)
     try:
         number = int(value)
@@ -239,7 +279,9 @@ def _boolean(value: Any) -> int:
 
 
 def millis_from_json(value: Any) -> int:
-    """A TIMESTAMP as number of milliseconds, its text, or JDBC/ISO text in UTC; raises ValueError whose text is what is allowed."""
+    """A TIMESTAMP as number of milliseconds, its text, or JDBC/ISO text in UTC; raises ValueError whose text is what is
+    allowed.
+    """
     allowed = "milliseconds since 1970-01-01 UTC, or text such as 2021-01-01 01:01:01.123"
     if isinstance(value, str) and not value.strip().lstrip("-+").isdigit():
         try:
@@ -277,6 +319,10 @@ def allowed_format(spec: FieldSpec) -> str | None:
         return "one of " + ", ".join(types)
     if parsed.kind is TimeFormat.TIMESTAMP and spec.data_type not in (DataType.TIMESTAMP, DataType.LONG):
         return "TIMESTAMP or LONG for the format TIMESTAMP"
-    if parsed.kind is TimeFormat.EPOCH and spec.data_type is DataType.TIMESTAMP and (parsed.unit, parsed.size) != (TimeUnit.MILLISECONDS, 1):
+    if (
+        parsed.kind is TimeFormat.EPOCH
+        and spec.data_type is DataType.TIMESTAMP
+        and (parsed.unit, parsed.size) != (TimeUnit.MILLISECONDS, 1)
+    ):
         return "INT or LONG for a format that counts other units than single milliseconds"
     return None

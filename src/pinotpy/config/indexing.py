@@ -11,7 +11,18 @@ from pydantic import BeforeValidator, Field, model_validator
 from pinotpy.config.document import Document, Number, Text, Truth, WholeNumber, named
 from pinotpy.config.unread_keys import flatten
 
-STAR_TREE_FUNCTIONS = ("COUNT", "MIN", "MAX", "SUM", "AVG", "MINMAXRANGE", "DISTINCTCOUNTHLL", "DISTINCTCOUNTRAWHLL", "PERCENTILEEST", "PERCENTILETDIGEST")
+STAR_TREE_FUNCTIONS = (
+    "COUNT",
+    "MIN",
+    "MAX",
+    "SUM",
+    "AVG",
+    "MINMAXRANGE",
+    "DISTINCTCOUNTHLL",
+    "DISTINCTCOUNTRAWHLL",
+    "PERCENTILEEST",
+    "PERCENTILETDIGEST",
+)
 
 
 class LoadMode(StrEnum):
@@ -102,7 +113,8 @@ class ColumnPartitionConfig(Document):
     """Partition function of one column."""
 
     function_name: Annotated[PartitionFunction, named(PartitionFunction)] = Field(
-        description="Function from a value to its partition. Not yet: Murmur3, BoundedColumnValue; such a column is not partitioned."
+        description="Function from a value to its partition. Not yet: Murmur3, BoundedColumnValue; such a column is "
+        "not partitioned."
     )
     num_partitions: WholeNumber = Field(ge=1, le=2**31 - 1, description="Number of partitions.")
     function_config: dict[str, Any] | None = Field(None, description="Not yet: arguments of the function.")
@@ -121,7 +133,9 @@ class StarTreeIndexConfig(Document):
     skip_star_node_creation_for_dimensions: tuple[Text, ...] = Field((), description="Dimensions without star nodes.")
     function_column_pairs: tuple[Text, ...] = Field((), description="FUNCTION__column, such as SUM__price or COUNT__*.")
     aggregation_configs: tuple[dict[str, Any], ...] = Field((), description="The newer form of functionColumnPairs.")
-    max_leaf_records: WholeNumber = Field(10_000, le=2**31 - 1, description="Rows of a node that is not split further; 0 or less = 10000.")
+    max_leaf_records: WholeNumber = Field(
+        10_000, le=2**31 - 1, description="Rows of a node that is not split further; 0 or less = 10000."
+    )
 
 
 class BloomFilterConfig(Document):
@@ -140,9 +154,13 @@ Texts = Annotated[tuple[Text, ...], BeforeValidator(_none_is_empty)]
 
 
 class JsonIndexConfig(Document):
-    """What of the documents a JSON index holds. For what is left out, JSON_MATCH reads the documents: right, slower by far."""
+    """What of the documents a JSON index holds. For what is left out, JSON_MATCH reads the documents: right, slower by
+    far.
+    """
 
-    max_levels: WholeNumber = Field(-1, ge=-1, description="Levels of objects and arrays that are indexed; -1 or 0 = all.")
+    max_levels: WholeNumber = Field(
+        -1, ge=-1, description="Levels of objects and arrays that are indexed; -1 or 0 = all."
+    )
     exclude_array: Truth = Field(False, description="Leave arrays out.")
     disable_cross_array_unnest: Truth = Field(False, description="Arrays beside each other are not combined.")
     include_paths: Texts = Field((), description="Only these paths and what lies below, such as $.a.b.")
@@ -153,16 +171,28 @@ class JsonIndexConfig(Document):
 
 
 class FieldConfig(Document):
-    """Encoding and indexes of one column. What it asks for and nobody builds is kept, and told among `unrecognizedProperties`."""
+    """Encoding and indexes of one column. What it asks for and nobody builds is kept, and told among
+    `unrecognizedProperties`.
+    """
 
     name: Text = Field(description="Column.")
     encoding_type: Annotated[EncodingType, named(EncodingType)] | None = Field(None, description="RAW or DICTIONARY.")
-    index_type: Annotated[IndexType, named(IndexType)] | None = Field(None, description="One index, the old key; INVERTED, RANGE, TEXT and JSON are built.")
-    index_types: tuple[Annotated[IndexType, named(IndexType)], ...] = Field((), description="Indexes of the column; INVERTED, RANGE, TEXT and JSON are built.")
-    indexes: dict[str, Any] | None = Field(None, description="Indexes by name with their settings; bloom, inverted, json, range and text are built.")
-    compression_codec: Annotated[CompressionCodec, named(CompressionCodec)] | None = Field(None, description="Compression of a raw column.")
+    index_type: Annotated[IndexType, named(IndexType)] | None = Field(
+        None, description="One index, the old key; INVERTED, RANGE, TEXT and JSON are built."
+    )
+    index_types: tuple[Annotated[IndexType, named(IndexType)], ...] = Field(
+        (), description="Indexes of the column; INVERTED, RANGE, TEXT and JSON are built."
+    )
+    indexes: dict[str, Any] | None = Field(
+        None, description="Indexes by name with their settings; bloom, inverted, json, range and text are built."
+    )
+    compression_codec: Annotated[CompressionCodec, named(CompressionCodec)] | None = Field(
+        None, description="Compression of a raw column."
+    )
     timestamp_config: dict[str, Any] | None = Field(None, description="Accepted; there is no timestamp index.")
-    properties: dict[str, Text] | None = Field(None, description="Settings as text; dictIdEncoding = AUTO, BYTE_ALIGNED or FIXED_BIT.")
+    properties: dict[str, Text] | None = Field(
+        None, description="Settings as text; dictIdEncoding = AUTO, BYTE_ALIGNED or FIXED_BIT."
+    )
     tier_overwrites: dict[str, Any] | None = Field(None, description="Not yet: other settings by storage tier.")
 
     @cached_property
@@ -174,24 +204,37 @@ class FieldConfig(Document):
     @cached_property
     def index_settings(self) -> dict[str, dict[str, Any]]:
         """`indexes` without those that are disabled: name in capitals → settings."""
-        found = {name.upper(): settings if isinstance(settings, dict) else {} for name, settings in (self.indexes or {}).items()}
+        found = {
+            name.upper(): settings if isinstance(settings, dict) else {}
+            for name, settings in (self.indexes or {}).items()
+        }
         return {name: settings for name, settings in found.items() if str(settings.get("disabled")).lower() != "true"}
 
     def not_built(self, pointer: str) -> dict[str, Any]:
-        """What the column asks for and nobody builds, names that are misspelt among it: JSON pointer → value. `pointer`: this document's."""
+        """What the column asks for and nobody builds, names that are misspelt among it: JSON pointer → value.
+        `pointer`: this document's.
+        """
         found: dict[str, Any] = {}
         if self.index_type is not None and self.index_type not in BUILT_INDEXES:
             found[f"{pointer}/indexType"] = self.index_type.value
-        found |= {f"{pointer}/indexTypes/{i}": index.value for i, index in enumerate(self.index_types) if index not in BUILT_INDEXES}
+        found |= {
+            f"{pointer}/indexTypes/{i}": index.value
+            for i, index in enumerate(self.index_types)
+            if index not in BUILT_INDEXES
+        }
         for name, settings in (self.indexes or {}).items():
             # Nobody needs to know that what is not built is disabled; but a column has its dictionary all the same.
-            if name.upper() not in BUILT_INDEXES and (name.upper() in self.index_settings or name.upper() == "DICTIONARY"):
+            if name.upper() not in BUILT_INDEXES and (
+                name.upper() in self.index_settings or name.upper() == "DICTIONARY"
+            ):
                 found |= flatten(settings, f"{pointer}/indexes/{name}")
         return found
 
     @cached_property
     def bloom_filter(self) -> BloomFilterConfig | None:
-        """`indexes.bloom`; None if there is none. Raises ValidationError if a setting is wrong, which the checks of a table report."""
+        """`indexes.bloom`; None if there is none. Raises ValidationError if a setting is wrong, which the checks of a
+        table report.
+        """
         settings = self.index_settings.get("BLOOM")
         return None if settings is None else BloomFilterConfig.model_validate(settings)
 
@@ -226,37 +269,63 @@ class TableIndexConfig(Document):
     enable_default_star_tree: Truth = Field(False, description="Build a star-tree by default rules.")
     null_handling_enabled: Truth = Field(False, description="Keep a null vector for each column.")
     no_dictionary_columns: Columns = Field((), description="Columns without dictionary: raw values.")
-    no_dictionary_config: dict[str, Annotated[CompressionCodec, named(CompressionCodec)]] | None = Field(None, description="Raw column → compression.")
+    no_dictionary_config: dict[str, Annotated[CompressionCodec, named(CompressionCodec)]] | None = Field(
+        None, description="Raw column → compression."
+    )
     inverted_index_columns: Columns = Field((), description="Columns with an inverted index.")
-    sorted_column: Annotated[Columns, BeforeValidator(_one_or_list)] = Field((), description="The column by which rows are sorted; one at most.")
+    sorted_column: Annotated[Columns, BeforeValidator(_one_or_list)] = Field(
+        (), description="The column by which rows are sorted; one at most."
+    )
     bloom_filter_columns: Columns = Field((), description="Columns with a bloom filter.")
-    bloom_filter_configs: dict[str, BloomFilterConfig] | None = Field(None, description="Column → size of its bloom filter.")
+    bloom_filter_configs: dict[str, BloomFilterConfig] | None = Field(
+        None, description="Column → size of its bloom filter."
+    )
     range_index_columns: Columns = Field((), description="Columns with a range index.")
     range_index_version: WholeNumber = Field(2, ge=1, le=2, description="Accepted; there is one range index.")
     json_index_columns: Columns = Field((), description="JSON or STRING columns with a JSON index.")
-    json_index_configs: dict[str, JsonIndexConfig] | None = Field(None, description="Column → settings of its JSON index.")
+    json_index_configs: dict[str, JsonIndexConfig] | None = Field(
+        None, description="Column → settings of its JSON index."
+    )
     on_heap_dictionary_columns: Columns = Field((), description="Accepted; dictionaries are always mapped.")
-    var_length_dictionary_columns: Columns = Field((), description="Accepted; text dictionaries are always of variable length.")
-    auto_generated_inverted_index: Truth = Field(False, description="Accepted; inverted indexes are those that are named.")
-    create_inverted_index_during_segment_generation: Truth = Field(False, description="Accepted; indexes are built with the segment.")
+    var_length_dictionary_columns: Columns = Field(
+        (), description="Accepted; text dictionaries are always of variable length."
+    )
+    auto_generated_inverted_index: Truth = Field(
+        False, description="Accepted; inverted indexes are those that are named."
+    )
+    create_inverted_index_during_segment_generation: Truth = Field(
+        False, description="Accepted; indexes are built with the segment."
+    )
     load_mode: Annotated[LoadMode, named(LoadMode)] | None = Field(
         None, description="HEAP: servers hold segments in memory; MMAP, the default: they map their files."
     )
-    segment_format_version: Annotated[SegmentVersion, named(SegmentVersion)] | None = Field(None, description="Accepted; there is one format.")
+    segment_format_version: Annotated[SegmentVersion, named(SegmentVersion)] | None = Field(
+        None, description="Accepted; there is one format."
+    )
     column_min_max_value_generator_mode: Annotated[MinMaxMode, named(MinMaxMode)] | None = Field(
         None, description="Columns whose min and max are recorded: NONE, ALL, TIME or NON_METRIC."
     )
     star_tree_index_configs: tuple[StarTreeIndexConfig, ...] = Field((), description="Star-trees.")
     enable_dynamic_star_tree_creation: Truth = Field(False, description="Build star-trees on reload.")
-    stream_configs: dict[str, Text] | None = Field(None, description="Not yet: stream of a REALTIME table, keys as in the stream's documents.")
-    segment_name_generator_type: Text | None = Field(None, description="Accepted; names are the job's matter (segmentNameGeneratorSpec).")
-    column_major_segment_builder_enabled: Truth = Field(True, description="Accepted; segments are always built by column.")
+    stream_configs: dict[str, Text] | None = Field(
+        None, description="Not yet: stream of a REALTIME table, keys as in the stream's documents."
+    )
+    segment_name_generator_type: Text | None = Field(
+        None, description="Accepted; names are the job's matter (segmentNameGeneratorSpec)."
+    )
+    column_major_segment_builder_enabled: Truth = Field(
+        True, description="Accepted; segments are always built by column."
+    )
     skip_segment_preprocess: Truth = Field(False, description="Accepted.")
     fst_type_for_fst_index: Text | None = Field(None, alias="fstTypeForFSTIndex", description="Accepted.")
     optimize_no_dict_stats_collection: Truth = Field(False, description="Accepted.")
-    optimize_dictionary: Truth = Field(False, description="Accepted; columns without dictionary are those that are named.")
+    optimize_dictionary: Truth = Field(
+        False, description="Accepted; columns without dictionary are those that are named."
+    )
     optimize_dictionary_for_metrics: Truth = Field(False, description="Accepted.")
     optimize_dictionary_type: Truth = Field(False, description="Accepted.")
     no_dictionary_size_ratio_threshold: Number = Field(0.85, gt=0, description="Accepted.")
-    multi_column_text_index_config: dict[str, Any] | None = Field(None, description="Accepted; text indexes are by column.")
+    multi_column_text_index_config: dict[str, Any] | None = Field(
+        None, description="Accepted; text indexes are by column."
+    )
     tier_overwrites: dict[str, Any] | None = Field(None, description="Not yet: other settings by storage tier.")

@@ -32,11 +32,14 @@ class BatchIngestionConfig(Document):
 
     batch_config_maps: tuple[dict[str, Text], ...] = Field((), description="Accepted; a job has its spec.")
     segment_ingestion_type: Annotated[PushType, named(PushType)] | None = Field(None, description="APPEND or REFRESH.")
-    segment_ingestion_frequency: Annotated[PushFrequency, named(PushFrequency)] | None = Field(None, description="HOURLY, DAILY, WEEKLY or MONTHLY.")
+    segment_ingestion_frequency: Annotated[PushFrequency, named(PushFrequency)] | None = Field(
+        None, description="HOURLY, DAILY, WEEKLY or MONTHLY."
+    )
     consistent_data_push: Truth = Field(False, description="Swap all segments of a REFRESH at once.")
     missing_columns: Annotated[MissingColumns, named(MissingColumns)] = Field(
         MissingColumns.FAIL,
-        description="A file lacks a column that has no defaultNullValue and no transform: FAIL refuses the file, WARN and DEFAULT fill in the type's default.",
+        description="A file lacks a column that has no defaultNullValue and no transform: FAIL refuses the file, WARN "
+        "and DEFAULT fill in the type's default.",
     )
 
 
@@ -85,12 +88,18 @@ class IngestionConfig(Document):
     stream_ingestion_config: StreamIngestionConfig | None = Field(None, description="Not yet: segments from streams.")
     filter_config: FilterConfig | None = Field(None, description="Records that are left out.")
     transform_configs: tuple[TransformConfig, ...] = Field((), description="Columns by expression.")
-    enrichment_configs: tuple[dict[str, Any], ...] = Field((), description="Not yet: rows of such a table are refused, for it would change them.")
+    enrichment_configs: tuple[dict[str, Any], ...] = Field(
+        (), description="Not yet: rows of such a table are refused, for it would change them."
+    )
     complex_type_config: ComplexTypeConfig | None = Field(None, description="Nested records.")
     schema_conforming_transformer_config: dict[str, Any] | None = Field(
         None, description="Not yet: rows of such a table are refused, for it would change them."
     )
-    aggregation_configs: tuple[AggregationConfig, ...] = Field((), description="Not yet: metrics aggregated while consuming.")
-    continue_on_error: Truth = Field(False, description="Leave out bad records (counted with cause) instead of failing.")
+    aggregation_configs: tuple[AggregationConfig, ...] = Field(
+        (), description="Not yet: metrics aggregated while consuming."
+    )
+    continue_on_error: Truth = Field(
+        False, description="Leave out bad records (counted with cause) instead of failing."
+    )
     row_time_value_check: Truth = Field(False, description="A row's time outside 1971..2071 is a bad record.")
     segment_time_value_check: Truth = Field(True, description="A segment's time range outside 1971..2071 fails it.")

@@ -1,4 +1,6 @@
-"""Java properties files, as Pinot's daemons read them: `key=value`, `key: value`, # and ! comments, continued lines, escapes."""
+"""Java properties files, as Pinot's daemons read them: `key=value`, `key: value`, # and ! comments, continued lines,
+escapes.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The schema of a table: its columns and their types. One definition for REST, CLI, store and documents.
 
-`Schema.from_json` reads every spelling that was ever documented (plural and singular lists, `timeFieldSpec` of the old manual,
-both time format syntaxes, defaults as text or number) and refuses a bad document with all its faults at once.
+`Schema.from_json` reads every spelling that was ever documented (plural and singular lists, `timeFieldSpec` of the old
+manual, both time format syntaxes, defaults as text or number) and refuses a bad document with all its faults at once.
 `to_json_dict` answers the one form that GET /schemas of Pinot 1.5.1 has; reading that again gives an equal schema.
 """
 
@@ -14,7 +14,17 @@ from typing import Any, Final
 from pydantic import Field
 
 from pinotpy.config.date_time import parse_format, parse_granularity
-from pinotpy.config.document import Document, Text, Truth, child_path, collect, describe, name_fault, read_object, refuse
+from pinotpy.config.document import (
+    Document,
+    Text,
+    Truth,
+    child_path,
+    collect,
+    describe,
+    name_fault,
+    read_object,
+    refuse,
+)
 from pinotpy.config.field_spec import FieldSpec, TimeGranularitySpec, allowed_format, json_from_stored, stored_from_json
 from pinotpy.config.unread_keys import unrecognized
 from pinotpy.data_types import DataType, FieldType, default_null_value
@@ -34,7 +44,14 @@ _LISTS: Final[dict[str, FieldType]] = {
 _SCALARS: Final = tuple(t for t in DataType if t is not DataType.MAP)
 _TYPES: Final[dict[FieldType, tuple[DataType, ...]]] = {
     FieldType.DIMENSION: _SCALARS,
-    FieldType.METRIC: (DataType.INT, DataType.LONG, DataType.FLOAT, DataType.DOUBLE, DataType.BIG_DECIMAL, DataType.BYTES),
+    FieldType.METRIC: (
+        DataType.INT,
+        DataType.LONG,
+        DataType.FLOAT,
+        DataType.DOUBLE,
+        DataType.BIG_DECIMAL,
+        DataType.BYTES,
+    ),
     FieldType.TIME: (DataType.INT, DataType.LONG, DataType.STRING, DataType.TIMESTAMP),
     FieldType.DATE_TIME: (DataType.INT, DataType.LONG, DataType.STRING, DataType.TIMESTAMP),
     FieldType.COMPLEX: (DataType.MAP,),
@@ -45,13 +62,17 @@ class Schema(Document):
     """A table's columns. Build it with `from_json`, which checks; a schema that exists is valid."""
 
     schema_name: Text = Field(description="Name of the schema; equals the table name without its type.")
-    enable_column_based_null_handling: Truth = Field(False, description="Nulls by column (notNull) instead of by table config.")
+    enable_column_based_null_handling: Truth = Field(
+        False, description="Nulls by column (notNull) instead of by table config."
+    )
     dimension_field_specs: tuple[FieldSpec, ...] = Field((), description="Columns to filter and group by.")
     metric_field_specs: tuple[FieldSpec, ...] = Field((), description="Numbers to aggregate.")
     time_field_spec: FieldSpec | None = Field(None, description="The one time column of the old manual.")
     date_time_field_specs: tuple[FieldSpec, ...] = Field((), description="Time columns with format and granularity.")
     complex_field_specs: tuple[FieldSpec, ...] = Field((), description="MAP columns; kept, not built yet.")
-    primary_key_columns: tuple[Text, ...] = Field((), description="Columns whose values name a row, for upsert, dedup and dimension tables.")
+    primary_key_columns: tuple[Text, ...] = Field(
+        (), description="Columns whose values name a row, for upsert, dedup and dimension tables."
+    )
 
     @classmethod
     def from_json(cls, document: str | bytes | Mapping[str, Any]) -> Schema:
@@ -72,7 +93,13 @@ class Schema(Document):
         if head is not None:
             _check_head(head, raw, names, faults)
         if not names and not faults:
-            faults.append(Fault("$", "no columns", "at least one column in dimensionFieldSpecs, metricFieldSpecs, timeFieldSpec or dateTimeFieldSpecs"))
+            faults.append(
+                Fault(
+                    "$",
+                    "no columns",
+                    "at least one column in dimensionFieldSpecs, metricFieldSpecs, timeFieldSpec or dateTimeFieldSpecs",
+                )
+            )
         if len(names) > COLUMNS_MAX:
             faults.append(Fault("$", f"{len(names)} columns", f"at most {COLUMNS_MAX}"))
         refuse("schema", faults)
@@ -106,14 +133,25 @@ class Schema(Document):
         yield from self.complex_field_specs
 
     def to_json_dict(self) -> dict[str, Any]:
-        """The schema as GET /schemas/{name} of Pinot 1.5.1 answers it: same keys, same order, defaults and unknown keys left out."""
-        document: dict[str, Any] = {"schemaName": self.schema_name, "enableColumnBasedNullHandling": self.enable_column_based_null_handling}
-        for key, specs in (("dimensionFieldSpecs", self.dimension_field_specs), ("metricFieldSpecs", self.metric_field_specs)):
+        """The schema as GET /schemas/{name} of Pinot 1.5.1 answers it: same keys, same order, defaults and unknown keys
+        left out.
+        """
+        document: dict[str, Any] = {
+            "schemaName": self.schema_name,
+            "enableColumnBasedNullHandling": self.enable_column_based_null_handling,
+        }
+        for key, specs in (
+            ("dimensionFieldSpecs", self.dimension_field_specs),
+            ("metricFieldSpecs", self.metric_field_specs),
+        ):
             if specs:
                 document[key] = [spec.to_json_dict() for spec in specs]
         if self.time_field_spec is not None:
             document["timeFieldSpec"] = self.time_field_spec.to_json_dict()
-        for key, specs in (("dateTimeFieldSpecs", self.date_time_field_specs), ("complexFieldSpecs", self.complex_field_specs)):
+        for key, specs in (
+            ("dateTimeFieldSpecs", self.date_time_field_specs),
+            ("complexFieldSpecs", self.complex_field_specs),
+        ):
             if specs:
                 document[key] = [spec.to_json_dict() for spec in specs]
         if self.primary_key_columns:
@@ -134,7 +172,9 @@ def _check_head(head: Schema, raw: dict[str, Any], names: dict[str, str], faults
         seen.add(column)
 
 
-def _read_list(raw: dict[str, Any], key: str, field_type: FieldType, names: dict[str, str], faults: list[Fault]) -> Iterator[FieldSpec]:
+def _read_list(
+    raw: dict[str, Any], key: str, field_type: FieldType, names: dict[str, str], faults: list[Fault]
+) -> Iterator[FieldSpec]:
     singular = key[:-1]
     if key in raw and singular in raw:
         faults.append(Fault(f"$.{singular}", f"both '{key}' and '{singular}'", f"'{key}' alone"))
@@ -191,7 +231,13 @@ def _checked(spec: FieldSpec, raw: dict[str, Any], path: str, faults: list[Fault
         what = "metric columns" if spec.field_type is FieldType.METRIC else f"{spec.field_type} columns"
         faults.append(Fault(f"{path}.dataType", describe(spec.data_type), f"for {what} one of " + ", ".join(allowed)))
     if not spec.single_value and spec.field_type is not FieldType.DIMENSION:
-        faults.append(Fault(f"{path}.singleValueField", "false", f"true: only dimensions hold several values, not {spec.field_type} columns"))
+        faults.append(
+            Fault(
+                f"{path}.singleValueField",
+                "false",
+                f"true: only dimensions hold several values, not {spec.field_type} columns",
+            )
+        )
     if spec.field_type is FieldType.DATE_TIME:
         _check_date_time(spec, path, type_ok, faults)
     else:
@@ -199,7 +245,9 @@ def _checked(spec: FieldSpec, raw: dict[str, Any], path: str, faults: list[Fault
             if spec.field_type is not FieldType.TIME and getattr(spec, key) is not None:
                 faults.append(Fault(f"{path}.{key}", describe(raw.get(key)), "this key in dateTimeFieldSpecs only"))
     if spec.child_field_specs is not None and spec.field_type is not FieldType.COMPLEX:
-        faults.append(Fault(f"{path}.childFieldSpecs", describe(spec.child_field_specs), "this key in complexFieldSpecs only"))
+        faults.append(
+            Fault(f"{path}.childFieldSpecs", describe(spec.child_field_specs), "this key in complexFieldSpecs only")
+        )
     return _with_canonical_default(spec, path, faults)
 
 
@@ -209,7 +257,9 @@ def _with_canonical_default(spec: FieldSpec, path: str, faults: list[Fault]) -> 
     try:
         stored = stored_from_json(spec.default_null_value, spec.data_type)
     except ValueError as error:
-        faults.append(Fault(f"{path}.defaultNullValue", describe(spec.default_null_value), f"for {spec.data_type}: {error}"))
+        faults.append(
+            Fault(f"{path}.defaultNullValue", describe(spec.default_null_value), f"for {spec.data_type}: {error}")
+        )
         return spec
     plain = default_null_value(spec.data_type, spec.field_type)
     # repr tells NaN from NaN and -0.0 from 0.0 the way values do not
@@ -253,7 +303,9 @@ def _read_time(item: Any, path: str, names: dict[str, str], faults: list[Fault])
         raw["incomingGranularitySpec"] = {key: value for key, value in item.items() if key not in raw}
     incoming_path = path if flat else f"{path}.incomingGranularitySpec"
     incoming = _read_granularity(raw.pop("incomingGranularitySpec", ...), incoming_path, faults)
-    outgoing_path = f"{path}.outgoingGranularitySpec" if raw.get("outgoingGranularitySpec") is not None else incoming_path
+    outgoing_path = (
+        f"{path}.outgoingGranularitySpec" if raw.get("outgoingGranularitySpec") is not None else incoming_path
+    )
     written = raw.pop("outgoingGranularitySpec", None)
     outgoing = incoming if written is None else _read_granularity(written, outgoing_path, faults)
     if outgoing is not None:
@@ -280,7 +332,9 @@ def _read_granularity(raw: Any, path: str, faults: list[Fault]) -> TimeGranulari
     if spec is None:
         return None
     if spec.data_type not in _TYPES[FieldType.TIME]:
-        faults.append(Fault(f"{path}.dataType", describe(spec.data_type), "one of " + ", ".join(_TYPES[FieldType.TIME])))
+        faults.append(
+            Fault(f"{path}.dataType", describe(spec.data_type), "one of " + ", ".join(_TYPES[FieldType.TIME]))
+        )
     _parses(parse_format, spec.format_text, child_path(path, "timeFormat"), faults)
     return spec
 

@@ -44,7 +44,9 @@ class CompletionMode(StrEnum):
 class CompletionConfig(Document):
     """How consuming segments become immutable."""
 
-    completion_mode: Annotated[CompletionMode, named(CompletionMode)] = Field(CompletionMode.DEFAULT, description="DEFAULT or DOWNLOAD.")
+    completion_mode: Annotated[CompletionMode, named(CompletionMode)] = Field(
+        CompletionMode.DEFAULT, description="DEFAULT or DOWNLOAD."
+    )
 
 
 class ReplicaGroupStrategyConfig(Document):
@@ -58,37 +60,68 @@ class SegmentsConfig(Document):
     """Time column, retention, replication and push. Old documents write all values as text, and so does GET."""
 
     replication: WholeNumber | None = Field(
-        None, ge=1, description="Number of servers that hold each segment. 0 is refused: the reference stores 1 instead.", json_schema_extra={"as_text": True}
+        None,
+        ge=1,
+        description="Number of servers that hold each segment. 0 is refused: the reference stores 1 instead.",
+        json_schema_extra={"as_text": True},
     )
     replicas_per_partition: WholeNumber | None = Field(
-        None, ge=1, description="The same for consuming segments; default: replication.", json_schema_extra={"as_text": True}
+        None,
+        ge=1,
+        description="The same for consuming segments; default: replication.",
+        json_schema_extra={"as_text": True},
     )
-    retention_time_unit: Annotated[TimeUnit, named(TimeUnit)] | None = Field(None, description="Unit of retentionTimeValue.")
+    retention_time_unit: Annotated[TimeUnit, named(TimeUnit)] | None = Field(
+        None, description="Unit of retentionTimeValue."
+    )
     retention_time_value: WholeNumber | None = Field(
-        None, ge=1, description="Segments whose newest row is older are deleted; without it, none.", json_schema_extra={"as_text": True}
+        None,
+        ge=1,
+        description="Segments whose newest row is older are deleted; without it, none.",
+        json_schema_extra={"as_text": True},
     )
-    time_type: Annotated[TimeUnit, named(TimeUnit)] | None = Field(None, description="Unit of the time column in old documents; the schema decides.")
-    time_column_name: Text | None = Field(None, description="Time column: of retention, and of the time range that a segment says it has.")
-    segment_push_type: Annotated[PushType, named(PushType)] | None = Field(None, description="REFRESH: retention leaves the table alone; default APPEND.")
+    time_type: Annotated[TimeUnit, named(TimeUnit)] | None = Field(
+        None, description="Unit of the time column in old documents; the schema decides."
+    )
+    time_column_name: Text | None = Field(
+        None, description="Time column: of retention, and of the time range that a segment says it has."
+    )
+    segment_push_type: Annotated[PushType, named(PushType)] | None = Field(
+        None, description="REFRESH: retention leaves the table alone; default APPEND."
+    )
     segment_push_frequency: Annotated[PushFrequency, named(PushFrequency)] | None = Field(
         None, description="HOURLY: dates in names of segments have hours; default DAILY."
     )
-    minimize_data_movement: Truth = Field(False, description="Not yet: keep segments where they are when servers change.")
+    minimize_data_movement: Truth = Field(
+        False, description="Not yet: keep segments where they are when servers change."
+    )
     segment_assignment_strategy: Annotated[AssignmentStrategy, named(AssignmentStrategy)] | None = Field(
         None, description="Default: BalanceNumSegmentAssignmentStrategy."
     )
-    replica_group_strategy_config: ReplicaGroupStrategyConfig | None = Field(None, description="For the replica group strategy.")
-    completion_config: CompletionConfig | None = Field(None, description="Not yet: how consuming segments become immutable.")
+    replica_group_strategy_config: ReplicaGroupStrategyConfig | None = Field(
+        None, description="For the replica group strategy."
+    )
+    completion_config: CompletionConfig | None = Field(
+        None, description="Not yet: how consuming segments become immutable."
+    )
     crypter_class_name: Text | None = Field(None, description="Encryption of segments in the deep store.")
-    peer_segment_download_scheme: Text | None = Field(None, description="Not yet: http or https, download from a peer when the deep store fails.")
+    peer_segment_download_scheme: Text | None = Field(
+        None, description="Not yet: http or https, download from a peer when the deep store fails."
+    )
     deleted_segments_retention_period: Text | None = Field(
-        None, description="How long files of deleted segments are kept, e.g. 7d, 0d = not at all; default controller.deleted.segments.retentionInDays."
+        None,
+        description="How long files of deleted segments are kept, e.g. 7d, 0d = not at all; default "
+        "controller.deleted.segments.retentionInDays.",
     )
     replaced_segments_retention_period: Text | None = Field(
-        None, description="How long replaced segments are kept, so that the replacement can be reverted, e.g. 4h; default 1d."
+        None,
+        description="How long replaced segments are kept, so that the replacement can be reverted, e.g. 4h; default "
+        "1d.",
     )
     lineage_entry_cleanup_retention_period: Text | None = Field(
-        None, description="After how long a replacement in progress is given up, and one given up is forgotten, e.g. 2d; default 1d."
+        None,
+        description="After how long a replacement in progress is given up, and one given up is forgotten, e.g. 2d; "
+        "default 1d.",
     )
 
     @property

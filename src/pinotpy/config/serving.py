@@ -45,8 +45,12 @@ def _rate_text(value: Any) -> Any:
 class QuotaConfig(Document):
     """Limits of a table."""
 
-    storage: Annotated[str, BeforeValidator(_size_text)] | None = Field(None, description="Largest size of one replica of the table, e.g. 10G.")
-    max_queries_per_second: Annotated[str, BeforeValidator(_rate_text)] | None = Field(None, description="Not yet: queries a second over all brokers.")
+    storage: Annotated[str, BeforeValidator(_size_text)] | None = Field(
+        None, description="Largest size of one replica of the table, e.g. 10G."
+    )
+    max_queries_per_second: Annotated[str, BeforeValidator(_rate_text)] | None = Field(
+        None, description="Not yet: queries a second over all brokers."
+    )
 
     @property
     def storage_bytes(self) -> int | None:
@@ -77,20 +81,36 @@ class RoutingConfig(Document):
     segment_pruner_types: tuple[Annotated[SegmentPruner, named(SegmentPruner)], ...] = Field(
         (), description="Accepted; servers leave out every segment that cannot have a row."
     )
-    instance_selector_type: Annotated[InstanceSelector, named(InstanceSelector)] | None = Field(None, description="Not yet: brokers balance over all replicas.")
-    use_fixed_replica: Truth | None = Field(None, description="Not yet: always the same replica for a table and broker.")
+    instance_selector_type: Annotated[InstanceSelector, named(InstanceSelector)] | None = Field(
+        None, description="Not yet: brokers balance over all replicas."
+    )
+    use_fixed_replica: Truth | None = Field(
+        None, description="Not yet: always the same replica for a table and broker."
+    )
 
 
 class QueryConfig(Document):
     """Limits and habits of queries on a table."""
 
     timeout_ms: WholeNumber | None = Field(
-        None, ge=1, le=TIMEOUT_MS_MAX, description="Milliseconds of a query, in place of pinot.broker.timeoutMs; the option timeoutMs has precedence."
+        None,
+        ge=1,
+        le=TIMEOUT_MS_MAX,
+        description="Milliseconds of a query, in place of pinot.broker.timeoutMs; the option timeoutMs has precedence.",
     )
     disable_groovy: Truth | None = Field(None, description="Accepted; there is no Groovy.")
-    use_approximate_function: Truth | None = Field(None, description="Not yet: rewrite DISTINCTCOUNT and PERCENTILE to approximate functions.")
-    expression_override_map: dict[str, Text] | None = Field(None, description="Not yet: expression → column that holds its value.")
-    max_query_response_size_bytes: WholeNumber | None = Field(None, ge=1, description="Not yet: largest response of a query over all servers, in bytes.")
+    use_approximate_function: Truth | None = Field(
+        None, description="Not yet: rewrite DISTINCTCOUNT and PERCENTILE to approximate functions."
+    )
+    expression_override_map: dict[str, Text] | None = Field(
+        None, description="Not yet: expression → column that holds its value."
+    )
+    max_query_response_size_bytes: WholeNumber | None = Field(
+        None, ge=1, description="Not yet: largest response of a query over all servers, in bytes."
+    )
     max_server_response_size_bytes: WholeNumber | None = Field(
-        None, ge=1, description="Not yet: largest response of one server, in bytes; pinot.server.grpc.maxResponseBytes has it for all tables."
+        None,
+        ge=1,
+        description="Not yet: largest response of one server, in bytes; pinot.server.grpc.maxResponseBytes has it for "
+        "all tables.",
     )

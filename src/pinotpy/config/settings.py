@@ -17,11 +17,19 @@ from pinotpy.names import DEFAULT_CLUSTER
 __all__ = ["BrokerSettings", "ControllerSettings", "ProcessSettings", "ServerSettings", "load_settings"]
 
 MIB = 1 << 20
-Location = Annotated[str, BeforeValidator(lambda value: str(value) if isinstance(value, Path) else value)]  # a path or a URI
+Location = Annotated[
+    str, BeforeValidator(lambda value: str(value) if isinstance(value, Path) else value)
+]  # a path or a URI
 GIB = 1 << 30
 STORAGE_FACTORY = "File systems by scheme: class.<scheme>, <scheme>.region, <scheme>.endpoint … (docs/file-systems.md)."
-SEGMENT_FETCHER = "Segment fetchers by protocol: <protocol>.retry.count, <protocol>.retry.wait.ms, <protocol>.class … (docs/file-systems.md)."
-URIS_ALLOWED = "Addresses that segments may be fetched from, as URIs such as s3://bucket/, and networks that web addresses may lead to; by commas."
+SEGMENT_FETCHER = (
+    "Segment fetchers by protocol: <protocol>.retry.count, <protocol>.retry.wait.ms, <protocol>.class … "
+    "(docs/file-systems.md)."
+)
+URIS_ALLOWED = (
+    "Addresses that segments may be fetched from, as URIs such as s3://bucket/, and networks that web "
+    "addresses may lead to; by commas."
+)
 CRYPTER = "Crypters by name: class.<name>, <name>.<key> (docs/file-systems.md)."
 LOOPBACK_HOSTS = ("localhost", "127.0.0.1", "::1")
 
@@ -30,35 +38,77 @@ class ProcessSettings(Settings):
     """What every daemon has."""
 
     host: str = setting("127.0.0.1", "pinotpy.host", about="Address that the daemon listens on.", min_length=1)
-    advertised_host: str | None = setting(None, "pinotpy.advertised.host", about="Host that others use to reach it; default: host.")
-    advertised_port: WholeNumber | None = setting(None, "pinotpy.advertised.port", about="Port that others use; default: the bound port.", ge=1, le=65535)
+    advertised_host: str | None = setting(
+        None, "pinotpy.advertised.host", about="Host that others use to reach it; default: host."
+    )
+    advertised_port: WholeNumber | None = setting(
+        None, "pinotpy.advertised.port", about="Port that others use; default: the bound port.", ge=1, le=65535
+    )
     zk_address: str = setting(
-        "localhost:2181", "pinot.zk.server", "controller.zk.str", "zookeeper.address", about="ZooKeeper hosts: host:port, …", min_length=1
+        "localhost:2181",
+        "pinot.zk.server",
+        "controller.zk.str",
+        "zookeeper.address",
+        about="ZooKeeper hosts: host:port, …",
+        min_length=1,
     )
     cluster_name: str = setting(
-        DEFAULT_CLUSTER, "pinot.cluster.name", "controller.helix.cluster.name", about="Name of the cluster, a node of ZooKeeper's root.", min_length=1
+        DEFAULT_CLUSTER,
+        "pinot.cluster.name",
+        "controller.helix.cluster.name",
+        about="Name of the cluster, a node of ZooKeeper's root.",
+        min_length=1,
     )
-    zk_session_timeout_ms: WholeNumber = setting(30_000, "pinot.zk.session.timeoutMs", about="Session time-out.", unit="ms", ge=1_000, le=600_000)
-    zk_connect_timeout_ms: WholeNumber = setting(30_000, "pinot.zk.connect.timeoutMs", about="Longest wait for ZooKeeper at start.", unit="ms", ge=100)
-    request_bytes_max: Size = setting(8 * MIB, "pinotpy.http.request.maxBytes", about="Longest body of a request other than uploads.", unit="bytes", ge=1_024)
-    http_connections_max: WholeNumber = setting(1_000, "pinotpy.http.maxConnections", about="Open HTTP connections.", ge=1)
-    shutdown_timeout_ms: WholeNumber = setting(10_000, "pinotpy.shutdown.timeoutMs", about="Longest wait for running requests at stop.", unit="ms", ge=1_000)
-    auth_users_file: Path | None = setting(None, "pinotpy.auth.usersFile", about="File of users, hashed secrets and rights; without it everybody may all.")
-    cluster_token_file: Path | None = setting(None, "pinotpy.auth.clusterTokenFile", about="File with the secret that daemons of the cluster show each other.")
-    tls_cert_file: Path | None = setting(None, "pinotpy.tls.certFile", about="PEM certificate chain; with the key, HTTP and gRPC speak TLS.")
+    zk_session_timeout_ms: WholeNumber = setting(
+        30_000, "pinot.zk.session.timeoutMs", about="Session time-out.", unit="ms", ge=1_000, le=600_000
+    )
+    zk_connect_timeout_ms: WholeNumber = setting(
+        30_000, "pinot.zk.connect.timeoutMs", about="Longest wait for ZooKeeper at start.", unit="ms", ge=100
+    )
+    request_bytes_max: Size = setting(
+        8 * MIB,
+        "pinotpy.http.request.maxBytes",
+        about="Longest body of a request other than uploads.",
+        unit="bytes",
+        ge=1_024,
+    )
+    http_connections_max: WholeNumber = setting(
+        1_000, "pinotpy.http.maxConnections", about="Open HTTP connections.", ge=1
+    )
+    shutdown_timeout_ms: WholeNumber = setting(
+        10_000, "pinotpy.shutdown.timeoutMs", about="Longest wait for running requests at stop.", unit="ms", ge=1_000
+    )
+    auth_users_file: Path | None = setting(
+        None, "pinotpy.auth.usersFile", about="File of users, hashed secrets and rights; without it everybody may all."
+    )
+    cluster_token_file: Path | None = setting(
+        None, "pinotpy.auth.clusterTokenFile", about="File with the secret that daemons of the cluster show each other."
+    )
+    tls_cert_file: Path | None = setting(
+        None, "pinotpy.tls.certFile", about="PEM certificate chain; with the key, HTTP and gRPC speak TLS."
+    )
     tls_key_file: Path | None = setting(None, "pinotpy.tls.keyFile", about="PEM private key of the certificate.")
-    tls_ca_file: Path | None = setting(None, "pinotpy.tls.caFile", about="PEM certificates that other daemons' certificates are checked with.")
-    insecure: Flag = setting(False, "pinotpy.insecure", about="Allow an address other than loopback without users file.")
-    audit_file: Path | None = setting(None, "pinotpy.audit.file", about="File of the audit trail; default: among the other log lines.")
+    tls_ca_file: Path | None = setting(
+        None, "pinotpy.tls.caFile", about="PEM certificates that other daemons' certificates are checked with."
+    )
+    insecure: Flag = setting(
+        False, "pinotpy.insecure", about="Allow an address other than loopback without users file."
+    )
+    audit_file: Path | None = setting(
+        None, "pinotpy.audit.file", about="File of the audit trail; default: among the other log lines."
+    )
     user_functions: Names = setting(
         (),
         "pinotpy.user.functions",
         "pinot.server.user.functions",
         "pinot.broker.user.functions",
         "controller.user.functions",
-        about="User functions that must be there at start: module:function, or names that installed packages announce; by commas.",
+        about="User functions that must be there at start: module:function, or names that installed packages "
+        "announce; by commas.",
     )
-    log_level: str = setting("INFO", "pinotpy.log.level", about="DEBUG, INFO, WARNING or ERROR.", pattern="^(DEBUG|INFO|WARNING|ERROR)$")
+    log_level: str = setting(
+        "INFO", "pinotpy.log.level", about="DEBUG, INFO, WARNING or ERROR.", pattern="^(DEBUG|INFO|WARNING|ERROR)$"
+    )
 
     @property
     def is_loopback(self) -> bool:
@@ -73,7 +123,10 @@ class ProcessSettings(Settings):
         if (self.tls_cert_file is None) != (self.tls_key_file is None):
             raise ValueError("both pinotpy.tls.certFile and pinotpy.tls.keyFile, or neither")
         if not self.is_loopback and self.auth_users_file is None and not self.insecure:
-            raise ValueError(f"pinotpy.auth.usersFile for the address '{self.host}', which others can reach; or --insecure to do without")
+            raise ValueError(
+                f"pinotpy.auth.usersFile for the address '{self.host}', which others can reach; or --insecure to do "
+                "without"
+            )
         return self
 
 
@@ -82,55 +135,113 @@ class ControllerSettings(ProcessSettings):
 
     role: ClassVar[str] = "controller"
 
-    host: str = setting("127.0.0.1", "controller.host", "pinotpy.host", about="Address that the controller listens on.", min_length=1)
+    host: str = setting(
+        "127.0.0.1", "controller.host", "pinotpy.host", about="Address that the controller listens on.", min_length=1
+    )
     port: WholeNumber = setting(9000, "controller.port", about="REST port; 0 picks a free one.", ge=0, le=65535)
     data_dir: Location = setting(
         "pinotpy-data/controller",
         "controller.data.dir",
-        about="Deep store and deleted segments: a folder, or a URI of s3:, gs:, abfs:, hdfs:, webhdfs: or an operator's file system.",
+        about="Deep store and deleted segments: a folder, or a URI of s3:, gs:, abfs:, hdfs:, webhdfs: or an "
+        "operator's file system.",
         min_length=1,
     )
     local_temp_dir: Path | None = setting(
         None,
         "controller.local.temp.dir",
-        about="Folder of uploads in progress, of this controller alone; default: in the data folder, or pinotpy-data/controller where that is a URI.",
+        about="Folder of uploads in progress, of this controller alone; default: in the data folder, or "
+        "pinotpy-data/controller where that is a URI.",
     )
-    storage_factory: Texts = settings_below("pinot.controller.storage.factory", "pinotpy.storage.factory", about=STORAGE_FACTORY)
-    segment_fetcher: Texts = settings_below("pinot.controller.segment.fetcher", "pinotpy.segment.fetcher.protocol", about=SEGMENT_FETCHER)
-    segment_uris_allowed: Names = setting((), "pinotpy.segment.fetcher.allowedUris", "controller.segment.upload.uri.allowlist", about=URIS_ALLOWED)
+    storage_factory: Texts = settings_below(
+        "pinot.controller.storage.factory", "pinotpy.storage.factory", about=STORAGE_FACTORY
+    )
+    segment_fetcher: Texts = settings_below(
+        "pinot.controller.segment.fetcher", "pinotpy.segment.fetcher.protocol", about=SEGMENT_FETCHER
+    )
+    segment_uris_allowed: Names = setting(
+        (), "pinotpy.segment.fetcher.allowedUris", "controller.segment.upload.uri.allowlist", about=URIS_ALLOWED
+    )
     crypter: Texts = settings_below("pinot.controller.crypter", "pinotpy.crypter", about=CRYPTER)
-    upload_bytes_max: Size = setting(10 * GIB, "controller.segment.upload.maxSizeBytes", about="Longest segment upload.", unit="bytes", ge=1_024)
-    upload_timeout_ms: WholeNumber = setting(600_000, "controller.segment.upload.timeoutInMillis", about="Longest upload.", unit="ms", ge=1_000)
-    uploads_max: WholeNumber = setting(8, "controller.segment.upload.maxConcurrent", about="Uploads that run at once.", ge=1, le=1_000)
+    upload_bytes_max: Size = setting(
+        10 * GIB, "controller.segment.upload.maxSizeBytes", about="Longest segment upload.", unit="bytes", ge=1_024
+    )
+    upload_timeout_ms: WholeNumber = setting(
+        600_000, "controller.segment.upload.timeoutInMillis", about="Longest upload.", unit="ms", ge=1_000
+    )
+    uploads_max: WholeNumber = setting(
+        8, "controller.segment.upload.maxConcurrent", about="Uploads that run at once.", ge=1, le=1_000
+    )
     upload_check_bytes_max: Size = setting(
         128 * MIB,
         "controller.segment.upload.checkMemoryBytes",
         about="Memory in which uploads are unpacked to be checked; those that do not fit are unpacked to the disk.",
         unit="bytes",
     )
-    archive_entries_max: WholeNumber = setting(1_000, "controller.segment.archive.maxEntries", about="Files in an uploaded segment.", ge=1)
+    archive_entries_max: WholeNumber = setting(
+        1_000, "controller.segment.archive.maxEntries", about="Files in an uploaded segment.", ge=1
+    )
     archive_unpacked_bytes_max: Size = setting(
-        40 * GIB, "controller.segment.archive.maxUnpackedBytes", about="Unpacked size of a segment.", unit="bytes", ge=1_024
+        40 * GIB,
+        "controller.segment.archive.maxUnpackedBytes",
+        about="Unpacked size of a segment.",
+        unit="bytes",
+        ge=1_024,
     )
     deleted_segments_retention_days: WholeNumber = setting(
-        7, "controller.deleted.segments.retentionInDays", about="How long files of deleted segments are kept; 0 deletes at once.", unit="days", ge=0, le=36_500
+        7,
+        "controller.deleted.segments.retentionInDays",
+        about="How long files of deleted segments are kept; 0 deletes at once.",
+        unit="days",
+        ge=0,
+        le=36_500,
     )
     replace_wait_ms: WholeNumber = setting(
-        20_000, "controller.segment.replace.waitMs", about="Longest wait of a step of a replacement for segments to be served.", unit="ms", ge=0, le=25_000
+        20_000,
+        "controller.segment.replace.waitMs",
+        about="Longest wait of a step of a replacement for segments to be served.",
+        unit="ms",
+        ge=0,
+        le=25_000,
     )
-    threads: WholeNumber = setting(32, "controller.threads", about="Threads for requests that touch ZooKeeper or files.", ge=1, le=256)
+    threads: WholeNumber = setting(
+        32, "controller.threads", about="Threads for requests that touch ZooKeeper or files.", ge=1, le=256
+    )
     reconcile_interval_ms: WholeNumber = setting(
-        30_000, "controller.reconcile.intervalMs", about="Time between full comparisons of ideal and current states.", unit="ms", ge=100
+        30_000,
+        "controller.reconcile.intervalMs",
+        about="Time between full comparisons of ideal and current states.",
+        unit="ms",
+        ge=100,
     )
-    broker_timeout_ms: WholeNumber = setting(60_000, "controller.broker.timeoutMs", about="Longest wait for a broker behind the query page.", unit="ms", ge=100)
-    storage_quota_check: Flag = setting(True, "controller.enable.storage.quota.check", about="Refuse uploads beyond a table's storage quota.")
-    retention_interval_s: WholeNumber = setting(21_600, "controller.retention.frequencyInSeconds", about="Time between retention runs.", unit="s", ge=1)
-    status_check_interval_s: WholeNumber = setting(300, "controller.statuschecker.frequencyInSeconds", about="Time between status checks.", unit="s", ge=1)
+    broker_timeout_ms: WholeNumber = setting(
+        60_000,
+        "controller.broker.timeoutMs",
+        about="Longest wait for a broker behind the query page.",
+        unit="ms",
+        ge=100,
+    )
+    storage_quota_check: Flag = setting(
+        True, "controller.enable.storage.quota.check", about="Refuse uploads beyond a table's storage quota."
+    )
+    retention_interval_s: WholeNumber = setting(
+        21_600, "controller.retention.frequencyInSeconds", about="Time between retention runs.", unit="s", ge=1
+    )
+    status_check_interval_s: WholeNumber = setting(
+        300, "controller.statuschecker.frequencyInSeconds", about="Time between status checks.", unit="s", ge=1
+    )
     broker_resource_interval_s: WholeNumber = setting(
-        3_600, "controller.broker.resource.validation.frequencyInSeconds", about="Time between repairs of the broker resource.", unit="s", ge=1
+        3_600,
+        "controller.broker.resource.validation.frequencyInSeconds",
+        about="Time between repairs of the broker resource.",
+        unit="s",
+        ge=1,
     )
     periodic_initial_delay_s: Number = setting(
-        120.0, "controller.periodic.initialDelayInSeconds", about="Time before the first periodic run, up to as much again at random.", unit="s", ge=0
+        120.0,
+        "controller.periodic.initialDelayInSeconds",
+        about="Time before the first periodic run, up to as much again at random.",
+        unit="s",
+        ge=0,
     )
 
 
@@ -139,10 +250,18 @@ class BrokerSettings(ProcessSettings):
 
     role: ClassVar[str] = "broker"
 
-    host: str = setting("127.0.0.1", "pinot.broker.hostname", "pinotpy.host", about="Address that the broker listens on.", min_length=1)
-    port: WholeNumber = setting(8099, "pinot.broker.client.queryPort", about="Query port; 0 picks a free one.", ge=0, le=65535)
+    host: str = setting(
+        "127.0.0.1", "pinot.broker.hostname", "pinotpy.host", about="Address that the broker listens on.", min_length=1
+    )
+    port: WholeNumber = setting(
+        8099, "pinot.broker.client.queryPort", about="Query port; 0 picks a free one.", ge=0, le=65535
+    )
     timeout_ms: WholeNumber = setting(
-        10_000, "pinot.broker.timeoutMs", about="Longest query; a client may ask for less. The answer to one that asks for more warns.", unit="ms", ge=1
+        10_000,
+        "pinot.broker.timeoutMs",
+        about="Longest query; a client may ask for less. The answer to one that asks for more warns.",
+        unit="ms",
+        ge=1,
     )
     response_rows_max: WholeNumber = setting(
         2**31 - 1,
@@ -151,18 +270,36 @@ class BrokerSettings(ProcessSettings):
         unit="rows",
         ge=1,
     )
-    limit_override: Flag = setting(False, "pinot.broker.enable.query.limit.override", about="Cut LIMIT and TOP to the limit instead of refusing.")
+    limit_override: Flag = setting(
+        False, "pinot.broker.enable.query.limit.override", about="Cut LIMIT and TOP to the limit instead of refusing."
+    )
     case_insensitive: Flag = setting(
-        True, "enable.case.insensitive", "pinot.broker.enable.case.insensitive", about="SQL finds tables and columns without regard to case; PQL never does."
+        True,
+        "enable.case.insensitive",
+        "pinot.broker.enable.case.insensitive",
+        about="SQL finds tables and columns without regard to case; PQL never does.",
     )
-    query_text_bytes_max: Size = setting(2 * MIB, "pinot.broker.query.maxTextBytes", about="Longest query text.", unit="bytes", ge=1, le=2 * MIB)
+    query_text_bytes_max: Size = setting(
+        2 * MIB, "pinot.broker.query.maxTextBytes", about="Longest query text.", unit="bytes", ge=1, le=2 * MIB
+    )
     queries_max: WholeNumber = setting(256, "pinot.broker.query.maxConcurrent", about="Queries that run at once.", ge=1)
-    queue_max: WholeNumber = setting(1_024, "pinot.broker.query.maxWaiting", about="Queries that wait; more are refused with 211.", ge=0)
-    server_response_bytes_max: Size = setting(
-        256 * MIB, "pinot.broker.server.response.maxBytes", about="Largest answer of one server.", unit="bytes", ge=1_024, le=2 * GIB - 1
+    queue_max: WholeNumber = setting(
+        1_024, "pinot.broker.query.maxWaiting", about="Queries that wait; more are refused with 211.", ge=0
     )
-    memory_max_bytes: Size = setting(1 * GIB, "pinot.broker.query.memory.maxBytes", about="Memory of one query's merge.", unit="bytes", ge=1 * MIB)
-    threads: WholeNumber = setting(2, "pinot.broker.threads", about="Threads that compile queries and merge answers.", ge=1, le=256)
+    server_response_bytes_max: Size = setting(
+        256 * MIB,
+        "pinot.broker.server.response.maxBytes",
+        about="Largest answer of one server.",
+        unit="bytes",
+        ge=1_024,
+        le=2 * GIB - 1,
+    )
+    memory_max_bytes: Size = setting(
+        1 * GIB, "pinot.broker.query.memory.maxBytes", about="Memory of one query's merge.", unit="bytes", ge=1 * MIB
+    )
+    threads: WholeNumber = setting(
+        2, "pinot.broker.threads", about="Threads that compile queries and merge answers.", ge=1, le=256
+    )
 
 
 class ServerSettings(ProcessSettings):
@@ -170,9 +307,26 @@ class ServerSettings(ProcessSettings):
 
     role: ClassVar[str] = "server"
 
-    host: str = setting("127.0.0.1", "pinot.server.netty.host", "pinotpy.host", about="Address that the server listens on.", min_length=1)
-    port: WholeNumber = setting(8098, "pinot.server.netty.port", "pinot.server.grpc.port", about="Query port (gRPC); 0 picks a free one.", ge=0, le=65535)
-    frames: bool = setting(True, "pinot.server.frames.enabled", about="Whether brokers may send queries over plain connections, at a tenth of gRPC's cost.")
+    host: str = setting(
+        "127.0.0.1",
+        "pinot.server.netty.host",
+        "pinotpy.host",
+        about="Address that the server listens on.",
+        min_length=1,
+    )
+    port: WholeNumber = setting(
+        8098,
+        "pinot.server.netty.port",
+        "pinot.server.grpc.port",
+        about="Query port (gRPC); 0 picks a free one.",
+        ge=0,
+        le=65535,
+    )
+    frames: bool = setting(
+        True,
+        "pinot.server.frames.enabled",
+        about="Whether brokers may send queries over plain connections, at a tenth of gRPC's cost.",
+    )
     frame_port: WholeNumber = setting(
         0,
         "pinot.server.frames.port",
@@ -180,63 +334,115 @@ class ServerSettings(ProcessSettings):
         ge=0,
         le=65535,
     )
-    admin_port: WholeNumber = setting(8097, "pinot.server.adminapi.port", about="REST port; 0 picks a free one.", ge=0, le=65535)
-    data_dir: Path = setting(Path("pinotpy-data/server/index"), "pinot.server.instance.dataDir", about="Folder of loaded segments.")
+    admin_port: WholeNumber = setting(
+        8097, "pinot.server.adminapi.port", about="REST port; 0 picks a free one.", ge=0, le=65535
+    )
+    data_dir: Path = setting(
+        Path("pinotpy-data/server/index"), "pinot.server.instance.dataDir", about="Folder of loaded segments."
+    )
     segment_dir: Path | None = setting(
-        None, "pinot.server.instance.segmentTarDir", about="Folder where downloads arrive, of this server alone; default: within the data folder."
+        None,
+        "pinot.server.instance.segmentTarDir",
+        about="Folder where downloads arrive, of this server alone; default: within the data folder.",
     )
-    timeout_ms: WholeNumber = setting(15_000, "pinot.server.query.executor.timeout", about="Longest query, whatever a broker asks.", unit="ms", ge=1)
+    timeout_ms: WholeNumber = setting(
+        15_000, "pinot.server.query.executor.timeout", about="Longest query, whatever a broker asks.", unit="ms", ge=1
+    )
     queries_max: WholeNumber = setting(
-        16, "pinot.query.scheduler.query_runner_threads", about="Queries that execute at once; each gets quanta of the kernel threads.", ge=1, le=10_000
+        16,
+        "pinot.query.scheduler.query_runner_threads",
+        about="Queries that execute at once; each gets quanta of the kernel threads.",
+        ge=1,
+        le=10_000,
     )
-    queue_max: WholeNumber = setting(1_024, "pinot.query.scheduler.maxWaiting", about="Queries that wait; more are refused with 211.", ge=0)
-    threads: WholeNumber = setting(0, "pinot.query.scheduler.query_worker_threads", about="Kernel threads; 0 = one a core.", ge=0, le=1_024)
-    query_memory_max_bytes: Size = setting(2 * GIB, "pinot.server.query.memory.maxBytes", about="Memory of one query.", unit="bytes", ge=1 * MIB)
+    queue_max: WholeNumber = setting(
+        1_024, "pinot.query.scheduler.maxWaiting", about="Queries that wait; more are refused with 211.", ge=0
+    )
+    threads: WholeNumber = setting(
+        0, "pinot.query.scheduler.query_worker_threads", about="Kernel threads; 0 = one a core.", ge=0, le=1_024
+    )
+    query_memory_max_bytes: Size = setting(
+        2 * GIB, "pinot.server.query.memory.maxBytes", about="Memory of one query.", unit="bytes", ge=1 * MIB
+    )
     groups_max: WholeNumber = setting(
         0,
         "pinot.server.query.executor.num.groups.limit",
-        about="Groups of one query on this server, 0 = no limit but memory; a query may lower it, the answer says when it was reached.",
+        about="Groups of one query on this server, 0 = no limit but memory; a query may lower it, the answer says "
+        "when it was reached.",
         ge=0,
     )
     global_dictionary_max_bytes: Size = setting(
         512 * MIB,
         "pinot.server.query.globalDictionary.maxBytes",
-        about="Memory for numberings of the values of grouped columns over all segments; 0 turns them off, groups are then merged by value.",
+        about="Memory for numberings of the values of grouped columns over all segments; 0 turns them off, groups are "
+        "then merged by value.",
         unit="bytes",
         ge=0,
     )
     decoded_columns_max_bytes: Size = setting(
         1 * GIB,
         "pinot.server.query.decodedColumns.maxBytes",
-        about="Memory for compressed and fixed-bit columns as kernels read them, and for numbers of texts without a dictionary; "
+        about="Memory for compressed and fixed-bit columns as kernels read them, and for numbers of texts without a "
+        "dictionary; "
         "what was not used for longest goes first.",
         unit="bytes",
         ge=0,
     )
-    response_bytes_max: Size = setting(256 * MIB, "pinot.server.grpc.maxResponseBytes", about="Longest answer.", unit="bytes", ge=1_024, le=2 * GIB - 1)
-    transition_threads: WholeNumber = setting(4, "pinot.server.helix.transition.threads", about="Segments that are loaded or dropped at once.", ge=1, le=256)
-    download_timeout_ms: WholeNumber = setting(
-        600_000, "pinot.server.segment.download.timeoutMs", about="Longest download from one controller.", unit="ms", ge=1_000
+    response_bytes_max: Size = setting(
+        256 * MIB, "pinot.server.grpc.maxResponseBytes", about="Longest answer.", unit="bytes", ge=1_024, le=2 * GIB - 1
     )
-    download_retries_max: WholeNumber = setting(8, "pinot.server.segment.fetcher.http.retry.count", about="Further tries of a failed download.", ge=0, le=100)
-    storage_factory: Texts = settings_below("pinot.server.storage.factory", "pinotpy.storage.factory", about=STORAGE_FACTORY)
-    segment_fetcher: Texts = settings_below("pinot.server.segment.fetcher", "pinotpy.segment.fetcher.protocol", about=SEGMENT_FETCHER)
-    segment_uris_allowed: Names = setting((), "pinotpy.segment.fetcher.allowedUris", "pinot.server.segment.fetcher.allowed.uris", about=URIS_ALLOWED)
+    transition_threads: WholeNumber = setting(
+        4, "pinot.server.helix.transition.threads", about="Segments that are loaded or dropped at once.", ge=1, le=256
+    )
+    download_timeout_ms: WholeNumber = setting(
+        600_000,
+        "pinot.server.segment.download.timeoutMs",
+        about="Longest download from one controller.",
+        unit="ms",
+        ge=1_000,
+    )
+    download_retries_max: WholeNumber = setting(
+        8, "pinot.server.segment.fetcher.http.retry.count", about="Further tries of a failed download.", ge=0, le=100
+    )
+    storage_factory: Texts = settings_below(
+        "pinot.server.storage.factory", "pinotpy.storage.factory", about=STORAGE_FACTORY
+    )
+    segment_fetcher: Texts = settings_below(
+        "pinot.server.segment.fetcher", "pinotpy.segment.fetcher.protocol", about=SEGMENT_FETCHER
+    )
+    segment_uris_allowed: Names = setting(
+        (), "pinotpy.segment.fetcher.allowedUris", "pinot.server.segment.fetcher.allowed.uris", about=URIS_ALLOWED
+    )
     crypter: Texts = settings_below("pinot.server.crypter", "pinotpy.crypter", about=CRYPTER)
-    archive_entries_max: WholeNumber = setting(1_000, "pinot.server.segment.archive.maxEntries", about="Files in a downloaded segment.", ge=1)
+    archive_entries_max: WholeNumber = setting(
+        1_000, "pinot.server.segment.archive.maxEntries", about="Files in a downloaded segment.", ge=1
+    )
     archive_unpacked_bytes_max: Size = setting(
-        40 * GIB, "pinot.server.segment.archive.maxUnpackedBytes", about="Unpacked size of a segment.", unit="bytes", ge=1_024
+        40 * GIB,
+        "pinot.server.segment.archive.maxUnpackedBytes",
+        about="Unpacked size of a segment.",
+        unit="bytes",
+        ge=1_024,
     )
     scrub_period_s: WholeNumber = setting(
         86_400,
         "pinot.server.segment.scrub.periodInSeconds",
-        about="How often the files of each loaded segment are read anew and compared with their checksums; 0: only after a query met damage.",
+        about="How often the files of each loaded segment are read anew and compared with their checksums; 0: only "
+        "after a query met damage.",
         unit="s",
         ge=0,
     )
     scrub_rate: Size = setting(
-        64 * MIB, "pinot.server.segment.scrub.maxBytesPerSecond", about="How fast they are read, in a second.", unit="bytes", ge=64 * 1024
+        64 * MIB,
+        "pinot.server.segment.scrub.maxBytesPerSecond",
+        about="How fast they are read, in a second.",
+        unit="bytes",
+        ge=64 * 1024,
     )
     drain_timeout_ms: WholeNumber = setting(
-        5_000, "pinot.server.shutdown.drainMs", about="At stop: time for brokers to turn to other replicas before the session ends.", unit="ms", ge=0
+        5_000,
+        "pinot.server.shutdown.drainMs",
+        about="At stop: time for brokers to turn to other replicas before the session ends.",
+        unit="ms",
+        ge=0,
     )

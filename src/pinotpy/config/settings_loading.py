@@ -1,4 +1,6 @@
-"""How a process finds its settings: default < config file < environment < command line, each value checked and its source kept."""
+"""How a process finds its settings: default < config file < environment < command line, each value checked and its
+source kept.
+"""
 
 from __future__ import annotations
 
@@ -61,15 +63,22 @@ def setting(default: Any, *keys: str, about: str, unit: str = "", secret: bool =
         secret: masked in logs and in /debug/config.
         bounds: ge, le, gt, lt, min_length.
     """
-    return Field(default, description=about, json_schema_extra={"keys": list(keys), "unit": unit, "secret": secret}, **bounds)
+    return Field(
+        default, description=about, json_schema_extra={"keys": list(keys), "unit": unit, "secret": secret}, **bounds
+    )
 
 
 def settings_below(*prefixes: str, about: str) -> Any:
-    """A field that takes every key below its prefixes, `<prefix>.<rest>`, as rest → text; an environment variable has a JSON object.
+    """A field that takes every key below its prefixes, `<prefix>.<rest>`, as rest → text; an environment variable has a
+    JSON object.
 
     Values are masked where they are shown, but for keys that can hold no secret.
     """
-    return Field(default_factory=dict, description=about, json_schema_extra={"keys": [f"{prefix}.*" for prefix in prefixes], "unit": "", "secret": True})
+    return Field(
+        default_factory=dict,
+        description=about,
+        json_schema_extra={"keys": [f"{prefix}.*" for prefix in prefixes], "unit": "", "secret": True},
+    )
 
 
 class Settings(BaseModel):
@@ -98,7 +107,9 @@ class Settings(BaseModel):
             value = getattr(self, name)
             if isinstance(value, dict):
                 prefix = dotted_key(name, field).removesuffix("*")
-                shown |= {prefix + key: MASK if masked and _SECRET_KEY.search(key) else text for key, text in value.items()}
+                shown |= {
+                    prefix + key: MASK if masked and _SECRET_KEY.search(key) else text for key, text in value.items()
+                }
                 continue
             if masked and value is not None and setting_extra(field)["secret"]:
                 value = MASK
@@ -122,7 +133,9 @@ def dotted_key(name: str, field: FieldInfo) -> str:
 
 
 def environment_names(cls: type[Settings], name: str) -> tuple[str, ...]:
-    """`PINOTPY_BROKER_HOST` (this role's), then for settings that every role has `PINOTPY_HOST`; the first that is set wins."""
+    """`PINOTPY_BROKER_HOST` (this role's), then for settings that every role has `PINOTPY_HOST`; the first that is set
+    wins.
+    """
     own = f"{ENVIRONMENT_PREFIX}{cls.role.upper()}_{name.upper()}"
     # A role's own settings have no general name: the controller's broker_timeout_ms would be read as the broker's.
     shared = any(name in base.model_fields for base in cls.__mro__[1:] if issubclass(base, Settings))
@@ -130,7 +143,10 @@ def environment_names(cls: type[Settings], name: str) -> tuple[str, ...]:
 
 
 def load_settings(
-    cls: type[SettingsT], config_file: Path | None = None, overrides: Mapping[str, Any] | None = None, environment: Mapping[str, str] | None = None
+    cls: type[SettingsT],
+    config_file: Path | None = None,
+    overrides: Mapping[str, Any] | None = None,
+    environment: Mapping[str, str] | None = None,
 ) -> SettingsT:
     """Read the settings of a process.
 
@@ -149,7 +165,9 @@ def load_settings(
     _take_environment(cls, os.environ if environment is None else environment, values, unknown)
     for name, value in (overrides or {}).items():
         if name not in cls.model_fields:
-            raise InvalidConfigError("command line is not valid:", (Fault(name, "no such setting", "one of " + ", ".join(cls.model_fields)),))
+            raise InvalidConfigError(
+                "command line is not valid:", (Fault(name, "no such setting", "one of " + ", ".join(cls.model_fields)),)
+            )
         if value is not None:
             values[name] = (value, "command line", "--" + name.replace("_", "-"))
     return _build(cls, values, tuple(unknown))
@@ -164,7 +182,13 @@ def _build(cls: type[SettingsT], values: dict[str, tuple[Any, str, str]], unknow
             name = str(detail["loc"][0]) if detail["loc"] else ""
             written = values[name][2] if name in values else name
             secret = name in cls.model_fields and setting_extra(cls.model_fields[name])["secret"]
-            faults.append(Fault(written, MASK if secret else describe(detail["input"]) if name else "together", fault_allowed(detail)))
+            faults.append(
+                Fault(
+                    written,
+                    MASK if secret else describe(detail["input"]) if name else "together",
+                    fault_allowed(detail),
+                )
+            )
         raise InvalidConfigError(f"settings of the {cls.role} are not valid:", tuple(faults)) from error
     settings._sources = {name: source for name, (_, source, _) in values.items()}
     settings._unrecognized = unknown
@@ -175,7 +199,9 @@ def read_config_file(path: Path) -> dict[str, Any]:
     """Dotted keys and values of a .json file, or of any other file as Java properties."""
     try:
         if path.stat().st_size > CONFIG_FILE_BYTES_MAX:
-            raise InvalidConfigError(f"config file '{path}' is too large, at most {CONFIG_FILE_BYTES_MAX} bytes are read")
+            raise InvalidConfigError(
+                f"config file '{path}' is too large, at most {CONFIG_FILE_BYTES_MAX} bytes are read"
+            )
         text = path.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "not UTF-8"
@@ -184,7 +210,9 @@ def read_config_file(path: Path) -> dict[str, Any]:
         return dict(parse_properties(text, f"config file '{path}'"))
     document = parse_json(text, f"config file '{path}'")
     if not isinstance(document, dict):
-        raise InvalidConfigError(f"config file '{path}' is not valid:", (Fault("$", describe(document), "an object of dotted keys"),))
+        raise InvalidConfigError(
+            f"config file '{path}' is not valid:", (Fault("$", describe(document), "an object of dotted keys"),)
+        )
     return _dotted(document, "")
 
 
@@ -195,7 +223,9 @@ def _dotted(document: dict[str, Any], prefix: str) -> dict[str, Any]:
     return flat
 
 
-def _take_file(cls: type[Settings], found: dict[str, Any], where: str, values: dict[str, tuple[Any, str, str]], unknown: list[str]) -> None:
+def _take_file(
+    cls: type[Settings], found: dict[str, Any], where: str, values: dict[str, tuple[Any, str, str]], unknown: list[str]
+) -> None:
     field_by_key: dict[str, str] = {}
     for name, field in cls.model_fields.items():
         field_by_key.update(dict.fromkeys([*setting_extra(field)["keys"], name], name))
@@ -208,7 +238,9 @@ def _take_file(cls: type[Settings], found: dict[str, Any], where: str, values: d
         if target is None and prefix is not None:
             texts, rest = below.setdefault(prefixes[prefix], {}), key.removeprefix(prefix)
             if texts.setdefault(rest, value) != value:
-                faults.append(Fault(f"{key} ({where})", "another value than of the same key elsewhere", "one of both keys"))
+                faults.append(
+                    Fault(f"{key} ({where})", "another value than of the same key elsewhere", "one of both keys")
+                )
         elif target is None:
             unknown.append(key)
         elif target in values and values[target][0] != value:
@@ -221,7 +253,9 @@ def _take_file(cls: type[Settings], found: dict[str, Any], where: str, values: d
         values[name] = (texts, "config file", f"{setting_extra(cls.model_fields[name])['keys'][0]} ({where})")
 
 
-def _take_environment(cls: type[Settings], environment: Mapping[str, str], values: dict[str, tuple[Any, str, str]], unknown: list[str]) -> None:
+def _take_environment(
+    cls: type[Settings], environment: Mapping[str, str], values: dict[str, tuple[Any, str, str]], unknown: list[str]
+) -> None:
     read: set[str] = set()
     for name in cls.model_fields:
         variables = environment_names(cls, name)
@@ -230,4 +264,6 @@ def _take_environment(cls: type[Settings], environment: Mapping[str, str], value
         if variable is not None:
             values[name] = (environment[variable], "environment", variable)
     own_prefix = f"{ENVIRONMENT_PREFIX}{cls.role.upper()}_"
-    unknown.extend(sorted(variable for variable in environment if variable.startswith(own_prefix) and variable not in read))
+    unknown.extend(
+        sorted(variable for variable in environment if variable.startswith(own_prefix) and variable not in read)
+    )

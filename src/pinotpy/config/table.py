@@ -44,7 +44,13 @@ class TableConfig(TableSections):
 
 def _faults_of_parts(raw: dict[str, Any]) -> list[Fault]:
     """Cross checks of the sections that can stand where the document as a whole cannot."""
-    patched = {"tableName": "unnamed", "tableType": "OFFLINE", "segmentsConfig": {"replication": 1}, "tenants": {}, "tableIndexConfig": {}} | raw
+    patched = {
+        "tableName": "unnamed",
+        "tableType": "OFFLINE",
+        "segmentsConfig": {"replication": 1},
+        "tenants": {},
+        "tableIndexConfig": {},
+    } | raw
     config = collect(TableConfig, patched, "$", [])
     return [] if config is None else table_checks.faults_of(config, raw)
 

@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pinotpy.config.document import Document, child_path, collect, describe, name_fault
 from pinotpy.config.index_checks import index_faults
-from pinotpy.config.indexing import STAR_TREE_FUNCTIONS, BloomFilterConfig, DictIdEncoding, EncodingType, JsonIndexConfig
+from pinotpy.config.indexing import (
+    STAR_TREE_FUNCTIONS,
+    BloomFilterConfig,
+    DictIdEncoding,
+    EncodingType,
+    JsonIndexConfig,
+)
 from pinotpy.data_types import FieldType
 from pinotpy.errors import Fault
 from pinotpy.names import TableType, check_table_name, split_table_name
@@ -18,7 +24,8 @@ if TYPE_CHECKING:
     from pinotpy.config.table_sections import TableSections
 
 TASK_TYPES: Final = (
-    "MergeRollupTask", "RealtimeToOfflineSegmentsTask", "PurgeTask", "SegmentGenerationAndPushTask", "UpsertCompactionTask",
+    "MergeRollupTask", "RealtimeToOfflineSegmentsTask", "PurgeTask", "SegmentGenerationAndPushTask",
+    "UpsertCompactionTask",
     "UpsertCompactMergeTask", "RefreshSegmentTask", "ConvertToRawIndexTask",
 )  # fmt: skip
 _ASSIGNMENT_KINDS: Final = ("OFFLINE", "CONSUMING", "COMPLETED")
@@ -36,7 +43,11 @@ _COLUMN_LISTS: Final = {
 }
 # Indexes of fieldConfigList[].indexes whose settings are checked.
 _INDEX_MODELS: Final[dict[str, type[Document]]] = {"BLOOM": BloomFilterConfig, "JSON": JsonIndexConfig}
-_COLUMN_MAPS: Final = {"noDictionaryConfig": "no_dictionary_config", "bloomFilterConfigs": "bloom_filter_configs", "jsonIndexConfigs": "json_index_configs"}
+_COLUMN_MAPS: Final = {
+    "noDictionaryConfig": "no_dictionary_config",
+    "bloomFilterConfigs": "bloom_filter_configs",
+    "jsonIndexConfigs": "json_index_configs",
+}
 
 
 def faults_of(config: TableSections, raw: dict[str, Any]) -> list[Fault]:
@@ -59,7 +70,11 @@ def _name(config: TableSections, raw: dict[str, Any]) -> Iterator[Fault]:
     if "tableName" not in raw:
         return
     if written_type is not None and isinstance(raw.get("tableType"), str) and written_type is not config.table_type:
-        yield Fault("$.tableName", describe(config.table_name), f"a name that does not end with the other type: this is a {config.table_type} table")
+        yield Fault(
+            "$.tableName",
+            describe(config.table_name),
+            f"a name that does not end with the other type: this is a {config.table_type} table",
+        )
     fault = name_fault(check_table_name, name, "$.tableName")
     if fault is not None:
         yield fault
@@ -80,7 +95,9 @@ def _segments(config: TableSections, raw: dict[str, Any]) -> Iterator[Fault]:
     has_unit, has_value = written.get("retentionTimeUnit") is not None, written.get("retentionTimeValue") is not None
     if has_unit != has_value:
         missing = "retentionTimeValue" if has_unit else "retentionTimeUnit"
-        yield Fault(f"$.segmentsConfig.{missing}", "nothing", "both retentionTimeUnit and retentionTimeValue, or neither")
+        yield Fault(
+            f"$.segmentsConfig.{missing}", "nothing", "both retentionTimeUnit and retentionTimeValue, or neither"
+        )
 
 
 def _indexes(config: TableSections) -> Iterator[Fault]:
@@ -90,10 +107,18 @@ def _indexes(config: TableSections) -> Iterator[Fault]:
     raw_columns = _raw_columns(config)
     for index, column in enumerate(indexing.inverted_index_columns):
         if column in raw_columns:
-            yield Fault(f"{_INDEX}.invertedIndexColumns[{index}]", f"{describe(column)}, which has no dictionary", "columns with a dictionary")
+            yield Fault(
+                f"{_INDEX}.invertedIndexColumns[{index}]",
+                f"{describe(column)}, which has no dictionary",
+                "columns with a dictionary",
+            )
     for index, column in enumerate(indexing.sorted_column):
         if column in raw_columns:
-            yield Fault(f"{_INDEX}.sortedColumn[{index}]", f"{describe(column)}, which has no dictionary", "a column with a dictionary")
+            yield Fault(
+                f"{_INDEX}.sortedColumn[{index}]",
+                f"{describe(column)}, which has no dictionary",
+                "a column with a dictionary",
+            )
     yield from _repeated([field.name for field in config.field_configs], "$.fieldConfigList", suffix=".name")
     yield from _field_configs(config, raw_columns)
 
@@ -108,8 +133,15 @@ def _field_configs(config: TableSections, raw_columns: set[str]) -> Iterator[Fau
     for index, field in enumerate(config.field_configs):
         path = f"$.fieldConfigList[{index}]"
         if "INVERTED" in field.all_index_types and field.name in raw_columns:
-            yield Fault(path, f"an inverted index on {describe(field.name)}, which has no dictionary", "a column with a dictionary")
-        for key, raw in (("noDictionaryColumns", config.indexing.no_dictionary_columns), ("noDictionaryConfig", config.indexing.no_dictionary_config or ())):
+            yield Fault(
+                path,
+                f"an inverted index on {describe(field.name)}, which has no dictionary",
+                "a column with a dictionary",
+            )
+        for key, raw in (
+            ("noDictionaryColumns", config.indexing.no_dictionary_columns),
+            ("noDictionaryConfig", config.indexing.no_dictionary_config or ()),
+        ):
             if field.encoding_type is EncodingType.DICTIONARY and field.name in raw:
                 yield Fault(f"{path}.encodingType", f"DICTIONARY for a column of {key}", "one of both")
         yield from _index_settings(field, path)
@@ -121,7 +153,9 @@ def _field_configs(config: TableSections, raw_columns: set[str]) -> Iterator[Fau
 def _index_settings(field: FieldConfig, path: str) -> Iterator[Fault]:
     for name, settings in (field.indexes or {}).items():
         if not isinstance(settings, dict):
-            yield Fault(child_path(f"{path}.indexes", name), describe(settings), "an object with the settings of the index")
+            yield Fault(
+                child_path(f"{path}.indexes", name), describe(settings), "an object with the settings of the index"
+            )
     for name, settings in field.index_settings.items():
         model = _INDEX_MODELS.get(name)
         if model is not None:
@@ -146,10 +180,18 @@ def _star_trees(config: TableSections) -> Iterator[Fault]:
         yield from _repeated(tree.skip_star_node_creation_for_dimensions, f"{path}.skipStarNodeCreationForDimensions")
         for position, column in enumerate(tree.dimensions_split_order):
             if column in raw_columns:
-                yield Fault(f"{path}.dimensionsSplitOrder[{position}]", f"{describe(column)}, which has no dictionary", "columns with a dictionary")
+                yield Fault(
+                    f"{path}.dimensionsSplitOrder[{position}]",
+                    f"{describe(column)}, which has no dictionary",
+                    "columns with a dictionary",
+                )
         for position, column in enumerate(tree.skip_star_node_creation_for_dimensions):
             if column not in tree.dimensions_split_order:
-                yield Fault(f"{path}.skipStarNodeCreationForDimensions[{position}]", describe(column), "a dimension of dimensionsSplitOrder")
+                yield Fault(
+                    f"{path}.skipStarNodeCreationForDimensions[{position}]",
+                    describe(column),
+                    "a dimension of dimensionsSplitOrder",
+                )
         if not tree.function_column_pairs and not tree.aggregation_configs:
             yield Fault(f"{path}.functionColumnPairs", "nothing", "at least one pair such as SUM__price")
         for position, pair in enumerate(tree.function_column_pairs):
@@ -164,7 +206,9 @@ def _star_trees(config: TableSections) -> Iterator[Fault]:
                 yield Fault(f"{path}.aggregationConfigs[{position}]", describe(item), expected)
             elif item.get("functionParameters"):
                 yield Fault(
-                    f"{path}.aggregationConfigs[{position}].functionParameters", describe(item["functionParameters"]), "none: sketches have their usual size"
+                    f"{path}.aggregationConfigs[{position}].functionParameters",
+                    describe(item["functionParameters"]),
+                    "none: sketches have their usual size",
                 )
 
 
@@ -172,7 +216,10 @@ def _expressions(config: TableSections) -> Iterator[Fault]:
     ingestion = config.ingestion
     if ingestion is None:
         return
-    expressions = [(f"$.ingestionConfig.transformConfigs[{i}].transformFunction", t.transform_function) for i, t in enumerate(ingestion.transform_configs)]
+    expressions = [
+        (f"$.ingestionConfig.transformConfigs[{i}].transformFunction", t.transform_function)
+        for i, t in enumerate(ingestion.transform_configs)
+    ]
     if ingestion.filter_config is not None and ingestion.filter_config.filter_function is not None:
         expressions.append(("$.ingestionConfig.filterConfig.filterFunction", ingestion.filter_config.filter_function))
     for path, expression in expressions:
@@ -183,7 +230,11 @@ def _expressions(config: TableSections) -> Iterator[Fault]:
 def _assignment(config: TableSections, raw: dict[str, Any]) -> Iterator[Fault]:
     for kind in config.instance_assignment_config_map or {}:
         if kind.upper() not in _ASSIGNMENT_KINDS:
-            yield Fault(child_path("$.instanceAssignmentConfigMap", kind), describe(kind), "one of " + ", ".join(_ASSIGNMENT_KINDS))
+            yield Fault(
+                child_path("$.instanceAssignmentConfigMap", kind),
+                describe(kind),
+                "one of " + ", ".join(_ASSIGNMENT_KINDS),
+            )
     for index, tier in enumerate(config.tiers):
         written = raw["tierConfigs"][index].get("segmentAge")
         if tier.segment_selector_type == "time" and written is None:
@@ -199,7 +250,11 @@ def _tasks(config: TableSections) -> Iterator[Fault]:
         schedule = settings.get("schedule")
         # Quartz: seconds, minutes, hours, day of month, month, day of week and, if given, the year.
         if schedule is not None and len(schedule.split()) not in (6, 7):
-            yield Fault(f"{path}.schedule", describe(schedule), "a Quartz cron expression of 6 or 7 fields, such as 0 */10 * * * ?")
+            yield Fault(
+                f"{path}.schedule",
+                describe(schedule),
+                "a Quartz cron expression of 6 or 7 fields, such as 0 */10 * * * ?",
+            )
 
 
 def _stream(config: TableSections) -> Iterator[Fault]:
@@ -209,7 +264,11 @@ def _stream(config: TableSections) -> Iterator[Fault]:
     if config.ingestion is not None and config.ingestion.stream_ingestion_config is not None:
         path = "$.ingestionConfig.streamIngestionConfig.streamConfigMaps[0]"
     if streams is None:
-        yield Fault(path, "nothing", "the stream of a REALTIME table: streamType, stream.<type>.topic.name, stream.<type>.decoder.class.name")
+        yield Fault(
+            path,
+            "nothing",
+            "the stream of a REALTIME table: streamType, stream.<type>.topic.name, stream.<type>.decoder.class.name",
+        )
         return
     stream_type = streams.get("streamType")
     if stream_type is None:
@@ -228,9 +287,17 @@ def _primary_keys(config: TableSections) -> Iterator[Fault]:
         selector = config.routing.instance_selector_type if config.routing is not None else None
         if selector not in ("strictReplicaGroup", "multiStageReplicaGroup"):
             found = "nothing" if selector is None else describe(selector)
-            yield Fault("$.routing.instanceSelectorType", found, "strictReplicaGroup: an upsert table answers each partition from one server")
+            yield Fault(
+                "$.routing.instanceSelectorType",
+                found,
+                "strictReplicaGroup: an upsert table answers each partition from one server",
+            )
         if config.indexing.star_tree_index_configs:
-            yield Fault(f"{_INDEX}.starTreeIndexConfigs", "star-trees on an upsert table", "none: replaced rows would stay in the sums")
+            yield Fault(
+                f"{_INDEX}.starTreeIndexConfigs",
+                "star-trees on an upsert table",
+                "none: replaced rows would stay in the sums",
+            )
     if config.is_dim_table and config.table_type is TableType.REALTIME:
         yield Fault("$.isDimTable", "true on a REALTIME table", "OFFLINE tables only")
 
@@ -239,14 +306,22 @@ def faults_against_schema(config: TableSections, schema: Schema) -> list[Fault]:
     """Faults that only the schema shows."""
     faults: list[Fault] = []
     if schema.schema_name != config.raw_table_name:
-        faults.append(Fault("$.tableName", describe(config.raw_table_name), f"'{schema.schema_name}', the name of the schema"))
+        faults.append(
+            Fault("$.tableName", describe(config.raw_table_name), f"'{schema.schema_name}', the name of the schema")
+        )
     faults.extend(_missing_columns(config, schema))
     faults.extend(_time_column(config, schema))
     faults.extend(index_faults(config, schema, _raw_columns(config)))
     needs_key = config.is_dim_table or (config.upsert is not None and config.upsert.mode != "NONE")
     needs_key = needs_key or (config.dedup is not None and config.dedup.dedup_enabled)
     if needs_key and not schema.primary_key_columns:
-        faults.append(Fault("$", "a schema without primaryKeyColumns", "primaryKeyColumns: upsert, dedup and dimension tables need them"))
+        faults.append(
+            Fault(
+                "$",
+                "a schema without primaryKeyColumns",
+                "primaryKeyColumns: upsert, dedup and dimension tables need them",
+            )
+        )
     return faults
 
 
@@ -272,7 +347,10 @@ def _named_columns(config: TableSections) -> Iterator[tuple[str, str]]:
         for key in ("comparison_column", "delete_record_column"):
             column = getattr(config.upsert, key)
             if column is not None:
-                yield column, "$.upsertConfig." + {"comparison_column": "comparisonColumn"}.get(key, "deleteRecordColumn")
+                yield (
+                    column,
+                    "$.upsertConfig." + {"comparison_column": "comparisonColumn"}.get(key, "deleteRecordColumn"),
+                )
         for column in config.upsert.partial_upsert_strategies or {}:
             yield column, child_path("$.upsertConfig.partialUpsertStrategies", column)
     if config.dedup is not None and config.dedup.dedup_time_column is not None:
@@ -307,4 +385,8 @@ def _time_column(config: TableSections, schema: Schema) -> Iterator[Fault]:
     if spec is None or spec.field_type not in (FieldType.TIME, FieldType.DATE_TIME):
         yield Fault(path, describe(column), "a time column of the schema: timeFieldSpec or one of dateTimeFieldSpecs")
     elif spec.date_time_format is not None and not spec.date_time_format.is_lexicographic:
-        yield Fault(path, f"{describe(column)} with the format '{spec.format}'", "a format whose texts order as their times do, such as yyyy-MM-dd")
+        yield Fault(
+            path,
+            f"{describe(column)} with the format '{spec.format}'",
+            "a format whose texts order as their times do, such as yyyy-MM-dd",
+        )

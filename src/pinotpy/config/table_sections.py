@@ -41,7 +41,9 @@ class TableSections(Document):
 
     table_name: Text = Field(description="Name of the table, with or without its type.")
     table_type: Annotated[TableType, named(TableType)] = Field(description="OFFLINE or REALTIME.")
-    segments: SegmentsConfig = Field(alias="segmentsConfig", description="Time column, retention, replication and push.")
+    segments: SegmentsConfig = Field(
+        alias="segmentsConfig", description="Time column, retention, replication and push."
+    )
     tenants: TenantConfig = Field(description="Brokers and servers; {} means DefaultTenant.")
     indexing: TableIndexConfig = Field(alias="tableIndexConfig", description="Dictionaries, encodings and indexes.")
     metadata: TableCustomConfig = Field(default_factory=TableCustomConfig, description="Free texts of the owner.")
@@ -49,15 +51,29 @@ class TableSections(Document):
     task: TaskConfig | None = Field(None, description="Not yet: minion tasks.")
     routing: RoutingConfig | None = Field(None, description="How brokers route.")
     query: QueryConfig | None = Field(None, description="Limits of queries.")
-    instance_assignment_config_map: dict[str, InstanceAssignmentConfig] | None = Field(None, description="Not yet: OFFLINE, CONSUMING, COMPLETED → servers.")
+    instance_assignment_config_map: dict[str, InstanceAssignmentConfig] | None = Field(
+        None, description="Not yet: OFFLINE, CONSUMING, COMPLETED → servers."
+    )
     instance_partitions_map: dict[str, Text] | None = Field(None, description="Not yet: instance partitions by name.")
-    segment_assignment_config_map: dict[str, dict[str, Any]] | None = Field(None, description="Not yet: assignment strategies by kind of segment.")
-    field_configs: tuple[FieldConfig, ...] = Field((), alias="fieldConfigList", description="Encoding and indexes by column.")
-    upsert: UpsertConfig | None = Field(None, alias="upsertConfig", description="Not yet: rows replaced by primary key.")
+    segment_assignment_config_map: dict[str, dict[str, Any]] | None = Field(
+        None, description="Not yet: assignment strategies by kind of segment."
+    )
+    field_configs: tuple[FieldConfig, ...] = Field(
+        (), alias="fieldConfigList", description="Encoding and indexes by column."
+    )
+    upsert: UpsertConfig | None = Field(
+        None, alias="upsertConfig", description="Not yet: rows replaced by primary key."
+    )
     dedup: DedupConfig | None = Field(None, alias="dedupConfig", description="Not yet: rows dropped by primary key.")
-    dimension_table: DimensionTableConfig | None = Field(None, alias="dimensionTableConfig", description="Not yet: for LOOKUP tables.")
-    ingestion: IngestionConfig | None = Field(None, alias="ingestionConfig", description="What happens to records on their way in.")
-    tiers: tuple[TierConfig, ...] = Field((), alias="tierConfigs", description="Not yet: other servers for old segments.")
+    dimension_table: DimensionTableConfig | None = Field(
+        None, alias="dimensionTableConfig", description="Not yet: for LOOKUP tables."
+    )
+    ingestion: IngestionConfig | None = Field(
+        None, alias="ingestionConfig", description="What happens to records on their way in."
+    )
+    tiers: tuple[TierConfig, ...] = Field(
+        (), alias="tierConfigs", description="Not yet: other servers for old segments."
+    )
     is_dim_table: Truth = Field(False, description="Not yet: whether the table is for LOOKUP.")
     tuner_configs: tuple[dict[str, Any], ...] = Field((), description="Accepted.")
 
@@ -90,7 +106,9 @@ class TableSections(Document):
 
     @cached_property
     def unrecognized(self) -> dict[str, Any]:
-        """Keys that nobody reads, and indexes that nobody builds: JSON pointer → value. Kept, and answered as `unrecognizedProperties`."""
+        """Keys that nobody reads, and indexes that nobody builds: JSON pointer → value. Kept, and answered as
+        `unrecognizedProperties`.
+        """
         found = unrecognized(self)
         for index, field in enumerate(self.field_configs):
             found |= field.not_built(f"/fieldConfigList/{index}")
@@ -98,9 +116,13 @@ class TableSections(Document):
 
     @cached_property
     def without_effect(self) -> dict[str, Any]:
-        """Keys that wait for what they ask, where the document gives them: JSON pointer → value. Kept, and answered as `propertiesWithoutEffect`."""
+        """Keys that wait for what they ask, where the document gives them: JSON pointer → value. Kept, and answered as
+        `propertiesWithoutEffect`.
+        """
         return without_effect(self)
 
     def to_json_dict(self) -> dict[str, Any]:
-        """The config as GET /tables/{name} of Pinot 1.5.1 answers it: name with type, tenants filled in, numbers of segmentsConfig as text."""
+        """The config as GET /tables/{name} of Pinot 1.5.1 answers it: name with type, tenants filled in, numbers of
+        segmentsConfig as text.
+        """
         return to_plain(self) | {"tableName": self.name_with_type}

@@ -33,15 +33,23 @@ Tag = Annotated[str | None, BeforeValidator(_tag)]
 class TagOverrideConfig(Document):
     """Other server tags for realtime segments."""
 
-    realtime_consuming: Tag = Field(None, description="Tag of servers for consuming segments; default <server>_REALTIME.")
-    realtime_completed: Tag = Field(None, description="Tag of servers for completed segments; default <server>_REALTIME.")
+    realtime_consuming: Tag = Field(
+        None, description="Tag of servers for consuming segments; default <server>_REALTIME."
+    )
+    realtime_completed: Tag = Field(
+        None, description="Tag of servers for completed segments; default <server>_REALTIME."
+    )
 
 
 class TenantConfig(Document):
     """Tenants of a table; none = DefaultTenant."""
 
-    broker: Annotated[str, BeforeValidator(_tenant)] = Field(DEFAULT_TENANT, description="Broker tenant; null means DefaultTenant.")
-    server: Annotated[str, BeforeValidator(_tenant)] = Field(DEFAULT_TENANT, description="Server tenant; null means DefaultTenant.")
+    broker: Annotated[str, BeforeValidator(_tenant)] = Field(
+        DEFAULT_TENANT, description="Broker tenant; null means DefaultTenant."
+    )
+    server: Annotated[str, BeforeValidator(_tenant)] = Field(
+        DEFAULT_TENANT, description="Server tenant; null means DefaultTenant."
+    )
     tag_override_config: TagOverrideConfig | None = Field(None, description="Other server tags for realtime segments.")
 
     @property
@@ -49,7 +57,9 @@ class TenantConfig(Document):
         return f"{self.broker}_BROKER"
 
     def server_tag(self, table_type: TableType, *, completed: bool = False) -> str:
-        """Tag of the servers that hold a table's segments; `completed` asks for the realtime ones that no longer consume."""
+        """Tag of the servers that hold a table's segments; `completed` asks for the realtime ones that no longer
+        consume.
+        """
         override = self.tag_override_config
         if table_type is TableType.REALTIME and override is not None:
             tag = override.realtime_completed if completed else override.realtime_consuming

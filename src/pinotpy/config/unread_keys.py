@@ -1,7 +1,9 @@
-"""Keys of documents that nothing reads: unknown ones, which are most often misspelt, and those that wait for what they ask.
+"""Keys of documents that nothing reads: unknown ones, which are most often misspelt, and those that wait for what they
+ask.
 
-Both are kept and told, so that nobody takes an accepted document for one that does all it says: as JSON pointers with their values,
-objects and lists flattened to their leaves, as the reference's controller answers `unrecognizedProperties`.
+Both are kept and told, so that nobody takes an accepted document for one that does all it says: as JSON pointers with
+their values, objects and lists flattened to their leaves, as the reference's controller answers
+`unrecognizedProperties`.
 """
 
 from __future__ import annotations
@@ -28,7 +30,9 @@ def unrecognized(model: BaseModel, pointer: str = "") -> dict[str, Any]:
 
 
 def without_effect(model: BaseModel, pointer: str = "") -> dict[str, Any]:
-    """Known keys that a document gives and nothing reads yet: JSON pointer → value. One that asks for what holds anyway is none."""
+    """Known keys that a document gives and nothing reads yet: JSON pointer → value. One that asks for what holds anyway
+    is none.
+    """
     found: dict[str, Any] = {}
     for name, field in type(model).model_fields.items():
         value, at = getattr(model, name), f"{pointer}/{escaped(field.alias or name)}"
@@ -61,4 +65,6 @@ def _within(value: Any, pointer: str, look: Callable[[BaseModel, str], dict[str,
         pairs = enumerate(value)
     elif isinstance(value, dict):
         pairs = value.items()
-    return {at: leaf for key, item in pairs for at, leaf in _within(item, f"{pointer}/{escaped(str(key))}", look).items()}
+    return {
+        at: leaf for key, item in pairs for at, leaf in _within(item, f"{pointer}/{escaped(str(key))}", look).items()
+    }

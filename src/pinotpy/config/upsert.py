@@ -52,19 +52,38 @@ class UpsertConfig(Document):
     """A row replaces the row with its primary key."""
 
     mode: Annotated[UpsertMode, named(UpsertMode)] = Field(description="NONE, FULL or PARTIAL.")
-    partial_upsert_strategies: dict[str, Annotated[UpsertStrategy, named(UpsertStrategy)]] | None = Field(None, description="Column → strategy.")
-    default_partial_upsert_strategy: Annotated[UpsertStrategy, named(UpsertStrategy)] | None = Field(None, description="Strategy of the other columns.")
+    partial_upsert_strategies: dict[str, Annotated[UpsertStrategy, named(UpsertStrategy)]] | None = Field(
+        None, description="Column → strategy."
+    )
+    default_partial_upsert_strategy: Annotated[UpsertStrategy, named(UpsertStrategy)] | None = Field(
+        None, description="Strategy of the other columns."
+    )
     comparison_column: Text | None = Field(None, description="Column that says which row is newer, the old key.")
-    comparison_columns: tuple[Text, ...] = Field((), description="Columns that say which row is newer; default: the time column.")
+    comparison_columns: tuple[Text, ...] = Field(
+        (), description="Columns that say which row is newer; default: the time column."
+    )
     delete_record_column: Text | None = Field(None, description="A BOOLEAN column whose true deletes the key.")
-    out_of_order_record_column: Text | None = Field(None, description="A BOOLEAN column that tells rows which came too late.")
+    out_of_order_record_column: Text | None = Field(
+        None, description="A BOOLEAN column that tells rows which came too late."
+    )
     drop_out_of_order_record: Truth = Field(False, description="Drop rows that come too late.")
-    hash_function: Annotated[HashFunction, named(HashFunction)] | None = Field(None, description="NONE, MD5, MURMUR3 or UUID.")
+    hash_function: Annotated[HashFunction, named(HashFunction)] | None = Field(
+        None, description="NONE, MD5, MURMUR3 or UUID."
+    )
     enable_snapshot: Truth | None = Field(None, description="Keep validity on disk.")
     enable_preload: Truth | None = Field(None, description="Load keys before consuming.")
-    metadata_ttl: Number | None = Field(None, ge=0, alias="metadataTTL", description="Keys older than this are forgotten; in the comparison column's unit.")
-    deleted_keys_ttl: Number | None = Field(None, ge=0, alias="deletedKeysTTL", description="Deleted keys older than this are forgotten.")
-    consistency_mode: Annotated[ConsistencyMode, named(ConsistencyMode)] | None = Field(None, description="NONE, SYNC or SNAPSHOT.")
+    metadata_ttl: Number | None = Field(
+        None,
+        ge=0,
+        alias="metadataTTL",
+        description="Keys older than this are forgotten; in the comparison column's unit.",
+    )
+    deleted_keys_ttl: Number | None = Field(
+        None, ge=0, alias="deletedKeysTTL", description="Deleted keys older than this are forgotten."
+    )
+    consistency_mode: Annotated[ConsistencyMode, named(ConsistencyMode)] | None = Field(
+        None, description="NONE, SYNC or SNAPSHOT."
+    )
     metadata_manager_class: Text | None = Field(None, description="Accepted; no class is loaded by name.")
     metadata_manager_configs: dict[str, Any] | None = Field(None, description="Accepted.")
 
@@ -73,8 +92,12 @@ class DedupConfig(Document):
     """Rows whose primary key is known already are dropped."""
 
     dedup_enabled: Truth = Field(description="Whether to drop them.")
-    hash_function: Annotated[HashFunction, named(HashFunction)] | None = Field(None, description="NONE, MD5, MURMUR3 or UUID.")
-    metadata_ttl: Number | None = Field(None, ge=0, alias="metadataTTL", description="Keys older than this are forgotten; in the time column's unit.")
+    hash_function: Annotated[HashFunction, named(HashFunction)] | None = Field(
+        None, description="NONE, MD5, MURMUR3 or UUID."
+    )
+    metadata_ttl: Number | None = Field(
+        None, ge=0, alias="metadataTTL", description="Keys older than this are forgotten; in the time column's unit."
+    )
     dedup_time_column: Text | None = Field(None, description="Column of the age of a key; default: the time column.")
     enable_preload: Truth | None = Field(None, description="Load keys before consuming.")
     metadata_manager_class: Text | None = Field(None, description="Accepted; no class is loaded by name.")

@@ -139,7 +139,9 @@ class Catalog:
         """Config, empty ideal state and brokers in one write. Raises AlreadyExistsError."""
         name = config.name_with_type
         record = table_config_record(name, config.to_json_dict())
-        self._apply(name, CreateTable(record, table_state.new_table_ideal_state(name, config.replication), tuple(brokers)))
+        self._apply(
+            name, CreateTable(record, table_state.new_table_ideal_state(name, config.replication), tuple(brokers))
+        )
 
     def replace_table_config(self, config: TableConfig, version: int) -> None:
         """Raises TableNotFoundError, StaleVersionError."""
@@ -176,7 +178,14 @@ class Catalog:
     def ideal_state_bytes(self, name: str) -> int:
         """Size of the ideal state as one record, in bytes before compression."""
         found = self._ideal_state(name)
-        return 0 if found is None else sum(len(segment) + sum(len(i) + len(s) for i, s in replicas.items()) for segment, replicas in found.partitions.items())
+        return (
+            0
+            if found is None
+            else sum(
+                len(segment) + sum(len(i) + len(s) for i, s in replicas.items())
+                for segment, replicas in found.partitions.items()
+            )
+        )
 
     def brokers_of(self, name: str) -> list[str]:
         """Brokers that should answer for a table."""
@@ -189,7 +198,10 @@ class Catalog:
     def serving_brokers(self) -> dict[str, list[str]]:
         """Table with type → brokers that do answer for it."""
         view = self.external_view(BROKER_RESOURCE) or {}
-        return {table: sorted(broker for broker, state in replicas.items() if state == ONLINE) for table, replicas in view.items()}
+        return {
+            table: sorted(broker for broker, state in replicas.items() if state == ONLINE)
+            for table, replicas in view.items()
+        }
 
     # Segments
 
@@ -226,8 +238,12 @@ class Catalog:
         """Raises NotFoundError, StaleVersionError."""
         self._apply(segment.table_name_with_type, ReplaceSegment(segment, version))
 
-    def remove_segments(self, table: str, names: Sequence[str], *, lineage_version: int | None = None, deletion: Deletion | None = None) -> None:
-        """Out of ideal state and records; names that do not exist are passed over. StaleVersionError: the lineage is another one by now."""
+    def remove_segments(
+        self, table: str, names: Sequence[str], *, lineage_version: int | None = None, deletion: Deletion | None = None
+    ) -> None:
+        """Out of ideal state and records; names that do not exist are passed over. StaleVersionError: the lineage is
+        another one by now.
+        """
         self._apply(table, RemoveSegments(tuple(names), lineage_version, deletion))
 
     # What replaces what
@@ -280,7 +296,9 @@ class Catalog:
 
     def instances_with_tag(self, tag: str, *, role: str) -> list[str]:
         """Instances of one role that bear a tag, sorted; disabled ones too, as they keep what they hold."""
-        return sorted(name for name, config in self.instances().items() if tag in config.tags and name.startswith(f"{role}_"))
+        return sorted(
+            name for name, config in self.instances().items() if tag in config.tags and name.startswith(f"{role}_")
+        )
 
     def _ideal_state(self, name: str) -> IdealState | None:
         found = read_record(self.store, self.paths.ideal_state(name))

@@ -34,8 +34,8 @@ class Controller:
         fetchers: bring archives from addresses that uploads and records name, if the operator allows them.
         crypters: encrypt archives before they are stored.
         check_room: memory in which uploads are checked.
-        peers, async_peers: HTTP clients to other daemons; `peers` shows the cluster token, `async_peers` does not, as it
-            passes on what users send.
+        peers, async_peers: HTTP clients to other daemons; `peers` shows the cluster token, `async_peers` does not, as
+            it passes on what users send.
         is_leader, leader: whether this controller leads; the instance id of the one that does, or None.
         register_at_leader: passes a segment's registration on to the leader.
     """

@@ -23,7 +23,14 @@ FILES_AT_ONCE = 100  # between two looks at what came in meanwhile
 FINISHED_AFTER_MS = 600_000  # what is younger is being done by who began it
 
 
-def delete_segments(controller: Controller, table: str, names: Sequence[str], *, retention_ms: int | None = None, lineage_version: int | None = None) -> int:
+def delete_segments(
+    controller: Controller,
+    table: str,
+    names: Sequence[str],
+    *,
+    retention_ms: int | None = None,
+    lineage_version: int | None = None,
+) -> int:
     """Delete segments of a table; names that do not exist are passed over. Returns how many existed.
 
     Args:
@@ -54,7 +61,9 @@ def can_exist(name: str) -> bool:
 
 
 def new_deletion(controller: Controller, table: str, retention_ms: int | None = None) -> Deletion:
-    """A deletion that begins now; its archives are kept for `retention_ms`, else as the table's config says, else as the settings do."""
+    """A deletion that begins now; its archives are kept for `retention_ms`, else as the table's config says, else as
+    the settings do.
+    """
     now_ms, kept_ms = controller.clock.now_ms(), retention_ms
     if kept_ms is None:
         found = controller.catalog.table_config(table)
@@ -78,13 +87,19 @@ def finish_deletions(controller: Controller) -> None:
     now_ms = controller.clock.now_ms()
     for left in controller.catalog.deletions.all():
         if now_ms - left.deletion.began_ms >= FINISHED_AFTER_MS:
-            LOG.info("deletion taken up again table=%s segments=%d first=%s", left.table, len(left.segments), left.segments[0])
+            LOG.info(
+                "deletion taken up again table=%s segments=%d first=%s",
+                left.table,
+                len(left.segments),
+                left.segments[0],
+            )
             _finish(controller, left)
 
 
 def _finish(controller: Controller, left: RecordedDeletion) -> None:
-    """A segment of the same name may be in the table's other half, or come in meanwhile: its archive stays, or is brought back. One that is stored and not
-    yet registered may go; its upload looks for it afterwards (`upload._store_and_register`).
+    """A segment of the same name may be in the table's other half, or come in meanwhile: its archive stays, or is
+    brought back. One that is stored and not yet registered may go; its upload looks for it afterwards
+    (`upload._store_and_register`).
     """
     table, is_done = left.table, True
     for first in range(0, len(left.segments), FILES_AT_ONCE):
@@ -110,9 +125,17 @@ def _bring_back(controller: Controller, segment: SegmentZkMetadata) -> None:
         # Another controller's folder is not looked into: what lies there was not moved from here.
         is_here = segment.download_url == controller.files.download_url(table, name, segment.crc)
         if is_here and not controller.files.restore(table, name, segment.crc, segment.inputs):
-            LOG.error("segment file is missing, upload the segment again table=%s segment=%s crc=%d", table, name, segment.crc)
+            LOG.error(
+                "segment file is missing, upload the segment again table=%s segment=%s crc=%d", table, name, segment.crc
+            )
     except PinotError as error:
-        LOG.error("segment file not brought back, upload the segment again table=%s segment=%s crc=%d reason=%s", table, name, segment.crc, error.message)
+        LOG.error(
+            "segment file not brought back, upload the segment again table=%s segment=%s crc=%d reason=%s",
+            table,
+            name,
+            segment.crc,
+            error.message,
+        )
 
 
 def purge_deleted_files(controller: Controller) -> None:

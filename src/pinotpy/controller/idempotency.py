@@ -1,7 +1,7 @@
 """Answers of mutating requests by their idempotency key, so that a request whose answer was lost can be sent again.
 
-The key is remembered together with what was asked and by whom: the same key with another request is a client's mistake and
-is refused, never answered with somebody else's answer.
+The key is remembered together with what was asked and by whom: the same key with another request is a client's mistake
+and is refused, never answered with somebody else's answer.
 """
 
 from __future__ import annotations
@@ -43,7 +43,8 @@ class IdempotentAnswers:
         self._entries: OrderedDict[bytes, _Entry] = OrderedDict()
 
     async def earlier(self, key: bytes, fingerprint: bytes) -> KeptAnswer | None:
-        """The answer given to this key before, waiting for one that is under way; None makes the caller the one who answers.
+        """The answer given to this key before, waiting for one that is under way; None makes the caller the one who
+        answers.
 
         Raises:
             AlreadyExistsError: the key was used for another request.
@@ -54,8 +55,12 @@ class IdempotentAnswers:
             entry = self._entries.get(key)
             if entry is None:
                 if len(self._entries) >= self._entries_max:
-                    raise OutOfCapacityError(f"{self._entries_max} keyed requests are under way already: try again later")
-                self._entries[key] = _Entry(fingerprint, self._clock.now_ms(), asyncio.get_running_loop().create_future())
+                    raise OutOfCapacityError(
+                        f"{self._entries_max} keyed requests are under way already: try again later"
+                    )
+                self._entries[key] = _Entry(
+                    fingerprint, self._clock.now_ms(), asyncio.get_running_loop().create_future()
+                )
                 return None
             if entry.fingerprint != fingerprint:
                 raise AlreadyExistsError("this idempotency key was used for another request: send a new key")
@@ -65,7 +70,9 @@ class IdempotentAnswers:
             # The first attempt failed without an answer: the next one in line takes over.
 
     def finish(self, key: bytes, answer: KeptAnswer | None) -> None:
-        """Record the answer of the caller that `earlier` told to go on; None (failed, retriable) lets a later request try again."""
+        """Record the answer of the caller that `earlier` told to go on; None (failed, retriable) lets a later request
+        try again.
+        """
         entry = self._entries[key]
         keep = answer is not None and len(answer.body) <= ANSWER_BYTES_MAX and answer.status < 500
         if not keep:

@@ -14,7 +14,15 @@ from pinotpy.cluster.records import ZNRecord
 from pinotpy.cluster.views import InstanceConfig
 from pinotpy.config.document import Document, Text, WholeNumber, collect, read_object, refuse
 from pinotpy.controller.context import Controller
-from pinotpy.errors import AlreadyExistsError, Fault, NodeExistsError, NoNodeError, NotFoundError, StaleVersionError, UserError
+from pinotpy.errors import (
+    AlreadyExistsError,
+    Fault,
+    NodeExistsError,
+    NoNodeError,
+    NotFoundError,
+    StaleVersionError,
+    UserError,
+)
 from pinotpy.names import instance_id, split_instance_id
 
 LOG = logging.getLogger(__name__)
@@ -46,7 +54,11 @@ def read_instance_document(body: bytes) -> InstanceDocument:
     if document is not None:
         if document.type not in ROLES:
             faults.append(Fault("$.type", f"'{document.type[:40]}'", "one of " + ", ".join(ROLES)))
-        faults += [Fault(f"$.tags[{i}]", f"'{tag[:60]}'", TAG_CHARACTERS) for i, tag in enumerate(document.tags) if not is_tag(tag)]
+        faults += [
+            Fault(f"$.tags[{i}]", f"'{tag[:60]}'", TAG_CHARACTERS)
+            for i, tag in enumerate(document.tags)
+            if not is_tag(tag)
+        ]
     refuse("instance", faults)
     assert document is not None
     return document
@@ -86,11 +98,16 @@ def add_instance(controller: Controller, document: InstanceDocument) -> str:
 def update_instance(controller: Controller, name: str, document: InstanceDocument) -> None:
     """Replace tags and pools. Host and port are part of the name and cannot change."""
     if document.instance != name and _exists(controller, name):
-        raise UserError(f"expected host, port and type of '{name[:200]}', found those of '{document.instance}': drop it and add the other one")
+        raise UserError(
+            f"expected host, port and type of '{name[:200]}', found those of '{document.instance}': drop it and add "
+            "the other one"
+        )
     pools = {tag: str(pool) for tag, pool in (document.pools or {}).items()}
 
     def change(old: InstanceConfig) -> InstanceConfig:
-        maps = {key: value for key, value in old.map_fields.items() if key != "pool"} | ({"pool": pools} if pools else {})
+        maps = {key: value for key, value in old.map_fields.items() if key != "pool"} | (
+            {"pool": pools} if pools else {}
+        )
         return replace(old, tags=document.tags, map_fields=maps)
 
     change_instance(controller, name, change)
@@ -129,7 +146,9 @@ def change_instance(controller: Controller, name: str, change: Callable[[Instanc
         LOG.info("instance changed instance=%s tags=%s enabled=%s", name, ",".join(new.tags), new.is_enabled)
         return
     else:
-        raise StaleVersionError(f"instance '{name}' was changed by others {ATTEMPTS_MAX} times in a row: try again", instance=name)
+        raise StaleVersionError(
+            f"instance '{name}' was changed by others {ATTEMPTS_MAX} times in a row: try again", instance=name
+        )
     raise NotFoundError(f"Failed to find instance config for instance: {name[:200]}", instance=name[:200])
 
 
@@ -148,7 +167,9 @@ def drop_instance(controller: Controller, name: str) -> None:
     for table in catalog.table_names():
         is_server = any(name in replicas for replicas in (catalog.ideal_state(table) or {}).values())
         if is_server or name in table_brokers.get(table, []):
-            raise AlreadyExistsError(f"Failed to drop instance {name} - Instance {name} exists in ideal state for {table}", instance=name)
+            raise AlreadyExistsError(
+                f"Failed to drop instance {name} - Instance {name} exists in ideal state for {table}", instance=name
+            )
     catalog.store.delete(catalog.paths.instance(name), recursive=True)
     catalog.store.delete(catalog.paths.instance_config(name))
     LOG.info("instance dropped instance=%s", name)

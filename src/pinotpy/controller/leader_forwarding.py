@@ -35,9 +35,12 @@ ATTEMPT_TIMEOUT_S = 30.0
 PAUSE_S = 0.25  # times the attempt, with jitter: a new leader is there within a few of these
 
 READING = frozenset({"GET", "HEAD", "OPTIONS"})
-LOCAL_PATHS = frozenset({"/sql", "/pql", "/segments", "/v2/segments", "/schemas/validate", "/tables/validate", "/tableConfigs/validate"})
+LOCAL_PATHS = frozenset(
+    {"/sql", "/pql", "/segments", "/v2/segments", "/schemas/validate", "/tables/validate", "/tableConfigs/validate"}
+)
 HOP_BY_HOP = frozenset(
-    b"connection keep-alive proxy-authenticate proxy-authorization te trailer transfer-encoding upgrade host content-length origin".split(),
+    b"connection keep-alive proxy-authenticate proxy-authorization te trailer transfer-encoding upgrade host "
+    b"content-length origin".split(),
 )
 
 
@@ -67,7 +70,14 @@ class LeaderForwarding:
     """The layer. Shared by all requests of one event loop."""
 
     def __init__(
-        self, app: App, leadership: Leadership, answers: IdempotentAnswers, *, instance: Callable[[], str], client: httpx.AsyncClient, pause_s: float = PAUSE_S
+        self,
+        app: App,
+        leadership: Leadership,
+        answers: IdempotentAnswers,
+        *,
+        instance: Callable[[], str],
+        client: httpx.AsyncClient,
+        pause_s: float = PAUSE_S,
     ) -> None:
         self._app, self._leadership, self._answers = app, leadership, answers
         self._instance, self._client, self._pause_s = instance, client, pause_s
@@ -83,7 +93,10 @@ class LeaderForwarding:
                 return
             _refuse_foreign_pages(headers)
             if FORWARDED_BY in headers:
-                raise NotLeaderError("this controller does not lead any more: ask the lead controller", forwarded_by=headers[FORWARDED_BY].decode("latin-1"))
+                raise NotLeaderError(
+                    "this controller does not lead any more: ask the lead controller",
+                    forwarded_by=headers[FORWARDED_BY].decode("latin-1"),
+                )
             answer = await self._forward(scope, await _read_body(receive))
         except PinotError as error:
             answer = _error_answer(error)
@@ -121,15 +134,26 @@ class LeaderForwarding:
             if base is None:
                 continue
             try:
-                response = await self._client.request(scope["method"], base.rstrip("/") + target, headers=headers, content=body, timeout=ATTEMPT_TIMEOUT_S)
+                response = await self._client.request(
+                    scope["method"], base.rstrip("/") + target, headers=headers, content=body, timeout=ATTEMPT_TIMEOUT_S
+                )
             except httpx.HTTPError as error:
                 reason = f"the lead controller at {base} cannot be reached ({type(error).__name__})"
-                LOG.warning("request to the lead controller failed leader=%s attempt=%d error=%s", base, attempt, type(error).__name__)
+                LOG.warning(
+                    "request to the lead controller failed leader=%s attempt=%d error=%s",
+                    base,
+                    attempt,
+                    type(error).__name__,
+                )
                 continue
             if response.status_code == NotLeaderError.http_status and FORWARDED_BY in dict(response.headers.raw):
                 reason = f"the controller at {base} does not lead any more"
                 continue
-            kept = tuple((name.lower(), value) for name, value in response.headers.raw if name.lower() not in HOP_BY_HOP | {b"content-encoding"})
+            kept = tuple(
+                (name.lower(), value)
+                for name, value in response.headers.raw
+                if name.lower() not in HOP_BY_HOP | {b"content-encoding"}
+            )
             return KeptAnswer(response.status_code, kept, response.content)
         raise NotLeaderError(f"{reason}; nothing is known to be changed: try again")
 
@@ -144,7 +168,13 @@ def _refuse_foreign_pages(headers: dict[bytes, bytes]) -> None:
 def _fingerprint(scope: Scope, body: bytes) -> bytes:
     digest = hashlib.blake2b(digest_size=16)
     authorization = dict(scope["headers"]).get(b"authorization", b"")
-    for piece in (scope["method"].encode(), scope["path"].encode(), scope.get("query_string", b""), authorization, body):
+    for piece in (
+        scope["method"].encode(),
+        scope["path"].encode(),
+        scope.get("query_string", b""),
+        authorization,
+        body,
+    ):
         digest.update(len(piece).to_bytes(8, "little"))
         digest.update(piece)
     return digest.digest()
@@ -197,6 +227,8 @@ def _error_answer(error: PinotError) -> KeptAnswer:
 
 
 async def _send_answer(send: Send, answer: KeptAnswer) -> None:
-    headers = [pair for pair in answer.headers if pair[0] != b"content-length"] + [(b"content-length", str(len(answer.body)).encode())]
+    headers = [pair for pair in answer.headers if pair[0] != b"content-length"] + [
+        (b"content-length", str(len(answer.body)).encode())
+    ]
     await send({"type": "http.response.start", "status": answer.status, "headers": headers})
     await send({"type": "http.response.body", "body": answer.body})

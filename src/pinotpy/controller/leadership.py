@@ -50,7 +50,9 @@ ERRORS: dict[int, type[PinotError]] = {
 class ElectedLeadership:
     """Leadership by the cluster's election; implements `leader_forwarding.Leadership`."""
 
-    def __init__(self, store: ClusterStore, paths: ClusterPaths, election: Callable[[], LeaderElection | None], scheme: str) -> None:
+    def __init__(
+        self, store: ClusterStore, paths: ClusterPaths, election: Callable[[], LeaderElection | None], scheme: str
+    ) -> None:
         self._store, self._paths, self._election, self._scheme = store, paths, election, scheme
 
     def is_leader(self) -> bool:
@@ -74,7 +76,11 @@ class ElectedLeadership:
 
 
 async def register_at_leader(
-    leadership: ElectedLeadership, client: httpx.AsyncClient, headers: dict[str, str], segment: SegmentZkMetadata, conditions: UploadConditions
+    leadership: ElectedLeadership,
+    client: httpx.AsyncClient,
+    headers: dict[str, str],
+    segment: SegmentZkMetadata,
+    conditions: UploadConditions,
 ) -> SegmentZkMetadata | None:
     """Ask the leader to register a segment whose archive lies here; returns the record that it replaced.
 
@@ -92,13 +98,19 @@ async def register_at_leader(
         if base is None:
             continue
         try:
-            answer = await client.post(base + path, content=registration_body(segment, conditions), headers=sent, timeout=TIMEOUT_S)
+            answer = await client.post(
+                base + path, content=registration_body(segment, conditions), headers=sent, timeout=TIMEOUT_S
+            )
         except httpx.HTTPError as error:
             reason = f"the lead controller at {base} cannot be reached ({type(error).__name__})"
             continue
         if answer.status_code == 200:
             return replaced_from_answer(answer.content, table)
-        text = answer.json().get("error", answer.text[:500]) if answer.headers.get("content-type", "").startswith("application/json") else answer.text[:500]
+        text = (
+            answer.json().get("error", answer.text[:500])
+            if answer.headers.get("content-type", "").startswith("application/json")
+            else answer.text[:500]
+        )
         if answer.status_code in ERRORS:
             raise ERRORS[answer.status_code](text)
         reason = f"the lead controller at {base} answered {answer.status_code}: {text}"

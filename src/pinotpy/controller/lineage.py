@@ -1,8 +1,8 @@
 """Replacing segments as the lead controller does it: start, end, revert, and the clean-up after them.
 
-Every step is one write (`cluster.lineage_writes`), so that a controller that dies between two steps leaves nothing half done:
-the lineage says where a replacement is, whoever leads next goes on from there. Segments are deleted only by a lineage that
-still is as it was when they were found to be of no use.
+Every step is one write (`cluster.lineage_writes`), so that a controller that dies between two steps leaves nothing half
+done: the lineage says where a replacement is, whoever leads next goes on from there. Segments are deleted only by a
+lineage that still is as it was when they were found to be of no use.
 """
 
 from __future__ import annotations
@@ -38,7 +38,9 @@ def end_replace(controller: Controller, table: str, event: EndReplace, *, cleanu
 
 
 def revert_replace(controller: Controller, table: str, event: RevertReplace) -> None:
-    """Switch queries back to the old segments; the new ones are deleted by the next clean-up. Raises as `start_replace`."""
+    """Switch queries back to the old segments; the new ones are deleted by the next clean-up. Raises as
+    `start_replace`.
+    """
     _step(controller, table, event)
 
 
@@ -50,21 +52,28 @@ def arriving_segments(controller: Controller, table: str) -> frozenset[str]:
 
 
 def segments_beside(controller: Controller, table: str, segment: str) -> frozenset[str]:
-    """Segments that queries see beside this one, once it is seen: after the switch, if a replacement under way brings it."""
+    """Segments that queries see beside this one, once it is seen: after the switch, if a replacement under way brings
+    it.
+    """
     names, found = frozenset(controller.catalog.segment_names(table)), controller.catalog.lineage(table)
     if found is None:
         return names - {segment}
     bringing = found.lineage.entry_hiding(segment)
-    after = (names & frozenset(bringing[1].segments_to), frozenset(bringing[1].segments_from)) if bringing is not None else (frozenset(), frozenset())
+    after = (
+        (names & frozenset(bringing[1].segments_to), frozenset(bringing[1].segments_from))
+        if bringing is not None
+        else (frozenset(), frozenset())
+    )
     return ((names - found.lineage.hidden) | after[0]) - after[1] - {segment}
 
 
 def clean_lineage(controller: Controller, table: str, *, replaced_by: frozenset[str] = frozenset()) -> None:
-    """Delete segments that nobody will see again, then forget the entries that said so; give up what is under way too long.
+    """Delete segments that nobody will see again, then forget the entries that said so; give up what is under way too
+    long.
 
     Args:
-        replaced_by: for REFRESH tables: a replacement of these segments has begun, so that those that they replaced before
-            need no longer be kept (at most two snapshots are).
+        replaced_by: for REFRESH tables: a replacement of these segments has begun, so that those that they replaced
+            before need no longer be kept (at most two snapshots are).
     """
     catalog, now_ms = controller.catalog, controller.clock.now_ms()
     config, found = catalog.table_config(table), catalog.lineage(table)
@@ -79,7 +88,9 @@ def clean_lineage(controller: Controller, table: str, *, replaced_by: frozenset[
         if doomed:
             # A multi each: a part that is refused has nothing done, and keeps its files.
             for first in range(0, len(doomed), SEGMENTS_PER_MULTI):
-                delete_segments(controller, table, doomed[first : first + SEGMENTS_PER_MULTI], lineage_version=found.version)
+                delete_segments(
+                    controller, table, doomed[first : first + SEGMENTS_PER_MULTI], lineage_version=found.version
+                )
             LOG.info("replaced segments deleted table=%s segments=%d first=%s", table, len(doomed), doomed[0])
         catalog.change_lineage(table, AgeLineage(), now_ms, ages)
     except StaleVersionError:
@@ -98,7 +109,9 @@ def _step(controller: Controller, table: str, event: LineageEvent) -> None:
     after = _state(controller, table, event)
     if after != before:
         entry_id, reason = getattr(event, "entry_id", ""), type(event).__name__
-        LOG.info("replacement of segments table=%s entry=%s from=%s to=%s reason=%s", table, entry_id, before, after, reason)
+        LOG.info(
+            "replacement of segments table=%s entry=%s from=%s to=%s reason=%s", table, entry_id, before, after, reason
+        )
 
 
 def _state(controller: Controller, table: str, event: LineageEvent) -> str:

@@ -1,7 +1,7 @@
 """Receiving multipart bodies: every part goes straight to a file, nothing is held in memory, and a byte limit ends it.
 
-Starlette's own form parser spools whole bodies before a handler sees them and has no limit on file parts; uploads are the
-largest bodies that a controller takes, so they are parsed as they arrive.
+Starlette's own form parser spools whole bodies before a handler sees them and has no limit on file parts; uploads are
+the largest bodies that a controller takes, so they are parsed as they arrive.
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ from python_multipart.multipart import MultipartParser, parse_options_header
 from pinotpy.errors import PayloadTooLargeError, UserError
 
 BOUNDARY_MAX_BYTES = 256  # RFC 2046 allows 70, the parser takes this
-WRITE_BLOCK_BYTES = 1 << 20  # handed to a thread in blocks of this size, so that the event loop never waits for the disk
+WRITE_BLOCK_BYTES = (
+    1 << 20
+)  # handed to a thread in blocks of this size, so that the event loop never waits for the disk
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +51,10 @@ class _Sink:
 
     def on_part_begin(self) -> None:
         if len(self._sizes) == self.parts_max:
-            raise UserError(f"expected a multipart body with {self.parts_max} file part{'s' if self.parts_max > 1 else ''}, found more")
+            raise UserError(
+                f"expected a multipart body with {self.parts_max} file part{'s' if self.parts_max > 1 else ''}, found "
+                "more"
+            )
         self._sizes.append(0)
         self._disposition = b""
 
@@ -69,7 +74,12 @@ class _Sink:
 
     def on_headers_finished(self) -> None:
         _, options = parse_options_header(self._disposition)
-        self._names.append((options.get(b"name", b"").decode("utf-8", "replace"), options.get(b"filename", b"").decode("utf-8", "replace")))
+        self._names.append(
+            (
+                options.get(b"name", b"").decode("utf-8", "replace"),
+                options.get(b"filename", b"").decode("utf-8", "replace"),
+            )
+        )
 
     def on_part_data(self, data: bytes, start: int, end: int) -> None:
         self._blocks.append((len(self._sizes) - 1, data[start:end]))
@@ -97,14 +107,19 @@ class _Sink:
                 self._files[part] = (self.folder / f"part-{part}").open("xb")
         self.close()
         names = self._names
-        return [ReceivedPart(names[i][0], names[i][1], self.folder / f"part-{i}", size) for i, size in enumerate(self._sizes)]
+        return [
+            ReceivedPart(names[i][0], names[i][1], self.folder / f"part-{i}", size)
+            for i, size in enumerate(self._sizes)
+        ]
 
     def close(self) -> None:
         for file in self._files.values():
             file.close()
 
 
-async def receive_parts(stream: AsyncIterator[bytes], content_type: str, folder: Path, *, bytes_max: int, parts_max: int = 1) -> list[ReceivedPart]:
+async def receive_parts(
+    stream: AsyncIterator[bytes], content_type: str, folder: Path, *, bytes_max: int, parts_max: int = 1
+) -> list[ReceivedPart]:
     """Write the parts of a multipart/form-data body to files `part-0`, `part-1`, … in `folder`.
 
     Args:
@@ -121,7 +136,8 @@ async def receive_parts(stream: AsyncIterator[bytes], content_type: str, folder:
     boundary = options.get(b"boundary", b"")
     if media_type != b"multipart/form-data" or not 0 < len(boundary) <= BOUNDARY_MAX_BYTES:
         raise UserError(
-            f"expected a multipart/form-data body with a boundary of 1 to {BOUNDARY_MAX_BYTES} characters, found content type '{content_type[:200]}'"
+            f"expected a multipart/form-data body with a boundary of 1 to {BOUNDARY_MAX_BYTES} characters, found "
+            f"content type '{content_type[:200]}'"
         )
     sink = _Sink(folder, parts_max)
     parser = MultipartParser(
@@ -144,7 +160,10 @@ async def receive_parts(stream: AsyncIterator[bytes], content_type: str, folder:
         async for chunk in stream:
             received += len(chunk)
             if received > bytes_max:
-                raise PayloadTooLargeError(f"the upload is longer than {bytes_max} bytes (controller.segment.upload.maxSizeBytes)", limit_bytes=bytes_max)
+                raise PayloadTooLargeError(
+                    f"the upload is longer than {bytes_max} bytes (controller.segment.upload.maxSizeBytes)",
+                    limit_bytes=bytes_max,
+                )
             parser.write(chunk)
             if sink.pending_bytes >= WRITE_BLOCK_BYTES:
                 # One block goes to the disk while the next one comes.
@@ -165,8 +184,9 @@ async def receive_parts(stream: AsyncIterator[bytes], content_type: str, folder:
 
 
 async def _ended(writing: asyncio.Future[None]) -> None:
-    """Wait for a write whatever becomes of the request: its thread has the files in hand. Its error, if any, was raised where it was awaited,
-    or comes after another one."""
+    """Wait for a write whatever becomes of the request: its thread has the files in hand. Its error, if any, was raised
+    where it was awaited, or comes after another one.
+    """
     while not writing.done():
         with contextlib.suppress(asyncio.CancelledError):
             await asyncio.wait([writing])

@@ -1,8 +1,9 @@
 """Making an uploaded segment part of its table: the leader's half of an upload, after the bytes are checked and stored.
 
-New segment: record and ideal state in one write. Existing segment: the same content changes times only; other content changes
-the record and tells servers and brokers to refresh. Uploads are optimistic: each carries the version of the record that it
-saw when it began, and of two at once the second one is refused.
+New segment: record and ideal state in one write. Existing segment: the same content changes times only; other content
+changes
+the record and tells servers and brokers to refresh. Uploads are optimistic: each carries the version of the record that
+it saw when it began, and of two at once the second one is refused.
 """
 
 from __future__ import annotations
@@ -52,21 +53,30 @@ def check_conditions(segment: SegmentZkMetadata, stored: StoredSegment | None, c
     existing = stored.segment if stored is not None else None
     if if_match is not None and (existing is None or str(existing.crc) != if_match):
         found = "but the segment does not exist" if existing is None else f"does not match existing CRC: {existing.crc}"
-        raise PreconditionFailedError(f"For segment: {name} of table: {table}, expected CRC: {if_match[:40]} {found}", segment=name, table=table)
+        raise PreconditionFailedError(
+            f"For segment: {name} of table: {table}, expected CRC: {if_match[:40]} {found}", segment=name, table=table
+        )
     if existing is not None and not conditions.allow_refresh:
-        raise AlreadyExistsError(f"Segment: {name} already exists in table: {table}. Refresh not permitted.", segment=name, table=table)
+        raise AlreadyExistsError(
+            f"Segment: {name} already exists in table: {table}. Refresh not permitted.", segment=name, table=table
+        )
     if existing is None and conditions.refresh_only:
-        raise NothingToRefreshError(f"Cannot refresh non-existing segment: {name} for table: {table}", segment=name, table=table)
+        raise NothingToRefreshError(
+            f"Cannot refresh non-existing segment: {name} for table: {table}", segment=name, table=table
+        )
     version = stored.version if stored is not None else None
     if version != conditions.seen_version and (existing is None or existing.crc != segment.crc):
         raise AlreadyExistsError(
-            f"another upload or deletion of segment '{name}' of table '{table}' went through at the same time: look at it and upload again",
+            f"another upload or deletion of segment '{name}' of table '{table}' went through at the same time: look "
+            "at it and upload again",
             segment=name,
             table=table,
         )
 
 
-def register_segment(controller: Controller, segment: SegmentZkMetadata, conditions: UploadConditions) -> SegmentZkMetadata | None:
+def register_segment(
+    controller: Controller, segment: SegmentZkMetadata, conditions: UploadConditions
+) -> SegmentZkMetadata | None:
     """Write record and ideal state of a segment whose bytes are stored. Returns the record that it replaced, if any.
 
     Raises:
@@ -88,13 +98,22 @@ def register_segment(controller: Controller, segment: SegmentZkMetadata, conditi
         with _assigning:
             servers = choose_servers(controller, found.config, catalog.ideal_state(table) or {}, segment)
             catalog.add_segment(segment, servers)
-        LOG.info("segment added table=%s segment=%s crc=%d docs=%d servers=%s", table, name, segment.crc, segment.total_docs, ",".join(servers))
+        LOG.info(
+            "segment added table=%s segment=%s crc=%d docs=%d servers=%s",
+            table,
+            name,
+            segment.crc,
+            segment.total_docs,
+            ",".join(servers),
+        )
         return replaced
     _refresh(controller, segment, stored)
     return stored.segment
 
 
-def choose_servers(controller: Controller, config: TableConfig, assignment: Mapping[str, Mapping[str, str]], segment: SegmentZkMetadata) -> tuple[str, ...]:
+def choose_servers(
+    controller: Controller, config: TableConfig, assignment: Mapping[str, Mapping[str, str]], segment: SegmentZkMetadata
+) -> tuple[str, ...]:
     """Servers of a new segment by the table's strategy, given what is assigned already."""
     candidates = server_candidates(controller.catalog, config)
     counts = count_segments(assignment)
@@ -125,7 +144,10 @@ def _refresh(controller: Controller, segment: SegmentZkMetadata, stored: StoredS
     try:
         catalog.replace_segment(renewed, stored.version)
     except StaleVersionError as error:
-        raise AlreadyExistsError(f"another upload of segment '{name}' of table '{table}' went through at the same time: look at it and upload again") from error
+        raise AlreadyExistsError(
+            f"another upload of segment '{name}' of table '{table}' went through at the same time: look at it and "
+            "upload again"
+        ) from error
     LOG.info("segment refreshed table=%s segment=%s from_crc=%d to_crc=%d", table, name, old.crc, segment.crc)
     if old.crc != segment.crc:
         send_refresh(controller, table, name)
@@ -134,8 +156,8 @@ def _refresh(controller: Controller, segment: SegmentZkMetadata, stored: StoredS
 def _took_out_arriving(controller: Controller, table: str, name: str) -> bool:
     """Take a segment out whose content changes while a replacement brings it: it comes in as a new one then.
 
-    A refresh would stay ONLINE with its old content until servers have the new one, and the replacement could be ended meanwhile.
-    No query sees the segment, so that none misses it.
+    A refresh would stay ONLINE with its old content until servers have the new one, and the replacement could be ended
+    meanwhile. No query sees the segment, so that none misses it.
     """
     found = controller.catalog.lineage(table)
     entry = found.lineage.entry_hiding(name) if found is not None else None
@@ -144,7 +166,10 @@ def _took_out_arriving(controller: Controller, table: str, name: str) -> bool:
     try:
         controller.catalog.remove_segments(table, [name], lineage_version=found.version)
     except StaleVersionError as error:
-        raise AlreadyExistsError(f"a replacement of segments of table '{table}' went on at the same time: look at it and upload '{name}' again") from error
+        raise AlreadyExistsError(
+            f"a replacement of segments of table '{table}' went on at the same time: look at it and upload '{name}' "
+            "again"
+        ) from error
     return True
 
 
@@ -155,7 +180,9 @@ def _wait_until_dropped(controller: Controller, table: str, name: str) -> None:
     while name in (controller.catalog.external_view(table) or {}):
         if controller.clock.monotonic_ns() >= deadline_ns:
             raise AlreadyExistsError(
-                f"servers are still dropping the deleted segment '{name}' of table '{table}': try again in a moment", segment=name, table=table
+                f"servers are still dropping the deleted segment '{name}' of table '{table}': try again in a moment",
+                segment=name,
+                table=table,
             )
         controller.clock.wait(never, DROP_POLL_S)
 
@@ -165,7 +192,8 @@ def _partition_of(segment: SegmentZkMetadata, column: str) -> int:
     partitions = columns.get(column, {}).get("partitions", [])
     if len(partitions) != 1:
         raise UserError(
-            f"segment '{segment.segment_name}' must hold exactly one partition of column '{column}' to be assigned by partition, found {len(partitions)}",
+            f"segment '{segment.segment_name}' must hold exactly one partition of column '{column}' to be assigned by "
+            f"partition, found {len(partitions)}",
             segment=segment.segment_name,
             column=column,
         )

@@ -1,6 +1,7 @@
 """Reload: servers read segments anew, so that new columns and indexes of config and schema appear.
 
-The job is recorded before the messages go out: a server that missed its message, or joins later, finds the job and does it.
+The job is recorded before the messages go out: a server that missed its message, or joins later, finds the job and does
+it.
 """
 
 from __future__ import annotations
@@ -26,7 +27,11 @@ def reload_segment(controller: Controller, table: str, segment: str, *, force_do
     """Ask the servers of one segment to reload it. Raises NotFoundError : no server has it."""
     servers = (controller.catalog.ideal_state(table) or {}).get(segment, {})
     if not servers:
-        raise NotFoundError(f"Failed to find segment: {segment[:200]} in table: {table} on every instance", table=table, segment=segment[:400])
+        raise NotFoundError(
+            f"Failed to find segment: {segment[:200]} in table: {table} on every instance",
+            table=table,
+            segment=segment[:400],
+        )
     return _send(controller, table, segment, list(servers), force_download)
 
 
@@ -37,7 +42,12 @@ def reload_table(controller: Controller, table: str, *, force_download: bool = F
 
 
 def _send(controller: Controller, table: str, segment: str, servers: list[str], force_download: bool) -> ReloadJob:
-    job_id, store, paths, now_ms = str(uuid.uuid4()), controller.catalog.store, controller.catalog.paths, controller.clock.now_ms()
+    job_id, store, paths, now_ms = (
+        str(uuid.uuid4()),
+        controller.catalog.store,
+        controller.catalog.paths,
+        controller.clock.now_ms(),
+    )
     alive = len(live_sessions(store, paths, servers))
     controller.reload_jobs.add(ReloadJobRecord(job_id, table, segment, now_ms, alive, force_download))
     sent = send_user_message(

@@ -1,7 +1,9 @@
-"""How far a reload is, and whether one is needed: asked of the servers that hold the segments (Pinot: PinotTableReloadStatusReporter).
+"""How far a reload is, and whether one is needed: asked of the servers that hold the segments (Pinot:
+PinotTableReloadStatusReporter).
 
-A replica counts as done when its server brought it to the config as of the job or later, and as failed when the server says why it could
-not; the rest is still to be done. Servers that do not answer are counted, and what they hold is still to be done.
+A replica counts as done when its server brought it to the config as of the job or later, and as failed when the server
+says why it could not; the rest is still to be done. Servers that do not answer are counted, and what they hold is still
+to be done.
 """
 
 from __future__ import annotations
@@ -25,7 +27,9 @@ def find_job(controller: Controller, job_id: str) -> ReloadJobRecord:
     if job is None:
         raise NotFoundError(f"Failed to find controller job id: {job_id[:100]}")
     if job.is_table_deleted or controller.catalog.table_config(job.table) is None:
-        raise NotFoundError(f"Failed to find controller job id: {job_id[:100]}: its table '{job.table}' was deleted", table=job.table)
+        raise NotFoundError(
+            f"Failed to find controller job id: {job_id[:100]}: its table '{job.table}' was deleted", table=job.table
+        )
     return job
 
 
@@ -37,8 +41,12 @@ def job_status(controller: Controller, job: ReloadJobRecord) -> dict[str, Any]:
     return status_of(job, {server: len(names) for server, names in held.items()}, answers, controller.clock.now_ms())
 
 
-def status_of(job: ReloadJobRecord, held: dict[str, int], answers: dict[str, ServerAnswer], now_ms: int) -> dict[str, Any]:
-    """The status, from the number of replicas that each server holds and what the servers answered. Times are in minutes."""
+def status_of(
+    job: ReloadJobRecord, held: dict[str, int], answers: dict[str, ServerAnswer], now_ms: int
+) -> dict[str, Any]:
+    """The status, from the number of replicas that each server holds and what the servers answered. Times are in
+    minutes.
+    """
     done = failed = unanswered = 0
     failures: list[dict[str, Any]] = []
     rebuild: dict[str, str] = {}
@@ -52,7 +60,9 @@ def status_of(job: ReloadJobRecord, held: dict[str, int], answers: dict[str, Ser
         failed += min(int(found.get("failureCount", 0)), count - server_done)
         finished_ms = max(finished_ms, int(found.get("finishTimeMs") or 0))
         rebuild |= found.get("rebuildSegments", {})
-        failures += [{"segmentName": name, "serverName": server, **why} for name, why in found.get("failedSegments", {}).items()]
+        failures += [
+            {"segmentName": name, "serverName": server, **why} for name, why in found.get("failedSegments", {}).items()
+        ]
     total = sum(held.values())
     is_over = done + failed >= total and not unanswered
     # Of a reload that is over: how long it took, not how long ago it was.
@@ -75,7 +85,9 @@ def status_of(job: ReloadJobRecord, held: dict[str, int], answers: dict[str, Ser
 
 
 def need_reload(controller: Controller, table: str, *, verbose: bool) -> dict[str, Any]:
-    """The answer of GET /segments/{table}/needReload. A server that does not answer is named with its reason; what it holds is unknown."""
+    """The answer of GET /segments/{table}/needReload. A server that does not answer is named with its reason; what it
+    holds is unknown.
+    """
     servers = states_by_server(controller.catalog.ideal_state(table) or {})
     answers = ask_servers(controller, servers, f"/tables/{quote(table, safe='')}/segments/needReload")
     shown: dict[str, dict[str, Any]] = {}
@@ -114,7 +126,11 @@ def _metadata(job: ReloadJobRecord) -> dict[str, Any]:
         "messageCount": job.num_messages,
         "tableName": job.table,
     }
-    return document | ({"segmentName": job.segment} if job.segment else {}) | ({"forceDownload": True} if job.force_download else {})
+    return (
+        document
+        | ({"segmentName": job.segment} if job.segment else {})
+        | ({"forceDownload": True} if job.force_download else {})
+    )
 
 
 def _failure(entry: dict[str, Any]) -> dict[str, Any]:

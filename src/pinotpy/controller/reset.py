@@ -11,8 +11,10 @@ from pinotpy.controller.context import Controller
 
 
 def reset_segments(controller: Controller, table: str, segment: str | None = None) -> int:
-    """Ask every server with a replica in ERROR, of one segment or of the whole table, to leave that state; the number of
-    replicas asked. Replicas in other states are left alone: they have nothing to try again."""
+    """Ask every server with a replica in ERROR, of one segment or of the whole table, to leave that state; the number
+    of
+    replicas asked. Replicas in other states are left alone: they have nothing to try again.
+    """
     view = controller.catalog.external_view(table) or {}
     failed: dict[str, list[str]] = {}
     for name, replicas in view.items() if segment is None else [(segment, view.get(segment, {}))]:
@@ -20,7 +22,16 @@ def reset_segments(controller: Controller, table: str, segment: str | None = Non
             failed.setdefault(server, []).append(name)
     catalog, now_ms = controller.catalog, controller.clock.now_ms()
     return sum(
-        send_reset(catalog.store, catalog.paths, server, table, names, state_model=SEGMENT_STATE_MODEL.name, source=controller.instance, now_ms=now_ms)
+        send_reset(
+            catalog.store,
+            catalog.paths,
+            server,
+            table,
+            names,
+            state_model=SEGMENT_STATE_MODEL.name,
+            source=controller.instance,
+            now_ms=now_ms,
+        )
         for server, names in failed.items()
     )
 

@@ -1,4 +1,6 @@
-"""What a schema may become: columns may be added, never removed or changed, since segments on disk keep the old ones."""
+"""What a schema may become: columns may be added, never removed or changed, since segments on disk keep the old
+ones.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,9 @@ from pinotpy.config.schema import Schema
 
 
 def incompatibilities(old: Schema, new: Schema) -> list[str]:
-    """Why segments of `old` could not be read with `new`; empty if they can (Pinot: Schema.isBackwardCompatibleWith)."""
+    """Why segments of `old` could not be read with `new`; empty if they can (Pinot:
+    Schema.isBackwardCompatibleWith).
+    """
     reasons = []
     missing = [name for name in old.field_specs if name not in new.field_specs]
     if missing:

@@ -45,13 +45,17 @@ def add_schema(catalog: Catalog, schema: Schema, *, override: bool = True, force
         if reasons:
             details = "\n".join(f"- {reason}" for reason in reasons)
             raise UserError(
-                f"New schema: {name} is not backward-compatible with the existing schema.\n\nIncompatibility Details:\n{details}\n\n"
-                "Keep all columns as they are and only add new ones, or send force=true if no segment of the old schema is left.",
+                f"New schema: {name} is not backward-compatible with the existing schema.\n\nIncompatibility "
+                f"Details:\n{details}\n\n"
+                "Keep all columns as they are and only add new ones, or send force=true if no segment of the old "
+                "schema is left.",
                 schema=name,
             )
         if _replace(catalog, schema, found.version):
             return
-    raise StaleVersionError(f"schema '{name}' was changed by others {ATTEMPTS_MAX} times in a row: try again", schema=name)
+    raise StaleVersionError(
+        f"schema '{name}' was changed by others {ATTEMPTS_MAX} times in a row: try again", schema=name
+    )
 
 
 def update_schema(catalog: Catalog, name: str, schema: Schema, *, force: bool = False) -> None:
@@ -62,17 +66,24 @@ def update_schema(catalog: Catalog, name: str, schema: Schema, *, force: bool = 
         UserError: another name, or incompatible and `force` is false.
     """
     if schema.schema_name != name:
-        raise UserError(f"Schema name mismatch for uploaded schema, tried to add schema with name {schema.schema_name} as {name[:200]}")
+        raise UserError(
+            f"Schema name mismatch for uploaded schema, tried to add schema with name {schema.schema_name} as "
+            f"{name[:200]}"
+        )
     for _ in range(ATTEMPTS_MAX):
         found = catalog.schema(name)
         if found is None:
             raise NotFoundError(f"Failed to find schema {name}", schema=name)
         reasons = [] if force else incompatibilities(found.schema, schema)
         if reasons:
-            raise UserError(f"Backward incompatible schema {name}. Only allow adding new columns. {'; '.join(reasons)}", schema=name)
+            raise UserError(
+                f"Backward incompatible schema {name}. Only allow adding new columns. {'; '.join(reasons)}", schema=name
+            )
         if _replace(catalog, schema, found.version):
             return
-    raise StaleVersionError(f"schema '{name}' was changed by others {ATTEMPTS_MAX} times in a row: try again", schema=name)
+    raise StaleVersionError(
+        f"schema '{name}' was changed by others {ATTEMPTS_MAX} times in a row: try again", schema=name
+    )
 
 
 def delete_schema(catalog: Catalog, name: str) -> None:
@@ -86,7 +97,9 @@ def delete_schema(catalog: Catalog, name: str) -> None:
         raise NotFoundError(f"Schema {name[:200]} not found", schema=name[:200])
     users = catalog.tables_of(name)
     if users:
-        raise AlreadyExistsError(f"Cannot delete schema {name}, as it is associated with table {users[0]}", schema=name, tables=users)
+        raise AlreadyExistsError(
+            f"Cannot delete schema {name}, as it is associated with table {users[0]}", schema=name, tables=users
+        )
     catalog.delete_schema(name)
     LOG.info("schema deleted schema=%s", name)
 

@@ -1,7 +1,7 @@
 """What an uploaded segment must be to join a table: pure checks of its metadata against schema and table.
 
-The reference takes almost anything and finds out on the servers (control-plane-live §5.3, §5.8); here a wrong segment is a 4xx
-that lists every reason, and nothing is registered.
+The reference takes almost anything and finds out on the servers (control-plane-live §5.3, §5.8); here a wrong segment
+is a 4xx that lists every reason, and nothing is registered.
 """
 
 from __future__ import annotations
@@ -11,13 +11,16 @@ from pinotpy.errors import PinotError, UserError
 from pinotpy.names import check_segment_name, raw_table_name
 from pinotpy.segment.metadata import ColumnMetadata, SegmentMetadata
 
-# Times that a table may hold: 1971-01-01 to 2071-01-01, as Pinot's TimeUtils. What lies outside was read in a wrong unit.
+# Times that a table may hold: 1971-01-01 to 2071-01-01, as Pinot's TimeUtils. What lies outside was read in a wrong
+# unit.
 TIME_MIN_MS = 31_536_000_000
 TIME_MAX_MS = 3_187_296_000_000
 REASONS_MAX = 20
 
 
-def check_segment(metadata: SegmentMetadata, schema: Schema, table_name_with_type: str, time_column_name: str | None) -> None:
+def check_segment(
+    metadata: SegmentMetadata, schema: Schema, table_name_with_type: str, time_column_name: str | None
+) -> None:
     """Refuse a segment that does not fit its table.
 
     Raises:
@@ -32,7 +35,9 @@ def check_segment(metadata: SegmentMetadata, schema: Schema, table_name_with_typ
         return
     more = f"; and {len(reasons) - REASONS_MAX} more" if len(reasons) > REASONS_MAX else ""
     raise UserError(
-        f"segment '{metadata.segment_name[:200]}' does not fit table '{table_name_with_type}': " + "; ".join(reasons[:REASONS_MAX]) + more,
+        f"segment '{metadata.segment_name[:200]}' does not fit table '{table_name_with_type}': "
+        + "; ".join(reasons[:REASONS_MAX])
+        + more,
         segment=metadata.segment_name[:400],
         table=table_name_with_type,
     )
@@ -59,7 +64,9 @@ def _column_reasons(metadata: SegmentMetadata, schema: Schema) -> list[str]:
             continue
         if (column.data_type, column.single_value) != (spec.data_type, spec.single_value):
             expected = _type_text(str(spec.data_type), spec.single_value)
-            reasons.append(f"column '{column.name}' is {_found_text(column)}, schema '{schema.schema_name}' says {expected}")
+            reasons.append(
+                f"column '{column.name}' is {_found_text(column)}, schema '{schema.schema_name}' says {expected}"
+            )
     return reasons
 
 
@@ -73,7 +80,8 @@ def _time_reasons(metadata: SegmentMetadata, time_column_name: str | None) -> li
     if TIME_MIN_MS <= time_range.start_ms <= time_range.end_ms <= TIME_MAX_MS:
         return []
     return [
-        f"its times run from {time_range.start_raw} to {time_range.end_raw} ({time_range.start_ms} to {time_range.end_ms} ms), "
+        f"its times run from {time_range.start_raw} to {time_range.end_raw} ({time_range.start_ms} to "
+        f"{time_range.end_ms} ms), "
         "allowed: 1971-01-01 to 2071-01-01; check the format of the time column"
     ]
 

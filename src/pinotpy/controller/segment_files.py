@@ -1,8 +1,9 @@
 """Where the archives of segments lie in the deep store.
 
-`segments/<table>/<segment>/<crc>.tar.gz`: a refresh writes beside the old file, so that the record that names a CRC always
-finds its bytes, and a refresh that breaks off has replaced nothing. Deleted ones lie for a while in
-`Deleted_Segments/<table>/<segment>/<crc>.until-<ms>.tar.gz`. Lists of input files lie beside the archives, as `<sha256>.inputs.json`,
+`segments/<table>/<segment>/<crc>.tar.gz`: a refresh writes beside the old file, so that the record that names a CRC
+always finds its bytes, and a refresh that breaks off has replaced nothing. Deleted ones lie for a while in
+`Deleted_Segments/<table>/<segment>/<crc>.until-<ms>.tar.gz`. Lists of input files lie beside the archives, as
+`<sha256>.inputs.json`,
 by the SHA-256 that the record names: what a record names is whole and its own, whoever writes another one meanwhile.
 """
 
@@ -38,7 +39,9 @@ class SegmentFiles:
     identity: Identity  # of this controller, for download URLs
 
     def download_url(self, table: str, segment: str, crc: int) -> str:
-        """Where servers fetch the archive: the deep store, or this controller's REST where that is a folder of its own."""
+        """Where servers fetch the archive: the deep store, or this controller's REST where that is a folder of its
+        own.
+        """
         return self.store.uri(_key(table, segment, crc)) or self.controller_url(table, segment)
 
     def controller_url(self, table: str, segment: str) -> str:
@@ -50,7 +53,9 @@ class SegmentFiles:
         parts = urlsplit(segment.download_url)
         if parts.scheme in ("", "http", "https") and parts.path.startswith(f"/{LIVE}/") and not parts.query:
             return True
-        return segment.download_url == self.store.uri(_key(segment.table_name_with_type, segment.segment_name, segment.crc))
+        return segment.download_url == self.store.uri(
+            _key(segment.table_name_with_type, segment.segment_name, segment.crc)
+        )
 
     def put(self, table: str, segment: str, crc: int, archive: Path) -> StoredFile:
         """Store an archive, whole or not at all. Nobody may write to the file any more: the store may share its bytes.
@@ -61,7 +66,9 @@ class SegmentFiles:
         try:
             return self.store.put(_key(table, segment, crc), archive, is_final=True)
         except (DataError, RemoteError) as error:
-            raise OutOfCapacityError(f"the deep store cannot take segment '{segment}': {error.message}", table=table, segment=segment) from error
+            raise OutOfCapacityError(
+                f"the deep store cannot take segment '{segment}': {error.message}", table=table, segment=segment
+            ) from error
 
     def has(self, table: str, segment: str, crc: int) -> bool:
         """Whether the archive is there."""
@@ -81,7 +88,10 @@ class SegmentFiles:
         try:
             self.store.put(key, file)
         except (DataError, RemoteError) as error:
-            raise OutOfCapacityError(f"the deep store cannot take the list of input files of segment '{segment}': {error.message}", table=table) from error
+            raise OutOfCapacityError(
+                f"the deep store cannot take the list of input files of segment '{segment}': {error.message}",
+                table=table,
+            ) from error
 
     def read_inputs(self, table: str, segment: str, sha256: str) -> bytes:
         """A list of input files; NotFoundError if it is not in this store."""
@@ -115,8 +125,12 @@ class SegmentFiles:
         """Delete for good what was set aside."""
         self.store.delete(key)
 
-    def retire(self, table: str, segment: str, *, until_ms: int | None, spared: Iterable[SegmentZkMetadata] = ()) -> None:
-        """Move all files of a segment but those that the records `spared` name to the deleted ones, kept until `until_ms`; None deletes them at once."""
+    def retire(
+        self, table: str, segment: str, *, until_ms: int | None, spared: Iterable[SegmentZkMetadata] = ()
+    ) -> None:
+        """Move all files of a segment but those that the records `spared` name to the deleted ones, kept until
+        `until_ms`; None deletes them at once.
+        """
         kept = {_key(table, segment, record.crc) for record in spared}
         kept |= {_inputs_key(table, segment, record.inputs.sha256) for record in spared if record.inputs is not None}
         for file in list(self.store.list(_folder(table, segment))):
@@ -129,7 +143,9 @@ class SegmentFiles:
                 self.store.move(file.key, f"{_deleted_folder(table, segment)}/{stem}.until-{until_ms}{dot}{ending}")
 
     def restore(self, table: str, segment: str, crc: int, inputs: InputsRecord | None = None) -> bool:
-        """Give a live archive, and its list of input files, that are among the deleted ones their places again; whether the archive has it."""
+        """Give a live archive, and its list of input files, that are among the deleted ones their places again; whether
+        the archive has it.
+        """
         if inputs is not None:
             self._restore(table, segment, _inputs_key(table, segment, inputs.sha256))
         return self._restore(table, segment, _key(table, segment, crc))
@@ -145,7 +161,9 @@ class SegmentFiles:
         return False
 
     def drop_unfinished(self, table: str, before_ms: int) -> int:
-        """Delete archives of a table that a killed controller left unfinished, untouched since `before_ms`; returns how many."""
+        """Delete archives of a table that a killed controller left unfinished, untouched since `before_ms`; returns how
+        many.
+        """
         return self.store.drop_unfinished(f"{LIVE}/{_table(table)}", before_ms)
 
     def purge(self, now_ms: int) -> int:

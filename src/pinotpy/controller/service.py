@@ -1,8 +1,9 @@
 """How a controller is put together, started and stopped.
 
-Start: session with ZooKeeper, base tree of the cluster, REST port, then the cluster is joined and the election begins; the
-controller that leads runs the transition pipeline and the periodic tasks. Stop: the lead is given up first, so that another
-controller takes it while running requests end.
+Start: session with ZooKeeper, base tree of the cluster, REST port, then the cluster is joined and the election begins;
+the
+controller that leads runs the transition pipeline and the periodic tasks. Stop: the lead is given up first, so that
+another controller takes it while running requests end.
 """
 
 from __future__ import annotations
@@ -154,7 +155,9 @@ class ControllerParts:
             instance=lambda: self.identity.instance,
             client=controller.async_peers,
         )
-        self._http = equipment.serve(app, settings.port, advertised_port=settings.advertised_port, threads=settings.threads)
+        self._http = equipment.serve(
+            app, settings.port, advertised_port=settings.advertised_port, threads=settings.threads
+        )
         host, port = settings.advertised_host or settings.host, settings.advertised_port or self._http.port
         self.identity.url, self.identity.instance = self._http.url, instance_id("Controller", host, port)
         equipment.metrics.watch("pinotControllerLeader", lambda: float(controller.is_leader()))
@@ -202,8 +205,16 @@ class ControllerParts:
 
     def _join(self) -> None:
         assert self._store is not None
-        member = Member(self.identity.instance, this_process(), {}, owns_port=self.settings.advertised_port is None, version=__version__)
-        self._participant = Participant(self._store, self._paths, member, _NoTransitions(), workers=1, clock=self.equipment.clock)
+        member = Member(
+            self.identity.instance,
+            this_process(),
+            {},
+            owns_port=self.settings.advertised_port is None,
+            version=__version__,
+        )
+        self._participant = Participant(
+            self._store, self._paths, member, _NoTransitions(), workers=1, clock=self.equipment.clock
+        )
         self._participant.start()
 
     def _stand(self) -> None:
@@ -211,7 +222,9 @@ class ControllerParts:
         clock = self.equipment.clock
         election = LeaderElection(self._store, self._paths, self.identity.instance, clock=clock, version=__version__)
         full_period_s = self.settings.reconcile_interval_ms / 1000
-        self._pipeline = TransitionPipeline(self._store, self._paths, election, source=self.identity.instance, clock=clock, full_period_s=full_period_s)
+        self._pipeline = TransitionPipeline(
+            self._store, self._paths, election, source=self.identity.instance, clock=clock, full_period_s=full_period_s
+        )
         counts = self._pipeline.counts
         self.equipment.metrics.watch("transitionMessagesSent", lambda: float(counts.messages_sent))
         self._election = election

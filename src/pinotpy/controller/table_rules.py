@@ -19,12 +19,15 @@ def check_table(catalog: Catalog, config: TableConfig) -> Schema:
 
     Raises:
         InvalidConfigError: the schema contradicts it, or expressions cannot be evaluated, with every fault.
-        UserError: no schema, a period that is none, too few instances, or the other half of the table uses another time column.
+        UserError: no schema, a period that is none, too few instances, or the other half of the table uses another time
+            column.
     """
     name = config.name_with_type
     found = catalog.schema(config.raw_table_name)
     if found is None:
-        raise UserError(f"Failed to find schema for table: {name}; add a schema named '{config.raw_table_name}' first", table=name)
+        raise UserError(
+            f"Failed to find schema for table: {name}; add a schema named '{config.raw_table_name}' first", table=name
+        )
     check_against_schema(config, found.schema)
     ages_of(config)
     kept_after_deletion_ms(config)
@@ -37,7 +40,9 @@ def check_table(catalog: Catalog, config: TableConfig) -> Schema:
         if config.segments.segment_assignment_strategy is AssignmentStrategy.REPLICA_GROUP:
             deal_groups(candidates, config.replication, table_name_with_type=name)
     except UserError as error:
-        raise UserError(f"Failed to calculate instance partitions for table: {name}, reason: {error.message}", table=name) from error
+        raise UserError(
+            f"Failed to calculate instance partitions for table: {name}, reason: {error.message}", table=name
+        ) from error
     return found.schema
 
 
@@ -62,4 +67,7 @@ def _check_other_half(catalog: Catalog, config: TableConfig) -> None:
         return
     mine, theirs = config.segments.time_column_name, other.config.segments.time_column_name
     if mine != theirs:
-        raise UserError(f"timeColumnName '{mine}' of {config.name_with_type} differs from '{theirs}' of {other.config.name_with_type}: a hybrid table has one")
+        raise UserError(
+            f"timeColumnName '{mine}' of {config.name_with_type} differs from '{theirs}' of "
+            f"{other.config.name_with_type}: a hybrid table has one"
+        )

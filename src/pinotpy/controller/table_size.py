@@ -1,6 +1,7 @@
 """Bytes of a table's segments on its servers, asked over their admin REST (Pinot: TableSizeReader).
 
-A server that does not answer gives -1 for its segments; what it holds is estimated by the largest size that others report.
+A server that does not answer gives -1 for its segments; what it holds is estimated by the largest size that others
+report.
 """
 
 from __future__ import annotations
@@ -24,7 +25,10 @@ def table_size(controller: Controller, name: str, halves: list[str], *, detailed
     for half in halves:
         ideal = controller.catalog.ideal_state(half) or {}
         servers = states_by_server(ideal)
-        reported = {server: _sizes(answer) for server, answer in ask_servers(controller, servers, f"/tables/{half}/size").items()}
+        reported = {
+            server: _sizes(answer)
+            for server, answer in ask_servers(controller, servers, f"/tables/{half}/size").items()
+        }
         table_type = split_table_name(half)[1]
         assert table_type is not None
         parts[table_type] = half_size(ideal, reported, detailed=detailed)
@@ -54,7 +58,11 @@ def half_size(ideal: Mapping[str, Mapping[str, str]], reported: Sizes, *, detail
     for segment, replicas in sorted(ideal.items()):
         sizes = {server: reported.get(server, {}).get(segment, UNKNOWN) for server in sorted(replicas)}
         known = [size for size in sizes.values() if size != UNKNOWN]
-        entry = {"reportedSizeInBytes": UNKNOWN, "estimatedSizeInBytes": UNKNOWN, "maxReportedSizePerReplicaInBytes": UNKNOWN}
+        entry = {
+            "reportedSizeInBytes": UNKNOWN,
+            "estimatedSizeInBytes": UNKNOWN,
+            "maxReportedSizePerReplicaInBytes": UNKNOWN,
+        }
         if known:
             entry = {
                 "reportedSizeInBytes": sum(known),
@@ -80,4 +88,7 @@ def half_size(ideal: Mapping[str, Mapping[str, str]], reported: Sizes, *, detail
 
 
 def _sizes(answer: ServerAnswer) -> dict[str, int]:
-    return {str(entry["segmentName"]): int(entry["diskSizeInBytes"]) for entry in (answer.document or {}).get("segments", ())}
+    return {
+        str(entry["segmentName"]): int(entry["diskSizeInBytes"])
+        for entry in (answer.document or {}).get("segments", ())
+    }

@@ -43,8 +43,10 @@ def add_table(controller: Controller, config: TableConfig) -> None:
     _refuse_existing(controller, name)
     if catalog.external_view(name) is not None:
         raise AlreadyExistsError(
-            f"External view for {name} still exists. If the table is just deleted, please wait for the clean up to finish before recreating it. "
-            "If the external view is not removed after a long time, try restarting the servers showing up in the external view",
+            f"External view for {name} still exists. If the table is just deleted, please wait for the clean up to "
+            "finish before recreating it. "
+            "If the external view is not removed after a long time, try restarting the servers showing up in the "
+            "external view",
             table=name,
         )
     catalog.create_table(config, broker_candidates(catalog, config))
@@ -60,7 +62,10 @@ def update_table(controller: Controller, path_name: str, config: TableConfig) ->
     """
     catalog, name = controller.catalog, config.name_with_type
     if name not in halves_named(path_name, config.table_type):
-        raise UserError(f"Invalid table config: {path_name[:200]} with error: Request table {path_name[:200]} does not match table name in the body {name}")
+        raise UserError(
+            f"Invalid table config: {path_name[:200]} with error: Request table {path_name[:200]} does not match "
+            f"table name in the body {name}"
+        )
     for _ in range(ATTEMPTS_MAX):
         found = catalog.table_config(name)
         if found is None:
@@ -75,20 +80,28 @@ def update_table(controller: Controller, path_name: str, config: TableConfig) ->
         send_config_changed(controller, name)
         LOG.info("table config replaced table=%s", name)
         return
-    raise StaleVersionError(f"table '{name}' was changed by others {ATTEMPTS_MAX} times in a row: try again", table=name)
+    raise StaleVersionError(
+        f"table '{name}' was changed by others {ATTEMPTS_MAX} times in a row: try again", table=name
+    )
 
 
-def delete_table(controller: Controller, name: str, table_type: TableType | None, *, retention_ms: int | None = None) -> list[str]:
+def delete_table(
+    controller: Controller, name: str, table_type: TableType | None, *, retention_ms: int | None = None
+) -> list[str]:
     """Delete the halves of a table that exist; returns their names.
 
-    Brokers lose the table in the same write as the ideal state goes; whatever breaks after it, a second delete finishes.
+    Brokers lose the table in the same write as the ideal state goes; whatever breaks after it, a second delete
+    finishes.
 
     Raises:
         NotFoundError: there is nothing to delete.
     """
     doomed = []
     for half in halves_named(name, table_type):
-        segments, deletion = controller.catalog.recorded_segment_names(half), new_deletion(controller, half, retention_ms)
+        segments, deletion = (
+            controller.catalog.recorded_segment_names(half),
+            new_deletion(controller, half, retention_ms),
+        )
         try:
             controller.catalog.drop_table(half, deletion)
         except TableNotFoundError:
@@ -113,7 +126,8 @@ def set_table_enabled(controller: Controller, name: str, enabled: bool) -> None:
 def _refuse_existing(controller: Controller, name: str) -> None:
     if controller.catalog.table_config(name) is not None:
         raise AlreadyExistsError(
-            f"Table config for {name} already exists. If this is unexpected, try deleting the table to remove all metadata associated with it "
+            f"Table config for {name} already exists. If this is unexpected, try deleting the table to remove all "
+            "metadata associated with it "
             "before attempting to recreate.",
             table=name,
         )

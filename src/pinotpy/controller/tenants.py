@@ -39,17 +39,24 @@ def read_tenant_document(body: bytes) -> TenantDocument:
     if document is not None:
         if document.tenant_role not in _SUFFIXES:
             faults.append(Fault("$.tenantRole", f"'{document.tenant_role[:40]}'", "one of " + ", ".join(_SUFFIXES)))
-        bears_suffix = document.tenant_name.endswith(tuple(suffix for suffixes in _SUFFIXES.values() for suffix in suffixes))
+        bears_suffix = document.tenant_name.endswith(
+            tuple(suffix for suffixes in _SUFFIXES.values() for suffix in suffixes)
+        )
         if not _NAME.fullmatch(document.tenant_name) or bears_suffix:
             faults.append(
-                Fault("$.tenantName", f"'{document.tenant_name[:60]}'", "letters, digits, '_', '-', '.', at most 100, without _OFFLINE, _REALTIME, _BROKER")
+                Fault(
+                    "$.tenantName",
+                    f"'{document.tenant_name[:60]}'",
+                    "letters, digits, '_', '-', '.', at most 100, without _OFFLINE, _REALTIME, _BROKER",
+                )
             )
     refuse("tenant", faults)
     assert document is not None
     more = max(document.offline_instances, document.realtime_instances)
     if document.tenant_role == "SERVER" and more > document.number_of_instances:
         raise UserError(
-            f"Cannot request more offline instances: {document.offline_instances} or realtime instances: {document.realtime_instances} "
+            f"Cannot request more offline instances: {document.offline_instances} or realtime instances: "
+            f"{document.realtime_instances} "
             f"than total instances: {document.number_of_instances}"
         )
     return document
@@ -72,7 +79,9 @@ def tables_of_tenant(controller: Controller, tenant: str, role: str) -> list[str
     names = []
     for name in controller.catalog.table_names():
         found = controller.catalog.table_config(name)
-        if found is not None and tenant == (found.config.tenants.broker if role == "BROKER" else found.config.tenants.server):
+        if found is not None and tenant == (
+            found.config.tenants.broker if role == "BROKER" else found.config.tenants.server
+        ):
             names.append(name)
     return names
 
@@ -96,7 +105,10 @@ def update_tenant(controller: Controller, document: TenantDocument) -> None:
     """
     if document.tenant_name not in tenant_names(controller, document.tenant_role):
         raise UserError(f"Failed to update tenant: '{document.tenant_name}' does not exist")
-    held = {suffix: len(instances_of(controller, document.tenant_name, (suffix,))) for suffix in _SUFFIXES[document.tenant_role]}
+    held = {
+        suffix: len(instances_of(controller, document.tenant_name, (suffix,)))
+        for suffix in _SUFFIXES[document.tenant_role]
+    }
     _tag_free_instances(controller, document, held)
 
 
@@ -132,14 +144,23 @@ def _tag_free_instances(controller: Controller, document: TenantDocument, held: 
     missing = {suffix: max(count - held.get(suffix, 0), 0) for suffix, count in wanted.items()}
     total = max(document.number_of_instances - max(held.values(), default=0), max(missing.values(), default=0))
     live = set(controller.catalog.live_instances())
-    free = [name for name, config in sorted(controller.catalog.instances().items()) if name in live and _UNTAGGED[role] in config.tags]
+    free = [
+        name
+        for name, config in sorted(controller.catalog.instances().items())
+        if name in live and _UNTAGGED[role] in config.tags
+    ]
     if len(free) < total:
         raise UserError(
-            f"tenant '{tenant}' needs {total} more live instances tagged {_UNTAGGED[role]}, found {len(free)}: tag some with PUT /instances/<name>/updateTags"
+            f"tenant '{tenant}' needs {total} more live instances tagged {_UNTAGGED[role]}, found {len(free)}: tag "
+            "some with PUT /instances/<name>/updateTags"
         )
     for index, name in enumerate(free[:total]):
         # The first ones get the offline tag, the last ones the realtime tag; where they overlap the instance has both.
-        tags = [f"{tenant}{suffix}" for suffix, count in missing.items() if (index < count if suffix != "_REALTIME" else index >= total - count)]
+        tags = [
+            f"{tenant}{suffix}"
+            for suffix, count in missing.items()
+            if (index < count if suffix != "_REALTIME" else index >= total - count)
+        ]
 
         def change(old: InstanceConfig, tags: list[str] = tags) -> InstanceConfig:
             return replace(old, tags=tuple([tag for tag in old.tags if tag != _UNTAGGED[role]] + tags))

@@ -1,9 +1,11 @@
 """One segment upload, from what arrived at this controller to a registered segment.
 
-The straight line of `accept_upload`: unpack into memory, or a scratch folder → verify every byte → fits table and schema? → quota →
-conditions → deep store → registration by the leader. A metadata push has no bytes to verify and to store: its servers fetch them
-from where they lie, and verify them there. Whatever fails, nothing is left: scratch goes with its folder, the stored archive is
-removed again, by whoever leads if this controller dies (`upload_leftovers`), and registration takes its own first write back.
+The straight line of `accept_upload`: unpack into memory, or a scratch folder → verify every byte → fits table and
+schema? → quota → conditions → deep store → registration by the leader. A metadata push has no bytes to verify and to
+store: its servers fetch them
+from where they lie, and verify them there. Whatever fails, nothing is left: scratch goes with its folder, the stored
+archive is removed again, by whoever leads if this controller dies (`upload_leftovers`), and registration takes its own
+first write back.
 """
 
 from __future__ import annotations
@@ -97,7 +99,12 @@ def target_table(request: UploadRequest, named_by_segment: str | None = None) ->
 
 
 def accept_upload(
-    controller: Controller, arrival: Arrival, scratch: Path, request: UploadRequest, register: Register, may_write: Callable[[str], None]
+    controller: Controller,
+    arrival: Arrival,
+    scratch: Path,
+    request: UploadRequest,
+    register: Register,
+    may_write: Callable[[str], None],
 ) -> Uploaded:
     """Take the segment in or refuse it.
 
@@ -121,7 +128,9 @@ def accept_upload(
     if arrival.stays_at is None:
         # What goes to the deep store is encrypted as the table wants it, whatever it came as.
         sealed = _sealed(controller, arrival.archive, config, metadata.segment_name)
-        arrival = replace(arrival, archive=sealed, size_bytes=sealed.stat().st_size, crypter=config.segments.crypter_class_name or "")
+        arrival = replace(
+            arrival, archive=sealed, size_bytes=sealed.stat().st_size, crypter=config.segments.crypter_class_name or ""
+        )
     inputs = input_list(arrival.inputs) if arrival.inputs is not None else None
     return _store_and_register(controller, arrival, metadata, inputs, table, config, request, register)
 
@@ -129,7 +138,8 @@ def accept_upload(
 def _check_announced(announced: SegmentMetadata, found: SegmentMetadata) -> None:
     if (announced.segment_name, announced.crc) != (found.segment_name, found.crc):
         raise UserError(
-            f"expected segment '{announced.segment_name}' with CRC {announced.crc} at DOWNLOAD_URI, as the metadata say, "
+            f"expected segment '{announced.segment_name}' with CRC {announced.crc} at DOWNLOAD_URI, as the metadata "
+            "say, "
             f"found '{found.segment_name}' with CRC {found.crc}",
             segment=announced.segment_name,
         )
@@ -199,7 +209,9 @@ def _read(archive: Path, scratch: Path, controller: Controller) -> SegmentMetada
         return check_archive(archive, scratch, limits=limits, room=controller.check_room)
     except (DataError, NotFoundError) as error:
         # Bytes that a client sent: its fault, and its answer names no folder of ours.
-        raise UserError(f"the upload is no segment: {error.message.replace(str(scratch), '').replace(str(archive.parent), '')}") from error
+        raise UserError(
+            f"the upload is no segment: {error.message.replace(str(scratch), '').replace(str(archive.parent), '')}"
+        ) from error
     finally:
         CODE_MEMORY.used()
 
@@ -248,7 +260,9 @@ def _store_and_register(
     )
     stored = catalog.segment(table, name)
     existing = stored.segment if stored is not None else None
-    conditions = UploadConditions(request.allow_refresh, request.if_match, stored.version if stored is not None else None, request.refresh_only)
+    conditions = UploadConditions(
+        request.allow_refresh, request.if_match, stored.version if stored is not None else None, request.refresh_only
+    )
     check_conditions(record, stored, conditions)
     _check_quota(controller, config, record)
     is_known = existing is not None and (existing.crc, existing.crypter) == (record.crc, record.crypter)
@@ -256,7 +270,9 @@ def _store_and_register(
     is_same = existing is not None and is_known and (not files.keeps(existing) or files.has(table, name, record.crc))
     is_stored = arrival.stays_at is None and not is_same
     # What may be left of it is recorded before it is there: whoever leads looks after it if this controller dies.
-    crcs = ([record.crc] if is_stored else []) + ([existing.crc] if existing is not None and existing.crc != record.crc and files.keeps(existing) else [])
+    crcs = ([record.crc] if is_stored else []) + (
+        [existing.crc] if existing is not None and existing.crc != record.crc and files.keeps(existing) else []
+    )
     left = catalog.uploads.begin(table, name, crcs, controller.clock.now_ms()) if crcs else None
     if is_stored:
         try:
@@ -269,7 +285,12 @@ def _store_and_register(
         if inputs is not None:
             files.put_inputs(table, name, inputs, arrival.archive.parent)
         replaced = register(record, conditions)
-    except (UserError, StaleVersionError, RecordTooLargeError, ConnectionLostError):  # what was lost is read back before anything goes
+    except (
+        UserError,
+        StaleVersionError,
+        RecordTooLargeError,
+        ConnectionLostError,
+    ):  # what was lost is read back before anything goes
         if inputs is not None:
             drop_unnamed_inputs(controller, table, name, inputs.digest)
         if left is not None:
@@ -294,11 +315,14 @@ def _check_quota(controller: Controller, config: TableConfig, record: SegmentZkM
     if limit is None or not controller.settings.storage_quota_check:
         return
     beside = segments_beside(controller, record.table_name_with_type, record.segment_name)
-    others = [segment.size_bytes or 0 for segment in controller.catalog.segments(record.table_name_with_type, beside).values()]
+    others = [
+        segment.size_bytes or 0 for segment in controller.catalog.segments(record.table_name_with_type, beside).values()
+    ]
     wanted = sum(others) + (record.size_bytes or 0)
     if wanted > limit:
         raise QuotaExceededError(
-            f"storage quota of table '{record.table_name_with_type}' exceeded: {len(others) + 1} segments would take {wanted} bytes a replica, "
+            f"storage quota of table '{record.table_name_with_type}' exceeded: {len(others) + 1} segments would take "
+            f"{wanted} bytes a replica, "
             f"quota.storage allows {limit}; delete segments or raise the quota",
             table=record.table_name_with_type,
         )

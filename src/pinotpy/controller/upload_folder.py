@@ -1,7 +1,7 @@
 """The folder of uploads in progress: one for each controller that runs, emptied of what a crash left half received.
 
-Controllers may have one data folder, where the deep store is a shared file system. So each locks a folder of its own in it, and
-empties only what nobody has locked.
+Controllers may have one data folder, where the deep store is a shared file system. So each locks a folder of its own in
+it, and empties only what nobody has locked.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ class UploadFolder:
 
 
 def take_upload_folder(parent: Path) -> UploadFolder:
-    """Lock and empty the first folder that is free below `parent`, which is made; also empty the others that nobody uses any more.
+    """Lock and empty the first folder that is free below `parent`, which is made; also empty the others that nobody
+    uses any more.
 
     Raises:
         OSError: nothing can be written there.
@@ -56,12 +57,17 @@ def take_upload_folder(parent: Path) -> UploadFolder:
         else:
             found.release()
     if taken is None:
-        raise InvalidConfigError(f"'{parent}' is the folder of {FOLDERS_MAX} other controllers: give this one its own with controller.local.temp.dir")
+        raise InvalidConfigError(
+            f"'{parent}' is the folder of {FOLDERS_MAX} other controllers: give this one its own with "
+            "controller.local.temp.dir"
+        )
     return taken
 
 
 def _lock(path: Path) -> int | None:
-    """A descriptor that holds the lock; None where there are no locks. Raises BlockingIOError: another process has it."""
+    """A descriptor that holds the lock; None where there are no locks. Raises BlockingIOError: another process has
+    it.
+    """
     descriptor: int | None = None
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
@@ -72,6 +78,8 @@ def _lock(path: Path) -> int | None:
         if isinstance(error, BlockingIOError):
             raise
         # A disk that is read-only takes no uploads; everything else of a controller goes on.
-        LOG.warning("folder of uploads cannot be locked against other controllers file=%s reason=%s", path, error.strerror)
+        LOG.warning(
+            "folder of uploads cannot be locked against other controllers file=%s reason=%s", path, error.strerror
+        )
         return None
     return descriptor

@@ -1,9 +1,9 @@
 """What uploads leave in the deep store: archives that no record names, and files that were never finished.
 
-A record may come to name an archive between a look at the records and its deletion: by another upload of the same content, by a
-registration whose answer was lost. So an archive is set aside first, and then the records are read again; who registers looks
-for his archive afterwards, and stores it again if it is not there (`upload._store_and_register`). One of the two sees the other, and
-bytes that a record names are never gone for good.
+A record may come to name an archive between a look at the records and its deletion: by another upload of the same
+content, by a registration whose answer was lost. So an archive is set aside first, and then the records are read again;
+who registers looks for his archive afterwards, and stores it again if it is not there (`upload._store_and_register`).
+One of the two sees the other, and bytes that a record names are never gone for good.
 """
 
 from __future__ import annotations
@@ -27,18 +27,26 @@ UPLOADS_PER_RUN_MAX = 1_000
 
 
 def end_upload(controller: Controller, upload: RecordedUpload, unwanted: Collection[int]) -> None:
-    """Take away what an upload left that no record names. What was decided stands, whether stores can be reached now or not: a failure is
-    logged, and what is left stays recorded.
+    """Take away what an upload left that no record names. What was decided stands, whether stores can be reached now or
+    not: a failure is logged, and what is left stays recorded.
 
     Args:
         unwanted: CRCs of archives that need not be kept among the deleted ones: what was refused, what was replaced.
     """
     uploads, crcs = controller.catalog.uploads, {*upload.crcs, *unwanted}
     try:
-        drop_unnamed(controller, upload, [crc for crc in crcs if not uploads.is_brought_by_another(upload, crc)], unwanted)
+        drop_unnamed(
+            controller, upload, [crc for crc in crcs if not uploads.is_brought_by_another(upload, crc)], unwanted
+        )
         uploads.end(upload)
     except PinotError as error:
-        LOG.warning("segment files not removed table=%s segment=%s crcs=%s reason=%s", upload.table, upload.segment, sorted(crcs), error.message)
+        LOG.warning(
+            "segment files not removed table=%s segment=%s crcs=%s reason=%s",
+            upload.table,
+            upload.segment,
+            sorted(crcs),
+            error.message,
+        )
 
 
 def forget_upload(controller: Controller, upload: RecordedUpload) -> None:
@@ -47,11 +55,18 @@ def forget_upload(controller: Controller, upload: RecordedUpload) -> None:
         try:
             controller.catalog.uploads.end(upload)
         except PinotError as error:
-            LOG.warning("record of an upload not deleted table=%s segment=%s reason=%s", upload.table, upload.segment, error.message)
+            LOG.warning(
+                "record of an upload not deleted table=%s segment=%s reason=%s",
+                upload.table,
+                upload.segment,
+                error.message,
+            )
 
 
 def finish_uploads(controller: Controller) -> None:
-    """Do what is left of uploads whose controller died, or did not learn what became of them. A failure is logged; its upload stays recorded."""
+    """Do what is left of uploads whose controller died, or did not learn what became of them. A failure is logged; its
+    upload stays recorded.
+    """
     now_ms, recorded = controller.clock.now_ms(), controller.catalog.uploads.all()
     old = [upload for upload in recorded if now_ms - upload.began_ms >= BROKEN_OFF_AFTER_MS]
     under_way = {_archive(upload, crc) for upload in recorded[len(old) :] for crc in upload.crcs}
@@ -65,10 +80,18 @@ def finish_uploads(controller: Controller) -> None:
             controller.catalog.uploads.end(upload)
         except PinotError as error:
             failures += 1
-            LOG.warning("upload not cleaned up after table=%s segment=%s reason=%s", upload.table, upload.segment, error.message)
+            LOG.warning(
+                "upload not cleaned up after table=%s segment=%s reason=%s", upload.table, upload.segment, error.message
+            )
     if old:
         done = min(len(old), UPLOADS_PER_RUN_MAX)
-        LOG.info("uploads that broke off cleaned up after uploads=%d archives=%d failures=%d later=%d", done, archives, failures, len(old) - done)
+        LOG.info(
+            "uploads that broke off cleaned up after uploads=%d archives=%d failures=%d later=%d",
+            done,
+            archives,
+            failures,
+            len(old) - done,
+        )
 
 
 def drop_unfinished(controller: Controller, table: str) -> None:
@@ -78,9 +101,11 @@ def drop_unfinished(controller: Controller, table: str) -> None:
         LOG.info("unfinished segment files deleted table=%s files=%d", table, gone)
 
 
-def drop_unnamed(controller: Controller, upload: RecordedUpload, crcs: Collection[int], unwanted: Collection[int] = ()) -> int:
-    """Take away archives of these CRCs that no record names: to the deleted ones, for as long as the settings say and a day at least.
-    Returns how many went.
+def drop_unnamed(
+    controller: Controller, upload: RecordedUpload, crcs: Collection[int], unwanted: Collection[int] = ()
+) -> int:
+    """Take away archives of these CRCs that no record names: to the deleted ones, for as long as the settings say and a
+    day at least. Returns how many went.
 
     Args:
         unwanted: those that are deleted for good.
@@ -104,20 +129,33 @@ def drop_unnamed(controller: Controller, upload: RecordedUpload, crcs: Collectio
         files.restore(table, segment, crc)
         del aside[crc]
     for crc, key in aside.items():
-        LOG.info("segment file without a record %s table=%s segment=%s crc=%d", "deleted" if crc in unwanted else "set aside", table, segment, crc)
+        LOG.info(
+            "segment file without a record %s table=%s segment=%s crc=%d",
+            "deleted" if crc in unwanted else "set aside",
+            table,
+            segment,
+            crc,
+        )
         if crc in unwanted:
             files.remove(key)
     return len(aside)
 
 
 def _bring_back(controller: Controller, upload: RecordedUpload, crcs: Collection[int]) -> None:
-    """Archives that a record names, and a deletion took before it did: their controller died before it looked for them."""
+    """Archives that a record names, and a deletion took before it did: their controller died before it looked for
+    them.
+    """
     table, segment = upload.table, upload.segment
     for record in controller.catalog.recorded_now(table, segment):
         # What lies where it was pushed from, or in another controller's folder, is not looked for.
         is_here = record.download_url == controller.files.download_url(table, segment, record.crc)
         if record.crc in crcs and is_here and not controller.files.restore(table, segment, record.crc, record.inputs):
-            LOG.error("segment file is missing, upload the segment again table=%s segment=%s crc=%d", table, segment, record.crc)
+            LOG.error(
+                "segment file is missing, upload the segment again table=%s segment=%s crc=%d",
+                table,
+                segment,
+                record.crc,
+            )
 
 
 def _named(controller: Controller, upload: RecordedUpload) -> set[int]:

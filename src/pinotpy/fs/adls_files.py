@@ -21,7 +21,11 @@ def open_adls(authority: str, configs: Mapping[str, str]) -> ArrowFiles:
     if not container:  # abfs://container/path, the account named by its config
         container, host = host, ""
     account = read.text("accountName") or host.partition(".")[0]
-    secrets = {"account_key": read.text("accessKey"), "sas_token": read.text("sasToken"), "client_secret": read.text("clientSecret")}
+    secrets = {
+        "account_key": read.text("accessKey"),
+        "sas_token": read.text("sasToken"),
+        "client_secret": read.text("clientSecret"),
+    }
     options: dict[str, object] = {"client_id": read.text("clientId"), "tenant_id": read.text("tenantId"), **secrets}
     read.text("authenticationType")  # told by what is given
     file_system = read.text("fileSystemName")
@@ -31,7 +35,9 @@ def open_adls(authority: str, configs: Mapping[str, str]) -> ArrowFiles:
         for service in ("blob", "dfs"):
             options |= {f"{service}_storage_scheme": parts.scheme, f"{service}_storage_authority": parts.netloc}
     if not container or not account:
-        read.fault("uri", f"'{authority}'", "abfs://container@account.dfs.core.windows.net/path, or accountName in the configs")
+        read.fault(
+            "uri", f"'{authority}'", "abfs://container@account.dfs.core.windows.net/path, or accountName in the configs"
+        )
     if file_system is not None and container and file_system != container:
         read.fault("fileSystemName", f"'{file_system}'", f"the container of the URI, '{container}'")
     read.finish()

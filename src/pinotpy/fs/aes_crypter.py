@@ -2,10 +2,12 @@
 
     pinot.server.crypter.aesgcmcrypter.keyFile=/run/secrets/segments.key
 
-The file has 32 bytes in hexadecimal (`openssl rand -hex 32`). A second file, `previousKeyFile`, decrypts what an older key encrypted.
+The file has 32 bytes in hexadecimal (`openssl rand -hex 32`). A second file, `previousKeyFile`, decrypts what an older
+key encrypted.
 
-An encrypted file is `PPYAES1\n`, 8 random bytes, then pieces: 4 bytes of length (little-endian, the highest bit marks the last
-piece), the piece's bytes and their tag of 16. Piece i has the nonce (random bytes, i as 4 bytes), and its length word is
+An encrypted file is `PPYAES1\n`, 8 random bytes, then pieces: 4 bytes of length (little-endian, the highest bit marks
+the last piece), the piece's bytes and their tag of 16. Piece i has the nonce (random bytes, i as 4 bytes), and its
+length word is
 authenticated: pieces can be neither changed, nor moved, nor left out, nor cut off.
 """
 
@@ -63,7 +65,10 @@ class AesGcmCrypter:
 def _decrypt(cipher: Any, reader: BinaryIO, writer: BinaryIO) -> None:
     head = reader.read(len(MAGIC) + _SALT_BYTES)
     if not head.startswith(MAGIC) or len(head) < len(MAGIC) + _SALT_BYTES:
-        raise DataError(f"the archive is not encrypted by this crypter: expected {MAGIC!r} at its start, found {head[: len(MAGIC)]!r}")
+        raise DataError(
+            f"the archive is not encrypted by this crypter: expected {MAGIC!r} at its start, found "
+            f"{head[: len(MAGIC)]!r}"
+        )
     salt = head[len(MAGIC) :]
     number, is_last = 0, False
     while not is_last:
@@ -95,11 +100,19 @@ def _cipher(path: Path) -> Any:
     try:
         from cryptography.hazmat.primitives.ciphers.aead import AESGCM
     except ImportError as error:
-        raise InvalidConfigError("the crypter needs the package cryptography, which is not installed: pip install 'pinotpy[crypter]'") from error
+        raise InvalidConfigError(
+            "the crypter needs the package cryptography, which is not installed: pip install 'pinotpy[crypter]'"
+        ) from error
     try:
         text = path.read_text("ascii").strip()
     except (OSError, UnicodeDecodeError) as error:
-        raise InvalidConfigError(f"the key file '{path.name}' of the crypter cannot be read: {getattr(error, 'strerror', None) or 'not ASCII'}") from error
+        raise InvalidConfigError(
+            f"the key file '{path.name}' of the crypter cannot be read: "
+            f"{getattr(error, 'strerror', None) or 'not ASCII'}"
+        ) from error
     if not re.fullmatch(r"[0-9a-fA-F]{64}", text):
-        raise InvalidConfigError(f"the key file '{path.name}' of the crypter: expected 64 hexadecimal digits, found {len(text)} other characters")
+        raise InvalidConfigError(
+            f"the key file '{path.name}' of the crypter: expected 64 hexadecimal digits, found {len(text)} other "
+            "characters"
+        )
     return AESGCM(bytes.fromhex(text))

@@ -1,9 +1,12 @@
 """Which addresses a daemon may fetch from: those that its operator lists, none by default.
 
-A record or a request names an address; it must not make a daemon read files of its machine, or ask hosts that only the daemon
-can reach. An entry is a URI: `s3://bucket/`, `https://files.example/segments/`, `file:///mnt/segments/`; it allows what lies at or
-below it. A name of a web server may lead to a private or loopback address only if that is listed too, as a network: `10.1.0.0/16`,
-or if the entry itself has the address. Link-local addresses and the metadata services of clouds are never asked.
+A record or a request names an address; it must not make a daemon read files of its machine, or ask hosts that only the
+daemon
+can reach. An entry is a URI: `s3://bucket/`, `https://files.example/segments/`, `file:///mnt/segments/`; it allows what
+lies at or
+below it. A name of a web server may lead to a private or loopback address only if that is listed too, as a network:
+`10.1.0.0/16`, or if the entry itself has the address. Link-local addresses and the metadata services of clouds are
+never asked.
 """
 
 from __future__ import annotations
@@ -23,12 +26,21 @@ Resolve = Callable[[str, int], Sequence[str]]
 SETTING = "pinotpy.segment.fetcher.allowedUris"
 _SAME = {"s3a": "s3", "abfss": "abfs"}
 _PORTS = {"http": "80", "https": "443"}
-# IPv6 addresses that lead to the IPv4 address in their last bits: NAT64, its local form, SIIT, and what was "compatible" once.
-_LEADING_TO_IPV4 = tuple(ipaddress.IPv6Network(text) for text in ("64:ff9b::/96", "64:ff9b:1::/48", "::ffff:0:0:0/96", "::/96"))
-# Public by the tables of the standard library's older versions, which know no clouds: 192.0.0.192 is Oracle's metadata service.
-_NOT_PUBLIC = tuple(ipaddress.ip_network(text) for text in ("192.0.0.0/24", "fec0::/10", "64:ff9b:1::/48", "3fff::/20", "5f00::/16"))
+# IPv6 addresses that lead to the IPv4 address in their last bits: NAT64, its local form, SIIT, and what was
+# "compatible" once.
+_LEADING_TO_IPV4 = tuple(
+    ipaddress.IPv6Network(text) for text in ("64:ff9b::/96", "64:ff9b:1::/48", "::ffff:0:0:0/96", "::/96")
+)
+# Public by the tables of the standard library's older versions, which know no clouds: 192.0.0.192 is Oracle's metadata
+# service.
+_NOT_PUBLIC = tuple(
+    ipaddress.ip_network(text) for text in ("192.0.0.0/24", "fec0::/10", "64:ff9b:1::/48", "3fff::/20", "5f00::/16")
+)
 # Metadata services of clouds that are not at a link-local address; one of them is public.
-_METADATA = frozenset(ipaddress.ip_address(text) for text in ("168.63.129.16", "192.0.0.192", "100.100.100.200", "fd00:ec2::254", "fd20:ce::254"))
+_METADATA = frozenset(
+    ipaddress.ip_address(text)
+    for text in ("168.63.129.16", "192.0.0.192", "100.100.100.200", "fd00:ec2::254", "fd20:ce::254")
+)
 
 
 class AllowedUris:
@@ -55,7 +67,13 @@ class AllowedUris:
                     self._networks.append(ipaddress.ip_network(entry))
             except (UserError, ValueError) as error:
                 reason = error.message if isinstance(error, UserError) else "neither a URI nor a network"
-                faults.append(Fault(masked(entry[:200]), reason, "a URI such as s3://bucket/folder/, or a network such as 10.1.0.0/16"))
+                faults.append(
+                    Fault(
+                        masked(entry[:200]),
+                        reason,
+                        "a URI such as s3://bucket/folder/, or a network such as 10.1.0.0/16",
+                    )
+                )
         if faults:
             raise InvalidConfigError(f"{SETTING} is not valid:", tuple(faults))
 
@@ -66,7 +84,8 @@ class AllowedUris:
         except UserError:
             return False
         return any(
-            (scheme, authority) == (known_scheme, known_authority) and (not known_path or path == known_path or path.startswith(known_path + "/"))
+            (scheme, authority) == (known_scheme, known_authority)
+            and (not known_path or path == known_path or path.startswith(known_path + "/"))
             for known_scheme, known_authority, known_path in self._prefixes
         )
 
@@ -74,11 +93,15 @@ class AllowedUris:
         """Raise AccessDeniedError unless an entry covers the address, UserError for text that is no address."""
         _parts(uri)
         if not self.allows(uri):
-            raise AccessDeniedError(f"'{masked(uri)}' is no address that this daemon may fetch from: its operator can allow it in {SETTING}", uri=masked(uri))
+            raise AccessDeniedError(
+                f"'{masked(uri)}' is no address that this daemon may fetch from: its operator can allow it in "
+                f"{SETTING}",
+                uri=masked(uri),
+            )
 
     def web_address(self, uri: str) -> str:
-        """The IP address to ask for a web address that is allowed: looked up once, so that a name cannot lead elsewhere after the
-        check.
+        """The IP address to ask for a web address that is allowed: looked up once, so that a name cannot lead elsewhere
+        after the check.
 
         Raises AccessDeniedError if the name leads to a network that is not allowed, RemoteError if it leads nowhere.
         """
@@ -94,7 +117,8 @@ class AllowedUris:
         for address in found:
             if not self._may_ask(address, host):
                 raise AccessDeniedError(
-                    f"'{masked(uri)}': the host '{host}' leads to {address}, an address of a network that is not public: "
+                    f"'{masked(uri)}': the host '{host}' leads to {address}, an address of a network that is not "
+                    "public: "
                     f"its operator can allow such a network in {SETTING}",
                     uri=masked(uri),
                 )
@@ -104,7 +128,9 @@ class AllowedUris:
         plain = _ipv4_behind(address) or address
         if plain.is_link_local or plain.is_multicast or plain.is_unspecified or plain in _METADATA:
             return False
-        is_public = plain.is_global and not any(each.version == network.version and each in network for network in _NOT_PUBLIC for each in (plain, address))
+        is_public = plain.is_global and not any(
+            each.version == network.version and each in network for network in _NOT_PUBLIC for each in (plain, address)
+        )
         if is_public or any(plain.version == network.version and plain in network for network in self._networks):
             return True
         # The operator wrote the address itself, or the name that always means this machine.
@@ -135,14 +161,18 @@ def _parts(uri: str) -> tuple[str, str, str]:
     if scheme in ("", "file"):
         path = local_path(uri)
         if scheme == "" or not path.is_absolute() or ".." in path.parts:
-            raise UserError(f"'{masked(uri)}' is no address of a segment: expected file:///path, or another storage's URI")
+            raise UserError(
+                f"'{masked(uri)}' is no address of a segment: expected file:///path, or another storage's URI"
+            )
         # Links lead where they lead: what counts is the place.
         return "file", "", str(path.resolve()).strip("/")
     authority, path_text = authority_and_path(uri)
     authority = authority.lower() if scheme in ("http", "https", "hdfs", "webhdfs", "swebhdfs") else authority
     if scheme in _PORTS:
         decoded = unquote(path_text)
-        if any(part in (".", "..") for part in decoded.replace("\\", "/").split("/")) or (unquote(decoded) != decoded and ".." in unquote(decoded)):
+        if any(part in (".", "..") for part in decoded.replace("\\", "/").split("/")) or (
+            unquote(decoded) != decoded and ".." in unquote(decoded)
+        ):
             raise UserError(f"'{masked(uri)}' is no address of a segment: '.' or '..' in its path")
         try:
             has_host = bool(urlsplit(uri).hostname) and urlsplit(uri).port != 0

@@ -23,7 +23,8 @@ _FLUSH_BYTES: Final = 64 << 20
 # What no further try mends: the account, the name, the right.
 _REFUSED: Final = re.compile(
     r"ACCESS_DENIED|INVALID_ACCESS_KEY|SIGNATURE_DOES_NOT_MATCH|NO_SUCH_BUCKET|InvalidAccessKeyId|SignatureDoesNotMatch|AccessDenied|AuthorizationFailure"
-    r"|AuthenticationFailed|ContainerNotFound|PERMISSION_DENIED|UNAUTHENTICATED|\bHTTP 40[13]\b|INVALID_SIGNATURE|Base64",
+    r"|AuthenticationFailed|ContainerNotFound|PERMISSION_DENIED|UNAUTHENTICATED|\bHTTP "
+    r"40[13]\b|INVALID_SIGNATURE|Base64",
     re.IGNORECASE,
 )
 
@@ -39,12 +40,16 @@ class ArrowFiles:
         secrets: values that no message may have.
     """
 
-    def __init__(self, files: Any, root: str, secrets: Sequence[str] = (), timeout_s: float = 120.0, *, is_staged: bool = False) -> None:
+    def __init__(
+        self, files: Any, root: str, secrets: Sequence[str] = (), timeout_s: float = 120.0, *, is_staged: bool = False
+    ) -> None:
         from pyarrow.lib import ArrowException
 
         self._files, self._root, self._is_staged = files, root, is_staged
         self._secrets = [secret for secret in secrets if len(secret) > 3]
-        self._library = StorageLibrary("the storage", timeout_s, (OSError, ValueError, ArrowException), _REFUSED, self._without_secrets)
+        self._library = StorageLibrary(
+            "the storage", timeout_s, (OSError, ValueError, ArrowException), _REFUSED, self._without_secrets
+        )
 
     def list(self, uri: str) -> Iterator[FileEntry]:
         from pyarrow import fs
@@ -76,7 +81,9 @@ class ArrowFiles:
             content: bytes = self._call(uri, lambda: opened.read_at(length, offset))
             return content
 
-        return open_ranges(uri, entry.size_bytes, of_one_version(uri, read_range, lambda: self.stat(uri), entry), opened.close)
+        return open_ranges(
+            uri, entry.size_bytes, of_one_version(uri, read_range, lambda: self.stat(uri), entry), opened.close
+        )
 
     def fetch(self, uri: str, target: Path, limits: TransferLimits | None = None) -> FileEntry:
         entry = self.stat(uri)
@@ -164,7 +171,9 @@ class ArrowFiles:
         from pyarrow import fs
 
         selector = fs.FileSelector(self._path(uri), allow_not_found=True, recursive=True)
-        found: Sequence[Any] = self._call(uri, lambda: [info for info in self._files.get_file_info(selector) if info.type == fs.FileType.File])
+        found: Sequence[Any] = self._call(
+            uri, lambda: [info for info in self._files.get_file_info(selector) if info.type == fs.FileType.File]
+        )
         return found
 
     def _chunks(self, uri: str, opened: Any) -> Iterator[bytes]:
@@ -172,7 +181,9 @@ class ArrowFiles:
             while chunk := self._call(uri, lambda: opened.read(_READ_BYTES)):
                 yield chunk
         except NotFoundError as error:
-            raise RemoteError(f"'{masked(uri)}' was replaced or deleted while it was read: try again", uri=masked(uri)) from error
+            raise RemoteError(
+                f"'{masked(uri)}' was replaced or deleted while it was read: try again", uri=masked(uri)
+            ) from error
 
     def _path(self, uri: str) -> str:
         path = authority_and_path(uri)[1].rstrip("/")
@@ -188,7 +199,9 @@ class ArrowFiles:
         return info if info.type == fs.FileType.File else None
 
     def _entry(self, address: str, info: Any) -> FileEntry:
-        return FileEntry(address + info.path.removeprefix(self._root).lstrip("/"), info.size, (info.mtime_ns or 0) // 1_000_000)
+        return FileEntry(
+            address + info.path.removeprefix(self._root).lstrip("/"), info.size, (info.mtime_ns or 0) // 1_000_000
+        )
 
     def _call(self, uri: str, call: Callable[[], Any]) -> Any:
         return self._library.call(uri, call)

@@ -11,8 +11,9 @@ from pinotpy.errors import Fault, InvalidConfigError
 
 
 class Configs:
-    """Takes configs one by one; `finish` refuses those that nobody took, for one that is passed over (an encryption, say) is no
-    small matter."""
+    """Takes configs one by one; `finish` refuses those that nobody took, for one that is passed over (an encryption,
+    say) is no small matter.
+    """
 
     def __init__(self, scheme: str, configs: Mapping[str, str]) -> None:
         self._scheme = scheme
@@ -47,7 +48,11 @@ class Configs:
             try:
                 ssl.create_default_context(cafile=path)
             except OSError as error:  # as are those of ssl
-                self.fault("caFile", f"'{path[:200]}': {(error.strerror or type(error).__name__).lower()}", "a file of certificates (PEM)")
+                self.fault(
+                    "caFile",
+                    f"'{path[:200]}': {(error.strerror or type(error).__name__).lower()}",
+                    "a file of certificates (PEM)",
+                )
                 return None
         return path
 
@@ -59,11 +64,21 @@ class Configs:
         address = text if "//" in text else f"https://{text}"
         try:
             parts = urlsplit(address)
-            is_one = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0 and not parts.path.strip("/") and "@" not in parts.netloc
+            is_one = (
+                parts.scheme in ("http", "https")
+                and parts.hostname
+                and parts.port != 0
+                and not parts.path.strip("/")
+                and "@" not in parts.netloc
+            )
         except ValueError:
             is_one = False
         if not is_one:
-            self.fault("endpoint", f"'{re.sub('//.*@', '//*****@', address)[:200]}'", "https://host[:port], without credentials")
+            self.fault(
+                "endpoint",
+                f"'{re.sub('//.*@', '//*****@', address)[:200]}'",
+                "https://host[:port], without credentials",
+            )
             return None
         return address
 
@@ -72,6 +87,8 @@ class Configs:
 
     def finish(self) -> None:
         """Raise InvalidConfigError with every fault."""
-        unknown = [Fault(key, "an unknown key", "one of " + ", ".join(sorted(self._known))) for key in sorted(self._configs)]
+        unknown = [
+            Fault(key, "an unknown key", "one of " + ", ".join(sorted(self._known))) for key in sorted(self._configs)
+        ]
         if faults := (*self._faults, *unknown):
             raise InvalidConfigError(f"the configs of file system '{self._scheme}' are not valid:", tuple(faults))

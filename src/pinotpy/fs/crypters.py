@@ -1,8 +1,9 @@
 """Crypters: archives are encrypted when they come into the deep store and decrypted where segments are loaded.
 
-A table's `segmentsConfig.crypterClassName` names one; the segment's record keeps the name, so that a table may change it. Every
-daemon knows crypters by name from its own settings, `….crypter.class.<name> = module:attribute` and `….crypter.<name>.<key>`, or
-from a package that announces them in the group `pinotpy.crypters`; each is called with its configs and returns a SegmentCrypter.
+A table's `segmentsConfig.crypterClassName` names one; the segment's record keeps the name, so that a table may change
+it. Every daemon knows crypters by name from its own settings, `….crypter.class.<name> = module:attribute` and
+`….crypter.<name>.<key>`, or from a package that announces them in the group `pinotpy.crypters`; each is called with its
+configs and returns a SegmentCrypter.
 Names are the same in any letter case. Neither a table nor a record ever names a module: keys stay with the daemons.
 """
 
@@ -86,16 +87,23 @@ class Crypters:
         else:
             points = [point for point in metadata.entry_points(group=ENTRY_POINT_GROUP) if point.name.lower() == plain]
             if not points:
-                raise InvalidConfigError(f"no crypter '{name[:100]}' on this daemon: name it in its settings, ….crypter.class.{plain[:100]} = module:attribute")
+                raise InvalidConfigError(
+                    f"no crypter '{name[:100]}' on this daemon: name it in its settings, "
+                    f"….crypter.class.{plain[:100]} = module:attribute"
+                )
             make = checked_plug_in(f"the crypter '{points[0].value}'", points[0].load)
         try:
             crypter: SegmentCrypter = make(self._configs.get(plain, {}))
         except PinotError:
             raise
         except Exception as error:
-            raise InvalidConfigError(f"the crypter '{name[:100]}' cannot be opened: {type(error).__name__}: {error}") from error
+            raise InvalidConfigError(
+                f"the crypter '{name[:100]}' cannot be opened: {type(error).__name__}: {error}"
+            ) from error
         if not (callable(getattr(crypter, "encrypt", None)) and callable(getattr(crypter, "decrypt", None))):
-            raise InvalidConfigError(f"the crypter '{name[:100]}' is a {type(crypter).__name__} without encrypt and decrypt")
+            raise InvalidConfigError(
+                f"the crypter '{name[:100]}' is a {type(crypter).__name__} without encrypt and decrypt"
+            )
         return crypter
 
 

@@ -14,7 +14,8 @@ T = TypeVar("T")
 def within(timeout_s: float, call: Callable[[], T], what: str) -> T:
     """What `call` gives or raises, or RemoteError when it takes longer.
 
-    It runs on a thread of its own, which a call that hangs keeps until it ends; such a thread keeps no process from ending.
+    It runs on a thread of its own, which a call that hangs keeps until it ends; such a thread keeps no process from
+    ending.
     """
     outcome: list[Any] = []
     failure: list[BaseException] = []

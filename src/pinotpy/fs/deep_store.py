@@ -1,9 +1,11 @@
 """The deep store door: where segment archives live for good.
 
-A key is a name of one to eight parts joined by '/', such as `flights/flights_2013-01.tar.gz`. Keys come from table and segment
-names and are checked here again: no empty part, no '.', no '..', nothing that a file system could read as more than a name.
-Implementations: `local.LocalDeepStore`, `memory.MemoryDeepStore`, and `deep_store_files.FileDeepStore` on any file system; one
-contract suite runs over all.
+A key is a name of one to eight parts joined by '/', such as `flights/flights_2013-01.tar.gz`. Keys come from table and
+segment
+names and are checked here again: no empty part, no '.', no '..', nothing that a file system could read as more than a
+name.
+Implementations: `local.LocalDeepStore`, `memory.MemoryDeepStore`, and `deep_store_files.FileDeepStore` on any file
+system; one contract suite runs over all.
 """
 
 from __future__ import annotations
@@ -32,8 +34,8 @@ class StoredFile:
 class DeepStore(Protocol):
     """Files by key. All calls may come from any thread. Every write is whole or not at all: a reader never sees a part.
 
-    Errors: UserError for a key that is none, NotFoundError for a file that is not there, DataError when storage fails or
-    refuses, RemoteError when it cannot be reached.
+    Errors: UserError for a key that is none, NotFoundError for a file that is not there, DataError when storage fails
+    or refuses, RemoteError when it cannot be reached.
     """
 
     def uri(self, key: str) -> str | None:
@@ -43,7 +45,8 @@ class DeepStore(Protocol):
     def put(self, key: str, source: Path, *, is_final: bool = False) -> StoredFile:
         """Store a local file under `key`, replacing what is there. The source stays.
 
-        `is_final`: nobody writes to the source any more; a store on the same disk may then share its bytes instead of copying them.
+        `is_final`: nobody writes to the source any more; a store on the same disk may then share its bytes instead of
+            copying them.
         """
         ...
 
@@ -52,7 +55,9 @@ class DeepStore(Protocol):
         ...
 
     def open(self, key: str) -> BinaryIO:
-        """Open a file for reading; the caller closes it. What is read is one version, also if the key is replaced meanwhile."""
+        """Open a file for reading; the caller closes it. What is read is one version, also if the key is replaced
+        meanwhile.
+        """
         ...
 
     def delete(self, key: str) -> bool:
@@ -68,7 +73,8 @@ class DeepStore(Protocol):
         ...
 
     def drop_unfinished(self, prefix: str, before_ms: int) -> int:
-        """Delete what writers that were killed left below the folder `prefix`, unfinished and untouched since `before_ms`; returns how
+        """Delete what writers that were killed left below the folder `prefix`, unfinished and untouched since
+        `before_ms`; returns how
         many files. See `file_system.WritesBeside`: the time is the storage's, and may be that of a file's beginning.
         """
         ...
@@ -77,9 +83,12 @@ class DeepStore(Protocol):
 def check_key(key: str) -> tuple[str, ...]:
     """The parts of a key; raises UserError if it is none."""
     parts = tuple(key.split("/"))
-    if len(parts) > KEY_PARTS_MAX or any(not _PART.fullmatch(part) or ".." in part or part.endswith((" ", ".")) for part in parts):
+    if len(parts) > KEY_PARTS_MAX or any(
+        not _PART.fullmatch(part) or ".." in part or part.endswith((" ", ".")) for part in parts
+    ):
         raise UserError(
-            f"'{key[:120]}' is no name in the deep store: at most {KEY_PARTS_MAX} parts of letters, digits, blanks and _ . - : , = + @, no '..', joined by '/'",
+            f"'{key[:120]}' is no name in the deep store: at most {KEY_PARTS_MAX} parts of letters, digits, blanks "
+            "and _ . - : , = + @, no '..', joined by '/'",
             key=key[:500],
         )
     return parts

@@ -1,9 +1,10 @@
-"""Segment fetchers: bring a segment's archive by its address, for a controller (uploads by URI) or a server (downloads).
+"""Segment fetchers: bring a segment's archive by its address, for a controller (uploads by URI) or a server
+(downloads).
 
-Each protocol has its own tries, waits and, if an operator names one, its own fetcher; whatever the protocol, only addresses of the
-operator's list are fetched. A fetcher of one's own is announced by an installed package in the group `pinotpy.segment_fetchers`,
-under the name of its protocol, or named in `….segment.fetcher.<protocol>.class` as `module:attribute`; either is called with the
-configs of the protocol and returns a SegmentFetcher.
+Each protocol has its own tries, waits and, if an operator names one, its own fetcher; whatever the protocol, only
+addresses of the operator's list are fetched. A fetcher of one's own is announced by an installed package in the group
+`pinotpy.segment_fetchers`, under the name of its protocol, or named in `….segment.fetcher.<protocol>.class` as
+`module:attribute`; either is called with the configs of the protocol and returns a SegmentFetcher.
 """
 
 from __future__ import annotations
@@ -50,8 +51,9 @@ class SegmentFetcher(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """Tries of one protocol: `retries_max` further ones, after `wait_ms`, then `scale` times longer each, half to one and a half
-    times that by chance, at most 30 s."""
+    """Tries of one protocol: `retries_max` further ones, after `wait_ms`, then `scale` times longer each, half to one
+    and a half times that by chance, at most 30 s.
+    """
 
     retries_max: int = 3
     wait_ms: int = 200
@@ -67,8 +69,8 @@ class FetcherSettings:
     """What the operator says.
 
     allowed: URIs and networks; see `allowed_uris`.
-    protocols: keys below `….segment.fetcher.`: `<protocol>.retry.count`, `….retry.wait.ms`, `….retry.delay.scale.factor`,
-        `….class`, and what else its file system or fetcher takes.
+    protocols: keys below `….segment.fetcher.`: `<protocol>.retry.count`, `….retry.wait.ms`,
+        `….retry.delay.scale.factor`, `….class`, and what else its file system or fetcher takes.
     files: settings of file systems.
     """
 
@@ -109,7 +111,9 @@ class SegmentFetchers:
             except RemoteError as error:
                 wait_s = policy.wait_s(retry)
                 is_last = retry == policy.retries_max
-                log.warning("fetch failed uri=%s attempt=%d last=%s reason=%s", masked(uri), retry + 1, is_last, error.message)
+                log.warning(
+                    "fetch failed uri=%s attempt=%d last=%s reason=%s", masked(uri), retry + 1, is_last, error.message
+                )
                 if is_last or self._clock.wait(self._stopped, wait_s):
                     raise RemoteError(f"{error.message} (in {retry + 1} attempts)", **error.context) from error
 
@@ -123,11 +127,16 @@ class SegmentFetchers:
         self._stopped.set()
 
     def _try(self, fetcher: SegmentFetcher, uri: str, target: Path) -> None:
-        """One try, within the limit of time whatever the storage does: an answer whose headers drip has each byte in time.
+        """One try, within the limit of time whatever the storage does: an answer whose headers drip has each byte in
+        time.
 
         A try that is given up writes to a name that nobody reads, and takes its file away when it ends.
         """
-        limits, unfinished, given_up = self._settings.limits, target.with_name(f"{UNFINISHED}{uuid.uuid4().hex}"), threading.Event()
+        limits, unfinished, given_up = (
+            self._settings.limits,
+            target.with_name(f"{UNFINISHED}{uuid.uuid4().hex}"),
+            threading.Event(),
+        )
 
         def fetch() -> bool:
             try:
@@ -191,9 +200,13 @@ def _opened(place: str, load: Callable[[], object], settings: SchemeSettings) ->
     except PinotError:
         raise
     except Exception as error:
-        raise InvalidConfigError(f"the segment fetcher {place} cannot be opened: {type(error).__name__}: {error}") from error
+        raise InvalidConfigError(
+            f"the segment fetcher {place} cannot be opened: {type(error).__name__}: {error}"
+        ) from error
     if not callable(getattr(fetcher, "fetch", None)):
-        raise InvalidConfigError(f"the segment fetcher {place} gave a {type(fetcher).__name__} without fetch(uri, target, limits)")
+        raise InvalidConfigError(
+            f"the segment fetcher {place} gave a {type(fetcher).__name__} without fetch(uri, target, limits)"
+        )
     return fetcher
 
 
@@ -229,7 +242,9 @@ def _read(settings: FetcherSettings) -> tuple[dict[str, RetryPolicy], dict[str, 
     return policies, classes, FileSystemSettings(tuple(sorted(schemes.items())))
 
 
-def _number(protocol: str, keys: Mapping[str, str], key: str, default: float, most: float, faults: list[Fault]) -> float:
+def _number(
+    protocol: str, keys: Mapping[str, str], key: str, default: float, most: float, faults: list[Fault]
+) -> float:
     text = keys.get(key)
     if text is None:
         return default
@@ -243,7 +258,9 @@ def _number(protocol: str, keys: Mapping[str, str], key: str, default: float, mo
     return number
 
 
-def settings_of(allowed: Sequence[str], protocols: Mapping[str, str], storage: Mapping[str, str], *, bytes_max: int, timeout_ms: int) -> FetcherSettings:
+def settings_of(
+    allowed: Sequence[str], protocols: Mapping[str, str], storage: Mapping[str, str], *, bytes_max: int, timeout_ms: int
+) -> FetcherSettings:
     """The fetchers' settings from those of a daemon."""
     limits = TransferLimits(bytes_max, timeout_ms / 1000)
     return FetcherSettings(tuple(allowed), protocols, FileSystemSettings.from_properties(storage), limits)

@@ -1,13 +1,14 @@
-"""Finds the file system of a URI: built-in ones by scheme, those of installed packages, and those that an operator names.
+"""Finds the file system of a URI: built-in ones by scheme, those of installed packages, and those that an operator
+names.
 
 A package announces one in the group `pinotpy.file_systems`, under the name of its scheme:
 
     [project.entry-points."pinotpy.file_systems"]
     sftp = "sftp_files:open_sftp"
 
-An operator names one for a scheme in `….storage.factory.class.<scheme>` (or a job's `pinotFSSpecs`) as `module:attribute`. Either
-is called with the URI's authority and the configs of the scheme, and returns a FileSystem. Neither a table nor a request ever
-names a module.
+An operator names one for a scheme in `….storage.factory.class.<scheme>` (or a job's `pinotFSSpecs`) as
+`module:attribute`. Either is called with the URI's authority and the configs of the scheme, and returns a FileSystem.
+Neither a table nor a request ever names a module.
 """
 
 from __future__ import annotations
@@ -77,7 +78,14 @@ def deep_store_for(uri: str, settings: FileSystemSettings | None = None) -> Deep
 
 def known_schemes() -> tuple[str, ...]:
     """Schemes that are built in or announced by an installed package."""
-    return tuple(sorted({*(scheme for scheme in _BUILT_IN if scheme), *(point.name for point in metadata.entry_points(group=ENTRY_POINT_GROUP))}))
+    return tuple(
+        sorted(
+            {
+                *(scheme for scheme in _BUILT_IN if scheme),
+                *(point.name for point in metadata.entry_points(group=ENTRY_POINT_GROUP)),
+            }
+        )
+    )
 
 
 @lru_cache(maxsize=128)
@@ -88,23 +96,32 @@ def _opened(scheme: str, authority: str, settings: SchemeSettings) -> FileSystem
     except ImportError as error:
         extra = EXTRAS.get(scheme)
         how = f"pip install 'pinotpy[{extra}]'" if extra else "install a build of it that has them"
-        raise InvalidConfigError(f"files of '{scheme}:' need a package that is not here ({error.name or 'pyarrow'}): {how}") from error
+        raise InvalidConfigError(
+            f"files of '{scheme}:' need a package that is not here ({error.name or 'pyarrow'}): {how}"
+        ) from error
     except PinotError:
         raise
     except Exception as error:
         reason = settings.without_secrets(f"{type(error).__name__}: {error}")[:400].rstrip(".")
-        raise InvalidConfigError(f"'{scheme}://{authority}' cannot be opened: {reason}: check the address and the settings of '{scheme}'") from None
+        raise InvalidConfigError(
+            f"'{scheme}://{authority}' cannot be opened: {reason}: check the address and the settings of '{scheme}'"
+        ) from None
 
 
 def _opener(scheme: str, class_name: str) -> OpenFileSystem:
     if class_name and not _PINOT_CLASS.fullmatch(class_name):
         if ":" not in class_name:
-            raise InvalidConfigError(f"the class of scheme '{scheme}' is '{class_name[:200]}': expected module:attribute, or a class of Pinot's")
+            raise InvalidConfigError(
+                f"the class of scheme '{scheme}' is '{class_name[:200]}': expected module:attribute, or a class of "
+                "Pinot's"
+            )
         return _checked(f"'{class_name}'", lambda: imported(class_name))
     for point in metadata.entry_points(group=ENTRY_POINT_GROUP, name=scheme):
         return _checked(f"entry point '{point.name} = {point.value}'", point.load)
     if scheme not in _BUILT_IN:
-        raise UserError(f"'{scheme}:' is no scheme of files here: expected a path or one of {', '.join(known_schemes())}")
+        raise UserError(
+            f"'{scheme}:' is no scheme of files here: expected a path or one of {', '.join(known_schemes())}"
+        )
     opener: OpenFileSystem = imported(_BUILT_IN[scheme])
     return opener
 
@@ -119,10 +136,15 @@ def _checked(place: str, load: Callable[[], Any]) -> OpenFileSystem:
         except PinotError:
             raise
         except Exception as error:
-            raise InvalidConfigError(f"the file system {place} cannot be opened: {type(error).__name__}: {error}") from error
+            raise InvalidConfigError(
+                f"the file system {place} cannot be opened: {type(error).__name__}: {error}"
+            ) from error
         missing = [name for name in _CALLS if not callable(getattr(opened, name, None))]
         if missing:
-            raise InvalidConfigError(f"the file system {place} gave a {type(opened).__name__} without {', '.join(missing)}: expected a FileSystem")
+            raise InvalidConfigError(
+                f"the file system {place} gave a {type(opened).__name__} without {', '.join(missing)}: expected a "
+                "FileSystem"
+            )
         return opened
 
     return opener

@@ -1,7 +1,7 @@
 """Files of Google Cloud Storage: `gs://bucket/path`.
 
-Credentials come as for Google's own tools (`GOOGLE_APPLICATION_CREDENTIALS`, the machine's account). Pinot's `gcpKey` names a key
-file; the library takes it from the environment only, so it must be named there.
+Credentials come as for Google's own tools (`GOOGLE_APPLICATION_CREDENTIALS`, the machine's account). Pinot's `gcpKey`
+names a key file; the library takes it from the environment only, so it must be named there.
 """
 
 from __future__ import annotations
@@ -26,7 +26,11 @@ def open_gcs(authority: str, configs: Mapping[str, str]) -> ArrowFiles:
         "retry_time_limit": timedelta(seconds=max(1.0, read.seconds("requestTimeoutMs", 30_000))),
     }
     if read.text("gcpKey") is not None:
-        read.fault("gcpKey", "a key file", "no gcpKey: set the environment variable GOOGLE_APPLICATION_CREDENTIALS of the daemon to its path")
+        read.fault(
+            "gcpKey",
+            "a key file",
+            "no gcpKey: set the environment variable GOOGLE_APPLICATION_CREDENTIALS of the daemon to its path",
+        )
     endpoint = read.endpoint()
     if endpoint is not None:
         parts = urlsplit(endpoint)
@@ -34,5 +38,7 @@ def open_gcs(authority: str, configs: Mapping[str, str]) -> ArrowFiles:
     if not authority:
         read.fault("uri", "no bucket", "gs://bucket/path")
     read.finish()
-    files = fs.GcsFileSystem(**{key: value for key, value in options.items() if value is not None and value is not False})
+    files = fs.GcsFileSystem(
+        **{key: value for key, value in options.items() if value is not None and value is not False}
+    )
     return ArrowFiles(files, authority)

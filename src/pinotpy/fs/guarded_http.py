@@ -29,7 +29,9 @@ class GuardedHttpFiles(HttpFiles):
         read = Configs("http", configs)
         self._allowed = allowed
         self._authorization = read.text("authorization")
-        timeout = httpx.Timeout(read.seconds("requestTimeoutMs", 30_000), connect=read.seconds("connectTimeoutMs", 5_000))
+        timeout = httpx.Timeout(
+            read.seconds("requestTimeoutMs", 30_000), connect=read.seconds("connectTimeoutMs", 5_000)
+        )
         # No proxy of the environment: it would look the name up once more.
         ca_file = read.ca_file()
         read.finish()
@@ -44,7 +46,11 @@ class GuardedHttpFiles(HttpFiles):
         for _ in range(_REDIRECTS_MAX + 1):
             self._allowed.check(asked)
             # Credentials are for the server that was named, and go by no weaker protocol.
-            own = {"authorization": self._authorization} if self._authorization and urlsplit(asked)[:2] == urlsplit(uri)[:2] else {}
+            own = (
+                {"authorization": self._authorization}
+                if self._authorization and urlsplit(asked)[:2] == urlsplit(uri)[:2]
+                else {}
+            )
             with self._ask(asked, {**headers, **own}) as response:
                 if not response.has_redirect_location:
                     yield response
@@ -56,18 +62,27 @@ class GuardedHttpFiles(HttpFiles):
         parts = urlsplit(uri)
         address = self._allowed.web_address(uri)
         host = f"[{address}]" if ":" in address else address
-        place = urlunsplit((parts.scheme, host if parts.port is None else f"{host}:{parts.port}", parts.path, parts.query, ""))
+        place = urlunsplit(
+            (parts.scheme, host if parts.port is None else f"{host}:{parts.port}", parts.path, parts.query, "")
+        )
         # The certificate is checked against the name, whatever address is asked.
         extensions = {"sni_hostname": parts.hostname} if parts.scheme == "https" else {}
         return self._client.stream("GET", place, headers={**headers, "host": parts.netloc}, extensions=extensions)
 
 
 def _next(asked: str, location: str) -> str:
-    """Where a redirect leads: to the web, never to files of this machine or to other storage, whatever the operator's list has."""
+    """Where a redirect leads: to the web, never to files of this machine or to other storage, whatever the operator's
+    list has.
+    """
     try:
         found = urljoin(asked, location)
     except ValueError:
-        raise RemoteError(f"'{masked(asked)}' leads to what is no address: '{masked(location[:200])}'", uri=masked(asked)) from None
+        raise RemoteError(
+            f"'{masked(asked)}' leads to what is no address: '{masked(location[:200])}'", uri=masked(asked)
+        ) from None
     if scheme_of(found) not in ("http", "https"):
-        raise AccessDeniedError(f"'{masked(asked)}' leads to '{masked(found[:200])}': a web address may lead to another one only", uri=masked(asked))
+        raise AccessDeniedError(
+            f"'{masked(asked)}' leads to '{masked(found[:200])}': a web address may lead to another one only",
+            uri=masked(asked),
+        )
     return found

@@ -1,7 +1,7 @@
 """Files of HDFS by its own protocol: `hdfs://namenode:port/path`, `hdfs://nameservice/path`; without Java.
 
-Configs: Hadoop's own keys, `hadoop.conf.path` for a folder with core-site.xml and hdfs-site.xml. Kerberos takes the ticket of the
-process (kinit, or KRB5_CLIENT_KTNAME with a keytab).
+Configs: Hadoop's own keys, `hadoop.conf.path` for a folder with core-site.xml and hdfs-site.xml. Kerberos takes the
+ticket of the process (kinit, or KRB5_CLIENT_KTNAME with a keytab).
 """
 
 from __future__ import annotations
@@ -36,20 +36,33 @@ def open_hdfs(authority: str, configs: Mapping[str, str]) -> HdfsFiles:
     timeout_ms = given.pop("requestTimeoutMs", "60000")
     if not (timeout_ms.isascii() and timeout_ms.isdigit() and int(timeout_ms) >= 100):
         raise InvalidConfigError(
-            "the configs of file system 'hdfs' are not valid:", (Fault("requestTimeoutMs", f"'{timeout_ms[:40]}'", "milliseconds, from 100"),)
+            "the configs of file system 'hdfs' are not valid:",
+            (Fault("requestTimeoutMs", f"'{timeout_ms[:40]}'", "milliseconds, from 100"),),
         )
     if any(key.startswith("hadoop.kerberos.") for key in given):
         raise InvalidConfigError(
             "the configs of file system 'hdfs' are not valid:",
-            (Fault("hadoop.kerberos.*", "a principal or keytab", "none: run kinit as the daemon's user, or set KRB5_CLIENT_KTNAME to the keytab"),),
+            (
+                Fault(
+                    "hadoop.kerberos.*",
+                    "a principal or keytab",
+                    "none: run kinit as the daemon's user, or set KRB5_CLIENT_KTNAME to the keytab",
+                ),
+            ),
         )
     conf_path = given.pop("hadoop.conf.path", "")
     settings = {**_DEFAULTS, **(_hadoop_conf(Path(conf_path)) if conf_path else {}), **given}
-    return HdfsFiles(hdfs_native.Client(f"hdfs://{authority}" if authority else None, settings), f"hdfs://{authority}/", int(timeout_ms) / 1000)
+    return HdfsFiles(
+        hdfs_native.Client(f"hdfs://{authority}" if authority else None, settings),
+        f"hdfs://{authority}/",
+        int(timeout_ms) / 1000,
+    )
 
 
 class HdfsFiles(FoundByStat):
-    """See `file_system.FileSystem`. What is written lies under a name of its own in the same folder until it is whole."""
+    """See `file_system.FileSystem`. What is written lies under a name of its own in the same folder until it is
+    whole.
+    """
 
     def __init__(self, client: Any, address: str, timeout_s: float) -> None:
         self._client, self._address = client, address
@@ -63,8 +76,15 @@ class HdfsFiles(FoundByStat):
             statuses = self._files_below(uri)
         except NotFoundError:
             return iter(())
-        entries = (FileEntry(self._address + status.path.lstrip("/"), status.length, status.modification_time) for status in statuses)
-        return iter(sorted((entry for entry in entries if not _name(entry.uri).startswith(UNFINISHED)), key=lambda entry: entry.uri))
+        entries = (
+            FileEntry(self._address + status.path.lstrip("/"), status.length, status.modification_time)
+            for status in statuses
+        )
+        return iter(
+            sorted(
+                (entry for entry in entries if not _name(entry.uri).startswith(UNFINISHED)), key=lambda entry: entry.uri
+            )
+        )
 
     def stat(self, uri: str) -> FileEntry:
         status = self._call(uri, lambda: self._client.get_file_info(self._path(uri)))
@@ -128,11 +148,17 @@ class HdfsFiles(FoundByStat):
         except NotFoundError:
             return 0
         # HDFS tells when a file that is being written was begun.
-        old = [status.path for status in statuses if _name(status.path).startswith(UNFINISHED) and 0 < status.modification_time < before_ms]
+        old = [
+            status.path
+            for status in statuses
+            if _name(status.path).startswith(UNFINISHED) and 0 < status.modification_time < before_ms
+        ]
         return sum(self._call(uri, lambda path=path: bool(self._client.delete(path, False))) for path in old)  # type: ignore[misc]
 
     def _files_below(self, uri: str) -> Sequence[Any]:
-        return self._call(uri, lambda: [status for status in self._client.list_status(self._path(uri), True) if not status.isdir])
+        return self._call(
+            uri, lambda: [status for status in self._client.list_status(self._path(uri), True) if not status.isdir]
+        )
 
     def _chunks(self, uri: str, opened: Any) -> Iterator[bytes]:
         while chunk := self._call(uri, lambda: bytes(opened.read(_READ_BYTES))):
@@ -162,7 +188,9 @@ def _hadoop_conf(folder: Path) -> dict[str, str]:
         try:
             text = path.read_bytes()
             if len(text) > _CONF_BYTES_MAX or b"<!DOCTYPE" in text:
-                raise InvalidConfigError(f"'{path}' is no configuration of Hadoop: it is over {_CONF_BYTES_MAX} bytes or has a DOCTYPE")
+                raise InvalidConfigError(
+                    f"'{path}' is no configuration of Hadoop: it is over {_CONF_BYTES_MAX} bytes or has a DOCTYPE"
+                )
             for entry in ElementTree.fromstring(text).iter("property"):
                 key, value = entry.findtext("name"), entry.findtext("value")
                 if key and value is not None:

@@ -1,4 +1,6 @@
-"""Files behind web addresses, `http://` and `https://`: read only, one by one, for a web server has no list of its files."""
+"""Files behind web addresses, `http://` and `https://`: read only, one by one, for a web server has no list of its
+files.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,9 @@ def open_http(authority: str, configs: Mapping[str, str]) -> HttpFiles:
     read = Configs("http", configs)
     headers = {"authorization": token} if (token := read.text("authorization")) else {}
     client = httpx.Client(
-        timeout=httpx.Timeout(read.seconds("requestTimeoutMs", 30_000), connect=read.seconds("connectTimeoutMs", 5_000)),
+        timeout=httpx.Timeout(
+            read.seconds("requestTimeoutMs", 30_000), connect=read.seconds("connectTimeoutMs", 5_000)
+        ),
         follow_redirects=True,
         max_redirects=_REDIRECTS_MAX,
         headers=headers,
@@ -48,7 +52,9 @@ class HttpFiles(FoundByStat):
 
     def list(self, uri: str) -> Iterator[FileEntry]:
         if uri.endswith("/"):
-            raise UserError(f"'{masked(uri)}': a web address has no list of files: name them one by one", uri=masked(uri))
+            raise UserError(
+                f"'{masked(uri)}': a web address has no list of files: name them one by one", uri=masked(uri)
+            )
         return iter([self.stat(uri)])
 
     def stat(self, uri: str) -> FileEntry:
@@ -58,7 +64,11 @@ class HttpFiles(FoundByStat):
 
     def open(self, uri: str) -> BinaryIO:
         with self._asked(uri, {"range": "bytes=0-0"}, missing_range_is_empty=True) as response:
-            size_bytes, version, has_ranges = _length(response), _version(response), response.status_code == httpx.codes.PARTIAL_CONTENT
+            size_bytes, version, has_ranges = (
+                _length(response),
+                _version(response),
+                response.status_code == httpx.codes.PARTIAL_CONTENT,
+            )
         if size_bytes is None or not has_ranges:
             return self._spooled(uri)
 
@@ -66,10 +76,15 @@ class HttpFiles(FoundByStat):
             last = offset + length - 1
             with self._asked(uri, {"range": f"bytes={offset}-{last}"}) as response:
                 content = b"".join(bounded(response, length))
-            is_asked_for = response.status_code == httpx.codes.PARTIAL_CONTENT and _range(response) == f"bytes {offset}-{last}/{size_bytes}"
+            is_asked_for = (
+                response.status_code == httpx.codes.PARTIAL_CONTENT
+                and _range(response) == f"bytes {offset}-{last}/{size_bytes}"
+            )
             if not is_asked_for or len(content) != length or _version(response) != version:
                 # Pieces of two versions are no file.
-                raise RemoteError(f"'{masked(uri)}' broke off or was replaced while it was read: try again", uri=masked(uri))
+                raise RemoteError(
+                    f"'{masked(uri)}' broke off or was replaced while it was read: try again", uri=masked(uri)
+                )
             return content
 
         return open_ranges(uri, size_bytes, read_range)
@@ -77,7 +92,9 @@ class HttpFiles(FoundByStat):
     def fetch(self, uri: str, target: Path, limits: TransferLimits | None = None) -> FileEntry:
         with self._asked(uri, {}) as response:
             if response.status_code == httpx.codes.PARTIAL_CONTENT:
-                raise RemoteError(f"'{masked(uri)}' was answered with a piece of the file, which nobody asked for", uri=masked(uri))
+                raise RemoteError(
+                    f"'{masked(uri)}' was answered with a piece of the file, which nobody asked for", uri=masked(uri)
+                )
             size_bytes = fetch_whole(response.iter_raw(), target, limits or TransferLimits(), uri, _length(response))
             return FileEntry(uri, size_bytes, _entry(uri, response).modified_ms)
 
@@ -91,7 +108,11 @@ class HttpFiles(FoundByStat):
         self._read_only(uri)
 
     def _read_only(self, uri: str) -> NoReturn:
-        raise UserError(f"'{masked(uri)}': web addresses are read only: expected a folder, s3:, gs:, abfs:, hdfs: or webhdfs: to write to", uri=masked(uri))
+        raise UserError(
+            f"'{masked(uri)}': web addresses are read only: expected a folder, s3:, gs:, abfs:, hdfs: or webhdfs: to "
+            "write to",
+            uri=masked(uri),
+        )
 
     def _spooled(self, uri: str) -> BinaryIO:
         import tempfile
@@ -102,7 +123,9 @@ class HttpFiles(FoundByStat):
             return path.open("rb")  # it lives without a name until it is closed
 
     @contextmanager
-    def _asked(self, uri: str, headers: dict[str, str], *, missing_range_is_empty: bool = False) -> Iterator[httpx.Response]:
+    def _asked(
+        self, uri: str, headers: dict[str, str], *, missing_range_is_empty: bool = False
+    ) -> Iterator[httpx.Response]:
         authority_and_path(uri)
         with _translated(uri), self._stream(uri, {"accept-encoding": "identity", **headers}) as response:
             is_empty = missing_range_is_empty and response.status_code == httpx.codes.REQUESTED_RANGE_NOT_SATISFIABLE
@@ -125,7 +148,11 @@ def _refusal(uri: str, response: httpx.Response) -> PinotError:
 def _length(response: httpx.Response) -> int | None:
     """Bytes of the whole file, None if the server does not say."""
     whole = _range(response).rpartition("/")[2]
-    if not whole and response.status_code == httpx.codes.OK and response.headers.get("content-encoding", "identity") == "identity":
+    if (
+        not whole
+        and response.status_code == httpx.codes.OK
+        and response.headers.get("content-encoding", "identity") == "identity"
+    ):
         whole = response.headers.get("content-length", "")
     return int(whole) if whole.isascii() and whole.isdigit() and len(whole) <= _LENGTH_DIGITS_MAX else None
 
@@ -168,7 +195,9 @@ def _translated(uri: str) -> Iterator[None]:
 
 
 def reason_of(error: BaseException) -> str:
-    """What failed, without the texts of the HTTP library: they may have whole addresses, with signatures and tokens in them."""
+    """What failed, without the texts of the HTTP library: they may have whole addresses, with signatures and tokens in
+    them.
+    """
     kind, below = type(error).__name__, error.__cause__ or error.__context__
     while below is not None and not isinstance(below, OSError):
         below = below.__cause__ or below.__context__

@@ -51,5 +51,7 @@ class StorageLibrary:
             # Not `from error`: its text may have what `reason_of` leaves out.
             reason = self.reason_of(str(error))
             if self.refused.search(reason):
-                raise DataError(f"{self.storage} refuses '{shown}': {reason}: check credentials, rights, quotas and name", uri=shown) from None
+                raise DataError(
+                    f"{self.storage} refuses '{shown}': {reason}: check credentials, rights, quotas and name", uri=shown
+                ) from None
             raise RemoteError(f"{self.storage} failed on '{shown}': {reason}", uri=shown) from None

@@ -16,15 +16,18 @@ _TRIES: Final = 100
 
 
 class LocalDeepStore:
-    """Files below `root`, which is created. Links inside the root are not followed: they are no files of the store. No key begins
-    with a dot, so what is being written is never listed and never opened."""
+    """Files below `root`, which is created. Links inside the root are not followed: they are no files of the store. No
+    key begins with a dot, so what is being written is never listed and never opened.
+    """
 
     def __init__(self, root: Path) -> None:
         try:
             root.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             reason = (error.strerror or str(error)).lower()
-            raise InvalidConfigError(f"the deep store '{root}' cannot be made: {reason}: expected a folder that this daemon may write to") from error
+            raise InvalidConfigError(
+                f"the deep store '{root}' cannot be made: {reason}: expected a folder that this daemon may write to"
+            ) from error
         self._root = root.resolve()
 
     def uri(self, key: str) -> str | None:
@@ -97,7 +100,8 @@ class LocalDeepStore:
         return gone
 
     def _write(self, target: Path, write: Callable[[], object]) -> None:
-        # Others delete the folder whenever it is empty: before it is written to, or while mkdir looks whether what is there is a folder.
+        # Others delete the folder whenever it is empty: before it is written to, or while mkdir looks whether what is
+        # there is a folder.
         for left in reversed(range(_TRIES)):
             try:
                 target.parent.mkdir(parents=True, exist_ok=True)

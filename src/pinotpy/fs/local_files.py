@@ -24,7 +24,9 @@ def open_local(authority: str, configs: Mapping[str, str]) -> LocalFiles:
 
 
 class LocalFiles:
-    """See `file_system.FileSystem`. Links are followed: an input folder may have them. Deep stores are `local.LocalDeepStore`."""
+    """See `file_system.FileSystem`. Links are followed: an input folder may have them. Deep stores are
+    `local.LocalDeepStore`.
+    """
 
     def list(self, uri: str) -> Iterator[FileEntry]:
         root = local_path(uri)
@@ -34,7 +36,9 @@ class LocalFiles:
         with _translated(uri):
             for directory, folders, names in os.walk(root, onerror=_raise_unless_gone, followlinks=True):
                 seen = {os.path.realpath(directory), *(os.path.realpath(parent) for parent in Path(directory).parents)}
-                folders[:] = [name for name in folders if os.path.realpath(os.path.join(directory, name)) not in seen]  # a link to above
+                folders[:] = [
+                    name for name in folders if os.path.realpath(os.path.join(directory, name)) not in seen
+                ]  # a link to above
                 found += [Path(directory, name) for name in names if not name.startswith(UNFINISHED)]
         return self._stats(sorted(_written_as(uri, path) for path in found))
 
@@ -53,12 +57,16 @@ class LocalFiles:
         path = local_path(uri)
         with _translated(uri):
             if stat.S_ISFIFO(path.stat().st_mode):
-                raise NotFoundError(f"'{masked(uri)}' is no file but a pipe, whose end nobody can wait for", uri=masked(uri))
+                raise NotFoundError(
+                    f"'{masked(uri)}' is no file but a pipe, whose end nobody can wait for", uri=masked(uri)
+                )
             return path.open("rb")
 
     def fetch(self, uri: str, target: Path, limits: TransferLimits | None = None) -> FileEntry:
         with self.open(uri) as reader, _translated(uri):
-            size_bytes = write_whole(iter(lambda: reader.read(COPY_BYTES), b""), target, limits or TransferLimits(), uri)
+            size_bytes = write_whole(
+                iter(lambda: reader.read(COPY_BYTES), b""), target, limits or TransferLimits(), uri
+            )
         return FileEntry(uri, size_bytes, self.stat(uri).modified_ms)
 
     def put(self, uri: str, source: Path) -> FileEntry:

@@ -16,7 +16,9 @@ from pinotpy.fs.deep_store import StoredFile, check_key, check_prefix
 
 
 class MemoryDeepStore:
-    """Files in a dict; `_lock` guards it. `fault(operation, key)` may raise what storage would (disk full, unreachable)."""
+    """Files in a dict; `_lock` guards it. `fault(operation, key)` may raise what storage would (disk full,
+    unreachable).
+    """
 
     def __init__(self, clock: Clock | None = None, fault: Callable[[str, str], None] | None = None) -> None:
         self._clock = clock or SystemClock()

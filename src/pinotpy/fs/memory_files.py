@@ -33,7 +33,12 @@ class MemoryFiles:
         folder = path.rstrip("/") + "/" if path else ""
         with self._lock:
             names = sorted(name for name in self._files if name.startswith(folder) or name == path)
-            return iter([FileEntry(f"memory://{authority}/{name}", len(self._files[name][0]), self._files[name][1]) for name in names])
+            return iter(
+                [
+                    FileEntry(f"memory://{authority}/{name}", len(self._files[name][0]), self._files[name][1])
+                    for name in names
+                ]
+            )
 
     def stat(self, uri: str) -> FileEntry:
         with self._lock:

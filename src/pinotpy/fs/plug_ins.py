@@ -21,8 +21,9 @@ def imported(name: str) -> Any:
 
 
 def checked_plug_in(place: str, load: Callable[[], Any]) -> Callable[..., Any]:
-    """The function or class that `load` gives. Its module's code runs here, and whatever it raises is its operator's to know:
-    InvalidConfigError."""
+    """The function or class that `load` gives. Its module's code runs here, and whatever it raises is its operator's to
+    know: InvalidConfigError.
+    """
     try:
         loaded = load()
     except (Exception, SystemExit) as error:

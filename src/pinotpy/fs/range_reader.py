@@ -20,7 +20,8 @@ ReadRange = Callable[[int, int], bytes]
 
 
 def of_one_version(uri: str, read_range: ReadRange, stat: Callable[[], FileEntry], opened: FileEntry) -> ReadRange:
-    """Ranges of a storage that gives each from whatever the file is at that moment: it is asked again after each of them.
+    """Ranges of a storage that gives each from whatever the file is at that moment: it is asked again after each of
+    them.
 
     Args:
         stat: what the file is now.
@@ -37,7 +38,8 @@ def of_one_version(uri: str, read_range: ReadRange, stat: Callable[[], FileEntry
 
 
 def open_ranges(uri: str, size_bytes: int, read_range: ReadRange, close: Callable[[], None] | None = None) -> BinaryIO:
-    """A buffered, seekable stream; its reads raise RemoteError if fewer or more bytes come than were asked for, or the file is gone.
+    """A buffered, seekable stream; its reads raise RemoteError if fewer or more bytes come than were asked for, or the
+    file is gone.
 
     Args:
         uri: for messages.
@@ -51,7 +53,13 @@ def open_ranges(uri: str, size_bytes: int, read_range: ReadRange, close: Callabl
 class _RangeReader(io.RawIOBase):
     def __init__(self, uri: str, size_bytes: int, read_range: ReadRange, close: Callable[[], None] | None) -> None:
         super().__init__()
-        self._uri, self._size_bytes, self._read_range, self._on_close, self._position = uri, size_bytes, read_range, close, 0
+        self._uri, self._size_bytes, self._read_range, self._on_close, self._position = (
+            uri,
+            size_bytes,
+            read_range,
+            close,
+            0,
+        )
 
     def readable(self) -> bool:
         return True
@@ -76,9 +84,14 @@ class _RangeReader(io.RawIOBase):
         try:
             content = self._read_range(self._position, length)
         except NotFoundError as error:
-            raise RemoteError(f"'{masked(self._uri)}' was replaced or deleted while it was read: try again", uri=masked(self._uri)) from error
+            raise RemoteError(
+                f"'{masked(self._uri)}' was replaced or deleted while it was read: try again", uri=masked(self._uri)
+            ) from error
         if len(content) != length:
-            raise RemoteError(f"'{masked(self._uri)}' broke off: expected {length} bytes at {self._position}, found {len(content)}", uri=masked(self._uri))
+            raise RemoteError(
+                f"'{masked(self._uri)}' broke off: expected {length} bytes at {self._position}, found {len(content)}",
+                uri=masked(self._uri),
+            )
         buffer[:length] = content
         self._position += length
         return length

@@ -1,7 +1,8 @@
-"""Files of Amazon S3 and of whatever speaks its protocol: `s3://bucket/path`, `s3a://…`; through boto3, in this file alone.
+"""Files of Amazon S3 and of whatever speaks its protocol: `s3://bucket/path`, `s3a://…`; through boto3, in this file
+alone.
 
-Configs are those of Pinot's S3PinotFS. Without keys, credentials come as for Amazon's own tools: environment, profile files,
-the role of the machine.
+Configs are those of Pinot's S3PinotFS. Without keys, credentials come as for Amazon's own tools: environment, profile
+files, the role of the machine.
 """
 
 from __future__ import annotations
@@ -31,7 +32,11 @@ def open_s3(authority: str, configs: Mapping[str, str]) -> S3Files:
     """The bucket `authority`."""
     read = Configs("s3", configs)
     keys = {name: read.text(name) for name in ("accessKey", "secretKey", "sessionToken")}
-    role = {"role_arn": read.text("roleArn"), "RoleSessionName": read.text("roleSessionName"), "ExternalId": read.text("externalId")}
+    role = {
+        "role_arn": read.text("roleArn"),
+        "RoleSessionName": read.text("roleSessionName"),
+        "ExternalId": read.text("externalId"),
+    }
     region, endpoint, ca_file = read.text("region"), read.endpoint(), read.ca_file()
     options: dict[str, Any] = {
         "connect_timeout": read.seconds("connectTimeoutMs", 5_000),
@@ -56,11 +61,18 @@ def open_s3(authority: str, configs: Mapping[str, str]) -> S3Files:
     read.finish()
     client = _client(keys, role, region, endpoint, ca_file, options)
     secrets = [value for name, value in keys.items() if value is not None and name != "accessKey"]
-    return S3Files(client, authority, {name: value for name, value in stored_with.items() if value is not None}, secrets)
+    return S3Files(
+        client, authority, {name: value for name, value in stored_with.items() if value is not None}, secrets
+    )
 
 
 def _client(
-    keys: Mapping[str, str | None], role: Mapping[str, str | None], region: str | None, endpoint: str | None, ca_file: str | None, options: dict[str, Any]
+    keys: Mapping[str, str | None],
+    role: Mapping[str, str | None],
+    region: str | None,
+    endpoint: str | None,
+    ca_file: str | None,
+    options: dict[str, Any],
 ) -> Any:
     import boto3
     import botocore.session
@@ -72,13 +84,21 @@ def _client(
         # Their debug lines have session tokens and signatures in them.
         logging.getLogger(name).setLevel(logging.INFO)
     session = boto3.session.Session(
-        aws_access_key_id=keys["accessKey"], aws_secret_access_key=keys["secretKey"], aws_session_token=keys["sessionToken"], region_name=region
+        aws_access_key_id=keys["accessKey"],
+        aws_secret_access_key=keys["secretKey"],
+        aws_session_token=keys["sessionToken"],
+        region_name=region,
     )
     if role["role_arn"] is not None:
         more = {name: role[name] for name in ("RoleSessionName", "ExternalId") if role[name] is not None}
         if session.get_credentials() is None:
-            raise InvalidConfigError(f"no credentials to take the role '{role['role_arn']}' with: give accessKey and secretKey, or those of the machine")
-        fetcher = AssumeRoleCredentialFetcher(session._session.create_client, session.get_credentials(), role["role_arn"], extra_args=more)
+            raise InvalidConfigError(
+                f"no credentials to take the role '{role['role_arn']}' with: give accessKey and secretKey, or those "
+                "of the machine"
+            )
+        fetcher = AssumeRoleCredentialFetcher(
+            session._session.create_client, session.get_credentials(), role["role_arn"], extra_args=more
+        )
         below = botocore.session.get_session()
         below._credentials = DeferredRefreshableCredentials(fetcher.fetch_credentials, "assume-role")
         session = boto3.session.Session(botocore_session=below, region_name=region)
@@ -104,7 +124,9 @@ class S3Files(FoundByStat):
         secrets: values that no message may have.
     """
 
-    def __init__(self, client: Any, bucket: str, stored_with: Mapping[str, str] | None = None, secrets: Sequence[str] = ()) -> None:
+    def __init__(
+        self, client: Any, bucket: str, stored_with: Mapping[str, str] | None = None, secrets: Sequence[str] = ()
+    ) -> None:
         self._client, self._bucket = client, bucket
         self._stored_with = dict(stored_with or {})
         self._secrets = [secret for secret in secrets if len(secret) > 3]
@@ -112,7 +134,9 @@ class S3Files(FoundByStat):
     def list(self, uri: str) -> Iterator[FileEntry]:
         path = authority_and_path(uri)[1].rstrip("/")
         address = f"{scheme_of(uri)}://{self._bucket}/"
-        pages = self._client.get_paginator("list_objects_v2").paginate(Bucket=self._bucket, Prefix=f"{path}/" if path else "")
+        pages = self._client.get_paginator("list_objects_v2").paginate(
+            Bucket=self._bucket, Prefix=f"{path}/" if path else ""
+        )
         is_empty = True
         with self._translated(uri):
             # S3 lists by the bytes of UTF-8, which is the order of code points.
@@ -215,7 +239,13 @@ class S3Files(FoundByStat):
     @contextmanager
     def _translated(self, uri: str) -> Iterator[None]:
         from boto3.exceptions import Boto3Error
-        from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError, ParamValidationError, PartialCredentialsError
+        from botocore.exceptions import (
+            BotoCoreError,
+            ClientError,
+            NoCredentialsError,
+            ParamValidationError,
+            PartialCredentialsError,
+        )
 
         try:
             yield
@@ -228,7 +258,9 @@ class S3Files(FoundByStat):
         except (NoCredentialsError, PartialCredentialsError) as error:
             raise DataError(f"'{masked(uri)}': no credentials for S3: {self._shown(error)}", uri=masked(uri)) from None
         except ParamValidationError as error:
-            raise DataError(f"S3 knows no such name as '{masked(uri)}': {self._shown(error)}", uri=masked(uri)) from None
+            raise DataError(
+                f"S3 knows no such name as '{masked(uri)}': {self._shown(error)}", uri=masked(uri)
+            ) from None
         except (BotoCoreError, Boto3Error, OSError) as error:
             below = error.__cause__ or error.__context__
             if isinstance(below, ClientError):
@@ -237,12 +269,18 @@ class S3Files(FoundByStat):
                 if isinstance(below, RecursionError):
                     raise self._redirected(uri) from None
                 below = below.__cause__ or below.__context__
-            raise RemoteError(f"S3 failed on '{masked(uri)}': {type(error).__name__}: {self._shown(error)}", uri=masked(uri)) from None
+            raise RemoteError(
+                f"S3 failed on '{masked(uri)}': {type(error).__name__}: {self._shown(error)}", uri=masked(uri)
+            ) from None
 
     def _redirected(self, uri: str) -> PinotError:
         # The library takes every redirect for one to another region, also of what knows none, until the stack is full.
         shown = masked(uri)
-        return DataError(f"'{shown}': the endpoint of S3 redirects, which is no part of its protocol: name the address that it leads to", uri=shown)
+        return DataError(
+            f"'{shown}': the endpoint of S3 redirects, which is no part of its protocol: name the address that it "
+            "leads to",
+            uri=shown,
+        )
 
     def _refusal(self, uri: str, error: Any) -> PinotError:
         code = str(error.response.get("Error", {}).get("Code", ""))
@@ -255,7 +293,9 @@ class S3Files(FoundByStat):
         if status == 412:
             return RemoteError(f"'{shown}' was replaced while it was read: try again", uri=shown)
         if 400 <= status < 500 and status not in _LATER:
-            return DataError(f"S3 refuses '{shown}' with {code}: {self._shown(error)}: check credentials, rights and name", uri=shown)
+            return DataError(
+                f"S3 refuses '{shown}' with {code}: {self._shown(error)}: check credentials, rights and name", uri=shown
+            )
         return RemoteError(f"S3 failed on '{shown}' with {code or status}: {self._shown(error)}", uri=shown)
 
     def _shown(self, error: BaseException) -> str:
@@ -266,7 +306,10 @@ class S3Files(FoundByStat):
 
 
 def _foreign(uri: str) -> RemoteError:
-    return RemoteError(f"'{masked(uri)}' was answered by something that does not speak S3's protocol: check the endpoint", uri=masked(uri))
+    return RemoteError(
+        f"'{masked(uri)}' was answered by something that does not speak S3's protocol: check the endpoint",
+        uri=masked(uri),
+    )
 
 
 def _ms(moment: Any) -> int:

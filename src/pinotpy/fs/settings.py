@@ -16,7 +16,8 @@ _MAY_BE_SECRET: Final = re.compile(r"key|secret|token|password|credential|author
 class SchemeSettings:
     """One scheme. `configs` may hold secrets: they are in no repr and in no message.
 
-    class_name: what implements it: "" or a class of Pinot's plug-ins for what is built in, else `module:attribute` of an operator.
+    class_name: what implements it: "" or a class of Pinot's plug-ins for what is built in, else `module:attribute` of
+    an operator.
     configs: sorted (key, value), such as ("region", "eu-central-1").
     """
 
@@ -64,7 +65,9 @@ class FileSystemSettings:
             elif not isinstance(configs, Mapping):
                 faults.append(Fault(f"{where}.configs", type(configs).__name__, "an object of keys and values"))
             else:
-                found[scheme.lower()] = SchemeSettings(class_name, tuple(sorted((str(key), _text(value)) for key, value in configs.items())))
+                found[scheme.lower()] = SchemeSettings(
+                    class_name, tuple(sorted((str(key), _text(value)) for key, value in configs.items()))
+                )
         if faults:
             raise InvalidConfigError("the file systems of the job are not valid:", tuple(faults))
         return FileSystemSettings(tuple(sorted(found.items())))
@@ -81,7 +84,10 @@ class FileSystemSettings:
             else:
                 configs.setdefault(first.lower(), {})[rest] = value
         return FileSystemSettings(
-            tuple((scheme, SchemeSettings(classes.get(scheme, ""), tuple(sorted(configs.get(scheme, {}).items())))) for scheme in sorted({*classes, *configs}))
+            tuple(
+                (scheme, SchemeSettings(classes.get(scheme, ""), tuple(sorted(configs.get(scheme, {}).items()))))
+                for scheme in sorted({*classes, *configs})
+            )
         )
 
 

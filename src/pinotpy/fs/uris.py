@@ -13,7 +13,8 @@ from pinotpy.errors import UserError
 LOCAL_SCHEMES: Final = frozenset({"", "file"})
 _ENCODED: Final = frozenset({"file", "http", "https"})
 URI_CHARACTERS_MAX: Final = 4_096
-# A scheme has two letters or more, so that no Windows drive is taken for one. Plain paths may have colons after a slash.
+# A scheme has two letters or more, so that no Windows drive is taken for one. Plain paths may have colons after a
+# slash.
 _SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.\-]+):(?=/)")
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
 
@@ -21,7 +22,10 @@ _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
 def scheme_of(uri: str) -> str:
     """The scheme in small letters, "" for a plain path. Raises UserError for text that is no URI."""
     if not uri or len(uri) > URI_CHARACTERS_MAX or _CONTROL.search(uri):
-        raise UserError(f"'{masked(uri[:200])}' is no URI: expected a path or scheme://host/path of 1 to {URI_CHARACTERS_MAX} characters")
+        raise UserError(
+            f"'{masked(uri[:200])}' is no URI: expected a path or scheme://host/path of 1 to {URI_CHARACTERS_MAX} "
+            "characters"
+        )
     found = _SCHEME.match(uri)
     return found.group(1).lower() if found else ""
 
@@ -29,8 +33,8 @@ def scheme_of(uri: str) -> str:
 def authority_and_path(uri: str) -> tuple[str, str]:
     """`bucket`, `a/b` of `s3://bucket/a/b`: the path without its first '/', as it is written.
 
-    Raises UserError for parts that could lead elsewhere ('.', '..', an empty one) and for a user or password before the host
-    of a web address.
+    Raises UserError for parts that could lead elsewhere ('.', '..', an empty one) and for a user or password before the
+    host of a web address.
     """
     scheme = scheme_of(uri)
     rest = uri[len(scheme) + 1 :]
@@ -42,7 +46,10 @@ def authority_and_path(uri: str) -> tuple[str, str]:
         authority, _, path = rest[2:].partition("/")
     user, at, _ = authority.rpartition("@")
     if at and (":" in user or scheme in ("http", "https")):
-        raise UserError(f"'{masked(uri)}' has a user or password before its host: credentials belong into the daemon's settings, not into addresses")
+        raise UserError(
+            f"'{masked(uri)}' has a user or password before its host: credentials belong into the daemon's settings, "
+            "not into addresses"
+        )
     parts = path.removesuffix("/").split("/")
     if path and any(part in ("", ".", "..") for part in parts):
         raise UserError(f"'{masked(uri)}' is no URI that is read here: an empty part, '.' or '..' in its path")
@@ -63,7 +70,9 @@ def local_path(uri: str) -> Path:
         return Path(uri)
     parts = urlsplit(uri)
     if parts.netloc not in ("", "localhost"):
-        raise UserError(f"'{masked(uri)}' names a file of the host '{parts.netloc}': expected file:///path, of this machine")
+        raise UserError(
+            f"'{masked(uri)}' names a file of the host '{parts.netloc}': expected file:///path, of this machine"
+        )
     if parts.query or parts.fragment:
         raise UserError(f"'{masked(uri)}': write '?' and '#' of a file's name as %3F and %23")
     path = _decoded(parts.path)
@@ -92,7 +101,9 @@ def file_name(uri: str) -> str:
 
 
 def masked(uri: str) -> str:
-    """The URI for logs and messages: without user and password, and without the values of its query (signed addresses)."""
+    """The URI for logs and messages: without user and password, and without the values of its query (signed
+    addresses).
+    """
     # The container before the account's host (abfs://container@account…) is no secret, what stands after a colon is.
     shown = re.sub(r"(?<=//)[^/@?#]*:[^/@?#]*@", "*****@", uri)
     shown = re.sub(r"^(https?://)[^/@?#]*@", r"\1*****@", shown, flags=re.IGNORECASE)

@@ -1,7 +1,7 @@
 """Files of HDFS over its REST, WebHDFS or HttpFS: `webhdfs://host:port/path`, `swebhdfs://…` with TLS.
 
-No Java and no Hadoop is needed here. Configs: `user` (as whom, without Kerberos), `delegationToken`, `requestTimeoutMs`,
-`connectTimeoutMs`, `caFile`.
+No Java and no Hadoop is needed here. Configs: `user` (as whom, without Kerberos), `delegationToken`,
+`requestTimeoutMs`, `connectTimeoutMs`, `caFile`.
 """
 
 from __future__ import annotations
@@ -41,18 +41,26 @@ def open_webhdfs(authority: str, configs: Mapping[str, str]) -> WebHdfsFiles:
     user, token = read.text("user", "hadoop.user.name"), read.text("delegationToken")
     parameters = {"delegation": token} if token else {"user.name": user} if user else {}
     if read.text("hadoop.kerberos.principle", "hadoop.kerberos.keytab"):
-        read.fault("hadoop.kerberos.principle", "a principal", "delegationToken here, or hdfs: addresses, which know Kerberos")
+        read.fault(
+            "hadoop.kerberos.principle", "a principal", "delegationToken here, or hdfs: addresses, which know Kerberos"
+        )
     if not authority or "@" in authority:
         read.fault("uri", f"'{masked('webhdfs://' + authority)}'", "webhdfs://host:port/path")
     timeout = httpx.Timeout(read.seconds("requestTimeoutMs", 60_000), connect=read.seconds("connectTimeoutMs", 5_000))
     ca_file = read.ca_file()
     read.finish()
     # Redirects are part of the protocol: the name node sends its client to a data node.
-    return WebHdfsFiles(authority, parameters, httpx.Client(timeout=timeout, verify=ca_file or True, follow_redirects=True, trust_env=False))
+    return WebHdfsFiles(
+        authority,
+        parameters,
+        httpx.Client(timeout=timeout, verify=ca_file or True, follow_redirects=True, trust_env=False),
+    )
 
 
 class WebHdfsFiles(FoundByStat):
-    """See `file_system.FileSystem`. What is written lies under a name of its own in the same folder until it is whole."""
+    """See `file_system.FileSystem`. What is written lies under a name of its own in the same folder until it is
+    whole.
+    """
 
     def __init__(self, authority: str, parameters: Mapping[str, str], client: httpx.Client) -> None:
         self._authority, self._parameters, self._client = authority, dict(parameters), client
@@ -141,12 +149,18 @@ class WebHdfsFiles(FoundByStat):
         if not place:
             raise RemoteError(f"'{masked(uri)}': the name node named no data node to write to", uri=masked(uri))
         with _translated(uri):
-            response = self._client.put(place, content=iter(lambda: reader.read(COPY_BYTES), b""), headers={"content-type": "application/octet-stream"})
+            response = self._client.put(
+                place,
+                content=iter(lambda: reader.read(COPY_BYTES), b""),
+                headers={"content-type": "application/octet-stream"},
+            )
             _check(uri, response)
 
     def _rename(self, uri: str, new_uri: str) -> None:
         # Only so is what is there replaced in one step; a plain rename refuses it.
-        self._json("PUT", uri, "RENAME", {"destination": "/" + authority_and_path(new_uri)[1], "renameoptions": "OVERWRITE"})
+        self._json(
+            "PUT", uri, "RENAME", {"destination": "/" + authority_and_path(new_uri)[1], "renameoptions": "OVERWRITE"}
+        )
 
     def _status(self, uri: str) -> dict[str, Any]:
         return self._answer(uri, "GETFILESTATUS", "FileStatus")
@@ -154,26 +168,38 @@ class WebHdfsFiles(FoundByStat):
     def _answer(self, uri: str, operation: str, name: str) -> dict[str, Any]:
         found = self._json("GET", uri, operation).get(name)
         if not isinstance(found, dict):
-            raise RemoteError(f"'{masked(uri)}': the answer of WebHDFS has no '{name}': is this the web port of a name node?", uri=masked(uri))
+            raise RemoteError(
+                f"'{masked(uri)}': the answer of WebHDFS has no '{name}': is this the web port of a name node?",
+                uri=masked(uri),
+            )
         return found
 
-    def _json(self, method: str, uri: str, operation: str, parameters: Mapping[str, str] | None = None) -> dict[str, Any]:
+    def _json(
+        self, method: str, uri: str, operation: str, parameters: Mapping[str, str] | None = None
+    ) -> dict[str, Any]:
         with self._asked(method, uri, operation, parameters) as response:
             content = response.read()
         try:
             answer = response.json() if content else {}
         except ValueError as error:
-            raise RemoteError(f"'{masked(uri)}': expected JSON from WebHDFS, found {content[:80]!r}", uri=masked(uri)) from error
+            raise RemoteError(
+                f"'{masked(uri)}': expected JSON from WebHDFS, found {content[:80]!r}", uri=masked(uri)
+            ) from error
         return answer if isinstance(answer, dict) else {}
 
     @contextmanager
-    def _asked(self, method: str, uri: str, operation: str, parameters: Mapping[str, str] | None = None, *, follow: bool = True) -> Iterator[httpx.Response]:
+    def _asked(
+        self, method: str, uri: str, operation: str, parameters: Mapping[str, str] | None = None, *, follow: bool = True
+    ) -> Iterator[httpx.Response]:
         protocol = "https" if scheme_of(uri) == "swebhdfs" else "http"
         address = f"{protocol}://{self._authority}/webhdfs/v1/{quote(authority_and_path(uri)[1])}"
         asked = {"op": operation, **(parameters or {}), **self._parameters}
         # Files come as they are stored, whatever a server or proxy on the way could compress.
         headers = {"accept-encoding": "identity"}
-        with _translated(uri), self._client.stream(method, address, params=asked, headers=headers, follow_redirects=follow) as response:
+        with (
+            _translated(uri),
+            self._client.stream(method, address, params=asked, headers=headers, follow_redirects=follow) as response,
+        ):
             _check(uri, response)
             yield response
 
@@ -189,7 +215,9 @@ def _check(uri: str, response: httpx.Response) -> None:
     message = f"'{masked(uri)}' was answered with HTTP {response.status_code} {kind}: {reason}"
     if kind == "FileNotFoundException" or (response.status_code == httpx.codes.NOT_FOUND and not kind):
         raise NotFoundError(f"no file '{masked(uri)}'", uri=masked(uri))
-    if kind in _REFUSED or (response.status_code in (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN) and kind not in _LATER):
+    if kind in _REFUSED or (
+        response.status_code in (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN) and kind not in _LATER
+    ):
         raise DataError(f"{message}: check user, token and rights", uri=masked(uri))
     raise RemoteError(message, uri=masked(uri))
 
@@ -202,7 +230,9 @@ def _entry(uri: str, status: Mapping[str, Any]) -> FileEntry:
     try:
         return FileEntry(uri, int(status["length"]), int(status["modificationTime"]))
     except (KeyError, TypeError, ValueError):
-        raise RemoteError(f"'{masked(uri)}': the answer of WebHDFS has no length or time of the file", uri=masked(uri)) from None
+        raise RemoteError(
+            f"'{masked(uri)}': the answer of WebHDFS has no length or time of the file", uri=masked(uri)
+        ) from None
 
 
 @contextmanager
@@ -210,4 +240,6 @@ def _translated(uri: str) -> Iterator[None]:
     try:
         yield
     except (httpx.HTTPError, httpx.InvalidURL) as error:
-        raise RemoteError(f"'{masked(uri)}': the file system cannot be reached: {reason_of(error)}", uri=masked(uri)) from None
+        raise RemoteError(
+            f"'{masked(uri)}': the file system cannot be reached: {reason_of(error)}", uri=masked(uri)
+        ) from None

@@ -1,4 +1,6 @@
-"""Writing files whole or not at all: to a name beside, synced on this machine, renamed; within limits of size and time."""
+"""Writing files whole or not at all: to a name beside, synced on this machine, renamed; within limits of size and
+time.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,8 @@ def whole_file(target: Path) -> Iterator[BinaryIO]:
 
 
 def link_whole(reader: BinaryIO, source: Path, target: Path) -> None:
-    """Make `target` a second name of the open file `source`, its bytes on disk first; a copy where the file system has no such thing.
+    """Make `target` a second name of the open file `source`, its bytes on disk first; a copy where the file system has
+    no such thing.
 
     For a source that nobody writes to any more. Raises OSError.
     """
@@ -77,18 +80,28 @@ def copy_whole(reader: BinaryIO, target: Path) -> int:
     return write_whole(iter(lambda: reader.read(COPY_BYTES), b""), target, TransferLimits(), str(target))
 
 
-def fetch_whole(chunks: Iterator[bytes], target: Path, limits: TransferLimits, uri: str, expected_bytes: int | None = None) -> int:
-    """`write_whole` of chunks that raise no OSError of their own: one is the disk's here, and a DataError that says so."""
+def fetch_whole(
+    chunks: Iterator[bytes], target: Path, limits: TransferLimits, uri: str, expected_bytes: int | None = None
+) -> int:
+    """`write_whole` of chunks that raise no OSError of their own: one is the disk's here, and a DataError that says
+    so.
+    """
     try:
         return write_whole(chunks, target, limits, uri, expected_bytes)
     except OSError as error:
-        raise DataError(f"'{masked(uri)}' cannot be written to this machine's disk: {(error.strerror or str(error)).lower()}", uri=masked(uri)) from error
+        raise DataError(
+            f"'{masked(uri)}' cannot be written to this machine's disk: {(error.strerror or str(error)).lower()}",
+            uri=masked(uri),
+        ) from error
 
 
-def write_whole(chunks: Iterator[bytes], target: Path, limits: TransferLimits, uri: str, expected_bytes: int | None = None) -> int:
+def write_whole(
+    chunks: Iterator[bytes], target: Path, limits: TransferLimits, uri: str, expected_bytes: int | None = None
+) -> int:
     """Write what comes from `uri`; returns its bytes.
 
-    Raises OSError; DataError over the limit of bytes; RemoteError over the limit of time, or if other than the expected bytes came.
+    Raises OSError; DataError over the limit of bytes; RemoteError over the limit of time, or if other than the expected
+    bytes came.
     """
     deadline_s = None if limits.timeout_s is None else time.monotonic() + limits.timeout_s
     check_size(expected_bytes or 0, limits, uri)
@@ -98,21 +111,34 @@ def write_whole(chunks: Iterator[bytes], target: Path, limits: TransferLimits, u
             size_bytes += len(chunk)
             check_size(size_bytes, limits, uri)
             if deadline_s is not None and time.monotonic() > deadline_s:
-                raise RemoteError(f"'{masked(uri)}' took longer than {limits.timeout_s:g} s, {size_bytes} bytes had come", uri=masked(uri))
+                raise RemoteError(
+                    f"'{masked(uri)}' took longer than {limits.timeout_s:g} s, {size_bytes} bytes had come",
+                    uri=masked(uri),
+                )
             writer.write(chunk)
         if expected_bytes is not None and size_bytes != expected_bytes:
-            raise RemoteError(f"'{masked(uri)}' broke off or was replaced meanwhile: expected {expected_bytes} bytes, found {size_bytes}", uri=masked(uri))
+            raise RemoteError(
+                f"'{masked(uri)}' broke off or was replaced meanwhile: expected {expected_bytes} bytes, found "
+                f"{size_bytes}",
+                uri=masked(uri),
+            )
     return size_bytes
 
 
 def check_size(size_bytes: int, limits: TransferLimits, uri: str) -> None:
     """Raise DataError for a file over the limit."""
     if limits.bytes_max is not None and size_bytes > limits.bytes_max:
-        raise DataError(f"'{masked(uri)}' is longer than the {limits.bytes_max} bytes that are allowed", uri=masked(uri))
+        raise DataError(
+            f"'{masked(uri)}' is longer than the {limits.bytes_max} bytes that are allowed", uri=masked(uri)
+        )
 
 
-def put_beside(path: str, write: Callable[[str], None], rename: Callable[[str], None], drop: Callable[[str], object]) -> None:
-    """Write what is to become `path` of a remote storage under a name beside it, then give it the name; else drop it."""
+def put_beside(
+    path: str, write: Callable[[str], None], rename: Callable[[str], None], drop: Callable[[str], object]
+) -> None:
+    """Write what is to become `path` of a remote storage under a name beside it, then give it the name; else drop
+    it.
+    """
     unfinished = f"{path.rpartition('/')[0]}/{UNFINISHED}{uuid.uuid4().hex}"
     try:
         write(unfinished)
@@ -124,12 +150,15 @@ def put_beside(path: str, write: Callable[[str], None], rename: Callable[[str], 
 
 
 def unfinished_before(folder: Path, before_ms: int) -> Iterator[Path]:
-    """Unfinished files below a local folder that nobody wrote to since then. Raises OSError for a folder that cannot be read."""
+    """Unfinished files below a local folder that nobody wrote to since then. Raises OSError for a folder that cannot be
+    read.
+    """
     for directory, _, names in os.walk(folder, onerror=_raise_unless_gone):
         for path in (Path(directory, name) for name in names if name.startswith(UNFINISHED)):
             with suppress(FileNotFoundError):
                 found = path.lstat()
-                # By the last change of the file: what was last written may be old, where it is another name of its source.
+                # By the last change of the file: what was last written may be old, where it is another name of its
+                # source.
                 if stat.S_ISREG(found.st_mode) and found.st_ctime_ns // 1_000_000 < before_ms:
                     yield path
 

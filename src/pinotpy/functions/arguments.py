@@ -1,6 +1,7 @@
 """What scalar functions do with their arguments: other types, constants, text of numbers. All on whole arrays.
 
-`values` below is a pa.Array or a pa.Scalar without nulls; what comes back is of the same kind. Text of numbers is Java's.
+`values` below is a pa.Array or a pa.Scalar without nulls; what comes back is of the same kind. Text of numbers is
+Java's.
 """
 
 from __future__ import annotations
@@ -52,7 +53,9 @@ def constant_int(operand: Operand, what: str, function: str) -> int:
     try:
         return int(text)
     except ValueError as error:
-        raise InvalidQueryError(f"expected a whole number as {what} of {function.upper()}, found '{text[:40]}'") from error
+        raise InvalidQueryError(
+            f"expected a whole number as {what} of {function.upper()}, found '{text[:40]}'"
+        ) from error
 
 
 # --- when it is evaluated --------------------------------------------------------------------------------------------
@@ -101,15 +104,21 @@ def _parse_double(text: str) -> float:
     trimmed = text.strip()
     try:
         if "_" in trimmed or trimmed.lower().lstrip("+-") in ("nan", "inf", "infinity"):
-            return {"NaN": float("nan"), "Infinity": float("inf"), "+Infinity": float("inf"), "-Infinity": float("-inf")}[trimmed]
+            return {
+                "NaN": float("nan"),
+                "Infinity": float("inf"),
+                "+Infinity": float("inf"),
+                "-Infinity": float("-inf"),
+            }[trimmed]
         return float(trimmed.rstrip("fFdD") if trimmed[-1:] in "fFdD" and trimmed[:-1] else trimmed)
     except (ValueError, KeyError) as error:
         raise QueryExecutionError(f"expected a number, found the text '{text[:40]}'") from error
 
 
 def longs(values: Value, data_type: DataType | None) -> Value:
-    """Values as int64: fractions are cut off, doubles beyond the range become its ends, NaN 0 (Java's cast); text must be a
-    whole number. Raises QueryExecutionError."""
+    """Values as int64: fractions are cut off, doubles beyond the range become its ends, NaN 0 (Java's cast); text must
+    be a whole number. Raises QueryExecutionError.
+    """
     return _on_array(values, lambda array: _longs(array, data_type))
 
 

@@ -1,4 +1,6 @@
-"""The data of the examples in docs/generated/functions.md: one row for scalar functions, a small table for aggregations."""
+"""The data of the examples in docs/generated/functions.md: one row for scalar functions, a small table for
+aggregations.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,9 @@ EXAMPLE_ROW: Final[dict[str, tuple[DataType, Any]]] = {
 }
 
 # HyperLogLogs with 2^3 registers, as DISTINCTCOUNTRAWHLL(x, 3) writes them: of one value, of another, of both.
-_ONE, _OTHER, _BOTH = (bytes.fromhex(f"0000000300000008{registers}00000000") for registers in ("00000001", "00000020", "00000021"))
+_ONE, _OTHER, _BOTH = (
+    bytes.fromhex(f"0000000300000008{registers}00000000") for registers in ("00000001", "00000020", "00000021")
+)
 
 # column → type and the values of its six rows.
 EXAMPLE_TABLE: Final[dict[str, tuple[DataType, list[Any]]]] = {

@@ -14,7 +14,9 @@ JOINED_BYTES_MAX = 1 << 20
 
 
 def lists_of(rows: NDArray[np.int64], values: pa.Array, num_rows: int) -> pa.Array:
-    """The values of each row as a list, in their order; null values are left out. Raises QueryExecutionError for 2^31 of them."""
+    """The values of each row as a list, in their order; null values are left out. Raises QueryExecutionError for 2^31
+    of them.
+    """
     if values.null_count:
         kept = values.is_valid()
         rows, values = rows[kept.to_numpy(zero_copy_only=False)], values.filter(kept)
@@ -41,13 +43,16 @@ def without_null(states: pa.Array) -> pa.Array:
 def sorted_lists(states: pa.Array) -> pa.Array:
     """Every list ascending; null ones are empty. Texts by their bytes, NaN last."""
     parents, values = pc.list_parent_indices(states), states.flatten()
-    order = pc.sort_indices(pa.table([parents, values], ["parent", "value"]), sort_keys=[("parent", "ascending"), ("value", "ascending")])
+    order = pc.sort_indices(
+        pa.table([parents, values], ["parent", "value"]), sort_keys=[("parent", "ascending"), ("value", "ascending")]
+    )
     return _lists(pc.fill_null(states.value_lengths(), 0).to_numpy(zero_copy_only=False), values.take(order))
 
 
 def joined(lists: pa.Array, separator: str, function: str) -> pa.Array:
-    """The texts of every list with a separator between them; null for empty lists. Raises QueryExecutionError for a text of more than
-    JOINED_BYTES_MAX."""
+    """The texts of every list with a separator between them; null for empty lists. Raises QueryExecutionError for a
+    text of more than JOINED_BYTES_MAX.
+    """
     counts = pc.fill_null(lists.value_lengths(), 0).to_numpy(zero_copy_only=False).astype(np.int64)
     texts = lists.flatten().cast(pa.string())
     lengths = np.concatenate([[0], np.cumsum(pc.binary_length(texts).to_numpy(zero_copy_only=False).astype(np.int64))])
@@ -55,13 +60,18 @@ def joined(lists: pa.Array, separator: str, function: str) -> pa.Array:
     sizes = lengths[ends] - lengths[ends - counts] + np.maximum(counts - 1, 0) * len(separator.encode())
     longest = int(sizes.max(initial=0))
     if longest > JOINED_BYTES_MAX:
-        raise QueryExecutionError(f"a text of {function} would take {longest} bytes, more than {JOINED_BYTES_MAX}: select fewer rows, or use ARRAYAGG")
+        raise QueryExecutionError(
+            f"a text of {function} would take {longest} bytes, more than {JOINED_BYTES_MAX}: select fewer rows, or "
+            "use ARRAYAGG"
+        )
     found = pc.binary_join(_lists(counts, texts), separator)
     return pc.if_else(pa.array(counts > 0), found, pa.scalar(None, pa.string())) if (counts == 0).any() else found
 
 
 def _lists(sizes: NDArray[np.int64], values: pa.Array) -> pa.Array:
     if len(values) >= 2**31:
-        raise QueryExecutionError(f"the lists of this query have {len(values)} values, more than 2^31: select fewer rows or group by less")
+        raise QueryExecutionError(
+            f"the lists of this query have {len(values)} values, more than 2^31: select fewer rows or group by less"
+        )
     offsets = np.concatenate([[0], np.cumsum(sizes)])
     return pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32)), values)

@@ -5,9 +5,10 @@ A package announces functions in the group `pinotpy.functions`:
     [project.entry-points."pinotpy.functions"]
     distance = "geo_functions:distance"
 
-An operator's list has `module:function` (imported), or the plain name of a function that an installed package must announce.
-The list comes from the daemon's own configuration; neither a table nor a request ever names a module. What is listed and not
-there, cannot be imported, or contradicts its own example is a fault at start, and all faults are told at once.
+An operator's list has `module:function` (imported), or the plain name of a function that an installed package must
+announce. The list comes from the daemon's own configuration; neither a table nor a request ever names a module. What is
+listed and not there, cannot be imported, or contradicts its own example is a fault at start, and all faults are told at
+once.
 """
 
 from __future__ import annotations
@@ -44,11 +45,23 @@ def load_user_functions(listed: Sequence[str] = ()) -> tuple[UserFunction, ...]:
     for function, place in (*_announced(faults), *_imported(listed, faults)):
         known, first_place = found.setdefault(function.name, (function, place))
         if known is not function:
-            faults.append(Fault(place, f"a second function called '{function.spelling}'", f"one of this name; the other is {first_place}"))
+            faults.append(
+                Fault(
+                    place,
+                    f"a second function called '{function.spelling}'",
+                    f"one of this name; the other is {first_place}",
+                )
+            )
     for name in listed:
         if ":" not in name and canonical_function(name) not in found:
             announced = ", ".join(sorted(function.spelling for function, _ in found.values())) or "none"
-            faults.append(Fault(f"'{name}'", "no installed package that announces it", f"one of the announced functions ({announced}), or module:function"))
+            faults.append(
+                Fault(
+                    f"'{name}'",
+                    "no installed package that announces it",
+                    f"one of the announced functions ({announced}), or module:function",
+                )
+            )
     for function, place in found.values():
         try:
             _add(function)
@@ -80,7 +93,10 @@ def _announced(faults: list[Fault]) -> Iterator[tuple[UserFunction, str]]:
         place = f"entry point '{point.name} = {point.value}'{package}"
         try:
             loaded = point.load()
-        except (Exception, SystemExit) as error:  # a module's own code runs here: whatever it raises is its operator's to know
+        except (
+            Exception,
+            SystemExit,
+        ) as error:  # a module's own code runs here: whatever it raises is its operator's to know
             faults.append(Fault(place, f"{type(error).__name__}: {error}", _ALLOWED))
             continue
         yield from _checked(loaded, place, faults)

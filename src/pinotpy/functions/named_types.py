@@ -15,5 +15,8 @@ def named_type(function: str, name: Parameter, which: str) -> DataType:
     """The type of this name, in any letter case; raises InvalidQueryError that says which argument is wrong."""
     found = _NAMES.get(name.upper()) if isinstance(name, str) else None
     if found is None:
-        raise InvalidQueryError(f"expected the name of a type as {which} argument of {function} ({', '.join(_NAMES)}), found {str(name)[:40]!r}")
+        raise InvalidQueryError(
+            f"expected the name of a type as {which} argument of {function} ({', '.join(_NAMES)}), found "
+            f"{str(name)[:40]!r}"
+        )
     return found

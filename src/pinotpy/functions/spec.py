@@ -3,8 +3,8 @@
 An aggregation has two kinds of state:
 
  - while a thread scans, either slots, a distribution, registers, or the rows themselves: plans.py says what each is;
- - from then on **state columns**: Arrow columns with one row a group (`state_fields`). That is what threads, servers and
-   the broker merge, and what travels. A null state means that nothing was seen.
+ - from then on **state columns**: Arrow columns with one row a group (`state_fields`). That is what threads, servers
+   and the broker merge, and what travels. A null state means that nothing was seen.
 
     plan(argument) ─► kernels ─► collect ─► state columns ─► merge, merge … ─► finish ─► the result column
 
@@ -32,13 +32,16 @@ from pinotpy.functions.state.plans import Plan
 from pinotpy.pql.ast import Call, Dialect, Expression, Literal
 
 Groups = NDArray[np.int64]  # group number of every state row
-Parameter = Union[int, float, Decimal, str, bool, None, tuple[Union[int, float, Decimal, str, bool, None], ...]]  # a constant argument; ARRAY[…] is a tuple
+Parameter = Union[
+    int, float, Decimal, str, bool, None, tuple[Union[int, float, Decimal, str, bool, None], ...]
+]  # a constant argument; ARRAY[…] is a tuple
 
 
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """What a function is applied to. `data_type` None is the `*` of COUNT(*) (or no argument). `further`: the other expressions of
-    a function that reads several (`AggregateFunction.num_expressions`)."""
+    """What a function is applied to. `data_type` None is the `*` of COUNT(*) (or no argument). `further`: the other
+    expressions of a function that reads several (`AggregateFunction.num_expressions`).
+    """
 
     data_type: DataType | None
     single_value: bool = True
@@ -65,11 +68,12 @@ class AggregateFunction:
 
     Class attributes: `name` canonical (lower case, no underscores), `aliases`, `display_name` as PQL prints it,
     `multi_value`: takes a multi-value column and sees each of its values; `accepts_multi_value`: a plain function that
-    answers for multi-value columns as well (by all their values); `result_type` (see `result_of`); `null_aware`: skips nulls under null
-    handling; `dictionary_only`: the answer without filter can be read off dictionaries; `num_expressions`: so many arguments are
-    expressions, what follows them are constants; `reads_rows`: its plan is a RowPlan; `sql_only`: PQL does not have it. For the table of
-    functions: `summary`, one sentence; `parameters`, what may follow the first argument; `result_text`, where the result has not always
-    one type; `accuracy`, how far the value may be off; `examples` by name.
+    answers for multi-value columns as well (by all their values); `result_type` (see `result_of`); `null_aware`: skips
+    nulls under null handling; `dictionary_only`: the answer without filter can be read off dictionaries;
+    `num_expressions`: so many arguments are expressions, what follows them are constants; `reads_rows`: its plan is a
+    RowPlan; `sql_only`: PQL does not have it. For the table of
+    functions: `summary`, one sentence; `parameters`, what may follow the first argument; `result_text`, where the
+    result has not always one type; `accuracy`, how far the value may be off; `examples` by name.
     """
 
     name: ClassVar[str]
@@ -100,17 +104,29 @@ class AggregateFunction:
         return self
 
     def check(self, arguments: Sequence[Argument], dialect: Dialect) -> None:
-        """Raise if the function cannot take these arguments (further ones than the first are ignored, as in the reference)."""
+        """Raise if the function cannot take these arguments (further ones than the first are ignored, as in the
+        reference).
+        """
         if not arguments:
-            raise InvalidQueryError(f"{self.display_name} needs one argument, found none: name a column or an expression")
+            raise InvalidQueryError(
+                f"{self.display_name} needs one argument, found none: name a column or an expression"
+            )
         argument = arguments[0]
         if self.multi_value and argument.single_value:
-            raise QueryExecutionError(f"{self.display_name} takes a multi-value column, found {argument.name}{_twin(self.display_name.removesuffix('MV'))}")
+            raise QueryExecutionError(
+                f"{self.display_name} takes a multi-value column, found "
+                f"{argument.name}{_twin(self.display_name.removesuffix('MV'))}"
+            )
         if not self.multi_value and not argument.single_value and not self.accepts_multi_value:
-            raise QueryExecutionError(f"{self.display_name} takes single values, found {argument.name}{_twin(self.display_name + 'MV')}")
+            raise QueryExecutionError(
+                f"{self.display_name} takes single values, found {argument.name}{_twin(self.display_name + 'MV')}"
+            )
         self.check_type(argument, dialect)
         if argument.data_type is None and self.name != "count":
-            raise InvalidQueryError(f"{self.display_name} takes values of some type, found NULL: name a column or an expression", function=self.name)
+            raise InvalidQueryError(
+                f"{self.display_name} takes values of some type, found NULL: name a column or an expression",
+                function=self.name,
+            )
 
     def check_type(self, argument: Argument, dialect: Dialect) -> None:
         """Raise if the type of the argument is none that the function takes."""
@@ -136,21 +152,29 @@ class AggregateFunction:
         raise NotImplementedError
 
     def finish_values(self, states: Sequence[Sequence[Any]], *, null_handling: bool) -> list[Any] | None:
-        """`finish` for few rows: state columns as lists of Python values (state_values.py) to the list that the result column
-        would give; None: this function, or this state, is finished as columns only."""
+        """`finish` for few rows: state columns as lists of Python values (state_values.py) to the list that the result
+        column would give; None: this function, or this state, is finished as columns only.
+        """
         return None
 
     def order_values(self, states: Sequence[pa.Array], finished: pa.Array) -> pa.Array:
-        """What PQL orders groups by: the result, unless that is the text of a sketch, which says nothing about its size."""
+        """What PQL orders groups by: the result, unless that is the text of a sketch, which says nothing about its
+        size.
+        """
         return finished
 
     def from_dictionary(self, dictionary: pa.Array) -> list[pa.Array]:
-        """One state row of a segment whose docs hold exactly these values (sorted, stored form); for dictionary_only."""
+        """One state row of a segment whose docs hold exactly these values (sorted, stored form); for
+        dictionary_only.
+        """
         raise NotImplementedError
 
     def nothing_seen(self, argument: Argument) -> list[pa.Array]:
         """One state row of no rows at all."""
-        return [pa.array([0 if pa.types.is_int64(f.type) and f.name == "count" else None], f.type) for f in self.state_fields(argument)]
+        return [
+            pa.array([0 if pa.types.is_int64(f.type) and f.name == "count" else None], f.type)
+            for f in self.state_fields(argument)
+        ]
 
 
 def _twin(name: str) -> str:
@@ -168,18 +192,28 @@ def check_number(function: AggregateFunction, argument: Argument, dialect: Diale
     code that each dialect's reference gives (PQL 200, SQL 700)."""
     if argument.data_type in NUMBERS or (argument.data_type is DataType.BOOLEAN and dialect is Dialect.SQL):
         return
-    message = f"cannot compute {function.name} for values that are no numbers: found {argument.name}; use CAST or a numeric column"
+    message = (
+        f"cannot compute {function.name} for values that are no numbers: found {argument.name}; use CAST or a "
+        "numeric column"
+    )
     if function.name in ("min", "max") and argument.data_type is DataType.STRING and dialect is Dialect.SQL:
         message += f", or {function.name.upper()}STRING"
     error: type[PinotError] = QueryExecutionError if dialect is Dialect.PQL else InvalidQueryError
     raise error(message, function=function.name)
 
 
-def check_types(function: AggregateFunction, argument: Argument, taken: Sequence[DataType], what: str, dialect: Dialect) -> None:
-    """Raise unless the argument is of one of these types; `what` names them for people. Codes as those of `check_number`."""
+def check_types(
+    function: AggregateFunction, argument: Argument, taken: Sequence[DataType], what: str, dialect: Dialect
+) -> None:
+    """Raise unless the argument is of one of these types; `what` names them for people. Codes as those of
+    `check_number`.
+    """
     if argument.data_type not in taken:
         error: type[PinotError] = QueryExecutionError if dialect is Dialect.PQL else InvalidQueryError
-        raise error(f"{function.display_name} takes {what}, found {argument.name}: use CAST or another column", function=function.name)
+        raise error(
+            f"{function.display_name} takes {what}, found {argument.name}: use CAST or another column",
+            function=function.name,
+        )
 
 
 @cache

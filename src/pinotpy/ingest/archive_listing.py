@@ -24,7 +24,9 @@ JOBS_ENDINGS: Final = (ARCHIVE_ENDING, REPLACED_ENDING, INPUT_LIST_SUFFIX)
 
 @dataclass(frozen=True, slots=True)
 class ArchiveListing:
-    """URIs of archives, ascending: `current` and those that are marked as replaced; `listed`: those that have a list of input files."""
+    """URIs of archives, ascending: `current` and those that are marked as replaced; `listed`: those that have a list of
+    input files.
+    """
 
     current: tuple[str, ...]
     replaced: tuple[str, ...]
@@ -42,7 +44,11 @@ def archives_among(uris: Iterable[str]) -> ArchiveListing:
     archives = sorted(uri for uri in every if uri.endswith(ARCHIVE_ENDING))
     replaced = tuple(uri for uri in archives if mark_uri(uri) in every)
     marked = set(replaced)
-    return ArchiveListing(tuple(uri for uri in archives if uri not in marked), replaced, frozenset(uri for uri in archives if input_list_uri(uri) in every))
+    return ArchiveListing(
+        tuple(uri for uri in archives if uri not in marked),
+        replaced,
+        frozenset(uri for uri in archives if input_list_uri(uri) in every),
+    )
 
 
 def input_list_uri(archive_uri: str) -> str:

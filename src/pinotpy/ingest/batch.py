@@ -31,7 +31,9 @@ def find_input_files(data_dir: Path, file_format: FileFormat | None = None) -> l
     if data_dir.is_file():
         found_format = file_format or format_of(data_dir)
         if found_format is None:
-            raise UserError(f"'{data_dir}': the name tells no format, expected one of {', '.join(FileFormat)}; name it by --format")
+            raise UserError(
+                f"'{data_dir}': the name tells no format, expected one of {', '.join(FileFormat)}; name it by --format"
+            )
         return [(data_dir, found_format)]
     if not data_dir.is_dir():
         raise NotFoundError(f"no folder or file '{data_dir}'", file=str(data_dir))
@@ -40,15 +42,22 @@ def find_input_files(data_dir: Path, file_format: FileFormat | None = None) -> l
     found = [(path, format_of(path)) for path in paths]
     files = [(path, known) for path, known in found if known is not None and file_format in (None, known)]
     if not files:
-        raise NotFoundError(f"no {file_format or 'data'} file in '{data_dir}', expected names that end with .{file_format or ', .'.join(FileFormat)}")
+        raise NotFoundError(
+            f"no {file_format or 'data'} file in '{data_dir}', expected names that end with "
+            f".{file_format or ', .'.join(FileFormat)}"
+        )
     return files
 
 
-def segment_facts(schema: Schema, table_config: TableConfig | None, batches: Sequence[pa.RecordBatch], sequence_id: int, file: str) -> SegmentFacts:
-    """Range of the time column, for the segment's name; checks it against 1971..2071 unless segmentTimeValueCheck is off.
+def segment_facts(
+    schema: Schema, table_config: TableConfig | None, batches: Sequence[pa.RecordBatch], sequence_id: int, file: str
+) -> SegmentFacts:
+    """Range of the time column, for the segment's name; checks it against 1971..2071 unless segmentTimeValueCheck is
+    off.
 
     Raises:
-        DecodeError: the range leaves these years, which retention and time boundary could not handle, or is none (20261331).
+        DecodeError: the range leaves these years, which retention and time boundary could not handle, or is none
+            (20261331).
     """
     table = table_config.raw_table_name if table_config is not None else schema.schema_name
     column = table_config.segments.time_column_name if table_config is not None else None
@@ -65,7 +74,9 @@ def segment_facts(schema: Schema, table_config: TableConfig | None, batches: Seq
         start_ms, end_ms = time_format.millis_from_value(low), time_format.millis_from_value(high)
     except (ValueError, OverflowError) as error:
         raise DecodeError(
-            f"'{file}': times of column '{column}' reach from {low} to {high}, expected times of its format: {error}", file=file, column=column
+            f"'{file}': times of column '{column}' reach from {low} to {high}, expected times of its format: {error}",
+            file=file,
+            column=column,
         ) from error
     checks = table_config is None or table_config.ingestion is None or table_config.ingestion.segment_time_value_check
     if checks and not (VALID_TIME_MS[0] <= start_ms and end_ms <= VALID_TIME_MS[1]):

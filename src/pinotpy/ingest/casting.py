@@ -1,6 +1,7 @@
 """Values in input form → values of a column's type in storage form, whole arrays at a time.
 
-What the reference cuts without a word (a fraction for an INT, a number beyond 32 bits) is a bad value here; rounding to FLOAT
+What the reference cuts without a word (a fraction for an INT, a number beyond 32 bits) is a bad value here; rounding to
+FLOAT
 and DOUBLE is not. Source of the accepted spellings: Pinot's PinotDataType.
 """
 
@@ -57,7 +58,11 @@ def cast_values(values: pa.Array, data_type: DataType, time_format: DateTimeForm
         case DataType.BOOLEAN:
             return _booleans(values)
         case DataType.TIMESTAMP:
-            return timestamps_from_text(values, time_format) if pa.types.is_string(values.type) else _numbers(values, DataType.LONG)
+            return (
+                timestamps_from_text(values, time_format)
+                if pa.types.is_string(values.type)
+                else _numbers(values, DataType.LONG)
+            )
         case DataType.STRING:
             return _texts(values)
         case DataType.JSON | DataType.MAP:
@@ -230,7 +235,9 @@ def _decimal(value: Any) -> bytes:
 
 
 def _from_temporal(values: pa.Array, data_type: DataType, time_format: DateTimeFormat | None) -> Converted:
-    """Dates and timestamps of Avro and Parquet: by the column's format; else milliseconds, days for a date, ISO text."""
+    """Dates and timestamps of Avro and Parquet: by the column's format; else milliseconds, days for a date, ISO
+    text.
+    """
     if data_type is DataType.TIMESTAMP:
         return Converted(millis_from_temporal(values))
     if time_format is not None:
@@ -240,7 +247,9 @@ def _from_temporal(values: pa.Array, data_type: DataType, time_format: DateTimeF
         return Converted(values.cast(pa.date32()).cast(pa.int32()).cast(data_type.arrow))
     if data_type in (DataType.STRING, DataType.JSON):
         texts = iso_texts(values)
-        return texts if data_type is DataType.STRING else by_unique(texts.array, json_text.dumps, pa.string()).after(texts)
+        return (
+            texts if data_type is DataType.STRING else by_unique(texts.array, json_text.dumps, pa.string()).after(texts)
+        )
     return cast_values(millis_from_temporal(values), data_type, None)
 
 
@@ -248,7 +257,9 @@ def _from_time_of_day(values: pa.Array, data_type: DataType) -> Converted:
     """Times of day and durations: text as ISO 8601, else the number that the file has (of seconds to nanoseconds)."""
     if data_type in (DataType.STRING, DataType.JSON):
         texts = iso_texts(values)
-        return texts if data_type is DataType.STRING else by_unique(texts.array, json_text.dumps, pa.string()).after(texts)
+        return (
+            texts if data_type is DataType.STRING else by_unique(texts.array, json_text.dumps, pa.string()).after(texts)
+        )
     return cast_values(values.cast(pa.int32() if pa.types.is_time32(values.type) else pa.int64()), data_type, None)
 
 

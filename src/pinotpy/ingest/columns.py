@@ -110,14 +110,20 @@ def storage_type(spec: FieldSpec) -> pa.DataType:
 
 def single_values(values: pa.Array, data_type: DataType) -> Converted:
     """Lists in a single-valued column: a list of one is its value, an empty one is null, a longer one is bad."""
-    if pa.types.is_union(values.type) and any(pa.types.is_list(values.type.field(n).type) for n in range(values.type.num_fields)):
+    if pa.types.is_union(values.type) and any(
+        pa.types.is_list(values.type.field(n).type) for n in range(values.type.num_fields)
+    ):
         return _without_lists(values, data_type)
-    is_list = pa.types.is_list(values.type) or pa.types.is_large_list(values.type) or pa.types.is_fixed_size_list(values.type)
+    is_list = (
+        pa.types.is_list(values.type) or pa.types.is_large_list(values.type) or pa.types.is_fixed_size_list(values.type)
+    )
     if not is_list or data_type in (DataType.JSON, DataType.STRING, DataType.MAP):
         return Converted(values)
     lengths = pc.fill_null(pc.list_value_length(values), 0)
     rows = np.flatnonzero(np.asarray(pc.greater(lengths, 1)))
-    bad = [Bad(int(row), f"{lengths[int(row)].as_py()} values, expected one for a single-valued column") for row in rows]
+    bad = [
+        Bad(int(row), f"{lengths[int(row)].as_py()} values, expected one for a single-valued column") for row in rows
+    ]
     counts: NDArray[np.int64] = np.asarray(lengths, dtype=np.int64)
     # Each row takes the first of its values; where it has none, null.
     starts = np.cumsum(counts) - counts

@@ -1,12 +1,14 @@
-"""`ingestionConfig.complexTypeConfig`: nested records become flat columns, entries of lists become rows. Whole arrays at a time.
+"""`ingestionConfig.complexTypeConfig`: nested records become flat columns, entries of lists become rows. Whole arrays
+at a time.
 
     plan = ComplexTypePlan(config, wanted)
     plan.reader_columns          # what a reader shall read, nested where it has to be
     plan.flat(batch, reject)     # (batch of the wanted columns, source row of each of its rows)
 
-A column `a.b` is field (or key) b of record (or map) a. A field of `fieldsToUnnest` gives a row for each entry of its list; where
-the list is empty or missing the record stays one row. Lists that are not unnested become JSON text as `collectionNotUnnestedToJson`
-says, records always; keys without a value are left out of that text. Source of the rules: Pinot's ComplexTypeTransformer.
+A column `a.b` is field (or key) b of record (or map) a. A field of `fieldsToUnnest` gives a row for each entry of its
+list; where the list is empty or missing the record stays one row. Lists that are not unnested become JSON text as
+`collectionNotUnnestedToJson` says, records always; keys without a value are left out of that text. Source of the rules:
+Pinot's ComplexTypeTransformer.
 """
 
 from __future__ import annotations
@@ -108,14 +110,20 @@ class ComplexTypePlan:
         names, arrays = [], []
         keep = np.ones(len(made.rows), np.bool_)
         for name, sources in self._sources.items():
-            found = [(source, array) for source in sources if (array := made.leaf(source, self._wanted[name])) is not None]
+            found = [
+                (source, array) for source in sources if (array := made.leaf(source, self._wanted[name])) is not None
+            ]
             if not found:
                 continue
             array = found[0][1]
             for source, other in found[1:]:
                 both = np.asarray(pc.and_(array.is_valid(), other.is_valid()))
                 for row in np.unique(made.rows[both & keep]).tolist():
-                    reject(begin + row, name, f"'{found[0][0]}' and '{source}' both have a value for it, by prefixesToRename")
+                    reject(
+                        begin + row,
+                        name,
+                        f"'{found[0][0]}' and '{source}' both have a value for it, by prefixesToRename",
+                    )
                     keep[made.rows == row] = False
                 array = _either(array, other)
             names.append(name)
@@ -202,8 +210,12 @@ class _Flattening:
 
     def _part(self, array: pa.Array, name: str) -> pa.Array | None:
         if pa.types.is_union(array.type):
-            branches = [(mask, part) for mask, branch in branches_of(array) if (part := self._part(branch, name)) is not None]
-            return joined_union([(mask, without_union(part)) for mask, part in branches], len(array)) if branches else None
+            branches = [
+                (mask, part) for mask, branch in branches_of(array) if (part := self._part(branch, name)) is not None
+            ]
+            return (
+                joined_union([(mask, without_union(part)) for mask, part in branches], len(array)) if branches else None
+            )
         if pa.types.is_struct(array.type):
             index = array.type.get_field_index(name)
             return pc.struct_field(array, [index]) if index >= 0 else None
@@ -243,7 +255,9 @@ def _either(first: pa.Array, second: pa.Array) -> pa.Array:
     if first.type != second.type:
         first, second = (_text(array) for array in (first, second))
     places = np.arange(len(first), dtype=np.int64)
-    return pa.concat_arrays([first, second]).take(pa.array(np.where(np.asarray(first.is_valid()), places, places + len(first))))
+    return pa.concat_arrays([first, second]).take(
+        pa.array(np.where(np.asarray(first.is_valid()), places, places + len(first)))
+    )
 
 
 def _text(array: pa.Array) -> pa.Array:

@@ -1,7 +1,7 @@
 """Converting a column and knowing which rows did not convert.
 
-Arrow converts whole arrays or fails; here a failure is narrowed to its rows by halving, so that good data costs one call and
-each bad row is known with its cause.
+Arrow converts whole arrays or fails; here a failure is narrowed to its rows by halving, so that good data costs one
+call and each bad row is known with its cause.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ class Bad(NamedTuple):
 class Converted:
     """A converted array, and the rows in which it means nothing (null there).
 
-    Values that are not those of the input, by their rows, one entry a value: `cut` to their longest length, `replaced` by the default,
-    `dropped` out of a list.
+    Values that are not those of the input, by their rows, one entry a value: `cut` to their longest length, `replaced`
+    by the default, `dropped` out of a list.
     """
 
     array: pa.Array
@@ -53,8 +53,11 @@ class Converted:
         return replace(self, bad=[*earlier.bad, *self.bad]) if earlier.bad else self
 
 
-def halving(values: pa.Array, convert: Callable[[pa.Array], pa.Array], one: Callable[[Any], Any], out_type: pa.DataType) -> Converted:
-    """`convert(values)`; if Arrow refuses, the halves, down to single values, for which `one` (a Python conversion) decides.
+def halving(
+    values: pa.Array, convert: Callable[[pa.Array], pa.Array], one: Callable[[Any], Any], out_type: pa.DataType
+) -> Converted:
+    """`convert(values)`; if Arrow refuses, the halves, down to single values, for which `one` (a Python conversion)
+    decides.
 
     `one` raises ValueError with the cause of a value that is bad.
     """
@@ -104,7 +107,9 @@ def by_unique(values: pa.Array, one: Callable[[Any], Any], out_type: pa.DataType
 
 
 def by_dictionary(values: pa.DictionaryArray, convert: Callable[[pa.Array], Converted]) -> Converted:
-    """Convert the values of a dictionary, each once, then give them to the rows; of a dictionary with more values than rows, those in use."""
+    """Convert the values of a dictionary, each once, then give them to the rows; of a dictionary with more values than
+    rows, those in use.
+    """
     if len(values.dictionary) > len(values):
         return convert(values.dictionary_decode())
     found = convert(values.dictionary)
@@ -137,17 +142,25 @@ def changed_as(whole: Converted, parts: Sequence[tuple[Converted, Rows]]) -> Con
     def all_of(rows_of: Callable[[Converted], Rows]) -> Rows:
         return np.concatenate([_NO_ROWS, *(rows[rows_of(part)] for part, rows in parts)])
 
-    return replace(whole, cut=all_of(lambda part: part.cut), replaced=all_of(lambda part: part.replaced), dropped=all_of(lambda part: part.dropped))
+    return replace(
+        whole,
+        cut=all_of(lambda part: part.cut),
+        replaced=all_of(lambda part: part.replaced),
+        dropped=all_of(lambda part: part.dropped),
+    )
 
 
 def shortest_doubles(values: pa.Array) -> pa.Array:
-    """Of floats of 16 and 32 bits the doubles that are written like them (0.1, where the double of equal value is 0.10000000149011612),
-    as a dictionary; other values as they are."""
+    """Of floats of 16 and 32 bits the doubles that are written like them (0.1, where the double of equal value is
+    0.10000000149011612), as a dictionary; other values as they are.
+    """
     if not (pa.types.is_float16(values.type) or pa.types.is_float32(values.type)):
         return values
     encoded = values.dictionary_encode()
     numbers = encoded.dictionary.to_numpy(zero_copy_only=False)
-    return pa.DictionaryArray.from_arrays(encoded.indices, pa.array(numbers.astype(str).astype(np.float64), pa.float64()))
+    return pa.DictionaryArray.from_arrays(
+        encoded.indices, pa.array(numbers.astype(str).astype(np.float64), pa.float64())
+    )
 
 
 def _one_by_one(values: pa.Array, one: Callable[[Any], Any], out_type: pa.DataType) -> Converted:

@@ -1,7 +1,8 @@
-"""Expressions of table configs and schemas (transformFunction, filterFunction), evaluated on whole batches of incoming rows.
+"""Expressions of table configs and schemas (transformFunction, filterFunction), evaluated on whole batches of incoming
+rows.
 
-The language is SQL's expressions; functions are those of queries, user functions among them. A null argument gives null, as SQL
-has it. Groovy, which the reference runs here, is not.
+The language is SQL's expressions; functions are those of queries, user functions among them. A null argument gives
+null, as SQL has it. Groovy, which the reference runs here, is not.
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ from pinotpy.pql.function_names import canonical_function
 from pinotpy.pql.parser import parse_expression
 
 _INSTEAD: Final = (
-    "an expression of SQL with functions of queries, such as concat(a, '-', b), CASE WHEN a > 3 THEN 'x' ELSE 'y' END or "
+    "an expression of SQL with functions of queries, such as concat(a, '-', b), CASE WHEN a > 3 THEN 'x' ELSE 'y' END "
+    "or "
     "CAST(a AS LONG) / 1000, or a user function (docs/user-functions.md): Groovy scripts are not run"
 )
 Inputs = Mapping[str, TypedValues]
@@ -41,7 +43,9 @@ Inputs = Mapping[str, TypedValues]
 
 @dataclass(frozen=True, slots=True)
 class RecordExpression:
-    """A parsed expression. `path` is where it stands, for messages; `columns` are the names in it, each once, in order."""
+    """A parsed expression. `path` is where it stands, for messages; `columns` are the names in it, each once, in
+    order.
+    """
 
     text: str
     path: str
@@ -59,21 +63,35 @@ def parse_record_expression(text: str, path: str) -> RecordExpression:
         InvalidConfigError: a script, a fault of syntax, an aggregation, or a function that there is not.
     """
     if text.strip().lower().startswith("groovy("):
-        raise InvalidConfigError("rows cannot be ingested as the config asks:", (Fault(path, f"'{text[:100]}'", _INSTEAD),))
+        raise InvalidConfigError(
+            "rows cannot be ingested as the config asks:", (Fault(path, f"'{text[:100]}'", _INSTEAD),)
+        )
     try:
         expression = parse_expression(text)
     except ParseError as error:
         allowed = f"an expression of SQL: {error.message}"
-        raise InvalidConfigError("rows cannot be ingested as the config asks:", (Fault(path, f"'{text[:100]}'", allowed),)) from error
-    parsed = RecordExpression(text, path, expression, tuple(dict.fromkeys(node.name for node in _nodes(expression) if isinstance(node, Identifier))))
+        raise InvalidConfigError(
+            "rows cannot be ingested as the config asks:", (Fault(path, f"'{text[:100]}'", allowed),)
+        ) from error
+    parsed = RecordExpression(
+        text,
+        path,
+        expression,
+        tuple(dict.fromkeys(node.name for node in _nodes(expression) if isinstance(node, Identifier))),
+    )
     if any(isinstance(node, Call) and _is_unknown(node) and not _aggregates(node) for node in _nodes(expression)):
         load_user_functions()
     for node in _nodes(expression):
-        if isinstance(node, Star) or (isinstance(node, Call) and (node.distinct or node.filter is not None or _aggregates(node))):
+        if isinstance(node, Star) or (
+            isinstance(node, Call) and (node.distinct or node.filter is not None or _aggregates(node))
+        ):
             raise parsed.fault(f"'{text[:100]}'", "an expression over the values of one row, without aggregations")
         if isinstance(node, Call) and _is_unknown(node):
             near = get_close_matches(canonical_function(node.name), scalar_functions(), n=1)
-            raise parsed.fault(f"function '{node.name}', which there is not", f"a function of queries{f', such as {near[0]}' if near else ''}: GET /functions")
+            raise parsed.fault(
+                f"function '{node.name}', which there is not",
+                f"a function of queries{f', such as {near[0]}' if near else ''}: GET /functions",
+            )
     return parsed
 
 
@@ -109,7 +127,10 @@ def evaluate(parsed: RecordExpression, inputs: Inputs, count: int) -> TypedValue
         return _Rows(inputs, count).value(parsed.expression)
     except InvalidQueryError as error:
         types = ", ".join(f"{name} {typed.operand.name}" for name, typed in inputs.items())
-        raise parsed.fault(f"'{parsed.text[:100]}' over the columns {types or 'none'}", f"values that its functions take: {error.message}") from error
+        raise parsed.fault(
+            f"'{parsed.text[:100]}' over the columns {types or 'none'}",
+            f"values that its functions take: {error.message}",
+        ) from error
 
 
 def evaluate_condition(parsed: RecordExpression, inputs: Inputs, count: int) -> pa.Array:
@@ -146,7 +167,11 @@ class _Rows:
         if condition is not None:
             return TypedValues(condition(self, call), DataType.BOOLEAN)
         arguments = [self.value(arg) for arg in call.args]
-        if canonical_function(call.name) == "jsonformat" and len(arguments) == 1 and arguments[0].data_type is not DataType.JSON:
+        if (
+            canonical_function(call.name) == "jsonformat"
+            and len(arguments) == 1
+            and arguments[0].data_type is not DataType.JSON
+        ):
             try:
                 return TypedValues(json_of_values(arguments[0], self.count), DataType.STRING)
             except ValueError as error:
@@ -186,7 +211,8 @@ def _typed_constant(value: Any, text: str) -> tuple[DataType | None, pa.Scalar]:
     return DataType.STRING, pa.scalar(text, pa.string())
 
 
-# --- conditions that are no functions: each gives BOOLEAN, one value a row ---------------------------------------------
+# --- conditions that are no functions: each gives BOOLEAN, one value a row
+# ---------------------------------------------
 
 
 def _null_test(rows: _Rows, call: Call) -> pa.Array:
@@ -209,7 +235,9 @@ def _distinct_test(rows: _Rows, call: Call) -> pa.Array:
 
 def _between(rows: _Rows, call: Call) -> pa.Array:
     value, low, high = call.args
-    return rows.truth(Call("and", (Call("greater_than_or_equal", (value, low)), Call("less_than_or_equal", (value, high)))))
+    return rows.truth(
+        Call("and", (Call("greater_than_or_equal", (value, low)), Call("less_than_or_equal", (value, high))))
+    )
 
 
 def _in(rows: _Rows, call: Call) -> pa.Array:
@@ -226,7 +254,9 @@ def _in(rows: _Rows, call: Call) -> pa.Array:
 
 
 def _members(data_type: DataType | None, items: Sequence[Expression]) -> pa.Array | None:
-    """The list of IN as a set, where all of it are constants of the value's own kind; else each is compared for itself."""
+    """The list of IN as a set, where all of it are constants of the value's own kind; else each is compared for
+    itself.
+    """
     constants = [item.value for item in items if isinstance(item, Literal)]
     if len(constants) < len(items):
         return None
@@ -235,7 +265,9 @@ def _members(data_type: DataType | None, items: Sequence[Expression]) -> pa.Arra
     whole = all(isinstance(value, int) and not isinstance(value, bool) for value in constants)
     if data_type in (DataType.INT, DataType.LONG) and whole:
         end = -INT_MIN if data_type is DataType.INT else -LONG_MIN
-        return pa.array([value for value in constants if isinstance(value, int) and -end <= value < end], data_type.arrow)
+        return pa.array(
+            [value for value in constants if isinstance(value, int) and -end <= value < end], data_type.arrow
+        )
     return None
 
 
@@ -269,7 +301,9 @@ def _matches(rows: _Rows, value: Expression, pattern: TextPattern) -> pa.Array:
     matched = pa.array(pattern.matches(text))
     if not array.null_count:
         return matched
-    return matched.take(pc.if_else(mask, pc.subtract(pc.cumulative_sum(mask.cast(pa.int64())), 1), pa.scalar(None, pa.int64())))
+    return matched.take(
+        pc.if_else(mask, pc.subtract(pc.cumulative_sum(mask.cast(pa.int64())), 1), pa.scalar(None, pa.int64()))
+    )
 
 
 _CONDITIONS: Final[dict[str, Callable[[_Rows, Call], pa.Array]]] = {

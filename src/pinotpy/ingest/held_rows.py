@@ -1,8 +1,9 @@
 """Rows in storage form, held until their segment is built: text that repeats is held once.
 
-A segment is built of all its rows at once, so what they take in memory bounds how large it may be. Batches are joined to
-HELD_ROWS rows, and text columns that get a dictionary anyway are given one here: the builder then joins dictionaries instead
-of looking at every text again.
+A segment is built of all its rows at once, so what they take in memory bounds how large it may be. Batches are joined
+to
+HELD_ROWS rows, and text columns that get a dictionary anyway are given one here: the builder then joins dictionaries
+instead of looking at every text again.
 """
 
 from __future__ import annotations
@@ -16,7 +17,9 @@ HELD_ROWS: Final = 1 << 17
 
 
 def hold_rows(batches: Iterable[pa.RecordBatch], dictionary_columns: Set[str]) -> list[pa.RecordBatch]:
-    """The same rows in larger batches; text in `dictionary_columns`, in lists too, as dictionary arrays where that is smaller."""
+    """The same rows in larger batches; text in `dictionary_columns`, in lists too, as dictionary arrays where that is
+    smaller.
+    """
     held: list[pa.RecordBatch] = []
     waiting: list[pa.RecordBatch] = []
     num_waiting = 0
@@ -65,7 +68,9 @@ def _compact(column: pa.Array, *, encode: bool) -> pa.Array:
         values = _compact(column.values, encode=True)
         if values.type == column.type.value_type:
             return column
-        return pa.ListArray.from_arrays(pa.array(column.offsets.to_numpy()), values, mask=column.is_null() if column.null_count else None)
+        return pa.ListArray.from_arrays(
+            pa.array(column.offsets.to_numpy()), values, mask=column.is_null() if column.null_count else None
+        )
     if not (pa.types.is_string(column.type) or pa.types.is_binary(column.type)):
         return column
     encoded = column.dictionary_encode()

@@ -1,7 +1,7 @@
 """JSON as text: one form for equal documents, as the reference stores JSON columns.
 
-Blanks go, keys keep their order, fractions and exponents become shortest decimals (1e10 and 1E+10 are 1E+10, -2.0 is -2), as
-Jackson writes normalised BigDecimals.
+Blanks go, keys keep their order, fractions and exponents become shortest decimals (1e10 and 1E+10 are 1E+10, -2.0 is
+-2), as Jackson writes normalised BigDecimals.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from typing import Any
 
 import orjson
 
-# What orjson would change: fractions, exponents, integers beyond 64 bits. A match inside a string only costs the slower way.
+# What orjson would change: fractions, exponents, integers beyond 64 bits. A match inside a string only costs the slower
+# way.
 _NEEDS_DECIMALS = re.compile(r"\d[.eE]|\d{18}")
 DEPTH_MAX = 200
 
@@ -46,7 +47,12 @@ def is_too_deep(value: Any) -> bool:
     """Whether a parsed value is nested deeper than `dumps` writes."""
     level = [value]
     for _ in range(DEPTH_MAX + 1):
-        level = [item for one in level for item in (one.values() if isinstance(one, dict) else one) if isinstance(item, dict | list)]
+        level = [
+            item
+            for one in level
+            for item in (one.values() if isinstance(one, dict) else one)
+            if isinstance(item, dict | list)
+        ]
         if not level:
             return False
     return True
@@ -71,7 +77,11 @@ def _written(value: Any, depth: int) -> list[str]:
         case datetime() | date():
             return [json.dumps(value.isoformat())]
         case dict():
-            pieces = [piece for key, item in value.items() for piece in (",", json.dumps(str(key), ensure_ascii=False), ":", *_written(item, depth + 1))]
+            pieces = [
+                piece
+                for key, item in value.items()
+                for piece in (",", json.dumps(str(key), ensure_ascii=False), ":", *_written(item, depth + 1))
+            ]
             return ["{", *pieces[1:], "}"]
         case list() | tuple():
             pieces = [piece for item in value for piece in (",", *_written(item, depth + 1))]

@@ -1,7 +1,7 @@
 """Whole Arrow arrays as JSON texts, in the one form of `json_text`: no Python a row.
 
-Structs and maps are objects, lists arrays; keys and items keep their order. Doubles, decimals and times are written once a
-distinct value.
+Structs and maps are objects, lists arrays; keys and items keep their order. Doubles, decimals and times are written
+once a distinct value.
 """
 
 from __future__ import annotations
@@ -60,11 +60,16 @@ def _objects(values: pa.Array, omit_nulls: bool) -> pa.Array:
     if omit_nulls:
         for index, name in enumerate(values.type.names):
             part = values.field(index)
-            piece = pc.binary_join_element_wise(f",{json.dumps(name, ensure_ascii=False)}:", _written(part, omit_nulls), "")
+            piece = pc.binary_join_element_wise(
+                f",{json.dumps(name, ensure_ascii=False)}:", _written(part, omit_nulls), ""
+            )
             pieces.append(pc.if_else(part.is_null(), "", piece))
         return _braced(pc.binary_join_element_wise(*pieces, "")) if pieces else pa.repeat(pa.scalar("{}"), len(values))
     for index, name in enumerate(values.type.names):
-        pieces += [f"{',' if index else '{'}{json.dumps(name, ensure_ascii=False)}:", _written(values.field(index), omit_nulls)]
+        pieces += [
+            f"{',' if index else '{'}{json.dumps(name, ensure_ascii=False)}:",
+            _written(values.field(index), omit_nulls),
+        ]
     if not pieces:
         return pa.repeat(pa.scalar("{}"), len(values))
     return pc.binary_join_element_wise(*pieces, "}", "")
@@ -97,7 +102,9 @@ def _maps(values: pa.Array, omit_nulls: bool) -> pa.Array:
 
 def _refuse_equal_keys(lengths: NDArray[np.int64], keys: pa.Array) -> None:
     encoded = keys.dictionary_encode()
-    numbers = np.repeat(np.arange(len(lengths)), lengths) * max(len(encoded.dictionary), 1) + np.asarray(encoded.indices)
+    numbers = np.repeat(np.arange(len(lengths)), lengths) * max(len(encoded.dictionary), 1) + np.asarray(
+        encoded.indices
+    )
     if len(np.unique(numbers)) < len(numbers):
         raise ValueError("a map with a key twice")
 

@@ -1,4 +1,6 @@
-"""What became of the rows of a file: read, indexed, rejected with cause, left out by the filter. The parts sum to the whole."""
+"""What became of the rows of a file: read, indexed, rejected with cause, left out by the filter. The parts sum to the
+whole.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,8 @@ TEXT_CHARACTERS_MAX = 4096
 class RejectedRow:
     """One row that was left out. `row` counts from 1 in its file; `column` is '' where the row as a whole is wrong.
 
-    text: the row's line where the format has lines, else the values that were read of it as JSON; '' where it is not known.
+    text: the row's line where the format has lines, else the values that were read of it as JSON; '' where it is not
+    known.
     """
 
     file: str
@@ -49,9 +52,10 @@ class RowLedger:
 
     num_rows_skipped: those of the rejected rows that the reader's settings allow (skipUnParseableLines).
     num_rows_added: rows beyond one a record, which unnesting made: read + added = indexed + rejected + filtered.
-    missing_columns: columns of the schema that the file lacks; other_fields: of such a file, fields that fill no column.
-    nulls, cuts, replaced, dropped: of rows that are indexed, by column: rows without a value; values cut at their longest length;
-        values in whose place the default stands (too long, NaN); entries left out of lists (null, NaN).
+    missing_columns: columns of the schema that the file lacks; other_fields: of such a file, fields that fill no
+    column.
+    nulls, cuts, replaced, dropped: of rows that are indexed, by column: rows without a value; values cut at their
+        longest length; values in whose place the default stands (too long, NaN); entries left out of lists (null, NaN).
     num_null_times: rows without a value in the table's time column.
     sink: where rejected rows go besides, such as a `RejectFile`.
     """
@@ -84,7 +88,13 @@ class RowLedger:
         self.num_rows_rejected += 1
         self.num_rows_skipped += allowed
         self.rejects_by_column[column] += 1
-        rejected = RejectedRow(self.file, row, column, cause, text if len(text) <= TEXT_CHARACTERS_MAX else f"{text[:TEXT_CHARACTERS_MAX]}…")
+        rejected = RejectedRow(
+            self.file,
+            row,
+            column,
+            cause,
+            text if len(text) <= TEXT_CHARACTERS_MAX else f"{text[:TEXT_CHARACTERS_MAX]}…",
+        )
         if len(self.rejects) < REJECTS_KEPT_MAX:
             self.rejects.append(rejected)
         if self.sink is not None:
@@ -98,14 +108,18 @@ class RowLedger:
 
     def check(self, reject_share_max: float) -> None:
         """Raise DecodeError, with all causes that are shown, if more than the allowed share of rows was rejected."""
-        assert self.num_rows_read + self.num_rows_added == self.num_rows_indexed + self.num_rows_rejected + self.num_rows_filtered, self
+        assert (
+            self.num_rows_read + self.num_rows_added
+            == self.num_rows_indexed + self.num_rows_rejected + self.num_rows_filtered
+        ), self
         if self.num_rows_rejected == self.num_rows_skipped or self.reject_share <= reject_share_max:
             return
         shown = "\n".join(f"  {rejected}" for rejected in self.rejects[:_CAUSES_SHOWN])
         more = self.num_rows_rejected - min(len(self.rejects), _CAUSES_SHOWN)
         columns = ", ".join(f"{name or 'whole row'}: {count}" for name, count in self.rejects_by_column.most_common(10))
         raise DecodeError(
-            f"'{self.file}': {self.num_rows_rejected} of {self.num_rows_read + self.num_rows_added} rows are bad (by column: {columns}), "
+            f"'{self.file}': {self.num_rows_rejected} of {self.num_rows_read + self.num_rows_added} rows are bad (by "
+            f"column: {columns}), "
             f"allowed is a share of {reject_share_max:g}\n{shown}" + (f"\n  … and {more} more" if more else ""),
             file=self.file,
             row=self.rejects[0].row,

@@ -23,7 +23,9 @@ class MapEntries(NamedTuple):
 
 
 def map_entries(maps: pa.Array) -> MapEntries:
-    """Of a map array; a null has none, or some that nobody sees. (Arrow's cast of maps to lists fails for maps of maps of nulls.)"""
+    """Of a map array; a null has none, or some that nobody sees. (Arrow's cast of maps to lists fails for maps of maps
+    of nulls.)
+    """
     offsets: NDArray[np.int64] = np.asarray(maps.offsets).astype(np.int64)
     begin, count = int(offsets[0]), int(offsets[-1] - offsets[0])
     return MapEntries(np.diff(offsets), maps.keys.slice(begin, count), maps.items.slice(begin, count))
@@ -46,7 +48,9 @@ def branches_of(union: pa.Array) -> list[tuple[NDArray[np.bool_], pa.Array]]:
     """What `union_of` was made of; also of a part of it."""
     numbers, offsets = np.asarray(union.type_codes), union.offsets
     masks = [numbers == number for number in range(1, union.type.num_fields)]
-    return [(mask, union.field(number).take(offsets.filter(pa.array(mask)))) for number, mask in enumerate(masks, start=1)]
+    return [
+        (mask, union.field(number).take(offsets.filter(pa.array(mask)))) for number, mask in enumerate(masks, start=1)
+    ]
 
 
 def joined(branches: Branches, num_rows: int) -> pa.Array:

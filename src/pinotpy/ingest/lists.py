@@ -17,7 +17,8 @@ from pinotpy.ingest.sanitizing import sanitize
 def cast_lists(values: pa.Array, spec: FieldSpec) -> Converted:
     """list<storage type> of a multi-valued column.
 
-    A single value is a list of one; null values inside lists are left out (Pinot: DataTypeTransformer); an empty list is null.
+    A single value is a list of one; null values inside lists are left out (Pinot: DataTypeTransformer); an empty list
+    is null.
     """
     num_rows = len(values)
     item_type = spec.data_type.arrow

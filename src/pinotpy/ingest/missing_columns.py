@@ -1,7 +1,9 @@
 """Columns of the schema that a file lacks: which they are, which of them are a fault, and what to say.
 
-A file lacks a column where its header or schema names no field that fills it; where each record names its own fields (JSON), where no
-record has one. Such a column is a fault unless the schema says what stands for it: a defaultNullValue, or a transformFunction.
+A file lacks a column where its header or schema names no field that fills it; where each record names its own fields
+(JSON), where no
+record has one. Such a column is a fault unless the schema says what stands for it: a defaultNullValue, or a
+transformFunction.
 """
 
 from __future__ import annotations
@@ -22,14 +24,18 @@ _COLUMNS_SHOWN: Final = 10
 _FIELDS_SHOWN: Final = 10
 _NO_LETTER: Final = re.compile(r"[\W_]+")
 REMEDY: Final = (
-    "mend the files or the schema, give the column a defaultNullValue in the schema, or set missingColumns to WARN or DEFAULT "
-    "(--missing-columns, pinotpy.missingColumns of the job, ingestionConfig.batchIngestionConfig.missingColumns of the table)"
+    "mend the files or the schema, give the column a defaultNullValue in the schema, or set missingColumns to WARN or "
+    "DEFAULT "
+    "(--missing-columns, pinotpy.missingColumns of the job, ingestionConfig.batchIngestionConfig.missingColumns of "
+    "the table)"
 )
 
 
 @dataclass(frozen=True, slots=True)
 class ExpectedColumns:
-    """The columns of a schema, each with the fields of which any fills it, and those among them that no file may lack."""
+    """The columns of a schema, each with the fields of which any fills it, and those among them that no file may
+    lack.
+    """
 
     sources: Mapping[str, frozenset[str]]
     required: frozenset[str]
@@ -48,9 +54,15 @@ class ExpectedColumns:
         return tuple(sorted(name for name in fields if name not in used)[:OTHER_FIELDS_MAX])
 
 
-def expected_columns(schema: Schema, transformed: Collection[str], sources: Mapping[str, frozenset[str]]) -> ExpectedColumns:
+def expected_columns(
+    schema: Schema, transformed: Collection[str], sources: Mapping[str, frozenset[str]]
+) -> ExpectedColumns:
     """Of a schema, of which the columns `transformed` are computed; MAP columns of older schemas come as two."""
-    optional = {spec.name for spec in schema.field_specs.values() if spec.default_null_value is not None or spec.field_type is FieldType.COMPLEX}
+    optional = {
+        spec.name
+        for spec in schema.field_specs.values()
+        if spec.default_null_value is not None or spec.field_type is FieldType.COMPLEX
+    }
     return ExpectedColumns(sources, frozenset(schema.field_specs) - optional - frozenset(transformed))
 
 

@@ -1,11 +1,12 @@
 """Rows in input form → rows in storage form: one Arrow column a schema column, ready for `segment.build.builder`.
 
-    reader → nested records made flat → filter → time conversion → cast → lists → computed columns → length limits → rejected rows out → builder
+    reader → nested records made flat → filter → time conversion → cast → lists → computed columns → length limits →
+    rejected rows out → builder
 
-Null stays null (the builder stores the default value and sets the null bit); a column that the input lacks is null throughout.
-A column with a transformFunction is computed in the rows for which the file has no value of it; what the file holds is kept
-(reference: ExpressionTransformer). Every row that does not fit is counted with file, row, column and cause, every row that the
-filter leaves out is counted as filtered, and none is left out silently.
+Null stays null (the builder stores the default value and sets the null bit); a column that the input lacks is null
+throughout. A column with a transformFunction is computed in the rows for which the file has no value of it; what the
+file holds is kept (reference: ExpressionTransformer). Every row that does not fit is counted with file, row, column and
+cause, every row that the filter leaves out is counted as filtered, and none is left out silently.
 """
 
 from __future__ import annotations
@@ -64,7 +65,11 @@ class RowPipeline:
     ) -> None:
         ingestion = table_config.ingestion if table_config is not None else None
         self.schema = schema
-        self.reject_share_max = reject_share_max if reject_share_max is not None else float(ingestion is not None and ingestion.continue_on_error)
+        self.reject_share_max = (
+            reject_share_max
+            if reject_share_max is not None
+            else float(ingestion is not None and ingestion.continue_on_error)
+        )
         self.missing_columns = missing_columns or missing_columns_of(table_config)
         self._time_column = table_config.segments.time_column_name if table_config is not None else None
         checks_time = table_config is not None and ingestion is not None and ingestion.row_time_value_check
@@ -73,7 +78,9 @@ class RowPipeline:
         _refuse_unknown_steps(table_config)
         complex_types = ingestion.complex_type_config if ingestion is not None else None
         self._complex_types = ComplexTypePlan(complex_types, self.flat_columns()) if complex_types is not None else None
-        self.expected = expected_columns(schema, self._transforms.transforms, {name: self._fields_of(name) for name in schema.field_specs})
+        self.expected = expected_columns(
+            schema, self._transforms.transforms, {name: self._fields_of(name) for name in schema.field_specs}
+        )
 
     @property
     def reader_columns(self) -> tuple[ReaderColumn, ...]:
@@ -82,25 +89,35 @@ class RowPipeline:
 
     def flat_columns(self) -> tuple[ReaderColumn, ...]:
         """The schema's columns, an incoming time column of another name, and what expressions name."""
-        columns = [ReaderColumn(spec.name, spec.data_type, spec.single_value) for spec in self.schema.field_specs.values()]
+        columns = [
+            ReaderColumn(spec.name, spec.data_type, spec.single_value) for spec in self.schema.field_specs.values()
+        ]
         for spec in self.schema.field_specs.values():
             if spec.incoming is not None and spec.incoming.name not in self.schema.field_specs:
                 columns.append(ReaderColumn(spec.incoming.name, spec.incoming.data_type))
         known = {column.name for column in columns}
         # Text: as the file has it, objects as JSON.
-        columns += [ReaderColumn(name, DataType.STRING) for name in self._transforms.source_columns if name not in known]
+        columns += [
+            ReaderColumn(name, DataType.STRING) for name in self._transforms.source_columns if name not in known
+        ]
         return tuple(columns)
 
     def _fields_of(self, name: str) -> frozenset[str]:
         """The fields of a file of which any fills a column of the schema."""
         incoming = self.schema.field_specs[name].incoming
         names = {name, incoming.name if incoming is not None else name}
-        return frozenset().union(*(self._complex_types.fields_of(each) for each in names)) if self._complex_types is not None else frozenset(names)
+        return (
+            frozenset().union(*(self._complex_types.fields_of(each) for each in names))
+            if self._complex_types is not None
+            else frozenset(names)
+        )
 
     def note_fields(self, file: InputFile, folders: Collection[str], ledger: RowLedger, *, at_end: bool) -> None:
-        """Note which columns the file lacks, as soon as that is known: of a file that declares its fields before its first row.
+        """Note which columns the file lacks, as soon as that is known: of a file that declares its fields before its
+        first row.
 
-        Raises DecodeError where it may not. Of records that name their own fields the job decides, which sees all its files.
+        Raises DecodeError where it may not. Of records that name their own fields the job decides, which sees all its
+        files.
         """
         fields = file.fields
         if fields is None or fields.declared == at_end or not (fields.declared or fields.names):
@@ -111,7 +128,10 @@ class RowPipeline:
         ledger.other_fields = self.expected.others(fields.names)
         faults = self.expected.faults(ledger.missing_columns)
         if fields.declared and faults and self.missing_columns is MissingColumns.FAIL:
-            raise file.broken(f"the file lacks {len(faults)} of the columns of schema '{self.schema.schema_name}': {fault_text(faults, ledger.other_fields)}")
+            raise file.broken(
+                f"the file lacks {len(faults)} of the columns of schema '{self.schema.schema_name}': "
+                f"{fault_text(faults, ledger.other_fields)}"
+            )
 
     def flat(self, rows: InputBatch, ledger: RowLedger) -> Iterator[InputBatch]:
         """The batch as the table's complexTypeConfig flattens and unnests it; without one, as it is."""
@@ -129,8 +149,10 @@ class RowPipeline:
             yield InputBatch(batch, rows.row_numbers[sources])
 
     def convert(self, rows: InputBatch, ledger: RowLedger) -> pa.RecordBatch:
-        """Storage form of a batch without the rows that the filter leaves out and its bad rows, which go to the ledger with
-        their first cause. Raises InvalidConfigError for expressions that cannot be evaluated over the types of these rows."""
+        """Storage form of a batch without the rows that the filter leaves out and its bad rows, which go to the ledger
+        with their first cause. Raises InvalidConfigError for expressions that cannot be evaluated over the types of
+        these rows.
+        """
         if self._transforms.filter is not None:
             rows = self._filtered(rows, ledger)
         num_rows = rows.batch.num_rows
@@ -157,7 +179,9 @@ class RowPipeline:
         self._count(batch, changes, keep, ledger)
         return batch
 
-    def _count(self, batch: pa.RecordBatch, columns: Sequence[Converted], keep: NDArray[np.bool_], ledger: RowLedger) -> None:
+    def _count(
+        self, batch: pa.RecordBatch, columns: Sequence[Converted], keep: NDArray[np.bool_], ledger: RowLedger
+    ) -> None:
         """Note what the indexed rows do not have as the file has it."""
         for name, array, column in zip(batch.schema.names, batch.columns, columns, strict=True):
             num_not_numbers = _num_not_numbers(array)
@@ -179,7 +203,9 @@ class RowPipeline:
         bad = {bad.row: bad.cause for bad in verdict.bad}
         if not bad and not pc.any(verdict.array).as_py():
             return rows
-        keep: NDArray[np.bool_] = ~np.asarray(pc.fill_null(verdict.array, False).to_numpy(zero_copy_only=False), np.bool_)
+        keep: NDArray[np.bool_] = ~np.asarray(
+            pc.fill_null(verdict.array, False).to_numpy(zero_copy_only=False), np.bool_
+        )
         ledger.num_rows_filtered += int(np.count_nonzero(~keep))
         for row in sorted(bad):
             keep[row] = False
@@ -199,7 +225,9 @@ def _text_of(batch: pa.RecordBatch, row: int, ledger: RowLedger) -> str:
     if not ledger.keeps_text:
         return ""
     values = {name: _shown(batch.column(name)[row]) for name in batch.schema.names}
-    return json.dumps({name: value for name, value in values.items() if value is not None}, ensure_ascii=False, default=str)
+    return json.dumps(
+        {name: value for name, value in values.items() if value is not None}, ensure_ascii=False, default=str
+    )
 
 
 def _shown(value: pa.Scalar) -> Any:
@@ -217,8 +245,15 @@ def _refuse_unknown_steps(table_config: TableConfig | None) -> None:
     ingestion = table_config.ingestion if table_config is not None else None
     if ingestion is None:
         return
-    steps = {"schemaConformingTransformerConfig": ingestion.schema_conforming_transformer_config, "enrichmentConfigs": ingestion.enrichment_configs}
-    faults = [Fault(f"$.ingestionConfig.{name}", "settings", "none: this step is not there") for name, settings in steps.items() if settings]
+    steps = {
+        "schemaConformingTransformerConfig": ingestion.schema_conforming_transformer_config,
+        "enrichmentConfigs": ingestion.enrichment_configs,
+    }
+    faults = [
+        Fault(f"$.ingestionConfig.{name}", "settings", "none: this step is not there")
+        for name, settings in steps.items()
+        if settings
+    ]
     if faults:
         raise InvalidConfigError("rows cannot be ingested as the table config asks:", tuple(faults))
 
@@ -239,7 +274,8 @@ def read_rows(
         folders: names and values that the file's path tells (`folder_values.folder_texts`).
 
     Raises:
-        DecodeError: the file cannot be read on (file and row), was written to meanwhile, or more rows are bad than the pipeline allows (all causes).
+        DecodeError: the file cannot be read on (file and row), was written to meanwhile, or more rows are bad than the
+            pipeline allows (all causes).
         InvalidConfigError: unknown reader settings.
     """
 

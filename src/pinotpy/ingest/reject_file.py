@@ -1,9 +1,11 @@
 """The reject file: one JSON line a rejected row, so that bad rows can be mended and fed in again.
 
-    {"file": "a.csv", "row": 7, "column": "price", "cause": "'soon' is no number, expected one for DOUBLE", "text": "7,soon"}
+    {"file": "a.csv", "row": 7, "column": "price", "cause": "'soon' is no number, expected one for DOUBLE", "text":
+    "7,soon"}
 
-`column` is left out where the row as a whole is wrong, `text` where it is not known. The file is bounded; rows beyond are counted
-in its last line, `{"rowsNotWritten": 12}`. It is written beside its place and moved there at the end, also when the build fails.
+`column` is left out where the row as a whole is wrong, `text` where it is not known. The file is bounded; rows beyond
+are counted in its last line, `{"rowsNotWritten": 12}`. It is written beside its place and moved there at the end, also
+when the build fails.
 """
 
 from __future__ import annotations
@@ -43,7 +45,10 @@ class RejectFile:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self._stream = self._unfinished.open("wb")
         except OSError as error:
-            raise UserError(f"the reject file '{self.path}' cannot be written: {(error.strerror or str(error)).lower()}", file=str(self.path)) from error
+            raise UserError(
+                f"the reject file '{self.path}' cannot be written: {(error.strerror or str(error)).lower()}",
+                file=str(self.path),
+            ) from error
         return self
 
     @property
@@ -52,10 +57,18 @@ class RejectFile:
 
     def add(self, rejected: RejectedRow) -> None:
         """Write one row, or count it where the file is full."""
-        document: dict[str, str | int] = {"file": rejected.file, "row": rejected.row, "column": rejected.column, "cause": rejected.cause, "text": rejected.text}
+        document: dict[str, str | int] = {
+            "file": rejected.file,
+            "row": rejected.row,
+            "column": rejected.column,
+            "cause": rejected.cause,
+            "text": rejected.text,
+        }
         line = _line({name: value for name, value in document.items() if value != ""})
         # Once full for ever, so that the rows written are the first ones.
-        self._is_full = self._is_full or self.num_rows_written >= self.rows_max or self._bytes_written + len(line) > self.bytes_max
+        self._is_full = (
+            self._is_full or self.num_rows_written >= self.rows_max or self._bytes_written + len(line) > self.bytes_max
+        )
         if self._is_full:
             self.num_rows_not_written += 1
             return
@@ -63,7 +76,9 @@ class RejectFile:
         self._bytes_written += len(line)
         self.num_rows_written += 1
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         if self.num_rows_not_written:
             self._stream.write(_line({"rowsNotWritten": self.num_rows_not_written}))
         self._stream.close()
@@ -74,5 +89,8 @@ def _line(document: dict[str, str | int]) -> bytes:
     try:
         return orjson.dumps(document, option=orjson.OPT_APPEND_NEWLINE)
     except TypeError:  # half a character, which UTF-8 cannot write
-        plain = {name: value.encode("utf-8", "replace").decode() if isinstance(value, str) else value for name, value in document.items()}
+        plain = {
+            name: value.encode("utf-8", "replace").decode() if isinstance(value, str) else value
+            for name, value in document.items()
+        }
         return orjson.dumps(plain, option=orjson.OPT_APPEND_NEWLINE)

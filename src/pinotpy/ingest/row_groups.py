@@ -1,8 +1,8 @@
 """Which rows belong into one segment: by the partition of a column's value, and by time bucket.
 
 A group has a text key that says what it is and sorts as segments are numbered: `partition-00003`, `2014-01`,
-`partition-00003/2014-01`, and '' where rows are not grouped. Values are hashed as the builder stores them, by its own functions
-(`segment.partition`): a segment of one group has one partition, and brokers prune by it.
+`partition-00003/2014-01`, and '' where rows are not grouped. Values are hashed as the builder stores them, by its own
+functions (`segment.partition`): a segment of one group has one partition, and brokers prune by it.
 """
 
 from __future__ import annotations
@@ -81,11 +81,16 @@ class RowGroups:
             times, labels = _buckets(batch.column(self.time_column.name), self.time_column, self.bucket)
             both = ids * len(labels) + times
             found, ids = np.unique(both, return_inverse=True)
-            keys = ["/".join(part for part in (keys[number // len(labels)], labels[number % len(labels)]) if part) for number in found.tolist()]
+            keys = [
+                "/".join(part for part in (keys[number // len(labels)], labels[number % len(labels)]) if part)
+                for number in found.tolist()
+            ]
         return ids, keys
 
 
-def row_groups(schema: Schema, table_config: TableConfig | None, *, partitioned: bool, bucket: Bucket | None) -> RowGroups:
+def row_groups(
+    schema: Schema, table_config: TableConfig | None, *, partitioned: bool, bucket: Bucket | None
+) -> RowGroups:
     """The groups that a table asks for: by its segmentPartitionConfig, and by time.
 
     Raises UserError where the table config names no such column, or none that rows can be grouped by.
@@ -95,7 +100,10 @@ def row_groups(schema: Schema, table_config: TableConfig | None, *, partitioned:
         name = table_config.segments.time_column_name if table_config is not None else None
         time_column = schema.field_specs.get(name or "")
         if time_column is None or time_column.date_time_format is None or not time_column.single_value:
-            raise UserError(f"rows cannot be split by time: table '{schema.schema_name}' has no time column with a format (timeColumnName is {name!r})")
+            raise UserError(
+                f"rows cannot be split by time: table '{schema.schema_name}' has no time column with a format "
+                f"(timeColumnName is {name!r})"
+            )
     return RowGroups(_partition_rule(schema, table_config) if partitioned else None, time_column, bucket)
 
 
@@ -104,13 +112,22 @@ def _partition_rule(schema: Schema, table_config: TableConfig | None) -> Partiti
     columns = config.column_partition_map if config is not None else {}
     if len(columns) != 1:
         found = ", ".join(columns) or "none"
-        raise UserError(f"rows cannot be split by partition: expected one column in segmentPartitionConfig.columnPartitionMap, found {found}")
+        raise UserError(
+            "rows cannot be split by partition: expected one column in segmentPartitionConfig.columnPartitionMap, "
+            f"found {found}"
+        )
     ((name, rule),) = columns.items()
     spec = schema.field_specs.get(name)
     if spec is None or not spec.single_value:
-        raise UserError(f"rows cannot be split by partition: '{name}' is no single-valued column of schema '{schema.schema_name}'", column=name)
+        raise UserError(
+            f"rows cannot be split by partition: '{name}' is no single-valued column of schema '{schema.schema_name}'",
+            column=name,
+        )
     if not is_partition_function(rule.function_name):
-        raise UserError(f"rows cannot be split by partition: '{rule.function_name}' is not built here, expected Modulo, Murmur, HashCode or ByteArray")
+        raise UserError(
+            f"rows cannot be split by partition: '{rule.function_name}' is not built here, expected Modulo, Murmur, "
+            "HashCode or ByteArray"
+        )
     return PartitionRule(spec, str(rule.function_name.value), rule.num_partitions)
 
 
@@ -118,7 +135,11 @@ def _partitions(column: pa.Array, rule: PartitionRule) -> tuple[NDArray[np.int64
     encoded = encoded_values(column, rule.column)
     of_values = partition_ids(rule.function_name, rule.num_partitions, encoded.dictionary, rule.column.data_type)
     if of_values is None:
-        raise DataError(f"column '{rule.column.name}' has values that {rule.function_name} cannot take: {_shown(encoded.dictionary)}", column=rule.column.name)
+        raise DataError(
+            f"column '{rule.column.name}' has values that {rule.function_name} cannot take: "
+            f"{_shown(encoded.dictionary)}",
+            column=rule.column.name,
+        )
     found, numbers = np.unique(of_values, return_inverse=True)
     return numbers.astype(np.int64)[encoded.ids], [f"partition-{partition:05d}" for partition in found.tolist()]
 
@@ -128,13 +149,17 @@ def _buckets(column: pa.Array, spec: FieldSpec, bucket: Bucket) -> tuple[NDArray
     millis = to_millis(column, spec.date_time_format)
     if millis.bad:
         raise DataError(f"column '{spec.name}': {millis.bad[0].cause}", column=spec.name)
-    times = np.asarray(millis.array.fill_null(0)).astype("datetime64[ms]").astype(f"datetime64[{bucket}]").astype(np.int64)
+    times = (
+        np.asarray(millis.array.fill_null(0)).astype("datetime64[ms]").astype(f"datetime64[{bucket}]").astype(np.int64)
+    )
     missing: NDArray[np.bool_] = np.asarray(millis.array.is_null())
     # Rows without time come last.
     times[missing] = np.iinfo(np.int64).max
     found, numbers = np.unique(times, return_inverse=True)
     texts = found.astype(f"datetime64[{bucket}]").astype(str).tolist()
-    labels = [NO_TIME if value == np.iinfo(np.int64).max else text for value, text in zip(found.tolist(), texts, strict=True)]
+    labels = [
+        NO_TIME if value == np.iinfo(np.int64).max else text for value, text in zip(found.tolist(), texts, strict=True)
+    ]
     return numbers.astype(np.int64), labels
 
 

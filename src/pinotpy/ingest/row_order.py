@@ -1,4 +1,5 @@
-"""Rows in storage form ordered by a column, as the builder orders its values: a column that ascends is stored as a sorted one.
+"""Rows in storage form ordered by a column, as the builder orders its values: a column that ascends is stored as a
+sorted one.
 
 The order is total when the rows come in one: rows of equal values keep their places.
 """
@@ -33,7 +34,10 @@ def sort_rows(batches: Sequence[pa.RecordBatch], schema: Schema, names: Sequence
         DataError: a text column has more bytes than Arrow can order at once (2 GiB).
     """
     specs = [_sortable(schema, name) for name in names]
-    columns = {spec.name: _whole_column([batch.column(spec.name) for batch in batches], spec) for spec in schema.field_specs.values()}
+    columns = {
+        spec.name: _whole_column([batch.column(spec.name) for batch in batches], spec)
+        for spec in schema.field_specs.values()
+    }
     if isinstance(batches, list):
         batches.clear()
     order = _order([encoded_values(columns[spec.name], spec).ids for spec in specs])
@@ -45,22 +49,32 @@ def sort_rows(batches: Sequence[pa.RecordBatch], schema: Schema, names: Sequence
             # Slice by slice: one result of all rows could pass the 2 GiB that offsets of texts reach.
             parts = [column.take(indices[start : start + HELD_ROWS]) for start in range(0, len(indices), HELD_ROWS)]
         except (pa.ArrowInvalid, pa.ArrowCapacityError) as error:
-            raise DataError(f"column '{name}' has too much text to be sorted in one segment: make smaller ones ({error})", column=name) from error
+            raise DataError(
+                f"column '{name}' has too much text to be sorted in one segment: make smaller ones ({error})",
+                column=name,
+            ) from error
         columns[name] = pa.chunked_array([chunk for part in parts for chunk in part.chunks], column.type)
     return _batches(columns)
 
 
 def encoded_values(column: pa.Array | pa.ChunkedArray, spec: FieldSpec) -> Encoded:
-    """A single-valued column in storage form as ids over its sorted distinct values; null is the default, as the builder has it."""
+    """A single-valued column in storage form as ids over its sorted distinct values; null is the default, as the
+    builder has it.
+    """
     chunked = column if isinstance(column, pa.ChunkedArray) else pa.chunked_array([column])
-    values = column_values(chunked, spec.name, spec.data_type, single_value=True, default=spec.default_in_segments).values
+    values = column_values(
+        chunked, spec.name, spec.data_type, single_value=True, default=spec.default_in_segments
+    ).values
     return encode_fixed(values) if isinstance(values, np.ndarray) else encode_bytes(values, spec.name)
 
 
 def _sortable(schema: Schema, name: str) -> FieldSpec:
     spec = schema.field_specs.get(name)
     if spec is None or not spec.single_value:
-        raise UserError(f"rows cannot be sorted by '{name}': expected a single-valued column of schema '{schema.schema_name}'", column=name)
+        raise UserError(
+            f"rows cannot be sorted by '{name}': expected a single-valued column of schema '{schema.schema_name}'",
+            column=name,
+        )
     return spec
 
 

@@ -1,4 +1,6 @@
-"""Length limits of STRING, JSON and BYTES, and the cut of a STRING at its first NUL. Source: Pinot's SanitizationTransformer."""
+"""Length limits of STRING, JSON and BYTES, and the cut of a STRING at its first NUL. Source: Pinot's
+SanitizationTransformer.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ _LIMITED = (DataType.STRING, DataType.JSON, DataType.BYTES)
 
 
 def sanitize(values: pa.Array, spec: FieldSpec) -> Converted:
-    """Apply `maxLength` (characters of text, bytes of BYTES) by its strategy to a flat array or a dictionary of text."""
+    """Apply `maxLength` (characters of text, bytes of BYTES) by its strategy to a flat array or a dictionary of
+    text.
+    """
     if spec.data_type not in _LIMITED:
         return Converted(values)
     if pa.types.is_dictionary(values.type):
@@ -37,7 +41,11 @@ def sanitize(values: pa.Array, spec: FieldSpec) -> Converted:
     if spec.length_strategy is MaxLengthExceedStrategy.SUBSTITUTE_DEFAULT_VALUE:
         default = spec.default_null_stored
         assert isinstance(default, bytes)
-        scalar = pa.scalar(default, pa.binary()) if spec.data_type is DataType.BYTES else pa.scalar(default.decode(), pa.string())
+        scalar = (
+            pa.scalar(default, pa.binary())
+            if spec.data_type is DataType.BYTES
+            else pa.scalar(default.decode(), pa.string())
+        )
         return Converted(pc.if_else(too_long, scalar, values), replaced=_rows(too_long))
     rows = _rows(too_long)
     unit = "bytes" if spec.data_type is DataType.BYTES else "characters"
@@ -46,7 +54,9 @@ def sanitize(values: pa.Array, spec: FieldSpec) -> Converted:
 
 
 def _without_nul(values: pa.Array, spec: FieldSpec) -> Converted:
-    """A text with a NUL is treated like one that is too long; trimmed, and with NO_ACTION too, it ends before the NUL."""
+    """A text with a NUL is treated like one that is too long; trimmed, and with NO_ACTION too, it ends before the
+    NUL.
+    """
     has_nul = pc.fill_null(pc.greater_equal(pc.find_substring(values, "\x00"), 0), False)
     match spec.length_strategy:
         case MaxLengthExceedStrategy.SUBSTITUTE_DEFAULT_VALUE:
@@ -57,7 +67,9 @@ def _without_nul(values: pa.Array, spec: FieldSpec) -> Converted:
             return replace(rest, replaced=np.union1d(_rows(has_nul), rest.replaced))
         case MaxLengthExceedStrategy.ERROR:
             rest = sanitize(pc.if_else(has_nul, pa.scalar(None, pa.string()), values), spec)
-            return Converted(rest.array, [*(Bad(int(row), "a NUL character in the text") for row in _rows(has_nul)), *rest.bad])
+            return Converted(
+                rest.array, [*(Bad(int(row), "a NUL character in the text") for row in _rows(has_nul)), *rest.bad]
+            )
     # (?s): a NUL may stand before the end of a line
     rest = sanitize(pc.replace_substring_regex(values, pattern="(?s)\x00.*", replacement=""), spec)
     return replace(rest, cut=np.union1d(_rows(has_nul), rest.cut))

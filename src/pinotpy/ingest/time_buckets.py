@@ -24,7 +24,9 @@ class Bucket(StrEnum):
     YEAR = "Y"
 
 
-def group_by_time(batches: Iterable[pa.RecordBatch], time_column: FieldSpec, bucket: Bucket) -> dict[str, list[pa.RecordBatch]]:
+def group_by_time(
+    batches: Iterable[pa.RecordBatch], time_column: FieldSpec, bucket: Bucket
+) -> dict[str, list[pa.RecordBatch]]:
     """Rows in storage form by the bucket of their time (`2013-01`), buckets ascending, rows in their order.
 
     Rows without time come last, under NO_TIME. Everything is held in memory as Arrow arrays.
@@ -34,7 +36,10 @@ def group_by_time(batches: Iterable[pa.RecordBatch], time_column: FieldSpec, buc
     """
     time_format = time_column.date_time_format
     if time_format is None:
-        raise DataError(f"column '{time_column.name}' has no time format, expected a column of timeFieldSpec or dateTimeFieldSpecs", column=time_column.name)
+        raise DataError(
+            f"column '{time_column.name}' has no time format, expected a column of timeFieldSpec or dateTimeFieldSpecs",
+            column=time_column.name,
+        )
     groups: dict[str, list[pa.RecordBatch]] = {}
     for batch in batches:
         millis = to_millis(batch.column(time_column.name), time_format)

@@ -47,10 +47,14 @@ def millis_from_temporal(values: pa.Array) -> pa.Array:
 
 
 def iso_texts(values: pa.Array) -> Converted:
-    """ISO 8601 texts of an Arrow date, time, timestamp or duration array; what lies beyond the years 1 to 9999, or a day, is bad."""
+    """ISO 8601 texts of an Arrow date, time, timestamp or duration array; what lies beyond the years 1 to 9999, or a
+    day, is bad.
+    """
     kind = values.type
     if pa.types.is_duration(kind):
-        return by_unique(values.cast(pa.int64()), lambda count: _duration(count, _UNITS_PER_SECOND[kind.unit]), pa.string())
+        return by_unique(
+            values.cast(pa.int64()), lambda count: _duration(count, _UNITS_PER_SECOND[kind.unit]), pa.string()
+        )
     if pa.types.is_date64(kind):
         values, kind = values.cast(pa.date32()), pa.date32()
     elif pa.types.is_timestamp(kind) and kind.unit == "ns":
@@ -107,8 +111,14 @@ def between_formats(values: pa.Array, source: DateTimeFormat, target: DateTimeFo
 
 
 def timestamps_from_text(values: pa.Array, time_format: DateTimeFormat | None) -> Converted:
-    """int64 milliseconds of texts: milliseconds as digits, JDBC or ISO 8601 (UTC unless they name a zone), or the column's pattern."""
-    if time_format is not None and time_format.kind is TimeFormat.SIMPLE_DATE_FORMAT and time_format.pattern is not None:
+    """int64 milliseconds of texts: milliseconds as digits, JDBC or ISO 8601 (UTC unless they name a zone), or the
+    column's pattern.
+    """
+    if (
+        time_format is not None
+        and time_format.kind is TimeFormat.SIMPLE_DATE_FORMAT
+        and time_format.pattern is not None
+    ):
         return by_unique(values, lambda text: _by_pattern(text, time_format), pa.int64())
     try:
         return Converted(_iso_texts(values))

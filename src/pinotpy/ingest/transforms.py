@@ -4,9 +4,9 @@
     rows = plan.rows(batch, stored)                 # one batch; `stored` gives columns of the schema in storage form
     rows.filtered()   rows.computed(name)
 
-An expression reads columns of the schema by their values in storage form (after the conversion of times, before length limits),
-other computed columns by their results, and all other names as the file has them; a name that the file lacks is null. Errors of
-a row's values are its own: the other rows are computed.
+An expression reads columns of the schema by their values in storage form (after the conversion of times, before length
+limits), other computed columns by their results, and all other names as the file has them; a name that the file lacks
+is null. Errors of a row's values are its own: the other rows are computed.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ class TransformPlan:
     """The expressions of a schema and its table: transforms by column, and the filter (None: all rows stay).
 
     Raises:
-        InvalidConfigError: with every expression that cannot be evaluated: scripts, faults of syntax, functions that there are
-            not, columns that the schema lacks, columns that are computed from themselves.
+        InvalidConfigError: with every expression that cannot be evaluated: scripts, faults of syntax, functions that
+            there are not, columns that the schema lacks, columns that are computed from themselves.
     """
 
     def __init__(self, schema: Schema, table_config: TableConfig | None = None) -> None:
@@ -77,7 +77,13 @@ class TransformPlan:
             trail: list[str] = []
             if self._leads_back(start, trail, done):
                 shown = " → ".join(trail)
-                faults.append(Fault(self.transforms[start].path, f"a column computed from itself or too many others: {shown}", f"at most {CHAIN_MAX} steps"))
+                faults.append(
+                    Fault(
+                        self.transforms[start].path,
+                        f"a column computed from itself or too many others: {shown}",
+                        f"at most {CHAIN_MAX} steps",
+                    )
+                )
                 done.update(trail)
         return faults
 
@@ -89,7 +95,9 @@ class TransformPlan:
             trail[:] = [*trail[trail.index(name) :], name]
             return True
         trail.append(name)
-        if len(trail) > CHAIN_MAX or any(self._leads_back(source, trail, done) for source in self.transforms[name].columns):
+        if len(trail) > CHAIN_MAX or any(
+            self._leads_back(source, trail, done) for source in self.transforms[name].columns
+        ):
             return True
         trail.pop()
         done.add(name)
@@ -109,7 +117,13 @@ class TransformRows:
         parsed = self._plan.filter
         assert parsed is not None
         inputs = self._inputs_of(parsed)
-        return _by_rows(lambda part, count: evaluate_condition(parsed, part, count), inputs, self._batch.num_rows, pa.bool_(), "filterFunction")
+        return _by_rows(
+            lambda part, count: evaluate_condition(parsed, part, count),
+            inputs,
+            self._batch.num_rows,
+            pa.bool_(),
+            "filterFunction",
+        )
 
     def computed(self, name: str, needed: pa.Array | None = None) -> Converted:
         """The computed column in input form: where `needed` (BOOLEAN) is true, else null; default: in every row."""
@@ -119,7 +133,9 @@ class TransformRows:
         if needed is not None:
             inputs = {source: typed.where(needed) for source, typed in inputs.items()}
             count = pc.sum(needed).as_py() or 0
-        found = _by_rows(lambda part, rows: to_input(evaluate(parsed, part, rows), rows), inputs, count, None, "transformFunction")
+        found = _by_rows(
+            lambda part, rows: to_input(evaluate(parsed, part, rows), rows), inputs, count, None, "transformFunction"
+        )
         return found if needed is None else _spread_out(found, needed)
 
     def _inputs_of(self, parsed: RecordExpression) -> Inputs:
@@ -129,7 +145,9 @@ class TransformRows:
         if name not in self._inputs:
             spec = self._plan.schema.field_specs.get(name)
             if spec is not None:
-                self._inputs[name] = from_schema(self._stored(name).array, spec.data_type, single_value=spec.single_value)
+                self._inputs[name] = from_schema(
+                    self._stored(name).array, spec.data_type, single_value=spec.single_value
+                )
             elif name in self._names:
                 self._inputs[name] = from_input(self._batch.column(name))
             else:
@@ -137,8 +155,12 @@ class TransformRows:
         return self._inputs[name]
 
 
-def _by_rows(compute: Callable[[Inputs, int], pa.Array], inputs: Inputs, count: int, out_type: pa.DataType | None, what: str) -> Converted:
-    """compute(inputs, count); where values of rows make it fail, the halves, down to the rows that are bad (null there)."""
+def _by_rows(
+    compute: Callable[[Inputs, int], pa.Array], inputs: Inputs, count: int, out_type: pa.DataType | None, what: str
+) -> Converted:
+    """compute(inputs, count); where values of rows make it fail, the halves, down to the rows that are bad (null
+    there).
+    """
     bad: list[Bad] = []
     pieces: list[pa.Array | int] = []  # an int stands for so many nulls
 
@@ -167,7 +189,9 @@ def _by_rows(compute: Callable[[Inputs, int], pa.Array], inputs: Inputs, count: 
 def _spread_out(found: Converted, needed: pa.Array) -> Converted:
     """Values of the needed rows in their places among all rows."""
     places = np.flatnonzero(needed.to_numpy(zero_copy_only=False))
-    positions = pc.if_else(needed, pc.subtract(pc.cumulative_sum(needed.cast(pa.int64())), 1), pa.scalar(None, pa.int64()))
+    positions = pc.if_else(
+        needed, pc.subtract(pc.cumulative_sum(needed.cast(pa.int64())), 1), pa.scalar(None, pa.int64())
+    )
     return Converted(found.array.take(positions), [Bad(int(places[bad.row]), bad.cause) for bad in found.bad])
 
 
@@ -181,10 +205,17 @@ def _parsed(text: str, path: str, faults: list[Fault]) -> RecordExpression | Non
 
 def _transform_texts(schema: Schema, table_config: TableConfig | None) -> Mapping[str, tuple[str, str]]:
     """Column → expression and where it stands; the table's expression counts where both have one."""
-    texts = {spec.name: (spec.transform_function, f"$.{spec.name}.transformFunction") for spec in schema.field_specs.values() if spec.transform_function}
+    texts = {
+        spec.name: (spec.transform_function, f"$.{spec.name}.transformFunction")
+        for spec in schema.field_specs.values()
+        if spec.transform_function
+    }
     ingestion = table_config.ingestion if table_config is not None else None
     for index, transform in enumerate(ingestion.transform_configs if ingestion is not None else ()):
-        texts[transform.column_name] = (transform.transform_function, f"$.ingestionConfig.transformConfigs[{index}].transformFunction")
+        texts[transform.column_name] = (
+            transform.transform_function,
+            f"$.ingestionConfig.transformConfigs[{index}].transformFunction",
+        )
     return texts
 
 

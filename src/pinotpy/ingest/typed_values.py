@@ -39,18 +39,26 @@ class TypedValues:
 
     def rows(self, start: int, length: int) -> TypedValues:
         """These rows of it."""
-        return self if isinstance(self.values, pa.Scalar) else TypedValues(self.values.slice(start, length), self.data_type, self.single_value)
+        return (
+            self
+            if isinstance(self.values, pa.Scalar)
+            else TypedValues(self.values.slice(start, length), self.data_type, self.single_value)
+        )
 
     def where(self, mask: pa.Array) -> TypedValues:
         """The rows in which the mask is true."""
-        return self if isinstance(self.values, pa.Scalar) else TypedValues(self.values.filter(mask), self.data_type, self.single_value)
+        return (
+            self
+            if isinstance(self.values, pa.Scalar)
+            else TypedValues(self.values.filter(mask), self.data_type, self.single_value)
+        )
 
 
 def from_input(values: pa.Array) -> TypedValues:
     """A column in input form that is none of the schema: its type follows from the file's.
 
-    Whole numbers up to 32 bits are INT, up to 64 LONG, beyond BIG_DECIMAL; dates and times of day with a date TIMESTAMP; objects
-    JSON text. CSV knows text only.
+    Whole numbers up to 32 bits are INT, up to 64 LONG, beyond BIG_DECIMAL; dates and times of day with a date
+    TIMESTAMP; objects JSON text. CSV knows text only.
     """
     values = plain(without_union(values))
     if pa.types.is_list(values.type) or pa.types.is_large_list(values.type) or pa.types.is_fixed_size_list(values.type):
@@ -76,12 +84,19 @@ def _flat(values: pa.Array) -> TypedValues:
         return TypedValues(_decimals(values), DataType.BIG_DECIMAL)
     if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
         return TypedValues(millis_from_temporal(values), DataType.TIMESTAMP)
-    if pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind) or pa.types.is_binary_view(kind):
+    if (
+        pa.types.is_binary(kind)
+        or pa.types.is_large_binary(kind)
+        or pa.types.is_fixed_size_binary(kind)
+        or pa.types.is_binary_view(kind)
+    ):
         return TypedValues(values.cast(pa.binary()), DataType.BYTES)
     if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
         return TypedValues(values.cast(pa.string()), DataType.STRING)
     if pa.types.is_map(kind):
-        return TypedValues(by_unique(values, lambda pairs: json_text.dumps(dict(pairs)), pa.string()).array, DataType.STRING)
+        return TypedValues(
+            by_unique(values, lambda pairs: json_text.dumps(dict(pairs)), pa.string()).array, DataType.STRING
+        )
     if pa.types.is_nested(kind):
         return TypedValues(by_unique(values, json_text.dumps, pa.string()).array, DataType.STRING)
     return TypedValues(by_unique(values, str, pa.string()).array, DataType.STRING)
@@ -98,7 +113,9 @@ def _lists(values: pa.Array) -> TypedValues:
 
 
 def lists_of(items: pa.Array, parents: Any, num_rows: int) -> pa.Array:
-    """A list a row from items and the rows that they belong to (ascending); null items are left out, rows without any are null."""
+    """A list a row from items and the rows that they belong to (ascending); null items are left out, rows without any
+    are null.
+    """
     import numpy as np
 
     valid = np.asarray(items.is_valid())
@@ -134,4 +151,6 @@ def _decimal_texts(values: pa.Array) -> pa.Array:
 
 def _plain(value: Decimal) -> str:
     """Without exponent, and without fraction where it is whole, so that whole numbers fit columns of whole numbers."""
-    return format(value.quantize(Decimal(1)) if value == value.to_integral_value() and value.adjusted() < 27 else value, "f")
+    return format(
+        value.quantize(Decimal(1)) if value == value.to_integral_value() and value.adjusted() < 27 else value, "f"
+    )

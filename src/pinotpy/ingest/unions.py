@@ -44,7 +44,8 @@ def without_union(array: pa.Array) -> pa.Array:
 def joined_union(branches: Branches, num_rows: int) -> pa.Array:
     """The values of all branches in one array that is no union.
 
-    Whole numbers meet as 64 bits, numbers as doubles where all of them are exact, all else as text: nested values as JSON.
+    Whole numbers meet as 64 bits, numbers as doubles where all of them are exact, all else as text: nested values as
+    JSON.
     """
     filled = [(mask, array) for mask, array in branches if len(array)]
     if not filled:

@@ -1,4 +1,6 @@
-"""Run the kernels of the readers once, so that no first job waits for a compiler (each of its workers for 3 s a format, without cache)."""
+"""Run the kernels of the readers once, so that no first job waits for a compiler (each of its workers for 3 s a format,
+without cache).
+"""
 
 from __future__ import annotations
 

@@ -1,13 +1,15 @@
 """Where compiled kernels are kept.
 
-numba notices a changed function but not a changed callee. So every file of kernels/ has a cache folder of its own, whose
-name carries a hash of that file and of everything that it imports from kernels/ (`cache_locator.py` tells numba): an edited
-callee is never answered from a stale cache, and an edit compiles again only what depends on it. Above lies a folder for the
-versions of Python, numba and llvmlite and for the CPU. No other room compiles anything (tests/test_architecture.py). Order:
-`PINOTPY_KERNEL_CACHE`, `$XDG_CACHE_HOME/pinotpy` or `~/.cache/pinotpy`, a folder in the package, else a temporary folder of
-this process, filled from whichever of these can be read: a read-only image that was warmed up compiles nothing, and one that was
-not still works. A folder that can be written takes over what those behind it have: an image keeps its code in the package, a
-container what it had to compile for another CPU on its volume.
+numba notices a changed function but not a changed callee. So every file of kernels/ has a cache folder of its own,
+whose name carries a hash of that file and of everything that it imports from kernels/ (`cache_locator.py` tells numba):
+an edited callee is never answered from a stale cache, and an edit compiles again only what depends on it. Above lies a
+folder for the versions of Python, numba and llvmlite and for the CPU. No other room compiles anything
+(tests/test_architecture.py). Order: `PINOTPY_KERNEL_CACHE`, `$XDG_CACHE_HOME/pinotpy` or `~/.cache/pinotpy`, a folder
+in the package, else a temporary folder of
+this process, filled from whichever of these can be read: a read-only image that was warmed up compiles nothing, and one
+that was
+not still works. A folder that can be written takes over what those behind it have: an image keeps its code in the
+package, a container what it had to compile for another CPU on its volume.
 """
 
 from __future__ import annotations
@@ -34,9 +36,14 @@ _LOCATORS: Final = "pinotpy.kernels.cache_locator.KernelCacheLocator,UserProvide
 
 
 def imports() -> dict[str, set[str]]:
-    """The modules of kernels/ by their dotted names below it, each with those of them that it imports, directly or not."""
+    """The modules of kernels/ by their dotted names below it, each with those of them that it imports, directly or
+    not.
+    """
     files = sorted(file for file in KERNELS.rglob("*.py") if file.stem != "__init__")
-    return {module_name(file): {module_name(imported) for imported in _with_imported(file)} - {module_name(file)} for file in files}
+    return {
+        module_name(file): {module_name(imported) for imported in _with_imported(file)} - {module_name(file)}
+        for file in files
+    }
 
 
 def module_name(file: Path) -> str:
@@ -137,7 +144,9 @@ def prepare() -> Path:
 
 
 def _take_over(source: Path, folder: Path) -> None:
-    """Copy what `folder` lacks of `source`, each entry whole or not at all: other processes use the folder meanwhile."""
+    """Copy what `folder` lacks of `source`, each entry whole or not at all: other processes use the folder
+    meanwhile.
+    """
     with contextlib.suppress(OSError, shutil.Error):
         lacking = [entry for entry in source.iterdir() if not (folder / entry.name).exists()]
         if not lacking:

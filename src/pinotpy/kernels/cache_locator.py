@@ -1,4 +1,6 @@
-"""Tells numba in which folder the compiled code of a kernel lies; numba finds it by NUMBA_CACHE_LOCATOR_CLASSES (cache.py)."""
+"""Tells numba in which folder the compiled code of a kernel lies; numba finds it by NUMBA_CACHE_LOCATOR_CLASSES
+(cache.py).
+"""
 
 from __future__ import annotations
 
@@ -13,8 +15,9 @@ from pinotpy.kernels.cache import KERNELS, module_name, source_hash
 
 
 class KernelCacheLocator(_CacheLocator):  # type: ignore[misc]
-    """A folder a kernel file, named by the hash of all source that its code is made of. Other files are left to numba's own
-    locators."""
+    """A folder a kernel file, named by the hash of all source that its code is made of. Other files are left to numba's
+    own locators.
+    """
 
     def __init__(self, first_line: int, file: Path) -> None:
         self._first_line = first_line

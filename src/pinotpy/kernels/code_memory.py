@@ -1,8 +1,11 @@
 """Giving back the memory of what only compiles, once everything is compiled.
 
-A kernel that comes from the cache brings its machine code, and beside it the code in LLVM's own form, for kernels that would be compiled
-later and call it: 42 MB for the kernels of a server. That form is packed here to a tenth; whoever asks for it gets it back. And LLVM itself
-stays resident, 70 MB of a file that nobody reads any more: its unchanged pages are given back, and come again from the file if needed.
+A kernel that comes from the cache brings its machine code, and beside it the code in LLVM's own form, for kernels that
+would be compiled
+later and call it: 42 MB for the kernels of a server. That form is packed here to a tenth; whoever asks for it gets it
+back. And LLVM itself
+stays resident, 70 MB of a file that nobody reads any more: its unchanged pages are given back, and come again from the
+file if needed.
 """
 
 from __future__ import annotations
@@ -25,7 +28,8 @@ log = logging.getLogger(__name__)
 
 
 def give_back() -> tuple[int, int]:
-    """Pack what is loaded, and let pages go; gives the number of kernels packed and of bytes let go. Nothing without numba.
+    """Pack what is loaded, and let pages go; gives the number of kernels packed and of bytes let go. Nothing without
+    numba.
 
     Half a second of processor time with 220 kernels, mostly without Python's lock.
     """
@@ -41,21 +45,32 @@ def give_back() -> tuple[int, int]:
     let_go = _let_pages_go(LIBRARY)
     with contextlib.suppress(OSError, AttributeError, TypeError):  # another C library than glibc: it has its own ways
         ctypes.CDLL(None).malloc_trim(0)
-    log.debug("memory of the compiler given back kernels=%d bytes=%d took_ms=%.0f", packed, let_go, (time.monotonic() - start_s) * 1000)
+    log.debug(
+        "memory of the compiler given back kernels=%d bytes=%d took_ms=%.0f",
+        packed,
+        let_go,
+        (time.monotonic() - start_s) * 1000,
+    )
     return packed, let_go
 
 
 def _libraries() -> list[Any]:
     """The code of all kernels that are loaded, and of what they call.
 
-    Found from their modules, never by gc.get_objects(): that holds what other threads are just making, and a tuple of a generator
+    Found from their modules, never by gc.get_objects(): that holds what other threads are just making, and a tuple of a
+    generator
     that somebody holds cannot grow: SystemError, in whatever query was running.
     """
     dispatchers = sys.modules.get("numba.core.dispatcher")
     if dispatchers is None:
         return []
     modules = [module for name, module in list(sys.modules.items()) if name.startswith(_COMPILED)]
-    kernels = [value for module in modules for value in list(vars(module).values()) if isinstance(value, dispatchers.Dispatcher)]
+    kernels = [
+        value
+        for module in modules
+        for value in list(vars(module).values())
+        if isinstance(value, dispatchers.Dispatcher)
+    ]
     waiting = [overload.library for kernel in kernels for overload in list(kernel.overloads.values())]
     found: dict[int, Any] = {}
     while waiting:
@@ -95,7 +110,8 @@ def _let_pages_go(name: str) -> int:
         words = line.split()
         if not words[0].endswith(":"):
             first, _, end = words[0].partition("-")
-            # Pages that were written (relocated) are this process's alone and would be lost: they lie in maps of their own.
+            # Pages that were written (relocated) are this process's alone and would be lost: they lie in maps of their
+            # own.
             is_wanted = len(words) > 5 and Path(words[5]).name.startswith(name) and words[1] in ("r-xp", "r--p")
             where, resident = ((int(first, 16), int(end, 16)) if is_wanted else None), 0
         elif where is not None and words[0] == "Rss:":

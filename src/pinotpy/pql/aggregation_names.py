@@ -1,7 +1,8 @@
 """The names of aggregation functions: which calls aggregate, how PQL spells them in responses, what they take.
 
-Underscores and letter case do not count (`distinct_count`, `MIN_MAX_RANGE`, `PERCENTILE_95`). The percentile families may carry their
-number in the name (`percentile95`, `percentileEst50MV`). Implementations live in functions/aggregate; this table lets a query be
+Underscores and letter case do not count (`distinct_count`, `MIN_MAX_RANGE`, `PERCENTILE_95`). The percentile families
+may carry their number in the name (`percentile95`, `percentileEst50MV`). Implementations live in functions/aggregate;
+this table lets a query be
 read before any of them is loaded. Source: names and spellings of Pinot 0.6.0 (PQL) and 1.5.1 (SQL).
 """
 
@@ -28,7 +29,9 @@ class AggregationName:
     is_multi_value: bool = False
 
 
-def _plain(pql: str, arguments_max: int = 1, *, arguments_min: int = 1, shown: int | None = None) -> list[AggregationName]:
+def _plain(
+    pql: str, arguments_max: int = 1, *, arguments_min: int = 1, shown: int | None = None
+) -> list[AggregationName]:
     return [AggregationName(pql.lower(), pql, arguments_min, arguments_max, shown)]
 
 
@@ -51,19 +54,41 @@ def _percentiles(pql: str, arguments_max: int = 2) -> list[AggregationName]:
 _ALL: Final = [
     AggregationName("count", "count", 1, 1, None, "countmv"),
     AggregationName("countmv", "countMV", is_multi_value=True),
-    *(name for pql in ("sum", "min", "max", "avg", "minMaxRange", "distinctCount", "distinctSum", "distinctAvg") for name in _twins(pql)),
+    *(
+        name
+        for pql in ("sum", "min", "max", "avg", "minMaxRange", "distinctCount", "distinctSum", "distinctAvg")
+        for name in _twins(pql)
+    ),
     *(name for pql in ("distinctCountBitmap", "fastHLL") for name in _twins(pql)),
     *(name for pql in ("distinctCountHLL", "distinctCountRawHLL") for name in _twins(pql, 2, shown=1)),
     *(name for pql in ("distinctCountHLLPlus", "distinctCountRawHLLPlus") for name in _twins(pql, 3, shown=1)),
     *(name for pql in ("percentile", "percentileEst", "percentileRawEst") for name in _percentiles(pql)),
-    *(name for pql in ("percentileTDigest", "percentileRawTDigest", "percentileKLL", "percentileRawKLL") for name in _percentiles(pql, 3)),
+    *(
+        name
+        for pql in ("percentileTDigest", "percentileRawTDigest", "percentileKLL", "percentileRawKLL")
+        for name in _percentiles(pql, 3)
+    ),
     *(name for pql in ("percentileSmartTDigest",) for name in _percentiles(pql, 3)),
     *(
         name
-        for pql in ("sumInt", "sumLong", "minLong", "maxLong", "minString", "maxString", "anyValue", "distinctCountOffHeap", "stUnion")
+        for pql in (
+            "sumInt",
+            "sumLong",
+            "minLong",
+            "maxLong",
+            "minString",
+            "maxString",
+            "anyValue",
+            "distinctCountOffHeap",
+            "stUnion",
+        )
         for name in _plain(pql)
     ),
-    *(name for pql in ("skewness", "kurtosis", "varPop", "varSamp", "stddevPop", "stddevSamp", "boolAnd", "boolOr") for name in _plain(pql)),
+    *(
+        name
+        for pql in ("skewness", "kurtosis", "varPop", "varSamp", "stddevPop", "stddevSamp", "boolAnd", "boolOr")
+        for name in _plain(pql)
+    ),
     *(name for pql in ("covarPop", "covarSamp") for name in _plain(pql, 2, arguments_min=2)),
     *(name for pql in ("firstWithTime", "lastWithTime") for name in _plain(pql, 3, arguments_min=3)),
     *_plain("sumPrecision", 3, shown=1),
@@ -73,11 +98,24 @@ _ALL: Final = [
     *_plain("listAgg", 3, arguments_min=2, shown=1),
     *_plain("segmentPartitionedDistinctCount"),
     *_plain("idSet", 2, shown=1),
-    *(name for pql in ("distinctCountThetaSketch", "distinctCountRawThetaSketch", "distinctCountSmartHLL") for name in _plain(pql, 100, shown=1)),
-    *(name for pql in ("distinctCountULL", "distinctCountRawULL", "distinctCountSmartHLLPlus", "distinctCountSmartULL") for name in _plain(pql, 2, shown=1)),
     *(
         name
-        for pql in ("distinctCountCPCSketch", "distinctCountRawCPCSketch", "frequentLongsSketch", "frequentStringsSketch")
+        for pql in ("distinctCountThetaSketch", "distinctCountRawThetaSketch", "distinctCountSmartHLL")
+        for name in _plain(pql, 100, shown=1)
+    ),
+    *(
+        name
+        for pql in ("distinctCountULL", "distinctCountRawULL", "distinctCountSmartHLLPlus", "distinctCountSmartULL")
+        for name in _plain(pql, 2, shown=1)
+    ),
+    *(
+        name
+        for pql in (
+            "distinctCountCPCSketch",
+            "distinctCountRawCPCSketch",
+            "frequentLongsSketch",
+            "frequentStringsSketch",
+        )
         for name in _plain(pql, 2, shown=1)
     ),
     *(name for pql in ("exprMin", "exprMax") for name in _plain(pql, 100, arguments_min=2)),
@@ -111,7 +149,9 @@ def is_aggregation(name: str) -> bool:
 
 
 def canonical_aggregation(name: str) -> str | None:
-    """Lower case without underscores, the percentile kept (`PERCENTILE_05` → percentile5); None if it does not aggregate."""
+    """Lower case without underscores, the percentile kept (`PERCENTILE_05` → percentile5); None if it does not
+    aggregate.
+    """
     found = find_aggregation(name)
     if found is None:
         return None

@@ -1,13 +1,13 @@
 """The one AST of both dialects: expressions, and the SELECT statement.
 
-Everything in a statement is an expression: predicates are calls of `equals`, `and`, `in`, … as in the reference, so that
-filters, HAVING and (in SQL) selected conditions share one shape. Names of functions are canonical: lower case, and
+Everything in a statement is an expression: predicates are calls of `equals`, `and`, `in`, … as in the reference, so
+that filters, HAVING and (in SQL) selected conditions share one shape. Names of functions are canonical: lower case, and
 operators have the names below. The dialect's spelling rules live in its parser; how an expression is printed in column
 names lives in printer.py.
 
-Operators: plus minus times divide mod; equals not_equals greater_than greater_than_or_equal less_than less_than_or_equal;
-and or not; between not_between in not_in; like not_like regexp_like text_match json_match; is_null is_not_null is_true is_not_true
-is_false is_not_false; case; cast. `count(*)` has the one argument Star().
+Operators: plus minus times divide mod; equals not_equals greater_than greater_than_or_equal less_than
+less_than_or_equal; and or not; between not_between in not_in; like not_like regexp_like text_match json_match; is_null
+is_not_null is_true is_not_true is_false is_not_false; case; cast. `count(*)` has the one argument Star().
 """
 
 from __future__ import annotations
@@ -49,9 +49,11 @@ class Identifier:
 @dataclass(frozen=True, slots=True)
 class Literal:
     """A constant. `value` is int, Decimal or float, str, bool or None; `text` is how the dialect prints it (Java number
-    text in PQL: `5.` is 5.0, 0.000001 is 1.0E-6), without quotes. `is_string` tells '5' from 5. `data_type` is set where a computed
-    constant has another type than such a value written out: LONG for 1 + 1, BYTES for hexToBytes('ff'); of a null where it was computed:
-    NULLIF(2, 2). Such a null in a condition is unknown; one that is written there is refused."""
+    text in PQL: `5.` is 5.0, 0.000001 is 1.0E-6), without quotes. `is_string` tells '5' from 5. `data_type` is set
+    where a computed
+    constant has another type than such a value written out: LONG for 1 + 1, BYTES for hexToBytes('ff'); of a null where
+    it was computed: NULLIF(2, 2). Such a null in a condition is unknown; one that is written there is refused.
+    """
 
     value: int | float | Decimal | str | bool | None
     text: str

@@ -1,8 +1,9 @@
-"""Expressions of both dialects: operators by precedence, on explicit stacks, so that only brackets, calls and CASE nest.
+"""Expressions of both dialects: operators by precedence, on explicit stacks, so that only brackets, calls and CASE
+nest.
 
-A dialect gives the operators it knows and how it reads a primary (literal, name, call, bracket). Chains of AND and OR become one call with
-many arguments; other chains lean to the left. No text, however deep, ends in a RecursionError: brackets nest at most
-DEPTH_MAX deep and finished expressions are at most DEPTH_MAX high (`check_height`).
+A dialect gives the operators it knows and how it reads a primary (literal, name, call, bracket). Chains of AND and OR
+become one call with many arguments; other chains lean to the left. No text, however deep, ends in a RecursionError:
+brackets nest at most DEPTH_MAX deep and finished expressions are at most DEPTH_MAX high (`check_height`).
 
     precedence   1 OR   2 AND   3 NOT   4 IS   5 = <> < <= > >=   6 BETWEEN IN LIKE   7 + - ||   8 * / %   9 sign   10 [ ]
 """
@@ -136,7 +137,9 @@ class ExpressionParser:
     def _reduce(self, operands: list[Expression], operators: list[_Operator], precedence: int) -> None:
         """Apply the operators on the stack that bind at least as tightly; AND and OR wait for the whole chain."""
         chains = precedence in (AND, OR)
-        while operators and (operators[-1].precedence > precedence or (operators[-1].precedence == precedence and not chains)):
+        while operators and (
+            operators[-1].precedence > precedence or (operators[-1].precedence == precedence and not chains)
+        ):
             operator = operators.pop()
             if operator.is_prefix:
                 operands[-1] = self.prefixed(operator.name, operands[-1], operator.token)
@@ -155,7 +158,9 @@ class ExpressionParser:
     def combined(self, name: str, args: tuple[Expression, ...], token: Token) -> Expression:
         """The call that a binary operator (or a chain of AND, OR) stands for; brackets inside a chain melt into it."""
         if name in ("and", "or"):
-            args = tuple(leaf for arg in args for leaf in (arg.args if isinstance(arg, Call) and arg.name == name else (arg,)))
+            args = tuple(
+                leaf for arg in args for leaf in (arg.args if isinstance(arg, Call) and arg.name == name else (arg,))
+            )
         return Call(name, args, position=self.cursor.position(token))
 
     def prefixed(self, name: str, operand: Expression, token: Token) -> Expression:
@@ -234,7 +239,9 @@ class ExpressionParser:
         sign = cursor.take().value if cursor.symbol in ("-", "+") else ""
         literal = self.literal()
         if literal is None or (sign and literal.is_string):
-            raise cursor.unexpected(f"a literal {what}", hint="put text in single quotes" if cursor.word and not sign else "")
+            raise cursor.unexpected(
+                f"a literal {what}", hint="put text in single quotes" if cursor.word and not sign else ""
+            )
         if sign == "-":
             signed = self.prefixed("-", literal, start)
             assert isinstance(signed, Literal)
@@ -244,7 +251,9 @@ class ExpressionParser:
     def _long_list(self, token: Token) -> tuple[Literal, ...]:
         items = (SQL_LIST_ITEM if self.quotes_names else PQL_LIST_ITEM).findall(token.value)
         if len(items) > LIST_LITERALS_MAX:
-            raise self.cursor.error(f"expected at most {LIST_LITERALS_MAX} literals in a list, found {len(items)}", token)
+            raise self.cursor.error(
+                f"expected at most {LIST_LITERALS_MAX} literals in a list, found {len(items)}", token
+            )
         position = self.cursor.position(token)
         kinds = {item[0] for item in items}
         if kinds == {"'"} and token.value.count("'") == 2 * len(items):
@@ -257,7 +266,11 @@ class ExpressionParser:
             first = item[0]
             if first in "'\"":
                 value = item[1:-1]
-                append(Literal(value, value, True, position) if first not in value else string_literal(value.replace(first * 2, first), position))
+                append(
+                    Literal(value, value, True, position)
+                    if first not in value
+                    else string_literal(value.replace(first * 2, first), position)
+                )
                 continue
             digits = item.lstrip("+-")
             if len(digits) <= 18 and digits.isdigit():
@@ -278,7 +291,12 @@ def check_height(expression: Expression, cursor: Cursor) -> Expression:
     """The expression, if no branch of it is higher than DEPTH_MAX; walks without recursion."""
     level: list[Expression] = [expression]
     for _ in range(DEPTH_MAX):
-        level = [child for node in level if isinstance(node, Call) for child in (*node.args, *((node.filter,) if node.filter is not None else ()))]
+        level = [
+            child
+            for node in level
+            if isinstance(node, Call)
+            for child in (*node.args, *((node.filter,) if node.filter is not None else ()))
+        ]
         if not level:
             return expression
     raise cursor.query.error_at(f"expressions nest deeper than {DEPTH_MAX} levels; split the query", level[0].position)

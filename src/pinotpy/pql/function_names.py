@@ -1,6 +1,7 @@
 """One name for each function however a query spelled it: for whoever looks implementations up.
 
-Call.name keeps what responses print (`add(runs,'1')` stays add, PQL keeps underscores); `canonical_function` is the key of registries.
+Call.name keeps what responses print (`add(runs,'1')` stays add, PQL keeps underscores); `canonical_function` is the key
+of registries.
 """
 
 from __future__ import annotations
@@ -15,8 +16,9 @@ _ALIASES: Final = {"add": "plus", "sub": "minus", "mult": "times", "div": "divid
 
 @lru_cache(maxsize=4096)
 def canonical_function(name: str) -> str:
-    """Lower case, without underscores unless it is an operator (`greater_than`), and one of two names that mean the same:
-    add is plus, sub minus, mult times, div divide."""
+    """Lower case, without underscores unless it is an operator (`greater_than`), and one of two names that mean the
+    same: add is plus, sub minus, mult times, div divide.
+    """
     lower = name.lower()
     if lower in OPERATOR_NAMES:
         return lower

@@ -1,8 +1,8 @@
 """Query text to tokens, by one regular expression a dialect, and the errors that point into the text.
 
-The dialects differ in three things: PQL's identifiers may hold hyphens, PQL's double quotes make strings where SQL's make
-identifiers, and PQL's numbers have no exponent. A list of 64 or more literals after IN is one token, so that lists of 50,000 values
-stay cheap. Comments (`--` and `/* */`) and all white space, \\r included, separate tokens.
+The dialects differ in three things: PQL's identifiers may hold hyphens, PQL's double quotes make strings where SQL's
+make identifiers, and PQL's numbers have no exponent. A list of 64 or more literals after IN is one token, so that lists
+of 50,000 values stay cheap. Comments (`--` and `/* */`) and all white space, \\r included, separate tokens.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ class Token(NamedTuple):
     end: int
 
 
-# Possessive quantifiers only on single character classes: on groups Python before 3.11.5 matches wrongly (gh-106052). The
-# groups are unrolled loops, of which each step begins with a character that no other does: nothing is tried twice.
+# Possessive quantifiers only on single character classes: on groups Python before 3.11.5 matches wrongly (gh-106052).
+# The groups are unrolled loops, of which each step begins with a character that no other does: nothing is tried twice.
 _SKIP = r"(?:\s++|--[^\n]*+|/\*[^*]*+\*++(?:[^/*][^*]*+\*++)*/)*"
 _PQL_STRING = r"'[^']*+(?:''[^']*+)*'|\"[^\"]*+(?:\"\"[^\"]*+)*\""
 _SQL_STRING = r"'[^']*+(?:''[^']*+)*'"
@@ -74,7 +74,11 @@ def _compile(word: str, string: str, number: str, quoted: str, hexadecimal: str)
 
 _PQL = _compile(r"\$?[A-Za-z_][A-Za-z0-9_]*+(?:-(?!-)[A-Za-z0-9_]*+)*", _PQL_STRING, _PQL_NUMBER, r"`[^`]++`", "")
 _SQL = _compile(
-    r"\$?[A-Za-z_][A-Za-z0-9_$]*+", _SQL_STRING, _SQL_NUMBER, r"`[^`]++`|\"(?!\"(?!\"))[^\"]*+(?:\"\"[^\"]*+)*\"", rf"|(?P<hex>[xX]'[^']*+')|{_UNICODE}"
+    r"\$?[A-Za-z_][A-Za-z0-9_$]*+",
+    _SQL_STRING,
+    _SQL_NUMBER,
+    r"`[^`]++`|\"(?!\"(?!\"))[^\"]*+(?:\"\"[^\"]*+)*\"",
+    rf"|(?P<hex>[xX]'[^']*+')|{_UNICODE}",
 )
 _SKIPPED = re.compile(_SKIP)
 _PQL_LIST = re.compile(_list_pattern(_PQL_STRING, _PQL_NUMBER))
@@ -93,7 +97,9 @@ class QueryText:
         self.dialect = dialect
         self._lines: list[int] | None = None
         if len(text) > TEXT_BYTES_MAX or len(text.encode("utf-8", "surrogatepass")) > TEXT_BYTES_MAX:
-            raise ParseError(f"the query text has more than {TEXT_BYTES_MAX} bytes; split the query or shorten its lists")
+            raise ParseError(
+                f"the query text has more than {TEXT_BYTES_MAX} bytes; split the query or shorten its lists"
+            )
         lone = re.search(r"[\ud800-\udfff]", text)
         if lone is not None:
             raise self.error("the query text holds half a character (a lone surrogate)", lone.start())
@@ -109,7 +115,9 @@ class QueryText:
         """A ParseError where an expression stands."""
         self.position(0)
         assert self._lines is not None
-        return self.error(message, min(self._lines[min(position.line, len(self._lines)) - 1] + position.column - 1, len(self.text)))
+        return self.error(
+            message, min(self._lines[min(position.line, len(self._lines)) - 1] + position.column - 1, len(self.text))
+        )
 
     def error(self, message: str, offset: int) -> ParseError:
         """A ParseError at an offset: the message, where, and the line with a caret below."""
@@ -123,7 +131,10 @@ class QueryText:
         prefix = "…" if left else ""
         excerpt = f"{prefix}{shown}{'…' if left + _EXCERPT_CHARACTERS < len(line) else ''}\n{' ' * (len(prefix) + caret - left)}^"
         return ParseError(
-            f"{message} at line {position.line}, column {position.column}\n{excerpt}", line=position.line, column=position.column, excerpt=excerpt
+            f"{message} at line {position.line}, column {position.column}\n{excerpt}",
+            line=position.line,
+            column=position.column,
+            excerpt=excerpt,
         )
 
 
@@ -184,18 +195,26 @@ def tokenize(query: QueryText) -> list[Token]:
 
 
 def _read_unicode(query: QueryText, written: str, offset: int) -> tuple[str, str]:
-    """Kind and value of U&'…' or U&"…", in which \\XXXX and \\+XXXXXX are characters; UESCAPE names another sign than the backslash."""
+    """Kind and value of U&'…' or U&"…", in which \\XXXX and \\+XXXXXX are characters; UESCAPE names another sign than
+    the backslash.
+    """
     found = _UNICODE_PARTS.fullmatch(written)
     assert found is not None
     quote, escape = written[2], found["escape"] or "\\"
     if escape.isspace() or escape in '+"0123456789abcdefABCDEF':
-        raise query.error(f"expected a sign that is no digit after UESCAPE, found '{escape}'", offset + found.start("escape"))
+        raise query.error(
+            f"expected a sign that is no digit after UESCAPE, found '{escape}'", offset + found.start("escape")
+        )
     sign = re.escape(escape)
     parts = re.split(rf"{sign}({sign}|[0-9a-fA-F]{{4}}|\+[0-9a-fA-F]{{6}})", found["body"] or found["name"] or "")
     for place, part in enumerate(parts):
         if place % 2 == 0:
             if escape in part:
-                raise query.error(f"expected four hexadecimal digits after {escape}, or + and six, or {escape} again, in U&{quote}…{quote}", offset)
+                raise query.error(
+                    f"expected four hexadecimal digits after {escape}, or + and six, or {escape} again, in "
+                    f"U&{quote}…{quote}",
+                    offset,
+                )
             parts[place] = part.replace(quote + quote, quote)
         elif part != escape:
             code = int(part.removeprefix("+"), 16)
@@ -205,22 +224,32 @@ def _read_unicode(query: QueryText, written: str, offset: int) -> tuple[str, str
     try:  # two halves of a character, written one by one, make it
         value = "".join(parts).encode("utf-16-le", "surrogatepass").decode("utf-16-le")
     except UnicodeDecodeError as error:
-        raise query.error(f"expected both halves of a character in U&{quote}…{quote}, found one (a lone surrogate)", offset) from error
+        raise query.error(
+            f"expected both halves of a character in U&{quote}…{quote}, found one (a lone surrogate)", offset
+        ) from error
     return (STRING if quote == "'" else QUOTED), value
 
 
 def _check_number_end(query: QueryText, text: str, end: int) -> None:
     """A number must not run into a word: `1e5` (no exponents in PQL), `0x10`, `12abc`."""
     if end < len(text) and (text[end].isalnum() or text[end] in "_$`"):
-        hint = "; PQL numbers have no exponent, write all digits" if query.dialect is Dialect.PQL and text[end] in "eE" else ""
+        hint = (
+            "; PQL numbers have no exponent, write all digits"
+            if query.dialect is Dialect.PQL and text[end] in "eE"
+            else ""
+        )
         raise query.error(f"expected a number, found a number that runs into '{text[end]}'{hint}", end)
 
 
 def _bad_character(query: QueryText, offset: int) -> ParseError:
     character = query.text[offset]
     if character in "'\"`":
-        what = "string" if character == "'" or (character == '"' and query.dialect is Dialect.PQL) else "quoted identifier"
-        return query.error(f"expected the closing {character} of the {what} that starts here (a quote inside is written twice)", offset)
+        what = (
+            "string" if character == "'" or (character == '"' and query.dialect is Dialect.PQL) else "quoted identifier"
+        )
+        return query.error(
+            f"expected the closing {character} of the {what} that starts here (a quote inside is written twice)", offset
+        )
     if query.text.startswith("/*", offset):
         return query.error("expected the closing */ of the comment that starts here", offset)
     shown = character if character.isprintable() else f"U+{ord(character):04X}"

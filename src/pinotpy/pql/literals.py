@@ -1,6 +1,7 @@
 """Numbers of query texts: their values and the text that Java prints for them.
 
-Column names in responses show literals as Java prints them (`5.` is 5.0, 0.000001 is 1.0E-6, 10000000.0 is 1.0E7), so the
+Column names in responses show literals as Java prints them (`5.` is 5.0, 0.000001 is 1.0E-6, 10000000.0 is 1.0E7), so
+the
 text is part of a literal. Source: recorded answers of Pinot 0.6.0 and 1.5.1.
 """
 
@@ -15,7 +16,9 @@ from pinotpy.pql.ast import Literal, Position
 LONG_MIN: Final = -(2**63)
 LONG_MAX: Final = 2**63 - 1
 NUMBER_CHARACTERS_MAX: Final = 1_000
-EXPONENT_MAX: Final = 10_000  # of what nothing larger can be written for: 1E99999999 is ten characters and a hundred million digits
+EXPONENT_MAX: Final = (
+    10_000  # of what nothing larger can be written for: 1E99999999 is ten characters and a hundred million digits
+)
 
 
 def java_double_text(value: float) -> str:
@@ -42,7 +45,9 @@ def integer_literal(value: int, position: Position) -> Literal:
 
 
 def double_literal(value: float, position: Position) -> Literal:
-    """A number that went through a double, as every number with a point does in PQL. NaN is one object, so that it equals itself."""
+    """A number that went through a double, as every number with a point does in PQL. NaN is one object, so that it
+    equals itself.
+    """
     return Literal(math.nan if math.isnan(value) else value, java_double_text(value), False, position)
 
 
@@ -53,8 +58,10 @@ def is_beyond(text: str) -> bool:
 
 
 def decimal_literal(text: str, position: Position) -> Literal:
-    """A SQL number with a point or an exponent: a double where its digits are what is written, else the exact decimal. What a double holds in
-    more digits is none: BIG_DECIMAL tells it from the double's shortest digits."""
+    """A SQL number with a point or an exponent: a double where its digits are what is written, else the exact decimal.
+    What a double holds in
+    more digits is none: BIG_DECIMAL tells it from the double's shortest digits.
+    """
     value = float(text)
     if len(text) <= 15 and text.isascii() and not text.isalnum() and "e" not in text and "E" not in text:
         return double_literal(value, position)  # 15 digits always survive
@@ -88,4 +95,6 @@ def negated(literal: Literal, position: Position) -> Literal | None:
         return integer_literal(-value, position)
     if isinstance(value, float):
         return double_literal(-value, position)
-    return Literal(value.copy_negate(), literal.text[1:] if literal.text.startswith("-") else "-" + literal.text, False, position)
+    return Literal(
+        value.copy_negate(), literal.text[1:] if literal.text.startswith("-") else "-" + literal.text, False, position
+    )

@@ -1,7 +1,7 @@
 """PQL's expressions: names, literals, calls, arithmetic; and the conditions of WHERE and HAVING.
 
-A comparison has a column or call on one side and a literal on the other; IN and BETWEEN take literals. Sources: PQL's grammar as
-Pinot 0.6.0 answers it; infix arithmetic, NOT BETWEEN and comments are ours (docs/differences.md).
+A comparison has a column or call on one side and a literal on the other; IN and BETWEEN take literals. Sources: PQL's
+grammar as Pinot 0.6.0 answers it; infix arithmetic, NOT BETWEEN and comments are ours (docs/differences.md).
 """
 
 from __future__ import annotations
@@ -43,7 +43,20 @@ KEYWORDS = frozenset(
 )
 _INFIX = frozenset({"plus", "minus", "times", "divide", "mod", "concat"})
 _CONDITIONS = frozenset(
-    {"and", "or", "not", "in", "not_in", "between", "is_null", "is_not_null", "regexp_like", "text_match", "json_match", *COMPARISONS.values()}
+    {
+        "and",
+        "or",
+        "not",
+        "in",
+        "not_in",
+        "between",
+        "is_null",
+        "is_not_null",
+        "regexp_like",
+        "text_match",
+        "json_match",
+        *COMPARISONS.values(),
+    }
 )
 _LOGIC = frozenset({"and", "or", "not", "in", "not_in", "between", "is_null", "is_not_null"})
 _MATCHES = {"REGEXP_LIKE": "regexp_like", "TEXT_MATCH": "text_match", "JSON_MATCH": "json_match"}
@@ -92,7 +105,9 @@ class PqlExpressionParser(ExpressionParser):
             cursor.take()
             return self._call(token) if cursor.symbol == "(" else self._name(token)
         if cursor.word == "NOT" and self._in_condition:
-            raise cursor.unexpected("a condition", hint="PQL has no NOT before a condition; write <>, NOT IN, NOT BETWEEN or IS NOT NULL")
+            raise cursor.unexpected(
+                "a condition", hint="PQL has no NOT before a condition; write <>, NOT IN, NOT BETWEEN or IS NOT NULL"
+            )
         raise cursor.unexpected("a column, a function or a literal")
 
     def _bracket(self) -> Expression:
@@ -102,7 +117,9 @@ class PqlExpressionParser(ExpressionParser):
         cursor.expect_symbol(")")
         if isinstance(inner, Call) and (inner.name in _INFIX or (self._in_condition and inner.name in _CONDITIONS)):
             return inner
-        raise cursor.error("expected no brackets around a column or a literal; they group arithmetic and conditions", start)
+        raise cursor.error(
+            "expected no brackets around a column or a literal; they group arithmetic and conditions", start
+        )
 
     def _name(self, token: Token) -> Expression:
         cursor = self.cursor
@@ -123,7 +140,9 @@ class PqlExpressionParser(ExpressionParser):
             args.append(Star(cursor.position(cursor.take())))
         elif cursor.symbol != ")":
             if cursor.word == "DISTINCT" and cursor.ahead().value != "(":
-                raise cursor.error(f"expected an argument, found DISTINCT; write DISTINCTCOUNT(x) for {name.value}(DISTINCT x)")
+                raise cursor.error(
+                    f"expected an argument, found DISTINCT; write DISTINCTCOUNT(x) for {name.value}(DISTINCT x)"
+                )
             args.append(self.expression(ARITHMETIC))
             while cursor.take_symbol(","):
                 args.append(self.expression(ARITHMETIC))
@@ -160,7 +179,9 @@ class PqlExpressionParser(ExpressionParser):
         if word == "NOT" and self.cursor.ahead().value.upper() in ("IN", "BETWEEN"):
             return MATCH
         if word in ("LIKE", "NOT"):
-            raise self.cursor.unexpected("a comparison, IN, BETWEEN or IS", hint="PQL has no LIKE; write REGEXP_LIKE(column, 'pattern')")
+            raise self.cursor.unexpected(
+                "a comparison, IN, BETWEEN or IS", hint="PQL has no LIKE; write REGEXP_LIKE(column, 'pattern')"
+            )
         return 0
 
     def suffix(self, left: Expression, precedence: int) -> Expression | None:
@@ -185,8 +206,10 @@ class PqlExpressionParser(ExpressionParser):
 
 
 def expression_of_string(expression: Expression) -> Expression:
-    """A string as argument of an aggregation or in GROUP BY is read as PQL ('add(runs,hits)'); a text that is none names a
-    column. Source: pql-live §1.5."""
+    """A string as argument of an aggregation or in GROUP BY is read as PQL ('add(runs,hits)'); a text that is none
+    names a
+    column. Source: pql-live §1.5.
+    """
     if not isinstance(expression, Literal) or not expression.is_string:
         return expression
     try:
@@ -206,16 +229,24 @@ def check_where(expression: Expression, cursor: Cursor) -> None:
             raise cursor.query.error_at("expected a condition such as column = 5", leaf.position)
         inner = next((arg for arg in leaf.args if isinstance(arg, Call) and arg.name in _LOGIC), None)
         if inner is not None:
-            raise cursor.query.error_at("expected a column, a function or a literal beside the operator, found a condition", inner.position)
+            raise cursor.query.error_at(
+                "expected a column, a function or a literal beside the operator, found a condition", inner.position
+            )
         constants = [_is_constant(arg) for arg in leaf.args]
         if leaf.name in COMPARISONS.values():
             if all(constants):
-                raise cursor.query.error_at("expected a column or function on one side; a comparison of two constants is not supported", leaf.position)
+                raise cursor.query.error_at(
+                    "expected a column or function on one side; a comparison of two constants is not supported",
+                    leaf.position,
+                )
             if not any(constants):
                 hint = "put text in single quotes; columns cannot be compared with each other in PQL (SQL can)"
                 raise cursor.query.error_at(f"expected a literal on one side of the comparison; {hint}", leaf.position)
         elif constants[0]:
-            raise cursor.query.error_at(f"expected a column or function before {leaf.name.upper().replace('_', ' ')}, found a literal", leaf.position)
+            raise cursor.query.error_at(
+                f"expected a column or function before {leaf.name.upper().replace('_', ' ')}, found a literal",
+                leaf.position,
+            )
 
 
 def check_having(expression: Expression, cursor: Cursor) -> None:

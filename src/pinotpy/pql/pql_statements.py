@@ -34,7 +34,11 @@ class PqlStatementParser:
             cursor.expect_word("FOR", "EXPLAIN PLAN")
         if cursor.word != "SELECT":
             hint = "PQL answers SELECT only" if cursor.word else ""
-            raise cursor.unexpected("SELECT", keywords=("SELECT",), hint=hint if cursor.word in ("INSERT", "DELETE", "DROP", "SHOW", "SET") else "")
+            raise cursor.unexpected(
+                "SELECT",
+                keywords=("SELECT",),
+                hint=hint if cursor.word in ("INSERT", "DELETE", "DROP", "SHOW", "SET") else "",
+            )
         cursor.take()
         statement = Statement(Dialect.PQL, (), "")
         if cursor.word == "TOP" and cursor.ahead().kind == INTEGER:
@@ -46,7 +50,9 @@ class PqlStatementParser:
             statement = self._clause(statement)
         cursor.take_symbol(";")
         if cursor.token.kind != END:
-            raise cursor.unexpected("WHERE, GROUP BY, HAVING, ORDER BY, TOP, LIMIT, OPTION or the end", keywords=_CLAUSES, hint=self._hint())
+            raise cursor.unexpected(
+                "WHERE, GROUP BY, HAVING, ORDER BY, TOP, LIMIT, OPTION or the end", keywords=_CLAUSES, hint=self._hint()
+            )
         return replace(statement, explain=explain)
 
     def _hint(self) -> str:
@@ -80,7 +86,9 @@ class PqlStatementParser:
         start = cursor.token
         expression = check_height(self.expressions.value(), cursor)
         if isinstance(expression, Literal):
-            raise cursor.error("expected a column or a function, found a literal; columns stand without quotes or in backticks", start)
+            raise cursor.error(
+                "expected a column or a function, found a literal; columns stand without quotes or in backticks", start
+            )
         alias = None
         if cursor.take_word("AS"):
             token = cursor.token
@@ -166,7 +174,9 @@ class PqlStatementParser:
             start = cursor.token
             expression = check_height(self.expressions.value(), cursor)
             if isinstance(expression, Call) and expression.args and isinstance(expression.args[0], Star):
-                raise cursor.error("expected a column or a function of one in ORDER BY; PQL cannot order by COUNT(*) (SQL can)", start)
+                raise cursor.error(
+                    "expected a column or a function of one in ORDER BY; PQL cannot order by COUNT(*) (SQL can)", start
+                )
             ascending = not cursor.take_word("DESC")
             if ascending:
                 cursor.take_word("ASC")

@@ -1,9 +1,10 @@
 """The shape of a query text: the text with its literals taken out. Texts of one shape parse alike.
 
-Two texts of equal `parts` and equal kinds of literals give the same tokens but for the values of those literals, given that the
-lexer sees a literal where one was cut out of one of them: before a literal the texts are equal, a literal ends where the
-lexer ends it (same expressions; a number is followed by nothing that could belong to it), and what follows is equal again.
-Whatever is not surely a literal stays in the shape, which costs nothing but hits.
+Two texts of equal `parts` and equal kinds of literals give the same tokens but for the values of those literals, given
+that the
+lexer sees a literal where one was cut out of one of them: before a literal the texts are equal, a literal ends where
+the lexer ends it (same expressions; a number is followed by nothing that could belong to it), and what follows is equal
+again. Whatever is not surely a literal stays in the shape, which costs nothing but hits.
 """
 
 from __future__ import annotations
@@ -28,8 +29,10 @@ _DIGITS = frozenset("0123456789")
 
 
 class Shape(NamedTuple):
-    """`parts`: alternately text between literals and the kind of a literal: "s" string, "i" whole number, "n" number with a
-    point; quoted names stay as they are. `literals`: the literals as written, in order; `places`: where in `parts` each stood."""
+    """`parts`: alternately text between literals and the kind of a literal: "s" string, "i" whole number, "n" number
+    with a point; quoted names stay as they are. `literals`: the literals as written, in order; `places`: where in
+    `parts` each stood.
+    """
 
     parts: tuple[str, ...]
     literals: list[str]

@@ -1,7 +1,7 @@
 """SQL's expressions: literals, names, calls with their special forms, CASE, CAST, and predicates.
 
-Conditions are expressions like others. What only the multi-stage engine has (subqueries, OVER, WITHIN GROUP) is refused with the
-reference's text and what to write instead. Source: sql-live.md.
+Conditions are expressions like others. What only the multi-stage engine has (subqueries, OVER, WITHIN GROUP) is refused
+with the reference's text and what to write instead. Source: sql-live.md.
 """
 
 from __future__ import annotations
@@ -32,7 +32,9 @@ class SqlExpressionParser(ExpressionParser):
                 raise self.cursor.error(f"expected a number from 1E-{EXPONENT_MAX} to 1E{EXPONENT_MAX}", token)
             return decimal_literal(token.value, self.cursor.position(token))
         except InvalidOperation as error:
-            raise self.cursor.error(f"expected a number, found '{token.value[:40]}', whose exponent is out of any range", token) from error
+            raise self.cursor.error(
+                f"expected a number, found '{token.value[:40]}', whose exponent is out of any range", token
+            ) from error
 
     # --- primaries -------------------------------------------------------------------------------------------------
 
@@ -65,10 +67,14 @@ class SqlExpressionParser(ExpressionParser):
     def _reserved(self, token: Token) -> ParseError:
         cursor = self.cursor
         if cursor.word in ("SELECT", "EXISTS", "WITH"):
-            return self.multi_stage("subqueries are not answered; run the inner query first and put its values into IN (…)")
+            return self.multi_stage(
+                "subqueries are not answered; run the inner query first and put its values into IN (…)"
+            )
         if cursor.word == "INTERVAL":
             return cursor.error("expected a value, found INTERVAL; write dateAdd('DAY', 1, column)")
-        return cursor.unexpected("a column, a function or a literal", hint=f'quote a column of this name: "{token.value}"')
+        return cursor.unexpected(
+            "a column, a function or a literal", hint=f'quote a column of this name: "{token.value}"'
+        )
 
     def multi_stage(self, hint: str, token: Token | None = None) -> ParseError:
         """What the single-stage engine does not have: the reference's text and what to write instead."""
@@ -121,7 +127,9 @@ class SqlExpressionParser(ExpressionParser):
             args.append(Star(cursor.position(cursor.take())))
         elif cursor.symbol != ")":
             args.append(self.expression())
-            if name.value.upper() == "SUBSTRING" and cursor.take_word("FROM"):  # SUBSTRING(text FROM 2 FOR 3) is substring(text,2,3)
+            if name.value.upper() == "SUBSTRING" and cursor.take_word(
+                "FROM"
+            ):  # SUBSTRING(text FROM 2 FOR 3) is substring(text,2,3)
                 args.append(self.expression())
                 if cursor.take_word("FOR"):
                     args.append(self.expression())
@@ -177,7 +185,9 @@ class SqlExpressionParser(ExpressionParser):
         while cursor.word == "WHEN":
             when = cursor.take()
             condition = self.expression()
-            args.append(condition if subject is None else Call("equals", (subject, condition), position=cursor.position(when)))
+            args.append(
+                condition if subject is None else Call("equals", (subject, condition), position=cursor.position(when))
+            )
             cursor.expect_word("THEN", "the condition of WHEN")
             args.append(self.expression())
         if not args:
@@ -202,7 +212,9 @@ class SqlExpressionParser(ExpressionParser):
         token = cursor.take()
         type_name = token.value.upper()
         if type_name in ("DATE", "TIME"):
-            raise cursor.error(f"expected a type that columns have after AS, found {type_name}; TIMESTAMP is one", token)
+            raise cursor.error(
+                f"expected a type that columns have after AS, found {type_name}; TIMESTAMP is one", token
+            )
         if type_name == "DOUBLE" and cursor.word == "PRECISION":
             cursor.take()
         if cursor.take_symbol("("):  # VARCHAR(10), DECIMAL(10, 2): lengths are read and not kept
@@ -327,7 +339,9 @@ class SqlExpressionParser(ExpressionParser):
         for word in ("NULL", "TRUE", "FALSE"):
             if cursor.take_word(word):
                 return Call(f"is_{middle}{word.lower()}", (left,), position=position)
-        raise cursor.unexpected("NULL, TRUE, FALSE or DISTINCT FROM after IS", keywords=("NULL", "TRUE", "FALSE", "NOT", "DISTINCT"))
+        raise cursor.unexpected(
+            "NULL, TRUE, FALSE or DISTINCT FROM after IS", keywords=("NULL", "TRUE", "FALSE", "NOT", "DISTINCT")
+        )
 
     def _in(self, left: Expression, start: Token, negative: bool) -> Call:
         cursor = self.cursor

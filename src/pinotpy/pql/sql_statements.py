@@ -1,8 +1,9 @@
 """SQL's SELECT, as the single-stage engine takes it.
 
-{SET k = v;}* [EXPLAIN PLAN FOR] SELECT [DISTINCT] *|expression [[AS] alias], … [FROM table] [WHERE …] [GROUP BY …] [HAVING …]
-    [ORDER BY … [ASC|DESC] [NULLS FIRST|LAST], …] [LIMIT n | LIMIT a, b | LIMIT ALL] [OFFSET n] [FETCH FIRST [n] ROWS ONLY]
-    [OPTION(k=v, …)] [;] {SET k = v;}*
+{SET k = v;}* [EXPLAIN PLAN FOR] SELECT [DISTINCT] *|expression [[AS] alias], … [FROM table] [WHERE …] [GROUP BY …]
+[HAVING …]
+    [ORDER BY … [ASC|DESC] [NULLS FIRST|LAST], …] [LIMIT n | LIMIT a, b | LIMIT ALL] [OFFSET n] [FETCH FIRST [n] ROWS
+    ONLY] [OPTION(k=v, …)] [;] {SET k = v;}*
 """
 
 from __future__ import annotations
@@ -19,7 +20,10 @@ from pinotpy.pql.sql_keywords import RESERVED
 
 _CLAUSES = ("FROM", "WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "OFFSET", "FETCH", "OPTION")
 _SET_OPERATIONS = ("UNION", "INTERSECT", "EXCEPT", "MINUS")
-_ONE_TABLE = "{} is not answered: a query reads one table; join when rows are made, or put the values of one table's answer into IN (…) of the other's query"
+_ONE_TABLE = (
+    "{} is not answered: a query reads one table; join when rows are made, or put the values of one table's "
+    "answer into IN (…) of the other's query"
+)
 _JOINS = ("JOIN", "INNER", "LEFT", "RIGHT", "FULL", "CROSS", "NATURAL")
 
 
@@ -43,7 +47,11 @@ class SqlStatementParser:
         if cursor.word == "WITH":
             raise self.expressions.multi_stage("common table expressions are not answered; write the query out")
         if cursor.word != "SELECT":
-            hint = "only SELECT is answered" if cursor.word in ("INSERT", "DELETE", "UPDATE", "DROP", "SHOW", "DESCRIBE", "CREATE") else ""
+            hint = (
+                "only SELECT is answered"
+                if cursor.word in ("INSERT", "DELETE", "UPDATE", "DROP", "SHOW", "DESCRIBE", "CREATE")
+                else ""
+            )
             raise cursor.unexpected("SELECT", keywords=("SELECT",), hint=hint)
         cursor.take()
         statement = self._select_statement()
@@ -165,8 +173,13 @@ class SqlStatementParser:
         if cursor.take_word("AS"):
             if cursor.token.kind == QUOTED or (cursor.token.kind == WORD and cursor.word not in RESERVED):
                 return cursor.take().value
-            raise cursor.unexpected("an alias after AS", hint=f'quote it: "{cursor.token.value}"' if cursor.token.kind in (WORD, STRING) else "")
-        if cursor.token.kind == QUOTED or (cursor.token.kind == WORD and cursor.word not in RESERVED and cursor.word != "OPTION"):
+            raise cursor.unexpected(
+                "an alias after AS",
+                hint=f'quote it: "{cursor.token.value}"' if cursor.token.kind in (WORD, STRING) else "",
+            )
+        if cursor.token.kind == QUOTED or (
+            cursor.token.kind == WORD and cursor.word not in RESERVED and cursor.word != "OPTION"
+        ):
             return cursor.take().value
         return None
 
@@ -193,13 +206,19 @@ class SqlStatementParser:
         if cursor.symbol == ",":
             position = cursor.position()
             where = f"at line {position.line}, column {position.column}"
-            raise InvalidQueryError(f"QueryValidationError: JOIN is not supported: a query reads one table, found ',' {where}")
+            raise InvalidQueryError(
+                f"QueryValidationError: JOIN is not supported: a query reads one table, found ',' {where}"
+            )
         if alias:
             if cursor.ahead().kind == INTEGER and cursor.word == "TOP":
                 cursor.take()
-                raise cursor.unexpected("the next clause or the end", hint=f"SQL writes LIMIT {cursor.token.value} at the end")
+                raise cursor.unexpected(
+                    "the next clause or the end", hint=f"SQL writes LIMIT {cursor.token.value} at the end"
+                )
             near = "" if cursor.word == "AS" or cursor.token.kind == QUOTED else cursor.near(_CLAUSES)
-            raise cursor.unexpected("the next clause or the end", hint=near or "tables have no aliases here; name columns alone")
+            raise cursor.unexpected(
+                "the next clause or the end", hint=near or "tables have no aliases here; name columns alone"
+            )
         return ".".join(parts)
 
     def _aliased(self) -> int:

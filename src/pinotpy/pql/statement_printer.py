@@ -1,4 +1,5 @@
-"""Statements as text that parses to the same statement: for logs, and for the test that printing and parsing are inverse.
+"""Statements as text that parses to the same statement: for logs, and for the test that printing and parsing are
+inverse.
 
 Names are always quoted, arithmetic is written as calls where the dialect has them, conditions stand in brackets.
 """
@@ -23,7 +24,11 @@ _INFIX: Final = {
     "is_distinct_from": "IS DISTINCT FROM",
     "is_not_distinct_from": "IS NOT DISTINCT FROM",
 }
-_SUFFIX: Final = {f"is_{middle}{word}": f"IS {middle.upper().replace('_', ' ')}{word.upper()}" for middle in ("", "not_") for word in ("null", "true", "false")}
+_SUFFIX: Final = {
+    f"is_{middle}{word}": f"IS {middle.upper().replace('_', ' ')}{word.upper()}"
+    for middle in ("", "not_")
+    for word in ("null", "true", "false")
+}
 
 
 def print_statement(statement: Statement) -> str:
@@ -40,7 +45,10 @@ class _StatementPrinter:
         parts.append("SELECT DISTINCT" if statement.distinct else "SELECT")
         if statement.top is not None:
             parts.append(f"TOP {statement.top}")
-        items = [self.expression(item.expression) + (f" AS {self.name(item.alias)}" if item.alias is not None else "") for item in statement.select]
+        items = [
+            self.expression(item.expression) + (f" AS {self.name(item.alias)}" if item.alias is not None else "")
+            for item in statement.select
+        ]
         parts.append(", ".join(items))
         if statement.table or not self._sql:
             parts += ["FROM", self.name(statement.table) if self._sql else _string(statement.table)]
@@ -84,7 +92,9 @@ class _StatementPrinter:
         return self._call(node, [self.expression(arg) for arg in node.args])
 
     def condition(self, node: Expression) -> str:
-        """An expression that may hold operators: all of SQL; in PQL only WHERE and HAVING, where arguments are values again."""
+        """An expression that may hold operators: all of SQL; in PQL only WHERE and HAVING, where arguments are values
+        again.
+        """
         if not isinstance(node, Call):
             return self.expression(node)
         inside = self._sql or node.name in ("and", "or", "not")
@@ -152,7 +162,11 @@ class _StatementPrinter:
 
     def _trim(self, node: Call, args: list[str]) -> str | None:
         side = node.args[0]
-        return f"TRIM({side.text} {args[1]} FROM {args[2]})" if self._sql and isinstance(side, Literal) and len(args) == 3 else None
+        return (
+            f"TRIM({side.text} {args[1]} FROM {args[2]})"
+            if self._sql and isinstance(side, Literal) and len(args) == 3
+            else None
+        )
 
     def _item(self, node: Call, args: list[str]) -> str | None:
         return f"{args[0]}[{args[1]}]" if self._sql else None

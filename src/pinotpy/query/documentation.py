@@ -57,7 +57,9 @@ class Operator:
 
 
 _SQL: Final = (Dialect.SQL,)
-_TYPES: Final = tuple(data_type for data_type in DataType if data_type is not DataType.MAP)  # of columns that can be aggregated
+_TYPES: Final = tuple(
+    data_type for data_type in DataType if data_type is not DataType.MAP
+)  # of columns that can be aggregated
 OPERATORS: Final = (
     Operator("`=`", "equal", "team = 'red'", 2),
     Operator("`<>`, `!=`", "not equal; of a multi-value, no value is", "rounds <> 3", 4),
@@ -66,16 +68,38 @@ OPERATORS: Final = (
     Operator("`NOT BETWEEN a AND b`", "outside", "points NOT BETWEEN 1 AND 4", 2),
     Operator("`IN (…)`", "any of up to 50,000 literals", "team IN ('red', 'green')", 3),
     Operator("`NOT IN (…)`", "none of them; of a multi-value, no value is", "rounds NOT IN (1, 3)", 2),
-    Operator("`LIKE 'pattern'`", "`%` any text, `_` a character; letter case does not count", "team LIKE '%E_'", 3, _SQL),
-    Operator("`REGEXP_LIKE(x, 'pattern')`", "an RE2 pattern is found; in PQL letter case does not count", "REGEXP_LIKE(team, '^(red|blue)$')", 5),
+    Operator(
+        "`LIKE 'pattern'`", "`%` any text, `_` a character; letter case does not count", "team LIKE '%E_'", 3, _SQL
+    ),
+    Operator(
+        "`REGEXP_LIKE(x, 'pattern')`",
+        "an RE2 pattern is found; in PQL letter case does not count",
+        "REGEXP_LIKE(team, '^(red|blue)$')",
+        5,
+    ),
     Operator("`IS NULL`, `IS NOT NULL`", "whether the row had no value", "team IS NULL", 0),
-    Operator("`AND`, `OR`, brackets", "both, either; AND binds more tightly", "(team = 'red' OR team = 'blue') AND points = 1", 2),
+    Operator(
+        "`AND`, `OR`, brackets",
+        "both, either; AND binds more tightly",
+        "(team = 'red' OR team = 'blue') AND points = 1",
+        2,
+    ),
     Operator("`NOT`", "not so", "NOT team = 'red'", 4, _SQL),
-    Operator("`+`, `-`, `*`, `/`, `%`", "plus, minus, times, divide, mod, with their usual precedence", "points * 2 + 1 > 9", 2),
+    Operator(
+        "`+`, `-`, `*`, `/`, `%`",
+        "plus, minus, times, divide, mod, with their usual precedence",
+        "points * 2 + 1 > 9",
+        2,
+    ),
     Operator("`a < b` of columns", "columns and expressions beside each other", "points > score * 3", 3, _SQL),
 )
-JSON_MATCH_NOTE: Final = "`JSON_MATCH(column, '\"$.a.b\" = ''x'' AND \"$.c[*].d\" > 3')` asks the documents of a column, fast where it has a JSON index."
-TEXT_MATCH_NOTE: Final = "`TEXT_MATCH(column, 'words AND \"a phrase\" OR begin*')` searches a column that has a text index."
+JSON_MATCH_NOTE: Final = (
+    "`JSON_MATCH(column, '\"$.a.b\" = ''x'' AND \"$.c[*].d\" > 3')` asks the documents of a "
+    "column, fast where it has a JSON index."
+)
+TEXT_MATCH_NOTE: Final = (
+    "`TEXT_MATCH(column, 'words AND \"a phrase\" OR begin*')` searches a column that has a text index."
+)
 
 
 def document() -> str:
@@ -105,7 +129,15 @@ def _aggregation(function: AggregateFunction) -> list[str]:
     names = ", ".join(f"`{name.upper()}`" for name in function.aliases)
     signature = f"`{function.display_name}({argument}{function.parameters})`{f', also {names}' if names else ''}"
     result = function.result_text or _result_text(function)
-    return [signature, function.summary, _types_text(function), result, function.accuracy, f"`{example.call}`", f"`{example.value}`"]
+    return [
+        signature,
+        function.summary,
+        _types_text(function),
+        result,
+        function.accuracy,
+        f"`{example.call}`",
+        f"`{example.value}`",
+    ]
 
 
 def _types_text(function: AggregateFunction) -> str:
@@ -124,7 +156,9 @@ def _result_text(function: AggregateFunction) -> str:
 
 
 def _types(function: AggregateFunction, dialect: Dialect) -> str:
-    taken = [data_type for data_type in _TYPES if _takes(function, Argument(data_type, not function.multi_value), dialect)]
+    taken = [
+        data_type for data_type in _TYPES if _takes(function, Argument(data_type, not function.multi_value), dialect)
+    ]
     if len(taken) == len(_TYPES):
         return "all types"
     has_numbers = set(NUMBERS) <= set(taken)

@@ -1,4 +1,6 @@
-"""What a server does with a query: plan the scan of its segments, run the operator of its kind, give a PartialResult."""
+"""What a server does with a query: plan the scan of its segments, run the operator of its kind, give a
+PartialResult.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +48,8 @@ def execute(
     """The answer of these segments to the query, with its statistics.
 
     Args:
-        threads: at most so many scan at once, the calling one among them; the others come from `executor` (None: one thread).
+        threads: at most so many scan at once, the calling one among them; the others come from `executor` (None: one
+            thread).
         host: what $hostName reads.
         is_whole: the answer is made of this result alone, so that groups that it cannot show may be left out,
             and states keep no more than `finish` reads (functions/state/plans.py).
@@ -64,22 +67,46 @@ def execute(
         wanted = _enough(wanted, context.offset + context.limit)
     if context.explain:
         return explain_segments(context, asked, wanted, control)
-    if context.limit == 0 and (context.dialect is Dialect.SQL or context.kind in (QueryKind.SELECTION, QueryKind.DISTINCT)):
+    if context.limit == 0 and (
+        context.dialect is Dialect.SQL or context.kind in (QueryKind.SELECTION, QueryKind.DISTINCT)
+    ):
         # Only the names and types are asked for, and the broker knows them.
-        processed = Statistics(num_segments_queried=len(asked), num_segments_processed=len(asked), total_docs=asked.total_docs)
+        processed = Statistics(
+            num_segments_queried=len(asked), num_segments_processed=len(asked), total_docs=asked.total_docs
+        )
         return PartialResult(statistics=processed)
     allowed = threads if context.options.max_threads is None else min(threads, max(context.options.max_threads, 1))
 
     def run(some: SegmentSet) -> PartialResult:
         def scan(segments: SegmentSet, is_alone: bool) -> ScanPlan:
             whole = is_whole and is_alone
-            return build_scan(context, segments, control, threads=allowed, executor=executor, dictionaries=dictionaries, is_whole=whole)
+            return build_scan(
+                context,
+                segments,
+                control,
+                threads=allowed,
+                executor=executor,
+                dictionaries=dictionaries,
+                is_whole=whole,
+            )
 
         with stage(control.trace, "PLAN") as planning:
-            plans = plans_of(context, some, control, scan, threads=allowed, executor=executor, dictionaries=dictionaries, is_whole=is_whole)
+            plans = plans_of(
+                context,
+                some,
+                control,
+                scan,
+                threads=allowed,
+                executor=executor,
+                dictionaries=dictionaries,
+                is_whole=is_whole,
+            )
             if control.docs_max is not None:
                 control.will_read(sum(plan.docs_to_read for plan in plans))
-            pruned, used = sum(plan.statistics.num_segments_pruned for plan in plans), max(plan.num_threads for plan in plans)
+            pruned, used = (
+                sum(plan.statistics.num_segments_pruned for plan in plans),
+                max(plan.num_threads for plan in plans),
+            )
             planning.note(segmentsIn=len(some), segmentsOut=len(some) - pruned, threads=used)
         with stage(control.trace, context.kind.value) as operating:
             partials = [_OPERATORS[context.kind](plan) for plan in plans]
@@ -119,12 +146,15 @@ def _with_all_columns(context: QueryContext, segments: SegmentSet, host: str) ->
     names = [column.name for column in context.columns]
     if all(map(segments.has_column, names)):
         return segments
-    return SegmentSet([segment if all(map(segment.has_column, names)) else _completed(segment, context, host) for segment in segments])
+    return SegmentSet(
+        [segment if all(map(segment.has_column, names)) else _completed(segment, context, host) for segment in segments]
+    )
 
 
 def _completed(segment: Segment, context: QueryContext, host: str) -> Segment:
-    """The segment with the columns of the query that it does not store: virtual ones, and those that the table got later, whose
-    docs have no value there and read as the default."""
+    """The segment with the columns of the query that it does not store: virtual ones, and those that the table got
+    later, whose docs have no value there and read as the default.
+    """
     added: dict[str, Column] = {}
     for column in context.columns:
         if segment.has_column(column.name):
@@ -133,7 +163,12 @@ def _completed(segment: Segment, context: QueryContext, host: str) -> Segment:
             added[column.name] = virtual_column(column.name, segment, host)
         elif column.default_null is not None:
             added[column.name] = ConstantColumn(
-                column.name, column.data_type, column.default_null, segment.num_docs, single_value=column.single_value, all_null=True
+                column.name,
+                column.data_type,
+                column.default_null,
+                segment.num_docs,
+                single_value=column.single_value,
+                all_null=True,
             )
     return CompletedSegment(segment, added) if added else segment
 

@@ -1,4 +1,6 @@
-"""Everything that a first query would have to compile, run once on tiny segments before a daemon says that it is ready."""
+"""Everything that a first query would have to compile, run once on tiny segments before a daemon says that it is
+ready.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,16 @@ from pinotpy.decimals import encode_decimal
 from pinotpy.kernels.aggregate import distinct_bitmaps, distinct_pairs, distinct_rows, double_digits, rank_select, ranks
 from pinotpy.kernels.codec import bit_packing
 from pinotpy.kernels.filter import dictionary_lookup, posting_bitmaps, postings, short_postings
-from pinotpy.kernels.group import compact_merge, merge_rows, number_keys, radix_partition, shared_codes, shared_direct_table, thread_hash_table, top_n_groups
+from pinotpy.kernels.group import (
+    compact_merge,
+    merge_rows,
+    number_keys,
+    radix_partition,
+    shared_codes,
+    shared_direct_table,
+    thread_hash_table,
+    top_n_groups,
+)
 from pinotpy.kernels.scan import program
 from pinotpy.kernels.sketch import hyperloglog, murmur, register_hashes
 from pinotpy.kernels.text import block_blooms, segment_text_codes, substring_search, text_codes
@@ -40,16 +51,21 @@ _VALUES: Final[dict[DataType, list[Any]]] = {
     DataType.STRING: ["a", "b", None, "d"],
     DataType.BIG_DECIMAL: [encode_decimal(Decimal(1)), encode_decimal(Decimal(2)), None, encode_decimal(Decimal(4))],
 }
-_OTHER_COLUMNS: Final = {"mv": pa.array([[1, 2], [2], [1], [3]], pa.list_(pa.int32())), "ascending": pa.array([1, 2, 3, 4], pa.int32())}
+_OTHER_COLUMNS: Final = {
+    "mv": pa.array([[1, 2], [2], [1], [3]], pa.list_(pa.int32())),
+    "ascending": pa.array([1, 2, 3, 4], pa.int32()),
+}
 _SQL: Final = (
-    "SELECT COUNT(*), SUM({n}), MIN({n}), MAX({n}), AVG({n}), MINMAXRANGE({n}), DISTINCTCOUNT({n}) FROM warm WHERE {n} > 1 AND {n} IN (1, 4) OR {n} IS NULL",
+    "SELECT COUNT(*), SUM({n}), MIN({n}), MAX({n}), AVG({n}), MINMAXRANGE({n}), DISTINCTCOUNT({n}) FROM warm WHERE "
+    "{n} > 1 AND {n} IN (1, 4) OR {n} IS NULL",
     "SELECT {n}, COUNT(*), SUM({n}), MAX({n}), DISTINCTCOUNT({n}) FROM warm WHERE {n} <> 3 GROUP BY {n} ORDER BY {n}",
     "SELECT s, COVAR_POP({n}, d), LASTWITHTIME(s, l, 'STRING') FILTER(WHERE {n} > 1) FROM warm GROUP BY s",
     "SELECT KURTOSIS(l), KURTOSIS(d), HISTOGRAM(d, 0, 4, 2) FROM warm",
     "SELECT * FROM warm WHERE {n} NOT IN (7, 8) ORDER BY {n} DESC, s LIMIT 9",
 )
 _TEXT_SQL: Final = (
-    "SELECT {t}, COUNT(*), DISTINCTCOUNT({t}) FROM warm WHERE {t} IN ('a', 'd') OR {t} > 'c' OR {t} LIKE 'a%' GROUP BY {t}, d ORDER BY {t}",
+    "SELECT {t}, COUNT(*), DISTINCTCOUNT({t}) FROM warm WHERE {t} IN ('a', 'd') OR {t} > 'c' OR {t} LIKE 'a%' GROUP "
+    "BY {t}, d ORDER BY {t}",
     "SELECT DISTINCT {t} FROM warm WHERE {t} = 'a' ORDER BY {t} LIMIT 3",
     "SELECT {t} FROM warm WHERE {t} IN ('a', 'd') AND ascending > 1 ORDER BY {t}, d LIMIT 2",
     "SELECT COUNT(*) FROM warm WHERE {t} LIKE '%a' OR {t} LIKE '%b%' OR REGEXP_LIKE({t}, 'ab[0-9]')",
@@ -75,7 +91,12 @@ def warm() -> None:
     schema = Schema.from_json(
         {
             "schemaName": "warm",
-            "dimensionFieldSpecs": [*plain, *raw, {"name": "ascending", "dataType": "INT"}, {"name": "mv", "dataType": "INT", "singleValueField": False}],
+            "dimensionFieldSpecs": [
+                *plain,
+                *raw,
+                {"name": "ascending", "dataType": "INT"},
+                {"name": "mv", "dataType": "INT", "singleValueField": False},
+            ],
         }
     )
     config = TableConfig.from_json(
@@ -95,7 +116,9 @@ def warm() -> None:
             },
         }
     )
-    values = {name: pa.array(_VALUES.get(data_type, [1, 2, None, 4]), data_type.arrow) for name, data_type in columns.items()}
+    values = {
+        name: pa.array(_VALUES.get(data_type, [1, 2, None, 4]), data_type.arrow) for name, data_type in columns.items()
+    }
     batch = pa.record_batch(values | {f"raw_{name}": array for name, array in values.items()} | _OTHER_COLUMNS)
     segments = []
     for name in _SEGMENTS:

@@ -1,7 +1,7 @@
 """The QueryChannel door: how a broker calls a server.
 
-`frame_channel.FrameChannel` is the fast way, `grpc_channel.GrpcChannel` the one that every server has, `memory.MemoryChannel`
-their twin; `preferring_channel.PreferringChannel` picks by what a server advertises.
+`frame_channel.FrameChannel` is the fast way, `grpc_channel.GrpcChannel` the one that every server has,
+`memory.MemoryChannel` their twin; `preferring_channel.PreferringChannel` picks by what a server advertises.
 """
 
 from __future__ import annotations

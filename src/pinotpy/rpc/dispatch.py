@@ -1,7 +1,7 @@
 """What a server does with the bytes of one call, whatever carried them: identity, version, a place, then the handler.
 
-The gRPC server and the in-memory channel call `Dispatcher.serve`, which waits for a place on the thread of the call; the frame
-server, whose calls wait without a thread, asks `places` itself and then calls `answer`.
+The gRPC server and the in-memory channel call `Dispatcher.serve`, which waits for a place on the thread of the call;
+the frame server, whose calls wait without a thread, asks `places` itself and then calls `answer`.
 """
 
 from __future__ import annotations
@@ -13,16 +13,32 @@ import threading
 import time
 from collections.abc import Callable
 
-from pinotpy.errors import AccessDeniedError, DataError, OutOfCapacityError, PinotError, QueryCancelledError, QueryTimeoutError
+from pinotpy.errors import (
+    AccessDeniedError,
+    DataError,
+    OutOfCapacityError,
+    PinotError,
+    QueryCancelledError,
+    QueryTimeoutError,
+)
 from pinotpy.rpc.faults import ServerFaultError
 from pinotpy.rpc.places import Places, Visit
-from pinotpy.rpc.wire import KIND_OFFSET, PROTOCOL_VERSION, RequestHead, RequestKind, decode_bound, decode_head, decode_request
+from pinotpy.rpc.wire import (
+    KIND_OFFSET,
+    PROTOCOL_VERSION,
+    RequestHead,
+    RequestKind,
+    decode_bound,
+    decode_head,
+    decode_request,
+)
 
 # (request bytes, seconds left, peer) → answer bytes. Runs on a thread of its own call; may raise PinotError.
 Handler = Callable[[bytes, float, str], bytes]
 # (broker id, request id): end that query if it runs.
 Canceller = Callable[[str, int], None]
-# As Handler, of a query that takes less time than handing it to another thread and back; None, and nothing has happened: of any other.
+# As Handler, of a query that takes less time than handing it to another thread and back; None, and nothing has
+# happened: of any other.
 QuickHandler = Callable[[bytes, float, str], bytes | None]
 # Whether it is over so little that it may use the places for small ones; may raise DataError.
 IsSmall = Callable[[bytes], bool]
@@ -64,7 +80,9 @@ class Dispatcher:
         self._lock = threading.Lock()
 
     def serve(self, request: bytes, *, token: bytes | None, deadline_s: float, peer: str) -> bytes:
-        """Answer one call when it has a place. Raises PinotError, nothing else: what the handler did not foresee is logged with an id."""
+        """Answer one call when it has a place. Raises PinotError, nothing else: what the handler did not foresee is
+        logged with an id.
+        """
         self.check_identity(token, peer)
         head = decode_head(request)
         if head.kind in (RequestKind.PING, RequestKind.CANCEL):
@@ -92,8 +110,9 @@ class Dispatcher:
                 return answer
 
     def answer_quickly(self, request: bytes, *, token: bytes | None, deadline_s: float, peer: str) -> bytes | None:
-        """Answer one call on a thread that others wait for: cancels, pings, and what the server's quick handler takes; None: any other
-        call, of which nothing was done. Raises PinotError, as `serve`."""
+        """Answer one call on a thread that others wait for: cancels, pings, and what the server's quick handler takes;
+        None: any other call, of which nothing was done. Raises PinotError, as `serve`.
+        """
         if len(request) > KIND_OFFSET and request[KIND_OFFSET] in (RequestKind.CANCEL, RequestKind.PING):
             return self.answer(request, token=token, deadline_s=deadline_s, peer=peer)
         if self._quickly is None:
@@ -149,7 +168,9 @@ class Dispatcher:
             raise QueryCancelledError("the caller hung up before its query had a place")
         return visit
 
-    def _answer_query(self, handler: QuickHandler, request: bytes, head: RequestHead, deadline_s: float, peer: str) -> bytes | None:
+    def _answer_query(
+        self, handler: QuickHandler, request: bytes, head: RequestHead, deadline_s: float, peer: str
+    ) -> bytes | None:
         deadline_s = min(deadline_s, head.timeout_ms / 1000)
         if deadline_s <= 0:
             raise QueryTimeoutError("the time of the query was up before it reached the server: lower the load")
@@ -158,11 +179,20 @@ class Dispatcher:
         except PinotError as problem:
             if problem.http_status >= 500:
                 # The caller reads it without paths of this machine; the operator finds all of it here.
-                _log.warning("call failed error=%s code=%d context=%s request_id=%d peer=%s", problem, problem.code, problem.context, head.request_id, peer)
+                _log.warning(
+                    "call failed error=%s code=%d context=%s request_id=%d peer=%s",
+                    problem,
+                    problem.code,
+                    problem.context,
+                    head.request_id,
+                    peer,
+                )
             raise
         except Exception as problem:
             error_id = secrets.token_hex(6)
-            _log.exception("call failed unexpectedly error_id=%s request_id=%d peer=%s", error_id, head.request_id, peer)
+            _log.exception(
+                "call failed unexpectedly error_id=%s request_id=%d peer=%s", error_id, head.request_id, peer
+            )
             raise ServerFaultError(f"internal error {error_id} of the server: its log has the details") from problem
 
 

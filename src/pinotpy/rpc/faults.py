@@ -1,4 +1,6 @@
-"""How an error crosses from server to broker: (code, message, context) as bounded JSON, never a class name or a trace."""
+"""How an error crosses from server to broker: (code, message, context) as bounded JSON, never a class name or a
+trace.
+"""
 
 from __future__ import annotations
 
@@ -20,8 +22,15 @@ class ServerFaultError(RemoteError):
 
 def encode_fault(problem: PinotError) -> bytes:
     """The error's bytes; what is too long is cut, and so are paths of this machine: clients read the message."""
-    plain = {key: value for key, value in problem.context.items() if isinstance(value, str | int | float | bool) and len(str(value)) <= 200}
-    context = {key: hide_paths(value) if isinstance(value, str) else value for key, value in list(plain.items())[:_CONTEXT_KEYS_MAX]}
+    plain = {
+        key: value
+        for key, value in problem.context.items()
+        if isinstance(value, str | int | float | bool) and len(str(value)) <= 200
+    }
+    context = {
+        key: hide_paths(value) if isinstance(value, str) else value
+        for key, value in list(plain.items())[:_CONTEXT_KEYS_MAX]
+    }
     shown = hide_paths(problem.message)
     for message, kept in ((shown[:_MESSAGE_MAX_CHARS], context), (shown[:_MESSAGE_MAX_CHARS], {}), (shown[:300], {})):
         content = orjson.dumps([problem.code, message, kept])

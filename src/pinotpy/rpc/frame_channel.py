@@ -15,7 +15,17 @@ from typing import cast
 from pinotpy.errors import DataError, OutOfCapacityError, PinotError, ServerNotRespondingError, ServerUnreachableError
 from pinotpy.rpc.channel import ServerAddress
 from pinotpy.rpc.faults import decode_fault
-from pinotpy.rpc.frames import FRAME_MAX_BYTES, HEAD, HELLO_MAX_BYTES, MAGIC, PIECE_BYTES, FrameKind, FrameReader, client_tls, frame
+from pinotpy.rpc.frames import (
+    FRAME_MAX_BYTES,
+    HEAD,
+    HELLO_MAX_BYTES,
+    MAGIC,
+    PIECE_BYTES,
+    FrameKind,
+    FrameReader,
+    client_tls,
+    frame,
+)
 from pinotpy.rpc.grpc_channel import ANSWER_MAX_BYTES, CHANNELS_MAX, IN_FLIGHT_MAX
 from pinotpy.rpc.security import RpcSecurity
 from pinotpy.rpc.wire import TIMEOUT_MAX_MS
@@ -35,7 +45,13 @@ class NoConnectionError(ServerUnreachableError):
 class FrameChannel:
     """Used from one event loop, the one that runs when the first call is made."""
 
-    def __init__(self, security: RpcSecurity | None = None, *, in_flight_max: int = IN_FLIGHT_MAX, answer_max_bytes: int = ANSWER_MAX_BYTES) -> None:
+    def __init__(
+        self,
+        security: RpcSecurity | None = None,
+        *,
+        in_flight_max: int = IN_FLIGHT_MAX,
+        answer_max_bytes: int = ANSWER_MAX_BYTES,
+    ) -> None:
         self._security = security or RpcSecurity()
         self._tls = client_tls(self._security)
         self._in_flight_max = in_flight_max
@@ -59,9 +75,14 @@ class FrameChannel:
         else:
             self._connections.move_to_end(key)
         if len(connection.calls) >= self._in_flight_max:
-            raise OutOfCapacityError(f"{self._in_flight_max} calls to {server} are in flight already", server=server.instance)
+            raise OutOfCapacityError(
+                f"{self._in_flight_max} calls to {server} are in flight already", server=server.instance
+            )
         if len(request) > FRAME_MAX_BYTES:
-            message = f"a message between broker and {server} is over its limit: {len(request)} bytes, at most {FRAME_MAX_BYTES} are sent"
+            message = (
+                f"a message between broker and {server} is over its limit: {len(request)} bytes, at most "
+                f"{FRAME_MAX_BYTES} are sent"
+            )
             raise DataError(message, server=server.instance)
         if timeout_s <= 0:
             raise _late(server, timeout_s)
@@ -102,10 +123,14 @@ class FrameChannel:
                 await connection.hello(server, (self._security.cluster_token or "").encode())
         except TimeoutError:
             connection.close()
-            raise NoConnectionError(f"connection to {server} did not come about within {CONNECT_TIMEOUT_S:.0f} s", server=server.instance) from None
+            raise NoConnectionError(
+                f"connection to {server} did not come about within {CONNECT_TIMEOUT_S:.0f} s", server=server.instance
+            ) from None
         except (OSError, ssl.SSLError) as problem:
             connection.close()
-            raise NoConnectionError(f"connection to {server} refused or broken: {str(problem)[:300]}", server=server.instance) from None
+            raise NoConnectionError(
+                f"connection to {server} refused or broken: {str(problem)[:300]}", server=server.instance
+            ) from None
         except BaseException:
             connection.close()
             raise
@@ -124,12 +149,15 @@ class _Call:
 
     __slots__ = ("answer", "content", "deadline_s", "server", "timeout_s")
 
-    def __init__(self, answer: asyncio.Future[bytes], server: ServerAddress, timeout_s: float, deadline_s: float) -> None:
+    def __init__(
+        self, answer: asyncio.Future[bytes], server: ServerAddress, timeout_s: float, deadline_s: float
+    ) -> None:
         self.answer = answer
         self.server = server
         self.timeout_s = timeout_s
         self.deadline_s = deadline_s  # in loop time
-        # What came of a long answer. It grows in place: joined pieces would be in memory twice, and both new to the kernel.
+        # What came of a long answer. It grows in place: joined pieces would be in memory twice, and both new to the
+        # kernel.
         self.content = bytearray()
 
 
@@ -143,7 +171,8 @@ class _Connection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._loop = asyncio.get_running_loop()
         self._last_number = 0
-        # One timer for all calls, at the first deadline that there was when it was set: most calls end long before theirs.
+        # One timer for all calls, at the first deadline that there was when it was set: most calls end long before
+        # theirs.
         self._timer: asyncio.TimerHandle | None = None
         self._timer_s = inf
         self.is_closed = False
@@ -223,7 +252,10 @@ class _Connection(asyncio.Protocol):
         if kind not in (FrameKind.ANSWER, FrameKind.PIECE):
             raise DataError(f"a server sent a frame of kind {kind}")
         if len(call.content) + len(payload) > self._answer_max_bytes:
-            message = f"a message between broker and {call.server} is over its limit: larger than {self._answer_max_bytes} bytes"
+            message = (
+                f"a message between broker and {call.server} is over its limit: larger than "
+                f"{self._answer_max_bytes} bytes"
+            )
             call.answer.set_exception(DataError(message, server=call.server.instance))
             self._give_up(number)
             return
@@ -259,7 +291,11 @@ class _Connection(asyncio.Protocol):
             self._look_at(min(call.deadline_s for call in self.calls.values()))
 
     def _give_up(self, number: int) -> None:
-        if self.calls.pop(number, None) is not None and self._transport is not None and not self._transport.is_closing():
+        if (
+            self.calls.pop(number, None) is not None
+            and self._transport is not None
+            and not self._transport.is_closing()
+        ):
             self._transport.write(HEAD.pack(0, FrameKind.CANCEL, b"\0\0\0", number, 0))
 
     def _end(self, reason: str) -> None:
@@ -272,7 +308,9 @@ class _Connection(asyncio.Protocol):
         calls, self.calls = self.calls, {}
         for call in calls.values():
             if not call.answer.done():
-                call.answer.set_exception(ServerUnreachableError(f"connection to {call.server} {reason}", server=call.server.instance))
+                call.answer.set_exception(
+                    ServerUnreachableError(f"connection to {call.server} {reason}", server=call.server.instance)
+                )
 
 
 def _late(server: ServerAddress, timeout_s: float) -> ServerNotRespondingError:
@@ -286,6 +324,11 @@ def notice_vanished_peer(transport: asyncio.BaseTransport) -> None:
         return
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    for name, value in (("TCP_KEEPIDLE", KEEPALIVE_AFTER_S), ("TCP_KEEPINTVL", 1), ("TCP_KEEPCNT", 2), ("TCP_USER_TIMEOUT", VANISHED_AFTER_S * 1000)):
+    for name, value in (
+        ("TCP_KEEPIDLE", KEEPALIVE_AFTER_S),
+        ("TCP_KEEPINTVL", 1),
+        ("TCP_KEEPCNT", 2),
+        ("TCP_USER_TIMEOUT", VANISHED_AFTER_S * 1000),
+    ):
         if hasattr(socket, name):
             connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)

@@ -1,8 +1,9 @@
-"""The frame server of a query port: one event loop reads and writes all connections; a bounded pool of threads runs queries.
+"""The frame server of a query port: one event loop reads and writes all connections; a bounded pool of threads runs
+queries.
 
-A call that the dispatcher calls quick is answered on the loop's own thread: handing it to another one and back costs more
-than it does. Any other waits for a place (places.py) and then for a thread of its own. Long answers go out in pieces, each
-connection's in turn with its short ones.
+A call that the dispatcher calls quick is answered on the loop's own thread: handing it to another one and back costs
+more than it does. Any other waits for a place (places.py) and then for a thread of its own. Long answers go out in
+pieces, each connection's in turn with its short ones.
 """
 
 from __future__ import annotations
@@ -21,7 +22,17 @@ from pinotpy.errors import AccessDeniedError, DataError, OutOfCapacityError, Pin
 from pinotpy.rpc.dispatch import Dispatcher, waited_too_long
 from pinotpy.rpc.faults import ServerFaultError, encode_fault
 from pinotpy.rpc.frame_channel import notice_vanished_peer
-from pinotpy.rpc.frames import FRAME_MAX_BYTES, HELLO_MAX_BYTES, MAGIC, PIECE_BYTES, FrameKind, FrameReader, frame, head, server_tls
+from pinotpy.rpc.frames import (
+    FRAME_MAX_BYTES,
+    HELLO_MAX_BYTES,
+    MAGIC,
+    PIECE_BYTES,
+    FrameKind,
+    FrameReader,
+    frame,
+    head,
+    server_tls,
+)
 from pinotpy.rpc.places import Visit
 from pinotpy.rpc.security import RpcSecurity
 from pinotpy.rpc.server import STOP_TIMEOUT_S, PortUnavailableError
@@ -65,7 +76,8 @@ class FrameServer:
         except (OSError, ValueError, ssl.SSLError) as problem:
             self._end()
             raise PortUnavailableError(
-                f"cannot listen for queries on {self.host}:{self.port}: the port is in use or not ours; stop what listens there or choose another "
+                f"cannot listen for queries on {self.host}:{self.port}: the port is in use or not ours; stop what "
+                "listens there or choose another "
                 "(0 picks a free one)"
             ) from problem
         return self.port
@@ -80,7 +92,9 @@ class FrameServer:
         self._end()
 
     def _start_threads(self) -> None:
-        """All of the pool's now: the loop would wait for each, long where running queries leave it little time, and cancels behind it."""
+        """All of the pool's now: the loop would wait for each, long where running queries leave it little time, and
+        cancels behind it.
+        """
         begun = threading.Event()
         for _ in range(self._num_threads):
             self.pool.submit(begun.wait)
@@ -100,7 +114,9 @@ class FrameServer:
     async def _listen(self) -> None:
         tls = server_tls(self._security)
         host = self.host.strip("[]")
-        self._listener = await self.loop.create_server(lambda: _Connection(self), host, self.port, ssl=tls, reuse_port=False, backlog=256)
+        self._listener = await self.loop.create_server(
+            lambda: _Connection(self), host, self.port, ssl=tls, reuse_port=False, backlog=256
+        )
         self.port = self._listener.sockets[0].getsockname()[1]
 
     async def _drain(self, timeout_s: float) -> None:
@@ -269,7 +285,11 @@ class _Connection(asyncio.Protocol):
         assert call.visit is not None
         try:
             # What nobody waits for any more is not begun.
-            answered = None if call.visit.is_gone else self._answered(self._server.dispatcher.answer, call.request, deadline_s - self._server.loop.time())
+            answered = (
+                None
+                if call.visit.is_gone
+                else self._answered(self._server.dispatcher.answer, call.request, deadline_s - self._server.loop.time())
+            )
         finally:
             self._server.dispatcher.places.leave(call.visit)
         try:
@@ -277,7 +297,9 @@ class _Connection(asyncio.Protocol):
         except RuntimeError:
             return  # the loop is closed: nobody waits
 
-    def _answered(self, answer: Callable[..., bytes | None], request: bytes, deadline_s: float) -> tuple[FrameKind, bytes] | None:
+    def _answered(
+        self, answer: Callable[..., bytes | None], request: bytes, deadline_s: float
+    ) -> tuple[FrameKind, bytes] | None:
         try:
             content = answer(request, token=self._token, deadline_s=deadline_s, peer=self._peer)
             return None if content is None else (FrameKind.ANSWER, content)
@@ -286,7 +308,9 @@ class _Connection(asyncio.Protocol):
         except Exception:
             # The dispatcher raises nothing else; a thread or the loop must not end with it.
             _log.exception("call failed unexpectedly peer=%s", self._peer)
-            return FrameKind.FAULT, encode_fault(ServerFaultError("internal error of the server: its log has the details"))
+            return FrameKind.FAULT, encode_fault(
+                ServerFaultError("internal error of the server: its log has the details")
+            )
 
     def _done(self, number: int, kind: FrameKind, content: bytes) -> None:
         if len(content) > PIECE_BYTES and number in self._running:
@@ -344,7 +368,9 @@ class _Connection(asyncio.Protocol):
                     self._server.in_flight -= 1
                 else:
                     self._long.append((number, rest[PIECE_BYTES:]))
-                self._transport.writelines((head(FrameKind.ANSWER if is_last else FrameKind.PIECE, number, piece), piece))
+                self._transport.writelines(
+                    (head(FrameKind.ANSWER if is_last else FrameKind.PIECE, number, piece), piece)
+                )
             else:
                 return
 

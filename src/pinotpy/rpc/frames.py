@@ -88,7 +88,10 @@ class FrameReader:
         while size - position >= HEAD.size:
             length, kind, reserved, number, timeout_ms = HEAD.unpack_from(data, position)
             if length > self.payload_max or reserved != _NOTHING or not 1 <= kind <= 6:
-                raise DataError(f"bytes that are no frame: length {length} of at most {self.payload_max}, kind {kind}, reserved {reserved.hex()}")
+                raise DataError(
+                    f"bytes that are no frame: length {length} of at most {self.payload_max}, kind {kind}, reserved "
+                    f"{reserved.hex()}"
+                )
             position += HEAD.size
             if position + length > size:
                 self._head = kind, number, timeout_ms

@@ -14,7 +14,14 @@ from typing import Any
 import grpc
 import grpc.aio
 
-from pinotpy.errors import AccessDeniedError, DataError, OutOfCapacityError, PinotError, ServerNotRespondingError, ServerUnreachableError
+from pinotpy.errors import (
+    AccessDeniedError,
+    DataError,
+    OutOfCapacityError,
+    PinotError,
+    ServerNotRespondingError,
+    ServerUnreachableError,
+)
 from pinotpy.rpc.channel import ServerAddress
 from pinotpy.rpc.faults import ServerFaultError, decode_fault
 from pinotpy.rpc.security import CLUSTER_TOKEN_KEY, FAULT_KEY, RpcSecurity
@@ -55,14 +62,24 @@ class _Connection:
 class GrpcChannel:
     """Used from one event loop, the one that runs when the first call is made."""
 
-    def __init__(self, security: RpcSecurity | None = None, *, in_flight_max: int = IN_FLIGHT_MAX, answer_max_bytes: int = ANSWER_MAX_BYTES) -> None:
+    def __init__(
+        self,
+        security: RpcSecurity | None = None,
+        *,
+        in_flight_max: int = IN_FLIGHT_MAX,
+        answer_max_bytes: int = ANSWER_MAX_BYTES,
+    ) -> None:
         security = security or RpcSecurity()
         self._in_flight_max = in_flight_max
         self._options = channel_options(answer_max_bytes)
         if security.server_name is not None:
             self._options.append(("grpc.ssl_target_name_override", security.server_name))
         self._metadata = ((CLUSTER_TOKEN_KEY, security.cluster_token),) if security.cluster_token else None
-        self._credentials = grpc.ssl_channel_credentials(security.ca, security.key, security.certificate) if security.is_encrypted else None
+        self._credentials = (
+            grpc.ssl_channel_credentials(security.ca, security.key, security.certificate)
+            if security.is_encrypted
+            else None
+        )
         # Least recently used first: instances that left the cluster fall out.
         self._connections: OrderedDict[tuple[str, int], _Connection] = OrderedDict()
         self._closed = False
@@ -70,7 +87,9 @@ class GrpcChannel:
     async def call(self, server: ServerAddress, request: bytes, timeout_s: float) -> bytes:
         connection = await self._connection(server)
         if connection.in_flight >= self._in_flight_max:
-            raise OutOfCapacityError(f"{self._in_flight_max} calls to {server} are in flight already", server=server.instance)
+            raise OutOfCapacityError(
+                f"{self._in_flight_max} calls to {server} are in flight already", server=server.instance
+            )
         connection.in_flight += 1
         try:
             answer: bytes = await connection.method(request, timeout=max(timeout_s, 0.0), metadata=self._metadata)
@@ -102,7 +121,9 @@ class GrpcChannel:
         if connection is None:
             connection = self._connections[key] = self._open(server)
             if len(self._connections) > CHANNELS_MAX:
-                idle = next((old for old, other in self._connections.items() if other.in_flight == 0 and old != key), None)
+                idle = next(
+                    (old for old, other in self._connections.items() if other.in_flight == 0 and old != key), None
+                )
                 if idle is not None:
                     await self._connections.pop(idle).channel.close(None)
         else:
@@ -128,11 +149,15 @@ def _translate(problem: Any, server: ServerAddress, timeout_s: float) -> PinotEr
         case grpc.StatusCode.UNAVAILABLE:
             return ServerUnreachableError(f"connection to {server} refused or broken: {detail}", server=server.instance)
         case grpc.StatusCode.DEADLINE_EXCEEDED:
-            return ServerNotRespondingError(f"{server} did not answer within {timeout_s * 1000:.0f} ms", server=server.instance)
+            return ServerNotRespondingError(
+                f"{server} did not answer within {timeout_s * 1000:.0f} ms", server=server.instance
+            )
         case grpc.StatusCode.CANCELLED:
             return ServerUnreachableError(f"the call to {server} was broken off", server=server.instance)
         case grpc.StatusCode.RESOURCE_EXHAUSTED if "larger than max" in detail:
-            return DataError(f"a message between broker and {server} is over its limit: {detail}", server=server.instance)
+            return DataError(
+                f"a message between broker and {server} is over its limit: {detail}", server=server.instance
+            )
         case grpc.StatusCode.RESOURCE_EXHAUSTED:
             return OutOfCapacityError(f"{server} takes no more calls: {detail}", server=server.instance)
         case grpc.StatusCode.UNAUTHENTICATED | grpc.StatusCode.PERMISSION_DENIED:

@@ -24,7 +24,9 @@ class Fault:
 
 
 class MemoryChannel:
-    """Calls dispatchers of this process; each runs on a thread of its own, as on a real server. Used from one event loop."""
+    """Calls dispatchers of this process; each runs on a thread of its own, as on a real server. Used from one event
+    loop.
+    """
 
     def __init__(self, *, cluster_token: str | None = None) -> None:
         self._token = cluster_token.encode() if cluster_token else None
@@ -60,7 +62,9 @@ class MemoryChannel:
                     raise decode_fault(encode_fault(fault.error), server.instance)
                 answer = await self._serve(dispatcher, server, request, timeout_s)
         except TimeoutError:
-            raise ServerNotRespondingError(f"{server} did not answer within {timeout_s * 1000:.0f} ms", server=server.instance) from None
+            raise ServerNotRespondingError(
+                f"{server} did not answer within {timeout_s * 1000:.0f} ms", server=server.instance
+            ) from None
         if fault.lose_reply:
             raise ServerUnreachableError(f"connection to {server} broke before its answer", server=server.instance)
         return answer
@@ -69,7 +73,9 @@ class MemoryChannel:
         self._closed = True
 
     async def _serve(self, dispatcher: Dispatcher, server: ServerAddress, request: bytes, timeout_s: float) -> bytes:
-        work = asyncio.ensure_future(asyncio.to_thread(dispatcher.serve, request, token=self._token, deadline_s=timeout_s, peer="memory"))
+        work = asyncio.ensure_future(
+            asyncio.to_thread(dispatcher.serve, request, token=self._token, deadline_s=timeout_s, peer="memory")
+        )
         try:
             return await asyncio.shield(work)
         except asyncio.CancelledError:
@@ -88,5 +94,7 @@ class MemoryChannel:
         if fault.times <= 1:
             del self._faults[server.instance]
         else:
-            self._faults[server.instance] = Fault(fault.refuse, fault.lose_reply, fault.silent, fault.error, fault.times - 1)
+            self._faults[server.instance] = Fault(
+                fault.refuse, fault.lose_reply, fault.silent, fault.error, fault.times - 1
+            )
         return fault

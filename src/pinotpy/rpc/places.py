@@ -1,8 +1,9 @@
 """The places of a server's calls: so many are worked on, so many wait, more are refused with 211.
 
-First come, first served. Small calls have places of their own beside the others', so that a dashboard's tile is not held up by
-reports. A call that waits costs no thread: whoever gives a place back starts the next. One that nobody listens to any more
-gives up its turn at once.
+First come, first served. Small calls have places of their own beside the others', so that a dashboard's tile is not
+held up by
+reports. A call that waits costs no thread: whoever gives a place back starts the next. One that nobody listens to any
+more gives up its turn at once.
 """
 
 from __future__ import annotations
@@ -55,7 +56,8 @@ class Places:
     def take(self, visit: Visit, is_small: Callable[[], bool]) -> bool:
         """A place for a call: True, and it was started; False: it waits. `is_small` is asked only where that decides.
 
-        Raises OutOfCapacityError when too many wait, QueryCancelledError when it was given up before; what `is_small` raises.
+        Raises OutOfCapacityError when too many wait, QueryCancelledError when it was given up before; what `is_small`
+        raises.
         """
         with self._lock:
             self._take_free(visit)
@@ -65,10 +67,14 @@ class Places:
         return True
 
     def give_up(self, visit: Visit) -> bool:
-        """Nobody waits for a call any more. True: it waited, and does no longer; False: it has its place, or never came."""
+        """Nobody waits for a call any more. True: it waited, and does no longer; False: it has its place, or never
+        came.
+        """
         with self._lock:
             visit.is_gone = True
-            return self._waiting.pop(visit.turn, None) is not None or self._waiting_small.pop(visit.turn, None) is not None
+            return (
+                self._waiting.pop(visit.turn, None) is not None or self._waiting_small.pop(visit.turn, None) is not None
+            )
 
     def leave(self, visit: Visit) -> None:
         """Give the place of a call back: to the one that waits longest, if any."""
@@ -102,7 +108,8 @@ class Places:
                 raise QueryCancelledError("the caller hung up before its query had a place")
             if self.waiting >= self.waiting_max:
                 raise OutOfCapacityError(
-                    f"the server works on {self.working} queries and {self.waiting} wait already, at most {self.waiting_max} may: "
+                    f"the server works on {self.working} queries and {self.waiting} wait already, at most "
+                    f"{self.waiting_max} may: "
                     "try again later, or raise pinot.query.scheduler.maxWaiting"
                 )
             self._turns += 1

@@ -92,7 +92,8 @@ class RpcServer:
         except (RuntimeError, ValueError) as problem:
             self._pool.shutdown(wait=False)
             raise PortUnavailableError(
-                f"cannot listen for queries on {address}: the port is in use or not ours; stop what listens there or choose another (0 picks a free one)"
+                f"cannot listen for queries on {address}: the port is in use or not ours; stop what listens there or "
+                "choose another (0 picks a free one)"
             ) from problem
         if self.port == 0:
             raise PortUnavailableError(f"cannot listen for queries on {address}: the port is in use or not ours")
@@ -127,7 +128,9 @@ class _Handlers(grpc.GenericRpcHandler):  # type: ignore[misc]
             if not context.add_callback(ended):
                 return b""  # the caller is gone already
             deadline_s = DEADLINE_MAX_S if remaining_s is None else min(remaining_s, DEADLINE_MAX_S)
-            return self._dispatcher.serve(request, token=token.encode() if token else None, deadline_s=deadline_s, peer=context.peer())
+            return self._dispatcher.serve(
+                request, token=token.encode() if token else None, deadline_s=deadline_s, peer=context.peer()
+            )
         except PinotError as problem:
             context.set_trailing_metadata(((FAULT_KEY, encode_fault(problem)),))
             context.set_code(_status(problem))
@@ -151,4 +154,6 @@ def _status(problem: PinotError) -> Any:
 def _server_credentials(security: RpcSecurity) -> Any:
     if security.key is None:
         raise ValueError("a certificate without its key")
-    return grpc.ssl_server_credentials(((security.key, security.certificate),), security.ca, security.client_certificates)
+    return grpc.ssl_server_credentials(
+        ((security.key, security.certificate),), security.ca, security.client_certificates
+    )

@@ -72,7 +72,9 @@ class TemplateSender:
             template = template_of(request)
             found = self._templates[key] = template, template_digest(template)
             self._num_bytes += len(template)
-            while len(self._templates) > TEMPLATES_MAX or (self._num_bytes > TEMPLATES_MAX_BYTES and len(self._templates) > 1):
+            while len(self._templates) > TEMPLATES_MAX or (
+                self._num_bytes > TEMPLATES_MAX_BYTES and len(self._templates) > 1
+            ):
                 _, (old, _) = self._templates.popitem(last=False)
                 self._num_bytes -= len(old)
         else:

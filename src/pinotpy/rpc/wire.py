@@ -1,4 +1,5 @@
-"""Requests between broker and server, as bytes: a fixed head, then what varies. Little-endian; no pickle, no class names.
+"""Requests between broker and server, as bytes: a fixed head, then what varies. Little-endian; no pickle, no class
+names.
 
 offset  bytes  what
  0       4     magic "PQR1"
@@ -30,8 +31,8 @@ with number, time and names left out, whose context has 0 for every literal of i
 
 A server that does not have the template answers with the 4 bytes "PQU1", and gets all again with it.
 
-A request must be exactly as long as its lengths say. Answers are the bytes of a PartialResult as they are; errors travel
-beside them as (code, message, context), see `faults.py`.
+A request must be exactly as long as its lengths say. Answers are the bytes of a PartialResult as they are; errors
+travel beside them as (code, message, context), see `faults.py`.
 """
 
 from __future__ import annotations
@@ -75,14 +76,14 @@ class RequestKind(IntEnum):
 
 
 FLAG_TRACE = 1
-# All segments that the query reads are asked of this server: it may leave out groups that the answer cannot show, and of states
-# what the answer does not read (percentiles keep one value, distinct counts the count). A server
-# that misses one of the segments must not, for the others' groups are then merged with its own.
+# All segments that the query reads are asked of this server: it may leave out groups that the answer cannot show, and
+# of states what the answer does not read (percentiles keep one value, distinct counts the count). A server that misses
+# one of the segments must not, for the others' groups are then merged with its own.
 FLAG_WHOLE = 2
 # The caller reads answers of form "PPR2" (query/result/partial.py).
 FLAG_FEW_ROWS = 4
-# A server ends a query so long before its caller stops waiting, and says so; only one that does not even say that is "not
-# responding".
+# A server ends a query so long before its caller stops waiting, and says so; only one that does not even say that is
+# "not responding".
 LAST_WORD_S = 0.2
 FLAGS_KNOWN = FLAG_TRACE | FLAG_WHOLE | FLAG_FEW_ROWS
 
@@ -92,7 +93,8 @@ class ServerRequest:
     """One request. For CANCEL, (`broker_id`, `request_id`) name the query to end, and the rest is empty.
 
     `timeout_ms`: time left when it was sent. `principal`: whom the broker answers, for the server's log.
-    `context`: bytes of query.model.context_codec. `literals`: what fills the literals of its filter (query.model.literals); None: nothing does.
+    `context`: bytes of query.model.context_codec. `literals`: what fills the literals of its filter
+    (query.model.literals); None: nothing does.
     """
 
     kind: RequestKind
@@ -112,7 +114,11 @@ def encode_request(request: ServerRequest) -> bytes:
     """The request's bytes. DataError if it is over a limit, or a query with literals (`encode_bound` writes those)."""
     if request.kind is RequestKind.BOUND or request.literals is not None:
         raise DataError("a query with literals is written as a bound one")
-    broker_id, principal, table = request.broker_id.encode(), request.principal.encode(), request.table_name_with_type.encode()
+    broker_id, principal, table = (
+        request.broker_id.encode(),
+        request.principal.encode(),
+        request.table_name_with_type.encode(),
+    )
     segments = "\n".join(request.segment_names).encode()
     num_segments = len(request.segment_names)
     if max(len(broker_id), len(principal), len(table)) > _MAX_U16:
@@ -127,7 +133,8 @@ def encode_request(request: ServerRequest) -> bytes:
         )
     timeout_ms = min(max(request.timeout_ms, 0), TIMEOUT_MAX_MS)
     head = _HEAD.pack(
-        MAGIC, PROTOCOL_VERSION, request.kind, request.flags, request.features, request.request_id, timeout_ms, num_segments,
+        MAGIC, PROTOCOL_VERSION, request.kind, request.flags, request.features, request.request_id, timeout_ms,
+        num_segments,
         len(broker_id), len(principal), len(table), 0, len(segments), len(request.context),
     )  # fmt: skip
     return b"".join((head, broker_id, principal, table, segments, request.context))
@@ -147,16 +154,36 @@ class RequestHead:
 
 
 def decode_head(content: bytes) -> RequestHead:
-    """Read and check the fixed part. DataError for bytes that are no request, UnsupportedVersionError for another protocol."""
+    """Read and check the fixed part. DataError for bytes that are no request, UnsupportedVersionError for another
+    protocol.
+    """
     if len(content) < _HEAD.size or content[:4] != MAGIC:
-        raise DataError(f"{len(content)} bytes are no request: expected magic '{MAGIC.decode()}' and at least {_HEAD.size} bytes, found {content[:4]!r}")
+        raise DataError(
+            f"{len(content)} bytes are no request: expected magic '{MAGIC.decode()}' and at least {_HEAD.size} bytes, "
+            f"found {content[:4]!r}"
+        )
     version = content[4]
     if version != PROTOCOL_VERSION:
         raise UnsupportedVersionError("protocol of a request", found=version, supported=PROTOCOL_VERSION)
     if content[KIND_OFFSET] == RequestKind.BOUND:
         flags, request_id, timeout_ms, _ = _bound_head(content)
         return RequestHead(RequestKind.BOUND, flags, FEATURE_TEMPLATES, request_id, timeout_ms, 0, (0, 0, 0, 0, 0))
-    _, _, kind, flags, features, request_id, timeout_ms, num_segments, broker, principal, table, reserved, segments, context = _HEAD.unpack_from(content)
+    (
+        _,
+        _,
+        kind,
+        flags,
+        features,
+        request_id,
+        timeout_ms,
+        num_segments,
+        broker,
+        principal,
+        table,
+        reserved,
+        segments,
+        context,
+    ) = _HEAD.unpack_from(content)
     if kind not in (1, 2, 3) or flags & ~FLAGS_KNOWN or reserved:
         raise DataError(f"a request of unknown kind {kind}, flags {flags:#x} or reserved {reserved:#x}")
     if features & ~FEATURES_SUPPORTED:
@@ -166,7 +193,9 @@ def decode_head(content: bytes) -> RequestHead:
         raise DataError(f"a request of {len(content)} bytes says that it has {_HEAD.size + sum(lengths)}")
     if num_segments > SEGMENTS_MAX or context > CONTEXT_MAX_BYTES or len(content) > REQUEST_MAX_BYTES:
         raise DataError(f"a request of {num_segments} segments and {len(content)} bytes is over the limits")
-    return RequestHead(RequestKind(kind), flags, features, request_id, min(timeout_ms, TIMEOUT_MAX_MS), num_segments, lengths)
+    return RequestHead(
+        RequestKind(kind), flags, features, request_id, min(timeout_ms, TIMEOUT_MAX_MS), num_segments, lengths
+    )
 
 
 def decode_request(content: bytes, head: RequestHead | None = None) -> ServerRequest:
@@ -186,7 +215,18 @@ def decode_request(content: bytes, head: RequestHead | None = None) -> ServerReq
     segment_names = tuple(segments.split("\n")) if head.num_segments else ()
     if len(segment_names) != head.num_segments or (not head.num_segments and segments) or not all(segment_names):
         raise DataError(f"a request says that it names {head.num_segments} segments and names {len(segment_names)}")
-    return ServerRequest(head.kind, head.request_id, head.timeout_ms, broker_id, principal, table, segment_names, parts[4], head.flags, head.features)
+    return ServerRequest(
+        head.kind,
+        head.request_id,
+        head.timeout_ms,
+        broker_id,
+        principal,
+        table,
+        segment_names,
+        parts[4],
+        head.flags,
+        head.features,
+    )
 
 
 def encode_cancel(broker_id: str, request_id: int) -> bytes:
@@ -214,7 +254,14 @@ class BoundRequest:
 def template_of(request: ServerRequest) -> bytes:
     """The bytes of the template of a query with literals."""
     return encode_request(
-        ServerRequest(RequestKind.QUERY, 0, 0, table_name_with_type=request.table_name_with_type, segment_names=request.segment_names, context=request.context)
+        ServerRequest(
+            RequestKind.QUERY,
+            0,
+            0,
+            table_name_with_type=request.table_name_with_type,
+            segment_names=request.segment_names,
+            context=request.context,
+        )
     )
 
 
@@ -224,13 +271,19 @@ def template_digest(template: bytes) -> bytes:
 
 
 def encode_bound(request: ServerRequest, digest: bytes, template: bytes = b"") -> bytes:
-    """A query with literals as a bound one; with its template for a server that may not have it. DataError if it is over a limit."""
+    """A query with literals as a bound one; with its template for a server that may not have it. DataError if it is
+    over a limit.
+    """
     broker_id, principal, literals = request.broker_id.encode(), request.principal.encode(), request.literals or b"[]"
-    if max(len(broker_id), len(principal)) > _MAX_U16 or len(literals) + len(template) > REQUEST_MAX_BYTES - 2 * _MAX_U16:
+    if (
+        max(len(broker_id), len(principal)) > _MAX_U16
+        or len(literals) + len(template) > REQUEST_MAX_BYTES - 2 * _MAX_U16
+    ):
         raise DataError(f"a request of {len(literals)} bytes of literals or one of its names is over its limit")
     head = _BOUND_HEAD.pack(
         MAGIC, PROTOCOL_VERSION, RequestKind.BOUND, request.flags, FEATURE_TEMPLATES, request.request_id,
-        min(max(request.timeout_ms, 0), TIMEOUT_MAX_MS), digest, len(broker_id), len(principal), len(literals), len(template),
+        min(max(request.timeout_ms, 0), TIMEOUT_MAX_MS), digest, len(broker_id), len(principal), len(literals),
+            len(template),
     )  # fmt: skip
     return b"".join((head, broker_id, principal, literals, template))
 
@@ -243,14 +296,21 @@ def decode_bound(content: bytes) -> BoundRequest:
     except UnicodeDecodeError:
         raise DataError("a name of the request is not UTF-8") from None
     digest = content[24:40]
-    return BoundRequest(request_id, timeout_ms, flags, digest, broker_id, principal_name, content[values:end], content[end:])
+    return BoundRequest(
+        request_id, timeout_ms, flags, digest, broker_id, principal_name, content[values:end], content[end:]
+    )
 
 
 def _bound_head(content: bytes) -> tuple[int, int, int, tuple[int, int, int, int]]:
     """Flags, request id, milliseconds left, and where broker id, principal, literals and template begin."""
     if len(content) < _BOUND_HEAD.size or content[:4] != MAGIC:
-        raise DataError(f"{len(content)} bytes are no request: expected magic '{MAGIC.decode()}' and at least {_BOUND_HEAD.size} bytes, found {content[:4]!r}")
-    _, version, kind, flags, features, request_id, timeout_ms, _, broker, principal, literals, template = _BOUND_HEAD.unpack_from(content)
+        raise DataError(
+            f"{len(content)} bytes are no request: expected magic '{MAGIC.decode()}' and at least {_BOUND_HEAD.size} "
+            f"bytes, found {content[:4]!r}"
+        )
+    _, version, kind, flags, features, request_id, timeout_ms, _, broker, principal, literals, template = (
+        _BOUND_HEAD.unpack_from(content)
+    )
     if version != PROTOCOL_VERSION:
         raise UnsupportedVersionError("protocol of a request", found=version, supported=PROTOCOL_VERSION)
     if features & ~FEATURES_SUPPORTED:

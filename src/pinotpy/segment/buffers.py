@@ -20,14 +20,17 @@ Wrong = Callable[[str, object, object], SegmentCorruptError]
 
 
 class StagedBuffers:
-    """Buffers that are ready to be written, kept in memory until it is their turn: so columns are encoded on several threads
-    and still lie in the file in one order."""
+    """Buffers that are ready to be written, kept in memory until it is their turn: so columns are encoded on several
+    threads and still lie in the file in one order.
+    """
 
     def __init__(self) -> None:
         self._staged: list[tuple[BufferEntry, list[NDArray[Any]]]] = []
 
     def append(self, kind: str, *parts: NDArray[Any], settings: str = "") -> BufferEntry:
-        """Keep one buffer, given in contiguous parts; its entry has no place yet. The parts must not change any more."""
+        """Keep one buffer, given in contiguous parts; its entry has no place yet. The parts must not change any
+        more.
+        """
         plain = [np.ascontiguousarray(part) for part in parts]
         size, crc = 0, 0
         for part in plain:
@@ -46,7 +49,9 @@ class StagedBuffers:
 
 
 class BufferWriter:
-    """Appends buffers to one columns file of a draft, aligned, each with the CRC of its bytes and the zeros behind it."""
+    """Appends buffers to one columns file of a draft, aligned, each with the CRC of its bytes and the zeros behind
+    it.
+    """
 
     def __init__(self, draft: SegmentDraft, file: int = 0) -> None:
         self._draft = draft
@@ -92,7 +97,9 @@ class BufferOwner(Protocol):
 
 
 class ColumnBuffers:
-    """Typed read-only views of the buffers of one column (or star-tree) in mapped files. Only valid after `verify.check_structure`."""
+    """Typed read-only views of the buffers of one column (or star-tree) in mapped files. Only valid after
+    `verify.check_structure`.
+    """
 
     def __init__(self, column: BufferOwner, files: list[NDArray[np.uint8]], location: str) -> None:
         self._column = column.name
@@ -113,7 +120,9 @@ class ColumnBuffers:
         return self._entries[kind].size_bytes
 
     def check(self, kind: str) -> None:
-        """Compare the buffer with its CRC once more: files may be damaged while they are open. Raises SegmentCorruptError."""
+        """Compare the buffer with its CRC once more: files may be damaged while they are open. Raises
+        SegmentCorruptError.
+        """
         entry = self._entries[kind]
         found = crc32c(self._files[entry.file][entry.offset : entry.offset + layout.aligned(entry.size_bytes)])
         if found != entry.crc:

@@ -89,7 +89,9 @@ class ImmutableColumn:
             return self._raw_bytes(self.num_values * stored.numpy.itemsize).view(stored.numpy)
         offsets = self._raw_offsets()
         data = self._raw_bytes(int(offsets[-1]))
-        return pa.Array.from_buffers(pa.large_binary(), self.num_values, [None, pa.py_buffer(offsets), pa.py_buffer(data)])
+        return pa.Array.from_buffers(
+            pa.large_binary(), self.num_values, [None, pa.py_buffer(offsets), pa.py_buffer(data)]
+        )
 
     def offsets(self) -> NDArray[np.uint32]:
         assert not self.single_value, f"column '{self.name}' is single-valued"
@@ -107,7 +109,10 @@ class ImmutableColumn:
     def inverted_docs(self, dict_id: int) -> NDArray[np.int32]:
         """Docs with that value, ascending; only for columns with an inverted index."""
         if layout.BITMAPS in self._buffers:
-            counts, begins = self._buffers.view(layout.INVERTED_COUNTS, np.uint32), self._buffers.view(layout.BITMAP_OFFSETS, np.int64)
+            counts, begins = (
+                self._buffers.view(layout.INVERTED_COUNTS, np.uint32),
+                self._buffers.view(layout.BITMAP_OFFSETS, np.int64),
+            )
             docs = np.empty(int(counts[dict_id + 1]) - int(counts[dict_id]), np.int32)
             docs_of_bitmap(self._buffers.address(layout.BITMAPS) + int(begins[dict_id]), docs)
             return docs
@@ -115,7 +120,9 @@ class ImmutableColumn:
         return self._buffers.view(layout.INVERTED_DOCS, np.int32)[offsets[dict_id] : offsets[dict_id + 1]]
 
     def sorted_starts(self) -> NDArray[np.uint32]:
-        """Docs of dict id i are [starts[i], starts[i + 1]), shape (cardinality + 1,); only for sorted dictionary columns."""
+        """Docs of dict id i are [starts[i], starts[i + 1]), shape (cardinality + 1,); only for sorted dictionary
+        columns.
+        """
         return self._buffers.view(layout.SORTED_STARTS, np.uint32)
 
     @property
@@ -155,7 +162,9 @@ class ImmutableColumn:
             # A CRC costs a hundredth of decompression, and tells damage that decompresses to other values.
             for kind in (layout.FORWARD_CHUNKS, layout.FORWARD):
                 self._buffers.check(kind)
-            return decompress_chunks(forward, table, plain_bytes, chunk_bytes, codec, self.metadata.width, file, self.name)
+            return decompress_chunks(
+                forward, table, plain_bytes, chunk_bytes, codec, self.metadata.width, file, self.name
+            )
 
         return DECODED.get((self._segment_id, self.name, layout.FORWARD), decode)
 
@@ -165,7 +174,9 @@ class ImmutableColumn:
         stored = self.data_type.stored
         if stored.is_fixed:
             return FixedDictionary(self._buffers.view(layout.DICTIONARY, stored.numpy))
-        return VarDictionary(self._buffers.view(layout.DICTIONARY_OFFSETS, np.int32), self._buffers.view(layout.DICTIONARY, np.uint8))
+        return VarDictionary(
+            self._buffers.view(layout.DICTIONARY_OFFSETS, np.int32), self._buffers.view(layout.DICTIONARY, np.uint8)
+        )
 
     def _meta_words(self) -> NDArray[np.int64]:
         metadata = self.metadata

@@ -52,8 +52,8 @@ class Dictionary(Protocol):
 class TextIndex(Protocol):
     """The terms of a text column, ascending by bytes, and where each occurs; a term's id is its rank.
 
-    A doc stands in the list of a term once for every occurrence; docs, and positions within a doc, ascend. Positions count
-    all words, also the stop words that are no terms; they are below 2^31.
+    A doc stands in the list of a term once for every occurrence; docs, and positions within a doc, ascend. Positions
+    count all words, also the stop words that are no terms; they are below 2^31.
     """
 
     num_terms: int
@@ -80,7 +80,8 @@ class TextIndex(Protocol):
 
 
 class JsonIndex(Protocol):
-    """The terms of the records of a column's documents (functions/json/json_records.py), ascending by bytes, and the records of each.
+    """The terms of the records of a column's documents (functions/json/json_records.py), ascending by bytes, and the
+    records of each.
 
     entries: entry of each record, int32, ascending; an entry is a dict id, or a doc id of a raw column.
     indexing: what of the documents it holds; None where nobody recorded that.
@@ -131,8 +132,9 @@ class Column(Protocol):
 
     def raw_values(self) -> NDArray[Any] | pa.Array:
         """Raw values: a fixed-type array, or Arrow binary or large_binary (as stored segments give) for VAR, shape
-        (num_values,). Chunks are decompressed through a cache with a byte budget; such a column has M_DATA = 0 in `meta`,
-        and whoever needs addresses holds this result."""
+        (num_values,). Chunks are decompressed through a cache with a byte budget; such a column has M_DATA = 0 in
+        `meta`, and whoever needs addresses holds this result.
+        """
         ...
 
     def offsets(self) -> NDArray[np.uint32]:

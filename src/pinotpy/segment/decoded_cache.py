@@ -1,5 +1,5 @@
-"""Decompressed and unpacked columns, the checked offsets of their values, and what queries derived from columns, under a byte
-budget, least recently used out first.
+"""Decompressed and unpacked columns, the checked offsets of their values, and what queries derived from columns, under
+a byte budget, least recently used out first.
 
 Who got an array keeps it alive by holding it: eviction only forgets, so no reader ever sees freed memory.
 """

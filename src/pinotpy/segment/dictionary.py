@@ -107,4 +107,6 @@ class VarDictionary:
         raise AssertionError("a VAR dictionary has no array of values: use arrow()")
 
     def arrow(self) -> pa.Array:
-        return pa.Array.from_buffers(pa.binary(), self.cardinality, [None, pa.py_buffer(self._offsets), pa.py_buffer(self._data)])
+        return pa.Array.from_buffers(
+            pa.binary(), self.cardinality, [None, pa.py_buffer(self._offsets), pa.py_buffer(self._data)]
+        )

@@ -36,7 +36,8 @@ _segment_ids = itertools.count(1)
 class ImmutableSegment:
     """Implements data_source.Segment. Shared between threads; the lock guards the count of holders.
 
-    A query calls `acquire` before it touches the segment and `release` afterwards; `close` takes effect when nobody holds it.
+    A query calls `acquire` before it touches the segment and `release` afterwards; `close` takes effect when nobody
+    holds it.
     """
 
     def __init__(self, directory: SegmentDirectory, metadata: SegmentMetadata, files: list[NDArray[np.uint8]]) -> None:
@@ -68,7 +69,12 @@ class ImmutableSegment:
             return found
         metadata = self._by_name.get(name)
         if metadata is None:
-            raise UnknownColumnError(f"no column '{name}' in segment '{self.name}' of table '{self.table}'", table=self.table, segment=self.name, column=name)
+            raise UnknownColumnError(
+                f"no column '{name}' in segment '{self.name}' of table '{self.table}'",
+                table=self.table,
+                segment=self.name,
+                column=name,
+            )
         assert not self._closed, f"segment '{self.name}' is closed"
         # Two threads may build the same column at once: equal views, one stays.
         buffers = ColumnBuffers(metadata, self._files, f"{self.directory.location}/{layout.COLUMNS}")
@@ -79,7 +85,10 @@ class ImmutableSegment:
         """The star-trees, in the order of the config that they were built by."""
         location = f"{self.directory.location}/{layout.COLUMNS}"
         return tuple(
-            StarTree(tree, ColumnBuffers(tree, self._files, location), self.name, self.table, self.num_docs, self.column) for tree in self.metadata.star_trees
+            StarTree(
+                tree, ColumnBuffers(tree, self._files, location), self.name, self.table, self.num_docs, self.column
+            )
+            for tree in self.metadata.star_trees
         )
 
     def acquire(self) -> bool:
@@ -99,8 +108,9 @@ class ImmutableSegment:
                 self._drop()
 
     def close(self, timeout_s: float = 0.0) -> bool:
-        """Refuse new holders; unmap now, or when the last holder lets go. Waits for that up to `timeout_s` seconds; returns
-        whether the segment is closed. May be called again."""
+        """Refuse new holders; unmap now, or when the last holder lets go. Waits for that up to `timeout_s` seconds;
+        returns whether the segment is closed. May be called again.
+        """
         with self._condition:
             self._closing = True
             if self._num_holders == 0:
@@ -118,7 +128,9 @@ class ImmutableSegment:
         DECODED.forget(self._id)
         self._condition.notify_all()
 
-    def to_batches(self, *, batch_docs: int = 65_536, columns: tuple[str, ...] | None = None) -> Iterator[pa.RecordBatch]:
+    def to_batches(
+        self, *, batch_docs: int = 65_536, columns: tuple[str, ...] | None = None
+    ) -> Iterator[pa.RecordBatch]:
         """The rows in storage form (types of `DataType.arrow`, null where the input had none)."""
         from pinotpy.segment.to_arrow import column_to_arrow
 
@@ -138,8 +150,8 @@ def load_segment(path: Path, *, verify: bool = True) -> ImmutableSegment:
     """Open the segment in folder `path`.
 
     Args:
-        verify: read everything and check every CRC and all that kernels rely on. False: only if a marker of an earlier full
-            check fits (same CRC, sizes and modification times of all files) is that left out.
+        verify: read everything and check every CRC and all that kernels rely on. False: only if a marker of an earlier
+            full check fits (same CRC, sizes and modification times of all files) is that left out.
 
     Raises:
         NotFoundError: there is no such folder.
@@ -178,21 +190,32 @@ def scrub(segment: ImmutableSegment, pace: Callable[[int], None] | None = None) 
     # A reload may have appended files since: what was there stays as it was.
     if found.crc != metadata.crc or found.files[: len(metadata.files)] != metadata.files:
         raise SegmentCorruptError(
-            "metadata is not that of the open segment", file=f"{directory.location}/{layout.METADATA}", expected=metadata.crc, found=found.crc
+            "metadata is not that of the open segment",
+            file=f"{directory.location}/{layout.METADATA}",
+            expected=metadata.crc,
+            found=found.crc,
         )
     for index, (name, size) in enumerate(metadata.files):
         _scrub_file(segment, index, name, size, pace)
     _log.debug("segment scrubbed segment=%s bytes=%d", segment.name, metadata.size_bytes)
 
 
-def _scrub_file(segment: ImmutableSegment, index: int, name: str, size: int, pace: Callable[[int], None] | None) -> None:
+def _scrub_file(
+    segment: ImmutableSegment, index: int, name: str, size: int, pace: Callable[[int], None] | None
+) -> None:
     file = f"{segment.directory.location}/{name}"
-    entries = sorted((entry.offset, layout.aligned(entry.size_bytes), entry.crc, entry.kind) for entry in segment.metadata.buffers() if entry.file == index)
+    entries = sorted(
+        (entry.offset, layout.aligned(entry.size_bytes), entry.crc, entry.kind)
+        for entry in segment.metadata.buffers()
+        if entry.file == index
+    )
     regions = iter([region for region in entries if region[1]])
     region = next(regions, None)
     position, crc, header = 0, 0, b""
     for piece in segment.directory.chunks(name):
-        header += piece[: layout.COLUMNS_HEADER_BYTES - len(header)] if len(header) < layout.COLUMNS_HEADER_BYTES else b""
+        header += (
+            piece[: layout.COLUMNS_HEADER_BYTES - len(header)] if len(header) < layout.COLUMNS_HEADER_BYTES else b""
+        )
         view = memoryview(piece)
         if position < layout.COLUMNS_HEADER_BYTES:
             skip = min(layout.COLUMNS_HEADER_BYTES - position, len(view))
@@ -204,19 +227,30 @@ def _scrub_file(segment: ImmutableSegment, index: int, name: str, size: int, pac
             view, position = view[len(part) :], position + len(part)
             if position == offset + length:
                 if crc != expected:
-                    raise SegmentCorruptError(f"buffer '{kind}' at byte {offset} does not match its CRC", file=file, expected=expected, found=crc)
+                    raise SegmentCorruptError(
+                        f"buffer '{kind}' at byte {offset} does not match its CRC",
+                        file=file,
+                        expected=expected,
+                        found=crc,
+                    )
                 region, crc = next(regions, None), 0
         position += len(view)
         if pace is not None:
             pace(len(piece))
     if position != size:
-        raise SegmentCorruptError("columns file has a wrong size", file=file, expected=f"{size} bytes", found=f"{position} bytes")
+        raise SegmentCorruptError(
+            "columns file has a wrong size", file=file, expected=f"{size} bytes", found=f"{position} bytes"
+        )
     layout.check_columns_header(header, file)
 
 
 def _marker(metadata: SegmentMetadata, fingerprint: Fingerprint) -> dict[str, Any]:
     names = (layout.METADATA, *(name for name, _ in metadata.files))
-    return {"version": 1, "crc": metadata.crc_text, "files": {name: list(fingerprint.get(name, (-1, -1))) for name in names}}
+    return {
+        "version": 1,
+        "crc": metadata.crc_text,
+        "files": {name: list(fingerprint.get(name, (-1, -1))) for name in names},
+    }
 
 
 def _read_marker(directory: SegmentDirectory, fingerprint: Fingerprint) -> Any:

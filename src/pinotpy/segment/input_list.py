@@ -1,7 +1,9 @@
 """The list of a segment's input files: where each of its rows came from.
 
-It lies beside the segment's archive as `<segment name>.inputs.json` and is part of no archive and no checksum, so that equal rows give
-equal archives wherever their files lie. Pushes compare the lists of the segments that a table has with those that they bring: the rows
+It lies beside the segment's archive as `<segment name>.inputs.json` and is part of no archive and no checksum, so that
+equal rows give
+equal archives wherever their files lie. Pushes compare the lists of the segments that a table has with those that they
+bring: the rows
 of one file shall be in the table once. Format: docs/format/input-list.md.
 """
 
@@ -27,8 +29,9 @@ _VERSION: Final = 1
 class SegmentInput:
     """One input file of a segment.
 
-    uri: where it lay, without user info and query. size_bytes: its size, -1 if the storage tells none. checksum: `crc32c:<8 hex
-    digits>` of its bytes, or `etag:<text>` as the storage tells it; "" if neither is known. num_rows: its rows in this segment.
+    uri: where it lay, without user info and query. size_bytes: its size, -1 if the storage tells none. checksum:
+    `crc32c:<8 hex digits>` of its bytes, or `etag:<text>` as the storage tells it; "" if neither is known. num_rows:
+    its rows in this segment.
     file_rows: its rows in all segments that were built of it together; -1 if that was not written down.
     """
 
@@ -56,7 +59,9 @@ class InputList:
 
     def to_bytes(self) -> bytes:
         """UTF-8 JSON; equal lists give equal bytes."""
-        return orjson.dumps({"version": _VERSION, "files": [_plain(file) for file in self.files]}, option=orjson.OPT_INDENT_2)
+        return orjson.dumps(
+            {"version": _VERSION, "files": [_plain(file) for file in self.files]}, option=orjson.OPT_INDENT_2
+        )
 
     @property
     def digest(self) -> str:
@@ -67,7 +72,12 @@ class InputList:
     def from_bytes(data: bytes, where: str) -> InputList:
         """Raises SegmentCorruptError, with `where` as the file, for anything but a list of this or an older version."""
         if len(data) > INPUT_LIST_MAX_BYTES:
-            raise SegmentCorruptError("list of input files is too large", file=where, expected=f"<= {INPUT_LIST_MAX_BYTES} bytes", found=f"{len(data)} bytes")
+            raise SegmentCorruptError(
+                "list of input files is too large",
+                file=where,
+                expected=f"<= {INPUT_LIST_MAX_BYTES} bytes",
+                found=f"{len(data)} bytes",
+            )
         try:
             document = orjson.loads(data)
             if document["version"] != _VERSION:
@@ -90,10 +100,18 @@ def _plain(file: SegmentInput) -> dict[str, Any]:
 def _file(plain: Any, where: str) -> SegmentInput:
     file = SegmentInput(plain["uri"], plain["sizeInBytes"], plain["checksum"], plain["rows"], plain.get("fileRows", -1))
     expected = (str, int, str, int, int)
-    if tuple(map(type, (file.uri, file.size_bytes, file.checksum, file.num_rows, file.file_rows))) != expected or file.num_rows < 0:
+    if (
+        tuple(map(type, (file.uri, file.size_bytes, file.checksum, file.num_rows, file.file_rows))) != expected
+        or file.num_rows < 0
+    ):
         raise _corrupt(where, f"{plain!r:.200}")
     return file
 
 
 def _corrupt(where: str, found: str) -> SegmentCorruptError:
-    return SegmentCorruptError("list of input files cannot be read", file=where, expected=f"version {_VERSION} of docs/format/input-list.md", found=found)
+    return SegmentCorruptError(
+        "list of input files cannot be read",
+        file=where,
+        expected=f"version {_VERSION} of docs/format/input-list.md",
+        found=found,
+    )

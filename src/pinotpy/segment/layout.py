@@ -72,8 +72,9 @@ TEXT_POSITIONS: Final = "text.positions"
 
 @dataclass(frozen=True, slots=True)
 class BufferEntry:
-    """One buffer: its kind, the index of its file in `SegmentMetadata.files`, and its bytes. `settings`: by which it was built, as JSON
-    with ordered keys; "" where there are none, or an older release did not record them."""
+    """One buffer: its kind, the index of its file in `SegmentMetadata.files`, and its bytes. `settings`: by which it
+    was built, as JSON with ordered keys; "" where there are none, or an older release did not record them.
+    """
 
     kind: str
     file: int
@@ -110,19 +111,29 @@ def columns_header() -> bytes:
 
 
 def check_columns_header(data: bytes, file: str) -> None:
-    """Raises SegmentCorruptError or UnsupportedVersionError unless `data` (the first 64 bytes) is a header that we read."""
+    """Raises SegmentCorruptError or UnsupportedVersionError unless `data` (the first 64 bytes) is a header that we
+    read.
+    """
     if len(data) < COLUMNS_HEADER_BYTES:
         raise SegmentCorruptError(
-            "columns file is too short for its header", file=file, expected=f">= {COLUMNS_HEADER_BYTES} bytes", found=f"{len(data)} bytes"
+            "columns file is too short for its header",
+            file=file,
+            expected=f">= {COLUMNS_HEADER_BYTES} bytes",
+            found=f"{len(data)} bytes",
         )
     magic, version, crc = _COLUMNS_HEADER.unpack(data[:COLUMNS_HEADER_BYTES])
     if magic != _COLUMNS_MAGIC:
         raise SegmentCorruptError("not a columns file", file=file, expected=_COLUMNS_MAGIC, found=magic)
     if crc != (found := crc32c(data[: COLUMNS_HEADER_BYTES - 4])):
-        raise SegmentCorruptError("header of the columns file does not match its CRC", file=file, expected=crc, found=found)
+        raise SegmentCorruptError(
+            "header of the columns file does not match its CRC", file=file, expected=crc, found=found
+        )
     if version not in SUPPORTED_VERSIONS:
         raise UnsupportedVersionError(
-            f"columns file '{file}' is of another format; upgrade this server", found=version, supported=SUPPORTED_VERSIONS, file=file
+            f"columns file '{file}' is of another format; upgrade this server",
+            found=version,
+            supported=SUPPORTED_VERSIONS,
+            file=file,
         )
 
 
@@ -135,16 +146,29 @@ def metadata_bytes(body: bytes) -> bytes:
 def metadata_body(data: bytes, file: str) -> bytes:
     """The JSON of a metadata file; raises SegmentCorruptError or UnsupportedVersionError if it is none that we read."""
     if len(data) < METADATA_HEADER_BYTES:
-        raise SegmentCorruptError("metadata is too short for its header", file=file, expected=f">= {METADATA_HEADER_BYTES} bytes", found=f"{len(data)} bytes")
+        raise SegmentCorruptError(
+            "metadata is too short for its header",
+            file=file,
+            expected=f">= {METADATA_HEADER_BYTES} bytes",
+            found=f"{len(data)} bytes",
+        )
     magic, version, crc, length = _METADATA_HEADER.unpack(data[:METADATA_HEADER_BYTES])
     if magic != _METADATA_MAGIC:
         raise SegmentCorruptError("not a metadata file", file=file, expected=_METADATA_MAGIC, found=magic)
     # The version stands before the CRC on purpose: a later format may move everything behind it.
     if version not in SUPPORTED_VERSIONS:
-        raise UnsupportedVersionError(f"metadata '{file}' is of another format; upgrade this server", found=version, supported=SUPPORTED_VERSIONS, file=file)
+        raise UnsupportedVersionError(
+            f"metadata '{file}' is of another format; upgrade this server",
+            found=version,
+            supported=SUPPORTED_VERSIONS,
+            file=file,
+        )
     if length != len(data) - METADATA_HEADER_BYTES:
         raise SegmentCorruptError(
-            "metadata is truncated or has a tail", file=file, expected=f"{length} bytes of JSON", found=f"{len(data) - METADATA_HEADER_BYTES}"
+            "metadata is truncated or has a tail",
+            file=file,
+            expected=f"{length} bytes of JSON",
+            found=f"{len(data) - METADATA_HEADER_BYTES}",
         )
     if crc != (found := crc32c(data[16:])):
         raise SegmentCorruptError("metadata does not match its CRC", file=file, expected=crc, found=found)

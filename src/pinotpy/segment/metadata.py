@@ -1,7 +1,8 @@
-"""The metadata of a segment: what it holds and where each buffer lies. Writes the `metadata` file; metadata_reader.py reads it.
+"""The metadata of a segment: what it holds and where each buffer lies. Writes the `metadata` file; metadata_reader.py
+reads it.
 
-Values are in stored form; in JSON integers are numbers, floats the shortest text that reads back equal (also "inf"), and
-bytes are hex (docs/format/segment.md).
+Values are in stored form; in JSON integers are numbers, floats the shortest text that reads back equal (also "inf"),
+and bytes are hex (docs/format/segment.md).
 """
 
 from __future__ import annotations
@@ -123,14 +124,18 @@ class SegmentMetadata:
 
 
 def segment_crc(metadata: SegmentMetadata) -> int:
-    """CRC over the content and the CRCs of the buffers that the build wrote; buffers appended by reloads do not count."""
+    """CRC over the content and the CRCs of the buffers that the build wrote; buffers appended by reloads do not
+    count.
+    """
     built = [column for column in metadata.columns if any(entry.file == 0 for entry in column.buffers)]
     content = {
         "segmentName": metadata.segment_name,
         "tableName": metadata.table_name,
         "numDocs": metadata.num_docs,
         "time": _time_json(metadata.time_range),
-        "columns": [{key: value for key, value in _column_json(column).items() if key != "buffers"} for column in built],
+        "columns": [
+            {key: value for key, value in _column_json(column).items() if key != "buffers"} for column in built
+        ],
     }
     crc = crc32c(orjson.dumps(content, option=orjson.OPT_SORT_KEYS))
     for column in built:
@@ -201,7 +206,11 @@ def _column_json(column: ColumnMetadata) -> dict[str, Any]:
         "chunkBytes": column.chunk_bytes,
         "partition": None
         if partition is None
-        else {"functionName": partition.function_name, "numPartitions": partition.num_partitions, "partitions": list(partition.partitions)},
+        else {
+            "functionName": partition.function_name,
+            "numPartitions": partition.num_partitions,
+            "partitions": list(partition.partitions),
+        },
         "buffers": [_buffer_json(entry) for entry in column.buffers],
     }
 

@@ -11,7 +11,16 @@ from pinotpy.errors import SegmentCorruptError, UnsupportedVersionError
 from pinotpy.segment import layout
 from pinotpy.segment.directory.directory import SegmentDirectory
 from pinotpy.segment.layout import BufferEntry
-from pinotpy.segment.metadata import ENCODINGS, RAW_ENCODING, ColumnMetadata, PartitionMetadata, SegmentMetadata, Stored, TimeRange, segment_crc
+from pinotpy.segment.metadata import (
+    ENCODINGS,
+    RAW_ENCODING,
+    ColumnMetadata,
+    PartitionMetadata,
+    SegmentMetadata,
+    Stored,
+    TimeRange,
+    segment_crc,
+)
 from pinotpy.segment.star_tree.metadata import FEATURE as STAR_TREE_FEATURE
 from pinotpy.segment.star_tree.metadata import VERSION as STAR_TREE_VERSION
 from pinotpy.segment.star_tree.metadata import StarTreeMetadata, star_tree_from_json
@@ -22,7 +31,9 @@ KNOWN_FEATURES: Final[frozenset[str]] = frozenset({STAR_TREE_FEATURE})
 
 def metadata_of(directory: SegmentDirectory) -> SegmentMetadata:
     """The metadata of the segment in a directory. Raises SegmentCorruptError, UnsupportedVersionError."""
-    return read_metadata(directory.read(layout.METADATA, size_max=layout.METADATA_MAX_BYTES), f"{directory.location}/{layout.METADATA}")
+    return read_metadata(
+        directory.read(layout.METADATA, size_max=layout.METADATA_MAX_BYTES), f"{directory.location}/{layout.METADATA}"
+    )
 
 
 def read_metadata(data: bytes, file: str) -> SegmentMetadata:
@@ -44,19 +55,31 @@ class _Reader:
         content = self._object(root, "content", "$")
         unknown = [feature for feature in self._list(content, "requires", "$.content") if feature not in KNOWN_FEATURES]
         if unknown:
-            raise UnsupportedVersionError(f"segment '{self._file}' needs features of a later build", found=unknown, supported=sorted(KNOWN_FEATURES))
+            raise UnsupportedVersionError(
+                f"segment '{self._file}' needs features of a later build",
+                found=unknown,
+                supported=sorted(KNOWN_FEATURES),
+            )
         crc_text = self._text(root, "segmentCrc", "$")
         if not (crc_text.isascii() and crc_text.isdigit()) or int(crc_text[:20]) >= 1 << 32:
             raise self._corrupt("$.segmentCrc", "a decimal CRC", crc_text[:40])
         num_docs = self._int(content, "numDocs", "$.content", 0, layout.DOCS_MAX)
         files = tuple(
-            (self._text(item, "name", f"$.content.files[{i}]"), self._int(item, "size", f"$.content.files[{i}]", layout.COLUMNS_HEADER_BYTES, 1 << 60))
+            (
+                self._text(item, "name", f"$.content.files[{i}]"),
+                self._int(item, "size", f"$.content.files[{i}]", layout.COLUMNS_HEADER_BYTES, 1 << 60),
+            )
             for i, item in enumerate(self._list(content, "files", "$.content"))
         )
-        if not files or any(not layout.is_columns_file(name) for name, _ in files) or len({name for name, _ in files}) != len(files):
+        if (
+            not files
+            or any(not layout.is_columns_file(name) for name, _ in files)
+            or len({name for name, _ in files}) != len(files)
+        ):
             raise self._corrupt("$.content.files", "columns, columns.N", [name for name, _ in files])
         columns = tuple(
-            self._column(item, num_docs, len(files), f"$.content.columns[{i}]") for i, item in enumerate(self._list(content, "columns", "$.content"))
+            self._column(item, num_docs, len(files), f"$.content.columns[{i}]")
+            for i, item in enumerate(self._list(content, "columns", "$.content"))
         )
         if len({column.name for column in columns}) != len(columns):
             raise self._corrupt("$.content.columns", "distinct names", [column.name for column in columns])
@@ -82,7 +105,9 @@ class _Reader:
                 trees.append(star_tree_from_json(item, num_files))
             except LookupError as version:
                 raise UnsupportedVersionError(
-                    f"star-tree {i} of '{self._file}' is of another format; upgrade this server", found=str(version), supported=(STAR_TREE_VERSION,)
+                    f"star-tree {i} of '{self._file}' is of another format; upgrade this server",
+                    found=str(version),
+                    supported=(STAR_TREE_VERSION,),
                 ) from None
             except ValueError as error:
                 raise self._corrupt(f"$.content.starTrees[{i}]", "a star-tree", str(error)) from None
@@ -145,7 +170,9 @@ class _Reader:
                     self._int(entry, "offset", f"{path}.buffers[{i}]", layout.COLUMNS_HEADER_BYTES, 1 << 60),
                     self._int(entry, "size", f"{path}.buffers[{i}]", 0, 1 << 60),
                     self._int(entry, "crc", f"{path}.buffers[{i}]", 0, (1 << 32) - 1),
-                    layout.settings_text(self._object(entry, "settings", f"{path}.buffers[{i}]")) if "settings" in entry else "",
+                    layout.settings_text(self._object(entry, "settings", f"{path}.buffers[{i}]"))
+                    if "settings" in entry
+                    else "",
                 )
                 for i, entry in enumerate(self._list(item, "buffers", path))
             ),
@@ -167,7 +194,9 @@ class _Reader:
         assert value is not None
         return value
 
-    def _stored(self, item: dict[str, Any], key: str, path: str, stored: StoredType, *, optional: bool) -> Stored | None:
+    def _stored(
+        self, item: dict[str, Any], key: str, path: str, stored: StoredType, *, optional: bool
+    ) -> Stored | None:
         value = item.get(key)
         if value is None and optional:
             return None

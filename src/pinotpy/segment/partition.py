@@ -96,7 +96,9 @@ def is_partition_function(name: str) -> bool:
 
 
 def partition_text(value: Stored, data_type: DataType) -> str | None:
-    """The text that partition functions hash, or None if the type cannot be partitioned by (floats have no agreed text)."""
+    """The text that partition functions hash, or None if the type cannot be partitioned by (floats have no agreed
+    text).
+    """
     if isinstance(value, bytes):
         if data_type is DataType.BYTES:
             return value.hex()
@@ -109,16 +111,23 @@ def partition_of(function_name: str, num_partitions: int, text: str) -> int:
     return _FUNCTIONS[function_name.lower()](text, num_partitions)
 
 
-def partitions_of(function_name: str, num_partitions: int, values: NDArray[Any] | pa.Array, data_type: DataType) -> tuple[int, ...] | None:
-    """Ascending partition ids of distinct stored values (a numpy array, or Arrow binary or large_binary), or None where the
-    function does not apply to one of them: then nothing may be pruned."""
+def partitions_of(
+    function_name: str, num_partitions: int, values: NDArray[Any] | pa.Array, data_type: DataType
+) -> tuple[int, ...] | None:
+    """Ascending partition ids of distinct stored values (a numpy array, or Arrow binary or large_binary), or None where
+    the
+    function does not apply to one of them: then nothing may be pruned.
+    """
     ids = partition_ids(function_name, num_partitions, values, data_type)
     return None if ids is None else tuple(np.unique(ids).tolist())
 
 
-def partition_ids(function_name: str, num_partitions: int, values: NDArray[Any] | pa.Array, data_type: DataType) -> NDArray[np.int64] | None:
-    """The partition of each of some stored values (a numpy array, or Arrow binary or large_binary), or None where the function
-    does not apply to one of them."""
+def partition_ids(
+    function_name: str, num_partitions: int, values: NDArray[Any] | pa.Array, data_type: DataType
+) -> NDArray[np.int64] | None:
+    """The partition of each of some stored values (a numpy array, or Arrow binary or large_binary), or None where the
+    function does not apply to one of them.
+    """
     # Imported here: a broker prunes by `partition_of` and needs neither Arrow nor a compiler for it.
     import pyarrow as pa
 
@@ -130,7 +139,9 @@ def partition_ids(function_name: str, num_partitions: int, values: NDArray[Any] 
     name = function_name.lower()
     if name == "modulo":
         try:
-            numbers: NDArray[np.int64] = np.asarray(texts.cast(pa.int64())) if isinstance(values, pa.Array) else values.astype(np.int64)
+            numbers: NDArray[np.int64] = (
+                np.asarray(texts.cast(pa.int64())) if isinstance(values, pa.Array) else values.astype(np.int64)
+            )
         except pa.ArrowInvalid:
             return None
         return numbers % num_partitions

@@ -1,7 +1,9 @@
-"""Reload: bring the indexes of a segment on disk to what its table's config asks for, without building the segment anew.
+"""Reload: bring the indexes of a segment on disk to what its table's config asks for, without building the segment
+anew.
 
-What is missing is built from the segment itself into one appended file, `columns.N`; what is not wanted any more stays in its
-file under another kind, which no reader knows, and comes back for nothing if it is wanted again. The new metadata replaces
+What is missing is built from the segment itself into one appended file, `columns.N`; what is not wanted any more stays
+in its file under another kind, which no reader knows, and comes back for nothing if it is wanted again. The new
+metadata replaces
 the old in the last step: whoever opens the segment before it finds the old indexes, whoever has it open keeps them.
 """
 
@@ -19,7 +21,14 @@ from pinotpy.config.schema import Schema
 from pinotpy.errors import DataError
 from pinotpy.segment import layout
 from pinotpy.segment.buffers import BufferWriter
-from pinotpy.segment.build.column_indexes import INDEX_FORMS, IndexedValues, form_among, index_settings, wanted_indexes, write_indexes
+from pinotpy.segment.build.column_indexes import (
+    INDEX_FORMS,
+    IndexedValues,
+    form_among,
+    index_settings,
+    wanted_indexes,
+    write_indexes,
+)
 from pinotpy.segment.build.indexing import ColumnIndexing
 from pinotpy.segment.column import ImmutableColumn
 from pinotpy.segment.immutable import ImmutableSegment
@@ -51,15 +60,22 @@ class ReloadPlan:
     def words(self) -> str:
         """For logs and answers: `built city.inverted, dropped team.bloom`."""
         parts = (("built", self.build), ("restored", self.restore), ("dropped", self.drop))
-        shown = [f"{verb} {', '.join(f'{c}.{name}' for c, names in changes.items() for name in names)}" for verb, changes in parts if changes]
+        shown = [
+            f"{verb} {', '.join(f'{c}.{name}' for c, names in changes.items() for name in names)}"
+            for verb, changes in parts
+            if changes
+        ]
         shown += [f"built star-tree({', '.join(tree.dimensions)})" for tree in self.trees]
         return "; ".join(shown) or NOTHING_TO_DO
 
 
-def plan_reload(segment: ImmutableSegment, schema: Schema, indexing: Mapping[str, ColumnIndexing], *, drop: bool = True) -> ReloadPlan:
+def plan_reload(
+    segment: ImmutableSegment, schema: Schema, indexing: Mapping[str, ColumnIndexing], *, drop: bool = True
+) -> ReloadPlan:
     """What a reload would do. Columns that the schema has no more, or has with another type, stay as they are.
 
-    drop: also take away indexes that the config does not name, and build anew those with other settings (a plain load only adds).
+    drop: also take away indexes that the config does not name, and build anew those with other settings (a plain load
+    only adds).
     """
     build: dict[str, tuple[str, ...]] = {}
     restore: dict[str, tuple[str, ...]] = {}
@@ -67,34 +83,59 @@ def plan_reload(segment: ImmutableSegment, schema: Schema, indexing: Mapping[str
     for column in _columns_of(segment, schema):
         kinds = {entry.kind: entry.settings for entry in column.buffers}
         is_sorted = column.is_sorted and column.has_dictionary
-        wanted = wanted_indexes(indexing[column.name], has_dictionary=column.has_dictionary, is_sorted=is_sorted, is_fixed=column.data_type.stored.is_fixed)
+        wanted = wanted_indexes(
+            indexing[column.name],
+            has_dictionary=column.has_dictionary,
+            is_sorted=is_sorted,
+            is_fixed=column.data_type.stored.is_fixed,
+        )
         present = [name for name in INDEX_FORMS if form_among(kinds, name)]
         # An index with other settings goes as one that nobody wants, and is built anew.
-        unlike = [name for name in present if name in wanted and not _is_as_set(kinds, name, indexing[column.name])] if drop else []
+        unlike = (
+            [name for name in present if name in wanted and not _is_as_set(kinds, name, indexing[column.name])]
+            if drop
+            else []
+        )
         missing = [name for name in wanted if name not in present or name in unlike]
         kept = [name for name in missing if _is_as_set(kinds, name, indexing[column.name], _DROPPED)]
         surplus = [name for name in present if name not in wanted or name in unlike] if drop else []
-        for changes, names in ((restore, kept), (build, [name for name in missing if name not in kept]), (dropped, surplus)):
+        for changes, names in (
+            (restore, kept),
+            (build, [name for name in missing if name not in kept]),
+            (dropped, surplus),
+        ):
             if names:
                 changes[column.name] = tuple(names)
     return ReloadPlan(build, restore, dropped)
 
 
-def needs_rebuild(segment: ImmutableSegment, schema: Schema, indexing: Mapping[str, ColumnIndexing], trees: Iterable[str] = ()) -> str:
-    """What the config asks for and no reload brings, in words, "" if it is nothing: columns stay raw, or with a dictionary, as they were
-    built, and so have only the indexes that such columns can have. `trees`: why star-trees cannot be built."""
+def needs_rebuild(
+    segment: ImmutableSegment, schema: Schema, indexing: Mapping[str, ColumnIndexing], trees: Iterable[str] = ()
+) -> str:
+    """What the config asks for and no reload brings, in words, "" if it is nothing: columns stay raw, or with a
+    dictionary, as they were
+    built, and so have only the indexes that such columns can have. `trees`: why star-trees cannot be built.
+    """
     found = []
     for column in _columns_of(segment, schema):
         asked = indexing[column.name]
         if asked.dictionary == column.has_dictionary:
             continue
         as_asked, as_stored = (
-            wanted_indexes(asked, has_dictionary=has_dictionary, is_sorted=column.is_sorted, is_fixed=column.data_type.stored.is_fixed)
+            wanted_indexes(
+                asked,
+                has_dictionary=has_dictionary,
+                is_sorted=column.is_sorted,
+                is_fixed=column.data_type.stored.is_fixed,
+            )
             for has_dictionary in (asked.dictionary, column.has_dictionary)
         )
         lacking = [name for name in as_asked if name not in as_stored]
         stored, wanted = ("raw", "with a dictionary") if asked.dictionary else ("with a dictionary", "raw")
-        found.append(f"'{column.name}' is stored {stored}, the config asks for it {wanted}{''.join(f', and for its {name} index' for name in lacking)}")
+        found.append(
+            f"'{column.name}' is stored {stored}, the config asks for it "
+            f"{wanted}{''.join(f', and for its {name} index' for name in lacking)}"
+        )
     found += trees
     return f"{'; '.join(found)}: build the segment anew and upload it" if found else ""
 
@@ -103,13 +144,19 @@ def _columns_of(segment: ImmutableSegment, schema: Schema) -> Iterator[ColumnMet
     """The columns whose indexes a reload may touch: of the type that the schema has, with values of their own."""
     for column in segment.metadata.columns:
         spec = schema.field_specs.get(column.name)
-        if spec is not None and spec.data_type is column.data_type and spec.single_value == column.single_value and _is_built(column):
+        if (
+            spec is not None
+            and spec.data_type is column.data_type
+            and spec.single_value == column.single_value
+            and _is_built(column)
+        ):
             yield column
 
 
 def _is_as_set(kinds: Mapping[str, str], name: str, indexing: ColumnIndexing, prefix: str = "") -> bool:
-    """Whether a column has an index, under kinds with `prefix`, by the settings that the config has. An older release recorded none:
-    such an index is taken for another."""
+    """Whether a column has an index, under kinds with `prefix`, by the settings that the config has. An older release
+    recorded none: such an index is taken for another.
+    """
     form = form_among(kinds, name, prefix)
     return form is not None and kinds[prefix + form[0]] == index_settings(indexing, name)
 
@@ -117,13 +164,17 @@ def _is_as_set(kinds: Mapping[str, str], name: str, indexing: ColumnIndexing, pr
 def reload_segment(segment: ImmutableSegment, plan: ReloadPlan, indexing: Mapping[str, ColumnIndexing]) -> None:
     """Carry out a plan in the directory of an open segment; open it anew to see the outcome.
 
-    Raises DataError where an index or a tree would pass the limits of its format, or the segment was reloaded too often; then nothing
-    has changed.
+    Raises DataError where an index or a tree would pass the limits of its format, or the segment was reloaded too
+    often; then nothing has changed.
     """
     metadata = segment.metadata
     number = len(metadata.files)
     if (plan.build or plan.trees) and number >= _FILES_MAX:
-        raise DataError(f"segment '{segment.name}' was reloaded {number - 1} times, at most {_FILES_MAX - 1} are possible: build it anew", segment=segment.name)
+        raise DataError(
+            f"segment '{segment.name}' was reloaded {number - 1} times, at most {_FILES_MAX - 1} are possible: build "
+            "it anew",
+            segment=segment.name,
+        )
     draft = segment.directory.amend()
     try:
         writer = BufferWriter(draft, number) if plan.build or plan.trees else None
@@ -132,14 +183,18 @@ def reload_segment(segment: ImmutableSegment, plan: ReloadPlan, indexing: Mappin
             name = column.name
             buffers = _renamed(column.buffers, plan.restore.get(name, ()), plan.drop.get(name, ()))
             if writer is not None and name in plan.build:
-                buffers += tuple(write_indexes(writer, indexed_values(segment.column(name)), indexing[name], plan.build[name]))
+                buffers += tuple(
+                    write_indexes(writer, indexed_values(segment.column(name)), indexing[name], plan.build[name])
+                )
             columns.append(replace(column, buffers=buffers))
         trees = metadata.star_trees
         if writer is not None and plan.trees:
             values = {name: segment.column(name) for name in segment.columns()}
             trees += tuple([built_tree(spec, values, metadata.num_docs, writer) for spec in plan.trees])
         files = metadata.files if writer is None else (*metadata.files, (writer.name, writer.size_bytes))
-        draft.append(layout.METADATA, replace(metadata, columns=tuple(columns), files=files, star_trees=trees).to_bytes())
+        draft.append(
+            layout.METADATA, replace(metadata, columns=tuple(columns), files=files, star_trees=trees).to_bytes()
+        )
         draft.commit()
     finally:
         draft.abort()
@@ -153,7 +208,9 @@ def indexed_values(column: ImmutableColumn) -> IndexedValues:
     offsets = None if column.single_value else np.array(column.offsets())
     if dictionary is None:
         raw = column.raw_values()
-        return IndexedValues(column.name, None, None, np.array(raw) if is_fixed else pa.chunked_array([raw]), offsets, False)
+        return IndexedValues(
+            column.name, None, None, np.array(raw) if is_fixed else pa.chunked_array([raw]), offsets, False
+        )
     distinct = dictionary.values() if is_fixed else dictionary.arrow()
     return IndexedValues(column.name, distinct, np.array(column.ids()), None, offsets, column.is_sorted)
 
@@ -162,8 +219,12 @@ def _is_built(column: ColumnMetadata) -> bool:
     return any(entry.file == 0 for entry in column.buffers)
 
 
-def _renamed(buffers: tuple[BufferEntry, ...], restore: tuple[str, ...], drop: tuple[str, ...]) -> tuple[BufferEntry, ...]:
-    """Buffers in their order, those of dropped indexes under kinds that readers skip, those of restored ones under their own."""
+def _renamed(
+    buffers: tuple[BufferEntry, ...], restore: tuple[str, ...], drop: tuple[str, ...]
+) -> tuple[BufferEntry, ...]:
+    """Buffers in their order, those of dropped indexes under kinds that readers skip, those of restored ones under
+    their own.
+    """
     kinds = {entry.kind for entry in buffers}
     back = {_DROPPED + kind: kind for name in restore for kind in form_among(kinds, name, _DROPPED) or ()}
     away = {kind for name in drop for kind in form_among(kinds, name) or ()}

@@ -20,13 +20,16 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 Stored = int | float | bytes
 _ISO_IN_FULL: Final = r"\d{4}-\d{2}-\d{2}(T\d{2}(:\d{2}(:\d{2}([.,]\d+)?)?)?Z?)?"
-# Texts that are read one by one, some µs each; a column with more of them that are not written in full keeps the order of its texts.
+# Texts that are read one by one, some µs each; a column with more of them that are not written in full keeps the order
+# of its texts.
 _TEXTS_MAX: Final = 1_000_000
 
 
 def text_extremes_in_time(parts: Sequence[pa.Array], spec: FieldSpec) -> tuple[str, str] | None:
-    """The earliest and the latest text of a time column, where the first and the last one need not be: some are shorter than the
-    format's pattern, as in 2024-9-30, or of several zones. None: the order of the texts is that of their times, or one is no time."""
+    """The earliest and the latest text of a time column, where the first and the last one need not be: some are shorter
+    than the format's pattern, as in 2024-9-30, or of several zones. None: the order of the texts is that of their
+    times, or one is no time.
+    """
     try:
         time_format = spec.date_time_format if spec.data_type is DataType.STRING else None
     except ValueError:
@@ -50,11 +53,14 @@ def _is_in_full(texts: pa.Array, time_format: DateTimeFormat) -> bool:
     if width is not None:
         return bool(pc.all(pc.match_substring_regex(texts, f"^{width}$")).as_py())
     lengths = pc.min_max(pc.binary_length(texts)).as_py()
-    return bool(lengths["min"] == lengths["max"] and pc.all(pc.match_substring_regex(texts, f"^{_ISO_IN_FULL}$")).as_py())
+    return bool(
+        lengths["min"] == lengths["max"] and pc.all(pc.match_substring_regex(texts, f"^{_ISO_IN_FULL}$")).as_py()
+    )
 
 
 def time_range(spec: FieldSpec, first: Stored, last: Stored) -> TimeRange | None:
-    """Range of a time column with these extremes; None, and a warning, where they cannot be read by the column's format.
+    """Range of a time column with these extremes; None, and a warning, where they cannot be read by the column's
+    format.
 
     A segment without a range is never pruned by time, so None is always right, only slower.
     """

@@ -56,17 +56,26 @@ def _check_tiling(entries: Iterable[BufferEntry], file_size: int, file: str) -> 
     end = layout.COLUMNS_HEADER_BYTES
     for entry in entries:
         if entry.offset != end:
-            raise SegmentCorruptError(f"buffer '{entry.kind}' does not follow the one before it", file=file, expected=f"offset {end}", found=entry.offset)
+            raise SegmentCorruptError(
+                f"buffer '{entry.kind}' does not follow the one before it",
+                file=file,
+                expected=f"offset {end}",
+                found=entry.offset,
+            )
         end += layout.aligned(entry.size_bytes)
     if end != file_size:
-        raise SegmentCorruptError("buffers do not fill their file", file=file, expected=f"{end} bytes", found=f"{file_size} bytes")
+        raise SegmentCorruptError(
+            "buffers do not fill their file", file=file, expected=f"{end} bytes", found=f"{file_size} bytes"
+        )
 
 
 def _check_column(column: ColumnMetadata, num_docs: int, file: str) -> None:
     sizes = {entry.kind: entry.size_bytes for entry in column.buffers}
 
     def wrong(what: str, expected: object, found: object) -> SegmentCorruptError:
-        return SegmentCorruptError(f"column '{column.name}' has a wrong {what}", file=file, expected=expected, found=found)
+        return SegmentCorruptError(
+            f"column '{column.name}' has a wrong {what}", file=file, expected=expected, found=found
+        )
 
     if len(sizes) != len(column.buffers):
         raise wrong("list of buffers", "each kind once", [entry.kind for entry in column.buffers])
@@ -108,7 +117,9 @@ def _fixed_sizes(column: ColumnMetadata, num_docs: int) -> dict[str, int]:
         else:
             needed[layout.DICTIONARY_OFFSETS] = 4 * (column.cardinality + 1)
         packed = column.encoding == PACKED_ENCODING
-        needed[layout.FORWARD] = 4 * packed_words(column.num_values, column.width) if packed else column.num_values * column.width
+        needed[layout.FORWARD] = (
+            4 * packed_words(column.num_values, column.width) if packed else column.num_values * column.width
+        )
         if column.is_sorted:
             needed |= sorted_index_sizes(column.cardinality)
     if not column.single_value:
@@ -148,12 +159,16 @@ def check_file(name: str, data: NDArray[np.uint8], size: int, location: str) -> 
     """Raises unless a mapped columns file has its recorded size and a header that we read."""
     file = f"{location}/{name}"
     if len(data) != size:
-        raise SegmentCorruptError("columns file has a wrong size", file=file, expected=f"{size} bytes", found=f"{len(data)} bytes")
+        raise SegmentCorruptError(
+            "columns file has a wrong size", file=file, expected=f"{size} bytes", found=f"{len(data)} bytes"
+        )
     layout.check_columns_header(data[: layout.COLUMNS_HEADER_BYTES].tobytes(), file)
 
 
 def check_contents(metadata: SegmentMetadata, files: list[NDArray[np.uint8]], directory: SegmentDirectory) -> None:
-    """Raises SegmentCorruptError unless every CRC is right and every column holds what kernels rely on. `files`: mapped by `directory`."""
+    """Raises SegmentCorruptError unless every CRC is right and every column holds what kernels rely on. `files`: mapped
+    by `directory`.
+    """
     location = directory.location
     for column in metadata.columns:
         _check_crcs(column, metadata, files, location)
@@ -165,7 +180,9 @@ def check_contents(metadata: SegmentMetadata, files: list[NDArray[np.uint8]], di
         _release(tree, files, directory)
 
 
-def _check_crcs(owner: ColumnMetadata | StarTreeMetadata, metadata: SegmentMetadata, files: list[NDArray[np.uint8]], location: str) -> None:
+def _check_crcs(
+    owner: ColumnMetadata | StarTreeMetadata, metadata: SegmentMetadata, files: list[NDArray[np.uint8]], location: str
+) -> None:
     for entry in owner.buffers:
         data = files[entry.file][entry.offset : entry.offset + layout.aligned(entry.size_bytes)]
         if (found := crc32c(data)) != entry.crc:
@@ -177,7 +194,9 @@ def _check_crcs(owner: ColumnMetadata | StarTreeMetadata, metadata: SegmentMetad
             )
 
 
-def _release(owner: ColumnMetadata | StarTreeMetadata, files: list[NDArray[np.uint8]], directory: SegmentDirectory) -> None:
+def _release(
+    owner: ColumnMetadata | StarTreeMetadata, files: list[NDArray[np.uint8]], directory: SegmentDirectory
+) -> None:
     """A check reads all of a segment once, and keeps no more of a mapped one in memory than a column."""
     for entry in owner.buffers:
         directory.release(files[entry.file], entry.offset, entry.offset + layout.aligned(entry.size_bytes))
@@ -189,14 +208,18 @@ def _owner(owner: ColumnMetadata | StarTreeMetadata) -> str:
 
 def _check_values(column: ColumnMetadata, num_docs: int, buffers: ColumnBuffers) -> None:
     def wrong(what: str, expected: object, found: object) -> SegmentCorruptError:
-        return SegmentCorruptError(f"column '{column.name}' has wrong {what}", file=buffers.location, expected=expected, found=found)
+        return SegmentCorruptError(
+            f"column '{column.name}' has wrong {what}", file=buffers.location, expected=expected, found=found
+        )
 
     stored = column.data_type.stored
     if not column.single_value:
         offsets = buffers.view(layout.MV_OFFSETS, np.uint32)
         lengths = np.diff(offsets.astype(np.int64))
         if offsets[0] != 0 or int(offsets[-1]) != column.num_values or (lengths < 1).any():
-            raise wrong("multi-value offsets", f"ascending from 0 to {column.num_values}", f"{offsets[:1]}…{offsets[-1:]}")
+            raise wrong(
+                "multi-value offsets", f"ascending from 0 to {column.num_values}", f"{offsets[:1]}…{offsets[-1:]}"
+            )
         if int(lengths.max(initial=0)) != column.max_values_per_doc:
             raise wrong("number of values a row", column.max_values_per_doc, int(lengths.max(initial=0)))
     check_null_vector(buffers, num_docs, column.num_nulls, wrong)
@@ -219,7 +242,10 @@ def _check_values(column: ColumnMetadata, num_docs: int, buffers: ColumnBuffers)
             raise wrong("dictionary", "strictly ascending strings", "unordered ones")
         _check_text(column, data, offsets, wrong)
         extremes = (data[: offsets[1]].tobytes(), data[offsets[-2] :].tobytes()) if column.cardinality else (None, None)
-    for what, recorded, found in (("minimum", column.min_value, extremes[0]), ("maximum", column.max_value, extremes[1])):
+    for what, recorded, found in (
+        ("minimum", column.min_value, extremes[0]),
+        ("maximum", column.max_value, extremes[1]),
+    ):
         if recorded is not None and recorded != found:
             raise wrong(what, found, recorded)
     _check_ids(column, buffers, wrong)
@@ -258,7 +284,12 @@ def _check_raw(column: ColumnMetadata, buffers: ColumnBuffers, wrong: Wrong) -> 
         if len(table) != num_chunks + 1:
             raise wrong("chunk table", f"{num_chunks + 1} entries", len(table))
         lengths = np.diff(table)
-        if table[0] != 0 or int(table[-1]) != len(forward) or (lengths < 1).any() or (lengths > column.chunk_bytes).any():
+        if (
+            table[0] != 0
+            or int(table[-1]) != len(forward)
+            or (lengths < 1).any()
+            or (lengths > column.chunk_bytes).any()
+        ):
             raise wrong("chunk table", f"ascending from 0 to {len(forward)}", f"{table[:1]}…{table[-1:]}")
 
 

@@ -1,6 +1,8 @@
-"""Columns that a segment does not store: $docId, $segmentName, $hostName, and those that its table got after it was built.
+"""Columns that a segment does not store: $docId, $segmentName, $hostName, and those that its table got after it was
+built.
 
-Pinot: VirtualColumnProvider and DefaultColumnHandler. They look like any other column to queries: $docId is raw INT, the others
+Pinot: VirtualColumnProvider and DefaultColumnHandler. They look like any other column to queries: $docId is raw INT,
+the others
 have one value for all docs. Their memory belongs to the column object: hold it as long as its `meta` is in use.
 """
 
@@ -35,7 +37,9 @@ def virtual_column(name: str, segment: Segment, host: str) -> DocIdColumn | Cons
     if name == DOC_ID:
         return DocIdColumn(segment.num_docs)
     if name in NAMES:
-        return ConstantColumn(name, DataType.STRING, (segment.name if name == SEGMENT_NAME else host).encode(), segment.num_docs)
+        return ConstantColumn(
+            name, DataType.STRING, (segment.name if name == SEGMENT_NAME else host).encode(), segment.num_docs
+        )
     raise UnknownColumnError(f"no virtual column '{name}': there are {', '.join(NAMES)}", column=name)
 
 
@@ -130,7 +134,16 @@ class ConstantColumn(_UnstoredColumn):
         all_null: no doc has a value; `value` is the default that stands for it.
     """
 
-    def __init__(self, name: str, data_type: DataType, value: Stored, num_docs: int, *, single_value: bool = True, all_null: bool = False) -> None:
+    def __init__(
+        self,
+        name: str,
+        data_type: DataType,
+        value: Stored,
+        num_docs: int,
+        *,
+        single_value: bool = True,
+        all_null: bool = False,
+    ) -> None:
         super().__init__(name, data_type, num_docs)
         self.single_value = single_value
         self.has_nulls = all_null and num_docs > 0

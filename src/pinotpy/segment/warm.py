@@ -24,7 +24,9 @@ _TYPES = {"text": "STRING", "raw": "STRING", "number": "INT", "packed": "INT"}
 
 def warm_segment_kernels() -> None:
     """Build, open and search a segment of four rows in memory; called by a daemon before it says that it is ready."""
-    fields = [{"name": name, "dataType": data_type} for name, data_type in _TYPES.items()] + [{"name": "list", "dataType": "INT", "singleValueField": False}]
+    fields = [{"name": name, "dataType": data_type} for name, data_type in _TYPES.items()] + [
+        {"name": "list", "dataType": "INT", "singleValueField": False}
+    ]
     schema = Schema.from_json({"schemaName": "warm", "dimensionFieldSpecs": fields})
     functions = {"text": "Murmur", "raw": "HashCode", "number": "ByteArray"}
     partitions = {name: {"functionName": function, "numPartitions": 2} for name, function in functions.items()}

@@ -1,9 +1,10 @@
-"""Finds segments whose newer version this server was not told of, reloads that it missed, and archives that could not be had and may
-be there by now, and tells it.
+"""Finds segments whose newer version this server was not told of, reloads that it missed, and archives that could not
+be had and may be there by now, and tells it.
 
-The message of a refresh or reload can be missed: a server that was paused or killed loses its session, and what was meant for
-that session; a controller can die between record and message. So what is held is compared with the records, after every
-reconnection and periodically. What is behind is asked for by the same message that the controller sends, and takes the same way.
+The message of a refresh or reload can be missed: a server that was paused or killed loses its session, and what was
+meant for that session; a controller can die between record and message. So what is held is compared with the records,
+after every reconnection and periodically. What is behind is asked for by the same message that the controller sends,
+and takes the same way.
 """
 
 from __future__ import annotations
@@ -51,7 +52,9 @@ class CatchUp:
         self._reloads = reloads
         self._downloads = downloads
         self._records = ReloadJobRecords(store, paths)
-        self._asked: dict[tuple[str, str, int | str], int] = {}  # (table, segment, CRC or reload job) → until when, monotonic ns
+        self._asked: dict[
+            tuple[str, str, int | str], int
+        ] = {}  # (table, segment, CRC or reload job) → until when, monotonic ns
         self._loop = ReconcileLoop("catch-up", self.step, period_s=PERIOD_S, full_period_s=PERIOD_S, clock=clock)
 
     def start(self) -> None:
@@ -72,15 +75,27 @@ class CatchUp:
             held = {name: segment.crc for name, segment in self._registry.segments(table).items()}
             for name, record in self._properties.segments(table, held).items():
                 if record.crc != held[name] and (table, name, record.crc) not in self._asked:
-                    self._ask(REFRESH_SEGMENT, table, name, record.crc, {"segmentName": name, "tableName": table}, now_ns)
+                    self._ask(
+                        REFRESH_SEGMENT, table, name, record.crc, {"segmentName": name, "tableName": table}, now_ns
+                    )
         self._missed_reloads(now_ns)
         self._failed_downloads()
 
     def _failed_downloads(self) -> None:
         instance = self._participant.instance
         for table, segments in self._downloads.take_due().items() if self._downloads is not None else ():
-            # A reset by an operator takes the same way; one that is in ERROR no more lets the message go without effect.
-            send_reset(self._store, self._paths, instance, table, segments, state_model=SEGMENT_STATE_MODEL.name, source=instance, now_ms=self._clock.now_ms())
+            # A reset by an operator takes the same way; one that is in ERROR no more lets the message go without
+            # effect.
+            send_reset(
+                self._store,
+                self._paths,
+                instance,
+                table,
+                segments,
+                state_model=SEGMENT_STATE_MODEL.name,
+                source=instance,
+                now_ms=self._clock.now_ms(),
+            )
             log.info("trying failed downloads again table=%s segments=%d first=%s", table, len(segments), segments[0])
 
     def _missed_reloads(self, now_ns: int) -> None:
@@ -89,7 +104,8 @@ class CatchUp:
             held = {} if job.is_table_deleted else self._registry.segments(job.table)
             is_ours = job.segment in held if job.segment else bool(held)
             if is_ours and not self._reloads.is_finished(job.job_id, job.table, job.segment):
-                # All begin before the first is done, so that segments are brought to their config once and not once a job.
+                # All begin before the first is done, so that segments are brought to their config once and not once a
+                # job.
                 names = [job.segment] if job.segment else held
                 self._reloads.expect(job.job_id, job.table, job.segment, names, is_download_anew=job.force_download)
                 missed.append(job)
@@ -101,10 +117,24 @@ class CatchUp:
     def _ask(self, subtype: str, table: str, name: str, what: int | str, fields: dict[str, str], now_ns: int) -> None:
         instance = self._participant.instance
         send_user_message(
-            self._store, self._paths, [instance], subtype, resource=table, partition=name, fields=fields, source=instance, now_ms=self._clock.now_ms()
+            self._store,
+            self._paths,
+            [instance],
+            subtype,
+            resource=table,
+            partition=name,
+            fields=fields,
+            source=instance,
+            now_ms=self._clock.now_ms(),
         )
         self._asked[table, name, what] = now_ns + int(ASK_AGAIN_S * 1e9)
-        log.info("behind the cluster's records, asking for it subtype=%s table=%s segment=%s what=%s", subtype, table, name, what)
+        log.info(
+            "behind the cluster's records, asking for it subtype=%s table=%s segment=%s what=%s",
+            subtype,
+            table,
+            name,
+            what,
+        )
 
     def _on_session(self, event: SessionEvent) -> None:
         if event.state is SessionState.CONNECTED:

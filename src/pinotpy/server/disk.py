@@ -1,4 +1,6 @@
-"""A server and its disk: faults of the disk become errors that say what to do, and a data folder belongs to one process."""
+"""A server and its disk: faults of the disk become errors that say what to do, and a data folder belongs to one
+process.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,8 @@ def disk_faults(what: str) -> Iterator[None]:
 
 
 class FolderLock:
-    """Keeps a second server out of a folder: each would remove what the other one writes. The lock ends with the process, however that ends.
+    """Keeps a second server out of a folder: each would remove what the other one writes. The lock ends with the
+    process, however that ends.
 
     Args:
         setting: the key that names the folder, for the message.
@@ -47,10 +50,15 @@ class FolderLock:
         """Raises AlreadyExistsError: another process holds the folder, and held it for some seconds."""
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
-            self._descriptor = os.open(self._folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
+            self._descriptor = os.open(
+                self._folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644
+            )
         except OSError as error:
-            # Segments that are there can be served from a folder that cannot be written, and nobody else writes there either.
-            log.warning("folder cannot be locked against other servers folder=%s reason=%s", self._folder, error.strerror)
+            # Segments that are there can be served from a folder that cannot be written, and nobody else writes there
+            # either.
+            log.warning(
+                "folder cannot be locked against other servers folder=%s reason=%s", self._folder, error.strerror
+            )
             return
         deadline_ns = self._clock.monotonic_ns() + int(_WAIT_S * 1e9)
         while not self._is_locked(self._descriptor):
@@ -58,7 +66,8 @@ class FolderLock:
                 holder = os.pread(self._descriptor, 20, 0).decode("ascii", "replace").strip() or "unknown"
                 self.release()
                 raise AlreadyExistsError(
-                    f"the folder '{self._folder}' ({self._setting}) is in use by another server (process {holder}): give each server a folder of its own",
+                    f"the folder '{self._folder}' ({self._setting}) is in use by another server (process {holder}): "
+                    "give each server a folder of its own",
                     folder=str(self._folder),
                 )
             self._clock.wait(threading.Event(), _PAUSE_S)
@@ -78,5 +87,7 @@ class FolderLock:
         except BlockingIOError:
             return False
         except OSError as error:
-            log.warning("folder cannot be locked against other servers folder=%s reason=%s", self._folder, error.strerror)
+            log.warning(
+                "folder cannot be locked against other servers folder=%s reason=%s", self._folder, error.strerror
+            )
         return True

@@ -1,7 +1,7 @@
 """Which segments are in ERROR because their archive could not be had or stored, and when to try again.
 
-The deep store may be away for longer than a download is tried, a disk may be full. Nobody should have to reset every replica by hand when that
-is over.
+The deep store may be away for longer than a download is tried, a disk may be full. Nobody should have to reset every
+replica by hand when that is over.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ _DOUBLED_MAX: Final = 10
 class FailedDownloads:
     """By table and segment. Safe to share between threads: `_lock` guards `_failed`.
 
-    A segment is due FIRST_WAIT_S after its failure, then twice as long each time up to WAIT_MAX_S, half to one and a half times that
-    by chance, so that servers do not come back together.
+    A segment is due FIRST_WAIT_S after its failure, then twice as long each time up to WAIT_MAX_S, half to one and a
+    half times that by chance, so that servers do not come back together.
     """
 
     def __init__(self, clock: Clock) -> None:

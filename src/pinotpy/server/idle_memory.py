@@ -1,10 +1,11 @@
 """Giving memory back to the operating system after heavy queries.
 
-What a query frees stays with the process: Arrow's pool and the C library keep it for the next one, in as many arenas as there
-were threads. After a few large queries a server that did nothing held gigabytes. When the process has grown by GROWN_BYTES at
-the end of a query, both therefore return what is free: on a thread of its own, some time later, once for all queries that end
-meanwhile. That takes tens of milliseconds without Python's lock. What queries reserve would not tell: most of it is free again
-when they end, and Arrow's share is not among it.
+What a query frees stays with the process: Arrow's pool and the C library keep it for the next one, in as many arenas as
+there were threads. After a few large queries a server that did nothing held gigabytes. When the process has grown by
+GROWN_BYTES at
+the end of a query, both therefore return what is free: on a thread of its own, some time later, once for all queries
+that end meanwhile. That takes tens of milliseconds without Python's lock. What queries reserve would not tell: most of
+it is free again when they end, and Arrow's share is not among it.
 """
 
 from __future__ import annotations
@@ -22,8 +23,9 @@ from typing import Final
 import pyarrow as pa
 
 GROWN_BYTES: Final = 64 << 20
-# Longer than people and dashboards pause between queries, as jemalloc has it: memory that comes back from the system costs more than
-# most queries (on a virtual machine 82 instead of 32 ms for exact percentiles of 5 M values, 127 instead of 70 for 150 MB of groups).
+# Longer than people and dashboards pause between queries, as jemalloc has it: memory that comes back from the system
+# costs more than most queries (on a virtual machine 82 instead of 32 ms for exact percentiles of 5 M values, 127
+# instead of 70 for 150 MB of groups).
 AFTER_S: Final = 10.0
 # After 10, 20, 40 and 80 seconds without a heavy query.
 PASSES: Final = 4
@@ -39,15 +41,21 @@ log = logging.getLogger(__name__)
 class IdleMemory:
     """Called by all threads that answer queries; the lock guards `_passes_left` and `_is_running`.
 
-    Passes follow one another with doubled pauses until the process is back at its size. If the last one does not find it
-    there, what it still uses is in use for good (segments that were loaded), and growth counts from there.
+    Passes follow one another with doubled pauses until the process is back at its size. If the last one does not find
+    it there, what it still uses is in use for good (segments that were loaded), and growth counts from there.
 
     Args:
         own_bytes: memory of this process without files that it maps; None where that is not known.
         give_back: returns what is free.
     """
 
-    def __init__(self, own_bytes: Callable[[], int | None] | None = None, give_back: Callable[[], None] | None = None, *, after_s: float = AFTER_S) -> None:
+    def __init__(
+        self,
+        own_bytes: Callable[[], int | None] | None = None,
+        give_back: Callable[[], None] | None = None,
+        *,
+        after_s: float = AFTER_S,
+    ) -> None:
         self._own_bytes = own_bytes or own_memory_bytes
         self._give_back = give_back or give_back_free_memory
         self._after_s = after_s
@@ -58,7 +66,9 @@ class IdleMemory:
         self._used_bytes = self._own_bytes() or 0
 
     def query_done(self, took_s: float = math.inf) -> None:
-        """Have free memory given back, beginning in `after_s`, if queries took much of it. `took_s`: how long this one ran."""
+        """Have free memory given back, beginning in `after_s`, if queries took much of it. `took_s`: how long this one
+        ran.
+        """
         if took_s < SHORT_S:
             # Too short to take much; looking costs as much as a tenth of it, so one such query a second looks for all.
             now_s = time.monotonic()

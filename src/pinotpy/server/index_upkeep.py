@@ -1,4 +1,5 @@
-"""Keeps the indexes of segments as their table's config asks: on every load what is missing is built, on reload what is not
+"""Keeps the indexes of segments as their table's config asks: on every load what is missing is built, on reload what is
+not
 wanted any more is dropped as well. Also where its bytes are: mapped, or in memory (loadMode HEAP).
 
 A segment whose indexes cannot be built is served without them: every query is right without an index, only slower.
@@ -33,9 +34,11 @@ class IndexUpkeep:
         self._properties = properties
 
     def apply(self, table: str, segment: ImmutableSegment, *, drop: bool) -> tuple[ImmutableSegment, str]:
-        """The segment with the indexes of its table's config, opened anew if something changed, and what was done in words.
+        """The segment with the indexes of its table's config, opened anew if something changed, and what was done in
+        words.
 
-        Raises: PinotError where an index cannot be built or written; `segment` stays open, with the indexes that it had.
+        Raises: PinotError where an index cannot be built or written; `segment` stays open, with the indexes that it
+            had.
         """
         schema, config = self._documents(table)
         if schema is None or config is None:
@@ -54,7 +57,9 @@ class IndexUpkeep:
         return reopened, words
 
     def needed(self, table: str, segments: Iterable[ImmutableSegment]) -> dict[str, str]:
-        """What a reload would do, by the names of those segments that need one. Reads metadata only. Raises PinotError."""
+        """What a reload would do, by the names of those segments that need one. Reads metadata only. Raises
+        PinotError.
+        """
         schema, config = self._documents(table)
         if schema is None or config is None:
             return {}
@@ -68,7 +73,9 @@ class IndexUpkeep:
         return needed
 
     def beyond(self, table: str, segments: Iterable[ImmutableSegment]) -> dict[str, str]:
-        """What the config asks for and no reload brings, by the names of those segments that would have to be built anew. Raises PinotError."""
+        """What the config asks for and no reload brings, by the names of those segments that would have to be built
+        anew. Raises PinotError.
+        """
         schema, config = self._documents(table)
         if schema is None or config is None:
             return {}
@@ -84,7 +91,10 @@ class IndexUpkeep:
         try:
             return Schema.from_json(schema.value), TableConfig.from_json(config.value)
         except InvalidConfigError as error:
-            raise PinotError(f"the documents of table '{table}' are not valid, so its indexes stay as they are: {error.message}", table=table) from error
+            raise PinotError(
+                f"the documents of table '{table}' are not valid, so its indexes stay as they are: {error.message}",
+                table=table,
+            ) from error
 
 
 def _place(config: TableConfig, segment: ImmutableSegment) -> SegmentDirectory:
@@ -101,7 +111,14 @@ def with_move(words: str, before: SegmentDirectory, after: SegmentDirectory) -> 
     return place if words == NOTHING_TO_DO else f"{words}; {place}"
 
 
-def _plan(schema: Schema, config: TableConfig, indexing: Mapping[str, ColumnIndexing], segment: ImmutableSegment, *, drop: bool) -> tuple[ReloadPlan, str]:
+def _plan(
+    schema: Schema,
+    config: TableConfig,
+    indexing: Mapping[str, ColumnIndexing],
+    segment: ImmutableSegment,
+    *,
+    drop: bool,
+) -> tuple[ReloadPlan, str]:
     """What a reload does, and what the config asks for that only a new build brings, in words."""
     plan = plan_reload(segment, schema, indexing, drop=drop)
     reasons: tuple[str, ...] = ()

@@ -11,11 +11,15 @@ from pinotpy.query.model.context import And, Comparison, Filter, Or, Predicate, 
 PLAIN_COLUMNS_MAX = 8
 PLAIN_ROWS_MAX = 1_000
 _PLAIN_FUNCTIONS: Final = frozenset({"count", "sum", "min", "max", "avg", "minmaxrange"})
-_PLAIN_COMPARISONS: Final = frozenset({Comparison.EQ, Comparison.NOT_EQ, Comparison.IN, Comparison.NOT_IN, Comparison.RANGE})
+_PLAIN_COMPARISONS: Final = frozenset(
+    {Comparison.EQ, Comparison.NOT_EQ, Comparison.IN, Comparison.NOT_IN, Comparison.RANGE}
+)
 
 
 def is_plain(context: QueryContext) -> bool:
-    """Whether kernels alone answer a query, over few columns and into few rows: nothing of Python's runs for each row or value."""
+    """Whether kernels alone answer a query, over few columns and into few rows: nothing of Python's runs for each row
+    or value.
+    """
     if context.kind is QueryKind.DISTINCT or context.explain or context.options.trace or context.having is not None:
         return False
     if len(context.columns) > PLAIN_COLUMNS_MAX or context.offset + context.limit > PLAIN_ROWS_MAX:
@@ -26,7 +30,10 @@ def is_plain(context: QueryContext) -> bool:
     expressions += [*context.group_by, *(arg for aggregation in context.aggregations for arg in aggregation.args)]
     if any(isinstance(expression, Call) for expression in expressions):
         return False
-    if any(aggregation.function not in _PLAIN_FUNCTIONS or aggregation.filter is not None for aggregation in context.aggregations):
+    if any(
+        aggregation.function not in _PLAIN_FUNCTIONS or aggregation.filter is not None
+        for aggregation in context.aggregations
+    ):
         return False
     return context.filter is None or _is_plain_filter(context.filter)
 
@@ -46,4 +53,8 @@ def is_counted(context: QueryContext) -> bool:
 def _is_plain_filter(condition: Filter) -> bool:
     if isinstance(condition, And | Or):
         return all(_is_plain_filter(child) for child in condition.children)
-    return isinstance(condition, Predicate) and isinstance(condition.lhs, Identifier) and condition.comparison in _PLAIN_COMPARISONS
+    return (
+        isinstance(condition, Predicate)
+        and isinstance(condition.lhs, Identifier)
+        and condition.comparison in _PLAIN_COMPARISONS
+    )

@@ -25,8 +25,9 @@ class _OfTable:
 
 
 class ServerMetrics:
-    """Counts queries and segments; `metrics` is the daemon's registry. The lock guards what is counted of every query, on
-    whatever thread it ran."""
+    """Counts queries and segments; `metrics` is the daemon's registry. The lock guards what is counted of every query,
+    on whatever thread it ran.
+    """
 
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics

@@ -1,7 +1,7 @@
 """One query on a server: bytes in, bytes out.
 
-decode → wait for a slot → hold the segments → execute → encode. A fault of the query (a bad literal, a limit) comes back
-inside the partial result, with the counters of what ran; only a fault of the server itself is an RPC error.
+decode → wait for a slot → hold the segments → execute → encode. A fault of the query (a bad literal, a limit) comes
+back inside the partial result, with the counters of what ran; only a fault of the server itself is an RPC error.
 """
 
 from __future__ import annotations
@@ -17,7 +17,14 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from pinotpy.clock import Clock
-from pinotpy.errors import OutOfCapacityError, PinotError, QueryExecutionError, QueryTimeoutError, SegmentCorruptError, hide_paths
+from pinotpy.errors import (
+    OutOfCapacityError,
+    PinotError,
+    QueryExecutionError,
+    QueryTimeoutError,
+    SegmentCorruptError,
+    hide_paths,
+)
 from pinotpy.query.execute import execute
 from pinotpy.query.model.context import QueryContext
 from pinotpy.query.model.context_codec import decode_context
@@ -58,7 +65,8 @@ _BOUND = bytes([RequestKind.BOUND])
 # Contexts up to this size are kept decoded: dashboards ask the same again and again. A context is never changed.
 SHORT_CONTEXT_BYTES = 4 << 10
 SHORT_CONTEXTS_MAX = 256
-# A cancel may come before its query has begun here, while that is handed from thread to thread: it is kept so long, and so many.
+# A cancel may come before its query has begun here, while that is handed from thread to thread: it is kept so long, and
+# so many.
 EARLY_CANCEL_NS = 1_000_000_000
 EARLY_CANCELS_MAX = 1_024
 
@@ -68,8 +76,8 @@ class QueryLimits:
     """Ceilings of this server; a query may lower them.
 
     timeout_ms: longest a query may run here. memory_max_bytes: budget of one query (setting query_memory_max_bytes).
-    threads: kernel threads one query may use. groups_max: groups of one query, 0 = no limit. response_bytes_max: longest
-    answer, as bytes on the wire.
+    threads: kernel threads one query may use. groups_max: groups of one query, 0 = no limit. response_bytes_max:
+    longest answer, as bytes on the wire.
     """
 
     timeout_ms: int
@@ -80,8 +88,9 @@ class QueryLimits:
 
 
 class QueryService:
-    """Answers queries over the segments of `registry`. Shared by RPC threads; the lock guards `_running` and `_cancelled`. `on_damage` is told of tables in
-    which a query met damaged bytes."""
+    """Answers queries over the segments of `registry`. Shared by RPC threads; the lock guards `_running` and
+    `_cancelled`. `on_damage` is told of tables in which a query met damaged bytes.
+    """
 
     def __init__(
         self,
@@ -109,7 +118,9 @@ class QueryService:
         self._decode_short = lru_cache(SHORT_CONTEXTS_MAX)(self._decode)
         self._lock = threading.Lock()
         self._running: dict[tuple[str, int], QueryControl] = {}
-        self._cancelled: OrderedDict[tuple[str, int], int] = OrderedDict()  # queries that did not run when they were cancelled, and when
+        self._cancelled: OrderedDict[tuple[str, int], int] = (
+            OrderedDict()
+        )  # queries that did not run when they were cancelled, and when
 
     def handle(self, content: bytes, deadline_s: float, peer: str) -> bytes:
         """The handler of the RPC server; `deadline_s` is how long the caller waits at most, in seconds."""
@@ -128,10 +139,12 @@ class QueryService:
         return self._encoded(request, partial)
 
     def handle_quickly(self, content: bytes, deadline_s: float, peer: str) -> bytes | None:
-        """As `handle`, on the thread that reads requests: a query of a template that is known, over few docs, with nothing in it but
-        kernels (server/query_templates.py), whose template's last one took little: docs do not tell how many groups there are, nor how
-        long texts. None: it is another kind of query, of which nothing was done. Of a large table it is given up here when its plan has
-        more docs."""
+        """As `handle`, on the thread that reads requests: a query of a template that is known, over few docs, with
+        nothing in it but kernels (server/query_templates.py), whose template's last one took little: docs do not tell
+        how many groups there are, nor how
+        long texts. None: it is another kind of query, of which nothing was done. Of a large table it is given up here
+        when its plan has more docs.
+        """
         if content[KIND_OFFSET : KIND_OFFSET + 1] != _BOUND:
             return None
         template = self._templates.peek(bound_digest(content))
@@ -143,7 +156,13 @@ class QueryService:
         if self._templates.find(bound) is None:  # keeps it among those used last
             return None
         request = template.request_of(bound)
-        docs_max = None if template.is_counted or self._has_few_docs(template) else QUICK_SORTED_DOCS_MAX if template.is_sorted else QUICK_DOCS_MAX
+        docs_max = (
+            None
+            if template.is_counted or self._has_few_docs(template)
+            else QUICK_SORTED_DOCS_MAX
+            if template.is_sorted
+            else QUICK_DOCS_MAX
+        )
         try:
             partial = self.answer(request, deadline_s, template.context_of(bound), is_quick=True, docs_max=docs_max)
         except TooManyDocsError:
@@ -171,10 +190,19 @@ class QueryService:
         return self._registry.num_docs(request.table_name_with_type, request.segment_names) <= QUICK_DOCS_MAX
 
     def answer(
-        self, request: ServerRequest, deadline_s: float, context: QueryContext | None = None, *, is_quick: bool = False, docs_max: int | None = None
+        self,
+        request: ServerRequest,
+        deadline_s: float,
+        context: QueryContext | None = None,
+        *,
+        is_quick: bool = False,
+        docs_max: int | None = None,
     ) -> PartialResult:
-        """Execute one request. `context`: the query's, where it is decoded already; `is_quick`: it needs no place among those that run,
-        and never waits for one: the thread that reads requests runs it; `docs_max`: where it would read more, TooManyDocsError."""
+        """Execute one request. `context`: the query's, where it is decoded already; `is_quick`: it needs no place among
+        those that run,
+        and never waits for one: the thread that reads requests runs it; `docs_max`: where it would read more,
+            TooManyDocsError.
+        """
         start_ns = self._clock.monotonic_ns()
         # The request names the query's own time; brokers wait LAST_WORD_S longer than that, to be told that it was up.
         own_timeout_s = self._limits.timeout_ms / 1000
@@ -194,7 +222,10 @@ class QueryService:
                 partial = self._execute(request, context, control)
             if timeout_s >= own_timeout_s and partial.exceptions:
                 late = QueryTimeoutError.code
-                partial.exceptions = [replace(one, message=self._with_limit(one.message)) if one.code == late else one for one in partial.exceptions]
+                partial.exceptions = [
+                    replace(one, message=self._with_limit(one.message)) if one.code == late else one
+                    for one in partial.exceptions
+                ]
         except OutOfCapacityError:
             self._metrics.refused()
             raise
@@ -212,16 +243,24 @@ class QueryService:
         return partial
 
     def _with_limit(self, message: str) -> str:
-        """A time-out where this server's own limit bound, not the query's time: the broker's options and settings would change nothing."""
+        """A time-out where this server's own limit bound, not the query's time: the broker's options and settings would
+        change nothing.
+        """
         return f"{message}, or raise the setting {SERVER_TIMEOUT_SETTING} of the server ({self._limits.timeout_ms} ms)"
 
-    def _place(self, request: ServerRequest, deadline_ns: int, control: QueryControl, is_quick: bool) -> AbstractContextManager[None]:
+    def _place(
+        self, request: ServerRequest, deadline_ns: int, control: QueryControl, is_quick: bool
+    ) -> AbstractContextManager[None]:
         if is_quick:
             return nullcontext()
-        return self._scheduler.slot(deadline_ns, is_small=self._is_small(request), is_cancelled=lambda: control.is_cancelled)
+        return self._scheduler.slot(
+            deadline_ns, is_small=self._is_small(request), is_cancelled=lambda: control.is_cancelled
+        )
 
     def is_small(self, content: bytes) -> bool:
-        """Whether a query, by its bytes, is over so little that it need not wait behind large ones. Raises DataError."""
+        """Whether a query, by its bytes, is over so little that it need not wait behind large ones. Raises
+        DataError.
+        """
         if content[KIND_OFFSET : KIND_OFFSET + 1] != _BOUND:
             return self._is_small(decode_request(content))
         bound = decode_bound(content)
@@ -233,7 +272,10 @@ class QueryService:
 
     def _is_small(self, request: ServerRequest) -> bool:
         names = request.segment_names
-        return len(names) <= SMALL_SEGMENTS_MAX and self._registry.num_docs(request.table_name_with_type, names) <= SMALL_DOCS_MAX
+        return (
+            len(names) <= SMALL_SEGMENTS_MAX
+            and self._registry.num_docs(request.table_name_with_type, names) <= SMALL_DOCS_MAX
+        )
 
     def cancel(self, broker_id: str, request_id: int) -> None:
         """Stop a query that runs or waits here, or is about to."""
@@ -310,7 +352,8 @@ class QueryService:
         if partial.exceptions or took_ms >= SLOW_QUERY_MS:
             log.info(
                 "query executed request_id=%s table=%s took_ms=%.1f segments=%d docs_scanned=%d missing=%d exceptions=%s",
-                request.request_id, request.table_name_with_type, took_ms, statistics.num_segments_queried, statistics.num_docs_scanned,
+                request.request_id, request.table_name_with_type, took_ms, statistics.num_segments_queried,
+                statistics.num_docs_scanned,
                 len(partial.missing_segments), [e.code for e in partial.exceptions],
             )  # fmt: skip
 

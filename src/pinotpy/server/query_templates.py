@@ -16,15 +16,17 @@ from pinotpy.server.inline_queries import is_counted, is_plain, is_sorted
 TEMPLATES_MAX = 2048
 TEMPLATES_MAX_BYTES = 64 << 20
 FEW_SEGMENTS_MAX = 64
-# A query is expected to be quick whose template's last one took less; where that proved wrong, since it has too many docs or took as
-# long as the second, as many queries go by before another one is expected to be.
+# A query is expected to be quick whose template's last one took less; where that proved wrong, since it has too many
+# docs or took as long as the second, as many queries go by before another one is expected to be.
 QUICK_CPU_NS = 2_000_000
 LONG_CPU_NS = 10_000_000
 DISAPPOINTED_QUERIES = 32
 
 
 class Expectation:
-    """Whether the next query of a template is likely quick. Threads may change it at once: what gets lost is one guess."""
+    """Whether the next query of a template is likely quick. Threads may change it at once: what gets lost is one
+    guess.
+    """
 
     __slots__ = ("_cpu_ns", "_disappointed")
 
@@ -55,8 +57,9 @@ class Expectation:
 class QueryTemplate:
     """What all queries of a template share: table and segments (in `request`) and the context, 0 for each literal.
 
-    is_plain: kernels alone answer them, a few columns at a time; nothing of Python's runs for each row or value. is_counted: no row is
-    read; is_sorted: rows are compared. has_few_segments: planning them takes no time to speak of. expectation: of the next one, by the last.
+    is_plain: kernels alone answer them, a few columns at a time; nothing of Python's runs for each row or value.
+    is_counted: no row is read; is_sorted: rows are compared. has_few_segments: planning them takes no time to speak of.
+    expectation: of the next one, by the last.
     """
 
     request: ServerRequest
@@ -72,7 +75,8 @@ class QueryTemplate:
         """One query's request."""
         shared = self.request
         return ServerRequest(
-            RequestKind.QUERY, bound.request_id, bound.timeout_ms, bound.broker_id, bound.principal, shared.table_name_with_type, shared.segment_names,
+            RequestKind.QUERY, bound.request_id, bound.timeout_ms, bound.broker_id, bound.principal,
+            shared.table_name_with_type, shared.segment_names,
             flags=bound.flags,
         )  # fmt: skip
 
@@ -100,7 +104,8 @@ class QueryTemplates:
     def find(self, bound: BoundRequest) -> QueryTemplate | None:
         """The template of a query, kept from now on if the query brings it; None if the broker has to bring it.
 
-        Raises DataError for a template of another name than it comes under: nobody can change what others' queries mean.
+        Raises DataError for a template of another name than it comes under: nobody can change what others' queries
+            mean.
         """
         with self._lock:
             found = self._templates.get(bound.digest)
@@ -132,7 +137,9 @@ class QueryTemplates:
             if bound.digest not in self._templates:
                 self._templates[bound.digest] = found
                 self._num_bytes += found.size_bytes
-            while len(self._templates) > TEMPLATES_MAX or (self._num_bytes > TEMPLATES_MAX_BYTES and len(self._templates) > 1):
+            while len(self._templates) > TEMPLATES_MAX or (
+                self._num_bytes > TEMPLATES_MAX_BYTES and len(self._templates) > 1
+            ):
                 _, old = self._templates.popitem(last=False)
                 self._num_bytes -= old.size_bytes
         return found

@@ -13,15 +13,17 @@ from pinotpy.cluster.store import ClusterStore
 from pinotpy.errors import ClusterError
 
 CACHE_NS = 1_000_000_000
-# Who asks is the loop that answers all requests of the admin port, liveness among them: it must not wait for a ZooKeeper that is silent.
-# A look takes milliseconds; one that takes longer is answered by the one before.
+# Who asks is the loop that answers all requests of the admin port, liveness among them: it must not wait for a
+# ZooKeeper that is silent. A look takes milliseconds; one that takes longer is answered by the one before.
 WAIT_S = 0.25
 
 log = logging.getLogger(__name__)
 
 
 class Readiness:
-    """Compares ideal states with the participant's states, at most once a second, on a thread of its own. The lock guards the answer."""
+    """Compares ideal states with the participant's states, at most once a second, on a thread of its own. The lock
+    guards the answer.
+    """
 
     def __init__(self, store: ClusterStore, paths: ClusterPaths, participant: Participant, clock: Clock) -> None:
         self._store, self._paths, self._participant, self._clock = store, paths, participant, clock
@@ -55,7 +57,12 @@ class Readiness:
         if not self._participant.is_live:
             return "it has no session with ZooKeeper"
         try:
-            missing = [name for table in self._store.children(self._paths.ideal_states) if table != BROKER_RESOURCE for name in self._missing(table)]
+            missing = [
+                name
+                for table in self._store.children(self._paths.ideal_states)
+                if table != BROKER_RESOURCE
+                for name in self._missing(table)
+            ]
         except ClusterError as error:
             return f"ZooKeeper does not answer: {error.message}"
         if not missing:
@@ -73,4 +80,8 @@ def assigned_segments(store: ClusterStore, paths: ClusterPaths, table: str, inst
     found = read_record(store, paths.ideal_state(table))
     if found is None:
         return {}
-    return {segment: wanted[instance] for segment, wanted in found.record.map_fields.items() if wanted.get(instance) in ("ONLINE", "CONSUMING")}
+    return {
+        segment: wanted[instance]
+        for segment, wanted in found.record.map_fields.items()
+        if wanted.get(instance) in ("ONLINE", "CONSUMING")
+    }

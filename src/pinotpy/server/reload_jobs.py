@@ -1,9 +1,11 @@
 """How far each reload is on this server.
 
-A job counts by order, not by clocks: every job gets the next serial number, and a segment is brought to its table's config as of the last
-job that had begun when the config was read. So a segment that is done is done for all jobs up to that one, however it came there: by the
-job's message, by a load, or by a later job. What a job still waits for is a set of names that only shrinks; when it is empty, the job is
-finished and its id is written to a file, so that a server that starts again does not do finished jobs anew.
+A job counts by order, not by clocks: every job gets the next serial number, and a segment is brought to its table's
+config as of the last
+job that had begun when the config was read. So a segment that is done is done for all jobs up to that one, however it
+came there: by the job's message, by a load, or by a later job. What a job still waits for is a set of names that only
+shrinks; when it is empty, the job is finished and its id is written to a file, so that a server that starts again does
+not do finished jobs anew.
 """
 
 from __future__ import annotations
@@ -28,7 +30,9 @@ _NEVER: Final = -1
 
 @dataclass(slots=True)
 class ReloadJob:
-    """One reload. `segment`: the only one that it means, "" = all of the table; `changes`: what was done, of the first REASONS_KEPT_MAX."""
+    """One reload. `segment`: the only one that it means, "" = all of the table; `changes`: what was done, of the first
+    REASONS_KEPT_MAX.
+    """
 
     job_id: str
     table: str
@@ -43,7 +47,9 @@ class ReloadJob:
 
 @dataclass(slots=True)
 class _Outcomes:
-    """Of one table's segments: the serial up to which each is done; the serial of its last failure, when it was, and why."""
+    """Of one table's segments: the serial up to which each is done; the serial of its last failure, when it was, and
+    why.
+    """
 
     done: dict[str, int] = field(default_factory=dict)
     failed: dict[str, tuple[int, int, str]] = field(default_factory=dict)
@@ -66,7 +72,9 @@ class ReloadJobs:
 
     # --- what begins and what is wanted ----------------------------------------------------------------------------
 
-    def expect(self, job_id: str, table: str, segment: str, names: Iterable[str], *, is_download_anew: bool = False) -> ReloadJob:
+    def expect(
+        self, job_id: str, table: str, segment: str, names: Iterable[str], *, is_download_anew: bool = False
+    ) -> ReloadJob:
         """A reload of `names` begins; nothing changes for one that is known."""
         with self._lock:
             found = self._jobs.get(job_id)
@@ -79,8 +87,12 @@ class ReloadJobs:
                 self._finish(job)
             return job
 
-    def begin(self, job_id: str, table: str, segment: str, names: Collection[str], *, is_download_anew: bool = False) -> ReloadJob:
-        """The same, for whoever now knows all the names that a job of a table means: a known one that is not finished waits for these."""
+    def begin(
+        self, job_id: str, table: str, segment: str, names: Collection[str], *, is_download_anew: bool = False
+    ) -> ReloadJob:
+        """The same, for whoever now knows all the names that a job of a table means: a known one that is not finished
+        waits for these.
+        """
         with self._lock:
             is_known = job_id in self._jobs
         job = self.expect(job_id, table, segment, names, is_download_anew=is_download_anew)
@@ -88,13 +100,19 @@ class ReloadJobs:
             if is_known and not job.finished_ms:
                 done = self._tables.get(table, _Outcomes()).done
                 failed = self._tables.get(table, _Outcomes()).failed
-                job.waiting = {name for name in names if done.get(name, _NEVER) < job.serial and failed.get(name, (_NEVER,))[0] < job.serial}
+                job.waiting = {
+                    name
+                    for name in names
+                    if done.get(name, _NEVER) < job.serial and failed.get(name, (_NEVER,))[0] < job.serial
+                }
                 if not job.waiting:
                     self._finish(job)
         return job
 
     def is_finished(self, job_id: str, table: str, segment: str) -> bool:
-        """Whether a job was finished here, by this process or by one before it, after which everything was loaded anew."""
+        """Whether a job was finished here, by this process or by one before it, after which everything was loaded
+        anew.
+        """
         with self._lock:
             if job_id in self._jobs:
                 return self._jobs[job_id].finished_ms > 0
@@ -104,7 +122,9 @@ class ReloadJobs:
             return True
 
     def mark(self) -> int:
-        """The serial of the newest job: taken before a config is read, handed to `done` or `failed` after it was applied."""
+        """The serial of the newest job: taken before a config is read, handed to `done` or `failed` after it was
+        applied.
+        """
         with self._lock:
             return self._serial
 
@@ -156,7 +176,9 @@ class ReloadJobs:
     # --- what is told ----------------------------------------------------------------------------------------------
 
     def status(self, job_id: str, table: str, names: Collection[str]) -> dict[str, Any] | None:
-        """How far a job is with the segments that are served here (`names`) and those that failed to load; None: not known here (any more)."""
+        """How far a job is with the segments that are served here (`names`) and those that failed to load; None: not
+        known here (any more).
+        """
         with self._lock:
             job = self._jobs.get(job_id)
             if job is None or job.table != table:
@@ -179,13 +201,20 @@ class ReloadJobs:
                 "startTimeMs": job.started_ms,
                 "finishTimeMs": job.finished_ms or None,
                 "changes": dict(job.changes),
-                "failedSegments": {name: {"failedAtMs": failed[name][0], "errorMessage": failed[name][1]} for name in list(failed)[:REASONS_KEPT_MAX]},
+                "failedSegments": {
+                    name: {"failedAtMs": failed[name][0], "errorMessage": failed[name][1]}
+                    for name in list(failed)[:REASONS_KEPT_MAX]
+                },
             }
 
     # --- the lock is held ------------------------------------------------------------------------------------------
 
     def _waiting(self, table: str, segment: str, up_to: int | None = None) -> list[ReloadJob]:
-        return [job for job in self._jobs.values() if job.waiting and job.table == table and segment in job.waiting and (up_to is None or job.serial <= up_to)]
+        return [
+            job
+            for job in self._jobs.values()
+            if job.waiting and job.table == table and segment in job.waiting and (up_to is None or job.serial <= up_to)
+        ]
 
     def _keep(self, job: ReloadJob) -> None:
         self._jobs[job.job_id] = job

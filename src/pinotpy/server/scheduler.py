@@ -1,8 +1,8 @@
 """Who runs when: at most `concurrent_max` queries execute, at most `queue_max` wait, each waits at most its deadline.
 
-First come, first served. Small queries (the caller says which) have places of their own, so that a dashboard's tile does not
-wait behind reports. Of those that run, long scans share the kernel threads a quantum at a time (query.runtime.kernel_threads), and
-what is short runs on the thread that received it, which goes before them.
+First come, first served. Small queries (the caller says which) have places of their own, so that a dashboard's tile
+does not wait behind reports. Of those that run, long scans share the kernel threads a quantum at a time
+(query.runtime.kernel_threads), and what is short runs on the thread that received it, which goes before them.
 """
 
 from __future__ import annotations
@@ -44,7 +44,9 @@ class QueryScheduler:
         return self._waiting
 
     @contextmanager
-    def slot(self, deadline_ns: int, *, is_small: bool = False, is_cancelled: Callable[[], bool] = _never) -> Iterator[None]:
+    def slot(
+        self, deadline_ns: int, *, is_small: bool = False, is_cancelled: Callable[[], bool] = _never
+    ) -> Iterator[None]:
         """Wait for a place to run; a small query takes one of its own kind if one is free.
 
         Raises: OutOfCapacityError (211) when the queue is full, QueryTimeoutError (250) when the deadline passes first,
@@ -82,7 +84,8 @@ class QueryScheduler:
         with self._condition:
             if self._waiting >= self._queue_max and self._running >= self._concurrent_max:
                 raise OutOfCapacityError(
-                    f"{self._running} queries run and {self._waiting} wait already, allowed are {self._concurrent_max} and {self._queue_max}; try again",
+                    f"{self._running} queries run and {self._waiting} wait already, allowed are "
+                    f"{self._concurrent_max} and {self._queue_max}; try again",
                 )
             ticket = self._next_ticket
             self._next_ticket += 1
@@ -95,7 +98,9 @@ class QueryScheduler:
                     left_s = (deadline_ns - self._clock.monotonic_ns()) / 1e9
                     if left_s <= 0:
                         self._abandoned.add(ticket)
-                        raise QueryTimeoutError("the query waited for a free thread until its deadline passed: lower the load")
+                        raise QueryTimeoutError(
+                            "the query waited for a free thread until its deadline passed: lower the load"
+                        )
                     self._condition.wait(min(left_s, 1.0))
                 self._serving = ticket + 1
                 self._running += 1

@@ -1,7 +1,8 @@
 """Reads the files of loaded segments anew, slowly, and has those that are damaged replaced.
 
-A segment is checked whole when it is downloaded; later loads trust its size and times. A disk can lose bits without changing either, and a
-query would read them as values. So every segment is read anew once in a period, at a bounded rate, and soon after a query met damage.
+A segment is checked whole when it is downloaded; later loads trust its size and times. A disk can lose bits without
+changing either, and a query would read them as values. So every segment is read anew once in a period, at a bounded
+rate, and soon after a query met damage.
 """
 
 from __future__ import annotations
@@ -33,12 +34,15 @@ class Scrubber:
     """A thread; see the module docstring. The lock guards `_suspected`.
 
     Args:
-        replace: (table, segment, what was found) takes a damaged segment out of service and fetches it anew. May raise PinotError.
+        replace: (table, segment, what was found) takes a damaged segment out of service and fetches it anew. May raise
+            PinotError.
         period_s: how often each segment is read; 0: only those of tables in which a query met damage.
         bytes_per_s: how fast.
     """
 
-    def __init__(self, registry: SegmentRegistry, replace: Replace, clock: Clock, *, period_s: float, bytes_per_s: int) -> None:
+    def __init__(
+        self, registry: SegmentRegistry, replace: Replace, clock: Clock, *, period_s: float, bytes_per_s: int
+    ) -> None:
         self._registry, self._replace, self._clock = registry, replace, clock
         self._period_ms, self._bytes_per_s = int(period_s * 1000), bytes_per_s
         self._lock = threading.Lock()
@@ -66,7 +70,11 @@ class Scrubber:
         """Read what is due or suspected."""
         with self._lock:
             suspected, self._suspected = self._suspected, set()
-        held = {(table, name, segment.crc): segment for table in self._registry.tables() for name, segment in self._registry.segments(table).items()}
+        held = {
+            (table, name, segment.crc): segment
+            for table in self._registry.tables()
+            for name, segment in self._registry.segments(table).items()
+        }
         self._checked_ms = {key: at_ms for key, at_ms in self._checked_ms.items() if key in held}
         for key, segment in held.items():
             is_wanted = key[0] in suspected or self._is_due(key, segment)
@@ -100,7 +108,12 @@ class Scrubber:
         try:
             self._replace(table, segment, damage)
         except PinotError as error:
-            log.error("damaged segment could not be replaced table=%s segment=%s reason=%s", table, segment.name, error.message)
+            log.error(
+                "damaged segment could not be replaced table=%s segment=%s reason=%s",
+                table,
+                segment.name,
+                error.message,
+            )
         # Read again by the next step: what is there now came from elsewhere.
         return False
 

@@ -1,8 +1,8 @@
 """How a server is put together, started and stopped.
 
-Start: session with ZooKeeper, kernels compiled, query port and admin port bound, then the cluster is joined; segments load
-while the daemon is up, and /health/readiness says what is still missing. Stop: the brokers are told first (no query
-fails), running queries drain, then the rest.
+Start: session with ZooKeeper, kernels compiled, query port and admin port bound, then the cluster is joined; segments
+load while the daemon is up, and /health/readiness says what is still missing. Stop: the brokers are told first (no
+query fails), running queries drain, then the rest.
 """
 
 from __future__ import annotations
@@ -117,10 +117,31 @@ class ServerParts:
 
     def _query_service(self) -> QueryService:
         settings = self.settings
-        limits = QueryLimits(settings.timeout_ms, settings.query_memory_max_bytes, self.threads, settings.groups_max, settings.response_bytes_max)
-        scheduler = QueryScheduler(self.equipment.clock, concurrent_max=settings.queries_max, queue_max=settings.queue_max, small_max=settings.queries_max)
+        limits = QueryLimits(
+            settings.timeout_ms,
+            settings.query_memory_max_bytes,
+            self.threads,
+            settings.groups_max,
+            settings.response_bytes_max,
+        )
+        scheduler = QueryScheduler(
+            self.equipment.clock,
+            concurrent_max=settings.queries_max,
+            queue_max=settings.queue_max,
+            small_max=settings.queries_max,
+        )
         host = settings.advertised_host or settings.host
-        return QueryService(self.registry, scheduler, limits, self.equipment.clock, self.metrics, self._kernels, host, self._dictionaries, self._suspect)
+        return QueryService(
+            self.registry,
+            scheduler,
+            limits,
+            self.equipment.clock,
+            self.metrics,
+            self._kernels,
+            host,
+            self._dictionaries,
+            self._suspect,
+        )
 
     def _suspect(self, table: str) -> None:
         if self._scrubber is not None:
@@ -139,7 +160,9 @@ class ServerParts:
             self.equipment.peer_headers,
             self.equipment.clock,
             self.equipment.peer_verification(),
-            DownloadLimits(settings.download_timeout_ms, settings.download_retries_max, settings.archive_unpacked_bytes_max),
+            DownloadLimits(
+                settings.download_timeout_ms, settings.download_retries_max, settings.archive_unpacked_bytes_max
+            ),
         )
         allowed = fetcher_settings(
             settings.segment_uris_allowed,
@@ -151,7 +174,9 @@ class ServerParts:
         self._fetcher = ArchiveFetcher(SegmentFetchers(allowed, self.equipment.clock), controllers)
         limits = ArchiveLimits.of(settings.archive_entries_max, settings.archive_unpacked_bytes_max)
         crypters = Crypters(settings.crypter)
-        self.segments = SegmentStore(settings.data_dir, self._fetcher, segment_dir=settings.segment_dir, limits=limits, crypters=crypters)
+        self.segments = SegmentStore(
+            settings.data_dir, self._fetcher, segment_dir=settings.segment_dir, limits=limits, crypters=crypters
+        )
         self._reloads = ReloadJobs(self.equipment.clock, settings.data_dir / ".finished-reloads")
         self._properties = PropertyStore(store, self._paths)
         self._upkeep = IndexUpkeep(self._properties)
@@ -169,7 +194,9 @@ class ServerParts:
     def _start_rpc(self) -> None:
         settings, equipment = self.settings, self.equipment
         pem = equipment.pem()
-        security = RpcSecurity(cluster_token=equipment.cluster_token, certificate=pem.certificate, key=pem.key, ca=pem.ca)
+        security = RpcSecurity(
+            cluster_token=equipment.cluster_token, certificate=pem.certificate, key=pem.key, ca=pem.ca
+        )
         queries = self._queries
         self._rpc = RpcServer(
             queries.handle,
@@ -186,7 +213,9 @@ class ServerParts:
         )
         self._rpc.start()
         if settings.frames and (settings.frame_port or settings.advertised_port is None):
-            self._frames = FrameServer(self._rpc.dispatcher, host=settings.host, port=settings.frame_port, security=security)
+            self._frames = FrameServer(
+                self._rpc.dispatcher, host=settings.host, port=settings.frame_port, security=security
+            )
             self._frames.start()
 
     def _start_http(self) -> None:
@@ -214,7 +243,13 @@ class ServerParts:
         # Empty, not absent: a process before this one may have had another answer.
         ports["framePort"] = str(self._frames.port) if self._frames is not None else ""
         ports["queryFeatures"] = str(FEATURES_SUPPORTED)
-        member = Member(instance_id("Server", host, port), this_process(), ports, owns_port=settings.advertised_port is None, version=__version__)
+        member = Member(
+            instance_id("Server", host, port),
+            this_process(),
+            ports,
+            owns_port=settings.advertised_port is None,
+            version=__version__,
+        )
         store, paths, downloads = self._store, self._paths, FailedDownloads(self.equipment.clock)
         handler = SegmentTransitions(
             self.registry,
@@ -226,11 +261,19 @@ class ServerParts:
             lambda table: assigned_segments(store, paths, table, member.instance),
             downloads,
         )
-        self._participant = Participant(self._store, self._paths, member, handler, workers=settings.transition_threads, clock=self.equipment.clock)
+        self._participant = Participant(
+            self._store, self._paths, member, handler, workers=settings.transition_threads, clock=self.equipment.clock
+        )
         self._readiness = Readiness(self._store, self._paths, self._participant, self.equipment.clock)
-        self._catch_up = CatchUp(self.registry, self._participant, self._store, self._paths, self.equipment.clock, self._reloads, downloads)
+        self._catch_up = CatchUp(
+            self.registry, self._participant, self._store, self._paths, self.equipment.clock, self._reloads, downloads
+        )
         self._scrubber = Scrubber(
-            self.registry, self._replaces(handler), self.equipment.clock, period_s=settings.scrub_period_s, bytes_per_s=settings.scrub_rate
+            self.registry,
+            self._replaces(handler),
+            self.equipment.clock,
+            period_s=settings.scrub_period_s,
+            bytes_per_s=settings.scrub_rate,
         )
         self._participant.start()
         self._catch_up.start()
@@ -243,7 +286,9 @@ class ServerParts:
                 transitions.replace_damaged(table, segment)
             except Exception as error:
                 if self._participant is not None and self.registry.segment(table, segment.name) is None:
-                    self._participant.fail(table, segment.name, f"{damage.message}; it could not be fetched anew: {error}")
+                    self._participant.fail(
+                        table, segment.name, f"{damage.message}; it could not be fetched anew: {error}"
+                    )
                 raise
 
         return replace

@@ -70,14 +70,16 @@ class SegmentTransitions:
                     self._metrics.segment_dropped(resource)
                 case _:
                     raise PinotError(
-                        f"this server cannot take segment '{partition}' of '{resource}' from {from_state} to {to_state}: expected ONLINE, OFFLINE or DROPPED"
+                        f"this server cannot take segment '{partition}' of '{resource}' from {from_state} to "
+                        f"{to_state}: expected ONLINE, OFFLINE or DROPPED"
                     )
         log.info("segment state changed table=%s segment=%s from=%s to=%s", resource, partition, from_state, to_state)
         self._count(resource)
 
     def on_message(self, message: Message) -> None:
-        """REFRESH_SEGMENT: take the new version of a segment. RELOAD_SEGMENT: bring its indexes to the table's config (no
-        partition = all segments; one that fails stays as it is, and the others go on)."""
+        """REFRESH_SEGMENT: take the new version of a segment. RELOAD_SEGMENT: bring its indexes to the table's config
+        (no partition = all segments; one that fails stays as it is, and the others go on).
+        """
         table, segment = message.resource, message.partition
         match message.subtype:
             case "REFRESH_SEGMENT":
@@ -103,7 +105,11 @@ class SegmentTransitions:
         assigned = self._assigned(table)
         names = [only] if only else list(dict.fromkeys([*self._registry.segments(table), *assigned]))
         job = self._jobs.begin(
-            message.fields.get("reloadJobId") or message.id, table, only, names, is_download_anew=message.fields.get("forceDownload") == "true"
+            message.fields.get("reloadJobId") or message.id,
+            table,
+            only,
+            names,
+            is_download_anew=message.fields.get("forceDownload") == "true",
         )
         first_fault: PinotError | None = None
         for name in names:
@@ -126,7 +132,9 @@ class SegmentTransitions:
                 words = self._bring_to_config(table, name, anew=any(job.is_download_anew for job in jobs))
             except NotFoundError as error:
                 # Its files go with the transition that is on its way.
-                log.info("segment not reloaded, it was deleted table=%s segment=%s reason=%s", table, name, error.message)
+                log.info(
+                    "segment not reloaded, it was deleted table=%s segment=%s reason=%s", table, name, error.message
+                )
                 self._jobs.gone(table, name)
             except Exception as error:
                 fault = _as_fault(error)
@@ -150,7 +158,8 @@ class SegmentTransitions:
         return words if served is None else with_move(words, served.directory, segment.directory)
 
     def replace_damaged(self, table: str, segment: ImmutableSegment) -> bool:
-        """Take a segment whose files are damaged out of service, and fetch it anew; false if it is sound, or not the one that is served.
+        """Take a segment whose files are damaged out of service, and fetch it anew; false if it is sound, or not the
+        one that is served.
 
         Raises: PinotError: it cannot be had, and is not served.
         """
@@ -203,7 +212,9 @@ class SegmentTransitions:
             self._downloads.gone(table, segment_name)
 
     def _open(self, table: str, segment_name: str, *, anew: bool = False) -> ImmutableSegment:
-        """The version that the record names. One that was replaced while it was fetched is fetched again in its new version."""
+        """The version that the record names. One that was replaced while it was fetched is fetched again in its new
+        version.
+        """
         record = self._record(table, segment_name)
         while True:
             try:
@@ -218,7 +229,10 @@ class SegmentTransitions:
     def _record(self, table: str, segment_name: str) -> SegmentZkMetadata:
         found = self._properties.segment(table, segment_name)
         if found is None:
-            raise NotFoundError(f"the cluster has no record of segment '{segment_name}' of table '{table}': it was deleted meanwhile", table=table)
+            raise NotFoundError(
+                f"the cluster has no record of segment '{segment_name}' of table '{table}': it was deleted meanwhile",
+                table=table,
+            )
         return found.value
 
     def _count(self, table: str) -> None:
@@ -235,7 +249,9 @@ def _is_sound(segment: ImmutableSegment) -> bool:
 
 
 def _as_fault(error: Exception) -> PinotError:
-    """What kept an index from being built, whatever it was: too little memory and faults of ours must not keep the other segments waiting."""
+    """What kept an index from being built, whatever it was: too little memory and faults of ours must not keep the
+    other segments waiting.
+    """
     if isinstance(error, PinotError):
         return error
     log.error("indexes not built, unexpectedly", exc_info=error)

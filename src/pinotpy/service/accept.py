@@ -1,6 +1,7 @@
 """Which of several content types a client would rather have: the Accept header (RFC 9110, 12.5.1).
 
-A server that answers in its usual type where nothing fits is allowed by the RFC and kinder to clients that send odd headers.
+A server that answers in its usual type where nothing fits is allowed by the RFC and kinder to clients that send odd
+headers.
 """
 
 from __future__ import annotations
@@ -13,14 +14,18 @@ RANGES_MAX = 32
 def preferred_type(accept: str, offers: Sequence[str]) -> str:
     """The offer that `accept` likes best; the first, which is the usual one, where it does not say.
 
-    The higher q wins; of equal ones the offer that is named over one that only a wildcard takes in, then the one named first,
-    then the first offer. Ranges that cannot be read count for nothing.
+    The higher q wins; of equal ones the offer that is named over one that only a wildcard takes in, then the one named
+    first, then the first offer. Ranges that cannot be read count for nothing.
     """
     ranges = [found for text in accept.split(",")[:RANGES_MAX] if (found := _range(text)) is not None]
     best, best_rank = offers[0], (0.0, 0, 0)
     for offer in offers:
         # The most specific range that takes the offer in decides its q, whatever a wider one says.
-        fits = [(_specificity(kind, offer), -position, quality) for position, (kind, quality) in enumerate(ranges) if _specificity(kind, offer)]
+        fits = [
+            (_specificity(kind, offer), -position, quality)
+            for position, (kind, quality) in enumerate(ranges)
+            if _specificity(kind, offer)
+        ]
         if not fits:
             continue
         specificity, place, quality = max(fits)

@@ -1,4 +1,5 @@
-"""The AccessControl door: every REST route, the fast query path and (through the cluster token) every gRPC call pass it.
+"""The AccessControl door: every REST route, the fast query path and (through the cluster token) every gRPC call pass
+it.
 
 `AllowAll` is the default on loopback. `UsersFileAccess` knows users and tokens from a file (`users_file.py`), takes up
 changes within a second, and denies what is not given. A daemon of the same cluster shows the cluster token.
@@ -37,11 +38,22 @@ from pinotpy.service.rights import (
     table_resource,
 )
 from pinotpy.service.throttle import LoginThrottle
-from pinotpy.service.users_file import PASSWORD_MAX_BYTES, Users, add_token, add_user, hash_password, parse_token, read_users, remove_user, revoke_token
+from pinotpy.service.users_file import (
+    PASSWORD_MAX_BYTES,
+    Users,
+    add_token,
+    add_user,
+    hash_password,
+    parse_token,
+    read_users,
+    remove_user,
+    revoke_token,
+)
 
 __all__ = [
     "ALL_RIGHTS", "ALL_TABLES", "ANONYMOUS", "CLUSTER", "DAEMON",
-    "AccessControl", "Action", "AllowAll", "Credentials", "Principal", "PrincipalKind", "Resource", "ResourceKind", "Rights", "UsersFileAccess",
+    "AccessControl", "Action", "AllowAll", "Credentials", "Principal", "PrincipalKind", "Resource", "ResourceKind",
+    "Rights", "UsersFileAccess",
     "add_token", "add_user", "read_cluster_token", "remove_user", "require", "revoke_token", "table_resource",
 ]  # fmt: skip
 
@@ -102,7 +114,11 @@ class AccessControl(Protocol):
 def require(access: AccessControl, principal: Principal, action: Action, resource: Resource) -> None:
     """Raise AccessDeniedError unless allowed. The answer is the same whether or not the resource exists."""
     if not access.is_allowed(principal, action, resource):
-        raise AccessDeniedError(f"'{principal.name}' has no {action} right on {resource}: ask an administrator for it", principal=principal.name, action=action)
+        raise AccessDeniedError(
+            f"'{principal.name}' has no {action} right on {resource}: ask an administrator for it",
+            principal=principal.name,
+            action=action,
+        )
 
 
 def read_cluster_token(file: Path) -> str:
@@ -114,7 +130,8 @@ def read_cluster_token(file: Path) -> str:
         raise StartError(f"cluster token file '{file}' cannot be read: {problem}") from problem
     if len(token) < CLUSTER_TOKEN_MIN_CHARS or not token.isprintable() or " " in token:
         raise StartError(
-            f"cluster token file '{file}' must hold at least {CLUSTER_TOKEN_MIN_CHARS} characters without blanks, e.g. from 'openssl rand -hex 32'"
+            f"cluster token file '{file}' must hold at least {CLUSTER_TOKEN_MIN_CHARS} characters without blanks, "
+            "e.g. from 'openssl rand -hex 32'"
         )
     if mode & (stat.S_IRGRP | stat.S_IROTH):
         _log.warning("cluster token is readable by others file=%s: chmod 600 it", file)
@@ -261,7 +278,9 @@ class UsersFileAccess:
         if token.expires_at_ms is not None and token.expires_at_ms <= now_ms:
             raise AuthenticationError("this bearer token has expired: ask for a new one")
         until_ms = min(now_ms + CACHE_SECONDS * 1000, token.expires_at_ms or (1 << 62))
-        return _Known(Principal(token.user, PrincipalKind.TOKEN, users.users[token.user].rights, token.rights), until_ms)
+        return _Known(
+            Principal(token.user, PrincipalKind.TOKEN, users.users[token.user].rights, token.rights), until_ms
+        )
 
     def _key(self, credentials: Credentials) -> bytes:
         return hmac.digest(self._cache_key, credentials.authorization, hashlib.sha256)
@@ -284,10 +303,17 @@ class UsersFileAccess:
                 _log.error("users file is gone, nobody can log in file=%s", self._file)
             except PinotError as problem:
                 # A half-written or mistaken edit keeps the last good users; the operator reads why in the log.
-                _log.error("users file is refused, the last good one stays in force file=%s reason=%s", self._file, problem)
+                _log.error(
+                    "users file is refused, the last good one stays in force file=%s reason=%s", self._file, problem
+                )
                 return
             self._cache.clear()
-            _log.info("users file loaded file=%s users=%d tokens=%d", self._file, len(self._users.users), len(self._users.tokens))
+            _log.info(
+                "users file loaded file=%s users=%d tokens=%d",
+                self._file,
+                len(self._users.users),
+                len(self._users.tokens),
+            )
 
     def _stat(self) -> tuple[int, int, int]:
         try:

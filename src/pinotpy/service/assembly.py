@@ -52,7 +52,9 @@ class Equipment:
         """The TLS files' content, all None without TLS. Raises StartError."""
         return read_pem(self.tls) if self.tls is not None else TlsPem(None, None, None, False)
 
-    def serve(self, app: HttpApp, port: int, *, advertised_port: int | None = None, threads: int = THREADS) -> HttpServer:
+    def serve(
+        self, app: HttpApp, port: int, *, advertised_port: int | None = None, threads: int = THREADS
+    ) -> HttpServer:
         """Serve `app` on the settings' host; see `http_server.serve`."""
         settings = self.settings
         return serve(
@@ -79,7 +81,9 @@ class Assembled(Protocol):
 SettingsT = TypeVar("SettingsT", bound=ProcessSettings)
 
 
-def run_assembled(settings: SettingsT, assemble: Callable[[SettingsT, Equipment], Assembled], ready_file: Path | None) -> NoReturn:
+def run_assembled(
+    settings: SettingsT, assemble: Callable[[SettingsT, Equipment], Assembled], ready_file: Path | None
+) -> NoReturn:
     """Run the daemon of these settings in this process until it is told to stop, and end the process."""
     assembled: list[Assembled] = []
 
@@ -94,8 +98,9 @@ def run_assembled(settings: SettingsT, assemble: Callable[[SettingsT, Equipment]
 
 
 def equip(role: str, settings: ProcessSettings) -> Equipment:
-    """Make the parts; sets up the process' logging and its user functions. Raises StartError (bad files, bad users file) and
-    InvalidConfigError (user functions that are missing or broken)."""
+    """Make the parts; sets up the process' logging and its user functions. Raises StartError (bad files, bad users
+    file) and InvalidConfigError (user functions that are missing or broken).
+    """
     configure_logs(level=settings.log_level, audit_file=settings.audit_file)
     load_user_functions(settings.user_functions)
     token = read_cluster_token(settings.cluster_token_file) if settings.cluster_token_file else None
@@ -103,7 +108,9 @@ def equip(role: str, settings: ProcessSettings) -> Equipment:
     if role == "server":
         check_query_binding(settings.host, token, insecure=settings.insecure)
     access: AccessControl = (
-        UsersFileAccess(settings.auth_users_file, cluster_token=token, clock=clock) if settings.auth_users_file else AllowAll(cluster_token=token)
+        UsersFileAccess(settings.auth_users_file, cluster_token=token, clock=clock)
+        if settings.auth_users_file
+        else AllowAll(cluster_token=token)
     )
     tls = None
     if settings.tls_cert_file is not None or settings.tls_ca_file is not None:

@@ -18,7 +18,17 @@ _audit = logging.getLogger(AUDIT_LOGGER)
 
 
 def record(
-    event: str, *, principal: str, action: str, resource: str, method: str, path: str, peer: str, status: int, request_id: str, clock: Clock | None = None
+    event: str,
+    *,
+    principal: str,
+    action: str,
+    resource: str,
+    method: str,
+    path: str,
+    peer: str,
+    status: int,
+    request_id: str,
+    clock: Clock | None = None,
 ) -> None:
     """Write one line. `event`: denied, unauthenticated or change; `path` is the route's template, not the raw path."""
     line = {

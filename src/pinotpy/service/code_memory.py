@@ -1,4 +1,6 @@
-"""When the memory of what only compiles is given back (kernels/code_memory.py): some time after kernels were loaded, once."""
+"""When the memory of what only compiles is given back (kernels/code_memory.py): some time after kernels were loaded,
+once.
+"""
 
 from __future__ import annotations
 

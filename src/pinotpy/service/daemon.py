@@ -6,7 +6,8 @@
 - A fault at start prints one sentence to standard error and exits 1; what was started is stopped.
 - SIGTERM or SIGINT stops within the parts' deadlines and exits 0; a second one exits at once.
 - A part that ends by itself calls `fail(reason)`: the daemon stops and exits 1.
-- A stop that hangs says where, and ends all the same (stop_watch.py). SIGABRT and faults in compiled code tell the same of every thread.
+- A stop that hangs says where, and ends all the same (stop_watch.py). SIGABRT and faults in compiled code tell the same
+  of every thread.
 """
 
 from __future__ import annotations
@@ -85,13 +86,20 @@ class Daemon:
                 # Appended first: a part that fails half-way is stopped like the others.
                 self._started.append(part)
                 part.start()
-                _log.info("part started role=%s part=%s took_ms=%d", self.role, part.name, (time.monotonic_ns() - started_ns) // 1_000_000)
+                _log.info(
+                    "part started role=%s part=%s took_ms=%d",
+                    self.role,
+                    part.name,
+                    (time.monotonic_ns() - started_ns) // 1_000_000,
+                )
         except BaseException:
             self.stop()
             raise
 
     def stop(self) -> bool:
-        """Stop what was started, last first, each within its deadline. False if a part did not end: it is left behind."""
+        """Stop what was started, last first, each within its deadline. False if a part did not end: it is left
+        behind.
+        """
         self.is_stopping = True
         while self._started:
             part = self._started.pop()
@@ -122,11 +130,17 @@ def _stop_part(role: str, part: Part) -> None:
         _log.exception("part failed to stop role=%s part=%s", role, part.name)
 
 
-def run_daemon(role: str, parts: Callable[[Daemon], Sequence[Part]], *, ready: Callable[[], Mapping[str, object]], ready_file: Path | None = None) -> NoReturn:
+def run_daemon(
+    role: str,
+    parts: Callable[[Daemon], Sequence[Part]],
+    *,
+    ready: Callable[[], Mapping[str, object]],
+    ready_file: Path | None = None,
+) -> NoReturn:
     """Run a daemon in this process until it is told to stop, and end the process. Must be called by the main thread.
 
-    `parts` builds the parts (it may raise PinotError for bad settings), `ready` gives what the ready line shows once all
-    have started. With `ready_file` the same facts and the pid are written there as JSON, and removed at the end.
+    `parts` builds the parts (it may raise PinotError for bad settings), `ready` gives what the ready line shows once
+    all have started. With `ready_file` the same facts and the pid are written there as JSON, and removed at the end.
     """
     started_ns = time.monotonic_ns()
     tune_process()
@@ -182,7 +196,8 @@ def _live(
     except Exception as problem:
         _log.exception("start failed role=%s", daemon.role)
         return 1, f"cannot start: {type(problem).__name__}: {problem}"
-    # Not one long wait: a signal that the system gave to another thread does not end it, and its handler runs between two looks.
+    # Not one long wait: a signal that the system gave to another thread does not end it, and its handler runs between
+    # two looks.
     while not signals.asked and not daemon.stop_asked.wait(_LOOK_S):
         pass
     _log.info("stopping role=%s reason=%s", daemon.role, daemon.failure or "asked to")
@@ -197,7 +212,9 @@ class _Signals:
         self.asked = False
         self._daemon = daemon
         self._old = {number: signal.signal(number, self._handle) for number in STOPS}
-        self.watch = StopWatch(daemon.role, lambda: self.asked or daemon.stop_asked.is_set(), lambda: daemon.stop_bound_s)
+        self.watch = StopWatch(
+            daemon.role, lambda: self.asked or daemon.stop_asked.is_set(), lambda: daemon.stop_bound_s
+        )
 
     def undo(self) -> None:
         """For tests: a daemon keeps them to its end."""
@@ -212,12 +229,15 @@ class _Signals:
         if self.starting and not self._daemon.is_stopping:
             self._daemon.stop_asked.set()
             raise _StopDuringStartError
-        # The event is the main thread's to set: it may hold the event's own lock just now, and would wait here for itself.
+        # The event is the main thread's to set: it may hold the event's own lock just now, and would wait here for
+        # itself.
 
 
 def _leave(status: int) -> NoReturn:
-    """End the process, after the last words are out. Not as Python does it: that waits for all threads of pools without a deadline
-    (a download, a file system that does not answer), and daemon threads that still run in compiled code may crash it."""
+    """End the process, after the last words are out. Not as Python does it: that waits for all threads of pools without
+    a deadline (a download, a file system that does not answer), and daemon threads that still run in compiled code may
+    crash it.
+    """
     last = threading.Thread(target=_at_exit, name="at-exit", daemon=True)
     last.start()
     last.join(_AT_EXIT_S)
@@ -241,7 +261,8 @@ def _write_ready_file(file: Path, facts: Mapping[str, object]) -> None:
 class _LeanImports:
     """An import hook that says: these are not installed. Libraries try them and do without.
 
-    pandas: Arrow imports it on the first conversion of a list where it happens to be there, 56 MB and 0.2 s for nothing.
+    pandas: Arrow imports it on the first conversion of a list where it happens to be there, 56 MB and 0.2 s for
+    nothing.
     httpx._main: httpx's command line, with rich, click and pygments, 10 MB and 0.1 s.
     (None in sys.modules would not do: compiled modules take it for the module, and Arrow's first conversion fails.)
     """
@@ -261,8 +282,8 @@ def keep_imports_lean() -> None:
 def tune_process() -> None:
     """Settings of every daemon process: quick hand-over of the GIL, and no threads of libraries besides ours.
 
-    With the default switch interval of 5 ms one busy Python thread takes a trivial query from 0.65 to 38 ms; with 0.5 ms
-    to 4.6. Kernels run in our own threads, so Arrow, numba's parallel layer and BLAS get one each.
+    With the default switch interval of 5 ms one busy Python thread takes a trivial query from 0.65 to 38 ms; with 0.5
+    ms to 4.6. Kernels run in our own threads, so Arrow, numba's parallel layer and BLAS get one each.
     """
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     keep_imports_lean()

@@ -29,8 +29,9 @@ _JVM_FLAGS = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xss512k", "-Xmx25
 _TICK_MS = 500
 _POLL_S = 0.02
 _ANSWER_MAX_BYTES = 4096
-# The JVM runs in the background with its input closed; `read` returns at the end of our pipe, that is when we close it or die.
-# When the JVM ends first, the reader is ended too, so that it cannot signal a pid that was given to another process since.
+# The JVM runs in the background with its input closed; `read` returns at the end of our pipe, that is when we close it
+# or die. When the JVM ends first, the reader is ended too, so that it cannot signal a pid that was given to another
+# process since.
 _GUARD = """
 exec 3<&0
 "$@" </dev/null 3<&- &
@@ -68,14 +69,29 @@ class EmbeddedZooKeeper:
         config_file = data_dir / "zoo.cfg"
         config_file.write_text(_configuration(data_dir, self.port))
         class_path = ":".join(str(jar) for jar in jars)
-        command = [str(java), *_JVM_FLAGS, "-cp", class_path, "org.apache.zookeeper.server.ZooKeeperServerMain", str(config_file)]
+        command = [
+            str(java),
+            *_JVM_FLAGS,
+            "-cp",
+            class_path,
+            "org.apache.zookeeper.server.ZooKeeperServerMain",
+            str(config_file),
+        ]
         started_ns = time.monotonic_ns()
         with self._log_file.open("wb") as log:
             self._process = subprocess.Popen(
-                ["/bin/sh", "-c", _GUARD, "pinotpy-zookeeper", *command], stdin=subprocess.PIPE, stdout=log, stderr=subprocess.STDOUT, start_new_session=True
+                ["/bin/sh", "-c", _GUARD, "pinotpy-zookeeper", *command],
+                stdin=subprocess.PIPE,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
             )
         self._wait_until_ready(start_timeout_s)
-        logger.info("embedded zookeeper ready address=%s took_ms=%d", self.address, (time.monotonic_ns() - started_ns) // 1_000_000)
+        logger.info(
+            "embedded zookeeper ready address=%s took_ms=%d",
+            self.address,
+            (time.monotonic_ns() - started_ns) // 1_000_000,
+        )
 
     def is_running(self) -> bool:
         return self._process.poll() is None
@@ -87,7 +103,9 @@ class EmbeddedZooKeeper:
         try:
             self._process.wait(timeout_s)
         except subprocess.TimeoutExpired:
-            logger.warning("embedded zookeeper did not end in time address=%s timeout_s=%s; killing it", self.address, timeout_s)
+            logger.warning(
+                "embedded zookeeper did not end in time address=%s timeout_s=%s; killing it", self.address, timeout_s
+            )
             _kill_group(self._process)
             self._process.wait(timeout_s)
 
@@ -100,12 +118,16 @@ class EmbeddedZooKeeper:
         return folder is not None and folder.parent.resolve() == self._data.resolve()
 
     def _port_is_taken(self) -> ClusterError:
-        return ClusterError(f"port {self.port} is in use by another process; choose another one for ZooKeeper", port=self.port)
+        return ClusterError(
+            f"port {self.port} is in use by another process; choose another one for ZooKeeper", port=self.port
+        )
 
     def __enter__(self) -> EmbeddedZooKeeper:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.stop()
 
     def _wait_until_ready(self, timeout_s: float) -> None:
@@ -115,10 +137,16 @@ class EmbeddedZooKeeper:
                 if _answer(self.port, b"ruok", timeout_s=0.5) is not None:
                     raise self._port_is_taken()
                 tail = self._log_file.read_text(errors="replace")[-2000:]
-                raise ClusterError(f"ZooKeeper ended with status {self._process.returncode} before it served; its log '{self._log_file}' ends: {tail}")
+                raise ClusterError(
+                    f"ZooKeeper ended with status {self._process.returncode} before it served; its log "
+                    f"'{self._log_file}' ends: {tail}"
+                )
             if time.monotonic() > deadline:
                 self.stop()
-                raise ConnectionLostError(f"ZooKeeper at {self.address} did not answer within {timeout_s} s; see '{self._log_file}'", address=self.address)
+                raise ConnectionLostError(
+                    f"ZooKeeper at {self.address} did not answer within {timeout_s} s; see '{self._log_file}'",
+                    address=self.address,
+                )
             time.sleep(_POLL_S)
 
 
@@ -141,14 +169,18 @@ def find_jars() -> list[Path]:
     for pattern in _JARS:
         found = sorted(folder.glob(pattern))
         if not found:
-            raise NotFoundError(f"no '{pattern}' in '{folder}'; install pyspark of the quickstart extra anew: pip install 'pinotpy[quickstart]'")
+            raise NotFoundError(
+                f"no '{pattern}' in '{folder}'; install pyspark of the quickstart extra anew: pip install "
+                "'pinotpy[quickstart]'"
+            )
         jars.append(found[-1])
     return jars
 
 
 def _extra_is_missing(package: str) -> NotFoundError:
     return NotFoundError(
-        f"the embedded ZooKeeper needs '{package}'; install it with pip install 'pinotpy[quickstart]', or name a running ZooKeeper by --zk-address"
+        f"the embedded ZooKeeper needs '{package}'; install it with pip install 'pinotpy[quickstart]', or name a "
+        "running ZooKeeper by --zk-address"
     )
 
 

@@ -46,11 +46,16 @@ class HttpApp:
 
     def __init__(self, role: str, routes: Sequence[Route], access: AccessControl, metrics: Metrics) -> None:
         self.role, self.access, self.metrics = role, access, metrics
-        self.fastapi = FastAPI(title=f"pinotpy {role}", version=__version__, docs_url=None, redoc_url=None, openapi_url=None)
+        self.fastapi = FastAPI(
+            title=f"pinotpy {role}", version=__version__, docs_url=None, redoc_url=None, openapi_url=None
+        )
         self.fastapi.router.route_class = self._route_class()
         self._fast: dict[tuple[str, str], Route] = {}
         self.known_heads = KnownHeads()
-        self._num_good, self._latencies = metrics.tally("httpRequests", status="2xx"), metrics.timings("httpRequestLatency")
+        self._num_good, self._latencies = (
+            metrics.tally("httpRequests", status="2xx"),
+            metrics.timings("httpRequestLatency"),
+        )
         for route in routes:
             self._register(route)
         for kind in (PinotError, RequestValidationError, HTTPException, Exception):
@@ -61,7 +66,8 @@ class HttpApp:
             await self.fastapi(scope, receive, send)
             return
         if scope["method"] == "HEAD":
-            # Answered as GET with the same right; the server itself leaves the body out, since its own scope still says HEAD.
+            # Answered as GET with the same right; the server itself leaves the body out, since its own scope still says
+            # HEAD.
             scope = {**scope, "method": "GET"}
         started_ns = time.perf_counter_ns()
         route = self._fast.get((scope["method"], scope["path"]))
@@ -135,9 +141,16 @@ class HttpApp:
             raise
         finally:
             if route.method not in _SAFE_METHODS and status != 403:
-                visit.record("change", route.action, ", ".join(str(resource) for resource in visit.resources[:10]) or str(route.target), status)
+                visit.record(
+                    "change",
+                    route.action,
+                    ", ".join(str(resource) for resource in visit.resources[:10]) or str(route.target),
+                    status,
+                )
         needs_check = route.target.kind is TargetKind.IN_HANDLER and response.status_code < 400
-        assert visit.checked or not needs_check, f"handler of {route.method} {route.path} answered without asking for a right"
+        assert visit.checked or not needs_check, (
+            f"handler of {route.method} {route.path} answered without asking for a right"
+        )
         return response
 
     async def _answer_slow(self, scope: Scope, receive: Receive, send: Send) -> int:
@@ -192,10 +205,14 @@ class HttpApp:
         """The route that answers before FastAPI, if one does."""
         return self._fast.get((method, path))
 
-    async def answer_whole(self, route: Route, scope: Scope, body: bytes, *, is_known: bool = False) -> FastResponse | StreamedResponse:
-        """Answer a fast route's request that is here as a whole. Raises ClientGoneError when the client hung up meanwhile.
+    async def answer_whole(
+        self, route: Route, scope: Scope, body: bytes, *, is_known: bool = False
+    ) -> FastResponse | StreamedResponse:
+        """Answer a fast route's request that is here as a whole. Raises ClientGoneError when the client hung up
+        meanwhile.
 
-        `is_known`: its head passed the checks before (known_heads.py), names nobody, and who asks is all that is left to find out.
+        `is_known`: its head passed the checks before (known_heads.py), names nobody, and who asks is all that is left
+            to find out.
         """
         started_ns = time.perf_counter_ns()
         visit = Visit(route, self.access, self.metrics, request_id_of(scope["headers"]), _peer(scope))
@@ -230,7 +247,15 @@ class HttpApp:
             elif len(body) > route.body_max_bytes:
                 raise PayloadTooLargeError(f"the body is over {route.body_max_bytes} bytes")
             request = FastRequest(
-                scope["method"], scope["path"], scope["query_string"], headers, body, visit.peer, visit.request_id, visit.principal.name, visit.allows
+                scope["method"],
+                scope["path"],
+                scope["query_string"],
+                headers,
+                body,
+                visit.peer,
+                visit.request_id,
+                visit.principal.name,
+                visit.allows,
             )
             answer = await _while_listened_to(scope, route.handler(request))
             return FastResponse(answer) if isinstance(answer, bytes) else answer
@@ -241,9 +266,17 @@ class HttpApp:
             return FastResponse(content, status, headers=(*extra, (b"x-request-id", visit.request_id.encode())))
 
     async def _answer_error(self, request: Request, problem: Exception) -> Response:
-        if isinstance(problem, HTTPException) and problem.status_code in (404, 405) and "pinotpy.visit" not in request.scope:
+        if (
+            isinstance(problem, HTTPException)
+            and problem.status_code in (404, 405)
+            and "pinotpy.visit" not in request.scope
+        ):
             # The framework's own words for what no route matched.
-            text = "no such path: /help lists what there is" if problem.status_code == 404 else f"{request.method} is not taken here: /help lists what is"
+            text = (
+                "no such path: /help lists what there is"
+                if problem.status_code == 404
+                else f"{request.method} is not taken here: /help lists what is"
+            )
             problem = HTTPException(problem.status_code, text, problem.headers)
         status, content, extra = error_answer(problem, metrics=self.metrics)
         response = Response(content, status, media_type="application/json")
@@ -289,7 +322,9 @@ async def _read_body(receive: Receive) -> bytes:
     return b"".join(parts)
 
 
-async def _send(send: Send, status: int, body: bytes, content_type: bytes, extra: Iterable[tuple[bytes, bytes]]) -> None:
+async def _send(
+    send: Send, status: int, body: bytes, content_type: bytes, extra: Iterable[tuple[bytes, bytes]]
+) -> None:
     headers = [(b"content-type", content_type), (b"content-length", b"%d" % len(body)), *extra]
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body})
@@ -355,7 +390,10 @@ def build_app(
         return app.fastapi.openapi()
 
     declared = [*routes, *standard_routes(role, metrics, ready, settings, openapi)]
-    limited_routes = [replace(route, body_max_bytes=body_max_bytes) if route.body_max_bytes == BODY_MAX_BYTES else route for route in declared]
+    limited_routes = [
+        replace(route, body_max_bytes=body_max_bytes) if route.body_max_bytes == BODY_MAX_BYTES else route
+        for route in declared
+    ]
     app = HttpApp(role, limited_routes, access, metrics)
     walk_routes(app)
     return app
@@ -368,7 +406,9 @@ def walk_routes(app: HttpApp) -> list[Route]:
 
 def _declaration(route: BaseRoute) -> Route:
     declaration = getattr(route, "declaration", None)
-    assert isinstance(route, APIRoute) and isinstance(declaration, Route), f"{getattr(route, 'path', route)} is reachable without a declared right"
+    assert isinstance(route, APIRoute) and isinstance(declaration, Route), (
+        f"{getattr(route, 'path', route)} is reachable without a declared right"
+    )
     return declaration
 
 

@@ -25,15 +25,26 @@ def error_body(status: int, text: str) -> bytes:
     return orjson.dumps({"code": status, "error": hide_paths(text)[:_TEXT_MAX_CHARS]})
 
 
-def error_answer(problem: Exception, *, metrics: Metrics | None = None) -> tuple[int, bytes, tuple[tuple[bytes, bytes], ...]]:
-    """(status, JSON body, extra headers) for whatever a handler raised. A fault of ours is logged with an id and counted."""
+def error_answer(
+    problem: Exception, *, metrics: Metrics | None = None
+) -> tuple[int, bytes, tuple[tuple[bytes, bytes], ...]]:
+    """(status, JSON body, extra headers) for whatever a handler raised. A fault of ours is logged with an id and
+    counted.
+    """
     match problem:
         case AuthenticationError():
             # Basic first: browsers ask for user and password.
-            challenges = ((b"www-authenticate", b'Basic realm="pinotpy", charset="UTF-8"'), (b"www-authenticate", b'Bearer realm="pinotpy"'))
+            challenges = (
+                (b"www-authenticate", b'Basic realm="pinotpy", charset="UTF-8"'),
+                (b"www-authenticate", b'Bearer realm="pinotpy"'),
+            )
             return problem.http_status, error_body(problem.http_status, problem.message), challenges
         case LoginThrottledError():
-            return problem.http_status, error_body(problem.http_status, problem.message), ((b"retry-after", b"%d" % problem.retry_after_s),)
+            return (
+                problem.http_status,
+                error_body(problem.http_status, problem.message),
+                ((b"retry-after", b"%d" % problem.retry_after_s),),
+            )
         case PinotError():
             if problem.http_status >= 500:
                 _log.warning("request failed error=%s code=%d context=%s", problem, problem.code, problem.context)
@@ -57,6 +68,10 @@ def _validation_text(problem: RequestValidationError) -> str:
     for fault in faults[:_FAULTS_SHOWN]:
         location = [str(part) for part in fault.get("loc", ())]
         where = f"{location[0]} " if location else ""
-        lines.append(f"{where}$.{'.'.join(location[1:])}: {fault.get('msg', 'invalid')}" if len(location) > 1 else f"{where}{fault.get('msg', 'invalid')}")
+        lines.append(
+            f"{where}$.{'.'.join(location[1:])}: {fault.get('msg', 'invalid')}"
+            if len(location) > 1
+            else f"{where}{fault.get('msg', 'invalid')}"
+        )
     more = f"; {len(faults) - _FAULTS_SHOWN} more" if len(faults) > _FAULTS_SHOWN else ""
     return "; ".join(lines) + more

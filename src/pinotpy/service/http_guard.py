@@ -59,7 +59,9 @@ class Visit:
         """Raise AccessDeniedError unless the principal may."""
         if not self.allows(action, resource):
             require(self.access, self.principal, action, resource)
-            raise AccessDeniedError(f"no {action} right on {resource}")  # rights changed between two looks: still denied
+            raise AccessDeniedError(
+                f"no {action} right on {resource}"
+            )  # rights changed between two looks: still denied
 
     def denied(self, event: str, action: Action, resource: str, status: int) -> None:
         """Count and record a refusal."""
@@ -90,7 +92,9 @@ def request_id_of(headers: list[tuple[bytes, bytes]]) -> str:
 
 
 async def admit(visit: Visit, scope: Scope, path_params: Mapping[str, str]) -> None:
-    """Authenticate and authorise `visit`; sets its principal. Raises AuthenticationError, AccessDeniedError, LoginThrottledError."""
+    """Authenticate and authorise `visit`; sets its principal. Raises AuthenticationError, AccessDeniedError,
+    LoginThrottledError.
+    """
     route = visit.route
     if route.target.kind is TargetKind.PUBLIC:
         return
@@ -158,9 +162,13 @@ def check_headers(headers: list[tuple[bytes, bytes]], body_max_bytes: int) -> No
     """Refuse a body that says it is too large, or that is compressed (a small one may unpack to a huge one)."""
     for name, value in headers:
         if name == b"content-length" and (not value.isdigit() or int(value[:20]) > body_max_bytes):
-            raise PayloadTooLargeError(f"the body has {value[:20].decode('latin-1')} bytes, at most {body_max_bytes} are taken")
+            raise PayloadTooLargeError(
+                f"the body has {value[:20].decode('latin-1')} bytes, at most {body_max_bytes} are taken"
+            )
         if name == b"content-encoding" and value.lower() not in (b"identity", b""):
-            raise UnsupportedMediaTypeError(f"content encoding '{value[:40].decode('latin-1')}' is not taken: send the body as it is")
+            raise UnsupportedMediaTypeError(
+                f"content encoding '{value[:40].decode('latin-1')}' is not taken: send the body as it is"
+            )
 
 
 def limited(receive: Receive, visit: Visit) -> Receive:

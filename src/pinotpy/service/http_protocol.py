@@ -1,6 +1,7 @@
 """uvicorn's HTTP/1.1 protocol with limits on what a stranger may hold: headers, time to send, time to read.
 
-Requests of fast routes (the broker's queries) are answered here, without ASGI's messages between server and application.
+Requests of fast routes (the broker's queries) are answered here, without ASGI's messages between server and
+application.
 
 httptools puts no limit on headers and uvicorn none on the time they take. Nothing is added per request but two numbers:
 `sweep`, called once a second for all connections, does the rest.
@@ -31,7 +32,8 @@ HEADER_TIMEOUT_S = 10.0
 # A body may take this long, plus a second for each KiB that has arrived.
 BODY_GRACE_S = 30.0
 BODY_MIN_BYTES_PER_S = 1024
-# At stop, an idle TLS connection is cut off if its client has not answered our good-bye by then (asyncio would wait for 30 s).
+# At stop, an idle TLS connection is cut off if its client has not answered our good-bye by then (asyncio would wait for
+# 30 s).
 GOODBYE_S = 0.5
 # A client that reads nothing of its answer for so long is cut off.
 READ_TIMEOUT_S = 60.0
@@ -48,7 +50,18 @@ _default_lines: dict[str, tuple[Any, bytes]] = {}
 class _WholeRequest:
     """A request of a fast route, with what the protocol asks of a RequestResponseCycle."""
 
-    __slots__ = ("body", "disconnected", "is_begun", "keep_alive", "message_event", "more_body", "response_complete", "response_started", "route", "whole")
+    __slots__ = (
+        "body",
+        "disconnected",
+        "is_begun",
+        "keep_alive",
+        "message_event",
+        "more_body",
+        "response_complete",
+        "response_started",
+        "route",
+        "whole",
+    )
 
     def __init__(self, route: Route, keep_alive: bool) -> None:
         self.route = route
@@ -140,7 +153,10 @@ class GuardedHttpProtocol(HttpToolsProtocol):
             self._refuse(431, f"more than {HEADERS_MAX} headers")
             return
         # What came with the last piece may be body already: count exactly, but only when it can matter.
-        if self._header_bytes > HEADER_MAX_BYTES and len(self.url) + sum(len(name) + len(value) for name, value in self.headers) > HEADER_MAX_BYTES:
+        if (
+            self._header_bytes > HEADER_MAX_BYTES
+            and len(self.url) + sum(len(name) + len(value) for name, value in self.headers) > HEADER_MAX_BYTES
+        ):
             self._refuse(431, f"the headers are over {HEADER_MAX_BYTES} bytes")
             return
         self._awaited_since = self.loop.time()
@@ -157,7 +173,8 @@ class GuardedHttpProtocol(HttpToolsProtocol):
                 cycle.body = bytearray(held)
             super().on_body(body)
             return
-        # What comes first after the application has asked, of an upload everything: kept as it is, to be handed on without two copies.
+        # What comes first after the application has asked, of an upload everything: kept as it is, to be handed on
+        # without two copies.
         cycle.body = cast(bytearray, body)
         if len(body) > HIGH_WATER_LIMIT:
             self.flow.pause_reading()
@@ -182,7 +199,9 @@ class GuardedHttpProtocol(HttpToolsProtocol):
     # --- fast routes -------------------------------------------------------------------------------------------------
 
     def _begin_whole(self) -> bool:
-        """Whether this request is one of a fast route whose body is small and said to be: then it is answered as a whole."""
+        """Whether this request is one of a fast route whose body is small and said to be: then it is answered as a
+        whole.
+        """
         if self.expect_100_continue or not self._is_free():
             return False
         path, _, query_string = self.url.partition(b"?")
@@ -211,7 +230,11 @@ class GuardedHttpProtocol(HttpToolsProtocol):
 
     def _is_free(self) -> bool:
         """Whether a request that comes now is answered at once."""
-        if self.pipeline or (self.cycle is not None and not self.cycle.response_complete) or self.transport.is_closing():
+        if (
+            self.pipeline
+            or (self.cycle is not None and not self.cycle.response_complete)
+            or self.transport.is_closing()
+        ):
             return False
         allowed = self.limit_concurrency or 0
         return len(self.connections) < allowed and len(self.tasks) < allowed
@@ -252,10 +275,16 @@ class GuardedHttpProtocol(HttpToolsProtocol):
             if refusal is not None:
                 answer = FastResponse(refusal, 403)
             else:
-                answer = await front.answer_whole(request.route, scope, bytes(request.body) if known_body is None else known_body, is_known=is_known)
+                answer = await front.answer_whole(
+                    request.route, scope, bytes(request.body) if known_body is None else known_body, is_known=is_known
+                )
                 if request.whole is not None and request.keep_alive and answer.status == 200:
                     left_out = ("client", "server", CONNECTION_KEY)
-                    front.known_heads.learn(request.whole, request.route, {key: value for key, value in scope.items() if key not in left_out})
+                    front.known_heads.learn(
+                        request.whole,
+                        request.route,
+                        {key: value for key, value in scope.items() if key not in left_out},
+                    )
         except Exception:
             # The client hung up, or a fault that answer_whole did not foresee and that is logged there.
             if not request.disconnected:
@@ -344,7 +373,9 @@ class GuardedHttpProtocol(HttpToolsProtocol):
             return
         if self._awaited_since:
             limit_s = HEADER_TIMEOUT_S if self._in_headers else BODY_GRACE_S + self._body_bytes / BODY_MIN_BYTES_PER_S
-            is_waiting_for_us = self.cycle is not None and self.cycle.response_complete and self._in_headers and self._header_bytes == 0
+            is_waiting_for_us = (
+                self.cycle is not None and self.cycle.response_complete and self._in_headers and self._header_bytes == 0
+            )
             if now - self._awaited_since > limit_s and not is_waiting_for_us:
                 self._refuse(408, "the request came too slowly")
                 return
@@ -373,7 +404,8 @@ class GuardedHttpProtocol(HttpToolsProtocol):
         if not is_answering:
             body = orjson.dumps({"code": status, "error": text})
             self.transport.write(
-                b"HTTP/1.1 %d Refused\r\ncontent-type: application/json\r\ncontent-length: %d\r\nconnection: close\r\n\r\n" % (status, len(body)) + body
+                b"HTTP/1.1 %d Refused\r\ncontent-type: application/json\r\ncontent-length: %d\r\nconnection: "
+                b"close\r\n\r\n" % (status, len(body)) + body
             )
         if self.cycle is not None:
             self.cycle.disconnected = True

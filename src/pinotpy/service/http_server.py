@@ -57,13 +57,19 @@ def is_loopback(host: str) -> bool:
 def check_binding(host: str, *, is_open: bool, insecure: bool) -> None:
     """Raise StartError if `host` can be reached from elsewhere and nobody is asked for credentials."""
     if is_open and not insecure and not is_loopback(host):
-        raise StartError(f"refusing to listen on '{host}' without access control: give a users file and a cluster token, bind 127.0.0.1, or pass --insecure")
+        raise StartError(
+            f"refusing to listen on '{host}' without access control: give a users file and a cluster token, bind "
+            "127.0.0.1, or pass --insecure"
+        )
 
 
 def check_query_binding(host: str, cluster_token: str | None, *, insecure: bool) -> None:
     """Raise StartError if the query port of `host` could be called from elsewhere by anybody."""
     if cluster_token is None and not insecure and not is_loopback(host):
-        raise StartError(f"refusing to take queries on '{host}' without a cluster token: give a cluster token file, bind 127.0.0.1, or pass --insecure")
+        raise StartError(
+            f"refusing to take queries on '{host}' without a cluster token: give a cluster token file, bind "
+            "127.0.0.1, or pass --insecure"
+        )
 
 
 def bind(host: str, port: int) -> socket.socket:
@@ -80,7 +86,9 @@ def bind(host: str, port: int) -> socket.socket:
     except OSError as problem:
         listener.close()
         if problem.errno == errno.EADDRINUSE:
-            raise StartError(f"port {port} on {host} is in use: stop what listens there, or choose another port (0 picks a free one)") from problem
+            raise StartError(
+                f"port {port} on {host} is in use: stop what listens there, or choose another port (0 picks a free one)"
+            ) from problem
         raise StartError(f"cannot listen on {host}:{port}: {problem.strerror}") from problem
     listener.setblocking(False)
     return listener
@@ -148,7 +156,9 @@ class HttpServer:
             raise
         if not is_up or self._failure is not None:
             self._server.should_exit = True
-            raise StartError(f"the HTTP server did not come up within {START_TIMEOUT_S:.0f} s: {self._failure or 'no reason known'}")
+            raise StartError(
+                f"the HTTP server did not come up within {START_TIMEOUT_S:.0f} s: {self._failure or 'no reason known'}"
+            )
 
     def submit(self, work: Coroutine[Any, Any, _T]) -> Future[_T]:
         """Run a coroutine on the server's loop, e.g. to open or close a channel there."""
@@ -246,21 +256,30 @@ def serve(
 ) -> HttpServer:
     """Listen and answer in a thread; returns when requests are answered. Raises StartError with what to do about it.
 
-    `advertised_host`/`advertised_port` go into `url` when others reach this daemon by another address; `threads` run what
-    handlers do besides waiting.
+    `advertised_host`/`advertised_port` go into `url` when others reach this daemon by another address; `threads` run
+    what handlers do besides waiting.
     """
     walk_routes(app)
     check_binding(host, is_open=app.access.is_open, insecure=insecure)
     check_host = None
     if app.access.is_open and not insecure:
-        check_host = frozenset(name.lower() for name in (host.strip("[]"), advertised_host, "localhost", socket.gethostname()) if name)
+        check_host = frozenset(
+            name.lower() for name in (host.strip("[]"), advertised_host, "localhost", socket.gethostname()) if name
+        )
     listener = bind(host, port)
     try:
         scheme = "https" if tls is not None and tls.is_serving else "http"
         shown_host = advertised_host or _reachable(host)
         url = f"{scheme}://{f'[{shown_host}]' if ':' in shown_host else shown_host}:{advertised_port or listener.getsockname()[1]}"
         server = HttpServer(
-            app, listener, url=url, tls=tls, check_host=check_host, stop_timeout_s=stop_timeout_s, connections_max=connections_max, threads=threads
+            app,
+            listener,
+            url=url,
+            tls=tls,
+            check_host=check_host,
+            stop_timeout_s=stop_timeout_s,
+            connections_max=connections_max,
+            threads=threads,
         )
         server.start()
     except BaseException:
@@ -288,7 +307,11 @@ class _HostCheck:
             body = self.refusal(scope["headers"])
             if body is not None:
                 await send(
-                    {"type": "http.response.start", "status": 403, "headers": [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]}
+                    {
+                        "type": "http.response.start",
+                        "status": 403,
+                        "headers": [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))],
+                    }
                 )
                 await send({"type": "http.response.body", "body": body})
                 return
@@ -302,7 +325,9 @@ class _HostCheck:
         text = host.decode("latin-1").lower()
         name = text[1:].partition("]")[0] if text.startswith("[") else text.partition(":")[0]
         if name and name not in self._names and not is_loopback(name):
-            return error_body(403, f"this daemon has no access control and answers to localhost only, not to '{name[:80]}'")
+            return error_body(
+                403, f"this daemon has no access control and answers to localhost only, not to '{name[:80]}'"
+            )
         if len(self._welcome) < WELCOME_HOSTS_MAX:
             self._welcome.add(host)
         return None

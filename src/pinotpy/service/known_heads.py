@@ -1,7 +1,8 @@
 """Heads of requests that came before, byte for byte, on any connection: what the parser said of them holds again.
 
-A client sends the same request line and headers with every query; only Content-Length has a few values. Reading them again takes
-longer than answering. What is kept was read by the parser and passed every check that looks at the head alone, so that equal
+A client sends the same request line and headers with every query; only Content-Length has a few values. Reading them
+again takes longer than answering. What is kept was read by the parser and passed every check that looks at the head
+alone, so that equal
 bytes may pass without. Heads that name who asks are not kept: no secret outlives its connection.
 """
 
@@ -15,11 +16,15 @@ HEAD_MAX_BYTES: Final = 2 << 10
 HEADS_MAX: Final = 1024
 _END: Final = b"\r\n\r\n"
 # Of these a request tells who asks, or itself from others.
-_NOT_KEPT: Final = frozenset({b"authorization", b"proxy-authorization", b"cookie", b"x-pinotpy-cluster-token", b"x-request-id", b"expect"})
+_NOT_KEPT: Final = frozenset(
+    {b"authorization", b"proxy-authorization", b"cookie", b"x-pinotpy-cluster-token", b"x-request-id", b"expect"}
+)
 
 
 class KnownHead:
-    """A head whose request a fast route answers. scope: what ASGI says of it, without the connection; length: of the body."""
+    """A head whose request a fast route answers. scope: what ASGI says of it, without the connection; length: of the
+    body.
+    """
 
     __slots__ = ("length", "route", "scope")
 
@@ -51,7 +56,10 @@ class KnownHeads:
         if end < 4 or route.method != "POST" or route.target.kind is not TargetKind.IN_HANDLER:
             return
         # Many clients say what is so anyway: that the connection lives on.
-        if any(name in _NOT_KEPT or (name == b"connection" and value.lower() != b"keep-alive") for name, value in scope["headers"]):
+        if any(
+            name in _NOT_KEPT or (name == b"connection" and value.lower() != b"keep-alive")
+            for name, value in scope["headers"]
+        ):
             return
         if len(self._heads) >= HEADS_MAX:
             del self._heads[next(iter(self._heads))]

@@ -31,7 +31,9 @@ _PLAIN = re.compile(r"[^\s=\"']+")
 
 def escape(text: str) -> str:
     """`text` on one line: control characters and direction marks as escapes."""
-    return _UNSAFE.sub(lambda found: found.group().encode("unicode_escape").decode() if found.group() != "\x7f" else "\\x7f", text)
+    return _UNSAFE.sub(
+        lambda found: found.group().encode("unicode_escape").decode() if found.group() != "\x7f" else "\\x7f", text
+    )
 
 
 def mask_secrets(text: str) -> str:
@@ -64,7 +66,12 @@ class _TextFormatter(logging.Formatter):
 
 class _JsonFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
-        line: dict[str, object] = {"time_ms": int(record.created * 1000), "level": record.levelname, "logger": record.name, "message": _message(record)}
+        line: dict[str, object] = {
+            "time_ms": int(record.created * 1000),
+            "level": record.levelname,
+            "logger": record.name,
+            "message": _message(record),
+        }
         if request_id_var.get():
             line["request_id"] = request_id_var.get()
         if record.exc_info:
@@ -84,7 +91,9 @@ def _message(record: logging.LogRecord) -> str:
     return mask_secrets(message)
 
 
-def configure_logs(*, level: str = "INFO", as_json: bool = False, stream: TextIO | None = None, audit_file: Path | None = None) -> None:
+def configure_logs(
+    *, level: str = "INFO", as_json: bool = False, stream: TextIO | None = None, audit_file: Path | None = None
+) -> None:
     """Set up the process' logging: pinotpy at `level`, libraries at WARNING, to `stream` (standard error by default).
 
     The audit trail goes to `audit_file` (created with mode 0600) when one is given, else among the other lines.

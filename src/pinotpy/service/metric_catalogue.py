@@ -57,7 +57,13 @@ SERVER_METRICS: tuple[Metric, ...] = (
     Metric("deletedSegmentCount", _COUNTER, "segments", "segments dropped", _TABLE),
     Metric("segmentDownloadFailures", _COUNTER, "segments", "segments that could not be fetched", _TABLE),
     Metric("segmentLoadFailures", _COUNTER, "segments", "segments that could not be opened", _TABLE),
-    Metric("segmentsFoundDamaged", _COUNTER, "segments", "segments whose files were found damaged while they were served, and were fetched anew", _TABLE),
+    Metric(
+        "segmentsFoundDamaged",
+        _COUNTER,
+        "segments",
+        "segments whose files were found damaged while they were served, and were fetched anew",
+        _TABLE,
+    ),
     Metric("refreshFailures", _COUNTER, "segments", "refreshes that failed", _TABLE),
     Metric("reloadFailures", _COUNTER, "segments", "reloads that failed; the segments are served as they were", _TABLE),
 )
@@ -70,7 +76,13 @@ CONTROLLER_METRICS: tuple[Metric, ...] = (
     Metric("disabledTableCount", _GAUGE, "tables", "disabled tables"),
     Metric("idealstateZnodeSize", _GAUGE, "bytes", "size of the ideal state record", _TABLE),
     Metric("segmentCount", _GAUGE, "segments", "segments in the ideal state that queries see", _TABLE),
-    Metric("segmentCountIncludingReplaced", _GAUGE, "segments", "segments in the ideal state, also those that others stand for", _TABLE),
+    Metric(
+        "segmentCountIncludingReplaced",
+        _GAUGE,
+        "segments",
+        "segments in the ideal state, also those that others stand for",
+        _TABLE,
+    ),
     Metric("numberOfReplicas", _GAUGE, "replicas", "least number of serving replicas of a segment", _TABLE),
     Metric("percentOfReplicas", _GAUGE, "percent", "least share of serving replicas of a segment", _TABLE),
     Metric("segmentsInErrorState", _GAUGE, "segments", "segments in ERROR on some server", _TABLE),
@@ -81,7 +93,13 @@ CONTROLLER_METRICS: tuple[Metric, ...] = (
     Metric("controllerTableAddError", _COUNTER, "requests", "table creations refused or failed"),
     Metric("controllerPeriodicTaskRun", _COUNTER, "runs", "runs of periodic tasks", ("task",)),
     Metric("controllerPeriodicTaskError", _COUNTER, "runs", "runs of periodic tasks that failed", ("task",)),
-    Metric("transitionMessagesSent", _GAUGE, "messages", "state transition messages written since this controller started"),
+    Metric(
+        "transitionMessagesSent", _GAUGE, "messages", "state transition messages written since this controller started"
+    ),
 )
 
-METRICS_BY_ROLE: dict[str, tuple[Metric, ...]] = {"broker": BROKER_METRICS, "server": SERVER_METRICS, "controller": CONTROLLER_METRICS}
+METRICS_BY_ROLE: dict[str, tuple[Metric, ...]] = {
+    "broker": BROKER_METRICS,
+    "server": SERVER_METRICS,
+    "controller": CONTROLLER_METRICS,
+}

@@ -37,7 +37,9 @@ class MetricKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """One declaration. `unit` is for people and docs; histograms are in seconds. `labels`: at most `table` and one more."""
+    """One declaration. `unit` is for people and docs; histograms are in seconds. `labels`: at most `table` and one
+    more.
+    """
 
     name: str
     kind: MetricKind
@@ -57,7 +59,9 @@ class _Child:
 
 
 class Tally:
-    """A counter of one set of label values that one thread counts with every request: a number here, shown at the next look."""
+    """A counter of one set of label values that one thread counts with every request: a number here, shown at the next
+    look.
+    """
 
     __slots__ = ("_child", "_counted", "_shown")
 
@@ -175,7 +179,9 @@ class Metrics:
         return generate_latest(self._registry)
 
     def _declare(self, metric: Metric) -> None:
-        assert _NAME.fullmatch(metric.name) and metric.name not in self._declarations, f"metric '{metric.name}' is misnamed or declared twice"
+        assert _NAME.fullmatch(metric.name) and metric.name not in self._declarations, (
+            f"metric '{metric.name}' is misnamed or declared twice"
+        )
         full_name, help_text = f"pinot_{self.role}_{metric.name}", f"{metric.help} [{metric.unit}]"
         self._declarations[metric.name] = metric
         match metric.kind:
@@ -184,7 +190,9 @@ class Metrics:
             case MetricKind.GAUGE:
                 self._families[metric.name] = Gauge(full_name, help_text, metric.labels, registry=self._registry)
             case MetricKind.HISTOGRAM:
-                self._families[metric.name] = Histogram(full_name, help_text, metric.labels, registry=self._registry, buckets=LATENCY_BUCKETS_S)
+                self._families[metric.name] = Histogram(
+                    full_name, help_text, metric.labels, registry=self._registry, buckets=LATENCY_BUCKETS_S
+                )
 
     def _child(self, name: str, kind: MetricKind, labels: dict[str, str]) -> _Child:
         # The way of every query: one dictionary look-up.

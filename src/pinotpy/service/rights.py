@@ -1,8 +1,8 @@
 """Who may do what: actions, resources, rights, principals. Pure values; `access.py` decides with them.
 
-A right is an action on a resource. Rights on tables are given by raw table name, with `*` as wildcard, and hold for both
-halves of a table. ADMIN includes WRITE and READ; WRITE does not include READ, so that a pipeline that pushes segments
-need not be able to query. What is not given is denied.
+A right is an action on a resource. Rights on tables are given by raw table name, with `*` as wildcard, and hold for
+both halves of a table. ADMIN includes WRITE and READ; WRITE does not include READ, so that a pipeline that pushes
+segments need not be able to query. What is not given is denied.
 """
 
 from __future__ import annotations
@@ -75,7 +75,9 @@ class Rights:
         """Whether `action` on `resource` is given. Default deny."""
         match resource.kind:
             case ResourceKind.TABLE:
-                return any(_includes(given, action) and self._matches(pattern, resource.name) for pattern, given in self.tables)
+                return any(
+                    _includes(given, action) and self._matches(pattern, resource.name) for pattern, given in self.tables
+                )
             case ResourceKind.CLUSTER:
                 return _includes(self.cluster, action)
             case ResourceKind.INSTANCE:
@@ -101,13 +103,20 @@ class Rights:
         if not isinstance(document, Mapping):
             faults.append(Fault(path, repr(document)[:80], "an object with tables, cluster, instances"))
             return Rights()
-        faults += [Fault(f"{path}.{key}", "unknown key", "tables, cluster, instances") for key in document if key not in ("tables", "cluster", "instances")]
+        faults += [
+            Fault(f"{path}.{key}", "unknown key", "tables, cluster, instances")
+            for key in document
+            if key not in ("tables", "cluster", "instances")
+        ]
         tables = document.get("tables", {})
         if not isinstance(tables, Mapping):
             faults.append(Fault(f"{path}.tables", repr(tables)[:80], "an object of name pattern → list of actions"))
             tables = {}
         return Rights(
-            tables=tuple((raw_table_name(str(name)), _actions(given, f"{path}.tables.{name}", faults)) for name, given in tables.items()),
+            tables=tuple(
+                (raw_table_name(str(name)), _actions(given, f"{path}.tables.{name}", faults))
+                for name, given in tables.items()
+            ),
             cluster=_actions(document.get("cluster", []), f"{path}.cluster", faults),
             instances=_actions(document.get("instances", []), f"{path}.instances", faults),
         )
@@ -144,7 +153,9 @@ class Principal:
 
     def may(self, action: Action, resource: Resource) -> bool:
         """Whether this principal may do `action` on `resource`."""
-        return self.rights.allows(action, resource) and (self.narrowed is None or self.narrowed.allows(action, resource))
+        return self.rights.allows(action, resource) and (
+            self.narrowed is None or self.narrowed.allows(action, resource)
+        )
 
 
 ANONYMOUS = Principal("anonymous", PrincipalKind.ANONYMOUS, Rights())

@@ -124,8 +124,8 @@ class FastResponse:
 class StreamedResponse:
     """An answer of a fast route that is sent as HTTP chunks, each made when the client has taken most of those before.
 
-    pieces: made on the event loop, so each within a few milliseconds. One that raises breaks the connection off, so that the
-    client sees that the answer is not whole.
+    pieces: made on the event loop, so each within a few milliseconds. One that raises breaks the connection off, so
+    that the client sees that the answer is not whole.
     """
 
     pieces: Iterator[bytes | memoryview]
@@ -166,7 +166,14 @@ class Routes:
         return iter(self._routes)
 
     def add(
-        self, method: str, path: str, action: Action, target: Target, *, body_max_bytes: int = BODY_MAX_BYTES, **options: Any
+        self,
+        method: str,
+        path: str,
+        action: Action,
+        target: Target,
+        *,
+        body_max_bytes: int = BODY_MAX_BYTES,
+        **options: Any,
     ) -> Callable[[Handler], Handler]:
         """Declare a route; `options` go to FastAPI (summary, status_code, response_class, openapi_extra …)."""
 
@@ -191,9 +198,18 @@ class Routes:
         return self.add("DELETE", path, action, target, **options)
 
     def fast(
-        self, method: str, path: str, action: Action, target: Target, *, body_max_bytes: int = BODY_MAX_BYTES, **options: Any
+        self,
+        method: str,
+        path: str,
+        action: Action,
+        target: Target,
+        *,
+        body_max_bytes: int = BODY_MAX_BYTES,
+        **options: Any,
     ) -> Callable[[FastHandler], FastHandler]:
-        """Declare a route that is answered before FastAPI: `async (FastRequest) -> bytes | FastResponse | StreamedResponse`, a fixed path."""
+        """Declare a route that is answered before FastAPI: `async (FastRequest) -> bytes | FastResponse |
+        StreamedResponse`, a fixed path.
+        """
         assert "{" not in path, f"a fast route has a fixed path, not {path}"
 
         def declare(handler: FastHandler) -> FastHandler:

@@ -1,4 +1,6 @@
-"""The routes that every daemon has: health, metrics, version, settings, functions, and the documentation pages, which work offline."""
+"""The routes that every daemon has: health, metrics, version, settings, functions, and the documentation pages, which
+work offline.
+"""
 
 from __future__ import annotations
 
@@ -15,10 +17,15 @@ from pinotpy.service.metrics import EXPOSITION_CONTENT_TYPE, Metrics
 from pinotpy.service.routes import CLUSTER, PUBLIC, Action, Routes
 
 _PAGE = Path(__file__).resolve().parent / "docs_page"
-_TYPES = {"index.html": "text/html; charset=utf-8", "docs.js": "text/javascript; charset=utf-8", "docs.css": "text/css; charset=utf-8"}
+_TYPES = {
+    "index.html": "text/html; charset=utf-8",
+    "docs.js": "text/javascript; charset=utf-8",
+    "docs.css": "text/css; charset=utf-8",
+}
 # The pages load nothing from elsewhere, run no inline script, and cannot be framed.
 PAGE_HEADERS = {
-    "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
+    "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src "
+    "'self' data:; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
     "x-content-type-options": "nosniff",
     "referrer-policy": "no-referrer",
@@ -27,7 +34,11 @@ PAGE_HEADERS = {
 
 
 def standard_routes(
-    role: str, metrics: Metrics, ready: Callable[[], str | None], settings: Callable[[], dict[str, Any]], openapi: Callable[[], dict[str, Any]]
+    role: str,
+    metrics: Metrics,
+    ready: Callable[[], str | None],
+    settings: Callable[[], dict[str, Any]],
+    openapi: Callable[[], dict[str, Any]],
 ) -> Routes:
     """Declare them. `ready` returns None or why the daemon does not serve."""
     routes = Routes("Daemon")

@@ -1,13 +1,16 @@
 """A daemon that is told to stop does stop, and says where it hangs if it does not.
 
-Python runs its handlers on the main thread, but the system may give a signal to any thread. Linux wakes the main one; a thread that is
-just starting another one (which blocks and unblocks all signals) takes what is pending before the main thread gets to it, and that one
-sleeps on. A broker that was told to stop while its first transition started a thread never heard of it. So a thread of its own is
-told of every signal, wherever it arrived, by way of the wakeup descriptor; it wakes the main thread until that has run the handler.
+Python runs its handlers on the main thread, but the system may give a signal to any thread. Linux wakes the main one; a
+thread that is just starting another one (which blocks and unblocks all signals) takes what is pending before the main
+thread gets to it, and that one sleeps on. A broker that was told to stop while its first transition started a thread
+never heard of it. So a thread of its own is told of every signal, wherever it arrived, by way of the wakeup descriptor;
+it wakes the main thread until that has run the handler.
 
-The same thread sees to the end: after TELL_AFTER_S it writes once where every thread stands, and when the parts' deadlines have passed
-it ends the process with status 1. Nothing is lost by that: segments are whole or not there, and ZooKeeper is told by the session's end.
-It writes past the log, whose lock or pipe may be what hangs; and where no Python runs any more, faulthandler's own timer does both.
+The same thread sees to the end: after TELL_AFTER_S it writes once where every thread stands, and when the parts'
+deadlines have passed
+it ends the process with status 1. Nothing is lost by that: segments are whole or not there, and ZooKeeper is told by
+the session's end. It writes past the log, whose lock or pipe may be what hangs; and where no Python runs any more,
+faulthandler's own timer does both.
 """
 
 from __future__ import annotations

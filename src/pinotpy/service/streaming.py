@@ -1,7 +1,8 @@
 """Answers in pieces: written no faster than the client reads, and given up when it reads too slowly.
 
-Beyond the answer itself, a client costs the piece that it is being sent. One that reads nothing is cut off by the connection's
-sweep; one that reads a little now and then, to hold what it was promised, by the pace that an answer must keep as a whole.
+Beyond the answer itself, a client costs the piece that it is being sent. One that reads nothing is cut off by the
+connection's sweep; one that reads a little now and then, to hold what it was promised, by the pace that an answer must
+keep as a whole.
 """
 
 from __future__ import annotations
@@ -55,7 +56,8 @@ class Pace:
 async def write_chunks(connection: Connection, answer: StreamedResponse) -> None:
     """Write the body to the connection itself; its head is out. Returns early when the client is gone.
 
-    Raises: ReaderTooSlowError; whatever a piece raises. Then the answer is not whole, and the connection must break off.
+    Raises: ReaderTooSlowError; whatever a piece raises. Then the answer is not whole, and the connection must break
+    off.
     """
     transport, pace = connection.transport, Pace()
     for piece in answer.pieces:
@@ -82,7 +84,11 @@ async def send_pieces(send: Send, answer: StreamedResponse, connection: Connecti
 
     Raises: as `write_chunks`.
     """
-    start: dict[str, Any] = {"type": "http.response.start", "status": answer.status, "headers": [(b"content-type", answer.content_type), *answer.headers]}
+    start: dict[str, Any] = {
+        "type": "http.response.start",
+        "status": answer.status,
+        "headers": [(b"content-type", answer.content_type), *answer.headers],
+    }
     if not has_chunks:
         body = b"".join(answer.pieces)
         start["headers"].append((b"content-length", b"%d" % len(body)))

@@ -67,7 +67,9 @@ def load_chain(context: ssl.SSLContext, files: TlsFiles) -> None:
     try:
         context.load_cert_chain(files.certificate, files.key)
     except (OSError, ssl.SSLError) as problem:
-        raise StartError(f"TLS certificate '{files.certificate}' with key '{files.key}' cannot be used: {problem}") from problem
+        raise StartError(
+            f"TLS certificate '{files.certificate}' with key '{files.key}' cannot be used: {problem}"
+        ) from problem
 
 
 def client_context(files: TlsFiles) -> ssl.SSLContext:

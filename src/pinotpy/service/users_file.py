@@ -4,9 +4,9 @@
  "users":  {"alice": {"password": "scrypt$32768$8$1$<salt>$<hash>", "rights": {"tables": {"flights": ["READ"]}}}},
  "tokens": {"3f…": {"sha256": "…", "user": "alice", "expiresAtMs": 1764000000000, "comment": "dashboard"}}}
 
-No secret can be read back: passwords are kept as scrypt hashes with their own salt and cost, tokens (256 random bits, so
-that a fast hash is enough) as SHA-256. A token acts with its user's rights, or with fewer when it has `rights` itself.
-Every change is written to a temporary file and renamed, under a lock, readable by the owner only.
+No secret can be read back: passwords are kept as scrypt hashes with their own salt and cost, tokens (256 random bits,
+so that a fast hash is enough) as SHA-256. A token acts with its user's rights, or with fewer when it has `rights`
+itself. Every change is written to a temporary file and renamed, under a lock, readable by the owner only.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ from pinotpy.errors import AlreadyExistsError, Fault, InvalidConfigError, NotFou
 from pinotpy.service.errors import ConflictingChangeError
 from pinotpy.service.rights import Rights
 
-# 32 MiB and about 70 ms a check on one core: dear for a guesser, and paid once per login thanks to the cache in access.py.
+# 32 MiB and about 70 ms a check on one core: dear for a guesser, and paid once per login thanks to the cache in
+# access.py.
 SCRYPT_N, SCRYPT_R, SCRYPT_P = 1 << 15, 8, 1
 # A file with absurd costs must not stall a daemon: 2^18 · 8 · 128 bytes = 256 MiB is the dearest hash that is accepted.
 SCRYPT_N_MAX, SCRYPT_R_MAX, SCRYPT_P_MAX = 1 << 18, 16, 8
@@ -86,7 +87,10 @@ def hash_password(password: str) -> PasswordHash:
     """Hash a new password with a fresh salt. UserError if it is shorter than 8 characters or over 1,024 bytes."""
     encoded = password.encode()
     if len(password) < PASSWORD_MIN_CHARS or len(encoded) > PASSWORD_MAX_BYTES:
-        raise UserError(f"a password needs {PASSWORD_MIN_CHARS} characters to {PASSWORD_MAX_BYTES} bytes, this one has {len(password)} characters")
+        raise UserError(
+            f"a password needs {PASSWORD_MIN_CHARS} characters to {PASSWORD_MAX_BYTES} bytes, this one has "
+            f"{len(password)} characters"
+        )
     salt = secrets.token_bytes(16)
     return PasswordHash(SCRYPT_N, SCRYPT_R, SCRYPT_P, salt, _scrypt(encoded, salt, SCRYPT_N, SCRYPT_R, SCRYPT_P))
 
@@ -121,10 +125,18 @@ class Users:
         """The file's bytes."""
         tokens: dict[str, dict[str, Any]] = {}
         for token_id, token in self.tokens.items():
-            tokens[token_id] = {"sha256": token.sha256.hex(), "user": token.user, "expiresAtMs": token.expires_at_ms, "comment": token.comment}
+            tokens[token_id] = {
+                "sha256": token.sha256.hex(),
+                "user": token.user,
+                "expiresAtMs": token.expires_at_ms,
+                "comment": token.comment,
+            }
             if token.rights is not None:
                 tokens[token_id]["rights"] = token.rights.to_json_dict()
-        users = {name: {"password": str(user.password), "rights": user.rights.to_json_dict()} for name, user in self.users.items()}
+        users = {
+            name: {"password": str(user.password), "rights": user.rights.to_json_dict()}
+            for name, user in self.users.items()
+        }
         return orjson.dumps({"version": 1, "users": users, "tokens": tokens}, option=orjson.OPT_INDENT_2) + b"\n"
 
 
@@ -158,14 +170,18 @@ def read_users(file: Path) -> Users:
 
 def _users_from_json(document: object, faults: list[Fault]) -> Users:
     if not isinstance(document, dict) or document.get("version") != 1:
-        faults.append(Fault("$.version", repr(document.get("version") if isinstance(document, dict) else document)[:40], "1"))
+        faults.append(
+            Fault("$.version", repr(document.get("version") if isinstance(document, dict) else document)[:40], "1")
+        )
         return Users()
     users: dict[str, User] = {}
     for name, entry in _entries(document, "users", faults):
         path = f"$.users.{name}"
         hashed = PasswordHash.parse(str(entry.get("password", "")))
         if hashed is None:
-            faults.append(Fault(f"{path}.password", "no scrypt hash", "scrypt$n$r$p$salt$hash, as 'pinotpy add-user' writes it"))
+            faults.append(
+                Fault(f"{path}.password", "no scrypt hash", "scrypt$n$r$p$salt$hash, as 'pinotpy add-user' writes it")
+            )
         elif not _USER_NAME.fullmatch(name):
             faults.append(Fault(path, repr(name)[:80], "a user name: letters, digits and _ . @ + -, at most 100"))
         else:
@@ -182,7 +198,9 @@ def _users_from_json(document: object, faults: list[Fault]) -> Users:
             faults.append(Fault(f"{path}.expiresAtMs", repr(expires)[:80], "milliseconds since the epoch, or null"))
         else:
             narrowed = Rights.from_json_dict(entry["rights"], f"{path}.rights", faults) if "rights" in entry else None
-            tokens[token_id] = Token(bytes.fromhex(digest), owner, expires, narrowed, str(entry.get("comment", ""))[:200])
+            tokens[token_id] = Token(
+                bytes.fromhex(digest), owner, expires, narrowed, str(entry.get("comment", ""))[:200]
+            )
     return Users(users, tokens)
 
 
@@ -202,7 +220,9 @@ def _entries(document: dict[str, object], key: str, faults: list[Fault]) -> Iter
 
 
 def add_user(file: Path, name: str, password: str, rights: Rights, *, replace_existing: bool = False) -> None:
-    """Add a user, creating the file if needed. AlreadyExistsError unless `replace_existing`; UserError on a bad name or password."""
+    """Add a user, creating the file if needed. AlreadyExistsError unless `replace_existing`; UserError on a bad name or
+    password.
+    """
     if not _USER_NAME.fullmatch(name):
         raise UserError(f"'{name[:80]}' cannot be a user name: letters, digits and _ . @ + - are allowed, at most 100")
     user = User(hash_password(password), rights)
@@ -221,12 +241,17 @@ def remove_user(file: Path, name: str) -> None:
     def change(users: Users) -> Users:
         if name not in users.users:
             raise NotFoundError(f"no user '{name}'")
-        return Users({k: v for k, v in users.users.items() if k != name}, {k: v for k, v in users.tokens.items() if v.user != name})
+        return Users(
+            {k: v for k, v in users.users.items() if k != name},
+            {k: v for k, v in users.tokens.items() if v.user != name},
+        )
 
     _change(file, change)
 
 
-def add_token(file: Path, user: str, *, expires_at_ms: int | None = None, rights: Rights | None = None, comment: str = "") -> str:
+def add_token(
+    file: Path, user: str, *, expires_at_ms: int | None = None, rights: Rights | None = None, comment: str = ""
+) -> str:
     """Make a token that acts for `user`; return its text, which is never shown again."""
     token_id = secrets.token_hex(8)
     text = f"pt_{token_id}_{secrets.token_urlsafe(32)}"
@@ -288,5 +313,7 @@ def _lock_within(descriptor: int, file: Path) -> None:
             return
         except BlockingIOError:
             if clock.monotonic_ns() > deadline_ns:
-                raise ConflictingChangeError(f"another change of '{file}' goes on since {LOCK_WAIT_S:.0f} s: try again") from None
+                raise ConflictingChangeError(
+                    f"another change of '{file}' goes on since {LOCK_WAIT_S:.0f} s: try again"
+                ) from None
         clock.wait(never, 0.02)

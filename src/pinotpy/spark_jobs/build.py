@@ -1,7 +1,8 @@
 """The build of a job's segments on Spark: `build_segments` is the place to start reading.
 
-The steps, their units and their reports are those of the jobs of one machine (`ingest.jobs`), so names and bytes are, too; Spark does
-the units. A job that runs again, after whatever became of the one before, finds its archives at the output or writes them anew.
+The steps, their units and their reports are those of the jobs of one machine (`ingest.jobs`), so names and bytes are,
+too; Spark does the units. A job that runs again, after whatever became of the one before, finds its archives at the
+output or writes them anew.
 """
 
 from __future__ import annotations
@@ -23,11 +24,19 @@ from pinotpy.spark_jobs.executing import build_files, deal_files
 from pinotpy.spark_jobs.parcels import PARCELS_DDL
 from pinotpy.spark_jobs.regrouping import Parcels, collect_parcels, plan_cuts, write_cuts
 from pinotpy.spark_jobs.source_files import source_files, with_rows_known
-from pinotpy.spark_jobs.source_rows import deal_source, num_cells_of, reads_by_spark, source_frame, source_name, source_report
+from pinotpy.spark_jobs.source_rows import (
+    deal_source,
+    num_cells_of,
+    reads_by_spark,
+    source_frame,
+    source_name,
+    source_report,
+)
 from pinotpy.spark_jobs.task import REPORTS_DDL, SparkJob, read_report, spark_job
 from pinotpy.spark_jobs.watching import ShowProgress, no_progress, watched
 
-# Of rows that come from no file and have no size asked for; and by how many they can be cut where the size is one of bytes.
+# Of rows that come from no file and have no size asked for; and by how many they can be cut where the size is one of
+# bytes.
 _ROWS_PER_SEGMENT: Final = 5_000_000
 _ROWS_BY_BYTES: Final = 1_000_000
 
@@ -39,8 +48,8 @@ def build_segments(spark: Any, context: JobContext, attempts_max: int, show: Sho
         attempts_max: how often Spark tries a task.
 
     Raises:
-        PinotError: nothing was done: the input is not there, or another job of this machine builds into the same output.
-        What goes wrong later stands in the report.
+        PinotError: nothing was done: the input is not there, or another job of this machine builds into the same
+        output. What goes wrong later stands in the report.
     """
     started = time.perf_counter()
     spec = context.spec
@@ -50,14 +59,18 @@ def build_segments(spark: Any, context: JobContext, attempts_max: int, show: Sho
         else:
             reports, error = _from_files(spark, context, attempts_max, show)
     took_ms = round((time.perf_counter() - started) * 1000)
-    job = JobReport(spec.job_type.value, context.table_name, spec.output_dir_uri or "", tuple(reports), took_ms=took_ms, error=error)
+    job = JobReport(
+        spec.job_type.value, context.table_name, spec.output_dir_uri or "", tuple(reports), took_ms=took_ms, error=error
+    )
     job = replace(job, warnings=missing_warnings(context.pipeline, reports))
     if job.error is None and not job.segments:
         job = replace(job, error="no segment was built: the input holds no row to index")
     return with_earlier_archives(spec, job)
 
 
-def _from_files(spark: Any, context: JobContext, attempts_max: int, show: ShowProgress) -> tuple[list[UnitReport], str | None]:
+def _from_files(
+    spark: Any, context: JobContext, attempts_max: int, show: ShowProgress
+) -> tuple[list[UnitReport], str | None]:
     units = plan_units(context)
     job = spark_job(context, units, attempts_max)
     numbers = spark.range(0, len(units), 1, _num_tasks(context, len(units)))
@@ -66,7 +79,9 @@ def _from_files(spark: Any, context: JobContext, attempts_max: int, show: ShowPr
         with watched(spark, "building segments", show):
             rows = numbers.mapInArrow(lambda batches: build_files(batches, job), REPORTS_DDL).collect()
         reports = sorted((read_report(row["report"]) for row in rows), key=lambda report: report.unit_id)
-        return reports, equal_names(reports) or why_it_ends(reports, len(units), skips) or missing_in_all(context.pipeline, reports)
+        return reports, equal_names(reports) or why_it_ends(reports, len(units), skips) or missing_in_all(
+            context.pipeline, reports
+        )
     with watched(spark, "reading input", show):
         parcels = collect_parcels(numbers.mapInArrow(lambda batches: deal_files(batches, job), PARCELS_DDL))
     try:
@@ -81,7 +96,9 @@ def _from_files(spark: Any, context: JobContext, attempts_max: int, show: ShowPr
         parcels.release()
 
 
-def _from_source(spark: Any, context: JobContext, attempts_max: int, show: ShowProgress) -> tuple[list[UnitReport], str | None]:
+def _from_source(
+    spark: Any, context: JobContext, attempts_max: int, show: ShowProgress
+) -> tuple[list[UnitReport], str | None]:
     """Rows of a table, of SQL text, or of a reader of Spark's."""
     entry = InputEntry(source_name(context.spec), "", "", 0, 0)
     job = spark_job(context, [Unit(0, UnitKind.DEAL, 0, (entry,))], attempts_max, rows_have_hashes=True)
@@ -101,14 +118,19 @@ def _from_source(spark: Any, context: JobContext, attempts_max: int, show: ShowP
         if error is not None:
             return [read], error
         (whole,) = read.files
-        job = replace(job, files=with_rows_known(files, whole.num_rows_read == whole.num_rows_indexed and not whole.num_rows_added))
+        job = replace(
+            job,
+            files=with_rows_known(files, whole.num_rows_read == whole.num_rows_indexed and not whole.num_rows_added),
+        )
         written, error = _regroup(spark, context, parcels, job, show)
         return [read, *written], error
     finally:
         parcels.release()
 
 
-def _regroup(spark: Any, context: JobContext, parcels: Parcels, job: SparkJob, show: ShowProgress) -> tuple[list[UnitReport], str | None]:
+def _regroup(
+    spark: Any, context: JobContext, parcels: Parcels, job: SparkJob, show: ShowProgress
+) -> tuple[list[UnitReport], str | None]:
     """Segments of dealt rows: the plan is made of the numbers of rows alone, as if they all lay in one file."""
     dealt = [DealtRows(job.units[0].inputs[0], "", parcels.num_rows())]
     splits_cells = not job.rows_have_hashes

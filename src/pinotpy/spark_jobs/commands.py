@@ -30,7 +30,12 @@ from pinotpy.spark_jobs.watching import ShowProgress, no_progress
 JOB_HELP: Final = "job spec (YAML or JSON), or job properties (.properties): a path or a URI"
 _LINES_MAX: Final = 60
 _CAUSES_SHOWN: Final = 3
-_COUNTS: Final = (("num_rows_read", "rows read"), ("num_rows_indexed", "indexed"), ("num_rows_rejected", "rejected"), ("num_rows_filtered", "filtered"))
+_COUNTS: Final = (
+    ("num_rows_read", "rows read"),
+    ("num_rows_indexed", "indexed"),
+    ("num_rows_rejected", "rejected"),
+    ("num_rows_filtered", "filtered"),
+)
 
 
 class Step(StrEnum):
@@ -42,18 +47,36 @@ class Step(StrEnum):
 
 
 def main_of_script(step: Step, arguments: Sequence[str] | None = None) -> None:
-    """A script for spark-submit: `spark-submit build_segments.py job.yaml [--values name=value …] [--json]`. Ends with SystemExit."""
+    """A script for spark-submit: `spark-submit build_segments.py job.yaml [--values name=value …] [--json]`. Ends with
+    SystemExit.
+    """
     parser = argparse.ArgumentParser(description=f"pinotpy: {step.value} of an ingestion job, on Spark")
     parser.add_argument("job", help=JOB_HELP)
-    parser.add_argument("--values", action="append", default=[], metavar="NAME=VALUE", help="value of ${NAME} in the job; may be repeated")
+    parser.add_argument(
+        "--values",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="value of ${NAME} in the job; may be repeated",
+    )
     parser.add_argument("--timeout-s", type=float, default=None, help="cancel the job after so many seconds")
-    parser.add_argument("--missing-columns", default=None, help="FAIL, WARN or DEFAULT: what becomes of files that lack a column of the schema")
+    parser.add_argument(
+        "--missing-columns",
+        default=None,
+        help="FAIL, WARN or DEFAULT: what becomes of files that lack a column of the schema",
+    )
     parser.add_argument("--json", action="store_true", help="print the report as JSON")
     parsed = parser.parse_args(arguments)
     if parsed.json:
         _keep_output_for_json()
     try:
-        report = run_step(step, parsed.job, parsed.values, SparkSettings(timeout_s=parsed.timeout_s), missing_columns=parsed.missing_columns)
+        report = run_step(
+            step,
+            parsed.job,
+            parsed.values,
+            SparkSettings(timeout_s=parsed.timeout_s),
+            missing_columns=parsed.missing_columns,
+        )
     except PinotError as error:
         print(f"pinotpy: {error.message}", file=sys.stderr)
         sys.exit(1)
@@ -62,8 +85,9 @@ def main_of_script(step: Step, arguments: Sequence[str] | None = None) -> None:
 
 
 def _keep_output_for_json() -> None:
-    """spark-submit prints what its Python says on standard error, such as warnings, to standard output: send that to its own standard
-    error, so that the JSON stands alone."""
+    """spark-submit prints what its Python says on standard error, such as warnings, to standard output: send that to
+    its own standard error, so that the JSON stands alone.
+    """
     if "PYSPARK_GATEWAY_PORT" not in os.environ or os.fstat(1).st_ino != os.fstat(2).st_ino:
         return
     try:
@@ -76,7 +100,13 @@ def _keep_output_for_json() -> None:
 
 
 def run_step(
-    step: Step, job: str, values: Sequence[str], settings: SparkSettings, show: ShowProgress = no_progress, *, missing_columns: str | None = None
+    step: Step,
+    job: str,
+    values: Sequence[str],
+    settings: SparkSettings,
+    show: ShowProgress = no_progress,
+    *,
+    missing_columns: str | None = None,
 ) -> JobReport:
     """Do a step of a job on Spark; `missing_columns`: instead of what the job says.
 
@@ -117,7 +147,11 @@ def summary(report: JobReport) -> str:
     """A report in a few lines."""
     archive_bytes = sum(segment.archive_size_bytes for segment in report.segments)
     lines = [f"  not built of {names}: {cause}" for names, cause in failed_units(report)]
-    lines += [f"  {file.uri}: {cause}" for file in report.files for cause in rejected_rows(file.reject_samples)[:_CAUSES_SHOWN]]
+    lines += [
+        f"  {file.uri}: {cause}"
+        for file in report.files
+        for cause in rejected_rows(file.reject_samples)[:_CAUSES_SHOWN]
+    ]
     more = [f"  … and {len(lines) - _LINES_MAX} more"] if len(lines) > _LINES_MAX else []
     counts = ", ".join(f"{report.total(name):,} {word}" for name, word in _COUNTS)
     built = f"{counts}; {len(report.segments):,} segments, {archive_bytes:,} bytes of archives"

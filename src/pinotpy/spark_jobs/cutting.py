@@ -1,7 +1,7 @@
 """Which parcels make one segment: the rows of each group, counted in their order, are cut where the plan says.
 
-The cut sees numbers only, so the driver learns as much as there are segments. It depends on the input alone, not on who read it:
-a rerun cuts alike, and so do the jobs of one machine.
+The cut sees numbers only, so the driver learns as much as there are segments. It depends on the input alone, not on who
+read it: a rerun cuts alike, and so do the jobs of one machine.
 """
 
 from __future__ import annotations
@@ -14,7 +14,14 @@ import pyarrow as pa
 
 CUTS_DDL: Final = "segment LONG, group STRING, first LONG, skip LONG, last LONG, take LONG"
 _CUTS: Final = pa.schema(
-    [("segment", pa.int64()), ("group", pa.string()), ("first", pa.int64()), ("skip", pa.int64()), ("last", pa.int64()), ("take", pa.int64())]
+    [
+        ("segment", pa.int64()),
+        ("group", pa.string()),
+        ("first", pa.int64()),
+        ("skip", pa.int64()),
+        ("last", pa.int64()),
+        ("take", pa.int64()),
+    ]
 )
 
 
@@ -48,12 +55,15 @@ class Cut:
     take: int
 
 
-def cut_groups(cells: Iterable[Cell], planned: Mapping[str, Sequence[PlannedSegment]], *, splits_cells: bool) -> Iterator[Cut]:
+def cut_groups(
+    cells: Iterable[Cell], planned: Mapping[str, Sequence[PlannedSegment]], *, splits_cells: bool
+) -> Iterator[Cut]:
     """Cells by group and position ascending → the segments.
 
     Args:
         planned: of each group, ascending and without overlap; rows that are in none are left out.
-        splits_cells: false for cells whose rows have no order of their own: each goes whole to the segment that has its first row.
+        splits_cells: false for cells whose rows have no order of their own: each goes whole to the segment that has its
+            first row.
     """
     group: str | None = None
     segments: Sequence[PlannedSegment] = ()
@@ -68,7 +78,9 @@ def cut_groups(cells: Iterable[Cell], planned: Mapping[str, Sequence[PlannedSegm
         for segment in segments:
             if segment.first >= end or (segment.first > begin and not splits_cells):
                 break
-            skip, take = (max(segment.first - begin, 0), min(segment.last, end) - begin) if splits_cells else (0, cell.num_rows)
+            skip, take = (
+                (max(segment.first - begin, 0), min(segment.last, end) - begin) if splits_cells else (0, cell.num_rows)
+            )
             if current is not None and current.segment == segment.segment:
                 current = replace(current, last=cell.position, take=take)
                 continue
@@ -80,9 +92,16 @@ def cut_groups(cells: Iterable[Cell], planned: Mapping[str, Sequence[PlannedSegm
         yield current
 
 
-def cut_batches(batches: Iterable[pa.RecordBatch], planned: Mapping[str, Sequence[PlannedSegment]], *, splits_cells: bool) -> Iterator[pa.RecordBatch]:
+def cut_batches(
+    batches: Iterable[pa.RecordBatch], planned: Mapping[str, Sequence[PlannedSegment]], *, splits_cells: bool
+) -> Iterator[pa.RecordBatch]:
     """`cut_groups` over Arrow: columns group, position, num_rows in, CUTS_DDL out."""
-    cells = (Cell(*row) for batch in batches for row in zip(*(column.to_pylist() for column in batch.columns), strict=True))
+    cells = (
+        Cell(*row) for batch in batches for row in zip(*(column.to_pylist() for column in batch.columns), strict=True)
+    )
     cuts = [astuple(cut) for cut in cut_groups(cells, planned, splits_cells=splits_cells)]
     if cuts:
-        yield pa.RecordBatch.from_arrays([pa.array(column, field.type) for column, field in zip(zip(*cuts, strict=True), _CUTS, strict=True)], schema=_CUTS)
+        yield pa.RecordBatch.from_arrays(
+            [pa.array(column, field.type) for column, field in zip(zip(*cuts, strict=True), _CUTS, strict=True)],
+            schema=_CUTS,
+        )

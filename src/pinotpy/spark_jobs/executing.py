@@ -22,7 +22,9 @@ def build_files(batches: Iterable[pa.RecordBatch], job: SparkJob) -> Iterator[pa
 
 
 def deal_files(batches: Iterable[pa.RecordBatch], job: SparkJob) -> Iterator[pa.RecordBatch]:
-    """Numbers of DEAL units → parcels of their rows, and a report row each. Of a file with faults there is the report alone."""
+    """Numbers of DEAL units → parcels of their rows, and a report row each. Of a file with faults there is the report
+    alone.
+    """
     for number in unit_numbers(batches):
         with task_folder() as folder:
             unit = job.units[number]

@@ -1,6 +1,8 @@
-"""What Spark says when it fails, in a sentence: the cause, where it happened, and what to set where the executors' Python lacks a package.
+"""What Spark says when it fails, in a sentence: the cause, where it happened, and what to set where the executors'
+Python lacks a package.
 
-Spark's text is a stack of stacks: of the driver's JVM, of the executor's JVM, of the Python worker with its lines of source.
+Spark's text is a stack of stacks: of the driver's JVM, of the executor's JVM, of the Python worker with its lines of
+source.
 """
 
 from __future__ import annotations
@@ -15,7 +17,8 @@ from pinotpy.errors import ClusterError, PinotError
 _TEXT_MAX: Final = 1_000
 _PROBES: Final = 8
 _TRACEBACK: Final = "Traceback (most recent call last):"
-# The last line of a traceback: `package.Name: message`, which may go on below. Its frames and lines of source are indented.
+# The last line of a traceback: `package.Name: message`, which may go on below. Its frames and lines of source are
+# indented.
 _RAISED: Final = re.compile(r"^(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?::.*)?$")
 _LOST_TASK: Final = re.compile(r"Lost task \S+ in stage \S+ \(TID \d+\) \((\S+) executor (\w+)\)")
 _JAVA_RAISED: Final = re.compile(r"^(?:Caused by: |: )(?:[\w$]+\.)+([\w$]+): (.*)$", re.MULTILINE)
@@ -23,8 +26,10 @@ _NO_MODULE: Final = re.compile(r"No module named '?([\w.]+)'?")
 # A worker that ends before it has read its task may leave this alone in place of what it raised.
 _WORKER_GONE: Final = ("SocketException", "EOFException", "Python worker exited unexpectedly")
 _SET: Final = (
-    "Executors need the driver's Python and its packages: where they are installed on all machines, set spark.pyspark.python (or PYSPARK_PYTHON) to "
-    "that interpreter; else ship them, --archives venv.tar.gz#venv --conf spark.pyspark.python=./venv/bin/python (docs/spark.md)"
+    "Executors need the driver's Python and its packages: where they are installed on all machines, set "
+    "spark.pyspark.python (or PYSPARK_PYTHON) to "
+    "that interpreter; else ship them, --archives venv.tar.gz#venv --conf spark.pyspark.python=./venv/bin/python "
+    "(docs/spark.md)"
 )
 
 
@@ -40,7 +45,9 @@ def spark_failure(error: Exception, spark: Any) -> PinotError:
     if lacking or any(word in cause for word in _WORKER_GONE):
         pythons, found = _executors(spark)
         if lacking or found:
-            return ClusterError(f"the executors' Python has no package '{lacking or found}'{_where(text)}: {pythons}. {_SET}")
+            return ClusterError(
+                f"the executors' Python has no package '{lacking or found}'{_where(text)}: {pythons}. {_SET}"
+            )
     if "Cannot run program" in cause:
         return ClusterError(f"the executors' Python cannot be started{_where(text)}: {cause[:_TEXT_MAX]}. {_SET}")
     return ClusterError(f"Spark failed{_where(text)}: {cause[:_TEXT_MAX]}")
@@ -55,16 +62,25 @@ def _cause(text: str) -> str:
     named = [f"{name}: {message.strip()}" if message.strip() else name for name, message in _JAVA_RAISED.findall(text)]
     if named:
         return named[-1]
-    return next((line.strip() for line in text.splitlines() if line.strip() and not line.lstrip().startswith(("at ", "File "))), "")
+    return next(
+        (line.strip() for line in text.splitlines() if line.strip() and not line.lstrip().startswith(("at ", "File "))),
+        "",
+    )
 
 
 def _raised_in_python(text: str) -> str:
-    """The end of the first traceback, which may be a chain of several: the last error of it, with the lines of its message."""
+    """The end of the first traceback, which may be a chain of several: the last error of it, with the lines of its
+    message.
+    """
     begin = text.find(_TRACEBACK)
     if begin < 0:
         return ""
     stack = re.split(r"\n\s+at \S", text[begin:], maxsplit=1)[0].splitlines()
-    ends = [number for number, line in enumerate(stack) if _RAISED.match(line) and not line.startswith(("Traceback", "During", "The above"))]
+    ends = [
+        number
+        for number, line in enumerate(stack)
+        if _RAISED.match(line) and not line.startswith(("Traceback", "During", "The above"))
+    ]
     if not ends:
         return ""
     message = [stack[ends[-1]]]
@@ -82,7 +98,9 @@ def _where(text: str) -> str:
 
 
 def _executors(spark: Any) -> tuple[str, str]:
-    """(which interpreters the executors run, and where; a package that one of them lacks, or ""). What they do not answer is as Spark was told."""
+    """(which interpreters the executors run, and where; a package that one of them lacks, or ""). What they do not
+    answer is as Spark was told.
+    """
 
     def running(_: int) -> tuple[str, str]:
         # A function inside a function travels whole: executors may lack this very package.
@@ -102,5 +120,9 @@ def _executors(spark: Any) -> tuple[str, str]:
     with contextlib.suppress(Exception):
         found = sorted(set(spark.sparkContext.parallelize(range(_PROBES), _PROBES).map(running).collect()))
     pythons = dict.fromkeys(python for python, _ in found)
-    theirs = f"they run {', '.join(pythons)}" if pythons else f"Spark was told to run '{spark.sparkContext.pythonExec}' there"
+    theirs = (
+        f"they run {', '.join(pythons)}"
+        if pythons
+        else f"Spark was told to run '{spark.sparkContext.pythonExec}' there"
+    )
     return f"{theirs}, the driver '{sys.executable}'", next((lacking for _, lacking in found if lacking), "")

@@ -1,6 +1,8 @@
-"""Columns of Hive-style folders that Spark's own readers find, as text: `007` stays `007` for a column of text, as in jobs of one machine.
+"""Columns of Hive-style folders that Spark's own readers find, as text: `007` stays `007` for a column of text, as in
+jobs of one machine.
 
-Where the files have such a column too, Spark takes the folder's value without looking at theirs; here they are compared first.
+Where the files have such a column too, Spark takes the folder's value without looking at theirs; here they are compared
+first.
 """
 
 from __future__ import annotations
@@ -29,7 +31,9 @@ _ESCAPE: Final = re.compile(r"%([0-9A-Fa-f]{2})")
 _OF_FILES: Final = ("parquet", "orc", "csv", "json", "avro", "text")
 
 
-def frame_of_folder(spark: Any, file_format: str | None, options: Mapping[str, str], uri: str, pipeline: RowPipeline) -> Any:
+def frame_of_folder(
+    spark: Any, file_format: str | None, options: Mapping[str, str], uri: str, pipeline: RowPipeline
+) -> Any:
     """What Spark reads below a folder.
 
     Raises DecodeError where a file has another value in a column than its folder says.
@@ -44,7 +48,12 @@ def frame_of_folder(spark: Any, file_format: str | None, options: Mapping[str, s
     if str(file_format).lower() not in _OF_FILES or str(options.get(_FILES_ALONE, "")).lower() == "true":
         return frame
     wanted = {column.name: column for column in pipeline.flat_columns()}
-    folders = {folder for file in frame.inputFiles() for folder in _below(file, uri).split("/")[:-1] if unquote(folder.partition("=")[0]) in wanted}
+    folders = {
+        folder
+        for file in frame.inputFiles()
+        for folder in _below(file, uri).split("/")[:-1]
+        if unquote(folder.partition("=")[0]) in wanted
+    }
     named = {unquote(folder.partition("=")[0]) for folder in folders}
     if not named:
         return frame
@@ -52,7 +61,9 @@ def frame_of_folder(spark: Any, file_format: str | None, options: Mapping[str, s
     both = [name for name in alone.columns if name in named]
     if both:
         rows = alone.select("_metadata.file_path", *(f"`{name}`" for name in both))
-        check = partial(_contradictions, uri=uri, schema=pipeline.schema.to_json_dict(), wanted=[wanted[name] for name in both])
+        check = partial(
+            _contradictions, uri=uri, schema=pipeline.schema.to_json_dict(), wanted=[wanted[name] for name in both]
+        )
         found = rows.mapInArrow(check, "message STRING").limit(1).collect()
         if found:
             raise DecodeError(found[0]["message"])
@@ -60,7 +71,9 @@ def frame_of_folder(spark: Any, file_format: str | None, options: Mapping[str, s
 
 
 def _with_texts_in_utf8(frame: Any, folders: Iterable[str]) -> Any:
-    """Spark takes each escaped byte of a folder's name for a character: `Z%C3%BCrich` is no ü to it, as it is to those who write so."""
+    """Spark takes each escaped byte of a folder's name for a character: `Z%C3%BCrich` is no ü to it, as it is to those
+    who write so.
+    """
     right: dict[str, dict[str, str]] = {}
     for folder in folders:
         ((name, text),) = folder_texts(f"{folder}/")
@@ -72,8 +85,12 @@ def _with_texts_in_utf8(frame: Any, folders: Iterable[str]) -> Any:
     return frame
 
 
-def _contradictions(batches: Iterable[pa.RecordBatch], uri: str, schema: Mapping[str, Any], wanted: Sequence[ReaderColumn]) -> Iterator[pa.RecordBatch]:
-    """File path and columns of rows → messages of files whose folders say otherwise. Rows are numbered within the task."""
+def _contradictions(
+    batches: Iterable[pa.RecordBatch], uri: str, schema: Mapping[str, Any], wanted: Sequence[ReaderColumn]
+) -> Iterator[pa.RecordBatch]:
+    """File path and columns of rows → messages of files whose folders say otherwise. Rows are numbered within the
+    task.
+    """
     parsed, first = Schema.from_json(schema), 1
     for batch in batches:
         numbers = np.arange(first, first + batch.num_rows, dtype=np.int64)

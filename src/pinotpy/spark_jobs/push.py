@@ -1,7 +1,7 @@
 """The push of a job's segments from Spark's executors.
 
-A push knows what is there already, so a task that Spark repeats sends nothing twice. The driver compares the segments' input files with
-those of the table, before and after. What replaces segments at once is one act, which the driver does.
+A push knows what is there already, so a task that Spark repeats sends nothing twice. The driver compares the segments'
+input files with those of the table, before and after. What replaces segments at once is one act, which the driver does.
 """
 
 from __future__ import annotations
@@ -33,15 +33,20 @@ _REPORTS: Final = pa.schema([("report", pa.string())])
 
 
 def push_on_spark(spark: Any, spec: IngestionJobSpec, report: JobReport, show: ShowProgress = no_progress) -> JobReport:
-    """The report of a job with that of its push: of what it built, or, where it built nothing, of the archives at its output.
+    """The report of a job with that of its push: of what it built, or, where it built nothing, of the archives at its
+    output.
 
     Raises:
         PinotError: nothing was pushed, and nothing was built before.
     """
     uris = [segment.uri for segment in report.segments]
-    only_pushes = spec if spec.job_type.push_mode is not None else spec.model_copy(update={"job_type": JobType.SEGMENT_TAR_PUSH})
+    only_pushes = (
+        spec if spec.job_type.push_mode is not None else spec.model_copy(update={"job_type": JobType.SEGMENT_TAR_PUSH})
+    )
     if not uris:
-        only_pushes = only_pushes.model_copy(update={"job_type": JobType(f"Segment{only_pushes.job_type.push_mode}Push")})
+        only_pushes = only_pushes.model_copy(
+            update={"job_type": JobType(f"Segment{only_pushes.job_type.push_mode}Push")}
+        )
         found = find_archives(only_pushes)
         uris, report = list(found.current), replace(report, replaced_archive_uris=found.replaced)
         # Executors see a share each: that no two are of one name is seen here alone, and told before the first is sent.
@@ -59,7 +64,9 @@ def push_on_spark(spark: Any, spec: IngestionJobSpec, report: JobReport, show: S
     return _pushed_by_executors(spark, only_pushes, uris, report, looks, show)
 
 
-def push_share(batches: Iterable[pa.RecordBatch], spec_json: Mapping[str, Any], shares: Sequence[Sequence[str]]) -> Iterator[pa.RecordBatch]:
+def push_share(
+    batches: Iterable[pa.RecordBatch], spec_json: Mapping[str, Any], shares: Sequence[Sequence[str]]
+) -> Iterator[pa.RecordBatch]:
     """Numbers of shares of URIs → the reports of their pushes. Runs in executors."""
     for number in unit_numbers(batches):
         spec = IngestionJobSpec.from_json(spec_json)
@@ -82,7 +89,10 @@ def merged(reports: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
                 **parts[0],
                 **{name: sum(part[name] for part in parts) for name in _SUMMED},
                 "seconds": max(part["seconds"] for part in parts),
-                "segments": sorted((segment for part in parts for segment in part["segments"]), key=lambda segment: str(segment["segmentName"])),
+                "segments": sorted(
+                    (segment for part in parts for segment in part["segments"]),
+                    key=lambda segment: str(segment["segmentName"]),
+                ),
                 **({"cause": "; ".join(causes)} if causes else {}),
             }
         )
@@ -92,14 +102,28 @@ def merged(reports: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 def _first_looks(spec: IngestionJobSpec, uris: Sequence[str], are_whole: bool, empty: Sequence[str]) -> dict[str, Look]:
     settings = settings_of(spec, are_whole=are_whole, empty_files=empty)
-    return first_looks(replace(settings, parallelism=_LOOKS_AT_ONCE), uris, access=access_of(spec), file_systems=file_system_settings(spec))
+    return first_looks(
+        replace(settings, parallelism=_LOOKS_AT_ONCE),
+        uris,
+        access=access_of(spec),
+        file_systems=file_system_settings(spec),
+    )
 
 
-def _with_looks(spec: IngestionJobSpec, uris: Sequence[str], looks: Mapping[str, Look], pushed: Mapping[str, Any]) -> dict[str, Any]:
+def _with_looks(
+    spec: IngestionJobSpec, uris: Sequence[str], looks: Mapping[str, Look], pushed: Mapping[str, Any]
+) -> dict[str, Any]:
     """The report of the executors' pushes with what the driver found in the tables before and after them."""
     settings = replace(settings_of(spec), parallelism=_LOOKS_AT_ONCE)
-    sent = [str(each["segmentName"]) for cluster in pushed["clusters"] for each in cluster["segments"] if each["outcome"] == Outcome.PUSHED]
-    causes = last_looks(settings, uris, looks, sorted({*sent}), access=access_of(spec), file_systems=file_system_settings(spec))
+    sent = [
+        str(each["segmentName"])
+        for cluster in pushed["clusters"]
+        for each in cluster["segments"]
+        if each["outcome"] == Outcome.PUSHED
+    ]
+    causes = last_looks(
+        settings, uris, looks, sorted({*sent}), access=access_of(spec), file_systems=file_system_settings(spec)
+    )
     clusters = []
     for cluster in pushed["clusters"]:
         url = next((url for url in cluster["controllers"] if url in looks), "")
@@ -109,7 +133,12 @@ def _with_looks(spec: IngestionJobSpec, uris: Sequence[str], looks: Mapping[str,
 
 
 def _pushed_by_executors(
-    spark: Any, spec: IngestionJobSpec, uris: Sequence[str], report: JobReport, looks: Mapping[str, Look], show: ShowProgress
+    spark: Any,
+    spec: IngestionJobSpec,
+    uris: Sequence[str],
+    report: JobReport,
+    looks: Mapping[str, Look],
+    show: ShowProgress,
 ) -> JobReport:
     """Each executor pushes a share; `pushParallelism` shares go at once."""
     num_shares = max(1, min(spec.push_job_spec.push_parallelism, len(uris)))
@@ -118,9 +147,18 @@ def _pushed_by_executors(
     spec_json = spec.model_copy(update={"pinotpy": alone, "push_job_spec": one_each}).to_json_dict()
     shares = [list(uris[start::num_shares]) for start in range(num_shares)]
     with watched(spark, "pushing segments", show):
-        rows = spark.range(0, num_shares, 1, num_shares).mapInArrow(lambda batches: push_share(batches, spec_json, shares), REPORTS_DDL).collect()
+        rows = (
+            spark.range(0, num_shares, 1, num_shares)
+            .mapInArrow(lambda batches: push_share(batches, spec_json, shares), REPORTS_DDL)
+            .collect()
+        )
     pushed = _with_looks(spec, uris, looks, merged([json.loads(row["report"]) for row in rows]))
-    causes = [str(part["cause"]) for cluster in pushed["clusters"] for part in (cluster, *cluster["segments"]) if part.get("cause")]
+    causes = [
+        str(part["cause"])
+        for cluster in pushed["clusters"]
+        for part in (cluster, *cluster["segments"])
+        if part.get("cause")
+    ]
     error = "; ".join(["not everything was pushed", *causes[:20]]) if pushed["state"] == "FAILED" else None
     if error is None and spec.clean_up_output_dir:
         delete_archives(uris, file_system_settings(spec))

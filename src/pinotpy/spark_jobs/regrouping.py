@@ -38,7 +38,10 @@ class Parcels:
         """Rows of each group."""
         from pyspark.sql import functions as F
 
-        return {str(row["group"]): int(row["rows"]) for row in self.rows.groupBy("group").agg(F.sum("num_rows").alias("rows")).collect()}
+        return {
+            str(row["group"]): int(row["rows"])
+            for row in self.rows.groupBy("group").agg(F.sum("num_rows").alias("rows")).collect()
+        }
 
     def release(self) -> None:
         """Give the executors' disks back."""
@@ -51,7 +54,9 @@ def collect_parcels(frame: Any) -> Parcels:
 
     kept = frame.persist(StorageLevel.DISK_ONLY)
     rows = kept.where(f"kind = '{REPORT}'").select("position", "contents").collect()
-    return Parcels(kept, tuple(read_report(bytes(row["contents"])) for row in sorted(rows, key=lambda row: row["position"])))
+    return Parcels(
+        kept, tuple(read_report(bytes(row["contents"])) for row in sorted(rows, key=lambda row: row["position"]))
+    )
 
 
 def plan_cuts(parcels: Parcels, units: Sequence[Unit], *, splits_cells: bool) -> list[Cut]:
@@ -64,17 +69,26 @@ def plan_cuts(parcels: Parcels, units: Sequence[Unit], *, splits_cells: bool) ->
         planned.setdefault(unit.group, []).append(PlannedSegment(segment, rows.first, rows.first + rows.count))
     cells = parcels.rows.groupBy("group", "position").agg(F.sum("num_rows").alias("num_rows"))
     arranged = cells.repartition("group").sortWithinPartitions("group", "position")
-    cuts = arranged.mapInArrow(lambda batches: cut_batches(batches, planned, splits_cells=splits_cells), CUTS_DDL).collect()
+    cuts = arranged.mapInArrow(
+        lambda batches: cut_batches(batches, planned, splits_cells=splits_cells), CUTS_DDL
+    ).collect()
     return sorted((Cut(*row) for row in cuts), key=lambda cut: cut.segment)
 
 
-def write_cuts(spark: Any, parcels: Parcels, cuts: Sequence[Cut], job: SparkJob, units: tuple[Unit, ...], *, puts: bool = True) -> list[UnitReport]:
+def write_cuts(
+    spark: Any, parcels: Parcels, cuts: Sequence[Cut], job: SparkJob, units: tuple[Unit, ...], *, puts: bool = True
+) -> list[UnitReport]:
     """Bring the parcels of each cut together and write its segment in an executor."""
     from pyspark.sql import functions as F
 
     placed, count = _placed(spark, parcels.rows, cuts), len(units)
-    # One task a segment where Spark can do so (4.1 on): the retry of a task repeats one segment. Else by hash: some tasks get several.
-    dealt = placed.repartitionById(count, F.col("segment").cast("int")) if hasattr(placed, "repartitionById") else placed.repartition(count, "segment")
+    # One task a segment where Spark can do so (4.1 on): the retry of a task repeats one segment. Else by hash: some
+    # tasks get several.
+    dealt = (
+        placed.repartitionById(count, F.col("segment").cast("int"))
+        if hasattr(placed, "repartitionById")
+        else placed.repartition(count, "segment")
+    )
     arranged = dealt.sortWithinPartitions("segment", "position").select(*PLACED_COLUMNS)
     spark.conf.set(_ARROW_ROWS, _PARCELS_PER_BATCH)
     written = arranged.mapInArrow(lambda batches: write_segments(batches, job, units, puts=puts), REPORTS_DDL).collect()
@@ -86,7 +100,9 @@ def _placed(spark: Any, rows: Any, cuts: Sequence[Cut]) -> Any:
     from pyspark.sql import functions as F
 
     fields = "of_group STRING, segment LONG, first LONG, first_skip LONG, last LONG, last_take LONG"
-    table = spark.createDataFrame([(cut.group, cut.segment, cut.first, cut.skip, cut.last, cut.take) for cut in cuts], fields)
+    table = spark.createDataFrame(
+        [(cut.group, cut.segment, cut.first, cut.skip, cut.last, cut.take) for cut in cuts], fields
+    )
     belongs = (rows["group"] == table["of_group"]) & rows["position"].between(table["first"], table["last"])
     joined = rows.join(F.broadcast(table), belongs)
     skip = F.when(F.col("position") == F.col("first"), F.col("first_skip")).otherwise(F.lit(0))
@@ -94,7 +110,11 @@ def _placed(spark: Any, rows: Any, cuts: Sequence[Cut]) -> Any:
 
 
 def _take() -> Any:
-    """How far a parcel's rows are the segment's: of cells that stay whole several parcels share a position, all to their ends."""
+    """How far a parcel's rows are the segment's: of cells that stay whole several parcels share a position, all to
+    their ends.
+    """
     from pyspark.sql import functions as F
 
-    return F.when(F.col("position") == F.col("last"), F.least(F.col("last_take"), F.col("num_rows"))).otherwise(F.col("num_rows"))
+    return F.when(F.col("position") == F.col("last"), F.least(F.col("last_take"), F.col("num_rows"))).otherwise(
+        F.col("num_rows")
+    )

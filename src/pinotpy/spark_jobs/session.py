@@ -1,7 +1,7 @@
 """The one door to pyspark: a session that ends when its job does, also by a signal or a deadline.
 
-A session that is there already is used, and stays. Else, run by `spark-submit`, it is made of the JVM that is there; else Spark's JVM is
-started here (`java`).
+A session that is there already is used, and stays. Else, run by `spark-submit`, it is made of the JVM that is there;
+else Spark's JVM is started here (`java`).
 """
 
 from __future__ import annotations
@@ -37,7 +37,8 @@ _SESSION_CONF: Final = {"spark.sql.session.timeZone": "UTC", "spark.sql.executio
 
 @dataclass(frozen=True, slots=True)
 class SparkSettings:
-    """How Spark runs; without meaning under `spark-submit`, which has been told, and in a session that is there already.
+    """How Spark runs; without meaning under `spark-submit`, which has been told, and in a session that is there
+    already.
 
     Attributes:
         master: where executors are: local[N,attempts], spark://…, yarn, k8s://….
@@ -69,8 +70,8 @@ class Deadline:
 
 @contextlib.contextmanager
 def spark_session(settings: SparkSettings, name: str) -> Iterator[Any]:
-    """A SparkSession for one job: the one of this process, with its settings put back at the end, or one that ends with the job.
-    SIGTERM ends the process with status 143 after Spark's own files are gone.
+    """A SparkSession for one job: the one of this process, with its settings put back at the end, or one that ends with
+    the job. SIGTERM ends the process with status 143 after Spark's own files are gone.
 
     Raises:
         ResourceError: the deadline passed.
@@ -95,7 +96,9 @@ def spark_session(settings: SparkSettings, name: str) -> Iterator[Any]:
             raise
         except Exception as error:
             if deadline.passed:
-                raise ResourceError(f"the Spark job was cancelled: it did not end within {settings.timeout_s:g} s") from error
+                raise ResourceError(
+                    f"the Spark job was cancelled: it did not end within {settings.timeout_s:g} s"
+                ) from error
             raise spark_failure(error, spark) from error
 
 
@@ -152,10 +155,19 @@ def _own_session(settings: SparkSettings, name: str) -> Iterator[Any]:
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
-    with tempfile.TemporaryDirectory(prefix="pinotpy-spark-", dir=settings.working_dir, ignore_cleanup_errors=True) as folder:
+    with tempfile.TemporaryDirectory(
+        prefix="pinotpy-spark-", dir=settings.working_dir, ignore_cleanup_errors=True
+    ) as folder:
         log_file = settings.log_file or Path(tempfile.gettempdir(), f"{Path(folder).name}.log")
         conf = {**_own_conf(settings.master, name, Path(folder)), **settings.conf}
-        java = start_spark_java(settings.master, conf, settings.driver_memory, log_file, compiles_well=settings.runs_spark_code, trains=settings.trains)
+        java = start_spark_java(
+            settings.master,
+            conf,
+            settings.driver_memory,
+            log_file,
+            compiles_well=settings.runs_spark_code,
+            trains=settings.trains,
+        )
         spark = None
         failed = True
         try:
@@ -170,7 +182,8 @@ def _own_session(settings: SparkSettings, name: str) -> Iterator[Any]:
                 error.args = (error.message,)
             raise
         finally:
-            # The end of its input stops Spark from within; asking it over a connection that a signal interrupted could hang.
+            # The end of its input stops Spark from within; asking it over a connection that a signal interrupted could
+            # hang.
             _forget(SparkContext, SparkSession)
             java.close(_END_S if settings.trains is None or failed else _TRAINED_END_S)
             if not failed and settings.log_file is None:
@@ -193,7 +206,11 @@ def _own_conf(master: str, name: str, folder: Path) -> dict[str, str]:
     if cache:
         conf["spark.executorEnv.PINOTPY_KERNEL_CACHE"] = cache
     if master.startswith("local"):
-        conf |= {"spark.sql.shuffle.partitions": "16", "spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+        conf |= {
+            "spark.sql.shuffle.partitions": "16",
+            "spark.driver.host": "127.0.0.1",
+            "spark.driver.bindAddress": "127.0.0.1",
+        }
     return conf
 
 

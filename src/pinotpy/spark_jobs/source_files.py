@@ -27,12 +27,16 @@ FILE_COLUMN: Final = "pinotpy_file_number"
 FORMAT_OPTION: Final = "format"
 _TASKS_MAX: Final = 1_000
 _BYTES_DDL: Final = "number LONG, size_bytes LONG, modified_ms LONG, checksum STRING"
-_BYTES: Final = pa.schema([("number", pa.int64()), ("size_bytes", pa.int64()), ("modified_ms", pa.int64()), ("checksum", pa.string())])
+_BYTES: Final = pa.schema(
+    [("number", pa.int64()), ("size_bytes", pa.int64()), ("modified_ms", pa.int64()), ("checksum", pa.string())]
+)
 _log = logging.getLogger(__name__)
 
 
 def file_number(spec: IngestionJobSpec) -> Any:
-    """The number of a row's file, as a column of the frame that Spark reads: a hash of its URI; 0 where the rows are of no file."""
+    """The number of a row's file, as a column of the frame that Spark reads: a hash of its URI; 0 where the rows are of
+    no file.
+    """
     from pyspark.sql import functions as F
 
     # SQL text may join: then Spark refuses to tell files.
@@ -40,22 +44,45 @@ def file_number(spec: IngestionJobSpec) -> Any:
 
 
 def source_files(spark: Any, frame: Any, job: SparkJob) -> tuple[int, dict[int, InputEntry]]:
-    """The number of rows of a frame, and its files that have rows, by number; each is read once more, for its checksum."""
+    """The number of rows of a frame, and its files that have rows, by number; each is read once more, for its
+    checksum.
+    """
     from pyspark.sql import functions as F
 
     if not _has_files(job.context.spec):
         return int(frame.count()), {}
-    counted = frame.select(F.input_file_name().alias("uri"), F.col(FILE_COLUMN).alias("file")).groupBy("uri", "file").count().collect()
+    counted = (
+        frame.select(F.input_file_name().alias("uri"), F.col(FILE_COLUMN).alias("file"))
+        .groupBy("uri", "file")
+        .count()
+        .collect()
+    )
     num_rows = sum(int(row["count"]) for row in counted)
-    files = [(int(row["file"]), _written(str(row["uri"])), int(row["count"])) for row in counted if row["uri"] and row["file"]]
+    files = [
+        (int(row["file"]), _written(str(row["uri"])), int(row["count"]))
+        for row in counted
+        if row["uri"] and row["file"]
+    ]
     if not files:
         return num_rows, {}
     file_format = job.context.spec.pinotpy.source_options[FORMAT_OPTION]
     uris = [uri for _, uri, _ in files]
     numbers = spark.range(0, len(files), 1, min(len(files), _TASKS_MAX))
-    read = {row["number"]: row for row in numbers.mapInArrow(lambda batches: read_bytes(batches, uris, job), _BYTES_DDL).collect()}
+    read = {
+        row["number"]: row
+        for row in numbers.mapInArrow(lambda batches: read_bytes(batches, uris, job), _BYTES_DDL).collect()
+    }
     entries = {
-        number: InputEntry(uri, "", file_format, read[index]["size_bytes"], read[index]["modified_ms"], "", read[index]["checksum"], count)
+        number: InputEntry(
+            uri,
+            "",
+            file_format,
+            read[index]["size_bytes"],
+            read[index]["modified_ms"],
+            "",
+            read[index]["checksum"],
+            count,
+        )
         for index, (number, uri, count) in enumerate(files)
     }
     return num_rows, entries
@@ -69,7 +96,9 @@ def with_rows_known(files: Mapping[int, InputEntry], all_indexed: bool) -> dict[
 def read_bytes(batches: Iterable[pa.RecordBatch], uris: Sequence[str], job: SparkJob) -> Iterator[pa.RecordBatch]:
     """Numbers of files → rows of _BYTES_DDL. Runs in executors."""
     for number in unit_numbers(batches):
-        yield pa.RecordBatch.from_arrays([pa.array([value]) for value in (number, *_bytes_of(uris[number], job.context.file_systems))], schema=_BYTES)
+        yield pa.RecordBatch.from_arrays(
+            [pa.array([value]) for value in (number, *_bytes_of(uris[number], job.context.file_systems))], schema=_BYTES
+        )
 
 
 def _bytes_of(uri: str, settings: FileSystemSettings) -> tuple[int, int, str]:

@@ -1,8 +1,8 @@
 """Rows of a table, of SQL text or of any reader of Spark's, as parcels.
 
-Such rows have no file and no position, and Spark may deliver them in any order. So their order is made of what they are: two hashes
-of all their columns, by which each row also gets its cell, the smallest part that a segment is cut at. A rerun over the same rows
-builds the same segments, whoever reads them.
+Such rows have no file and no position, and Spark may deliver them in any order. So their order is made of what they
+are: two hashes of all their columns, by which each row also gets its cell, the smallest part that a segment is cut at.
+A rerun over the same rows builds the same segments, whoever reads them.
 """
 
 from __future__ import annotations
@@ -65,7 +65,8 @@ def source_name(spec: IngestionJobSpec) -> str:
 def source_frame(spark: Any, spec: IngestionJobSpec, pipeline: RowPipeline) -> Any:
     """The wanted columns of the input, two hashes of each row, and the number of its file.
 
-    Raises UserError (folders that contradict their files: DecodeError) if the input has none of the columns, lacks one that must be there, or has one twice.
+    Raises UserError (folders that contradict their files: DecodeError) if the input has none of the columns, lacks one
+    that must be there, or has one twice.
     """
     from pyspark.sql import functions as F
 
@@ -81,16 +82,27 @@ def source_frame(spark: Any, spec: IngestionJobSpec, pipeline: RowPipeline) -> A
     names = [name for name in frame.columns if name in wanted]
     if not names:
         raise UserError(
-            f"{source_name(spec)} has none of the columns of schema '{pipeline.schema.schema_name}': found {', '.join(frame.columns[:20]) or 'no column'}"
+            f"{source_name(spec)} has none of the columns of schema '{pipeline.schema.schema_name}': found "
+            f"{', '.join(frame.columns[:20]) or 'no column'}"
         )
     faults = pipeline.expected.faults(pipeline.expected.missing(names))
     if faults and pipeline.missing_columns is MissingColumns.FAIL:
         others = pipeline.expected.others(frame.columns)
-        raise UserError(f"{source_name(spec)} lacks {len(faults)} of the columns of schema '{pipeline.schema.schema_name}': {fault_text(faults, others)}")
+        raise UserError(
+            f"{source_name(spec)} lacks {len(faults)} of the columns of schema '{pipeline.schema.schema_name}': "
+            f"{fault_text(faults, others)}"
+        )
     if len(set(names)) < len(names):
-        raise UserError(f"{source_name(spec)} has a column of the schema twice: {', '.join(sorted(names)[:20])}; give them different names (AS)")
+        raise UserError(
+            f"{source_name(spec)} has a column of the schema twice: {', '.join(sorted(names)[:20])}; give them "
+            "different names (AS)"
+        )
     columns = [F.col(f"`{name}`") for name in names]
-    hashed = [part for column, (_, kind) in zip(columns, frame.select(*columns).dtypes, strict=True) for part in _hashed(column, kind)]
+    hashed = [
+        part
+        for column, (_, kind) in zip(columns, frame.select(*columns).dtypes, strict=True)
+        for part in _hashed(column, kind)
+    ]
     hashes = [F.xxhash64(*hashed).alias(HASH_COLUMNS[0]), F.xxhash64(F.lit("second"), *hashed).alias(HASH_COLUMNS[1])]
     return frame.select(*columns, *hashes, file_number(spec).alias(FILE_COLUMN))
 
@@ -98,8 +110,8 @@ def source_frame(spark: Any, spec: IngestionJobSpec, pipeline: RowPipeline) -> A
 def _hashed(column: Any, kind: str) -> list[Any]:
     """What goes into the hashes of a column, so that rows which differ have different ones.
 
-    Spark's hash passes nulls over wherever they stand: (1, null) and (null, 1) have one. So have -0.0 and 0.0, texts that a collation
-    takes for equal, and lists of lists with the same entries; maps have no hash.
+    Spark's hash passes nulls over wherever they stand: (1, null) and (null, 1) have one. So have -0.0 and 0.0, texts
+    that a collation takes for equal, and lists of lists with the same entries; maps have no hash.
     """
     from pyspark.sql import functions as F
 
@@ -141,7 +153,9 @@ class CellGroups:
             order = np.argsort(cells, kind="stable")
             arranged = rows.take(pa.array(order))
             found, starts = np.unique(cells[order], return_index=True)
-            for cell, start, end in zip(found.tolist(), starts.tolist(), [*starts[1:].tolist(), len(cells)], strict=True):
+            for cell, start, end in zip(
+                found.tolist(), starts.tolist(), [*starts[1:].tolist(), len(cells)], strict=True
+            ):
                 yield f"{group}{_CELL_MARK}{cell}", arranged.slice(start, end - start)
 
 
@@ -165,7 +179,11 @@ def deal_source(batches: Iterable[pa.RecordBatch], job: SparkJob, num_cells: int
         dealt = folder / "dealt"
         try:
             num_rows = deal_rows(
-                with_checked_times(context, stored(), ledger.file), CellGroups(context.groups, num_cells), schema, dealt, context.spec.pinotpy.memory_bytes_max
+                with_checked_times(context, stored(), ledger.file),
+                CellGroups(context.groups, num_cells),
+                schema,
+                dealt,
+                context.spec.pinotpy.memory_bytes_max,
             )
         except PinotError as failed:
             if failed.retriable:
@@ -183,7 +201,9 @@ def deal_source(batches: Iterable[pa.RecordBatch], job: SparkJob, num_cells: int
 
 
 def source_report(reports: Sequence[UnitReport], context: JobContext, columns: Sequence[str]) -> UnitReport:
-    """The reports of all tasks as one; `columns`: those that the source has. More bad rows than the job allows are an error, as they are of a file."""
+    """The reports of all tasks as one; `columns`: those that the source has. More bad rows than the job allows are an
+    error, as they are of a file.
+    """
     failed = next((report for report in reports if report.error is not None), None)
     files = [file for report in reports for file in report.files]
     whole = replace(joined_report(files), missing_columns=context.pipeline.expected.missing(columns))
@@ -193,7 +213,12 @@ def source_report(reports: Sequence[UnitReport], context: JobContext, columns: S
     num_rows = whole.num_rows_read + whole.num_rows_added
     # The quotient, as of files: 0.29 * 100 is less than 29.
     if num_rows and whole.num_rows_rejected / num_rows > allowed:
-        causes = "; ".join(f"row {sample.row} column '{sample.column}': {sample.cause}" for sample in whole.reject_samples[:5])
-        error = f"'{whole.uri}': {whole.num_rows_rejected} of {num_rows} rows are bad, allowed is a share of {allowed:g}: {causes}"
+        causes = "; ".join(
+            f"row {sample.row} column '{sample.column}': {sample.cause}" for sample in whole.reject_samples[:5]
+        )
+        error = (
+            f"'{whole.uri}': {whole.num_rows_rejected} of {num_rows} rows are bad, allowed is a share of "
+            f"{allowed:g}: {causes}"
+        )
         return UnitReport(0, (whole,), error=error, code=DecodeError.code)
     return UnitReport(0, (whole,))

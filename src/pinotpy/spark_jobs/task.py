@@ -29,10 +29,11 @@ _MAY_PASS: Final = (425, 427, 450)
 
 @dataclass(frozen=True, slots=True)
 class SparkJob:
-    """What travels to the executors: the context as JSON text (with the job's secrets), the units, how often Spark tries a task.
+    """What travels to the executors: the context as JSON text (with the job's secrets), the units, how often Spark
+    tries a task.
 
-    rows_have_hashes: rows come from one of Spark's own sources, and are ordered by hashes that they bring along. files: those of such a
-    source by the numbers that rows have for them, {} where they come from no files.
+    rows_have_hashes: rows come from one of Spark's own sources, and are ordered by hashes that they bring along. files:
+    those of such a source by the numbers that rows have for them, {} where they come from no files.
     """
 
     context_text: str
@@ -46,7 +47,9 @@ class SparkJob:
         return _context(self.context_text)
 
 
-def spark_job(context: JobContext, units: Iterable[Unit], attempts_max: int, *, rows_have_hashes: bool = False) -> SparkJob:
+def spark_job(
+    context: JobContext, units: Iterable[Unit], attempts_max: int, *, rows_have_hashes: bool = False
+) -> SparkJob:
     """The job for the executors, whose memory is shared by as many tasks as there are cores."""
     ours = context.spec.pinotpy
     bounded = ours.model_copy(update={"memory_bytes_max": min(ours.memory_bytes_max, DEALT_BYTES_MAX)})
@@ -63,12 +66,16 @@ def _context(text: str) -> JobContext:
 def task_folder() -> Iterator[Path]:
     """A folder for one task, on Spark's own disks: what a killed worker leaves there goes with the application."""
     roots = os.environ.get("SPARK_LOCAL_DIRS", "").split(",")
-    with tempfile.TemporaryDirectory(prefix="pinotpy-task-", dir=roots[0] or None, ignore_cleanup_errors=True) as folder:
+    with tempfile.TemporaryDirectory(
+        prefix="pinotpy-task-", dir=roots[0] or None, ignore_cleanup_errors=True
+    ) as folder:
         yield Path(folder)
 
 
 def task_cores() -> int:
-    """Cores of this task (spark.task.cpus), to which Arrow is kept: as many workers run beside each other as the machine has."""
+    """Cores of this task (spark.task.cpus), to which Arrow is kept: as many workers run beside each other as the
+    machine has.
+    """
     context = _task_context()
     cores = max(1, int(context.cpus())) if context is not None else 1
     pa.set_cpu_count(cores)
@@ -76,7 +83,9 @@ def task_cores() -> int:
 
 
 def checked(report: UnitReport, attempts_max: int) -> UnitReport:
-    """The report of a unit. One that failed for a reason that may pass raises instead, so that Spark tries again, but for the last time."""
+    """The report of a unit. One that failed for a reason that may pass raises instead, so that Spark tries again, but
+    for the last time.
+    """
     context = _task_context()
     attempt = int(context.attemptNumber()) if context is not None else attempts_max
     if report.error is not None and report.code in _MAY_PASS and attempt + 1 < attempts_max:

@@ -27,9 +27,13 @@ def watched(spark: Any, what: str, show: ShowProgress) -> Iterator[None]:
         while not done.wait(_POLL_S):
             # The JVM may go while we ask.
             with contextlib.suppress(Exception):
-                stages = [info for stage in tracker.getActiveStageIds() if (info := tracker.getStageInfo(stage)) is not None]
+                stages = [
+                    info for stage in tracker.getActiveStageIds() if (info := tracker.getStageInfo(stage)) is not None
+                ]
                 if stages:
-                    show(what, sum(stage.numCompletedTasks for stage in stages), sum(stage.numTasks for stage in stages))
+                    show(
+                        what, sum(stage.numCompletedTasks for stage in stages), sum(stage.numTasks for stage in stages)
+                    )
 
     show(what, 0, 0)
     if show is no_progress:

@@ -44,12 +44,14 @@ class PlacedParcel:
         return unpack(self.contents).slice(self.skip, self.take - self.skip)
 
 
-def write_segments(batches: Iterable[pa.RecordBatch], job: SparkJob, planned: tuple[Unit, ...], *, puts: bool = True) -> Iterator[pa.RecordBatch]:
+def write_segments(
+    batches: Iterable[pa.RecordBatch], job: SparkJob, planned: tuple[Unit, ...], *, puts: bool = True
+) -> Iterator[pa.RecordBatch]:
     """Rows of PLACED_COLUMNS, by segment and position ascending → a report of each segment.
 
     Args:
-        planned: GROUP units by number of segment, with their place in the group and their sequence id; which files their rows
-            come from shows here.
+        planned: GROUP units by number of segment, with their place in the group and their sequence id; which files
+            their rows come from shows here.
         puts: false: build and measure only.
     """
     for segment, parcels in itertools.groupby(_placed(batches), key=lambda parcel: parcel.segment):
@@ -76,8 +78,12 @@ def _written(unit: Unit, parcels: Iterator[PlacedParcel], job: SparkJob, puts: b
         held = hold_rows(rows(), context.dictionary_columns)
         if job.rows_have_hashes:
             held = in_order_of_hashes(held, context.schema)
-        whole = replace(unit, inputs=tuple(job.units[number].inputs[0] for number in slices), slices=tuple(slices.values()))
-        if counts and all(number in job.files for number in counts):  # else a file came between counting and reading: no list
+        whole = replace(
+            unit, inputs=tuple(job.units[number].inputs[0] for number in slices), slices=tuple(slices.values())
+        )
+        if counts and all(
+            number in job.files for number in counts
+        ):  # else a file came between counting and reading: no list
             files = sorted(counts, key=lambda number: job.files[number].uri)
             slices_of_files = tuple(RowSlice("", unit.group, 0, counts[number]) for number in files)
             whole = replace(unit, inputs=tuple(job.files[number] for number in files), slices=slices_of_files)

@@ -6,9 +6,9 @@ A topic is a directory with two files per partition:
                         u32 CRC32 of key and payload, key, payload
     partition-<n>.idx   16 bytes per record: i64 start of the record in the log, i64 time of writing in ms (never falling)
 
-Offset = number of the record. A record exists once its index entry is whole, and that is written after the log is synced:
-a reader never sees half a record, and a producer that opens a topic cuts off what a crash left behind. One producer at a
-time per topic (a lock file says so), any number of readers.
+Offset = number of the record. A record exists once its index entry is whole, and that is written after the log is
+synced: a reader never sees half a record, and a producer that opens a topic cuts off what a crash left behind. One
+producer at a time per topic (a lock file says so), any number of readers.
 """
 
 from __future__ import annotations
@@ -72,7 +72,9 @@ class FileStreamProducer:
             body, entries = bytearray(), bytearray()
             for key, payload in records:
                 if len(key or b"") + len(payload or b"") > RECORD_BYTES_MAX:
-                    raise UserError(f"a record has at most {RECORD_BYTES_MAX} bytes, found {len(key or b'') + len(payload or b'')}")
+                    raise UserError(
+                        f"a record has at most {RECORD_BYTES_MAX} bytes, found {len(key or b'') + len(payload or b'')}"
+                    )
                 entries += _ENTRY.pack(position + len(body), now_ms)
                 body += _record(key, payload)
             _write_all(log, body)
@@ -163,7 +165,10 @@ class FileStreamConsumer:
                 payload = log.read(payload_length - 1) if payload_length else None
                 found = zlib.crc32(payload or b"", zlib.crc32(key or b""))
                 if found != expected:
-                    raise DataError(f"record {start + number} of '{log_path.name}' is damaged: expected CRC {expected:08x}, found {found:08x}")
+                    raise DataError(
+                        f"record {start + number} of '{log_path.name}' is damaged: expected CRC {expected:08x}, found "
+                        f"{found:08x}"
+                    )
                 records.append(StreamRecord(start + number, time_ms, key, payload))
         return StreamBatch(tuple(records), stop)
 

@@ -16,7 +16,12 @@ class OffsetOutOfRangeError(DataError):
     """The offset has expired or was never written; what to do is decided by the caller, loudly (reliability F3, F4)."""
 
     def __init__(self, offset: int, earliest: int, end: int) -> None:
-        super().__init__(f"offset {offset} is not in the stream: expected {earliest} to {end}", offset=offset, earliest=earliest, end=end)
+        super().__init__(
+            f"offset {offset} is not in the stream: expected {earliest} to {end}",
+            offset=offset,
+            earliest=earliest,
+            end=end,
+        )
         self.offset, self.earliest, self.end = offset, earliest, end
 
 

@@ -20,7 +20,18 @@ ROOT = Path(__file__).parents[3]
 def test_every_suite_runs_on_few_rows(tmp_path: Path) -> None:
     out = tmp_path / "result.json"
     few = ["--rows", "50000", "--repetitions", "1", "--push-segments", "2", "--peers", "duckdb_varchar"]
-    command = [sys.executable, "-m", "bench.run", "--suite", ",".join(RUNNERS), *few, "--data-dir", str(tmp_path), "--out", str(out)]
+    command = [
+        sys.executable,
+        "-m",
+        "bench.run",
+        "--suite",
+        ",".join(RUNNERS),
+        *few,
+        "--data-dir",
+        str(tmp_path),
+        "--out",
+        str(out),
+    ]
     subprocess.run(command, check=True, cwd=ROOT, timeout=900)
     result = json.loads(out.read_text())
     assert set(result["suites"]) == set(RUNNERS)
@@ -30,4 +41,8 @@ def test_every_suite_runs_on_few_rows(tmp_path: Path) -> None:
             assert query["on"]["docs"] <= query["off"]["docs"], f"{name} over {number} rows"
     assert result["suites"]["build"]["csv"]["segment_bytes"] == result["suites"]["build"]["parquet"]["segment_bytes"]
     assert {line["family"] for line in result["suites"]["kernels"]["kernels"]} >= {"pattern on raw texts"}
-    assert all(found["queries_per_s"] > 0 for by_connections in result["suites"]["fixed"]["queries"].values() for found in by_connections.values())
+    assert all(
+        found["queries_per_s"] > 0
+        for by_connections in result["suites"]["fixed"]["queries"].values()
+        for found in by_connections.values()
+    )

@@ -1,4 +1,6 @@
-"""Proves that docs/performance.md and its chart say what the kept results say, and that medians, ratios and means are those of the times."""
+"""Proves that docs/performance.md and its chart say what the kept results say, and that medians, ratios and means are
+those of the times.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,9 @@ class _Clocked:
         self.asked.append(text)
         return self._times_ms[QUERIES[(len(self.asked) - 1) % 3].name], {"resultTable": {"rows": [[text]]}}
 
-    def ask(self, suite: Suite, query: Query, parameters: dict[str, Any], *, trial: bool = False) -> tuple[float, list[list[Any]]]:
+    def ask(
+        self, suite: Suite, query: Query, parameters: dict[str, Any], *, trial: bool = False
+    ) -> tuple[float, list[list[Any]]]:
         return self._times_ms[query.name], [[query.sql.format(**parameters)]]
 
     def pages_read(self) -> int:
@@ -59,7 +63,10 @@ def test_ratios_are_of_medians_and_the_better_variant_counts() -> None:
     assert fast["ratio"] == {"duckdb": 4.0, "chdb": 9.0} and not fast["is_over_5_ms"]
     assert slow["ratio"] == {"duckdb": 0.5, "chdb": 2.0} and slow["best_peer"] == "duckdb" and slow["is_over_5_ms"]
     assert len(left["times_ms"]["pinotpy"]) == 3
-    assert result["geometric_mean"] == {"duckdb": round(math.sqrt(4.0 * 0.5), 3), "chdb": round(math.sqrt(9.0 * 2.0), 3)}
+    assert result["geometric_mean"] == {
+        "duckdb": round(math.sqrt(4.0 * 0.5), 3),
+        "chdb": round(math.sqrt(9.0 * 2.0), 3),
+    }
     assert result["over_5_ms_below_0.7"] == {"slow": 0.5}
     assert result["geometric_mean_pinot_elsewhere"] == 4.0
 
@@ -73,7 +80,9 @@ def test_warmed_engines_answer_with_other_literals_before_each_timed_query() -> 
             times.append((self.engine, text))
             return float(len(times)), {"resultTable": {"rows": [[text]]}}
 
-        def ask(self, suite: Suite, query: Query, parameters: dict[str, Any], *, trial: bool = False) -> tuple[float, list[list[Any]]]:
+        def ask(
+            self, suite: Suite, query: Query, parameters: dict[str, Any], *, trial: bool = False
+        ) -> tuple[float, list[list[Any]]]:
             took_ms, answer = self.ask_text(query.sql.format(**parameters))
             return took_ms, answer["resultTable"]["rows"]
 
@@ -97,21 +106,28 @@ def test_a_peer_is_compared_with_what_we_took_in_its_own_run() -> None:
     fast, slow, _ = summed_up(suite, runs)["queries"]
     assert fast["ratio"] == {"duckdb": 4.0, "chdb": 0.5} and fast["best_peer"] == "chdb"
     assert slow["ratio"] == {"duckdb": 1.5, "chdb": 4.0} and slow["best_peer"] == "duckdb" and slow["is_over_5_ms"]
-    assert fast["median_ms"] == {"pinotpy": 1.5, "duckdb_enum": 4.0, "chdb": 1.0} and len(fast["times_ms"]["pinotpy"]) == 6
+    assert (
+        fast["median_ms"] == {"pinotpy": 1.5, "duckdb_enum": 4.0, "chdb": 1.0} and len(fast["times_ms"]["pinotpy"]) == 6
+    )
 
 
 def _result() -> dict[str, Any]:
     suite = _measured()
     return {
-        "commit": "0123456789ab", "machine": {"cpu": "A & B", "cores": 2, "python": "3.11"}, "versions": {"numpy": "2"}, "load_before": 0.1, "load_after": 0.2,
-        "rows": 10_000_000, "repetitions": 3, "path": "HTTP to answer", "suites": {"own": suite}, "geometric_mean": suite["geometric_mean"],
+        "commit": "0123456789ab", "machine": {"cpu": "A & B", "cores": 2, "python": "3.11"}, "versions": {"numpy": "2"},
+        "load_before": 0.1, "load_after": 0.2,
+        "rows": 10_000_000, "repetitions": 3, "path": "HTTP to answer", "suites": {"own": suite},
+        "geometric_mean": suite["geometric_mean"],
     }  # fmt: skip
 
 
 def test_the_page_has_means_losses_and_every_query() -> None:
     text = report.page(report.PAGE.read_text(), {"10m": _result()})
     suite_name = "of the suite own alone, 10 M rows, our segments mapped files (`loadMode` MMAP)"
-    assert f"| {suite_name}: geometric mean of peer's time over ours | duckdb ≥ 3×, chdb ≥ 3×, polars ≥ 1.5× | duckdb 1.41×, chdb 4.24× |" in text
+    assert (
+        f"| {suite_name}: geometric mean of peer's time over ours | duckdb ≥ 3×, chdb ≥ 3×, polars ≥ 1.5× | duckdb "
+        "1.41×, chdb 4.24× |" in text
+    )
     assert f"| {suite_name}: queries over 5 ms slower than 0.7× the best peer | 0 | 2 of 3 |" in text
     assert "| 10m | own | slow | 0.50× duckdb | not explained yet |" in text
     assert "| fast | 1.00 | 4.00 | 8.00 | 9.00 | 4.00× duckdb | 0.0 |" in text
@@ -121,7 +137,10 @@ def test_the_page_has_means_losses_and_every_query() -> None:
 def test_the_page_says_what_warmed_engines_took() -> None:
     result = {**_result(), "geometric_mean": None, "suites": {"selective_warmed": _result()["suites"]["own"]}}
     text = report.page(report.PAGE.read_text(), {"50m-warmed": result})
-    assert "| … every engine asked once right before (`--warmed`) | ≥ 10× | 1.4× in the mean: fast 4.0×, slow 0.5×, left 0.1× |" in text
+    assert (
+        "| … every engine asked once right before (`--warmed`) | ≥ 10× | 1.4× in the mean: fast 4.0×, slow 0.5×, left "
+        "0.1× |" in text
+    )
     assert text.count("| fast | 1.00 | 4.00 | 8.00 | 9.00 | 4.00× duckdb | 0.0 |") == 1
 
 
@@ -129,7 +148,14 @@ def test_the_page_says_what_frames_and_dialects_cost() -> None:
     frames = {"rows": 1_000_000, "median_ms": {"arrow_to_pandas": 640.0, "json_to_pandas": 9_100.0}}
     dialects = {"count": {"median_ms": {"sql": 0.5, "pql": 0.4}}, "selection": {"median_ms": {"sql": 0.9, "pql": 1.0}}}
     text = report.page(
-        report.PAGE.read_text(), {"others": {**_result(), "geometric_mean": None, "suites": {"frames": {"frames": frames, "dialects": dialects}}}}
+        report.PAGE.read_text(),
+        {
+            "others": {
+                **_result(),
+                "geometric_mean": None,
+                "suites": {"frames": {"frames": frames, "dialects": dialects}},
+            }
+        },
     )
     assert "| 1 M rows × 5 columns over HTTP into a data frame | ≤ 1 s | 0.64 s; as JSON 9.1 s |" in text
     assert "| the same question in SQL over PQL | ≤ 1 | count 1.25, selection 0.90 |" in text
@@ -154,19 +180,37 @@ def test_the_page_says_what_spark_and_pushes_cost() -> None:
         "client_cpu_s": 3.7,
         "controller_memory": {"peak_mib": 245.3, "growth_mib": -0.1},
     }
-    push = {"segments": 200, "bytes_of_one": 20_000_000, "disk_mb_per_s": 705.1, "tar_2": way, "metadata_4": {**way, "mb_per_s": 1138.6}}
+    push = {
+        "segments": 200,
+        "bytes_of_one": 20_000_000,
+        "disk_mb_per_s": 705.1,
+        "tar_2": way,
+        "metadata_4": {**way, "mb_per_s": 1138.6},
+    }
     empty = "<!-- bench: summary -->\n<!-- /bench -->\n<!-- bench: pipeline -->\n<!-- /bench -->"
     text = report.page(empty, {"pipeline": {"suites": {"spark": spark, "push": push}}})
     assert "| Spark's driver with 1, 20, 50 M rows | flat | 197, 198, 199 MiB |" in text
-    assert "| ≥ 0.6; ≤ 1.5 GB | 0.70; 600 MiB |" in text and "tar 147 MB/s, metadata 1139 MB/s; the disk 705 MB/s" in text
-    assert "| alone | 20 M | 2.0 | 1.00 M | 4 | 150 | – | – |" in text and "| tar_2 | 147 | 21% | 35.4 | 3.7 | 245 | -0.1 |" in text
+    assert (
+        "| ≥ 0.6; ≤ 1.5 GB | 0.70; 600 MiB |" in text and "tar 147 MB/s, metadata 1139 MB/s; the disk 705 MB/s" in text
+    )
+    assert (
+        "| alone | 20 M | 2.0 | 1.00 M | 4 | 150 | – | – |" in text
+        and "| tar_2 | 147 | 21% | 35.4 | 3.7 | 245 | -0.1 |" in text
+    )
 
 
 def test_the_chart_is_xml_with_a_mark_for_every_peer_of_every_query() -> None:
     drawn = ET.fromstring(chart(_result()))
     marks = [element.text for element in drawn.iter("{http://www.w3.org/2000/svg}title")]
     assert sorted(mark for mark in marks if mark and "×" in mark) == sorted(
-        ["fast: DuckDB 4.00×", "fast: chdb 9.00×", "slow: DuckDB 0.50×", "slow: chdb 2.00×", "left: DuckDB 0.11×", "left: chdb 0.11×"]
+        [
+            "fast: DuckDB 4.00×",
+            "fast: chdb 9.00×",
+            "slow: DuckDB 0.50×",
+            "slow: chdb 2.00×",
+            "left: DuckDB 0.11×",
+            "left: chdb 0.11×",
+        ]
     )
     assert "prefers-color-scheme: dark" in "".join(drawn.itertext())
 
@@ -189,7 +233,12 @@ def test_spark_and_the_builder_alone_took_turns_and_the_middle_round_counts() ->
     middle = spark._median(rounds)
     assert middle == {"job_s": 6.0, "peak_bytes": {"jvm": 90.0}}
     kept = report.read_results()["pipeline"]
-    suite = {**kept["suites"]["spark"], "rounds": [{"alone": {"job_s": 6.0}, "local[2]": {"job_s": 8.0}}] * 3, "warmup_s": 28.4, "warmup_bytes": 196_000_000}
+    suite = {
+        **kept["suites"]["spark"],
+        "rounds": [{"alone": {"job_s": 6.0}, "local[2]": {"job_s": 8.0}}] * 3,
+        "warmup_s": 28.4,
+        "warmup_bytes": 196_000_000,
+    }
     text = report._pipeline({"pipeline": {**kept, "suites": {"spark": suite}}})
     assert "took turns 3 times" in text and "0.75, 0.75, 0.75" in text and "28 s, 196 MB" in text
     del suite["rounds"]

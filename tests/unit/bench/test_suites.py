@@ -1,4 +1,5 @@
-"""Proves that every query of every suite means the same for the engine and for DuckDB: 20,000 rows, both in this process, two draws of literals.
+"""Proves that every query of every suite means the same for the engine and for DuckDB: 20,000 rows, both in this
+process, two draws of literals.
 
 A benchmark that compares answers only while it measures would find a wrong text after an hour.
 """
@@ -30,8 +31,13 @@ def engines(tmp_path_factory: pytest.TempPathFactory) -> Any:
         if (suite.table, suite.variant) not in made:
             table = TABLES[suite.table]
             files = table.parquet_files(data_dir, ROWS)
-            segments = segment_directories(table, ROWS, data_dir, config=suite.config(table.config), variant=suite.variant)
-            made[suite.table, suite.variant] = InProcess(table, segments), DuckDb(table, files, table.folder(data_dir, ROWS), enums=False)
+            segments = segment_directories(
+                table, ROWS, data_dir, config=suite.config(table.config), variant=suite.variant
+            )
+            made[suite.table, suite.variant] = (
+                InProcess(table, segments),
+                DuckDb(table, files, table.folder(data_dir, ROWS), enums=False),
+            )
         return made[suite.table, suite.variant]
 
     yield of
@@ -39,7 +45,9 @@ def engines(tmp_path_factory: pytest.TempPathFactory) -> Any:
         ours.close()
 
 
-@pytest.mark.parametrize(("suite", "query"), [pytest.param(s, q, id=f"{s.name}-{q.name}") for s in SUITES.values() for q in s.queries])
+@pytest.mark.parametrize(
+    ("suite", "query"), [pytest.param(s, q, id=f"{s.name}-{q.name}") for s in SUITES.values() for q in s.queries]
+)
 def test_the_engine_and_duckdb_give_the_same_answer(engines: Any, suite: Any, query: Query) -> None:
     ours, peer = engines(suite)
     num_rows = 0
@@ -73,7 +81,10 @@ def test_generated_rows_are_the_same_in_every_run_and_sorted() -> None:
         assert first.equals(again)
         assert first.schema.names == second.schema.names
         assert sorted(first.schema.names) == sorted(table.columns)
-        ordered = [*first.column(table.sort_columns[-1]).to_pylist(), *second.column(table.sort_columns[-1]).to_pylist()]
+        ordered = [
+            *first.column(table.sort_columns[-1]).to_pylist(),
+            *second.column(table.sort_columns[-1]).to_pylist(),
+        ]
         assert ordered == sorted(ordered)
         for name, texts in table.few_values.items():
             column = first.column(name)
@@ -85,6 +96,8 @@ def test_duckdb_reads_as_many_rows_as_were_generated(engines: Any) -> None:
     _, peer = engines(SUITES["ssb"])
     assert isinstance(peer, DuckDb)
     assert duckdb.__version__ == peer.version
-    _, rows = peer.ask(Query("count", lambda rng: {}, "SELECT count(*), count(DISTINCT lo_orderdate) FROM lineorder", None), {}, False)
+    _, rows = peer.ask(
+        Query("count", lambda rng: {}, "SELECT count(*), count(DISTINCT lo_orderdate) FROM lineorder", None), {}, False
+    )
     assert rows[0][0] == ROWS
     assert 2_000 < rows[0][1] <= 2_406

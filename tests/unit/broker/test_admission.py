@@ -1,5 +1,6 @@
-"""Proves that a broker runs so many queries at once, lets so many wait in their order, refuses the rest, and loses no place
-when a waiting query gives up."""
+"""Proves that a broker runs so many queries at once, lets so many wait in their order, refuses the rest, and loses no
+place when a waiting query gives up.
+"""
 
 from __future__ import annotations
 

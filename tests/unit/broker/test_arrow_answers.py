@@ -1,5 +1,7 @@
-"""Proves answers in Arrow: every type of column with and without nulls, lists, duplicate names, no rows, all kinds of queries,
-EXPLAIN, partial answers and faults. The oracle is the data as it was written down here, and the JSON answer to the same query."""
+"""Proves answers in Arrow: every type of column with and without nulls, lists, duplicate names, no rows, all kinds of
+queries, EXPLAIN, partial answers and faults. The oracle is the data as it was written down here, and the JSON answer to
+the same query.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,12 @@ INFINITY = float("inf")
 COLUMNS: dict[str, tuple[DataType, list[Any], pa.DataType, list[Any]]] = {
     "i": (DataType.INT, [1, -(2**31) + 1, None], pa.int32(), [1, -(2**31) + 1, None]),
     "l": (DataType.LONG, [2**53 + 1, -5, None], pa.int64(), [2**53 + 1, -5, None]),
-    "f": (DataType.FLOAT, [0.1, -INFINITY, None], pa.float32(), [pa.scalar(0.1, pa.float32()).as_py(), -INFINITY, None]),
+    "f": (
+        DataType.FLOAT,
+        [0.1, -INFINITY, None],
+        pa.float32(),
+        [pa.scalar(0.1, pa.float32()).as_py(), -INFINITY, None],
+    ),
     "d": (DataType.DOUBLE, [0.1, INFINITY, None], pa.float64(), [0.1, INFINITY, None]),
     "b": (DataType.BOOLEAN, [True, False, None], pa.bool_(), [True, False, None]),
     "t": (
@@ -105,7 +112,9 @@ def table_of(cluster: InProcessCluster, text: str, options: str = NULLS) -> pa.T
 def test_every_type_arrives_as_itself_and_nulls_stay_nulls(cluster: InProcessCluster, name: str) -> None:
     kind, _, expected_type, expected = COLUMNS[name]
     table = table_of(cluster, f"SELECT {name} FROM t LIMIT 10")
-    assert table.schema.field(0).type == expected_type and table.schema.field(0).metadata == {b"pinot.type": kind.value.encode()}
+    assert table.schema.field(0).type == expected_type and table.schema.field(0).metadata == {
+        b"pinot.type": kind.value.encode()
+    }
     found = table.column(0).to_pylist()
     assert sorted(found, key=repr) == sorted(expected, key=repr)
     # Without null handling the null is the column's default value, as in JSON.
@@ -116,7 +125,9 @@ def test_every_type_arrives_as_itself_and_nulls_stay_nulls(cluster: InProcessClu
 def test_lists_of_every_type(cluster: InProcessCluster, name: str) -> None:
     kind, _, expected_type, expected = LISTS[name]
     table = table_of(cluster, f"SELECT {name} FROM t LIMIT 10")
-    assert table.schema.field(0).type == pa.list_(expected_type) and table.schema.field(0).metadata == {b"pinot.type": f"{kind.value}_ARRAY".encode()}
+    assert table.schema.field(0).type == pa.list_(expected_type) and table.schema.field(0).metadata == {
+        b"pinot.type": f"{kind.value}_ARRAY".encode()
+    }
     if kind is DataType.TIMESTAMP:
         table = table.set_column(0, name, table.column(0).cast(pa.list_(pa.int64())))
     assert sorted(table.column(0).to_pylist()) == sorted(expected)
@@ -148,8 +159,13 @@ QUERIES = [
 
 @pytest.mark.parametrize("name", COLUMNS)
 def test_rows_of_what_has_no_type_of_its_own_are_those_of_json(cluster: InProcessCluster, name: str) -> None:
-    text = f"SELECT COALESCE(ANYVALUE({name}), ANYVALUE({name})), CASE WHEN COUNT(*) > 5 THEN ANYVALUE({name}) END FROM t"
-    by_json, by_arrow = parse_response(cluster.ask(text, Dialect.SQL, query_options=NULLS)), cluster.ask_arrow(text, query_options=NULLS)
+    text = (
+        f"SELECT COALESCE(ANYVALUE({name}), ANYVALUE({name})), CASE WHEN COUNT(*) > 5 THEN ANYVALUE({name}) END FROM t"
+    )
+    by_json, by_arrow = (
+        parse_response(cluster.ask(text, Dialect.SQL, query_options=NULLS)),
+        cluster.ask_arrow(text, query_options=NULLS),
+    )
     assert by_json.types == by_arrow.types == ("OBJECT", "OBJECT")
     assert by_json.rows[0][1] is None and repr(by_arrow.rows) == repr(by_json.rows)
 
@@ -161,7 +177,11 @@ def test_answers_are_those_of_json(cluster: InProcessCluster, text: str, options
     by_json, by_arrow = parse_response(answer), cluster.ask_arrow(text, query_options=options)
     assert by_json.exceptions == () and by_json.tables
     assert isinstance(by_arrow.tables[0], ArrowResultSet) and len(by_arrow) == len(by_json)
-    assert (by_arrow.columns, by_arrow.types, repr(by_arrow.rows)) == (by_json.columns, by_json.types, repr(by_json.rows))
+    assert (by_arrow.columns, by_arrow.types, repr(by_arrow.rows)) == (
+        by_json.columns,
+        by_json.types,
+        repr(by_json.rows),
+    )
     assert repr(by_arrow.to_arrow().to_pylist()) == repr(by_json.to_arrow().to_pylist())
     # All that JSON says beside its rows, in the same words; the rows are not there twice.
     assert by_arrow.response.keys() == answer.keys() - {"resultTable"}
@@ -169,11 +189,20 @@ def test_answers_are_those_of_json(cluster: InProcessCluster, text: str, options
 
 
 @pytest.mark.parametrize(
-    ("text", "code"), [("SELEC 1", 150), ("SELECT nope FROM t", 710), ("SELECT i FROM nope", 190), ("SELECT SUM(s, 1) FROM t", 150), ("SELECT i FROM t", 0)]
+    ("text", "code"),
+    [
+        ("SELEC 1", 150),
+        ("SELECT nope FROM t", 710),
+        ("SELECT i FROM nope", 190),
+        ("SELECT SUM(s, 1) FROM t", 150),
+        ("SELECT i FROM t", 0),
+    ],
 )
 def test_faults_are_the_json_of_today(cluster: InProcessCluster, text: str, code: int) -> None:
     def answered(*, wants_arrow: bool) -> Any:
-        return asyncio.run(answer_query(cluster.broker, Question(text, Dialect.SQL), lambda table: None, wants_arrow=wants_arrow))
+        return asyncio.run(
+            answer_query(cluster.broker, Question(text, Dialect.SQL), lambda table: None, wants_arrow=wants_arrow)
+        )
 
     found = answered(wants_arrow=True)
     assert isinstance(found, bytes) == (code != 0)
@@ -257,7 +286,9 @@ def test_decimals_are_of_38_digits_or_text(texts: list[str | None], expected_typ
     values = pa.array([None if text is None else encode_decimal(Decimal(text)) for text in texts], pa.binary())
     found = arrow.table_of((column(DataType.BIG_DECIMAL, values),)).column(0)
     assert found.type == expected_type
-    assert [None if value is None else Decimal(value) for value in found.to_pylist()] == [None if text is None else Decimal(text) for text in texts]
+    assert [None if value is None else Decimal(value) for value in found.to_pylist()] == [
+        None if text is None else Decimal(text) for text in texts
+    ]
 
 
 def test_lists_that_are_slices_with_nulls_keep_their_items() -> None:
@@ -271,12 +302,20 @@ def test_lists_that_are_slices_with_nulls_keep_their_items() -> None:
 def test_columns_go_out_without_a_copy() -> None:
     longs, times = pa.array([1, 2, 3]), pa.array([4, 5, 6])
     table = arrow.table_of((column(DataType.LONG, longs), column(DataType.TIMESTAMP, times)))
-    assert [c.chunk(0).buffers()[1].address for c in table.columns] == [array.buffers()[1].address for array in (longs, times)]
+    assert [c.chunk(0).buffers()[1].address for c in table.columns] == [
+        array.buffers()[1].address for array in (longs, times)
+    ]
 
 
 @pytest.mark.parametrize("piece_bytes", [1, 100, 1 << 20])
 def test_pieces_of_any_size_are_one_stream(piece_bytes: int) -> None:
-    table = pa.table({"n": range(500), "s": [f"é{i}" if i % 3 else None for i in range(500)], "l": [[i] * (i % 4) for i in range(500)]}).slice(7)
+    table = pa.table(
+        {
+            "n": range(500),
+            "s": [f"é{i}" if i % 3 else None for i in range(500)],
+            "l": [[i] * (i % 4) for i in range(500)],
+        }
+    ).slice(7)
     pieces = list(arrow.stream_pieces(arrow.with_response(table, b"{}"), piece_bytes))
     with pa.ipc.open_stream(b"".join(pieces)) as reader:
         assert reader.read_all().equals(table)

@@ -1,5 +1,6 @@
-"""Proves what a broker's settings do to a query: length of the text, LIMIT and TOP (refused or cut), letter case of names,
-memory of the servers' answers, and how many run at once. The answers come from real segments."""
+"""Proves what a broker's settings do to a query: length of the text, LIMIT and TOP (refused or cut), letter case of
+names, memory of the servers' answers, and how many run at once. The answers come from real segments.
+"""
 
 from __future__ import annotations
 
@@ -14,11 +15,25 @@ from pinotpy.broker.admission import Admission
 from pinotpy.config.schema import Schema
 from pinotpy.config.table import TableConfig
 
-SCHEMA = Schema.from_json({"schemaName": "t", "dimensionFieldSpecs": [{"name": "Word", "dataType": "STRING"}, {"name": "n", "dataType": "INT"}]})
-CONFIG = TableConfig.from_json(
-    {"tableName": "t", "tableType": "OFFLINE", "segmentsConfig": {"replication": "1"}, "tenants": {}, "tableIndexConfig": {}, "metadata": {}}
+SCHEMA = Schema.from_json(
+    {
+        "schemaName": "t",
+        "dimensionFieldSpecs": [{"name": "Word", "dataType": "STRING"}, {"name": "n", "dataType": "INT"}],
+    }
 )
-ROWS = pa.record_batch({"Word": pa.array([f"word {i:06d}" for i in range(1000)]), "n": pa.array(range(1000), pa.int32())})
+CONFIG = TableConfig.from_json(
+    {
+        "tableName": "t",
+        "tableType": "OFFLINE",
+        "segmentsConfig": {"replication": "1"},
+        "tenants": {},
+        "tableIndexConfig": {},
+        "metadata": {},
+    }
+)
+ROWS = pa.record_batch(
+    {"Word": pa.array([f"word {i:06d}" for i in range(1000)]), "n": pa.array(range(1000), pa.int32())}
+)
 
 
 @pytest.fixture(scope="module")

@@ -1,5 +1,6 @@
-"""Proves what a broker asks of servers: calls of one query to one server have numbers of their own, so that ending one (a
-hedge that lost) never ends another; and a query out of time says 250."""
+"""Proves what a broker asks of servers: calls of one query to one server have numbers of their own, so that ending one
+(a hedge that lost) never ends another; and a query out of time says 250.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +21,14 @@ from pinotpy.rpc.wire import ServerRequest
 
 SCHEMA = Schema.from_json({"schemaName": "t", "metricFieldSpecs": [{"name": "n", "dataType": "INT"}]})
 CONFIG = TableConfig.from_json(
-    {"tableName": "t", "tableType": "OFFLINE", "segmentsConfig": {"replication": "1"}, "tenants": {}, "tableIndexConfig": {}, "metadata": {}}
+    {
+        "tableName": "t",
+        "tableType": "OFFLINE",
+        "segmentsConfig": {"replication": "1"},
+        "tenants": {},
+        "tableIndexConfig": {},
+        "metadata": {},
+    }
 )
 
 
@@ -28,7 +36,9 @@ CONFIG = TableConfig.from_json(
 def cluster(tmp_path: Path) -> Iterator[InProcessCluster]:
     """Four segments of ten rows, all on both servers."""
     cluster = InProcessCluster(tmp_path, num_servers=2)
-    names = cluster.add_table(SCHEMA, CONFIG, [[pa.RecordBatch.from_pydict({"n": pa.array(range(10), pa.int32())})] for _ in range(4)])
+    names = cluster.add_table(
+        SCHEMA, CONFIG, [[pa.RecordBatch.from_pydict({"n": pa.array(range(10), pa.int32())})] for _ in range(4)]
+    )
     registries = list(cluster.registries.values())
     for registry in registries:
         for other in registries:
@@ -58,7 +68,9 @@ def test_a_second_call_to_a_server_has_a_number_of_its_own(cluster: InProcessClu
     assert answer["numServersQueried"] == answer["numServersResponded"] == 1 and answer["partialResult"] is False
 
 
-def test_a_query_whose_time_is_up_before_anybody_is_asked_says_250(cluster: InProcessCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_query_whose_time_is_up_before_anybody_is_asked_says_250(
+    cluster: InProcessCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
     asked: list[str] = []
 
     async def send(server: str, request: ServerRequest, timeout_s: float) -> PartialResult:

@@ -1,5 +1,6 @@
-"""Proves that what the catalog keeps of one view is that of the view: the same objects for query after query, anew with every new
-view, and no longer than a segment that is being loaded may be absent."""
+"""Proves that what the catalog keeps of one view is that of the view: the same objects for query after query, anew with
+every new view, and no longer than a segment that is being loaded may be absent.
+"""
 
 from __future__ import annotations
 
@@ -22,12 +23,24 @@ SCHEMA: dict[str, Any] = {"schemaName": "Games", "dimensionFieldSpecs": [{"name"
 START_MS = 1_700_000_000_000
 
 
-def view(*, loaded: tuple[str, ...] = ("s0", "s1"), wanted: tuple[str, ...] = ("s0", "s1"), port: int = 1, enabled: bool = True) -> ClusterView:
+def view(
+    *,
+    loaded: tuple[str, ...] = ("s0", "s1"),
+    wanted: tuple[str, ...] = ("s0", "s1"),
+    port: int = 1,
+    enabled: bool = True,
+) -> ClusterView:
     return ClusterView(
         external_views={TABLE: ExternalView(TABLE, {name: {SERVER: "ONLINE"} for name in loaded})},
-        ideal_states={TABLE: IdealState(TABLE, {name: {SERVER: "ONLINE"} for name in wanted}, {"HELIX_ENABLED": str(enabled).lower()})},
+        ideal_states={
+            TABLE: IdealState(
+                TABLE, {name: {SERVER: "ONLINE"} for name in wanted}, {"HELIX_ENABLED": str(enabled).lower()}
+            )
+        },
         live_instances={SERVER: LiveInstance(SERVER, "1")},
-        instance_configs={SERVER: InstanceConfig(SERVER, "a", port, simple_fields={"grpcPort": str(port), "queryFeatures": "3"})},
+        instance_configs={
+            SERVER: InstanceConfig(SERVER, "a", port, simple_fields={"grpcPort": str(port), "queryFeatures": "3"})
+        },
         table_configs={TABLE: {}},
         schemas={"Games": SCHEMA},
         segments={TABLE: {name: SegmentZkMetadata(name, TABLE, 1, 1, START_MS) for name in wanted}},
@@ -44,8 +57,14 @@ def test_a_table_is_resolved_once_a_view_in_every_spelling() -> None:
     cluster = Cluster(view())
     resolve = cluster.catalog.resolve
     first = resolve("Games", Dialect.PQL)
-    assert resolve("Games", Dialect.PQL) is first and resolve("Games_OFFLINE", Dialect.PQL).halves[0].routing is first.halves[0].routing
-    assert resolve("gAMES", Dialect.SQL) is resolve("gAMES", Dialect.SQL) and resolve("gAMES", Dialect.SQL).raw_table_name == "Games"
+    assert (
+        resolve("Games", Dialect.PQL) is first
+        and resolve("Games_OFFLINE", Dialect.PQL).halves[0].routing is first.halves[0].routing
+    )
+    assert (
+        resolve("gAMES", Dialect.SQL) is resolve("gAMES", Dialect.SQL)
+        and resolve("gAMES", Dialect.SQL).raw_table_name == "Games"
+    )
     for _ in range(2):
         with pytest.raises(TableNotFoundError):
             resolve("games", Dialect.PQL)
@@ -55,7 +74,10 @@ def test_a_new_view_counts_at_once() -> None:
     cluster = Cluster(view())
     resolve, address = cluster.catalog.resolve, cluster.catalog.address
     old = resolve("Games", Dialect.PQL)
-    assert set(old.halves[0].routing.replicas) == {"s0", "s1"} and (address(SERVER).port, address(SERVER).features) == (1, 3)
+    assert set(old.halves[0].routing.replicas) == {"s0", "s1"} and (address(SERVER).port, address(SERVER).features) == (
+        1,
+        3,
+    )
     assert address(SERVER) is address(SERVER)
     cluster.view = view(loaded=("s0",), wanted=("s0",), port=2)
     assert set(resolve("Games", Dialect.PQL).halves[0].routing.replicas) == {"s0"} and address(SERVER).port == 2
@@ -87,7 +109,11 @@ def replaced(old: str, new: str, state: LineageState) -> SegmentLineage:
 
 def test_queries_see_old_or_new_segments_as_the_lineage_says() -> None:
     cluster = Cluster(view())
-    for state, expected in ((LineageState.IN_PROGRESS, {"s0"}), (LineageState.COMPLETED, {"s1"}), (LineageState.REVERTED, {"s0"})):
+    for state, expected in (
+        (LineageState.IN_PROGRESS, {"s0"}),
+        (LineageState.COMPLETED, {"s1"}),
+        (LineageState.REVERTED, {"s0"}),
+    ):
         cluster.view = replace(view(), lineages={TABLE: replaced("s0", "s1", state)})
         assert set(cluster.catalog.resolve("Games", Dialect.PQL).halves[0].routing.replicas) == expected
     cluster.view = replace(view(), lineages={"Other_OFFLINE": replaced("s0", "s1", LineageState.COMPLETED)})
@@ -119,9 +145,14 @@ def test_a_table_whose_lineage_cannot_be_read_is_not_answered() -> None:
         ({TABLE: {"query": "no object"}}, None),
     ],
 )
-def test_the_time_of_queries_on_a_table_is_the_lesser_of_its_halves(configs: dict[str, Any], expected_ms: int | None) -> None:
+def test_the_time_of_queries_on_a_table_is_the_lesser_of_its_halves(
+    configs: dict[str, Any], expected_ms: int | None
+) -> None:
     plain = view()
-    hybrid = {**plain.ideal_states, **{name: IdealState(name, {}, {"HELIX_ENABLED": "true"}) for name in configs if name != TABLE}}
+    hybrid = {
+        **plain.ideal_states,
+        **{name: IdealState(name, {}, {"HELIX_ENABLED": "true"}) for name in configs if name != TABLE},
+    }
     cluster = Cluster(replace(plain, ideal_states=hybrid, table_configs={TABLE: {}} | configs))
     assert cluster.catalog.resolve("Games", Dialect.PQL).timeout_ms == expected_ms
     of_half = configs.get(TABLE, {}).get("query", {})

@@ -1,5 +1,7 @@
-"""Proves that HAVING, ORDER BY and OFFSET see every group: more of them than the reference's servers keep (5 x LIMIT, at least 5,000), of
-which few pass, spread over segments and servers so that no server alone knows a group's sum. The oracle is numpy."""
+"""Proves that HAVING, ORDER BY and OFFSET see every group: more of them than the reference's servers keep (5 x LIMIT,
+at least 5,000), of which few pass, spread over segments and servers so that no server alone knows a group's sum. The
+oracle is numpy.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +48,9 @@ def cluster(parts: list[tuple[Any, Any]], tmp_path_factory: pytest.TempPathFacto
     batches = []
     for players, runs in parts:
         names = pa.array([f"p{player:05d}" for player in players.tolist()])
-        batches.append([pa.RecordBatch.from_pydict({"player": names, "raw": names, "runs": pa.array(runs, pa.int32())})])
+        batches.append(
+            [pa.RecordBatch.from_pydict({"player": names, "raw": names, "runs": pa.array(runs, pa.int32())})]
+        )
     built.add_table(SCHEMA, CONFIG, batches)
     yield built
     built.close()
@@ -59,10 +63,14 @@ def sums(parts: list[tuple[Any, Any]]) -> Any:
 
 
 @pytest.mark.parametrize("key", ["player", "raw"])
-@pytest.mark.parametrize("order", ["", " ORDER BY {key}", " ORDER BY SUM(runs) DESC, {key}", " ORDER BY COUNT(*), {key}"])
+@pytest.mark.parametrize(
+    "order", ["", " ORDER BY {key}", " ORDER BY SUM(runs) DESC, {key}", " ORDER BY COUNT(*), {key}"]
+)
 def test_the_few_groups_that_pass_are_all_found(cluster: InProcessCluster, sums: Any, key: str, order: str) -> None:
     floor = int(np.sort(sums)[-7])
-    answer = cluster.sql(f"SELECT {key}, SUM(runs) FROM t GROUP BY {key} HAVING SUM(runs) >= {floor}{order.format(key=key)} LIMIT 50")
+    answer = cluster.sql(
+        f"SELECT {key}, SUM(runs) FROM t GROUP BY {key} HAVING SUM(runs) >= {floor}{order.format(key=key)} LIMIT 50"
+    )
     assert answer["exceptions"] == [] and not answer["numGroupsLimitReached"]
     expected = sorted([f"p{player:05d}", float(sums[player])] for player in np.flatnonzero(sums >= floor).tolist())
     assert len(expected) >= 7 and sorted(answer["resultTable"]["rows"]) == expected
@@ -70,7 +78,9 @@ def test_the_few_groups_that_pass_are_all_found(cluster: InProcessCluster, sums:
 
 def test_an_offset_skips_groups_behind_all_others(cluster: InProcessCluster, sums: Any) -> None:
     seen = [f"p{player:05d}" for player in np.flatnonzero(sums > 0).tolist()]
-    answer = cluster.sql("SELECT player FROM t GROUP BY player HAVING SUM(runs) > 0 ORDER BY player LIMIT 5 OFFSET 17000")
+    answer = cluster.sql(
+        "SELECT player FROM t GROUP BY player HAVING SUM(runs) > 0 ORDER BY player LIMIT 5 OFFSET 17000"
+    )
     assert [row[0] for row in answer["resultTable"]["rows"]] == seen[17_000:17_005]
     distinct = cluster.sql("SELECT DISTINCT player FROM t WHERE runs > 0 ORDER BY player LIMIT 5 OFFSET 17000")
     assert [row[0] for row in distinct["resultTable"]["rows"]] == seen[17_000:17_005]

@@ -1,6 +1,7 @@
-"""Proves what options do to a query end to end, and that every limit on a query holds exactly: what is at the limit is answered,
-one more is refused with the right code, and quickly. Times are printed (pytest -s); what is asserted of them leaves room for
-slow machines."""
+"""Proves what options do to a query end to end, and that every limit on a query holds exactly: what is at the limit is
+answered, one more is refused with the right code, and quickly. Times are printed (pytest -s); what is asserted of them
+leaves room for slow machines.
+"""
 
 from __future__ import annotations
 
@@ -28,12 +29,26 @@ from pinotpy.query.model.context_codec import encode_context
 from pinotpy.query.result.partial import PartialResult
 from pinotpy.rpc.wire import RequestKind, ServerRequest, encode_request
 
-SCHEMA = Schema.from_json({"schemaName": "t", "dimensionFieldSpecs": [{"name": "word", "dataType": "STRING"}, {"name": "n", "dataType": "INT"}]})
+SCHEMA = Schema.from_json(
+    {
+        "schemaName": "t",
+        "dimensionFieldSpecs": [{"name": "word", "dataType": "STRING"}, {"name": "n", "dataType": "INT"}],
+    }
+)
 CONFIG = TableConfig.from_json(
-    {"tableName": "t", "tableType": "OFFLINE", "segmentsConfig": {"replication": "1"}, "tenants": {}, "tableIndexConfig": {}, "metadata": {}}
+    {
+        "tableName": "t",
+        "tableType": "OFFLINE",
+        "segmentsConfig": {"replication": "1"},
+        "tenants": {},
+        "tableIndexConfig": {},
+        "metadata": {},
+    }
 )
 DOCS = 1000
-ROWS = pa.record_batch({"word": pa.array([f"word {i:06d}" for i in range(DOCS)]), "n": pa.array(range(DOCS), pa.int32())})
+ROWS = pa.record_batch(
+    {"word": pa.array([f"word {i:06d}" for i in range(DOCS)]), "n": pa.array(range(DOCS), pa.int32())}
+)
 DIALECTS = ["pql", "sql"]
 REFUSED_IN_S = 2.0
 
@@ -80,7 +95,9 @@ def count(cluster: InProcessCluster, text: str, dialect: str, **fields: Any) -> 
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_a_text_of_two_mebibytes_is_answered_and_one_byte_more_is_refused(cluster: InProcessCluster, dialect: str) -> None:
+def test_a_text_of_two_mebibytes_is_answered_and_one_byte_more_is_refused(
+    cluster: InProcessCluster, dialect: str
+) -> None:
     head, tail = "SELECT COUNT(*) FROM t WHERE word = '", "'"
     filler = "x" * (2 * 1024 * 1024 - len(head) - len(tail))
     assert count(cluster, head + filler + tail, dialect) == 0
@@ -95,7 +112,11 @@ def nested(depth: int) -> str:
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_nesting_is_answered_to_its_limit_and_refused_beyond(cluster: InProcessCluster, dialect: str) -> None:
-    deepest = max(depth for depth in range(190, 202) if not cluster.ask(nested(depth), Dialect.PQL if dialect == "pql" else Dialect.SQL)["exceptions"])
+    deepest = max(
+        depth
+        for depth in range(190, 202)
+        if not cluster.ask(nested(depth), Dialect.PQL if dialect == "pql" else Dialect.SQL)["exceptions"]
+    )
     assert 195 <= deepest <= 200, "brackets, and the levels of the condition itself, up to 200"
     assert count(cluster, nested(deepest), dialect) == 2 * DOCS
     for depth in (deepest + 1, 201, 10_000, 90_000):
@@ -115,9 +136,17 @@ def test_calls_nested_200_deep_are_computed(cluster: InProcessCluster, dialect: 
 def test_a_list_of_50_000_values_is_answered_and_one_more_is_refused(cluster: InProcessCluster, dialect: str) -> None:
     values = [str(i * 3) for i in range(50_000)]
     start = time.monotonic()
-    assert count(cluster, f"SELECT COUNT(*) FROM t WHERE n IN ({','.join(values)})", dialect) == 2 * len(range(0, DOCS, 3))
+    assert count(cluster, f"SELECT COUNT(*) FROM t WHERE n IN ({','.join(values)})", dialect) == 2 * len(
+        range(0, DOCS, 3)
+    )
     print(f"50,000 values answered in {(time.monotonic() - start) * 1000:.0f} ms")
-    refused(cluster, f"SELECT COUNT(*) FROM t WHERE n IN ({','.join([*values, '7'])})", dialect, 150, "at most 50000 literals")
+    refused(
+        cluster,
+        f"SELECT COUNT(*) FROM t WHERE n IN ({','.join([*values, '7'])})",
+        dialect,
+        150,
+        "at most 50000 literals",
+    )
     texts = ",".join(f"'word {i:06d}'" for i in range(50_000))
     assert count(cluster, f"SELECT COUNT(*) FROM t WHERE word IN ({texts})", dialect) == 2 * DOCS
 
@@ -129,7 +158,9 @@ def test_rows_and_groups_have_a_ceiling(cluster: InProcessCluster) -> None:
     cluster.broker.limits = dataclasses.replace(cluster.broker.limits, response_rows_max=100)
     assert len(cluster.pql("SELECT n FROM t LIMIT 100")["selectionResults"]["results"]) == 100
     refused(cluster, "SELECT n FROM t LIMIT 101", "pql", 700, "exceeds maximum allowed value of 100")
-    assert len(cluster.pql("SELECT COUNT(*) FROM t GROUP BY n TOP 100")["aggregationResults"][0]["groupByResult"]) == 100
+    assert (
+        len(cluster.pql("SELECT COUNT(*) FROM t GROUP BY n TOP 100")["aggregationResults"][0]["groupByResult"]) == 100
+    )
     refused(cluster, "SELECT COUNT(*) FROM t GROUP BY n TOP 101", "pql", 700, "exceeds maximum allowed value of 100")
     assert len(cluster.sql("SELECT n FROM t LIMIT 100")["resultTable"]["rows"]) == 100
     refused(cluster, "SELECT n FROM t LIMIT 101", "sql", 700, "exceeds maximum allowed value of 100")
@@ -160,7 +191,9 @@ def test_groups_that_only_all_servers_together_have_too_many_of_are_told(tmp_pat
         answer = ask(f"{text} OPTION(numGroupsLimit={limit})")
         shown = answer["resultTable"]["rows"] if dialect == "sql" else answer["aggregationResults"][0]["groupByResult"]
         assert len(shown) == limit
-        assert (answer["numGroupsLimitReached"], answer["exactness"]) == (reached, "bounded" if reached else "exact"), limit
+        assert (answer["numGroupsLimitReached"], answer["exactness"]) == (reached, "bounded" if reached else "exact"), (
+            limit
+        )
     cluster.close()
 
 
@@ -168,9 +201,24 @@ def test_bytes_of_a_server_s_answer_have_a_ceiling(cluster: InProcessCluster) ->
     (name, service), *_ = cluster.services.items()
     segments = tuple(s for s in ("t_0000", "t_0001") if cluster.registries[name].num_docs("t_OFFLINE", (s,)))
     columns = (ColumnRef("word", DataType.STRING),)
-    context = QueryContext(Dialect.SQL, QueryKind.SELECTION, "t_OFFLINE", (OutputColumn("word", Identifier("word")),), limit=10**6, columns=columns)
+    context = QueryContext(
+        Dialect.SQL,
+        QueryKind.SELECTION,
+        "t_OFFLINE",
+        (OutputColumn("word", Identifier("word")),),
+        limit=10**6,
+        columns=columns,
+    )
     request = encode_request(
-        ServerRequest(RequestKind.QUERY, 1, 10_000, broker_id="b", table_name_with_type="t_OFFLINE", segment_names=segments, context=encode_context(context))
+        ServerRequest(
+            RequestKind.QUERY,
+            1,
+            10_000,
+            broker_id="b",
+            table_name_with_type="t_OFFLINE",
+            segment_names=segments,
+            context=encode_context(context),
+        )
     )
     # The counters of times in the answer have different numbers of digits from call to call.
     size = len(service.handle(request, 10, "test")) + 50
@@ -187,13 +235,20 @@ def test_memory_of_a_query_has_a_ceiling(cluster: InProcessCluster) -> None:
     refused(cluster, "SELECT word, n FROM t LIMIT 2000", "sql", 200, "pinot.server.query.memory.maxBytes")
 
 
-# --- options -----------------------------------------------------------------------------------------------------------
+# --- options
+# -----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 @pytest.mark.parametrize("value", ["0", "-1", "'abc'", "1.5", "''"])
 def test_a_timeout_that_is_no_positive_number_is_refused(cluster: InProcessCluster, dialect: str, value: str) -> None:
-    refused(cluster, f"SELECT COUNT(*) FROM t OPTION(timeoutMs={value})", dialect, 700, "timeoutMs must be a number between 1 and 2^63-1")
+    refused(
+        cluster,
+        f"SELECT COUNT(*) FROM t OPTION(timeoutMs={value})",
+        dialect,
+        700,
+        "timeoutMs must be a number between 1 and 2^63-1",
+    )
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
@@ -232,13 +287,21 @@ def test_values_of_options_count_in_any_case_and_the_text_wins(cluster: InProces
     assert cluster.pql(query)["aggregationResults"][0]["value"] == "6.00000"
     assert cluster.pql(f"{query} OPTION(preserveType=TRUE)")["aggregationResults"][0]["value"] == 6.0
     assert cluster.pql(f"{query} OPTION(PreserveType=true)")["aggregationResults"][0]["value"] == "6.00000"
-    assert cluster.pql(f"{query} OPTION(preserveType=false)", query_options="preserveType=true")["aggregationResults"][0]["value"] == "6.00000"
+    assert (
+        cluster.pql(f"{query} OPTION(preserveType=false)", query_options="preserveType=true")["aggregationResults"][0][
+            "value"
+        ]
+        == "6.00000"
+    )
     assert cluster.pql(f"{query} OPTION(responseFormat=Sql)")["resultTable"]["rows"] == [[6.0]]
     assert "aggregationResults" in cluster.pql(f"{query} OPTION(responseFormat=nosuch)")
-    assert "aggregationResults" in cluster.pql(f"{query} OPTION(responseFormat=pql)", query_options="responseFormat=sql")
+    assert "aggregationResults" in cluster.pql(
+        f"{query} OPTION(responseFormat=pql)", query_options="responseFormat=sql"
+    )
 
 
-# --- timeouts ----------------------------------------------------------------------------------------------------------
+# --- timeouts
+# ----------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -259,7 +322,9 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Iterator[InProcessCluster
         twin = copy.copy(segment)
         twin.name = other
         registry.put("t_OFFLINE", twin)
-    cluster.catalog.targets["t"] = Target("t", SCHEMA, (Half(TableRouting("t_OFFLINE", dict.fromkeys(names, (server,)))),))
+    cluster.catalog.targets["t"] = Target(
+        "t", SCHEMA, (Half(TableRouting("t_OFFLINE", dict.fromkeys(names, (server,)))),)
+    )
     yield cluster
     cluster.close()
 
@@ -269,7 +334,8 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Iterator[InProcessCluster
     [
         "SELECT COUNT(*) FROM t GROUP BY n, word LIMIT 10",  # kernels, then the groups of all segments put together
         "SELECT n, word FROM t ORDER BY n * 2 + 1 LIMIT 1000000",  # an expression as sort key, batch by batch
-        "SELECT COUNT(*) FROM t WHERE concat(word, word) = 'w1w1' OR concat(word, n) = 'w5w5'",  # a filter computed in Python
+        # a filter computed in Python
+        "SELECT COUNT(*) FROM t WHERE concat(word, word) = 'w1w1' OR concat(word, n) = 'w5w5'",
         "SELECT word, n FROM t LIMIT 2000000",  # rows
     ],
 )
@@ -313,9 +379,15 @@ def test_a_query_has_its_own_time_or_its_tables_or_the_brokers(
     broker.send, broker.limits = send, dataclasses.replace(limits, timeout_ms=of_broker_ms)
     try:
         for _ in range(3):  # also of a plan that is kept
-            answer = cluster.sql(f"SELECT COUNT(*) FROM t{'' if option_ms is None else f' OPTION(timeoutMs={option_ms})'}")
+            answer = cluster.sql(
+                f"SELECT COUNT(*) FROM t{'' if option_ms is None else f' OPTION(timeoutMs={option_ms})'}"
+            )
             assert answer["exceptions"] == []
     finally:
         broker.send, broker.limits = plain, limits
         cluster.catalog.targets["t"] = target
-    assert len(seen) == 3 * len(cluster.registries) and all(expected_ms - 1_000 < each <= expected_ms for each in seen) and min(seen) > 0
+    assert (
+        len(seen) == 3 * len(cluster.registries)
+        and all(expected_ms - 1_000 < each <= expected_ms for each in seen)
+        and min(seen) > 0
+    )

@@ -1,5 +1,6 @@
-"""Proves that a text that is asked again crosses to servers as the name of a template, that no answer changes by it, and that numbers of all
-rows are never waited for."""
+"""Proves that a text that is asked again crosses to servers as the name of a template, that no answer changes by it,
+and that numbers of all rows are never waited for.
+"""
 
 from __future__ import annotations
 
@@ -21,13 +22,29 @@ from pinotpy.rpc.channel import ServerAddress
 from pinotpy.rpc.wire import KIND_OFFSET, RequestKind
 
 SCHEMA = Schema.from_json(
-    {"schemaName": "t", "dimensionFieldSpecs": [{"name": "n", "dataType": "INT"}, {"name": "s", "dataType": "STRING"}, {"name": "d", "dataType": "DOUBLE"}]}
+    {
+        "schemaName": "t",
+        "dimensionFieldSpecs": [
+            {"name": "n", "dataType": "INT"},
+            {"name": "s", "dataType": "STRING"},
+            {"name": "d", "dataType": "DOUBLE"},
+        ],
+    }
 )
-CONFIG = TableConfig.from_json({"tableName": "t", "tableType": "OFFLINE", "segmentsConfig": {"replication": "1"}, "tenants": {}, "tableIndexConfig": {}})
+CONFIG = TableConfig.from_json(
+    {
+        "tableName": "t",
+        "tableType": "OFFLINE",
+        "segmentsConfig": {"replication": "1"},
+        "tenants": {},
+        "tableIndexConfig": {},
+    }
+)
 TEXTS = (
     "SELECT COUNT(*) FROM t",
     "SELECT SUM(n), MAX(d) FROM t WHERE n BETWEEN 5 AND 1200 AND s <> 'it''s 3'",
-    "SELECT s, COUNT(*) FILTER (WHERE n > 7), SUM(CASE WHEN n > 100 THEN 2 ELSE 3 END) FROM t WHERE d > 2.5 GROUP BY s ORDER BY s",
+    "SELECT s, COUNT(*) FILTER (WHERE n > 7), SUM(CASE WHEN n > 100 THEN 2 ELSE 3 END) FROM t WHERE d > 2.5 GROUP BY "
+    "s ORDER BY s",
     "SELECT n FROM t WHERE n + 1 = 77 OR n IN (3, 4, 3) OR NOT (d < 740.5) ORDER BY n LIMIT 9",
     "SELECT DISTINCT s FROM t WHERE s LIKE '%s 5' OR REGEXP_LIKE(s, '1$') ORDER BY s",
     "EXPLAIN PLAN FOR SELECT COUNT(*) FROM t WHERE n = 8",
@@ -40,7 +57,11 @@ def cluster(tmp_path: Path) -> Iterator[InProcessCluster]:
 
     def rows(part: int) -> list[pa.RecordBatch]:
         numbers = range(part * 1_000, (part + 1) * 1_000)
-        columns = {"n": pa.array(numbers, pa.int32()), "s": [f"it's {n % 7}" for n in numbers], "d": [n / 4 for n in numbers]}
+        columns = {
+            "n": pa.array(numbers, pa.int32()),
+            "s": [f"it's {n % 7}" for n in numbers],
+            "d": [n / 4 for n in numbers],
+        }
         return [pa.RecordBatch.from_pydict(columns)]
 
     cluster.add_table(SCHEMA, CONFIG, [rows(part) for part in range(3)])
@@ -50,7 +71,11 @@ def cluster(tmp_path: Path) -> Iterator[InProcessCluster]:
 
 def asked(cluster: InProcessCluster, text: str) -> dict[str, Any]:
     answer = cluster.ask(text, Dialect.SQL)
-    return {key: value for key, value in answer.items() if key not in ("requestId", "timeUsedMs", "brokerReduceTimeMs") and "CpuTime" not in key}
+    return {
+        key: value
+        for key, value in answer.items()
+        if key not in ("requestId", "timeUsedMs", "brokerReduceTimeMs") and "CpuTime" not in key
+    }
 
 
 @pytest.fixture
@@ -68,7 +93,9 @@ def kinds(cluster: InProcessCluster, monkeypatch: pytest.MonkeyPatch) -> list[Re
 
 
 @pytest.mark.parametrize("text", TEXTS)
-def test_a_repeated_text_crosses_by_name_and_answers_the_same(cluster: InProcessCluster, kinds: list[RequestKind], text: str) -> None:
+def test_a_repeated_text_crosses_by_name_and_answers_the_same(
+    cluster: InProcessCluster, kinds: list[RequestKind], text: str
+) -> None:
     first = asked(cluster, text)
     assert first["exceptions"] == [] and set(kinds) == {RequestKind.QUERY}
     for _ in range(3):
@@ -89,7 +116,11 @@ def test_another_schema_makes_what_was_kept_void(cluster: InProcessCluster) -> N
     retyped = Schema.from_json(
         {
             "schemaName": "t",
-            "dimensionFieldSpecs": [{"name": "n", "dataType": "LONG"}, {"name": "s", "dataType": "STRING"}, {"name": "d", "dataType": "DOUBLE"}],
+            "dimensionFieldSpecs": [
+                {"name": "n", "dataType": "LONG"},
+                {"name": "s", "dataType": "STRING"},
+                {"name": "d", "dataType": "DOUBLE"},
+            ],
         }
     )
     without_n = Schema.from_json({"schemaName": "t", "dimensionFieldSpecs": [{"name": "s", "dataType": "STRING"}]})
@@ -102,7 +133,9 @@ def test_another_schema_makes_what_was_kept_void(cluster: InProcessCluster) -> N
         assert [e["errorCode"] for e in asked(cluster, text)["exceptions"]] == [710]
 
 
-def test_a_number_of_all_rows_waits_for_no_place_among_queries_that_run(cluster: InProcessCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_number_of_all_rows_waits_for_no_place_among_queries_that_run(
+    cluster: InProcessCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("pinotpy.server.query_service.QUICK_DOCS_MAX", 10)
     for text in (TEXTS[0], TEXTS[1]):
         for _ in range(3):

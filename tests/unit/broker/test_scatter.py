@@ -1,6 +1,7 @@
-"""Proves that a query survives its servers: whatever fails (refused, silent, lacking segments), each segment's rows enter
-the answer exactly once where a replica lives, and what is missing is named. Servers here are coroutines; the oracle is
-the set of segments that some living replica has."""
+"""Proves that a query survives its servers: whatever fails (refused, silent, lacking segments), each segment's rows
+enter the answer exactly once where a replica lives, and what is missing is named. Servers here are coroutines; the
+oracle is the set of segments that some living replica has.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +20,9 @@ from pinotpy.rpc.faults import ServerFaultError
 class Servers:
     """Toy servers: down ones refuse, silent ones never answer, others deliver the segments that they have."""
 
-    def __init__(self, has: dict[str, set[str]], down: frozenset[str] = frozenset(), silent: frozenset[str] = frozenset()) -> None:
+    def __init__(
+        self, has: dict[str, set[str]], down: frozenset[str] = frozenset(), silent: frozenset[str] = frozenset()
+    ) -> None:
         self.has, self.down, self.silent = has, down, silent
         self.questions: list[tuple[str, str]] = []
 
@@ -34,7 +37,9 @@ class Servers:
         return PartialResult(trace=[{"segments": there}], missing_segments=[s for s in segments if s not in there])
 
 
-def run(replicas: dict[str, tuple[str, ...]], servers: Servers, hedge_after_s: float = 0.01, number: int = 0) -> Gathered:
+def run(
+    replicas: dict[str, tuple[str, ...]], servers: Servers, hedge_after_s: float = 0.01, number: int = 0
+) -> Gathered:
     routing = TableRouting("t_OFFLINE", replicas)
 
     async def main() -> Gathered:
@@ -172,8 +177,12 @@ def test_when_the_time_is_up_nobody_else_is_asked_and_what_lacks_is_told(num_sil
 def test_random_clusters_lose_nothing_that_a_living_replica_has(seed: int) -> None:
     rng = random.Random(seed)
     names = ["A", "B", "C", "D"][: rng.randint(1, 4)]
-    replicas = {f"s{i}": tuple(sorted(rng.sample(names, rng.randint(0, len(names))))) for i in range(rng.randint(1, 12))}
-    has = {server: {s for s, servers in replicas.items() if server in servers and rng.random() < 0.85} for server in names}
+    replicas = {
+        f"s{i}": tuple(sorted(rng.sample(names, rng.randint(0, len(names))))) for i in range(rng.randint(1, 12))
+    }
+    has = {
+        server: {s for s, servers in replicas.items() if server in servers and rng.random() < 0.85} for server in names
+    }
     down = frozenset(server for server in names if rng.random() < 0.3)
     servers = Servers(has, down)
     gathered = run(replicas, servers, hedge_after_s=5, number=rng.randint(0, 5))

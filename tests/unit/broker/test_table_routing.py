@@ -1,5 +1,6 @@
-"""Proves routing: each segment is asked of exactly one living replica, load spreads, a failed server's segments go to other
-replicas and never back to it, and a segment without a living replica is reported, never dropped."""
+"""Proves routing: each segment is asked of exactly one living replica, load spreads, a failed server's segments go to
+other replicas and never back to it, and a segment without a living replica is reported, never dropped.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +10,11 @@ from hypothesis import strategies as st
 from pinotpy.broker.routing.table_routing import TableRouting, living_replicas
 
 SERVERS = [f"Server_h_{port}" for port in range(5)]
-replica_maps = st.dictionaries(st.text("abcdef", min_size=1, max_size=6), st.sets(st.sampled_from(SERVERS)).map(lambda s: tuple(sorted(s))), max_size=30)
+replica_maps = st.dictionaries(
+    st.text("abcdef", min_size=1, max_size=6),
+    st.sets(st.sampled_from(SERVERS)).map(lambda s: tuple(sorted(s))),
+    max_size=30,
+)
 
 
 @given(replica_maps, st.integers(0, 1000), st.sets(st.sampled_from(SERVERS)))
@@ -41,6 +46,11 @@ def test_a_retry_never_asks_a_server_again(replicas, failed) -> None:
 
 
 def test_a_segment_whose_replicas_are_gone_stays_in_the_routing_without_servers() -> None:
-    ideal = {"s0": {"A": "ONLINE", "B": "ONLINE"}, "s1": {"A": "ONLINE"}, "s2": {"A": "OFFLINE"}, "new": {"A": "ONLINE"}}
+    ideal = {
+        "s0": {"A": "ONLINE", "B": "ONLINE"},
+        "s1": {"A": "ONLINE"},
+        "s2": {"A": "OFFLINE"},
+        "new": {"A": "ONLINE"},
+    }
     external = {"s0": {"A": "ONLINE", "B": "ERROR"}, "s1": {"B": "ONLINE"}}
     assert living_replicas(ideal, external, frozenset({"A"}), frozenset({"new", "s0"})) == {"s0": ("A",), "s1": ()}

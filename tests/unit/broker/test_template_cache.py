@@ -1,6 +1,8 @@
-"""Proves that a broker's templates change no answer and let nothing pass: each query with other literals answers as a broker
-without templates does, rights are asked for every time, another schema or other options find no template of the old ones, a server that lost its
-templates gets them again, one without the feature gets whole queries, and the caches are bounded."""
+"""Proves that a broker's templates change no answer and let nothing pass: each query with other literals answers as a
+broker without templates does, rights are asked for every time, another schema or other options find no template of the
+old ones, a server that lost its templates gets them again, one without the feature gets whole queries, and the caches
+are bounded.
+"""
 
 from __future__ import annotations
 
@@ -53,9 +55,24 @@ from pinotpy.server.query_templates import DISAPPOINTED_QUERIES, QueryTemplates
 
 ROWS = 1_000
 SCHEMA = Schema.from_json(
-    {"schemaName": "t", "dimensionFieldSpecs": [{"name": "n", "dataType": "INT"}, {"name": "s", "dataType": "STRING"}, {"name": "d", "dataType": "DOUBLE"}]}
+    {
+        "schemaName": "t",
+        "dimensionFieldSpecs": [
+            {"name": "n", "dataType": "INT"},
+            {"name": "s", "dataType": "STRING"},
+            {"name": "d", "dataType": "DOUBLE"},
+        ],
+    }
 )
-CONFIG = TableConfig.from_json({"tableName": "t", "tableType": "OFFLINE", "segmentsConfig": {"replication": "1"}, "tenants": {}, "tableIndexConfig": {}})
+CONFIG = TableConfig.from_json(
+    {
+        "tableName": "t",
+        "tableType": "OFFLINE",
+        "segmentsConfig": {"replication": "1"},
+        "tenants": {},
+        "tableIndexConfig": {},
+    }
+)
 
 
 @pytest.fixture
@@ -64,7 +81,11 @@ def cluster(tmp_path: Path) -> Iterator[InProcessCluster]:
 
     def rows(part: int) -> list[pa.RecordBatch]:
         numbers = range(part * ROWS, (part + 1) * ROWS)
-        columns = {"n": pa.array(numbers, pa.int32()), "s": [f"it's {n % 7}" for n in numbers], "d": [n / 4 for n in numbers]}
+        columns = {
+            "n": pa.array(numbers, pa.int32()),
+            "s": [f"it's {n % 7}" for n in numbers],
+            "d": [n / 4 for n in numbers],
+        }
         return [pa.RecordBatch.from_pydict(columns)]
 
     cluster.add_table(SCHEMA, CONFIG, [rows(part) for part in range(3)])
@@ -73,16 +94,31 @@ def cluster(tmp_path: Path) -> Iterator[InProcessCluster]:
 
 
 def stripped(answer: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in answer.items() if key not in ("requestId", "timeUsedMs", "brokerReduceTimeMs") and "CpuTime" not in key}
+    return {
+        key: value
+        for key, value in answer.items()
+        if key not in ("requestId", "timeUsedMs", "brokerReduceTimeMs") and "CpuTime" not in key
+    }
 
 
 def test_answers_with_templates_are_those_without(cluster: InProcessCluster) -> None:
     rng = random.Random(5)
     texts = [
-        lambda: f"SELECT COUNT(*), SUM(d) FROM t WHERE n >= {rng.randrange(3000)} AND n < {rng.randrange(4000)} GROUP BY s TOP 10",
-        lambda: f"SELECT n, s FROM t WHERE s = 'it''s {rng.randrange(9)}' AND d > -{rng.randrange(9)}.5 ORDER BY n LIMIT 5",
-        lambda: f"SELECT COUNT(*) FROM t WHERE n IN ({rng.randrange(4)}, {rng.randrange(4)}, {rng.randrange(3000)}) OR n = {rng.randrange(9)}",
-        lambda: f"SELECT MAX(n) FROM t WHERE d BETWEEN {rng.randrange(500)}.25 AND {rng.randrange(900)} AND n <> {rng.choice([5, 2**31, 10**18, 10**30])}",
+        lambda: (
+            f"SELECT COUNT(*), SUM(d) FROM t WHERE n >= {rng.randrange(3000)} AND n < {rng.randrange(4000)} GROUP BY "
+            "s TOP 10"
+        ),
+        lambda: (
+            f"SELECT n, s FROM t WHERE s = 'it''s {rng.randrange(9)}' AND d > -{rng.randrange(9)}.5 ORDER BY n LIMIT 5"
+        ),
+        lambda: (
+            f"SELECT COUNT(*) FROM t WHERE n IN ({rng.randrange(4)}, {rng.randrange(4)}, {rng.randrange(3000)}) OR n "
+            f"= {rng.randrange(9)}"
+        ),
+        lambda: (
+            f"SELECT MAX(n) FROM t WHERE d BETWEEN {rng.randrange(500)}.25 AND {rng.randrange(900)} AND n <> "
+            f"{rng.choice([5, 2**31, 10**18, 10**30])}"
+        ),
     ]
     asked = 0
     for written in (make() for make in texts for _ in range(25)):
@@ -102,7 +138,9 @@ def test_answers_with_templates_are_those_without(cluster: InProcessCluster) -> 
 
 
 def ask(cluster: InProcessCluster, text: str, may_read: Any = lambda table: None, **fields: Any) -> dict[str, Any]:
-    answer: dict[str, Any] = json.loads(asyncio.run(answer_query(cluster.broker, Question(text, Dialect.PQL, **fields), may_read)))
+    answer: dict[str, Any] = json.loads(
+        asyncio.run(answer_query(cluster.broker, Question(text, Dialect.PQL, **fields), may_read))
+    )
     return answer
 
 
@@ -122,7 +160,9 @@ def test_rights_are_asked_for_every_query_of_a_template(cluster: InProcessCluste
 
     for number in range(10, 13):
         answer = ask(cluster, f"SELECT COUNT(*) FROM t WHERE n = {number}", denied)
-        assert [e["errorCode"] for e in answer["exceptions"]] == [AccessDeniedError.code] and "aggregationResults" not in answer
+        assert [e["errorCode"] for e in answer["exceptions"]] == [
+            AccessDeniedError.code
+        ] and "aggregationResults" not in answer
     assert asked == ["t"] * 3
 
 
@@ -132,7 +172,9 @@ def test_a_long_literal_does_not_pass_the_limit_on_texts(cluster: InProcessClust
         assert ask(cluster, f"SELECT COUNT(*) FROM t WHERE s = 'it''s {number}'")["exceptions"] == []
     assert len(cluster.broker.templates) == 1
     for literal in ("x" * 200, "é" * 50):
-        assert [e["errorCode"] for e in ask(cluster, f"SELECT COUNT(*) FROM t WHERE s = '{literal}'")["exceptions"]] == [150]
+        assert [
+            e["errorCode"] for e in ask(cluster, f"SELECT COUNT(*) FROM t WHERE s = '{literal}'")["exceptions"]
+        ] == [150]
 
 
 def test_another_schema_makes_templates_void(cluster: InProcessCluster) -> None:
@@ -141,7 +183,9 @@ def test_another_schema_makes_templates_void(cluster: InProcessCluster) -> None:
     without_n = Schema.from_json({"schemaName": "t", "dimensionFieldSpecs": [{"name": "s", "dataType": "STRING"}]})
     cluster.catalog.targets["t"] = replace(target, schema=without_n)
     for number in range(20, 24):
-        assert [e["errorCode"] for e in ask(cluster, f"SELECT COUNT(*) FROM t WHERE n = {number}")["exceptions"]] == [710]
+        assert [e["errorCode"] for e in ask(cluster, f"SELECT COUNT(*) FROM t WHERE n = {number}")["exceptions"]] == [
+            710
+        ]
     cluster.catalog.targets["t"] = replace(target, schema=SCHEMA.model_copy())
     for number in range(30, 36):
         assert ask(cluster, f"SELECT COUNT(*) FROM t WHERE n = {number}")["aggregationResults"][0]["value"] == "1"
@@ -215,9 +259,13 @@ def test_a_template_crosses_once_to_each_server() -> None:
 
     async def work() -> None:
         sender = TemplateSender(call)
-        request = ServerRequest(RequestKind.QUERY, 1, 1000, "Broker_a_1", "", "t_OFFLINE", ("s",), b"{}", literals=b"[]")
+        request = ServerRequest(
+            RequestKind.QUERY, 1, 1000, "Broker_a_1", "", "t_OFFLINE", ("s",), b"{}", literals=b"[]"
+        )
         for server in ("a", "a", "b", "a", "b"):
-            assert await sender.send(ServerAddress(server, "h", 1, features=FEATURES_SUPPORTED), request, 1.0) == b"answer"
+            assert (
+                await sender.send(ServerAddress(server, "h", 1, features=FEATURES_SUPPORTED), request, 1.0) == b"answer"
+            )
         assert sent == [("a", True), ("a", False), ("b", True), ("a", False), ("b", False)]
         held["a"].clear()  # it started again
         sent.clear()
@@ -236,12 +284,28 @@ def test_a_server_that_does_not_know_the_flag_is_sent_none() -> None:
         return b"answer"
 
     async def work() -> None:
-        request = ServerRequest(RequestKind.QUERY, 1, 1000, "Broker_a_1", "", "t_OFFLINE", ("s",), b"{}", flags=FLAG_TRACE | FLAG_WHOLE | FLAG_FEW_ROWS)
+        request = ServerRequest(
+            RequestKind.QUERY,
+            1,
+            1000,
+            "Broker_a_1",
+            "",
+            "t_OFFLINE",
+            ("s",),
+            b"{}",
+            flags=FLAG_TRACE | FLAG_WHOLE | FLAG_FEW_ROWS,
+        )
         for features in (0, FEATURE_TEMPLATES, FEATURE_TEMPLATES | FEATURE_WHOLE, FEATURE_FEW_ROWS, FEATURES_SUPPORTED):
             await TemplateSender(call).send(ServerAddress("a", "h", 1, features=features), request, 1.0)
 
     asyncio.run(work())
-    assert flags == [FLAG_TRACE, FLAG_TRACE, FLAG_TRACE | FLAG_WHOLE, FLAG_TRACE | FLAG_FEW_ROWS, FLAG_TRACE | FLAG_WHOLE | FLAG_FEW_ROWS]
+    assert flags == [
+        FLAG_TRACE,
+        FLAG_TRACE,
+        FLAG_TRACE | FLAG_WHOLE,
+        FLAG_TRACE | FLAG_FEW_ROWS,
+        FLAG_TRACE | FLAG_WHOLE | FLAG_FEW_ROWS,
+    ]
 
 
 def let_any_time_be_quick(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -283,8 +347,12 @@ def test_templates_are_bounded_and_texts_that_never_come_again_make_none(cluster
     assert 50 <= len(broker.templates) <= TEMPLATES_MAX
 
 
-def test_a_quick_query_waits_for_no_place_among_those_that_run(cluster: InProcessCluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The thread that reads requests runs it: while it waits, nobody is read. Other queries wait, until their time is up."""
+def test_a_quick_query_waits_for_no_place_among_those_that_run(
+    cluster: InProcessCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The thread that reads requests runs it: while it waits, nobody is read. Other queries wait, until their time is
+    up.
+    """
     let_any_time_be_quick(monkeypatch)
     for number in range(5):  # the fourth brings the servers the template
         ask(cluster, f"SELECT COUNT(*) FROM t WHERE n = {number}", query_options="timeoutMs=500")
@@ -300,18 +368,26 @@ def test_a_quick_query_waits_for_no_place_among_those_that_run(cluster: InProces
 
 @pytest.mark.parametrize(
     "text",
-    ["SELECT COUNT(*), SUM(d) FROM t WHERE n >= {} AND n < {} GROUP BY s TOP 10", "SELECT s, n FROM t WHERE n >= {} AND n < {} ORDER BY s, n LIMIT 10"],
+    [
+        "SELECT COUNT(*), SUM(d) FROM t WHERE n >= {} AND n < {} GROUP BY s TOP 10",
+        "SELECT s, n FROM t WHERE n >= {} AND n < {} ORDER BY s, n LIMIT 10",
+    ],
     ids=["groups", "sorted rows"],
 )
-def test_a_query_of_a_large_table_is_quick_where_its_plan_reads_little(text: str, cluster: InProcessCluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the last query of a template took decides whether the next one is tried; what would read more docs is given up before it
-    reads any, and waits for its place as all others do."""
+def test_a_query_of_a_large_table_is_quick_where_its_plan_reads_little(
+    text: str, cluster: InProcessCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the last query of a template took decides whether the next one is tried; what would read more docs is given
+    up before it reads any, and waits for its place as all others do.
+    """
     monkeypatch.setattr(query_service, "QUICK_DOCS_MAX", 100)
     monkeypatch.setattr(query_service, "QUICK_SORTED_DOCS_MAX", 100)
     let_any_time_be_quick(monkeypatch)
     for number in range(6):
         ask(cluster, text.format(number, number + 20), query_options="timeoutMs=500")
-    templates = [template for service in cluster.services.values() for template in service._templates._templates.values()]
+    templates = [
+        template for service in cluster.services.values() for template in service._templates._templates.values()
+    ]
     assert templates and all(template.is_plain and template.expectation.is_quick() for template in templates)
     with ExitStack() as held:
         for service in cluster.services.values():
@@ -328,15 +404,24 @@ def test_a_query_of_a_large_table_is_quick_where_its_plan_reads_little(text: str
     assert any(template.expectation.is_quick() for template in templates)
 
 
-def test_a_query_of_few_docs_that_takes_long_is_not_run_where_requests_are_read(cluster: InProcessCluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A few rows may be many groups, or long texts: what the template's last query took says so. One that was wrongly expected to be
-    quick is followed by many that are not."""
+def test_a_query_of_few_docs_that_takes_long_is_not_run_where_requests_are_read(
+    cluster: InProcessCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A few rows may be many groups, or long texts: what the template's last query took says so. One that was wrongly
+    expected to be quick is followed by many that are not.
+    """
     text = "SELECT COUNT(*) FROM t WHERE n >= {} GROUP BY s, n, d TOP 10"
     services = list(cluster.services.values())
     ran: list[bool] = []
     for service in services:
         answer = service.answer
-        monkeypatch.setattr(service, "answer", lambda *args, answer=answer, **fields: (ran.append(fields.get("is_quick", False)), answer(*args, **fields))[1])
+        monkeypatch.setattr(
+            service,
+            "answer",
+            lambda *args, answer=answer, **fields: (ran.append(fields.get("is_quick", False)), answer(*args, **fields))[
+                1
+            ],
+        )
     for number in range(6):
         ask(cluster, text.format(number))
     templates = [template for service in services for template in service._templates._templates.values()]
@@ -356,7 +441,9 @@ def test_a_query_of_few_docs_that_takes_long_is_not_run_where_requests_are_read(
 
 
 @pytest.mark.parametrize("condition", ["n < 5 OR s = 'x'", "n >= 0", "s <> 'x'"])
-def test_a_query_tried_in_vain_is_answered_whole(condition: str, cluster: InProcessCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_query_tried_in_vain_is_answered_whole(
+    condition: str, cluster: InProcessCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
     text = f"SELECT COUNT(*), MAX(d) FROM t WHERE {condition}"
     expected = [stripped(ask(cluster, text)) for _ in range(6)][-1]
     monkeypatch.setattr(query_service, "QUICK_DOCS_MAX", 3)

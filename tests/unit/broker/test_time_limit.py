@@ -1,5 +1,7 @@
-"""Proves: a query that asks for more time than it may have is warned in every form of answer, and a time-out names the limit that
-bound: the option, the table's, the broker's, the server's. The clock moves only when the test says so."""
+"""Proves: a query that asks for more time than it may have is warned in every form of answer, and a time-out names the
+limit that
+bound: the option, the table's, the broker's, the server's. The clock moves only when the test says so.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,14 @@ TEXT = "SELECT SUM(n) FROM t WHERE n > 3"
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[InProcessCluster]:
     schema = Schema.from_json({"schemaName": "t", "metricFieldSpecs": [{"name": "n", "dataType": "INT"}]})
     config = TableConfig.from_json(
-        {"tableName": "t", "tableType": "OFFLINE", "segmentsConfig": {"replication": "1"}, "tenants": {}, "tableIndexConfig": {}, "metadata": {}}
+        {
+            "tableName": "t",
+            "tableType": "OFFLINE",
+            "segmentsConfig": {"replication": "1"},
+            "tenants": {},
+            "tableIndexConfig": {},
+            "metadata": {},
+        }
     )
     built = InProcessCluster(tmp_path_factory.mktemp("limits"))
     built.add_table(schema, config, [[pa.record_batch({"n": pa.array(range(10), pa.int32())})]])
@@ -41,7 +50,14 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[InProcessClust
 def test_a_query_that_asks_for_more_time_than_there_is_is_warned(cluster: InProcessCluster, dialect: Dialect) -> None:
     for asked_ms, is_cut in ((60_000, True), (10_001, True), (10_000, False)):
         answer = cluster.ask(TEXT, dialect, query_options=f"timeoutMs={asked_ms}")
-        expected = [f"the option timeoutMs was cut from {asked_ms} to 10000 ms: the setting pinot.broker.timeoutMs allows no more"] if is_cut else None
+        expected = (
+            [
+                f"the option timeoutMs was cut from {asked_ms} to 10000 ms: the setting pinot.broker.timeoutMs allows "
+                "no more"
+            ]
+            if is_cut
+            else None
+        )
         assert answer.get("warnings") == expected
         assert answer["exceptions"] == []
     assert "warnings" not in cluster.ask(TEXT, dialect)
@@ -55,16 +71,29 @@ def test_a_query_that_asks_for_more_time_than_there_is_is_warned(cluster: InProc
     [
         (None, None, 60_000, "raise the setting pinot.broker.timeoutMs (10000 ms)", False),
         (700, None, 60_000, "raise the option timeoutMs (700 ms); the option may be at most 10000", False),
-        (60_000, None, 60_000, "raise the setting pinot.broker.timeoutMs (10000 ms), which bounds the option timeoutMs (60000 ms)", True),
+        (
+            60_000,
+            None,
+            60_000,
+            "raise the setting pinot.broker.timeoutMs (10000 ms), which bounds the option timeoutMs (60000 ms)",
+            True,
+        ),
         (None, 800, 60_000, "raise query.timeoutMs of the table (800 ms); the option may be at most 10000", False),
-        (90_000, 20_000, 60_000, "raise query.timeoutMs of the table (20000 ms), which bounds the option timeoutMs (90000 ms)", True),
+        (
+            90_000,
+            20_000,
+            60_000,
+            "raise query.timeoutMs of the table (20000 ms), which bounds the option timeoutMs (90000 ms)",
+            True,
+        ),
         (None, None, 3_000, "raise the setting pinot.server.query.executor.timeout of the server (3000 ms)", False),
         (60_000, None, 3_000, "raise the setting pinot.server.query.executor.timeout of the server (3000 ms)", True),
     ],
 )
 @pytest.mark.parametrize("dialect", Dialect)
 def test_a_time_out_names_the_limit_that_bound(
-    cluster: InProcessCluster, dialect: Dialect, option_ms: int | None, table_ms: int | None, server_ms: int, named: str, is_cut: bool,
+    cluster: InProcessCluster, dialect: Dialect, option_ms: int | None, table_ms: int | None, server_ms: int,
+    named: str, is_cut: bool,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     clock = ManualClock()
@@ -85,7 +114,9 @@ def test_a_time_out_names_the_limit_that_bound(
     assert bool(answer.get("warnings")) is is_cut
 
 
-def test_time_that_is_up_in_the_broker_names_the_limit_too(cluster: InProcessCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_time_that_is_up_in_the_broker_names_the_limit_too(
+    cluster: InProcessCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
     clock = ManualClock()
 
     async def send(*_: Any) -> Any:
@@ -100,7 +131,9 @@ def test_time_that_is_up_in_the_broker_names_the_limit_too(cluster: InProcessClu
     assert exception["message"].endswith("or raise the option timeoutMs (700 ms); the option may be at most 10000")
 
 
-def test_a_server_that_does_not_answer_in_time_is_the_only_fault(cluster: InProcessCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_that_does_not_answer_in_time_is_the_only_fault(
+    cluster: InProcessCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
     clock = ManualClock()
 
     async def send(server: str, _: Any, timeout_s: float) -> Any:

@@ -1,5 +1,7 @@
-"""Proves that a broker writes large answers in pieces: the text is that of the whole, whatever the pieces; between any two the
-query's deadline is looked at; and an answer that is late is 250 without rows. Rows are compared with Python's own."""
+"""Proves that a broker writes large answers in pieces: the text is that of the whole, whatever the pieces; between any
+two the query's deadline is looked at; and an answer that is late is 250 without rows. Rows are compared with Python's
+own.
+"""
 
 from __future__ import annotations
 
@@ -95,7 +97,14 @@ def test_a_check_that_raises_ends_the_writing() -> None:
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[InProcessCluster]:
     schema = Schema.from_json({"schemaName": "t", "metricFieldSpecs": [{"name": "n", "dataType": "DOUBLE"}]})
     config = TableConfig.from_json(
-        {"tableName": "t", "tableType": "OFFLINE", "segmentsConfig": {"replication": "1"}, "tenants": {}, "tableIndexConfig": {}, "metadata": {}}
+        {
+            "tableName": "t",
+            "tableType": "OFFLINE",
+            "segmentsConfig": {"replication": "1"},
+            "tenants": {},
+            "tableIndexConfig": {},
+            "metadata": {},
+        }
     )
     directory: Path = tmp_path_factory.mktemp("cluster")
     built = InProcessCluster(directory)
@@ -112,7 +121,9 @@ class _Clock(SystemClock):
 
 
 @pytest.mark.parametrize("dialect", list(Dialect))
-@pytest.mark.parametrize("query", ["SELECT n FROM t LIMIT 20000", "SELECT n FROM t LIMIT 5", "SELECT COUNT(*) FROM t GROUP BY n LIMIT 20000"])
+@pytest.mark.parametrize(
+    "query", ["SELECT n FROM t LIMIT 20000", "SELECT n FROM t LIMIT 5", "SELECT COUNT(*) FROM t GROUP BY n LIMIT 20000"]
+)
 @pytest.mark.parametrize("trace", [True, False])
 def test_an_answer_that_is_not_written_in_time_is_250_without_rows(
     cluster: InProcessCluster, dialect: Dialect, query: str, trace: bool, monkeypatch: pytest.MonkeyPatch
@@ -151,7 +162,9 @@ def test_an_answer_that_is_not_written_in_time_is_250_without_rows(
     assert ("broker" in answer["traceInfo"]) is trace
 
 
-def test_other_queries_are_answered_while_a_large_answer_is_written(cluster: InProcessCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_queries_are_answered_while_a_large_answer_is_written(
+    cluster: InProcessCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A small query that is asked when the writing of a large one has begun ends before it."""
     ended: list[str] = []
     write_rows = handler.sql_response.result_keys

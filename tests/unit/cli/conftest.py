@@ -31,7 +31,14 @@ Pinotpy = Callable[..., Ended]
 @pytest.fixture
 def pinotpy(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Pinotpy:
     monkeypatch.setenv("COLUMNS", "200")
-    for name in ("PINOTPY_CONTROLLER_URL", "PINOTPY_BROKER_URL", "PINOTPY_USER", "PINOTPY_PASSWORD", "PINOTPY_AUTH_TOKEN", "PINOTPY_TLS_CA_FILE"):
+    for name in (
+        "PINOTPY_CONTROLLER_URL",
+        "PINOTPY_BROKER_URL",
+        "PINOTPY_USER",
+        "PINOTPY_PASSWORD",
+        "PINOTPY_AUTH_TOKEN",
+        "PINOTPY_TLS_CA_FILE",
+    ):
         monkeypatch.delenv(name, raising=False)
 
     def run(*arguments: object) -> Ended:

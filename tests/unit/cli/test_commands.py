@@ -1,5 +1,7 @@
-"""Proves of every command: it explains itself and each of its options; wrong usage ends with 2, a failure with 1 and one clear
-sentence, never a traceback; and what is printed with --json is JSON. Commands that talk to daemons talk to a toy server here."""
+"""Proves of every command: it explains itself and each of its options; wrong usage ends with 2, a failure with 1 and
+one clear sentence, never a traceback; and what is printed with --json is JSON. Commands that talk to daemons talk to a
+toy server here.
+"""
 
 from __future__ import annotations
 
@@ -23,12 +25,21 @@ cli._register()
 COMMANDS: dict[str, Any] = dict(typer.main.get_command(cli.app).commands)  # type: ignore[attr-defined]
 # The contract with scripts (pinot-admin's names in kebab case).
 CONTRACT = {
-    "quickstart", "start-zookeeper", "start-controller", "start-broker", "start-server", "add-schema", "add-table", "create-segment", "upload-segment",
-    "post-query", "delete-schema", "delete-table", "change-table-state", "show-cluster-info", "validate-config", "add-user", "add-token", "warmup",
+    "quickstart", "start-zookeeper", "start-controller", "start-broker", "start-server", "add-schema", "add-table",
+    "create-segment", "upload-segment",
+    "post-query", "delete-schema", "delete-table", "change-table-state", "show-cluster-info", "validate-config",
+    "add-user", "add-token", "warmup",
     "reload-segments", "segment-lineage",
 }  # fmt: skip
 SCHEMA = {"schemaName": "t", "dimensionFieldSpecs": [{"name": "a", "dataType": "STRING"}]}
-CONFIG = {"tableName": "t", "tableType": "OFFLINE", "segmentsConfig": {"replication": "1"}, "tenants": {}, "tableIndexConfig": {}, "metadata": {}}
+CONFIG = {
+    "tableName": "t",
+    "tableType": "OFFLINE",
+    "segmentsConfig": {"replication": "1"},
+    "tenants": {},
+    "tableIndexConfig": {},
+    "metadata": {},
+}
 
 
 def test_the_commands_of_the_contract_exist() -> None:
@@ -65,7 +76,12 @@ def test_a_missing_option_is_wrong_usage_and_named(name: str, pinotpy: Any) -> N
 def test_an_unknown_command_and_a_bad_number_are_wrong_usage(pinotpy: Any) -> None:
     assert pinotpy("no-such-command").status == 2
     assert pinotpy("start-broker", "--broker-port", "many").status == 2
-    assert pinotpy("create-segment", "--data-dir", "d", "--schema-file", "s", "--out-dir", "o", "--reject-share", "1.5").status == 2
+    assert (
+        pinotpy(
+            "create-segment", "--data-dir", "d", "--schema-file", "s", "--out-dir", "o", "--reject-share", "1.5"
+        ).status
+        == 2
+    )
 
 
 def test_version_and_overview(pinotpy: Any) -> None:
@@ -94,7 +110,10 @@ def client_calls(folder: Path, port: int) -> list[list[str]]:
 
 def test_a_daemon_that_is_not_there_is_one_sentence_on_standard_error(pinotpy: Any, tmp_path: Path) -> None:
     port = free_port()
-    reloads = [["reload-segments", *which, "--controller-url", f"http://127.0.0.1:{port}"] for which in (["--table-name", "t"], ["--job-id", "x"])]
+    reloads = [
+        ["reload-segments", *which, "--controller-url", f"http://127.0.0.1:{port}"]
+        for which in (["--table-name", "t"], ["--job-id", "x"])
+    ]
     for call in [*client_calls(tmp_path, port), *reloads]:
         ended = pinotpy(*call)
         assert ended.status == 1 and ended.out == "", call
@@ -103,14 +122,24 @@ def test_a_daemon_that_is_not_there_is_one_sentence_on_standard_error(pinotpy: A
 
 def test_a_real_process_prints_no_traceback_and_ends_with_the_status(tmp_path: Path) -> None:
     def run(*arguments: str) -> tuple[int, str]:
-        done = subprocess.run([sys.executable, "-m", "pinotpy", *arguments], capture_output=True, text=True, timeout=60, check=False)
+        done = subprocess.run(
+            [sys.executable, "-m", "pinotpy", *arguments], capture_output=True, text=True, timeout=60, check=False
+        )
         assert "Traceback" not in done.stderr
         return done.returncode, done.stderr
 
     status, err = run("post-query", "--query", "x", "--broker-url", f"http://127.0.0.1:{free_port()}")
     assert status == 1 and err.startswith("pinotpy: ") and err.count("\n") == 1
     assert run("post-query")[0] == 2
-    status, err = run("create-segment", "--data-dir", str(tmp_path / "none"), "--schema-file", str(tmp_path / "none.json"), "--out-dir", str(tmp_path))
+    status, err = run(
+        "create-segment",
+        "--data-dir",
+        str(tmp_path / "none"),
+        "--schema-file",
+        str(tmp_path / "none.json"),
+        "--out-dir",
+        str(tmp_path),
+    )
     assert status == 1 and "none.json" in err and err.count("\n") == 1
 
 
@@ -135,7 +164,15 @@ def test_options_of_every_daemon_and_its_own_reach_its_settings(pinotpy: Any, tm
     config.write_text("pinotpy.http.maxConnections=0\n")
     for role in ("controller", "broker", "server"):
         ended = pinotpy(
-            f"start-{role}", f"--{role}-port", "-1", "--advertised-port", "70000", "--tls-cert-file", str(tmp_path / "c.pem"), "--config-file", str(config)
+            f"start-{role}",
+            f"--{role}-port",
+            "-1",
+            "--advertised-port",
+            "70000",
+            "--tls-cert-file",
+            str(tmp_path / "c.pem"),
+            "--config-file",
+            str(config),
         )
         assert ended.status == 1, ended
         for name in ("--port", "--advertised-port", "pinotpy.http.maxConnections"):
@@ -161,7 +198,12 @@ ANSWER = {
     "totalDocs": 3,
     "exactness": "exact",
 }
-FAILED = {"exceptions": [{"errorCode": 710, "message": "no column 'x'"}], "numDocsScanned": 0, "totalDocs": 0, "exactness": "partial"}
+FAILED = {
+    "exceptions": [{"errorCode": 710, "message": "no column 'x'"}],
+    "numDocsScanned": 0,
+    "totalDocs": 0,
+    "exactness": "partial",
+}
 
 
 class ToyDaemon(BaseHTTPRequestHandler):
@@ -178,7 +220,13 @@ class ToyDaemon(BaseHTTPRequestHandler):
         elif self.path == "/instances":
             document = {"instances": ["Server_h_1"]}
         elif self.path.startswith("/instances/"):
-            document = {"instanceName": "Server_h_1", "hostName": "h", "port": "1", "enabled": True, "tags": ["DefaultTenant_OFFLINE"]}
+            document = {
+                "instanceName": "Server_h_1",
+                "hostName": "h",
+                "port": "1",
+                "enabled": True,
+                "tags": ["DefaultTenant_OFFLINE"],
+            }
         elif self.path == "/tables" and self.command == "GET":
             document = {"tables": ["t"]}
         elif self.path.endswith("/idealstate"):
@@ -186,8 +234,16 @@ class ToyDaemon(BaseHTTPRequestHandler):
         elif self.path.endswith("/externalview"):
             document = {"OFFLINE": {"t_0": {"Server_h_1": "ONLINE", "Server_h_2": "ERROR"}}, "REALTIME": None}
         elif "/lineage" in self.path:
-            entry = {"segmentsFrom": ["t_0"], "segmentsTo": ["t_1", "t_2"], "state": "COMPLETED", "timestamp": 1_700_000_000_000}
-            document = {"tableNameWithType": "t_OFFLINE", "lineageEntries": {"e1": entry, "e2": {**entry, "segmentsFrom": [], "state": "IN_PROGRESS"}}}
+            entry = {
+                "segmentsFrom": ["t_0"],
+                "segmentsTo": ["t_1", "t_2"],
+                "state": "COMPLETED",
+                "timestamp": 1_700_000_000_000,
+            }
+            document = {
+                "tableNameWithType": "t_OFFLINE",
+                "lineageEntries": {"e1": entry, "e2": {**entry, "segmentsFrom": [], "state": "IN_PROGRESS"}},
+            }
         text = json.dumps(document).encode()
         self.send_response(200)
         self.send_header("Content-Length", str(len(text)))
@@ -216,7 +272,9 @@ def test_changes_print_their_status_or_json(pinotpy: Any, tmp_path: Path, daemon
         plain = pinotpy(*call)
         assert plain.status == 0 and set(plain.out.split()) == {"done"}, call
         answers = pinotpy(*call, "--json").out
-        assert all(json.loads(part) == {"status": "done"} for part in answers.replace("}\n{", "}\x00{").split("\x00")), call
+        assert all(
+            json.loads(part) == {"status": "done"} for part in answers.replace("}\n{", "}\x00{").split("\x00")
+        ), call
 
 
 def test_post_query_prints_a_table_or_the_answer_as_it_came(pinotpy: Any, daemon: int) -> None:
@@ -224,9 +282,18 @@ def test_post_query_prints_a_table_or_the_answer_as_it_came(pinotpy: Any, daemon
     shown = pinotpy("post-query", "--query", "SELECT COUNT(*) FROM t", *broker)
     assert shown.status == 0 and "count_star" in shown.out and "3 of 3 docs scanned" in shown.out
     assert pinotpy("post-query", "--query", "good", "--json", *broker).document == ANSWER
-    assert pinotpy("post-query", "--query", "good", "--query-type", "sql", "--query-options", "timeoutMs=5", "--trace", *broker).status == 0
+    assert (
+        pinotpy(
+            "post-query", "--query", "good", "--query-type", "sql", "--query-options", "timeoutMs=5", "--trace", *broker
+        ).status
+        == 0
+    )
     method, path, body = ToyDaemon.requests[-1]
-    assert (method, path) == ("POST", "/query/sql") and json.loads(body) == {"sql": "good", "queryOptions": "timeoutMs=5", "trace": True}
+    assert (method, path) == ("POST", "/query/sql") and json.loads(body) == {
+        "sql": "good",
+        "queryOptions": "timeoutMs=5",
+        "trace": True,
+    }
 
 
 def test_an_answer_with_exceptions_is_printed_and_ends_with_1(pinotpy: Any, daemon: int) -> None:
@@ -240,7 +307,9 @@ def test_an_answer_with_exceptions_is_printed_and_ends_with_1(pinotpy: Any, daem
 def test_show_cluster_info_counts_replicas(pinotpy: Any, daemon: int) -> None:
     controller = ("--controller-url", f"http://127.0.0.1:{daemon}")
     found = pinotpy("show-cluster-info", "--json", *controller).document
-    assert found["tables"] == {"t_OFFLINE": {"segments": 1, "wanted": 2, "serving": 1, "error": 1, "hidden": 1, "replacementsInProgress": 1}}
+    assert found["tables"] == {
+        "t_OFFLINE": {"segments": 1, "wanted": 2, "serving": 1, "error": 1, "hidden": 1, "replacementsInProgress": 1}
+    }
     shown = pinotpy("show-cluster-info", *controller)
     assert shown.status == 0 and "Server_h_1" in shown.out and "t_OFFLINE" in shown.out
 
@@ -249,10 +318,16 @@ def test_segment_lineage_shows_entries_and_ends_or_reverts_one(pinotpy: Any, dae
     call = ("segment-lineage", "--table-name", "t", "--controller-url", f"http://127.0.0.1:{daemon}")
     shown = pinotpy(*call)
     assert shown.status == 0
-    assert shown.out.splitlines()[:3] == ["e1  COMPLETED since 2023-11-14 22:13:20 UTC", "  t_0", "  -> t_1, t_2"] and "(none)" in shown.out
+    assert (
+        shown.out.splitlines()[:3] == ["e1  COMPLETED since 2023-11-14 22:13:20 UTC", "  t_0", "  -> t_1, t_2"]
+        and "(none)" in shown.out
+    )
     assert list(pinotpy(*call, "--json").document["lineageEntries"]) == ["e1", "e2"]
     ToyDaemon.requests.clear()
-    assert pinotpy(*call, "--end-entry", "e2").status == 0 and pinotpy(*call, "--revert-entry", "e1", "--force").status == 0
+    assert (
+        pinotpy(*call, "--end-entry", "e2").status == 0
+        and pinotpy(*call, "--revert-entry", "e1", "--force").status == 0
+    )
     assert [path for method, path, _ in ToyDaemon.requests if method == "POST"] == [
         "/segments/t/endReplaceSegments?type=OFFLINE&segmentLineageEntryId=e2&cleanup=false",
         "/segments/t/revertReplaceSegments?type=OFFLINE&segmentLineageEntryId=e1&forceRevert=true",
@@ -261,10 +336,23 @@ def test_segment_lineage_shows_entries_and_ends_or_reverts_one(pinotpy: Any, dae
 
 
 def test_a_change_tells_the_keys_that_nothing_reads(capsys: pytest.CaptureFixture[str]) -> None:
-    answer = {"status": "Table t_OFFLINE successfully added", "unrecognizedProperties": {"/tableIndexConfig/invertedIndexColumn/0": "city"}}
+    answer = {
+        "status": "Table t_OFFLINE successfully added",
+        "unrecognizedProperties": {"/tableIndexConfig/invertedIndexColumn/0": "city"},
+    }
     options.print_status(answer, False)
-    assert capsys.readouterr() == ("Table t_OFFLINE successfully added\n", "note: keys that nothing reads: /tableIndexConfig/invertedIndexColumn/0\n")
-    options.print_status({"status": "done", "unrecognizedProperties": {}, "propertiesWithoutEffect": {"/quota/maxQueriesPerSecond": "5"}}, False)
+    assert capsys.readouterr() == (
+        "Table t_OFFLINE successfully added\n",
+        "note: keys that nothing reads: /tableIndexConfig/invertedIndexColumn/0\n",
+    )
+    options.print_status(
+        {
+            "status": "done",
+            "unrecognizedProperties": {},
+            "propertiesWithoutEffect": {"/quota/maxQueriesPerSecond": "5"},
+        },
+        False,
+    )
     assert capsys.readouterr() == ("done\n", "note: keys that have no effect yet: /quota/maxQueriesPerSecond\n")
     options.print_status(answer, True)
     shown = capsys.readouterr()

@@ -1,5 +1,7 @@
-"""Proves: `launch-data-ingestion-job` runs Pinot's specs and the manual's properties to the same segments, fills values in by their
-order, prints an example that its own reader takes, and ends with 1 and a sentence where anything went wrong."""
+"""Proves: `launch-data-ingestion-job` runs Pinot's specs and the manual's properties to the same segments, fills values
+in by their order, prints an example that its own reader takes, and ends with 1 and a sentence where anything went
+wrong.
+"""
 
 from __future__ import annotations
 
@@ -32,9 +34,22 @@ def test_yaml_json_and_properties_give_the_same_segments(folder: Path, pinotpy: 
         "segmentNameGeneratorSpec: {configs: {use.global.directory.sequence.id: true}}\n"
     )
     (folder / "values.properties").write_text("in=nowhere\nout=one\n")
-    ended = pinotpy("launch-data-ingestion-job", "--job-spec-file", yaml, "--property-file", folder / "values.properties", "--values", "in=in", "--json")
+    ended = pinotpy(
+        "launch-data-ingestion-job",
+        "--job-spec-file",
+        yaml,
+        "--property-file",
+        folder / "values.properties",
+        "--values",
+        "in=in",
+        "--json",
+    )
     assert ended.status == 0, ended.err
-    assert (ended.document["numSegments"], ended.document["numRowsIndexed"], ended.document["numFailures"]) == (2, 201, 0)
+    assert (ended.document["numSegments"], ended.document["numRowsIndexed"], ended.document["numFailures"]) == (
+        2,
+        201,
+        0,
+    )
     plain = folder / "job.json"
     plain.write_text(json.dumps(job(folder, "two", segmentNameGeneratorSpec=NAMES).to_json_dict()))
     people = pinotpy("launch-data-ingestion-job", "--job-spec-file", plain)
@@ -81,15 +96,41 @@ def test_create_segment_knows_all_names_and_a_folder_for_rejected_rows(folder: P
     data = folder / "data"
     data.mkdir()
     (data / "eu north.csv").write_text("customer,city,price,pieces,day\n1,Bern,2.5,3,20454\n2,Bern,much,3,20454\n")
-    common = ["--data-dir", data, "--schema-file", folder / "schema.json", "--table-config-file", folder / "table.json", "--out-dir", folder / "out"]
-    named = ["--name-generator", "input-file", "--file-path-pattern", r".+/(.+)\.csv", "--segment-name-template", r"orders_${filePathPattern:\1}"]
-    ended = pinotpy("create-segment", *common, *named, "--reject-share", "0.5", "--reject-dir", folder / "rejects", "--json")
+    common = [
+        "--data-dir",
+        data,
+        "--schema-file",
+        folder / "schema.json",
+        "--table-config-file",
+        folder / "table.json",
+        "--out-dir",
+        folder / "out",
+    ]
+    named = [
+        "--name-generator",
+        "input-file",
+        "--file-path-pattern",
+        r".+/(.+)\.csv",
+        "--segment-name-template",
+        r"orders_${filePathPattern:\1}",
+    ]
+    ended = pinotpy(
+        "create-segment", *common, *named, "--reject-share", "0.5", "--reject-dir", folder / "rejects", "--json"
+    )
     assert ended.status == 0, ended.err
     (segment,) = ended.document["segments"]
-    assert segment["segmentName"] == "orders_eu_north" and Path(segment["archive"]).name == "orders_eu_north.tar.gz" and Path(segment["directory"]).is_dir()
+    assert (
+        segment["segmentName"] == "orders_eu_north"
+        and Path(segment["archive"]).name == "orders_eu_north.tar.gz"
+        and Path(segment["directory"]).is_dir()
+    )
     assert json.loads((folder / "rejects" / "eu north.csv.rejects.jsonl").read_text())["row"] == 2
     bare = pinotpy("create-segment", *common, "--exclude-sequence-id", "--reject-share", "0.5", "--json")
     assert [each["segmentName"] for each in bare.document["segments"]] == ["orders_20454_20454"]
     (data / "broken.csv").write_bytes(b"customer,city\n1,\xff\xfe\n")
     skipped = pinotpy("create-segment", *common, "--reject-share", "0.5", "--skip-bad-files", "--overwrite", "--json")
-    assert skipped.status == 1 and skipped.document["numSegments"] == 1 and "broken.csv" in skipped.document["errors"][0]["error"]
+    assert (
+        skipped.status == 1
+        and skipped.document["numSegments"] == 1
+        and "broken.csv" in skipped.document["errors"][0]["error"]
+    )

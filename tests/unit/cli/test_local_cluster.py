@@ -1,6 +1,7 @@
-"""Proves with toy daemons: the ready line is read with its keys; a daemon that is late, crashes or refuses to start is told with the
-end of its log; a chatty one never blocks; and stopping asks once by SIGTERM, has what does not listen write where it hangs and end,
-kills what does not even that, and reports statuses. None outlives its parent."""
+"""Proves with toy daemons: the ready line is read with its keys; a daemon that is late, crashes or refuses to start is
+told with the end of its log; a chatty one never blocks; and stopping asks once by SIGTERM, has what does not listen
+write where it hangs and end, kills what does not even that, and reports statuses. None outlives its parent.
+"""
 
 from __future__ import annotations
 
@@ -112,12 +113,23 @@ def test_a_chatty_daemon_never_blocks_on_its_pipe(cluster: LocalCluster) -> None
     assert cluster.stop("a") == 0
 
 
-def test_stopping_asks_once_ends_the_deaf_and_reports_statuses(cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stopping_asks_once_ends_the_deaf_and_reports_statuses(
+    cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(local_cluster, "ABORT_TIMEOUT_S", 1.0)
-    for name, kind in (("zookeeper", "plain"), ("good", "plain"), ("bad", "fails-at-end"), ("deaf", "deaf"), ("dead", "dead")):
+    for name, kind in (
+        ("zookeeper", "plain"),
+        ("good", "plain"),
+        ("bad", "fails-at-end"),
+        ("deaf", "deaf"),
+        ("dead", "dead"),
+    ):
         cluster.start(name, kind)
     assert cluster.stop("deaf", timeout_s=0.3) == -signal.SIGABRT
-    assert "Fatal Python error: Aborted" in cluster.daemons["deaf"].log_tail() and "toy.py" in cluster.daemons["deaf"].log_tail()
+    assert (
+        "Fatal Python error: Aborted" in cluster.daemons["deaf"].log_tail()
+        and "toy.py" in cluster.daemons["deaf"].log_tail()
+    )
     assert cluster.stop("dead", timeout_s=0.3) == -signal.SIGKILL
     cluster.daemons["good"].ask_to_stop()
     assert cluster.stop_all() == {"zookeeper": 0, "good": 0, "bad": 3, "deaf": -signal.SIGABRT, "dead": -signal.SIGKILL}
@@ -154,9 +166,19 @@ def test_a_daemon_ends_when_its_parent_is_killed(tmp_path: Path, cluster: LocalC
 
 def test_a_daemon_does_not_start_when_its_parent_is_already_gone() -> None:
     nobody = 2**22 + 1
-    done = subprocess.run([sys.executable, "-c", local_cluster._SHIM, str(nobody), "/bin/echo", "started"], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", local_cluster._SHIM, str(nobody), "/bin/echo", "started"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert (done.returncode, done.stdout) == (1, "")
-    done = subprocess.run([sys.executable, "-c", local_cluster._SHIM, str(os.getpid()), "/bin/echo", "started"], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", local_cluster._SHIM, str(os.getpid()), "/bin/echo", "started"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert (done.returncode, done.stdout) == (0, "started\n")
 
 
@@ -168,7 +190,9 @@ def test_free_ports_are_free() -> None:
     outgoing = Path("/proc/sys/net/ipv4/ip_local_port_range")
     if outgoing.exists():
         low, high = map(int, outgoing.read_text().split())
-        assert low <= 15_000 or not any(low <= port <= high for port in ports), "an outgoing connection could take it first"
+        assert low <= 15_000 or not any(low <= port <= high for port in ports), (
+            "an outgoing connection could take it first"
+        )
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()

@@ -1,6 +1,7 @@
-"""Proves of the quickstart's parts what needs no cluster: ports are fixed numbers, the kernels count as compiled only once they were,
-the command that it prints can be typed again, every sample query compiles against the flights' schema, and however it is interrupted,
-it stops its daemons and leaves nothing."""
+"""Proves of the quickstart's parts what needs no cluster: ports are fixed numbers, the kernels count as compiled only
+once they were, the command that it prints can be typed again, every sample query compiles against the flights' schema,
+and however it is interrupted, it stops its daemons and leaves nothing.
+"""
 
 from __future__ import annotations
 
@@ -89,7 +90,9 @@ def test_the_printed_command_can_be_typed_again(tmp_path: Path, monkeypatch: pyt
     assert quickstart._own_command() == f"{sys.executable} -m pinotpy"
 
 
-@pytest.mark.parametrize(("text", "dialect"), [(FIRST_FULL_QUERY, "pql"), *((sample.text, sample.dialect) for sample in SAMPLES)])
+@pytest.mark.parametrize(
+    ("text", "dialect"), [(FIRST_FULL_QUERY, "pql"), *((sample.text, sample.dialect) for sample in SAMPLES)]
+)
 def test_every_sample_query_means_something(text: str, dialect: str) -> None:
     statement = (parse_sql if dialect == "sql" else parse_pql)(text)
     assert compile_query(statement, flights_schema(), QueryOptions(), null_handling=True).table == "flights"
@@ -135,7 +138,9 @@ def wrapped(number: signal.Signals) -> Callable[[], None]:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_an_interrupt_that_a_library_wraps_is_one(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, number: signal.Signals, handlers: None) -> None:
+def test_an_interrupt_that_a_library_wraps_is_one(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, number: signal.Signals, handlers: None
+) -> None:
     output = io.StringIO()
     monkeypatch.setattr(quickstart, "Quickstart", Faked(output, wrapped(number)))
     with pytest.raises(typer.Exit) as ended:
@@ -143,7 +148,9 @@ def test_an_interrupt_that_a_library_wraps_is_one(monkeypatch: pytest.MonkeyPatc
     assert ended.value.exit_code == 130 and output.getvalue() == "interrupted\n"
 
 
-def test_a_reader_that_is_gone_ends_it_and_leaves_no_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, handlers: None) -> None:
+def test_a_reader_that_is_gone_ends_it_and_leaves_no_folder(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, handlers: None
+) -> None:
     output = io.StringIO()
     monkeypatch.setattr(quickstart, "Quickstart", Faked(output, lambda: sys.exit(1)))
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
@@ -152,7 +159,9 @@ def test_a_reader_that_is_gone_ends_it_and_leaves_no_folder(monkeypatch: pytest.
     assert ended.value.exit_code == 1 and not list(tmp_path.iterdir())
 
 
-def test_a_quickstart_that_is_meant_to_survive_its_terminal_does(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, handlers: None) -> None:
+def test_a_quickstart_that_is_meant_to_survive_its_terminal_does(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, handlers: None
+) -> None:
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     output = io.StringIO()
     monkeypatch.setattr(quickstart, "Quickstart", Faked(output, lambda: signal.raise_signal(signal.SIGHUP)))
@@ -161,7 +170,9 @@ def test_a_quickstart_that_is_meant_to_survive_its_terminal_does(monkeypatch: py
     assert ended.value.exit_code == 0
 
 
-def test_a_daemon_that_the_signal_ended_before_its_handler_was_there_stopped_cleanly(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_daemon_that_the_signal_ended_before_its_handler_was_there_stopped_cleanly(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     run = quickstart.Quickstart(tmp_path, quickstart.Ports(0, 0, 0))
     for status, is_clean in ((0, True), (-signal.SIGTERM, True), (1, False), (-signal.SIGKILL, False)):
         monkeypatch.setattr(run.cluster, "stop_all", lambda status=status: {"broker": status})
@@ -198,7 +209,9 @@ def test_an_interrupt_does_not_wait_for_uploads(monkeypatch: pytest.MonkeyPatch,
     began = time.monotonic()
     try:
         with pytest.raises(InterruptedError):
-            flights_loading.build_and_upload_flights(cast(ControllerClient, Slow()), tmp_path, Console(file=io.StringIO()))
+            flights_loading.build_and_upload_flights(
+                cast(ControllerClient, Slow()), tmp_path, Console(file=io.StringIO())
+            )
         assert time.monotonic() - began < 15
     finally:
         go_on.set()

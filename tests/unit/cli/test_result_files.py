@@ -1,4 +1,6 @@
-"""Proves that answers become files: Arrow, Parquet and CSV that other readers read, whole or not at all. The oracle: the values written here."""
+"""Proves that answers become files: Arrow, Parquet and CSV that other readers read, whole or not at all. The oracle:
+the values written here.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,8 @@ GROUP = answer(
 
 
 @pytest.mark.parametrize(
-    ("name", "wanted", "expected"), [("a.arrow", None, "arrow"), ("a.PARQUET", None, "parquet"), ("a.csv", "arrow", "arrow"), ("a", "csv", "csv")]
+    ("name", "wanted", "expected"),
+    [("a.arrow", None, "arrow"), ("a.PARQUET", None, "parquet"), ("a.csv", "arrow", "arrow"), ("a", "csv", "csv")],
 )
 def test_the_format_is_the_one_that_was_asked_for_or_the_files(name: str, wanted: str | None, expected: str) -> None:
     assert format_of(Path(name), wanted) == FileFormat(expected)
@@ -51,7 +54,9 @@ def test_arrow_and_parquet_have_the_columns_as_they_are(tmp_path: Path) -> None:
         assert reader.read_all().equals(GROUP.to_arrow())
     write_result(GROUP, tmp_path / "a.parquet", FileFormat.PARQUET)
     found = pq.read_table(tmp_path / "a.parquet")
-    assert found.to_pylist() == GROUP.to_arrow().to_pylist() and found.schema.field("t").type == pa.timestamp("ms", "UTC")
+    assert found.to_pylist() == GROUP.to_arrow().to_pylist() and found.schema.field("t").type == pa.timestamp(
+        "ms", "UTC"
+    )
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.arrow", "a.parquet"]
 
 
@@ -65,11 +70,21 @@ def test_csv_says_in_text_what_it_has_no_form_for(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_written_leaves_no_file(tmp_path: Path) -> None:
-    twice = parse_response({"resultTable": {"dataSchema": {"columnNames": ["a", "a"], "columnDataTypes": ["INT", "INT"]}, "rows": [[1, 2]]}})
+    twice = parse_response(
+        {
+            "resultTable": {
+                "dataSchema": {"columnNames": ["a", "a"], "columnDataTypes": ["INT", "INT"]},
+                "rows": [[1, 2]],
+            }
+        }
+    )
     with pytest.raises(UserError, match="name them with AS"):
         write_result(twice, tmp_path / "a.parquet", FileFormat.PARQUET)
     write_result(twice, tmp_path / "a.csv", FileFormat.CSV)
-    groups = [{"function": f, "groupByColumns": ["b"], "groupByResult": [{"value": "1", "group": ["x"]}]} for f in ("min_a", "max_a")]
+    groups = [
+        {"function": f, "groupByColumns": ["b"], "groupByResult": [{"value": "1", "group": ["x"]}]}
+        for f in ("min_a", "max_a")
+    ]
     with pytest.raises(UserError, match="2 tables"):
         write_result(parse_response({"aggregationResults": groups}), tmp_path / "b.csv", FileFormat.CSV)
     with pytest.raises(OSError):

@@ -1,5 +1,6 @@
-"""Proves: an answer of every response shape of both dialects is printed as a readable table; counters, faults and exactness follow;
-and no byte of the data can steer the terminal. The answers are written down as the broker sends them."""
+"""Proves: an answer of every response shape of both dialects is printed as a readable table; counters, faults and
+exactness follow; and no byte of the data can steer the terminal. The answers are written down as the broker sends them.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +14,8 @@ from rich.console import Console
 from pinotpy.cli.result_table import answer_console, print_answer, summary
 
 COUNTERS = {
-    "numDocsScanned": 1234, "totalDocs": 336776, "numSegmentsProcessed": 3, "numSegmentsQueried": 12, "numServersResponded": 2,
+    "numDocsScanned": 1234, "totalDocs": 336776, "numSegmentsProcessed": 3, "numSegmentsQueried": 12,
+    "numServersResponded": 2,
     "numServersQueried": 2, "timeUsedMs": 7, "exceptions": [], "exactness": "exact",
 }  # fmt: skip
 
@@ -25,7 +27,9 @@ def printed(answer: dict[str, Any], width: int = 80, **options: Any) -> list[str
 
 
 def test_one_row_of_aggregations() -> None:
-    answer = {"aggregationResults": [{"function": "count_star", "value": "42"}, {"function": "max_late", "value": "-1.50000"}]}
+    answer = {
+        "aggregationResults": [{"function": "count_star", "value": "42"}, {"function": "max_late", "value": "-1.50000"}]
+    }
     assert printed(answer) == [
         "count_star ┃ max_late",
         "━━━━━━━━━━━╇━━━━━━━━━",
@@ -36,9 +40,15 @@ def test_one_row_of_aggregations() -> None:
 
 def test_groups_of_two_aggregations_are_two_tables_with_a_line_between() -> None:
     def table(function: str, *groups: tuple[str, str]) -> dict[str, Any]:
-        return {"function": function, "groupByColumns": ["city"], "groupByResult": [{"group": [name], "value": value} for name, value in groups]}
+        return {
+            "function": function,
+            "groupByColumns": ["city"],
+            "groupByResult": [{"group": [name], "value": value} for name, value in groups],
+        }
 
-    lines = printed({"aggregationResults": [table("count_star", ("Rome", "9"), ("Oslo", "8")), table("sum_x", ("Oslo", "5.00000"))]})
+    lines = printed(
+        {"aggregationResults": [table("count_star", ("Rome", "9"), ("Oslo", "8")), table("sum_x", ("Oslo", "5.00000"))]}
+    )
     assert lines[:-1] == [
         "city ┃ count_star",
         "━━━━━╇━━━━━━━━━━━",
@@ -52,13 +62,20 @@ def test_groups_of_two_aggregations_are_two_tables_with_a_line_between() -> None
 
 
 def test_a_selection_with_lists_and_nulls() -> None:
-    answer = {"selectionResults": {"columns": ["city", "tags", "n"], "results": [["Rome", ["a", "b"], "1"], ["Oslo", [], None]]}}
+    answer = {
+        "selectionResults": {
+            "columns": ["city", "tags", "n"],
+            "results": [["Rome", ["a", "b"], "1"], ["Oslo", [], None]],
+        }
+    }
     assert printed(answer)[2:4] == ["Rome │ [a, b] │    1", "Oslo │ []     │ null"]
 
 
 def test_a_result_table_of_sql_is_aligned_by_its_types() -> None:
     schema = {"columnNames": ["zip", "n", "ok", "x"], "columnDataTypes": ["STRING", "LONG", "BOOLEAN", "DOUBLE_ARRAY"]}
-    lines = printed({"resultTable": {"dataSchema": schema, "rows": [["123", 5, True, [1.5, 2.0]], ["45", 1000, False, []]]}})
+    lines = printed(
+        {"resultTable": {"dataSchema": schema, "rows": [["123", 5, True, [1.5, 2.0]], ["45", 1000, False, []]]}}
+    )
     assert lines[2:4] == ["123 ┃    5".replace("┃", "│") + " │ true  │ [1.5, 2.0]", "45  │ 1000 │ false │ []"]
 
 
@@ -84,7 +101,13 @@ def test_more_rows_than_fit_are_counted() -> None:
 
 def test_faults_are_told_with_their_code_and_not_twice() -> None:
     message = "no column [bold]x[/bold] in table 't'"
-    lines = printed({"exceptions": [{"errorCode": 710, "message": message}], "exactness": "partial", "exactnessReasons": [f"710: {message}"]})
+    lines = printed(
+        {
+            "exceptions": [{"errorCode": 710, "message": message}],
+            "exactness": "partial",
+            "exactnessReasons": [f"710: {message}"],
+        }
+    )
     assert lines[-2:] == [f"error 710 {message}", "this answer is partial"]
 
 
@@ -94,10 +117,20 @@ def test_a_bounded_answer_says_why() -> None:
 
 
 def test_data_cannot_steer_the_terminal_nor_the_markup() -> None:
-    answer = {"selectionResults": {"columns": ["[red]c[/red]"], "results": [["\x1b[2Jgone\x07"], ["[link=http://x]y[/link]"], ["\u009b31m"]]}}
+    answer = {
+        "selectionResults": {
+            "columns": ["[red]c[/red]"],
+            "results": [["\x1b[2Jgone\x07"], ["[link=http://x]y[/link]"], ["\u009b31m"]],
+        }
+    }
     text = "\n".join(printed(answer))
     assert "\x1b" not in text and "\x07" not in text and "\u009b" not in text
-    assert "\\x1b[2Jgone\\x07" in text and "[link=http://x]y[/link]" in text and "[red]c[/red]" in text and "\\x9b31m" in text
+    assert (
+        "\\x1b[2Jgone\\x07" in text
+        and "[link=http://x]y[/link]" in text
+        and "[red]c[/red]" in text
+        and "\\x9b31m" in text
+    )
 
 
 def test_an_answer_without_counters_is_no_fault() -> None:
@@ -119,14 +152,41 @@ def test_into_a_pipe_a_row_is_one_line(capsys: pytest.CaptureFixture[str]) -> No
 
 
 def test_a_plan_of_pql_is_told_by_groups_of_segments_with_the_findings_of_their_filters() -> None:
-    unused = [{"index": "sorted index", "why": "the column is not sorted"}, {"index": "inverted index", "why": "not built"}]
+    unused = [
+        {"index": "sorted index", "why": "the column is not sorted"},
+        {"index": "inverted index", "why": "not built"},
+    ]
     leaf = {"operator": "RANGE", "predicate": "n > '5'", "access": "scan", "why": "ids are compared", "notUsed": unused}
-    other = {"operator": "EQ", "predicate": "city = '[b]'", "access": "inverted index", "why": "its list is read", "docs": [7, 1200]}
-    operator = {"name": "AGGREGATE", "arguments": "aggregations:sum_n", "columns": ["n", "m"], "way": "kernel", "why": "all in one pass"}
+    other = {
+        "operator": "EQ",
+        "predicate": "city = '[b]'",
+        "access": "inverted index",
+        "why": "its list is read",
+        "docs": [7, 1200],
+    }
+    operator = {
+        "name": "AGGREGATE",
+        "arguments": "aggregations:sum_n",
+        "columns": ["n", "m"],
+        "way": "kernel",
+        "why": "all in one pass",
+    }
     both = {"operator": "AND", "children": [leaf, other]}
     plans = [
-        {"segments": 12, "names": ["a", "b"], "docs": [9, 2000], "operator": operator, "toRead": [9, 9], "filter": both},
-        {"segments": 1, "names": ["c"], "docs": [5, 5], "pruned": {"rule": "min and max", "why": "n > '5' lies outside"}},
+        {
+            "segments": 12,
+            "names": ["a", "b"],
+            "docs": [9, 2000],
+            "operator": operator,
+            "toRead": [9, 9],
+            "filter": both,
+        },
+        {
+            "segments": 1,
+            "names": ["c"],
+            "docs": [5, 5],
+            "pruned": {"rule": "min and max", "why": "n > '5' lies outside"},
+        },
     ]
     lines = printed({"explain": {"broker": "BROKER_REDUCE(limit:10)", "server": "COMBINE_AGGREGATE", "plans": plans}})
     assert lines[:-1] == [
@@ -146,16 +206,28 @@ def test_a_plan_of_pql_is_told_by_groups_of_segments_with_the_findings_of_their_
 
 def test_a_plan_of_sql_is_shown_once_as_its_table() -> None:
     schema = {"columnNames": ["Operator", "Operator_Id", "Parent_Id"], "columnDataTypes": ["STRING", "INT", "INT"]}
-    lines = printed({"resultTable": {"dataSchema": schema, "rows": [["BROKER_EVALUATE", 0, -1]]}, "explain": {"broker": "BROKER_EVALUATE", "plans": []}})
+    lines = printed(
+        {
+            "resultTable": {"dataSchema": schema, "rows": [["BROKER_EVALUATE", 0, -1]]},
+            "explain": {"broker": "BROKER_EVALUATE", "plans": []},
+        }
+    )
     assert len([line for line in lines if "BROKER_EVALUATE" in line]) == 1
 
 
 def test_a_trace_is_a_tree_of_stages_per_server() -> None:
     stages = [
         {"operator": "WAIT", "timeMs": 0.07},
-        {"operator": "EXECUTE", "timeMs": 1011.5, "segments": 6, "children": [{"operator": "SCAN", "timeMs": 0.294, "docsIn": 168901, "cached": False}]},
+        {
+            "operator": "EXECUTE",
+            "timeMs": 1011.5,
+            "segments": 6,
+            "children": [{"operator": "SCAN", "timeMs": 0.294, "docsIn": 168901, "cached": False}],
+        },
     ]
-    lines = printed({"traceInfo": {"Server_1": json.dumps(stages), "Server_2": "no [b]JSON\x1b", "broker": json.dumps(stages[0])}})
+    lines = printed(
+        {"traceInfo": {"Server_1": json.dumps(stages), "Server_2": "no [b]JSON\x1b", "broker": json.dumps(stages[0])}}
+    )
     assert lines[:-1] == [
         "",
         "Server_1:",

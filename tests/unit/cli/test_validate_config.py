@@ -1,4 +1,6 @@
-"""Proves: `validate-config` says `valid`, or lists every fault of both documents with file and path; unknown keys are pointed out."""
+"""Proves: `validate-config` says `valid`, or lists every fault of both documents with file and path; unknown keys are
+pointed out.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,14 @@ from pathlib import Path
 from typing import Any
 
 SCHEMA = {"schemaName": "t", "dimensionFieldSpecs": [{"name": "a", "dataType": "STRING"}]}
-CONFIG = {"tableName": "t", "tableType": "OFFLINE", "segmentsConfig": {"replication": "1"}, "tenants": {}, "tableIndexConfig": {}, "metadata": {}}
+CONFIG = {
+    "tableName": "t",
+    "tableType": "OFFLINE",
+    "segmentsConfig": {"replication": "1"},
+    "tenants": {},
+    "tableIndexConfig": {},
+    "metadata": {},
+}
 
 
 def write(path: Path, document: Any) -> str:
@@ -26,9 +35,16 @@ def test_valid_documents_alone_and_together(tmp_path: Path, pinotpy: Any) -> Non
 
 
 def test_every_fault_of_both_is_listed_with_file_and_path(tmp_path: Path, pinotpy: Any) -> None:
-    schema = write(tmp_path / "s.json", {"schemaName": "t", "dimensionFieldSpecs": [{"name": "a", "dataType": "WORD"}, {"dataType": "INT"}]})
+    schema = write(
+        tmp_path / "s.json",
+        {"schemaName": "t", "dimensionFieldSpecs": [{"name": "a", "dataType": "WORD"}, {"dataType": "INT"}]},
+    )
     config = write(tmp_path / "t.json", {**CONFIG, "tableType": "SIDEWAYS"})
-    wanted = {(schema, "$.dimensionFieldSpecs[0].dataType"), (schema, "$.dimensionFieldSpecs[1].name"), (config, "$.tableType")}
+    wanted = {
+        (schema, "$.dimensionFieldSpecs[0].dataType"),
+        (schema, "$.dimensionFieldSpecs[1].name"),
+        (config, "$.tableType"),
+    }
     ended = pinotpy("validate-config", "--schema-file", schema, "--table-config-file", config)
     assert ended.status == 1 and ended.out == "" and all(path in ended.err for _, path in wanted)
     as_json = pinotpy("validate-config", "--schema-file", schema, "--table-config-file", config, "--json")
@@ -48,7 +64,9 @@ def test_the_config_is_checked_against_the_schema(tmp_path: Path, pinotpy: Any) 
 def test_text_that_is_no_json_and_equal_keys_are_faults_with_their_place(tmp_path: Path, pinotpy: Any) -> None:
     ended = pinotpy("validate-config", "--schema-file", write(tmp_path / "s.json", '{"schemaName":\n oops}'))
     assert ended.status == 1 and "line 2" in ended.err
-    twice = pinotpy("validate-config", "--schema-file", write(tmp_path / "s.json", '{"schemaName": "a", "schemaName": "b"}'))
+    twice = pinotpy(
+        "validate-config", "--schema-file", write(tmp_path / "s.json", '{"schemaName": "a", "schemaName": "b"}')
+    )
     assert twice.status == 1 and "$.schemaName" in twice.err
 
 
@@ -56,14 +74,18 @@ def test_keys_that_nothing_reads_are_pointed_out_and_do_no_harm(tmp_path: Path, 
     config = write(tmp_path / "t.json", {**CONFIG, "isDimTabel": True})
     ended = pinotpy("validate-config", "--table-config-file", config)
     assert ended.status == 0 and ended.out == "valid\n" and "/isDimTabel" in ended.err
-    assert pinotpy("validate-config", "--table-config-file", config, "--json").document["unrecognizedProperties"] == {config: ["/isDimTabel"]}
+    assert pinotpy("validate-config", "--table-config-file", config, "--json").document["unrecognizedProperties"] == {
+        config: ["/isDimTabel"]
+    }
 
 
 def test_keys_that_have_no_effect_yet_are_pointed_out(tmp_path: Path, pinotpy: Any) -> None:
     config = write(tmp_path / "t.json", {**CONFIG, "quota": {"maxQueriesPerSecond": "5"}})
     ended = pinotpy("validate-config", "--table-config-file", config)
     assert ended.status == 0 and ended.out == "valid\n" and "/quota/maxQueriesPerSecond" in ended.err
-    assert pinotpy("validate-config", "--table-config-file", config, "--json").document["propertiesWithoutEffect"] == {config: ["/quota/maxQueriesPerSecond"]}
+    assert pinotpy("validate-config", "--table-config-file", config, "--json").document["propertiesWithoutEffect"] == {
+        config: ["/quota/maxQueriesPerSecond"]
+    }
 
 
 def test_nothing_to_check_and_files_that_are_not_there(tmp_path: Path, pinotpy: Any) -> None:
@@ -75,7 +97,10 @@ def test_nothing_to_check_and_files_that_are_not_there(tmp_path: Path, pinotpy: 
 def test_adding_refuses_what_validating_refuses_before_anything_is_sent(tmp_path: Path, pinotpy: Any) -> None:
     nobody = ("--controller-url", "http://127.0.0.1:1")
     twice = write(tmp_path / "twice.json", '{"schemaName": "a", "schemaName": "b"}')
-    schema, faulty = write(tmp_path / "s.json", SCHEMA), write(tmp_path / "t.json", {**CONFIG, "tableIndexConfig": {"invertedIndexColumns": ["nope"]}})
+    schema, faulty = (
+        write(tmp_path / "s.json", SCHEMA),
+        write(tmp_path / "t.json", {**CONFIG, "tableIndexConfig": {"invertedIndexColumns": ["nope"]}}),
+    )
     for arguments, words in (
         (("add-schema", "--schema-file", twice), "$.schemaName"),
         (("add-table", "--table-config-file", twice), "$.schemaName"),
@@ -88,9 +113,14 @@ def test_adding_refuses_what_validating_refuses_before_anything_is_sent(tmp_path
 
 
 def test_expressions_of_both_documents_are_checked_with_their_functions(tmp_path: Path, pinotpy: Any) -> None:
-    dimensions = [{"name": "a", "dataType": "STRING"}, {"name": "b", "dataType": "STRING", "transformFunction": "Groovy({a}, a)"}]
+    dimensions = [
+        {"name": "a", "dataType": "STRING"},
+        {"name": "b", "dataType": "STRING", "transformFunction": "Groovy({a}, a)"},
+    ]
     schema = write(tmp_path / "s.json", {"schemaName": "t", "dimensionFieldSpecs": dimensions})
-    config = write(tmp_path / "t.json", {**CONFIG, "ingestionConfig": {"filterConfig": {"filterFunction": "no_such_thing(a) > 3"}}})
+    config = write(
+        tmp_path / "t.json", {**CONFIG, "ingestionConfig": {"filterConfig": {"filterFunction": "no_such_thing(a) > 3"}}}
+    )
     ended = pinotpy("validate-config", "--schema-file", schema, "--table-config-file", config, "--json")
     assert {(fault["path"], fault["found"]) for fault in ended.document["faults"]} == {
         ("$.b.transformFunction", "'Groovy({a}, a)'"),

@@ -12,7 +12,9 @@ from pinotpy.cli.commands import warmup
 
 
 @pytest.mark.parametrize("is_kept", [True, False])
-def test_warmup_tells_whether_its_cache_stays(is_kept: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_warmup_tells_whether_its_cache_stays(
+    is_kept: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     folder = tmp_path / "kernels" if is_kept else Path(tempfile.gettempdir()) / "pinotpy-kernels-x"
     monkeypatch.setattr("pinotpy.cli.compiled_kernels.compile_all", lambda: folder)
     warmup.run(as_json=True)

@@ -1,5 +1,6 @@
-"""Proves the client's side of Arrow with a broker's answers written down: what is asked for, tables without a copy, rows of JSON values,
-brokers that know JSON only, faults, streams that are none, limits, frames, and cursors."""
+"""Proves the client's side of Arrow with a broker's answers written down: what is asked for, tables without a copy,
+rows of JSON values, brokers that know JSON only, faults, streams that are none, limits, frames, and cursors.
+"""
 
 from __future__ import annotations
 
@@ -33,29 +34,56 @@ COLUMNS: list[tuple[str, str, pa.Array]] = [
     ("ld", "DOUBLE_ARRAY", pa.array([[float("inf")], []], pa.list_(pa.float64()))),
 ]
 ROWS = [
-    [1, 2**53 + 1, 0.1, "NaN", "2013-01-02 03:04:05.5", "1.5", "00ff", "é", True, ["1970-01-01 00:00:00.0", None], ["Infinity"]],
+    [
+        1,
+        2**53 + 1,
+        0.1,
+        "NaN",
+        "2013-01-02 03:04:05.5",
+        "1.5",
+        "00ff",
+        "é",
+        True,
+        ["1970-01-01 00:00:00.0", None],
+        ["Infinity"],
+    ],
     [None, None, "-Infinity", 0.5, None, "200", None, None, None, None, []],
 ]
-FACTS: dict[str, Any] = {"numRowsResultSet": 2, "exceptions": [], "partialResult": False, "exactness": "exact", "numDocsScanned": 7}
-JSON_ANSWER = {"resultTable": {"dataSchema": {"columnNames": ["n"], "columnDataTypes": ["LONG"]}, "rows": [[5], [6]]}, "exceptions": []}
+FACTS: dict[str, Any] = {
+    "numRowsResultSet": 2,
+    "exceptions": [],
+    "partialResult": False,
+    "exactness": "exact",
+    "numDocsScanned": 7,
+}
+JSON_ANSWER = {
+    "resultTable": {"dataSchema": {"columnNames": ["n"], "columnDataTypes": ["LONG"]}, "rows": [[5], [6]]},
+    "exceptions": [],
+}
 
 
 def table() -> pa.Table:
     return pa.Table.from_arrays(
         [values for _, _, values in COLUMNS],
-        schema=pa.schema([pa.field(name, values.type, metadata={b"pinot.type": kind.encode()}) for name, kind, values in COLUMNS]),
+        schema=pa.schema(
+            [pa.field(name, values.type, metadata={b"pinot.type": kind.encode()}) for name, kind, values in COLUMNS]
+        ),
     )
 
 
 def is_same(found: pa.Table, expected: pa.Table) -> bool:
     """As `equals`, with NaN equal to itself."""
-    return found.schema.equals(expected.schema) and all(repr(a.to_pylist()) == repr(b.to_pylist()) for a, b in zip(found, expected, strict=True))
+    return found.schema.equals(expected.schema) and all(
+        repr(a.to_pylist()) == repr(b.to_pylist()) for a, b in zip(found, expected, strict=True)
+    )
 
 
 def stream(given: pa.Table | None = None, **facts: Any) -> bytes:
     given = table() if given is None else given
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, given.schema.with_metadata({b"pinot.response": json.dumps(FACTS | facts).encode()})) as writer:
+    with pa.ipc.new_stream(
+        sink, given.schema.with_metadata({b"pinot.response": json.dumps(FACTS | facts).encode()})
+    ) as writer:
         writer.write_table(given.replace_schema_metadata({b"pinot.response": json.dumps(FACTS | facts).encode()}))
     content: bytes = sink.getvalue().to_pybytes()
     return content
@@ -92,16 +120,31 @@ def test_arrow_is_asked_for_only_where_it_is_wanted(daemon: Daemon, connection: 
 def test_the_table_is_the_one_that_came_and_rows_are_those_of_json(connection: Connection) -> None:
     group = connection.execute(sql="SELECT 1", format="arrow")
     assert is_same(group.to_arrow(), table()) and group.to_arrow().schema.metadata is None
-    assert group.columns == tuple(name for name, _, _ in COLUMNS) and group.types == tuple(kind for _, kind, _ in COLUMNS)
-    assert (len(group), group.result_set_count, group.result_set(0).kind, group.result_set(0).row_count) == (2, 1, ResultKind.TABLE, 2)
+    assert group.columns == tuple(name for name, _, _ in COLUMNS) and group.types == tuple(
+        kind for _, kind, _ in COLUMNS
+    )
+    assert (len(group), group.result_set_count, group.result_set(0).kind, group.result_set(0).row_count) == (
+        2,
+        1,
+        ResultKind.TABLE,
+        2,
+    )
     assert repr(group.rows) == repr(ROWS) and [list(row) for row in group] == ROWS and group.to_dicts()[0]["s"] == "é"
     assert group.result_set(0).get_long(0, 1) == 2**53 + 1 and group.result_set(0).is_null(1, 0)
     assert group.statistics.num_docs_scanned == 7 and group.counters["numDocsScanned"] == 7 and group.response == FACTS
 
 
-def test_times_beyond_the_calendar_and_negative_ones_are_text_as_in_json(daemon: Daemon, connection: Connection) -> None:
+def test_times_beyond_the_calendar_and_negative_ones_are_text_as_in_json(
+    daemon: Daemon, connection: Connection
+) -> None:
     values = pa.array([-1, 253_402_300_800_000, 0], pa.timestamp("ms", "UTC"))
-    answer(daemon, stream(pa.table([values], schema=pa.schema([pa.field("t", values.type, metadata={b"pinot.type": b"TIMESTAMP"})])), numRowsResultSet=3))
+    answer(
+        daemon,
+        stream(
+            pa.table([values], schema=pa.schema([pa.field("t", values.type, metadata={b"pinot.type": b"TIMESTAMP"})])),
+            numRowsResultSet=3,
+        ),
+    )
     rows = connection.execute(sql="SELECT 1", format="arrow").rows
     assert rows == [["1969-12-31 23:59:59.999"], ["253402300800000"], ["1970-01-01 00:00:00.0"]]
 
@@ -117,7 +160,9 @@ def test_an_answer_to_sql_is_the_default_of_the_short_ways(daemon: Daemon, conne
     assert is_same(connection.query_arrow("SELECT ?", [1]), table())
     assert (daemon.asked[-1]["path"], json.loads(daemon.asked[-1]["body"])) == ("/query/sql", {"sql": "SELECT 1"})
     frame = connection.query_pandas("SELECT 1", dialect="pql", options={"timeoutMs": 7})
-    assert daemon.asked[-1]["path"] == "/query" and json.loads(daemon.asked[-1]["body"])["queryOptions"] == "timeoutMs=7"
+    assert (
+        daemon.asked[-1]["path"] == "/query" and json.loads(daemon.asked[-1]["body"])["queryOptions"] == "timeoutMs=7"
+    )
     assert [str(kind) for kind in frame.dtypes][:5] == ["Int32", "Int64", "float32", "float64", "datetime64[ms, UTC]"]
     assert frame.iloc[0, 1] == 2**53 + 1 and frame.iloc[0, 4] == datetime(2013, 1, 2, 3, 4, 5, 500_000, tzinfo=UTC)
 
@@ -159,7 +204,14 @@ SOUND = stream()
 
 @pytest.mark.parametrize(
     "content",
-    [b"", b"{}", SOUND[:100], SOUND[: len(SOUND) // 2], SOUND.replace(b"pinot.response", b"pinot.whatever"), SOUND.replace(b'"exactness"', b'"exactness|')],
+    [
+        b"",
+        b"{}",
+        SOUND[:100],
+        SOUND[: len(SOUND) // 2],
+        SOUND.replace(b"pinot.response", b"pinot.whatever"),
+        SOUND.replace(b'"exactness"', b'"exactness|'),
+    ],
     ids=["nothing", "JSON", "a torn schema", "a torn batch", "no facts", "facts that are no JSON"],
 )
 def test_bytes_that_are_no_answer_are_refused(daemon: Daemon, connection: Connection, content: bytes) -> None:
@@ -187,7 +239,10 @@ def test_offsets_that_point_elsewhere_are_refused(daemon: Daemon, connection: Co
 
 def test_a_long_stream_is_given_up_while_it_arrives(daemon: Daemon) -> None:
     answer(daemon, stream(pa.table({"n": range(100_000)}), numRowsResultSet=100_000))
-    with connect(broker=daemon.url, answer_bytes_max=100_000) as limited, pytest.raises(PayloadTooLargeError, match="answer_bytes_max"):
+    with (
+        connect(broker=daemon.url, answer_bytes_max=100_000) as limited,
+        pytest.raises(PayloadTooLargeError, match="answer_bytes_max"),
+    ):
         limited.query_arrow("SELECT 1")
 
 

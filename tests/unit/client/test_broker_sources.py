@@ -1,5 +1,6 @@
-"""Proves where connections find their brokers: properties, host lists, controllers, and ZooKeeper's view, which is followed.
-ZooKeeper is its in-memory twin here; the real one is in tests/cluster/test_client_live.py."""
+"""Proves where connections find their brokers: properties, host lists, controllers, and ZooKeeper's view, which is
+followed. ZooKeeper is its in-memory twin here; the real one is in tests/cluster/test_client_live.py.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +58,21 @@ def test_addresses_become_urls(address: str, url: str) -> None:
     assert daemon_url(address) == url
 
 
-@pytest.mark.parametrize("address", ["", "broker", "broker:", "broker:0", "broker:65536", "ftp://broker:1", "http://", "a b:1", "broker:1/x", "::1:8099"])
+@pytest.mark.parametrize(
+    "address",
+    [
+        "",
+        "broker",
+        "broker:",
+        "broker:0",
+        "broker:65536",
+        "ftp://broker:1",
+        "http://",
+        "a b:1",
+        "broker:1/x",
+        "::1:8099",
+    ],
+)
 def test_what_is_no_address_is_refused(address: str) -> None:
     with pytest.raises(UserError, match="no URL of a daemon"):
         daemon_url(address)
@@ -93,15 +108,29 @@ def test_the_table_of_a_query_is_seen(query: str, table: str) -> None:
 
 
 def test_properties_name_brokers_for_all_and_for_some_tables() -> None:
-    found = brokers_of_properties({"brokerList": "a:1, b:2", "brokerList.flights": "c:3", "other": "x", "brokerList2": "no"}, "http")
+    found = brokers_of_properties(
+        {"brokerList": "a:1, b:2", "brokerList.flights": "c:3", "other": "x", "brokerList2": "no"}, "http"
+    )
     assert found == {"": ["http://a:1", "http://b:2"], "flights": ["http://c:3"]}
     fixed = FixedBrokers(found)
-    assert (fixed.urls("flights", soon()), fixed.urls("other", soon()), fixed.urls("", soon())) == (found["flights"], found[""], found[""])
+    assert (fixed.urls("flights", soon()), fixed.urls("other", soon()), fixed.urls("", soon())) == (
+        found["flights"],
+        found[""],
+        found[""],
+    )
     assert brokers_of_properties({"brokerList": "a:1", "scheme": "HTTPS"}, "http") == {"": ["https://a:1"]}
 
 
 @pytest.mark.parametrize(
-    "properties", [{}, {"brokerlist": "a:1"}, {"brokerList.": "a:1"}, {"brokerList": ""}, {"brokerList": "a"}, {"brokerList": "a:1", "scheme": "x"}]
+    "properties",
+    [
+        {},
+        {"brokerlist": "a:1"},
+        {"brokerList.": "a:1"},
+        {"brokerList": ""},
+        {"brokerList": "a"},
+        {"brokerList": "a:1", "scheme": "x"},
+    ],
 )
 def test_properties_without_brokers_are_refused(properties: dict[str, str]) -> None:
     with pytest.raises(UserError):
@@ -116,7 +145,9 @@ def test_a_table_without_brokers_is_named() -> None:
         connection.execute("select a from other")
 
 
-def test_a_properties_file_is_found_here_and_along_the_resource_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_properties_file_is_found_here_and_along_the_resource_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     here, resources = tmp_path / "here", tmp_path / "resources"
     here.mkdir()
     resources.mkdir()
@@ -157,7 +188,9 @@ def test_queries_go_to_the_brokers_of_their_table() -> None:
     finally:
         everybody.stop()
         special.stop()
-    assert [["flights" in json.loads(request["body"])["pql"] for request in each.asked] for each in (everybody, special)] == [[False], [True]]
+    assert [
+        ["flights" in json.loads(request["body"])["pql"] for request in each.asked] for each in (everybody, special)
+    ] == [[False], [True]]
 
 
 def test_a_host_list_is_shared_out_by_chance_and_the_dead_are_left() -> None:
@@ -343,7 +376,9 @@ def test_brokers_are_those_online_for_the_table(ensemble: Ensemble) -> None:
     assert ensemble.opened == ["zk:2181"] and ensemble.reads == 1
 
 
-def test_a_change_is_followed_and_nothing_is_read_without_one(ensemble: Ensemble, eventually: Callable[..., float]) -> None:
+def test_a_change_is_followed_and_nothing_is_read_without_one(
+    ensemble: Ensemble, eventually: Callable[..., float]
+) -> None:
     ensemble.write({"flights_OFFLINE": {"Broker_a_1": "ONLINE"}})
     for _ in range(5):
         assert ensemble.urls() == ["http://a:1"]
@@ -367,7 +402,9 @@ def test_known_brokers_answer_while_zookeeper_is_away(ensemble: Ensemble, eventu
 
 
 def test_a_cluster_that_is_not_there_is_named(ensemble: Ensemble) -> None:
-    with pytest.raises(NotFoundError, match=r"/TestCluster/EXTERNALVIEW/brokerResource.*is 'TestCluster' the cluster's name"):
+    with pytest.raises(
+        NotFoundError, match=r"/TestCluster/EXTERNALVIEW/brokerResource.*is 'TestCluster' the cluster's name"
+    ):
         ensemble.urls()
     ensemble.write({"flights_OFFLINE": {"Broker_a_1": "ONLINE"}})
     assert ensemble.urls() == ["http://a:1"]

@@ -38,19 +38,41 @@ from pinotpy.errors import (
     UserError,
 )
 
-STATISTICS = {"numDocsScanned": 5, "totalDocs": 10, "numServersQueried": 2, "numServersResponded": 2, "timeUsedMs": 3, "numGroupsLimitReached": False}
-SELECTION = {"selectionResults": {"columns": ["a", "b"], "results": [["1", "x"], ["2", ["p", "q"]]]}, "exceptions": [], **STATISTICS}
-AGGREGATION = {"aggregationResults": [{"function": "count_star", "value": "10"}, {"function": "sum_a", "value": "3.00000"}], "exceptions": [], **STATISTICS}
+STATISTICS = {
+    "numDocsScanned": 5,
+    "totalDocs": 10,
+    "numServersQueried": 2,
+    "numServersResponded": 2,
+    "timeUsedMs": 3,
+    "numGroupsLimitReached": False,
+}
+SELECTION = {
+    "selectionResults": {"columns": ["a", "b"], "results": [["1", "x"], ["2", ["p", "q"]]]},
+    "exceptions": [],
+    **STATISTICS,
+}
+AGGREGATION = {
+    "aggregationResults": [{"function": "count_star", "value": "10"}, {"function": "sum_a", "value": "3.00000"}],
+    "exceptions": [],
+    **STATISTICS,
+}
 GROUP_BY = {
     "aggregationResults": [
-        {"function": "count_star", "groupByColumns": ["c", "d"], "groupByResult": [{"value": "7", "group": ["x", "y"]}, {"value": "3", "group": ["z", "w"]}]},
+        {
+            "function": "count_star",
+            "groupByColumns": ["c", "d"],
+            "groupByResult": [{"value": "7", "group": ["x", "y"]}, {"value": "3", "group": ["z", "w"]}],
+        },
         {"function": "sum_a", "groupByColumns": ["c", "d"], "groupByResult": [{"value": "9.0", "group": ["z", "w"]}]},
     ],
     "exceptions": [],
     **STATISTICS,
 }
 SQL = {
-    "resultTable": {"dataSchema": {"columnNames": ["n", "s"], "columnDataTypes": ["LONG", "STRING"]}, "rows": [[1, "x"], [2, None]]},
+    "resultTable": {
+        "dataSchema": {"columnNames": ["n", "s"], "columnDataTypes": ["LONG", "STRING"]},
+        "rows": [[1, "x"], [2, None]],
+    },
     "exceptions": [],
     **STATISTICS,
 }
@@ -83,8 +105,16 @@ def brokers(*ports: int) -> dict[str, Any]:
 
 def test_a_selection_is_one_table() -> None:
     result = parse_response(SELECTION)
-    assert (result.columns, result.rows, result.types) == (("a", "b"), [["1", "x"], ["2", ["p", "q"]]], ("STRING", "STRING_ARRAY"))
-    assert (result.statistics.num_docs_scanned, result.statistics.total_docs, result.statistics.time_used_ms) == (5, 10, 3)
+    assert (result.columns, result.rows, result.types) == (
+        ("a", "b"),
+        [["1", "x"], ["2", ["p", "q"]]],
+        ("STRING", "STRING_ARRAY"),
+    )
+    assert (result.statistics.num_docs_scanned, result.statistics.total_docs, result.statistics.time_used_ms) == (
+        5,
+        10,
+        3,
+    )
     assert result.to_dicts()[0] == {"a": "1", "b": "x"} and len(result) == 2 and list(result) == result.rows
 
 
@@ -114,12 +144,17 @@ def test_an_answer_without_rows_is_empty() -> None:
 
 
 def test_partial_answers_say_so() -> None:
-    result = parse_response({**SQL, "partialResult": True, "exactness": "partial", "exactnessReasons": ["1 segment unavailable"]})
+    result = parse_response(
+        {**SQL, "partialResult": True, "exactness": "partial", "exactnessReasons": ["1 segment unavailable"]}
+    )
     assert (result.partial, result.exactness, result.reasons) == (True, "partial", ("1 segment unavailable",))
     assert parse_response({**SQL, "partialResult": True}).exactness == "partial"
 
 
-@pytest.mark.parametrize("response", [[], "x", None, {"resultTable": {"rows": []}}, {"exceptions": [3]}, {"aggregationResults": [{"value": 1}]}])
+@pytest.mark.parametrize(
+    "response",
+    [[], "x", None, {"resultTable": {"rows": []}}, {"exceptions": [3]}, {"aggregationResults": [{"value": 1}]}],
+)
 def test_what_is_no_answer_of_a_broker_is_refused(response: object) -> None:
     with pytest.raises(RemoteError):
         parse_response(response)
@@ -132,7 +167,9 @@ def test_pql_and_sql_go_to_their_paths_with_options(daemon: Daemon) -> None:
     daemon.replies = {"POST /query": (200, SELECTION), "POST /query/sql": (200, SQL)}
     with connect(broker=daemon.url) as connection:
         assert connection.execute("SELECT a, b FROM t").columns == ("a", "b")
-        assert connection.execute("SELECT n FROM t", dialect="sql", options={"timeoutMs": 5, "x": True}, trace=True).columns == ("n", "s")
+        assert connection.execute(
+            "SELECT n FROM t", dialect="sql", options={"timeoutMs": 5, "x": True}, trace=True
+        ).columns == ("n", "s")
         with pytest.raises(UserError, match="dialect"):
             connection.execute("SELECT 1", dialect="mdx")
     assert [request["path"] for request in daemon.asked] == ["/query", "/query/sql"]
@@ -142,11 +179,27 @@ def test_pql_and_sql_go_to_their_paths_with_options(daemon: Daemon) -> None:
 
 @pytest.mark.parametrize(
     ("code", "kind"),
-    [(150, ParseError), (190, TableNotFoundError), (410, TableNotFoundError), (180, AccessDeniedError), (305, SegmentsUnavailableError), (9999, RemoteError)],
+    [
+        (150, ParseError),
+        (190, TableNotFoundError),
+        (410, TableNotFoundError),
+        (180, AccessDeniedError),
+        (305, SegmentsUnavailableError),
+        (9999, RemoteError),
+    ],
 )
-def test_exceptions_are_raised_as_the_error_of_their_code_with_the_answer_inside(daemon: Daemon, code: int, kind: type[Exception]) -> None:
+def test_exceptions_are_raised_as_the_error_of_their_code_with_the_answer_inside(
+    daemon: Daemon, code: int, kind: type[Exception]
+) -> None:
     daemon.replies = {
-        "POST /query/sql": (200, {**SQL, "exceptions": [{"errorCode": code, "message": "why"}, {"errorCode": 1, "message": "x"}], "partialResult": True})
+        "POST /query/sql": (
+            200,
+            {
+                **SQL,
+                "exceptions": [{"errorCode": code, "message": "why"}, {"errorCode": 1, "message": "x"}],
+                "partialResult": True,
+            },
+        )
     }
     with connect(broker=daemon.url) as connection:
         with pytest.raises(kind, match=r"why \(and 1 more\)") as caught:
@@ -166,7 +219,14 @@ def test_an_exception_without_rows_is_raised_even_if_partial_answers_are_wanted(
 
 @pytest.mark.parametrize(
     ("status", "kind"),
-    [(400, UserError), (401, AuthenticationError), (403, AccessDeniedError), (404, NotFoundError), (409, AlreadyExistsError), (500, RemoteError)],
+    [
+        (400, UserError),
+        (401, AuthenticationError),
+        (403, AccessDeniedError),
+        (404, NotFoundError),
+        (409, AlreadyExistsError),
+        (500, RemoteError),
+    ],
 )
 def test_http_errors_have_their_class_and_the_daemons_words(daemon: Daemon, status: int, kind: type[Exception]) -> None:
     daemon.replies = {"POST /query": (status, {"code": status, "error": "the reason"})}
@@ -255,7 +315,10 @@ def test_when_all_are_gone_it_says_who_cannot_be_reached(daemon: Daemon) -> None
     with connect(broker=dead.url) as connection, pytest.raises(ServerUnreachableError, match=str(dead.port)):
         connection.execute("SELECT a FROM t")
     daemon.replies = {"GET /v2/brokers": (200, {"tenants": {}, "tables": {}})}
-    with connect(controller=daemon.url) as connection, pytest.raises(ServerUnreachableError, match="no broker is known"):
+    with (
+        connect(controller=daemon.url) as connection,
+        pytest.raises(ServerUnreachableError, match="no broker is known"),
+    ):
         connection.execute("SELECT a FROM t")
 
 
@@ -293,8 +356,28 @@ def test_credentials_do_not_show_in_a_repr() -> None:
 
 def test_tls_trusts_the_given_ca_only(tmp_path: Path) -> None:
     for name in ("daemon", "foreign"):
-        arguments = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-keyout", f"{name}_key.pem"]
-        arguments += ["-out", f"{name}.pem", "-days", "2", "-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1"]
+        arguments = [
+            "openssl",
+            "req",
+            "-x509",
+            "-newkey",
+            "ec",
+            "-pkeyopt",
+            "ec_paramgen_curve:P-256",
+            "-nodes",
+            "-keyout",
+            f"{name}_key.pem",
+        ]
+        arguments += [
+            "-out",
+            f"{name}.pem",
+            "-days",
+            "2",
+            "-subj",
+            "/CN=127.0.0.1",
+            "-addext",
+            "subjectAltName=IP:127.0.0.1",
+        ]
         subprocess.run(arguments, cwd=tmp_path, check=True, capture_output=True, timeout=30)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(tmp_path / "daemon.pem", tmp_path / "daemon_key.pem")
@@ -303,7 +386,10 @@ def test_tls_trusts_the_given_ca_only(tmp_path: Path) -> None:
     try:
         with connect(broker=daemon.url, ca=tmp_path / "daemon.pem") as connection:
             assert len(connection.execute("SELECT a FROM t")) == 2
-        with connect(broker=daemon.url, ca=tmp_path / "foreign.pem") as connection, pytest.raises(ServerUnreachableError, match="CERTIFICATE_VERIFY_FAILED"):
+        with (
+            connect(broker=daemon.url, ca=tmp_path / "foreign.pem") as connection,
+            pytest.raises(ServerUnreachableError, match="CERTIFICATE_VERIFY_FAILED"),
+        ):
             connection.execute("SELECT a FROM t")
     finally:
         daemon.stop()
@@ -315,26 +401,44 @@ def test_tls_trusts_the_given_ca_only(tmp_path: Path) -> None:
 def test_parameters_become_safe_literals() -> None:
     query = "SELECT '?' , \"a?\" FROM t WHERE a = ? AND b IN ? AND c > ? AND d = '' AND e = ?"
     bound = bind(query, ["O'Hare'; DROP --", ["x", 2], Decimal("1.50"), None])
-    assert bound == "SELECT '?' , \"a?\" FROM t WHERE a = 'O''Hare''; DROP --' AND b IN ('x', 2) AND c > 1.50 AND d = '' AND e = NULL"
-    assert bind("? ? ? ?", [True, 1.5, date(2013, 1, 2), datetime(2013, 1, 2, 3, 4, 5)]) == "true 1.5 '2013-01-02' '2013-01-02 03:04:05.000'"  # noqa: DTZ001
+    assert (
+        bound
+        == "SELECT '?' , \"a?\" FROM t WHERE a = 'O''Hare''; DROP --' AND b IN ('x', 2) AND c > 1.50 AND d = '' AND e "
+        "= NULL"
+    )
+    assert (
+        bind("? ? ? ?", [True, 1.5, date(2013, 1, 2), datetime(2013, 1, 2, 3, 4, 5)])
+        == "true 1.5 '2013-01-02' '2013-01-02 03:04:05.000'"
+    )
 
 
-@pytest.mark.parametrize(("query", "values"), [("? ?", [1]), ("?", [1, 2]), ("'?'", [1]), ("?", [float("nan")]), ("?", [object()]), ("?", [[]])])
+@pytest.mark.parametrize(
+    ("query", "values"),
+    [("? ?", [1]), ("?", [1, 2]), ("'?'", [1]), ("?", [float("nan")]), ("?", [object()]), ("?", [[]])],
+)
 def test_parameters_that_do_not_fit_are_refused(query: str, values: list[object]) -> None:
     with pytest.raises(UserError):
         bind(query, values)
 
 
-@pytest.mark.parametrize(("query", "values"), [("SELECT d FROM t WHERE d > ?", []), ("SELECT d FROM t WHERE d > ?", ()), ("SELECT '?' FROM t -- ?", [1])])
+@pytest.mark.parametrize(
+    ("query", "values"),
+    [("SELECT d FROM t WHERE d > ?", []), ("SELECT d FROM t WHERE d > ?", ()), ("SELECT '?' FROM t -- ?", [1])],
+)
 @pytest.mark.parametrize("dialect", ["pql", "sql"])
-def test_a_wrong_number_of_parameters_is_refused_before_anything_is_sent(daemon: Daemon, query: str, values: list[object], dialect: str) -> None:
+def test_a_wrong_number_of_parameters_is_refused_before_anything_is_sent(
+    daemon: Daemon, query: str, values: list[object], dialect: str
+) -> None:
     with connect(broker=daemon.url) as connection:
         for ask in (
             lambda: connection.execute(query, values, dialect=dialect),
             lambda: connection.execute_async(query, values, dialect=dialect).result(10),
             lambda: connection.cursor(dialect=dialect).execute(query, values),
         ):
-            with pytest.raises((UserError, ProgrammingError), match=r"the query has \d '\?' outside of quotes and comments, but \d parameters"):
+            with pytest.raises(
+                (UserError, ProgrammingError),
+                match=r"the query has \d '\?' outside of quotes and comments, but \d parameters",
+            ):
                 ask()
     assert daemon.asked == []
 
@@ -344,7 +448,10 @@ def test_a_text_without_parameters_is_sent_as_it_is(daemon: Daemon) -> None:
     with connect(broker=daemon.url) as connection:
         connection.execute("SELECT '?' FROM t WHERE a = ?")
         connection.execute("SELECT '?' FROM t /* ? */", [])
-    assert [body_of(request)["pql"] for request in daemon.asked] == ["SELECT '?' FROM t WHERE a = ?", "SELECT '?' FROM t /* ? */"]
+    assert [body_of(request)["pql"] for request in daemon.asked] == [
+        "SELECT '?' FROM t WHERE a = ?",
+        "SELECT '?' FROM t /* ? */",
+    ]
 
 
 def test_a_cursor_fetches_in_order(daemon: Daemon) -> None:
@@ -352,8 +459,16 @@ def test_a_cursor_fetches_in_order(daemon: Daemon) -> None:
     with connect(broker=daemon.url) as connection, connection.cursor() as cursor:
         assert cursor.description is None and cursor.rowcount == -1
         cursor.execute("SELECT n, s FROM t WHERE n > ?", [0])
-        assert cursor.description is not None and [(c[0], c[1]) for c in cursor.description] == [("n", "LONG"), ("s", "STRING")]
-        assert (cursor.rowcount, cursor.fetchone(), cursor.fetchmany(5), cursor.fetchone()) == (2, [1, "x"], [[2, None]], None)
+        assert cursor.description is not None and [(c[0], c[1]) for c in cursor.description] == [
+            ("n", "LONG"),
+            ("s", "STRING"),
+        ]
+        assert (cursor.rowcount, cursor.fetchone(), cursor.fetchmany(5), cursor.fetchone()) == (
+            2,
+            [1, "x"],
+            [[2, None]],
+            None,
+        )
         assert list(cursor.execute("SELECT n, s FROM t")) == [[1, "x"], [2, None]]
         cursor.execute("SELECT n, s FROM t")
         assert cursor.fetchall() == [[1, "x"], [2, None]]
@@ -368,11 +483,14 @@ def test_a_cursor_fetches_in_order(daemon: Daemon) -> None:
 def test_controller_calls_have_pinots_paths_and_bodies(daemon: Daemon, tmp_path: Path) -> None:
     done = (200, {"status": "done"})
     daemon.replies = {
-        "POST /schemas": done, "GET /schemas": (200, ["flights"]), "GET /schemas/flights": (200, {"schemaName": "flights"}), "DELETE /schemas/flights": done,
-        "POST /tables": done, "GET /tables": (200, {"tables": ["flights"]}), "GET /tables/a%2Fb": (200, {"OFFLINE": {}}), "DELETE /tables/flights": done,
+        "POST /schemas": done, "GET /schemas": (200, ["flights"]),
+        "GET /schemas/flights": (200, {"schemaName": "flights"}), "DELETE /schemas/flights": done,
+        "POST /tables": done, "GET /tables": (200, {"tables": ["flights"]}),
+        "GET /tables/a%2Fb": (200, {"OFFLINE": {}}), "DELETE /tables/flights": done,
         "GET /segments/flights": (200, [{"OFFLINE": ["s0", "s1"]}, {"REALTIME": ["r0"]}]), "POST /v2/segments": done,
         "GET /instances": (200, {"instances": ["Server_a_1"]}),
-        "GET /brokers/tenants": (200, {"DefaultTenant": ["Broker_a_1"]}), "GET /health": (200, b"OK"), "GET /segments/flights/s%200": (200, b"bytes"),
+        "GET /brokers/tenants": (200, {"DefaultTenant": ["Broker_a_1"]}), "GET /health": (200, b"OK"),
+        "GET /segments/flights/s%200": (200, b"bytes"),
         "PUT /tables/flights/state": done,
     }  # fmt: skip
     tar = tmp_path / "s0.tar.gz"
@@ -385,12 +503,18 @@ def test_controller_calls_have_pinots_paths_and_bodies(daemon: Daemon, tmp_path:
         assert (client.tables(), client.table("a/b")) == (["flights"], {"OFFLINE": {}})
         assert client.segments("flights") == {"OFFLINE": ["s0", "s1"], "REALTIME": ["r0"]}
         client.upload_segment(tar, "flights")
-        assert (client.instances(), client.brokers(), client.download_segment("flights", "s 0")) == (["Server_a_1"], ["Broker_a_1"], b"bytes")
+        assert (client.instances(), client.brokers(), client.download_segment("flights", "s 0")) == (
+            ["Server_a_1"],
+            ["Broker_a_1"],
+            b"bytes",
+        )
         client.change_table_state("flights", "disable", table_type="OFFLINE")
         client.delete_table("flights", table_type="OFFLINE")
         client.delete_schema("flights")
     by_path = {f"{request['method']} {request['path']}": request for request in daemon.asked}
-    assert by_path["POST /schemas"]["query"] == "override=false" and body_of(by_path["POST /schemas"]) == {"schemaName": "flights"}
+    assert by_path["POST /schemas"]["query"] == "override=false" and body_of(by_path["POST /schemas"]) == {
+        "schemaName": "flights"
+    }
     upload = by_path["POST /v2/segments"]
     assert upload["query"] == "tableName=flights&tableType=OFFLINE"
     assert (
@@ -421,9 +545,16 @@ def test_reads_are_repeated_and_writes_are_not(daemon: Daemon) -> None:
 def test_waiting_ends_when_every_replica_serves(daemon: Daemon) -> None:
     ideal = {"OFFLINE": {"s0": {"A": "ONLINE", "B": "ONLINE"}, "s1": {"A": "ONLINE", "B": "OFFLINE"}}, "REALTIME": None}
     views = iter(
-        [{"OFFLINE": None}, {"OFFLINE": {"s0": {"A": "ONLINE", "B": "OFFLINE"}}}, {"OFFLINE": {"s0": {"A": "ONLINE", "B": "ONLINE"}, "s1": {"A": "ONLINE"}}}]
+        [
+            {"OFFLINE": None},
+            {"OFFLINE": {"s0": {"A": "ONLINE", "B": "OFFLINE"}}},
+            {"OFFLINE": {"s0": {"A": "ONLINE", "B": "ONLINE"}, "s1": {"A": "ONLINE"}}},
+        ]
     )
-    daemon.replies = {"GET /tables/t/idealstate": (200, ideal), "GET /tables/t/externalview": lambda request: (200, next(views))}
+    daemon.replies = {
+        "GET /tables/t/idealstate": (200, ideal),
+        "GET /tables/t/externalview": lambda request: (200, next(views)),
+    }
     seen: list[tuple[int, int]] = []
     with ControllerClient(daemon.url) as client:
         client.wait_until_online("t", timeout_s=10.0, progress=lambda done, wanted: seen.append((done, wanted)))
@@ -432,7 +563,10 @@ def test_waiting_ends_when_every_replica_serves(daemon: Daemon) -> None:
 
 def test_waiting_in_vain_says_for_whom(daemon: Daemon) -> None:
     ideal = {"OFFLINE": {"s0": {"A": "ONLINE", "B": "ONLINE"}}}
-    daemon.replies = {"GET /tables/t/idealstate": (200, ideal), "GET /tables/t/externalview": (200, {"OFFLINE": {"s0": {"A": "ONLINE"}}})}
+    daemon.replies = {
+        "GET /tables/t/idealstate": (200, ideal),
+        "GET /tables/t/externalview": (200, {"OFFLINE": {"s0": {"A": "ONLINE"}}}),
+    }
     with ControllerClient(daemon.url) as client:
         with pytest.raises(ServerNotRespondingError, match=r"1 of 2 replicas of table 't' are not online .* s0 on B"):
             client.wait_until_online("t", timeout_s=0.05)
@@ -447,7 +581,9 @@ def test_waiting_in_vain_says_for_whom(daemon: Daemon) -> None:
 
 
 def test_steps_of_a_replacement_are_repeated_with_one_id(daemon: Daemon) -> None:
-    """A controller that does not lead yet, a connection that breaks, segments that are not served yet: the same request again."""
+    """A controller that does not lead yet, a connection that breaks, segments that are not served yet: the same request
+    again.
+    """
     problems: list[Any] = [(503, {"error": "no controller leads"}), (200, {}, {"x-cut": "1"})]
 
     def start(request: dict[str, Any]) -> Any:
@@ -457,8 +593,16 @@ def test_steps_of_a_replacement_are_repeated_with_one_id(daemon: Daemon) -> None
     daemon.replies["POST /segments/t/startReplaceSegments"] = start
     with ControllerClient(daemon.url) as client:
         entry_id = client.start_replace_segments("t", ["a"], ["b"], force_cleanup=True, custom_map={"k": "v"})
-        assert len(daemon.asked) == 3 and len({request["query"] for request in daemon.asked}) == 1 and entry_id in daemon.asked[0]["query"]
-        assert json.loads(daemon.asked[0]["body"]) == {"segmentsFrom": ["a"], "segmentsTo": ["b"], "customMap": {"k": "v"}}
+        assert (
+            len(daemon.asked) == 3
+            and len({request["query"] for request in daemon.asked}) == 1
+            and entry_id in daemon.asked[0]["query"]
+        )
+        assert json.loads(daemon.asked[0]["body"]) == {
+            "segmentsFrom": ["a"],
+            "segmentsTo": ["b"],
+            "customMap": {"k": "v"},
+        }
         assert "forceCleanup=true" in daemon.asked[0]["query"] and "type=OFFLINE" in daemon.asked[0]["query"]
         daemon.replies["POST /segments/t/endReplaceSegments"] = (503, {"error": "1 of 2 segments are not served yet"})
         started = time.monotonic()
@@ -475,11 +619,24 @@ def test_steps_of_a_replacement_are_repeated_with_one_id(daemon: Daemon) -> None
 
 
 def test_importing_the_client_loads_nothing_heavy() -> None:
-    code = "import sys, pinotpy.client; print([m for m in ('numpy','pyarrow','numba','grpc','httpx','pydantic','fastapi','kazoo','rich') if m in sys.modules])"
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=30).stdout.strip() == "[]"
+    code = (
+        "import sys, pinotpy.client; print([m for m in "
+        "('numpy','pyarrow','numba','grpc','httpx','pydantic','fastapi','kazoo','rich') if m in sys.modules])"
+    )
+    assert (
+        subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=30
+        ).stdout.strip()
+        == "[]"
+    )
 
 
 def test_importing_the_client_is_quick() -> None:
     code = "import time; t = time.process_time(); import pinotpy.client; print(time.process_time() - t)"
-    took_s = min(float(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=30).stdout) for _ in range(3))
+    took_s = min(
+        float(
+            subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=30).stdout
+        )
+        for _ in range(3)
+    )
     assert took_s < 0.15, f"{took_s * 1000:.0f} ms of CPU"

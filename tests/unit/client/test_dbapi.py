@@ -15,10 +15,17 @@ from pinotpy.client import Connection
 from pinotpy.errors import ParseError, PinotError, UserError
 
 ROWS = [[1, "x"], [2, None], [3, "z"]]
-ANSWER = {"resultTable": {"dataSchema": {"columnNames": ["n", "s"], "columnDataTypes": ["LONG", "STRING"]}, "rows": ROWS}, "exceptions": []}
+ANSWER = {
+    "resultTable": {"dataSchema": {"columnNames": ["n", "s"], "columnDataTypes": ["LONG", "STRING"]}, "rows": ROWS},
+    "exceptions": [],
+}
 GROUPS = {
     "aggregationResults": [
-        {"function": "min_a", "groupByColumns": ["b"], "groupByResult": [{"value": "1", "group": ["x"]}, {"value": "2", "group": ["y"]}]},
+        {
+            "function": "min_a",
+            "groupByColumns": ["b"],
+            "groupByResult": [{"value": "1", "group": ["x"]}, {"value": "2", "group": ["y"]}],
+        },
         {"function": "max_a", "groupByColumns": ["b"], "groupByResult": [{"value": "9", "group": ["y"]}]},
     ],
     "exceptions": [],
@@ -44,32 +51,64 @@ def test_the_module_has_its_globals_and_constructors() -> None:
     assert (client.Date(2013, 1, 2), client.Time(3, 4, 5)) == (datetime.date(2013, 1, 2), datetime.time(3, 4, 5))
     assert client.Timestamp(2013, 1, 2, 3, 4, 5) == datetime.datetime(2013, 1, 2, 3, 4, 5)  # noqa: DTZ001
     ticks = time.mktime((2013, 1, 2, 3, 4, 5, 0, 0, -1))
-    assert (client.DateFromTicks(ticks), client.TimeFromTicks(ticks)) == (datetime.date(2013, 1, 2), datetime.time(3, 4, 5))
+    assert (client.DateFromTicks(ticks), client.TimeFromTicks(ticks)) == (
+        datetime.date(2013, 1, 2),
+        datetime.time(3, 4, 5),
+    )
     assert client.TimestampFromTicks(ticks) == datetime.datetime(2013, 1, 2, 3, 4, 5)  # noqa: DTZ001
     assert client.Binary(b"x") == b"x"
 
 
 def test_exceptions_stand_in_peps_tree() -> None:
     tree = {
-        client.Error: Exception, client.InterfaceError: client.Error, client.DatabaseError: client.Error, client.DataError: client.DatabaseError,
-        client.OperationalError: client.DatabaseError, client.IntegrityError: client.DatabaseError, client.InternalError: client.DatabaseError,
-        client.ProgrammingError: client.DatabaseError, client.NotSupportedError: client.DatabaseError, client.Warning: Exception,
+        client.Error: Exception, client.InterfaceError: client.Error, client.DatabaseError: client.Error,
+        client.DataError: client.DatabaseError,
+        client.OperationalError: client.DatabaseError, client.IntegrityError: client.DatabaseError,
+        client.InternalError: client.DatabaseError,
+        client.ProgrammingError: client.DatabaseError, client.NotSupportedError: client.DatabaseError,
+        client.Warning: Exception,
     }  # fmt: skip
     assert all(issubclass(kind, parent) for kind, parent in tree.items())
-    assert not issubclass(client.Warning, client.Error) and issubclass(client.Error, PinotError) and client.PinotClientError is PinotError
+    assert (
+        not issubclass(client.Warning, client.Error)
+        and issubclass(client.Error, PinotError)
+        and client.PinotClientError is PinotError
+    )
 
 
 def test_type_objects_are_equal_to_type_codes() -> None:
     kinds = (client.STRING, client.BINARY, client.NUMBER, client.DATETIME, client.ROWID)
-    codes = {"STRING": 0, "JSON": 0, "BYTES": 1, "INT": 2, "LONG": 2, "FLOAT": 2, "DOUBLE": 2, "BIG_DECIMAL": 2, "BOOLEAN": 2, "TIMESTAMP": 3}
+    codes = {
+        "STRING": 0,
+        "JSON": 0,
+        "BYTES": 1,
+        "INT": 2,
+        "LONG": 2,
+        "FLOAT": 2,
+        "DOUBLE": 2,
+        "BIG_DECIMAL": 2,
+        "BOOLEAN": 2,
+        "TIMESTAMP": 3,
+    }
     for code, place in codes.items():
         assert [code == kind for kind in kinds] == [number == place for number in range(5)], code
-    assert client.NUMBER == client.NUMBER and client.NUMBER != client.STRING and repr(client.NUMBER) == "NUMBER" and len(set(kinds)) == 5
+    assert (
+        client.NUMBER == client.NUMBER
+        and client.NUMBER != client.STRING
+        and repr(client.NUMBER) == "NUMBER"
+        and len(set(kinds)) == 5
+    )
 
 
 def test_a_cursor_before_a_query_has_nothing(connection: Connection) -> None:
     cursor = connection.cursor()
-    assert (cursor.description, cursor.rowcount, cursor.rownumber, cursor.arraysize, cursor.lastrowid) == (None, -1, None, 1, None)
+    assert (cursor.description, cursor.rowcount, cursor.rownumber, cursor.arraysize, cursor.lastrowid) == (
+        None,
+        -1,
+        None,
+        1,
+        None,
+    )
     assert cursor.connection is connection
     for fetch in (cursor.fetchone, cursor.fetchmany, cursor.fetchall):
         with pytest.raises(client.Error):
@@ -80,7 +119,10 @@ def test_a_cursor_before_a_query_has_nothing(connection: Connection) -> None:
 def test_fetching_goes_forward_by_ones_by_arraysize_and_to_the_end(connection: Connection) -> None:
     cursor = connection.cursor()
     cursor.execute("SELECT n, s FROM t")
-    assert cursor.description == [("n", "LONG", None, None, None, None, None), ("s", "STRING", None, None, None, None, None)]
+    assert cursor.description == [
+        ("n", "LONG", None, None, None, None, None),
+        ("s", "STRING", None, None, None, None, None),
+    ]
     assert cursor.description[0][1] == client.NUMBER and cursor.description[1][1] == client.STRING
     assert (cursor.rowcount, cursor.rownumber, cursor.fetchone(), cursor.rownumber) == (3, 0, ROWS[0], 1)
     cursor.arraysize = 5
@@ -126,7 +168,9 @@ def test_executemany_is_refused_and_sizes_are_ignored(connection: Connection, da
         ((500, {"error": "why"}), client.OperationalError, PinotError),
     ],
 )
-def test_errors_are_peps_and_carry_ours(connection: Connection, daemon: Daemon, reply: Any, kind: type[Exception], cause: type[Exception]) -> None:
+def test_errors_are_peps_and_carry_ours(
+    connection: Connection, daemon: Daemon, reply: Any, kind: type[Exception], cause: type[Exception]
+) -> None:
     daemon.replies["POST /query/sql"] = reply
     cursor = connection.cursor()
     with pytest.raises(client.Error, match="why") as caught:
@@ -138,7 +182,9 @@ def test_errors_are_peps_and_carry_ours(connection: Connection, daemon: Daemon, 
 
 
 @pytest.mark.parametrize("parameters", ["ab", b"ab", {"a": 1}, [1], [object(), 2], [float("nan"), 2]])
-def test_parameters_that_do_not_fit_are_programming_errors(connection: Connection, daemon: Daemon, parameters: Any) -> None:
+def test_parameters_that_do_not_fit_are_programming_errors(
+    connection: Connection, daemon: Daemon, parameters: Any
+) -> None:
     with pytest.raises(client.ProgrammingError):
         connection.cursor().execute("SELECT n FROM t WHERE n = ? AND s = ?", parameters)
     assert daemon.asked == []

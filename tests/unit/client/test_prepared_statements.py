@@ -1,5 +1,6 @@
-"""Proves that values become literals that the dialects' own lexers read back as exactly those values, whatever they hold and
-whatever stands around the placeholder, and that statements refuse what cannot be sent."""
+"""Proves that values become literals that the dialects' own lexers read back as exactly those values, whatever they
+hold and whatever stands around the placeholder, and that statements refuse what cannot be sent.
+"""
 
 from __future__ import annotations
 
@@ -65,8 +66,14 @@ def test_only_question_marks_outside_of_quotes_and_comments_are_placeholders(que
 def test_any_text_is_read_back_as_one_string(dialect: Dialect, value: str) -> None:
     for query in ("a = ?", "a = ? AND b = 'x'", "'x'?'y'", "a -? - b", "IN (?,?)"):
         values = [value] * query.count("?")
-        found = [token.value for token in tokens(bind(query, values, dialect.value.lower()), dialect) if token.kind == STRING]
-        assert found == [*(["x"] if query.startswith("'") else []), *values, *(["x"] if query.endswith("'x'") else ["y"] if query.endswith("'y'") else [])]
+        found = [
+            token.value for token in tokens(bind(query, values, dialect.value.lower()), dialect) if token.kind == STRING
+        ]
+        assert found == [
+            *(["x"] if query.startswith("'") else []),
+            *values,
+            *(["x"] if query.endswith("'x'") else ["y"] if query.endswith("'y'") else []),
+        ]
 
 
 @DIALECTS
@@ -91,7 +98,8 @@ def test_a_literal_does_not_grow_together_with_its_neighbours() -> None:
 
 
 def test_values_have_the_literals_of_their_dialect() -> None:
-    assert [literal(value, "pql") for value in (True, 1e-7, 1e22, np.int64(5), np.float64(0.5), Decimal("1E+3"), b"\x01\xff")] == [
+    assert [literal(value, "pql") for value in (True, 1e-7, 1e22, np.int64(5), np.float64(0.5), Decimal("1E+3"),
+    b"\x01\xff")] == [
         "'true'", "0.0000001", "10000000000000000000000.0", "5", "0.5", "1000", "'01ff'",
     ]  # fmt: skip
     assert [literal(value, "sql") for value in (False, None, ["a", 1])] == ["false", "NULL", "('a', 1)"]
@@ -102,7 +110,20 @@ def test_values_have_the_literals_of_their_dialect() -> None:
 
 @pytest.mark.parametrize(
     "value",
-    [math.nan, -math.inf, Decimal("NaN"), Decimal("1E+999999999"), 10**1200, np.float64("nan"), np.array([1]), object(), [], {}, [None], None],
+    [
+        math.nan,
+        -math.inf,
+        Decimal("NaN"),
+        Decimal("1E+999999999"),
+        10**1200,
+        np.float64("nan"),
+        np.array([1]),
+        object(),
+        [],
+        {},
+        [None],
+        None,
+    ],
 )
 def test_what_pql_cannot_say_is_refused(value: Any) -> None:
     with pytest.raises(UserError):
@@ -125,7 +146,11 @@ def test_a_statement_is_the_manuals() -> None:
     made.set_float(4, 0.1)
     made.set_double(5, 1e-9)
     assert made.parameter_count == 5
-    assert made.text == "select * from foo where a = 'O''Hare' and b = -7 and c > 4611686018427387904 and d < 0.1 and e <> '?' and f = 0.000000001"
+    assert (
+        made.text
+        == "select * from foo where a = 'O''Hare' and b = -7 and c > 4611686018427387904 and d < 0.1 and e <> '?' and "
+        "f = 0.000000001"
+    )
     made.set(1, ["x", "y"])
     assert "a = ('x', 'y')" in made.text
     made.clear_parameters()
@@ -144,9 +169,12 @@ def test_parameters_count_from_one(index: Any) -> None:
 @pytest.mark.parametrize(
     ("method", "value"),
     [
-        ("set_int", 2**31), ("set_int", -(2**31) - 1), ("set_int", 1.0), ("set_int", True), ("set_int", "1"), ("set_int", None),
-        ("set_long", 2**63), ("set_long", "1"), ("set_float", 1e39), ("set_float", math.nan), ("set_float", "1"), ("set_double", math.inf),
-        ("set_double", True), ("set_double", 10**400), ("set_double", None), ("set_string", 1), ("set_string", None), ("set_string", b"x"),
+        ("set_int", 2**31), ("set_int", -(2**31) - 1), ("set_int", 1.0), ("set_int", True), ("set_int", "1"),
+        ("set_int", None),
+        ("set_long", 2**63), ("set_long", "1"), ("set_float", 1e39), ("set_float", math.nan), ("set_float", "1"),
+        ("set_double", math.inf),
+        ("set_double", True), ("set_double", 10**400), ("set_double", None), ("set_string", 1), ("set_string", None),
+        ("set_string", b"x"),
     ],
 )  # fmt: skip
 def test_values_of_another_type_or_range_are_refused(method: str, value: Any) -> None:
@@ -191,7 +219,11 @@ def test_a_statement_runs_now_or_on_a_thread_with_the_values_it_had() -> None:
     finally:
         daemon.stop()
     bodies = [request["body"].decode() for request in daemon.asked]
-    assert ["a = 'x'" in body for body in bodies] == [True, True, False] and '"sql"' in bodies[2] and "a = NULL" in bodies[2]
+    assert (
+        ["a = 'x'" in body for body in bodies] == [True, True, False]
+        and '"sql"' in bodies[2]
+        and "a = NULL" in bodies[2]
+    )
 
 
 def test_symbols_stay_outside_of_strings() -> None:

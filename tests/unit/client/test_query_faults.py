@@ -1,5 +1,7 @@
-"""Proves what a connection does with brokers that redirect, drip, break off, send too much, too little or something else, and with
-queries on threads: each fault has its error, which names the broker, in bounded time and memory."""
+"""Proves what a connection does with brokers that redirect, drip, break off, send too much, too little or something
+else, and with
+queries on threads: each fault has its error, which names the broker, in bounded time and memory.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,15 @@ from fake_daemon import Daemon
 from pinotpy.client import Request, connect
 from pinotpy.client import connection as connection_module
 from pinotpy.client.background import BackgroundQueries
-from pinotpy.errors import OutOfCapacityError, ParseError, PayloadTooLargeError, RemoteError, ServerNotRespondingError, ServerUnreachableError, UserError
+from pinotpy.errors import (
+    OutOfCapacityError,
+    ParseError,
+    PayloadTooLargeError,
+    RemoteError,
+    ServerNotRespondingError,
+    ServerUnreachableError,
+    UserError,
+)
 
 SELECTION = {"selectionResults": {"columns": ["a"], "results": [["1"]]}, "exceptions": []}
 FAILED = {"exceptions": [{"errorCode": 150, "message": "why"}], "partialResult": True}
@@ -82,15 +92,33 @@ def test_a_query_is_pql_unless_it_says_sql(daemon: Daemon) -> None:
         connection.execute("q1")
         connection.execute(sql="q2")
         connection.execute(Request("sql", "q3 ?"), [None])
-        connection.execute(Request("pql", "q4"), options={"preserveType": True, "timeoutMs": 5}, debug_options={"useStarTree": False}, trace=True)
-        for arguments, words in (((), "one query"), (("q", "sql"), "one query"), ((Request("mdx", "q"),), "dialect 'mdx'"), ((5,), "found int")):
+        connection.execute(
+            Request("pql", "q4"),
+            options={"preserveType": True, "timeoutMs": 5},
+            debug_options={"useStarTree": False},
+            trace=True,
+        )
+        for arguments, words in (
+            ((), "one query"),
+            (("q", "sql"), "one query"),
+            ((Request("mdx", "q"),), "dialect 'mdx'"),
+            ((5,), "found int"),
+        ):
             with pytest.raises(UserError, match=words):
                 connection.execute(*arguments[:1], **({"sql": "q"} if len(arguments) > 1 else {}))
     assert [(request["path"], json.loads(request["body"])) for request in daemon.asked] == [
         ("/query", {"pql": "q1"}),
         ("/query/sql", {"sql": "q2"}),
         ("/query/sql", {"sql": "q3 NULL"}),
-        ("/query", {"pql": "q4", "queryOptions": "preserveType=true;timeoutMs=5", "debugOptions": "useStarTree=false", "trace": True}),
+        (
+            "/query",
+            {
+                "pql": "q4",
+                "queryOptions": "preserveType=true;timeoutMs=5",
+                "debugOptions": "useStarTree=false",
+                "trace": True,
+            },
+        ),
     ]
 
 
@@ -120,7 +148,12 @@ def test_exceptions_are_given_back_if_that_is_wanted(daemon: Daemon) -> None:
             connection.execute("q")
         assert caught.value.context["broker"] == daemon.url
         group = connection.execute("q", fail_on_exceptions=False)
-        assert (group.exceptions[0].code, group.exceptions[0].message, group.partial, group.result_set_count) == (150, "why", True, 0)
+        assert (group.exceptions[0].code, group.exceptions[0].message, group.partial, group.result_set_count) == (
+            150,
+            "why",
+            True,
+            0,
+        )
     with connect(broker=daemon.url, fail_on_exceptions=False) as connection:
         assert connection.execute("q").exceptions
         with pytest.raises(ParseError):
@@ -131,7 +164,10 @@ def test_redirects_are_refused_since_credentials_would_follow(daemon: Daemon) ->
     other = Daemon()
     daemon.replies["POST /query"] = (307, b"", {"location": f"{other.url}/query"})
     try:
-        with connect(broker=daemon.url, auth="secret") as connection, pytest.raises(RemoteError, match=f"{daemon.url}/query' redirects to '{other.url}"):
+        with (
+            connect(broker=daemon.url, auth="secret") as connection,
+            pytest.raises(RemoteError, match=f"{daemon.url}/query' redirects to '{other.url}"),
+        ):
             connection.execute("q")
     finally:
         other.stop()
@@ -141,14 +177,20 @@ def test_redirects_are_refused_since_credentials_would_follow(daemon: Daemon) ->
 @pytest.mark.parametrize("body", [b"<html>", b"", b"[1]", b"null", b'{"selectionResults": 5}', b"\xff\xfe"])
 def test_what_is_no_answer_of_a_broker_is_said(daemon: Daemon, body: bytes) -> None:
     daemon.replies["POST /query"] = (200, body)
-    with connect(broker=daemon.url) as connection, pytest.raises(RemoteError, match=r"expected JSON from 'http|expected a broker's answer|cannot be read"):
+    with (
+        connect(broker=daemon.url) as connection,
+        pytest.raises(RemoteError, match=r"expected JSON from 'http|expected a broker's answer|cannot be read"),
+    ):
         connection.execute("q")
     assert len(daemon.asked) == 1
 
 
 def test_an_error_without_words_names_the_broker(daemon: Daemon) -> None:
     daemon.replies["POST /query"] = (502, b"")
-    with connect(broker=daemon.url) as connection, pytest.raises(RemoteError, match=f"{daemon.url}/query' answered HTTP 502"):
+    with (
+        connect(broker=daemon.url) as connection,
+        pytest.raises(RemoteError, match=f"{daemon.url}/query' answered HTTP 502"),
+    ):
         connection.execute("q")
 
 
@@ -172,7 +214,11 @@ def test_an_endless_answer_ends_at_the_limit() -> None:
         while True:
             peer.sendall(b" " * 65536)
 
-    with RawBroker(pour) as broker, connect(broker=broker.url, answer_bytes_max=1 << 20) as connection, pytest.raises(PayloadTooLargeError):
+    with (
+        RawBroker(pour) as broker,
+        connect(broker=broker.url, answer_bytes_max=1 << 20) as connection,
+        pytest.raises(PayloadTooLargeError),
+    ):
         connection.execute("q")
 
 

@@ -1,5 +1,6 @@
-"""Proves that a leader stops at once when its connection breaks and never shares its epoch, and that a spectator's view is
-one immutable piece that keeps what did not change."""
+"""Proves that a leader stops at once when its connection breaks and never shares its epoch, and that a spectator's view
+is one immutable piece that keeps what did not change.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +39,13 @@ def open_store(tree: MemoryTree) -> MemoryStore:
 
 def election(store: MemoryStore, name: str, pid: int = 1, running: dict[int, str] | None = None) -> LeaderElection:
     started = {1: "a", 2: "b"} if running is None else running
-    return LeaderElection(store, PATHS, f"Controller_{name}_9000", process=ProcessIdentity(pid, "h", "space", "ab"[pid - 1]), start_of=started.get)
+    return LeaderElection(
+        store,
+        PATHS,
+        f"Controller_{name}_9000",
+        process=ProcessIdentity(pid, "h", "space", "ab"[pid - 1]),
+        start_of=started.get,
+    )
 
 
 def test_one_leads_and_the_next_epoch_fences_it(tree: MemoryTree) -> None:
@@ -119,12 +126,18 @@ def test_a_view_changes_as_a_whole_and_keeps_what_did_not(tree: MemoryTree) -> N
     put(admin, PATHS.external_view("t_OFFLINE"), ZNRecord("t_OFFLINE", {}, {"s0": {"Server_a_1": "ONLINE"}}))
     put(admin, PATHS.external_view("u_OFFLINE"), ZNRecord("u_OFFLINE"))
     admin.create(PATHS.segments("t_OFFLINE"))
-    put(admin, PATHS.segment("t_OFFLINE", "s0"), SegmentZkMetadata("s0", "t_OFFLINE", crc=1, total_docs=2, creation_time_ms=3).to_record())
+    put(
+        admin,
+        PATHS.segment("t_OFFLINE", "s0"),
+        SegmentZkMetadata("s0", "t_OFFLINE", crc=1, total_docs=2, creation_time_ms=3).to_record(),
+    )
     admin.create(PATHS.schema("broken"), b"no record")
     admin.create(PATHS.schema("without"), ZNRecord("without").to_bytes())
     put(admin, PATHS.schema("good"), schema_record({"schemaName": "good"}))
     spectator.step()
-    assert dict(spectator.view.schemas) == {"good": {"schemaName": "good"}}, "records that cannot be read hide no others"
+    assert dict(spectator.view.schemas) == {"good": {"schemaName": "good"}}, (
+        "records that cannot be read hide no others"
+    )
     first = spectator.view
     assert first.external_views["t_OFFLINE"].partitions == {"s0": {"Server_a_1": "ONLINE"}}
     assert first.segments["t_OFFLINE"]["s0"].crc == 1
@@ -132,7 +145,9 @@ def test_a_view_changes_as_a_whole_and_keeps_what_did_not(tree: MemoryTree) -> N
     spectator.step(True)
     assert spectator.view is first and views == [first]
     put(admin, PATHS.external_view("u_OFFLINE"), ZNRecord("u_OFFLINE", {}, {"x": {"Server_a_1": "ONLINE"}}))
-    admin.create(PATHS.live_instance("Server_a_1"), LiveInstance("Server_a_1", "1").to_record().to_bytes(), ephemeral=True)
+    admin.create(
+        PATHS.live_instance("Server_a_1"), LiveInstance("Server_a_1", "1").to_record().to_bytes(), ephemeral=True
+    )
     store._dispatcher.deliver()  # type: ignore[attr-defined]
     spectator.step(False)
     second = spectator.view

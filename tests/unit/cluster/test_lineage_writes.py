@@ -1,5 +1,7 @@
-"""Proves that a step of a replacement is written only if nothing came between its decision and its write, is never applied twice when its
-reply is lost, is refused to a leader whose epoch has passed, and that clean-ups and uploads keep to the lineage as it is."""
+"""Proves that a step of a replacement is written only if nothing came between its decision and its write, is never
+applied twice when its reply is lost, is refused to a leader whose epoch has passed, and that clean-ups and uploads keep
+to the lineage as it is.
+"""
 
 from __future__ import annotations
 
@@ -18,11 +20,27 @@ from pinotpy.cluster.records import ZNRecord
 from pinotpy.cluster.segment_lineage import SegmentLineage
 from pinotpy.cluster.segment_metadata import SegmentZkMetadata
 from pinotpy.cluster.store import Check
-from pinotpy.cluster.table_changes import AddSegments, ChangeLineage, CreateTable, DropTable, RemoveSegments, ReplaceSegment, TableChange
+from pinotpy.cluster.table_changes import (
+    AddSegments,
+    ChangeLineage,
+    CreateTable,
+    DropTable,
+    RemoveSegments,
+    ReplaceSegment,
+    TableChange,
+)
 from pinotpy.cluster.table_reading import Reading
 from pinotpy.cluster.table_state import apply, new_table_ideal_state
 from pinotpy.cluster.views import InstanceConfig, LiveInstance
-from pinotpy.errors import AlreadyExistsError, ConnectionLostError, NotLeaderError, PinotError, RecordTooLargeError, StaleVersionError, TableNotFoundError
+from pinotpy.errors import (
+    AlreadyExistsError,
+    ConnectionLostError,
+    NotLeaderError,
+    PinotError,
+    RecordTooLargeError,
+    StaleVersionError,
+    TableNotFoundError,
+)
 
 PATHS, TABLE, SERVER = ClusterPaths("C"), "t_OFFLINE", "Server_a_1"
 START_MS = 10**12
@@ -36,8 +54,13 @@ class Table:
         create_cluster(self.store, PATHS)
         self.store.create(PATHS.instance_config(SERVER), InstanceConfig(SERVER, "a", 1, (), {}).to_record().to_bytes())
         self.store.create(PATHS.live_instance(SERVER), LiveInstance(SERVER, "1").to_record().to_bytes())
-        self.store.create(PATHS.external_view(TABLE), ZNRecord(TABLE, {}, {name: {SERVER: "ONLINE"} for name in "abcd"}).to_bytes())
-        self.change(CreateTable(table_config_record(TABLE, {"tableName": TABLE}), new_table_ideal_state(TABLE, 1), ()), other=True)
+        self.store.create(
+            PATHS.external_view(TABLE), ZNRecord(TABLE, {}, {name: {SERVER: "ONLINE"} for name in "abcd"}).to_bytes()
+        )
+        self.change(
+            CreateTable(table_config_record(TABLE, {"tableName": TABLE}), new_table_ideal_state(TABLE, 1), ()),
+            other=True,
+        )
         self.add("a")
 
     def change(self, change: TableChange, *, other: bool = False, fences: tuple[Check, ...] = ()) -> None:
@@ -130,7 +153,9 @@ def test_a_clean_up_decided_before_a_revert_deletes_nothing(table: Table) -> Non
 
 
 def test_two_starts_at_once_are_decided_one_after_the_other(table: Table) -> None:
-    raced = table.race(lambda: table.change(ChangeLineage(StartReplace("theirs", ("a",), ("c",)), START_MS), other=True))
+    raced = table.race(
+        lambda: table.change(ChangeLineage(StartReplace("theirs", ("a",), ("c",)), START_MS), other=True)
+    )
     with pytest.raises(AlreadyExistsError, match="entry 'theirs', in progress"):
         table.step(StartReplace("ours", ("a",), ("b",)))
     assert raced and list(table.lineage.entries) == ["theirs"]
@@ -173,10 +198,16 @@ def test_lost_replies_never_apply_a_step_twice_nor_lose_it() -> None:
                 table.store.fault = None
                 table.step(event, START_MS + at_ms)  # a client that repeats what it had no answer to
             table.store.fault = None
-            coming = next((entry.segments_to for entry in table.lineage.entries.values() if entry.state == "IN_PROGRESS"), ())
+            coming = next(
+                (entry.segments_to for entry in table.lineage.entries.values() if entry.state == "IN_PROGRESS"), ()
+            )
             present = Reading(table.store, PATHS, TABLE).ideal_state().record.map_fields
             table.add(*(name for name in coming if name != "d" and name not in present))
-        return {path: data for path, data in table.store._tree.dump().items() if path in (PATHS.segment_lineage(TABLE), PATHS.ideal_state(TABLE))}
+        return {
+            path: data
+            for path, data in table.store._tree.dump().items()
+            if path in (PATHS.segment_lineage(TABLE), PATHS.ideal_state(TABLE))
+        }
 
     expected = outcome(None)
     assert len(expected) == 2
@@ -215,7 +246,9 @@ def test_a_table_takes_its_lineage_with_it_and_inherits_none(table: Table) -> No
     table.step(StartReplace("e", ("a",), ("b",)))
     table.change(DropTable())
     assert table.store.exists(PATHS.segment_lineage(TABLE)) is None
-    table.store.create(PATHS.segment_lineage(TABLE), ZNRecord(TABLE, {}, {}, {"left": ["", "a", "REVERTED", "1"]}).to_bytes())
+    table.store.create(
+        PATHS.segment_lineage(TABLE), ZNRecord(TABLE, {}, {}, {"left": ["", "a", "REVERTED", "1"]}).to_bytes()
+    )
     table.change(CreateTable(table_config_record(TABLE, {"tableName": TABLE}), new_table_ideal_state(TABLE, 1), ()))
     assert table.lineage.entries == {}
 
@@ -236,6 +269,9 @@ def test_a_cluster_of_an_earlier_version_gets_its_folder(table: Table) -> None:
 
 def test_a_lineage_that_cannot_be_read_lets_nothing_in(table: Table) -> None:
     table.store.create(PATHS.segment_lineage(TABLE), ZNRecord(TABLE, {}, {}, {"e": ["a"]}).to_bytes())
-    for change in (AddSegments(((segment("b"), {SERVER: "ONLINE"}),)), ChangeLineage(StartReplace("e", (), ("b",)), START_MS)):
+    for change in (
+        AddSegments(((segment("b"), {SERVER: "ONLINE"}),)),
+        ChangeLineage(StartReplace("e", (), ("b",)), START_MS),
+    ):
         with pytest.raises(PinotError, match="entry 'e' of the segment lineage"):
             table.change(change)

@@ -60,10 +60,14 @@ class Fixture:
         self.store = MemoryStore(self.tree, dispatcher=self.dispatcher)
         self.work = Recorder()
         member = Member(ME, ProcessIdentity(7, "h", "space", "start"), {"adminPort": "8097"})
-        self.participant = Participant(self.store, PATHS, member, self.work, clock=ManualClock(), executor=self.work, announce_timeout_s=0.0)
+        self.participant = Participant(
+            self.store, PATHS, member, self.work, clock=ManualClock(), executor=self.work, announce_timeout_s=0.0
+        )
         self.participant.step()
 
-    def send(self, partition: str, from_state: str, to_state: str, session: str | None = None, message_id: str | None = None) -> str:
+    def send(
+        self, partition: str, from_state: str, to_state: str, session: str | None = None, message_id: str | None = None
+    ) -> str:
         step = Transition(ME, session or self.store.session_id, "t_OFFLINE", partition, from_state, to_state)
         message = transition_message(step, MODEL, source="c", source_session="1", now_ms=5)
         name = message_id or message.id
@@ -81,7 +85,9 @@ class Fixture:
 
     def current_state(self, session: str | None = None) -> CurrentState | None:
         path = PATHS.current_state(ME, session or self.store.session_id, "t_OFFLINE")
-        return CurrentState.from_record(ZNRecord.from_bytes(self.admin.get(path)[0])) if self.admin.exists(path) else None
+        return (
+            CurrentState.from_record(ZNRecord.from_bytes(self.admin.get(path)[0])) if self.admin.exists(path) else None
+        )
 
     def states(self) -> dict[str, str]:
         current = self.current_state()
@@ -99,7 +105,11 @@ def test_joining_writes_config_folders_and_the_live_node(fixture: Fixture) -> No
     assert config.simple_fields["adminPort"] == "8097" and config.simple_fields["shutdownInProgress"] == "false"
     data, stat = fixture.admin.get(PATHS.live_instance(ME))
     live = ZNRecord.from_bytes(data).simple_fields
-    assert (live["LIVE_INSTANCE"], live["SESSION_ID"], stat.ephemeral_owner) == ("7@h", fixture.store.session_id, fixture.store.session_id)
+    assert (live["LIVE_INSTANCE"], live["SESSION_ID"], stat.ephemeral_owner) == (
+        "7@h",
+        fixture.store.session_id,
+        fixture.store.session_id,
+    )
     assert fixture.messages() == [] and fixture.participant.is_live
 
 
@@ -134,7 +144,10 @@ def test_what_breaks_while_it_is_served_is_shown_in_error_and_can_be_reset(fixtu
     fixture.settle()
     assert fixture.states() == {"s0": ERROR} == fixture.participant.states("t_OFFLINE")
     current = fixture.current_state()
-    assert current is not None and (current.partitions["s0"].info, current.partitions["s0"].previous) == ("its files are damaged", ONLINE)
+    assert current is not None and (current.partitions["s0"].info, current.partitions["s0"].previous) == (
+        "its files are damaged",
+        ONLINE,
+    )
     fixture.send("s0", ERROR, OFFLINE)
     fixture.settle()
     assert fixture.states() == {"s0": OFFLINE}
@@ -161,7 +174,10 @@ def test_a_failed_transition_is_error_with_its_reason_until_reset(fixture: Fixtu
     fixture.send("s0", OFFLINE, ONLINE)
     fixture.settle()
     current = fixture.current_state()
-    assert current is not None and (current.partitions["s0"].state, current.partitions["s0"].info) == (ERROR, "RuntimeError: disk full")
+    assert current is not None and (current.partitions["s0"].state, current.partitions["s0"].info) == (
+        ERROR,
+        "RuntimeError: disk full",
+    )
     fixture.work.failures = set()
     assert send_reset(fixture.admin, PATHS, ME, "t_OFFLINE", ["s0"], state_model=MODEL, source="c", now_ms=1) == 1
     fixture.settle()
@@ -179,10 +195,21 @@ def test_a_dropped_partition_and_an_empty_resource_leave_no_trace(fixture: Fixtu
 def test_user_messages_reach_the_handler_once_and_go_also_when_it_fails(fixture: Fixture) -> None:
     fixture.work.failures = {"bad"}
     for partition in ("s0", "bad"):
-        sent = send_user_message(fixture.admin, PATHS, [ME, "Server_dead_1"], "REFRESH_SEGMENT", resource="t_OFFLINE", partition=partition, now_ms=1)
+        sent = send_user_message(
+            fixture.admin,
+            PATHS,
+            [ME, "Server_dead_1"],
+            "REFRESH_SEGMENT",
+            resource="t_OFFLINE",
+            partition=partition,
+            now_ms=1,
+        )
         assert sent == 1, "a dead instance gets none"
     fixture.settle()
-    assert sorted(fixture.work.calls) == [("REFRESH_SEGMENT", "t_OFFLINE", "bad"), ("REFRESH_SEGMENT", "t_OFFLINE", "s0")]
+    assert sorted(fixture.work.calls) == [
+        ("REFRESH_SEGMENT", "t_OFFLINE", "bad"),
+        ("REFRESH_SEGMENT", "t_OFFLINE", "s0"),
+    ]
     assert fixture.messages() == []
 
 
@@ -251,7 +278,9 @@ def test_a_wiped_ensemble_is_not_filled_with_old_states(fixture: Fixture) -> Non
     ],
     ids=["pid gone", "pid runs", "another pid space", "unknown pid space"],
 )
-def test_a_live_node_is_taken_over_only_from_a_process_that_is_surely_gone(fixture: Fixture, new: ProcessIdentity, gone: bool, expected: bool) -> None:
+def test_a_live_node_is_taken_over_only_from_a_process_that_is_surely_gone(
+    fixture: Fixture, new: ProcessIdentity, gone: bool, expected: bool
+) -> None:
     fixture.store.die()
     store = MemoryStore(fixture.tree, dispatcher=ManualDispatcher())
     assert announce(store, PATHS, Member(ME, new), lambda pid: None if gone else "start") is expected

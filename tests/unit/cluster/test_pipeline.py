@@ -1,5 +1,6 @@
-"""Proves the pipeline's dealings with the store: nothing is written while another leads, a bad record drops nothing, a flood is
-cut, a pass without changes writes nothing, a resource in buckets is served."""
+"""Proves the pipeline's dealings with the store: nothing is written while another leads, a bad record drops nothing, a
+flood is cut, a pass without changes writes nothing, a resource in buckets is served.
+"""
 
 from __future__ import annotations
 
@@ -32,19 +33,29 @@ class Fixture:
         write_instance_config(self.admin, PATHS, member)
         create_folders(self.admin, PATHS, SERVER)
         self.admin.create(PATHS.current_states(SERVER, "s1"), make_parents=True)
-        self.admin.create(PATHS.live_instance(SERVER), LiveInstance(SERVER, "s1").to_record().to_bytes(), ephemeral=True)
+        self.admin.create(
+            PATHS.live_instance(SERVER), LiveInstance(SERVER, "s1").to_record().to_bytes(), ephemeral=True
+        )
         self.dispatcher = ManualDispatcher()
         self.store = MemoryStore(self.tree, dispatcher=self.dispatcher)
-        self.pipeline = TransitionPipeline(self.store, PATHS, LeaderElection(self.store, PATHS, "Controller_a_1"), source="Controller_a_1")
+        self.pipeline = TransitionPipeline(
+            self.store, PATHS, LeaderElection(self.store, PATHS, "Controller_a_1"), source="Controller_a_1"
+        )
 
     def put_ideal_state(self, table: str, num_segments: int) -> None:
-        ideal = new_table_ideal_state(table, 1).with_partitions({f"s{i}": {SERVER: "ONLINE"} for i in range(num_segments)})
-        plan = buckets.plan_write(PATHS.ideal_state(table), buckets.read_record(self.admin, PATHS.ideal_state(table)), ideal.to_record())
+        ideal = new_table_ideal_state(table, 1).with_partitions(
+            {f"s{i}": {SERVER: "ONLINE"} for i in range(num_segments)}
+        )
+        plan = buckets.plan_write(
+            PATHS.ideal_state(table), buckets.read_record(self.admin, PATHS.ideal_state(table)), ideal.to_record()
+        )
         for ops in [*plan.prepare, plan.commit]:
             self.admin.multi(ops)
 
     def put_current_state(self, table: str, states: dict[str, str]) -> None:
-        record = CurrentState(table, "s1", MODEL, {name: PartitionState(state) for name, state in states.items()}).to_record()
+        record = CurrentState(
+            table, "s1", MODEL, {name: PartitionState(state) for name, state in states.items()}
+        ).to_record()
         path = PATHS.current_state(SERVER, "s1", table)
         if self.admin.exists(path):
             self.admin.set(path, record.to_bytes())
@@ -75,8 +86,12 @@ def test_messages_go_out_once_and_the_view_follows_the_states(fixture: Fixture) 
     fixture.step()
     fixture.step(is_full=True)
     messages = fixture.sent()
-    assert sorted((each.partition, each.from_state, each.to_state) for each in messages) == [(f"s{i}", "OFFLINE", "ONLINE") for i in range(3)]
-    assert {each.fields["SRC_NAME"] for each in messages} == {"a_1"} and {each.target_session for each in messages} == {"s1"}
+    assert sorted((each.partition, each.from_state, each.to_state) for each in messages) == [
+        (f"s{i}", "OFFLINE", "ONLINE") for i in range(3)
+    ]
+    assert {each.fields["SRC_NAME"] for each in messages} == {"a_1"} and {each.target_session for each in messages} == {
+        "s1"
+    }
     assert fixture.view("t_OFFLINE") == {}
     fixture.put_current_state("t_OFFLINE", {"s0": "ONLINE"})
     fixture.step()
@@ -120,7 +135,9 @@ def test_an_ideal_state_that_cannot_be_read_drops_nothing(fixture: Fixture) -> N
 
 
 def test_a_resource_of_another_state_model_is_left_alone(fixture: Fixture) -> None:
-    record = ZNRecord("leadControllerResource", {"STATE_MODEL_DEF_REF": "MasterSlave"}, {}, {"leadControllerResource_0": []})
+    record = ZNRecord(
+        "leadControllerResource", {"STATE_MODEL_DEF_REF": "MasterSlave"}, {}, {"leadControllerResource_0": []}
+    )
     fixture.admin.create(PATHS.ideal_state("leadControllerResource"), record.to_bytes())
     view = ZNRecord("leadControllerResource", {}, {"leadControllerResource_0": {"Controller_x_1": "MASTER"}})
     fixture.admin.create(PATHS.external_view("leadControllerResource"), view.to_bytes())
@@ -129,7 +146,9 @@ def test_a_resource_of_another_state_model_is_left_alone(fixture: Fixture) -> No
 
 
 def test_a_view_without_table_or_states_goes(fixture: Fixture) -> None:
-    fixture.admin.create(PATHS.external_view("old_OFFLINE"), ZNRecord("old_OFFLINE", {}, {"s": {"Server_dead_1": "ONLINE"}}).to_bytes())
+    fixture.admin.create(
+        PATHS.external_view("old_OFFLINE"), ZNRecord("old_OFFLINE", {}, {"s": {"Server_dead_1": "ONLINE"}}).to_bytes()
+    )
     fixture.step(is_full=True)
     assert fixture.view("old_OFFLINE") is None
 
@@ -152,14 +171,18 @@ def test_a_flood_of_transitions_is_cut_and_the_rest_follows(fixture: Fixture, mo
 
 
 def test_an_instance_without_folders_does_not_stop_the_others(fixture: Fixture) -> None:
-    fixture.admin.create(PATHS.live_instance("Server_0_1"), LiveInstance("Server_0_1", "s0").to_record().to_bytes(), ephemeral=True)
+    fixture.admin.create(
+        PATHS.live_instance("Server_0_1"), LiveInstance("Server_0_1", "s0").to_record().to_bytes(), ephemeral=True
+    )
     ideal = new_table_ideal_state("t_OFFLINE", 2).with_partitions({"s0": {"Server_0_1": "ONLINE", SERVER: "ONLINE"}})
     fixture.admin.create(PATHS.ideal_state("t_OFFLINE"), ideal.to_record().to_bytes())
     fixture.step()
     assert len(fixture.sent()) == 1
 
 
-def test_a_table_in_buckets_is_served_and_its_view_is_in_buckets(fixture: Fixture, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_table_in_buckets_is_served_and_its_view_is_in_buckets(
+    fixture: Fixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(buckets, "BUCKET_FROM", 30)
     monkeypatch.setattr(buckets, "_PARTITIONS_PER_NEW_BUCKET", 10)
     fixture.put_ideal_state("t_OFFLINE", 60)
@@ -174,4 +197,6 @@ def test_a_table_in_buckets_is_served_and_its_view_is_in_buckets(fixture: Fixtur
     fixture.step()
     after = buckets.read_record(fixture.admin, PATHS.external_view("t_OFFLINE"))
     assert after is not None and after.record.map_fields["s59"] == {SERVER: "ERROR"}
-    assert len([path for path in before if before[path] != after.versions[path]]) == 1, "one changed segment writes one bucket"
+    assert len([path for path in before if before[path] != after.versions[path]]) == 1, (
+        "one changed segment writes one bucket"
+    )

@@ -1,5 +1,6 @@
-"""Proves the controller's decision: exhaustively on one partition and one instance against a written-down table, and by cases
-for what several instances, disabled things, left-overs and pending messages lead to."""
+"""Proves the controller's decision: exhaustively on one partition and one instance against a written-down table, and by
+cases for what several instances, disabled things, left-overs and pending messages lead to.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +14,8 @@ from pinotpy.cluster.views import CONSUMING, DROPPED, ERROR, OFFLINE, ONLINE, Id
 
 NOTHING = None
 
-# (current state, None = never had it) → wanted (None = not in the ideal state) → first step. Written by hand from 1.5.1's model.
+# (current state, None = never had it) → wanted (None = not in the ideal state) → first step. Written by hand from
+# 1.5.1's model.
 SEGMENT_STEPS: dict[str | None, dict[str | None, str | None]] = {
     None: {ONLINE: ONLINE, CONSUMING: CONSUMING, OFFLINE: NOTHING, None: NOTHING},
     OFFLINE: {ONLINE: ONLINE, CONSUMING: CONSUMING, OFFLINE: NOTHING, None: DROPPED},
@@ -39,14 +41,24 @@ def ideal(partitions: dict[str, dict[str, str]], **fields: str) -> IdealState:
     return IdealState("t", partitions, dict(fields))
 
 
-@pytest.mark.parametrize(("model", "state", "wanted", "step"), CASES, ids=lambda value: getattr(value, "name", str(value)))
+@pytest.mark.parametrize(
+    ("model", "state", "wanted", "step"), CASES, ids=lambda value: getattr(value, "name", str(value))
+)
 @pytest.mark.parametrize("is_pending", [False, True])
 @pytest.mark.parametrize("is_active", ["active", "instance disabled", "table disabled"])
 def test_each_state_and_target_leads_to_the_written_step(
     model: StateModel, state: str | None, wanted: str | None, step: str | None, is_pending: bool, is_active: str
 ) -> None:
-    view = InstanceView("session", is_active != "instance disabled", {} if state is None else {"p": state}, frozenset(["p"] if is_pending else []))
-    ideal_state = ideal({} if wanted is None else {"p": {"i": wanted}}, HELIX_ENABLED="false" if is_active == "table disabled" else "true")
+    view = InstanceView(
+        "session",
+        is_active != "instance disabled",
+        {} if state is None else {"p": state},
+        frozenset(["p"] if is_pending else []),
+    )
+    ideal_state = ideal(
+        {} if wanted is None else {"p": {"i": wanted}},
+        HELIX_ENABLED="false" if is_active == "table disabled" else "true",
+    )
     plan = plan_resource("t", ideal_state, model, {"i": view})
     if is_active != "active" and wanted is not None:
         table = SEGMENT_STEPS if model is SEGMENT_STATE_MODEL else BROKER_STEPS
@@ -59,13 +71,21 @@ def test_each_state_and_target_leads_to_the_written_step(
 def test_a_removed_resource_is_dropped_and_its_view_stays_until_it_is() -> None:
     views = {"i": InstanceView("s", True, {"p": ONLINE}), "j": InstanceView("s2", False, {"q": ERROR})}
     plan = plan_resource("t", None, SEGMENT_STATE_MODEL, views)
-    assert {(step.instance, step.partition, step.to_state) for step in plan.transitions} == {("i", "p", DROPPED), ("j", "q", DROPPED)}
+    assert {(step.instance, step.partition, step.to_state) for step in plan.transitions} == {
+        ("i", "p", DROPPED),
+        ("j", "q", DROPPED),
+    }
     assert plan.external_view == {"p": {"i": ONLINE}, "q": {"j": ERROR}}
     assert plan_resource("t", None, SEGMENT_STATE_MODEL, {"i": InstanceView("s")}).external_view is None
 
 
 def test_a_dead_instance_gets_no_message_and_shows_no_state() -> None:
-    plan = plan_resource("t", ideal({"p": {"dead": ONLINE, "i": ONLINE}}), SEGMENT_STATE_MODEL, {"i": InstanceView("s", True, {"p": ONLINE})})
+    plan = plan_resource(
+        "t",
+        ideal({"p": {"dead": ONLINE, "i": ONLINE}}),
+        SEGMENT_STATE_MODEL,
+        {"i": InstanceView("s", True, {"p": ONLINE})},
+    )
     assert plan.transitions == ()
     assert plan.external_view == {"p": {"i": ONLINE}}
 
@@ -77,7 +97,10 @@ def test_a_table_without_anything_has_an_empty_view() -> None:
 def test_drops_go_before_loads() -> None:
     views = {"i": InstanceView("s", True, {"old": ONLINE, "done": CONSUMING, "off": ONLINE})}
     wanted = ideal({"new": {"i": ONLINE}, "done": {"i": ONLINE}, "off": {"i": OFFLINE}, "next": {"i": CONSUMING}})
-    steps = [(step.partition, step.from_state, step.to_state) for step in plan_resource("t", wanted, SEGMENT_STATE_MODEL, views).transitions]
+    steps = [
+        (step.partition, step.from_state, step.to_state)
+        for step in plan_resource("t", wanted, SEGMENT_STATE_MODEL, views).transitions
+    ]
     assert steps == [
         ("old", ONLINE, DROPPED),
         ("off", ONLINE, OFFLINE),
@@ -88,7 +111,9 @@ def test_drops_go_before_loads() -> None:
 
 
 def test_every_small_table_reaches_its_ideal_state_in_legal_steps() -> None:
-    """Three replicas over two partitions and two instances, all combinations of current and wanted states; each plan is carried out until none is left."""
+    """Three replicas over two partitions and two instances, all combinations of current and wanted states; each plan is
+    carried out until none is left.
+    """
     states = (None, OFFLINE, ONLINE, CONSUMING)
     slots = [("p", "i"), ("p", "j"), ("q", "i")]
     for current in itertools.product(states, repeat=3):
@@ -101,7 +126,12 @@ def test_every_small_table_reaches_its_ideal_state_in_legal_steps() -> None:
                 if then is not None:
                     want.setdefault(partition, {})[instance] = then
             for _ in range(4):
-                plan = plan_resource("t", ideal(want), SEGMENT_STATE_MODEL, {name: InstanceView(name, True, dict(has)) for name, has in have.items()})
+                plan = plan_resource(
+                    "t",
+                    ideal(want),
+                    SEGMENT_STATE_MODEL,
+                    {name: InstanceView(name, True, dict(has)) for name, has in have.items()},
+                )
                 if not plan.transitions:
                     break
                 for step in plan.transitions:

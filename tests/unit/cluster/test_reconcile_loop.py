@@ -1,4 +1,6 @@
-"""Proves that a fault that lasts does not fill a log with itself: it is told once, then once a minute, and so is its end."""
+"""Proves that a fault that lasts does not fill a log with itself: it is told once, then once a minute, and so is its
+end.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ class QuickClock:
         return event.wait(0.001)
 
 
-def test_a_fault_that_lasts_is_told_once_a_minute_and_its_end_too(caplog: pytest.LogCaptureFixture, eventually: Callable[..., float]) -> None:
+def test_a_fault_that_lasts_is_told_once_a_minute_and_its_end_too(
+    caplog: pytest.LogCaptureFixture, eventually: Callable[..., float]
+) -> None:
     faults = ["no"]
 
     def step(is_full: bool) -> None:
@@ -56,7 +60,9 @@ def test_a_fault_that_lasts_is_told_once_a_minute_and_its_end_too(caplog: pytest
         loop.stop()
 
 
-def test_what_was_not_foreseen_is_told_with_its_trace(caplog: pytest.LogCaptureFixture, eventually: Callable[..., float]) -> None:
+def test_what_was_not_foreseen_is_told_with_its_trace(
+    caplog: pytest.LogCaptureFixture, eventually: Callable[..., float]
+) -> None:
     def step(is_full: bool) -> None:
         raise ZeroDivisionError("oops")
 
@@ -67,4 +73,8 @@ def test_what_was_not_foreseen_is_told_with_its_trace(caplog: pytest.LogCaptureF
     finally:
         loop.stop()
     (record,) = caplog.records
-    assert record.levelno == logging.ERROR and record.exc_info is not None and "ZeroDivisionError: oops" in record.getMessage()
+    assert (
+        record.levelno == logging.ERROR
+        and record.exc_info is not None
+        and "ZeroDivisionError: oops" in record.getMessage()
+    )

@@ -1,5 +1,6 @@
-"""Proves that records are read and written as the reference writes them: recorded shapes by hand, compression, both forms of
-segment records, bad bytes refused by name."""
+"""Proves that records are read and written as the reference writes them: recorded shapes by hand, compression, both
+forms of segment records, bad bytes refused by name.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +11,12 @@ import orjson
 import pytest
 
 from pinotpy.cluster.paths import ClusterPaths
-from pinotpy.cluster.property_store import schema_from_record, schema_record, table_config_from_record, table_config_record
+from pinotpy.cluster.property_store import (
+    schema_from_record,
+    schema_record,
+    table_config_from_record,
+    table_config_record,
+)
 from pinotpy.cluster.records import GZIP_FROM_BYTES, ZNRecord
 from pinotpy.cluster.segment_metadata import SegmentZkMetadata
 from pinotpy.cluster.state_model import BROKER_STATE_MODEL, SEGMENT_STATE_MODEL
@@ -22,7 +28,12 @@ def test_a_small_record_is_pretty_json_and_a_large_one_is_zipped() -> None:
     small = ZNRecord("t", {"b": "2", "a": "1"}, {"s": {"i": "ONLINE"}}, {"l": ["x"]})
     text = small.to_bytes()
     assert text.startswith(b'{\n  "id": "t",\n  "simpleFields": {\n    "a": "1"')
-    assert json.loads(text) == {"id": "t", "simpleFields": {"a": "1", "b": "2"}, "mapFields": {"s": {"i": "ONLINE"}}, "listFields": {"l": ["x"]}}
+    assert json.loads(text) == {
+        "id": "t",
+        "simpleFields": {"a": "1", "b": "2"},
+        "mapFields": {"s": {"i": "ONLINE"}},
+        "listFields": {"l": ["x"]},
+    }
     large = ZNRecord("t", {}, {f"segment_{i}": {"Server_h_1": "ONLINE"} for i in range(2000)})
     data = large.to_bytes()
     assert data[:2] == b"\x1f\x8b" and len(gzip.decompress(data)) >= GZIP_FROM_BYTES
@@ -46,7 +57,9 @@ def test_what_is_no_record_is_refused_with_its_place() -> None:
 
 
 def test_nulls_and_missing_parts_are_absent() -> None:
-    assert ZNRecord.from_bytes(b'{"id":"x","simpleFields":{"a":null,"n":1,"t":true}}') == ZNRecord("x", {"n": "1", "t": "true"})
+    assert ZNRecord.from_bytes(b'{"id":"x","simpleFields":{"a":null,"n":1,"t":true}}') == ZNRecord(
+        "x", {"n": "1", "t": "true"}
+    )
 
 
 def test_the_new_form_of_a_segment_record_is_read() -> None:
@@ -68,10 +81,21 @@ def test_the_new_form_of_a_segment_record_is_read() -> None:
         "custom.unknown": "kept",
     }
     metadata = SegmentZkMetadata.from_record(ZNRecord("p", fields), "parts_OFFLINE")
-    assert (metadata.crc, metadata.data_crc, metadata.total_docs, metadata.size_bytes) == (2713496030, 549213624, 500, 4537)
-    assert (metadata.start_time_ms, metadata.end_time_ms, metadata.end_time_raw) == (1555200000000, 1555545600000, "18004")
+    assert (metadata.crc, metadata.data_crc, metadata.total_docs, metadata.size_bytes) == (
+        2713496030,
+        549213624,
+        500,
+        4537,
+    )
+    assert (metadata.start_time_ms, metadata.end_time_ms, metadata.end_time_raw) == (
+        1555200000000,
+        1555545600000,
+        "18004",
+    )
     assert metadata.partition_metadata == {
-        "columnPartitionMap": {"id": {"partitions": [0], "functionName": "Modulo", "numPartitions": 2, "functionConfig": None}}
+        "columnPartitionMap": {
+            "id": {"partitions": [0], "functionName": "Modulo", "numPartitions": 2, "functionConfig": None}
+        }
     }
     assert metadata.refresh_time_ms is None and metadata.extra == {"custom.unknown": "kept"}
     written = metadata.to_record()
@@ -96,18 +120,32 @@ def test_the_old_form_of_a_segment_record_is_read() -> None:
         "segment.index.version": "v3",
     }
     metadata = SegmentZkMetadata.from_record(ZNRecord("p", fields), "parts_OFFLINE")
-    assert (metadata.download_url, metadata.push_time_ms, metadata.refresh_time_ms) == ("http://h:9000/segments/parts/p", 11, None)
+    assert (metadata.download_url, metadata.push_time_ms, metadata.refresh_time_ms) == (
+        "http://h:9000/segments/parts/p",
+        11,
+        None,
+    )
     assert (metadata.start_time_ms, metadata.end_time_ms) == (18000 * 86_400_000, 18004 * 86_400_000)
     without_time = SegmentZkMetadata.from_record(
-        ZNRecord("p", {**fields, "segment.time.unit": "null", "segment.start.time": "-1", "segment.end.time": "-1"}), "parts_OFFLINE"
+        ZNRecord("p", {**fields, "segment.time.unit": "null", "segment.start.time": "-1", "segment.end.time": "-1"}),
+        "parts_OFFLINE",
     )
     assert (without_time.start_time_ms, without_time.end_time_ms) == (None, None)
 
 
 def test_table_configs_and_schemas_are_stored_as_texts() -> None:
-    config = {"tableName": "t_OFFLINE", "tableType": "OFFLINE", "segmentsConfig": {"replication": "2"}, "isDimTable": False, "metadata": {"customConfigs": {}}}
+    config = {
+        "tableName": "t_OFFLINE",
+        "tableType": "OFFLINE",
+        "segmentsConfig": {"replication": "2"},
+        "isDimTable": False,
+        "metadata": {"customConfigs": {}},
+    }
     record = table_config_record("t_OFFLINE", config)
-    assert record.simple_fields["segmentsConfig"] == '{"replication":"2"}' and record.simple_fields["isDimTable"] == "false"
+    assert (
+        record.simple_fields["segmentsConfig"] == '{"replication":"2"}'
+        and record.simple_fields["isDimTable"] == "false"
+    )
     assert table_config_from_record(record) == config
     schema = {"schemaName": "t", "dimensionFieldSpecs": [{"name": "a", "dataType": "STRING"}]}
     assert orjson.loads(schema_record(schema).simple_fields["schemaJSON"]) == schema
@@ -119,17 +157,44 @@ def test_table_configs_and_schemas_are_stored_as_texts() -> None:
 def test_state_models_are_those_of_the_reference() -> None:
     segments = SEGMENT_STATE_MODEL.to_record()
     assert segments.list_fields["STATE_PRIORITY_LIST"] == ["DROPPED", "CONSUMING", "ONLINE", "OFFLINE"]
-    assert segments.map_fields["ONLINE.next"] == {"DROPPED": "DROPPED", "CONSUMING": "OFFLINE", "ONLINE": "ONLINE", "OFFLINE": "OFFLINE"}
+    assert segments.map_fields["ONLINE.next"] == {
+        "DROPPED": "DROPPED",
+        "CONSUMING": "OFFLINE",
+        "ONLINE": "ONLINE",
+        "OFFLINE": "OFFLINE",
+    }
     brokers = BROKER_STATE_MODEL.to_record()
-    assert brokers.list_fields["STATE_TRANSITION_PRIORITYLIST"] == ["ONLINE-OFFLINE", "ONLINE-DROPPED", "OFFLINE-ONLINE", "OFFLINE-DROPPED"]
+    assert brokers.list_fields["STATE_TRANSITION_PRIORITYLIST"] == [
+        "ONLINE-OFFLINE",
+        "ONLINE-DROPPED",
+        "OFFLINE-ONLINE",
+        "OFFLINE-DROPPED",
+    ]
     assert brokers.simple_fields == {"INITIAL_STATE": "OFFLINE"}
 
 
 def test_instance_records_are_read_in_old_and_new_forms() -> None:
-    old = InstanceConfig.from_record(ZNRecord("Server_h_8098", {"HELIX_HOST": "Server_h", "HELIX_PORT": "8098", "HELIX_ENABLED": "false", "adminPort": "8097"}))
-    assert (old.host, old.port, old.is_enabled, old.port_of("adminPort"), old.port_of("grpcPort")) == ("h", 8098, False, 8097, None)
+    old = InstanceConfig.from_record(
+        ZNRecord(
+            "Server_h_8098",
+            {"HELIX_HOST": "Server_h", "HELIX_PORT": "8098", "HELIX_ENABLED": "false", "adminPort": "8097"},
+        )
+    )
+    assert (old.host, old.port, old.is_enabled, old.port_of("adminPort"), old.port_of("grpcPort")) == (
+        "h",
+        8098,
+        False,
+        8097,
+        None,
+    )
     bare = InstanceConfig.from_record(ZNRecord("Broker_h_8099", {}, {}, {"TAG_LIST": ["DefaultTenant_BROKER"]}))
-    assert (bare.host, bare.port, bare.is_enabled, bare.takes_queries, bare.tags) == ("h", 8099, True, True, ("DefaultTenant_BROKER",))
+    assert (bare.host, bare.port, bare.is_enabled, bare.takes_queries, bare.tags) == (
+        "h",
+        8099,
+        True,
+        True,
+        ("DefaultTenant_BROKER",),
+    )
     leaving = InstanceConfig.from_record(ZNRecord("Broker_h_8099", {"shutdownInProgress": "true"}))
     assert leaving.is_enabled and not leaving.takes_queries
     with pytest.raises(DecodeError):

@@ -1,4 +1,6 @@
-"""Proves that records of reload jobs outlive whoever wrote them, are bounded in number and age, and that writers at once lose none."""
+"""Proves that records of reload jobs outlive whoever wrote them, are bounded in number and age, and that writers at
+once lose none.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,13 @@ def test_a_job_is_read_back_by_another_process_in_the_form_of_pinot() -> None:
     store = MemoryStore(tree)
     assert ReloadJobRecords(store, PATHS).all(NOW_MS) == {"j1": written}
     record = ZNRecord.from_bytes(store.get("/C/PROPERTYSTORE/CONTROLLER_JOBS/RELOAD_SEGMENT")[0])
-    fields = {"jobId": "j1", "jobType": "RELOAD_SEGMENT", "tableName": "t_OFFLINE", "submissionTimeMs": str(NOW_MS), "messageCount": "2"}
+    fields = {
+        "jobId": "j1",
+        "jobType": "RELOAD_SEGMENT",
+        "tableName": "t_OFFLINE",
+        "submissionTimeMs": str(NOW_MS),
+        "messageCount": "2",
+    }
     assert record.map_fields == {"j1": fields | {"segmentName": "t_0", "forceDownload": "true"}}
 
 
@@ -36,7 +44,9 @@ def test_only_the_newest_are_kept_and_none_for_ever() -> None:
     assert list(records.all(NOW_MS)) == [f"j{number:03}" for number in range(5, JOBS_KEPT_MAX + 5)]
     assert next(iter(records.all(NOW_MS + AGE_MAX_MS + 50))) == "j050"
     records.add(job("new", NOW_MS + AGE_MAX_MS + 100))
-    assert list(ZNRecord.from_bytes(store.get(PATHS.reload_jobs)[0]).map_fields) == [f"j{n:03}" for n in range(100, 105)] + ["new"]
+    assert list(ZNRecord.from_bytes(store.get(PATHS.reload_jobs)[0]).map_fields) == [
+        f"j{n:03}" for n in range(100, 105)
+    ] + ["new"]
 
 
 def test_jobs_of_a_deleted_table_are_marked_and_those_of_others_are_not() -> None:
@@ -62,10 +72,16 @@ def test_writers_at_once_lose_no_job() -> None:
         thread.start()
     for thread in threads:
         thread.join(30)
-    assert set(ReloadJobRecords(MemoryStore(tree), PATHS).all(NOW_MS)) == {f"{writer}-{number}" for writer in range(4) for number in range(10)}
+    assert set(ReloadJobRecords(MemoryStore(tree), PATHS).all(NOW_MS)) == {
+        f"{writer}-{number}" for writer in range(4) for number in range(10)
+    }
 
 
 def test_a_record_that_nobody_of_us_wrote_is_no_error() -> None:
     store = MemoryStore(MemoryTree())
-    store.create(PATHS.reload_jobs, ZNRecord("RELOAD_SEGMENT", {}, {"x": {"submissionTimeMs": "soon"}}).to_bytes(), make_parents=True)
+    store.create(
+        PATHS.reload_jobs,
+        ZNRecord("RELOAD_SEGMENT", {}, {"x": {"submissionTimeMs": "soon"}}).to_bytes(),
+        make_parents=True,
+    )
     assert ReloadJobRecords(store, PATHS).all(NOW_MS) == {}

@@ -1,5 +1,6 @@
-"""Proves that a table's state changes as one piece: record and ideal state together, conflicts decided anew, a lost reply
-never applied twice, a fenced leader refused. Runs over the in-memory store with injected faults."""
+"""Proves that a table's state changes as one piece: record and ideal state together, conflicts decided anew, a lost
+reply never applied twice, a fenced leader refused. Runs over the in-memory store with injected faults.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +32,14 @@ from pinotpy.cluster.table_changes import (
     TableChange,
 )
 from pinotpy.cluster.table_state import apply, new_table_ideal_state
-from pinotpy.errors import AlreadyExistsError, ConnectionLostError, NotFoundError, NotLeaderError, StaleVersionError, TableNotFoundError
+from pinotpy.errors import (
+    AlreadyExistsError,
+    ConnectionLostError,
+    NotFoundError,
+    NotLeaderError,
+    StaleVersionError,
+    TableNotFoundError,
+)
 
 PATHS = ClusterPaths("TestCluster")
 TABLE = "flights_OFFLINE"
@@ -70,7 +78,9 @@ def ideal_state(store: MemoryStore, resource: str = TABLE) -> ZNRecord:
     return stored.record
 
 
-def test_a_created_table_stands_in_all_its_places(store: MemoryStore, run: Callable[[TableChange], None], table: None) -> None:
+def test_a_created_table_stands_in_all_its_places(
+    store: MemoryStore, run: Callable[[TableChange], None], table: None
+) -> None:
     properties = PropertyStore(store, PATHS)
     assert properties.table_names() == [TABLE]
     config = properties.table_config(TABLE)
@@ -83,7 +93,9 @@ def test_a_created_table_stands_in_all_its_places(store: MemoryStore, run: Calla
         run(CreateTable(table_config_record(TABLE, CONFIG), new_table_ideal_state(TABLE, 2), ()))
 
 
-def test_segments_come_and_go_with_their_records(store: MemoryStore, run: Callable[[TableChange], None], table: None) -> None:
+def test_segments_come_and_go_with_their_records(
+    store: MemoryStore, run: Callable[[TableChange], None], table: None
+) -> None:
     run(added("s0", "s1"))
     assert ideal_state(store).map_fields == {"s0": REPLICAS, "s1": REPLICAS}
     properties = PropertyStore(store, PATHS)
@@ -96,7 +108,9 @@ def test_segments_come_and_go_with_their_records(store: MemoryStore, run: Callab
     assert ideal_state(store).simple_fields["NUM_PARTITIONS"] == "1"
 
 
-def test_a_refresh_replaces_the_record_that_was_read(store: MemoryStore, run: Callable[[TableChange], None], table: None) -> None:
+def test_a_refresh_replaces_the_record_that_was_read(
+    store: MemoryStore, run: Callable[[TableChange], None], table: None
+) -> None:
     run(added("s0"))
     run(ReplaceSegment(segment("s0", crc=8), version=0))
     run(ReplaceSegment(segment("s0", crc=8), version=0))  # stands already
@@ -114,14 +128,20 @@ def test_replicas_state_and_config_change(store: MemoryStore, run: Callable[[Tab
         run(AssignSegments({"none": {}}))
     run(SetTableEnabled(False))
     assert ideal_state(store).simple_fields["HELIX_ENABLED"] == "false"
-    run(ReplaceConfig(table_config_record(TABLE, {**CONFIG, "isDimTable": True}), version=0, ideal_state_fields={"REPLICAS": "3"}))
+    run(
+        ReplaceConfig(
+            table_config_record(TABLE, {**CONFIG, "isDimTable": True}), version=0, ideal_state_fields={"REPLICAS": "3"}
+        )
+    )
     assert ideal_state(store).simple_fields["REPLICAS"] == "3"
     with pytest.raises(StaleVersionError):
         run(ReplaceConfig(table_config_record(TABLE, CONFIG), version=0))
 
 
 @pytest.mark.parametrize("num_segments", [0, 3, 450])
-def test_a_dropped_table_leaves_nothing(store: MemoryStore, run: Callable[[TableChange], None], table: None, num_segments: int) -> None:
+def test_a_dropped_table_leaves_nothing(
+    store: MemoryStore, run: Callable[[TableChange], None], table: None, num_segments: int
+) -> None:
     before = {"/TestCluster/PROPERTYSTORE/SEGMENTS"}
     run(added(*(f"s{i}" for i in range(num_segments))))
     run(DropTable())
@@ -134,8 +154,13 @@ def test_a_dropped_table_leaves_nothing(store: MemoryStore, run: Callable[[Table
         run(added("s0"))
 
 
-@pytest.mark.parametrize("change", [DropTable(Deletion("d", 5)), RemoveSegments(tuple(f"s{i}" for i in range(-9, 450)), deletion=Deletion("d", 5))])
-def test_what_goes_is_recorded_with_its_removal(store: MemoryStore, run: Callable[[TableChange], None], table: None, change: TableChange) -> None:
+@pytest.mark.parametrize(
+    "change",
+    [DropTable(Deletion("d", 5)), RemoveSegments(tuple(f"s{i}" for i in range(-9, 450)), deletion=Deletion("d", 5))],
+)
+def test_what_goes_is_recorded_with_its_removal(
+    store: MemoryStore, run: Callable[[TableChange], None], table: None, change: TableChange
+) -> None:
     names = {f"s{i}" for i in range(450)}
     run(added(*sorted(names)))
     run(change)
@@ -150,7 +175,9 @@ def test_what_goes_is_recorded_with_its_removal(store: MemoryStore, run: Callabl
     assert deletions.all() == []
 
 
-def test_a_table_whose_view_is_still_there_is_not_created_again(store: MemoryStore, run: Callable[[TableChange], None], table: None) -> None:
+def test_a_table_whose_view_is_still_there_is_not_created_again(
+    store: MemoryStore, run: Callable[[TableChange], None], table: None
+) -> None:
     store.create(PATHS.external_view(TABLE), ZNRecord(TABLE).to_bytes())
     run(DropTable())
     with pytest.raises(AlreadyExistsError, match="external view"):
@@ -193,7 +220,9 @@ def test_lost_replies_never_apply_a_change_twice_nor_lose_it() -> None:
         assert outcome(seed) == expected, f"seed {seed}"
 
 
-def test_a_conflicting_write_is_decided_anew(store: MemoryStore, run: Callable[[TableChange], None], table: None) -> None:
+def test_a_conflicting_write_is_decided_anew(
+    store: MemoryStore, run: Callable[[TableChange], None], table: None
+) -> None:
     other = MemoryStore(store._tree)
     raced: list[str] = []
 

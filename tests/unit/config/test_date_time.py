@@ -61,7 +61,9 @@ def test_the_examples_of_the_manual_in_milliseconds() -> None:
     long_form = parse_format("1:HOURS:SIMPLE_DATE_FORMAT:EEE MMM dd HH:mm:ss ZZZ yyyy")
     assert long_form.millis_from_value("Mon Aug 24 12:36:50 America/Los_Angeles 2019") == 1566675410000
     assert not long_form.is_lexicographic
-    assert parse_format("SIMPLE_DATE_FORMAT|yyyy-MM-dd|America/New_York").millis_from_value("2013-01-01") == 1357016400000
+    assert (
+        parse_format("SIMPLE_DATE_FORMAT|yyyy-MM-dd|America/New_York").millis_from_value("2013-01-01") == 1357016400000
+    )
 
 
 @pytest.mark.parametrize(
@@ -117,7 +119,11 @@ PATTERNS = [
 SAO_PAULO_STANDARD_TIME_MS = -1_767_214_412_000  # 1914-01-01, local mean time before
 
 
-@given(st.sampled_from(PATTERNS), st.integers(-2_000_000_000_000, 4_000_000_000_000), st.sampled_from(["UTC", "America/Sao_Paulo", "GMT+5:30", "PST"]))
+@given(
+    st.sampled_from(PATTERNS),
+    st.integers(-2_000_000_000_000, 4_000_000_000_000),
+    st.sampled_from(["UTC", "America/Sao_Paulo", "GMT+5:30", "PST"]),
+)
 def test_what_is_written_reads_back(pattern: str, millis: int, zone: str) -> None:
     written = parse_format(f"1:DAYS:SIMPLE_DATE_FORMAT:{pattern} tz({zone})")
     text = written.value_from_millis(millis)
@@ -141,9 +147,13 @@ def test_epoch_values_are_the_floor_of_the_time(unit: TimeUnit, size: int, milli
         assert start <= millis < start + size * unit.nanos // 1_000_000
 
 
-@pytest.mark.parametrize(("name", "offset_hours"), [("UTC", 0), ("Z", 0), ("GMT-8:00", -8), ("GMT+5", 5), ("+02:00", 2), ("EST", -5)])
+@pytest.mark.parametrize(
+    ("name", "offset_hours"), [("UTC", 0), ("Z", 0), ("GMT-8:00", -8), ("GMT+5", 5), ("+02:00", 2), ("EST", -5)]
+)
 def test_zones_by_offset_and_short_id(name: str, offset_hours: int) -> None:
-    assert time_zone(name).utcoffset(datetime(2020, 1, 1, tzinfo=UTC)) == timezone(timedelta(hours=offset_hours)).utcoffset(None)
+    assert time_zone(name).utcoffset(datetime(2020, 1, 1, tzinfo=UTC)) == timezone(
+        timedelta(hours=offset_hours)
+    ).utcoffset(None)
 
 
 @pytest.mark.parametrize("name", ["", "../etc/passwd", "/etc/passwd", "Nowhere/Land", "GMT+99:00", "America/../UTC"])

@@ -1,5 +1,6 @@
-"""Proves that every schema and table config that was posted to the reference gets the same verdict here, the same unknown keys
-and the same form back, except where the reference stores what cannot work (listed with the reason)."""
+"""Proves that every schema and table config that was posted to the reference gets the same verdict here, the same
+unknown keys and the same form back, except where the reference stores what cannot work (listed with the reason).
+"""
 
 from __future__ import annotations
 
@@ -48,7 +49,11 @@ def test_posted_schemas_get_the_recorded_verdict_and_form() -> None:
     refused = []
     for exchange in exchanges():
         posted = exchange.get("request_body")
-        if exchange["method"] != "POST" or exchange["path"] not in ("/schemas", "/schemas/validate") or not isinstance(posted, dict):
+        if (
+            exchange["method"] != "POST"
+            or exchange["path"] not in ("/schemas", "/schemas/validate")
+            or not isinstance(posted, dict)
+        ):
             continue
         if exchange["status"] == 200 and posted.get("schemaName") not in SCHEMAS_REFUSED_HERE:
             read, response = Schema.from_json(posted), body(exchange)
@@ -57,7 +62,9 @@ def test_posted_schemas_get_the_recorded_verdict_and_form() -> None:
                 assert json.dumps(read.to_json_dict()) == json.dumps(response)
             accepted += 1
         # 409 and 415 are not about the document, nor is a change that is not backward compatible.
-        elif exchange["status"] == 200 or (exchange["status"] == 400 and "backward-compatible" not in str(exchange["response"])):
+        elif exchange["status"] == 200 or (
+            exchange["status"] == 400 and "backward-compatible" not in str(exchange["response"])
+        ):
             with pytest.raises(InvalidConfigError) as caught:
                 Schema.from_json(posted)
             paths = [fault.path for fault in caught.value.faults]
@@ -71,10 +78,20 @@ def test_posted_table_configs_get_the_recorded_verdict() -> None:
     schemas: dict[str, Schema] = {}
     verdicts = {"accepted": 0, "refused": 0, "refused here": 0}
     # What only the cluster knows: schemas, servers, tenants, what exists already.
-    about_the_cluster = ("Failed to find schema", "Failed to calculate instance", "Failed to find instances", "does not match table name")
+    about_the_cluster = (
+        "Failed to find schema",
+        "Failed to calculate instance",
+        "Failed to find instances",
+        "does not match table name",
+    )
     for exchange in exchanges():
         posted, step = exchange.get("request_body"), exchange["step"].partition(" ")[2]
-        if exchange["method"] == "POST" and exchange["path"] == "/schemas" and exchange["status"] == 200 and isinstance(posted, dict):
+        if (
+            exchange["method"] == "POST"
+            and exchange["path"] == "/schemas"
+            and exchange["status"] == 200
+            and isinstance(posted, dict)
+        ):
             if posted.get("schemaName") not in SCHEMAS_REFUSED_HERE:
                 schemas[posted["schemaName"]] = Schema.from_json(posted)
         elif exchange["method"] in ("POST", "PUT") and exchange["path"].split("?")[0] in (
@@ -83,7 +100,11 @@ def test_posted_table_configs_get_the_recorded_verdict() -> None:
             "/tables/baseballStats",
             "/tables/parts",
         ):
-            if not isinstance(posted, dict) or exchange["status"] not in (200, 400) or any(text in str(exchange["response"]) for text in about_the_cluster):
+            if (
+                not isinstance(posted, dict)
+                or exchange["status"] not in (200, 400)
+                or any(text in str(exchange["response"]) for text in about_the_cluster)
+            ):
                 continue
             if exchange["status"] == 200 and step not in REFUSED_HERE:
                 read = TableConfig.from_json(posted)

@@ -1,4 +1,6 @@
-"""Proves that schemas of every documented spelling are read alike, answered in one form, and refused with all faults and paths."""
+"""Proves that schemas of every documented spelling are read alike, answered in one form, and refused with all faults
+and paths.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,12 @@ FLIGHTS = {
     "dateTimeFieldSpecs": [
         {"name": "millisSinceEpoch", "dataType": "LONG", "format": "EPOCH", "granularity": "15:MINUTES"},
         {"name": "hoursSinceEpoch", "dataType": "INT", "format": "EPOCH|HOURS", "granularity": "1:HOURS"},
-        {"name": "dateString", "dataType": "STRING", "format": "SIMPLE_DATE_FORMAT|yyyy-MM-dd", "granularity": "1:DAYS"},
+        {
+            "name": "dateString",
+            "dataType": "STRING",
+            "format": "SIMPLE_DATE_FORMAT|yyyy-MM-dd",
+            "granularity": "1:DAYS",
+        },
     ],
 }
 
@@ -44,7 +51,14 @@ def faults(document: Any) -> list[tuple[str, str]]:
 
 def test_the_example_of_the_manual_reads_and_answers_in_the_form_of_the_reference() -> None:
     read = Schema.from_json(json.dumps(FLIGHTS))
-    assert list(read.field_specs) == ["flightNumber", "tags", "price", "millisSinceEpoch", "hoursSinceEpoch", "dateString"]
+    assert list(read.field_specs) == [
+        "flightNumber",
+        "tags",
+        "price",
+        "millisSinceEpoch",
+        "hoursSinceEpoch",
+        "dateString",
+    ]
     assert read.field_specs["tags"].single_value is False
     assert read.field_specs["price"].field_type is FieldType.METRIC
     assert read.to_json_dict()["dimensionFieldSpecs"] == [
@@ -86,10 +100,18 @@ def test_the_time_field_spec_of_the_old_manual_gives_a_time_column() -> None:
 
 
 def test_incoming_alone_and_the_flat_form_are_the_same_column() -> None:
-    nested = Schema.from_json(schema(timeFieldSpec={"incomingGranularitySpec": {"name": "d", "dataType": "INT", "timeType": "DAYS"}}))
-    flat = Schema.from_json(schema(timeFieldSpec={"name": "d", "dataType": "INT", "timeType": "days", "timeUnitSize": 1, "timeFormat": "EPOCH"}))
+    nested = Schema.from_json(
+        schema(timeFieldSpec={"incomingGranularitySpec": {"name": "d", "dataType": "INT", "timeType": "DAYS"}})
+    )
+    flat = Schema.from_json(
+        schema(
+            timeFieldSpec={"name": "d", "dataType": "INT", "timeType": "days", "timeUnitSize": 1, "timeFormat": "EPOCH"}
+        )
+    )
     assert nested == flat
-    assert nested.to_json_dict()["timeFieldSpec"] == {"incomingGranularitySpec": {"name": "d", "dataType": "INT", "timeType": "DAYS"}}
+    assert nested.to_json_dict()["timeFieldSpec"] == {
+        "incomingGranularitySpec": {"name": "d", "dataType": "INT", "timeType": "DAYS"}
+    }
 
 
 def test_singular_spellings_are_the_plural_ones() -> None:
@@ -98,7 +120,13 @@ def test_singular_spellings_are_the_plural_ones() -> None:
     assert Schema.from_json(singular) == plural
     one = {
         "schemaName": "t",
-        "dateTimeFieldSpec": {"name": "d", "dataType": "LONG", "format": "1:HOURS:EPOCH", "granularity": "1:HOURS", "dateTimeType": "PRIMARY"},
+        "dateTimeFieldSpec": {
+            "name": "d",
+            "dataType": "LONG",
+            "format": "1:HOURS:EPOCH",
+            "granularity": "1:HOURS",
+            "dateTimeType": "PRIMARY",
+        },
     }
     assert list(Schema.from_json(one).field_specs) == ["d"]
     assert Schema.from_json(one).unrecognized == {"/dateTimeFieldSpecs/0/dateTimeType": "PRIMARY"}
@@ -106,8 +134,15 @@ def test_singular_spellings_are_the_plural_ones() -> None:
 
 
 def test_unknown_keys_are_kept_as_json_pointers_to_leaves() -> None:
-    read = Schema.from_json(schema(foo={"x": 1, "y/z": {"~": [True, {}]}}, dimensionFieldSpecs=[{"name": "a", "dataType": "INT", "bar": 2}]))
-    assert read.unrecognized == {"/foo/x": 1, "/foo/y~1z/~0/0": True, "/foo/y~1z/~0/1": {}, "/dimensionFieldSpecs/0/bar": 2}
+    read = Schema.from_json(
+        schema(foo={"x": 1, "y/z": {"~": [True, {}]}}, dimensionFieldSpecs=[{"name": "a", "dataType": "INT", "bar": 2}])
+    )
+    assert read.unrecognized == {
+        "/foo/x": 1,
+        "/foo/y~1z/~0/0": True,
+        "/foo/y~1z/~0/1": {},
+        "/dimensionFieldSpecs/0/bar": 2,
+    }
     assert "foo" not in read.to_json_dict()
 
 
@@ -134,8 +169,12 @@ def test_unknown_keys_are_kept_as_json_pointers_to_leaves() -> None:
         ("BYTES", "00fF", b"\x00\xff"),
     ],
 )
-def test_defaults_are_read_as_text_or_number_and_answer_again_as_the_same(data_type: str, written: Any, stored: Any) -> None:
-    read = Schema.from_json(schema(dimensionFieldSpecs=[{"name": "a", "dataType": data_type, "defaultNullValue": written}]))
+def test_defaults_are_read_as_text_or_number_and_answer_again_as_the_same(
+    data_type: str, written: Any, stored: Any
+) -> None:
+    read = Schema.from_json(
+        schema(dimensionFieldSpecs=[{"name": "a", "dataType": data_type, "defaultNullValue": written}])
+    )
     assert read.field_specs["a"].default_null_stored == stored
     again = Schema.from_json(json.dumps(read.to_json_dict()))
     assert again == read
@@ -149,7 +188,9 @@ def test_without_a_default_the_type_decides(data_type: DataType) -> None:
     # Written out, the default is the default: it is not shown again.
     if data_type in (DataType.INT, DataType.STRING, DataType.BYTES):
         shown = {DataType.INT: -(2**31), DataType.STRING: "null", DataType.BYTES: ""}[data_type]
-        written = Schema.from_json(schema(dimensionFieldSpecs=[{"name": "a", "dataType": data_type, "defaultNullValue": shown}]))
+        written = Schema.from_json(
+            schema(dimensionFieldSpecs=[{"name": "a", "dataType": data_type, "defaultNullValue": shown}])
+        )
         assert "defaultNullValue" not in written.to_json_dict()["dimensionFieldSpecs"][0]
 
 
@@ -176,29 +217,91 @@ WRONG: list[tuple[Any, list[str]]] = [
     (schema(dimensionFieldSpecs=[{"name": "m x", "dataType": "INT"}]), ["$.dimensionFieldSpecs[0].name"]),
     (schema(dimensionFieldSpecs=[{"name": "$docId", "dataType": "INT"}]), ["$.dimensionFieldSpecs[0].name"]),
     (schema(dimensionFieldSpecs=[{"name": "a", "dataType": "INT"}] * 2), ["$.dimensionFieldSpecs[1].name"]),
-    (schema(dimensionFieldSpecs=[{"name": "a", "dataType": "INT", "fieldType": "METRIC"}]), ["$.dimensionFieldSpecs[0].fieldType"]),
-    (schema(dimensionFieldSpecs=[{"name": "a", "dataType": "INT", "singleValueField": "no"}]), ["$.dimensionFieldSpecs[0].singleValueField"]),
-    (schema(dimensionFieldSpecs=[{"name": "a", "dataType": "INT", "maxLength": 0}]), ["$.dimensionFieldSpecs[0].maxLength"]),
-    (schema(dimensionFieldSpecs=[{"name": "a", "dataType": "STRING", "maxLengthExceedStrategy": "CUT"}]), ["$.dimensionFieldSpecs[0].maxLengthExceedStrategy"]),
-    (schema(dimensionFieldSpecs=[{"name": "a", "dataType": "STRING", "format": "EPOCH"}]), ["$.dimensionFieldSpecs[0].format"]),
-    (schema(dimensionFieldSpecs=[{"name": "a", "dataType": "INT", "defaultNullValue": "abc"}]), ["$.dimensionFieldSpecs[0].defaultNullValue"]),
-    (schema(dimensionFieldSpecs=[{"name": "a", "dataType": "INT", "defaultNullValue": 2**31}]), ["$.dimensionFieldSpecs[0].defaultNullValue"]),
-    (schema(dimensionFieldSpecs=[{"name": "a", "dataType": "INT", "defaultNullValue": True}]), ["$.dimensionFieldSpecs[0].defaultNullValue"]),
-    (schema(dimensionFieldSpecs=[{"name": "a", "dataType": "BYTES", "defaultNullValue": "0g"}]), ["$.dimensionFieldSpecs[0].defaultNullValue"]),
-    (schema(dimensionFieldSpecs=[{"name": "a", "dataType": "BYTES", "defaultNullValue": "abc"}]), ["$.dimensionFieldSpecs[0].defaultNullValue"]),
-    (schema(dimensionFieldSpecs=[{"name": "a", "dataType": "BOOLEAN", "defaultNullValue": "yes"}]), ["$.dimensionFieldSpecs[0].defaultNullValue"]),
-    (schema(dimensionFieldSpecs=[{"name": "a", "dataType": "TIMESTAMP", "defaultNullValue": "soon"}]), ["$.dimensionFieldSpecs[0].defaultNullValue"]),
-    (schema(dimensionFieldSpecs=[{"name": "a", "dataType": "FLOAT", "defaultNullValue": 1e300}]), ["$.dimensionFieldSpecs[0].defaultNullValue"]),
-    (schema(dimensionFieldSpecs=[{"name": "a", "dataType": "BIG_DECIMAL", "defaultNullValue": "NaN"}]), ["$.dimensionFieldSpecs[0].defaultNullValue"]),
+    (
+        schema(dimensionFieldSpecs=[{"name": "a", "dataType": "INT", "fieldType": "METRIC"}]),
+        ["$.dimensionFieldSpecs[0].fieldType"],
+    ),
+    (
+        schema(dimensionFieldSpecs=[{"name": "a", "dataType": "INT", "singleValueField": "no"}]),
+        ["$.dimensionFieldSpecs[0].singleValueField"],
+    ),
+    (
+        schema(dimensionFieldSpecs=[{"name": "a", "dataType": "INT", "maxLength": 0}]),
+        ["$.dimensionFieldSpecs[0].maxLength"],
+    ),
+    (
+        schema(dimensionFieldSpecs=[{"name": "a", "dataType": "STRING", "maxLengthExceedStrategy": "CUT"}]),
+        ["$.dimensionFieldSpecs[0].maxLengthExceedStrategy"],
+    ),
+    (
+        schema(dimensionFieldSpecs=[{"name": "a", "dataType": "STRING", "format": "EPOCH"}]),
+        ["$.dimensionFieldSpecs[0].format"],
+    ),
+    (
+        schema(dimensionFieldSpecs=[{"name": "a", "dataType": "INT", "defaultNullValue": "abc"}]),
+        ["$.dimensionFieldSpecs[0].defaultNullValue"],
+    ),
+    (
+        schema(dimensionFieldSpecs=[{"name": "a", "dataType": "INT", "defaultNullValue": 2**31}]),
+        ["$.dimensionFieldSpecs[0].defaultNullValue"],
+    ),
+    (
+        schema(dimensionFieldSpecs=[{"name": "a", "dataType": "INT", "defaultNullValue": True}]),
+        ["$.dimensionFieldSpecs[0].defaultNullValue"],
+    ),
+    (
+        schema(dimensionFieldSpecs=[{"name": "a", "dataType": "BYTES", "defaultNullValue": "0g"}]),
+        ["$.dimensionFieldSpecs[0].defaultNullValue"],
+    ),
+    (
+        schema(dimensionFieldSpecs=[{"name": "a", "dataType": "BYTES", "defaultNullValue": "abc"}]),
+        ["$.dimensionFieldSpecs[0].defaultNullValue"],
+    ),
+    (
+        schema(dimensionFieldSpecs=[{"name": "a", "dataType": "BOOLEAN", "defaultNullValue": "yes"}]),
+        ["$.dimensionFieldSpecs[0].defaultNullValue"],
+    ),
+    (
+        schema(dimensionFieldSpecs=[{"name": "a", "dataType": "TIMESTAMP", "defaultNullValue": "soon"}]),
+        ["$.dimensionFieldSpecs[0].defaultNullValue"],
+    ),
+    (
+        schema(dimensionFieldSpecs=[{"name": "a", "dataType": "FLOAT", "defaultNullValue": 1e300}]),
+        ["$.dimensionFieldSpecs[0].defaultNullValue"],
+    ),
+    (
+        schema(dimensionFieldSpecs=[{"name": "a", "dataType": "BIG_DECIMAL", "defaultNullValue": "NaN"}]),
+        ["$.dimensionFieldSpecs[0].defaultNullValue"],
+    ),
     (schema(metricFieldSpecs=[{"name": "m", "dataType": "STRING"}]), ["$.metricFieldSpecs[0].dataType"]),
     (schema(metricFieldSpecs=[{"name": "m", "dataType": "BOOLEAN"}]), ["$.metricFieldSpecs[0].dataType"]),
-    (schema(metricFieldSpecs=[{"name": "m", "dataType": "INT", "singleValueField": False}]), ["$.metricFieldSpecs[0].singleValueField"]),
+    (
+        schema(metricFieldSpecs=[{"name": "m", "dataType": "INT", "singleValueField": False}]),
+        ["$.metricFieldSpecs[0].singleValueField"],
+    ),
     (schema(metricFieldSpecs=[{"name": "a", "dataType": "INT"}]), ["$.metricFieldSpecs[0].name"]),
-    (schema(dateTimeFieldSpecs=[{"name": "d", "dataType": "LONG"}]), ["$.dateTimeFieldSpecs[0].format", "$.dateTimeFieldSpecs[0].granularity"]),
-    (schema(dateTimeFieldSpecs=[{"name": "d", "dataType": "LONG", "format": "nonsense", "granularity": "1:DAYS"}]), ["$.dateTimeFieldSpecs[0].format"]),
-    (schema(dateTimeFieldSpecs=[{"name": "d", "dataType": "LONG", "format": "1:WEEKS:EPOCH", "granularity": "1:DAYS"}]), ["$.dateTimeFieldSpecs[0].format"]),
-    (schema(dateTimeFieldSpecs=[{"name": "d", "dataType": "LONG", "format": "EPOCH", "granularity": "DAYS:1"}]), ["$.dateTimeFieldSpecs[0].granularity"]),
-    (schema(dateTimeFieldSpecs=[{"name": "d", "dataType": "FLOAT", "format": "EPOCH", "granularity": "1:DAYS"}]), ["$.dateTimeFieldSpecs[0].dataType"]),
+    (
+        schema(dateTimeFieldSpecs=[{"name": "d", "dataType": "LONG"}]),
+        ["$.dateTimeFieldSpecs[0].format", "$.dateTimeFieldSpecs[0].granularity"],
+    ),
+    (
+        schema(dateTimeFieldSpecs=[{"name": "d", "dataType": "LONG", "format": "nonsense", "granularity": "1:DAYS"}]),
+        ["$.dateTimeFieldSpecs[0].format"],
+    ),
+    (
+        schema(
+            dateTimeFieldSpecs=[{"name": "d", "dataType": "LONG", "format": "1:WEEKS:EPOCH", "granularity": "1:DAYS"}]
+        ),
+        ["$.dateTimeFieldSpecs[0].format"],
+    ),
+    (
+        schema(dateTimeFieldSpecs=[{"name": "d", "dataType": "LONG", "format": "EPOCH", "granularity": "DAYS:1"}]),
+        ["$.dateTimeFieldSpecs[0].granularity"],
+    ),
+    (
+        schema(dateTimeFieldSpecs=[{"name": "d", "dataType": "FLOAT", "format": "EPOCH", "granularity": "1:DAYS"}]),
+        ["$.dateTimeFieldSpecs[0].dataType"],
+    ),
     (schema(timeFieldSpec=[]), ["$.timeFieldSpec"]),
     (schema(timeFieldSpec={}), ["$.timeFieldSpec.incomingGranularitySpec"]),
     (
@@ -221,7 +324,10 @@ def test_each_fault_names_its_place(document: Any, paths: list[str]) -> None:
 def test_all_faults_of_a_document_come_at_once() -> None:
     document = {
         "schemaName": "no/name",
-        "dimensionFieldSpecs": [{"name": "a", "dataType": "INTEGER", "maxLength": "x"}, {"name": "b", "dataType": "INT", "defaultNullValue": "1.5"}],
+        "dimensionFieldSpecs": [
+            {"name": "a", "dataType": "INTEGER", "maxLength": "x"},
+            {"name": "b", "dataType": "INT", "defaultNullValue": "1.5"},
+        ],
         "metricFieldSpecs": [{"name": "b", "dataType": "STRING"}],
         "dateTimeFieldSpecs": [{"name": "t", "dataType": "LONG", "format": "x:y", "granularity": ""}],
         "primaryKeyColumns": ["missing"],
@@ -258,7 +364,9 @@ def test_text_that_is_not_json_says_where(text: str | bytes, found: str) -> None
 
 
 def test_equal_keys_are_all_found_with_their_paths() -> None:
-    text = '{"schemaName": "t", "dimensionFieldSpecs": [{"name": "a", "name": "b", "dataType": "INT"}], "schemaName": "u"}'
+    text = (
+        '{"schemaName": "t", "dimensionFieldSpecs": [{"name": "a", "name": "b", "dataType": "INT"}], "schemaName": "u"}'
+    )
     assert [path for path, _ in faults(text)] == ["$.schemaName", "$.dimensionFieldSpecs[0].name"]
 
 
@@ -290,7 +398,12 @@ def documents(draw: st.DrawFn) -> dict[str, Any]:
     for name in names:
         metric = draw(st.booleans())
         data_type = draw(st.sampled_from(METRICS if metric else SCALARS))
-        column = {"name": name, "dataType": str(data_type), "notNull": draw(st.booleans()), "maxLength": draw(st.integers(1, 600))}
+        column = {
+            "name": name,
+            "dataType": str(data_type),
+            "notNull": draw(st.booleans()),
+            "maxLength": draw(st.integers(1, 600)),
+        }
         if draw(st.booleans()):
             column["defaultNullValue"] = draw(VALUES[data_type])
         if not metric:

@@ -1,4 +1,6 @@
-"""Proves that table configs are read in old and new spelling, answered as Pinot 1.5.1 does, and refused with all faults."""
+"""Proves that table configs are read in old and new spelling, answered as Pinot 1.5.1 does, and refused with all
+faults.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ from pinotpy.errors import InvalidConfigError
 from pinotpy.names import TableType
 
 
-def config(index: dict[str, Any] | None = None, segments: dict[str, Any] | None = None, **changes: Any) -> dict[str, Any]:
+def config(
+    index: dict[str, Any] | None = None, segments: dict[str, Any] | None = None, **changes: Any
+) -> dict[str, Any]:
     return {
         "tableName": "t",
         "tableType": "OFFLINE",
@@ -60,7 +64,13 @@ PAGE_VIEWS = {
         "noDictionaryColumns": ["dwellMs"],
         "bloomFilterColumns": ["visitor"],
         "segmentPartitionConfig": {"columnPartitionMap": {"siteId": {"functionName": "murmur", "numPartitions": "8"}}},
-        "starTreeIndexConfigs": [{"dimensionsSplitOrder": ["country", "device"], "functionColumnPairs": ["SUM__hits", "COUNT__*"], "maxLeafRecords": 10000}],
+        "starTreeIndexConfigs": [
+            {
+                "dimensionsSplitOrder": ["country", "device"],
+                "functionColumnPairs": ["SUM__hits", "COUNT__*"],
+                "maxLeafRecords": 10000,
+            }
+        ],
     },
     "routing": {"segmentPrunerTypes": ["partition"], "instanceSelectorType": "replicaGroup"},
     "quota": {"storage": "50G", "maxQueriesPerSecond": "300"},
@@ -69,7 +79,12 @@ PAGE_VIEWS = {
 REALTIME = {
     "tableName": "pageViews",
     "tableType": "REALTIME",
-    "segmentsConfig": {"timeColumnName": "day", "replication": "1", "replicasPerPartition": "2", "completionConfig": {"completionMode": "DOWNLOAD"}},
+    "segmentsConfig": {
+        "timeColumnName": "day",
+        "replication": "1",
+        "replicasPerPartition": "2",
+        "completionConfig": {"completionMode": "DOWNLOAD"},
+    },
     "tenants": {"broker": "web", "server": "web", "tagOverrideConfig": {"realtimeCompleted": "web_OFFLINE"}},
     "tableIndexConfig": {
         "streamConfigs": {
@@ -84,12 +99,22 @@ REALTIME = {
 
 def test_an_old_config_reads_with_text_for_numbers() -> None:
     read = TableConfig.from_json(json.dumps(PAGE_VIEWS))
-    assert (read.raw_table_name, read.table_type, read.name_with_type) == ("pageViews", TableType.OFFLINE, "pageViews_OFFLINE")
+    assert (read.raw_table_name, read.table_type, read.name_with_type) == (
+        "pageViews",
+        TableType.OFFLINE,
+        "pageViews_OFFLINE",
+    )
     assert (read.replication, read.segments.retention_time_value) == (2, 730)
-    assert (read.segments.segment_push_type, read.segments.segment_assignment_strategy) == (PushType.APPEND, AssignmentStrategy.REPLICA_GROUP)
+    assert (read.segments.segment_push_type, read.segments.segment_assignment_strategy) == (
+        PushType.APPEND,
+        AssignmentStrategy.REPLICA_GROUP,
+    )
     partitions = read.indexing.segment_partition_config
     assert partitions is not None
-    assert (partitions.column_partition_map["siteId"].function_name, partitions.column_partition_map["siteId"].num_partitions) == (PartitionFunction.MURMUR, 8)
+    assert (
+        partitions.column_partition_map["siteId"].function_name,
+        partitions.column_partition_map["siteId"].num_partitions,
+    ) == (PartitionFunction.MURMUR, 8)
     assert read.routing is not None
     assert read.routing.instance_selector_type is InstanceSelector.REPLICA_GROUP
     assert read.quota is not None
@@ -147,7 +172,9 @@ def test_a_column_picks_its_id_encoding_by_field_config() -> None:
     assert b.all_index_types == {"INVERTED", "TEXT", "JSON"}
 
 
-@pytest.mark.parametrize(("text", "millis"), [("7d", 604_800_000), ("1d12h", 129_600_000), ("30m", 1_800_000), ("5S", 5_000)])
+@pytest.mark.parametrize(
+    ("text", "millis"), [("7d", 604_800_000), ("1d12h", 129_600_000), ("30m", 1_800_000), ("5S", 5_000)]
+)
 def test_periods(text: str, millis: int) -> None:
     assert millis_from_period(text) == millis
 
@@ -179,21 +206,35 @@ WRONG: list[tuple[Any, list[str]]] = [
     (config(segments={"segmentAssignmentStrategy": "Nope"}), [f"{SEGMENTS}.segmentAssignmentStrategy"]),
     (config(segments={"completionConfig": {"completionMode": "x"}}), [f"{SEGMENTS}.completionConfig.completionMode"]),
     (config(tenants={"broker": "a/b", "server": 3}), ["$.tenants.broker", "$.tenants.server"]),
-    (config(tenants={"tagOverrideConfig": {"realtimeConsuming": "a b"}}), ["$.tenants.tagOverrideConfig.realtimeConsuming"]),
+    (
+        config(tenants={"tagOverrideConfig": {"realtimeConsuming": "a b"}}),
+        ["$.tenants.tagOverrideConfig.realtimeConsuming"],
+    ),
     (config({"loadMode": "TAPE"}), [f"{INDEX}.loadMode"]),
     (config({"sortedColumn": ["a", "b"]}), [f"{INDEX}.sortedColumn"]),
     (config({"nullHandlingEnabled": "maybe"}), [f"{INDEX}.nullHandlingEnabled"]),
     (config({"segmentFormatVersion": "v9"}), [f"{INDEX}.segmentFormatVersion"]),
     (config({"invertedIndexColumns": ["a", "b"], "noDictionaryColumns": ["b"]}), [f"{INDEX}.invertedIndexColumns[1]"]),
-    (config({"invertedIndexColumns": ["b"], "noDictionaryConfig": {"b": "SNAPPY"}}), [f"{INDEX}.invertedIndexColumns[0]"]),
-    (config({"invertedIndexColumns": ["b"]}, fieldConfigList=[{"name": "b", "encodingType": "RAW"}]), [f"{INDEX}.invertedIndexColumns[0]"]),
+    (
+        config({"invertedIndexColumns": ["b"], "noDictionaryConfig": {"b": "SNAPPY"}}),
+        [f"{INDEX}.invertedIndexColumns[0]"],
+    ),
+    (
+        config({"invertedIndexColumns": ["b"]}, fieldConfigList=[{"name": "b", "encodingType": "RAW"}]),
+        [f"{INDEX}.invertedIndexColumns[0]"],
+    ),
     (config({"sortedColumn": ["b"], "noDictionaryColumns": ["b"]}), [f"{INDEX}.sortedColumn[0]"]),
     (config({"noDictionaryColumns": ["b", "b"]}), [f"{INDEX}.noDictionaryColumns[1]"]),
     (config({"noDictionaryColumns": "b"}), [f"{INDEX}.noDictionaryColumns"]),
     (config({"noDictionaryConfig": {"b": "ARJ"}}), [f"{INDEX}.noDictionaryConfig.b"]),
     (
-        config({"segmentPartitionConfig": {"columnPartitionMap": {"a": {"functionName": "Magic", "numPartitions": 0}}}}),
-        [f"{INDEX}.segmentPartitionConfig.columnPartitionMap.a.functionName", f"{INDEX}.segmentPartitionConfig.columnPartitionMap.a.numPartitions"],
+        config(
+            {"segmentPartitionConfig": {"columnPartitionMap": {"a": {"functionName": "Magic", "numPartitions": 0}}}}
+        ),
+        [
+            f"{INDEX}.segmentPartitionConfig.columnPartitionMap.a.functionName",
+            f"{INDEX}.segmentPartitionConfig.columnPartitionMap.a.numPartitions",
+        ],
     ),
     (config({"starTreeIndexConfigs": [{}]}), [f"{INDEX}.starTreeIndexConfigs[0].dimensionsSplitOrder"]),
     (
@@ -201,12 +242,30 @@ WRONG: list[tuple[Any, list[str]]] = [
         [f"{INDEX}.starTreeIndexConfigs[0].functionColumnPairs[{i}]" for i in (0, 1)],
     ),
     (
-        config({"noDictionaryColumns": ["a"], "starTreeIndexConfigs": [TREE | {"functionColumnPairs": ["SUM__b", "DISTINCTCOUNTTHETASKETCH__b"]}]}),
-        [f"{INDEX}.starTreeIndexConfigs[0].dimensionsSplitOrder[0]", f"{INDEX}.starTreeIndexConfigs[0].functionColumnPairs[1]"],
+        config(
+            {
+                "noDictionaryColumns": ["a"],
+                "starTreeIndexConfigs": [TREE | {"functionColumnPairs": ["SUM__b", "DISTINCTCOUNTTHETASKETCH__b"]}],
+            }
+        ),
+        [
+            f"{INDEX}.starTreeIndexConfigs[0].dimensionsSplitOrder[0]",
+            f"{INDEX}.starTreeIndexConfigs[0].functionColumnPairs[1]",
+        ],
     ),
     (
         config(
-            {"starTreeIndexConfigs": [TREE | {"aggregationConfigs": [{"columnName": "b", "aggregationFunction": "MAGIC"}, {"aggregationFunction": "SUM"}]}]}
+            {
+                "starTreeIndexConfigs": [
+                    TREE
+                    | {
+                        "aggregationConfigs": [
+                            {"columnName": "b", "aggregationFunction": "MAGIC"},
+                            {"aggregationFunction": "SUM"},
+                        ]
+                    }
+                ]
+            }
         ),
         [f"{INDEX}.starTreeIndexConfigs[0].aggregationConfigs[{i}]" for i in (0, 1)],
     ),
@@ -215,7 +274,10 @@ WRONG: list[tuple[Any, list[str]]] = [
         [f"{INDEX}.starTreeIndexConfigs[0].skipStarNodeCreationForDimensions[0]"],
     ),
     (config({"bloomFilterConfigs": {"a": {"fpp": 1}}}), [f"{INDEX}.bloomFilterConfigs.a.fpp"]),
-    (config({"starTreeIndexConfigs": [TREE | {"maxLeafRecords": 2**31}]}), [f"{INDEX}.starTreeIndexConfigs[0].maxLeafRecords"]),
+    (
+        config({"starTreeIndexConfigs": [TREE | {"maxLeafRecords": 2**31}]}),
+        [f"{INDEX}.starTreeIndexConfigs[0].maxLeafRecords"],
+    ),
     (
         config({"starTreeIndexConfigs": [TREE | {"skipStarNodeCreationForDimensions": ["a", "a"]}]}),
         [f"{INDEX}.starTreeIndexConfigs[0].skipStarNodeCreationForDimensions[1]"],
@@ -232,20 +294,44 @@ WRONG: list[tuple[Any, list[str]]] = [
     ),
     (config(fieldConfigList=[{"name": "a", "indexType": "MAGIC"}]), ["$.fieldConfigList[0].indexType"]),
     (config(fieldConfigList=[{"name": "a"}, {"name": "a"}]), ["$.fieldConfigList[1].name"]),
-    (config(fieldConfigList=[{"name": "a", "properties": {"dictIdEncoding": "x"}}]), ["$.fieldConfigList[0].properties.dictIdEncoding"]),
-    (config({"noDictionaryConfig": {"a": "LZ4"}}, fieldConfigList=[{"name": "a", "encodingType": "DICTIONARY"}]), ["$.fieldConfigList[0].encodingType"]),
-    (config(fieldConfigList=[{"encodingType": "RAW"}]), ["$.fieldConfigList[0].name"]),
-    (config(tierConfigs=[{"name": "x", "segmentSelectorType": "time", "storageType": "pinot_server"}]), ["$.tierConfigs[0].segmentAge"]),
-    (config(tierConfigs=[{"name": "x", "segmentSelectorType": "time", "segmentAge": "old", "storageType": "pinot_server"}]), ["$.tierConfigs[0].segmentAge"]),
     (
-        config(instanceAssignmentConfigMap={"NIGHT": {"tagPoolConfig": {"tag": "x"}, "replicaGroupPartitionConfig": {}}}),
+        config(fieldConfigList=[{"name": "a", "properties": {"dictIdEncoding": "x"}}]),
+        ["$.fieldConfigList[0].properties.dictIdEncoding"],
+    ),
+    (
+        config({"noDictionaryConfig": {"a": "LZ4"}}, fieldConfigList=[{"name": "a", "encodingType": "DICTIONARY"}]),
+        ["$.fieldConfigList[0].encodingType"],
+    ),
+    (config(fieldConfigList=[{"encodingType": "RAW"}]), ["$.fieldConfigList[0].name"]),
+    (
+        config(tierConfigs=[{"name": "x", "segmentSelectorType": "time", "storageType": "pinot_server"}]),
+        ["$.tierConfigs[0].segmentAge"],
+    ),
+    (
+        config(
+            tierConfigs=[
+                {"name": "x", "segmentSelectorType": "time", "segmentAge": "old", "storageType": "pinot_server"}
+            ]
+        ),
+        ["$.tierConfigs[0].segmentAge"],
+    ),
+    (
+        config(
+            instanceAssignmentConfigMap={"NIGHT": {"tagPoolConfig": {"tag": "x"}, "replicaGroupPartitionConfig": {}}}
+        ),
         ["$.instanceAssignmentConfigMap.NIGHT"],
     ),
-    (config(ingestionConfig={"filterConfig": {"filterFunction": "Groovy({x}, x)"}}), ["$.ingestionConfig.filterConfig.filterFunction"]),
+    (
+        config(ingestionConfig={"filterConfig": {"filterFunction": "Groovy({x}, x)"}}),
+        ["$.ingestionConfig.filterConfig.filterFunction"],
+    ),
     (config(tableType="REALTIME"), [f"{SEGMENTS}.timeColumnName", f"{INDEX}.streamConfigs"]),
     (
         config({"streamConfigs": {"streamType": "kafka"}}, {"timeColumnName": "d"}, tableType="REALTIME"),
-        [f'{INDEX}.streamConfigs["stream.kafka.topic.name"]', f'{INDEX}.streamConfigs["stream.kafka.decoder.class.name"]'],
+        [
+            f'{INDEX}.streamConfigs["stream.kafka.topic.name"]',
+            f'{INDEX}.streamConfigs["stream.kafka.decoder.class.name"]',
+        ],
     ),
     (REALTIME | {"upsertConfig": {"mode": "FULL"}}, ["$.routing.instanceSelectorType"]),
     (REALTIME | {"upsertConfig": {"mode": "SOME"}}, ["$.upsertConfig.mode"]),
@@ -283,13 +369,29 @@ def test_cross_checks_run_although_a_required_section_is_missing() -> None:
 
 
 def test_null_in_the_index_section_is_absent_as_in_the_reference() -> None:
-    read = TableConfig.from_json(config({"invertedIndexColumns": None, "sortedColumn": None, "nullHandlingEnabled": None, "starTreeIndexConfigs": None}))
+    read = TableConfig.from_json(
+        config(
+            {
+                "invertedIndexColumns": None,
+                "sortedColumn": None,
+                "nullHandlingEnabled": None,
+                "starTreeIndexConfigs": None,
+            }
+        )
+    )
     assert read.indexing == TableConfig.from_json(config()).indexing
 
 
 def test_unknown_keys_are_kept_as_json_pointers() -> None:
-    read = TableConfig.from_json(config(segments={"schemaName": "t", "bar": 2}, foo=1, fieldConfigList=[{"name": "a", "x": [1]}]))
-    assert read.unrecognized == {"/segmentsConfig/schemaName": "t", "/segmentsConfig/bar": 2, "/foo": 1, "/fieldConfigList/0/x/0": 1}
+    read = TableConfig.from_json(
+        config(segments={"schemaName": "t", "bar": 2}, foo=1, fieldConfigList=[{"name": "a", "x": [1]}])
+    )
+    assert read.unrecognized == {
+        "/segmentsConfig/schemaName": "t",
+        "/segmentsConfig/bar": 2,
+        "/foo": 1,
+        "/fieldConfigList/0/x/0": 1,
+    }
 
 
 def test_indexes_that_nobody_builds_are_told_like_unknown_keys() -> None:
@@ -297,7 +399,13 @@ def test_indexes_that_nobody_builds_are_told_like_unknown_keys() -> None:
         {"name": "a", "indexType": "FST", "indexTypes": ["INVERTED", "H3"]},
         {
             "name": "b",
-            "indexes": {"Inverted": {}, "bloom": {"fpp": 0.1}, "invertd": {}, "forward": {"compressionCodec": "LZ4"}, "vector": {"disabled": "true"}},
+            "indexes": {
+                "Inverted": {},
+                "bloom": {"fpp": 0.1},
+                "invertd": {},
+                "forward": {"compressionCodec": "LZ4"},
+                "vector": {"disabled": "true"},
+            },
         },
         {"name": "c", "indexes": {"dictionary": {"disabled": True}}},
     ]
@@ -311,7 +419,13 @@ def test_indexes_that_nobody_builds_are_told_like_unknown_keys() -> None:
 
 
 def test_keys_that_wait_for_what_they_ask_are_told_where_they_ask_for_more_than_holds() -> None:
-    tier = {"name": "cold", "segmentSelectorType": "time", "segmentAge": "30d", "storageType": "pinot_server", "serverTag": "old_OFFLINE"}
+    tier = {
+        "name": "cold",
+        "segmentSelectorType": "time",
+        "segmentAge": "30d",
+        "storageType": "pinot_server",
+        "serverTag": "old_OFFLINE",
+    }
     read = TableConfig.from_json(
         config(
             {"aggregateMetrics": False},
@@ -355,13 +469,22 @@ SCHEMA = Schema.from_json(
     ("document", "paths"),
     [
         (config({"invertedIndexColumns": ["a", "nope"]}), [f"{INDEX}.invertedIndexColumns[1]"]),
-        (config({"sortedColumn": ["nope"], "bloomFilterColumns": ["no"]}), [f"{INDEX}.sortedColumn[0]", f"{INDEX}.bloomFilterColumns[0]"]),
+        (
+            config({"sortedColumn": ["nope"], "bloomFilterColumns": ["no"]}),
+            [f"{INDEX}.sortedColumn[0]", f"{INDEX}.bloomFilterColumns[0]"],
+        ),
         (config({"noDictionaryConfig": {"nope": "SNAPPY"}}), [f"{INDEX}.noDictionaryConfig.nope"]),
         (config({"sortedColumn": ["mv"]}), [f"{INDEX}.sortedColumn[0]"]),
         (config({"jsonIndexColumns": ["a"]}), [f"{INDEX}.jsonIndexColumns[0]"]),
         (config(fieldConfigList=[{"name": "a", "indexType": "TEXT"}]), ["$.fieldConfigList[0]"]),
         (
-            config({"starTreeIndexConfigs": [{"dimensionsSplitOrder": ["a", "mv", "x"], "functionColumnPairs": ["SUM__y", "COUNT__*"]}]}),
+            config(
+                {
+                    "starTreeIndexConfigs": [
+                        {"dimensionsSplitOrder": ["a", "mv", "x"], "functionColumnPairs": ["SUM__y", "COUNT__*"]}
+                    ]
+                }
+            ),
             [
                 f"{INDEX}.starTreeIndexConfigs[0].dimensionsSplitOrder[2]",
                 f"{INDEX}.starTreeIndexConfigs[0].functionColumnPairs[0]",
@@ -373,9 +496,28 @@ SCHEMA = Schema.from_json(
         (config(fieldConfigList=[{"name": "a", "indexes": {"json": {}}}]), ["$.fieldConfigList[0]"]),
         (config({"rangeIndexColumns": ["s"], "noDictionaryColumns": ["s"]}), [f"{INDEX}.rangeIndexColumns[0]"]),
         (config({"rangeIndexColumns": ["s"], "noDictionaryConfig": {"s": "LZ4"}}), [f"{INDEX}.rangeIndexColumns[0]"]),
-        (config(fieldConfigList=[{"name": "s", "indexTypes": ["RANGE"], "encodingType": "RAW"}]), ["$.fieldConfigList[0]"]),
         (
-            config({"starTreeIndexConfigs": [TREE | {"functionColumnPairs": ["SUM__s", "MAX__mv", "SUM__*", "COUNT__s", "DISTINCTCOUNTHLL__s", "AVG__m"]}]}),
+            config(fieldConfigList=[{"name": "s", "indexTypes": ["RANGE"], "encodingType": "RAW"}]),
+            ["$.fieldConfigList[0]"],
+        ),
+        (
+            config(
+                {
+                    "starTreeIndexConfigs": [
+                        TREE
+                        | {
+                            "functionColumnPairs": [
+                                "SUM__s",
+                                "MAX__mv",
+                                "SUM__*",
+                                "COUNT__s",
+                                "DISTINCTCOUNTHLL__s",
+                                "AVG__m",
+                            ]
+                        }
+                    ]
+                }
+            ),
             [f"{INDEX}.starTreeIndexConfigs[0].functionColumnPairs[{i}]" for i in range(3)],
         ),
         (
@@ -385,12 +527,18 @@ SCHEMA = Schema.from_json(
                         TREE
                         | {
                             "functionColumnPairs": [],
-                            "aggregationConfigs": [{"columnName": "nope", "aggregationFunction": "SUM"}, {"columnName": "s", "aggregationFunction": "MIN"}],
+                            "aggregationConfigs": [
+                                {"columnName": "nope", "aggregationFunction": "SUM"},
+                                {"columnName": "s", "aggregationFunction": "MIN"},
+                            ],
                         }
                     ]
                 }
             ),
-            [f"{INDEX}.starTreeIndexConfigs[0].aggregationConfigs[0].columnName", f"{INDEX}.starTreeIndexConfigs[0].aggregationConfigs[1]"],
+            [
+                f"{INDEX}.starTreeIndexConfigs[0].aggregationConfigs[0].columnName",
+                f"{INDEX}.starTreeIndexConfigs[0].aggregationConfigs[1]",
+            ],
         ),
         (config(segments={"timeColumnName": "nope"}), [f"{SEGMENTS}.timeColumnName"]),
         (config(segments={"timeColumnName": "a"}), [f"{SEGMENTS}.timeColumnName"]),
@@ -407,7 +555,12 @@ def test_what_the_schema_contradicts_is_refused(document: Any, paths: list[str])
 
 
 def test_what_fits_the_schema_passes() -> None:
-    check_against_schema(TableConfig.from_json(config({"invertedIndexColumns": ["a", "mv"], "sortedColumn": ["s"]}, {"timeColumnName": "d"})), SCHEMA)
+    check_against_schema(
+        TableConfig.from_json(
+            config({"invertedIndexColumns": ["a", "mv"], "sortedColumn": ["s"]}, {"timeColumnName": "d"})
+        ),
+        SCHEMA,
+    )
 
 
 @given(
@@ -419,7 +572,9 @@ def test_what_fits_the_schema_passes() -> None:
             "nullHandlingEnabled": st.sampled_from([True, False, "true", "False"]),
             "loadMode": st.sampled_from(["HEAP", "mmap"]),
             "rangeIndexVersion": st.sampled_from([1, "2", 2.0]),
-            "bloomFilterConfigs": st.dictionaries(st.sampled_from("ab"), st.fixed_dictionaries({"fpp": st.sampled_from([0.01, "0.1"])})),
+            "bloomFilterConfigs": st.dictionaries(
+                st.sampled_from("ab"), st.fixed_dictionaries({"fpp": st.sampled_from([0.01, "0.1"])})
+            ),
         },
     ),
     st.sampled_from([1, "3", 7]),

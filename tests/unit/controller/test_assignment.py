@@ -1,5 +1,6 @@
-"""Proves where new segments go: expectations are written down by hand or counted here, hashes come from Java's definition and
-from placements that a live Pinot 1.5.1 recorded."""
+"""Proves where new segments go: expectations are written down by hand or counted here, hashes come from Java's
+definition and from placements that a live Pinot 1.5.1 recorded.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +15,9 @@ from pinotpy.controller.assignment.replica_group import assign_mirrored, deal_gr
 from pinotpy.errors import UserError
 
 
-def place_all(segments: Iterable[str], candidates: tuple[str, ...], counts: Mapping[str, int], replication: int) -> dict[str, tuple[str, ...]]:
+def place_all(
+    segments: Iterable[str], candidates: tuple[str, ...], counts: Mapping[str, int], replication: int
+) -> dict[str, tuple[str, ...]]:
     """New segments one after the other, each seeing those before it."""
     running = Counter(dict(counts))
     placed: dict[str, tuple[str, ...]] = {}
@@ -34,8 +37,9 @@ def test_java_hash_is_the_one_of_java(text: str, expected: int) -> None:
 
 
 def test_tables_begin_at_the_server_where_a_live_pinot_began() -> None:
-    # Recorded on 1.5.1 with two servers: instance partitions "0_0" of baseballStats_OFFLINE list the second server first;
-    # the first segment of parts_OFFLINE (replication 1) went to the first server, the second segment to the second one.
+    # Recorded on 1.5.1 with two servers: instance partitions "0_0" of baseballStats_OFFLINE list the second server
+    # first; the first segment of parts_OFFLINE (replication 1) went to the first server, the second segment to the
+    # second one.
     servers = ["Server_HOST_28098", "Server_HOST_28198"]
     assert rotated_candidates(servers, "baseballStats_OFFLINE") == ("Server_HOST_28198", "Server_HOST_28098")
     parts = rotated_candidates(servers, "parts_OFFLINE")
@@ -75,7 +79,9 @@ def test_segments_are_counted_per_instance_of_the_ideal_state() -> None:
 def test_too_few_servers_are_refused_with_the_numbers() -> None:
     with pytest.raises(UserError, match=r"^No instance found with tag: gold_OFFLINE for table: t_OFFLINE$"):
         check_enough((), 1, tag="gold_OFFLINE", table_name_with_type="t_OFFLINE")
-    with pytest.raises(UserError, match=r"^Number of instances: 2 with tag: D_OFFLINE < table replication: 3 for table: t_OFFLINE$"):
+    with pytest.raises(
+        UserError, match=r"^Number of instances: 2 with tag: D_OFFLINE < table replication: 3 for table: t_OFFLINE$"
+    ):
         check_enough(("a", "b"), 3, tag="D_OFFLINE", table_name_with_type="t_OFFLINE")
     check_enough(("a", "b"), 2, tag="D_OFFLINE", table_name_with_type="t_OFFLINE")
 

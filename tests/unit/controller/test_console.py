@@ -1,4 +1,6 @@
-"""Proves that the console's pages are served, load nothing from elsewhere, and call only paths that are declared routes."""
+"""Proves that the console's pages are served, load nothing from elsewhere, and call only paths that are declared
+routes.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ CALL = re.compile(r"""call\("(GET|POST|PUT|DELETE)", (?:"([^"]+)"|`([^`]+)`)""")
 def test_every_file_is_served_with_its_type_and_a_strict_policy(shared: Harness, name: str) -> None:
     answer = shared.http.get(f"/console/{name}")
     assert (answer.status_code, answer.content) == (200, (FOLDER / name).read_bytes())
-    expected = {"html": "text/html", "js": "text/javascript", "css": "text/css", "svg": "image/svg+xml"}[name.rpartition(".")[2]]
+    expected = {"html": "text/html", "js": "text/javascript", "css": "text/css", "svg": "image/svg+xml"}[
+        name.rpartition(".")[2]
+    ]
     assert answer.headers["content-type"].startswith(expected)
     assert "default-src 'none'" in answer.headers["content-security-policy"]
 
@@ -36,7 +40,11 @@ def test_the_pages_stand_at_their_paths(shared: Harness) -> None:
 @pytest.mark.parametrize("name", FILES)
 def test_nothing_is_loaded_from_elsewhere_and_no_script_stands_in_a_page(name: str) -> None:
     text = (FOLDER / name).read_text()
-    absolute = [url for url in re.findall(r"(?:https?:)?//[\w.-]+\.[a-z]{2,}[^\s\"'`)]*", text) if url != "http://www.w3.org/2000/svg"]
+    absolute = [
+        url
+        for url in re.findall(r"(?:https?:)?//[\w.-]+\.[a-z]{2,}[^\s\"'`)]*", text)
+        if url != "http://www.w3.org/2000/svg"
+    ]
     assert absolute == []
     assert not re.search(r"\son\w+\s*=\s*[\"']|javascript:|eval\(|innerHTML|document\.write", text)
     for script in re.findall(r"<script([^>]*)>(.*?)</script>", text, re.DOTALL):
@@ -55,13 +63,18 @@ def test_what_a_page_links_to_is_there(shared: Harness) -> None:
 
 def test_every_call_of_the_pages_is_a_declared_route(shared: Harness) -> None:
     declared = {(route.method, re.sub(r"\{[^}]*\}", "{}", route.path)) for route in _routes(shared)}
-    calls = {(method, "/" + re.sub(r"\$\{[^}]*\}", "{}", plain or template)) for method, plain, template in CALL.findall((FOLDER / "api.js").read_text())}
+    calls = {
+        (method, "/" + re.sub(r"\$\{[^}]*\}", "{}", plain or template))
+        for method, plain, template in CALL.findall((FOLDER / "api.js").read_text())
+    }
     assert len(calls) >= 8
     assert calls <= declared
     # All calls stand in that one file.
     for name in FILES:
         if name != "api.js":
-            assert not re.search(r"\bfetch\(|XMLHttpRequest|WebSocket|EventSource|sendBeacon", (FOLDER / name).read_text()), name
+            assert not re.search(
+                r"\bfetch\(|XMLHttpRequest|WebSocket|EventSource|sendBeacon", (FOLDER / name).read_text()
+            ), name
 
 
 def _routes(shared: Harness) -> list[Route]:
@@ -78,7 +91,12 @@ def test_every_route_is_described(shared: Harness) -> None:
     assert all(operation.get("summary") for operation in operations)
     ids = [operation["operationId"] for operation in operations]
     assert len(set(ids)) == len(ids)
-    undescribed = [(o["operationId"], p["name"]) for o in operations for p in o.get("parameters", []) if p["in"] == "query" and not p.get("description")]
+    undescribed = [
+        (o["operationId"], p["name"])
+        for o in operations
+        for p in o.get("parameters", [])
+        if p["in"] == "query" and not p.get("description")
+    ]
     assert undescribed == []
     for page in ("/docs", "/help"):
         assert shared.http.get(page).status_code == 200

@@ -1,5 +1,6 @@
-"""Proves that a mutating request is decided by the leader exactly once: passed on with a key, answered again from memory after
-a lost reply, refused when nobody leads. Two controllers are two small ASGI apps in one process."""
+"""Proves that a mutating request is decided by the leader exactly once: passed on with a key, answered again from
+memory after a lost reply, refused when nobody leads. Two controllers are two small ASGI apps in one process.
+"""
 
 from __future__ import annotations
 
@@ -41,11 +42,15 @@ class CountingApp:
             body += message.get("body", b"")
             if not message.get("more_body"):
                 break
-        self.seen.append((f"{scope['method']} {scope['path']}?{scope['query_string'].decode()}", body, dict(scope["headers"])))
+        self.seen.append(
+            (f"{scope['method']} {scope['path']}?{scope['query_string'].decode()}", body, dict(scope["headers"]))
+        )
         number = len(self.seen)
         if self.gate is not None:
             await self.gate.wait()
-        await send({"type": "http.response.start", "status": self.status, "headers": [(b"content-type", b"application/json")]})
+        await send(
+            {"type": "http.response.start", "status": self.status, "headers": [(b"content-type", b"application/json")]}
+        )
         await send({"type": "http.response.body", "body": b'{"answer": %d}' % number})
 
 
@@ -65,7 +70,12 @@ class LosesReplies(httpx.AsyncBaseTransport):
 
 def layer(app: CountingApp, leads: Leads, *, client: httpx.AsyncClient | None = None) -> LeaderForwarding:
     return LeaderForwarding(
-        app, leads, IdempotentAnswers(ManualClock()), instance=lambda: "Controller_b_9000", client=client or httpx.AsyncClient(), pause_s=0.001
+        app,
+        leads,
+        IdempotentAnswers(ManualClock()),
+        instance=lambda: "Controller_b_9000",
+        client=client or httpx.AsyncClient(),
+        pause_s=0.001,
     )
 
 
@@ -186,7 +196,13 @@ def test_a_page_of_another_origin_cannot_use_the_follower() -> None:
 def test_two_followers_do_not_pass_a_request_round() -> None:
     async def run() -> None:
         other = layer(CountingApp(), Leads(False, "http://b:9000"))
-        client = client_of(layer(CountingApp(), Leads(False, "http://a:9000"), client=httpx.AsyncClient(transport=httpx.ASGITransport(app=other))))
+        client = client_of(
+            layer(
+                CountingApp(),
+                Leads(False, "http://a:9000"),
+                client=httpx.AsyncClient(transport=httpx.ASGITransport(app=other)),
+            )
+        )
         answer = await client.post("/tables")
         assert answer.status_code == 503
         assert "does not lead any more" in answer.json()["error"]

@@ -45,7 +45,12 @@ def test_a_bad_parameter_of_a_delete_changes_nothing(harness: Harness, segment: 
     harness.add_parts()
     assert harness.upload(segment(), tableName="parts").status_code == 200
     before = harness.tree.dump()
-    for path in ("/tables/parts?retention=x", "/tables/parts?type=bad", "/segments/parts/parts_0?retention=1w", "/segments/parts?type=OFFLINE&retention=-1d"):
+    for path in (
+        "/tables/parts?retention=x",
+        "/tables/parts?type=bad",
+        "/segments/parts/parts_0?retention=1w",
+        "/segments/parts?type=OFFLINE&retention=-1d",
+    ):
         assert harness.http.delete(path).status_code == 400, path
     assert harness.http.get("/tables/parts?state=bad").status_code == 400
     assert harness.tree.dump() == before
@@ -109,7 +114,11 @@ def test_keys_that_have_no_effect_yet_are_told_to_who_gives_them(start: Callable
     harness = start()
     harness.add_parts()
     document = harness.http.get("/tables/parts").json()["OFFLINE"]
-    document |= {"routing": {"instanceSelectorType": "replicaGroup"}, "quota": {"maxQueriesPerSecond": "5"}, "query": {"timeoutMs": 900}}
+    document |= {
+        "routing": {"instanceSelectorType": "replicaGroup"},
+        "quota": {"maxQueriesPerSecond": "5"},
+        "query": {"timeoutMs": 900},
+    }
     told = {"/routing/instanceSelectorType": "replicaGroup", "/quota/maxQueriesPerSecond": "5"}
     changed = harness.http.put("/tables/parts", json=document).json()
     assert changed["propertiesWithoutEffect"] == told and changed["unrecognizedProperties"] == {}
@@ -121,7 +130,13 @@ def test_keys_that_have_no_effect_yet_are_told_to_who_gives_them(start: Callable
 def test_retention_deletes_what_is_too_old_and_nothing_else(start: Callable[..., Harness], segment: Builder) -> None:
     clock = ManualClock(20_000 * DAY_MS)
     harness = start(clock=clock)
-    config = {"timeColumnName": "day", "replication": "1", "segmentPushType": "APPEND", "retentionTimeUnit": "DAYS", "retentionTimeValue": "30"}
+    config = {
+        "timeColumnName": "day",
+        "replication": "1",
+        "segmentPushType": "APPEND",
+        "retentionTimeUnit": "DAYS",
+        "retentionTimeValue": "30",
+    }
     harness.add_parts(segmentsConfig=config)
     for name, day in (("old", 19_960), ("edge", 19_968), ("new", 19_999)):
         assert harness.upload(segment(name, first_day=day), tableName="parts").status_code == 200
@@ -133,7 +148,14 @@ def test_retention_deletes_what_is_too_old_and_nothing_else(start: Callable[...,
 
 @pytest.mark.parametrize(
     ("end_ms", "expired"),
-    [(None, False), (-1, False), (0, False), (20_000 * DAY_MS - 31 * DAY_MS, True), (20_000 * DAY_MS, False), (10**15, False)],
+    [
+        (None, False),
+        (-1, False),
+        (0, False),
+        (20_000 * DAY_MS - 31 * DAY_MS, True),
+        (20_000 * DAY_MS, False),
+        (10**15, False),
+    ],
 )
 def test_times_that_say_nothing_never_delete(end_ms: int | None, expired: bool) -> None:
     assert is_expired(end_ms, 30 * DAY_MS, 20_000 * DAY_MS) is expired
@@ -200,7 +222,9 @@ def test_an_unreachable_cluster_store_is_a_503_and_leaves_no_file(harness: Harne
     assert harness.http.get("/segments/parts").json() == [{"OFFLINE": []}]
 
 
-def test_an_upload_waits_for_servers_that_still_drop_the_old_segment(harness: Harness, segment: Builder, eventually: Any) -> None:
+def test_an_upload_waits_for_servers_that_still_drop_the_old_segment(
+    harness: Harness, segment: Builder, eventually: Any
+) -> None:
     from concurrent.futures import ThreadPoolExecutor
 
     harness.add_parts()
@@ -279,9 +303,13 @@ def test_everybody_sees_and_does_what_they_may(start: Callable[..., Harness], se
     assert http.get("/tables").json() == {"tables": []}
     assert http.get("/schemas").json() == []
     # Whether a forbidden table exists cannot be told from the answer.
-    assert http.get("/tables/parts").json()["error"].replace("parts", "x") == http.get("/tables/none").json()["error"].replace("none", "x")
+    assert http.get("/tables/parts").json()["error"].replace("parts", "x") == http.get("/tables/none").json()[
+        "error"
+    ].replace("none", "x")
     assert http.get("/zk/ls?path=/").status_code == 403
-    assert harness.files() == [next(file for file in harness.files() if file.startswith("store/segments/parts/parts_0/"))]
+    assert harness.files() == [
+        next(file for file in harness.files() if file.startswith("store/segments/parts/parts_0/"))
+    ]
 
 
 def test_replicas_in_error_are_reset_and_no_others(harness: Harness, segment: Builder) -> None:
@@ -291,7 +319,9 @@ def test_replicas_in_error_are_reset_and_no_others(harness: Harness, segment: Bu
     server = "Server_localhost_8098"
     harness.set_external_view("parts_OFFLINE", {"parts_0": {server: "ERROR"}, "parts_1": {server: "ONLINE"}})
     before = len(harness.messages(server))
-    assert harness.http.post("/segments/parts/reset").json() == {"status": "Successfully reset 1 replicas of table: parts_OFFLINE"}
+    assert harness.http.post("/segments/parts/reset").json() == {
+        "status": "Successfully reset 1 replicas of table: parts_OFFLINE"
+    }
     (message,) = harness.messages(server)[before:]
     assert (message["PARTITION_NAME"], message["FROM_STATE"], message["TO_STATE"]) == ("parts_0", "ERROR", "OFFLINE")
     assert "reset 0 replicas of segment: parts_1" in harness.http.post("/segments/parts/parts_1/reset").json()["status"]
@@ -327,13 +357,18 @@ def test_paths_of_old_clients_do_what_the_newer_ones_do(harness: Harness, segmen
     assert [message["MSG_SUBTYPE"] for message in harness.messages("Server_localhost_8098")] == ["RELOAD_SEGMENT"] * 2
     ((entry,),) = http.get("/tables/parts/segments/parts_0").json()
     assert entry["state"]["segment.crc"] == http.get("/segments/parts/crc").json()["parts_0"]
-    changed = PARTS_TABLE | {"tableIndexConfig": {"invertedIndexColumns": ["name"]}, "segmentsConfig": {"replication": "1"}}
+    changed = PARTS_TABLE | {
+        "tableIndexConfig": {"invertedIndexColumns": ["name"]},
+        "segmentsConfig": {"replication": "1"},
+    }
     answer = http.put("/tables/parts/indexingConfigs", json=changed)
     assert answer.json() == {"status": "Updated indexing config for table parts"}
     config = http.get("/tables/parts").json()["OFFLINE"]
     assert config["tableIndexConfig"]["invertedIndexColumns"] == ["name"]
     assert config["segmentsConfig"]["replication"] == "2"
-    assert http.get("/tables/parts?state=disable").json() == [{"tableName": "parts_OFFLINE", "state": {"successful": True, "message": "Table disabled"}}]
+    assert http.get("/tables/parts?state=disable").json() == [
+        {"tableName": "parts_OFFLINE", "state": {"successful": True, "message": "Table disabled"}}
+    ]
     assert http.get("/tables/parts/state?type=OFFLINE").json() == {"state": "disabled"}
     assert http.post("/instances/Server_localhost_8098/state", content="disable").json() == {
         "status": "Request to disable instance Server_localhost_8098 is successful"

@@ -1,5 +1,6 @@
-"""Proves that multipart bodies land in files byte for byte whatever the chunking, and that broken, long and crowded ones are
-refused. Bodies are written by hand from RFC 7578."""
+"""Proves that multipart bodies land in files byte for byte whatever the chunking, and that broken, long and crowded
+ones are refused. Bodies are written by hand from RFC 7578.
+"""
 
 from __future__ import annotations
 
@@ -21,11 +22,22 @@ TYPE = "multipart/form-data; boundary=xyz"
 
 
 def body_of(*payloads: bytes) -> bytes:
-    head = b'--xyz\r\nContent-Disposition: form-data; name="seg"; filename="s.tar.gz"\r\nContent-Type: application/octet-stream\r\n\r\n'
+    head = (
+        b'--xyz\r\nContent-Disposition: form-data; name="seg"; filename="s.tar.gz"\r\nContent-Type: '
+        b"application/octet-stream\r\n\r\n"
+    )
     return b"".join(head + payload + b"\r\n" for payload in payloads) + b"--xyz--\r\n"
 
 
-def receive(body: bytes, folder: Path, *, chunk: int = 1000, content_type: str = TYPE, bytes_max: int = 1 << 30, parts_max: int = 1) -> list[ReceivedPart]:
+def receive(
+    body: bytes,
+    folder: Path,
+    *,
+    chunk: int = 1000,
+    content_type: str = TYPE,
+    bytes_max: int = 1 << 30,
+    parts_max: int = 1,
+) -> list[ReceivedPart]:
     async def chunks() -> AsyncIterator[bytes]:
         for start in range(0, len(body), chunk):
             yield body[start : start + chunk]
@@ -92,7 +104,9 @@ def test_the_byte_limit_ends_it_before_the_rest_is_read(tmp_path: Path) -> None:
         (b"--xyz\r\n" + b"A: b\r\n" * 100 + b"\r\nx\r\n--xyz--\r\n", TYPE, "cannot be read"),
     ],
 )
-def test_a_body_that_is_no_multipart_is_refused_with_the_reason(tmp_path: Path, body: bytes, content_type: str, reason: str) -> None:
+def test_a_body_that_is_no_multipart_is_refused_with_the_reason(
+    tmp_path: Path, body: bytes, content_type: str, reason: str
+) -> None:
     with pytest.raises(UserError, match=reason):
         receive(body, tmp_path / "in", content_type=content_type)
 
@@ -120,7 +134,9 @@ def test_a_block_goes_to_the_disk_while_the_next_one_comes(tmp_path: Path, monke
 
 
 @pytest.mark.parametrize("ends", ["cancelled", "too long", "disk full"])
-def test_a_write_that_is_under_way_is_waited_for_however_the_request_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ends: str) -> None:
+def test_a_write_that_is_under_way_is_waited_for_however_the_request_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ends: str
+) -> None:
     body, begun, states = body_of(bytes(6 << 20)), threading.Event(), list[str]()
     write, close = multipart._Sink.write, multipart._Sink.close
 
@@ -146,6 +162,8 @@ def test_a_write_that_is_under_way_is_waited_for_however_the_request_ends(tmp_pa
     monkeypatch.setattr(multipart._Sink, "write", slow)
     monkeypatch.setattr(multipart._Sink, "close", closing)
     bytes_max = 3 << 20 if ends == "too long" else 1 << 30
-    with pytest.raises({"cancelled": asyncio.CancelledError, "too long": PayloadTooLargeError, "disk full": OSError}[ends]):
+    with pytest.raises(
+        {"cancelled": asyncio.CancelledError, "too long": PayloadTooLargeError, "disk full": OSError}[ends]
+    ):
         asyncio.run(receive_parts(chunks(), TYPE, tmp_path, bytes_max=bytes_max))
     assert states[-1] == "closed" and states.count("closed") == 1 and states.count("written") >= 1

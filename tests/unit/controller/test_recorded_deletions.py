@@ -1,4 +1,6 @@
-"""Proves that a deletion is finished whatever ends it between the records and the archives, and that it spares what came in since."""
+"""Proves that a deletion is finished whatever ends it between the records and the archives, and that it spares what
+came in since.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,9 @@ def recorded(harness: Harness) -> list[str]:
     return [name for left in harness.controller.catalog.deletions.all() for name in left.segments]
 
 
-def broken_off(harness: Harness, monkeypatch: pytest.MonkeyPatch, error: BaseException, delete: Callable[[], object]) -> None:
+def broken_off(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch, error: BaseException, delete: Callable[[], object]
+) -> None:
     """A deletion that gets no further than the records."""
 
     def fail(*_: Any, **__: Any) -> None:
@@ -55,7 +59,11 @@ def retention(harness: Harness) -> None:
 @pytest.mark.parametrize("whole_table", [False, True])
 @pytest.mark.parametrize("error", [Killed(), DataError("the deep store is away")], ids=["killed", "store away"])
 def test_archives_go_later_where_the_deletion_broke_off(
-    start: Callable[..., Harness], segment: Builder, monkeypatch: pytest.MonkeyPatch, error: BaseException, whole_table: bool
+    start: Callable[..., Harness],
+    segment: Builder,
+    monkeypatch: pytest.MonkeyPatch,
+    error: BaseException,
+    whole_table: bool,
 ) -> None:
     clock = ManualClock()
     harness = start(clock=clock)
@@ -63,7 +71,11 @@ def test_archives_go_later_where_the_deletion_broke_off(
     for name in ("a", "b", "c"):
         assert harness.upload(segment(name), tableName="parts").status_code == 200
     gone = ["a", "b", "c"] if whole_table else ["a", "b"]
-    delete = (lambda: delete_table(harness.controller, "parts", None)) if whole_table else (lambda: delete_segments(harness.controller, "parts_OFFLINE", gone))
+    delete = (
+        (lambda: delete_table(harness.controller, "parts", None))
+        if whole_table
+        else (lambda: delete_segments(harness.controller, "parts_OFFLINE", gone))
+    )
     broken_off(harness, monkeypatch, error, delete)
     assert stored(harness) == (["a", "b", "c"], []) and recorded(harness) == gone
     retention(harness)
@@ -73,13 +85,20 @@ def test_archives_go_later_where_the_deletion_broke_off(
     assert stored(harness) == ([name for name in ("a", "b", "c") if name not in gone], gone) and recorded(harness) == []
 
 
-def test_a_namesake_that_came_in_since_keeps_its_archive(start: Callable[..., Harness], segment: Builder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_namesake_that_came_in_since_keeps_its_archive(
+    start: Callable[..., Harness], segment: Builder, monkeypatch: pytest.MonkeyPatch
+) -> None:
     clock = ManualClock()
     harness = start(clock=clock)
     harness.add_parts()
     old, new = segment("a", amounts=(1,)), segment("a", amounts=(2,))
     assert harness.upload(old, tableName="parts").status_code == 200
-    broken_off(harness, monkeypatch, Killed(), lambda: delete_segments(harness.controller, "parts_OFFLINE", ["a"], retention_ms=0))
+    broken_off(
+        harness,
+        monkeypatch,
+        Killed(),
+        lambda: delete_segments(harness.controller, "parts_OFFLINE", ["a"], retention_ms=0),
+    )
     assert harness.upload(new, tableName="parts").status_code == 200
     clock.advance(FINISHED_AFTER_MS)
     retention(harness)

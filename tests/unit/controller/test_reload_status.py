@@ -1,5 +1,7 @@
-"""Proves what the controller says of a reload: counts of replicas from what servers answer, silent servers counted, failures with their
-reason, times that stop when it is over; unknown jobs and those of deleted tables are 404; only who may read the table is told."""
+"""Proves what the controller says of a reload: counts of replicas from what servers answer, silent servers counted,
+failures with their reason, times that stop when it is over; unknown jobs and those of deleted tables are 404; only who
+may read the table is told.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ HELD = {"a": 4, "b": 4}
 
 def answer(done: int, failed: int = 0, finished_ms: int | None = None, **reasons: str) -> ServerAnswer:
     why = {name: {"failedAtMs": 5, "errorMessage": text} for name, text in reasons.items()}
-    return ServerAnswer({"successCount": done, "failureCount": failed, "finishTimeMs": finished_ms, "failedSegments": why})
+    return ServerAnswer(
+        {"successCount": done, "failureCount": failed, "finishTimeMs": finished_ms, "failedSegments": why}
+    )
 
 
 def told(now_ms: int = 1_060_000, **answers: ServerAnswer) -> dict[str, Any]:
@@ -27,19 +31,36 @@ def told(now_ms: int = 1_060_000, **answers: ServerAnswer) -> dict[str, Any]:
 
 def test_a_reload_that_runs() -> None:
     status = told(a=answer(4, finished_ms=1_030_000), b=answer(2))
-    assert (status["status"], status["totalSegmentCount"], status["successCount"], status["failureCount"]) == ("IN_PROGRESS", 8, 6, 0)
+    assert (status["status"], status["totalSegmentCount"], status["successCount"], status["failureCount"]) == (
+        "IN_PROGRESS",
+        8,
+        6,
+        0,
+    )
     assert status["timeElapsedInMinutes"] == 1.0 and status["estimatedTimeRemainingInMinutes"] == pytest.approx(1 / 3)
-    assert (status["totalServersQueried"], status["totalServerCallsFailed"], status["segmentReloadFailures"]) == (2, 0, None)
+    assert (status["totalServersQueried"], status["totalServerCallsFailed"], status["segmentReloadFailures"]) == (
+        2,
+        0,
+        None,
+    )
 
 
 def test_a_reload_that_nobody_has_begun_has_no_estimate() -> None:
     status = told(a=ServerAnswer(), b=answer(0))
-    assert (status["status"], status["successCount"], status["estimatedTimeRemainingInMinutes"]) == ("IN_PROGRESS", 0, -1.0)
+    assert (status["status"], status["successCount"], status["estimatedTimeRemainingInMinutes"]) == (
+        "IN_PROGRESS",
+        0,
+        -1.0,
+    )
 
 
 def test_a_reload_that_is_over_says_how_long_it_took_and_not_how_long_ago_it_was() -> None:
     status = told(now_ms=999_000_000, a=answer(4, finished_ms=1_030_000), b=answer(4, finished_ms=1_120_000))
-    assert (status["status"], status["timeElapsedInMinutes"], status["estimatedTimeRemainingInMinutes"]) == ("COMPLETED", 2.0, 0.0)
+    assert (status["status"], status["timeElapsedInMinutes"], status["estimatedTimeRemainingInMinutes"]) == (
+        "COMPLETED",
+        2.0,
+        0.0,
+    )
     behind = told(a=answer(4, finished_ms=5), b=answer(4, finished_ms=7))
     assert behind["timeElapsedInMinutes"] == 0.0, "a server whose clock is behind"
 
@@ -47,12 +68,17 @@ def test_a_reload_that_is_over_says_how_long_it_took_and_not_how_long_ago_it_was
 def test_failures_are_counted_and_told() -> None:
     status = told(a=answer(3, 1, 1_030_000, t_2="too large"), b=answer(4, finished_ms=1_030_000))
     assert (status["status"], status["successCount"], status["failureCount"]) == ("COMPLETED_WITH_ERRORS", 7, 1)
-    assert status["segmentReloadFailures"] == [{"segmentName": "t_2", "serverName": "a", "error": {"errorMessage": "too large"}, "failedAtMs": 5}]
+    assert status["segmentReloadFailures"] == [
+        {"segmentName": "t_2", "serverName": "a", "error": {"errorMessage": "too large"}, "failedAtMs": 5}
+    ]
 
 
 def test_segments_that_only_a_new_build_changes_are_told_once() -> None:
     why = {"rebuildSegments": {"t_1": "'city' is stored raw"}}
-    status = told(a=ServerAnswer({"successCount": 4, "finishTimeMs": 1_030_000} | why), b=ServerAnswer({"successCount": 4, "finishTimeMs": 1_030_000} | why))
+    status = told(
+        a=ServerAnswer({"successCount": 4, "finishTimeMs": 1_030_000} | why),
+        b=ServerAnswer({"successCount": 4, "finishTimeMs": 1_030_000} | why),
+    )
     assert status["status"] == "COMPLETED" and status["rebuildSegments"] == {"t_1": "'city' is stored raw"}
     assert told(a=answer(4), b=answer(4))["rebuildSegments"] == {}
 
@@ -75,13 +101,20 @@ def test_jobs_over_rest(harness: Harness, tmp_path: Any) -> None:
     assert (unknown.status_code, unknown.json()["error"]) == (404, "Failed to find controller job id: none")
     asked = harness.http.post("/segments/parts/reload").json()
     (job,) = asked["reloadJobIds"]
-    one = harness.http.post("/segments/parts/parts_0/reload", params={"forceDownload": "true"}).json()["reloadJobIds"][0]
+    one = harness.http.post("/segments/parts/parts_0/reload", params={"forceDownload": "true"}).json()["reloadJobIds"][
+        0
+    ]
     jobs = harness.http.get("/table/parts/jobs").json()
     assert list(jobs) == [job, one] or jobs[job]["submissionTimeMs"] == jobs[one]["submissionTimeMs"]
     assert jobs[one]["segmentName"] == "parts_0" and jobs[job]["messageCount"] == "2"
     assert harness.http.get("/table/parts_OFFLINE/jobs?jobTypes=TABLE_REBALANCE").json() == {}
     status = harness.http.get(f"/segments/segmentReloadStatus/{one}").json()
-    assert (status["status"], status["totalSegmentCount"], status["successCount"], status["totalServerCallsFailed"]) == ("IN_PROGRESS", 2, 0, 2)
+    assert (
+        status["status"],
+        status["totalSegmentCount"],
+        status["successCount"],
+        status["totalServerCallsFailed"],
+    ) == ("IN_PROGRESS", 2, 0, 2)
     assert status["metadata"]["segmentName"] == "parts_0" and status["metadata"]["tableNameWithType"] == "parts_OFFLINE"
     needed = harness.http.get("/segments/parts_OFFLINE/needReload?verbose=true").json()
     assert needed["needReload"] is needed["needRebuild"] is False
@@ -91,5 +124,7 @@ def test_jobs_over_rest(harness: Harness, tmp_path: Any) -> None:
     assert gone.status_code == 404 and gone.json()["error"].endswith("its table 'parts_OFFLINE' was deleted")
     harness.settle()
     harness.add_parts()
-    assert harness.http.get(f"/segments/segmentReloadStatus/{job}").status_code == 404, "a table of the same name is another table"
+    assert harness.http.get(f"/segments/segmentReloadStatus/{job}").status_code == 404, (
+        "a table of the same name is another table"
+    )
     assert harness.http.get("/table/parts/jobs").json() == {}

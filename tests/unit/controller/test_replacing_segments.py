@@ -1,4 +1,6 @@
-"""Proves the REST of replacing segments: shapes, refusals and waits, what an upload may not do meanwhile, and the clean-up."""
+"""Proves the REST of replacing segments: shapes, refusals and waits, what an upload may not do meanwhile, and the
+clean-up.
+"""
 
 from __future__ import annotations
 
@@ -55,18 +57,31 @@ def test_a_replacement_over_rest(at: Harness, client: ControllerClient, segment:
     assert client.list_lineage("parts") == {} and at.http.get("/segments/parts/lineage?type=OFFLINE").content == b""
     assert upload(at, segment, "a", "b") == [200, 200]
     at.settle()
-    started = at.post_json("/segments/parts/startReplaceSegments", {"segmentsFrom": ["a", "b"], "segmentsTo": ["c"]}, type="OFFLINE")
+    started = at.post_json(
+        "/segments/parts/startReplaceSegments", {"segmentsFrom": ["a", "b"], "segmentsTo": ["c"]}, type="OFFLINE"
+    )
     assert started.status_code == 200 and list(started.json()) == ["segmentLineageEntryId"]
     entry_id = started.json()["segmentLineageEntryId"]
     assert upload(at, segment, "c") == [200] and shown(at) == ["a", "b"]
     waiting = at.http.post(f"/segments/parts/endReplaceSegments?type=OFFLINE&segmentLineageEntryId={entry_id}")
-    assert waiting.status_code == 503 and "1 of 1 segments" in waiting.json()["error"] and "not served yet: 'c'" in waiting.json()["error"]
+    assert (
+        waiting.status_code == 503
+        and "1 of 1 segments" in waiting.json()["error"]
+        and "not served yet: 'c'" in waiting.json()["error"]
+    )
     at.settle()
     ended = at.http.post(f"/segments/parts_OFFLINE/endReplaceSegments?type=OFFLINE&segmentLineageEntryId={entry_id}")
     assert ended.status_code == 200 and shown(at) == ["c"]
     lineage = at.http.get("/segments/parts/lineage?type=offline").json()
     assert lineage["tableNameWithType"] == "parts_OFFLINE"
-    assert lineage["lineageEntries"] == {entry_id: {"segmentsFrom": ["a", "b"], "segmentsTo": ["c"], "state": "COMPLETED", "timestamp": 1_700_000_000_000}}
+    assert lineage["lineageEntries"] == {
+        entry_id: {
+            "segmentsFrom": ["a", "b"],
+            "segmentsTo": ["c"],
+            "state": "COMPLETED",
+            "timestamp": 1_700_000_000_000,
+        }
+    }
     record = ZNRecord.from_bytes(at.store.get(at.paths.segment_lineage("parts_OFFLINE"))[0])
     assert record.list_fields == {entry_id: ["a,b", "c", "COMPLETED", "1700000000000"]}
     client.revert_replace_segments("parts", entry_id)
@@ -87,7 +102,9 @@ def test_the_end_waits_for_servers_within_its_time(start: Callable[..., Harness]
     loading.join()
 
 
-def test_a_replica_on_a_server_that_takes_no_queries_is_not_served(at: Harness, client: ControllerClient, segment: Build) -> None:
+def test_a_replica_on_a_server_that_takes_no_queries_is_not_served(
+    at: Harness, client: ControllerClient, segment: Build
+) -> None:
     entry_id = client.start_replace_segments("parts", [], ["a"])
     upload(at, segment, "a")
     at.settle()
@@ -99,7 +116,9 @@ def test_a_replica_on_a_server_that_takes_no_queries_is_not_served(at: Harness, 
 
 def test_the_same_start_twice_is_one(at: Harness, client: ControllerClient) -> None:
     first = client.start_replace_segments("parts", [], ["x"], entry_id="mine", custom_map={"job": "1"})
-    assert first == client.start_replace_segments("parts", [], ["x"], entry_id="mine", custom_map={"job": "1"}) == "mine"
+    assert (
+        first == client.start_replace_segments("parts", [], ["x"], entry_id="mine", custom_map={"job": "1"}) == "mine"
+    )
     assert states(client) == ["IN_PROGRESS"] and client.list_lineage("parts")["customMap"] == {"job": "1"}
 
 
@@ -113,10 +132,20 @@ def test_the_same_start_twice_is_one(at: Harness, client: ControllerClient) -> N
         ("startReplaceSegments?type=OFFLINE", {}, 400, "both empty"),
         ("startReplaceSegments?type=OFFLINE", {"segmentsTo": "x"}, 400, "expected 'segmentsTo' to be a list"),
         ("startReplaceSegments?type=OFFLINE", {"segmentsTo": ["x"], "customMap": {"a": 1}}, 400, "customMap"),
-        ("startReplaceSegments?type=OFFLINE", {"segmentsTo": ["x"], "customMap": {"a": "b" * 65_536}}, 400, "at most 65536 characters, found 65537"),
+        (
+            "startReplaceSegments?type=OFFLINE",
+            {"segmentsTo": ["x"], "customMap": {"a": "b" * 65_536}},
+            400,
+            "at most 65536 characters, found 65537",
+        ),
         ("startReplaceSegments?type=OFFLINE", {"segmentsTo": [f"s{n}" for n in range(20_001)]}, 400, "at most 20000"),
         ("startReplaceSegments?type=OFFLINE", {"segmentsTo": ["../x"]}, 400, "cannot be a segment name"),
-        ("startReplaceSegments?type=OFFLINE&segmentLineageEntryId=a/b", {"segmentsTo": ["x"]}, 400, "cannot be a segment name"),
+        (
+            "startReplaceSegments?type=OFFLINE&segmentLineageEntryId=a/b",
+            {"segmentsTo": ["x"]},
+            400,
+            "cannot be a segment name",
+        ),
         ("startReplaceSegments?type=OFFLINE", {"segmentsFrom": ["none"]}, 400, "not in table"),
         ("endReplaceSegments?type=OFFLINE", {}, 400, "segmentLineageEntryId"),
         ("endReplaceSegments?type=OFFLINE&segmentLineageEntryId=none", {}, 404, "no entry 'none'"),
@@ -126,7 +155,10 @@ def test_the_same_start_twice_is_one(at: Harness, client: ControllerClient) -> N
 def test_bad_requests_are_told_what_is_wrong(shared: Harness, path: str, body: Any, status: int, text: str) -> None:
     found = shared.http.post(f"/segments/parts/{path}", json=body)
     assert found.status_code == status and text in found.json()["error"], found.text
-    assert shared.http.get("/segments/parts/lineage").json() == {"code": 400, "error": "Table type should either be offline or realtime"}
+    assert shared.http.get("/segments/parts/lineage").json() == {
+        "code": 400,
+        "error": "Table type should either be offline or realtime",
+    }
     assert shared.store.exists(shared.paths.segment_lineage("parts_OFFLINE")) is None
 
 
@@ -140,7 +172,11 @@ def test_no_rows_come_in_that_nobody_would_see(at: Harness, client: ControllerCl
     at.settle()
     client.end_replace_segments("parts", entry_id)
     refused = at.upload(segment("a", amounts=(5,)), tableName="parts")
-    assert refused.status_code == 409 and "has been replaced" in refused.json()["error"] and entry_id in refused.json()["error"]
+    assert (
+        refused.status_code == 409
+        and "has been replaced" in refused.json()["error"]
+        and entry_id in refused.json()["error"]
+    )
     client.delete_segment("parts", "a")
     at.settle()
     assert upload(at, segment, "a", amounts=(5,)) == [409], "also when it is deleted: the entry would hide it"
@@ -163,8 +199,12 @@ def test_new_content_of_what_is_coming_is_loaded_before_the_end(start: Callable[
     dropping.start()
     assert at.upload(old, tableName="parts").status_code == 200
     dropping.join()
-    assert at.controller.catalog.external_view("parts_OFFLINE") == {}, "the old content was dropped before the new one was assigned"
-    assert [message["MSG_SUBTYPE"] for message in at.messages("Server_localhost_8098") if "MSG_SUBTYPE" in message] == [], "no refresh"
+    assert at.controller.catalog.external_view("parts_OFFLINE") == {}, (
+        "the old content was dropped before the new one was assigned"
+    )
+    assert [
+        message["MSG_SUBTYPE"] for message in at.messages("Server_localhost_8098") if "MSG_SUBTYPE" in message
+    ] == [], "no refresh"
     with pytest.raises(OutOfCapacityError, match="not served yet: 'b'"):
         client.end_replace_segments("parts", entry_id, timeout_s=0.5)
     at.settle()
@@ -174,7 +214,9 @@ def test_new_content_of_what_is_coming_is_loaded_before_the_end(start: Callable[
     assert len([name for name in at.files() if "/segments/parts/b/" in name]) == 1, "the old archive is gone"
 
 
-def test_two_replacements_of_one_segment_and_a_forced_one(at: Harness, client: ControllerClient, segment: Build, clock: ManualClock) -> None:
+def test_two_replacements_of_one_segment_and_a_forced_one(
+    at: Harness, client: ControllerClient, segment: Build, clock: ManualClock
+) -> None:
     upload(at, segment, "a")
     at.settle()
     first = client.start_replace_segments("parts", ["a"], ["b", "c"])
@@ -184,7 +226,10 @@ def test_two_replacements_of_one_segment_and_a_forced_one(at: Harness, client: C
     clock.advance(20_000)
     second = client.start_replace_segments("parts", ["a"], ["c", "d"], force_cleanup=True)
     entries = client.list_lineage("parts")["lineageEntries"]
-    assert [(entries[each]["segmentsTo"], entries[each]["state"]) for each in (first, second)] == [(["b"], "REVERTED"), (["c", "d"], "IN_PROGRESS")]
+    assert [(entries[each]["segmentsTo"], entries[each]["state"]) for each in (first, second)] == [
+        (["b"], "REVERTED"),
+        (["c", "d"], "IN_PROGRESS"),
+    ]
     with pytest.raises(AlreadyExistsError, match="was reverted"):
         client.end_replace_segments("parts", first)
     assert upload(at, segment, "b") == [409], "the job that was given up goes on"
@@ -194,7 +239,9 @@ def test_two_replacements_of_one_segment_and_a_forced_one(at: Harness, client: C
     assert shown(at) == ["c", "d"]
 
 
-def test_retention_deletes_what_was_replaced_a_day_ago_and_then_the_entry(at: Harness, client: ControllerClient, segment: Build, clock: ManualClock) -> None:
+def test_retention_deletes_what_was_replaced_a_day_ago_and_then_the_entry(
+    at: Harness, client: ControllerClient, segment: Build, clock: ManualClock
+) -> None:
     task = RetentionManager(at.controller, 3600)
     upload(at, segment, "a", "b")
     at.settle()
@@ -208,12 +255,16 @@ def test_retention_deletes_what_was_replaced_a_day_ago_and_then_the_entry(at: Ha
     clock.advance(1)
     task.run_table("parts_OFFLINE")
     assert client.segments("parts") == {"OFFLINE": ["b", "c"]} and states(client) == []
-    assert [name for name in at.files() if "Deleted_Segments/" in name and "/a" in name], "its file is kept as that of any deleted segment"
+    assert [name for name in at.files() if "Deleted_Segments/" in name and "/a" in name], (
+        "its file is kept as that of any deleted segment"
+    )
     at.settle()
     assert upload(at, segment, "a") == [200], "its name is free"
 
 
-def test_a_replacement_that_nobody_ends_is_given_up_and_deleted(at: Harness, client: ControllerClient, segment: Build, clock: ManualClock) -> None:
+def test_a_replacement_that_nobody_ends_is_given_up_and_deleted(
+    at: Harness, client: ControllerClient, segment: Build, clock: ManualClock
+) -> None:
     task = RetentionManager(at.controller, 3600)
     upload(at, segment, "a")
     entry_id = client.start_replace_segments("parts", ["a"], ["c"])
@@ -225,7 +276,9 @@ def test_a_replacement_that_nobody_ends_is_given_up_and_deleted(at: Harness, cli
         client.end_replace_segments("parts", entry_id)
     clock.advance(10_000)
     task.run_table("parts_OFFLINE")
-    assert client.segments("parts") == {"OFFLINE": ["a"]} and states(client) == ["REVERTED"], "the entry still keeps late uploads out"
+    assert client.segments("parts") == {"OFFLINE": ["a"]} and states(client) == ["REVERTED"], (
+        "the entry still keeps late uploads out"
+    )
     clock.advance(DAY_MS)
     task.run_table("parts_OFFLINE")
     assert states(client) == []
@@ -233,7 +286,14 @@ def test_a_replacement_that_nobody_ends_is_given_up_and_deleted(at: Harness, cli
 
 def test_a_refresh_table_keeps_two_snapshots(start: Callable[..., Harness], clock: ManualClock, segment: Build) -> None:
     at = start(clock=clock)
-    at.add_parts(segmentsConfig={"timeColumnName": "day", "replication": "1", "segmentPushType": "REFRESH", "replacedSegmentsRetentionPeriod": "7d"})
+    at.add_parts(
+        segmentsConfig={
+            "timeColumnName": "day",
+            "replication": "1",
+            "segmentPushType": "REFRESH",
+            "replacedSegmentsRetentionPeriod": "7d",
+        }
+    )
     client = ControllerClient(at.server.url)
 
     def push(old: list[str], new: str) -> None:
@@ -256,7 +316,15 @@ def test_a_refresh_table_keeps_two_snapshots(start: Callable[..., Harness], cloc
 def test_periods_are_checked_with_the_table(at: Harness) -> None:
     config = {"timeColumnName": "day", "replication": "1", "replacedSegmentsRetentionPeriod": "soon"}
     answer = at.post_json(
-        "/tables", {"tableName": "parts", "tableType": "OFFLINE", "segmentsConfig": config, "tenants": {}, "tableIndexConfig": {}, "metadata": {}}
+        "/tables",
+        {
+            "tableName": "parts",
+            "tableType": "OFFLINE",
+            "segmentsConfig": config,
+            "tenants": {},
+            "tableIndexConfig": {},
+            "metadata": {},
+        },
     )
     assert answer.status_code == 400 and "replacedSegmentsRetentionPeriod" in answer.json()["error"], answer.text
 
@@ -279,20 +347,30 @@ def test_gauges_and_quota_follow_what_queries_see(at: Harness, client: Controlle
     upload(at, segment, "c")
     SegmentStatusChecker(at.controller, 300).run_table("parts_OFFLINE")
     text = at.http.get("/metrics").text
-    values = {name: float(value) for name, value in re.findall(r"(egmentCount\w*)\{[^}]*parts_OFFLINE[^}]*\} (\S+)", text)}
+    values = {
+        name: float(value) for name, value in re.findall(r"(egmentCount\w*)\{[^}]*parts_OFFLINE[^}]*\} (\S+)", text)
+    }
     assert values == {"egmentCount": 2, "egmentCountIncludingReplaced": 3}, text
     size = at.controller.catalog.segments("parts_OFFLINE")["a"].size_bytes or 0
     config = client.table("parts")["OFFLINE"] | {"quota": {"storage": f"{size * 2 + size // 2}"}}
     client.update_table("parts", config)
-    assert upload(at, segment, "d") == [200], "two old and two new segments, and room for two: what queries will see counts"
+    assert upload(at, segment, "d") == [200], (
+        "two old and two new segments, and room for two: what queries will see counts"
+    )
     at.settle()
     client.end_replace_segments("parts", entry_id)
     assert upload(at, segment, "e") == [429]
 
 
-def test_what_a_replacement_brings_does_not_expire_before_its_end(at: Harness, client: ControllerClient, segment: Build) -> None:
+def test_what_a_replacement_brings_does_not_expire_before_its_end(
+    at: Harness, client: ControllerClient, segment: Build
+) -> None:
     config = client.table("parts")["OFFLINE"]
-    client.update_table("parts", config | {"segmentsConfig": config["segmentsConfig"] | {"retentionTimeUnit": "DAYS", "retentionTimeValue": "5"}})
+    client.update_table(
+        "parts",
+        config
+        | {"segmentsConfig": config["segmentsConfig"] | {"retentionTimeUnit": "DAYS", "retentionTimeValue": "5"}},
+    )
     client.start_replace_segments("parts", [], ["b"])
     upload(at, segment, "a", "b")
     RetentionManager(at.controller, 3600).run_table("parts_OFFLINE")

@@ -1,5 +1,6 @@
-"""Proves which schema changes keep old segments readable; the expectations are the table in Pinot's documents (columns may be
-added, nothing else)."""
+"""Proves which schema changes keep old segments readable; the expectations are the table in Pinot's documents (columns
+may be added, nothing else).
+"""
 
 from __future__ import annotations
 
@@ -18,7 +19,9 @@ def schema(*dimensions: dict[str, Any], metric: str = "LONG", time_format: str |
         "metricFieldSpecs": [{"name": "m", "dataType": metric}],
     }
     if time_format:
-        document["dateTimeFieldSpecs"] = [{"name": "t", "dataType": "LONG", "format": time_format, "granularity": "1:DAYS"}]
+        document["dateTimeFieldSpecs"] = [
+            {"name": "t", "dataType": "LONG", "format": time_format, "granularity": "1:DAYS"}
+        ]
     return Schema.from_json(document)
 
 
@@ -47,4 +50,8 @@ def test_changed_and_missing_columns_are_not(new: Schema, reason: str) -> None:
 
 def test_another_meaning_of_the_times_is_not() -> None:
     (reason,) = incompatibilities(schema(time_format="1:MILLISECONDS:EPOCH"), schema(time_format="1:SECONDS:EPOCH"))
-    assert reason == "Incompatible field specifications: [t (old: DATE_TIME LONG 1:MILLISECONDS:EPOCH, new: DATE_TIME LONG 1:SECONDS:EPOCH)]"
+    assert (
+        reason
+        == "Incompatible field specifications: [t (old: DATE_TIME LONG 1:MILLISECONDS:EPOCH, new: DATE_TIME LONG "
+        "1:SECONDS:EPOCH)]"
+    )

@@ -1,4 +1,6 @@
-"""Proves that a segment of the wrong table, schema or time is refused with every reason at once. Metadata is made by hand."""
+"""Proves that a segment of the wrong table, schema or time is refused with every reason at once. Metadata is made by
+hand.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,10 @@ from pinotpy.segment.metadata import ColumnMetadata, SegmentMetadata, TimeRange
 SCHEMA = Schema.from_json(
     {
         "schemaName": "parts",
-        "dimensionFieldSpecs": [{"name": "id", "dataType": "INT"}, {"name": "tags", "dataType": "STRING", "singleValueField": False}],
+        "dimensionFieldSpecs": [
+            {"name": "id", "dataType": "INT"},
+            {"name": "tags", "dataType": "STRING", "singleValueField": False},
+        ],
         "metricFieldSpecs": [{"name": "amount", "dataType": "LONG"}],
         "dateTimeFieldSpecs": [{"name": "day", "dataType": "INT", "format": "1:DAYS:EPOCH", "granularity": "1:DAYS"}],
     }
@@ -52,7 +57,12 @@ GOOD = SegmentMetadata(
     num_docs=5,
     creation_time_ms=0,
     time_range=TimeRange("day", 18_000 * 86_400_000, 18_004 * 86_400_000, "18000", "18004"),
-    columns=(column("id", DataType.INT), column("tags", DataType.STRING, single_value=False), column("amount", DataType.LONG), column("day", DataType.INT)),
+    columns=(
+        column("id", DataType.INT),
+        column("tags", DataType.STRING, single_value=False),
+        column("amount", DataType.LONG),
+        column("day", DataType.INT),
+    ),
     files=(("columns", 100),),
     crc=1,
 )
@@ -74,8 +84,14 @@ def test_a_fitting_segment_passes_also_without_some_columns_or_rows() -> None:
         (replace(GOOD, segment_name=""), "cannot be a segment name"),
         (replace(GOOD, columns=(*GOOD.columns, column("zz", DataType.INT))), "column 'zz' is not in schema 'parts'"),
         (replace(GOOD, columns=(column("id", DataType.LONG),)), "column 'id' is LONG, schema 'parts' says INT"),
-        (replace(GOOD, columns=(column("tags", DataType.STRING),)), "column 'tags' is STRING, schema 'parts' says multi-valued STRING"),
-        (replace(GOOD, columns=(column("id", DataType.INT, single_value=False),)), "column 'id' is multi-valued INT, schema 'parts' says INT"),
+        (
+            replace(GOOD, columns=(column("tags", DataType.STRING),)),
+            "column 'tags' is STRING, schema 'parts' says multi-valued STRING",
+        ),
+        (
+            replace(GOOD, columns=(column("id", DataType.INT, single_value=False),)),
+            "column 'id' is multi-valued INT, schema 'parts' says INT",
+        ),
         (replace(GOOD, time_range=None), "time column 'day', found none"),
         (replace(GOOD, time_range=TimeRange("id", 0, 0, "0", "0")), "found that of column 'id'"),
         (replace(GOOD, time_range=TimeRange("day", 0, 0, "0", "0")), "1971-01-01 to 2071-01-01"),

@@ -1,5 +1,6 @@
-"""Proves that the list of a segment's input files comes with an upload of any type, lies beside the archive while a record names it and no
-longer, and that the record tells of it; uploads without a list are as before."""
+"""Proves that the list of a segment's input files comes with an upload of any type, lies beside the archive while a
+record names it and no longer, and that the record tells of it; uploads without a list are as before.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +26,11 @@ def named(*names: str, rows: int = 1) -> InputList:
 
 
 def sent(
-    harness: Harness, archive: Path, inputs: InputList | bytes | None, headers: dict[str, str] | None = None, path: str = "/v2/segments"
+    harness: Harness,
+    archive: Path,
+    inputs: InputList | bytes | None,
+    headers: dict[str, str] | None = None,
+    path: str = "/v2/segments",
 ) -> httpx.Response:
     parts: dict[str, Any] = {"segment": ("s.tar.gz", archive.read_bytes())}
     if inputs is not None:
@@ -50,9 +55,16 @@ def test_a_list_lies_beside_the_archive_and_the_record_names_it(harness: Harness
     assert found["segment.inputs"] == [file.uri for file in inputs.files[:20]]
     assert harness.http.get("/segments/parts/zkmetadata").json()["parts_0"]["segment.inputs.sha256"] == inputs.digest
     answer = harness.http.get("/segments/parts/parts_0/inputs")
-    assert (answer.status_code, answer.headers["content-type"], answer.content) == (200, "application/json", inputs.to_bytes())
+    assert (answer.status_code, answer.headers["content-type"], answer.content) == (
+        200,
+        "application/json",
+        inputs.to_bytes(),
+    )
     crc = found["segment.crc"]
-    assert sorted(harness.files()) == [f"store/segments/parts/parts_0/{crc}.tar.gz", f"store/segments/parts/parts_0/{inputs.digest}.inputs.json"]
+    assert sorted(harness.files()) == [
+        f"store/segments/parts/parts_0/{crc}.tar.gz",
+        f"store/segments/parts/parts_0/{inputs.digest}.inputs.json",
+    ]
     assert harness.http.get("/segments/parts/parts_0").content[:2] == b"\x1f\x8b"
 
 
@@ -62,7 +74,10 @@ def test_it_is_replaced_with_the_segment_and_kept_with_its_content(harness: Harn
     assert sent(harness, archive, first).status_code == 200
     # The same rows of a file that was moved.
     assert sent(harness, archive, second).status_code == 200
-    assert (record(harness)["segment.inputs"], [file.rpartition("/")[2] for file in lists(harness)]) == (["s3://bucket/b"], [f"{second.digest}.inputs.json"])
+    assert (record(harness)["segment.inputs"], [file.rpartition("/")[2] for file in lists(harness)]) == (
+        ["s3://bucket/b"],
+        [f"{second.digest}.inputs.json"],
+    )
     # The same content from a client that knows of no lists: what is known of it stays true.
     assert sent(harness, archive, None).status_code == 200
     assert harness.http.get("/segments/parts/parts_0/inputs").content == second.to_bytes()
@@ -90,7 +105,9 @@ def test_it_goes_with_the_segment(harness: Harness, segment: Builder) -> None:
 
 @pytest.mark.parametrize("kind", ["URI", "METADATA"])
 @pytest.mark.parametrize("path", ["/segments", "/v2/segments"])
-def test_it_comes_with_every_type_of_upload(start: Callable[..., Harness], segment: Builder, kind: str, path: str) -> None:
+def test_it_comes_with_every_type_of_upload(
+    start: Callable[..., Harness], segment: Builder, kind: str, path: str
+) -> None:
     archive, inputs = segment(), named("a")
     harness = start(settings={"segment_uris_allowed": (f"file://{archive.parent}/",)})
     harness.add_parts()
@@ -110,16 +127,30 @@ def test_it_comes_with_every_type_of_upload(start: Callable[..., Harness], segme
 def test_what_is_no_list_is_refused_and_leaves_nothing(harness: Harness, segment: Builder, tmp_path: Path) -> None:
     harness.add_parts()
     archive = segment()
-    for wrong in (b"", b"{}", b'{"version": 2, "files": []}', named("b", "a").to_bytes().replace(b"bucket/a", b"bucket/c"), b" " * (17 << 20)):
+    for wrong in (
+        b"",
+        b"{}",
+        b'{"version": 2, "files": []}',
+        named("b", "a").to_bytes().replace(b"bucket/a", b"bucket/c"),
+        b" " * (17 << 20),
+    ):
         answer = sent(harness, archive, wrong)
-        assert (answer.status_code, "the list of input files cannot be taken" in answer.json()["error"]) == (400, True), answer.text
+        assert (answer.status_code, "the list of input files cannot be taken" in answer.json()["error"]) == (
+            400,
+            True,
+        ), answer.text
     three = dict.fromkeys(("a", "b", "inputs"), ("x", b"x"))
     assert harness.http.post("/v2/segments", files=three, params={"tableName": "parts"}).status_code == 400
     two = {name: ("x", archive.read_bytes()) for name in ("a", "b")}
     assert harness.http.post("/v2/segments", files=two, params={"tableName": "parts"}).status_code == 400
     assert (harness.http.get("/segments/parts").json(), harness.files()) == ([{"OFFLINE": []}], [])
     # A lone part is the segment, whatever it is called.
-    assert harness.http.post("/v2/segments", files={"inputs": ("x", archive.read_bytes())}, params={"tableName": "parts"}).status_code == 200
+    assert (
+        harness.http.post(
+            "/v2/segments", files={"inputs": ("x", archive.read_bytes())}, params={"tableName": "parts"}
+        ).status_code
+        == 200
+    )
     # A refused refresh leaves the list that is there.
     kept = named("a")
     assert sent(harness, archive, kept).status_code == 200
@@ -135,14 +166,20 @@ def test_a_segment_that_is_there_gets_a_list(harness: Harness, segment: Builder)
     for inputs in (named("a"), named("b", "c")):
         put = harness.http.put("/segments/parts/parts_0/inputs", content=inputs.to_bytes(), headers={"If-Match": crc})
         assert put.status_code == 200, put.text
-        assert (record(harness)["segment.inputs.sha256"], record(harness)["segment.crc"], len(lists(harness))) == (inputs.digest, crc, 1)
+        assert (record(harness)["segment.inputs.sha256"], record(harness)["segment.crc"], len(lists(harness))) == (
+            inputs.digest,
+            crc,
+            1,
+        )
     assert harness.messages("Server_localhost_8098") == before, "no server loads anything for it"
     for path, headers, content, status in (
         ("parts_0", {"If-Match": "1"}, named("a").to_bytes(), 412),
         ("parts_1", {}, named("a").to_bytes(), 404),
         ("parts_0", {}, b"no list", 400),
     ):
-        assert harness.http.put(f"/segments/parts/{path}/inputs", content=content, headers=headers).status_code == status
+        assert (
+            harness.http.put(f"/segments/parts/{path}/inputs", content=content, headers=headers).status_code == status
+        )
     assert harness.http.get("/segments/parts/parts_0/inputs").content == named("b", "c").to_bytes()
 
 

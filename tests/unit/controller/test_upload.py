@@ -1,5 +1,6 @@
-"""Proves that uploads are checked before anything is registered, that a refused one leaves no file and no node, and that of
-two at once one wins. Segments are built by the real builder and travel over real HTTP."""
+"""Proves that uploads are checked before anything is registered, that a refused one leaves no file and no node, and
+that of two at once one wins. Segments are built by the real builder and travel over real HTTP.
+"""
 
 from __future__ import annotations
 
@@ -20,19 +21,28 @@ def test_a_segment_is_stored_recorded_and_assigned(harness: Harness, segment: Bu
     harness.add_parts()
     archive = segment()
     answer = harness.upload(archive, tableName="parts", tableType="OFFLINE")
-    assert (answer.status_code, answer.json()) == (200, {"status": "Successfully uploaded segment: parts_0 of table: parts_OFFLINE"})
+    assert (answer.status_code, answer.json()) == (
+        200,
+        {"status": "Successfully uploaded segment: parts_0 of table: parts_OFFLINE"},
+    )
     assert harness.http.get("/segments/parts").json() == [{"OFFLINE": ["parts_0"]}]
     record = harness.http.get("/segments/parts/parts_0/metadata").json()
     assert record["segment.total.docs"] == "3"
     assert record["segment.download.url"] == "http://localhost:9000/segments/parts/parts_0"
-    assert (record["segment.start.time"], record["segment.end.time"]) == (str(18_000 * 86_400_000), str(18_002 * 86_400_000))
+    assert (record["segment.start.time"], record["segment.end.time"]) == (
+        str(18_000 * 86_400_000),
+        str(18_002 * 86_400_000),
+    )
     assert (record["segment.start.time.raw"], record["segment.time.unit"]) == ("18000", "MILLISECONDS")
     assert record["segment.size.in.bytes"] == str(archive.stat().st_size)
     assert harness.http.get("/segments/parts/crc").json() == {"parts_0": record["segment.crc"]}
     states = harness.http.get("/tables/parts/idealstate").json()["OFFLINE"]
     assert states == {"parts_0": {"Server_localhost_8098": "ONLINE", "Server_localhost_8198": "ONLINE"}}
     downloaded = harness.http.get("/segments/parts/parts_0")
-    assert (downloaded.headers["content-type"], downloaded.content) == ("application/octet-stream", archive.read_bytes())
+    assert (downloaded.headers["content-type"], downloaded.content) == (
+        "application/octet-stream",
+        archive.read_bytes(),
+    )
     assert harness.files() == [f"store/segments/parts/parts_0/{record['segment.crc']}.tar.gz"]
 
 
@@ -41,7 +51,12 @@ def test_a_body_arrives_whole_in_pieces_of_any_size(harness: Harness, segment: B
     harness.add_parts()
     archive = segment().read_bytes()
     # Empty lines in front of the first part count for nothing; so many that the server does not get all at once.
-    body = b"\r\n" * (500_000 if piece > 1 else 10) + b'--b\r\ncontent-disposition: form-data; name="a"; filename="a"\r\n\r\n' + archive + b"\r\n--b--\r\n"
+    body = (
+        b"\r\n" * (500_000 if piece > 1 else 10)
+        + b'--b\r\ncontent-disposition: form-data; name="a"; filename="a"\r\n\r\n'
+        + archive
+        + b"\r\n--b--\r\n"
+    )
     pieces = (body[start : start + piece] for start in range(0, len(body), piece))
     headers = {"content-type": "multipart/form-data; boundary=b"}
     answer = harness.http.post("/v2/segments", params={"tableName": "parts"}, content=pieces, headers=headers)
@@ -53,7 +68,10 @@ def test_the_table_may_be_named_by_the_segment_and_by_its_full_name(harness: Har
     harness.add_parts()
     assert harness.upload(segment("a")).status_code == 200
     assert harness.upload(segment("b"), tableName="parts_OFFLINE").status_code == 200
-    assert harness.http.post("/segments?tableName=parts", files={"x": segment("with space").read_bytes()}).status_code == 200
+    assert (
+        harness.http.post("/segments?tableName=parts", files={"x": segment("with space").read_bytes()}).status_code
+        == 200
+    )
     assert harness.http.get("/segments/parts").json() == [{"OFFLINE": ["a", "b", "with space"]}]
     assert harness.http.get("/segments/parts/with%20space").status_code == 200
 
@@ -83,7 +101,11 @@ def test_new_content_replaces_the_old_and_tells_servers_and_brokers(harness: Har
     assert harness.files() == [f"store/segments/parts/parts_0/{new['segment.crc']}.tar.gz"]
     for instance in ("Server_localhost_8098", "Server_localhost_8198", "Broker_localhost_8099"):
         (message,) = harness.messages(instance)
-        assert (message["MSG_SUBTYPE"], message["RESOURCE_NAME"], message["PARTITION_NAME"]) == ("REFRESH_SEGMENT", "parts_OFFLINE", "parts_0")
+        assert (message["MSG_SUBTYPE"], message["RESOURCE_NAME"], message["PARTITION_NAME"]) == (
+            "REFRESH_SEGMENT",
+            "parts_OFFLINE",
+            "parts_0",
+        )
 
 
 def test_conditions_of_the_uploader_hold(harness: Harness, segment: Builder) -> None:
@@ -98,7 +120,10 @@ def test_conditions_of_the_uploader_hold(harness: Harness, segment: Builder) -> 
         f"For segment: parts_0 of table: parts_OFFLINE, expected CRC: 12345 does not match existing CRC: {crc}",
     )
     refused = harness.upload(segment(amounts=(9,)), tableName="parts", allowRefresh=False)
-    assert (refused.status_code, refused.json()["error"]) == (409, "Segment: parts_0 already exists in table: parts_OFFLINE. Refresh not permitted.")
+    assert (refused.status_code, refused.json()["error"]) == (
+        409,
+        "Segment: parts_0 already exists in table: parts_OFFLINE. Refresh not permitted.",
+    )
     assert harness.upload(segment(amounts=(9,)), tableName="parts", headers={"IF-MATCH": crc}).status_code == 200
 
 
@@ -107,7 +132,12 @@ def test_a_custom_map_is_kept(harness: Harness, segment: Builder) -> None:
     header = {"Pinot-SegmentZKMetadataCustomMapModifier": '{"mapModifyMode":"UPDATE","map":{"k":"v"}}'}
     assert harness.upload(segment(), tableName="parts", headers=header).status_code == 200
     assert harness.http.get("/segments/parts/parts_0/metadata").json()["custom.map"] == {"k": "v"}
-    assert harness.upload(segment(), tableName="parts", headers={"Pinot-SegmentZKMetadataCustomMapModifier": "x"}).status_code == 400
+    assert (
+        harness.upload(
+            segment(), tableName="parts", headers={"Pinot-SegmentZKMetadataCustomMapModifier": "x"}
+        ).status_code
+        == 400
+    )
 
 
 # --- refused ---------------------------------------------------------------------------------------------------------
@@ -166,7 +196,9 @@ ATTACKS: dict[str, Callable[[Path], bytes]] = {
     "climbs out": lambda good: renamed(good, "parts_0/", "../parts_0/"),
     "climbs out inside": lambda good: renamed(good, "parts_0/", "parts_0/../../"),
     "absolute path": lambda good: renamed(good, "parts_0/", "/tmp/parts_0/"),
-    "symbolic link": lambda good: tar_of(link("parts_0/columns", "/etc/passwd"), *((n, c) for n, c in files_of(good).items())),
+    "symbolic link": lambda good: tar_of(
+        link("parts_0/columns", "/etc/passwd"), *((n, c) for n, c in files_of(good).items())
+    ),
     "hard link": lambda good: tar_of(link("parts_0/columns", "/etc/passwd", tarfile.LNKTYPE)),
     "device": lambda good: tar_of(device("parts_0/columns")),
     "two roots": lambda good: tar_of(*files_of(good).items(), ("other/metadata", b"x")),
@@ -193,7 +225,9 @@ def checked_in(shared: Harness, request: pytest.FixtureRequest) -> Iterator[str]
 
 @pytest.mark.usefixtures("checked_in")
 @pytest.mark.parametrize("attack", ATTACKS)
-def test_what_is_no_segment_is_a_4xx_and_leaves_nothing(shared: Harness, segment: Builder, attack: str, tmp_path: Path) -> None:
+def test_what_is_no_segment_is_a_4xx_and_leaves_nothing(
+    shared: Harness, segment: Builder, attack: str, tmp_path: Path
+) -> None:
     harness = shared
     content = ATTACKS[attack](segment())
     nodes, outside = harness.nodes(), {path for path in tmp_path.rglob("*") if "data" not in path.parts}
@@ -212,7 +246,13 @@ def test_a_segment_of_another_table_or_schema_is_refused_with_the_reason(harness
     assert "built for table 'other'" in harness.upload(segment(table="other"), tableName="parts").json()["error"]
     smaller = {"schemaName": "few", "dimensionFieldSpecs": [{"name": "id", "dataType": "LONG"}]}
     assert harness.post_json("/schemas", smaller).status_code == 200
-    table = {"tableName": "few", "tableType": "OFFLINE", "segmentsConfig": {"replication": 1}, "tenants": {}, "tableIndexConfig": {}}
+    table = {
+        "tableName": "few",
+        "tableType": "OFFLINE",
+        "segmentsConfig": {"replication": 1},
+        "tenants": {},
+        "tableIndexConfig": {},
+    }
     assert harness.post_json("/tables", table).status_code == 200
     answer = harness.upload(segment(table="few"), tableName="few")
     assert answer.status_code == 400
@@ -238,8 +278,18 @@ def test_times_of_a_wrong_unit_are_refused(harness: Harness, segment: Builder) -
         ({"tableName": "a/../b"}, {}, 400, "cannot be a table name"),
         ({"tableName": "parts"}, {"UPLOAD_TYPE": "MAGIC"}, 400, "expected UPLOAD_TYPE"),
         ({"tableName": "parts"}, {"UPLOAD_TYPE": "URI"}, 400, "Source download URI is required"),
-        ({"tableName": "parts"}, {"UPLOAD_TYPE": "URI", "DOWNLOAD_URI": "file:///etc/hostname"}, 403, "pinotpy.segment.fetcher.allowedUris"),
-        ({"tableName": "parts"}, {"UPLOAD_TYPE": "METADATA", "DOWNLOAD_URI": "http://169.254.169.254/"}, 403, "pinotpy.segment.fetcher.allowedUris"),
+        (
+            {"tableName": "parts"},
+            {"UPLOAD_TYPE": "URI", "DOWNLOAD_URI": "file:///etc/hostname"},
+            403,
+            "pinotpy.segment.fetcher.allowedUris",
+        ),
+        (
+            {"tableName": "parts"},
+            {"UPLOAD_TYPE": "METADATA", "DOWNLOAD_URI": "http://169.254.169.254/"},
+            403,
+            "pinotpy.segment.fetcher.allowedUris",
+        ),
     ],
 )
 def test_parameters_are_checked_before_the_body(
@@ -255,8 +305,13 @@ def test_parameters_are_checked_before_the_body(
 def test_bodies_of_other_kinds_are_refused(harness: Harness) -> None:
     harness.add_parts()
     answer = harness.http.post("/v2/segments?tableName=parts")
-    assert (answer.status_code, answer.json()["error"]) == (400, "Segment file (as multipart/form-data) is required for SEGMENT upload mode")
-    answer = harness.http.post("/v2/segments?tableName=parts", content=b"tar", headers={"Content-Type": "application/octet-stream"})
+    assert (answer.status_code, answer.json()["error"]) == (
+        400,
+        "Segment file (as multipart/form-data) is required for SEGMENT upload mode",
+    )
+    answer = harness.http.post(
+        "/v2/segments?tableName=parts", content=b"tar", headers={"Content-Type": "application/octet-stream"}
+    )
     assert answer.status_code == 415
     assert harness.http.post("/v2/segments?tableName=parts", files=[("a", b"1"), ("b", b"2")]).status_code == 400
 
@@ -272,7 +327,9 @@ def test_an_upload_over_the_limit_is_cut_off_with_413(start: Callable[..., Harne
         for _ in range(1000):
             yield b"x" * 1000
 
-    answer = harness.http.post("/v2/segments?tableName=parts", content=endless(), headers={"Content-Type": "multipart/form-data; boundary=b"})  # type: ignore[arg-type]
+    answer = harness.http.post(
+        "/v2/segments?tableName=parts", content=endless(), headers={"Content-Type": "multipart/form-data; boundary=b"}
+    )  # type: ignore[arg-type]
     assert answer.status_code == 413
     assert harness.files() == []
 
@@ -304,7 +361,9 @@ def test_of_two_uploads_of_one_segment_at_once_one_wins(harness: Harness, segmen
     harness.add_parts()
     archives = [segment(amounts=range(1, 2000 + index)) for index in range(4)]
     with ThreadPoolExecutor(4) as pool:
-        answers = list(pool.map(lambda archive: harness.upload(archive, tableName="parts", allowRefresh=False), archives))
+        answers = list(
+            pool.map(lambda archive: harness.upload(archive, tableName="parts", allowRefresh=False), archives)
+        )
     assert sorted(answer.status_code for answer in answers) == [200, 409, 409, 409]
     winner = next(index for index, answer in enumerate(answers) if answer.status_code == 200)
     assert harness.http.get("/segments/parts/parts_0").content == archives[winner].read_bytes()
@@ -316,6 +375,9 @@ def test_segments_uploaded_at_once_are_spread_evenly(start: Callable[..., Harnes
     harness.add_parts()
     archives = [segment(f"parts_{index}") for index in range(12)]
     with ThreadPoolExecutor(6) as pool:
-        assert all(answer.status_code == 200 for answer in pool.map(lambda archive: harness.upload(archive, tableName="parts"), archives))
+        assert all(
+            answer.status_code == 200
+            for answer in pool.map(lambda archive: harness.upload(archive, tableName="parts"), archives)
+        )
     (entry,) = harness.http.get("/segments/parts/servers").json()
     assert sorted(entry["serverToSegmentsCountMap"].values()) == [6, 6, 6, 6]

@@ -1,4 +1,6 @@
-"""Proves that a registered segment has its archive, whatever else happens to files of its name, and what a full disk is told."""
+"""Proves that a registered segment has its archive, whatever else happens to files of its name, and what a full disk is
+told.
+"""
 
 from __future__ import annotations
 
@@ -60,7 +62,10 @@ def test_a_namesake_that_came_in_by_another_controller_is_no_concern_of_a_deleti
     harness.upload(segment("a", amounts=(1,)), tableName="parts")
     record = harness.controller.catalog.segment("parts_OFFLINE", "a")
     assert record is not None
-    elsewhere, retire = replace(record.segment, download_url="http://other:9000/segments/parts/a", crc=7), SegmentFiles.retire
+    elsewhere, retire = (
+        replace(record.segment, download_url="http://other:9000/segments/parts/a", crc=7),
+        SegmentFiles.retire,
+    )
 
     def with_a_registration_before(files: SegmentFiles, *args: Any, **kwargs: Any) -> None:
         harness.controller.catalog.add_segment(elsewhere, ["Server_s_1"])
@@ -75,7 +80,12 @@ def test_a_namesake_that_came_in_by_another_controller_is_no_concern_of_a_deleti
 def test_halves_of_a_table_do_not_take_each_others_files(harness: Harness, segment: Builder) -> None:
     harness.add_parts()
     stream = {"streamType": "kafka", "stream.kafka.topic.name": "x", "stream.kafka.decoder.class.name": "x"}
-    assert harness.post_json("/tables", PARTS_TABLE | {"tableType": "REALTIME", "tableIndexConfig": {"streamConfigs": stream}}).status_code == 200
+    assert (
+        harness.post_json(
+            "/tables", PARTS_TABLE | {"tableType": "REALTIME", "tableIndexConfig": {"streamConfigs": stream}}
+        ).status_code
+        == 200
+    )
     harness.add_instance("Server_s_9", ("DefaultTenant_REALTIME",))
     first, second = segment("a", amounts=(1,)), segment("a", amounts=(2,))
     for half in ("OFFLINE", "REALTIME"):
@@ -88,7 +98,9 @@ def test_halves_of_a_table_do_not_take_each_others_files(harness: Harness, segme
     assert serves(harness, first)
 
 
-def test_an_archive_that_a_deletion_took_before_the_registration_is_stored_again(harness: Harness, segment: Builder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_archive_that_a_deletion_took_before_the_registration_is_stored_again(
+    harness: Harness, segment: Builder, monkeypatch: pytest.MonkeyPatch
+) -> None:
     harness.add_parts()
     archive, put = segment("a"), SegmentFiles.put
 
@@ -102,7 +114,9 @@ def test_an_archive_that_a_deletion_took_before_the_registration_is_stored_again
     assert harness.upload(archive, tableName="parts").status_code == 200 and serves(harness, archive)
 
 
-def test_content_that_comes_back_at_once_keeps_its_archive(harness: Harness, segment: Builder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_content_that_comes_back_at_once_keeps_its_archive(
+    harness: Harness, segment: Builder, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """One upload replaces the content, another brings it back before the first one has removed the old file."""
     harness.add_parts()
     first, second = segment("a", amounts=(1,)), segment("a", amounts=(2,))
@@ -119,11 +133,14 @@ def test_content_that_comes_back_at_once_keeps_its_archive(harness: Harness, seg
     assert serves(harness, first)
 
 
-# --- a full disk ------------------------------------------------------------------------------------------------------------------
+# --- a full disk
+# ------------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
-@pytest.mark.parametrize(("owner", "name"), [(tempfile, "mkdtemp"), (multipart._Sink, "write"), (file_directory, "_write")])
+@pytest.mark.parametrize(
+    ("owner", "name"), [(tempfile, "mkdtemp"), (multipart._Sink, "write"), (file_directory, "_write")]
+)
 def test_a_full_disk_is_told_and_may_be_tried_again(
     harness: Harness, segment: Builder, owner: Any, name: str, number: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,6 +1,7 @@
-"""Proves uploads whose bytes lie elsewhere: the controller fetches only what its operator allows, checks it as if it had been sent,
-keeps or leaves it where the form of the upload says, and a metadata push moves no bytes. Over real HTTP, from real files and a
-real web server."""
+"""Proves uploads whose bytes lie elsewhere: the controller fetches only what its operator allows, checks it as if it
+had been sent, keeps or leaves it where the form of the upload says, and a metadata push moves no bytes. Over real HTTP,
+from real files and a real web server.
+"""
 
 from __future__ import annotations
 
@@ -73,7 +74,9 @@ def by_uri(harness: Harness, uri: str, path: str = "/v2/segments", **headers: st
     return harness.http.post(path, headers=sent, params={"tableName": "parts"})
 
 
-def by_metadata(harness: Harness, archive: Path, uri: str, *, part: bytes | None = None, **headers: str) -> httpx.Response:
+def by_metadata(
+    harness: Harness, archive: Path, uri: str, *, part: bytes | None = None, **headers: str
+) -> httpx.Response:
     with archive.open("rb") as source:
         metadata, data = read_archive_metadata(source)
     sent = {"UPLOAD_TYPE": "METADATA", "DOWNLOAD_URI": uri, **headers}
@@ -89,13 +92,19 @@ def record(harness: Harness, name: str = "parts_0") -> dict[str, str]:
     return dict(harness.http.get(f"/segments/parts/{name}/metadata").json())
 
 
-# --- the forms --------------------------------------------------------------------------------------------------------------------
+# --- the forms
+# --------------------------------------------------------------------------------------------------------------------
 
 
-def test_an_upload_by_uri_takes_the_segment_into_the_deep_store(harness: Harness, segment: Builder, files: Path) -> None:
+def test_an_upload_by_uri_takes_the_segment_into_the_deep_store(
+    harness: Harness, segment: Builder, files: Path
+) -> None:
     archive = segment()
     answer = by_uri(harness, placed(archive, files))
-    assert (answer.status_code, answer.json()) == (200, {"status": "Successfully uploaded segment: parts_0 of table: parts_OFFLINE"})
+    assert (answer.status_code, answer.json()) == (
+        200,
+        {"status": "Successfully uploaded segment: parts_0 of table: parts_OFFLINE"},
+    )
     found = record(harness)
     assert found["segment.download.url"] == "http://localhost:9000/segments/parts/parts_0"
     assert stored(harness) == [f"store/segments/parts/parts_0/{found['segment.crc']}.tar.gz"]
@@ -122,7 +131,11 @@ def test_a_metadata_push_moves_no_bytes(harness: Harness, segment: Builder, file
     with archive.open("rb") as source:
         metadata, _ = read_archive_metadata(source)
     found = record(harness)
-    assert (found["segment.download.url"], found["segment.crc"], found["segment.total.docs"]) == (uri, str(metadata.crc), "3")
+    assert (found["segment.download.url"], found["segment.crc"], found["segment.total.docs"]) == (
+        uri,
+        str(metadata.crc),
+        "3",
+    )
     assert found["segment.size.in.bytes"] == str(archive.stat().st_size)
     assert (found["segment.start.time.raw"], found["segment.end.time.raw"]) == ("18000", "18002")
     assert stored(harness) == []
@@ -164,13 +177,21 @@ def test_conditions_hold_for_every_form(harness: Harness, segment: Builder, file
     archive = segment()
     uri = placed(archive, files)
     refused = by_uri(harness, uri, REFRESH_ONLY="true")
-    assert (refused.status_code, refused.json()["error"]) == (410, "Cannot refresh non-existing segment: parts_0 for table: parts_OFFLINE")
+    assert (refused.status_code, refused.json()["error"]) == (
+        410,
+        "Cannot refresh non-existing segment: parts_0 for table: parts_OFFLINE",
+    )
     assert by_metadata(harness, archive, uri, **{"IF-MATCH": "1"}).status_code == 412
     assert (stored(harness), harness.http.get("/segments/parts").json()) == ([], [{"OFFLINE": []}])
     assert by_uri(harness, uri).status_code == 200
     assert by_uri(harness, uri, REFRESH_ONLY="true").status_code == 200
     headers = {"UPLOAD_TYPE": "URI", "DOWNLOAD_URI": uri}
-    assert harness.http.post("/v2/segments", headers=headers, params={"tableName": "parts", "allowRefresh": "false"}).status_code == 409
+    assert (
+        harness.http.post(
+            "/v2/segments", headers=headers, params={"tableName": "parts", "allowRefresh": "false"}
+        ).status_code
+        == 409
+    )
 
 
 def test_by_web_address(start: Starter, segment: Builder, files: Path, web: str) -> None:
@@ -187,7 +208,8 @@ def test_by_web_address(start: Starter, segment: Builder, files: Path, web: str)
     assert len(stored(harness)) == 1
 
 
-# --- refused ------------------------------------------------------------------------------------------------------------------------
+# --- refused
+# ------------------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -210,14 +232,18 @@ def test_by_web_address(start: Starter, segment: Builder, files: Path, web: str)
     ],
 )
 @pytest.mark.parametrize("upload_type", ["URI", "METADATA"])
-def test_addresses_that_nobody_allowed_are_refused_before_the_body(harness: Harness, segment: Builder, files: Path, uri: str, upload_type: str) -> None:
+def test_addresses_that_nobody_allowed_are_refused_before_the_body(
+    harness: Harness, segment: Builder, files: Path, uri: str, upload_type: str
+) -> None:
     archive, asked = segment(), uri.format(files=files)
     answer = by_uri(harness, asked) if upload_type == "URI" else by_metadata(harness, archive, asked)
     assert answer.status_code in (400, 403), answer.text
     assert (harness.files(), harness.http.get("/segments/parts").json()) == ([], [{"OFFLINE": []}])
 
 
-def test_a_link_in_the_allowed_folder_leads_nowhere(harness: Harness, segment: Builder, files: Path, tmp_path: Path) -> None:
+def test_a_link_in_the_allowed_folder_leads_nowhere(
+    harness: Harness, segment: Builder, files: Path, tmp_path: Path
+) -> None:
     secret = tmp_path / "secret.tar.gz"
     secret.write_bytes(segment().read_bytes())
     (files / "link.tar.gz").symlink_to(secret)
@@ -237,9 +263,15 @@ def test_a_listed_name_does_not_open_loopback(start: Starter, web: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["text", "torn", "flipped"])
-def test_what_was_fetched_is_checked_like_what_was_sent(harness: Harness, segment: Builder, files: Path, kind: str) -> None:
+def test_what_was_fetched_is_checked_like_what_was_sent(
+    harness: Harness, segment: Builder, files: Path, kind: str
+) -> None:
     whole = segment().read_bytes()
-    content = {"text": b"no archive, honestly", "torn": whole[: len(whole) // 2], "flipped": whole[:-30] + bytes([whole[-30] ^ 64]) + whole[-29:]}[kind]
+    content = {
+        "text": b"no archive, honestly",
+        "torn": whole[: len(whole) // 2],
+        "flipped": whole[:-30] + bytes([whole[-30] ^ 64]) + whole[-29:],
+    }[kind]
     (files / "parts_0.tar.gz").write_bytes(content)
     for path in ("/segments", "/v2/segments"):
         answer = by_uri(harness, f"file://{files}/parts_0.tar.gz", path)
@@ -267,7 +299,9 @@ def test_a_metadata_push_needs_its_segment_to_be_there(harness: Harness, segment
 
 
 @pytest.mark.parametrize("part", [b"", b"text", b"whole"])
-def test_a_metadata_push_has_metadata_and_nothing_else(harness: Harness, segment: Builder, files: Path, part: bytes) -> None:
+def test_a_metadata_push_has_metadata_and_nothing_else(
+    harness: Harness, segment: Builder, files: Path, part: bytes
+) -> None:
     archive = segment()
     content = archive.read_bytes() if part == b"whole" else part
     answer = by_metadata(harness, archive, placed(archive, files), part=content)
@@ -286,27 +320,41 @@ def test_forms_that_contradict_themselves(harness: Harness, segment: Builder, fi
     uri = placed(segment(), files)
     no_uri = harness.http.post("/v2/segments?tableName=parts", headers={"UPLOAD_TYPE": "URI"})
     assert (no_uri.status_code, "DOWNLOAD_URI" in no_uri.text) == (400, True)
-    no_part = harness.http.post("/v2/segments?tableName=parts", headers={"UPLOAD_TYPE": "METADATA", "DOWNLOAD_URI": uri, "content-type": "application/json"})
+    no_part = harness.http.post(
+        "/v2/segments?tableName=parts",
+        headers={"UPLOAD_TYPE": "METADATA", "DOWNLOAD_URI": uri, "content-type": "application/json"},
+    )
     assert (no_part.status_code, "multipart" in no_part.text) == (400, True)
     assert by_uri(harness, uri, CRYPTER="NoSuchCrypter").status_code in (400, 500)
     assert by_uri(harness, uri, CRYPTER="NoOpPinotCrypter").status_code == 200
-    long_body = harness.http.post("/v2/segments?tableName=parts", headers={"UPLOAD_TYPE": "URI", "DOWNLOAD_URI": uri}, content=b"x" * (2 << 20))
+    long_body = harness.http.post(
+        "/v2/segments?tableName=parts", headers={"UPLOAD_TYPE": "URI", "DOWNLOAD_URI": uri}, content=b"x" * (2 << 20)
+    )
     assert long_body.status_code == 413
 
 
 def test_a_copy_must_be_the_segment_that_was_announced(harness: Harness, segment: Builder, files: Path) -> None:
     first, second = segment("parts_0"), segment("parts_1")
     answer = by_metadata(harness, first, placed(second, files), COPY_SEGMENT_TO_DEEP_STORE="true")
-    assert answer.status_code == 400 and "expected segment 'parts_0'" in answer.json()["error"] and "found 'parts_1'" in answer.json()["error"]
+    assert (
+        answer.status_code == 400
+        and "expected segment 'parts_0'" in answer.json()["error"]
+        and "found 'parts_1'" in answer.json()["error"]
+    )
     other = segment("parts_0", amounts=(9,))
-    assert "with CRC" in by_metadata(harness, first, placed(other, files), COPY_SEGMENT_TO_DEEP_STORE="true").json()["error"]
+    assert (
+        "with CRC"
+        in by_metadata(harness, first, placed(other, files), COPY_SEGMENT_TO_DEEP_STORE="true").json()["error"]
+    )
     junk = by_metadata(harness, first, placed(first, files), part=b"junk", COPY_SEGMENT_TO_DEEP_STORE="true")
     assert junk.status_code == 400 and "no segment's metadata" in junk.json()["error"]
     assert stored(harness) == [] and harness.http.get("/segments/parts").json() == [{"OFFLINE": []}]
     assert by_metadata(harness, first, placed(first, files), COPY_SEGMENT_TO_DEEP_STORE="true").status_code == 200
 
 
-def test_a_full_disk_is_not_the_fault_of_who_named_the_address(harness: Harness, segment: Builder, files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_is_not_the_fault_of_who_named_the_address(
+    harness: Harness, segment: Builder, files: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     uri = placed(segment(), files)
 
     def full(_: int) -> None:

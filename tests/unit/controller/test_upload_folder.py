@@ -1,4 +1,6 @@
-"""Proves that controllers with one data folder leave each other's uploads alone, and that what a killed one left half received goes."""
+"""Proves that controllers with one data folder leave each other's uploads alone, and that what a killed one left half
+received goes.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +46,9 @@ def test_of_controllers_with_one_folder_each_has_uploads_of_its_own(tmp_path: Pa
 
 def test_what_a_killed_controller_left_goes_with_the_next_start(tmp_path: Path) -> None:
     first = take_upload_folder(tmp_path)
-    other = subprocess.Popen([sys.executable, "-c", TAKE_AND_WAIT, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    other = subprocess.Popen(
+        [sys.executable, "-c", TAKE_AND_WAIT, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
     assert other.stdout is not None
     try:
         assert other.stdout.readline().strip() == str(tmp_path / "uploads-2")
@@ -59,7 +63,9 @@ def test_what_a_killed_controller_left_goes_with_the_next_start(tmp_path: Path) 
 
 
 @pytest.mark.parametrize(("owner", "name", "number"), [(fcntl, "flock", errno.ENOLCK), (os, "open", errno.EROFS)])
-def test_where_nothing_can_be_locked_it_goes_on_without(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, owner: object, name: str, number: int) -> None:
+def test_where_nothing_can_be_locked_it_goes_on_without(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, owner: object, name: str, number: int
+) -> None:
     def refuse(*_: object) -> None:
         raise OSError(number, os.strerror(number))
 

@@ -1,5 +1,6 @@
-"""Proves that an upload leaves nothing in the deep store for ever, wherever it breaks off, and that the sweep after it never takes an
-archive that a record names, names meanwhile, or may yet come to name."""
+"""Proves that an upload leaves nothing in the deep store for ever, wherever it breaks off, and that the sweep after it
+never takes an archive that a record names, names meanwhile, or may yet come to name.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +28,15 @@ from pinotpy.controller.tables import delete_table
 from pinotpy.controller.upload import Arrival, UploadRequest, accept_upload
 from pinotpy.controller.upload_conditions import UploadConditions
 from pinotpy.controller.upload_leftovers import BROKEN_OFF_AFTER_MS, UNFINISHED_AFTER_MS
-from pinotpy.errors import AlreadyExistsError, ConnectionLostError, DataError, NotLeaderError, OutOfCapacityError, PinotError, RemoteError
+from pinotpy.errors import (
+    AlreadyExistsError,
+    ConnectionLostError,
+    DataError,
+    NotLeaderError,
+    OutOfCapacityError,
+    PinotError,
+    RemoteError,
+)
 from pinotpy.fs.memory import MemoryDeepStore
 from pinotpy.names import TableType
 from pinotpy.segment.archive.archive import unpack_segment
@@ -142,7 +151,9 @@ STEPS: dict[str, tuple[Any, str, bool]] = {
 
 @pytest.mark.parametrize("is_refresh", [False, True], ids=["new", "refresh"])
 @pytest.mark.parametrize("step", STEPS)
-def test_what_an_upload_left_that_was_killed_goes_later(cluster: Cluster, old: Path, new: Path, step: str, is_refresh: bool, tmp_path: Path) -> None:
+def test_what_an_upload_left_that_was_killed_goes_later(
+    cluster: Cluster, old: Path, new: Path, step: str, is_refresh: bool, tmp_path: Path
+) -> None:
     if is_refresh:
         cluster.push(old)
     crcs = {"old": crc_of(old, tmp_path / "o"), "new": crc_of(new, tmp_path / "n")}
@@ -245,7 +256,9 @@ def test_content_that_is_uploaded_again_while_the_sweep_runs_is_left_alone(clust
     assert cluster.crcs() == cluster.named() and cluster.recorded() == []
 
 
-def test_an_archive_that_a_record_comes_to_name_while_it_is_set_aside_is_brought_back(cluster: Cluster, new: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_archive_that_a_record_comes_to_name_while_it_is_set_aside_is_brought_back(
+    cluster: Cluster, new: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     records: list[tuple[SegmentZkMetadata, UploadConditions]] = []
 
     def die(record: SegmentZkMetadata, conditions: UploadConditions) -> None:
@@ -268,7 +281,9 @@ def test_an_archive_that_a_record_comes_to_name_while_it_is_set_aside_is_brought
 
 
 @pytest.mark.parametrize("reads", [0, 1], ids=["at first", "after it was set aside"])
-def test_records_that_cannot_be_read_keep_every_archive(cluster: Cluster, new: Path, monkeypatch: pytest.MonkeyPatch, reads: int) -> None:
+def test_records_that_cannot_be_read_keep_every_archive(
+    cluster: Cluster, new: Path, monkeypatch: pytest.MonkeyPatch, reads: int
+) -> None:
     broken_off(cluster, new)
     recorded_now, asked = Catalog.recorded_now, []
 
@@ -288,7 +303,9 @@ def test_records_that_cannot_be_read_keep_every_archive(cluster: Cluster, new: P
 
 
 def test_what_no_upload_recorded_is_never_touched(cluster: Cluster, segment: Callable[..., Path]) -> None:
-    """Another cluster's archives, or those of records that were restored from a backup: nobody here knows whether they are wanted."""
+    """Another cluster's archives, or those of records that were restored from a backup: nobody here knows whether they
+    are wanted.
+    """
     store = cluster.harness.controller.files.store
     for key in ("segments/parts/b/7.tar.gz", "segments/other/c/8.tar.gz", "segments/parts/notes", "elsewhere/9.tar.gz"):
         store.put(key, segment("b"))
@@ -307,7 +324,9 @@ def test_an_upload_of_a_table_that_was_deleted_since_is_cleaned_up_after(cluster
     assert cluster.crcs() == [] and len(cluster.crcs("Deleted_Segments")) == 1 and cluster.recorded() == []
 
 
-def test_an_archive_that_a_deletion_took_before_its_record_came_is_brought_back(cluster: Cluster, old: Path, new: Path) -> None:
+def test_an_archive_that_a_deletion_took_before_its_record_came_is_brought_back(
+    cluster: Cluster, old: Path, new: Path
+) -> None:
     """The controller that registered it died before it looked for it."""
     cluster.push(old)
 
@@ -365,7 +384,9 @@ def test_a_store_that_fails_on_one_archive_costs_no_other_its_turn(
     assert (cluster.crcs(), cluster.recorded()) == ([], [])
 
 
-def test_a_full_store_does_not_make_what_broke_off_before_forgotten(start: Callable[..., Harness], new: Path, tmp_path: Path) -> None:
+def test_a_full_store_does_not_make_what_broke_off_before_forgotten(
+    start: Callable[..., Harness], new: Path, tmp_path: Path
+) -> None:
     is_full: list[str] = []
 
     def fail(operation: str, key: str) -> None:
@@ -385,7 +406,11 @@ def test_a_full_store_does_not_make_what_broke_off_before_forgotten(start: Calla
     assert cluster.crcs() == [] and cluster.recorded() == []
 
 
-@pytest.mark.parametrize(("error", "is_recorded"), [(DataError("no space left on device"), False), (RemoteError("no answer"), True)], ids=repr)
+@pytest.mark.parametrize(
+    ("error", "is_recorded"),
+    [(DataError("no space left on device"), False), (RemoteError("no answer"), True)],
+    ids=repr,
+)
 def test_a_store_that_takes_nothing_leaves_a_record_only_if_it_may_have_taken_it(
     start: Callable[..., Harness], new: Path, tmp_path: Path, error: PinotError, is_recorded: bool
 ) -> None:
@@ -439,7 +464,9 @@ def test_a_crypter_that_the_table_was_given_later_holds_for_the_same_content(
     found = harness.controller.catalog.table_config("parts_OFFLINE")
     assert found is not None
     segments = found.config.segments.model_copy(update={"crypter_class_name": "AesGcmCrypter"})
-    harness.controller.catalog.replace_table_config(found.config.model_copy(update={"segments": segments}), found.version)
+    harness.controller.catalog.replace_table_config(
+        found.config.model_copy(update={"segments": segments}), found.version
+    )
     assert harness.upload(new, tableName="parts").status_code == 200
     record = harness.controller.catalog.segments("parts_OFFLINE")["a"]
     assert (record.crc, record.push_time_ms) == (plain.crc, plain.push_time_ms)

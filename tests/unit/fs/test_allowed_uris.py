@@ -1,4 +1,6 @@
-"""Proves which addresses a daemon may fetch from: what the operator lists and nothing else, whatever a name is made to look like."""
+"""Proves which addresses a daemon may fetch from: what the operator lists and nothing else, whatever a name is made to
+look like.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,13 @@ import pytest
 from pinotpy.errors import AccessDeniedError, InvalidConfigError, PinotError, RemoteError, UserError
 from pinotpy.fs.allowed_uris import AllowedUris
 
-LISTED = ("s3://bucket/pinot/", "https://files.example/segments", "http://files.example:8080/", "hdfs://nn:8020/deep", "webhdfs://nn:9870/deep/")
+LISTED = (
+    "s3://bucket/pinot/",
+    "https://files.example/segments",
+    "http://files.example:8080/",
+    "hdfs://nn:8020/deep",
+    "webhdfs://nn:9870/deep/",
+)
 
 
 @pytest.mark.parametrize(
@@ -84,7 +92,12 @@ def test_links_lead_out_of_no_listed_folder(tmp_path: pathlib.Path) -> None:
     (folder / "link").symlink_to(outside)
     allowed = AllowedUris((folder.as_uri() + "/",))
     allowed.check((folder / "file").as_uri())
-    for uri in ((folder / "link" / "secret").as_uri(), (outside / "secret").as_uri(), f"{folder.as_uri()}/../outside/secret", f"{folder.as_uri()}2/x"):
+    for uri in (
+        (folder / "link" / "secret").as_uri(),
+        (outside / "secret").as_uri(),
+        f"{folder.as_uri()}/../outside/secret",
+        f"{folder.as_uri()}2/x",
+    ):
         assert not allowed.allows(uri), uri
     # What is listed may itself be reached by a link: the place counts.
     (tmp_path / "alias").symlink_to(folder)
@@ -143,7 +156,9 @@ def test_a_name_may_lead_to_public_and_listed_networks_only(address: str, networ
             allowed.web_address("https://files.example/a")
 
 
-@pytest.mark.parametrize("host", ["http://[bad/", "http://[::1/", "http://h:99999/", "http://h:abc/", "http://h:0/", "https://:443/"])
+@pytest.mark.parametrize(
+    "host", ["http://[bad/", "http://[::1/", "http://h:99999/", "http://h:abc/", "http://h:0/", "https://:443/"]
+)
 def test_a_web_address_without_a_host_is_none(host: str) -> None:
     with pytest.raises(InvalidConfigError, match="is not valid"):
         AllowedUris((host,))

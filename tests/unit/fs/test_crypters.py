@@ -1,5 +1,7 @@
-"""Proves that crypters give back what they took, that the built-in one notices every change to what it encrypted, and that names lead to
-what the operator says. Files are changed byte by byte; the cipher itself is checked against the library's one-shot call."""
+"""Proves that crypters give back what they took, that the built-in one notices every change to what it encrypted, and
+that names lead to what the operator says. Files are changed byte by byte; the cipher itself is checked against the
+library's one-shot call.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,9 @@ def key_file(tmp_path: Path) -> Path:
 
 
 def aes(key_file: Path, **more: str) -> Crypters:
-    return Crypters({"aesgcmcrypter.keyFile": str(key_file), **{f"aesgcmcrypter.{key}": value for key, value in more.items()}})
+    return Crypters(
+        {"aesgcmcrypter.keyFile": str(key_file), **{f"aesgcmcrypter.{key}": value for key, value in more.items()}}
+    )
 
 
 @pytest.mark.parametrize("size", [0, 1, PIECE - 1, PIECE, PIECE + 1, 3 * PIECE, 3 * PIECE + 7])
@@ -66,7 +70,22 @@ def test_every_change_is_noticed(key_file: Path, tmp_path: Path) -> None:
     crypter.encrypt(tmp_path / "plain", tmp_path / "sealed")
     sealed = (tmp_path / "sealed").read_bytes()
     first, second, third = 16, 16 + 20 + PIECE, 16 + 2 * (20 + PIECE)
-    flips = [0, 8, 15, first, first + 3, first + 4, first + 100, second - 1, second, second + 3, second + 5, third + 3, third + 50, len(sealed) - 1]
+    flips = [
+        0,
+        8,
+        15,
+        first,
+        first + 3,
+        first + 4,
+        first + 100,
+        second - 1,
+        second,
+        second + 3,
+        second + 5,
+        third + 3,
+        third + 50,
+        len(sealed) - 1,
+    ]
     changed = {f"byte {place}": sealed[:place] + bytes([sealed[place] ^ 1]) + sealed[place + 1 :] for place in flips}
     changed |= {
         "cut within": sealed[:-1],
@@ -111,7 +130,9 @@ def test_a_key_file_that_is_none_is_refused_without_showing_it(tmp_path: Path, t
         Crypters({}).of("AesGcmCrypter")
 
 
-@pytest.mark.parametrize("name", [None, "", "NoOpPinotCrypter", "nooppinotcrypter", "org.apache.pinot.core.crypt.NoOpPinotCrypter"])
+@pytest.mark.parametrize(
+    "name", [None, "", "NoOpPinotCrypter", "nooppinotcrypter", "org.apache.pinot.core.crypt.NoOpPinotCrypter"]
+)
 def test_the_one_that_changes_nothing_needs_no_setting(tmp_path: Path, name: str | None) -> None:
     (tmp_path / "plain").write_bytes(b"content")
     crypter = Crypters({}).of(name)
@@ -140,7 +161,9 @@ def test_an_operator_names_a_crypter(tmp_path: Path, monkeypatch: pytest.MonkeyP
     module = ModuleType("own_crypters")
     module.__dict__.update(Reverser=Reverser, nothing=lambda configs: object())
     monkeypatch.setitem(sys.modules, "own_crypters", module)
-    known = Crypters({"class.reverser": "own_crypters:Reverser", "reverser.mark": "R:", "class.other": "own_crypters:nothing"})
+    known = Crypters(
+        {"class.reverser": "own_crypters:Reverser", "reverser.mark": "R:", "class.other": "own_crypters:nothing"}
+    )
     (tmp_path / "plain").write_bytes(b"content")
     encrypted(known.of("Reverser"), tmp_path / "plain", tmp_path / "sealed", "s")
     assert (tmp_path / "sealed").read_bytes() == b"R:tnetnoc"

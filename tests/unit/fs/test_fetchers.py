@@ -1,5 +1,6 @@
-"""Proves how segment fetchers behave: tries, waits and limits by protocol, redirects, fetchers of an operator, errors without secrets.
-A real HTTP server on loopback answers."""
+"""Proves how segment fetchers behave: tries, waits and limits by protocol, redirects, fetchers of an operator, errors
+without secrets. A real HTTP server on loopback answers.
+"""
 
 from __future__ import annotations
 
@@ -28,9 +29,17 @@ def web() -> Iterator[Web]:
     found.close()
 
 
-def fetchers(*allowed: str, clock: SystemClock | None = None, bytes_max: int = 1 << 20, timeout_ms: int = 10_000, **protocols: str) -> SegmentFetchers:
+def fetchers(
+    *allowed: str,
+    clock: SystemClock | None = None,
+    bytes_max: int = 1 << 20,
+    timeout_ms: int = 10_000,
+    **protocols: str,
+) -> SegmentFetchers:
     keys = {key.replace("__", "."): value for key, value in protocols.items()}
-    return SegmentFetchers(settings_of(allowed, keys, {}, bytes_max=bytes_max, timeout_ms=timeout_ms), clock or NoWaiting())
+    return SegmentFetchers(
+        settings_of(allowed, keys, {}, bytes_max=bytes_max, timeout_ms=timeout_ms), clock or NoWaiting()
+    )
 
 
 def test_what_fails_is_tried_again_as_often_as_the_protocols_setting_says(web: Web, tmp_path: Path) -> None:
@@ -40,7 +49,9 @@ def test_what_fails_is_tried_again_as_often_as_the_protocols_setting_says(web: W
     web.answers, clock = [fails(500)], NoWaiting()
     web.seen.clear()
     with pytest.raises(RemoteError, match=r"HTTP 500.*in 5 attempts"):
-        fetchers(web.url, clock=clock, http__retry__count="4", http__retry__wait__ms="1000").fetch(f"{web.url}/a", tmp_path / "b")
+        fetchers(web.url, clock=clock, http__retry__count="4", http__retry__wait__ms="1000").fetch(
+            f"{web.url}/a", tmp_path / "b"
+        )
     assert len(web.seen) == 5 and not (tmp_path / "b").exists()
     for place, wait in enumerate(clock.waits):
         assert 0.5 * 2**place <= wait <= 1.5 * 2**place, clock.waits
@@ -103,7 +114,13 @@ def test_redirects_lead_to_listed_addresses_only(web: Web, tmp_path: Path) -> No
         web.answers = [leads_to("/segments/b"), gives(b"moved")]
         fetchers(f"{web.url}/segments/").fetch(f"{web.url}/segments/a", tmp_path / "a")
         assert (tmp_path / "a").read_bytes() == b"moved"
-        for place in (f"{web.url}/private", f"{other.url}/x", "http://169.254.169.254/latest", "file:///etc/passwd", "http://localhost/"):
+        for place in (
+            f"{web.url}/private",
+            f"{other.url}/x",
+            "http://169.254.169.254/latest",
+            "file:///etc/passwd",
+            "http://localhost/",
+        ):
             web.answers = [leads_to(place)]
             web.seen.clear()
             with pytest.raises(AccessDeniedError):
@@ -112,10 +129,16 @@ def test_redirects_lead_to_listed_addresses_only(web: Web, tmp_path: Path) -> No
         assert other.seen == []
         # The list may have storage of other kinds: no web server leads there.
         (tmp_path / "file").write_text("of this machine")
-        for place, problem in ((f"{tmp_path.as_uri()}/file", AccessDeniedError), ("s3://bucket/x", AccessDeniedError), ("http://[bad/x", RemoteError)):
+        for place, problem in (
+            (f"{tmp_path.as_uri()}/file", AccessDeniedError),
+            ("s3://bucket/x", AccessDeniedError),
+            ("http://[bad/x", RemoteError),
+        ):
             web.answers = [leads_to(place)]
             with pytest.raises(problem, match="leads to"):
-                fetchers(web.url, f"{tmp_path.as_uri()}/", "s3://bucket/", http__retry__count="0").fetch(f"{web.url}/a", tmp_path / "b")
+                fetchers(web.url, f"{tmp_path.as_uri()}/", "s3://bucket/", http__retry__count="0").fetch(
+                    f"{web.url}/a", tmp_path / "b"
+                )
         web.answers = [leads_to(f"{other.url}/x")]
         fetchers(web.url, other.url, http__authorization="Bearer for-the-first").fetch(f"{web.url}/a", tmp_path / "c")
         assert web.seen[-1][1]["authorization"] == "Bearer for-the-first"
@@ -144,7 +167,9 @@ def test_the_address_that_was_checked_is_asked_under_the_name(web: Web, tmp_path
     assert path == "/a?b=c" and headers["host"] == f"files.example:{port}"
 
 
-def test_signatures_of_addresses_are_in_no_message_and_no_log(web: Web, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_signatures_of_addresses_are_in_no_message_and_no_log(
+    web: Web, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     caplog.set_level(logging.DEBUG, "pinotpy")
     web.answers = [fails(500)]
     for uri in (
@@ -209,7 +234,9 @@ def module_of(monkeypatch: pytest.MonkeyPatch, **content: object) -> str:
 
 
 def test_an_operator_names_a_fetcher_and_gives_it_configs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    name = module_of(monkeypatch, OwnFetcher=OwnFetcher, Forgetful=ForgetfulFetcher, nothing=object(), breaks=lambda configs: 1 // 0)
+    name = module_of(
+        monkeypatch, OwnFetcher=OwnFetcher, Forgetful=ForgetfulFetcher, nothing=object(), breaks=lambda configs: 1 // 0
+    )
     found = fetchers("tape://library/", tape__class=f"{name}:OwnFetcher", tape__prefix="from ")
     found.fetch("tape://library/a", tmp_path / "a")
     assert (tmp_path / "a").read_text() == "from tape://library/a"

@@ -1,5 +1,6 @@
-"""Proves that a web server that misbehaves makes no wrong file and no foreign error: every answer ends in the file as it is stored or
-in one of our errors, within the limit of time. Answers are written byte by byte to the socket."""
+"""Proves that a web server that misbehaves makes no wrong file and no foreign error: every answer ends in the file as
+it is stored or in one of our errors, within the limit of time. Answers are written byte by byte to the socket.
+"""
 
 from __future__ import annotations
 
@@ -79,7 +80,11 @@ def server() -> Iterator[RawServer]:
 
 
 def answer(status: int, body: bytes = b"", **headers: object) -> bytes:
-    lines = [f"HTTP/1.1 {status} X", "connection: close", *(f"{key.replace('_', '-')}: {value}" for key, value in headers.items())]
+    lines = [
+        f"HTTP/1.1 {status} X",
+        "connection: close",
+        *(f"{key.replace('_', '-')}: {value}" for key, value in headers.items()),
+    ]
     return "\r\n".join([*lines, "", ""]).encode() + body
 
 
@@ -92,7 +97,9 @@ def ranged(content: bytes, shift: int = 0, **headers: object) -> Answer:
             return answer(200, content, content_length=len(content), **headers)
         first, last = int(found[1]) + shift, min(int(found[2]) + shift, len(content) - 1)
         piece = content[first : last + 1]
-        return answer(206, piece, content_range=f"bytes {first}-{last}/{len(content)}", content_length=len(piece), **headers)
+        return answer(
+            206, piece, content_range=f"bytes {first}-{last}/{len(content)}", content_length=len(piece), **headers
+        )
 
     return of
 
@@ -124,7 +131,9 @@ def fetchers(*allowed: str, timeout_ms: int = 10_000, **keys: str) -> SegmentFet
     ],
 )
 @pytest.mark.parametrize("call", ["fetch", "open"])
-def test_a_wrong_answer_is_an_error_of_ours_and_no_file(server: RawServer, tmp_path: Path, wrong: bytes, kind: type[PinotError], call: str) -> None:
+def test_a_wrong_answer_is_an_error_of_ours_and_no_file(
+    server: RawServer, tmp_path: Path, wrong: bytes, kind: type[PinotError], call: str
+) -> None:
     server.answer = lambda head: wrong
     found, uri = fetchers(server.url), f"{server.url}/a"
     with pytest.raises(kind) as told:
@@ -139,7 +148,10 @@ def test_a_wrong_answer_is_an_error_of_ours_and_no_file(server: RawServer, tmp_p
 @pytest.mark.parametrize("header", ["etag", "last_modified"])
 @pytest.mark.parametrize("is_guarded", [True, False])
 def test_pieces_of_two_versions_are_no_file(server: RawServer, header: str, is_guarded: bool) -> None:
-    versions = {"etag": ('"1"', '"2"'), "last_modified": ("Sun, 01 Nov 2026 00:00:00 GMT", "Mon, 02 Nov 2026 00:00:00 GMT")}[header]
+    versions = {
+        "etag": ('"1"', '"2"'),
+        "last_modified": ("Sun, 01 Nov 2026 00:00:00 GMT", "Mon, 02 Nov 2026 00:00:00 GMT"),
+    }[header]
     uri = f"{server.url}/a"
     files = fetchers(server.url).files(uri) if is_guarded else file_system_for(uri)
     server.answer = ranged(OLD, **{header: versions[0]})
@@ -187,7 +199,11 @@ def test_credentials_go_by_no_weaker_protocol() -> None:
 
     def reply(request: httpx.Request) -> httpx.Response:
         seen.append((request.url.scheme, request.headers.get("authorization")))
-        return httpx.Response(302, headers={"location": "http://127.0.0.1:4430/b"}) if len(seen) == 1 else httpx.Response(404)
+        return (
+            httpx.Response(302, headers={"location": "http://127.0.0.1:4430/b"})
+            if len(seen) == 1
+            else httpx.Response(404)
+        )
 
     allowed = AllowedUris(("https://127.0.0.1:4430/", "http://127.0.0.1:4430/"))
     files = GuardedHttpFiles(allowed, {"authorization": "Bearer of-the-operator"})
@@ -203,8 +219,12 @@ def s3_at(server: RawServer) -> FileSystem:
 
 
 @pytest.mark.parametrize("call", ["stat", "open", "fetch", "delete", "list", "put"])
-@pytest.mark.parametrize("wrong", [answer(200, content_length=0), answer(200, b"<html>", content_length=6)], ids=["nothing", "a page"])
-def test_an_endpoint_that_is_no_s3_is_no_empty_bucket(server: RawServer, tmp_path: Path, call: str, wrong: bytes) -> None:
+@pytest.mark.parametrize(
+    "wrong", [answer(200, content_length=0), answer(200, b"<html>", content_length=6)], ids=["nothing", "a page"]
+)
+def test_an_endpoint_that_is_no_s3_is_no_empty_bucket(
+    server: RawServer, tmp_path: Path, call: str, wrong: bytes
+) -> None:
     server.answer = lambda head: wrong
     files, uri = s3_at(server), "s3://bucket/a"
     (tmp_path / "source").write_bytes(b"x")
@@ -222,7 +242,9 @@ def test_an_endpoint_that_is_no_s3_is_no_empty_bucket(server: RawServer, tmp_pat
 
 
 def test_an_endpoint_of_s3_that_redirects_is_told(server: RawServer) -> None:
-    """As load balancers do from http to https; the library asked itself for the region of the bucket until the stack was full."""
+    """As load balancers do from http to https; the library asked itself for the region of the bucket until the stack
+    was full.
+    """
     server.answer = lambda head: answer(301, content_length=0, location="https://127.0.0.1:1/")
     for call in (lambda: s3_at(server).stat("s3://bucket/a"), lambda: list(s3_at(server).list("s3://bucket/"))):
         with pytest.raises(DataError, match="redirects"):
@@ -243,12 +265,26 @@ def test_a_full_stack_is_told_as_a_redirect_wherever_it_is_met() -> None:
         S3Files(Full(), "bucket").stat("s3://bucket/a")
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{}", '{"FileStatus": 5}', '{"FileStatus": {"type": "FILE"}}', '{"FileStatus": {"type": "FILE", "length": "x"}}'])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "[]",
+        "{}",
+        '{"FileStatus": 5}',
+        '{"FileStatus": {"type": "FILE"}}',
+        '{"FileStatus": {"type": "FILE", "length": "x"}}',
+    ],
+)
 @pytest.mark.parametrize("call", ["stat", "open", "list"])
 def test_an_answer_of_webhdfs_that_is_none_is_told(server: RawServer, text: str, call: str) -> None:
     server.answer = lambda head: answer(200, text.encode(), content_length=len(text))
     uri = server.url.replace("http:", "webhdfs:") + "/a"
     files = file_system_for(uri)
-    calls: dict[str, Callable[[], object]] = {"stat": lambda: files.stat(uri), "open": lambda: files.open(uri), "list": lambda: list(files.list(uri))}
+    calls: dict[str, Callable[[], object]] = {
+        "stat": lambda: files.stat(uri),
+        "open": lambda: files.open(uri),
+        "list": lambda: list(files.list(uri)),
+    }
     with pytest.raises(RemoteError, match="answer of WebHDFS"):
         calls[call]()

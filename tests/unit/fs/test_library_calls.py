@@ -1,4 +1,6 @@
-"""Proves what becomes of the errors of a storage's library: their class, what the message says, and that secrets stay out of it."""
+"""Proves what becomes of the errors of a storage's library: their class, what the message says, and that secrets stay
+out of it.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,9 @@ import pytest
 from pinotpy.errors import DataError, NotFoundError, PinotError, RemoteError, UserError
 from pinotpy.fs.library_calls import StorageLibrary
 
-LIBRARY = StorageLibrary("the storage", 0.2, (OSError, ValueError), re.compile("AccessDenied"), lambda text: text.replace("s3cret", "*****"))
+LIBRARY = StorageLibrary(
+    "the storage", 0.2, (OSError, ValueError), re.compile("AccessDenied"), lambda text: text.replace("s3cret", "*****")
+)
 URI = "gs://user:pass@bucket/a"
 
 
@@ -26,7 +30,11 @@ def raising(error: Exception) -> Callable[[], None]:
     ("error", "kind", "message"),
     [
         (FileNotFoundError("gone"), NotFoundError, "no file 'gs://"),
-        (OSError("AccessDenied for s3cret"), DataError, "the storage refuses .*: AccessDenied for \\*\\*\\*\\*\\*: check credentials"),
+        (
+            OSError("AccessDenied for s3cret"),
+            DataError,
+            "the storage refuses .*: AccessDenied for \\*\\*\\*\\*\\*: check credentials",
+        ),
         (ValueError("reset by s3cret"), RemoteError, "the storage failed on .*: reset by \\*\\*\\*\\*\\*"),
         (UserError("as it is"), UserError, "as it is"),
     ],

@@ -1,5 +1,6 @@
-"""Proves that settings of a storage that cannot work are told as settings, without secrets and whatever the storage's library raises;
-and that docs/file-systems.md lists the keys that are read, each of them."""
+"""Proves that settings of a storage that cannot work are told as settings, without secrets and whatever the storage's
+library raises; and that docs/file-systems.md lists the keys that are read, each of them.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +32,9 @@ def settings_of(scheme: str, configs: dict[str, str]) -> FileSystemSettings:
 
 
 @pytest.mark.parametrize("scheme", ["s3", "gs", "abfs"])
-@pytest.mark.parametrize("endpoint", ["http://[", "http://host:99999", "ftp://host", "https://user:hunter2@host", "https://host/path", "//"])
+@pytest.mark.parametrize(
+    "endpoint", ["http://[", "http://host:99999", "ftp://host", "https://user:hunter2@host", "https://host/path", "//"]
+)
 def test_an_endpoint_that_is_no_address_is_told(scheme: str, endpoint: str) -> None:
     with pytest.raises(InvalidConfigError, match="endpoint: found") as told:
         file_system_for(ADDRESSES[scheme], settings_of(scheme, {"endpoint": endpoint}))
@@ -52,7 +55,11 @@ def test_a_file_of_certificates_that_is_none_is_told(scheme: str, tmp_path: Path
     ("uri", "configs", "reason"),
     [
         ("s3://bucket/", {"region": "not a region", "accessKey": "AKID", "secretKey": "hunter2"}, "not a region"),
-        ("abfs://container@account.dfs.core.windows.net/", {"accessKey": "hunter2", "sasToken": "hunter2"}, "account_key"),
+        (
+            "abfs://container@account.dfs.core.windows.net/",
+            {"accessKey": "hunter2", "sasToken": "hunter2"},
+            "account_key",
+        ),
     ],
 )
 def test_what_a_library_says_of_settings_is_told_as_such(uri: str, configs: dict[str, str], reason: str) -> None:
@@ -80,7 +87,9 @@ def test_what_a_library_says_of_a_key_is_a_refusal_without_it() -> None:
 
 
 def test_a_bucket_that_none_can_be_called_is_no_matter_of_another_try() -> None:
-    files = file_system_for("s3://B_!/", settings_of("s3", {"endpoint": "http://127.0.0.1:1", "accessKey": "AKID", "secretKey": "hunter2"}))
+    files = file_system_for(
+        "s3://B_!/", settings_of("s3", {"endpoint": "http://127.0.0.1:1", "accessKey": "AKID", "secretKey": "hunter2"})
+    )
     with pytest.raises(DataError, match="Invalid bucket name"):
         files.stat("s3://B_!/a")
 
@@ -99,12 +108,20 @@ def test_the_page_lists_the_keys_that_are_read(scheme: str) -> None:
     known = re.search(r"no\.such\.key: found an unknown key, allowed: one of (.*)", str(told.value))
     row = re.search(rf"^\| `{scheme}`(?:, `\w+`)* \| (.*) \|$", DOCS.read_text(encoding="utf-8"), re.MULTILINE)
     assert known and row
-    assert set(re.findall(r"`([\w.]+)`", row[1])) - {"GOOGLE_APPLICATION_CREDENTIALS"} == set(known[1].split(", ")) - REFUSED
+    assert (
+        set(re.findall(r"`([\w.]+)`", row[1])) - {"GOOGLE_APPLICATION_CREDENTIALS"}
+        == set(known[1].split(", ")) - REFUSED
+    )
 
 
 def test_the_page_says_what_is_to_install_for_which_scheme() -> None:
     rows = [line for line in DOCS.read_text(encoding="utf-8").splitlines() if re.match(r"\| .*://", line)]
-    told = {scheme: extra[1] for row in rows if (extra := re.search(r"pinotpy\[(\w+)\]", row)) for scheme in re.findall(r"`(\w+)://", row)}
+    told = {
+        scheme: extra[1]
+        for row in rows
+        if (extra := re.search(r"pinotpy\[(\w+)\]", row))
+        for scheme in re.findall(r"`(\w+)://", row)
+    }
     assert told == EXTRAS
     for scheme in set(ADDRESSES) - set(EXTRAS):
         assert any(f"`{scheme}://" in row for row in rows), scheme

@@ -16,7 +16,16 @@ from pinotpy.fs.uris import authority_and_path, file_name, join, local_path, mas
 
 @pytest.mark.parametrize(
     ("uri", "scheme"),
-    [("/a/b", ""), ("a/b", ""), ("a:b/c", ""), ("C:/x", ""), ("file:/a", "file"), ("S3://b/c", "s3"), ("abfss://c@a/x", "abfss"), ("x+y.z-1://a", "x+y.z-1")],
+    [
+        ("/a/b", ""),
+        ("a/b", ""),
+        ("a:b/c", ""),
+        ("C:/x", ""),
+        ("file:/a", "file"),
+        ("S3://b/c", "s3"),
+        ("abfss://c@a/x", "abfss"),
+        ("x+y.z-1://a", "x+y.z-1"),
+    ],
 )
 def test_schemes(uri: str, scheme: str) -> None:
     assert scheme_of(uri) == scheme
@@ -45,13 +54,18 @@ def test_parts(uri: str, authority: str, path: str) -> None:
     assert authority_and_path(uri) == (authority, path)
 
 
-@pytest.mark.parametrize("uri", ["s3://b/../c", "s3://b/a/..", "s3://b/./a", "s3://b//a", "s3://b/a//c", "https://h/a/../b"])
+@pytest.mark.parametrize(
+    "uri", ["s3://b/../c", "s3://b/a/..", "s3://b/./a", "s3://b//a", "s3://b/a//c", "https://h/a/../b"]
+)
 def test_parts_that_could_lead_elsewhere_are_refused(uri: str) -> None:
     with pytest.raises(UserError):
         authority_and_path(uri)
 
 
-@pytest.mark.parametrize("uri", ["https://hunter2@host/a", "https://u:hunter2@host/a", "s3://key:hunter2@bucket/a", "webhdfs://u:hunter2@h:1/a"])
+@pytest.mark.parametrize(
+    "uri",
+    ["https://hunter2@host/a", "https://u:hunter2@host/a", "s3://key:hunter2@bucket/a", "webhdfs://u:hunter2@h:1/a"],
+)
 def test_credentials_in_addresses_are_refused_and_not_shown(uri: str) -> None:
     with pytest.raises(UserError) as told:
         authority_and_path(uri)
@@ -73,7 +87,9 @@ def test_what_is_shown(uri: str, shown: str) -> None:
 
 
 def test_local_paths() -> None:
-    assert local_path("/a b/%20") == Path("/a b/%20") and local_path("file:///a%20b") == local_path("file:/a%20b") == Path("/a b")
+    assert local_path("/a b/%20") == Path("/a b/%20") and local_path("file:///a%20b") == local_path(
+        "file:/a%20b"
+    ) == Path("/a b")
     for wrong in ("file://host/a", "file:///a?b", "file:///a%00b"):
         with pytest.raises(UserError):
             local_path(wrong)
@@ -82,7 +98,12 @@ def test_local_paths() -> None:
 def test_names_are_joined_and_read_back() -> None:
     assert join("s3://b/a/", "c d", "e%") == "s3://b/a/c d/e%"
     assert join("file:///a", "c d") == "file:///a/c%20d" and join("/", "a") == "/a" and join("x", "y") == "x/y"
-    for uri in (join("s3://b", "c d%"), join("file:///a", "c d%"), join("https://h", "c d%") + "?x=/y", join("a", "c d%")):
+    for uri in (
+        join("s3://b", "c d%"),
+        join("file:///a", "c d%"),
+        join("https://h", "c d%") + "?x=/y",
+        join("a", "c d%"),
+    ):
         assert file_name(uri) == "c d%"
 
 
@@ -97,11 +118,15 @@ def test_unknown_schemes_and_classes_are_told() -> None:
 def test_an_operator_names_a_file_system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "own_files.py").write_text(
         "from pinotpy.fs.memory_files import MemoryFiles\n"
-        "class Own(MemoryFiles):\n    def __init__(self, authority, configs): super().__init__(); self.said = (authority, configs)\n"
+        "class Own(MemoryFiles):\n    def __init__(self, authority, configs): super().__init__(); self.said = "
+        "(authority, configs)\n"
         "half = lambda authority, configs: object()\n"
     )
     monkeypatch.syspath_prepend(str(tmp_path))
-    specs = [{"scheme": "tape", "className": "own_files:Own", "configs": {"speed": 3, "rewind": True}}, {"scheme": "half", "className": "own_files:half"}]
+    specs = [
+        {"scheme": "tape", "className": "own_files:Own", "configs": {"speed": 3, "rewind": True}},
+        {"scheme": "half", "className": "own_files:half"},
+    ]
     settings = FileSystemSettings.from_specs(specs)
     opened = file_system_for("tape://library/a", settings)
     assert opened.said == ("library", {"speed": "3", "rewind": "true"})  # type: ignore[attr-defined]
@@ -112,7 +137,15 @@ def test_an_operator_names_a_file_system(tmp_path: Path, monkeypatch: pytest.Mon
 
 def test_specs_of_jobs_are_checked_and_their_secrets_in_no_repr() -> None:
     with pytest.raises(InvalidConfigError) as told:
-        FileSystemSettings.from_specs([{"scheme": ""}, {"scheme": "s3"}, {"scheme": "S3"}, {"scheme": "a", "className": 1}, {"scheme": "b", "configs": [1]}])
+        FileSystemSettings.from_specs(
+            [
+                {"scheme": ""},
+                {"scheme": "s3"},
+                {"scheme": "S3"},
+                {"scheme": "a", "className": 1},
+                {"scheme": "b", "configs": [1]},
+            ]
+        )
     assert str(told.value).count("found") == 4
     settings = FileSystemSettings.from_specs([{"scheme": "s3", "configs": {"secretKey": "hunter2"}}])
     assert "hunter2" not in repr(settings) and settings.of("s3").config() == {"secretKey": "hunter2"}

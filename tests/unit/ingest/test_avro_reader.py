@@ -1,4 +1,6 @@
-"""Proves that Avro files of any schema are read as fastavro reads them, and that hostile ones end with a cause, soon and small."""
+"""Proves that Avro files of any schema are read as fastavro reads them, and that hostile ones end with a cause, soon
+and small.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,9 @@ from pinotpy.ingest.readers.catalog import reader_for
 from pinotpy.ingest.readers.spec import FileFormat, InputFile, ReaderColumn
 
 
-def written(fields: list[dict[str, Any]], rows: list[dict[str, Any]], codec: str = "null", sync_interval: int = 500) -> bytes:
+def written(
+    fields: list[dict[str, Any]], rows: list[dict[str, Any]], codec: str = "null", sync_interval: int = 500
+) -> bytes:
     out = io.BytesIO()
     schema = fastavro.parse_schema({"type": "record", "name": "top", "fields": fields})
     fastavro.writer(out, schema, rows, codec=codec, sync_interval=sync_interval)
@@ -47,13 +51,17 @@ def read(content: bytes, *columns: ReaderColumn) -> list[dict[str, Any]]:
 
 
 def ingested(content: bytes, specs: dict[str, Any]) -> list[dict[str, Any]]:
-    dimensions = [{"name": name, "dataType": kind} if isinstance(kind, str) else {"name": name, **kind} for name, kind in specs.items()]
+    dimensions = [
+        {"name": name, "dataType": kind} if isinstance(kind, str) else {"name": name, **kind}
+        for name, kind in specs.items()
+    ]
     pipeline = RowPipeline(Schema.from_json({"schemaName": "t", "dimensionFieldSpecs": dimensions}))
     file = InputFile(Path("a.avro"), lambda: io.BytesIO(content), len(content))
     return [row for batch in read_rows(file, FileFormat.AVRO, pipeline, RowLedger("a")) for row in batch.to_pylist()]
 
 
-# --- random schemas against fastavro ---------------------------------------------------------------------------------------
+# --- random schemas against fastavro
+# ---------------------------------------------------------------------------------------
 
 NAMES = count()
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=6)
@@ -89,7 +97,9 @@ def types_and_values(draw: st.DrawFn, depth: int = 0) -> tuple[Any, st.SearchStr
         case "record":
             below = draw(st.lists(types_and_values(depth + 1), max_size=3))
             fields = [{"name": f"f{number}", "type": of} for number, (of, _) in enumerate(below)]
-            return {"type": "record", "name": name, "fields": fields}, st.fixed_dictionaries({f"f{n}": values for n, (_, values) in enumerate(below)})
+            return {"type": "record", "name": name, "fields": fields}, st.fixed_dictionaries(
+                {f"f{n}": values for n, (_, values) in enumerate(below)}
+            )
         case "optional":
             of, values = draw(types_and_values(3))
             return (["null", of], st.none() | values) if of != "null" else ("null", st.none())
@@ -118,19 +128,33 @@ class AsWritten(float):
     __hash__ = float.__hash__
 
     def __eq__(self, found: object) -> bool:
-        return found == pytest.approx(float(self), rel=1e-15) or (np.float32(self) == float(self) and found == float(str(np.float32(self))))
+        return found == pytest.approx(float(self), rel=1e-15) or (
+            np.float32(self) == float(self) and found == float(str(np.float32(self)))
+        )
 
 
 @settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(data=st.data())
 def test_values_of_random_schemas_are_those_that_fastavro_reads(data: st.DataObject) -> None:
     below = data.draw(st.lists(types_and_values(), min_size=1, max_size=4))
-    rows = data.draw(st.lists(st.fixed_dictionaries({f"c{n}": values for n, (_, values) in enumerate(below)}), min_size=1, max_size=6))
+    rows = data.draw(
+        st.lists(
+            st.fixed_dictionaries({f"c{n}": values for n, (_, values) in enumerate(below)}), min_size=1, max_size=6
+        )
+    )
     wanted = data.draw(st.sets(st.sampled_from(range(len(below))), min_size=1))
     # Within a record, so that a text is a JSON text and not taken for one.
-    fields = [{"name": f"c{n}", "type": {"type": "record", "name": f"w{n}", "fields": [{"name": "v", "type": of}]}} for n, (of, _) in enumerate(below)]
+    fields = [
+        {"name": f"c{n}", "type": {"type": "record", "name": f"w{n}", "fields": [{"name": "v", "type": of}]}}
+        for n, (of, _) in enumerate(below)
+    ]
     wrapped = [{name: {"v": value} for name, value in row.items()} for row in rows]
-    content = written(fields, wrapped, codec=data.draw(st.sampled_from(["null", "deflate", "bzip2", "xz"])), sync_interval=data.draw(st.sampled_from([1, 50])))
+    content = written(
+        fields,
+        wrapped,
+        codec=data.draw(st.sampled_from(["null", "deflate", "bzip2", "xz"])),
+        sync_interval=data.draw(st.sampled_from([1, 50])),
+    )
     expected = [{f"c{n}": as_json(row[f"c{n}"]) for n in wanted} for row in fastavro.reader(io.BytesIO(content))]
     found = read(content, *(ReaderColumn(f"c{n}", DataType.JSON) for n in wanted))
     assert [{name: json.loads(text) for name, text in row.items()} for row in found] == expected
@@ -140,17 +164,24 @@ def test_a_wide_file_of_many_blocks_keeps_its_order() -> None:
     fields = [{"name": f"c{n}", "type": ["null", "long"]} for n in range(300)]
     rows = [{f"c{n}": None if (row + n) % 7 == 0 else row * n for n in range(300)} for row in range(1500)]
     columns = [ReaderColumn(f"c{n}", DataType.LONG) for n in (299, 3, 150)]
-    assert read(written(fields, rows, "deflate"), *columns) == [{column.name: row[column.name] for column in columns} for row in rows]
+    assert read(written(fields, rows, "deflate"), *columns) == [
+        {column.name: row[column.name] for column in columns} for row in rows
+    ]
 
 
 def test_lists_that_outgrow_the_room_are_read_again_with_more(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(avro_format, "BATCH_ROWS", 1024)
     rows = [{"l": list(range(row % 50)), "s": "x" * (row % 30)} for row in range(3000)]
-    content = written([{"name": "l", "type": {"type": "array", "items": "long"}}, {"name": "s", "type": "string"}], rows, sync_interval=100_000)
+    content = written(
+        [{"name": "l", "type": {"type": "array", "items": "long"}}, {"name": "s", "type": "string"}],
+        rows,
+        sync_interval=100_000,
+    )
     assert read(content, ReaderColumn("l", DataType.LONG, False), ReaderColumn("s", DataType.STRING)) == rows
 
 
-# --- logical types ---------------------------------------------------------------------------------------------------------
+# --- logical types
+# ---------------------------------------------------------------------------------------------------------
 
 AT = dt.datetime(2021, 2, 3, 4, 5, 6, 789_123, tzinfo=dt.UTC)
 MICROS = int(AT.timestamp()) * 1_000_000 + 789_123
@@ -166,15 +197,55 @@ LOGICAL: list[tuple[Any, Any, str, Any]] = [
     ({"type": "long", "logicalType": "timestamp-micros"}, AT, "TIMESTAMP", MICROS // 1000),
     ({"type": "long", "logicalType": "timestamp-micros"}, AT, "STRING", "2021-02-03T04:05:06.789123+00:00"),
     ({"type": "long", "logicalType": "local-timestamp-millis"}, AT.replace(tzinfo=None), "TIMESTAMP", MICROS // 1000),
-    ({"type": "long", "logicalType": "local-timestamp-micros"}, AT.replace(tzinfo=None), "STRING", "2021-02-03T04:05:06.789123"),
-    ({"type": "string", "logicalType": "uuid"}, "f81d4fae-7dec-11d0-a765-00a0c91e6bf6", "STRING", "f81d4fae-7dec-11d0-a765-00a0c91e6bf6"),
-    ({"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 3}, Decimal("-12345.678"), "BIG_DECIMAL", encode_decimal(Decimal("-12345.678"))),
-    ({"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 3}, Decimal("-12345.678"), "DOUBLE", -12345.678),
-    ({"type": "bytes", "logicalType": "decimal", "precision": 60, "scale": 0}, Decimal(10) ** 59, "BIG_DECIMAL", encode_decimal(Decimal(10) ** 59)),
+    (
+        {"type": "long", "logicalType": "local-timestamp-micros"},
+        AT.replace(tzinfo=None),
+        "STRING",
+        "2021-02-03T04:05:06.789123",
+    ),
+    (
+        {"type": "string", "logicalType": "uuid"},
+        "f81d4fae-7dec-11d0-a765-00a0c91e6bf6",
+        "STRING",
+        "f81d4fae-7dec-11d0-a765-00a0c91e6bf6",
+    ),
+    (
+        {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 3},
+        Decimal("-12345.678"),
+        "BIG_DECIMAL",
+        encode_decimal(Decimal("-12345.678")),
+    ),
+    (
+        {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 3},
+        Decimal("-12345.678"),
+        "DOUBLE",
+        -12345.678,
+    ),
+    (
+        {"type": "bytes", "logicalType": "decimal", "precision": 60, "scale": 0},
+        Decimal(10) ** 59,
+        "BIG_DECIMAL",
+        encode_decimal(Decimal(10) ** 59),
+    ),
     ({"type": "fixed", "name": "d", "size": 7, "logicalType": "decimal", "precision": 16}, Decimal(-1), "LONG", -1),
-    ({"type": "fixed", "name": "d", "size": 20, "logicalType": "decimal", "precision": 4, "scale": 2}, Decimal("-0.05"), "STRING", "-0.05"),
-    ({"type": "fixed", "name": "u", "size": 16, "logicalType": "uuid"}, bytes(range(16)), "STRING", "00010203-0405-0607-0809-0a0b0c0d0e0f"),
-    ({"type": "fixed", "name": "p", "size": 12, "logicalType": "duration"}, struct.pack("<III", 14, 3, 4005), "STRING", "P14M3DT4.005S"),
+    (
+        {"type": "fixed", "name": "d", "size": 20, "logicalType": "decimal", "precision": 4, "scale": 2},
+        Decimal("-0.05"),
+        "STRING",
+        "-0.05",
+    ),
+    (
+        {"type": "fixed", "name": "u", "size": 16, "logicalType": "uuid"},
+        bytes(range(16)),
+        "STRING",
+        "00010203-0405-0607-0809-0a0b0c0d0e0f",
+    ),
+    (
+        {"type": "fixed", "name": "p", "size": 12, "logicalType": "duration"},
+        struct.pack("<III", 14, 3, 4005),
+        "STRING",
+        "P14M3DT4.005S",
+    ),
     ({"type": "fixed", "name": "p", "size": 12}, bytes(12), "BYTES", bytes(12)),
     ({"type": "long", "logicalType": "of-tomorrow"}, 5, "LONG", 5),
     ({"type": "bytes", "logicalType": "decimal", "precision": 0}, b"\x05", "BYTES", b"\x05"),
@@ -185,46 +256,106 @@ LOGICAL: list[tuple[Any, Any, str, Any]] = [
 @pytest.mark.parametrize("optional", [False, True])
 def test_logical_types(of: Any, value: Any, data_type: str, expected: Any, optional: bool) -> None:
     # fastavro writes uuids and durations of fixed, and unknown logical types, only as what is below them.
-    plain = {**of, "logicalType": "none"} if of.get("logicalType") in ("duration",) or (of["type"] == "fixed" and of.get("logicalType") == "uuid") else of
-    content = written([{"name": "v", "type": ["null", plain] if optional else plain}], [{"v": value}, {"v": None}] if optional else [{"v": value}])
+    plain = (
+        {**of, "logicalType": "none"}
+        if of.get("logicalType") in ("duration",) or (of["type"] == "fixed" and of.get("logicalType") == "uuid")
+        else of
+    )
+    content = written(
+        [{"name": "v", "type": ["null", plain] if optional else plain}],
+        [{"v": value}, {"v": None}] if optional else [{"v": value}],
+    )
     if plain is not of:
-        content = with_schema(content, json.dumps({"type": "record", "name": "top", "fields": [{"name": "v", "type": ["null", of] if optional else of}]}))
+        content = with_schema(
+            content,
+            json.dumps(
+                {"type": "record", "name": "top", "fields": [{"name": "v", "type": ["null", of] if optional else of}]}
+            ),
+        )
     found = ingested(content, {"v": data_type})
     assert found == [{"v": expected}, {"v": None}][: 1 + optional]
 
 
 def test_nanoseconds() -> None:
     content = written([{"name": "v", "type": "long"}], [{"v": MICROS * 1000 + 7}])
-    for name, text in (("timestamp-nanos", "2021-02-03T04:05:06.789123+00:00"), ("local-timestamp-nanos", "2021-02-03T04:05:06.789123")):
-        nanos = with_schema(content, json.dumps({"type": "record", "name": "top", "fields": [{"name": "v", "type": {"type": "long", "logicalType": name}}]}))
+    for name, text in (
+        ("timestamp-nanos", "2021-02-03T04:05:06.789123+00:00"),
+        ("local-timestamp-nanos", "2021-02-03T04:05:06.789123"),
+    ):
+        nanos = with_schema(
+            content,
+            json.dumps(
+                {
+                    "type": "record",
+                    "name": "top",
+                    "fields": [{"name": "v", "type": {"type": "long", "logicalType": name}}],
+                }
+            ),
+        )
         assert ingested(nanos, {"v": "TIMESTAMP"}) == [{"v": MICROS // 1000}]
         assert ingested(nanos, {"v": "STRING"}) == [{"v": text}]
 
 
 def test_times_that_no_calendar_has_are_bad_rows() -> None:
-    for logical, kind, value in (("timestamp-millis", "long", 2**62), ("time-millis", "int", -5), ("date", "int", 2**31 - 1)):
+    for logical, kind, value in (
+        ("timestamp-millis", "long", 2**62),
+        ("time-millis", "int", -5),
+        ("date", "int", 2**31 - 1),
+    ):
         content = written([{"name": "v", "type": kind}], [{"v": value}])
-        strange = with_schema(content, json.dumps({"type": "record", "name": "top", "fields": [{"name": "v", "type": {"type": kind, "logicalType": logical}}]}))
+        strange = with_schema(
+            content,
+            json.dumps(
+                {
+                    "type": "record",
+                    "name": "top",
+                    "fields": [{"name": "v", "type": {"type": kind, "logicalType": logical}}],
+                }
+            ),
+        )
         with pytest.raises(DecodeError, match="no time that ISO 8601 can write"):
             ingested(strange, {"v": "STRING"})
 
 
-# --- unions, names, recursion ----------------------------------------------------------------------------------------------
+# --- unions, names, recursion
+# ----------------------------------------------------------------------------------------------
 
 
 def test_unions_of_several_types_are_cast_each_by_itself() -> None:
-    fields = [{"name": "v", "type": ["null", "int", "double", "string", {"type": "record", "name": "r", "fields": [{"name": "x", "type": "long"}]}]}]
+    fields = [
+        {
+            "name": "v",
+            "type": [
+                "null",
+                "int",
+                "double",
+                "string",
+                {"type": "record", "name": "r", "fields": [{"name": "x", "type": "long"}]},
+            ],
+        }
+    ]
     rows = [{"v": 7}, {"v": "8"}, {"v": None}, {"v": 2.5}, {"v": {"x": 1}}]
     content = written(fields, rows)
     assert [row["v"] for row in ingested(content, {"v": "STRING"})] == ["7", "8", None, "2.5", '{"x":1}']
     assert [row["v"] for row in ingested(written(fields, rows[:4]), {"v": "DOUBLE"})] == [7.0, 8.0, None, 2.5]
-    numbers = [{"name": "v", "type": ["int", "long", "float"]}, {"name": "w", "type": {"type": "array", "items": ["int", "string"]}}]
+    numbers = [
+        {"name": "v", "type": ["int", "long", "float"]},
+        {"name": "w", "type": {"type": "array", "items": ["int", "string"]}},
+    ]
     content = written(numbers, [{"v": 1, "w": [1, "2"]}, {"v": 0.5, "w": []}])
-    assert ingested(content, {"v": "DOUBLE", "w": {"dataType": "INT", "singleValueField": False}}) == [{"v": 1.0, "w": [1, 2]}, {"v": 0.5, "w": None}]
+    assert ingested(content, {"v": "DOUBLE", "w": {"dataType": "INT", "singleValueField": False}}) == [
+        {"v": 1.0, "w": [1, 2]},
+        {"v": 0.5, "w": None},
+    ]
 
 
 def test_named_types_and_namespaces() -> None:
-    inner = {"type": "record", "name": "in", "namespace": "x.y", "fields": [{"name": "e", "type": {"type": "enum", "name": "E", "symbols": ["P", "Q"]}}]}
+    inner = {
+        "type": "record",
+        "name": "in",
+        "namespace": "x.y",
+        "fields": [{"name": "e", "type": {"type": "enum", "name": "E", "symbols": ["P", "Q"]}}],
+    }
     fields = [{"name": "a", "type": inner}, {"name": "b", "type": "x.y.in"}, {"name": "c", "type": ["null", "x.y.E"]}]
     rows = [{"a": {"e": "P"}, "b": {"e": "Q"}, "c": "Q"}, {"a": {"e": "Q"}, "b": {"e": "Q"}, "c": None}]
     assert read(written(fields, rows), ReaderColumn("b", DataType.JSON), ReaderColumn("c", DataType.STRING)) == [
@@ -234,7 +365,11 @@ def test_named_types_and_namespaces() -> None:
 
 
 def test_types_that_contain_themselves_are_json_and_stepped_over() -> None:
-    tree = {"type": "record", "name": "tree", "fields": [{"name": "v", "type": "int"}, {"name": "below", "type": {"type": "array", "items": "tree"}}]}
+    tree = {
+        "type": "record",
+        "name": "tree",
+        "fields": [{"name": "v", "type": "int"}, {"name": "below", "type": {"type": "array", "items": "tree"}}],
+    }
     value = {"v": 1, "below": [{"v": 2, "below": []}, {"v": 3, "below": [{"v": 4, "below": []}]}]}
     content = written([{"name": "t", "type": tree}, {"name": "n", "type": "long"}], [{"t": value, "n": 5}])
     assert read(content, ReaderColumn("n", DataType.LONG)) == [{"n": 5}]
@@ -245,12 +380,22 @@ def test_types_that_contain_themselves_are_json_and_stepped_over() -> None:
 
 
 def test_map_columns_of_old_schemas() -> None:
-    content = written([{"name": "m", "type": ["null", {"type": "map", "values": ["null", "int"]}]}], [{"m": {"b": 1, "a": None}}, {"m": None}])
-    found = ingested(content, {"m__KEYS": {"dataType": "STRING", "singleValueField": False}, "m__VALUES": {"dataType": "INT", "singleValueField": False}})
+    content = written(
+        [{"name": "m", "type": ["null", {"type": "map", "values": ["null", "int"]}]}],
+        [{"m": {"b": 1, "a": None}}, {"m": None}],
+    )
+    found = ingested(
+        content,
+        {
+            "m__KEYS": {"dataType": "STRING", "singleValueField": False},
+            "m__VALUES": {"dataType": "INT", "singleValueField": False},
+        },
+    )
     assert found == [{"m__KEYS": ["b", "a"], "m__VALUES": [1]}, {"m__KEYS": None, "m__VALUES": None}]
 
 
-# --- damage and bombs ------------------------------------------------------------------------------------------------------
+# --- damage and bombs
+# ------------------------------------------------------------------------------------------------------
 
 
 def number(value: int) -> bytes:
@@ -283,7 +428,10 @@ def test_big_decimals_have_each_their_own_scale() -> None:
     content = big_decimals([*map(big_decimal, texts), None])
     plain = [format(Decimal(text), "f") for text in texts]
     assert [row["v"] for row in ingested(content, {"v": "STRING"})] == [*plain, None]
-    assert [row["v"] for row in ingested(content, {"v": "BIG_DECIMAL"})] == [*(encode_decimal(Decimal(text)) for text in plain), None]
+    assert [row["v"] for row in ingested(content, {"v": "BIG_DECIMAL"})] == [
+        *(encode_decimal(Decimal(text)) for text in plain),
+        None,
+    ]
     assert [row["v"] for row in ingested(content, {"v": "DOUBLE"})] == [*map(float, texts), None]
     assert ingested(big_decimals([big_decimal("12E+2")]), {"v": "LONG"}) == [{"v": 1200}]
     # Digits are hex, too: a column of bytes has the file's.
@@ -294,7 +442,16 @@ def test_big_decimals_have_each_their_own_scale() -> None:
 
 @pytest.mark.parametrize(
     "content",
-    [b"", b"\x02", b"\x04\x01", b"\x02\x05\x00\x00", b"\x01\x05\x00", b"\x80" * 12, number(129) + bytes(129) + number(0), b"\x02\x05" + number(2**31 - 1)],
+    [
+        b"",
+        b"\x02",
+        b"\x04\x01",
+        b"\x02\x05\x00\x00",
+        b"\x01\x05\x00",
+        b"\x80" * 12,
+        number(129) + bytes(129) + number(0),
+        b"\x02\x05" + number(2**31 - 1),
+    ],
 )
 def test_bytes_that_are_no_big_decimal_end_the_file_with_a_cause(content: bytes) -> None:
     with pytest.raises(DecodeError, match="a big-decimal"):
@@ -307,7 +464,13 @@ def container(schema: Any, *blocks: tuple[int, bytes], codec: str = "null") -> b
 
     text = schema if isinstance(schema, str) else json.dumps(schema)
     entries = {b"avro.schema": text.encode(), b"avro.codec": codec.encode()}
-    header = b"Obj\x01" + number(2) + b"".join(sized(key) + sized(value) for key, value in entries.items()) + number(0) + b"S" * 16
+    header = (
+        b"Obj\x01"
+        + number(2)
+        + b"".join(sized(key) + sized(value) for key, value in entries.items())
+        + number(0)
+        + b"S" * 16
+    )
     return header + b"".join(number(count) + sized(content) + b"S" * 16 for count, content in blocks)
 
 
@@ -331,7 +494,11 @@ CHAIN = {"type": "record", "name": "chain", "fields": [{"name": "next", "type": 
 ENDLESS = {"type": "record", "name": "endless", "fields": [{"name": "next", "type": "endless"}]}
 DOUBLING = {"type": "record", "name": "d0", "fields": []}
 for _level in range(1, 40):
-    DOUBLING = {"type": "record", "name": f"d{_level}", "fields": [{"name": "a", "type": DOUBLING}, {"name": "b", "type": f"d{_level - 1}"}]}
+    DOUBLING = {
+        "type": "record",
+        "name": f"d{_level}",
+        "fields": [{"name": "a", "type": DOUBLING}, {"name": "b", "type": f"d{_level - 1}"}],
+    }
 
 
 @pytest.mark.parametrize(
@@ -358,9 +525,18 @@ for _level in range(1, 40):
         (container(record("string"), (1, number(2**62))), "behind the end"),
         (container(record("string"), (1, number(2) + b"\xff\xfe")), "not UTF-8"),
         (container(record(["null", "int"]), (1, number(2))), "a branch that its union does not have"),
-        (container(record({"type": "enum", "name": "e", "symbols": ["A"]}), (1, number(1))), "a symbol that its enum does not have"),
-        (container(record({"type": "array", "items": "null"}), (1, number(2**40) + number(0))), "more items than its block can hold"),
-        (container(record({"type": "array", "items": "null"}), (1, number(-(2**63)) + number(0) + number(0))), "more items"),
+        (
+            container(record({"type": "enum", "name": "e", "symbols": ["A"]}), (1, number(1))),
+            "a symbol that its enum does not have",
+        ),
+        (
+            container(record({"type": "array", "items": "null"}), (1, number(2**40) + number(0))),
+            "more items than its block can hold",
+        ),
+        (
+            container(record({"type": "array", "items": "null"}), (1, number(-(2**63)) + number(0) + number(0))),
+            "more items",
+        ),
         (container(record({"type": "map", "values": "null"}), (1, number(2**62))), "more items"),
         (container(record("null"), (2**50, b"")), "records in 0 bytes"),
         (container(record("null"), (-5, b"")), "-5 records"),
@@ -371,17 +547,35 @@ for _level in range(1, 40):
         (container(record("long"), (1, b"nonsense"), codec="deflate"), "damaged deflate"),
         (container(record("long"), (1, b"\xff\xff\xff\xff\x0f" + bytes(20)), codec="snappy"), "unpacks to more than"),
         (container(record("long"), (1, b"\x01\x00\x02" + b"\x00" * 4), codec="snappy"), "checksum"),
-        (container(record("long"), (1, pa.compress(bytes(300 << 20), codec="zstd", asbytes=True)), codec="zstandard"), "unpacks to more than"),
-        (container(record("long"), (1, pa.compress(b"\x02", codec="zstd", asbytes=True)[:-3]), codec="zstandard"), "damaged zstandard"),
+        (
+            container(
+                record("long"), (1, pa.compress(bytes(300 << 20), codec="zstd", asbytes=True)), codec="zstandard"
+            ),
+            "unpacks to more than",
+        ),
+        (
+            container(record("long"), (1, pa.compress(b"\x02", codec="zstd", asbytes=True)[:-3]), codec="zstandard"),
+            "damaged zstandard",
+        ),
         (container(record("long"), (1, lzma.compress(b"\x02")[:-3]), codec="xz"), "cut compression"),
-        (container(record({"type": "bytes", "logicalType": "decimal", "precision": 4}), (1, number(40) + b"\x7f" * 40)), "a decimal of 40 bytes"),
+        (
+            container(
+                record({"type": "bytes", "logicalType": "decimal", "precision": 4}), (1, number(40) + b"\x7f" * 40)
+            ),
+            "a decimal of 40 bytes",
+        ),
         (written([{"name": "v", "type": "long"}], [{"v": 5}] * 1000)[:-5], "ends within a block"),
     ],
     ids=lambda value: value if isinstance(value, str) else "file",  # its bytes are others in each process
 )
 def test_hostile_files_end_with_a_cause(content: bytes, cause: str) -> None:
     with pytest.raises(DecodeError, match=cause):
-        read(content, ReaderColumn("v", DataType.LONG), ReaderColumn("b", DataType.JSON), ReaderColumn("next", DataType.JSON))
+        read(
+            content,
+            ReaderColumn("v", DataType.LONG),
+            ReaderColumn("b", DataType.JSON),
+            ReaderColumn("next", DataType.JSON),
+        )
 
 
 @settings(max_examples=300, deadline=None)
@@ -397,7 +591,12 @@ def test_any_damage_is_an_error_with_a_cause_or_other_values(data: st.DataObject
         whole[data.draw(st.integers(0, len(whole) - 1))] = data.draw(st.integers(0, 255))
     content = bytes(whole[: data.draw(st.integers(0, len(whole)))])
     try:
-        read(content, ReaderColumn("v", DataType.STRING), ReaderColumn("l", DataType.JSON), ReaderColumn("d", DataType.BIG_DECIMAL))
+        read(
+            content,
+            ReaderColumn("v", DataType.STRING),
+            ReaderColumn("l", DataType.JSON),
+            ReaderColumn("d", DataType.BIG_DECIMAL),
+        )
     except DecodeError as error:
         assert "a.avro" in str(error)
 
@@ -413,11 +612,18 @@ def test_snappy_and_zstandard_blocks(codec: str) -> None:
 
 
 def test_doubles_that_json_cannot_hold_are_bad_rows() -> None:
-    content = written([{"name": "v", "type": record("double") | {"name": "in"}}], [{"v": {"v": 1.5}}, {"v": {"v": math.nan}}])
+    content = written(
+        [{"name": "v", "type": record("double") | {"name": "in"}}], [{"v": {"v": 1.5}}, {"v": {"v": math.nan}}]
+    )
     with pytest.raises(DecodeError, match="row 2 column 'v'"):
         ingested(content, {"v": "JSON"})
 
 
 def test_schemas_are_parsed_with_their_names() -> None:
     found = parse_schema(json.dumps(record({"type": "map", "values": "long"})))
-    assert (found.kind, found.name, found.field_names, found.children[0].children[0].kind) == ("record", "top", ("v",), "long")
+    assert (found.kind, found.name, found.field_names, found.children[0].children[0].kind) == (
+        "record",
+        "top",
+        ("v",),
+        "long",
+    )

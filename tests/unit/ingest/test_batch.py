@@ -1,4 +1,6 @@
-"""Proves that files become segments that hold their rows, under Pinot's names, and that the flights of 2013 are all there."""
+"""Proves that files become segments that hold their rows, under Pinot's names, and that the flights of 2013 are all
+there.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,14 @@ from pinotpy.config.segments_config import PushFrequency
 from pinotpy.config.table import TableConfig, check_against_schema
 from pinotpy.errors import DataError, DecodeError, NotFoundError, UserError
 from pinotpy.ingest.batch import find_input_files
-from pinotpy.ingest.flights import NUM_FLIGHTS, TIME_COLUMN, flights_by_month, flights_file, flights_schema, flights_table_config
+from pinotpy.ingest.flights import (
+    NUM_FLIGHTS,
+    TIME_COLUMN,
+    flights_by_month,
+    flights_file,
+    flights_schema,
+    flights_table_config,
+)
 from pinotpy.ingest.jobs.context import JobContext
 from pinotpy.ingest.jobs.input_files import InputEntry
 from pinotpy.ingest.jobs.report import JobReport
@@ -43,7 +52,14 @@ SCHEMA = Schema.from_json(
 def config(**ingestion: Any) -> TableConfig:
     segments = {"replication": 1, "timeColumnName": "d"}
     return TableConfig.from_json(
-        {"tableName": "t", "tableType": "OFFLINE", "segmentsConfig": segments, "tenants": {}, "tableIndexConfig": {}, "ingestionConfig": ingestion}
+        {
+            "tableName": "t",
+            "tableType": "OFFLINE",
+            "segmentsConfig": segments,
+            "tenants": {},
+            "tableIndexConfig": {},
+            "ingestionConfig": ingestion,
+        }
     )
 
 
@@ -70,7 +86,10 @@ def build(folder: Path, table: TableConfig | None, **keys: Any) -> JobReport:
         "segmentNameGeneratorSpec": {"type": "simple", "configs": {"use.global.directory.sequence.id": "true"}},
         "pinotpy": {"workingDir": str(folder.parent / "work")},
     }
-    inputs = [InputEntry(str(path), path.name, str(kind), path.stat().st_size, 0) for path, kind in find_input_files(folder, FileFormat.CSV)]
+    inputs = [
+        InputEntry(str(path), path.name, str(kind), path.stat().st_size, 0)
+        for path, kind in find_input_files(folder, FileFormat.CSV)
+    ]
     return build_segments(JobContext(IngestionJobSpec.from_json({**plain, **keys}), SCHEMA, table), inputs)
 
 
@@ -89,8 +108,15 @@ def test_files_are_found_by_extension_in_order(folder: Path) -> None:
 def test_each_file_with_rows_becomes_a_segment(folder: Path) -> None:
     report = build(folder, config())
     assert report.error is None
-    assert [(segment.segment_name, segment.num_docs) for segment in report.segments] == [("t_16000_16002_0", 2), ("t_16001_16001_2", 1)]
-    assert (report.total("num_rows_read"), report.total("num_rows_indexed"), report.total("num_rows_rejected")) == (3, 3, 0)
+    assert [(segment.segment_name, segment.num_docs) for segment in report.segments] == [
+        ("t_16000_16002_0", 2),
+        ("t_16001_16001_2", 1),
+    ]
+    assert (report.total("num_rows_read"), report.total("num_rows_indexed"), report.total("num_rows_rejected")) == (
+        3,
+        3,
+        0,
+    )
     for segment in report.segments:
         loaded = load_segment(unpack_segment(Path(segment.uri), folder.parent / "unpacked"))
         assert (loaded.metadata.num_docs, loaded.metadata.crc) == (segment.num_docs, segment.crc)
@@ -116,7 +142,10 @@ def test_bad_rows_fail_the_file_unless_the_table_continues_on_errors(folder: Pat
 
 def test_a_broken_gzip_file_is_named(tmp_path: Path) -> None:
     whole = gzip.compress(b"s,d\n" + b"x,16000\n" * 100_000)
-    for name, content in (("cut.csv.gz", whole[: len(whole) // 2]), ("bad.csv.gz", whole[:40] + b"\xff" * 40 + whole[80:])):
+    for name, content in (
+        ("cut.csv.gz", whole[: len(whole) // 2]),
+        ("bad.csv.gz", whole[:40] + b"\xff" * 40 + whole[80:]),
+    ):
         (tmp_path / name).write_bytes(content)
         with pytest.raises(DecodeError, match=name):
             list(read_rows(InputFile(tmp_path / name), FileFormat.CSV, RowPipeline(SCHEMA), RowLedger(name)))
@@ -149,7 +178,10 @@ def test_names_that_would_be_paths_or_not_unique_are_refused() -> None:
 
 def test_rows_are_grouped_by_their_time() -> None:
     spec = SCHEMA.field_specs["d"]
-    batches = [pa.RecordBatch.from_pydict({"d": pa.array(days, pa.int32()), "n": list(range(len(days)))}) for days in ([31, 0, None, 30], [59, -1])]
+    batches = [
+        pa.RecordBatch.from_pydict({"d": pa.array(days, pa.int32()), "n": list(range(len(days)))})
+        for days in ([31, 0, None, 30], [59, -1])
+    ]
     groups = group_by_time(batches, spec, Bucket.MONTH)
     assert {name: [row["d"] for batch in group for row in batch.to_pylist()] for name, group in groups.items()} == {
         "1969-12": [-1], "1970-01": [0, 30], "1970-02": [31], "1970-03": [59], NO_TIME: [None],
@@ -173,8 +205,10 @@ def test_all_flights_of_2013_are_read_month_by_month() -> None:
     assert sum(counts.values()) == NUM_FLIGHTS
     january = pa.Table.from_batches(months["2013-01"])
     first = january.slice(0, 1).to_pylist()[0]
-    assert {key: first[key] for key in ("year", "month", "day", "dep_time", "dep_delay", "carrier", "flight", "tailnum", "origin", "dest", "distance")} == {
-        "year": 2013, "month": 1, "day": 1, "dep_time": 517, "dep_delay": 2, "carrier": "UA", "flight": 1545, "tailnum": "N14228",
+    assert {key: first[key] for key in ("year", "month", "day", "dep_time", "dep_delay", "carrier", "flight", "tailnum",
+    "origin", "dest", "distance")} == {
+        "year": 2013, "month": 1, "day": 1, "dep_time": 517, "dep_delay": 2, "carrier": "UA", "flight": 1545,
+        "tailnum": "N14228",
         "origin": "EWR", "dest": "IAH", "distance": 1400,
     }  # fmt: skip
     assert first[TIME_COLUMN] == date(2013, 1, 1).toordinal() - date(1970, 1, 1).toordinal()
@@ -190,5 +224,9 @@ def test_the_flights_table_is_valid_and_has_two_replicas() -> None:
     schema, table = flights_schema(), flights_table_config()
     assert Schema.from_json(schema.to_json_dict()) == schema
     assert TableConfig.from_json(table.to_json_dict()) == table
-    assert (table.replication, table.name_with_type, table.segments.time_column_name) == (2, "flights_OFFLINE", TIME_COLUMN)
+    assert (table.replication, table.name_with_type, table.segments.time_column_name) == (
+        2,
+        "flights_OFFLINE",
+        TIME_COLUMN,
+    )
     check_against_schema(table, schema)

@@ -1,4 +1,6 @@
-"""Proves that values of every Arrow type arrive from Parquet and ORC, in every column type, as Python has them: random tables, pages, row groups."""
+"""Proves that values of every Arrow type arrive from Parquet and ORC, in every column type, as Python has them: random
+tables, pages, row groups.
+"""
 
 from __future__ import annotations
 
@@ -53,11 +55,28 @@ POOLS: dict[str, tuple[pa.DataType, list[Any]]] = {
     "us": (pa.timestamp("us"), TIMES),
     "ns": (pa.timestamp("ns"), TIMES[:3]),
     "zoned": (pa.timestamp("us", "UTC"), [value.replace(tzinfo=dt.UTC) for value in TIMES]),
-    "struct": (pa.struct([("a", pa.int64()), ("b", pa.list_(pa.string()))]), [{"a": 1, "b": ["x", None]}, {"a": None, "b": None}]),
+    "struct": (
+        pa.struct([("a", pa.int64()), ("b", pa.list_(pa.string()))]),
+        [{"a": 1, "b": ["x", None]}, {"a": None, "b": None}],
+    ),
     "map": (pa.map_(pa.string(), pa.int64()), [[("k", 1), ("l", None)], []]),
 }
 NOT_IN_ORC = {"uint8", "uint32", "uint64", "wide", "fixed"}
-KINDS = ["INT", "LONG", "DOUBLE", "BIG_DECIMAL", "BOOLEAN", "TIMESTAMP", "STRING", "JSON", "BYTES", "INT[]", "LONG[]", "DOUBLE[]", "STRING[]"]
+KINDS = [
+    "INT",
+    "LONG",
+    "DOUBLE",
+    "BIG_DECIMAL",
+    "BOOLEAN",
+    "TIMESTAMP",
+    "STRING",
+    "JSON",
+    "BYTES",
+    "INT[]",
+    "LONG[]",
+    "DOUBLE[]",
+    "STRING[]",
+]
 
 
 def number_of(value: Any, of: str, kind: str) -> Any:
@@ -97,9 +116,17 @@ def of_number(number: Any, kind: str) -> Any:
         case "DOUBLE":
             return float(number)
         case "BIG_DECIMAL":
-            return BAD if isinstance(number, bool) or (isinstance(number, float) and math.isinf(number)) else Decimal(str(number))
+            return (
+                BAD
+                if isinstance(number, bool) or (isinstance(number, float) and math.isinf(number))
+                else Decimal(str(number))
+            )
         case "BOOLEAN":
-            return number != 0 if not isinstance(number, str) else {"1": True, "0": False, "true": True, "false": False}.get(number.lower(), BAD)
+            return (
+                number != 0
+                if not isinstance(number, str)
+                else {"1": True, "0": False, "true": True, "false": False}.get(number.lower(), BAD)
+            )
         case "TIMESTAMP":
             kind = "LONG"
     if number != int(number) and not isinstance(number, str):
@@ -142,11 +169,18 @@ def is_same(found: Any, expected: Any) -> bool:
 def packed(table: pa.Table, file_format: FileFormat, noise: random.Random) -> bytes:
     out = io.BytesIO()
     if file_format is FileFormat.ORC:
-        orc.write_table(table, out, stripe_size=noise.choice([100, 1 << 20]), compression=noise.choice(["UNCOMPRESSED", "ZLIB", "ZSTD"]))
+        orc.write_table(
+            table,
+            out,
+            stripe_size=noise.choice([100, 1 << 20]),
+            compression=noise.choice(["UNCOMPRESSED", "ZLIB", "ZSTD"]),
+        )
         return out.getvalue()
     settings: dict[str, Any] = {
-        "compression": noise.choice(["none", "snappy", "gzip", "zstd", "brotli"]), "use_dictionary": noise.random() < 0.5,
-        "data_page_size": noise.choice([100, 1 << 20]), "data_page_version": noise.choice(["1.0", "2.0"]), "store_schema": noise.random() < 0.7,
+        "compression": noise.choice(["none", "snappy", "gzip", "zstd", "brotli"]),
+        "use_dictionary": noise.random() < 0.5,
+        "data_page_size": noise.choice([100, 1 << 20]), "data_page_version": noise.choice(["1.0", "2.0"]),
+        "store_schema": noise.random() < 0.7,
     }  # fmt: skip
     with pq.ParquetWriter(out, table.schema, **settings) as writer:
         start = 0
@@ -172,11 +206,18 @@ def test_random_tables_arrive(seed: int, file_format: FileFormat, monkeypatch: p
         arrow, pool = POOLS[of]
         if file_format is FileFormat.ORC and pa.types.is_timestamp(arrow):
             pool = pool[:3]  # Arrow reads no others
-        if (file_format is FileFormat.ORC and of in NOT_IN_ORC) or all(expected_of(value, of, kind.removesuffix("[]")) == BAD for value in pool):
+        if (file_format is FileFormat.ORC and of in NOT_IN_ORC) or all(
+            expected_of(value, of, kind.removesuffix("[]")) == BAD for value in pool
+        ):
             continue
-        pool = [value for value in pool if noise.random() < 0.1 or expected_of(value, of, kind.removesuffix("[]")) != BAD] or pool
+        pool = [
+            value for value in pool if noise.random() < 0.1 or expected_of(value, of, kind.removesuffix("[]")) != BAD
+        ] or pool
         if kind.endswith("[]"):
-            values = [None if noise.random() < 0.2 else [noise.choice([*pool, None]) for _ in range(noise.randint(0, 3))] for _ in range(count)]
+            values = [
+                None if noise.random() < 0.2 else [noise.choice([*pool, None]) for _ in range(noise.randint(0, 3))]
+                for _ in range(count)
+            ]
             arrays[name] = pa.array(values, pa.list_(arrow))
         else:
             arrays[name] = pa.array([noise.choice([*pool, None]) for _ in range(count)], arrow)
@@ -192,7 +233,9 @@ def test_random_tables_arrive(seed: int, file_format: FileFormat, monkeypatch: p
             if not kind.endswith("[]"):
                 wanted[-1][name] = expected_of(value, sources[name], kind)
                 continue
-            items = [found for item in value or () if (found := expected_of(item, sources[name], kind[:-2])) is not None]
+            items = [
+                found for item in value or () if (found := expected_of(item, sources[name], kind[:-2])) is not None
+            ]
             wanted[-1][name] = BAD if BAD in items else items or None
     good = [row for row in wanted if BAD not in row.values()]
     assert sorted(rejected) == [row["id"] for row in wanted if row not in good]
@@ -201,7 +244,11 @@ def test_random_tables_arrive(seed: int, file_format: FileFormat, monkeypatch: p
     for found, expected in zip(rows, good, strict=True):
         for name, kind in kinds.items():
             one, other = found[name], expected[name]
-            same = len(one) == len(other) and all(map(is_same, one, other)) if isinstance(one, list) and isinstance(other, list) else is_same(one, other)
+            same = (
+                len(one) == len(other) and all(map(is_same, one, other))
+                if isinstance(one, list) and isinstance(other, list)
+                else is_same(one, other)
+            )
             wrong += [] if same else [(sources[name], kind, one, other)]
     assert wrong == []
 
@@ -216,7 +263,8 @@ def test_times_that_orc_files_may_have_and_arrow_cannot_read_are_named() -> None
 def test_what_has_no_value_is_null_or_the_default(null_handling: bool) -> None:
     table = pa.table({"i": pa.array([None, 5]), "s": pa.array([None, "x"]), "m": pa.array([[None], [1, None]])})
     rows, _ = read_back(
-        packed(table, FileFormat.PARQUET, random.Random(1)), {"i": "INT", "s": "STRING", "m": "LONG[]", "lacking": "BOOLEAN"}, FileFormat.PARQUET,
+        packed(table, FileFormat.PARQUET, random.Random(1)),
+            {"i": "INT", "s": "STRING", "m": "LONG[]", "lacking": "BOOLEAN"}, FileFormat.PARQUET,
         null_handling=null_handling, missing_columns=MissingColumns.DEFAULT,
     )  # fmt: skip
     none = {"i": None, "s": None, "m": None, "lacking": None}

@@ -1,4 +1,6 @@
-"""Proves that nested records become the rows that the reference's rules give: by hand, by a slow twin row by row, and by DuckDB."""
+"""Proves that nested records become the rows that the reference's rules give: by hand, by a slow twin row by row, and
+by DuckDB.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,10 @@ from pinotpy.ingest.readers.spec import FileFormat, InputFile
 
 
 def pipeline(specs: dict[str, Any], config: dict[str, Any] | None, **ingestion: Any) -> RowPipeline:
-    dimensions = [{"name": name, "dataType": kind.removesuffix("[]"), "singleValueField": not kind.endswith("[]")} for name, kind in specs.items()]
+    dimensions = [
+        {"name": name, "dataType": kind.removesuffix("[]"), "singleValueField": not kind.endswith("[]")}
+        for name, kind in specs.items()
+    ]
     schema = Schema.from_json({"schemaName": "t", "dimensionFieldSpecs": dimensions})
     ingestion |= {"complexTypeConfig": config} if config is not None else {}
     table = {
@@ -42,7 +47,11 @@ def pipeline(specs: dict[str, Any], config: dict[str, Any] | None, **ingestion: 
 
 
 def ingested(
-    content: bytes, specs: dict[str, Any], config: dict[str, Any] | None, file_format: FileFormat = FileFormat.JSON, **ingestion: Any
+    content: bytes,
+    specs: dict[str, Any],
+    config: dict[str, Any] | None,
+    file_format: FileFormat = FileFormat.JSON,
+    **ingestion: Any,
 ) -> tuple[list[tuple[Any, ...]], RowLedger]:
     ledger = RowLedger("a")
     file = InputFile(Path(f"a.{file_format}"), lambda: io.BytesIO(content), len(content))
@@ -55,14 +64,26 @@ def lines(*records: Any) -> bytes:
 
 
 GROUPS = [
-    {"id": 1, "group": {"name": "x", "where": {"city": "Rome", "at": [1, 2]}}, "topics": [{"key": "a", "n": 1}, {"key": "b"}], "tags": ["p", "q"]},
+    {
+        "id": 1,
+        "group": {"name": "x", "where": {"city": "Rome", "at": [1, 2]}},
+        "topics": [{"key": "a", "n": 1}, {"key": "b"}],
+        "tags": ["p", "q"],
+    },
     {"id": 2, "group": {"name": "y"}, "topics": [], "tags": []},
     {"id": 3, "topics": [{"key": "c", "n": 3, "sub": [{"z": 1}, {"z": 2}]}], "tags": None},
 ]
 
 
 def test_records_become_columns() -> None:
-    specs = {"id": "INT", "group.name": "STRING", "group.where.city": "STRING", "group.where.at": "INT[]", "group.where": "JSON", "nosuch.x": "STRING"}
+    specs = {
+        "id": "INT",
+        "group.name": "STRING",
+        "group.where.city": "STRING",
+        "group.where.at": "INT[]",
+        "group.where": "JSON",
+        "nosuch.x": "STRING",
+    }
     rows, ledger = ingested(lines(*GROUPS), specs, {})
     assert rows == [
         (1, "x", "Rome", [1, 2], '{"city":"Rome","at":[1,2]}', None),
@@ -73,7 +94,9 @@ def test_records_become_columns() -> None:
 
 
 def test_entries_of_lists_become_rows() -> None:
-    rows, ledger = ingested(lines(*GROUPS), {"id": "INT", "topics.key": "STRING", "topics.n": "INT"}, {"fieldsToUnnest": ["topics"]})
+    rows, ledger = ingested(
+        lines(*GROUPS), {"id": "INT", "topics.key": "STRING", "topics.n": "INT"}, {"fieldsToUnnest": ["topics"]}
+    )
     assert rows == [(1, "a", 1), (1, "b", None), (2, None, None), (3, "c", 3)]
     assert (ledger.num_rows_read, ledger.num_rows_added, ledger.num_rows_indexed) == (3, 1, 4)
 
@@ -93,7 +116,8 @@ def test_the_list_itself_stays_where_it_is_wanted() -> None:
 
 @pytest.mark.parametrize(
     ("mode", "expected"),
-    [("NONE", (["1", "2"], ['{"key":"a","n":1}', '{"key":"b"}'])), ("NON_PRIMITIVE", (["1", "2"], ['[{"key":"a","n":1},{"key":"b"}]'])),
+    [("NONE", (["1", "2"], ['{"key":"a","n":1}', '{"key":"b"}'])),
+    ("NON_PRIMITIVE", (["1", "2"], ['[{"key":"a","n":1},{"key":"b"}]'])),
      ("ALL", (["[1,2]"], ['[{"key":"a","n":1},{"key":"b"}]']))],
 )  # fmt: skip
 def test_lists_that_are_not_unnested(mode: str, expected: tuple[Any, ...]) -> None:
@@ -104,7 +128,9 @@ def test_lists_that_are_not_unnested(mode: str, expected: tuple[Any, ...]) -> No
 
 def test_prefixes_are_renamed() -> None:
     config = {"prefixesToRename": {"group.": "", "topics.": "topic_"}, "fieldsToUnnest": ["topics"]}
-    rows, _ = ingested(lines(*GROUPS[:1]), {"name": "STRING", "where.city": "STRING", "topic_key": "STRING", "id": "INT"}, config)
+    rows, _ = ingested(
+        lines(*GROUPS[:1]), {"name": "STRING", "where.city": "STRING", "topic_key": "STRING", "id": "INT"}, config
+    )
     assert rows == [("x", "Rome", "a", 1), ("x", "Rome", "b", 1)]
 
 
@@ -120,7 +146,9 @@ def test_a_name_that_two_fields_are_renamed_to_is_a_bad_row() -> None:
 
 def test_another_delimiter_and_names_with_dots() -> None:
     records = [{"a": {"b.c": 1, "d": {"e": 2}}, "f.g": {"h": 3}}]
-    assert ingested(lines(*records), {"a__b.c": "INT", "a__d__e": "INT", "f.g__h": "INT"}, {"delimiter": "__"})[0] == [(1, 2, 3)]
+    assert ingested(lines(*records), {"a__b.c": "INT", "a__d__e": "INT", "f.g__h": "INT"}, {"delimiter": "__"})[0] == [
+        (1, 2, 3)
+    ]
     assert ingested(lines(*records), {"a.b.c": "INT", "a.d.e": "INT", "f.g.h": "INT"}, {})[0] == [(1, 2, 3)]
 
 
@@ -133,13 +161,25 @@ def test_a_transform_and_the_filter_see_flat_columns_of_each_row() -> None:
         filterConfig={"filterFunction": '"topics.key" IS NULL'},
     )
     assert rows == [(1, "a-1"), (1, "b-1"), (3, "c-3")]
-    assert (ledger.num_rows_read, ledger.num_rows_added, ledger.num_rows_filtered, ledger.num_rows_indexed) == (3, 1, 1, 3)
+    assert (ledger.num_rows_read, ledger.num_rows_added, ledger.num_rows_filtered, ledger.num_rows_indexed) == (
+        3,
+        1,
+        1,
+        3,
+    )
 
 
 def test_json_format_keeps_any_incoming_value_as_text() -> None:
     """The documented way to keep a nested field: jsonFormat of a field that is no column."""
     names = ("rec", "recs", "nums", "text", "num", "flag", "none")
-    record = {"rec": {"a": [1, {"b": None}]}, "recs": [{"a": 1}], "nums": [1, 2], "text": 'x"y', "num": 1.5, "flag": True}
+    record = {
+        "rec": {"a": [1, {"b": None}]},
+        "recs": [{"a": 1}],
+        "nums": [1, 2],
+        "text": 'x"y',
+        "num": 1.5,
+        "flag": True,
+    }
     transforms = [{"columnName": f"{name}_json", "transformFunction": f"jsonFormat({name})"} for name in names]
     rows, _ = ingested(lines(record), {f"{name}_json": "STRING" for name in names}, None, transformConfigs=transforms)
     assert rows == [('{"a":[1,{"b":null}]}', '[{"a":1}]', "[1,2]", '"x\\"y"', "1.5", "true", None)]
@@ -158,9 +198,13 @@ def test_a_record_that_becomes_too_many_rows_is_bad_and_the_others_arrive(monkey
     monkeypatch.setattr(complex_types, "ROWS_OF_ONE_MAX", 1000)
     monkeypatch.setattr(complex_types, "BATCH_ROWS", 100)
     records = [{"id": n, "a": list(range(40)), "b": list(range(20 if n != 2 else 30))} for n in range(4)]
-    rows, ledger = ingested(lines(*records), {"id": "INT", "a": "INT", "b": "INT"}, {"fieldsToUnnest": ["a", "b"]}, continueOnError=True)
+    rows, ledger = ingested(
+        lines(*records), {"id": "INT", "a": "INT", "b": "INT"}, {"fieldsToUnnest": ["a", "b"]}, continueOnError=True
+    )
     assert rows == [(n, a, b) for n in (0, 1, 3) for a in range(40) for b in range(20)]
-    assert [(reject.row, reject.cause) for reject in ledger.rejects] == [(3, "a record that unnests into more than 1000 rows")]
+    assert [(reject.row, reject.cause) for reject in ledger.rejects] == [
+        (3, "a record that unnests into more than 1000 rows")
+    ]
 
 
 def test_bad_values_of_unnested_rows_name_their_record() -> None:
@@ -176,13 +220,20 @@ def test_what_cannot_be_meant_is_refused(config: dict[str, Any]) -> None:
         pipeline({"a": "INT"}, config)
 
 
-@pytest.mark.parametrize("step", [{"schemaConformingTransformerConfig": {"unindexableExtrasField": "x"}}, {"enrichmentConfigs": [{"enricherType": "clp"}]}])
+@pytest.mark.parametrize(
+    "step",
+    [
+        {"schemaConformingTransformerConfig": {"unindexableExtrasField": "x"}},
+        {"enrichmentConfigs": [{"enricherType": "clp"}]},
+    ],
+)
 def test_steps_that_there_are_not_are_refused_not_left_out(step: dict[str, Any]) -> None:
     with pytest.raises(InvalidConfigError, match="this step is not there"):
         pipeline({"a": "INT"}, None, **step)
 
 
-# --- every format, against DuckDB ------------------------------------------------------------------------------------------
+# --- every format, against DuckDB
+# ------------------------------------------------------------------------------------------
 
 ROWS = [
     {
@@ -215,46 +266,75 @@ def content_in(file_format: FileFormat) -> bytes:
             orc.write_table(table, out)
         case FileFormat.AVRO:
             inner = {"type": "record", "name": "w", "fields": [{"name": "x", "type": "double"}]}
-            entry = {"type": "record", "name": "e", "fields": [{"name": "k", "type": "string"}, {"name": "v", "type": "long"}]}
+            entry = {
+                "type": "record",
+                "name": "e",
+                "fields": [{"name": "k", "type": "string"}, {"name": "v", "type": "long"}],
+            }
             fields = [
                 {"name": "id", "type": "long"},
-                {"name": "g", "type": {"type": "record", "name": "g", "fields": [{"name": "name", "type": "string"}, {"name": "w", "type": ["null", inner]}]}},
+                {
+                    "name": "g",
+                    "type": {
+                        "type": "record",
+                        "name": "g",
+                        "fields": [{"name": "name", "type": "string"}, {"name": "w", "type": ["null", inner]}],
+                    },
+                },
                 {"name": "l", "type": ["null", {"type": "array", "items": entry}]},
                 {"name": "m", "type": {"type": "map", "values": "long"}},
             ]
-            fastavro.writer(out, fastavro.parse_schema({"type": "record", "name": "r", "fields": fields}), ROWS, codec="deflate")
+            fastavro.writer(
+                out, fastavro.parse_schema({"type": "record", "name": "r", "fields": fields}), ROWS, codec="deflate"
+            )
     return out.getvalue()
 
 
 @pytest.mark.parametrize("file_format", [FileFormat.JSON, FileFormat.PARQUET, FileFormat.ORC, FileFormat.AVRO])
 def test_every_format_gives_what_duckdb_unnests(file_format: FileFormat) -> None:
-    specs = {"id": "LONG", "g.name": "STRING", "g.w.x": "DOUBLE", "l.k": "STRING", "l.v": "LONG", "m.a": "LONG", "m.b": "LONG"}
+    specs = {
+        "id": "LONG",
+        "g.name": "STRING",
+        "g.w.x": "DOUBLE",
+        "l.k": "STRING",
+        "l.v": "LONG",
+        "m.a": "LONG",
+        "m.b": "LONG",
+    }
     found, _ = ingested(content_in(file_format), specs, {"fieldsToUnnest": ["l"]}, file_format)
     records = pa.Table.from_pylist([row | {"m": list(row["m"].items())} for row in ROWS], ARROW)  # type: ignore[attr-defined]
     with duckdb.connect() as database:
         database.register("records", records)
         expected = database.sql(
-            "SELECT id, g.name, g.w.x, e.k, e.v, m['a'], m['b'] FROM (SELECT *, unnest(CASE WHEN len(l) = 0 THEN [NULL] ELSE l END) AS e FROM records)"
+            "SELECT id, g.name, g.w.x, e.k, e.v, m['a'], m['b'] FROM (SELECT *, unnest(CASE WHEN len(l) = 0 THEN "
+            "[NULL] ELSE l END) AS e FROM records)"
         ).fetchall()
     assert sorted(found, key=str) == sorted(expected, key=str)
     assert [row[0] for row in found] == sorted(row[0] for row in found)
 
 
-# --- random records against the rules, row by row --------------------------------------------------------------------------
+# --- random records against the rules, row by row
+# --------------------------------------------------------------------------
 
 KEYS = st.sampled_from("abc")
 SCALARS = st.none() | st.integers(-9, 9)
-RECORDS = st.recursive(SCALARS, lambda below: st.lists(below, max_size=3) | st.dictionaries(KEYS, below, max_size=3), max_leaves=8)
+RECORDS = st.recursive(
+    SCALARS, lambda below: st.lists(below, max_size=3) | st.dictionaries(KEYS, below, max_size=3), max_leaves=8
+)
 
 FIELDS = st.sets(st.sampled_from(["a", "b", "a.b", "a.a", "b.c", "a.b.c"]), max_size=3)
 
 
 def unnested_by_hand(record: dict[str, Any], fields: list[str]) -> list[dict[str, Any]]:
-    """Flat rows of one record: (dotted name → scalar or list), by the rules of the reference, one step after the other."""
+    """Flat rows of one record: (dotted name → scalar or list), by the rules of the reference, one step after the
+    other.
+    """
 
     def flat(value: Any, name: str) -> dict[str, Any]:
         if isinstance(value, dict):
-            return dict(chain.from_iterable(flat(item, f"{name}.{key}" if name else key).items() for key, item in value.items()))
+            return dict(
+                chain.from_iterable(flat(item, f"{name}.{key}" if name else key).items() for key, item in value.items())
+            )
         return {name: value}
 
     rows = [flat(record, "")]
@@ -263,7 +343,9 @@ def unnested_by_hand(record: dict[str, Any], fields: list[str]) -> list[dict[str
         for row in rows:
             entries = row.get(field)
             if not isinstance(entries, list) or not entries:
-                grown.append({name: value for name, value in row.items() if name != field or not isinstance(value, list)})
+                grown.append(
+                    {name: value for name, value in row.items() if name != field or not isinstance(value, list)}
+                )
                 continue
             rest = {name: value for name, value in row.items() if name != field}
             grown += [rest | flat(entry, field) for entry in entries]
@@ -282,7 +364,8 @@ def is_plain(value: Any) -> bool:
 
 @settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
 @given(
-    record=st.dictionaries(KEYS, RECORDS, max_size=3).filter(is_plain), fields=st.sets(st.sampled_from(["a", "b", "a.b", "a.a", "b.c", "a.b.c"]), max_size=3)
+    record=st.dictionaries(KEYS, RECORDS, max_size=3).filter(is_plain),
+    fields=st.sets(st.sampled_from(["a", "b", "a.b", "a.a", "b.c", "a.b.c"]), max_size=3),
 )
 def test_random_records_are_unnested_by_the_rules(record: dict[str, Any], fields: set[str]) -> None:
     expected = unnested_by_hand(record, sorted(fields))
@@ -291,4 +374,6 @@ def test_random_records_are_unnested_by_the_rules(record: dict[str, Any], fields
     rows, ledger = ingested(lines(record), specs, {"fieldsToUnnest": sorted(fields)}, continueOnError=True)
     if ledger.num_rows_rejected:
         return  # a list where the column wants one value
-    assert rows == [(*(value if isinstance(value := row.get(name), int) else None for name in names), None) for row in expected]
+    assert rows == [
+        (*(value if isinstance(value := row.get(name), int) else None for name in names), None) for row in expected
+    ]

@@ -1,4 +1,6 @@
-"""Proves that CSV of every dialect is read as it was meant: by hand-written cases, by Python's own csv module and by DuckDB."""
+"""Proves that CSV of every dialect is read as it was meant: by hand-written cases, by Python's own csv module and by
+DuckDB.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,10 @@ Rejected = list[tuple[int, str, str, str, bool]]
 
 
 def read(
-    content: str | bytes, config: dict[str, Any], names: tuple[str, ...] = ("a", "b"), file_format: FileFormat = FileFormat.CSV
+    content: str | bytes,
+    config: dict[str, Any],
+    names: tuple[str, ...] = ("a", "b"),
+    file_format: FileFormat = FileFormat.CSV,
 ) -> tuple[list[tuple[str | None, ...]], list[int], Rejected]:
     """(rows, their numbers, rejected rows)"""
     whole = content.encode() if isinstance(content, str) else content
@@ -38,7 +43,9 @@ def read(
 
     rows, numbers = [], []
     columns = [ReaderColumn(name, DataType.STRING) for name in names]
-    for batch in reader_for(file_format)(InputFile(Path("a.csv"), lambda: io.BytesIO(whole), len(whole)), columns, config, reject, lambda *_: None):
+    for batch in reader_for(file_format)(
+        InputFile(Path("a.csv"), lambda: io.BytesIO(whole), len(whole)), columns, config, reject, lambda *_: None
+    ):
         rows += [tuple(row[name] for name in names) for row in batch.batch.to_pylist()]
         numbers += batch.row_numbers.tolist()
     return rows, numbers, rejected
@@ -79,7 +86,12 @@ def test_dialects(config: dict[str, Any], content: str, expected: list[tuple[str
 def test_no_cut_between_chunks_is_seen(monkeypatch: pytest.MonkeyPatch, chunk_bytes: int) -> None:
     monkeypatch.setattr(csv_dialect, "_CHUNK_BYTES", chunk_bytes)
     content = '#c\r\na,b\r\n "x ""y"" " , z\\,\r\n\r\n#"\r\n1\r\n"open,\r\n3,"4"x\r\n5,6\r\n"é",ü'
-    config = {"commentMarker": "#", "escapeCharacter": "\\", "ignoreSurroundingSpaces": True, "skipUnParseableLines": True}
+    config = {
+        "commentMarker": "#",
+        "escapeCharacter": "\\",
+        "ignoreSurroundingSpaces": True,
+        "skipUnParseableLines": True,
+    }
     rows, numbers, rejected = read(content, config)
     assert rows == [('x "y" ', "z,"), ("5", "6"), ("é", "ü")]
     assert numbers == [1, 5, 6]
@@ -104,7 +116,9 @@ def test_a_ragged_row_comes_with_its_text() -> None:
 def test_a_quote_within_a_field_merges_no_rows() -> None:
     rows, numbers, rejected = read('a,b\n1,"x\n2,"y"\n3,z\n4,5" pipe\n5,"6""7"\n', {})
     assert (rows, numbers) == ([("3", "z"), ("4", '5" pipe'), ("5", '6"7')], [2, 3, 4])
-    assert rejected == [(1, "", "text behind a closing quote, expected the delimiter or the end of the line", '1,"x\n2,"y"', False)]
+    assert rejected == [
+        (1, "", "text behind a closing quote, expected the delimiter or the end of the line", '1,"x\n2,"y"', False)
+    ]
 
 
 def test_empty_parts_of_multi_values_are_no_values() -> None:
@@ -137,9 +151,16 @@ ROWS = st.lists(st.tuples(CELLS, CELLS, CELLS), min_size=1, max_size=8)
 
 
 @settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(rows=ROWS, delimiter=st.sampled_from(",;\t|"), line_end=st.sampled_from(["\n", "\r\n"]), quoting=st.sampled_from([csv.QUOTE_ALL, csv.QUOTE_MINIMAL]))
+@given(
+    rows=ROWS,
+    delimiter=st.sampled_from(",;\t|"),
+    line_end=st.sampled_from(["\n", "\r\n"]),
+    quoting=st.sampled_from([csv.QUOTE_ALL, csv.QUOTE_MINIMAL]),
+)
 @example(rows=[("#", "", "")], delimiter=",", line_end="\n", quoting=csv.QUOTE_ALL)
-def test_what_pythons_csv_writes_is_read_in_plain_and_rewritten_dialects(rows: list[tuple[str, ...]], delimiter: str, line_end: str, quoting: int) -> None:
+def test_what_pythons_csv_writes_is_read_in_plain_and_rewritten_dialects(
+    rows: list[tuple[str, ...]], delimiter: str, line_end: str, quoting: int
+) -> None:
     if quoting == csv.QUOTE_MINIMAL:  # which leaves a carriage return bare
         rows = [tuple(cell.replace("\r", "") for cell in row) for row in rows]
     out = io.StringIO(newline="")
@@ -153,9 +174,14 @@ def test_what_pythons_csv_writes_is_read_in_plain_and_rewritten_dialects(rows: l
         assert read(text, config, ("a", "b", "c"))[0] == expected
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
+)
 @given(
-    rows=st.lists(st.tuples(*[st.text(st.sampled_from('ab," é1'), min_size=1, max_size=5)] * 2), min_size=1, max_size=8), escape=st.sampled_from(['"', "\\"])
+    rows=st.lists(
+        st.tuples(*[st.text(st.sampled_from('ab," é1'), min_size=1, max_size=5)] * 2), min_size=1, max_size=8
+    ),
+    escape=st.sampled_from(['"', "\\"]),
 )
 def test_duckdb_reads_the_same(tmp_path: Path, rows: list[tuple[str, ...]], escape: str) -> None:
     def field(cell: str) -> str:
@@ -166,18 +192,23 @@ def test_duckdb_reads_the_same(tmp_path: Path, rows: list[tuple[str, ...]], esca
     path = tmp_path / "a.csv"
     path.write_text("\n".join(lines) + "\n")
     found = duckdb.sql(
-        f"SELECT * FROM read_csv('{path}', header = true, all_varchar = true, quote = '\"', escape = '{escape}', delim = ',', auto_detect = false, "
+        f"SELECT * FROM read_csv('{path}', header = true, all_varchar = true, quote = '\"', escape = '{escape}', "
+        "delim = ',', auto_detect = false, "
         "columns = {'a': 'VARCHAR', 'b': 'VARCHAR'})"
     ).fetchall()
     assert found == rows
     assert read(path.read_bytes(), {"escapeCharacter": "\\"} if escape == "\\" else {})[0] == rows
 
 
-# --- random files: every row arrives, or is rejected under its own number ------------------------------------------------------
+# --- random files: every row arrives, or is rejected under its own number
+# ------------------------------------------------------
 
 
 def random_cell(noise: random.Random) -> str:
-    return "".join(noise.choice(["a", "é", " ", "0", "x", ",", ";", "'", "\n", "\r\n", '"', "\t", "\u2028"]) for _ in range(noise.choice([0, 1, 3, 8])))
+    return "".join(
+        noise.choice(["a", "é", " ", "0", "x", ",", ";", "'", "\n", "\r\n", '"', "\t", "\u2028"])
+        for _ in range(noise.choice([0, 1, 3, 8]))
+    )
 
 
 def written_cell(cell: str, delimiter: str, quote: str, noise: random.Random) -> str:
@@ -187,14 +218,21 @@ def written_cell(cell: str, delimiter: str, quote: str, noise: random.Random) ->
 
 
 def packed_at_random(content: bytes, noise: random.Random) -> bytes:
-    packs = [lambda part: part, gzip.compress, bz2.compress, lambda part: bytes(pa.compress(part, codec="zstd", asbytes=True))]
+    packs = [
+        lambda part: part,
+        gzip.compress,
+        bz2.compress,
+        lambda part: bytes(pa.compress(part, codec="zstd", asbytes=True)),
+    ]
     pack = noise.choice(packs)
     cut = noise.randint(0, len(content))
     return pack(content) if noise.random() < 0.5 else pack(content[:cut]) + pack(content[cut:])
 
 
 @pytest.mark.parametrize("seed", range(80))
-def test_every_row_of_a_random_file_arrives_or_is_rejected_under_its_number(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_row_of_a_random_file_arrives_or_is_rejected_under_its_number(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     noise = random.Random(seed)
     monkeypatch.setattr(csv_dialect, "_CHUNK_BYTES", noise.choice([1, 5, 64, 1 << 20]))
     delimiter, quote = noise.choice([(",", '"'), (";", "'"), ("\t", '"'), ("|", '"')])
@@ -223,7 +261,9 @@ def test_every_row_of_a_random_file_arrives_or_is_rejected_under_its_number(seed
         else:
             expected[number] = tuple(cell or None for cell in cells)
         end = noise.choice(["\n", "\r\n"]) if line_end == "mixed" else line_end
-        lines.append((delimiter.join(texts) + end * (2 if noise.random() < 0.1 else 1)).encode("utf-8", "surrogateescape"))
+        lines.append(
+            (delimiter.join(texts) + end * (2 if noise.random() < 0.1 else 1)).encode("utf-8", "surrogateescape")
+        )
         if noise.random() < 0.1 and "commentMarker" in config:
             lines.append(f"# don't {quote}{end}".encode())
     if noise.random() < 0.5 and lines:
@@ -244,4 +284,7 @@ def test_a_field_larger_than_a_block_arrives() -> None:
     for quoted in (False, True):
         long = "x" * (3 << 20)
         rows, _, rejected = read(f'a,b\n1,{long}\n2,"{long}"\n3,y\n' if quoted else f"a,b\n1,{long}\n3,y\n", {})
-        assert ([len(row[1] or "") for row in rows], rejected) == ([3 << 20, 3 << 20, 1] if quoted else [3 << 20, 1], [])
+        assert ([len(row[1] or "") for row in rows], rejected) == (
+            [3 << 20, 3 << 20, 1] if quoted else [3 << 20, 1],
+            [],
+        )

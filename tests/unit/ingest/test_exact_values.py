@@ -1,4 +1,6 @@
-"""Proves that numbers and times of files arrive as they stand there: no nearest neighbour, no wrap, no digits of another type, no lost member."""
+"""Proves that numbers and times of files arrive as they stand there: no nearest neighbour, no wrap, no digits of
+another type, no lost member.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,12 @@ def test_decimals_become_the_nearest_doubles() -> None:
     noise = random.Random(2)
     for precision, scale in ((5, 2), (18, 8), (30, 12), (38, 37), (60, 30)):
         limit = 10 ** noise.randint(1, precision)
-        values = [Decimal(noise.randrange(-limit, limit)).scaleb(-scale, None) if precision <= 28 else Decimal((0, (1, 2, 3), -scale)) for _ in range(200)]
+        values = [
+            Decimal(noise.randrange(-limit, limit)).scaleb(-scale, None)
+            if precision <= 28
+            else Decimal((0, (1, 2, 3), -scale))
+            for _ in range(200)
+        ]
         kind = pa.decimal128(precision, scale) if precision <= 38 else pa.decimal256(precision, scale)
         assert of_parquet(pa.array([Decimal(7).scaleb(-scale), *values, None], kind), "DOUBLE")[0] == [
             float(Decimal(7).scaleb(-scale)),
@@ -44,7 +51,12 @@ def test_decimals_become_the_nearest_doubles() -> None:
 
 def test_decimals_are_plain_text() -> None:
     values = [Decimal("0E-8"), Decimal("0.00000001"), Decimal("-12.50000000"), None]
-    assert of_parquet(pa.array(values, pa.decimal128(20, 8)), "STRING")[0] == ["0.00000000", "0.00000001", "-12.50000000", None]
+    assert of_parquet(pa.array(values, pa.decimal128(20, 8)), "STRING")[0] == [
+        "0.00000000",
+        "0.00000001",
+        "-12.50000000",
+        None,
+    ]
 
 
 @pytest.mark.parametrize("kind", [pa.float16(), pa.float32()])
@@ -60,11 +72,19 @@ def test_short_floats_are_written_with_their_own_digits(kind: pa.DataType) -> No
 def test_times_of_96_bits_do_not_wrap(year: int) -> None:
     array = pa.array([0, 1_500_000_000_123_456_789], pa.timestamp("ns"))
     out = io.BytesIO()
-    pq.write_table(pa.table({"v": array}), out, use_deprecated_int96_timestamps=True, compression="none", use_dictionary=False)
+    pq.write_table(
+        pa.table({"v": array}), out, use_deprecated_int96_timestamps=True, compression="none", use_dictionary=False
+    )
     day = (dt.date(year, 2, 3) - dt.date(1970, 1, 1)).days
     content = out.getvalue().replace(struct.pack("<qi", 0, 2_440_588), struct.pack("<qi", 0, 2_440_588 + day))
-    assert read_back(content, {"v": "TIMESTAMP"}, FileFormat.PARQUET)[0] == [{"v": day * 86_400_000}, {"v": 1_500_000_000_123}]
-    assert read_back(content, {"v": "STRING"}, FileFormat.PARQUET)[0] == [{"v": f"{year:04d}-02-03T00:00:00"}, {"v": "2017-07-14T02:40:00.123456"}]
+    assert read_back(content, {"v": "TIMESTAMP"}, FileFormat.PARQUET)[0] == [
+        {"v": day * 86_400_000},
+        {"v": 1_500_000_000_123},
+    ]
+    assert read_back(content, {"v": "STRING"}, FileFormat.PARQUET)[0] == [
+        {"v": f"{year:04d}-02-03T00:00:00"},
+        {"v": "2017-07-14T02:40:00.123456"},
+    ]
 
 
 @pytest.mark.parametrize("kind", ["INT", "LONG", "DOUBLE", "BIG_DECIMAL"])
@@ -100,7 +120,8 @@ def test_a_null_beside_bad_values_is_no_bad_value() -> None:
     assert of_parquet(pa.array([b"x", None]), "INT") == ([None], [1])
 
 
-# --- compressed files --------------------------------------------------------------------------------------------------------
+# --- compressed files
+# --------------------------------------------------------------------------------------------------------
 
 
 def zstd(content: bytes) -> bytes:
@@ -111,7 +132,13 @@ def zstd(content: bytes) -> bytes:
 def test_what_stands_behind_a_damaged_member_is_not_lost_silently(pack: Any) -> None:
     first, second = pack(b"v\n1\n"), pack(b"2\n" * 2000)
     assert len(read_back(first + second, {"v": "INT"}, FileFormat.CSV)[0]) == 2001
-    for damaged in (first + b"garbage" + second, first + b"X" + second[1:], first + second[:-3], first[:-3], first + second[:5]):
+    for damaged in (
+        first + b"garbage" + second,
+        first + b"X" + second[1:],
+        first + second[:-3],
+        first[:-3],
+        first + second[:5],
+    ):
         with pytest.raises(DecodeError, match="damaged compressed file"):
             read_back(damaged, {"v": "INT"}, FileFormat.CSV)
 

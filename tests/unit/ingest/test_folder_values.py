@@ -1,5 +1,6 @@
-"""Proves that Hive-style folders fill the schema's columns: in jobs that keep files and in those that regroup rows, as time and as
-partition column, by every reader; that a file which says otherwise, and a value that is none, are refused with their place.
+"""Proves that Hive-style folders fill the schema's columns: in jobs that keep files and in those that regroup rows, as
+time and as partition column, by every reader; that a file which says otherwise, and a value that is none, are refused
+with their place.
 """
 
 from __future__ import annotations
@@ -35,36 +36,63 @@ def write_folders(tmp_path: Path) -> str:
     schema = {**SCHEMA, "dateTimeFieldSpecs": [DAY]}
     tmp_path.joinpath("schema.json").write_text(json.dumps(schema))
     tmp_path.joinpath("table.json").write_text(json.dumps(CONFIG))
-    for index, (day, city) in enumerate([("2024-01-01", "Z%C3%BCrich"), ("2024-01-01", "a%2Fb"), ("2024-02-03", NULL_FOLDER), ("2024-02-04", "Z%C3%BCrich")]):
+    for index, (day, city) in enumerate(
+        [
+            ("2024-01-01", "Z%C3%BCrich"),
+            ("2024-01-01", "a%2Fb"),
+            ("2024-02-03", NULL_FOLDER),
+            ("2024-02-04", "Z%C3%BCrich"),
+        ]
+    ):
         folder = tmp_path / "in" / f"day={day}" / f"city={city}" / "ignored=x"
         folder.mkdir(parents=True)
         pq.write_table(rows(200 + index, seed=index).drop_columns(["day", "city"]), folder / "part-0.parquet")
     read = f"read_parquet('{tmp_path}/in/**/*.parquet', hive_partitioning = true, hive_types_autocast = false)"
-    return f"SELECT customer, CASE city WHEN '{NULL_FOLDER}' THEN NULL ELSE city END AS city, price, pieces, day FROM {read}"
+    return (
+        f"SELECT customer, CASE city WHEN '{NULL_FOLDER}' THEN NULL ELSE city END AS city, price, pieces, day FROM "
+        f"{read}"
+    )
 
 
-@pytest.mark.parametrize("ours", [{}, {"repartition": True, "timeBucket": "MONTH"}, {"rowsPerSegment": 150}], ids=["files", "groups", "sizes"])
+@pytest.mark.parametrize(
+    "ours",
+    [{}, {"repartition": True, "timeBucket": "MONTH"}, {"rowsPerSegment": 150}],
+    ids=["files", "groups", "sizes"],
+)
 def test_folders_fill_columns_in_every_kind_of_job(tmp_path: Path, ours: dict[str, Any]) -> None:
     query = write_folders(tmp_path)
     report = run_job(job(tmp_path, **GLOBAL_NUMBERS, pinotpy=ours))
     assert report.error is None
     with duckdb.connect() as connection:
-        assert all_rows(report, tmp_path / "scratch") == sorted_rows(connection.sql(query).to_arrow_table().select(COLUMNS))
+        assert all_rows(report, tmp_path / "scratch") == sorted_rows(
+            connection.sql(query).to_arrow_table().select(COLUMNS)
+        )
     assert not any(file.missing_columns for file in report.files)
     assert report.by_column("nulls_by_column")["city"] == 202
-    assert {segment.start_ms for segment in report.segments} >= {1_704_067_200_000} and report.total("num_null_times") == 0
+    assert {segment.start_ms for segment in report.segments} >= {1_704_067_200_000} and report.total(
+        "num_null_times"
+    ) == 0
     if "repartition" in ours:
         assert all(len(segment.partitions["city"]) == 1 for segment in report.segments)
 
 
-def read(content: bytes, kind: FileFormat, schema: Schema, folders: list[tuple[str, str | None]], config: TableConfig | None = None) -> list[dict[str, Any]]:
+def read(
+    content: bytes,
+    kind: FileFormat,
+    schema: Schema,
+    folders: list[tuple[str, str | None]],
+    config: TableConfig | None = None,
+) -> list[dict[str, Any]]:
     file = InputFile(Path(f"a.{kind}"), lambda: io.BytesIO(content), len(content))
     batches = read_rows(file, kind, RowPipeline(schema, config), RowLedger("a"), folders=folders)
     return [row for batch in batches for row in batch.to_pylist()]
 
 
 def schema_of(**kinds: str) -> Schema:
-    columns = [{"name": name, "dataType": kind.removesuffix("[]"), "singleValueField": not kind.endswith("[]")} for name, kind in kinds.items()]
+    columns = [
+        {"name": name, "dataType": kind.removesuffix("[]"), "singleValueField": not kind.endswith("[]")}
+        for name, kind in kinds.items()
+    ]
     return Schema.from_json({"schemaName": "t", "dimensionFieldSpecs": columns})
 
 
@@ -72,7 +100,9 @@ def schema_of(**kinds: str) -> Schema:
 def test_every_reader_and_type(kind: FileFormat) -> None:
     content = file_of(kind, KINDS["INT"], [5, None, 7], dictionary=False)
     texts = {"l": "-9", "f": "0.5", "b": "true", "t": "2024-01-01 00:00:00", "s": "007", "m": "3", "x": "00ff"}
-    schema = schema_of(n="INT", v="INT", l="LONG", f="DOUBLE", b="BOOLEAN", t="TIMESTAMP", s="STRING", m="INT[]", x="BYTES", z="STRING")
+    schema = schema_of(
+        n="INT", v="INT", l="LONG", f="DOUBLE", b="BOOLEAN", t="TIMESTAMP", s="STRING", m="INT[]", x="BYTES", z="STRING"
+    )
     found = read(content, kind, schema, [*texts.items(), ("z", None), ("other", "y")])
     same = {"l": -9, "f": 0.5, "b": True, "t": 1_704_067_200_000, "s": "007", "m": [3], "x": b"\x00\xff", "z": None}
     assert found == [{"n": row, "v": value, **same} for row, value in enumerate([5, None, 7])]
@@ -81,9 +111,15 @@ def test_every_reader_and_type(kind: FileFormat) -> None:
 @pytest.mark.parametrize("kind", FileFormat)
 def test_a_file_that_says_otherwise_is_refused_with_both_values(kind: FileFormat) -> None:
     schema = schema_of(n="INT", v="INT")
-    assert [row["v"] for row in read(file_of(kind, KINDS["INT"], [5, None, 5], dictionary=False), kind, schema, [("v", "05")])] == [5, 5, 5]
+    assert [
+        row["v"]
+        for row in read(file_of(kind, KINDS["INT"], [5, None, 5], dictionary=False), kind, schema, [("v", "05")])
+    ] == [5, 5, 5]
     for folder, place in (("6", 1), (None, 1), ("5", 3)):
-        with pytest.raises(DecodeError, match=rf"'a\.{kind}' row {place} column 'v': the file has '?{5 if place == 1 else 8}'?, its folder is 'v="):
+        with pytest.raises(
+            DecodeError,
+            match=rf"'a\.{kind}' row {place} column 'v': the file has '?{5 if place == 1 else 8}'?, its folder is 'v=",
+        ):
             read(file_of(kind, KINDS["INT"], [5, None, 8], dictionary=False), kind, schema, [("v", folder)])
 
 
@@ -96,26 +132,50 @@ def test_lists_that_say_otherwise(values: list[list[int]]) -> None:
 
 def test_values_that_are_none_are_faults_of_the_file() -> None:
     content = b"n\n1\n"
-    with pytest.raises(DecodeError, match=r"column 'v': its folder 'v=five' has no value of the column: 'five' is no whole number"):
+    with pytest.raises(
+        DecodeError, match=r"column 'v': its folder 'v=five' has no value of the column: 'five' is no whole number"
+    ):
         read(content, FileFormat.CSV, schema_of(n="INT", v="INT"), [("v", "five")])
     with pytest.raises(DecodeError, match="column 'v': two folders of its path give values, '1' and '2'"):
         read(content, FileFormat.CSV, schema_of(n="INT", v="INT"), [("v", "1"), ("v", "2")])
 
 
 def test_expressions_and_times_of_another_name_read_folders() -> None:
-    time = {"incomingGranularitySpec": {"name": "dt", "dataType": "STRING", "timeType": "DAYS", "timeFormat": "SIMPLE_DATE_FORMAT:yyyy-MM-dd"}}
+    time = {
+        "incomingGranularitySpec": {
+            "name": "dt",
+            "dataType": "STRING",
+            "timeType": "DAYS",
+            "timeFormat": "SIMPLE_DATE_FORMAT:yyyy-MM-dd",
+        }
+    }
     outgoing = {"outgoingGranularitySpec": {"name": "day", "dataType": "INT", "timeType": "DAYS"}}
     town = {"name": "town", "dataType": "STRING", "transformFunction": "UPPER(place)"}
-    schema = Schema.from_json({"schemaName": "t", "dimensionFieldSpecs": [{"name": "n", "dataType": "INT"}, town], "timeFieldSpec": {**time, **outgoing}})
-    assert read(b"n\n1\n2\n", FileFormat.CSV, schema, [("dt", "2024-01-01"), ("place", "Bern")]) == [{"n": n, "town": "BERN", "day": 19_723} for n in (1, 2)]
+    schema = Schema.from_json(
+        {
+            "schemaName": "t",
+            "dimensionFieldSpecs": [{"name": "n", "dataType": "INT"}, town],
+            "timeFieldSpec": {**time, **outgoing},
+        }
+    )
+    assert read(b"n\n1\n2\n", FileFormat.CSV, schema, [("dt", "2024-01-01"), ("place", "Bern")]) == [
+        {"n": n, "town": "BERN", "day": 19_723} for n in (1, 2)
+    ]
 
 
 def test_nested_columns_beside_folders() -> None:
     config = TableConfig.from_json(
-        {**CONFIG, "tableName": "t", "ingestionConfig": {"complexTypeConfig": {"fieldsToUnnest": ["visits"]}}, "tableIndexConfig": {}}
+        {
+            **CONFIG,
+            "tableName": "t",
+            "ingestionConfig": {"complexTypeConfig": {"fieldsToUnnest": ["visits"]}},
+            "tableIndexConfig": {},
+        }
     )
     content = b'{"visits": [{"n": 1}, {"n": 2}]}\n'
-    found = read(content, FileFormat.JSON, schema_of(**{"visits.n": "INT", "town": "STRING"}), [("town", "Bern")], config)
+    found = read(
+        content, FileFormat.JSON, schema_of(**{"visits.n": "INT", "town": "STRING"}), [("town", "Bern")], config
+    )
     assert found == [{"visits.n": 1, "town": "Bern"}, {"visits.n": 2, "town": "Bern"}]
 
 

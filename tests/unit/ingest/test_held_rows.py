@@ -28,12 +28,16 @@ def test_held_rows_are_the_rows_that_were_read(monkeypatch) -> None:
     batches = [_batch(n) for n in range(7)]
     held = hold_rows(iter(batches), {"text", "given", "unique", "tags", "numbers"})
     assert [batch.num_rows for batch in held] == [3000, 3000, 1000]
-    assert [row for batch in held for row in batch.to_pylist()] == [row for batch in batches for row in batch.to_pylist()]
+    assert [row for batch in held for row in batch.to_pylist()] == [
+        row for batch in batches for row in batch.to_pylist()
+    ]
 
 
 def test_repeated_text_is_held_once_unless_it_stays_raw() -> None:
     (held,) = hold_rows([_batch(0, 5000)], {"text", "unique", "tags"})
-    assert pa.types.is_dictionary(held.schema.field("text").type) and pa.types.is_dictionary(held.schema.field("tags").type.value_type)
+    assert pa.types.is_dictionary(held.schema.field("text").type) and pa.types.is_dictionary(
+        held.schema.field("tags").type.value_type
+    )
     assert held.schema.field("raw").type == held.schema.field("unique").type == pa.string()
 
 

@@ -1,4 +1,6 @@
-"""Proves that JSON of every layout arrives as Python's json module understands it, value by value, and that no row is lost or doubled."""
+"""Proves that JSON of every layout arrives as Python's json module understands it, value by value, and that no row is
+lost or doubled.
+"""
 
 from __future__ import annotations
 
@@ -21,10 +23,13 @@ def rows_of(content: str | bytes, kinds: dict[str, str]) -> tuple[list[dict[str,
     return read_back(content.encode() if isinstance(content, str) else content, kinds, FileFormat.JSON)
 
 
-# --- rows --------------------------------------------------------------------------------------------------------------------
+# --- rows
+# --------------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("content", ['[{"a":1}\n]\n{"a":2}\n', '[{"a":1},\n{"a":2}]\n[]', '{"a":\n1}[{"a":2}]', '[\n]\n[{"a":1}]\n[{"a":2}]'])
+@pytest.mark.parametrize(
+    "content", ['[{"a":1}\n]\n{"a":2}\n', '[{"a":1},\n{"a":2}]\n[]', '{"a":\n1}[{"a":2}]', '[\n]\n[{"a":1}]\n[{"a":2}]']
+)
 def test_what_stands_behind_an_array_is_not_lost(content: str) -> None:
     assert rows_of(content, {"a": "INT"}) == ([{"a": 1}, {"a": 2}], {})
 
@@ -36,7 +41,9 @@ def test_arrays_that_do_not_fit_together_end_with_their_place(content: str) -> N
 
 
 @pytest.mark.parametrize("chunk_bytes", [1, 7, 1 << 20])
-def test_bytes_that_are_not_utf8_are_rejected_rows_in_running_text(monkeypatch: pytest.MonkeyPatch, chunk_bytes: int) -> None:
+def test_bytes_that_are_not_utf8_are_rejected_rows_in_running_text(
+    monkeypatch: pytest.MonkeyPatch, chunk_bytes: int
+) -> None:
     monkeypatch.setattr(json_format, "_CHUNK_BYTES", chunk_bytes)
     content = '[{"s":\n"é"},{"s":"x\udcffy"},{"s":"\udce9"},{"s":"z"}]'.encode("utf-8", "surrogateescape")
     assert rows_of(content, {"s": "STRING"}) == ([{"s": "é"}, {"s": "z"}], {2: ("", "not UTF-8"), 3: ("", "not UTF-8")})
@@ -76,13 +83,19 @@ def test_values_that_cannot_be_kept_are_rejected_rows(bad: str, cause: str, kind
     assert cause in rejected[2][1]
 
 
-# --- values ------------------------------------------------------------------------------------------------------------------
+# --- values
+# ------------------------------------------------------------------------------------------------------------------
 
 
 def test_integers_beyond_64_bits_keep_their_digits() -> None:
-    content = '{"s":123456789012345678901234567890,"j":{"x":[18446744073709551616]}}\n{"s":-9223372036854775809,"j":1e400}'
+    content = (
+        '{"s":123456789012345678901234567890,"j":{"x":[18446744073709551616]}}\n{"s":-9223372036854775809,"j":1e400}'
+    )
     found, _ = rows_of(content, {"s": "STRING", "j": "JSON"})
-    assert found == [{"s": "123456789012345678901234567890", "j": '{"x":[18446744073709551616]}'}, {"s": "-9223372036854775809", "j": "1E+400"}]
+    assert found == [
+        {"s": "123456789012345678901234567890", "j": '{"x":[18446744073709551616]}'},
+        {"s": "-9223372036854775809", "j": "1E+400"},
+    ]
 
 
 @pytest.mark.parametrize("layout", ["{}\n{}", "[{},\n{}]"])
@@ -90,13 +103,18 @@ def test_a_column_of_decimals_changes_no_other_column(layout: str) -> None:
     content = layout.replace("{}", '{"s":2.50,"b":1.0,"j":[0.10000000000000000001],"x":2.50}')
     expected = {"s": "2.5", "b": True, "j": "[0.1]"}
     assert rows_of(content, {"s": "STRING", "b": "BOOLEAN", "j": "JSON"})[0] == [expected] * 2
-    assert rows_of(content, {"s": "STRING", "b": "BOOLEAN", "j": "JSON", "x": "BIG_DECIMAL"})[0] == [{**expected, "x": Decimal("2.5")}] * 2
+    assert (
+        rows_of(content, {"s": "STRING", "b": "BOOLEAN", "j": "JSON", "x": "BIG_DECIMAL"})[0]
+        == [{**expected, "x": Decimal("2.5")}] * 2
+    )
 
 
 @pytest.mark.parametrize("kind", ["STRING", "JSON", "STRING[]"])
 def test_objects_in_lists_get_no_keys_of_their_neighbours(kind: str) -> None:
     found, _ = rows_of('{"s":[{"a":1},{"b":2}]}\n{"s":[{"c":3}]}', {"s": kind})
-    expected: list[Any] = ['[{"a":1},{"b":2}]', '[{"c":3}]'] if kind != "STRING[]" else [['{"a":1}', '{"b":2}'], ['{"c":3}']]
+    expected: list[Any] = (
+        ['[{"a":1},{"b":2}]', '[{"c":3}]'] if kind != "STRING[]" else [['{"a":1}', '{"b":2}'], ['{"c":3}']]
+    )
     assert [row["s"] for row in found] == expected
 
 
@@ -118,7 +136,17 @@ WHOLE = [0, 1, -1, 7, 2**31 - 1, 2**31, -(2**31) - 1, 2**53 + 1, 2**63 - 1, 2**6
 FRACTIONS = [0.0, 1.0, -2.5, 0.1, 1e10, 1e-7, 5e-324, 1e308, 3e9]
 TEXTS = ["", "1", "-7", " 5 ", "2.5", "true", "FALSE", "x", "abcd", "0F", "é\u2028\U0001f600", 'q"\\\n\x01']
 DOCUMENTS = ['{"k": [1.50]}', "[]", "null", "2021-02-03T04:05:06Z"]
-NESTED = [[], [1], [1, 2], [None], [None, 3], ["a", 1.5, True], [[1], {"x": 1}], {}, {"a": None, "b": {"c": [10**20, "é"]}}]
+NESTED = [
+    [],
+    [1],
+    [1, 2],
+    [None],
+    [None, 3],
+    ["a", 1.5, True],
+    [[1], {"x": 1}],
+    {},
+    {"a": None, "b": {"c": [10**20, "é"]}},
+]
 VALUES = [None, True, False, *WHOLE, *FRACTIONS, *TEXTS, *DOCUMENTS, *NESTED]
 BAD = object()
 
@@ -127,7 +155,8 @@ def expected_of(value: Any, kind: str) -> Any:
     """What a value becomes, or BAD; texts of objects and lists as ('json', value)."""
     if kind.endswith("[]"):
         items = [
-            BAD if isinstance(item, list) and kind != "STRING[]" else expected_of(item, kind[:-2]) for item in (value if isinstance(value, list) else [value])
+            BAD if isinstance(item, list) and kind != "STRING[]" else expected_of(item, kind[:-2])
+            for item in (value if isinstance(value, list) else [value])
         ]
         items = [item for item in items if item is not None]
         return BAD if BAD in items else items or None
@@ -151,7 +180,13 @@ def as_text(value: Any) -> Any:
     if isinstance(value, bool):
         return "true" if value else "false"
     # Of doubles by value: how Java writes them is proved elsewhere.
-    return ("double", value) if isinstance(value, float) else value if value is None or isinstance(value, str) else str(value)
+    return (
+        ("double", value)
+        if isinstance(value, float)
+        else value
+        if value is None or isinstance(value, str)
+        else str(value)
+    )
 
 
 def of_scalar(value: Any, kind: str) -> Any:
@@ -177,7 +212,11 @@ def of_scalar(value: Any, kind: str) -> Any:
             except ArithmeticError:
                 return BAD
         case "BOOLEAN":
-            return value != 0 if not isinstance(value, str) else {"1": True, "true": True, "false": False}.get(value.strip().lower(), BAD)
+            return (
+                value != 0
+                if not isinstance(value, str)
+                else {"1": True, "true": True, "false": False}.get(value.strip().lower(), BAD)
+            )
     try:
         return bytes.fromhex(value) if isinstance(value, str) and " " not in value else BAD
     except ValueError:
@@ -197,7 +236,21 @@ def is_same(found: Any, expected: Any) -> bool:
     return bool(found == expected)
 
 
-KINDS = ["INT", "LONG", "DOUBLE", "BIG_DECIMAL", "BOOLEAN", "TIMESTAMP", "STRING", "JSON", "BYTES", "INT[]", "LONG[]", "DOUBLE[]", "STRING[]"]
+KINDS = [
+    "INT",
+    "LONG",
+    "DOUBLE",
+    "BIG_DECIMAL",
+    "BOOLEAN",
+    "TIMESTAMP",
+    "STRING",
+    "JSON",
+    "BYTES",
+    "INT[]",
+    "LONG[]",
+    "DOUBLE[]",
+    "STRING[]",
+]
 LAYOUTS = ["lines", "crlf", "array", "pretty", "side", "blank"]
 
 
@@ -220,10 +273,15 @@ def test_random_values_arrive_as_they_would_alone(seed: int) -> None:
     noise = random.Random(seed)
     kinds = {"id": "LONG"} | {f"c{n}": noise.choice(KINDS) for n in range(3)}
     # Mostly good values of one column each, so that rows arrive; the others must change nothing.
-    pools = {name: [value for value in VALUES if noise.random() < 0.1 or expected_of(value, kind) is not BAD] for name, kind in kinds.items()}
+    pools = {
+        name: [value for value in VALUES if noise.random() < 0.1 or expected_of(value, kind) is not BAD]
+        for name, kind in kinds.items()
+    }
     rows: list[dict[str, Any]] = []
     for number in range(1, noise.randint(2, 40)):
-        row = {"id": number} | {name: noise.choice(pools[name]) for name in kinds if name != "id" and noise.random() < 0.9}
+        row = {"id": number} | {
+            name: noise.choice(pools[name]) for name in kinds if name != "id" and noise.random() < 0.9
+        }
         rows.append(dict(noise.sample(sorted(row.items()), len(row))))
     found, rejected = rows_of(laid_out(rows, noise.choice(LAYOUTS), noise), kinds)
     wanted = [{name: expected_of(row.get(name), kind) for name, kind in kinds.items()} for row in rows]

@@ -1,4 +1,6 @@
-"""Proves that a column which files lack is a fault, or told; and that values which are not there, cut, replaced or left out are counted."""
+"""Proves that a column which files lack is a fault, or told; and that values which are not there, cut, replaced or left
+out are counted.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,9 @@ DECLARED = [kind for kind in FileFormat if kind is not FileFormat.JSON]
 
 
 def schema_of(*columns: dict[str, Any], **more: Any) -> Schema:
-    return Schema.from_json({"schemaName": "t", "dimensionFieldSpecs": [{"name": "n", "dataType": "INT"}, *columns], **more})
+    return Schema.from_json(
+        {"schemaName": "t", "dimensionFieldSpecs": [{"name": "n", "dataType": "INT"}, *columns], **more}
+    )
 
 
 def read(content: bytes, kind: FileFormat, pipeline: RowPipeline) -> tuple[list[dict[str, Any]], RowLedger]:
@@ -39,7 +43,9 @@ def read(content: bytes, kind: FileFormat, pipeline: RowPipeline) -> tuple[list[
 
 
 def table(**batch: Any) -> TableConfig:
-    return TableConfig.from_json({**CONFIG, "tableName": "t", "tableIndexConfig": {}, "ingestionConfig": {"batchIngestionConfig": batch}})
+    return TableConfig.from_json(
+        {**CONFIG, "tableName": "t", "tableIndexConfig": {}, "ingestionConfig": {"batchIngestionConfig": batch}}
+    )
 
 
 @pytest.mark.parametrize("kind", DECLARED)
@@ -50,7 +56,13 @@ def test_a_file_that_lacks_a_column_is_refused_unless_told_otherwise(kind: FileF
     with pytest.raises(DecodeError) as raised:
         read(content, kind, RowPipeline(schema))
     text = raised.value.message
-    for part in (f"'a.{kind}'", "lacks 2 of the columns", "'V_' (did you mean 'v'?), 'quantity'", "defaultNullValue", "--missing-columns"):
+    for part in (
+        f"'a.{kind}'",
+        "lacks 2 of the columns",
+        "'V_' (did you mean 'v'?), 'quantity'",
+        "defaultNullValue",
+        "--missing-columns",
+    ):
         assert part in text, text
     for pipeline in (
         RowPipeline(schema, missing_columns=MissingColumns.DEFAULT),
@@ -78,13 +90,19 @@ def test_columns_whose_value_the_schema_tells_may_be_missing(kind: FileFormat) -
 
 
 def test_nested_columns_are_missing_where_their_record_is() -> None:
-    config = TableConfig.from_json({**CONFIG, "tableName": "t", "tableIndexConfig": {}, "ingestionConfig": {"complexTypeConfig": {}}})
+    config = TableConfig.from_json(
+        {**CONFIG, "tableName": "t", "tableIndexConfig": {}, "ingestionConfig": {"complexTypeConfig": {}}}
+    )
     sink = io.BytesIO()
     pq.write_table(pa.table({"n": pa.array([1], pa.int32()), "group": [{"name": "x"}]}), sink)
     schema = schema_of({"name": "group.name", "dataType": "STRING"}, {"name": "group.size", "dataType": "INT"})
     assert read(sink.getvalue(), FileFormat.PARQUET, RowPipeline(schema, config))[1].missing_columns == ()
     with pytest.raises(DecodeError, match=r"lacks 1 of the columns of schema 't': 'crowd\.name'"):
-        read(sink.getvalue(), FileFormat.PARQUET, RowPipeline(schema_of({"name": "crowd.name", "dataType": "STRING"}), config))
+        read(
+            sink.getvalue(),
+            FileFormat.PARQUET,
+            RowPipeline(schema_of({"name": "crowd.name", "dataType": "STRING"}), config),
+        )
 
 
 def write_json(folder: Path, name: str, records: list[dict[str, Any]]) -> None:
@@ -103,11 +121,17 @@ def test_of_json_a_column_is_missing_where_no_record_of_any_file_has_it(tmp_path
     assert report.by_column("nulls_by_column") == {"city": 3, "price": 2, "pieces": 2}
     write_json(tmp_path / "in", "a.json", [{"customer": 1, "city": "", "price": 0, "day": 20_454}])
     failed = run_job(job(tmp_path, "failed", pinotpy=ours))
-    assert failed.error is not None and "'pieces' (did you mean 'Pieces'?)" in failed.error and "no record of 2 files ('" in failed.error
+    assert (
+        failed.error is not None
+        and "'pieces' (did you mean 'Pieces'?)" in failed.error
+        and "no record of 2 files ('" in failed.error
+    )
     assert bool(archives(tmp_path / "failed")) == (ours == {}) == ("segments were built by then" in failed.error)
     warned = run_job(job(tmp_path, "warned", pinotpy={**ours, "missingColumns": "WARN"}))
     (warning,) = (each for each in warned.warnings if "'pieces'" in each)
-    assert warned.error is None and warning.endswith("of 3 lack column 'pieces': its rows have the default, 0"), warned.warnings
+    assert warned.error is None and warning.endswith("of 3 lack column 'pieces': its rows have the default, 0"), (
+        warned.warnings
+    )
     assert "missing in files: pieces" in (warned.columns_told or "")
 
 
@@ -117,14 +141,20 @@ def test_a_job_leaves_out_files_that_lack_columns_or_takes_them(tmp_path: Path) 
     (tmp_path / "in" / "less.csv").write_text("customer,city,day,Price\n1,Ulm,20454,2.5\n")
     failed = run_job(job(tmp_path, "failed"))
     assert (
-        failed.error is not None and "less.csv': the file lacks 2 of the columns of schema 'orders': 'price' (did you mean 'Price'?), 'pieces'" in failed.error
+        failed.error is not None
+        and "less.csv': the file lacks 2 of the columns of schema 'orders': 'price' (did you mean 'Price'?), 'pieces'"
+        in failed.error
     )
     skipped = run_job(job(tmp_path, "skipped", pinotpy={"onFileError": "SKIP"}))
     assert skipped.error is None and skipped.num_failures == 1 and skipped.total("num_rows_indexed") == 50
     (left,) = (file for file in skipped.files if file.error is not None)
     assert left.missing_columns == ("price", "pieces")
     taken = run_job(job(tmp_path, "taken").with_missing_columns("default"))
-    assert taken.error is None and taken.warnings == () and (1, "Ulm", None, None, 20_454) in all_rows(taken, tmp_path / "scratch")
+    assert (
+        taken.error is None
+        and taken.warnings == ()
+        and (1, "Ulm", None, None, 20_454) in all_rows(taken, tmp_path / "scratch")
+    )
     with pytest.raises(UserError, match="--missing-columns 'maybe': expected one of FAIL, WARN, DEFAULT"):
         job(tmp_path).with_missing_columns("maybe")
 
@@ -157,7 +187,13 @@ def test_counts_of_values_are_those_of_the_rows(kind: FileFormat, tmp_path: Path
     ]
     time = {"name": "time", "dataType": "LONG", "format": "1:MILLISECONDS:EPOCH", "granularity": "1:DAYS"}
     filtered = {"ingestionConfig": {"filterConfig": {"filterFunction": "n < 50"}, "continueOnError": True}}
-    config = {**CONFIG, "tableName": "t", "tableIndexConfig": {}, "segmentsConfig": {"timeColumnName": "time", "replication": 1}, **filtered}
+    config = {
+        **CONFIG,
+        "tableName": "t",
+        "tableIndexConfig": {},
+        "segmentsConfig": {"timeColumnName": "time", "replication": 1},
+        **filtered,
+    }
     pipeline = RowPipeline(schema_of(*columns, dateTimeFieldSpecs=[time]), TableConfig.from_json(config))
     if kind is FileFormat.JSON:
         content = "\n".join(map(json.dumps, records)).encode()
@@ -173,7 +209,10 @@ def test_counts_of_values_are_those_of_the_rows(kind: FileFormat, tmp_path: Path
         "list": sum(not record["list"] for record in kept),
     }
     long = ("x" * 9, "a\x00b")
-    assert ledger.cuts == {"text": sum(record["text"] in long for record in kept), "texts": sum(2 for record in kept if len(record["texts"] or ()) == 3)}
+    assert ledger.cuts == {
+        "text": sum(record["text"] in long for record in kept),
+        "texts": sum(2 for record in kept if len(record["texts"] or ()) == 3),
+    }
     assert ledger.replaced == {"swap": sum(record["swap"] in long for record in kept)}
     assert ledger.dropped == {"list": sum(record["list"] == [1.5, None] for record in kept)}
     assert ledger.num_null_times == ledger.nulls["time"]
@@ -183,7 +222,9 @@ def test_what_is_no_number_is_told_as_replaced() -> None:
     nan = float("nan")
     sink = io.BytesIO()
     pq.write_table(pa.table({"n": pa.array([1, 2], pa.int32()), "f": [nan, 1.0], "m": [[nan, 2.0], [3.0]]}), sink)
-    schema = schema_of({"name": "f", "dataType": "FLOAT"}, {"name": "m", "dataType": "DOUBLE", "singleValueField": False})
+    schema = schema_of(
+        {"name": "f", "dataType": "FLOAT"}, {"name": "m", "dataType": "DOUBLE", "singleValueField": False}
+    )
     _, ledger = read(sink.getvalue(), FileFormat.PARQUET, RowPipeline(schema))
     assert (ledger.replaced, ledger.dropped, ledger.nulls) == ({"f": 1}, {"m": 1}, {})
 
@@ -195,8 +236,13 @@ def test_reports_travel_with_what_they_say_of_columns(tmp_path: Path) -> None:
         (tmp_path / "in" / f"{index}.csv").write_text("customer,city,day,price\n1,,20454,2.5\n")
     report = run_job(job(tmp_path, pinotpy={"missingColumns": "WARN"}))
     assert report.error is None and [file.missing_columns for file in report.files] == [("pieces",)] * 3
-    assert [UnitReport.from_json_dict(json.loads(json.dumps(unit.to_json_dict()))) for unit in report.units] == list(report.units)
+    assert [UnitReport.from_json_dict(json.loads(json.dumps(unit.to_json_dict()))) for unit in report.units] == list(
+        report.units
+    )
     document = report.to_json_dict()
     assert document["missingColumns"] == {"pieces": 3} and document["nullsByColumn"] == {"city": 3, "pieces": 3}
-    assert document["files"][0]["missingColumns"] == ["pieces"] and document["files"][0]["nullsByColumn"] == {"city": 1, "pieces": 1}
+    assert document["files"][0]["missingColumns"] == ["pieces"] and document["files"][0]["nullsByColumn"] == {
+        "city": 1,
+        "pieces": 1,
+    }
     assert len(report.warnings) == 1 and "3 files (" in report.warnings[0]

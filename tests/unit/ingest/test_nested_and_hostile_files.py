@@ -1,4 +1,6 @@
-"""Proves that Parquet, ORC and JSON of every type reach storage form as DuckDB has them, and that damaged files end with a cause."""
+"""Proves that Parquet, ORC and JSON of every type reach storage form as DuckDB has them, and that damaged files end
+with a cause.
+"""
 
 from __future__ import annotations
 
@@ -34,8 +36,13 @@ from pinotpy.ingest.pipeline import RowPipeline, read_rows
 from pinotpy.ingest.readers.spec import FileFormat, InputFile
 
 
-def ingested(content: bytes, specs: dict[str, str], file_format: FileFormat, **more: Any) -> tuple[list[dict[str, Any]], RowLedger]:
-    dimensions = [{"name": name, "dataType": kind.removesuffix("[]"), "singleValueField": not kind.endswith("[]")} for name, kind in specs.items()]
+def ingested(
+    content: bytes, specs: dict[str, str], file_format: FileFormat, **more: Any
+) -> tuple[list[dict[str, Any]], RowLedger]:
+    dimensions = [
+        {"name": name, "dataType": kind.removesuffix("[]"), "singleValueField": not kind.endswith("[]")}
+        for name, kind in specs.items()
+    ]
     pipeline = RowPipeline(Schema.from_json({"schemaName": "t", "dimensionFieldSpecs": dimensions}), **more)
     ledger = RowLedger("a")
     file = InputFile(Path(f"a.{file_format}"), lambda: io.BytesIO(content), len(content))
@@ -69,7 +76,8 @@ TABLE = pa.table(
     }
 )
 SPECS = {
-    "rec": "JSON", "items": "JSON", "m": "JSON", "price": "BIG_DECIMAL", "at": "TIMESTAMP", "day": "STRING", "small": "INT", "large": "LONG", "list": "INT[]",
+    "rec": "JSON", "items": "JSON", "m": "JSON", "price": "BIG_DECIMAL", "at": "TIMESTAMP", "day": "STRING",
+    "small": "INT", "large": "LONG", "list": "INT[]",
     "text": "STRING", "bin": "BYTES",
 }  # fmt: skip
 
@@ -78,16 +86,20 @@ SPECS = {
 def test_nested_and_odd_types_of_column_files(file_format: FileFormat) -> None:
     table = TABLE
     if file_format is FileFormat.ORC:  # which has neither unsigned numbers nor dictionaries of its own
-        table = table.set_column(7, "large", table["large"].cast(pa.int64())).set_column(9, "text", table["text"].cast(pa.string()))
+        table = table.set_column(7, "large", table["large"].cast(pa.int64())).set_column(
+            9, "text", table["text"].cast(pa.string())
+        )
     rows, _ = ingested(packed(table, file_format), SPECS, file_format)
     assert rows == [
         {
-            "rec": '{"a":1,"b":{"c":"x\\"y\\n\u00e9\\u0001"}}', "items": '[{"k":1.5}]', "m": '{"b":1,"a":null}', "price": encode_decimal(Decimal("1.5")),
+            "rec": '{"a":1,"b":{"c":"x\\"y\\n\u00e9\\u0001"}}', "items": '[{"k":1.5}]', "m": '{"b":1,"a":null}',
+            "price": encode_decimal(Decimal("1.5")),
             "at": MILLIS, "day": "2021-02-03", "small": 1, "large": 1, "list": [1, 2], "text": "x", "bin": b"\x00\xff",
         },
         dict.fromkeys(SPECS) | {"items": "[]", "m": "{}"},
         {
-            "rec": '{"a":null,"b":null}', "items": None, "m": None, "price": encode_decimal(Decimal("-12345678901234567890.12")),
+            "rec": '{"a":null,"b":null}', "items": None, "m": None,
+            "price": encode_decimal(Decimal("-12345678901234567890.12")),
             "at": MILLIS, "day": "2021-02-03", "small": -128, "large": 2**63 - 1, "list": None, "text": "y", "bin": b"",
         },
     ]  # fmt: skip
@@ -95,9 +107,15 @@ def test_nested_and_odd_types_of_column_files(file_format: FileFormat) -> None:
 
 def test_int96_times_and_uuids_of_parquet() -> None:
     table = pa.table({"at": pa.array([AT], pa.timestamp("ns")), "id": pa.array([uuid.UUID(int=5).bytes], pa.uuid())})
-    rows, _ = ingested(packed(table, FileFormat.PARQUET, use_deprecated_int96_timestamps=True), {"at": "TIMESTAMP", "id": "STRING"}, FileFormat.PARQUET)
+    rows, _ = ingested(
+        packed(table, FileFormat.PARQUET, use_deprecated_int96_timestamps=True),
+        {"at": "TIMESTAMP", "id": "STRING"},
+        FileFormat.PARQUET,
+    )
     assert rows == [{"at": MILLIS, "id": "00000000-0000-0000-0000-000000000005"}]
-    assert ingested(packed(table, FileFormat.PARQUET), {"id": "BYTES"}, FileFormat.PARQUET)[0] == [{"id": uuid.UUID(int=5).bytes}]
+    assert ingested(packed(table, FileFormat.PARQUET), {"id": "BYTES"}, FileFormat.PARQUET)[0] == [
+        {"id": uuid.UUID(int=5).bytes}
+    ]
 
 
 @pytest.mark.parametrize("file_format", [FileFormat.PARQUET, FileFormat.ORC])
@@ -115,7 +133,9 @@ def test_only_wanted_columns_are_read(file_format: FileFormat) -> None:
             asked += len(found)
             return found
 
-    pipeline = RowPipeline(Schema.from_json({"schemaName": "t", "dimensionFieldSpecs": [{"name": "a", "dataType": "LONG"}]}))
+    pipeline = RowPipeline(
+        Schema.from_json({"schemaName": "t", "dimensionFieldSpecs": [{"name": "a", "dataType": "LONG"}]})
+    )
     file = InputFile(Path("a"), lambda: Counting(content), len(content))
     assert sum(batch.num_rows for batch in read_rows(file, file_format, pipeline, RowLedger("a"))) == 20_000
     assert asked < len(content) // 3
@@ -125,8 +145,17 @@ def test_orc_without_a_wanted_column_still_has_rows_and_batches_are_cut() -> Non
     content = packed(pa.table({"a": list(range(150_000))}), FileFormat.ORC)
     rows, ledger = ingested(content, {"b": "INT"}, FileFormat.ORC, missing_columns=MissingColumns.DEFAULT)
     assert (len(rows), ledger.num_rows_indexed) == (150_000, 150_000)
-    pipeline = RowPipeline(Schema.from_json({"schemaName": "t", "dimensionFieldSpecs": [{"name": "a", "dataType": "LONG"}]}))
-    batches = list(read_rows(InputFile(Path("a.orc"), lambda: io.BytesIO(content), len(content)), FileFormat.ORC, pipeline, RowLedger("a")))
+    pipeline = RowPipeline(
+        Schema.from_json({"schemaName": "t", "dimensionFieldSpecs": [{"name": "a", "dataType": "LONG"}]})
+    )
+    batches = list(
+        read_rows(
+            InputFile(Path("a.orc"), lambda: io.BytesIO(content), len(content)),
+            FileFormat.ORC,
+            pipeline,
+            RowLedger("a"),
+        )
+    )
     assert max(batch.num_rows for batch in batches) == 1 << 16
     assert [value for batch in batches for value in batch.column("a").to_pylist()] == list(range(150_000))
 
@@ -134,14 +163,21 @@ def test_orc_without_a_wanted_column_still_has_rows_and_batches_are_cut() -> Non
 @pytest.mark.parametrize("file_format", [FileFormat.PARQUET, FileFormat.ORC])
 def test_duckdb_has_the_same_numbers_and_texts(tmp_path: Path, file_format: FileFormat) -> None:
     table = pa.table(
-        {"n": [i * 37 % 1001 for i in range(70_000)], "s": [f"k{i % 97}" if i % 7 else None for i in range(70_000)], "d": [i / 3 for i in range(70_000)]}
+        {
+            "n": [i * 37 % 1001 for i in range(70_000)],
+            "s": [f"k{i % 97}" if i % 7 else None for i in range(70_000)],
+            "d": [i / 3 for i in range(70_000)],
+        }
     )
     rows, _ = ingested(packed(table, file_format), {"n": "LONG", "s": "STRING", "d": "DOUBLE"}, file_format)
     pq.write_table(table, tmp_path / "a.parquet")
-    assert [tuple(row.values()) for row in rows] == duckdb.sql(f"SELECT n, s, d FROM '{tmp_path / 'a.parquet'}'").fetchall()
+    assert [tuple(row.values()) for row in rows] == duckdb.sql(
+        f"SELECT n, s, d FROM '{tmp_path / 'a.parquet'}'"
+    ).fetchall()
 
 
-# --- damage ----------------------------------------------------------------------------------------------------------------
+# --- damage
+# ----------------------------------------------------------------------------------------------------------------
 
 
 class _Vault(encryption.KmsClient):  # type: ignore[misc]
@@ -155,7 +191,9 @@ class _Vault(encryption.KmsClient):  # type: ignore[misc]
 @pytest.mark.parametrize("plaintext_footer", [False, True])
 def test_an_encrypted_parquet_file_is_called_so(tmp_path: Path, plaintext_footer: bool) -> None:
     factory = encryption.CryptoFactory(lambda _: _Vault())
-    config = encryption.EncryptionConfiguration(footer_key="f", column_keys={"c": ["a"]}, plaintext_footer=plaintext_footer)
+    config = encryption.EncryptionConfiguration(
+        footer_key="f", column_keys={"c": ["a"]}, plaintext_footer=plaintext_footer
+    )
     properties = factory.file_encryption_properties(encryption.KmsConnectionConfig(), config)
     table = pa.table({"a": [1, 2, 3]})
     with pq.ParquetWriter(tmp_path / "a.parquet", table.schema, encryption_properties=properties) as writer:
@@ -177,10 +215,14 @@ def test_cut_column_files_are_named(file_format: FileFormat) -> None:
 def test_text_that_is_not_utf8_is_a_rejected_row(file_format: FileFormat, nested: bool) -> None:
     texts = pa.array(["ok", "b-d", None, "ok"] * 3)
     table = pa.table({"s": pa.StructArray.from_arrays([texts], names=["x"]) if nested else texts, "n": list(range(12))})
-    content = packed(table, file_format, **({"compression": "none"} if file_format is FileFormat.PARQUET else {})).replace(b"b-d", b"b\xffd")
+    content = packed(
+        table, file_format, **({"compression": "none"} if file_format is FileFormat.PARQUET else {})
+    ).replace(b"b-d", b"b\xffd")
     rows, ledger = ingested(content, {"s": "JSON" if nested else "STRING", "n": "INT"}, file_format, reject_share_max=1)
     assert [row["n"] for row in rows] == [n for n in range(12) if n % 4 != 1]
-    assert [(reject.row, reject.column, reject.cause) for reject in ledger.rejects] == [(n, "s", "not UTF-8") for n in (2, 6, 10)]
+    assert [(reject.row, reject.column, reject.cause) for reject in ledger.rejects] == [
+        (n, "s", "not UTF-8") for n in (2, 6, 10)
+    ]
 
 
 @pytest.mark.parametrize("file_format", [FileFormat.PARQUET, FileFormat.ORC])
@@ -204,7 +246,9 @@ def test_columns_of_one_name_are_refused(file_format: FileFormat) -> None:
         ingested(packed(table, file_format), {"a": "INT"}, file_format)
 
 
-@pytest.mark.parametrize("wrap", [gzip.compress, bz2.compress, lambda content: pa.compress(content, codec="zstd", asbytes=True)])
+@pytest.mark.parametrize(
+    "wrap", [gzip.compress, bz2.compress, lambda content: pa.compress(content, codec="zstd", asbytes=True)]
+)
 @pytest.mark.parametrize("file_format", [FileFormat.CSV, FileFormat.JSON, FileFormat.TSV])
 def test_compressed_files_by_an_opener(wrap: Any, file_format: FileFormat) -> None:
     plain = b'{"a": 1}\n{"a": 2}\n' if file_format is FileFormat.JSON else b"a\n1\n2\n"
@@ -222,14 +266,17 @@ def test_a_column_file_that_is_compressed_from_outside_is_refused_with_what_to_d
         ingested(content, {"a": "INT"}, FileFormat.PARQUET)
 
 
-# --- JSON texts of whole arrays against those of single values -------------------------------------------------------------
+# --- JSON texts of whole arrays against those of single values
+# -------------------------------------------------------------
 
 
 @settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(data=st.data())
 def test_arrays_are_written_as_their_values_are(data: st.DataObject) -> None:
     def values(depth: int) -> st.SearchStrategy[Any]:
-        kind = data.draw(st.sampled_from(["int", "float", "text", "bool", "list", "record"] if depth < 3 else ["int", "text"]))
+        kind = data.draw(
+            st.sampled_from(["int", "float", "text", "bool", "list", "record"] if depth < 3 else ["int", "text"])
+        )
         match kind:
             case "list":
                 return st.none() | st.lists(values(depth + 1), max_size=3)
@@ -249,7 +296,9 @@ def test_arrays_are_written_as_their_values_are(data: st.DataObject) -> None:
     start = data.draw(st.integers(0, len(rows)))
     # By value: fields of a struct have one order, those of these records each their own.
     for part, expected in ((array, rows), (array.slice(start), rows[start:])):
-        assert [json.loads(text or "null") for text in json_texts(part).to_pylist()] == [json.loads(dumps(row)) for row in expected]
+        assert [json.loads(text or "null") for text in json_texts(part).to_pylist()] == [
+            json.loads(dumps(row)) for row in expected
+        ]
     if not any(isinstance(row, dict | list) for row in rows):
         assert json_texts(array).to_pylist() == [None if row is None else dumps(row) for row in rows]
 

@@ -1,4 +1,5 @@
-"""Proves that rows of every type reach storage form with the right values, and that each bad row is known with its cause.
+"""Proves that rows of every type reach storage form with the right values, and that each bad row is known with its
+cause.
 
 Expectations are computed by plain Python from the written rows, never by the code under test.
 """
@@ -37,9 +38,13 @@ def column(data_type: str, values: Any, **spec: Any) -> tuple[list[Any], RowLedg
     return columns({"c": values}, [{"name": "c", "dataType": data_type} | spec])
 
 
-def columns(arrays: dict[str, Any], specs: list[dict[str, Any]], table: TableConfig | None = None, **more: Any) -> tuple[list[Any], RowLedger]:
+def columns(
+    arrays: dict[str, Any], specs: list[dict[str, Any]], table: TableConfig | None = None, **more: Any
+) -> tuple[list[Any], RowLedger]:
     schema = Schema.from_json({"schemaName": "t", "dimensionFieldSpecs": specs} | more)
-    batch = pa.RecordBatch.from_arrays([a if isinstance(a, pa.Array | pa.DictionaryArray) else pa.array(a) for a in arrays.values()], list(arrays))
+    batch = pa.RecordBatch.from_arrays(
+        [a if isinstance(a, pa.Array | pa.DictionaryArray) else pa.array(a) for a in arrays.values()], list(arrays)
+    )
     ledger = RowLedger("file")
     result = RowPipeline(schema, table).convert(InputBatch(batch, numbered(1, batch.num_rows)), ledger)
     for name, spec in schema.field_specs.items():
@@ -68,14 +73,26 @@ def causes(ledger: RowLedger) -> list[tuple[int, str]]:
         ("BOOLEAN", [2, 0, None], [True, False, None]),
         ("STRING", [1, None, -5], ["1", None, "-5"]),
         ("STRING", [True, False], ["true", "false"]),
-        ("STRING", [1.0, 0.1, 1e10, 1e-5, 12345678.9, math.nan], ["1.0", "0.1", "1.0E10", "1.0E-5", "1.23456789E7", "NaN"]),
+        (
+            "STRING",
+            [1.0, 0.1, 1e10, 1e-5, 12345678.9, math.nan],
+            ["1.0", "0.1", "1.0E10", "1.0E-5", "1.23456789E7", "NaN"],
+        ),
         ("STRING", [b"\x00\xff"], ["00ff"]),
         ("STRING", pa.array(["x", "y", None, "x"]).dictionary_encode(), ["x", "y", None, "x"]),
         ("BYTES", ["00fF", "", None], [b"\x00\xff", b"", None]),
         ("BYTES", [b"ab", None], [b"ab", None]),
-        ("TIMESTAMP", ["2021-01-01 01:01:01.123", "2021-01-01 01:01:01.12", None], [1609462861123, 1609462861120, None]),
+        (
+            "TIMESTAMP",
+            ["2021-01-01 01:01:01.123", "2021-01-01 01:01:01.12", None],
+            [1609462861123, 1609462861120, None],
+        ),
         ("TIMESTAMP", ["2013-01-01T10:00:00Z", "2013-01-01T10:00:00+01:00"], [1357034400000, 1357030800000]),
-        ("TIMESTAMP", ["2013-01-01T10:00:00Z", "2013-01-01 10:00:00", "1357034400000", "-5"], [1357034400000, 1357034400000, 1357034400000, -5]),
+        (
+            "TIMESTAMP",
+            ["2013-01-01T10:00:00Z", "2013-01-01 10:00:00", "1357034400000", "-5"],
+            [1357034400000, 1357034400000, 1357034400000, -5],
+        ),
         ("TIMESTAMP", [5, -1, None], [5, -1, None]),
         ("TIMESTAMP", [datetime(2021, 1, 1, tzinfo=UTC), None], [1609459200000, None]),
         ("TIMESTAMP", [datetime(1969, 12, 31, 23, 59, 59, 999_500, tzinfo=UTC)], [-1]),
@@ -83,7 +100,11 @@ def causes(ledger: RowLedger) -> list[tuple[int, str]]:
         ("LONG", [datetime(2021, 1, 1, tzinfo=UTC)], [1609459200000]),
         ("INT", [date(1970, 1, 11)], [10]),
         ("STRING", [date(2021, 2, 3)], ["2021-02-03"]),
-        ("BIG_DECIMAL", ["1.50", None, "-1E+3"], [encode_decimal(Decimal("1.5")), None, encode_decimal(Decimal(-1000))]),
+        (
+            "BIG_DECIMAL",
+            ["1.50", None, "-1E+3"],
+            [encode_decimal(Decimal("1.5")), None, encode_decimal(Decimal(-1000))],
+        ),
         ("BIG_DECIMAL", [0.1, 2.0], [encode_decimal(Decimal("0.1")), encode_decimal(Decimal(2))]),
         ("JSON", ['{"a": 1, "b": [1.0, 1e10, "é"]}', "3", None], ['{"a":1,"b":[1,1E+10,"é"]}', "3", None]),
         ("JSON", ['{"n":123456789012345678901234567890}'], ['{"n":123456789012345678901234567890}']),
@@ -150,7 +171,9 @@ def test_text_is_cut_at_its_first_nul_and_at_its_length() -> None:
 def test_length_strategies() -> None:
     long = ["abcd", "abc", None]
     assert column("STRING", long, maxLength=3, maxLengthExceedStrategy="NO_ACTION")[0] == long
-    assert column("STRING", long, maxLength=3, maxLengthExceedStrategy="SUBSTITUTE_DEFAULT_VALUE", defaultNullValue="n")[0] == ["n", "abc", None]
+    assert column(
+        "STRING", long, maxLength=3, maxLengthExceedStrategy="SUBSTITUTE_DEFAULT_VALUE", defaultNullValue="n"
+    )[0] == ["n", "abc", None]
     found, ledger = column("STRING", long, maxLength=3, maxLengthExceedStrategy="ERROR")
     assert (found, causes(ledger)) == (["abc", None], [(1, "4 characters long, allowed are 3")])
     assert column("BYTES", [b"abcd"], maxLength=3)[0] == [b"abcd"]
@@ -172,39 +195,72 @@ def test_a_nul_in_a_text_is_treated_as_too_long(strategy: str, expected: list[st
     texts = ["a\x00bcdef", "abcdef", "abc", "ab", "\x00", None]
     found, ledger = column("STRING", texts, maxLength=3, maxLengthExceedStrategy=strategy, defaultNullValue="n")
     assert (found, [row for row, _ in causes(ledger)]) == (expected, bad)
-    lists, ledger = column("STRING", [texts[:-1]], maxLength=3, maxLengthExceedStrategy=strategy, defaultNullValue="n", singleValueField=False)
+    lists, ledger = column(
+        "STRING",
+        [texts[:-1]],
+        maxLength=3,
+        maxLengthExceedStrategy=strategy,
+        defaultNullValue="n",
+        singleValueField=False,
+    )
     assert lists == ([expected[:-1]] if not bad else [])
-    encoded, _ = column("STRING", pa.array(texts).dictionary_encode(), maxLength=3, maxLengthExceedStrategy=strategy, defaultNullValue="n")
+    encoded, _ = column(
+        "STRING",
+        pa.array(texts).dictionary_encode(),
+        maxLength=3,
+        maxLengthExceedStrategy=strategy,
+        defaultNullValue="n",
+    )
     assert encoded == expected
 
 
 def test_a_column_that_the_input_lacks_is_null_and_others_are_ignored() -> None:
-    rows, _ = columns({"a": [1, 2], "extra": ["x", "y"]}, [{"name": "a", "dataType": "INT"}, {"name": "b", "dataType": "STRING", "singleValueField": False}])
+    rows, _ = columns(
+        {"a": [1, 2], "extra": ["x", "y"]},
+        [{"name": "a", "dataType": "INT"}, {"name": "b", "dataType": "STRING", "singleValueField": False}],
+    )
     assert rows == [{"a": 1, "b": None}, {"a": 2, "b": None}]
 
 
 def time_table(**ingestion: Any) -> TableConfig:
     segments = {"replication": 1, "timeColumnName": "d"}
     return TableConfig.from_json(
-        {"tableName": "t", "tableType": "OFFLINE", "segmentsConfig": segments, "tenants": {}, "tableIndexConfig": {}, "ingestionConfig": ingestion}
+        {
+            "tableName": "t",
+            "tableType": "OFFLINE",
+            "segmentsConfig": segments,
+            "tenants": {},
+            "tableIndexConfig": {},
+            "ingestionConfig": ingestion,
+        }
     )
 
 
 @pytest.mark.parametrize(
     ("incoming", "outgoing", "values", "expected"),
     [
-        ({"dataType": "LONG", "timeType": "MILLISECONDS"}, {"dataType": "INT", "timeType": "DAYS"}, [86_400_000, 86_399_999, -1, None], [1, 0, -1, None]),
-        ({"dataType": "INT", "timeType": "DAYS"}, {"dataType": "LONG", "timeType": "HOURS"}, ["16000", "1"], [384_000, 24]),
-        ({"dataType": "LONG", "timeType": "MINUTES", "timeUnitSize": 5}, {"dataType": "LONG", "timeType": "MILLISECONDS"}, [4996308], [1498892400000]),
-        ({"dataType": "INT", "timeType": "DAYS", "timeFormat": "SIMPLE_DATE_FORMAT:yyyyMMdd"}, {"dataType": "INT", "timeType": "DAYS"}, [20170701], [17348]),
-        ({"dataType": "LONG", "timeType": "MILLISECONDS"}, {"dataType": "STRING", "timeType": "DAYS", "timeFormat": "SIMPLE_DATE_FORMAT:yyyy-MM-dd"},
+        ({"dataType": "LONG", "timeType": "MILLISECONDS"}, {"dataType": "INT", "timeType": "DAYS"},
+        [86_400_000, 86_399_999, -1, None], [1, 0, -1, None]),
+        ({"dataType": "INT", "timeType": "DAYS"}, {"dataType": "LONG", "timeType": "HOURS"}, ["16000", "1"],
+        [384_000, 24]),
+        ({"dataType": "LONG", "timeType": "MINUTES", "timeUnitSize": 5},
+        {"dataType": "LONG", "timeType": "MILLISECONDS"}, [4996308], [1498892400000]),
+        ({"dataType": "INT", "timeType": "DAYS", "timeFormat": "SIMPLE_DATE_FORMAT:yyyyMMdd"},
+        {"dataType": "INT", "timeType": "DAYS"}, [20170701], [17348]),
+        ({"dataType": "LONG", "timeType": "MILLISECONDS"},
+        {"dataType": "STRING", "timeType": "DAYS", "timeFormat": "SIMPLE_DATE_FORMAT:yyyy-MM-dd"},
          [0, 1609459200000], ["1970-01-01", "2021-01-01"]),
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("same_name", [False, True])
-def test_the_old_time_column_is_converted_on_its_way_in(incoming: Any, outgoing: Any, values: list[Any], expected: list[Any], same_name: bool) -> None:
+def test_the_old_time_column_is_converted_on_its_way_in(
+    incoming: Any, outgoing: Any, values: list[Any], expected: list[Any], same_name: bool
+) -> None:
     source = "d" if same_name else "source"
-    time_spec = {"incomingGranularitySpec": incoming | {"name": source}, "outgoingGranularitySpec": outgoing | {"name": "d"}}
+    time_spec = {
+        "incomingGranularitySpec": incoming | {"name": source},
+        "outgoingGranularitySpec": outgoing | {"name": "d"},
+    }
     rows, ledger = columns({source: values}, [], timeFieldSpec=time_spec)
     assert ([row["d"] for row in rows], ledger.rejects) == (expected, [])
 
@@ -277,22 +333,33 @@ TYPES: dict[str, tuple[Any, st.SearchStrategy[Any]]] = {
 @st.composite
 def tables(draw: st.DrawFn) -> tuple[dict[str, bool], list[dict[str, Any]]]:
     """Columns (name = type_SV/MV → nullable) and rows that an Avro file can hold."""
-    shapes = draw(st.lists(st.tuples(st.sampled_from(sorted(TYPES)), st.booleans()), min_size=1, max_size=5, unique=True))
+    shapes = draw(
+        st.lists(st.tuples(st.sampled_from(sorted(TYPES)), st.booleans()), min_size=1, max_size=5, unique=True)
+    )
     names = {f"{t}_{'MV' if mv else 'SV'}": mv for t, mv in shapes}
-    row = st.fixed_dictionaries({n: st.none() | (st.lists(TYPES[n[:-3]][1], max_size=3) if mv else TYPES[n[:-3]][1]) for n, mv in names.items()})
+    row = st.fixed_dictionaries(
+        {n: st.none() | (st.lists(TYPES[n[:-3]][1], max_size=3) if mv else TYPES[n[:-3]][1]) for n, mv in names.items()}
+    )
     return names, draw(st.lists(row, min_size=1, max_size=12))
 
 
 @given(table=tables())
 @settings(max_examples=60, deadline=None)
-def test_the_same_rows_come_out_of_avro_parquet_and_json(table: tuple[dict[str, bool], list[dict[str, Any]]], tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_the_same_rows_come_out_of_avro_parquet_and_json(
+    table: tuple[dict[str, bool], list[dict[str, Any]]], tmp_path_factory: pytest.TempPathFactory
+) -> None:
     names, rows = table
     folder = tmp_path_factory.mktemp("rows")
     specs = [{"name": name, "dataType": name[:-3], "singleValueField": not mv} for name, mv in names.items()]
     schema = Schema.from_json({"schemaName": "t", "dimensionFieldSpecs": specs})
-    fields = [{"name": n, "type": ["null", {"type": "array", "items": TYPES[n[:-3]][0]} if mv else TYPES[n[:-3]][0]]} for n, mv in names.items()]
+    fields = [
+        {"name": n, "type": ["null", {"type": "array", "items": TYPES[n[:-3]][0]} if mv else TYPES[n[:-3]][0]]}
+        for n, mv in names.items()
+    ]
     with (folder / "rows.avro").open("wb") as out:
-        fastavro.writer(out, fastavro.parse_schema({"type": "record", "name": "r", "fields": fields}), rows, codec="deflate")
+        fastavro.writer(
+            out, fastavro.parse_schema({"type": "record", "name": "r", "fields": fields}), rows, codec="deflate"
+        )
     arrow = pa.schema([pa.field(n, storage_type(schema.field_specs[n])) for n in names])
     pq.write_table(pa.Table.from_pylist(rows, arrow), folder / "rows.parquet")
     written = [{n: _json_value(v) for n, v in row.items()} for row in rows]
@@ -317,7 +384,12 @@ def _json_value(value: Any) -> Any:
     return value.hex() if isinstance(value, bytes) else value
 
 
-@given(st.lists(st.decimals(allow_nan=False, allow_infinity=False, min_value=-(10**30), max_value=10**30) | st.none(), max_size=20))
+@given(
+    st.lists(
+        st.decimals(allow_nan=False, allow_infinity=False, min_value=-(10**30), max_value=10**30) | st.none(),
+        max_size=20,
+    )
+)
 @settings(max_examples=50, deadline=None)
 def test_decimals_keep_their_value(values: list[Decimal | None]) -> None:
     found, ledger = column("BIG_DECIMAL", pa.array([None if v is None else str(v) for v in values], pa.string()))
@@ -348,7 +420,14 @@ def test_whichever_rows_are_bad_the_others_arrive(values: list[str | None]) -> N
 
 
 def test_the_storage_types_are_those_of_the_contract() -> None:
-    schema = Schema.from_json({"schemaName": "t", "dimensionFieldSpecs": [{"name": t, "dataType": t} for t in DataType if t is not DataType.MAP]})
-    batch = RowPipeline(schema).convert(InputBatch(pa.RecordBatch.from_pydict({"none": np.zeros(3)}), numbered(1, 3)), RowLedger("f"))
+    schema = Schema.from_json(
+        {
+            "schemaName": "t",
+            "dimensionFieldSpecs": [{"name": t, "dataType": t} for t in DataType if t is not DataType.MAP],
+        }
+    )
+    batch = RowPipeline(schema).convert(
+        InputBatch(pa.RecordBatch.from_pydict({"none": np.zeros(3)}), numbered(1, 3)), RowLedger("f")
+    )
     assert [field.type for field in batch.schema] == [t.arrow for t in DataType if t is not DataType.MAP]
     assert all(array.null_count == 3 for array in batch.columns)

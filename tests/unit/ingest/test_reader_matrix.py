@@ -1,5 +1,5 @@
-"""Proves that what files hold is what segments hold: every reader by every column type, with dictionaries and without, of no row to
-many, of values that repeat and that do not, as time column, partition column and sorted column.
+"""Proves that what files hold is what segments hold: every reader by every column type, with dictionaries and without,
+of no row to many, of values that repeat and that do not, as time column, partition column and sorted column.
 """
 
 from __future__ import annotations
@@ -46,9 +46,18 @@ def documents(kind: Kind, *, dictionary: bool) -> tuple[Schema, TableConfig]:
     }
     indexing: dict[str, Any] = {"nullHandlingEnabled": True, "noDictionaryColumns": [] if dictionary else ["v"]}
     if not kind.is_list and kind.data_type not in NO_PARTITIONS:
-        indexing["segmentPartitionConfig"] = {"columnPartitionMap": {"v": {"functionName": "Murmur", "numPartitions": 4}}}
+        indexing["segmentPartitionConfig"] = {
+            "columnPartitionMap": {"v": {"functionName": "Murmur", "numPartitions": 4}}
+        }
     segments = {"replication": 1, **({"timeColumnName": "v"} if kind.time_format else {})}
-    config = {"tableName": "t", "tableType": "OFFLINE", "segmentsConfig": segments, "tenants": {}, "metadata": {}, "tableIndexConfig": indexing}
+    config = {
+        "tableName": "t",
+        "tableType": "OFFLINE",
+        "segmentsConfig": segments,
+        "tenants": {},
+        "metadata": {},
+        "tableIndexConfig": indexing,
+    }
     return Schema.from_json(schema), TableConfig.from_json(config)
 
 
@@ -66,7 +75,10 @@ def check(file_format: FileFormat, kind: Kind, num_rows: int, *, dictionary: boo
     assert (facts.min_time, facts.max_time) == (extremes["min"], extremes["max"])
     whole = check_segment(schema, config, held, expected)
     if kind.time_format and num_rows:
-        assert whole.time_range is not None and (whole.time_range.start_ms, whole.time_range.end_ms) == (facts.start_ms, facts.end_ms)
+        assert whole.time_range is not None and (whole.time_range.start_ms, whole.time_range.end_ms) == (
+            facts.start_ms,
+            facts.end_ms,
+        )
     if not kind.is_list:
         in_order = check_segment(schema, config, sort_rows(list(held), schema, ["v"]), expected).column("v")
         assert in_order is not None and (in_order.is_sorted or not dictionary)  # of raw texts nobody asks
@@ -74,7 +86,9 @@ def check(file_format: FileFormat, kind: Kind, num_rows: int, *, dictionary: boo
         check_groups(schema, config, held, expected, kind)
 
 
-def check_segment(schema: Schema, config: TableConfig, batches: list[pa.RecordBatch], expected: pa.Array) -> SegmentMetadata:
+def check_segment(
+    schema: Schema, config: TableConfig, batches: list[pa.RecordBatch], expected: pa.Array
+) -> SegmentMetadata:
     """The segment has the value of each row, whatever the order of its rows is."""
     directory = MemoryDirectory("t")
     metadata = build_segment_into(directory, schema, config, batches, "t", threads=1)
@@ -88,7 +102,9 @@ def check_segment(schema: Schema, config: TableConfig, batches: list[pa.RecordBa
     return metadata
 
 
-def check_groups(schema: Schema, config: TableConfig, batches: list[pa.RecordBatch], expected: pa.Array, kind: Kind) -> None:
+def check_groups(
+    schema: Schema, config: TableConfig, batches: list[pa.RecordBatch], expected: pa.Array, kind: Kind
+) -> None:
     """Rows dealt by partition, and by time, are all rows, each in its group."""
     bucket = Bucket.MONTH if kind.time_format else None
     groups = row_groups(schema, config, partitioned=True, bucket=bucket)
@@ -102,7 +118,9 @@ def check_groups(schema: Schema, config: TableConfig, batches: list[pa.RecordBat
             assert column is not None and column.partition is not None
             value = expected[part.column("n")[0].as_py()].as_py()
             text = _partition_text(default if value is None else value, DataType(kind.data_type))
-            assert column.partition.partitions == (partition_of("Murmur", 4, text),) and key.startswith(f"partition-{column.partition.partitions[0]:05d}")
+            assert column.partition.partitions == (partition_of("Murmur", 4, text),) and key.startswith(
+                f"partition-{column.partition.partitions[0]:05d}"
+            )
     assert num_rows == len(expected)
 
 

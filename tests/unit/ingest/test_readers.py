@@ -64,13 +64,18 @@ def write(folder: Path, name: str, content: str | bytes) -> Path:
     return path
 
 
-# --- CSV ------------------------------------------------------------------------------------------------------------------
+# --- CSV
+# ------------------------------------------------------------------------------------------------------------------
 
 
 def test_csv_with_quotes_newlines_blanks_and_missing_values(tmp_path: Path) -> None:
     path = write(tmp_path, "a.csv", '\ufeffa,b,c\n1,"x,y",\n2,"two\nlines","say ""hi"""\n\n3, z ,\n')
     rows, numbers, rejected = read(path, text("b", "a", "c", "missing"))
-    assert rows == [{"b": "x,y", "a": "1", "c": None}, {"b": "two\nlines", "a": "2", "c": 'say "hi"'}, {"b": " z ", "a": "3", "c": None}]
+    assert rows == [
+        {"b": "x,y", "a": "1", "c": None},
+        {"b": "two\nlines", "a": "2", "c": 'say "hi"'},
+        {"b": " z ", "a": "3", "c": None},
+    ]
     assert (numbers, rejected) == ([1, 2, 3], [])
 
 
@@ -87,10 +92,16 @@ def test_csv_with_quotes_newlines_blanks_and_missing_values(tmp_path: Path) -> N
         ({"quoteCharacter": "'"}, "a,b\n'1,2',\"x\n", {"a": "1,2", "b": '"x'}),
         ({"escapeCharacter": "\\"}, "a,b\n1\\,2,3\n", {"a": "1,2", "b": "3"}),
         ({"dateColumns": ["a"]}, "a,b\n02-01-1970,x\n", {"a": 31 * 86_400_000, "b": "x"}),
-        ({"dateColumns": ["a", "b"], "dateFormat": "yyyy-MM-dd HH:mm"}, "a,b\n1970-01-01 00:01,\n", {"a": 60_000, "b": None}),
+        (
+            {"dateColumns": ["a", "b"], "dateFormat": "yyyy-MM-dd HH:mm"},
+            "a,b\n1970-01-01 00:01,\n",
+            {"a": 60_000, "b": None},
+        ),
     ],
 )
-def test_the_reader_config_of_the_manual(tmp_path: Path, config: dict[str, Any], content: str, expected: dict[str, Any]) -> None:
+def test_the_reader_config_of_the_manual(
+    tmp_path: Path, config: dict[str, Any], content: str, expected: dict[str, Any]
+) -> None:
     assert read(write(tmp_path, "a.csv", content), text("a", "b"), config)[0] == [expected]
 
 
@@ -131,7 +142,9 @@ def test_a_wrong_reader_config_is_refused(tmp_path: Path, config: dict[str, Any]
 
 @pytest.mark.parametrize("columns", [("a", "b"), ("a",), ("b", "a")])
 @pytest.mark.parametrize("content", ['a,b\n1,"x\n2,y\n3,z\n', 'a,b\n0,w\n1,"x\n2,y\n3,z', 'a,b\n1,x\n2,"y\n'])
-def test_csv_a_quote_that_is_never_closed_loses_no_row_silently(tmp_path: Path, content: str, columns: tuple[str, ...]) -> None:
+def test_csv_a_quote_that_is_never_closed_loses_no_row_silently(
+    tmp_path: Path, content: str, columns: tuple[str, ...]
+) -> None:
     with pytest.raises(DecodeError, match="never closed"):
         read(write(tmp_path, "open.csv", content), text(*columns))
 
@@ -148,10 +161,17 @@ def test_csv_a_closed_field_with_newlines_may_end_the_file(tmp_path: Path, endin
 
 
 def test_csv_faults_name_file_and_row(tmp_path: Path) -> None:
-    assert read(write(tmp_path, "bad.csv", b"a\nok\n\xff\nyes\n"), text("a")) == ([{"a": "ok"}, {"a": "yes"}], [1, 3], [(2, "a", "not UTF-8")])
+    assert read(write(tmp_path, "bad.csv", b"a\nok\n\xff\nyes\n"), text("a")) == (
+        [{"a": "ok"}, {"a": "yes"}],
+        [1, 3],
+        [(2, "a", "not UTF-8")],
+    )
     with pytest.raises(DecodeError, match="the file is UTF-16, expected UTF-8"):
         read(write(tmp_path, "wide.csv", "a\n1\n".encode("utf-16")), text("a"))
-    with pytest.raises(DecodeError, match="none of the schema's columns, found 'a;b', expected some of a; check the header and the delimiter"):
+    with pytest.raises(
+        DecodeError,
+        match="none of the schema's columns, found 'a;b', expected some of a; check the header and the delimiter",
+    ):
         read(write(tmp_path, "other.csv", "a;b\n1;2\n"), text("a"))
     with pytest.raises(DecodeError, match="'a' stand more than once"):
         read(write(tmp_path, "twice.csv", "a,a\n1,2\n"), text("a"))
@@ -181,13 +201,17 @@ class LateFile(io.BytesIO):
 
 
 def test_rows_that_are_left_out_ahead_are_rejected_when_more_is_asked_for() -> None:
-    """Blocks are parsed on another thread while a batch is worked on: two that counted and numbered at once would lose some."""
+    """Blocks are parsed on another thread while a batch is worked on: two that counted and numbered at once would lose
+    some.
+    """
     lines = [f"{i},{'x' * 100}" if i % 50 else f"{i}" for i in range(1, 60_001)]
     late = LateFile("\n".join(["a,b", *lines, *["1,2,3"] * 60_000, "120001,2"]).encode())
     rejected: list[int] = []
     rows, numbers = list[int](), list[int]()
     file = InputFile(Path("a.csv"), lambda: late, len(late.getvalue()))
-    for batch in reader_for(FileFormat.CSV)(file, text("a"), {}, lambda row, *_, **__: rejected.append(row), lambda *_: None):
+    for batch in reader_for(FileFormat.CSV)(
+        file, text("a"), {}, lambda row, *_, **__: rejected.append(row), lambda *_: None
+    ):
         before = len(rejected)
         late.rows_are_worked_on.set()
         time.sleep(0.03)
@@ -254,11 +278,14 @@ if sys.argv[1] == "closed":
 
 @pytest.mark.parametrize("how", ["closed", "left"])
 def test_a_process_ends_while_a_slow_file_is_read_ahead(how: str) -> None:
-    done = subprocess.run([sys.executable, "-c", ABANDONED, how], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", ABANDONED, how], capture_output=True, text=True, timeout=60, check=False
+    )
     assert (done.returncode, done.stderr) == (0, "")
 
 
-# --- JSON -----------------------------------------------------------------------------------------------------------------
+# --- JSON
+# -----------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -274,14 +301,26 @@ def test_a_process_ends_while_a_slow_file_is_read_ahead(how: str) -> None:
     ids=["lines", "side by side", "pretty", "array", "array of lines", "bom"],
 )
 def test_json_in_every_layout(tmp_path: Path, content: str) -> None:
-    rows, numbers, rejected = read(write(tmp_path, "a.json", content), [ReaderColumn("a", DataType.INT), ReaderColumn("b", DataType.STRING)])
+    rows, numbers, rejected = read(
+        write(tmp_path, "a.json", content), [ReaderColumn("a", DataType.INT), ReaderColumn("b", DataType.STRING)]
+    )
     assert rows == [{"a": 1, "b": "x"}, {"a": 2, "b": None}, {"a": None, "b": "é"}]
     assert (numbers, rejected) == ([1, 2, 3], [])
 
 
 def test_nested_json_is_text_and_lists_are_multi_values(tmp_path: Path) -> None:
-    path = write(tmp_path, "a.json", '{"j": {"b": [1, 2.50]}, "s": {"x": 1}, "m": ["1", 2], "n": 5}\n{"j": "\\"t\\"", "s": "y", "m": null, "n": null}\n')
-    columns = [ReaderColumn("j", DataType.JSON), ReaderColumn("s", DataType.STRING), ReaderColumn("m", DataType.INT, False), ReaderColumn("n", DataType.JSON)]
+    path = write(
+        tmp_path,
+        "a.json",
+        '{"j": {"b": [1, 2.50]}, "s": {"x": 1}, "m": ["1", 2], "n": 5}\n{"j": "\\"t\\"", "s": "y", "m": null, "n": '
+        "null}\n",
+    )
+    columns = [
+        ReaderColumn("j", DataType.JSON),
+        ReaderColumn("s", DataType.STRING),
+        ReaderColumn("m", DataType.INT, False),
+        ReaderColumn("n", DataType.JSON),
+    ]
     assert read(path, columns)[0] == [
         {"j": '{"b":[1,2.5]}', "s": '{"x":1}', "m": ["1", "2"], "n": "5"},
         {"j": '"t"', "s": "y", "m": None, "n": None},
@@ -302,7 +341,9 @@ def test_lines_that_are_no_objects_are_named_and_the_others_arrive(tmp_path: Pat
     assert [row for row, _, _ in rejected] == [2, 3, 5, 6]
 
 
-@pytest.mark.parametrize("content", ['{"a": 1', '{\n"a": 1\n}\n{\n"a": ', '{\n"a": 1\n} nonsense', "[\n1,\n", "nonsense"])
+@pytest.mark.parametrize(
+    "content", ['{"a": 1', '{\n"a": 1\n}\n{\n"a": ', '{\n"a": 1\n} nonsense', "[\n1,\n", "nonsense"]
+)
 def test_running_text_that_breaks_ends_with_file_and_row(tmp_path: Path, content: str) -> None:
     with pytest.raises(DecodeError, match=r"a\.json' row \d+: no JSON"):
         read(write(tmp_path, "a.json", content), [ReaderColumn("a", DataType.INT)])
@@ -335,12 +376,19 @@ def test_deep_json_is_refused_not_fatal() -> None:
             json_text.normalized("[" * depth + "1.5" + "]" * depth)
 
 
-# --- Avro -----------------------------------------------------------------------------------------------------------------
+# --- Avro
+# -----------------------------------------------------------------------------------------------------------------
 
 
 def write_avro(path: Path, fields: list[dict[str, Any]], rows: list[dict[str, Any]]) -> Path:
     with path.open("wb") as out:
-        fastavro.writer(out, fastavro.parse_schema({"type": "record", "name": "r", "fields": fields}), rows, codec="deflate", sync_interval=1000)
+        fastavro.writer(
+            out,
+            fastavro.parse_schema({"type": "record", "name": "r", "fields": fields}),
+            rows,
+            codec="deflate",
+            sync_interval=1000,
+        )
     return path
 
 
@@ -361,19 +409,52 @@ def test_avro_types(tmp_path: Path) -> None:
     ]
     at = datetime(2021, 1, 1, 0, 0, 0, 123_000, tzinfo=UTC)
     rows = [
-        {"u": 1, "mixed": 1, "e": "B", "f": b"ab", "n": {"x": 2.0}, "kv": {"b": 2, "a": 1}, "day": at.date(), "at": at, "price": Decimal("1.50")},
-        {"u": None, "mixed": "x", "e": "A", "f": b"\x00\xff", "n": None, "kv": {}, "day": at.date(), "at": at, "price": Decimal("-2.00")},
+        {
+            "u": 1,
+            "mixed": 1,
+            "e": "B",
+            "f": b"ab",
+            "n": {"x": 2.0},
+            "kv": {"b": 2, "a": 1},
+            "day": at.date(),
+            "at": at,
+            "price": Decimal("1.50"),
+        },
+        {
+            "u": None,
+            "mixed": "x",
+            "e": "A",
+            "f": b"\x00\xff",
+            "n": None,
+            "kv": {},
+            "day": at.date(),
+            "at": at,
+            "price": Decimal("-2.00"),
+        },
     ]
     specs = {
-        "u": "LONG", "mixed": "STRING", "e": "STRING", "f": "BYTES", "n": "JSON", "kv": "JSON", "day": "INT", "at": "TIMESTAMP", "price": "BIG_DECIMAL",
+        "u": "LONG", "mixed": "STRING", "e": "STRING", "f": "BYTES", "n": "JSON", "kv": "JSON", "day": "INT",
+        "at": "TIMESTAMP", "price": "BIG_DECIMAL",
     }  # fmt: skip
     dimensions: list[dict[str, Any]] = [{"name": name, "dataType": data_type} for name, data_type in specs.items()]
-    dimensions += [{"name": "kv__KEYS", "dataType": "STRING", "singleValueField": False}, {"name": "kv__VALUES", "dataType": "LONG", "singleValueField": False}]
+    dimensions += [
+        {"name": "kv__KEYS", "dataType": "STRING", "singleValueField": False},
+        {"name": "kv__VALUES", "dataType": "LONG", "singleValueField": False},
+    ]
     schema = Schema.from_json({"schemaName": "t", "dimensionFieldSpecs": dimensions})
     path = write_avro(tmp_path / "a.avro", fields, rows)
     (batch,) = read_rows(InputFile(path), FileFormat.AVRO, RowPipeline(schema), RowLedger("a"))
     days, millis = 18628, 1609459200123
-    first = {"u": 1, "mixed": "1", "e": "B", "f": b"ab", "n": '{"x":2}', "kv": '{"b":2,"a":1}', "day": days, "at": millis}
+    first = {
+        "u": 1,
+        "mixed": "1",
+        "e": "B",
+        "f": b"ab",
+        "n": '{"x":2}',
+        "kv": '{"b":2,"a":1}',
+        "day": days,
+        "at": millis,
+    }
     second = {"u": None, "mixed": "x", "e": "A", "f": b"\x00\xff", "n": None, "kv": "{}", "day": days, "at": millis}
     first |= {"price": encode_decimal(Decimal("1.5")), "kv__KEYS": ["b", "a"], "kv__VALUES": [2, 1]}
     second |= {"price": encode_decimal(Decimal(-2)), "kv__KEYS": None, "kv__VALUES": None}
@@ -404,9 +485,16 @@ def test_golden_avro_files_reach_storage_form_unchanged(name: str) -> None:
         pytest.skip(f"{schema_file.name} is not among the recorded files")
     schema = Schema.from_json(schema_file.read_bytes())
     with (GOLDEN / f"{name}.avro").open("rb") as stream:
-        expected = [{column: _by_hand(row.get(column), spec.data_type) for column, spec in schema.field_specs.items()} for row in fastavro.reader(stream)]
+        expected = [
+            {column: _by_hand(row.get(column), spec.data_type) for column, spec in schema.field_specs.items()}
+            for row in fastavro.reader(stream)
+        ]
     ledger = RowLedger(name)
-    found = [row for batch in read_rows(InputFile(GOLDEN / f"{name}.avro"), FileFormat.AVRO, RowPipeline(schema), ledger) for row in batch.to_pylist()]
+    found = [
+        row
+        for batch in read_rows(InputFile(GOLDEN / f"{name}.avro"), FileFormat.AVRO, RowPipeline(schema), ledger)
+        for row in batch.to_pylist()
+    ]
     assert len(found) == len(expected) == ledger.num_rows_indexed
     for found_row, expected_row in zip(found, expected, strict=True):
         for column, spec in schema.field_specs.items():
@@ -431,7 +519,8 @@ def _by_hand(value: Any, data_type: DataType) -> Any:
     return value
 
 
-# --- Parquet, gzip, formats by name ---------------------------------------------------------------------------------------
+# --- Parquet, gzip, formats by name
+# ---------------------------------------------------------------------------------------
 
 
 def test_parquet_reads_only_wanted_columns_and_keeps_dictionaries(tmp_path: Path) -> None:
@@ -446,7 +535,9 @@ def test_parquet_reads_only_wanted_columns_and_keeps_dictionaries(tmp_path: Path
     rows, numbers, _ = read(tmp_path / "a.parquet", columns)
     assert rows == table.select(["s", "a", "l"]).to_pylist()
     assert numbers == [1, 2, 3]
-    batch = next(reader_for(FileFormat.PARQUET)(InputFile(tmp_path / "a.parquet"), columns, {}, lambda *_: None, lambda *_: None)).batch
+    batch = next(
+        reader_for(FileFormat.PARQUET)(InputFile(tmp_path / "a.parquet"), columns, {}, lambda *_: None, lambda *_: None)
+    ).batch
     assert pa.types.is_dictionary(batch.schema.field("s").type)
 
 
@@ -467,8 +558,21 @@ def test_gzipped_files_and_plain_ones_are_the_same(tmp_path: Path, file_format: 
 
 def test_the_sample_of_the_reference_is_equal_in_csv_json_and_avro() -> None:
     longs, ints = ("column1", "met_impressionCount"), ("column2", "column4", "column5", "time_day")
-    texts = ("column3", "column7", "column8", "column9", "column10", "column11", "column12", "column13", "column14", "column15")
-    dimensions = [{"name": n, "dataType": t} for t, names in (("LONG", longs), ("INT", ints), ("STRING", texts)) for n in names]
+    texts = (
+        "column3",
+        "column7",
+        "column8",
+        "column9",
+        "column10",
+        "column11",
+        "column12",
+        "column13",
+        "column14",
+        "column15",
+    )
+    dimensions = [
+        {"name": n, "dataType": t} for t, names in (("LONG", longs), ("INT", ints), ("STRING", texts)) for n in names
+    ]
     pipeline = RowPipeline(Schema.from_json({"schemaName": "t", "dimensionFieldSpecs": dimensions}))
     found = {}
     for known in (FileFormat.CSV, FileFormat.JSON, FileFormat.AVRO):
@@ -477,12 +581,15 @@ def test_the_sample_of_the_reference_is_equal_in_csv_json_and_avro() -> None:
     assert len(found[FileFormat.AVRO]) == 300
     assert found[FileFormat.JSON] == found[FileFormat.AVRO]
     # An empty field of a CSV is no value: the file cannot tell it from an empty text.
-    without_empty = [{name: None if value == "" else value for name, value in row.items()} for row in found[FileFormat.AVRO]]
+    without_empty = [
+        {name: None if value == "" else value for name, value in row.items()} for row in found[FileFormat.AVRO]
+    ]
     assert found[FileFormat.CSV] == without_empty
 
 
 def test_formats_by_name() -> None:
-    assert [format_of(Path(name)) for name in ("a.CSV", "a.json.gz", "a.b.avro", "x.jsonl", "a.parquet", "a.txt", "csv", "a.gz")] == [
+    assert [format_of(Path(name)) for name in ("a.CSV", "a.json.gz", "a.b.avro", "x.jsonl", "a.parquet", "a.txt", "csv",
+    "a.gz")] == [
         FileFormat.CSV, FileFormat.JSON, FileFormat.AVRO, FileFormat.JSON, FileFormat.PARQUET, None, None, None,
     ]  # fmt: skip
     assert format_from_text(" Csv ") is FileFormat.CSV

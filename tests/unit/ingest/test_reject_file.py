@@ -1,4 +1,6 @@
-"""Proves that each rejected row is written with its cause and text, that the file is bounded, and that it is there when a build fails."""
+"""Proves that each rejected row is written with its cause and text, that the file is bounded, and that it is there when
+a build fails.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,13 @@ from pinotpy.ingest.readers.spec import InputFile
 from pinotpy.ingest.reject_file import RejectFile
 
 SCHEMA = Schema.from_json(
-    {"schemaName": "t", "dimensionFieldSpecs": [{"name": "a", "dataType": "INT"}, {"name": "l", "dataType": "STRING", "singleValueField": False}]}
+    {
+        "schemaName": "t",
+        "dimensionFieldSpecs": [
+            {"name": "a", "dataType": "INT"},
+            {"name": "l", "dataType": "STRING", "singleValueField": False},
+        ],
+    }
 )
 
 
@@ -32,7 +40,9 @@ def build(folder: Path, reject_share_max: float | None = None, reader_config: di
         for path in sorted((folder / "in").iterdir()):
             file_format = format_of(path)
             assert file_format is not None
-            for _ in read_rows(InputFile(path), file_format, pipeline, RowLedger(str(path), sink=sink), reader_config=reader_config):
+            for _ in read_rows(
+                InputFile(path), file_format, pipeline, RowLedger(str(path), sink=sink), reader_config=reader_config
+            ):
                 pass
     return folder / "rejects.jsonl"
 
@@ -51,10 +61,22 @@ def test_every_rejected_row_is_there_with_its_cause_and_text(files: Path) -> Non
     assert found == [
         {"file": first, "row": 3, "cause": "1 fields, expected 2", "text": "2"},
         {"file": first, "row": 4, "column": "l", "cause": "not UTF-8", "text": "3,\ufffd"},
-        {"file": first, "row": 2, "column": "a", "cause": "'four' is no whole number, expected one for INT", "text": '{"a": "four", "l": ["z"]}'},
+        {
+            "file": first,
+            "row": 2,
+            "column": "a",
+            "cause": "'four' is no whole number, expected one for INT",
+            "text": '{"a": "four", "l": ["z"]}',
+        },
         {"file": second, "row": 2, "cause": "no JSON object", "text": "nonsense"},
         {"file": second, "row": 4, "cause": "a JSON int, expected an object", "text": "7"},
-        {"file": second, "row": 3, "column": "a", "cause": "'five' is no whole number, expected one for INT", "text": '{"a": "five", "l": ["p", "q"]}'},
+        {
+            "file": second,
+            "row": 3,
+            "column": "a",
+            "cause": "'five' is no whole number, expected one for INT",
+            "text": '{"a": "five", "l": ["p", "q"]}',
+        },
     ]
 
 

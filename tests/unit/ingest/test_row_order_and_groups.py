@@ -43,8 +43,12 @@ def batches(num_batches: int = 3, rows: int = 500, seed: int = 7) -> list[pa.Rec
                     "customer": pa.array(random.integers(-50, 50, rows), pa.int64()),
                     # Batches differ in how they hold texts, as batches of files do.
                     "city": city.dictionary_encode() if len(made) % 2 else city,
-                    "tags": pa.array([["x", "y"][: int(n)] for n in random.integers(0, 3, rows)], pa.list_(pa.string())),
-                    "price": pa.array(random.choice([1.5, -2.0, float("nan"), 0.0, -0.0], rows), pa.float64(), from_pandas=False),
+                    "tags": pa.array(
+                        [["x", "y"][: int(n)] for n in random.integers(0, 3, rows)], pa.list_(pa.string())
+                    ),
+                    "price": pa.array(
+                        random.choice([1.5, -2.0, float("nan"), 0.0, -0.0], rows), pa.float64(), from_pandas=False
+                    ),
                     "day": pa.array(random.integers(16_000, 16_100, rows), pa.int32(), mask=random.random(rows) < 0.05),
                 }
             )
@@ -62,7 +66,11 @@ def config(function: str = "Murmur", column: str = "city") -> TableConfig:
             "tableName": "orders_OFFLINE",
             "tableType": "OFFLINE",
             "segmentsConfig": {"timeColumnName": "day", "replication": "1"},
-            "tableIndexConfig": {"segmentPartitionConfig": {"columnPartitionMap": {column: {"functionName": function, "numPartitions": 7}}}},
+            "tableIndexConfig": {
+                "segmentPartitionConfig": {
+                    "columnPartitionMap": {column: {"functionName": function, "numPartitions": 7}}
+                }
+            },
             "tenants": {},
             "metadata": {},
         }
@@ -99,7 +107,9 @@ def test_groups_are_the_partitions_of_the_builders_functions(function: str) -> N
         assert sum(part.num_rows for _, part in split) == batch.num_rows
         for key, part in split:
             for value in part.column(column).to_pylist():
-                stored = spec.default_in_segments if value is None else value.encode() if isinstance(value, str) else value
+                stored = (
+                    spec.default_in_segments if value is None else value.encode() if isinstance(value, str) else value
+                )
                 text = partition_text(stored, spec.data_type)
                 assert text is not None
                 assert key == f"partition-{partition_of(function, 7, text):05d}"
@@ -113,7 +123,9 @@ def test_rows_keep_their_order_within_partition_and_month_and_those_without_time
         partition = partition_of("Murmur", 7, "null" if row["city"] is None else row["city"])
         month = "no-time" if row["day"] is None else str(np.datetime64(row["day"], "D").astype("datetime64[M]"))
         expected.setdefault(f"partition-{partition:05d}/{month}", []).append(row)
-    assert {key: str(part.to_pylist()) for key, part in groups.split(batch)} == {key: str(rows) for key, rows in sorted(expected.items())}
+    assert {key: str(part.to_pylist()) for key, part in groups.split(batch)} == {
+        key: str(rows) for key, rows in sorted(expected.items())
+    }
 
 
 def test_what_cannot_be_grouped_is_said() -> None:

@@ -1,6 +1,8 @@
-"""Proves that transformFunction and filterFunction are evaluated over incoming rows as the docs of ingest.pipeline say: types of
-sources, order of steps, values that the file holds are kept, errors of a row are its own, filtered rows are counted, and what
-cannot be evaluated is refused before any row is read. Expected values are written down or computed with Python."""
+"""Proves that transformFunction and filterFunction are evaluated over incoming rows as the docs of ingest.pipeline say:
+types of sources, order of steps, values that the file holds are kept, errors of a row are its own, filtered rows are
+counted, and what cannot be evaluated is refused before any row is read. Expected values are written down or computed
+with Python.
+"""
 
 from __future__ import annotations
 
@@ -48,16 +50,27 @@ def schema_of(*columns: tuple[str, str] | tuple[str, str, str], **more: Any) -> 
 
 
 def table_of(**ingestion: Any) -> TableConfig:
-    required: dict[str, Any] = {"segmentsConfig": {"replication": "1"}, "tenants": {}, "tableIndexConfig": {}, "metadata": {}}
+    required: dict[str, Any] = {
+        "segmentsConfig": {"replication": "1"},
+        "tenants": {},
+        "tableIndexConfig": {},
+        "metadata": {},
+    }
     return TableConfig.from_json({"tableName": "t", "tableType": "OFFLINE", **required, "ingestionConfig": ingestion})
 
 
-def run(schema: Schema, columns: dict[str, Any], table: TableConfig | None = None, **options: Any) -> tuple[list[dict[str, Any]], RowLedger]:
+def run(
+    schema: Schema, columns: dict[str, Any], table: TableConfig | None = None, **options: Any
+) -> tuple[list[dict[str, Any]], RowLedger]:
     """Rows in storage form, and the ledger."""
     batch = pa.RecordBatch.from_pydict(columns)
     ledger = RowLedger("f")
     found = RowPipeline(schema, table, **options).convert(InputBatch(batch, numbered(1, batch.num_rows)), ledger)
-    assert ledger.num_rows_read == ledger.num_rows_indexed + ledger.num_rows_rejected + ledger.num_rows_filtered == batch.num_rows
+    assert (
+        ledger.num_rows_read
+        == ledger.num_rows_indexed + ledger.num_rows_rejected + ledger.num_rows_filtered
+        == batch.num_rows
+    )
     return found.to_pylist(), ledger
 
 
@@ -110,7 +123,13 @@ def values(data_type: str, expression: str, columns: dict[str, Any]) -> list[Any
     ],
 )
 def test_expressions_have_the_values_of_sql(data_type: str, expression: str, expected: list[Any]) -> None:
-    columns = {"a": [1, None, 3], "b": [0.5, 1.5, 2.5], "s": ["x", "yy", None], "t": ["10", "20", "30"], "two words": [1, 2, 3]}
+    columns = {
+        "a": [1, None, 3],
+        "b": [0.5, 1.5, 2.5],
+        "s": ["x", "yy", None],
+        "t": ["10", "20", "30"],
+        "two words": [1, 2, 3],
+    }
     assert values(data_type, expression, columns) == expected
 
 
@@ -139,12 +158,16 @@ def test_expressions_have_the_values_of_sql(data_type: str, expression: str, exp
         (pa.array([5, 6]), "x", "INT[]", [[5], [6]]),
     ],
 )
-def test_sources_outside_of_the_schema_have_the_types_of_the_file(given: pa.Array, expression: str, data_type: str, expected: list[Any]) -> None:
+def test_sources_outside_of_the_schema_have_the_types_of_the_file(
+    given: pa.Array, expression: str, data_type: str, expected: list[Any]
+) -> None:
     assert values(data_type, expression, {"x": given}) == expected
 
 
 def test_decimals_stay_exact() -> None:
-    (row, _), _ = run(schema_of(("out", "BIG_DECIMAL", "x + 0")), {"x": pa.array([Decimal("12345678901234567890.01"), None])})
+    (row, _), _ = run(
+        schema_of(("out", "BIG_DECIMAL", "x + 0")), {"x": pa.array([Decimal("12345678901234567890.01"), None])}
+    )
     assert decode_decimal(row["out"]) == Decimal("12345678901234567890.01")
 
 
@@ -164,7 +187,10 @@ def test_times_are_converted_before_expressions_read_them() -> None:
         },
     )
     rows, _ = run(schema, {"hours": [18629 * 24 + 5, 18630 * 24]})
-    assert [(row["days"], row["even"], row["raw"]) for row in rows] == [(18629, True, 18629 * 24 + 5), (18630, False, 18630 * 24)]
+    assert [(row["days"], row["even"], row["raw"]) for row in rows] == [
+        (18629, True, 18629 * 24 + 5),
+        (18630, False, 18630 * 24),
+    ]
 
 
 def test_texts_are_cut_to_length_after_expressions_have_read_them() -> None:
@@ -188,9 +214,19 @@ def test_computed_columns_may_read_each_other_in_any_order() -> None:
 
 def test_values_that_the_file_holds_are_kept_and_only_the_others_computed() -> None:
     seen: list[int] = []
-    spec.add_user_function(scalar_function(udf(arguments=["LONG"], result="LONG", name="noted")(lambda x: seen.append(len(x)) or x * 10)))
+    spec.add_user_function(
+        scalar_function(udf(arguments=["LONG"], result="LONG", name="noted")(lambda x: seen.append(len(x)) or x * 10))
+    )
     schema = schema_of(("a", "LONG"), ("d", "LONG", "noted(a)"), ("s", "STRING", "'new'"), ("m", "INT[]", "a"))
-    rows, _ = run(schema, {"a": [1, 2, 3], "d": [7, None, None], "s": pa.array(["old", None, "old"]).dictionary_encode(), "m": [[4, 5], None, [6]]})
+    rows, _ = run(
+        schema,
+        {
+            "a": [1, 2, 3],
+            "d": [7, None, None],
+            "s": pa.array(["old", None, "old"]).dictionary_encode(),
+            "m": [[4, 5], None, [6]],
+        },
+    )
     assert [row["d"] for row in rows] == [7, 20, 30]
     assert [row["s"] for row in rows] == ["old", "new", "old"]
     assert [row["m"] for row in rows] == [[4, 5], [2], [6]]
@@ -204,7 +240,9 @@ def test_the_expression_of_the_table_counts_before_that_of_the_schema() -> None:
 
 
 def test_user_functions_work_over_millions_of_rows_in_whole_batches() -> None:
-    spec.add_user_function(scalar_function(udf(arguments=["DOUBLE", "DOUBLE"], result="DOUBLE", name="length_of_vector")(np.hypot)))
+    spec.add_user_function(
+        scalar_function(udf(arguments=["DOUBLE", "DOUBLE"], result="DOUBLE", name="length_of_vector")(np.hypot))
+    )
     rng = np.random.default_rng(3)
     x, y = rng.normal(size=50_000), rng.normal(size=50_000)
     assert values("DOUBLE", "length_of_vector(x, y)", {"x": x, "y": y}) == np.hypot(x, y).tolist()
@@ -239,7 +277,10 @@ def test_a_failing_user_function_costs_its_rows_and_says_why() -> None:
     spec.add_user_function(scalar_function(udf(arguments=["LONG"], result="LONG", name="picky")(picky)))
     rows, ledger = run(schema_of(("n", "LONG", "picky(a)")), {"a": list(range(100))})
     assert [row["n"] for row in rows] == [i for i in range(100) if i != 13]
-    assert str(ledger.rejects[0]) == "row 14 column 'n': transformFunction: user function 'picky' failed: ValueError: unlucky"
+    assert (
+        str(ledger.rejects[0])
+        == "row 14 column 'n': transformFunction: user function 'picky' failed: ValueError: unlucky"
+    )
 
 
 def test_a_bad_value_of_the_file_is_told_and_not_computed_over() -> None:
@@ -258,9 +299,16 @@ def test_rows_are_all_bad_without_an_end_or_a_crash() -> None:
 
 def test_rows_for_which_the_filter_is_true_are_left_out_and_counted() -> None:
     table = table_of(filterConfig={"filterFunction": "a > 2 AND kind <> 'keep'"})
-    rows, ledger = run(schema_of(("a", "INT")), {"a": ["1", "3", "4", None, "5"], "kind": ["x", "x", "keep", "x", None]}, table)
+    rows, ledger = run(
+        schema_of(("a", "INT")), {"a": ["1", "3", "4", None, "5"], "kind": ["x", "x", "keep", "x", None]}, table
+    )
     assert [row["a"] for row in rows] == [1, 4, None, 5], "unknown is not true"
-    assert (ledger.num_rows_read, ledger.num_rows_indexed, ledger.num_rows_filtered, ledger.num_rows_rejected) == (5, 4, 1, 0)
+    assert (ledger.num_rows_read, ledger.num_rows_indexed, ledger.num_rows_filtered, ledger.num_rows_rejected) == (
+        5,
+        4,
+        1,
+        0,
+    )
 
 
 def test_a_filter_may_read_computed_columns_and_spares_other_expressions_the_rows_it_leaves_out() -> None:
@@ -271,7 +319,9 @@ def test_a_filter_may_read_computed_columns_and_spares_other_expressions_the_row
             {"columnName": "n", "transformFunction": "CAST(t AS INT)"},
         ],
     )
-    rows, ledger = run(schema_of(("size", "STRING"), ("n", "INT")), {"a": [1, 50, 60], "t": ["not read", "5", "bad"]}, table)
+    rows, ledger = run(
+        schema_of(("size", "STRING"), ("n", "INT")), {"a": [1, 50, 60], "t": ["not read", "5", "bad"]}, table
+    )
     assert (rows, ledger.num_rows_filtered) == ([{"size": "large", "n": 5}], 1)
     assert [(reject.row, reject.column) for reject in ledger.rejects] == [(3, "n")]
 
@@ -280,10 +330,14 @@ def test_a_row_for_which_the_filter_fails_is_bad() -> None:
     table = table_of(filterConfig={"filterFunction": "CAST(t AS INT) > 5"})
     rows, ledger = run(schema_of(("t", "STRING")), {"t": ["1", "x", "9"]}, table)
     assert (rows, ledger.num_rows_filtered) == ([{"t": "1"}], 1)
-    assert (ledger.rejects[0].row, ledger.rejects[0].column) == (2, "") and ledger.rejects[0].cause.startswith("filterFunction: ")
+    assert (ledger.rejects[0].row, ledger.rejects[0].column) == (2, "") and ledger.rejects[0].cause.startswith(
+        "filterFunction: "
+    )
 
 
-@pytest.mark.parametrize(("expression", "kept"), [("a > 99", 3), ("a > 0", 0), ("absent > 3", 3), ("NULL", 3), ("TRUE", 0), ("FALSE", 3)])
+@pytest.mark.parametrize(
+    ("expression", "kept"), [("a > 99", 3), ("a > 0", 0), ("absent > 3", 3), ("NULL", 3), ("TRUE", 0), ("FALSE", 3)]
+)
 def test_filters_that_take_all_rows_or_none(expression: str, kept: int) -> None:
     rows, ledger = run(schema_of(("a", "INT")), {"a": [1, 2, 3]}, table_of(filterConfig={"filterFunction": expression}))
     assert (len(rows), ledger.num_rows_filtered) == (kept, 3 - kept)
@@ -295,7 +349,11 @@ def test_filters_that_take_all_rows_or_none(expression: str, kept: int) -> None:
 @pytest.mark.parametrize(
     ("expression", "message"),
     [
-        ("Groovy({a + 1}, a)", r"\$.d.transformFunction: found 'Groovy\(\{a \+ 1\}, a\)', allowed: an expression of SQL .* Groovy scripts are not run"),
+        (
+            "Groovy({a + 1}, a)",
+            r"\$.d.transformFunction: found 'Groovy\(\{a \+ 1\}, a\)', allowed: an expression of SQL .* Groovy "
+            r"scripts are not run",
+        ),
         (" groovy({a}, a)", "Groovy scripts are not run"),
         ("a +", "expected a column, a function or a literal, found the end of the text"),
         ("a b", "expected an operator or the end of the expression, found 'b'"),
@@ -323,7 +381,12 @@ def test_every_fault_is_told_with_its_path() -> None:
     with pytest.raises(InvalidConfigError) as caught:
         RowPipeline(schema_of(("x", "INT"), ("y", "INT"), ("z", "INT")), table)
     paths = "$.ingestionConfig.transformConfigs[{}].transformFunction".format
-    assert {fault.path for fault in caught.value.faults} == {paths(0), paths(1), paths(3), "$.ingestionConfig.filterConfig.filterFunction"}
+    assert {fault.path for fault in caught.value.faults} == {
+        paths(0),
+        paths(1),
+        paths(3),
+        "$.ingestionConfig.filterConfig.filterFunction",
+    }
 
 
 def test_a_chain_of_hundreds_of_computed_columns_is_refused_and_no_recursion_error() -> None:
@@ -335,11 +398,17 @@ def test_a_chain_of_hundreds_of_computed_columns_is_refused_and_no_recursion_err
 @pytest.mark.parametrize(
     ("expression", "columns", "message"),
     [
-        ("abs(a)", {"a": [["x"], ["y"]]}, "'abs\\(a\\)' over the columns a STRING_ARRAY, allowed: values that its functions take: "),
+        (
+            "abs(a)",
+            {"a": [["x"], ["y"]]},
+            "'abs\\(a\\)' over the columns a STRING_ARRAY, allowed: values that its functions take: ",
+        ),
         ("a LIKE b", {"a": ["x", "y"], "b": ["x", "y"]}, "expected a quoted constant as pattern of LIKE"),
     ],
 )
-def test_types_that_a_function_does_not_take_are_a_fault_of_the_config(expression: str, columns: dict[str, Any], message: str) -> None:
+def test_types_that_a_function_does_not_take_are_a_fault_of_the_config(
+    expression: str, columns: dict[str, Any], message: str
+) -> None:
     with pytest.raises(InvalidConfigError, match=message):
         run(schema_of(("d", "DOUBLE", expression)), columns)
     with pytest.raises(InvalidConfigError, match="a condition, such as a > 3"):
@@ -356,15 +425,26 @@ def test_readers_read_the_sources_that_only_expressions_name(tmp_path: Path, suf
         case "csv":
             path.write_text("first,last,score,unused\nAda,L,10,1\nBob,M,20,1\nEve,N,30,1\n")
         case "json":
-            path.write_text("".join(f'{{"first":"{a}","last":"{b}","score":{c}}}\n' for a, b, c in (("Ada", "L", 10), ("Bob", "M", 20), ("Eve", "N", 30))))
+            path.write_text(
+                "".join(
+                    f'{{"first":"{a}","last":"{b}","score":{c}}}\n'
+                    for a, b, c in (("Ada", "L", 10), ("Bob", "M", 20), ("Eve", "N", 30))
+                )
+            )
         case "parquet":
-            pq.write_table(pa.table({"first": ["Ada", "Bob", "Eve"], "last": ["L", "M", "N"], "score": [10, 20, 30]}), path)
+            pq.write_table(
+                pa.table({"first": ["Ada", "Bob", "Eve"], "last": ["L", "M", "N"], "score": [10, 20, 30]}), path
+            )
     table = table_of(filterConfig={"filterFunction": "first = 'Bob'"})
     schema = schema_of(("initial", "STRING", "last"), ("half", "INT", "CAST(score AS INT) / 2"))
     ledger = RowLedger("rows")
     known = format_of(path)
     assert known is not None
-    rows = [row for batch in read_rows(InputFile(path), known, RowPipeline(schema, table), ledger) for row in batch.to_pylist()]
+    rows = [
+        row
+        for batch in read_rows(InputFile(path), known, RowPipeline(schema, table), ledger)
+        for row in batch.to_pylist()
+    ]
     assert rows == [{"initial": "L", "half": 5}, {"initial": "N", "half": 15}]
     assert (ledger.num_rows_read, ledger.num_rows_filtered, ledger.num_rows_indexed) == (3, 1, 2)
 
@@ -375,4 +455,8 @@ def test_too_many_bad_results_end_the_file_with_their_causes(tmp_path: Path) -> 
     known = format_of(path)
     assert known is not None
     with pytest.raises(DecodeError, match=r"row 2 column 'n': transformFunction: .*'x'"):
-        list(read_rows(InputFile(path), known, RowPipeline(schema_of(("n", "INT", "CAST(t AS INT)"))), RowLedger("a.csv")))
+        list(
+            read_rows(
+                InputFile(path), known, RowPipeline(schema_of(("n", "INT", "CAST(t AS INT)"))), RowLedger("a.csv")
+            )
+        )

@@ -1,5 +1,8 @@
-"""Proves that random expressions over columns with nulls have the values that DuckDB gives them, as computed columns and as
-filters: three-valued logic, CASE, IN, BETWEEN, patterns and arithmetic, nested. Deterministic: the seed is the test's number."""
+"""Proves that random expressions over columns with nulls have the values that DuckDB gives them, as computed columns
+and as
+filters: three-valued logic, CASE, IN, BETWEEN, patterns and arithmetic, nested. Deterministic: the seed is the test's
+number.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +48,13 @@ class Writer:
         if depth == 0 or self.random.random() < 0.3:
             return self.random.choice(["i", "l", "d", str(self.random.randint(-3, 3)), "2.5"])
         left, right = self.number(depth - 1), self.number(depth - 1)
-        forms = [f"({left} + {right})", f"({left} - {right})", f"({left} * {self.random.randint(-3, 3)})", f"abs({left})", f"(- ({left}))"]
+        forms = [
+            f"({left} + {right})",
+            f"({left} - {right})",
+            f"({left} * {self.random.randint(-3, 3)})",
+            f"abs({left})",
+            f"(- ({left}))",
+        ]
         return self.random.choice([*forms, f"CASE WHEN {self.condition(depth - 1)} THEN {left} ELSE {right} END"])
 
     def text(self, depth: int) -> str:

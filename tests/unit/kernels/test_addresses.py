@@ -1,5 +1,6 @@
-"""Proves that no kernel hands on the address of an array of its own that it does not use afterwards: numba gives an array back after
-its last use, whoever still has its address, and another thread may write there by then."""
+"""Proves that no kernel hands on the address of an array of its own that it does not use afterwards: numba gives an
+array back after its last use, whoever still has its address, and another thread may write there by then.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ KERNELS = Path(pinotpy.kernels.__file__).parent
 def compiled_functions(tree: ast.Module) -> Iterator[ast.FunctionDef]:
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef) and any(
-            "njit" in ast.dump(mark) or "inner" in ast.dump(mark) or "block" in ast.dump(mark) for mark in node.decorator_list
+            "njit" in ast.dump(mark) or "inner" in ast.dump(mark) or "block" in ast.dump(mark)
+            for mark in node.decorator_list
         ):
             yield node
 
@@ -28,18 +30,26 @@ def lost_arrays(function: ast.FunctionDef) -> list[str]:
         if isinstance(node, ast.Assign)
         for targets, values in [(node.targets[0], node.value)]
         for target, value in zip(
-            targets.elts if isinstance(targets, ast.Tuple) else [targets], values.elts if isinstance(values, ast.Tuple) else [values], strict=False
+            targets.elts if isinstance(targets, ast.Tuple) else [targets],
+            values.elts if isinstance(values, ast.Tuple) else [values],
+            strict=False,
         )
-        if isinstance(target, ast.Name) and isinstance(value, ast.Call) and ast.unparse(value.func) in ("np.empty", "np.zeros", "np.ones", "np.full")
+        if isinstance(target, ast.Name)
+        and isinstance(value, ast.Call)
+        and ast.unparse(value.func) in ("np.empty", "np.zeros", "np.ones", "np.full")
     }
     lost = []
     for statement in (
-        node for node in ast.walk(function) if isinstance(node, ast.stmt) and not isinstance(node, ast.FunctionDef | ast.If | ast.For | ast.While)
+        node
+        for node in ast.walk(function)
+        if isinstance(node, ast.stmt) and not isinstance(node, ast.FunctionDef | ast.If | ast.For | ast.While)
     ):
         taken = {
             node.value.value.id
             for node in ast.walk(statement)
-            if isinstance(node, ast.Attribute) and ast.unparse(node).endswith(".ctypes.data") and isinstance(node.value, ast.Attribute)
+            if isinstance(node, ast.Attribute)
+            and ast.unparse(node).endswith(".ctypes.data")
+            and isinstance(node.value, ast.Attribute)
             if isinstance(node.value.value, ast.Name)
         }
         last = {node.id: node.lineno for node in ast.walk(function) if isinstance(node, ast.Name)} if taken else {}
@@ -78,4 +88,7 @@ def python(n):
     row = np.empty(n)
     return row.ctypes.data
 """
-    assert {function.name: lost_arrays(function) for function in compiled_functions(ast.parse(text))} == {"early": ["row"], "late": []}
+    assert {function.name: lost_arrays(function) for function in compiled_functions(ast.parse(text))} == {
+        "early": ["row"],
+        "late": [],
+    }

@@ -1,4 +1,6 @@
-"""Programs that `bind` puts together are the sections of each unit one after another, as numpy joins them, for any lengths."""
+"""Programs that `bind` puts together are the sections of each unit one after another, as numpy joins them, for any
+lengths.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ def test_programs_are_their_sections_one_after_another() -> None:
         def section(rows: int, length: int) -> np.ndarray:
             return rng.integers(-(2**63), 2**63 - 1, (rows, length, abi.INSTRUCTION_WORDS))
 
-        begin, filters, select, end = (section(num_units if k == 1 else num_shared, int(length)) for k, length in enumerate(lengths))
+        begin, filters, select, end = (
+            section(num_units if k == 1 else num_shared, int(length)) for k, length in enumerate(lengths)
+        )
         numbers = rng.integers(0, num_shared, num_units)
         units = rng.integers(0, 99, (num_units, abi.UNIT_WORDS))
         before, program = units.copy(), np.zeros((num_units, int(lengths.sum()), abi.INSTRUCTION_WORDS), np.int64)
@@ -25,6 +29,8 @@ def test_programs_are_their_sections_one_after_another() -> None:
         assert (program == np.concatenate([begin[numbers], filters, select[numbers], end[numbers]], axis=1)).all()
         written = [abi.U_NUM_BEGIN, abi.U_NUM_FILTER, abi.U_NUM_SELECT, abi.U_NUM_END]
         assert (units[:, written] == lengths).all()
-        assert (units[:, abi.U_PROGRAM] == [program[u].ctypes.data for u in range(num_units)]).all() or not lengths.sum()
+        assert (
+            units[:, abi.U_PROGRAM] == [program[u].ctypes.data for u in range(num_units)]
+        ).all() or not lengths.sum()
         others = [word for word in range(abi.UNIT_WORDS) if word not in (*written, abi.U_PROGRAM)]
         assert (units[:, others] == before[:, others]).all()

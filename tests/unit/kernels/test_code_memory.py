@@ -1,5 +1,6 @@
-"""Proves that memory of the compiler is given back and that nothing is lost by it: kernels run on, and one that is compiled later may call
-those that were packed. In a process of its own, as the memory of others is not to be measured."""
+"""Proves that memory of the compiler is given back and that nothing is lost by it: kernels run on, and one that is
+compiled later may call those that were packed. In a process of its own, as the memory of others is not to be measured.
+"""
 
 from __future__ import annotations
 
@@ -86,7 +87,9 @@ print(failed or "whole")
 
 def test_looking_for_kernels_holds_nothing_that_other_threads_make() -> None:
     """A look by gc.get_objects() failed every `tuple(…)` of a generator that another thread was in the middle of."""
-    done = subprocess.run([sys.executable, "-c", GROWING_TUPLES], check=False, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(
+        [sys.executable, "-c", GROWING_TUPLES], check=False, capture_output=True, text=True, timeout=120
+    )
     assert done.stdout == "whole\n", done.stdout + done.stderr
 
 

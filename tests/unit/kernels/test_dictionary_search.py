@@ -1,5 +1,7 @@
-"""Proves that a range's ids in the dictionaries of many segments are what bisection in each alone finds (Python's bisect): every
-type, dictionaries alike, alike but for some values, and different; of no, one and many values; ranges of one value, open, empty."""
+"""Proves that a range's ids in the dictionaries of many segments are what bisection in each alone finds (Python's
+bisect): every type, dictionaries alike, alike but for some values, and different; of no, one and many values; ranges of
+one value, open, empty.
+"""
 
 from __future__ import annotations
 
@@ -56,8 +58,19 @@ def test_texts(num_segments: int, way: str) -> None:
     for _ in range(60):
         low = rng.choice([*everything, b"https://shop.example/item/%05d" % rng.randrange(3000), b"b", b"\xff" * 50])
         end = rng.choice([low + b"\0", low + b"zz", max(low + b"\0", rng.choice(everything)), None])
-        literals = (0, 0.0, 0, 0.0, np.array(bytearray(low), np.uint8), np.array(bytearray(end or b""), np.uint8), end is not None)
-        expected = [(bisect.bisect_left(values, low), len(values) if end is None else bisect.bisect_left(values, end)) for values in segments]
+        literals = (
+            0,
+            0.0,
+            0,
+            0.0,
+            np.array(bytearray(low), np.uint8),
+            np.array(bytearray(end or b""), np.uint8),
+            end is not None,
+        )
+        expected = [
+            (bisect.bisect_left(values, low), len(values) if end is None else bisect.bisect_left(values, end))
+            for values in segments
+        ]
         assert found(metas, literals) == expected, (low, end)
 
 
@@ -68,7 +81,11 @@ def test_numbers(num_segments: int, way: str, stored: int) -> None:
     rng = random.Random(f"{num_segments} {way} {stored}")
     is_whole = stored <= abi.T_LONG
     limits = (-(2**31), 2**31 - 1) if stored == abi.T_INT else (-(2**63), 2**63 - 1)
-    made = {rng.randrange(10**6) for _ in range(900)} | set(limits) if is_whole else {float(np.float32(rng.gauss(0, 9))) for _ in range(900)} | {float("inf")}
+    made = (
+        {rng.randrange(10**6) for _ in range(900)} | set(limits)
+        if is_whole
+        else {float(np.float32(rng.gauss(0, 9))) for _ in range(900)} | {float("inf")}
+    )
     everything = sorted(made)
     keep, metas, segments = [], np.zeros((num_segments, abi.META_WORDS), np.int64), []
     for meta in metas:
@@ -77,7 +94,11 @@ def test_numbers(num_segments: int, way: str, stored: int) -> None:
         meta[abi.M_STORED], meta[abi.M_CARDINALITY], meta[abi.M_DICTIONARY] = stored, len(values), keep[-1].ctypes.data
         segments.append(values)
     for _ in range(60):
-        low = rng.choice([*everything, *(rng.randrange(10**6) for _ in range(300))]) if is_whole else rng.choice([*everything, rng.gauss(0, 9)])
+        low = (
+            rng.choice([*everything, *(rng.randrange(10**6) for _ in range(300))])
+            if is_whole
+            else rng.choice([*everything, rng.gauss(0, 9)])
+        )
         high = rng.choice([low, max(low, rng.choice(everything)), everything[-1]])
         words = (int(low), float(low), int(high), float(high)) if is_whole else (0, low, 0, high)
         expected = [(bisect.bisect_left(values, low), bisect.bisect_right(values, high)) for values in segments]

@@ -1,5 +1,6 @@
-"""Proves sets of docs against numpy and Python sets: filling them from lists and ranges, counting, listing, reading them block by block,
-on random and hostile arrays (empty, one, all equal, extremes, -0.0, infinities)."""
+"""Proves sets of docs against numpy and Python sets: filling them from lists and ranges, counting, listing, reading
+them block by block, on random and hostile arrays (empty, one, all equal, extremes, -0.0, infinities).
+"""
 
 from __future__ import annotations
 
@@ -56,7 +57,9 @@ VALUES = {
     "u2": lambda n: RNG.integers(0, 60_000, n).astype(np.uint16),
     "u4": lambda n: RNG.integers(0, 10**6, n).astype(np.uint32),
     "int": lambda n: RNG.choice(np.array([-(2**31), 2**31 - 1, 0, 5, 6, 7], np.int32), n),
-    "long": lambda n: np.concatenate([RNG.integers(-(2**63), 2**63 - 1, n - n // 2), RNG.choice([-(2**63), 2**63 - 1], n // 2)]),
+    "long": lambda n: np.concatenate(
+        [RNG.integers(-(2**63), 2**63 - 1, n - n // 2), RNG.choice([-(2**63), 2**63 - 1], n // 2)]
+    ),
     "float": lambda n: RNG.choice(np.array([-math.inf, math.inf, 0.0, 0.1, -3.4e38], np.float32), n),
     "double": lambda n: np.concatenate([RNG.normal(size=n - n // 2), np.full(n // 2, 0.0)]),
     "equal": lambda n: np.full(n, 7, np.int64),

@@ -1,5 +1,6 @@
-"""Proves that values are fetched as numpy takes them from the dictionary: dictionaries with and without gaps, of one value and at the
-ends of their type, ids of every width, blocks read in a row and docs picked from them."""
+"""Proves that values are fetched as numpy takes them from the dictionary: dictionaries with and without gaps, of one
+value and at the ends of their type, ids of every width, blocks read in a row and docs picked from them.
+"""
 
 from __future__ import annotations
 
@@ -43,12 +44,21 @@ def test_values_are_those_of_the_dictionary(name: str, dense: bool) -> None:
                 continue
             ids = rng.integers(0, len(values), 5_000).astype(f"u{width}")
             meta, row = np.zeros(abi.META_WORDS, np.int64), np.zeros(abi.INSTRUCTION_WORDS, np.int64)
-            meta[abi.M_WIDTH], meta[abi.M_DATA], meta[abi.M_NUM_VALUES], meta[abi.M_STORED] = width, ids.ctypes.data, len(ids), stored
+            meta[abi.M_WIDTH], meta[abi.M_DATA], meta[abi.M_NUM_VALUES], meta[abi.M_STORED] = (
+                width,
+                ids.ctypes.data,
+                len(ids),
+                stored,
+            )
             meta[abi.M_CARDINALITY], meta[abi.M_DICTIONARY] = len(dictionary), dictionary.ctypes.data
             row[abi.A0], row[abi.A0 + 1] = 2, meta.ctypes.data
             state = abi.State(np.zeros(abi.CONTROL_WORDS, np.int64))
             docs = np.arange(1_000, 1_777) if dense else np.sort(rng.choice(5_000, 777, replace=False))
-            state.words[abi.S_SELECTED], state.words[abi.S_BASE], state.words[abi.S_DENSE] = len(docs), docs[0], int(dense)
+            state.words[abi.S_SELECTED], state.words[abi.S_BASE], state.words[abi.S_DENSE] = (
+                len(docs),
+                docs[0],
+                int(dense),
+            )
             if not dense:
                 state.selection[0, : len(docs)] = docs
             assert _CALL(fetch.fetch_values.address)(state.address, row.ctypes.data) == abi.E_OK
@@ -58,14 +68,26 @@ def test_values_are_those_of_the_dictionary(name: str, dense: bool) -> None:
 
 
 @pytest.mark.parametrize("dictionary", [np.array([4, 9, 10, 2**40]), np.array([5, 6, 7, 8])], ids=["gaps", "a run"])
-def test_blocks_of_one_id_of_a_sorted_column_read_nothing(dictionary: np.ndarray[tuple[int], np.dtype[np.int64]]) -> None:
+def test_blocks_of_one_id_of_a_sorted_column_read_nothing(
+    dictionary: np.ndarray[tuple[int], np.dtype[np.int64]],
+) -> None:
     lengths = [1, 2_000, 999, 2_000]
     starts = np.cumsum([0, *lengths]).astype(np.uint32)
     ids = np.repeat(np.arange(4), lengths).astype(np.uint8)
     wrong = np.full(len(ids), 255, np.uint8)  # what nobody should read
     state = abi.State(np.zeros(abi.CONTROL_WORDS, np.int64))
     rng = np.random.default_rng(1)
-    for first, end in [(0, 1), (0, 2), (1, 2_001), (500, 1_700), (1_999, 2_002), (2_001, 3_000), (2_900, 4_500), (3_000, 5_000), (4_999, 5_000)]:
+    for first, end in [
+        (0, 1),
+        (0, 2),
+        (1, 2_001),
+        (500, 1_700),
+        (1_999, 2_002),
+        (2_001, 3_000),
+        (2_900, 4_500),
+        (3_000, 5_000),
+        (4_999, 5_000),
+    ]:
         for dense in (True, False):
             docs = np.arange(first, end)[:1_777] if dense else rng.permutation(np.arange(first, end))[:900]
             has_one = len(np.unique(ids[docs])) == 1
@@ -75,7 +97,11 @@ def test_blocks_of_one_id_of_a_sorted_column_read_nothing(dictionary: np.ndarray
             meta[abi.M_CARDINALITY], meta[abi.M_DICTIONARY] = len(dictionary), dictionary.ctypes.data
             meta[abi.M_SORTED], meta[abi.M_SORTED_STARTS] = 1, starts.ctypes.data
             row[abi.A0], row[abi.A0 + 1] = 2, meta.ctypes.data
-            state.words[abi.S_SELECTED], state.words[abi.S_BASE], state.words[abi.S_DENSE] = len(docs), docs[0], int(dense)
+            state.words[abi.S_SELECTED], state.words[abi.S_BASE], state.words[abi.S_DENSE] = (
+                len(docs),
+                docs[0],
+                int(dense),
+            )
             if not dense:
                 state.selection[0, : len(docs)] = docs
             assert _CALL(fetch.fetch_ids.address)(state.address, row.ctypes.data) == abi.E_OK

@@ -1,5 +1,6 @@
-"""Proves filter legs against numpy twins: bitmaps as flags at any offset, sets of dict ids as runs, tables and bitmaps of narrow and
-wide dictionaries, null flags under masks, each alone and behind a leg that leaves few docs."""
+"""Proves filter legs against numpy twins: bitmaps as flags at any offset, sets of dict ids as runs, tables and bitmaps
+of narrow and wide dictionaries, null flags under masks, each alone and behind a leg that leaves few docs.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +15,16 @@ from pinotpy.data_types import DataType
 from pinotpy.kernels.filter import predicates
 from pinotpy.kernels.runtime import abi, bit_flags
 from pinotpy.pql.ast import Dialect, Identifier
-from pinotpy.query.model.context import And, Bound, ColumnRef, Comparison, OutputColumn, Predicate, QueryContext, QueryKind
+from pinotpy.query.model.context import (
+    And,
+    Bound,
+    ColumnRef,
+    Comparison,
+    OutputColumn,
+    Predicate,
+    QueryContext,
+    QueryKind,
+)
 from pinotpy.query.order.select import run_selection
 from pinotpy.query.plan.build import build_scan
 from pinotpy.query.runtime.control import QueryControl
@@ -47,11 +57,22 @@ def test_bits_become_flags_at_any_offset(share: float) -> None:
                 assert share > 0 or not _any(bits.ctypes.data, base, n)
 
 
-def _selected(segments: list[FakeSegment], condition: Any, names: tuple[str, ...], *, null_handling: bool = False) -> tuple[list[int], set[int]]:
+def _selected(
+    segments: list[FakeSegment], condition: Any, names: tuple[str, ...], *, null_handling: bool = False
+) -> tuple[list[int], set[int]]:
     """Values of column `doc` where the condition holds, in order, and the functions that were asked."""
     output = (OutputColumn("doc", Identifier("doc")),)
     columns = tuple(ColumnRef(name, DataType.INT, True) for name in (*names, "doc"))
-    context = QueryContext(Dialect.SQL, QueryKind.SELECTION, "t", output, filter=condition, limit=10**7, columns=columns, null_handling=null_handling)
+    context = QueryContext(
+        Dialect.SQL,
+        QueryKind.SELECTION,
+        "t",
+        output,
+        filter=condition,
+        limit=10**7,
+        columns=columns,
+        null_handling=null_handling,
+    )
     plan = build_scan(context, segments, QueryControl())
     functions = set(plan.filter_program[:, :, abi.I_FUNCTION].ravel().tolist())
     rows = run_selection(plan).rows
@@ -84,7 +105,9 @@ def _runs(rng: np.random.Generator, cardinality: int, count: int) -> list[int]:
 def test_sets_of_ids_equal_isin(cardinality: int, count: int, function: Any, negated: bool) -> None:
     rng = np.random.default_rng(cardinality + count)
     num_docs = max(cardinality, 5_000)
-    parts = [np.concatenate([np.arange(cardinality), rng.integers(0, cardinality, num_docs - cardinality)]) for _ in range(2)]
+    parts = [
+        np.concatenate([np.arange(cardinality), rng.integers(0, cardinality, num_docs - cardinality)]) for _ in range(2)
+    ]
     parts.append(np.full(2_049, cardinality // 2))  # a segment of one id
     rare = [rng.random(len(part)) < 0.02 for part in parts]
     segments = []
@@ -92,7 +115,9 @@ def test_sets_of_ids_equal_isin(cardinality: int, count: int, function: Any, neg
         rng.shuffle(part)
         docs = np.arange(len(part)) + number * 1_000_000
         columns = [("a", part), ("few", few.astype(np.int64)), ("doc", docs)]
-        segments.append(FakeSegment(f"s{number}", [fake_column(name, DataType.INT, values.tolist()) for name, values in columns]))
+        segments.append(
+            FakeSegment(f"s{number}", [fake_column(name, DataType.INT, values.tolist()) for name, values in columns])
+        )
     wanted = _runs(rng, cardinality, count)
     members = [np.isin(part, wanted) != negated for part in parts]
     everywhere = np.concatenate([np.arange(len(part)) + number * 1_000_000 for number, part in enumerate(parts)])
@@ -112,9 +137,18 @@ def test_nulls_are_cleared_from_masks_wherever_a_block_begins(share: float) -> N
         values, nulls = rng.integers(0, 50, num_docs), rng.random(num_docs) < share
         day, docs = np.sort(rng.integers(0, 9, num_docs)), np.arange(num_docs) + number * 1_000_000
         listed = [None if null else value for value, null in zip(values.tolist(), nulls.tolist(), strict=True)]
-        columns = [fake_column("a", DataType.INT, listed), fake_column("day", DataType.INT, day.tolist()), fake_column("doc", DataType.INT, docs.tolist())]
+        columns = [
+            fake_column("a", DataType.INT, listed),
+            fake_column("day", DataType.INT, day.tolist()),
+            fake_column("doc", DataType.INT, docs.tolist()),
+        ]
         segments.append(FakeSegment(f"s{number}", columns))
         # Days clip the scan to a run of docs that begins anywhere.
         expected += docs[(day >= 4) & (values != 7) & ~nulls].tolist()
-    condition = And((Predicate(Identifier("a"), Comparison.NOT_EQ, (7,)), Predicate(Identifier("day"), Comparison.RANGE, lower=Bound(4, True))))
+    condition = And(
+        (
+            Predicate(Identifier("a"), Comparison.NOT_EQ, (7,)),
+            Predicate(Identifier("day"), Comparison.RANGE, lower=Bound(4, True)),
+        )
+    )
     assert _selected(segments, condition, ("a", "day"), null_handling=True)[0] == expected

@@ -1,5 +1,6 @@
-"""Proves that chains compute what numpy does, bit for bit: every source, every operation, whole blocks and the end of a column, docs in
-a row and picked ones."""
+"""Proves that chains compute what numpy does, bit for bit: every source, every operation, whole blocks and the end of a
+column, docs in a row and picked ones.
+"""
 
 from __future__ import annotations
 
@@ -29,16 +30,25 @@ def _bits(value: float) -> int:
 
 def _meta(values: np.ndarray[Any, Any], dictionary: np.ndarray[Any, Any] | None = None) -> np.ndarray[Any, Any]:
     """Of raw values, or of ids of a dictionary."""
-    stored = {"i4": abi.T_INT, "i8": abi.T_LONG, "f4": abi.T_FLOAT, "f8": abi.T_DOUBLE}[(values if dictionary is None else dictionary).dtype.str[1:]]
+    stored = {"i4": abi.T_INT, "i8": abi.T_LONG, "f4": abi.T_FLOAT, "f8": abi.T_DOUBLE}[
+        (values if dictionary is None else dictionary).dtype.str[1:]
+    ]
     meta = np.zeros(abi.META_WORDS, np.int64)
-    meta[abi.M_WIDTH], meta[abi.M_DATA], meta[abi.M_NUM_VALUES], meta[abi.M_STORED] = values.itemsize, values.ctypes.data, len(values), stored
+    meta[abi.M_WIDTH], meta[abi.M_DATA], meta[abi.M_NUM_VALUES], meta[abi.M_STORED] = (
+        values.itemsize,
+        values.ctypes.data,
+        len(values),
+        stored,
+    )
     meta[abi.M_CARDINALITY] = -1
     if dictionary is not None:
         meta[abi.M_CARDINALITY], meta[abi.M_DICTIONARY] = len(dictionary), dictionary.ctypes.data
     return meta
 
 
-def _run(metas: Sequence[np.ndarray[Any, Any]], steps: Sequence[Sequence[int]], docs: np.ndarray[Any, Any], *, dense: bool) -> abi.State:
+def _run(
+    metas: Sequence[np.ndarray[Any, Any]], steps: Sequence[Sequence[int]], docs: np.ndarray[Any, Any], *, dense: bool
+) -> abi.State:
     """The state after the instructions of a chain over `docs`; its outcome is in register 0."""
     state = abi.State(np.zeros(abi.CONTROL_WORDS, np.int64))
     state.words[abi.S_SELECTED], state.words[abi.S_BASE], state.words[abi.S_DENSE] = len(docs), docs[0], int(dense)
@@ -115,7 +125,9 @@ _UNARY: dict[int, Callable[[Any], Any]] = {
 def _same_bits(found: np.ndarray[Any, Any], wanted: np.ndarray[Any, Any]) -> bool:
     """NaN is NaN: which one is not said before CANONICAL."""
     nan = np.isnan(wanted)
-    return bool(np.array_equal(np.isnan(found), nan) and np.array_equal(found[~nan].view(np.int64), wanted[~nan].view(np.int64)))
+    return bool(
+        np.array_equal(np.isnan(found), nan) and np.array_equal(found[~nan].view(np.int64), wanted[~nan].view(np.int64))
+    )
 
 
 @pytest.mark.parametrize("run", _RUNS)
@@ -123,15 +135,30 @@ def test_operations_are_those_of_ieee_754(run: str) -> None:
     docs, dense = _RUNS[run]
     metas = [_meta(_DOUBLES), _meta(_OTHERS)]
     a, v = _DOUBLES[docs], _OTHERS[docs]
-    first, end = (fused_instruction.COLUMN, fused_program.SET, 0, 0), (fused_program.CONSTANT, fused_program.STORE, 0, 0)
+    first, end = (
+        (fused_instruction.COLUMN, fused_program.SET, 0, 0),
+        (fused_program.CONSTANT, fused_program.STORE, 0, 0),
+    )
     with np.errstate(all="ignore"):
         for operation, compute in _BINARY.items():
-            found = _run(metas, [first, (fused_instruction.COLUMN, operation, 1, 0), end], docs, dense=dense).registers[0, : len(docs)].view(np.float64)
+            found = (
+                _run(metas, [first, (fused_instruction.COLUMN, operation, 1, 0), end], docs, dense=dense)
+                .registers[0, : len(docs)]
+                .view(np.float64)
+            )
             assert _same_bits(found, compute(a, v)), operation
-            found = _run(metas, [first, (fused_program.CONSTANT, operation, _bits(-0.3), 0), end], docs, dense=dense).registers[0, : len(docs)].view(np.float64)
+            found = (
+                _run(metas, [first, (fused_program.CONSTANT, operation, _bits(-0.3), 0), end], docs, dense=dense)
+                .registers[0, : len(docs)]
+                .view(np.float64)
+            )
             assert _same_bits(found, compute(a, np.float64(-0.3))), operation
         for unary, of_one in _UNARY.items():
-            found = _run(metas, [first, (fused_program.CONSTANT, unary, 0, 0), end], docs, dense=dense).registers[0, : len(docs)].view(np.float64)
+            found = (
+                _run(metas, [first, (fused_program.CONSTANT, unary, 0, 0), end], docs, dense=dense)
+                .registers[0, : len(docs)]
+                .view(np.float64)
+            )
             assert _same_bits(found, of_one(a)), unary
 
 
@@ -139,11 +166,18 @@ def test_operations_are_those_of_ieee_754(run: str) -> None:
 def test_what_is_kept_comes_back(run: str) -> None:
     """(a + v) * a − (v / 3 − (a − v)), three slots deep."""
     docs, dense = _RUNS[run]
-    column, keep = (fused_instruction.COLUMN, fused_program.SET, 0, 0), [(fused_program.KEPT, fused_program.KEEP, slot, 0) for slot in range(2)]
+    column, keep = (
+        (fused_instruction.COLUMN, fused_program.SET, 0, 0),
+        [(fused_program.KEPT, fused_program.KEEP, slot, 0) for slot in range(2)],
+    )
     steps = [
-        column, (fused_instruction.COLUMN, fused_program.ADD, 1, 0), (fused_instruction.COLUMN, fused_program.MULTIPLY, 0, 0), keep[0],
-        (fused_instruction.COLUMN, fused_program.SET, 1, 0), (fused_program.CONSTANT, fused_program.DIVIDE, _bits(3.0), 0), keep[1],
-        column, (fused_instruction.COLUMN, fused_program.SUBTRACT, 1, 0), (fused_program.KEPT, fused_program.SUBTRACT_FROM, 1, 0), (fused_program.KEPT, fused_program.SUBTRACT_FROM, 0, 0),
+        column, (fused_instruction.COLUMN, fused_program.ADD, 1, 0),
+            (fused_instruction.COLUMN, fused_program.MULTIPLY, 0, 0), keep[0],
+        (fused_instruction.COLUMN, fused_program.SET, 1, 0),
+        (fused_program.CONSTANT, fused_program.DIVIDE, _bits(3.0), 0), keep[1],
+        column, (fused_instruction.COLUMN, fused_program.SUBTRACT, 1, 0),
+            (fused_program.KEPT, fused_program.SUBTRACT_FROM, 1, 0),
+            (fused_program.KEPT, fused_program.SUBTRACT_FROM, 0, 0),
         (fused_program.CONSTANT, fused_program.STORE, 0, 0),
     ]  # fmt: skip
     a, v = _DOUBLES[docs], _OTHERS[docs]
@@ -158,14 +192,22 @@ def test_comparisons_write_flags(run: str) -> None:
     a, v = _DOUBLES[docs], _OTHERS[docs]
     equal = (a == v) | (np.isnan(a) & np.isnan(v))
     wanted = {
-        fused_program.EQUAL: equal, fused_program.NOT_EQUAL: ~equal, fused_program.LESS: a < v, fused_program.LESS_OR_EQUAL: a <= v,
+        fused_program.EQUAL: equal, fused_program.NOT_EQUAL: ~equal, fused_program.LESS: a < v,
+        fused_program.LESS_OR_EQUAL: a <= v,
         fused_program.GREATER: a > v, fused_program.GREATER_OR_EQUAL: a >= v,
     }  # fmt: skip
     first = (fused_instruction.COLUMN, fused_program.SET, 0, 0)
     for comparison, flags in wanted.items():
-        state = _run([_meta(_DOUBLES), _meta(_OTHERS)], [first, (fused_instruction.COLUMN, comparison, 1, 0)], docs, dense=dense)
+        state = _run(
+            [_meta(_DOUBLES), _meta(_OTHERS)], [first, (fused_instruction.COLUMN, comparison, 1, 0)], docs, dense=dense
+        )
         assert np.array_equal(state.registers[0].view(np.uint8)[: len(docs)], flags), comparison
-    state = _run([_meta(_DOUBLES)], [first, (fused_program.CONSTANT, fused_program.BETWEEN, _bits(-3.0), _bits(1.5))], docs, dense=dense)
+    state = _run(
+        [_meta(_DOUBLES)],
+        [first, (fused_program.CONSTANT, fused_program.BETWEEN, _bits(-3.0), _bits(1.5))],
+        docs,
+        dense=dense,
+    )
     assert np.array_equal(state.registers[0].view(np.uint8)[: len(docs)], (a >= -3.0) & (a <= 1.5))
 
 
@@ -175,8 +217,10 @@ def test_comparisons_write_bits(docs: int) -> None:
     a, v = _DOUBLES[:docs], _OTHERS[:docs]
     equal = (a == v) | (np.isnan(a) & np.isnan(v))
     wanted = {
-        fused_program.EQUAL: equal, fused_program.NOT_EQUAL: ~equal, fused_program.LESS: a < v, fused_program.LESS_OR_EQUAL: a <= v,
-        fused_program.GREATER: a > v, fused_program.GREATER_OR_EQUAL: a >= v, fused_program.BETWEEN: (a >= v) & (a <= 1.5),
+        fused_program.EQUAL: equal, fused_program.NOT_EQUAL: ~equal, fused_program.LESS: a < v,
+        fused_program.LESS_OR_EQUAL: a <= v,
+        fused_program.GREATER: a > v, fused_program.GREATER_OR_EQUAL: a >= v,
+            fused_program.BETWEEN: (a >= v) & (a <= 1.5),
     }  # fmt: skip
     first_byte = fused_program.CHUNK // 8 if docs > fused_program.CHUNK else 0
     for comparison, flags in wanted.items():
@@ -188,8 +232,16 @@ def test_comparisons_write_bits(docs: int) -> None:
             np.int64,
         )
         out = np.full(docs // 8 + 8, 0xA5, np.uint8)
-        _bits_of_chunks(steps.ctypes.data, len(steps), first_byte * 8 // fused_program.CHUNK, docs // fused_program.CHUNK, out.ctypes.data)
-        assert np.array_equal(out[first_byte : docs // 8], np.packbits(flags, bitorder="little")[first_byte:]), comparison
+        _bits_of_chunks(
+            steps.ctypes.data,
+            len(steps),
+            first_byte * 8 // fused_program.CHUNK,
+            docs // fused_program.CHUNK,
+            out.ctypes.data,
+        )
+        assert np.array_equal(out[first_byte : docs // 8], np.packbits(flags, bitorder="little")[first_byte:]), (
+            comparison
+        )
         assert (out[:first_byte] == 0xA5).all() and (out[docs // 8 :] == 0xA5).all()
 
 

@@ -1,6 +1,7 @@
-"""Proves that docs of several blocks which come to the select section together are those of the blocks one by one: for selections that
-are few, many, in clusters and at the borders of what is gathered, over runs and lists of docs, with FILTER (WHERE), multi-values
-and a quantum that ends between any two blocks; and that nothing is counted twice."""
+"""Proves that docs of several blocks which come to the select section together are those of the blocks one by one: for
+selections that are few, many, in clusters and at the borders of what is gathered, over runs and lists of docs, with
+FILTER (WHERE), multi-values and a quantum that ends between any two blocks; and that nothing is counted twice.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +15,17 @@ from pinotpy.kernels.scan import driver
 from pinotpy.pql.ast import Dialect, Identifier, Star
 from pinotpy.query.execute import execute
 from pinotpy.query.filter import index_choice
-from pinotpy.query.model.context import Aggregation, AggregationRef, And, ColumnRef, Comparison, OutputColumn, Predicate, QueryContext, QueryKind
+from pinotpy.query.model.context import (
+    Aggregation,
+    AggregationRef,
+    And,
+    ColumnRef,
+    Comparison,
+    OutputColumn,
+    Predicate,
+    QueryContext,
+    QueryKind,
+)
 from pinotpy.query.result.combine import merge_partials
 from pinotpy.query.result.partial import PartialResult
 from pinotpy.query.runtime.control import QueryControl
@@ -31,7 +42,9 @@ _PATTERNS = {
 }
 
 
-def _segment(name: str, counts: list[int], tail: int, rng: np.random.Generator) -> tuple[FakeSegment, dict[str, np.ndarray]]:
+def _segment(
+    name: str, counts: list[int], tail: int, rng: np.random.Generator
+) -> tuple[FakeSegment, dict[str, np.ndarray]]:
     """Blocks with so many docs that pass, then `tail` docs that all pass."""
     keep = np.concatenate([*(rng.permutation(np.arange(_BLOCK) < count) for count in counts), np.ones(tail, np.bool_)])
     n = len(keep)
@@ -41,7 +54,10 @@ def _segment(name: str, counts: list[int], tail: int, rng: np.random.Generator) 
         "key": rng.integers(0, 40, n),
         "value": rng.integers(-(2**40), 2**40, n),
     }
-    fakes = [fake_column(name, DataType.LONG, values.tolist(), dictionary=name != "value", inverted=name == "other") for name, values in columns.items()]
+    fakes = [
+        fake_column(name, DataType.LONG, values.tolist(), dictionary=name != "value", inverted=name == "other")
+        for name, values in columns.items()
+    ]
     many = [[key % 5, 5] if key % 2 else [key % 5] for key in columns["key"].tolist()]
     return FakeSegment(name, [*fakes, fake_column("many", DataType.LONG, many, single_value=False)]), columns
 
@@ -76,11 +92,18 @@ def _asked(segments: list[FakeSegment], group_by: tuple[str, ...], *, listed: bo
 @pytest.mark.parametrize("listed", [False, True], ids=["runs", "lists"])
 @pytest.mark.parametrize("tail", [0, 5, 700])
 @pytest.mark.parametrize("pattern", _PATTERNS)
-def test_gathered_docs_are_those_of_their_blocks(monkeypatch: pytest.MonkeyPatch, pattern: str, tail: int, listed: bool, quantum_ns: int) -> None:
+def test_gathered_docs_are_those_of_their_blocks(
+    monkeypatch: pytest.MonkeyPatch, pattern: str, tail: int, listed: bool, quantum_ns: int
+) -> None:
     monkeypatch.setattr(index_choice, "_NS_LIST_DOC", -1e6)  # lists also where they save little
     rng = np.random.default_rng(len(pattern) + tail)
-    made = [_segment(f"s{i}", counts, tail, rng) for i, counts in enumerate((_PATTERNS[pattern], _PATTERNS[pattern][::-1]))]
-    segments, columns = [segment for segment, _ in made], {name: np.concatenate([own[name] for _, own in made]) for name in made[0][1]}
+    made = [
+        _segment(f"s{i}", counts, tail, rng) for i, counts in enumerate((_PATTERNS[pattern], _PATTERNS[pattern][::-1]))
+    ]
+    segments, columns = (
+        [segment for segment, _ in made],
+        {name: np.concatenate([own[name] for _, own in made]) for name in made[0][1]},
+    )
     passes = (columns["keep"] == 1) & ((columns["other"] == 1) | (not listed))
     for group_by in ((), ("key",), ("many",)):
         partial = _asked(segments, group_by, listed=listed, quantum_ns=quantum_ns)
@@ -94,7 +117,11 @@ def test_gathered_docs_are_those_of_their_blocks(monkeypatch: pytest.MonkeyPatch
         keys = partial.rows["k0"].to_pylist() if group_by else [None]
         counted, summed, filtered = (partial.rows[name].to_pylist() for name in ("a0_count", "a1_sum", "a2_sum"))
         for i, key in enumerate(keys):
-            own = passes if key is None else passes & (_has(columns["key"], key) if group_by == ("many",) else columns["key"] == key)
+            own = (
+                passes
+                if key is None
+                else passes & (_has(columns["key"], key) if group_by == ("many",) else columns["key"] == key)
+            )
             assert counted[i] == own.sum()
             assert int(summed[i]) == sum(columns["value"][own].tolist())
             assert int(filtered[i] or 0) == sum(columns["value"][own & (columns["other"] == 2)].tolist())

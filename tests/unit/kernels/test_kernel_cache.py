@@ -1,5 +1,7 @@
-"""Proves that an edited callee is never answered from a stale cache, that an edit leaves the code of other files alone, and that
-old code does not pile up. Runs a copy of the package with two small kernels of its own, each time in a fresh process."""
+"""Proves that an edited callee is never answered from a stale cache, that an edit leaves the code of other files alone,
+and that old code does not pile up. Runs a copy of the package with two small kernels of its own, each time in a fresh
+process.
+"""
 
 from __future__ import annotations
 
@@ -15,15 +17,27 @@ from pinotpy.kernels import cache
 
 # The callee lies in a folder, as kernels may.
 _CALLEE = "from pinotpy.kernels.runtime.abi import inner\n\n\n@inner\ndef number():\n    return {number}\n"
-_CALLER = "from numba import njit\n\nfrom pinotpy.kernels.room.callee import number\n\n\n@njit(cache=True)\ndef ask():\n    return number()\n"
+_CALLER = (
+    "from numba import njit\n\nfrom pinotpy.kernels.room.callee import number\n\n\n@njit(cache=True)\ndef "
+    "ask():\n    return number()\n"
+)
 _OTHER = "from numba import njit\n\n\n@njit(cache=True)\ndef other():\n    return 5\n"
-_ASK = "from pinotpy.kernels.caller import ask; from pinotpy.kernels.other import other; print(ask(), other(), sum(ask.stats.cache_hits.values()))"
+_ASK = (
+    "from pinotpy.kernels.caller import ask; from pinotpy.kernels.other import other; print(ask(), other(), "
+    "sum(ask.stats.cache_hits.values()))"
+)
 
 
 def _ask(package: Path, compiled: Path | None) -> list[int]:
-    env = {name: value for name, value in os.environ.items() if name not in ("HOME", "XDG_CACHE_HOME", "PINOTPY_KERNEL_CACHE")}
+    env = {
+        name: value
+        for name, value in os.environ.items()
+        if name not in ("HOME", "XDG_CACHE_HOME", "PINOTPY_KERNEL_CACHE")
+    }
     env |= {"PYTHONPATH": str(package.parent)} | ({} if compiled is None else {"PINOTPY_KERNEL_CACHE": str(compiled)})
-    answer = subprocess.run([sys.executable, "-c", _ASK], env=env, capture_output=True, text=True, check=True, timeout=120)
+    answer = subprocess.run(
+        [sys.executable, "-c", _ASK], env=env, capture_output=True, text=True, check=True, timeout=120
+    )
     return [int(word) for word in answer.stdout.split()]
 
 
@@ -65,7 +79,9 @@ def test_kernels_work_where_nothing_can_be_written(tmp_path: Path) -> None:
     assert (package / ".kernel-cache").stat().st_size == 0 and not list(package.rglob("*.nbi"))
 
 
-def test_a_read_only_image_that_was_warmed_up_is_read_from_a_copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_read_only_image_that_was_warmed_up_is_read_from_a_copy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name in ("NUMBA_CACHE_DIR", "NUMBA_CACHE_LOCATOR_CLASSES"):
         monkeypatch.setenv(name, "")  # restored at the end: `prepare` sets it
     monkeypatch.setenv("PINOTPY_KERNEL_CACHE", str(tmp_path))
@@ -86,13 +102,18 @@ def test_a_read_only_image_that_was_warmed_up_is_read_from_a_copy(tmp_path: Path
     shutil.rmtree(folder)
 
 
-def test_a_folder_that_can_be_written_takes_over_what_the_image_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_that_can_be_written_takes_over_what_the_image_has(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name in ("NUMBA_CACHE_DIR", "NUMBA_CACHE_LOCATOR_CLASSES", "PINOTPY_KERNEL_CACHE"):
         monkeypatch.setenv(name, "")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "volume"))
     monkeypatch.setattr(cache, "KERNELS", tmp_path / "image" / "kernels")
     machine = cache.environment_hash()
-    image, volume = tmp_path / "image" / ".kernel-cache" / machine, tmp_path / "volume" / "pinotpy" / "kernels" / machine
+    image, volume = (
+        tmp_path / "image" / ".kernel-cache" / machine,
+        tmp_path / "volume" / "pinotpy" / "kernels" / machine,
+    )
     for folder, code in (("groups-0123456789abcdef", b"image"), ("ranks-0123456789abcdef", b"image")):
         (image / folder).mkdir(parents=True)
         (image / folder / "key.nbi").write_bytes(code)
@@ -102,7 +123,11 @@ def test_a_folder_that_can_be_written_takes_over_what_the_image_has(tmp_path: Pa
     (volume / "ranks-0123456789abcdef" / "key.nbi").write_bytes(b"volume")
     for _ in range(2):
         assert cache.prepare() == volume
-        assert sorted(path.name for path in volume.iterdir()) == ["compiled.0.1", "groups-0123456789abcdef", "ranks-0123456789abcdef"]
+        assert sorted(path.name for path in volume.iterdir()) == [
+            "compiled.0.1",
+            "groups-0123456789abcdef",
+            "ranks-0123456789abcdef",
+        ]
     assert (volume / "groups-0123456789abcdef" / "key.nbi").read_bytes() == b"image"
     assert (volume / "ranks-0123456789abcdef" / "key.nbi").read_bytes() == b"volume"
     # What is compiled later is written beside it.
@@ -112,7 +137,9 @@ def test_a_folder_that_can_be_written_takes_over_what_the_image_has(tmp_path: Pa
 
 def test_the_hash_of_a_file_covers_what_it_imports_and_nothing_else() -> None:
     imported = cache._with_imported(cache.KERNELS / "group" / "groups.py")
-    assert {"abi.py", "groups.py", "exact_sums.py", "memory.py", "result_context.py"} <= {file.name for file in imported}
+    assert {"abi.py", "groups.py", "exact_sums.py", "memory.py", "result_context.py"} <= {
+        file.name for file in imported
+    }
     assert "strings.py" not in {file.name for file in imported}
 
 
@@ -124,17 +151,28 @@ def test_old_code_is_dropped_the_newest_stays(tmp_path: Path, num_versions: int,
         os.utime(folder, (number, number))
     (tmp_path / "compiled.abc.def").touch()
     assert cache.drop_old(tmp_path) == num_dropped
-    assert {path.name for path in tmp_path.iterdir()} == {f"groups-{n:016x}" for n in range(num_dropped, num_versions)} | {"compiled.abc.def"}
+    assert {path.name for path in tmp_path.iterdir()} == {
+        f"groups-{n:016x}" for n in range(num_dropped, num_versions)
+    } | {"compiled.abc.def"}
 
 
-def test_imports_from_folders_are_found_however_they_are_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_imports_from_folders_are_found_however_they_are_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(cache, "KERNELS", tmp_path)
     (tmp_path / "room").mkdir()
     for name in ("room/__init__", "room/one", "room/two", "room/three", "alone"):
         (tmp_path / f"{name}.py").touch()
     (tmp_path / "all.py").write_text(
-        "import pinotpy.kernels.room.one\nfrom pinotpy.kernels.room import two\n\ndef late():\n    from pinotpy.kernels.room.three import x\n"
+        "import pinotpy.kernels.room.one\nfrom pinotpy.kernels.room import two\n\ndef late():\n    from "
+        "pinotpy.kernels.room.three import x\n"
     )
-    assert cache.imports() == {"all": {"room.one", "room.two", "room.three"}, "alone": set(), "room.one": set(), "room.two": set(), "room.three": set()}
+    assert cache.imports() == {
+        "all": {"room.one", "room.two", "room.three"},
+        "alone": set(),
+        "room.one": set(),
+        "room.two": set(),
+        "room.three": set(),
+    }
     (tmp_path / "other.py").write_text("from pinotpy.kernels import alone, room\n")
     assert cache.imports()["other"] == {"alone"}

@@ -1,5 +1,7 @@
-"""Proves the kernels of multi-value columns against lists in Python: filters (any value, none, after other legs, in lists of docs),
-lanes in portions, counts and sums by group; docs without values, of one, of as many as a word of bits has, and of more than a block."""
+"""Proves the kernels of multi-value columns against lists in Python: filters (any value, none, after other legs, in
+lists of docs), lanes in portions, counts and sums by group; docs without values, of one, of as many as a word of bits
+has, and of more than a block.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +47,9 @@ def _segment(lists: list[list[int]], *, dictionary: bool = True, texts: bool = F
     return FakeSegment(
         "s",
         [
-            fake_column("m", DataType.STRING if texts else DataType.INT, values, single_value=False, dictionary=dictionary),
+            fake_column(
+                "m", DataType.STRING if texts else DataType.INT, values, single_value=False, dictionary=dictionary
+            ),
             fake_column("r", DataType.INT, [rng.randrange(1000) for _ in lists]),
             fake_column("row", DataType.INT, list(range(len(lists))), dictionary=False),
         ],
@@ -116,7 +120,9 @@ def test_what_earlier_conditions_leave_is_filtered_and_counted_by_value(case: st
 
 
 @njit
-def _filled(offsets: Any, docs: Any, skip: Any, flagged: bool, position: int, entry: int, entries: int, positions: int) -> Any:
+def _filled(
+    offsets: Any, docs: Any, skip: Any, flagged: bool, position: int, entry: int, entries: int, positions: int
+) -> Any:
     # Functions of kernels have no door for Python.
     return fill_lanes(offsets, docs, skip, flagged, position, entry, entries, positions)
 
@@ -131,7 +137,9 @@ def test_lanes_are_the_entries_of_the_docs_in_order(case: str, flagged: bool) ->
     skip = (rng.random(len(docs)) < 0.3).astype(np.uint8)
     counts = np.where(skip & flagged, 0, lengths[docs])
     positions = np.repeat(np.arange(len(docs)), counts)
-    entries = np.concatenate([np.arange(offsets[doc], offsets[doc] + count) for doc, count in zip(docs, counts, strict=True)] or [[]])
+    entries = np.concatenate(
+        [np.arange(offsets[doc], offsets[doc] + count) for doc, count in zip(docs, counts, strict=True)] or [[]]
+    )
     # A border behind each array: lanes that are stored in advance stay within it.
     out = np.full((2, abi.BLOCK + 16), 0xDEAD, np.uint32)
     found: list[Any] = []
@@ -159,7 +167,9 @@ def test_values_are_counted_and_added_once_each(case: str) -> None:
         return len(flat), sum(flat), max(flat), len(set(flat)), sum(len(lists[row]) for row in rows if 2 in lists[row])
 
     context = make_context([M, R, ROW], calls, where=where, filters=filters)
-    assert [tuple(map(int, row)) for row in answer(context, [run(context, [segment])])] == [of(np.flatnonzero(r < 500).tolist())]
+    assert [tuple(map(int, row)) for row in answer(context, [run(context, [segment])])] == [
+        of(np.flatnonzero(r < 500).tolist())
+    ]
     grouped = make_context([M, R, ROW], [("count", "*"), ("sum", "row"), ("countmv", "m")], ["m"], where=where)
     found = {key: tuple(map(int, rest)) for key, *rest in answer(grouped, [run(grouped, [segment])])}
     expected: dict[int, tuple[int, int, int]] = {}

@@ -1,5 +1,7 @@
-"""Uniting (group, value) entries: every distinct pair once, with the sum of its counts, by group. Compared with a dictionary in
-Python on random and hostile entries: none, one, all equal, NaN and both zeros, the ends of LONG, counts beyond 32 bits."""
+"""Uniting (group, value) entries: every distinct pair once, with the sum of its counts, by group. Compared with a
+dictionary in
+Python on random and hostile entries: none, one, all equal, NaN and both zeros, the ends of LONG, counts beyond 32 bits.
+"""
 
 from __future__ import annotations
 
@@ -27,10 +29,14 @@ def _entries(rows: Longs, values: Longs, counts: Longs) -> Longs:
     return np.column_stack([(rows << distinct_pairs.ROW_SHIFT) | counts, values]).astype(np.int64)
 
 
-def _united(threads: list[ThreadEntries], num_groups: int, num_threads: int = 2, metas: Longs | None = None) -> tuple[Longs, Longs, Longs]:
+def _united(
+    threads: list[ThreadEntries], num_groups: int, num_threads: int = 2, metas: Longs | None = None
+) -> tuple[Longs, Longs, Longs]:
     with ThreadPoolExecutor(2) as executor:
         plan: Any = SimpleNamespace(control=QueryControl(), num_threads=num_threads, executor=executor)
-        return unite(plan, threads, num_groups, np.zeros(1, np.int64) if metas is None else metas, NOTHING, counted=True)
+        return unite(
+            plan, threads, num_groups, np.zeros(1, np.int64) if metas is None else metas, NOTHING, counted=True
+        )
 
 
 def _counter(offsets: Longs, keys: Longs, counts: Longs) -> dict[tuple[int, int], int]:
@@ -57,7 +63,10 @@ def test_each_pair_comes_once_with_its_counts_added_up(num_entries: int, num_gro
     expected: Counter[tuple[int, int]] = Counter()
     threads = []
     for _ in range(2):
-        rows, picked = rng.integers(0, 3 * num_groups, num_entries), np.array(values, np.int64)[rng.integers(0, len(values), num_entries)]
+        rows, picked = (
+            rng.integers(0, 3 * num_groups, num_entries),
+            np.array(values, np.int64)[rng.integers(0, len(values), num_entries)],
+        )
         counts = rng.integers(1, 5, num_entries)
         groups = rng.integers(0, num_groups, 3 * num_groups)
         threads.append(ThreadEntries(_entries(rows, picked, counts), groups, np.zeros(3 * num_groups, np.int64)))
@@ -77,7 +86,11 @@ def test_dict_ids_of_several_units_meet_by_value_with_one_zero_and_one_nan() -> 
     dictionaries = [np.array([-1.5, -0.0, 2.0]), np.array([0.0, 2.0, np.nan]), np.array([np.nan])]
     metas = np.zeros((3, abi.META_WORDS), np.int64)
     for meta, dictionary in zip(metas, dictionaries, strict=True):
-        meta[abi.M_CARDINALITY], meta[abi.M_STORED], meta[abi.M_DICTIONARY] = len(dictionary), abi.T_DOUBLE, dictionary.ctypes.data
+        meta[abi.M_CARDINALITY], meta[abi.M_STORED], meta[abi.M_DICTIONARY] = (
+            len(dictionary),
+            abi.T_DOUBLE,
+            dictionary.ctypes.data,
+        )
     addresses = np.array([meta.ctypes.data for meta in metas])
     rows, ids = np.array([0, 0, 0, 1, 1, 1, 2]), np.array([0, 1, 2, 0, 1, 2, 0])
     entries = _entries(rows, ids, np.ones(7, np.int64))
@@ -94,5 +107,12 @@ def test_a_budget_that_is_too_small_ends_the_query_and_gives_everything_back() -
     plan: Any = SimpleNamespace(control=control, num_threads=1, executor=None)
     entries = _entries(np.zeros(1000, np.int64), np.arange(1000), np.ones(1000, np.int64))
     with pytest.raises(MemoryLimitError, match="maxBytes"):
-        unite(plan, [ThreadEntries(entries, np.zeros(1, np.int64), np.zeros(1, np.int64))], 1, np.zeros(1, np.int64), NOTHING, counted=False)
+        unite(
+            plan,
+            [ThreadEntries(entries, np.zeros(1, np.int64), np.zeros(1, np.int64))],
+            1,
+            np.zeros(1, np.int64),
+            NOTHING,
+            counted=False,
+        )
     assert control.words[abi.C_MEMORY_USED] == 0

@@ -1,4 +1,6 @@
-"""Proves what is asked of inverted indexes in one call against numpy: numbers of lists and docs, and lists cut to runs of docs."""
+"""Proves what is asked of inverted indexes in one call against numpy: numbers of lists and docs, and lists cut to runs
+of docs.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ SIZES = (1, 64, 3000, 5000)
 def test_lists_are_counted_and_cut_as_numpy_does(seed: int) -> None:
     rng = np.random.default_rng(seed)
     values = [rng.integers(0, 9, size) for size in SIZES]
-    columns = [fake_column("a", DataType.INT, part.tolist(), inverted=number != 1) for number, part in enumerate(values)]
+    columns = [
+        fake_column("a", DataType.INT, part.tolist(), inverted=number != 1) for number, part in enumerate(values)
+    ]
     metas = np.array([column.meta for column in columns])
     cardinality = metas[:, abi.M_CARDINALITY]
     first = rng.integers(0, cardinality)
@@ -30,7 +34,9 @@ def test_lists_are_counted_and_cut_as_numpy_does(seed: int) -> None:
     for s, column in enumerate(columns):
         wanted = np.arange(*ids[s]) if ranged[s] else members[: spans[s, 1]]
         known = s != 1 and usable[s]
-        assert (lists[s], entries[s], bitmaps[s]) == ((len(wanted), int(np.isin(column.ids(), wanted).sum()), 0) if known else (0, -1, 0))
+        assert (lists[s], entries[s], bitmaps[s]) == (
+            (len(wanted), int(np.isin(column.ids(), wanted).sum()), 0) if known else (0, -1, 0)
+        )
     segments = np.array([0, 2, 3])
     low = rng.integers(0, np.array(SIZES)[segments])
     runs = np.stack([low, low + rng.integers(0, np.array(SIZES)[segments] - low + 1)], axis=1)
@@ -40,5 +46,8 @@ def test_lists_are_counted_and_cut_as_numpy_does(seed: int) -> None:
     assert addresses[2] == given.ctypes.data
     for i, s in enumerate(segments.tolist()):
         docs = np.flatnonzero(columns[s].ids() == ids[s, 0])
-        assert addresses[i] in (given.ctypes.data, metas[s, abi.M_INVERTED_DOCS] + 4 * int((columns[s].ids() < ids[s, 0]).sum()))
+        assert addresses[i] in (
+            given.ctypes.data,
+            metas[s, abi.M_INVERTED_DOCS] + 4 * int((columns[s].ids() < ids[s, 0]).sum()),
+        )
         assert cut[i].tolist() == docs.searchsorted(runs[i]).tolist()

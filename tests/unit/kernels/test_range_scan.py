@@ -1,6 +1,8 @@
-"""Proves that filters which are run 64 docs at a time select the docs that numpy selects, and that the byte masks select: ids of
-every width, raw numbers of every type, runs, nulls, chains of arithmetic, negation, known legs; units that begin and end anywhere, selections that are
-empty, few, mixed, dense and all, interrupted after every few blocks; and that they count the values that a leg reads."""
+"""Proves that filters which are run 64 docs at a time select the docs that numpy selects, and that the byte masks
+select: ids of every width, raw numbers of every type, runs, nulls, chains of arithmetic, negation, known legs; units
+that begin and end anywhere, selections that are empty, few, mixed, dense and all, interrupted after every few blocks;
+and that they count the values that a leg reads.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,9 @@ from pinotpy.query.runtime.control import QueryControl
 
 _CLOCK = clock_address()
 _I64 = np.iinfo(np.int64)
-_MPROTECT = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_size_t, ctypes.c_size_t, ctypes.c_int)(("mprotect", ctypes.CDLL(None)))
+_MPROTECT = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_size_t, ctypes.c_size_t, ctypes.c_int)(
+    ("mprotect", ctypes.CDLL(None))
+)
 
 
 @njit
@@ -59,11 +63,18 @@ class _Leg:
         test: NDArray[Any] = getattr(self, f"_{kind}")(rng, n)
         mode = rng.choice([LEG_RUN, LEG_RUN, LEG_RUN, LEG_RUN, LEG_RUN, LEG_ALWAYS, LEG_NEVER])
         self.reads = kind != "null" and mode == LEG_RUN
-        self.passes = {LEG_RUN: test ^ negated, LEG_ALWAYS: np.ones(n, np.bool_), LEG_NEVER: np.zeros(n, np.bool_)}[mode]
+        self.passes = {LEG_RUN: test ^ negated, LEG_ALWAYS: np.ones(n, np.bool_), LEG_NEVER: np.zeros(n, np.bool_)}[
+            mode
+        ]
         if nulls_fail and has_nulls:
             self.passes = self.passes & ~self.nulls
         self.row[abi.I_FLAGS] = abi.I_LEG if kind in ("null", "chain") else abi.I_SCAN_LEG
-        self.row[abi.A0], self.row[abi.A0 + 3], self.row[abi.A0 + 4], self.row[abi.A0 + 5] = self.meta.ctypes.data, mode, negated, nulls_fail
+        self.row[abi.A0], self.row[abi.A0 + 3], self.row[abi.A0 + 4], self.row[abi.A0 + 5] = (
+            self.meta.ctypes.data,
+            mode,
+            negated,
+            nulls_fail,
+        )
 
     def _fill_ids(self, rng: np.random.Generator, n: int) -> int:
         width = int(rng.choice([1, 2, 4]))
@@ -71,7 +82,11 @@ class _Leg:
         self.data = rng.integers(0, cardinality, n).astype(f"u{width}")
         if rng.random() < 0.2:
             self.data = np.sort(self.data)
-        self.meta[abi.M_WIDTH], self.meta[abi.M_DATA], self.meta[abi.M_CARDINALITY] = width, self.data.ctypes.data, cardinality
+        self.meta[abi.M_WIDTH], self.meta[abi.M_DATA], self.meta[abi.M_CARDINALITY] = (
+            width,
+            self.data.ctypes.data,
+            cardinality,
+        )
         return cardinality
 
     def _run(self, rng: np.random.Generator, cardinality: int) -> tuple[int, int]:
@@ -86,7 +101,11 @@ class _Leg:
     def _runs(self, rng: np.random.Generator, n: int) -> NDArray[np.bool_]:
         cardinality = self._fill_ids(rng, n)
         self.runs = np.array([self._run(rng, cardinality) for _ in range(rng.integers(1, 5))], np.int64)
-        self.row[0], self.row[abi.A0 + 6], self.row[abi.A0 + 7] = predicates.ids_runs.address, self.runs.ctypes.data, len(self.runs)
+        self.row[0], self.row[abi.A0 + 6], self.row[abi.A0 + 7] = (
+            predicates.ids_runs.address,
+            self.runs.ctypes.data,
+            len(self.runs),
+        )
         found = np.zeros(n, np.bool_)
         for low, high in self.runs:
             found |= (self.data >= low) & (self.data < high)
@@ -113,11 +132,15 @@ class _Leg:
         return self.nulls if self.meta[abi.M_NULLS] else np.zeros(n, np.bool_)
 
     def _chain(self, rng: np.random.Generator, n: int) -> NDArray[np.bool_]:
-        """(first + second) * 0.5 against a constant, of columns of any kind that lies in a row. The leg's own meta is that of a raw column here."""
+        """(first + second) * 0.5 against a constant, of columns of any kind that lies in a row. The leg's own meta is
+        that of a raw column here.
+        """
         self.columns = [_chain_column(rng, n) for _ in range(2)]
         registers = [abi.NUM_REGISTERS, abi.NUM_REGISTERS + 1]
         truth = abi.NUM_REGISTERS + 2
-        comparison = int(rng.choice([fused_program.GREATER, fused_program.LESS_OR_EQUAL, fused_program.EQUAL, fused_program.BETWEEN]))
+        comparison = int(
+            rng.choice([fused_program.GREATER, fused_program.LESS_OR_EQUAL, fused_program.EQUAL, fused_program.BETWEEN])
+        )
         low, high = sorted(rng.choice([-1.5, -0.25, 0.0, 0.5, 40.0, 99.0], 2).tolist())
         bits = np.array([0.5, low, high]).view(np.int64)
         self.steps = np.array(
@@ -135,12 +158,25 @@ class _Leg:
             self.program[number, abi.A0 : abi.A0 + 2] = registers[number], meta.ctypes.data
         metas = [meta.ctypes.data for _, meta, _ in self.columns]
         self.program[2, 0] = fused.fused_doubles.address
-        self.program[2, abi.A0 : abi.A0 + 8] = truth, self.steps.ctypes.data, len(self.steps), 2, metas[0], registers[0], metas[1], registers[1]
-        self.row[0], self.row[abi.A0 + 6 : abi.A0 + 10] = expression_predicate.expression_leg.address, (self.program.ctypes.data, 3, truth, -1)
+        self.program[2, abi.A0 : abi.A0 + 8] = (
+            truth,
+            self.steps.ctypes.data,
+            len(self.steps),
+            2,
+            metas[0],
+            registers[0],
+            metas[1],
+            registers[1],
+        )
+        self.row[0], self.row[abi.A0 + 6 : abi.A0 + 10] = (
+            expression_predicate.expression_leg.address,
+            (self.program.ctypes.data, 3, truth, -1),
+        )
         with np.errstate(all="ignore"):
             a = (self.columns[0][2] + self.columns[1][2]) * 0.5
             found: NDArray[np.bool_] = {
-                fused_program.GREATER: a > low, fused_program.LESS_OR_EQUAL: a <= low, fused_program.EQUAL: a == low, fused_program.BETWEEN: (a >= low) & (a <= high),
+                fused_program.GREATER: a > low, fused_program.LESS_OR_EQUAL: a <= low, fused_program.EQUAL: a == low,
+                    fused_program.BETWEEN: (a >= low) & (a <= high),
             }[comparison]  # fmt: skip
         return found
 
@@ -148,13 +184,21 @@ class _Leg:
 def _chain_column(rng: np.random.Generator, n: int) -> tuple[NDArray[Any], NDArray[np.int64], NDArray[np.float64]]:
     """Its data, its meta and its values; the data ends with the memory page, so that nobody reads behind it."""
     kind = str(rng.choice(["f8", "f4", "i8", "i4", "ids"]))
-    values = rng.choice([-3.0, -1.0, 0.0, 1.0, 80.0, 198.0, np.nan, np.inf], n) if kind in ("f8", "f4") else rng.integers(-3, 250, n).astype(np.float64)
+    values = (
+        rng.choice([-3.0, -1.0, 0.0, 1.0, 80.0, 198.0, np.nan, np.inf], n)
+        if kind in ("f8", "f4")
+        else rng.integers(-3, 250, n).astype(np.float64)
+    )
     meta = np.zeros(abi.META_WORDS, np.int64)
     meta[abi.M_CARDINALITY], meta[abi.M_NUM_DOCS], meta[abi.M_NUM_VALUES] = -1, n, n
     if kind == "ids":
         width = int(rng.choice([1, 2, 4]))
         data = _before_a_hole((values + 3).astype(f"u{width}"))
-        meta[abi.M_CARDINALITY], meta[abi.M_DICTIONARY], meta[abi.M_STORED] = len(_DICTIONARY), _DICTIONARY.ctypes.data, abi.T_INT
+        meta[abi.M_CARDINALITY], meta[abi.M_DICTIONARY], meta[abi.M_STORED] = (
+            len(_DICTIONARY),
+            _DICTIONARY.ctypes.data,
+            abi.T_INT,
+        )
     else:
         data = _before_a_hole(values.astype(kind))
         meta[abi.M_STORED] = {"i4": abi.T_INT, "i8": abi.T_LONG, "f4": abi.T_FLOAT, "f8": abi.T_DOUBLE}[kind]
@@ -176,7 +220,9 @@ def _before_a_hole(values: NDArray[Any]) -> NDArray[Any]:
     return copy
 
 
-def _scan(legs: list[_Leg], units: list[tuple[int, int]], *, fused: bool, quantum_ns: int) -> tuple[list[int], int, list[int]]:
+def _scan(
+    legs: list[_Leg], units: list[tuple[int, int]], *, fused: bool, quantum_ns: int
+) -> tuple[list[int], int, list[int]]:
     """Docs in the order in which the select section saw them, values read, and docs of each unit."""
     program = np.array([*(leg.row for leg in legs), np.zeros(abi.INSTRUCTION_WORDS, np.int64)])
     for at in range(len(legs)):
@@ -184,7 +230,12 @@ def _scan(legs: list[_Leg], units: list[tuple[int, int]], *, fused: bool, quantu
     program[-1, abi.I_FUNCTION] = note_docs.address
     rows = np.zeros((len(units), abi.UNIT_WORDS), np.int64)
     rows[:, abi.U_LOW], rows[:, abi.U_HIGH] = np.array(units).T
-    rows[:, abi.U_PROGRAM], rows[:, abi.U_NUM_FILTER], rows[:, abi.U_NUM_SELECT], rows[:, abi.U_GATHER] = program.ctypes.data, len(legs), 1, 1
+    rows[:, abi.U_PROGRAM], rows[:, abi.U_NUM_FILTER], rows[:, abi.U_NUM_SELECT], rows[:, abi.U_GATHER] = (
+        program.ctypes.data,
+        len(legs),
+        1,
+        1,
+    )
     control = QueryControl(quantum_ns=quantum_ns).words
     if not fused:
         control[abi.C_FUSED_TESTS : abi.C_FUSED_TESTS + bitmap_scan.NUM_FUSED_TESTS] = 0
@@ -193,7 +244,16 @@ def _scan(legs: list[_Leg], units: list[tuple[int, int]], *, fused: bool, quantu
     cursor = driver.new_cursor(0)
     code = abi.E_MORE
     while code == abi.E_MORE:
-        code = driver.step(rows, len(rows), state.words, state.address, cursor, cursor.ctypes.data + driver.K_TIMESPEC * 8, control, _CLOCK)
+        code = driver.step(
+            rows,
+            len(rows),
+            state.words,
+            state.address,
+            cursor,
+            cursor.ctypes.data + driver.K_TIMESPEC * 8,
+            control,
+            _CLOCK,
+        )
     assert code == abi.E_OK
     assert state.words[abi.S_DOCS_SCANNED] == found[0]
     return found[1 : found[0] + 1].tolist(), int(state.words[abi.S_ENTRIES_FILTER]), rows[:, abi.U_SELECTED].tolist()
@@ -221,7 +281,12 @@ def test_ranges_select_what_numpy_selects(seed: int) -> None:
 def _keeping(passes: NDArray[np.bool_]) -> _Leg:
     leg = _Leg(np.random.default_rng(0), len(passes))
     leg.data = passes.astype(np.uint8)
-    leg.meta[abi.M_WIDTH], leg.meta[abi.M_DATA], leg.meta[abi.M_CARDINALITY], leg.meta[abi.M_NULLS] = 1, leg.data.ctypes.data, 2, 0
+    leg.meta[abi.M_WIDTH], leg.meta[abi.M_DATA], leg.meta[abi.M_CARDINALITY], leg.meta[abi.M_NULLS] = (
+        1,
+        leg.data.ctypes.data,
+        2,
+        0,
+    )
     leg.row[0], leg.row[abi.I_FLAGS] = predicates.ids_range.address, abi.I_SCAN_LEG
     leg.row[abi.A0 + 3 : abi.A0 + 8] = LEG_RUN, 0, 0, 1, 2
     return leg
@@ -234,7 +299,9 @@ def test_every_density_is_selected_in_order(share: float) -> None:
     # Chunks that pass whole stand between others.
     passes[40_960:61_440], passes[90_000:98_304], passes[120_000:140_000] = True, False, True
     for quantum_ns in (1, 10**12):
-        docs, read, by_unit = _scan([_keeping(passes)], [(5, 99_999), (100_001, 200_000)], fused=True, quantum_ns=quantum_ns)
+        docs, read, by_unit = _scan(
+            [_keeping(passes)], [(5, 99_999), (100_001, 200_000)], fused=True, quantum_ns=quantum_ns
+        )
         wanted = np.flatnonzero(passes)
         assert docs == wanted[(wanted >= 5) & (wanted != 99_999) & (wanted != 100_000)].tolist()
         assert read == 199_993

@@ -1,5 +1,7 @@
-"""The value at a rank of every group is the one that sorting finds, on random and hostile values (one, all equal, two values, the
-ends of LONG, NaN, both zeros, weights); and an answer that a server makes alone is the one that merged states give."""
+"""The value at a rank of every group is the one that sorting finds, on random and hostile values (one, all equal, two
+values, the ends of LONG, NaN, both zeros, weights); and an answer that a server makes alone is the one that merged
+states give.
+"""
 
 from __future__ import annotations
 
@@ -63,7 +65,9 @@ def _at_ranks(values: NDArray[Any], counts: NDArray[np.int64]) -> NDArray[Any]:
     return np.array(found, np.int64).view(values.dtype)
 
 
-@pytest.mark.parametrize("values", [*(np.array(v, np.int64) for v in INTEGERS.values()), *(np.array(v) for v in DOUBLES.values())])
+@pytest.mark.parametrize(
+    "values", [*(np.array(v, np.int64) for v in INTEGERS.values()), *(np.array(v) for v in DOUBLES.values())]
+)
 @pytest.mark.parametrize("weighted", [False, True])
 def test_the_value_at_each_rank_is_the_one_that_sorting_finds(values: NDArray[Any], weighted: bool) -> None:
     counts = np.random.default_rng(4).integers(1, 6, len(values)) if weighted else np.ones(len(values), np.int64)
@@ -73,19 +77,31 @@ def test_the_value_at_each_rank_is_the_one_that_sorting_finds(values: NDArray[An
 
 
 QUERIES = (
-    "SELECT PERCENTILE(r, 95), PERCENTILE(r, 0), PERCENTILE(r, 100), PERCENTILE(i, 50), PERCENTILEEST(i, 50), DISTINCTCOUNT(s), DISTINCTCOUNT(r) FROM t",
-    "SELECT g, PERCENTILE(r, 95), PERCENTILE(i, 33.3), PERCENTILEEST(i, 50), DISTINCTCOUNT(s), DISTINCTCOUNTBITMAP(i), DISTINCTCOUNT(r) FROM t "
+    "SELECT PERCENTILE(r, 95), PERCENTILE(r, 0), PERCENTILE(r, 100), PERCENTILE(i, 50), PERCENTILEEST(i, 50), "
+    "DISTINCTCOUNT(s), DISTINCTCOUNT(r) FROM t",
+    "SELECT g, PERCENTILE(r, 95), PERCENTILE(i, 33.3), PERCENTILEEST(i, 50), DISTINCTCOUNT(s), "
+    "DISTINCTCOUNTBITMAP(i), DISTINCTCOUNT(r) FROM t "
     "WHERE i <> 3 GROUP BY g HAVING DISTINCTCOUNT(s) > 1 ORDER BY g LIMIT 100",
-    "SELECT g, PERCENTILE(r, 50) FILTER (WHERE i < 0), DISTINCTCOUNT(i) FILTER (WHERE i < 0) FROM t GROUP BY g ORDER BY DISTINCTCOUNT(s) DESC, g LIMIT 7",
-    "SELECT PERCENTILEMV(m, 70), DISTINCTCOUNTMV(m), DISTINCTCOUNT(5), PERCENTILE(5, 50), DISTINCTCOUNT('x') FROM t WHERE i > -20",
+    "SELECT g, PERCENTILE(r, 50) FILTER (WHERE i < 0), DISTINCTCOUNT(i) FILTER (WHERE i < 0) FROM t GROUP BY g ORDER "
+    "BY DISTINCTCOUNT(s) DESC, g LIMIT 7",
+    "SELECT PERCENTILEMV(m, 70), DISTINCTCOUNTMV(m), DISTINCTCOUNT(5), PERCENTILE(5, 50), DISTINCTCOUNT('x') FROM t "
+    "WHERE i > -20",
     "SELECT PERCENTILE(r, 50), DISTINCTCOUNT(s) FROM t WHERE i > 1000",
 )
 FIELDS = [{"name": n, "dataType": t} for n, t in (("g", "INT"), ("i", "INT"), ("r", "DOUBLE"), ("s", "STRING"))]
-SCHEMA = Schema.from_json({"schemaName": "t", "dimensionFieldSpecs": [*FIELDS, {"name": "m", "dataType": "LONG", "singleValueField": False}]})
+SCHEMA = Schema.from_json(
+    {"schemaName": "t", "dimensionFieldSpecs": [*FIELDS, {"name": "m", "dataType": "LONG", "singleValueField": False}]}
+)
 
 
 def _segments() -> list[Any]:
-    config = {"tableName": "t", "tableType": "OFFLINE", "segmentsConfig": {"replication": "1"}, "tenants": {}, "metadata": {}}
+    config = {
+        "tableName": "t",
+        "tableType": "OFFLINE",
+        "segmentsConfig": {"replication": "1"},
+        "tenants": {},
+        "metadata": {},
+    }
     config["tableIndexConfig"] = {"noDictionaryColumns": ["r"]}
     rng, segments = np.random.default_rng(6), []
     for number in range(3):
@@ -94,7 +110,9 @@ def _segments() -> list[Any]:
             "i": pa.array(rng.integers(-40, 40, 2000).astype(np.int32)),
             "r": pa.array(np.round(rng.normal(0, 10, 2000), 1 + number)),
             "s": pa.array([f"text {n}" for n in rng.integers(0, 60, 2000)]),
-            "m": pa.array([rng.integers(-9, 9, rng.integers(1, 4)).tolist() for _ in range(2000)], pa.list_(pa.int64())),
+            "m": pa.array(
+                [rng.integers(-9, 9, rng.integers(1, 4)).tolist() for _ in range(2000)], pa.list_(pa.int64())
+            ),
         }
         directory = MemoryDirectory(f"t_{number}")
         build_segment_into(directory, SCHEMA, TableConfig.from_json(config), [pa.record_batch(columns)], f"t_{number}")
@@ -120,8 +138,19 @@ def test_counts_of_answers_made_alone_are_never_merged() -> None:
 
 
 def test_large_dictionaries_are_united_without_a_scan() -> None:
-    schema = Schema.from_json({"schemaName": "u", "dimensionFieldSpecs": [{"name": "a", "dataType": "LONG"}, {"name": "b", "dataType": "FLOAT"}]})
-    config = {"tableName": "u", "tableType": "OFFLINE", "segmentsConfig": {"replication": "1"}, "tenants": {}, "metadata": {}}
+    schema = Schema.from_json(
+        {
+            "schemaName": "u",
+            "dimensionFieldSpecs": [{"name": "a", "dataType": "LONG"}, {"name": "b", "dataType": "FLOAT"}],
+        }
+    )
+    config = {
+        "tableName": "u",
+        "tableType": "OFFLINE",
+        "segmentsConfig": {"replication": "1"},
+        "tenants": {},
+        "metadata": {},
+    }
     config["tableIndexConfig"] = {}
     rng, segments, longs, floats = np.random.default_rng(9), [], [], []
     for number in range(3):
@@ -132,7 +161,9 @@ def test_large_dictionaries_are_united_without_a_scan() -> None:
         build_segment_into(directory, schema, TableConfig.from_json(config), [batch], f"u_{number}")
         segments.append(open_segment(directory))
     assert all(segment.column(name).dictionary is not None for segment in segments for name in "ab")
-    context = compile_query(parse_sql("SELECT DISTINCTCOUNT(a), DISTINCTCOUNT(b) FROM u"), schema, QueryOptions(), null_handling=False)
+    context = compile_query(
+        parse_sql("SELECT DISTINCTCOUNT(a), DISTINCTCOUNT(b) FROM u"), schema, QueryOptions(), null_handling=False
+    )
     expected = [[len(np.unique(np.concatenate(longs)))], [len(np.unique(np.concatenate(floats)))]]
     for whole in (False, True):
         partial = execute(context, segments, QueryControl(), is_whole=whole)

@@ -1,5 +1,6 @@
-"""HyperLogLog in kernels: the registers are those of the numpy twin (functions/sketches), hash by hash, on random and hostile
-values; texts of every length, with bytes above 127."""
+"""HyperLogLog in kernels: the registers are those of the numpy twin (functions/sketches), hash by hash, on random and
+hostile values; texts of every length, with bytes above 127.
+"""
 
 from __future__ import annotations
 
@@ -65,42 +66,71 @@ def test_texts_of_a_raw_column_are_hashed_together_as_each_alone(longest: int, e
 @pytest.mark.parametrize("log2m", [1, 2, 8, 12])
 def test_registers_of_a_scan_are_those_of_the_values(data_type: str, raw: bool, log2m: int) -> None:
     rng = np.random.default_rng([log2m, raw])
-    kinds = {"INT": pa.int32(), "LONG": pa.int64(), "FLOAT": pa.float32(), "DOUBLE": pa.float64(), "STRING": pa.string()}
+    kinds = {
+        "INT": pa.int32(),
+        "LONG": pa.int64(),
+        "FLOAT": pa.float32(),
+        "DOUBLE": pa.float64(),
+        "STRING": pa.string(),
+    }
     pool = HOSTILE[data_type] + _random(rng, data_type)
     parts = [[pool[i] for i in rng.integers(0, len(pool), 3_000)] for _ in range(3)]
     groups = [rng.integers(0, 50, 3_000).astype(np.int32) for _ in range(3)]
-    segments = [_segment(f"s{i}", data_type, pa.array(part, kinds[data_type]), group, raw) for i, (part, group) in enumerate(zip(parts, groups, strict=True))]
+    segments = [
+        _segment(f"s{i}", data_type, pa.array(part, kinds[data_type]), group, raw)
+        for i, (part, group) in enumerate(zip(parts, groups, strict=True))
+    ]
     # NaN is stored as null, and that reads as −inf here.
-    plain = [float("-inf") if isinstance(value, float) and np.isnan(value) else value for part in parts for value in part]
+    plain = [
+        float("-inf") if isinstance(value, float) and np.isnan(value) else value for part in parts for value in part
+    ]
     everything = pa.array(plain, kinds[data_type])
     stored = everything.cast(pa.binary()) if data_type == "STRING" else everything
     one = np.zeros(len(everything), np.int64)
     by_group = np.concatenate(groups).astype(np.int64)
     rows = _states(f"SELECT DISTINCTCOUNTHLL(x, {log2m}) FROM t", segments)
-    assert rows.column("a0_registers").to_pylist() == states_of_values(one, stored, 1, DataType[data_type], log2m)[1].to_pylist()
+    assert (
+        rows.column("a0_registers").to_pylist()
+        == states_of_values(one, stored, 1, DataType[data_type], log2m)[1].to_pylist()
+    )
     rows = _states(f"SELECT g, DISTINCTCOUNTHLL(x, {log2m}) FROM t GROUP BY g LIMIT 100", segments)
     expected = states_of_values(by_group, stored, 50, DataType[data_type], log2m)[1].to_pylist()
-    assert dict(zip(rows.column("k0").to_pylist(), rows.column("a0_registers").to_pylist(), strict=True)) == dict(enumerate(expected))
+    assert dict(zip(rows.column("k0").to_pylist(), rows.column("a0_registers").to_pylist(), strict=True)) == dict(
+        enumerate(expected)
+    )
     # Groups by an expression of raw values are hashed: their values are appended.
     rows = _states(f"SELECT g + 0.5, DISTINCTCOUNTHLL(x, {log2m}) FROM t GROUP BY g + 0.5 LIMIT 100", segments)
-    found = {int(key - 0.5): value for key, value in zip(rows.column("k0").to_pylist(), rows.column("a0_registers").to_pylist(), strict=True)}
+    found = {
+        int(key - 0.5): value
+        for key, value in zip(rows.column("k0").to_pylist(), rows.column("a0_registers").to_pylist(), strict=True)
+    }
     assert found == dict(enumerate(expected))
 
 
 def _random(rng: np.random.Generator, data_type: str) -> list[Any]:
     if data_type == "STRING":
         return [rng.integers(97, 123, rng.integers(0, 30), np.uint8).tobytes().decode() for _ in range(2_000)]
-    values: NDArray[Any] = rng.integers(INT.min if data_type == "INT" else LONG.min, INT.max if data_type == "INT" else LONG.max, 2_000)
+    values: NDArray[Any] = rng.integers(
+        INT.min if data_type == "INT" else LONG.min, INT.max if data_type == "INT" else LONG.max, 2_000
+    )
     return list(values.tolist() if data_type in ("INT", "LONG") else (values / 7.0).tolist())
 
 
 def _segment(name: str, data_type: str, values: pa.Array, groups: NDArray[np.int32], raw: bool) -> Any:
     fields = [{"name": "x", "dataType": data_type}, {"name": "g", "dataType": "INT"}]
     schema = Schema.from_json({"schemaName": "t", "dimensionFieldSpecs": fields})
-    config = {"tableName": "t", "tableType": "OFFLINE", "segmentsConfig": {"replication": "1"}, "tenants": {}, "metadata": {}}
+    config = {
+        "tableName": "t",
+        "tableType": "OFFLINE",
+        "segmentsConfig": {"replication": "1"},
+        "tenants": {},
+        "metadata": {},
+    }
     config["tableIndexConfig"] = {"noDictionaryColumns": ["x"] if raw else []}
     directory = MemoryDirectory(name)
-    build_segment_into(directory, schema, TableConfig.from_json(config), [pa.record_batch({"x": values, "g": pa.array(groups)})], name)
+    build_segment_into(
+        directory, schema, TableConfig.from_json(config), [pa.record_batch({"x": values, "g": pa.array(groups)})], name
+    )
     return open_segment(directory)
 
 
@@ -108,6 +138,8 @@ def _states(text: str, segments: list[Any]) -> pa.Table:
     column = segments[0].column("x")
     fields = [{"name": "x", "dataType": column.data_type.value}, {"name": "g", "dataType": "INT"}]
     schema = Schema.from_json({"schemaName": "t", "dimensionFieldSpecs": fields})
-    rows = execute(compile_query(parse_sql(text), schema, QueryOptions(), null_handling=False), segments, QueryControl()).rows
+    rows = execute(
+        compile_query(parse_sql(text), schema, QueryOptions(), null_handling=False), segments, QueryControl()
+    ).rows
     assert rows is not None
     return rows

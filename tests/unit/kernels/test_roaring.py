@@ -1,5 +1,7 @@
-"""Proves our Roaring bitmaps against pyroaring, in both directions: what we write it reads, with its own containers we find the same
-docs; sets, lists and checks over arrays, bits and runs, empty, one doc, whole segments, last docs; damage is found, never read."""
+"""Proves our Roaring bitmaps against pyroaring, in both directions: what we write it reads, with its own containers we
+find the same docs; sets, lists and checks over arrays, bits and runs, empty, one doc, whole segments, last docs; damage
+is found, never read.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,9 @@ LISTS: dict[str, Any] = {
     "runs": np.concatenate([np.arange(low, low + 900) for low in range(100, NUM_DOCS - 1000, 5000)]),
     "two runs": np.concatenate([np.arange(10, 65_600), np.arange(65_601, 65_700)]),
     "one long run": np.arange(65_535, 131_073),
-    "mixed": np.concatenate([_some(0.01, 0, 65_536), np.arange(70_000, 130_000), _some(0.5, 131_072, 196_608), [NUM_DOCS - 1]]),
+    "mixed": np.concatenate(
+        [_some(0.01, 0, 65_536), np.arange(70_000, 130_000), _some(0.5, 131_072, 196_608), [NUM_DOCS - 1]]
+    ),
     "four containers with runs": np.concatenate([np.arange(low, low + 500) for low in range(0, NUM_DOCS, 65_536)]),
 }
 
@@ -52,7 +56,11 @@ def _index(lists: list[Any]) -> tuple[Any, Any, Any, Any]:
 def _meta(offsets: Any, begins: Any, data: Any, num_docs: int = NUM_DOCS) -> Any:
     meta = np.zeros((1, abi.META_WORDS), np.int64)
     meta[0, abi.M_NUM_DOCS], meta[0, abi.M_CARDINALITY] = num_docs, len(offsets) - 1
-    meta[0, abi.M_INVERTED_OFFSETS], meta[0, abi.M_BITMAPS], meta[0, abi.M_BITMAP_OFFSETS] = offsets.ctypes.data, data.ctypes.data, begins.ctypes.data
+    meta[0, abi.M_INVERTED_OFFSETS], meta[0, abi.M_BITMAPS], meta[0, abi.M_BITMAP_OFFSETS] = (
+        offsets.ctypes.data,
+        data.ctypes.data,
+        begins.ctypes.data,
+    )
     return meta
 
 
@@ -60,14 +68,18 @@ def _in_set(meta: Any, first: int, end: int, num_docs: int = NUM_DOCS) -> Any:
     # A border of ones behind the set: nothing is written there.
     found = np.zeros((num_docs + 63) // 64 + 1, np.uint64)
     found[-1] = 0xABCD
-    posting_bitmaps.add_posting_ranges(meta, np.zeros(1, np.int64), np.array([[first, end]]), np.array([found.ctypes.data]))
+    posting_bitmaps.add_posting_ranges(
+        meta, np.zeros(1, np.int64), np.array([[first, end]]), np.array([found.ctypes.data])
+    )
     assert found[-1] == 0xABCD
     return np.flatnonzero(np.unpackbits(found[:-1].view(np.uint8), bitorder="little"))
 
 
 def _listed(meta: Any, dict_id: int, count: int) -> Any:
     out = np.full(count + 1, -7, np.int32)
-    posting_bitmaps.list_bitmaps(meta, np.zeros(1, np.int64), np.array([[dict_id, dict_id + 1]]), np.array([0, count]), out)
+    posting_bitmaps.list_bitmaps(
+        meta, np.zeros(1, np.int64), np.array([[dict_id, dict_id + 1]]), np.array([0, count]), out
+    )
     assert out[-1] == -7
     return out[:count]
 
@@ -104,17 +116,26 @@ def test_several_lists_are_joined_and_members_picked() -> None:
     offsets, _, begins, data = _index(list(LISTS.values()))
     meta, names = _meta(offsets, begins, data), list(LISTS)
     for first, end in ((0, 5), (3, 8), (11, 16), (0, len(names))):
-        assert (_in_set(meta, first, end) == np.unique(np.concatenate([LISTS[name] for name in names[first:end]]))).all()
+        assert (
+            _in_set(meta, first, end) == np.unique(np.concatenate([LISTS[name] for name in names[first:end]]))
+        ).all()
     members = np.array([1, 4, 11, 14], np.uint32)
     found = np.zeros((NUM_DOCS + 63) // 64, np.uint64)
-    posting_bitmaps.add_postings_of(meta, np.zeros(1, np.int64), members, np.array([[1, 4]]), np.array([found.ctypes.data]))
+    posting_bitmaps.add_postings_of(
+        meta, np.zeros(1, np.int64), members, np.array([[1, 4]]), np.array([found.ctypes.data])
+    )
     wanted = np.unique(np.concatenate([LISTS[names[i]] for i in (4, 11, 14)]))
     assert (np.flatnonzero(np.unpackbits(found.view(np.uint8), bitorder="little")) == wanted).all()
 
 
 @pytest.mark.parametrize("num_docs", [1, 63, 64, 65, 4097, 65_535, 65_536, 65_537, 70_000])
 def test_segments_of_any_size_are_covered_to_their_last_doc(num_docs: int) -> None:
-    lists = [np.arange(num_docs), np.arange(0, num_docs, 2), np.array([num_docs - 1]), np.flatnonzero(_RNG.random(num_docs) < 0.2)]
+    lists = [
+        np.arange(num_docs),
+        np.arange(0, num_docs, 2),
+        np.array([num_docs - 1]),
+        np.flatnonzero(_RNG.random(num_docs) < 0.2),
+    ]
     offsets, _, begins, data = _index(lists)
     assert roaring.first_bad_bitmap(data.ctypes.data, begins, offsets, num_docs) == -1
     meta = _meta(offsets, begins, data, num_docs)
@@ -124,7 +145,9 @@ def test_segments_of_any_size_are_covered_to_their_last_doc(num_docs: int) -> No
 
 
 def test_damage_is_found_before_anything_relies_on_it() -> None:
-    """Every byte of each bitmap is changed in turn: what passes the check still holds so many ascending docs of the segment."""
+    """Every byte of each bitmap is changed in turn: what passes the check still holds so many ascending docs of the
+    segment.
+    """
     for name in ("none", "first", "one a container", "four containers with runs", "two runs"):
         docs = LISTS[name]
         offsets, _, begins, data = _index([docs])

@@ -34,7 +34,9 @@ def test_compaction_and_counting_equal_flatnonzero(n: int, share: float) -> None
     expected = np.flatnonzero(mask)
     assert selection.compress_range(mask[:n], mask.ctypes.data, 77, out, out.ctypes.data) == len(expected)
     assert (out[: len(expected)] == 77 + expected).all()
-    assert selection.compress_list(mask[:n], mask.ctypes.data, listed[:n], listed.ctypes.data, out, out.ctypes.data) == len(expected)
+    assert selection.compress_list(
+        mask[:n], mask.ctypes.data, listed[:n], listed.ctypes.data, out, out.ctypes.data
+    ) == len(expected)
     assert (out[: len(expected)] == listed[expected]).all()
     for plain in (selection._range_plain, selection._list_plain):
         source: Any = 77 if plain is selection._range_plain else listed[:n]
@@ -61,9 +63,14 @@ def test_a_hash_set_holds_its_words_and_no_others() -> None:
     table = hash_set.hash_set(words)
     pairs = table.reshape(-1, 2)
     assert (np.sort(pairs[pairs[:, 0] == 1, 1]) == words).all() and len(pairs) >= 2 * len(words)
-    segment = FakeSegment("s", [fake_column("a", DataType.LONG, [*words[:3000].tolist(), *(words[:3000] + 1).tolist()], dictionary=False)])
+    segment = FakeSegment(
+        "s", [fake_column("a", DataType.LONG, [*words[:3000].tolist(), *(words[:3000] + 1).tolist()], dictionary=False)]
+    )
     wanted = words[:3000:2]
-    assert _docs([segment], "a", DataType.LONG, wanted.tolist()) == np.flatnonzero(np.isin(segment.column("a").raw_values(), wanted)).tolist()
+    assert (
+        _docs([segment], "a", DataType.LONG, wanted.tolist())
+        == np.flatnonzero(np.isin(segment.column("a").raw_values(), wanted)).tolist()
+    )
 
 
 @pytest.mark.parametrize("num_values", [2, 300, 50_000])
@@ -80,21 +87,34 @@ def ranges(metas: np.ndarray, low: int, high: int, *, low_text: bytes = b"", end
     """The ids of a range in every segment, as planning finds them."""
     table, addresses = np.zeros((planner.LEG_ROWS, len(metas)), np.int64), np.ones(3, np.int64)
     texts = [np.array(bytearray(text), np.uint8) for text in (low_text, end_text)]
-    planner.range_leg(metas, table.reshape(-1), low, float(low), high, float(high), *texts, bool(end_text), 0, 0, 0, False, addresses)
+    planner.range_leg(
+        metas, table.reshape(-1), low, float(low), high, float(high), *texts, bool(end_text), 0, 0, 0, False, addresses
+    )
     return table[planner.L_IDS : planner.L_IDS + 2].reshape(len(metas), 2)
 
 
 def test_dictionary_lookup_of_many_segments_equals_searchsorted() -> None:
     rng = np.random.default_rng(9)
     for data_type in (DataType.INT, DataType.LONG, DataType.FLOAT, DataType.DOUBLE):
-        columns = [fake_column("a", data_type, (rng.integers(-50, 50, 40) / 1).astype(data_type.stored.numpy).tolist()) for _ in range(20)]
+        columns = [
+            fake_column("a", data_type, (rng.integers(-50, 50, 40) / 1).astype(data_type.stored.numpy).tolist())
+            for _ in range(20)
+        ]
         metas = np.array([column.meta for column in columns])
         out = np.zeros((20, 2), np.int64)
         out[:] = ranges(metas, -7, 12)
         for column, (low, high) in zip(columns, out.tolist(), strict=True):
             assert column.dictionary is not None
-            assert (low, high) == (column.dictionary.values().searchsorted(-7), column.dictionary.values().searchsorted(12, "right"))
-    texts = [fake_column("t", DataType.STRING, [bytes(rng.integers(97, 100, rng.integers(0, 4)).astype(np.uint8)) for _ in range(30)]) for _ in range(20)]
+            assert (low, high) == (
+                column.dictionary.values().searchsorted(-7),
+                column.dictionary.values().searchsorted(12, "right"),
+            )
+    texts = [
+        fake_column(
+            "t", DataType.STRING, [bytes(rng.integers(97, 100, rng.integers(0, 4)).astype(np.uint8)) for _ in range(30)]
+        )
+        for _ in range(20)
+    ]
     metas, out = np.array([column.meta for column in texts]), np.zeros((20, 2), np.int64)
     out[:] = ranges(metas, 0, 0, low_text=b"ab", end_text=b"c")
     for column, (low, high) in zip(texts, out.tolist(), strict=True):
@@ -109,11 +129,21 @@ def _texts(column: FakeColumn) -> list[bytes]:
 
 def _context(name: str, data_type: DataType, condition: Any = None, single_value: bool = True) -> QueryContext:
     output = (OutputColumn(name, Identifier(name)),)
-    return QueryContext(Dialect.SQL, QueryKind.SELECTION, "t", output, filter=condition, limit=10**7, columns=(ColumnRef(name, data_type, single_value),))
+    return QueryContext(
+        Dialect.SQL,
+        QueryKind.SELECTION,
+        "t",
+        output,
+        filter=condition,
+        limit=10**7,
+        columns=(ColumnRef(name, data_type, single_value),),
+    )
 
 
 def _docs(segments: list[FakeSegment], name: str, data_type: DataType, values: list[Any]) -> list[int]:
-    plan = build_scan(_context(name, data_type, Predicate(Identifier(name), Comparison.IN, tuple(values))), segments, QueryControl())
+    plan = build_scan(
+        _context(name, data_type, Predicate(Identifier(name), Comparison.IN, tuple(values))), segments, QueryControl()
+    )
     return _collect(plan, lambda shape: None)[1]
 
 
@@ -133,12 +163,22 @@ def test_expanding_repeats_docs_once_a_value_in_portions_of_a_block() -> None:
     rng = np.random.default_rng(2)
     lists = [rng.integers(0, 5, rng.integers(1, 9)).tolist() for _ in range(3000)]
     others = [rng.integers(0, 5, rng.integers(1, 3)).tolist() for _ in range(3000)]
-    segment = FakeSegment("s", [fake_column("m", DataType.INT, lists, single_value=False), fake_column("n", DataType.INT, others, single_value=False)])
+    segment = FakeSegment(
+        "s",
+        [
+            fake_column("m", DataType.INT, lists, single_value=False),
+            fake_column("n", DataType.INT, others, single_value=False),
+        ],
+    )
     context = _context("m", DataType.INT, single_value=False)
     expected = [doc for doc, values in enumerate(lists) for _ in values]
     assert _collect(build_scan(context, [segment], QueryControl()), lambda shape: shape.expand("m"))[1] == expected
     # A buffer of two blocks is flushed in the middle of a block, and the scan goes on where it was.
-    flushed = _collect(build_scan(context, [segment], QueryControl(quantum_ns=1)), lambda shape: shape.expand("m"), capacity=2 * abi.BLOCK)
+    flushed = _collect(
+        build_scan(context, [segment], QueryControl(quantum_ns=1)),
+        lambda shape: shape.expand("m"),
+        capacity=2 * abi.BLOCK,
+    )
     assert flushed[1] == expected
 
     def both(shape: Shape) -> None:

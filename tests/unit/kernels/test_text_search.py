@@ -1,5 +1,7 @@
-"""Texts searched as one run of bytes give what Python's `in`, `==`, `startswith` and `endswith` give: needles of all sizes around the
-words and lanes that are read at once, hits across two texts, texts without bytes, either case, and no byte read beyond the last."""
+"""Texts searched as one run of bytes give what Python's `in`, `==`, `startswith` and `endswith` give: needles of all
+sizes around the words and lanes that are read at once, hits across two texts, texts without bytes, either case, and no
+byte read beyond the last.
+"""
 
 from __future__ import annotations
 
@@ -75,7 +77,9 @@ def test_one_piece_is_found_where_python_finds_it(seed: int) -> None:
     texts = random_texts(seed)
     for needle in needles_of(texts, seed):
         if needle:
-            assert flags(texts, lambda sample, n=needle: likeness(pieces_of(n), sample)) == [needle in text for text in texts]  # type: ignore[misc]
+            assert flags(texts, lambda sample, n=needle: likeness(pieces_of(n), sample)) == [
+                needle in text for text in texts
+            ]  # type: ignore[misc]
             begins = flags(texts, lambda sample, n=needle: likeness(pieces_of(n, start=True), sample))  # type: ignore[misc]
             assert begins == [text.startswith(needle) for text in texts]
             ends = flags(texts, lambda sample, n=needle: likeness(pieces_of(n, end=True), sample))  # type: ignore[misc]
@@ -117,14 +121,34 @@ def test_hostile_texts_and_needles(texts: Texts, needle: bytes) -> None:
 @pytest.mark.parametrize("pattern", ["%AbC%", "k%", "%ss", "%kelvin%", "%a%S%", "sk%", "%kks%", "%7é%", "abc%def"])
 def test_either_case_is_what_re2_says(pattern: str) -> None:
     chooser = random.Random(5)
-    words = ["abc", "ABC", "aBc", "k", "K", "\u212a", "s", "S", "\u017f", "kelvin", "\u212aELVIN", "7é", "É", "def", "DEF", "", "@[`{"]
+    words = [
+        "abc",
+        "ABC",
+        "aBc",
+        "k",
+        "K",
+        "\u212a",
+        "s",
+        "S",
+        "\u017f",
+        "kelvin",
+        "\u212aELVIN",
+        "7é",
+        "É",
+        "def",
+        "DEF",
+        "",
+        "@[`{",
+    ]
     texts = ["".join(chooser.choices(words, k=chooser.randrange(6))) for _ in range(3000)]
     wanted = like_pattern(pattern, ignore_case=True)
     if wanted.pieces is None:
         assert not pattern.isascii()
         return
     pieces = wanted.pieces
-    assert flags([text.encode() for text in texts], lambda sample: likeness(pieces, sample)) == [wanted.matches_one(text) for text in texts]
+    assert flags([text.encode() for text in texts], lambda sample: likeness(pieces, sample)) == [
+        wanted.matches_one(text) for text in texts
+    ]
 
 
 def test_literal_patterns_take_every_character_as_it_is() -> None:

@@ -1,5 +1,7 @@
-"""Proves that what updates add to the states of groups is exact: counts, integer sums of one and two words, and sums of doubles with
-their spill, for few groups (added in copies) and many, flagged rows, hostile values, in any order and any cut into blocks."""
+"""Proves that what updates add to the states of groups is exact: counts, integer sums of one and two words, and sums of
+doubles with their spill, for few groups (added in copies) and many, flagged rows, hostile values, in any order and any
+cut into blocks.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,15 @@ import pytest
 from numpy.typing import NDArray
 
 from pinotpy.kernels.aggregate import counts_and_sums, sums_of_doubles
-from pinotpy.kernels.aggregate.exact_sums import MINUS_INFINITY, NOT_A_NUMBER, PLUS_INFINITY, UNIT_BIAS, WINDOW, WINDOW_MAIN, WINDOW_SPECIAL
+from pinotpy.kernels.aggregate.exact_sums import (
+    MINUS_INFINITY,
+    NOT_A_NUMBER,
+    PLUS_INFINITY,
+    UNIT_BIAS,
+    WINDOW,
+    WINDOW_MAIN,
+    WINDOW_SPECIAL,
+)
 from pinotpy.kernels.aggregate.replicated_counters import FEW
 from pinotpy.kernels.aggregate.result_context import G_SPILL, G_SPILL_MASK, G_TABLE, ResultContext
 from pinotpy.kernels.runtime import abi
@@ -37,7 +47,9 @@ class Table:
         self.context.words[G_TABLE + V_CAPACITY] = self.rows.size
         self.state = abi.State(control, self.context.address)
 
-    def update(self, function: Any, groups: NDArray[np.uint32], values: NDArray[Any], skip: NDArray[np.uint8] | None) -> None:
+    def update(
+        self, function: Any, groups: NDArray[np.uint32], values: NDArray[Any], skip: NDArray[np.uint8] | None
+    ) -> None:
         """One block."""
         n = len(groups)
         self.state.words[abi.S_SELECTED] = n
@@ -51,7 +63,11 @@ class Table:
 
     def spilled(self) -> Iterator[tuple[int, int, int]]:
         """(group, window, 128-bit number) of what lies outside the main window."""
-        entries = self.context.words_at(G_SPILL, int(self.context.words[G_SPILL_MASK] + 1) * 3).reshape(-1, 3) if self.context.words[G_SPILL_MASK] else []
+        entries = (
+            self.context.words_at(G_SPILL, int(self.context.words[G_SPILL_MASK] + 1) * 3).reshape(-1, 3)
+            if self.context.words[G_SPILL_MASK]
+            else []
+        )
         for key, low, high in (map(int, entry) for entry in entries):
             if key != 0:
                 assert (key - 1) >> 8 & 0xFFFF == SLOT
@@ -102,13 +118,19 @@ def test_counts_equal_bincount(table: Table, seed: int) -> None:
 def test_sums_of_integers_equal_those_of_whole_numbers(table: Table, seed: int, most: int) -> None:
     rng = np.random.default_rng([seed, most % 1000])
     groups, skip = rows(table, rng, 6_000)
-    values = rng.integers(-most, most, len(groups), endpoint=True) if rng.random() < 0.5 else np.full(len(groups), rng.choice([-1, 1]) * most)
+    values = (
+        rng.integers(-most, most, len(groups), endpoint=True)
+        if rng.random() < 0.5
+        else np.full(len(groups), rng.choice([-1, 1]) * most)
+    )
     if most == I64.max:
         values[rng.integers(0, len(values), 50)] = I64.min
     for block in blocks(len(groups), rng):
         table.update(counts_and_sums.sum_wide, groups[block], values[block], None if skip is None else skip[block])
     expected = [0] * len(table.rows)
-    for group, value, skipped in zip(groups.tolist(), values.tolist(), [0] * len(groups) if skip is None else skip.tolist(), strict=True):
+    for group, value, skipped in zip(
+        groups.tolist(), values.tolist(), [0] * len(groups) if skip is None else skip.tolist(), strict=True
+    ):
         expected[group] += 0 if skipped else value
     assert [int(high) * 2**64 + int(low) % 2**64 for low, high in table.rows[:, SLOT : SLOT + 2]] == expected
     if most == 1000:
@@ -127,7 +149,9 @@ def doubles(kind: str, n: int, rng: np.random.Generator) -> NDArray[np.float64]:
         return np.round(rng.gamma(2.0, 20.0, n), 2) * rng.choice([-1.0, 1.0], n)
     if kind == "borders":
         edge = np.ldexp(1.0, [-16, -15, -14, 31, 32, 33, 34])
-        return np.asarray(rng.choice(np.concatenate([edge, -edge, np.nextafter(edge, 0), np.nextafter(edge, np.inf), [0.0, -0.0]]), n))
+        return np.asarray(
+            rng.choice(np.concatenate([edge, -edge, np.nextafter(edge, 0), np.nextafter(edge, np.inf), [0.0, -0.0]]), n)
+        )
     if kind == "largest":
         return np.full(n, np.nextafter(2.0**33, 0) * rng.choice([-1.0, 1.0]))
     if kind == "cancelling":

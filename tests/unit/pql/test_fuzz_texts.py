@@ -1,6 +1,7 @@
-"""Proves that no text breaks reading, whatever it is: recorded queries mutated by the grammar's tokens, spliced, cut, nested thousands
-deep, with lists of 50,001 literals, control characters and half emoji, and statements of every function with arguments that
-don't fit, end in a compiled query or in a PinotError with a documented code, within two seconds each.
+"""Proves that no text breaks reading, whatever it is: recorded queries mutated by the grammar's tokens, spliced, cut,
+nested thousands deep, with lists of 50,001 literals, control characters and half emoji, and statements of every
+function with arguments that don't fit, end in a compiled query or in a PinotError with a documented code, within two
+seconds each.
 
 100,000 texts in the full tier, 6,000 others in the fast one; FUZZ_TEXTS sets another number, a failure prints the text.
 """
@@ -58,7 +59,11 @@ def run(count: int, seed: int) -> Counter[int]:
     """Read `count` texts; how many ended how."""
     rng = random.Random(seed)
     schema = Schema.from_json(SCHEMA.read_text())
-    texts = OddTexts(rng, list(schema.field_specs), {name: (f.arguments_min, f.arguments_max) for name, f in sorted(scalar_functions().items())})
+    texts = OddTexts(
+        rng,
+        list(schema.field_specs),
+        {name: (f.arguments_min, f.arguments_max) for name, f in sorted(scalar_functions().items())},
+    )
     ended: Counter[int] = Counter()
     for number in range(count):
         text, dialect = texts.next()
@@ -66,11 +71,15 @@ def run(count: int, seed: int) -> Counter[int]:
         start = time.thread_time()
         try:
             ended[read(text, dialect, schema, null_handling=null_handling)] += 1
-            if time.thread_time() - start > TEXT_S_MAX:  # all garbage of all tests before may have been collected meanwhile
+            if (
+                time.thread_time() - start > TEXT_S_MAX
+            ):  # all garbage of all tests before may have been collected meanwhile
                 start = time.thread_time()
                 read(text, dialect, schema, null_handling=null_handling)
         except Exception as error:
-            raise AssertionError(f"text {number} of seed {seed}, {dialect}: {text[:2000]!r}\n{type(error).__name__}: {error}") from error
+            raise AssertionError(
+                f"text {number} of seed {seed}, {dialect}: {text[:2000]!r}\n{type(error).__name__}: {error}"
+            ) from error
         took = time.thread_time() - start
         assert took < TEXT_S_MAX, f"text {number} of seed {seed} took {took:.1f} s: {text[:300]!r}"
     return ended
@@ -86,7 +95,10 @@ def test_odd_texts_end_in_a_query_or_a_pinot_error(capsys: pytest.CaptureFixture
     start = time.process_time()
     ended = run(FAST, seed=4)
     with capsys.disabled():
-        print(f"\nfuzz: {FAST} texts in {time.process_time() - start:.0f} s of CPU: {dict(sorted(ended.items()))} (0 = compiled)")
+        print(
+            f"\nfuzz: {FAST} texts in {time.process_time() - start:.0f} s of CPU: {dict(sorted(ended.items()))} (0 = "
+            "compiled)"
+        )
     check_all_kinds(ended, FAST)
 
 
@@ -97,7 +109,10 @@ def test_a_hundred_thousand_odd_texts_end_in_a_query_or_a_pinot_error(capsys: py
     for seed in range(10):
         ended += run(FULL // 10, seed=1_000 + seed)
     with capsys.disabled():
-        print(f"\nfuzz: {FULL} texts in {time.process_time() - start:.0f} s of CPU: {dict(sorted(ended.items()))} (0 = compiled)")
+        print(
+            f"\nfuzz: {FULL} texts in {time.process_time() - start:.0f} s of CPU: {dict(sorted(ended.items()))} (0 = "
+            "compiled)"
+        )
     check_all_kinds(ended, FULL)
 
 

@@ -1,5 +1,7 @@
-"""Proves that no text costs much or breaks the parser: depth, size, number of tokens and list lengths end in ParseErrors, lists
-of 50,000 literals parse quickly, and the same list gives the same AST short or long, literal by literal."""
+"""Proves that no text costs much or breaks the parser: depth, size, number of tokens and list lengths end in
+ParseErrors, lists of 50,000 literals parse quickly, and the same list gives the same AST short or long, literal by
+literal.
+"""
 
 from __future__ import annotations
 
@@ -68,13 +70,28 @@ def test_50_000_literals_parse_quickly(parse: object) -> None:
         statement = parse(text)  # type: ignore[operator]
         best = min(best, time.process_time() - start)
     assert isinstance(statement.where, Call)
-    assert [arg.value for arg in statement.where.args[1:] if isinstance(arg, Literal)] == [i * 7919 for i in range(50_000)]
+    assert [arg.value for arg in statement.where.args[1:] if isinstance(arg, Literal)] == [
+        i * 7919 for i in range(50_000)
+    ]
     assert best < 2.0  # measured 0.07 s on an idle core; far above it something is tried again and again
 
 
 @pytest.mark.parametrize("parse", PARSERS)
 def test_a_long_list_is_read_as_a_short_one(parse: object) -> None:
-    items = ["1", "-2", "+3", "4.5", "-.5", "6.", "'x'", "'it''s'", "''", "9223372036854775807", "-9223372036854775808", "1234567890123456789.25"] * 10
+    items = [
+        "1",
+        "-2",
+        "+3",
+        "4.5",
+        "-.5",
+        "6.",
+        "'x'",
+        "'it''s'",
+        "''",
+        "9223372036854775807",
+        "-9223372036854775808",
+        "1234567890123456789.25",
+    ] * 10
     short = [parse(f"SELECT a FROM t WHERE a IN ({item})").where.args[1] for item in items]  # type: ignore[operator]
     for comma in (",", " ,\n "):
         long = parse(f"SELECT a FROM t WHERE a IN ({comma.join(items)})").where.args[1:]  # type: ignore[operator]

@@ -1,12 +1,25 @@
-"""Proves that printing and parsing are inverse: parse(print(statement)) == statement for random statements of both dialects,
-for every recorded text that parses, and that printing is stable. Statements come from a generator, not from the parser."""
+"""Proves that printing and parsing are inverse: parse(print(statement)) == statement for random statements of both
+dialects, for every recorded text that parses, and that printing is stable. Statements come from a generator, not from
+the parser.
+"""
 
 from __future__ import annotations
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pinotpy.pql.ast import Call, Dialect, Expression, Identifier, Literal, OrderItem, Position, SelectItem, Star, Statement
+from pinotpy.pql.ast import (
+    Call,
+    Dialect,
+    Expression,
+    Identifier,
+    Literal,
+    OrderItem,
+    Position,
+    SelectItem,
+    Star,
+    Statement,
+)
 from pinotpy.pql.literals import decimal_literal, double_literal, integer_literal, string_literal
 from pinotpy.pql.parser import parse_pql, parse_sql
 from pinotpy.pql.statement_printer import print_statement
@@ -20,7 +33,11 @@ doubles = st.floats(allow_nan=False, allow_infinity=False)
 
 
 def literals(dialect: Dialect) -> st.SearchStrategy[Literal]:
-    numbers = [longs.map(lambda v: integer_literal(v, HERE)), doubles.map(lambda v: double_literal(v, HERE)), texts.map(lambda v: string_literal(v, HERE))]
+    numbers = [
+        longs.map(lambda v: integer_literal(v, HERE)),
+        doubles.map(lambda v: double_literal(v, HERE)),
+        texts.map(lambda v: string_literal(v, HERE)),
+    ]
     if dialect is Dialect.SQL:
         numbers.append(st.sampled_from([Literal(True, "true"), Literal(False, "false"), Literal(None, "null")]))
         numbers.append(st.decimals(allow_nan=False, allow_infinity=False, places=30).map(_unsigned))
@@ -51,7 +68,12 @@ def values(dialect: Dialect) -> st.SearchStrategy[Expression]:
                 st.builds(lambda a: Call("cast", (a, string_literal("LONG", HERE))), inner),
                 st.builds(lambda a: Call("extract", (string_literal("YEAR", HERE), a)), inner),
                 st.builds(lambda a, b: Call("trim", (string_literal("LEADING", HERE), a, b)), inner, inner),
-                st.builds(lambda a, b, c: Call("case", (Call("equals", (a, b)), c, Literal(None, "null"))), inner, inner, inner),
+                st.builds(
+                    lambda a, b, c: Call("case", (Call("equals", (a, b)), c, Literal(None, "null"))),
+                    inner,
+                    inner,
+                    inner,
+                ),
             ]
         return st.one_of(forms)
 
@@ -64,7 +86,12 @@ def conditions(dialect: Dialect) -> st.SearchStrategy[Expression]:
     right = constant if dialect is Dialect.PQL else values(dialect)
     leaves: list[st.SearchStrategy[Expression]] = [
         st.builds(lambda name, a, b: Call(name, (a, b)), st.sampled_from(COMPARISONS), left, right),
-        st.builds(lambda name, a, items: Call(name, (a, *items)), st.sampled_from(["in", "not_in"]), left, st.lists(constant, min_size=1, max_size=70)),
+        st.builds(
+            lambda name, a, items: Call(name, (a, *items)),
+            st.sampled_from(["in", "not_in"]),
+            left,
+            st.lists(constant, min_size=1, max_size=70),
+        ),
         st.builds(lambda a, b, c: Call("between", (a, b, c)), left, constant, constant),
         st.builds(lambda a, b, c: Call("not", (Call("between", (a, b, c)),)), left, constant, constant),
         st.builds(lambda name, a: Call(name, (a,)), st.sampled_from(["is_null", "is_not_null"]), left),
@@ -79,7 +106,9 @@ def conditions(dialect: Dialect) -> st.SearchStrategy[Expression]:
 
     def extend(inner: st.SearchStrategy[Expression]) -> st.SearchStrategy[Expression]:
         junctions = st.builds(_junction, st.sampled_from(["and", "or"]), st.lists(inner, min_size=2, max_size=4))
-        return st.one_of(junctions, st.builds(lambda a: Call("not", (a,)), inner)) if dialect is Dialect.SQL else junctions
+        return (
+            st.one_of(junctions, st.builds(lambda a: Call("not", (a,)), inner)) if dialect is Dialect.SQL else junctions
+        )
 
     return st.recursive(st.one_of(leaves), extend, max_leaves=6)
 
@@ -93,7 +122,9 @@ def _junction(name: str, args: list[Expression]) -> Expression:
 def statements(dialect: Dialect) -> st.SearchStrategy[Statement]:
     sql = dialect is Dialect.SQL
     columns = values(dialect).filter(lambda e: sql or not isinstance(e, Literal))
-    aggregations = st.builds(lambda name, arg: Call(name, (arg,)), st.sampled_from(["sum", "distinctcount", "percentile95"]), columns)
+    aggregations = st.builds(
+        lambda name, arg: Call(name, (arg,)), st.sampled_from(["sum", "distinctcount", "percentile95"]), columns
+    )
     items = st.builds(SelectItem, st.one_of(columns, aggregations), st.none() | names)
     option = st.tuples(st.sampled_from(["timeoutMs", "foo"]), texts)
     counts = st.integers(0, 2**31 - 1)

@@ -1,5 +1,7 @@
-"""Proves PQL's grammar: each rule of the reference with the statement it must give, written down by hand, and every refusal
-with its code, place and words. Source of expectations: PQL's grammar page and what a live 0.6.0 answered."""
+"""Proves PQL's grammar: each rule of the reference with the statement it must give, written down by hand, and every
+refusal
+with its code, place and words. Source of expectations: PQL's grammar page and what a live 0.6.0 answered.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,8 @@ def select(text: str) -> Expression:
 
 def test_a_whole_statement_becomes_one_ast() -> None:
     statement = parse_pql(
-        "select top 3 SUM(runs) as 'total', league AS l FROM stats WHERE yearID >= 2000 GROUP BY league ORDER BY league desc LIMIT 5, 7 OPTION(a=b);"
+        "select top 3 SUM(runs) as 'total', league AS l FROM stats WHERE yearID >= 2000 GROUP BY league ORDER BY "
+        "league desc LIMIT 5, 7 OPTION(a=b);"
     )
     assert statement == Statement(
         Dialect.PQL,
@@ -39,14 +42,25 @@ def test_a_whole_statement_becomes_one_ast() -> None:
 
 
 def test_clauses_come_in_any_order() -> None:
-    one = parse_pql("SELECT SUM(a) FROM t WHERE b = 1 GROUP BY c HAVING SUM(a) > 2 ORDER BY d TOP 5 LIMIT 6 OPTION(x=1)")
-    other = parse_pql("SELECT SUM(a) FROM t OPTION(x=1) LIMIT 6 ORDER BY d TOP 5 HAVING SUM(a) > 2 GROUP BY c WHERE b = 1")
+    one = parse_pql(
+        "SELECT SUM(a) FROM t WHERE b = 1 GROUP BY c HAVING SUM(a) > 2 ORDER BY d TOP 5 LIMIT 6 OPTION(x=1)"
+    )
+    other = parse_pql(
+        "SELECT SUM(a) FROM t OPTION(x=1) LIMIT 6 ORDER BY d TOP 5 HAVING SUM(a) > 2 GROUP BY c WHERE b = 1"
+    )
     assert one == other
 
 
 @pytest.mark.parametrize(
     ("text", "name"),
-    [("baseballStats", "baseballStats"), ("'T x'", "T x"), ('"T"', "T"), ("`T`", "`T`"), ("x.y", "x"), ("a-b_OFFLINE", "a-b_OFFLINE")],
+    [
+        ("baseballStats", "baseballStats"),
+        ("'T x'", "T x"),
+        ('"T"', "T"),
+        ("`T`", "`T`"),
+        ("x.y", "x"),
+        ("a-b_OFFLINE", "a-b_OFFLINE"),
+    ],
 )
 def test_tables_are_named_as_the_reference_reads_them(text: str, name: str) -> None:
     assert parse_pql(f"SELECT a FROM {text}").table == name
@@ -149,7 +163,10 @@ def test_a_string_as_argument_of_an_aggregation_or_group_is_read_as_pql() -> Non
 
 
 def test_later_duplicates_of_sort_keys_are_dropped() -> None:
-    assert parse_pql("SELECT a FROM t ORDER BY a DESC, b, a ASC").order_by == (OrderItem(Identifier("a"), False), OrderItem(Identifier("b")))
+    assert parse_pql("SELECT a FROM t ORDER BY a DESC, b, a ASC").order_by == (
+        OrderItem(Identifier("a"), False),
+        OrderItem(Identifier("b")),
+    )
 
 
 def test_options_merge_and_take_names_and_literals() -> None:
@@ -163,7 +180,19 @@ def test_comments_and_all_white_space_separate() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["ORDER", "1", "'a", "a FROM", "a FROM t x", "a FROM t, u", "a FROM (SELECT b FROM c)", "a FROM 5", "*, a FROM t", "a, FROM t"]
+    "text",
+    [
+        "ORDER",
+        "1",
+        "'a",
+        "a FROM",
+        "a FROM t x",
+        "a FROM t, u",
+        "a FROM (SELECT b FROM c)",
+        "a FROM 5",
+        "*, a FROM t",
+        "a, FROM t",
+    ],
 )
 def test_broken_select_lists_and_tables_are_refused(text: str) -> None:
     with pytest.raises(ParseError) as caught:
@@ -174,7 +203,11 @@ def test_broken_select_lists_and_tables_are_refused(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "column", "words"),
     [
-        ("SELECT a FROM t WHERE a = b", 25, "expected a literal on one side of the comparison; put text in single quotes"),
+        (
+            "SELECT a FROM t WHERE a = b",
+            25,
+            "expected a literal on one side of the comparison; put text in single quotes",
+        ),
         ("SELECT a FROM t WHERE 1 = 1", 25, "a comparison of two constants is not supported"),
         ("SELECT a FROM t WHERE 'a' = 'b'", 27, "constants"),
         ("SELECT a FROM t WHERE a", 23, "expected a condition such as column = 5"),
@@ -212,7 +245,11 @@ def test_broken_select_lists_and_tables_are_refused(text: str) -> None:
         ("SELECT a FROM t ORDER BY COUNT(*)", 26, "PQL cannot order by COUNT(*)"),
         ("SELECT SUM(a) FROM t GROUP BY b HAVING b > 5", 40, "expected an aggregation such as SUM(x) in HAVING"),
         ("SELECT SUM(a) FROM t GROUP BY b HAVING SUM(a) = 'x'", 49, "expected a number in HAVING, found 'x'"),
-        ("SELECT SUM(a) FROM t GROUP BY b HAVING REGEXP_LIKE(SUM(a), 'x')", 40, "expected a comparison, IN or BETWEEN in HAVING"),
+        (
+            "SELECT SUM(a) FROM t GROUP BY b HAVING REGEXP_LIKE(SUM(a), 'x')",
+            40,
+            "expected a comparison, IN or BETWEEN in HAVING",
+        ),
         ("SELECT a FORM t", 10, "expected FROM after the columns, found 'FORM'; did you mean FROM?"),
         ("SELEC a FROM t", 1, "did you mean SELECT?"),
         ("SELECT a FROM t LIMT 5", 17, "did you mean LIMIT?"),

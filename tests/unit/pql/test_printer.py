@@ -1,4 +1,6 @@
-"""Proves the texts that responses show: Java's numbers, names of expressions and aggregations. Expectations are recorded answers."""
+"""Proves the texts that responses show: Java's numbers, names of expressions and aggregations. Expectations are
+recorded answers.
+"""
 
 from __future__ import annotations
 
@@ -70,8 +72,16 @@ def test_expressions_are_standardised(text: str, name: str) -> None:
         (Call("minmaxrange", (Identifier("x"),)), "minMaxRange_x", "minmaxrange(x)"),
         (Call("percentiletdigest95mv", (Identifier("x"),)), "percentileTDigest95MV_x", "percentiletdigest95mv(x)"),
         (Call("percentile", (Identifier("x"), Literal(50, "50"))), "percentile50_x", "percentile(x, 50.0)"),
-        (Call("distinctcountrawhll", (Identifier("x"), Literal(10, "10"))), "distinctCountRawHLL_x", "distinctcountrawhll(x)"),
-        (Call("segmentpartitioneddistinctcount", (Identifier("x"),)), "segmentPartitionedDistinctCount_x", "segmentpartitioneddistinctcount(x)"),
+        (
+            Call("distinctcountrawhll", (Identifier("x"), Literal(10, "10"))),
+            "distinctCountRawHLL_x",
+            "distinctcountrawhll(x)",
+        ),
+        (
+            Call("segmentpartitioneddistinctcount", (Identifier("x"),)),
+            "segmentPartitionedDistinctCount_x",
+            "segmentpartitioneddistinctcount(x)",
+        ),
     ],
 )
 def test_aggregations_print_in_both_dialects(call: Call, pql: str, sql: str) -> None:
@@ -92,5 +102,13 @@ def test_names_of_aggregations_ignore_case_and_underscores() -> None:
 
 
 def test_functions_have_one_name_for_registries() -> None:
-    spellings = {"add": "plus", "SUB": "minus", "mult": "times", "div": "divide", "plus": "plus", "date_trunc": "datetrunc", "Greater_Than": "greater_than"}
+    spellings = {
+        "add": "plus",
+        "SUB": "minus",
+        "mult": "times",
+        "div": "divide",
+        "plus": "plus",
+        "date_trunc": "datetrunc",
+        "Greater_Than": "greater_than",
+    }
     assert {written: canonical_function(written) for written in spellings} == spellings

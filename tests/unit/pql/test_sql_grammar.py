@@ -1,5 +1,6 @@
-"""Proves SQL's grammar: precedence, special forms, names, rows, options; and the refusals, with the reference's words for what
-only its multi-stage engine answers. Expectations are written by hand."""
+"""Proves SQL's grammar: precedence, special forms, names, rows, options; and the refusals, with the reference's words
+for what only its multi-stage engine answers. Expectations are written by hand.
+"""
 
 from __future__ import annotations
 
@@ -77,7 +78,8 @@ def test_expressions(text: str, expected: Expression) -> None:
 
 def test_a_statement_with_all_clauses() -> None:
     statement = parse_sql(
-        'SET enableNullHandling = true; SELECT DISTINCT a AS "x y", b z FROM db.t WHERE a = 1 GROUP BY 1, b HAVING COUNT(*) > 2 '
+        'SET enableNullHandling = true; SELECT DISTINCT a AS "x y", b z FROM db.t WHERE a = 1 GROUP BY 1, b HAVING '
+        "COUNT(*) > 2 "
         "ORDER BY a DESC NULLS LAST, 2 LIMIT 5 OFFSET 7 OPTION(timeoutMs=5, k=word); SET foo='bar'"
     )
     assert [item.alias for item in statement.select] == ["x y", "z"]
@@ -134,7 +136,10 @@ def test_what_only_the_multi_stage_engine_answers_says_so_and_what_to_write(text
     with pytest.raises(ParseError) as caught:
         parse_sql(text)
     assert caught.value.code == 150
-    assert "SQLParsingError: It seems that the query is only supported by the multi-stage query engine" in caught.value.message
+    assert (
+        "SQLParsingError: It seems that the query is only supported by the multi-stage query engine"
+        in caught.value.message
+    )
     assert "; " in caught.value.message
 
 
@@ -200,7 +205,9 @@ def test_two_tables_are_a_join_and_not_supported() -> None:
 )
 def test_unicode_literals(text: str, expected: str) -> None:
     assert value(text) == string(expected)
-    assert shape_of(f"SELECT {text} FROM t WHERE a = 1", Dialect.SQL) is None  # what stands between its quotes is not its value
+    assert (
+        shape_of(f"SELECT {text} FROM t WHERE a = 1", Dialect.SQL) is None
+    )  # what stands between its quotes is not its value
 
 
 def test_a_unicode_name() -> None:

@@ -1,5 +1,6 @@
-"""Patterns as automata of bytes, and the texts that they require, select what RE2 selects: random patterns over random texts of all
-lengths of UTF-8, both cases, anchors, classes, repetitions; what automata do not follow is left to RE2."""
+"""Patterns as automata of bytes, and the texts that they require, select what RE2 selects: random patterns over random
+texts of all lengths of UTF-8, both cases, anchors, classes, repetitions; what automata do not follow is left to RE2.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +22,20 @@ from pinotpy.query.filter.text.texts import text_flags
 
 _CLASSES = [
     *(r"\d", r"\w", r"\s", r"\D", r"\W", r"\S", r".", r"[ab]", r"[^a]", r"[a-k]", r"[^0-9]"),
-    *(r"[é-ü]", r"[^é]", r"[\w-]", r"[]a]", r"[[:alpha:]]", r"[[:^digit:]_]", r"[\n]", r"[a\]]", r"[^\W]", r"[k-s]", r"[^\d\s]", r"[€-😀]"),
+    *(
+        r"[é-ü]",
+        r"[^é]",
+        r"[\w-]",
+        r"[]a]",
+        r"[[:alpha:]]",
+        r"[[:^digit:]_]",
+        r"[\n]",
+        r"[a\]]",
+        r"[^\W]",
+        r"[k-s]",
+        r"[^\d\s]",
+        r"[€-😀]",
+    ),
 ]
 _CHARACTERS = [
     "a",
@@ -72,12 +86,16 @@ def _pattern(chooser: random.Random) -> str:
         if chooser.random() < 0.4:
             piece = (f"(?:{piece})" if chooser.random() < 0.7 else piece) + chooser.choice(_REPEATS)
         parts.append(piece)
-    written = chooser.choice(["", "", "", "^", r"\A"]) + "".join(parts) + chooser.choice(["", "", "", "$", r"\z", r"\b"])
+    written = (
+        chooser.choice(["", "", "", "^", r"\A"]) + "".join(parts) + chooser.choice(["", "", "", "$", r"\z", r"\b"])
+    )
     return chooser.choice(["", "", "", "(?i)", "(?s)", "(?is)", "(?m)", "(?-s)"]) + written
 
 
 def _texts(chooser: random.Random, count: int) -> pa.Array:
-    made = ["".join(chooser.choices(_LETTERS if i % 2 else _LETTERS[:6], k=chooser.randrange(14))) for i in range(count)]
+    made = [
+        "".join(chooser.choices(_LETTERS if i % 2 else _LETTERS[:6], k=chooser.randrange(14))) for i in range(count)
+    ]
     return pa.array(["", "a", "\n", *made], pa.large_string())
 
 
@@ -132,7 +150,19 @@ def test_required_texts(pattern: str, parts: tuple[str, ...], leads: bool, is_al
     assert (found.parts, found.leads, found.is_all) == (parts, leads, is_all)
 
 
-@pytest.mark.parametrize("pattern", [r"a\bb", "(?m)^a", "(?i)é", r"\pL", "(^a)+", "a^b", "[a-z]{600}", f"(a|b)*a(a|b){{{STATES_MAX.bit_length() + 1}}}b"])
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        r"a\bb",
+        "(?m)^a",
+        "(?i)é",
+        r"\pL",
+        "(^a)+",
+        "a^b",
+        "[a-z]{600}",
+        f"(a|b)*a(a|b){{{STATES_MAX.bit_length() + 1}}}b",
+    ],
+)
 def test_what_automata_do_not_follow_is_left_to_re2(pattern: str) -> None:
     checked = regexp_pattern(pattern, ignore_case=False)
     assert automaton_of(checked.regex) is None
@@ -152,4 +182,7 @@ def test_like_with_single_characters_is_an_automaton() -> None:
         for ignore_case in (False, True):
             pattern = like_pattern(written, ignore_case=ignore_case)
             assert automaton_of(pattern.regex) is not None
-            assert text_flags(texts, pattern).astype(bool).tolist() == pc.match_substring_regex(texts, pattern.regex).to_pylist()
+            assert (
+                text_flags(texts, pattern).astype(bool).tolist()
+                == pc.match_substring_regex(texts, pattern.regex).to_pylist()
+            )

@@ -1,5 +1,6 @@
-"""Expressions computed in blocks give what the evaluators on Arrow arrays give, value for value, on hostile numbers: as group keys,
-aggregation arguments and conditions, in both dialects and both null modes, over raw and dictionary columns."""
+"""Expressions computed in blocks give what the evaluators on Arrow arrays give, value for value, on hostile numbers: as
+group keys, aggregation arguments and conditions, in both dialects and both null modes, over raw and dictionary columns.
+"""
 
 from __future__ import annotations
 
@@ -34,22 +35,62 @@ ROWS = 2500
 NUMBERS = {"i": DataType.INT, "l": DataType.LONG, "f": DataType.FLOAT, "d": DataType.DOUBLE}
 HOSTILE: dict[str, list[Any]] = {
     "i": [0, 1, -1, 7, 100, -100, 2**31 - 1, -(2**31) + 1, 65536],
-    "l": [0, 1, -1, 86_399_999, -86_400_000, 2**53 + 1, -(2**53) - 1, 2**63 - 1, -(2**63) + 1, 2**62, 1_577_934_245_678, -5],
+    "l": [
+        0,
+        1,
+        -1,
+        86_399_999,
+        -86_400_000,
+        2**53 + 1,
+        -(2**53) - 1,
+        2**63 - 1,
+        -(2**63) + 1,
+        2**62,
+        1_577_934_245_678,
+        -5,
+    ],
     "f": [0.0, 1.5, -2.25, float("nan"), float("inf"), float("-inf"), 3.4e38, -1e-40, 0.1, 16777217.0],
-    "d": [0.0, 1.5, -2.25, float("nan"), float("inf"), float("-inf"), 1e308, -1e308, 5e-324, 0.1, 2.0**53 + 2, -7.0, 9.3e18, -9.3e18, 2147483648.5],
+    "d": [
+        0.0,
+        1.5,
+        -2.25,
+        float("nan"),
+        float("inf"),
+        float("-inf"),
+        1e308,
+        -1e308,
+        5e-324,
+        0.1,
+        2.0**53 + 2,
+        -7.0,
+        9.3e18,
+        -9.3e18,
+        2147483648.5,
+    ],
 }
 COLUMNS = ("c", "cl", "i", "l", "f", "d", "ri", "rl", "rf", "rd", "b", "ts", "s")
 SCHEMA = Schema.from_json(
     {
         "schemaName": "t",
         "dimensionFieldSpecs": [
-            *[{"name": prefix + name, "dataType": kind.value} for name, kind in NUMBERS.items() for prefix in ("", "r")],
+            *[
+                {"name": prefix + name, "dataType": kind.value}
+                for name, kind in NUMBERS.items()
+                for prefix in ("", "r")
+            ],
             {"name": "b", "dataType": "BOOLEAN"},
             {"name": "c", "dataType": "INT"},
             {"name": "cl", "dataType": "LONG"},
             {"name": "s", "dataType": "STRING"},
         ],
-        "dateTimeFieldSpecs": [{"name": "ts", "dataType": "TIMESTAMP", "format": "1:MILLISECONDS:TIMESTAMP", "granularity": "1:MILLISECONDS"}],
+        "dateTimeFieldSpecs": [
+            {
+                "name": "ts",
+                "dataType": "TIMESTAMP",
+                "format": "1:MILLISECONDS:TIMESTAMP",
+                "granularity": "1:MILLISECONDS",
+            }
+        ],
     }
 )
 CONFIG = TableConfig.from_json(
@@ -100,7 +141,11 @@ def answer(segments: list[Segment], text: str, dialect: Dialect, *, null_handlin
     merged = merge_partials(context, [partial])
     assert merged.rows is not None
     reduce_partials(context, merged)  # must take it as well
-    rows = merged.rows.select([name for name in merged.rows.column_names if name.startswith("k")]) if context.group_by else merged.rows
+    rows = (
+        merged.rows.select([name for name in merged.rows.column_names if name.startswith("k")])
+        if context.group_by
+        else merged.rows
+    )
     return sorted(map(repr, zip(*[column.to_pylist() for column in rows.columns], strict=True)))
 
 
@@ -109,20 +154,46 @@ def without_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tree, "block_leg", lambda condition, context, metas: None)
 
 
-ARITHMETIC = [f"{a} {op} {b}" for op in "+-*/%" for a, b in (("i", "l"), ("rd", "d"), ("rf", "ri"), ("b", "rd"), ("d", "2.5"), ("3", "rl"), ("rd", "7"))]
-UNARY = [f"{name}({column})" for name in ("abs", "negate", "sign", "ceil", "floor", "sqrt") for column in ("rd", "i", "f", "rl")]
-CASTS = [f"CAST({column} AS {kind})" for column in ("i", "rl", "f", "rd", "b", "ts") for kind in ("INT", "LONG", "FLOAT", "DOUBLE", "BOOLEAN", "TIMESTAMP")]
+ARITHMETIC = [
+    f"{a} {op} {b}"
+    for op in "+-*/%"
+    for a, b in (("i", "l"), ("rd", "d"), ("rf", "ri"), ("b", "rd"), ("d", "2.5"), ("3", "rl"), ("rd", "7"))
+]
+UNARY = [
+    f"{name}({column})"
+    for name in ("abs", "negate", "sign", "ceil", "floor", "sqrt")
+    for column in ("rd", "i", "f", "rl")
+]
+CASTS = [
+    f"CAST({column} AS {kind})"
+    for column in ("i", "rl", "f", "rd", "b", "ts")
+    for kind in ("INT", "LONG", "FLOAT", "DOUBLE", "BOOLEAN", "TIMESTAMP")
+]
 TIMES = [
-    *[f"timeConvert(rl, '{one}', '{other}')" for one, other in itertools.product(("MILLISECONDS", "DAYS", "HOURS", "NANOSECONDS"), repeat=2)],
+    *[
+        f"timeConvert(rl, '{one}', '{other}')"
+        for one, other in itertools.product(("MILLISECONDS", "DAYS", "HOURS", "NANOSECONDS"), repeat=2)
+    ],
     *[f"dateTrunc('{unit}', ts)" for unit in ("millisecond", "second", "minute", "hour", "day", "week", "month")],
-    *[f"dateTrunc('hour', {column}, '{unit}', 'UTC', 'DAYS')" for column in ("rl", "d") for unit in ("SECONDS", "DAYS")],
-    *[f"{name}({column})" for name in ("toEpochDays", "toEpochSeconds", "fromEpochHours", "fromEpochMinutes") for column in ("rl", "ts")],
+    *[
+        f"dateTrunc('hour', {column}, '{unit}', 'UTC', 'DAYS')"
+        for column in ("rl", "d")
+        for unit in ("SECONDS", "DAYS")
+    ],
+    *[
+        f"{name}({column})"
+        for name in ("toEpochDays", "toEpochSeconds", "fromEpochHours", "fromEpochMinutes")
+        for column in ("rl", "ts")
+    ],
 ]
 CONDITIONS = [
-    "i < rl", "rd >= d", "rd = d", "rd <> rf", "f > 0.1", "rl = 9007199254740993", "b = true", "s = 'a'", "s <> 'b'", "s IN ('a', '')", "s LIKE 'a%'",
-    "ri + 1 > rd", "rd IN (1.5, -2.25)", "i NOT IN (7, 100)", "rl BETWEEN -5 AND 100", "d IS NULL", "rd IS NOT NULL", "NOT (rd > 1)",
+    "i < rl", "rd >= d", "rd = d", "rd <> rf", "f > 0.1", "rl = 9007199254740993", "b = true", "s = 'a'", "s <> 'b'",
+    "s IN ('a', '')", "s LIKE 'a%'",
+    "ri + 1 > rd", "rd IN (1.5, -2.25)", "i NOT IN (7, 100)", "rl BETWEEN -5 AND 100", "d IS NULL", "rd IS NOT NULL",
+    "NOT (rd > 1)",
     "i > 0 AND rd > 0 OR s = 'a'", "NOT (i > 0 AND (rd < 1 OR b))",
-    "rd * 2 + d > rl", "rd + d = d + rd", "rd * 2 <> ri - rf", "5 < rd * 2", "rd + 1 BETWEEN -5 AND 100", "(rd + 1) * 2 <= (d - 1) * 3", "-rd >= rd * c",
+    "rd * 2 + d > rl", "rd + d = d + rd", "rd * 2 <> ri - rf", "5 < rd * 2", "rd + 1 BETWEEN -5 AND 100",
+    "(rd + 1) * 2 <= (d - 1) * 3", "-rd >= rd * c",
     "abs(rd) > 2 OR rl * 2 < i", "b", "(i > 3) IS TRUE", "(rd > d) IS NOT FALSE", "i IS DISTINCT FROM ri",
 ]  # fmt: skip
 CHOICES = [
@@ -160,13 +231,19 @@ CHAINS = [
 
 @pytest.mark.parametrize("null_handling", [False, True], ids=["defaults", "nulls"])
 @pytest.mark.parametrize(
-    "family", [ARITHMETIC, UNARY, CASTS, TIMES, CHOICES, CHAINS, CONDITIONS], ids=["arithmetic", "unary", "casts", "times", "choices", "chains", "conditions"]
+    "family",
+    [ARITHMETIC, UNARY, CASTS, TIMES, CHOICES, CHAINS, CONDITIONS],
+    ids=["arithmetic", "unary", "casts", "times", "choices", "chains", "conditions"],
 )
-def test_group_keys_are_those_of_arrays(segments: list[Segment], family: list[str], null_handling: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_group_keys_are_those_of_arrays(
+    segments: list[Segment], family: list[str], null_handling: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     texts = []
     for first in range(0, len(family), 5):
         keys = ", ".join(f"({each})" for each in family[first : first + 5])
-        texts.append(f"SELECT $docId, $segmentName, {keys}, COUNT(*) FROM t GROUP BY $docId, $segmentName, {keys} LIMIT 100000")
+        texts.append(
+            f"SELECT $docId, $segmentName, {keys}, COUNT(*) FROM t GROUP BY $docId, $segmentName, {keys} LIMIT 100000"
+        )
     found = [answer(segments, text, Dialect.SQL, null_handling=null_handling) for text in texts]
     without_blocks(monkeypatch)
     for text, rows in zip(texts, found, strict=True):
@@ -174,8 +251,10 @@ def test_group_keys_are_those_of_arrays(segments: list[Segment], family: list[st
 
 
 PQL = [
-    "add(ri, rd, 2)", "sub(rl, i)", "mult(f, d)", "div(i, rd)", "mod(rd, 7)", "case(greater_than(rd, 1), less_than(i, 0), rl, ri, 0)",
-    "cast(rd, 'INT')", "cast(i, 'DOUBLE')", "equals(i, ri)", "greater_than(rd, '1.5')", "timeConvert(rl, 'MILLISECONDS', 'DAYS')", "dateTrunc('day', rl)",
+    "add(ri, rd, 2)", "sub(rl, i)", "mult(f, d)", "div(i, rd)", "mod(rd, 7)",
+    "case(greater_than(rd, 1), less_than(i, 0), rl, ri, 0)",
+    "cast(rd, 'INT')", "cast(i, 'DOUBLE')", "equals(i, ri)", "greater_than(rd, '1.5')",
+    "timeConvert(rl, 'MILLISECONDS', 'DAYS')", "dateTrunc('day', rl)",
 ]  # fmt: skip
 
 
@@ -183,7 +262,10 @@ PQL.append("cast(rf, 'FLOAT')")
 
 
 def test_pql_group_keys_are_those_of_arrays(segments: list[Segment], monkeypatch: pytest.MonkeyPatch) -> None:
-    texts = [f"SELECT COUNT(*) FROM t GROUP BY $docId, $segmentName, {', '.join(PQL[first : first + 5])} TOP 100000" for first in range(0, len(PQL), 5)]
+    texts = [
+        f"SELECT COUNT(*) FROM t GROUP BY $docId, $segmentName, {', '.join(PQL[first : first + 5])} TOP 100000"
+        for first in range(0, len(PQL), 5)
+    ]
     found = [answer(segments, text, Dialect.PQL, null_handling=False) for text in texts]
     without_blocks(monkeypatch)
     for text, rows in zip(texts, found, strict=True):
@@ -191,16 +273,29 @@ def test_pql_group_keys_are_those_of_arrays(segments: list[Segment], monkeypatch
 
 
 @pytest.mark.parametrize("null_handling", [False, True], ids=["defaults", "nulls"])
-def test_filters_select_the_docs_of_arrays(segments: list[Segment], null_handling: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    computed = [each for each in CONDITIONS if not each.startswith("s ")] + ["rd + d > 1", "rd * 2 <= i", "i % 7 = 1", "CASE WHEN i > 0 THEN rd END > 1"]
+def test_filters_select_the_docs_of_arrays(
+    segments: list[Segment], null_handling: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    computed = [each for each in CONDITIONS if not each.startswith("s ")] + [
+        "rd + d > 1",
+        "rd * 2 <= i",
+        "i % 7 = 1",
+        "CASE WHEN i > 0 THEN rd END > 1",
+    ]
     conditions = [
         *computed,
         *[f"NOT ({each})" for each in computed],
         *[f"({each}) AND i IN (7, 100, 1)" for each in computed],
         *[f"({each}) OR i = 7" for each in computed],
     ]
-    texts = [f"SELECT $docId, $segmentName, COUNT(*) FROM t WHERE {condition} GROUP BY $docId, $segmentName LIMIT 100000" for condition in conditions]
-    texts += [f"SELECT COUNT(*) FILTER (WHERE {condition}), SUM(ri) FILTER (WHERE {condition}) FROM t WHERE ri > 0" for condition in computed]
+    texts = [
+        f"SELECT $docId, $segmentName, COUNT(*) FROM t WHERE {condition} GROUP BY $docId, $segmentName LIMIT 100000"
+        for condition in conditions
+    ]
+    texts += [
+        f"SELECT COUNT(*) FILTER (WHERE {condition}), SUM(ri) FILTER (WHERE {condition}) FROM t WHERE ri > 0"
+        for condition in computed
+    ]
 
     def all_answers() -> list[Any]:
         found = []
@@ -218,7 +313,9 @@ def test_filters_select_the_docs_of_arrays(segments: list[Segment], null_handlin
 
 
 @pytest.mark.parametrize("null_handling", [False, True], ids=["defaults", "nulls"])
-def test_aggregates_are_those_of_arrays(segments: list[Segment], null_handling: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_aggregates_are_those_of_arrays(
+    segments: list[Segment], null_handling: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     arguments = [
         "ri + rl",
         "rd * 2 - f",
@@ -231,8 +328,14 @@ def test_aggregates_are_those_of_arrays(segments: list[Segment], null_handling: 
     ]
     texts = []
     for argument in arguments:
-        calls = ", ".join(f"{name}({argument})" for name in ("SUM", "AVG", "MIN", "MAX", "COUNT", "DISTINCTCOUNT", "DISTINCTCOUNTHLL", "PERCENTILE50"))
-        texts += [f"SELECT {calls}, SUM(i) FROM t", f"SELECT b, {calls}, MAX(ri) FROM t WHERE i >= 0 GROUP BY b LIMIT 10"]
+        calls = ", ".join(
+            f"{name}({argument})"
+            for name in ("SUM", "AVG", "MIN", "MAX", "COUNT", "DISTINCTCOUNT", "DISTINCTCOUNTHLL", "PERCENTILE50")
+        )
+        texts += [
+            f"SELECT {calls}, SUM(i) FROM t",
+            f"SELECT b, {calls}, MAX(ri) FROM t WHERE i >= 0 GROUP BY b LIMIT 10",
+        ]
 
     def states() -> list[Any]:
         out = []
@@ -257,6 +360,8 @@ def test_every_function_of_blocks_is_in_this_test() -> None:
 
 def test_arithmetic_is_asked_of_those_docs_only_that_a_test_of_ids_leaves(segments: list[Segment]) -> None:
     text = "SELECT COUNT(*) FROM t WHERE rd * 2.275 + ri > 0 AND c = 3"
-    statistics = execute(compile_query(parse_sql(text), SCHEMA, QueryOptions(), null_handling=False), segments, QueryControl()).statistics
+    statistics = execute(
+        compile_query(parse_sql(text), SCHEMA, QueryOptions(), null_handling=False), segments, QueryControl()
+    ).statistics
     docs, left = 2 * ROWS, 2 * ROWS // 100
     assert statistics.num_entries_scanned_in_filter == docs + left

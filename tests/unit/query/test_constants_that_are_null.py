@@ -1,5 +1,7 @@
-"""A constant that is computed and null makes a condition unknown, wherever it stands and whatever asks: the values are DuckDB's, and WHERE,
-NOT, CASE, FILTER, HAVING, IS NULL and IS TRUE say what the value says. A NULL that is written beside `=` or IN stays refused, as recorded."""
+"""A constant that is computed and null makes a condition unknown, wherever it stands and whatever asks: the values are
+DuckDB's, and WHERE, NOT, CASE, FILTER, HAVING, IS NULL and IS TRUE say what the value says. A NULL that is written
+beside `=` or IN stays refused, as recorded.
+"""
 
 from __future__ import annotations
 
@@ -15,11 +17,21 @@ from pinotpy.config.schema import Schema
 from pinotpy.config.table import TableConfig
 
 ROWS = {"id": [0, 1, 2, 3, 4, 5], "i": [1, None, 2, 3, None, 7], "k": ["a", "b", None, "ab", None, "c"]}
-BATCH = pa.RecordBatch.from_pydict({"id": pa.array(ROWS["id"], pa.int32()), "i": pa.array(ROWS["i"], pa.int32()), "k": pa.array(ROWS["k"], pa.string())})
+BATCH = pa.RecordBatch.from_pydict(
+    {
+        "id": pa.array(ROWS["id"], pa.int32()),
+        "i": pa.array(ROWS["i"], pa.int32()),
+        "k": pa.array(ROWS["k"], pa.string()),
+    }
+)
 SCHEMA = Schema.from_json(
     {
         "schemaName": "t",
-        "dimensionFieldSpecs": [{"name": "id", "dataType": "INT"}, {"name": "i", "dataType": "INT"}, {"name": "k", "dataType": "STRING"}],
+        "dimensionFieldSpecs": [
+            {"name": "id", "dataType": "INT"},
+            {"name": "i", "dataType": "INT"},
+            {"name": "k", "dataType": "STRING"},
+        ],
         "enableColumnBasedNullHandling": True,
     }
 )
@@ -43,27 +55,42 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[InProcessClust
     made.close()
 
 
-NUMBERS = ("NULLIF(2, 2)", "NULLIF(2, 2) + 1", "CAST(NULL AS INT)", "CASE WHEN 1 = 2 THEN 3 END", "ABS(NULLIF(2.5, 2.5))")
+NUMBERS = (
+    "NULLIF(2, 2)",
+    "NULLIF(2, 2) + 1",
+    "CAST(NULL AS INT)",
+    "CASE WHEN 1 = 2 THEN 3 END",
+    "ABS(NULLIF(2.5, 2.5))",
+)
 TEXTS = ("NULLIF('a', 'a')", "UPPER(CAST(NULL AS VARCHAR))")
 CONDITIONS = [
     *(f"i {sign} {null}" for null in NUMBERS for sign in ("=", "<>", "<", ">=")),
     *(f"{null} {sign} i" for null in NUMBERS[:2] for sign in ("=", ">")),
-    *(text.format(null) for null in NUMBERS for text in ("i IN (1, {})", "i NOT IN (1, {}, 7)", "i IN ({})", "i BETWEEN {} AND 2", "i NOT BETWEEN 2 AND {}")),
-    *("NULLIF(2, 2) IN (1, 2)", "2 IN (2, NULLIF(1, 1))", "2 NOT IN (1, NULLIF(1, 1))", "NULLIF(2, 2) BETWEEN 1 AND 2", "2 BETWEEN 1 AND NULLIF(2, 2)"),
-    *("1 = NULLIF(1, 1)", "NULLIF(1, 1) = NULLIF(1, 1)", "NULLIF(TRUE, TRUE) = FALSE", "CAST(NULL AS TIMESTAMP) < CAST(NULL AS TIMESTAMP)"),
-    *(text.format(null) for null in TEXTS for text in ("{} LIKE 'a%'", "k = {}", "k <> {}", "k LIKE {}", "k NOT LIKE {}", "k IN ('a', {})")),
+    *(text.format(null) for null in NUMBERS for text in ("i IN (1, {})", "i NOT IN (1, {}, 7)", "i IN ({})",
+    "i BETWEEN {} AND 2", "i NOT BETWEEN 2 AND {}")),
+    *("NULLIF(2, 2) IN (1, 2)", "2 IN (2, NULLIF(1, 1))", "2 NOT IN (1, NULLIF(1, 1))", "NULLIF(2, 2) BETWEEN 1 AND 2",
+    "2 BETWEEN 1 AND NULLIF(2, 2)"),
+    *("1 = NULLIF(1, 1)", "NULLIF(1, 1) = NULLIF(1, 1)", "NULLIF(TRUE, TRUE) = FALSE",
+    "CAST(NULL AS TIMESTAMP) < CAST(NULL AS TIMESTAMP)"),
+    *(text.format(null) for null in TEXTS for text in ("{} LIKE 'a%'", "k = {}", "k <> {}", "k LIKE {}",
+    "k NOT LIKE {}", "k IN ('a', {})")),
     *(f"REGEXP_LIKE(k, {null})" for null in TEXTS),
-    *("i = NULLIF(2, 2) OR i > 2", "i <> NULLIF(2, 2) AND k = 'a'", "NOT (i IN (1, NULLIF(2, 2)) AND k = 'ab')", "NULLIF(1 = 1, 2 > 1)"),
+    *("i = NULLIF(2, 2) OR i > 2", "i <> NULLIF(2, 2) AND k = 'a'", "NOT (i IN (1, NULLIF(2, 2)) AND k = 'ab')",
+    "NULLIF(1 = 1, 2 > 1)"),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize("null_handling", [True, False])
 @pytest.mark.parametrize("condition", CONDITIONS)
-def test_a_constant_null_is_unknown_on_every_road(cluster: InProcessCluster, condition: str, null_handling: bool) -> None:
+def test_a_constant_null_is_unknown_on_every_road(
+    cluster: InProcessCluster, condition: str, null_handling: bool
+) -> None:
     if not null_handling and any(word in condition for word in ("NOT LIKE", "NOT BETWEEN", "NOT (")):
         return  # unknown is false there, and its negation true: DuckDB does not say so
     values = _values(condition, null_handling)
-    true, false, unknown = ([row for row, value in enumerate(values) if value is wanted] for wanted in (True, False, None))
+    true, false, unknown = (
+        [row for row, value in enumerate(values) if value is wanted] for wanted in (True, False, None)
+    )
     if not null_handling:
         false, unknown = sorted([*false, *unknown]), []
 
@@ -76,9 +103,13 @@ def test_a_constant_null_is_unknown_on_every_road(cluster: InProcessCluster, con
     assert ask(f"SELECT id FROM t WHERE NOT ({condition}) ORDER BY id") == false
     assert ask(f"SELECT id FROM t WHERE ({condition}) IS NOT TRUE ORDER BY id") == sorted([*false, *unknown])
     assert ask(f"SELECT id FROM t WHERE CASE WHEN {condition} THEN 1 ELSE 0 END = 1 ORDER BY id") == true
-    assert ask(f"SELECT COUNT(*) FILTER (WHERE {condition}), COUNT(*) FILTER (WHERE NOT ({condition})) FROM t") == [[len(true), len(false)]]
+    assert ask(f"SELECT COUNT(*) FILTER (WHERE {condition}), COUNT(*) FILTER (WHERE NOT ({condition})) FROM t") == [
+        [len(true), len(false)]
+    ]
     assert ask(f"SELECT id FROM t WHERE CASE WHEN NOT ({condition}) THEN 1 ELSE 0 END = 1 ORDER BY id") == false
-    assert ask(f"SELECT NOT ({condition}) FROM t ORDER BY id") == [None if row in unknown else row in false for row in range(len(values))]
+    assert ask(f"SELECT NOT ({condition}) FROM t ORDER BY id") == [
+        None if row in unknown else row in false for row in range(len(values))
+    ]
     for part, rows in ((condition, true), (f"NOT ({condition})", false)):
         assert sorted(ask(f"SELECT id FROM t GROUP BY id, i, k HAVING {part}")) == rows
         assert sorted(row for row, *_ in ask(f"SELECT id, {part} FROM t GROUP BY id, i, k") if _[0]) == rows
@@ -97,7 +128,9 @@ def _values(condition: str, null_handling: bool) -> list[bool | None]:
     return [value for (value,) in rows]
 
 
-@pytest.mark.parametrize("condition", ["i = NULL", "i <> NULL", "i IN (1, NULL)", "i BETWEEN NULL AND 2", "k LIKE NULL"])
+@pytest.mark.parametrize(
+    "condition", ["i = NULL", "i <> NULL", "i IN (1, NULL)", "i BETWEEN NULL AND 2", "k LIKE NULL"]
+)
 def test_a_written_null_stays_refused(cluster: InProcessCluster, condition: str) -> None:
     (exception,) = cluster.sql(f"SELECT id FROM t WHERE {condition}")["exceptions"]
     assert exception["errorCode"] == 150

@@ -1,5 +1,7 @@
-"""Proves that segments which smallest and largest values exclude are left out before a filter is resolved: exactly those, whatever the
-filter; that counts, groups and statistics are as without it; and that the last parts of a set are kept, few of them."""
+"""Proves that segments which smallest and largest values exclude are left out before a filter is resolved: exactly
+those, whatever the filter; that counts, groups and statistics are as without it; and that the last parts of a set are
+kept, few of them.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ SCHEMA = schema_of({"ts": "LONG", "size": "INT", "cost": "DOUBLE", "name": "STRI
 
 
 def rows_of(number: int) -> dict[str, list[Any]]:
-    """Segment s holds ts of [20 s, 20 s + 20); sizes are anywhere; cost rises by segment, and is NaN somewhere in every third."""
+    """Segment s holds ts of [20 s, 20 s + 20); sizes are anywhere; cost rises by segment, and is NaN somewhere in every
+    third.
+    """
     rng = random.Random(number)
     cost = [number / 2 + rng.randrange(50) / 100 for _ in range(DOCS)]
     if number % 3 == 0:
@@ -69,7 +73,9 @@ def test_the_segments_left_are_those_whose_ranges_meet_all_conditions(segments: 
         least = rng.randrange(-10, 500) / 10
         legs = (between("ts", low, high), between("cost", least, least + 7.0), between("size", -1, 2_000))
         expected = [
-            s for s, rows in enumerate(ROWS) if rows["ts"][0] <= high and rows["ts"][-1] >= low and least_cost(s) <= least + 7 and most_cost(s) >= least
+            s
+            for s, rows in enumerate(ROWS)
+            if rows["ts"][0] <= high and rows["ts"][-1] >= low and least_cost(s) <= least + 7 and most_cost(s) >= least
         ]
         assert left(AllOf(legs), segments) == (expected or [0])
 
@@ -100,14 +106,28 @@ def test_what_excludes_nothing_leaves_all(segments: SegmentSet) -> None:
         "ts IN (5) AND name LIKE 'n%'",
     ],
 )
-@pytest.mark.parametrize("select", ["COUNT(*), SUM(size), MAX(cost)", "name, COUNT(*), SUM(ts)", "ts, name"], ids=["aggregate", "group", "rows"])
-def test_answers_and_statistics_are_as_without_it(select: str, condition: str, segments: SegmentSet, monkeypatch: pytest.MonkeyPatch) -> None:
-    text = f"SELECT {select} FROM t WHERE {condition}" + (" GROUP BY name ORDER BY name LIMIT 100" if select.startswith("name") else " LIMIT 5000")
+@pytest.mark.parametrize(
+    "select",
+    ["COUNT(*), SUM(size), MAX(cost)", "name, COUNT(*), SUM(ts)", "ts, name"],
+    ids=["aggregate", "group", "rows"],
+)
+def test_answers_and_statistics_are_as_without_it(
+    select: str, condition: str, segments: SegmentSet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = f"SELECT {select} FROM t WHERE {condition}" + (
+        " GROUP BY name ORDER BY name LIMIT 100" if select.startswith("name") else " LIMIT 5000"
+    )
     found = ask(SCHEMA, segments, text)
     monkeypatch.setattr(build, "within_ranges", lambda condition, segments: segments)
     expected = ask(SCHEMA, segments, text)
     assert (found.rows and found.rows.to_pydict()) == (expected.rows and expected.rows.to_pydict())
-    for name in ("num_segments_queried", "num_segments_processed", "num_segments_pruned", "num_docs_scanned", "total_docs"):
+    for name in (
+        "num_segments_queried",
+        "num_segments_processed",
+        "num_segments_pruned",
+        "num_docs_scanned",
+        "total_docs",
+    ):
         assert getattr(found.statistics, name) == getattr(expected.statistics, name), name
     assert found.statistics.num_segments_pruned >= NUM_SEGMENTS // 2
 

@@ -1,6 +1,7 @@
-"""Few rows travel as their arrays: the table of what was read equals the one that was written, for every type, with and without
-nulls, also where Arrow arrays are slices; what FewRows has no word for travels as Arrow; bytes that were cut, changed or made up
-are refused or mean a sound result, and a reader of the first form never gets the second."""
+"""Few rows travel as their arrays: the table of what was read equals the one that was written, for every type, with and
+without nulls, also where Arrow arrays are slices; what FewRows has no word for travels as Arrow; bytes that were cut,
+changed or made up are refused or mean a sound result, and a reader of the first form never gets the second.
+"""
 
 from __future__ import annotations
 
@@ -64,7 +65,13 @@ def test_all_columns_arrive_together_with_all_that_stands_beside_them() -> None:
     for rows in (_table(list(VALUES)), None):
         partial = PartialResult(rows, statistics, faults, ["s1", "s2"], trace, explain)
         for read in (_sent(partial), PartialResult.from_bytes(partial.to_bytes())):
-            assert (read.statistics, read.exceptions, read.missing_segments, read.trace, read.explain) == (statistics, faults, ["s1", "s2"], trace, explain)
+            assert (read.statistics, read.exceptions, read.missing_segments, read.trace, read.explain) == (
+                statistics,
+                faults,
+                ["s1", "s2"],
+                trace,
+                explain,
+            )
             assert read.statistics.num_groups_limit_reached is True
             assert read.has_rows is (rows is not None) and (rows is None or read.rows.equals(rows))
 
@@ -129,14 +136,38 @@ def test_bytes_that_were_cut_or_changed_are_refused_or_mean_a_sound_result() -> 
 @pytest.mark.parametrize(
     ("table", "find", "put"),
     [
-        (pa.table({"a": ["abc", "de"]}), np.array([0, 3, 5], np.int32).tobytes(), np.array([0, 6, 5], np.int32).tobytes()),
-        (pa.table({"a": ["abc", "de"]}), np.array([0, 3, 5], np.int32).tobytes(), np.array([1, 3, 5], np.int32).tobytes()),
-        (pa.table({"a": ["abc", "de"]}), np.array([0, 3, 5], np.int32).tobytes(), np.array([0, -3, 5], np.int32).tobytes()),
-        (pa.table({"a": ["abc", "de"]}), np.array([0, 3, 5], np.int32).tobytes(), np.array([0, 3, 4], np.int32).tobytes()),
-        (pa.table({"a": ["aöc", "de"]}), np.array([0, 4, 6], np.int32).tobytes(), np.array([0, 2, 6], np.int32).tobytes()),
+        (
+            pa.table({"a": ["abc", "de"]}),
+            np.array([0, 3, 5], np.int32).tobytes(),
+            np.array([0, 6, 5], np.int32).tobytes(),
+        ),
+        (
+            pa.table({"a": ["abc", "de"]}),
+            np.array([0, 3, 5], np.int32).tobytes(),
+            np.array([1, 3, 5], np.int32).tobytes(),
+        ),
+        (
+            pa.table({"a": ["abc", "de"]}),
+            np.array([0, 3, 5], np.int32).tobytes(),
+            np.array([0, -3, 5], np.int32).tobytes(),
+        ),
+        (
+            pa.table({"a": ["abc", "de"]}),
+            np.array([0, 3, 5], np.int32).tobytes(),
+            np.array([0, 3, 4], np.int32).tobytes(),
+        ),
+        (
+            pa.table({"a": ["aöc", "de"]}),
+            np.array([0, 4, 6], np.int32).tobytes(),
+            np.array([0, 2, 6], np.int32).tobytes(),
+        ),
         (pa.table({"a": ["abc", "de"]}), b"abcde", b"ab\xffde"),
         (pa.table({"a": [True, False]}), b"\x01\x00\x00\x00\x00\x00\x00\x00", b"\x02\x00\x00\x00\x00\x00\x00\x00"),
-        (pa.table({"a": pa.array([Decimal(1)], pa.decimal128(38, 0))}), bytes([1, *[0] * 15]), bytes([1, *[0] * 14, 0x7F])),
+        (
+            pa.table({"a": pa.array([Decimal(1)], pa.decimal128(38, 0))}),
+            bytes([1, *[0] * 15]),
+            bytes([1, *[0] * 14, 0x7F]),
+        ),
     ],
 )
 def test_columns_that_are_unsound_are_refused(table: pa.Table, find: bytes, put: bytes) -> None:

@@ -31,7 +31,14 @@ def cluster(tmp_path: Path) -> Iterator[InProcessCluster]:
     cluster = InProcessCluster(tmp_path)
     schema = Schema.from_json({"schemaName": "t", "dimensionFieldSpecs": [{"name": "a", "dataType": "INT"}]})
     config = TableConfig.from_json(
-        {"tableName": "t", "tableType": "OFFLINE", "segmentsConfig": {"replication": "1"}, "tenants": {}, "metadata": {}, "tableIndexConfig": {}}
+        {
+            "tableName": "t",
+            "tableType": "OFFLINE",
+            "segmentsConfig": {"replication": "1"},
+            "tenants": {},
+            "metadata": {},
+            "tableIndexConfig": {},
+        }
     )
     cluster.add_table(schema, config, [[pa.record_batch({"a": pa.array(np.arange(ROWS, dtype=np.int32) % 3)})]])
     yield cluster

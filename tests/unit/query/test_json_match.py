@@ -1,5 +1,7 @@
-"""Proves JSON_MATCH on random documents and conditions, with and without index and dictionary, against an oracle that knows no records:
-it picks one element of every array in every possible way and looks the paths up in the document itself."""
+"""Proves JSON_MATCH on random documents and conditions, with and without index and dictionary, against an oracle that
+knows no records: it picks one element of every array in every possible way and looks the paths up in the document
+itself.
+"""
 
 from __future__ import annotations
 
@@ -161,7 +163,10 @@ def test_random_conditions_match_what_the_oracle_finds(seed: int) -> None:
         wanted, text = condition(rng, docs, rng.choice([0, 0, 1, 2]))
         if rng.random() < 0.1:
             steps = path(rng, rng.choice(docs))
-            wanted, text = ("null", steps), '"$' + "".join(s if s.startswith("[") else f".{s}" for s in steps) + '" IS NULL'
+            wanted, text = (
+                ("null", steps),
+                '"$' + "".join(s if s.startswith("[") else f".{s}" for s in steps) + '" IS NULL',
+            )
         expected = [n for n, doc in enumerate([*docs, None, None]) if matches(doc, wanted)]
         quoted = text.replace("'", "''")
         for name, segment in segments.items():
@@ -176,7 +181,14 @@ def test_random_conditions_match_what_the_oracle_finds(seed: int) -> None:
 def people() -> list[ImmutableSegment]:
     """The documents of the reference's page on JSON indexes."""
     docs = [
-        {"name": "adam", "age": 20, "addresses": [{"country": "us", "street": "main st", "number": 1}, {"country": "ca", "street": "second st", "number": 2}]},
+        {
+            "name": "adam",
+            "age": 20,
+            "addresses": [
+                {"country": "us", "street": "main st", "number": 1},
+                {"country": "ca", "street": "second st", "number": 2},
+            ],
+        },
         {"name": "bob", "addresses": [{"country": "us", "street": "second st", "number": 3}], "skills": ["a", "b"]},
     ]
     rows = {"j": [json.dumps(doc) for doc in docs], "n": [0, 1]}
@@ -198,7 +210,9 @@ def people() -> list[ImmutableSegment]:
     ],
 )
 @pytest.mark.parametrize("pql", [False, True])
-def test_conditions_of_one_element_and_both_dialects(people: list[ImmutableSegment], text: str, rows: int, pql: bool) -> None:
+def test_conditions_of_one_element_and_both_dialects(
+    people: list[ImmutableSegment], text: str, rows: int, pql: bool
+) -> None:
     for segment in people:
         assert count(SCHEMA, [segment], f"JSON_MATCH(j, '{text}')", pql=pql) == rows
 
@@ -222,7 +236,9 @@ def test_what_it_costs_is_said(people: list[ImmutableSegment]) -> None:
         ("TEXT_MATCH(\"$.k\", ''x'')", InvalidQueryError),
     ],
 )
-def test_conditions_that_cannot_be_are_refused(people: list[ImmutableSegment], text: str, error: type[Exception]) -> None:
+def test_conditions_that_cannot_be_are_refused(
+    people: list[ImmutableSegment], text: str, error: type[Exception]
+) -> None:
     with pytest.raises(error):
         count(SCHEMA, people, f"JSON_MATCH(j, '{text}')")
     with pytest.raises(InvalidQueryError, match="JSON_MATCH needs"):
@@ -235,7 +251,9 @@ def test_documents_without_end_are_bounded() -> None:
     assert len(records_of(many, JsonIndexing())) == 400, "beyond the limit each array makes records of its own"
     assert records_of("[" * 100_000 + "]" * 100_000, JsonIndexing()) == []
     assert records_of('{"a":' * 300 + "1" + "}" * 300, JsonIndexing()) == []
-    assert records_of('{"n": 1e400, "m": 123456789012345678901234567890}', JsonIndexing()) == [[".n\0Infinity", ".m\x00123456789012345678901234567890"]]
+    assert records_of('{"n": 1e400, "m": 123456789012345678901234567890}', JsonIndexing()) == [
+        [".n\0Infinity", ".m\x00123456789012345678901234567890"]
+    ]
     assert records_of('{"a\\u0000b": 1}', JsonIndexing()) == [[".a\ufffdb\x001"]], "a key cannot look like another path"
 
 
@@ -254,18 +272,24 @@ def test_documents_without_end_are_bounded() -> None:
 def test_configs_say_what_is_indexed(settings: dict[str, Any], terms: set[str]) -> None:
     indexing = resolve_indexing(SCHEMA, config_of({"jsonIndexConfigs": {"j": settings}}))["j"].json
     assert indexing is not None
-    assert indexing == resolve_indexing(SCHEMA, config_of(fieldConfigList=[{"name": "j", "indexes": {"json": settings}}]))["j"].json
+    assert (
+        indexing
+        == resolve_indexing(SCHEMA, config_of(fieldConfigList=[{"name": "j", "indexes": {"json": settings}}]))["j"].json
+    )
     doc = {"a": 1, "o": {"x": 2, "deep": {"y": 3}}, "l": [{"k": 4}], "m": [5]}
     assert {term.split("\0")[0] for record in records_of(json.dumps(doc), indexing) for term in record} == terms
 
 
 LEFT_OUT: list[tuple[dict[str, Any], list[str], list[str]]] = [
     # Settings of the index, conditions that it cannot answer, conditions that it can.
-    ({"maxLevels": 1}, ['"$.o.x" = 2', '"$.m[*]" = 5', '"$.o.x" IS NULL', "\"$.a\" = 1 AND \"$.o.x\" = 2"], ['"$.a" = 1', '"$.a" IS NULL']),
+    ({"maxLevels": 1}, ['"$.o.x" = 2', '"$.m[*]" = 5', '"$.o.x" IS NULL', "\"$.a\" = 1 AND \"$.o.x\" = 2"],
+    ['"$.a" = 1', '"$.a" IS NULL']),
     ({"excludeArray": True}, ['"$.m[*]" = 5', '"$.l[0].k" = 4', '"$.m[0]" IS NOT NULL'], ['"$.o.deep.y" = 3']),
     ({"excludeFields": ["x", "l"]}, ['"$.o.x" = 2', '"$.l[*].k" > 3'], ['"$.o.deep.y" = 3', '"$.m[*]" = 5']),
-    ({"excludePaths": ["$.o", "$.l[*].k"]}, ['"$.o.x" = 2', '"$.o.deep.y" <> 9', '"$.l[1].k" = 7', '"o.x" = 2'], ['"$.a" = 1', '"$.l[*].z" = 8']),
-    ({"includePaths": ["$.o.deep", "$.l[*].k"]}, ['"$.a" = 1', '"$.o.x" = 2', '"$.l[*].z" = 8', '"$.a" IS NULL'], ['"$.o.deep.y" = 3', '"$.l[1].k" = 7']),
+    ({"excludePaths": ["$.o", "$.l[*].k"]}, ['"$.o.x" = 2', '"$.o.deep.y" <> 9', '"$.l[1].k" = 7', '"o.x" = 2'],
+    ['"$.a" = 1', '"$.l[*].z" = 8']),
+    ({"includePaths": ["$.o.deep", "$.l[*].k"]}, ['"$.a" = 1', '"$.o.x" = 2', '"$.l[*].z" = 8', '"$.a" IS NULL'],
+    ['"$.o.deep.y" = 3', '"$.l[1].k" = 7']),
     (
         {"maxValueLength": 3}, ["\"$.t\" = ''longer''", "\"$.t\" LIKE ''l%''", "\"$.t\" <> ''$SKIPPED$''", '"$.a" > 0'],
         ["\"$.t\" = ''it''", '"$.t" IS NOT NULL'],
@@ -277,9 +301,13 @@ LEFT_OUT: list[tuple[dict[str, Any], list[str], list[str]]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("settings", "unknown", "known"), LEFT_OUT, ids=lambda value: next(iter(value)) if isinstance(value, dict) else None)
+@pytest.mark.parametrize(
+    ("settings", "unknown", "known"), LEFT_OUT, ids=lambda value: next(iter(value)) if isinstance(value, dict) else None
+)
 @pytest.mark.parametrize("layout_name", ["indexed", "raw and indexed"])
-def test_what_an_index_leaves_out_is_answered_from_the_documents(settings: dict[str, Any], unknown: list[str], known: list[str], layout_name: str) -> None:
+def test_what_an_index_leaves_out_is_answered_from_the_documents(
+    settings: dict[str, Any], unknown: list[str], known: list[str], layout_name: str
+) -> None:
     doc = {"a": 1, "o": {"x": 2, "deep": {"y": 3}}, "l": [{"k": 4}, {"k": 7, "z": 8}], "m": [5, 6], "t": "longer"}
     rows = {"j": [json.dumps(doc), json.dumps({"b": 1, "t": "it"})], "n": [0, 1]}
     plain = opened(SCHEMA, config_of({}), rows)
@@ -288,7 +316,10 @@ def test_what_an_index_leaves_out_is_answered_from_the_documents(settings: dict[
     for text in unknown + known:
         condition = f"JSON_MATCH(j, '{text}')"
         for negation in ("", "NOT "):
-            assert count(SCHEMA, [segment], negation + condition) == count(SCHEMA, [plain], negation + condition), (text, negation)
+            assert count(SCHEMA, [segment], negation + condition) == count(SCHEMA, [plain], negation + condition), (
+                text,
+                negation,
+            )
         partial = ask(SCHEMA, [segment], f"EXPLAIN PLAN FOR SELECT n FROM t WHERE {condition}")
         found = partial.explain[0]["filter"]
         assert found["access"] == ("scan" if text in unknown else "json index"), text
@@ -300,8 +331,15 @@ def test_an_index_of_unknown_settings_is_not_trusted() -> None:
     index = segment.column("j").json_index
     assert index is not None and index.indexing == JsonIndexing()
     index.indexing = None
-    assert ask(SCHEMA, [segment], "SELECT n FROM t WHERE JSON_MATCH(j, '\"$.a\" = 1')").statistics.num_entries_scanned_in_filter == 1
-    found = ask(SCHEMA, [segment], "EXPLAIN PLAN FOR SELECT n FROM t WHERE JSON_MATCH(j, '\"$.a\" = 1')").explain[0]["filter"]
+    assert (
+        ask(
+            SCHEMA, [segment], "SELECT n FROM t WHERE JSON_MATCH(j, '\"$.a\" = 1')"
+        ).statistics.num_entries_scanned_in_filter
+        == 1
+    )
+    found = ask(SCHEMA, [segment], "EXPLAIN PLAN FOR SELECT n FROM t WHERE JSON_MATCH(j, '\"$.a\" = 1')").explain[0][
+        "filter"
+    ]
     assert found["access"] == "scan" and "reload the table" in found["notUsed"][0]["why"]
 
 
@@ -321,7 +359,10 @@ def test_other_columns_cannot_have_one() -> None:
         config_of({"jsonIndexConfigs": {"j": {"maxLevels": "deep"}}})
 
 
-@pytest.mark.parametrize("kind", [layout.JSON_TERMS, layout.JSON_TERMS_OFFSETS, layout.JSON_OFFSETS, layout.JSON_RECORDS, layout.JSON_ENTRIES])
+@pytest.mark.parametrize(
+    "kind",
+    [layout.JSON_TERMS, layout.JSON_TERMS_OFFSETS, layout.JSON_OFFSETS, layout.JSON_RECORDS, layout.JSON_ENTRIES],
+)
 def test_a_damaged_index_is_refused(kind: str) -> None:
     directory = build(SCHEMA, config_of({"jsonIndexColumns": ["j"]}), {"j": ['{"a": [1, 2]}', '{"a": 3}'], "n": [1, 2]})
     entry = open_segment(directory).column("j").metadata.buffer(kind)
@@ -335,20 +376,33 @@ def test_a_damaged_index_is_refused(kind: str) -> None:
 
 def test_rows_without_document_match_nothing_but_is_null() -> None:
     schema = schema_of({"j": "JSON"})
-    segment = opened(schema, config_of({"jsonIndexColumns": ["j"], "nullHandlingEnabled": True}), {"j": ['{"a": 1}', None]})
+    segment = opened(
+        schema, config_of({"jsonIndexColumns": ["j"], "nullHandlingEnabled": True}), {"j": ['{"a": 1}', None]}
+    )
     assert count(schema, [segment], "JSON_MATCH(j, '\"$.a\" IS NULL')") == 1
-    assert count(schema, [segment], "JSON_MATCH(j, '\"$.a\" IS NULL')", null_handling=True) == 0, "of null nothing is known"
+    assert count(schema, [segment], "JSON_MATCH(j, '\"$.a\" IS NULL')", null_handling=True) == 0, (
+        "of null nothing is known"
+    )
     assert batch_of(schema, {"j": [None]}).num_rows == 1
 
 
 def test_no_array_has_an_element_of_a_number_of_thousands_of_digits() -> None:
     schema = schema_of({"j": "JSON"})
     segment = opened(schema, config_of({"jsonIndexColumns": ["j"]}), {"j": ['{"a": [1, 2]}']})
-    assert [count(schema, [segment], f"JSON_MATCH(j, '\"$.a[{number}]\" = 2')") for number in ("1", "0001", "2", "1" * 5000)] == [1, 1, 0, 0]
+    assert [
+        count(schema, [segment], f"JSON_MATCH(j, '\"$.a[{number}]\" = 2')") for number in ("1", "0001", "2", "1" * 5000)
+    ] == [1, 1, 0, 0]
 
 
 NUMBERS: list[Any] = [2**53, 2**53 + 1, 0.1, 2, 2.5, -7]
-OPERATORS = {"=": operator.eq, "<>": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
+OPERATORS = {
+    "=": operator.eq,
+    "<>": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
 
 
 def test_every_operator_beside_every_kind_of_literal_compares_as_numbers_or_as_text() -> None:
@@ -361,7 +415,9 @@ def test_every_operator_beside_every_kind_of_literal_compares_as_numbers_or_as_t
     def expect(condition: str, passes: Callable[[str], bool]) -> None:
         expected = [n for n, text in enumerate(texts) if passes(text)]
         for segment in segments:
-            answer = ask(SCHEMA, [segment], f"SELECT n FROM t WHERE JSON_MATCH(j, '\"$.a\" {condition}') LIMIT 1000").rows
+            answer = ask(
+                SCHEMA, [segment], f"SELECT n FROM t WHERE JSON_MATCH(j, '\"$.a\" {condition}') LIMIT 1000"
+            ).rows
             assert answer is not None and answer.column(0).to_pylist() == expected, condition
 
     numeric = re.compile(r"-?[0-9.]+(E[0-9]+)?")
@@ -374,7 +430,12 @@ def test_every_operator_beside_every_kind_of_literal_compares_as_numbers_or_as_t
                 expect(f"{word} {text}", lambda value, text=text, compare=compare: compare(value, text))  # type: ignore[misc]
         for text in (*map(str, NUMBERS), "9007199254740992.5", "9007199254740993.0"):
             if word not in ("=", "<>"):
-                expect(f"{word} {text}", lambda value, text=text, compare=compare: bool(numeric.fullmatch(value)) and compare(Decimal(value), Decimal(text)))  # type: ignore[misc]
+                expect(
+                    f"{word} {text}",
+                    lambda value, text=text, compare=compare: (
+                        bool(numeric.fullmatch(value)) and compare(Decimal(value), Decimal(text))
+                    ),
+                )  # type: ignore[misc]
     expect("BETWEEN FALSE AND TRUE", lambda value: "false" <= value <= "true")
     expect("IN (TRUE, 2, ''x'')", lambda value: value in ("true", "2", "x"))
     expect("NOT IN (TRUE, 2)", lambda value: value not in ("true", "2"))

@@ -1,5 +1,6 @@
-"""Numbers of raw texts that are kept for later queries give what Python counts, whatever the filters; they are made once a set of
-segments, go with it, and are done without where they do not fit the budget."""
+"""Numbers of raw texts that are kept for later queries give what Python counts, whatever the filters; they are made
+once a set of segments, go with it, and are done without where they do not fit the budget.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +30,12 @@ from pinotpy.segment.decoded_cache import DECODED
 from pinotpy.segment.directory.memory_directory import MemoryDirectory
 from pinotpy.segment.immutable import open_segment
 
-SCHEMA = Schema.from_json({"schemaName": "t", "dimensionFieldSpecs": [{"name": "text", "dataType": "STRING"}, {"name": "n", "dataType": "INT"}]})
+SCHEMA = Schema.from_json(
+    {
+        "schemaName": "t",
+        "dimensionFieldSpecs": [{"name": "text", "dataType": "STRING"}, {"name": "n", "dataType": "INT"}],
+    }
+)
 CONFIG = TableConfig.from_json(
     {
         "tableName": "t",
@@ -42,7 +48,11 @@ CONFIG = TableConfig.from_json(
 )
 # n lies between 100 * segment and 100 * segment + 9, so that filters prune segments.
 DATA = [
-    (number, [f"{'long ' * (i % 5)}{random.Random(number * 7919 + i).randrange(700)}" for i in range(rows)], [100 * number + i % 10 for i in range(rows)])
+    (
+        number,
+        [f"{'long ' * (i % 5)}{random.Random(number * 7919 + i).randrange(700)}" for i in range(rows)],
+        [100 * number + i % 10 for i in range(rows)],
+    )
     for number, rows in enumerate((3_000, 1, 2_000, 500))
 ]
 
@@ -83,11 +93,20 @@ def rows_of(segments: SegmentSet, text: str) -> list[tuple[Any, ...]]:
 
 
 def check(segments: SegmentSet, low: int, high: int, count: int) -> None:
-    wanted = Counter(text for _, texts, ns in DATA[:count] for text, n in zip(texts, ns, strict=True) if low <= n <= high)
-    assert dict(rows_of(segments, f"SELECT text, COUNT(*) FROM t WHERE n BETWEEN {low} AND {high} GROUP BY text LIMIT 9000")) == dict(wanted)
-    assert rows_of(segments, f"SELECT DISTINCTCOUNT(text), COUNT(*) FROM t WHERE n BETWEEN {low} AND {high}") == [(len(wanted), sum(wanted.values()))]
+    wanted = Counter(
+        text for _, texts, ns in DATA[:count] for text, n in zip(texts, ns, strict=True) if low <= n <= high
+    )
+    assert dict(
+        rows_of(segments, f"SELECT text, COUNT(*) FROM t WHERE n BETWEEN {low} AND {high} GROUP BY text LIMIT 9000")
+    ) == dict(wanted)
+    assert rows_of(segments, f"SELECT DISTINCTCOUNT(text), COUNT(*) FROM t WHERE n BETWEEN {low} AND {high}") == [
+        (len(wanted), sum(wanted.values()))
+    ]
     few = Counter(n for _, _, ns in DATA[:count] for n in ns if low <= n <= high)
-    counts = rows_of(segments, f"SELECT n, DISTINCTCOUNT(text), COUNT(*) FROM t WHERE n BETWEEN {low} AND {high} GROUP BY n LIMIT 900")
+    counts = rows_of(
+        segments,
+        f"SELECT n, DISTINCTCOUNT(text), COUNT(*) FROM t WHERE n BETWEEN {low} AND {high} GROUP BY n LIMIT 900",
+    )
     assert {n: times for n, _, times in counts} == dict(few)
 
 
@@ -127,7 +146,9 @@ def test_they_go_with_their_set_and_a_changed_one_has_its_own(segments: list[Any
     assert DECODED.used_bytes == before
 
 
-def test_without_room_they_are_tried_once(segments: list[Any], numberings: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_room_they_are_tried_once(
+    segments: list[Any], numberings: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(text_code_cache, "BUDGET_SHARE_MAX", 0)
     kept = SegmentSet(segments)
     for low in (0, 1, 2):

@@ -16,9 +16,14 @@ SCHEMA = schema_of({"k": "INT", "m": "INT", "n": "INT"}, metrics=["n"])
 
 @pytest.mark.parametrize(
     ("condition", "expected"),
-    [("k = 3 OR m = 7", {d for d in range(DOCS) if d % 997 == 3 or d % 991 == 7}), ("k IN (3, 9) OR m IN (7, 8)", None)],
+    [
+        ("k = 3 OR m = 7", {d for d in range(DOCS) if d % 997 == 3 or d % 991 == 7}),
+        ("k IN (3, 9) OR m IN (7, 8)", None),
+    ],
 )
-def test_lists_that_are_joined_are_accounted_for_while_they_are_held(monkeypatch: pytest.MonkeyPatch, condition: str, expected: set[int] | None) -> None:
+def test_lists_that_are_joined_are_accounted_for_while_they_are_held(
+    monkeypatch: pytest.MonkeyPatch, condition: str, expected: set[int] | None
+) -> None:
     docs = range(DOCS)
     columns = {"k": [d % 997 for d in docs], "m": [d % 991 for d in docs], "n": list(docs)}
     segment = opened(SCHEMA, config_of({"invertedIndexColumns": ["k", "m"]}), columns)

@@ -1,6 +1,8 @@
-"""Proves the rule for numbers of different types (docs/differences.md) with answers written down, on the roads that random conditions do not
-take: both dialects, functions that compare to decide, constants, rows of an ingestion; and the kernel and Arrow comparisons beside exact
-fractions. tests/property/test_conditions_on_every_road.py asks the rest."""
+"""Proves the rule for numbers of different types (docs/differences.md) with answers written down, on the roads that
+random conditions do not
+take: both dialects, functions that compare to decide, constants, rows of an ingestion; and the kernel and Arrow
+comparisons beside exact fractions. tests/property/test_conditions_on_every_road.py asks the rest.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,13 @@ from pinotpy.functions.scalar.number_order import beside, compared, compared_wit
 from pinotpy.functions.scalar.spec import Operand, bind
 from pinotpy.pql.ast import Dialect, Literal
 
-NAMES = dict(zip(OPERATORS, ("equals", "not_equals", "less_than", "less_than_or_equal", "greater_than", "greater_than_or_equal"), strict=True))
+NAMES = dict(
+    zip(
+        OPERATORS,
+        ("equals", "not_equals", "less_than", "less_than_or_equal", "greater_than", "greater_than_or_equal"),
+        strict=True,
+    )
+)
 SCHEMA = schema_of({"n": "INT", "f": "FLOAT", "l": "LONG", "d": "DOUBLE", "k": "LONG", "b": "BIG_DECIMAL"})
 DIGITS = "0.1000000000000000055511151231257827021181583404541015625"  # all that the DOUBLE 0.1 has
 ROWS: dict[str, list[Any]] = {
@@ -80,17 +88,31 @@ def test_conditions_select_the_same_rows_in_where_and_as_values(condition: str, 
     for index in ({}, {"noDictionaryColumns": ["f", "l", "d", "k", "b"]}):
         segment = opened(SCHEMA, config_of(index), ROWS)
         for null_handling in (False, True):
-            for text in (f"SELECT n FROM t WHERE {condition}", f"SELECT n FROM t WHERE ({condition}) IS TRUE", f"SELECT n FROM t WHERE NOT NOT ({condition})"):
+            for text in (
+                f"SELECT n FROM t WHERE {condition}",
+                f"SELECT n FROM t WHERE ({condition}) IS TRUE",
+                f"SELECT n FROM t WHERE NOT NOT ({condition})",
+            ):
                 if "NULLIF" in condition and not null_handling and "NOT" in text:
                     continue  # IS NULL of a function asks null vectors
                 found = ask(SCHEMA, [segment], text, null_handling=null_handling).rows
                 assert found is not None and sorted(found.column(0).to_pylist()) == rows, text
-            found = ask(SCHEMA, [segment], f"SELECT n, CASE WHEN {condition} THEN 1 ELSE 0 END FROM t", null_handling=null_handling).rows
+            found = ask(
+                SCHEMA,
+                [segment],
+                f"SELECT n, CASE WHEN {condition} THEN 1 ELSE 0 END FROM t",
+                null_handling=null_handling,
+            ).rows
             assert found is not None
-            assert [n for n, holds in zip(*(column.to_pylist() for column in found.columns), strict=True) if holds] == rows, condition
+            assert [
+                n for n, holds in zip(*(column.to_pylist() for column in found.columns), strict=True) if holds
+            ] == rows, condition
 
 
-@pytest.mark.parametrize(("condition", "rows"), [("f = 0.1", [0]), ("equals(f, 0.1) = 1", []), ("greater_than(l, 9007199254740992.5) = 1", [1, 2])])
+@pytest.mark.parametrize(
+    ("condition", "rows"),
+    [("f = 0.1", [0]), ("equals(f, 0.1) = 1", []), ("greater_than(l, 9007199254740992.5) = 1", [1, 2])],
+)
 def test_functions_of_pql_widen_float_as_recorded_and_compare_the_rest_exactly(condition: str, rows: list[int]) -> None:
     segment = opened(SCHEMA, config_of(), ROWS)
     found = ask(SCHEMA, [segment], f"SELECT n FROM t WHERE {condition} LIMIT 10", pql=True).rows
@@ -99,7 +121,11 @@ def test_functions_of_pql_widen_float_as_recorded_and_compare_the_rest_exactly(c
 
 def test_a_condition_is_never_unknown_where_nulls_read_as_defaults() -> None:
     segment = opened(SCHEMA, config_of({"nullHandlingEnabled": True}), {**ROWS, "f": [0.1, None, None, 0.5]})
-    for text, plain, nulls in (("(f = 0.1) IS NULL", [], [1, 2]), ("(f = 0.1) IS NOT NULL", [0, 1, 2, 3], [0, 3]), ("f IS NULL", [1, 2], [1, 2])):
+    for text, plain, nulls in (
+        ("(f = 0.1) IS NULL", [], [1, 2]),
+        ("(f = 0.1) IS NOT NULL", [0, 1, 2, 3], [0, 3]),
+        ("f IS NULL", [1, 2], [1, 2]),
+    ):
         for null_handling, rows in ((False, plain), (True, nulls)):
             found = ask(SCHEMA, [segment], f"SELECT n FROM t WHERE {text}", null_handling=null_handling).rows
             assert ([] if found is None else found.column(0).to_pylist()) == rows, (text, null_handling)
@@ -109,9 +135,15 @@ def test_arrays_of_any_two_types_are_compared_as_fractions_are() -> None:
     rng = random.Random(7)
     kinds = {"INT": DataType.INT, "LONG": DataType.LONG, "FLOAT": DataType.FLOAT, "DOUBLE": DataType.DOUBLE}
     for left, right in itertools.product(kinds, kinds):
-        pairs = [(one, other) for one in [*VALUES[left], None] for other in [*VALUES[right], None, *([math.nan] if right == "DOUBLE" else [])]]
+        pairs = [
+            (one, other)
+            for one in [*VALUES[left], None]
+            for other in [*VALUES[right], None, *([math.nan] if right == "DOUBLE" else [])]
+        ]
         rng.shuffle(pairs)
-        arrays = [pa.array([pair[side] for pair in pairs], kinds[kind].arrow) for side, kind in enumerate((left, right))]
+        arrays = [
+            pa.array([pair[side] for pair in pairs], kinds[kind].arrow) for side, kind in enumerate((left, right))
+        ]
         for sign, name in NAMES.items():
             found = compared(name, arrays[0], kinds[left], arrays[1], kinds[right]).to_pylist()
             assert found == [compare(sign, one, other) for one, other in pairs], (left, sign, right)
@@ -128,7 +160,9 @@ def test_whole_numbers_beside_any_literal_are_compared_as_fractions_are() -> Non
         assert compared_with(name, array, literal, DataType.LONG).to_pylist() == expected, (sign, literal)
         found = beside(name, literal, DataType.LONG)
         assert isinstance(found, bool) or Fraction(found[1]).denominator == 1
-    assert beside("equals", math.nan, DataType.LONG) is False and beside("not_equals", math.nan, DataType.DOUBLE) is True
+    assert (
+        beside("equals", math.nan, DataType.LONG) is False and beside("not_equals", math.nan, DataType.DOUBLE) is True
+    )
     operands = (Operand(DataType.FLOAT), Operand(DataType.DOUBLE, True, Literal(0.1, "0.1")))
     floats = pa.array([0.1, 0.2], pa.float32())
     assert bind("equals", operands, Dialect.SQL).evaluate([floats, pa.scalar(0.1)]).to_pylist() == [True, False]

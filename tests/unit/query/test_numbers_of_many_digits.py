@@ -1,5 +1,8 @@
-"""Proves that numbers of more digits than Python reads (4,300) are errors of the query that wrote them, of the document that holds them,
-or are simply read, wherever they stand: as parameters of every aggregation, in JSON, in documents, as values of BIG_DECIMAL columns."""
+"""Proves that numbers of more digits than Python reads (4,300) are errors of the query that wrote them, of the document
+that holds them,
+or are simply read, wherever they stand: as parameters of every aggregation, in JSON, in documents, as values of
+BIG_DECIMAL columns.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +33,11 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[InProcessClust
     built.close()
 
 
-@pytest.mark.parametrize("literal", [f"'{DIGITS}'", DIGITS, f"'nominalEntries={DIGITS}'", f"'1e{DIGITS}'"], ids=["text", "number", "entries", "exponent"])
+@pytest.mark.parametrize(
+    "literal",
+    [f"'{DIGITS}'", DIGITS, f"'nominalEntries={DIGITS}'", f"'1e{DIGITS}'"],
+    ids=["text", "number", "entries", "exponent"],
+)
 def test_parameters_of_aggregations_are_answered_or_refused(cluster: InProcessCluster, literal: str) -> None:
     for call in CALLS:
         places = [match.span() for match in _LITERALS.finditer(call)]
@@ -78,5 +85,8 @@ def test_documents_with_numbers_that_none_can_hold_are_refused(value: str) -> No
 def test_decimals_of_all_digits_that_are_stored_are_read() -> None:
     for text in (DIGITS, "9" * DIGITS_MAX, f"-0.{DIGITS}", f"1{'0' * 4_400}1", "-12.5", "1e-20000"):
         assert decode_decimal(encode_decimal(Decimal(text))) == Decimal(text)
-    schema = {"schemaName": "s", "dimensionFieldSpecs": [{"name": "a", "dataType": "BIG_DECIMAL", "defaultNullValue": DIGITS}]}
+    schema = {
+        "schemaName": "s",
+        "dimensionFieldSpecs": [{"name": "a", "dataType": "BIG_DECIMAL", "defaultNullValue": DIGITS}],
+    }
     assert DIGITS in json.dumps(Schema.from_json(schema).to_json_dict())

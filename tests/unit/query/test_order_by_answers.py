@@ -1,5 +1,7 @@
-"""Proves that ORDER BY … LIMIT over built segments, through server and broker, answers as DuckDB does: keys of every type, with a
-dictionary in some segments and without in others, nulls in both modes, offsets, filters, one server and several."""
+"""Proves that ORDER BY … LIMIT over built segments, through server and broker, answers as DuckDB does: keys of every
+type, with a dictionary in some segments and without in others, nulls in both modes, offsets, filters, one server and
+several.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,15 @@ SCHEMA = Schema.from_json(
         "enableColumnBasedNullHandling": True,
     }
 )
-DEFAULTS: dict[str, Any] = {"i": -(2**31), "l": -(2**63), "f": float("-inf"), "d": float("-inf"), "s": "null", "b": False, "m": 0}
+DEFAULTS: dict[str, Any] = {
+    "i": -(2**31),
+    "l": -(2**63),
+    "f": float("-inf"),
+    "d": float("-inf"),
+    "s": "null",
+    "b": False,
+    "m": 0,
+}
 
 
 def config(*, raw: tuple[str, ...]) -> TableConfig:
@@ -81,7 +91,11 @@ def _literal(value: Any) -> str:
     return f"'{value}'::DOUBLE" if isinstance(value, float) else f"'{value}'" if isinstance(value, str) else str(value)
 
 
-@pytest.fixture(scope="module", params=[(1, 1, ()), (1, 5, ("l", "f", "d", "s", "m")), (2, 3, ("s", "i"))], ids=["one segment", "raw and not", "two servers"])
+@pytest.fixture(
+    scope="module",
+    params=[(1, 1, ()), (1, 5, ("l", "f", "d", "s", "m")), (2, 3, ("s", "i"))],
+    ids=["one segment", "raw and not", "two servers"],
+)
 def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[InProcessCluster]:
     num_servers, num_segments, raw = request.param
     made = InProcessCluster(tmp_path_factory.mktemp("ordered"), num_servers=num_servers)
@@ -98,7 +112,9 @@ def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 
 @pytest.mark.parametrize("null_handling", [False, True])
 @pytest.mark.parametrize("key", list(TYPES))
-def test_rows_come_as_duckdb_sorts_them(cluster: InProcessCluster, oracle: duckdb.DuckDBPyConnection, key: str, null_handling: bool) -> None:
+def test_rows_come_as_duckdb_sorts_them(
+    cluster: InProcessCluster, oracle: duckdb.DuckDBPyConnection, key: str, null_handling: bool
+) -> None:
     others = itertools.cycle([name for name in TYPES if name != key])
     wanted = ("7", ""), ("700 OFFSET 30", "WHERE id < 8000"), ("50", "WHERE id < 90")
     for direction, places, (limit, where) in itertools.product(("ASC", "DESC"), ("FIRST", "LAST"), wanted):

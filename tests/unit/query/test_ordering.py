@@ -1,4 +1,6 @@
-"""Proves the order of rows against Python's own sort over written-down keys: types, extremes, nulls, directions, limits."""
+"""Proves the order of rows against Python's own sort over written-down keys: types, extremes, nulls, directions,
+limits.
+"""
 
 from __future__ import annotations
 
@@ -67,10 +69,14 @@ def test_random_rows_come_in_order(seed: int) -> None:
     names = rng.sample(list(POOLS), rng.randint(1, 3))
     num_rows = rng.choice([0, 1, 10, 200, PARTITION_ROWS_MIN + 100])
     nulls = rng.random() < 0.5
-    columns = [[None if nulls and rng.random() < 0.2 else rng.choice(POOLS[n][1]) for _ in range(num_rows)] for n in names]
+    columns = [
+        [None if nulls and rng.random() < 0.2 else rng.choice(POOLS[n][1]) for _ in range(num_rows)] for n in names
+    ]
     keys = [(rng.random() < 0.5, rng.choice([None, None, True, False])) for _ in names]
     limit = rng.choice([None, 0, 1, 10, num_rows])
-    sort_keys = [SortKey(pa.array(c, POOLS[n][0]), a, last) for n, c, (a, last) in zip(names, columns, keys, strict=True)]
+    sort_keys = [
+        SortKey(pa.array(c, POOLS[n][0]), a, last) for n, c, (a, last) in zip(names, columns, keys, strict=True)
+    ]
     got = order_indices(sort_keys, num_rows, limit)
     rows = list(zip(*columns, strict=True))
     # Beyond the partition threshold ties keep their order too.
@@ -82,12 +88,19 @@ def test_no_key_keeps_the_order() -> None:
 
 
 def test_later_keys_are_looked_at_in_few_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of rows that are all equal in the first key those that the second one leaves; the first ten of all, by their last."""
+    """Of rows that are all equal in the first key those that the second one leaves; the first ten of all, by their
+    last.
+    """
     num_rows, looked_at = 20_000, list[int]()
     codes = ordering._codes
     monkeypatch.setattr(ordering, "_codes", lambda key: (looked_at.append(len(key.values)), codes(key))[1])
     names = [f"n{number % 4_000:04}" for number in range(num_rows)]
-    keys = [pa.array(np.ones(num_rows, np.int64)), pa.array(names), pa.array(np.arange(num_rows)), pa.array(np.arange(num_rows) * 0.5)]
+    keys = [
+        pa.array(np.ones(num_rows, np.int64)),
+        pa.array(names),
+        pa.array(np.arange(num_rows)),
+        pa.array(np.arange(num_rows) * 0.5),
+    ]
     found = order_indices([SortKey(key) for key in keys], num_rows, 10)
     assert found.tolist() == [0, 4_000, 8_000, 12_000, 16_000, 1, 4_001, 8_001, 12_001, 16_001]
     assert looked_at == [num_rows, num_rows, 10, 10, 10, 10]

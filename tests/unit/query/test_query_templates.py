@@ -1,6 +1,7 @@
-"""Proves that a template says of a text exactly what compiling it says: for every query text that the reference's recordings
-have and for texts made of them with other literals (odd types, quotes, overflows, repeated values, dates), the context of the
-bound template has the very bytes of the compiled one. Where a template does not apply it says so."""
+"""Proves that a template says of a text exactly what compiling it says: for every query text that the reference's
+recordings have and for texts made of them with other literals (odd types, quotes, overflows, repeated values, dates),
+the context of the bound template has the very bytes of the compiled one. Where a template does not apply it says so.
+"""
 
 from __future__ import annotations
 
@@ -31,17 +32,55 @@ SCHEMA = Schema.from_json(
         "dimensionFieldSpecs": [
             *(
                 {"name": name, "dataType": kind}
-                for name, kind in [("i", "INT"), ("l", "LONG"), ("s", "STRING"), ("b", "BOOLEAN"), ("j", "JSON"), ("y", "BYTES")]
+                for name, kind in [
+                    ("i", "INT"),
+                    ("l", "LONG"),
+                    ("s", "STRING"),
+                    ("b", "BOOLEAN"),
+                    ("j", "JSON"),
+                    ("y", "BYTES"),
+                ]
             ),
             {"name": "m", "dataType": "STRING", "singleValueField": False},
         ],
         "metricFieldSpecs": [{"name": "f", "dataType": "FLOAT"}, {"name": "d", "dataType": "DOUBLE"}],
-        "dateTimeFieldSpecs": [{"name": "ts", "dataType": "TIMESTAMP", "format": "1:MILLISECONDS:TIMESTAMP", "granularity": "1:MILLISECONDS"}],
+        "dateTimeFieldSpecs": [
+            {
+                "name": "ts",
+                "dataType": "TIMESTAMP",
+                "format": "1:MILLISECONDS:TIMESTAMP",
+                "granularity": "1:MILLISECONDS",
+            }
+        ],
     }
 )
 OTHERS = {
-    "i": ["0", "1", "00", "007", "5", "2147483648", "9223372036854775807", "9223372036854775808", "99999999999999999999", "1" * 400, "7090403000", "64"],
-    "n": ["0.0", "1.5", ".5", "5.", "1.0000000000000001", "123456789.123456789", "0.1", "9" * 400 + ".0", "7090403.25", "3.0"],
+    "i": [
+        "0",
+        "1",
+        "00",
+        "007",
+        "5",
+        "2147483648",
+        "9223372036854775807",
+        "9223372036854775808",
+        "99999999999999999999",
+        "1" * 400,
+        "7090403000",
+        "64",
+    ],
+    "n": [
+        "0.0",
+        "1.5",
+        ".5",
+        "5.",
+        "1.0000000000000001",
+        "123456789.123456789",
+        "0.1",
+        "9" * 400 + ".0",
+        "7090403.25",
+        "3.0",
+    ],
     "s": [
         "''",
         "'a'",
@@ -73,9 +112,11 @@ TEXTS = [
     'SELECT COUNT(*) FROM t WHERE s = "double" AND s <> "x""y"',
     "SELECT s, COUNT(*) FROM t WHERE i IN (5) AND l NOT IN (7) GROUP BY s",
     "SELECT s FROM t WHERE s LIKE 'a%' AND s NOT LIKE '%b' AND ts >= TIMESTAMP '2020-01-01 00:00:00' LIMIT 3",
-    "SELECT s AS a, SUM(i) FROM t WHERE i IS NOT NULL AND d <= 5 AND NOT (i = 3 OR s = 'z') GROUP BY s HAVING SUM(i) > 5 ORDER BY SUM(i) DESC LIMIT 4",
+    "SELECT s AS a, SUM(i) FROM t WHERE i IS NOT NULL AND d <= 5 AND NOT (i = 3 OR s = 'z') GROUP BY s HAVING SUM(i) "
+    "> 5 ORDER BY SUM(i) DESC LIMIT 4",
     "SELECT COUNT(*) FILTER (WHERE i > 3), percentile(d, 50) FROM t WHERE i % 2 = 1 AND l = 5",
-    "SELECT CASE WHEN i > 3 THEN 'big' ELSE 'small' END, COUNT(*) FROM t WHERE DATETRUNC('day', ts) > 5 AND i = 1 GROUP BY 1",
+    "SELECT CASE WHEN i > 3 THEN 'big' ELSE 'small' END, COUNT(*) FROM t WHERE DATETRUNC('day', ts) > 5 AND i = 1 "
+    "GROUP BY 1",
     "SELECT COUNT(*) FROM t WHERE ts > ago('PT1H') AND i = 3",
     "SELECT COUNT(*) FROM t WHERE y = x'ff' AND i = 5",
     'SELECT "s" FROM "t" WHERE "i" = 5 AND `l` = 6',
@@ -131,7 +172,9 @@ def check(text: str, dialect: Dialect, schema: Schema, rng: random.Random, varia
         bound = with_literals(template.context, values)
         assert encode_context(bound) == outcome(other, dialect, schema), other
         # and over the wire
-        sent = with_literals(decode_context(encode_context(blank(template.context))), decode_literals(encode_literals(values)))
+        sent = with_literals(
+            decode_context(encode_context(blank(template.context))), decode_literals(encode_literals(values))
+        )
         assert encode_context(sent) == encode_context(bound)
         counts["bound"] += 1
 

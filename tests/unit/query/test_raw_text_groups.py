@@ -1,5 +1,6 @@
-"""Raw columns of text grouped, counted and computed on give what Python counts: few and many distinct texts, one and several segments,
-threads, nulls, texts of all lengths around eight bytes."""
+"""Raw columns of text grouped, counted and computed on give what Python counts: few and many distinct texts, one and
+several segments, threads, nulls, texts of all lengths around eight bytes.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +36,11 @@ from pinotpy.segment.immutable import open_segment
 
 ROWS = (70_000, 3_000, 66_000)
 SCHEMA = Schema.from_json(
-    {"schemaName": "t", "dimensionFieldSpecs": [{"name": name, "dataType": "STRING"} for name in ("few", "many", "odd")] + [{"name": "n", "dataType": "INT"}]}
+    {
+        "schemaName": "t",
+        "dimensionFieldSpecs": [{"name": name, "dataType": "STRING"} for name in ("few", "many", "odd")]
+        + [{"name": "n", "dataType": "INT"}],
+    }
 )
 CONFIG = TableConfig.from_json(
     {
@@ -70,7 +75,9 @@ def segments() -> Iterator[list[Segment]]:
     made = []
     for number, columns in enumerate(DATA):
         directory = MemoryDirectory(f"t_{number}")
-        batch = pa.record_batch({name: pa.array(values, pa.int32() if name == "n" else pa.string()) for name, values in columns.items()})
+        batch = pa.record_batch(
+            {name: pa.array(values, pa.int32() if name == "n" else pa.string()) for name, values in columns.items()}
+        )
         build_segment_into(directory, SCHEMA, CONFIG, [batch], f"t_{number}")
         made.append(open_segment(directory))
     yield list(made)
@@ -90,37 +97,64 @@ def rows_of(segments: list[Segment], text: str, threads: int, *, null_handling: 
 @pytest.mark.parametrize("count", [1, 3])
 def test_groups_of_raw_texts_are_those_of_python(segments: list[Segment], count: int, threads: int) -> None:
     for column in ("few", "many"):
-        wanted = Counter(value if value is not None else "null" for columns in DATA[:count] for value in columns[column])
+        wanted = Counter(
+            value if value is not None else "null" for columns in DATA[:count] for value in columns[column]
+        )
         found = rows_of(segments[:count], f"SELECT {column}, COUNT(*) FROM t GROUP BY {column} LIMIT 1000000", threads)
         assert dict(found) == dict(wanted)
         assert len(found) == len(wanted)
         assert rows_of(segments[:count], f"SELECT DISTINCTCOUNT({column}) FROM t", threads) == [(len(wanted),)]
         some = Counter(
-            value if value is not None else "null" for columns in DATA[:count] for value, n in zip(columns[column], columns["n"], strict=True) if n == 3
+            value if value is not None else "null"
+            for columns in DATA[:count]
+            for value, n in zip(columns[column], columns["n"], strict=True)
+            if n == 3
         )
-        assert dict(rows_of(segments[:count], f"SELECT {column}, COUNT(*) FROM t WHERE n = 3 GROUP BY {column} LIMIT 1000000", threads)) == dict(some)
+        assert dict(
+            rows_of(
+                segments[:count],
+                f"SELECT {column}, COUNT(*) FROM t WHERE n = 3 GROUP BY {column} LIMIT 1000000",
+                threads,
+            )
+        ) == dict(some)
 
 
 def test_null_is_a_group_of_its_own(segments: list[Segment]) -> None:
     wanted = Counter(value for columns in DATA for value in columns["few"])
-    assert dict(rows_of(segments, "SELECT few, COUNT(*) FROM t GROUP BY few LIMIT 100", 2, null_handling=True)) == dict(wanted)
+    assert dict(rows_of(segments, "SELECT few, COUNT(*) FROM t GROUP BY few LIMIT 100", 2, null_handling=True)) == dict(
+        wanted
+    )
 
 
 @pytest.mark.parametrize("null_handling", [False, True])
 def test_functions_of_raw_texts_are_those_of_python(segments: list[Segment], null_handling: bool) -> None:
     for column in ("few", "many"):
-        values = [value if value is not None or null_handling else "null" for columns in DATA for value in columns[column]]
+        values = [
+            value if value is not None or null_handling else "null" for columns in DATA for value in columns[column]
+        ]
         upper = Counter(None if value is None else value.upper() for value in values)
-        found = rows_of(segments, f"SELECT UPPER({column}), COUNT(*) FROM t GROUP BY UPPER({column}) LIMIT 1000000", 2, null_handling=null_handling)
+        found = rows_of(
+            segments,
+            f"SELECT UPPER({column}), COUNT(*) FROM t GROUP BY UPPER({column}) LIMIT 1000000",
+            2,
+            null_handling=null_handling,
+        )
         assert dict(found) == dict(upper)
         lengths = Counter(None if value is None else len(value) for value in values)
-        found = rows_of(segments, f"SELECT LENGTH({column}), COUNT(*) FROM t GROUP BY LENGTH({column}) LIMIT 1000", 2, null_handling=null_handling)
+        found = rows_of(
+            segments,
+            f"SELECT LENGTH({column}), COUNT(*) FROM t GROUP BY LENGTH({column}) LIMIT 1000",
+            2,
+            null_handling=null_handling,
+        )
         assert dict(found) == dict(lengths)
         longest = max(len(value) for value in values if value is not None)
         assert rows_of(segments, f"SELECT MAX(LENGTH({column})) FROM t", 2, null_handling=null_handling) == [(longest,)]
 
 
-def numbers_of(segments: list[Segment], column: str, threads: int, *, filtered: bool = False, **further: Any) -> TextNumbers:
+def numbers_of(
+    segments: list[Segment], column: str, threads: int, *, filtered: bool = False, **further: Any
+) -> TextNumbers:
     text = f"SELECT {column}, COUNT(*) FROM t {'WHERE n = 3 ' if filtered else ''}GROUP BY {column}"
     context = compile_query(parse_sql(text), SCHEMA, QueryOptions(), null_handling=False)
     with ThreadPoolExecutor(2) as executor:
@@ -131,7 +165,9 @@ def numbers_of(segments: list[Segment], column: str, threads: int, *, filtered: 
 @pytest.mark.parametrize("threads", [1, 2, 3])
 @pytest.mark.parametrize("filtered", [False, True])
 @pytest.mark.parametrize("hash_mask", [HASH_MASK, 0x3FF << 54, 0, 0x3 << 20])
-def test_numbers_are_equal_where_texts_are(segments: list[Segment], threads: int, filtered: bool, hash_mask: int) -> None:
+def test_numbers_are_equal_where_texts_are(
+    segments: list[Segment], threads: int, filtered: bool, hash_mask: int
+) -> None:
     """Whatever the hashes say: with few bits of them nearly all texts collide."""
     column = "many" if hash_mask == HASH_MASK else "odd"
     found = numbers_of(segments, column, threads, filtered=filtered, hash_mask=hash_mask)
@@ -170,9 +206,15 @@ def test_parts_that_are_too_uneven_are_one(segments: list[Segment], monkeypatch:
         numbers_of(segments, "many", 2, with_ids=False, hash_mask=HASH_MASK >> 1)
 
 
-def test_memory_is_counted_and_the_query_can_be_stopped(segments: list[Segment], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_is_counted_and_the_query_can_be_stopped(
+    segments: list[Segment], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(text_code_cache, "BUDGET_SHARE_MAX", 0)
-    for text in ("SELECT many, COUNT(*) FROM t GROUP BY many", "SELECT DISTINCTCOUNT(many) FROM t", "SELECT many, n, COUNT(*) FROM t GROUP BY many, n"):
+    for text in (
+        "SELECT many, COUNT(*) FROM t GROUP BY many",
+        "SELECT DISTINCTCOUNT(many) FROM t",
+        "SELECT many, n, COUNT(*) FROM t GROUP BY many, n",
+    ):
         context = compile_query(parse_sql(text), SCHEMA, QueryOptions(), null_handling=False)
         with pytest.raises(MemoryLimitError):
             execute(context, segments, QueryControl(memory_max_bytes=1_000_000))

@@ -1,5 +1,7 @@
-"""Conditions on raw texts (=, LIKE, CONTAINS, STARTSWITH, ENDSWITH, REGEXP_LIKE) select what Python and RE2 select: over several blocks,
-in blocks of which few docs are left, compressed, of bytes, with multi-values, with nulls in both modes, and in FILTER (WHERE …)."""
+"""Conditions on raw texts (=, LIKE, CONTAINS, STARTSWITH, ENDSWITH, REGEXP_LIKE) select what Python and RE2 select:
+over several blocks, in blocks of which few docs are left, compressed, of bytes, with multi-values, with nulls in both
+modes, and in FILTER (WHERE …).
+"""
 
 from __future__ import annotations
 
@@ -86,7 +88,14 @@ def segments() -> Iterator[list[Segment]]:
     segment.close()
 
 
-def count_of(segments: list[Segment], condition: str, *, null_handling: bool = False, select: str = "COUNT(*), SUM(n)", pql: bool = False) -> list[Any]:
+def count_of(
+    segments: list[Segment],
+    condition: str,
+    *,
+    null_handling: bool = False,
+    select: str = "COUNT(*), SUM(n)",
+    pql: bool = False,
+) -> list[Any]:
     statement = (parse_pql if pql else parse_sql)(f"SELECT {select} FROM t{f' WHERE {condition}' if condition else ''}")
     context = compile_query(statement, SCHEMA, QueryOptions(), null_handling=null_handling)
     partial = execute(context, segments, QueryControl())
@@ -95,7 +104,12 @@ def count_of(segments: list[Segment], condition: str, *, null_handling: bool = F
 
 
 def wanted_of(
-    column: str, passes: Callable[[str], bool], *, null_handling: bool = False, negated: bool = False, rows: Callable[[int], bool] | None = None
+    column: str,
+    passes: Callable[[str], bool],
+    *,
+    null_handling: bool = False,
+    negated: bool = False,
+    rows: Callable[[int], bool] | None = None,
 ) -> list[Any]:
     count = total = 0
     for value, n in zip(COLUMNS[column], COLUMNS["n"], strict=True):
@@ -125,11 +139,13 @@ CASES: list[tuple[str, Callable[[str], bool]]] = [
     ("{c} LIKE '/item/%7%'", lambda text: text.startswith("/item/") and "7" in text[6:]),
     ("{c} LIKE '%save%'", lambda text: "SAVE" in text),
     ("REGEXP_LIKE({c}, 'SAVE')", lambda text: "SAVE" in text),
-    (r"REGEXP_LIKE({c}, '(?i)^/KIOSK/[0-9]{2}/')", lambda text: text.startswith("/kiosk/") and text[9:10] == "/" and text[7:9].isdigit()),
+    (r"REGEXP_LIKE({c}, '(?i)^/KIOSK/[0-9]{2}/')",
+    lambda text: text.startswith("/kiosk/") and text[9:10] == "/" and text[7:9].isdigit()),
     (r"REGEXP_LIKE({c}, 'ß.\b')", lambda text: "ße/" in text),
     (r"REGEXP_LIKE({c}, '^$|q=0..é{2}$')", lambda text: text == "" or ("q=0" in text and text.endswith("éé"))),
     ("{c} LIKE '/item/_/%'", lambda text: text.startswith("/item/") and text[7:8] == "/"),
-    (r"REGEXP_LIKE({c}, '/item/\d*7\d?/(view|list)')", lambda text: regexp_pattern(r"/item/\d*7\d?/(view|list)", ignore_case=False).matches_one(text)),
+    (r"REGEXP_LIKE({c}, '/item/\d*7\d?/(view|list)')",
+    lambda text: regexp_pattern(r"/item/\d*7\d?/(view|list)", ignore_case=False).matches_one(text)),
 ]  # fmt: skip
 
 
@@ -148,12 +164,15 @@ def test_conditions_select_what_python_selects(
     # Half of every block, and one doc in fifty, are left by another condition.
     for other, rows in (("n < 25", lambda n: n < 25), ("n = 11", lambda n: n == 11)):
         assert (
-            count_of(segments, f"{other} AND {written}", null_handling=null_handling)[0] == wanted_of(column, passes, null_handling=null_handling, rows=rows)[0]
+            count_of(segments, f"{other} AND {written}", null_handling=null_handling)[0]
+            == wanted_of(column, passes, null_handling=null_handling, rows=rows)[0]
         )
     either = wanted_of(column, lambda text: True, null_handling=False, rows=lambda n: n >= 25)[0]
     both = wanted_of(column, passes, null_handling=null_handling, rows=lambda n: n < 25)[0]
     assert count_of(segments, f"n >= 25 OR {written}", null_handling=null_handling)[0] == either + both
-    filtered = count_of(segments, "", null_handling=null_handling, select=f"COUNT(*) FILTER (WHERE {written}), COUNT(*)")
+    filtered = count_of(
+        segments, "", null_handling=null_handling, select=f"COUNT(*) FILTER (WHERE {written}), COUNT(*)"
+    )
     assert filtered == [wanted[0], ROWS]
 
 
@@ -172,7 +191,10 @@ def test_bytes_and_multi_values(segments: list[Segment]) -> None:
     for condition, passes in (
         ("several LIKE '%/item/%'", lambda text: "/item/" in text),
         ("several LIKE '%kiosk%save%'", lambda text: "/kiosk/" in text and "/SAVE?" in text),
-        (r"REGEXP_LIKE(several, '/user/\d+/list.q=\w*$')", lambda text: "/user/" in text and "/list?" in text and text.isascii()),
+        (
+            r"REGEXP_LIKE(several, '/user/\d+/list.q=\w*$')",
+            lambda text: "/user/" in text and "/list?" in text and text.isascii(),
+        ),
         (r"REGEXP_LIKE(several, '\bkiosk\b')", lambda text: "/kiosk/" in text),
         ("several = ''", lambda text: text == ""),
         (f"several = '{COLUMNS['several'][77][0]}'", lambda text: text == COLUMNS["several"][77][0]),

@@ -1,5 +1,6 @@
-"""Texts without a dictionary are estimated, counted and grouped as the same texts with one: plain, filtered, with other keys, in
-compressed chunks, where only some of the segments have a dictionary, with nulls, whole and for merging."""
+"""Texts without a dictionary are estimated, counted and grouped as the same texts with one: plain, filtered, with other
+keys, in compressed chunks, where only some of the segments have a dictionary, with nulls, whole and for merging.
+"""
 
 from __future__ import annotations
 
@@ -81,7 +82,9 @@ def segments() -> Iterator[list[Segment]]:
         segment.close()
 
 
-def rows_of(segments: list[Segment], text: str, *, null_handling: bool = False, is_whole: bool = False, threads: int = 2) -> list[tuple[Any, ...]]:
+def rows_of(
+    segments: list[Segment], text: str, *, null_handling: bool = False, is_whole: bool = False, threads: int = 2
+) -> list[tuple[Any, ...]]:
     context = compile_query(parse_sql(text), SCHEMA, QueryOptions(), null_handling=null_handling)
     with ThreadPoolExecutor(2) as executor:
         partial = execute(context, segments, QueryControl(), threads=threads, executor=executor, is_whole=is_whole)
@@ -103,7 +106,8 @@ COUNTS = [
     "SELECT COUNT({c}), COUNT(*) FROM t WHERE n <> 3",
     "SELECT DISTINCTCOUNT({c}) FROM t",
     "SELECT DISTINCTCOUNT({c}), SUM(d), DISTINCTCOUNT({c}), MAX(n), DISTINCTCOUNTBITMAP({c}) FROM t WHERE n <> 3",
-    "SELECT DISTINCTCOUNT({c}), DISTINCTCOUNT({c}) FILTER (WHERE n = 1), DISTINCTCOUNT(n), SEGMENTPARTITIONEDDISTINCTCOUNT({c}) FROM t",
+    "SELECT DISTINCTCOUNT({c}), DISTINCTCOUNT({c}) FILTER (WHERE n = 1), DISTINCTCOUNT(n), "
+    "SEGMENTPARTITIONEDDISTINCTCOUNT({c}) FROM t",
     "SELECT DISTINCTCOUNT({c}), COUNT(*) FROM t WHERE n = 99",
     "SELECT n, DISTINCTCOUNT({c}), COUNT(*) FROM t GROUP BY n ORDER BY n",
     "SELECT tags, DISTINCTCOUNT({c}), COUNT({c}) FROM t GROUP BY tags ORDER BY tags",
@@ -124,7 +128,9 @@ GROUPS = [
 
 @pytest.mark.parametrize("null_handling", [False, True])
 @pytest.mark.parametrize("query", ESTIMATES)
-def test_registers_are_those_of_texts_with_a_dictionary(segments: list[Segment], query: str, null_handling: bool) -> None:
+def test_registers_are_those_of_texts_with_a_dictionary(
+    segments: list[Segment], query: str, null_handling: bool
+) -> None:
     wanted = rows_of(segments, query.format(c="kept"), null_handling=null_handling)
     for column in COLUMNS[1:]:
         assert rows_of(segments, query.format(c=column), null_handling=null_handling) == wanted, column
@@ -133,17 +139,25 @@ def test_registers_are_those_of_texts_with_a_dictionary(segments: list[Segment],
 
 @pytest.mark.parametrize("null_handling", [False, True])
 @pytest.mark.parametrize("query", COUNTS + GROUPS)
-def test_groups_and_counts_are_those_of_texts_with_a_dictionary(segments: list[Segment], query: str, null_handling: bool) -> None:
+def test_groups_and_counts_are_those_of_texts_with_a_dictionary(
+    segments: list[Segment], query: str, null_handling: bool
+) -> None:
     for some in (segments, segments[:1], segments[1:2]):
         wanted = rows_of(some, query.format(c="kept"), null_handling=null_handling)
         for column in COLUMNS[1:]:
             for is_whole, threads in ((False, 2), (True, 2), (True, 1)):
-                found = rows_of(some, query.format(c=column), null_handling=null_handling, is_whole=is_whole, threads=threads)
+                found = rows_of(
+                    some, query.format(c=column), null_handling=null_handling, is_whole=is_whole, threads=threads
+                )
                 assert found == wanted, (column, is_whole, threads)
 
 
 def test_groups_are_counted_as_python_counts_them(segments: list[Segment]) -> None:
-    wanted = Counter(value if value is not None else "null" for number, rows in enumerate(ROWS) for value in texts(number, rows))
+    wanted = Counter(
+        value if value is not None else "null" for number, rows in enumerate(ROWS) for value in texts(number, rows)
+    )
     for column in COLUMNS[1:]:
-        assert dict(rows_of(segments, f"SELECT {column}, COUNT(*) FROM t GROUP BY {column} LIMIT 90000")) == dict(wanted)
+        assert dict(rows_of(segments, f"SELECT {column}, COUNT(*) FROM t GROUP BY {column} LIMIT 90000")) == dict(
+            wanted
+        )
         assert rows_of(segments, f"SELECT DISTINCTCOUNT({column}) FROM t") == [(len(wanted),)]

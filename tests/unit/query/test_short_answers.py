@@ -1,5 +1,7 @@
-"""Proves that answers of few rows made the short way have the very bytes of the long way: random partial results with hostile
-values (NaN, ±0.0, nulls, ties, 128-bit sums, decimals, exact sums of doubles), every kind of query, both dialects."""
+"""Proves that answers of few rows made the short way have the very bytes of the long way: random partial results with
+hostile values (NaN, ±0.0, nulls, ties, 128-bit sums, decimals, exact sums of doubles), every kind of query, both
+dialects.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,8 @@ from pinotpy.query.result.response.envelope import Envelope
 from pinotpy.query.result.small_answers import SHORT_ROWS_MAX, short_answer_of, shown_shortly
 
 TYPES = {
-    "i": "INT", "l": "LONG", "f": "FLOAT", "d": "DOUBLE", "m": "BIG_DECIMAL", "b": "BOOLEAN", "t": "TIMESTAMP", "s": "STRING", "j": "JSON", "y": "BYTES",
+    "i": "INT", "l": "LONG", "f": "FLOAT", "d": "DOUBLE", "m": "BIG_DECIMAL", "b": "BOOLEAN", "t": "TIMESTAMP",
+    "s": "STRING", "j": "JSON", "y": "BYTES",
 }  # fmt: skip
 SCHEMA = Schema.from_json(
     {
@@ -48,10 +51,30 @@ SCHEMA = Schema.from_json(
         "metricFieldSpecs": [{"name": "m", "dataType": "BIG_DECIMAL"}],
     }
 )
-DOUBLES = [0.0, -0.0, 1.5, -1.5, 1e300, 1e-300, 0.1, 1 / 3, 123456789.987654321, float("nan"), float("inf"), float("-inf")]
-DECIMALS = [Decimal(0), Decimal("1.50"), Decimal("-7.25"), Decimal("1e30"), Decimal("123456789012345678901234567890.125")]
+DOUBLES = [
+    0.0,
+    -0.0,
+    1.5,
+    -1.5,
+    1e300,
+    1e-300,
+    0.1,
+    1 / 3,
+    123456789.987654321,
+    float("nan"),
+    float("inf"),
+    float("-inf"),
+]
+DECIMALS = [
+    Decimal(0),
+    Decimal("1.50"),
+    Decimal("-7.25"),
+    Decimal("1e30"),
+    Decimal("123456789012345678901234567890.125"),
+]
 
-GROUPED = ["COUNT(*)", "SUM(i)", "SUM(l)", "SUM(d)", "SUM(f)", "SUM(m)", "AVG(i)", "AVG(d)", "AVG(m)", "MIN(i)", "MIN(d)", "MAX(l)", "MAX(f)", "MIN(m)",
+GROUPED = ["COUNT(*)", "SUM(i)", "SUM(l)", "SUM(d)", "SUM(f)", "SUM(m)", "AVG(i)", "AVG(d)", "AVG(m)", "MIN(i)",
+    "MIN(d)", "MAX(l)", "MAX(f)", "MIN(m)",
            "MINMAXRANGE(d)", "MINMAXRANGE(i)", "DISTINCTCOUNT(s)"]  # fmt: skip
 
 
@@ -78,13 +101,21 @@ def value_of(kind: pa.DataType, data_type: DataType | None, rng: random.Random) 
         return [value_of(kind.value_type, data_type, rng) for _ in range(rng.randrange(4))]
     if kind == pa.int32():
         return rng.choice([-(2**31), -1, 0, 1, 7, 2**31 - 1])
-    return rng.choice([-(2**63), -1, 0, 1, 2**53 + 1, 1_600_000_000_123, 2**63 - 1] if data_type is not DataType.TIMESTAMP else [0, -1, 1_600_000_000_120])
+    return rng.choice(
+        [-(2**63), -1, 0, 1, 2**53 + 1, 1_600_000_000_123, 2**63 - 1]
+        if data_type is not DataType.TIMESTAMP
+        else [0, -1, 1_600_000_000_120]
+    )
 
 
 def exact_state(rng: random.Random) -> list[int]:
     flags = rng.choice([0] * 8 + [1, 2, 3, 4, 5])
     digits = [rng.choice([0, 1, 2**32 - 1, rng.randrange(2**32)]) for _ in range(rng.randrange(4))]
-    return [flags * 65536 + rng.choice([0, 1, 30, 33, 34, 35, 60, 62]), *digits, rng.choice([0, 1, -1, 2**31, -(2**45), rng.randrange(-(2**33), 2**33)])]
+    return [
+        flags * 65536 + rng.choice([0, 1, 30, 33, 34, 35, 60, 62]),
+        *digits,
+        rng.choice([0, 1, -1, 2**31, -(2**45), rng.randrange(-(2**33), 2**33)]),
+    ]
 
 
 def state_of(field: pa.Field, rng: random.Random, *, is_count: bool) -> Any:
@@ -124,7 +155,9 @@ def partial_result(context: QueryContext, num_rows: int, rng: random.Random) -> 
         for i, output in enumerate(context.output):
             kind = result_type(output.expression, context)
             assert kind.data_type is not None
-            columns[f"o{i}"] = column(kind.data_type, is_list=not kind.single_value and context.kind is QueryKind.SELECTION)
+            columns[f"o{i}"] = column(
+                kind.data_type, is_list=not kind.single_value and context.kind is QueryKind.SELECTION
+            )
         for name, by in zip(sort_columns(context), context.order_by, strict=True):
             if name not in columns:
                 kind = result_type(by.expression, context)  # type: ignore[arg-type]
@@ -141,7 +174,9 @@ def partial_result(context: QueryContext, num_rows: int, rng: random.Random) -> 
 
 
 def same_bytes(context: QueryContext, partial: PartialResult) -> bool:
-    """Whether both ways give the same bytes, for rows as a table and as they come over the wire; False if there is no short way."""
+    """Whether both ways give the same bytes, for rows as a table and as they come over the wire; False if there is no
+    short way.
+    """
     return _same_bytes(context, partial) and _same_bytes(context, PartialResult.from_bytes(partial.to_bytes(few=True)))
 
 
@@ -157,7 +192,14 @@ def _same_bytes(context: QueryContext, partial: PartialResult) -> bool:
     return True
 
 
-def check(text: str, dialect: Dialect, options: str = "", *, null_handling: bool = False, sizes: tuple[int, ...] = (0, 1, 2, 7, 40)) -> None:
+def check(
+    text: str,
+    dialect: Dialect,
+    options: str = "",
+    *,
+    null_handling: bool = False,
+    sizes: tuple[int, ...] = (0, 1, 2, 7, 40),
+) -> None:
     context = compiled(text, dialect, options, null_handling=null_handling)
     rng = random.Random(text + options)
     for num_rows in sizes:
@@ -178,7 +220,12 @@ def test_aggregations_in_pql(first: int, options: str) -> None:
 @pytest.mark.parametrize("null_handling", [False, True])
 def test_aggregations_in_sql(null_handling: bool) -> None:
     for call in GROUPED:
-        check(f"SELECT {call} AS x, COUNT(*) FROM t WHERE i > 3", Dialect.SQL, null_handling=null_handling, sizes=(1,) * 12)
+        check(
+            f"SELECT {call} AS x, COUNT(*) FROM t WHERE i > 3",
+            Dialect.SQL,
+            null_handling=null_handling,
+            sizes=(1,) * 12,
+        )
 
 
 @pytest.mark.parametrize("options", OWN_MODES)
@@ -196,9 +243,15 @@ def test_groups_of_pql_in_lists_of_their_own(call: str, options: str) -> None:
 @pytest.mark.parametrize("key", TYPES)
 def test_groups_of_sql(key: str, null_handling: bool) -> None:
     for number, call in enumerate(GROUPED):
-        order = ["", f"ORDER BY {key}", f"ORDER BY {call} DESC", f"ORDER BY {call} NULLS FIRST, {key} DESC NULLS LAST"][number % 4]
+        order = ["", f"ORDER BY {key}", f"ORDER BY {call} DESC", f"ORDER BY {call} NULLS FIRST, {key} DESC NULLS LAST"][
+            number % 4
+        ]
         limit = ["LIMIT 5", "LIMIT 3 OFFSET 2", "LIMIT 100", "LIMIT 10 OFFSET 100"][number // 4 % 4]
-        check(f"SELECT s, {call}, {key} AS k FROM t GROUP BY {key}, s {order} {limit}", Dialect.SQL, null_handling=null_handling)
+        check(
+            f"SELECT s, {call}, {key} AS k FROM t GROUP BY {key}, s {order} {limit}",
+            Dialect.SQL,
+            null_handling=null_handling,
+        )
 
 
 ORDERS = ["", "ORDER BY {}", "ORDER BY {} DESC, s", "ORDER BY s, {} DESC"]
@@ -215,13 +268,21 @@ def test_selections_of_pql(order: str, options: str) -> None:
 @pytest.mark.parametrize("order", [*ORDERS, "ORDER BY {} NULLS FIRST, i DESC NULLS LAST"])
 def test_selections_of_sql(order: str, null_handling: bool) -> None:
     for key in TYPES:
-        check(f"SELECT {key}, im, ds, ss, {key} FROM t {order.format(key)} LIMIT 5 OFFSET 1", Dialect.SQL, null_handling=null_handling)
+        check(
+            f"SELECT {key}, im, ds, ss, {key} FROM t {order.format(key)} LIMIT 5 OFFSET 1",
+            Dialect.SQL,
+            null_handling=null_handling,
+        )
 
 
 @pytest.mark.parametrize("dialect", list(Dialect))
 def test_distinct_rows(dialect: Dialect) -> None:
     for key in ("i", "l", "b", "t", "s", "y"):
-        text = f"SELECT DISTINCT {key}, s FROM t ORDER BY s DESC, {key} LIMIT 6" if dialect is Dialect.SQL else f"SELECT DISTINCT({key}, s) FROM t LIMIT 6"
+        text = (
+            f"SELECT DISTINCT {key}, s FROM t ORDER BY s DESC, {key} LIMIT 6"
+            if dialect is Dialect.SQL
+            else f"SELECT DISTINCT({key}, s) FROM t LIMIT 6"
+        )
         check(text, dialect)
         check(text, dialect, null_handling=dialect is Dialect.SQL)
 
@@ -278,6 +339,9 @@ def test_exact_sums_are_rounded_as_fsum_rounds(source: str) -> None:
     rng = random.Random(5)
     for _ in range(300):
         terms = [SOURCES[source](rng) for _ in range(rng.randint(1, 6))]
-        total = sum(numerator * (2**1076 // denominator) for numerator, denominator in (term.as_integer_ratio() for term in terms))
+        total = sum(
+            numerator * (2**1076 // denominator)
+            for numerator, denominator in (term.as_integer_ratio() for term in terms)
+        )
         digits = [(total >> (32 * k)) & 0xFFFFFFFF for k in range(69)]
         assert rounded_exact([0, *digits, total >> (32 * 69)]) == math.fsum(terms)

@@ -1,6 +1,8 @@
-"""Proves that answers from star-trees are those of the rows: random tables, trees and queries with the trees on and off, split into
-one and several segments, bit for bit (percentiles too, below the size at which their states are thinned); that nulls, missing
-pairs and odd queries keep trees out; that EXPLAIN says who answers; and that a damaged tree is refused by its name."""
+"""Proves that answers from star-trees are those of the rows: random tables, trees and queries with the trees on and
+off, split into one and several segments, bit for bit (percentiles too, below the size at which their states are
+thinned); that nulls, missing pairs and odd queries keep trees out; that EXPLAIN says who answers; and that a damaged
+tree is refused by its name.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,16 @@ from pinotpy.config.schema import Schema
 from pinotpy.config.table import TableConfig
 from pinotpy.errors import SegmentCorruptError
 from pinotpy.kernels.aggregate import star_tree as kernels
-from pinotpy.kernels.aggregate.star_tree import N_AGGREGATED, N_END, N_FIRST, N_LAST, N_LEVEL, N_START, N_VALUE, NODE_WORDS
+from pinotpy.kernels.aggregate.star_tree import (
+    N_AGGREGATED,
+    N_END,
+    N_FIRST,
+    N_LAST,
+    N_LEVEL,
+    N_START,
+    N_VALUE,
+    NODE_WORDS,
+)
 from pinotpy.pql.parser import parse_pql, parse_sql
 from pinotpy.query.compile.statement import compile_query
 from pinotpy.query.execute import execute
@@ -43,18 +54,38 @@ from pinotpy.segment.star_tree.write import missing_trees
 
 SCHEMA_JSON: dict[str, Any] = {
     "schemaName": "t",
-    "dimensionFieldSpecs": [{"name": name, "dataType": kind} for name, kind in (("a", "STRING"), ("b", "INT"), ("c", "LONG"), ("e", "DOUBLE"))],
-    "metricFieldSpecs": [{"name": name, "dataType": kind} for name, kind in (("l", "LONG"), ("x", "DOUBLE"), ("i", "INT"), ("f", "FLOAT"))],
+    "dimensionFieldSpecs": [
+        {"name": name, "dataType": kind}
+        for name, kind in (("a", "STRING"), ("b", "INT"), ("c", "LONG"), ("e", "DOUBLE"))
+    ],
+    "metricFieldSpecs": [
+        {"name": name, "dataType": kind}
+        for name, kind in (("l", "LONG"), ("x", "DOUBLE"), ("i", "INT"), ("f", "FLOAT"))
+    ],
 }
 SCHEMA = Schema.from_json(SCHEMA_JSON)
-PAIRS = ["COUNT__*", "SUM__l", "AVG__x", "MIN__x", "MAX__x", "MINMAXRANGE__i", "SUM__f", "DISTINCTCOUNTHLL__i", "PERCENTILEEST__i", "PERCENTILETDIGEST__x"]
+PAIRS = [
+    "COUNT__*",
+    "SUM__l",
+    "AVG__x",
+    "MIN__x",
+    "MAX__x",
+    "MINMAXRANGE__i",
+    "SUM__f",
+    "DISTINCTCOUNTHLL__i",
+    "PERCENTILEEST__i",
+    "PERCENTILETDIGEST__x",
+]
 AGGREGATIONS = (
-    "COUNT(*)", "SUM(l)", "AVG(l)", "SUM(x)", "AVG(x)", "MIN(x)", "MAX(x)", "MINMAXRANGE(x)", "MINMAXRANGE(i)", "MIN(i)", "SUM(f)", "COUNT(l)",
-    "DISTINCTCOUNTHLL(i)", "DISTINCTCOUNTRAWHLL(i)", "PERCENTILEEST(i, 50)", "PERCENTILETDIGEST(x, 95)", "COUNT(*) FILTER(WHERE b > 2)",
+    "COUNT(*)", "SUM(l)", "AVG(l)", "SUM(x)", "AVG(x)", "MIN(x)", "MAX(x)", "MINMAXRANGE(x)", "MINMAXRANGE(i)",
+    "MIN(i)", "SUM(f)", "COUNT(l)",
+    "DISTINCTCOUNTHLL(i)", "DISTINCTCOUNTRAWHLL(i)", "PERCENTILEEST(i, 50)", "PERCENTILETDIGEST(x, 95)",
+    "COUNT(*) FILTER(WHERE b > 2)",
     "SUM(x) FILTER(WHERE a = 'v1' OR b = 0)",
 )  # fmt: skip
 PREDICATES = (
-    "a = 'v1'", "a <> 'v2'", "a IN ('v0', 'v3', 'nope')", "a NOT IN ('v1', 'v4')", "b BETWEEN 1 AND 3", "b > 2", "b = 77", "c <> 1", "c >= 0", "e < 1.5",
+    "a = 'v1'", "a <> 'v2'", "a IN ('v0', 'v3', 'nope')", "a NOT IN ('v1', 'v4')", "b BETWEEN 1 AND 3", "b > 2",
+    "b = 77", "c <> 1", "c >= 0", "e < 1.5",
     "REGEXP_LIKE(a, 'v[13]')", "a LIKE '%2'", "b IN (0, 5)", "e IN (0.5, 2.5)", "NOT (b = 1)", "a IS NULL",
 )  # fmt: skip
 
@@ -87,7 +118,9 @@ def config(trees: list[dict[str, Any]], **indexing: Any) -> TableConfig:
     )
 
 
-def tree(order: list[str], leaf_max: int, skipped: list[str] | None = None, pairs: list[str] | None = None) -> dict[str, Any]:
+def tree(
+    order: list[str], leaf_max: int, skipped: list[str] | None = None, pairs: list[str] | None = None
+) -> dict[str, Any]:
     return {
         "dimensionsSplitOrder": order,
         "skipStarNodeCreationForDimensions": skipped or [],
@@ -96,7 +129,9 @@ def tree(order: list[str], leaf_max: int, skipped: list[str] | None = None, pair
     }
 
 
-def build(batch: pa.RecordBatch, table_config: TableConfig, name: str = "s", schema: Schema = SCHEMA) -> tuple[ImmutableSegment, MemoryDirectory]:
+def build(
+    batch: pa.RecordBatch, table_config: TableConfig, name: str = "s", schema: Schema = SCHEMA
+) -> tuple[ImmutableSegment, MemoryDirectory]:
     directory = MemoryDirectory(name)
     build_segment_into(directory, schema, table_config, [batch], name)
     return open_segment(directory), directory
@@ -117,7 +152,10 @@ def ask(
     partial = execute(context, segments, QueryControl(), dictionaries=dictionaries)
     reduced = reduce_partials(context, merge_partials(context, [partial]))
     columns = [column.values.to_pylist() for column in reduced.columns]
-    return [columns, [[column.values.to_pylist() for column in group] for group in getattr(reduced, "group_lists", ()) if not pql]], partial.statistics
+    return [
+        columns,
+        [[column.values.to_pylist() for column in group] for group in getattr(reduced, "group_lists", ()) if not pql],
+    ], partial.statistics
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -132,7 +170,13 @@ def test_random_queries_give_the_answers_of_the_rows(seed: int) -> None:
     several = []
     for number, (low, high) in enumerate(zip([0, *cuts], [*cuts, batch.num_rows], strict=True)):
         # One part has no tree, another has only the second.
-        several.append(build(batch.slice(low, high - low), config(trees if number not in (1, 2) else trees[1:] if number == 1 else []), f"part{number}")[0])
+        several.append(
+            build(
+                batch.slice(low, high - low),
+                config(trees if number not in (1, 2) else trees[1:] if number == 1 else []),
+                f"part{number}",
+            )[0]
+        )
     answered = 0
     for _ in range(25):
         keys = rng.sample(dimensions, rng.choice([0, 1, 1, 2]))
@@ -183,7 +227,9 @@ NULLABLE = Schema.from_json(SCHEMA_JSON | {"enableColumnBasedNullHandling": True
 
 def test_nulls_keep_trees_out_where_they_change_the_answer() -> None:
     batch = rows(np.random.default_rng(5), 400)
-    nulls = pa.array([None if i % 3 == 0 else value for i, value in enumerate(batch.column("l").to_pylist())], pa.int64())
+    nulls = pa.array(
+        [None if i % 3 == 0 else value for i, value in enumerate(batch.column("l").to_pylist())], pa.int64()
+    )
     batch = batch.set_column(batch.schema.get_field_index("l"), "l", nulls)
     table_config = config([tree(["a", "b"], 1)], nullHandlingEnabled=True)
     segments = [build(batch, table_config, schema=NULLABLE)[0]]
@@ -267,7 +313,9 @@ def test_a_tree_that_would_read_too_many_records_is_left_aside(monkeypatch: pyte
     assert found == expected and by_rows.num_docs_scanned == 300 > by_tree.num_docs_scanned
 
 
-def test_records_are_grouped_by_their_rows_where_rows_of_many_keys_are_dealt_to_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_records_are_grouped_by_their_rows_where_rows_of_many_keys_are_dealt_to_parts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(hash_table, "MERGED_ROWS_MIN", 0)
     monkeypatch.setattr(radix_partition, "DOCS_MIN", 0)
     monkeypatch.setattr("pinotpy.query.group.group_by.global_table", lambda *_: None)
@@ -285,7 +333,10 @@ def test_records_are_grouped_by_their_rows_where_rows_of_many_keys_are_dealt_to_
 
 @pytest.mark.parametrize("limit", [3, 10, 36])
 def test_a_limit_on_groups_says_how_many_rows_may_be_missing_not_how_many_records(limit: int) -> None:
-    segments = [build(rows(np.random.default_rng(seed), 3001), config([tree(["a", "b"], 1)]), f"s{seed}")[0] for seed in range(2)]
+    segments = [
+        build(rows(np.random.default_rng(seed), 3001), config([tree(["a", "b"], 1)]), f"s{seed}")[0]
+        for seed in range(2)
+    ]
     statement = parse_sql("SELECT a, b, COUNT(*) FROM t GROUP BY a, b LIMIT 1000")
     context = compile_query(statement, SCHEMA, QueryOptions(num_groups_limit=limit), null_handling=False)
     partial = execute(context, segments, QueryControl())
@@ -303,7 +354,10 @@ def test_a_limit_on_groups_says_how_many_rows_may_be_missing_not_how_many_record
 def test_the_walk_finds_the_records_that_a_slow_walk_finds(seed: int) -> None:
     rng = random.Random(seed)
     order = rng.sample(["a", "b", "c", "e"], 4)
-    segment, _ = build(rows(np.random.default_rng(seed), 700), config([tree(order, rng.choice([1, 4, 30]), rng.sample(order, rng.randint(0, 2)))]))
+    segment, _ = build(
+        rows(np.random.default_rng(seed), 700),
+        config([tree(order, rng.choice([1, 4, 30]), rng.sample(order, rng.randint(0, 2)))]),
+    )
     found = segment.star_trees[0]
     nodes = found.nodes
     for _ in range(40):
@@ -315,14 +369,21 @@ def test_the_walk_finds_the_records_that_a_slow_walk_finds(seed: int) -> None:
             need = rng.choice([kernels.NEED_NOTHING, kernels.NEED_VALUES, kernels.NEED_TESTS])
             passing, first = set(range(size)), len(tests)
             for _ in range(rng.randint(1, 2) if need == kernels.NEED_TESTS else 0):
-                kind, negated = rng.choice([kernels.TEST_RANGE, kernels.TEST_MEMBERS, kernels.TEST_TABLE]), rng.randint(0, 1)
+                kind, negated = (
+                    rng.choice([kernels.TEST_RANGE, kernels.TEST_MEMBERS, kernels.TEST_TABLE]),
+                    rng.randint(0, 1),
+                )
                 if kind == kernels.TEST_RANGE:
                     low = rng.randint(0, size)
                     high = rng.randint(low, size)
                     ids, row = set(range(low, high)), [kind, negated, low, high]
                 else:
                     ids = {i for i in range(size) if rng.random() < 0.4}
-                    array = np.array(sorted(ids) or [0], np.uint32) if kind == kernels.TEST_MEMBERS else np.array([i in ids for i in range(size)], np.uint8)
+                    array = (
+                        np.array(sorted(ids) or [0], np.uint32)
+                        if kind == kernels.TEST_MEMBERS
+                        else np.array([i in ids for i in range(size)], np.uint8)
+                    )
                     members.append(array)
                     row = [kind, negated, array.ctypes.data, len(ids)]
                 tests.append(row)
@@ -332,7 +393,9 @@ def test_the_walk_finds_the_records_that_a_slow_walk_finds(seed: int) -> None:
         needs = np.array([[need for need, _ in wanted]], np.uint8)
         offsets = np.zeros(2, np.int64)
         addresses = np.array([[found.nodes_address, len(nodes)]], np.int64)
-        runs, _ = kernels.walk_trees(addresses, needs, np.array(tests, np.int64).reshape(-1, 4), np.array([spans], np.int64), offsets)
+        runs, _ = kernels.walk_trees(
+            addresses, needs, np.array(tests, np.int64).reshape(-1, 4), np.array([spans], np.int64), offsets
+        )
         assert sorted(map(tuple, runs.tolist())) == sorted(slow_walk(nodes, wanted))
 
 
@@ -366,7 +429,11 @@ def with_nodes(directory: MemoryDirectory, change: Any) -> MemoryDirectory:
     metadata = metadata_of(directory)
     (found,) = metadata.star_trees
     entry = next(entry for entry in found.buffers if entry.kind == "nodes")
-    nodes = np.frombuffer(bytes(data[entry.offset : entry.offset + entry.size_bytes]), np.int32).reshape(-1, NODE_WORDS).copy()
+    nodes = (
+        np.frombuffer(bytes(data[entry.offset : entry.offset + entry.size_bytes]), np.int32)
+        .reshape(-1, NODE_WORDS)
+        .copy()
+    )
     change(nodes)
     data[entry.offset : entry.offset + entry.size_bytes] = nodes.tobytes()
     crc = crc32c(bytes(data[entry.offset : entry.offset + layout.aligned(entry.size_bytes)]))
@@ -410,7 +477,10 @@ def test_honest_nodes_pass_the_checks() -> None:
 
 
 def test_every_flipped_byte_of_a_trees_buffers_is_found() -> None:
-    _, directory = build(rows(np.random.default_rng(5), 60), config([tree(["a", "b"], 1, pairs=["COUNT__*", "AVG__x", "DISTINCTCOUNTHLL__i"])]))
+    _, directory = build(
+        rows(np.random.default_rng(5), 60),
+        config([tree(["a", "b"], 1, pairs=["COUNT__*", "AVG__x", "DISTINCTCOUNTHLL__i"])]),
+    )
     honest = directory.map(layout.COLUMNS).tobytes()
     metadata = metadata_of(directory)
     first = min(entry.offset for entry in metadata.star_trees[0].buffers)

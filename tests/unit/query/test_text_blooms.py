@@ -1,5 +1,7 @@
-"""Proves that Bloom filters of raw texts lose no row: of every text that a run of docs has the filter says so, and queries that ask
-for one text give the rows that Python's comparison gives, the first time, when filters are made, and after."""
+"""Proves that Bloom filters of raw texts lose no row: of every text that a run of docs has the filter says so, and
+queries that ask for one text give the rows that Python's comparison gives, the first time, when filters are made, and
+after.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,11 @@ from pinotpy.segment.immutable import open_segment
 SCHEMA = Schema.from_json(
     {
         "schemaName": "t",
-        "dimensionFieldSpecs": [{"name": "x", "dataType": "STRING"}, {"name": "day", "dataType": "INT"}, {"name": "n", "dataType": "INT"}],
+        "dimensionFieldSpecs": [
+            {"name": "x", "dataType": "STRING"},
+            {"name": "day", "dataType": "INT"},
+            {"name": "n", "dataType": "INT"},
+        ],
     }
 )
 CONFIG = TableConfig.from_json(
@@ -53,7 +59,13 @@ def _filled(texts: list[bytes]) -> tuple[Any, Any]:
     data = np.frombuffer(b"".join(texts) + b"\0", np.uint8)
     filters = np.zeros((-(-len(texts) // abi.BLOCK), kernels.RUN_WORDS), np.uint64)
     kernels.fill_runs(data.ctypes.data, starts.ctypes.data, len(texts), filters)
-    hashes = np.array([kernels.hash_text(data.ctypes.data + start, len(text)) for start, text in zip(starts.tolist(), texts, strict=False)], np.int64)
+    hashes = np.array(
+        [
+            kernels.hash_text(data.ctypes.data + start, len(text))
+            for start, text in zip(starts.tolist(), texts, strict=False)
+        ],
+        np.int64,
+    )
     return filters, hashes
 
 
@@ -69,7 +81,9 @@ def test_a_run_holds_all_its_texts_and_hardly_any_other() -> None:
         assert own.all()
     _held(filters.ctypes.data, 5, abi.BLOCK + 5, hashes, found)  # two runs
     assert found[: 2 * abi.BLOCK].all()
-    others = np.array([kernels.hash_text(text.ctypes.data, 16) for text in rng.integers(0, 256, (20_000, 16), np.uint8)], np.int64)
+    others = np.array(
+        [kernels.hash_text(text.ctypes.data, 16) for text in rng.integers(0, 256, (20_000, 16), np.uint8)], np.int64
+    )
     vain = np.zeros(len(others), np.uint8)
     _held(filters.ctypes.data, 0, abi.BLOCK, others, vain)
     assert vain.mean() < 0.02
@@ -79,7 +93,14 @@ def test_a_run_holds_all_its_texts_and_hardly_any_other() -> None:
 def parts() -> list[dict[str, Any]]:
     rng = np.random.default_rng(8)
     pool = ["", "a", "b" * 100, *(f"{number:016x}" for number in rng.integers(0, 1 << 60, 4_000).tolist())]
-    return [{"x": [pool[i] for i in rng.integers(0, len(pool), ROWS)], "day": np.sort(rng.integers(0, 50, ROWS)), "n": np.arange(ROWS)} for _ in range(3)]
+    return [
+        {
+            "x": [pool[i] for i in rng.integers(0, len(pool), ROWS)],
+            "day": np.sort(rng.integers(0, 50, ROWS)),
+            "n": np.arange(ROWS),
+        }
+        for _ in range(3)
+    ]
 
 
 @pytest.fixture
@@ -87,7 +108,9 @@ def segments(parts: list[dict[str, Any]]) -> Iterator[SegmentSet]:
     opened = []
     for i, part in enumerate(parts):
         directory = MemoryDirectory(f"s{i}")
-        batch = pa.record_batch({"x": pa.array(part["x"]), "day": pa.array(part["day"], pa.int32()), "n": pa.array(part["n"], pa.int32())})
+        batch = pa.record_batch(
+            {"x": pa.array(part["x"]), "day": pa.array(part["day"], pa.int32()), "n": pa.array(part["n"], pa.int32())}
+        )
         build_segment_into(directory, SCHEMA, CONFIG, [batch], f"s{i}")
         opened.append(open_segment(directory))
     yield SegmentSet(opened)
@@ -111,13 +134,21 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 def _answer(segments: SegmentSet, condition: str) -> tuple[int, int]:
-    context = compile_query(parse_sql(f"SELECT COUNT(*), SUM(n) FROM t WHERE {condition}"), SCHEMA, QueryOptions(), null_handling=False)
+    context = compile_query(
+        parse_sql(f"SELECT COUNT(*), SUM(n) FROM t WHERE {condition}"), SCHEMA, QueryOptions(), null_handling=False
+    )
     rows = execute(context, segments, QueryControl()).rows
     return (0, 0) if rows is None else (rows.column("a0_count")[0].as_py(), int(rows.column("a1_sum")[0].as_py()))
 
 
-def test_rows_of_a_text_are_found_by_filters(segments: SegmentSet, parts: list[dict[str, Any]], made: list[int]) -> None:
-    rows = [(text, int(day), int(n)) for part in parts for text, day, n in zip(part["x"], part["day"], part["n"], strict=True)]
+def test_rows_of_a_text_are_found_by_filters(
+    segments: SegmentSet, parts: list[dict[str, Any]], made: list[int]
+) -> None:
+    rows = [
+        (text, int(day), int(n))
+        for part in parts
+        for text, day, n in zip(part["x"], part["day"], part["n"], strict=True)
+    ]
     for text in ("", "a", "b" * 100, "nowhere", *(rows[i][0] for i in range(0, len(rows), 2_500))):
         for condition, passes in (
             (f"x = '{text}'", lambda row, text=text: row[0] == text),

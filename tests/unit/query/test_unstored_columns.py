@@ -1,7 +1,8 @@
 """Columns that a segment does not store.
 
-A column that the schema got after a segment was built reads as its default in every position of a query: the answers equal
-those of the same rows built with the new schema. $docId, $segmentName and $hostName are selected, filtered and grouped by.
+A column that the schema got after a segment was built reads as its default in every position of a query: the answers
+equal those of the same rows built with the new schema. $docId, $segmentName and $hostName are selected, filtered and
+grouped by.
 """
 
 from __future__ import annotations
@@ -20,11 +21,15 @@ from pinotpy.data_types import DataType
 from pinotpy.segment.build.builder import build_segment
 
 OLD_SPECS = [{"name": "city", "dataType": "STRING"}, {"name": "row", "dataType": "INT"}]
-TYPES = [DataType.INT, DataType.LONG, DataType.FLOAT, DataType.DOUBLE, DataType.BIG_DECIMAL, DataType.BOOLEAN, DataType.TIMESTAMP, DataType.STRING,
+TYPES = [DataType.INT, DataType.LONG, DataType.FLOAT, DataType.DOUBLE, DataType.BIG_DECIMAL, DataType.BOOLEAN,
+    DataType.TIMESTAMP, DataType.STRING,
          DataType.JSON, DataType.BYTES]  # fmt: skip
 NEW_SPECS = [
     *[{"name": f"new_{kind}", "dataType": str(kind)} for kind in TYPES],
-    *[{"name": f"list_{kind}", "dataType": str(kind), "singleValueField": False} for kind in (DataType.INT, DataType.DOUBLE, DataType.STRING)],
+    *[
+        {"name": f"list_{kind}", "dataType": str(kind), "singleValueField": False}
+        for kind in (DataType.INT, DataType.DOUBLE, DataType.STRING)
+    ],
     {"name": "named", "dataType": "STRING", "defaultNullValue": "nobody"},
     {"name": "broken", "dataType": "DOUBLE", "defaultNullValue": "NaN"},
     {"name": "told", "dataType": "STRING", "defaultNullValue": "Long ago, so Łong and the long"},
@@ -37,15 +42,19 @@ CITIES = ["Oslo", "Rome", "Łódź"]
 
 def _schema(name: str, *, with_new: bool) -> Schema:
     dimensions = OLD_SPECS + (NEW_SPECS if with_new else [])
-    return Schema.from_json({"schemaName": name, "dimensionFieldSpecs": dimensions, "metricFieldSpecs": METRICS if with_new else []})
+    return Schema.from_json(
+        {"schemaName": name, "dimensionFieldSpecs": dimensions, "metricFieldSpecs": METRICS if with_new else []}
+    )
 
 
 def _config(name: str, *, with_new: bool) -> TableConfig:
     return TableConfig.from_json(
         {
-            "tableName": name, "tableType": "OFFLINE", "segmentsConfig": {"replication": "1"}, "tenants": {}, "metadata": {},
+            "tableName": name, "tableType": "OFFLINE", "segmentsConfig": {"replication": "1"}, "tenants": {},
+            "metadata": {},
             "tableIndexConfig": {"nullHandlingEnabled": True, "noDictionaryColumns": ["row"]},
-            "fieldConfigList": [{"name": column, "encodingType": "RAW", "indexTypes": ["TEXT"]} for column in TEXT_INDEXED if with_new],
+            "fieldConfigList": [{"name": column, "encodingType": "RAW",
+            "indexTypes": ["TEXT"]} for column in TEXT_INDEXED if with_new],
         }
     )  # fmt: skip
 
@@ -53,7 +62,8 @@ def _config(name: str, *, with_new: bool) -> TableConfig:
 def _rows(start: int, count: int, schema: Schema, *, present: bool) -> pa.RecordBatch:
     """Rows with the old columns filled, and the new ones where `present`."""
     samples: dict[DataType, Any] = {
-        DataType.INT: 7, DataType.LONG: 8, DataType.FLOAT: 0.5, DataType.DOUBLE: 0.25, DataType.BOOLEAN: True, DataType.TIMESTAMP: 86_400_000,
+        DataType.INT: 7, DataType.LONG: 8, DataType.FLOAT: 0.5, DataType.DOUBLE: 0.25, DataType.BOOLEAN: True,
+        DataType.TIMESTAMP: 86_400_000,
         DataType.STRING: "here", DataType.JSON: '{"a":1}', DataType.BYTES: b"\x01", DataType.BIG_DECIMAL: None,
     }  # fmt: skip
     columns: dict[str, pa.Array] = {}
@@ -73,16 +83,30 @@ def _rows(start: int, count: int, schema: Schema, *, present: bool) -> pa.Record
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[InProcessCluster]:
-    """Table `grown`: a segment of the old schema and one of the new. Table `rebuilt`: the same rows, all of the new schema."""
+    """Table `grown`: a segment of the old schema and one of the new. Table `rebuilt`: the same rows, all of the new
+    schema.
+    """
     directory = tmp_path_factory.mktemp("unstored")
     cluster = InProcessCluster(directory, num_servers=2)
     for name, first_is_old in (("grown", True), ("rebuilt", False)):
         new, config = _schema(name, with_new=True), _config(name, with_new=True)
         first = _schema(name, with_new=not first_is_old)
         build_segment(
-            first, _config(name, with_new=not first_is_old), [_rows(0, OLD_ROWS, first, present=False)], directory / name, f"{name}_0", raw_table_name=name
+            first,
+            _config(name, with_new=not first_is_old),
+            [_rows(0, OLD_ROWS, first, present=False)],
+            directory / name,
+            f"{name}_0",
+            raw_table_name=name,
         )
-        build_segment(new, config, [_rows(OLD_ROWS, NEW_ROWS, new, present=True)], directory / name, f"{name}_1", raw_table_name=name)
+        build_segment(
+            new,
+            config,
+            [_rows(OLD_ROWS, NEW_ROWS, new, present=True)],
+            directory / name,
+            f"{name}_1",
+            raw_table_name=name,
+        )
         cluster.add_built_table(new, config, [directory / name / f"{name}_{i}" for i in (0, 1)])
     yield cluster
     cluster.close()
@@ -91,7 +115,11 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[InProcessClust
 def _answer(cluster: InProcessCluster, dialect: str, text: str, options: str) -> str:
     answer = (cluster.sql if dialect == "sql" else cluster.pql)(text, query_options=options)
     assert not answer["exceptions"], (text, answer["exceptions"])
-    shown = {key: answer[key] for key in ("resultTable", "aggregationResults", "selectionResults", "numDocsScanned", "totalDocs") if key in answer}
+    shown = {
+        key: answer[key]
+        for key in ("resultTable", "aggregationResults", "selectionResults", "numDocsScanned", "totalDocs")
+        if key in answer
+    }
     return json.dumps(shown).replace("grown", "T").replace("rebuilt", "T")
 
 
@@ -100,7 +128,10 @@ LISTS = [spec["name"] for spec in NEW_SPECS if not spec.get("singleValueField", 
 SQL = [
     "SELECT * FROM T ORDER BY row LIMIT 1000",
     *[f"SELECT {c}, row FROM T ORDER BY {c}, row LIMIT 1000" for c in SINGLE],
-    *[f"SELECT {c}, COUNT(*), MIN(row), MAX(row) FROM T GROUP BY {c} ORDER BY MIN(row) LIMIT 10" for c in (*SINGLE, *LISTS)],
+    *[
+        f"SELECT {c}, COUNT(*), MIN(row), MAX(row) FROM T GROUP BY {c} ORDER BY MIN(row) LIMIT 10"
+        for c in (*SINGLE, *LISTS)
+    ],
     *[f"SELECT COUNT({c}), DISTINCTCOUNT({c}) FROM T" for c in SINGLE],
     *[f"SELECT COUNT(*) FROM T WHERE {c} IS NULL" for c in (*SINGLE, *LISTS)],
     *[f"SELECT COUNT(*) FROM T WHERE {c} IS NOT NULL AND city <> 'Rome'" for c in (*SINGLE, *LISTS)],
@@ -115,7 +146,19 @@ SQL = [
         f"SELECT city, COUNT(*), MAX(row) FROM T WHERE {negated}TEXT_MATCH({c}, '{search}') GROUP BY city ORDER BY city"
         for c in TEXT_INDEXED
         for negated in ("", "NOT ")
-        for search in ("long", "null OR here", '"long ago"', '"so long"~1', "łong", "lo* AND NOT ago", "agi~1", "[b TO m]", "the", "*:*", "/.*g./")
+        for search in (
+            "long",
+            "null OR here",
+            '"long ago"',
+            '"so long"~1',
+            "łong",
+            "lo* AND NOT ago",
+            "agi~1",
+            "[b TO m]",
+            "the",
+            "*:*",
+            "/.*g./",
+        )
     ],
     "SELECT new_INT + price, COUNT(*) FROM T GROUP BY new_INT + price ORDER BY COUNT(*) LIMIT 5",
 ]
@@ -130,13 +173,19 @@ PQL = [
 
 @pytest.mark.parametrize("options", ["", "enableNullHandling=true"])
 @pytest.mark.parametrize("text", SQL)
-def test_a_later_column_reads_in_sql_as_if_the_segment_had_been_built_with_it(cluster: InProcessCluster, text: str, options: str) -> None:
-    answers = [_answer(cluster, "sql", text.replace("FROM T", f"FROM {table}"), options) for table in ("grown", "rebuilt")]
+def test_a_later_column_reads_in_sql_as_if_the_segment_had_been_built_with_it(
+    cluster: InProcessCluster, text: str, options: str
+) -> None:
+    answers = [
+        _answer(cluster, "sql", text.replace("FROM T", f"FROM {table}"), options) for table in ("grown", "rebuilt")
+    ]
     assert answers[0] == answers[1]
 
 
 @pytest.mark.parametrize("text", PQL)
-def test_a_later_column_reads_in_pql_as_if_the_segment_had_been_built_with_it(cluster: InProcessCluster, text: str) -> None:
+def test_a_later_column_reads_in_pql_as_if_the_segment_had_been_built_with_it(
+    cluster: InProcessCluster, text: str
+) -> None:
     answers = [_answer(cluster, "pql", text.replace("FROM T", f"FROM {table}"), "") for table in ("grown", "rebuilt")]
     assert answers[0] == answers[1]
 
@@ -149,16 +198,29 @@ def _rows_of(cluster: InProcessCluster, text: str) -> list[list[Any]]:
 
 
 def test_the_default_is_what_the_schema_says(cluster: InProcessCluster) -> None:
-    assert _rows_of(cluster, "SELECT named, new_INT, price, list_STRING, broken FROM grown WHERE row = 5") == [["nobody", -(2**31), 0.0, ["null"], "-Infinity"]]
-    assert _rows_of(cluster, "SELECT named, COUNT(*) FROM grown GROUP BY named ORDER BY named LIMIT 9") == [["here", NEW_ROWS], ["nobody", OLD_ROWS]]
+    assert _rows_of(cluster, "SELECT named, new_INT, price, list_STRING, broken FROM grown WHERE row = 5") == [
+        ["nobody", -(2**31), 0.0, ["null"], "-Infinity"]
+    ]
+    assert _rows_of(cluster, "SELECT named, COUNT(*) FROM grown GROUP BY named ORDER BY named LIMIT 9") == [
+        ["here", NEW_ROWS],
+        ["nobody", OLD_ROWS],
+    ]
 
 
 def test_virtual_columns_are_selected_filtered_and_grouped_by(cluster: InProcessCluster) -> None:
-    assert _rows_of(cluster, "SELECT $segmentName, $docId, row FROM grown WHERE $docId IN (1, 299) ORDER BY row LIMIT 9") == [
+    assert _rows_of(cluster,
+        "SELECT $segmentName, $docId, row FROM grown WHERE $docId IN (1, 299) ORDER BY row LIMIT 9") == [
         ["grown_0", 1, 1], ["grown_0", 299, 299], ["grown_1", 1, OLD_ROWS + 1], ["grown_1", 299, OLD_ROWS + 299]
     ]  # fmt: skip
-    grouped = _rows_of(cluster, "SELECT $segmentName, COUNT(*), MAX($docId) FROM grown GROUP BY $segmentName ORDER BY $segmentName LIMIT 9")
+    grouped = _rows_of(
+        cluster,
+        "SELECT $segmentName, COUNT(*), MAX($docId) FROM grown GROUP BY $segmentName ORDER BY $segmentName LIMIT 9",
+    )
     assert grouped == [["grown_0", OLD_ROWS, OLD_ROWS - 1], ["grown_1", NEW_ROWS, NEW_ROWS - 1]]
-    assert _rows_of(cluster, "SELECT $hostName, COUNT(*) FROM grown WHERE $segmentName = 'grown_1' GROUP BY $hostName LIMIT 9") == [["localhost", NEW_ROWS]]
-    assert _rows_of(cluster, "SELECT COUNT(*) FROM grown WHERE $docId BETWEEN 10 AND 19 AND $hostName <> 'elsewhere'") == [[20]]
+    assert _rows_of(
+        cluster, "SELECT $hostName, COUNT(*) FROM grown WHERE $segmentName = 'grown_1' GROUP BY $hostName LIMIT 9"
+    ) == [["localhost", NEW_ROWS]]
+    assert _rows_of(
+        cluster, "SELECT COUNT(*) FROM grown WHERE $docId BETWEEN 10 AND 19 AND $hostName <> 'elsewhere'"
+    ) == [[20]]
     assert "$docId" not in cluster.sql("SELECT * FROM grown LIMIT 1")["resultTable"]["dataSchema"]["columnNames"]

@@ -1,4 +1,6 @@
-"""Conditions as values: their nulls are Kleene's, literals are read as in WHERE; now() is one moment for a whole query."""
+"""Conditions as values: their nulls are Kleene's, literals are read as in WHERE; now() is one moment for a whole
+query.
+"""
 
 from __future__ import annotations
 
@@ -22,8 +24,19 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[InProcessClust
     schema = Schema.from_json(
         {
             "schemaName": "t",
-            "dimensionFieldSpecs": [{"name": "i", "dataType": "INT"}, {"name": "l", "dataType": "LONG"}, {"name": "b", "dataType": "BOOLEAN"}],
-            "dateTimeFieldSpecs": [{"name": "ts", "dataType": "TIMESTAMP", "format": "1:MILLISECONDS:TIMESTAMP", "granularity": "1:MILLISECONDS"}],
+            "dimensionFieldSpecs": [
+                {"name": "i", "dataType": "INT"},
+                {"name": "l", "dataType": "LONG"},
+                {"name": "b", "dataType": "BOOLEAN"},
+            ],
+            "dateTimeFieldSpecs": [
+                {
+                    "name": "ts",
+                    "dataType": "TIMESTAMP",
+                    "format": "1:MILLISECONDS:TIMESTAMP",
+                    "granularity": "1:MILLISECONDS",
+                }
+            ],
         }
     )
     config = TableConfig.from_json(
@@ -62,7 +75,9 @@ def count(cluster: InProcessCluster, condition: str, options: str = "enableNullH
 
 
 def test_or_is_null_only_where_neither_side_decides(cluster: InProcessCluster) -> None:
-    values = [kleene_or(None if i is None else i > 0, None if v is None else v > 0) for i, v in zip(INTS, LONGS, strict=True)]
+    values = [
+        kleene_or(None if i is None else i > 0, None if v is None else v > 0) for i, v in zip(INTS, LONGS, strict=True)
+    ]
     parts = [count(cluster, text) for text in ("(i > 0 OR l > 0)", "NOT (i > 0 OR l > 0)", "(i > 0 OR l > 0) IS NULL")]
     assert parts == [values.count(True), values.count(False), values.count(None)]
     assert sum(parts) == ROWS
@@ -80,7 +95,13 @@ def test_literals_of_conditions_are_read_as_in_where(cluster: InProcessCluster) 
         assert not answer["exceptions"], answer["exceptions"]
         return float(answer["resultTable"]["rows"][0][0])
 
-    for condition in ("b = 'true'", "ts > '1970-01-11'", "'1970-01-11' < ts", "i IS DISTINCT FROM 3", "i IS NOT DISTINCT FROM 3"):
+    for condition in (
+        "b = 'true'",
+        "ts > '1970-01-11'",
+        "'1970-01-11' < ts",
+        "i IS DISTINCT FROM 3",
+        "i IS NOT DISTINCT FROM 3",
+    ):
         assert total(condition) == count(cluster, condition, ""), condition
 
 

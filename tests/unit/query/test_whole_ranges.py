@@ -1,5 +1,7 @@
-"""Proves that both ends of a range, written apart, are one condition: where they are of one single-valued column under AND and each
-is open at another end; and that every answer and EXPLAIN are what two conditions say, on dictionaries and raw values."""
+"""Proves that both ends of a range, written apart, are one condition: where they are of one single-valued column under
+AND and each is open at another end; and that every answer and EXPLAIN are what two conditions say, on dictionaries and
+raw values.
+"""
 
 from __future__ import annotations
 
@@ -30,11 +32,16 @@ ROWS: dict[str, list[Any]] = {
 @pytest.fixture(scope="module", params=[[], ["n", "x", "s"]], ids=["dictionary", "raw"])
 def segments(request: pytest.FixtureRequest) -> list[ImmutableSegment]:
     halves = [{name: values[part::2] for name, values in ROWS.items()} for part in range(2)]
-    return [opened(SCHEMA, config_of({"noDictionaryColumns": request.param}), rows, f"s{number}") for number, rows in enumerate(halves)]
+    return [
+        opened(SCHEMA, config_of({"noDictionaryColumns": request.param}), rows, f"s{number}")
+        for number, rows in enumerate(halves)
+    ]
 
 
 def form(condition: str) -> Node:
-    context = compile_query(parse_sql(f"SELECT COUNT(*) FROM t WHERE {condition}"), SCHEMA, QueryOptions(), null_handling=False)
+    context = compile_query(
+        parse_sql(f"SELECT COUNT(*) FROM t WHERE {condition}"), SCHEMA, QueryOptions(), null_handling=False
+    )
     assert context.dialect is Dialect.SQL
     return normal_form(context.filter, context)
 
@@ -44,7 +51,11 @@ def test_two_ends_of_a_range_are_one_condition() -> None:
     assert isinstance(one, Leg) and one.test == FixedRange(5, 8) and one.prunes and not one.negated
     real = form("x <= 2.5 AND s = 'a' AND x > 1")
     assert isinstance(real, AllOf) and len(real.children) == 2
-    assert isinstance(real.children[0], Leg) and isinstance(real.children[0].test, FixedRange) and real.children[0].test.high == 2.5
+    assert (
+        isinstance(real.children[0], Leg)
+        and isinstance(real.children[0].test, FixedRange)
+        and real.children[0].test.high == 2.5
+    )
     text = form("s > 'a' AND s < 'c'")
     assert isinstance(text, Leg) and text.test == VarRange(b"a\0", b"c")
 
@@ -84,7 +95,9 @@ def test_counts_are_those_of_two_conditions(segments: list[ImmutableSegment]) ->
             return f"'s{value:02}'" if column == "s" else str(value)
 
         def passes(value: Any, low: Any, high: Any, above: str = above, below: str = below) -> bool:
-            return (value > low or (above == ">=" and value == low)) and (value < high or (below == "<=" and value == high))
+            return (value > low or (above == ">=" and value == low)) and (
+                value < high or (below == "<=" and value == high)
+            )
 
         ends = (f"s{low:02}", f"s{high:02}") if column == "s" else (low, high)
         inside = [passes(value, *ends) for value in ROWS[column]]
@@ -92,7 +105,9 @@ def test_counts_are_those_of_two_conditions(segments: list[ImmutableSegment]) ->
         rng.shuffle(parts)
         assert count(SCHEMA, segments, " AND ".join(parts)) == sum(inside), parts
         assert count(SCHEMA, segments, f"NOT ({' AND '.join(parts)})") == 500 - sum(inside), parts
-        assert count(SCHEMA, segments, f"{parts[0]} AND n <> 7 AND {parts[1]}") == sum(i and n != 7 for i, n in zip(inside, ROWS["n"], strict=True)), parts
+        assert count(SCHEMA, segments, f"{parts[0]} AND n <> 7 AND {parts[1]}") == sum(
+            i and n != 7 for i, n in zip(inside, ROWS["n"], strict=True)
+        ), parts
 
 
 def test_entries_are_read_once(segments: list[ImmutableSegment]) -> None:

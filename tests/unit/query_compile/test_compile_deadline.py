@@ -15,10 +15,21 @@ from pinotpy.query.compile.statement import compile_query
 from pinotpy.query.model.options import query_options
 
 SCHEMA = Schema.from_json(
-    {"schemaName": "t", "dimensionFieldSpecs": [{"name": "a", "dataType": "INT"}, {"name": "s", "dataType": "STRING"}], "metricFieldSpecs": []}
+    {
+        "schemaName": "t",
+        "dimensionFieldSpecs": [{"name": "a", "dataType": "INT"}, {"name": "s", "dataType": "STRING"}],
+        "metricFieldSpecs": [],
+    }
 )
 CONFIG = TableConfig.from_json(
-    {"tableName": "t", "tableType": "OFFLINE", "segmentsConfig": {"replication": "1"}, "tenants": {}, "tableIndexConfig": {}, "metadata": {}}
+    {
+        "tableName": "t",
+        "tableType": "OFFLINE",
+        "segmentsConfig": {"replication": "1"},
+        "tenants": {},
+        "tableIndexConfig": {},
+        "metadata": {},
+    }
 )
 TERMS = 500
 
@@ -66,7 +77,11 @@ def _times_checked(statement: Statement, ends_after: int | None = None) -> int:
     return times
 
 
-@pytest.mark.parametrize("statement", [*map(parse_sql, SQL.values()), *map(parse_pql, PQL.values())], ids=[*SQL, *(f"PQL: {name}" for name in PQL)])
+@pytest.mark.parametrize(
+    "statement",
+    [*map(parse_sql, SQL.values()), *map(parse_pql, PQL.values())],
+    ids=[*SQL, *(f"PQL: {name}" for name in PQL)],
+)
 def test_every_clause_looks_at_the_deadline_for_each_of_its_parts(statement: Statement) -> None:
     times = _times_checked(statement)
     assert times >= TERMS, times

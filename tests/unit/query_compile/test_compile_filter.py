@@ -1,5 +1,6 @@
-"""Proves how conditions become filters: literals right, plain form as the reference's optimizer leaves it, constants folded, and
-that the plain form means the same (compared row by row with a direct evaluation of the condition)."""
+"""Proves how conditions become filters: literals right, plain form as the reference's optimizer leaves it, constants
+folded, and that the plain form means the same (compared row by row with a direct evaluation of the condition).
+"""
 
 from __future__ import annotations
 
@@ -14,7 +15,17 @@ from pinotpy.data_types import DataType
 from pinotpy.pql.ast import Call, Dialect, Identifier, Literal
 from pinotpy.pql.parser import parse_sql
 from pinotpy.query.model.conditions import FilterCompiler
-from pinotpy.query.model.context import And, Bound, Comparison, Constant, ExpressionPredicate, Filter, Not, Or, Predicate
+from pinotpy.query.model.context import (
+    And,
+    Bound,
+    Comparison,
+    Constant,
+    ExpressionPredicate,
+    Filter,
+    Not,
+    Or,
+    Predicate,
+)
 
 A, B, S = Identifier("a"), Identifier("b"), Identifier("s")
 
@@ -43,7 +54,15 @@ def eq(column: Identifier, *values: int) -> Predicate:
         ("a = 1 OR a = 2 OR a IN (2, 3)", eq(A, 1, 2, 3)),
         ("a = 1 OR b = 1 OR a = 2", Or((eq(A, 1, 2), eq(B, 1)))),
         ("a = 1 AND (b = 2 AND a = 3)", And((eq(A, 1), eq(B, 2), eq(A, 3)))),
-        ("a > 1 AND a > 2", And((Predicate(A, Comparison.RANGE, lower=Bound(1, False)), Predicate(A, Comparison.RANGE, lower=Bound(2, False))))),
+        (
+            "a > 1 AND a > 2",
+            And(
+                (
+                    Predicate(A, Comparison.RANGE, lower=Bound(1, False)),
+                    Predicate(A, Comparison.RANGE, lower=Bound(2, False)),
+                )
+            ),
+        ),
         ("a <> 1 AND a <> 2", And((Predicate(A, Comparison.NOT_EQ, (1,)), Predicate(A, Comparison.NOT_EQ, (2,))))),
         ("NOT a = 1", Not(eq(A, 1))),
         ("a = b", ExpressionPredicate(Call("equals", (A, B)))),
@@ -79,9 +98,13 @@ def test_conditions_become_predicates(text: str, expected: Filter | None) -> Non
 def test_truth_tests_know_unknown_under_null_handling() -> None:
     flag = Identifier("flag")
     is_null, present = Predicate(flag, Comparison.IS_NULL), Predicate(flag, Comparison.IS_NOT_NULL)
-    assert compiled("flag IS NOT TRUE", null_handling=True) == Or((is_null, Predicate(flag, Comparison.NOT_EQ, (True,))))
+    assert compiled("flag IS NOT TRUE", null_handling=True) == Or(
+        (is_null, Predicate(flag, Comparison.NOT_EQ, (True,)))
+    )
     assert compiled("flag IS FALSE", null_handling=True) == And((present, Predicate(flag, Comparison.EQ, (False,))))
-    assert compiled("a > 1 IS NOT TRUE", null_handling=True) == ExpressionPredicate(Call("is_not_true", (Call("greater_than", (A, Literal(1, "1"))),)))
+    assert compiled("a > 1 IS NOT TRUE", null_handling=True) == ExpressionPredicate(
+        Call("is_not_true", (Call("greater_than", (A, Literal(1, "1"))),))
+    )
 
 
 def _holds(node: Filter | None, row: dict[str, int]) -> bool:
@@ -103,7 +126,9 @@ def _holds(node: Filter | None, row: dict[str, int]) -> bool:
     if node.comparison in (Comparison.NOT_EQ, Comparison.NOT_IN):
         return value not in node.values
     low = node.lower is None or value > node.lower.value or (node.lower.inclusive and value == node.lower.value)  # type: ignore[operator]
-    return low and (node.upper is None or value < node.upper.value or (node.upper.inclusive and value == node.upper.value))  # type: ignore[operator]
+    return low and (
+        node.upper is None or value < node.upper.value or (node.upper.inclusive and value == node.upper.value)
+    )  # type: ignore[operator]
 
 
 Check = Callable[[dict[str, int]], bool]
@@ -127,7 +152,9 @@ def _random_leaf(chance: random.Random) -> tuple[str, Check]:
     column, value = chance.choice("ab"), chance.randrange(4)
     kind = chance.randrange(5)
     if kind == 0:
-        sign, compare = chance.choice([("=", operator.eq), ("<>", operator.ne), ("<", operator.lt), (">=", operator.ge)])
+        sign, compare = chance.choice(
+            [("=", operator.eq), ("<>", operator.ne), ("<", operator.lt), (">=", operator.ge)]
+        )
         if chance.random() < 0.5:
             return f"{column} {sign} {value}", lambda row: bool(compare(row[column], value))
         return f"{value} {sign} {column}", lambda row: bool(compare(value, row[column]))

@@ -1,5 +1,6 @@
-"""Proves PQL's compiling: kinds, defaults, dropped columns, names of responses, checked names, MV twins. Expectations are written
-by hand from the reference's manual and its recorded behaviour; the schema is a small fake."""
+"""Proves PQL's compiling: kinds, defaults, dropped columns, names of responses, checked names, MV twins. Expectations
+are written by hand from the reference's manual and its recorded behaviour; the schema is a small fake.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +13,15 @@ from pinotpy.errors import PinotError, UnknownColumnError
 from pinotpy.pql.ast import Call, Identifier, Literal, Star
 from pinotpy.pql.parser import parse_pql
 from pinotpy.query.compile.statement import compile_query
-from pinotpy.query.model.context import AggregationRef, ColumnRef, Comparison, OrderBy, Predicate, QueryContext, QueryKind
+from pinotpy.query.model.context import (
+    AggregationRef,
+    ColumnRef,
+    Comparison,
+    OrderBy,
+    Predicate,
+    QueryContext,
+    QueryKind,
+)
 from pinotpy.query.model.options import query_options
 
 
@@ -80,7 +89,12 @@ def test_equal_aggregations_are_computed_once_and_shown_twice() -> None:
         ("PERCENTILE95(runs)", "percentile95_runs", "percentile", (RUNS, Literal(95, "95"))),
         ("PERCENTILE(runs, 50)", "percentile50_runs", "percentile", (RUNS, Literal(50, "50"))),
         ("PERCENTILE05(runs)", "percentile5_runs", "percentile", (RUNS, Literal(5, "5"))),
-        ("PercentileEst90MV(marks)", "percentileEst90MV_marks", "percentileestmv", (Identifier("marks"), Literal(90, "90"))),
+        (
+            "PercentileEst90MV(marks)",
+            "percentileEst90MV_marks",
+            "percentileestmv",
+            (Identifier("marks"), Literal(90, "90")),
+        ),
         ("percentileTDigest99(runs)", "percentileTDigest99_runs", "percentiletdigest", (RUNS, Literal(99, "99"))),
         ("DISTINCTCOUNTHLL(runs, 10)", "distinctCountHLL_runs", "distinctcounthll", (RUNS, Literal(10, "10"))),
         ("SUM(runs, hits)", "sum_runs", "sum", (RUNS,)),
@@ -100,7 +114,17 @@ def test_aggregations_have_pqls_names(call: str, name: str, function: str, args:
 
 @pytest.mark.parametrize(
     ("clauses", "count"),
-    [("", 10), ("TOP 7", 7), ("TOP 0", 50), ("TOP 0 LIMIT 5", 50), ("TOP 5 LIMIT 0", 5), ("LIMIT 6", 6), ("LIMIT 0", 10), ("LIMIT 5,3", 3), ("LIMIT -1", 10)],
+    [
+        ("", 10),
+        ("TOP 7", 7),
+        ("TOP 0", 50),
+        ("TOP 0 LIMIT 5", 50),
+        ("TOP 5 LIMIT 0", 5),
+        ("LIMIT 6", 6),
+        ("LIMIT 0", 10),
+        ("LIMIT 5,3", 3),
+        ("LIMIT -1", 10),
+    ],
 )
 def test_numbers_of_groups(clauses: str, count: int) -> None:
     context = compiled(f"SELECT SUM(runs) FROM t GROUP BY league {clauses}")
@@ -109,7 +133,15 @@ def test_numbers_of_groups(clauses: str, count: int) -> None:
 
 @pytest.mark.parametrize(
     ("clauses", "limit", "offset"),
-    [("", 10, 0), ("TOP 3", 10, 0), ("LIMIT 0", 0, 0), ("LIMIT 2,5", 5, 2), ("LIMIT -1", 10, 0), ("LIMIT 5,-1", 10, 5), ("LIMIT -5,5", 5, 0)],
+    [
+        ("", 10, 0),
+        ("TOP 3", 10, 0),
+        ("LIMIT 0", 0, 0),
+        ("LIMIT 2,5", 5, 2),
+        ("LIMIT -1", 10, 0),
+        ("LIMIT 5,-1", 10, 5),
+        ("LIMIT -5,5", 5, 0),
+    ],
 )
 def test_numbers_of_rows(clauses: str, limit: int, offset: int) -> None:
     for text in ("SELECT runs FROM t", "SELECT DISTINCT(runs) FROM t"):
@@ -124,12 +156,17 @@ def test_group_by_without_aggregation_is_a_selection() -> None:
 
 
 def test_order_by_sorts_selections_and_is_ignored_on_groups() -> None:
-    assert compiled("SELECT runs FROM t ORDER BY hits DESC, 'runs', 5, runs").order_by == (OrderBy(HITS, False), OrderBy(RUNS))
+    assert compiled("SELECT runs FROM t ORDER BY hits DESC, 'runs', 5, runs").order_by == (
+        OrderBy(HITS, False),
+        OrderBy(RUNS),
+    )
     assert compiled("SELECT SUM(runs) FROM t GROUP BY league ORDER BY league").order_by == ()
 
 
 def test_group_by_mode_sql_orders_groups_and_names_like_sql() -> None:
-    context = compiled("SELECT SUM(runs), COUNT(*) FROM t GROUP BY league ORDER BY MAX(hits) DESC, league", "groupByMode=sql")
+    context = compiled(
+        "SELECT SUM(runs), COUNT(*) FROM t GROUP BY league ORDER BY MAX(hits) DESC, league", "groupByMode=sql"
+    )
     assert names(context) == ["sum(runs)", "count(*)"]
     assert context.order_by == (OrderBy(AggregationRef(2), False), OrderBy(LEAGUE))
     table = compiled("SELECT SUM(runs), COUNT(*) FROM t GROUP BY league", "groupByMode=SQL;responseFormat=sql")
@@ -160,7 +197,11 @@ def test_a_prefix_with_the_tables_name_is_cut_off() -> None:
 
 def test_virtual_columns_have_their_types() -> None:
     context = compiled("SELECT MAX($docId) FROM t GROUP BY $segmentName, $hostName")
-    assert context.columns == (ColumnRef("$docId", DataType.INT), ColumnRef("$segmentName", DataType.STRING), ColumnRef("$hostName", DataType.STRING))
+    assert context.columns == (
+        ColumnRef("$docId", DataType.INT),
+        ColumnRef("$segmentName", DataType.STRING),
+        ColumnRef("$hostName", DataType.STRING),
+    )
 
 
 def test_filters_compare_columns_with_literals() -> None:
@@ -169,7 +210,13 @@ def test_filters_compare_columns_with_literals() -> None:
     assert isinstance(first, Predicate)
     assert isinstance(second, Predicate)
     assert third == Predicate(HITS, Comparison.EQ, (7,))
-    assert (first.lhs, first.comparison, first.lower, first.upper.value, first.upper.inclusive) == (RUNS, Comparison.RANGE, None, 5, False)  # type: ignore[union-attr]
+    assert (first.lhs, first.comparison, first.lower, first.upper.value, first.upper.inclusive) == (
+        RUNS,
+        Comparison.RANGE,
+        None,
+        5,
+        False,
+    )  # type: ignore[union-attr]
     assert (second.lower.value, second.upper.value) == (1, 5)  # type: ignore[union-attr]
 
 
@@ -199,7 +246,10 @@ def test_an_unknown_column_is_an_error_in_every_clause(text: str) -> None:
 
 
 def test_an_unknown_column_names_the_nearest_and_its_place() -> None:
-    with pytest.raises(UnknownColumnError, match=r"Unknown columnName 'leage' found in the query \(line 2, column 8\); did you mean 'league'\?"):
+    with pytest.raises(
+        UnknownColumnError,
+        match=r"Unknown columnName 'leage' found in the query \(line 2, column 8\); did you mean 'league'\?",
+    ):
         compiled("SELECT runs\n,      leage FROM t")
     with pytest.raises(UnknownColumnError, match="did you mean 'runs'"):
         compiled("SELECT RUNS FROM t")

@@ -1,5 +1,6 @@
-"""Proves SQL's compiling: names, aliases, ordinals, grouping rules, rewritten aggregations, both null modes. Expectations are
-written by hand from what a live 1.5.1 answered."""
+"""Proves SQL's compiling: names, aliases, ordinals, grouping rules, rewritten aggregations, both null modes.
+Expectations are written by hand from what a live 1.5.1 answered.
+"""
 
 from __future__ import annotations
 
@@ -74,12 +75,20 @@ def test_columns_are_named_as_in_the_reference(item: str, name: str) -> None:
         ("COUNT(marks)", "countmv(marks)", "countmv(marks)"),
         ("COUNT(DISTINCT marks)", "distinctcountmv(marks)", "distinctcountmv(marks)"),
         ("PERCENTILE(runs, 50)", "percentile(runs, 50.0)", "percentile(runs, 50.0)"),
-        ("PERCENTILETDIGEST(runs, 90, 200)", "percentiletdigest(runs, 90.0, 200)", "percentiletdigest(runs, 90.0, 200)"),
+        (
+            "PERCENTILETDIGEST(runs, 90, 200)",
+            "percentiletdigest(runs, 90.0, 200)",
+            "percentiletdigest(runs, 90.0, 200)",
+        ),
         ("PERCENTILE50(marks)", "percentile50(marks)", "percentile50(marks)"),
         ("SUM0(runs)", "sum(runs)", "sum(runs)"),
         ("MODE(runs, 'MAX')", "mode(runs)", "mode(runs)"),
         ("COVAR_POP(runs, yearID)", "covarpop(runs,yearID)", "covarpop(runs,yearID)"),
-        ("FIRST_WITH_TIME(runs, yearID, 'INT')", "firstwithtime(runs,yearID,'INT')", "firstwithtime(runs,yearID,'INT')"),
+        (
+            "FIRST_WITH_TIME(runs, yearID, 'INT')",
+            "firstwithtime(runs,yearID,'INT')",
+            "firstwithtime(runs,yearID,'INT')",
+        ),
         ("SUM(5)", "sum('5')", "sum('5')"),
         ("SUM(runs + 1)", "add(sum(runs),mult('1',count(runs)))", "add(sum(runs),mult('1',count(runs)))"),
         ("SUM(1 + runs)", "add(sum(runs),mult('1',count(runs)))", "add(sum(runs),mult('1',count(runs)))"),
@@ -88,10 +97,26 @@ def test_columns_are_named_as_in_the_reference(item: str, name: str) -> None:
         ("MIN(runs - 1)", "sub(min(runs),'1')", "sub(min(runs),'1')"),
         ("MAX(runs * -2)", "max(times(runs,'-2'))", "max(times(runs,'-2'))"),
         ("SUM(runs + yearID)", "sum(plus(runs,yearID))", "sum(plus(runs,yearID))"),
-        ("COUNT(*) FILTER (WHERE league = 'NL')", "count(*) FILTER(WHERE league = 'NL')", "count(*) FILTER(WHERE league = 'NL')"),
-        ("SUM(runs) FILTER (WHERE runs > 50)", "sum(runs) FILTER(WHERE runs > '50')", "sum(runs) FILTER(WHERE runs > '50')"),
-        ("COUNT(*) FILTER (WHERE runs IS NULL)", "count(*) FILTER(WHERE runs IS NULL)", "count(*) FILTER(WHERE runs IS NULL)"),
-        ("COUNT(*) FILTER (WHERE flag)", "count(*) FILTER(WHERE flag = 'true')", "count(*) FILTER(WHERE flag = 'true')"),
+        (
+            "COUNT(*) FILTER (WHERE league = 'NL')",
+            "count(*) FILTER(WHERE league = 'NL')",
+            "count(*) FILTER(WHERE league = 'NL')",
+        ),
+        (
+            "SUM(runs) FILTER (WHERE runs > 50)",
+            "sum(runs) FILTER(WHERE runs > '50')",
+            "sum(runs) FILTER(WHERE runs > '50')",
+        ),
+        (
+            "COUNT(*) FILTER (WHERE runs IS NULL)",
+            "count(*) FILTER(WHERE runs IS NULL)",
+            "count(*) FILTER(WHERE runs IS NULL)",
+        ),
+        (
+            "COUNT(*) FILTER (WHERE flag)",
+            "count(*) FILTER(WHERE flag = 'true')",
+            "count(*) FILTER(WHERE flag = 'true')",
+        ),
         ("COUNT(*) FILTER (WHERE TRUE)", "count(*) FILTER(WHERE true)", "count(*) FILTER(WHERE true)"),
         (
             "SUM(runs) FILTER (WHERE runs > 5) / 2",
@@ -113,18 +138,27 @@ def test_aggregations_are_named_as_in_the_reference(item: str, plain: str, nulls
         ("COUNTMV(runs)", "count", (Star(),), (RUNS,)),
         ("SUMMV(runs)", "sum", (RUNS,), (RUNS,)),
         ("SUM(marks)", "summv", (Identifier("marks"),), (Identifier("marks"),)),
-        ("PERCENTILE50(marks)", "percentilemv", (Identifier("marks"), Literal(50, "50")), (Identifier("marks"), Literal(50, "50"))),
+        (
+            "PERCENTILE50(marks)",
+            "percentilemv",
+            (Identifier("marks"), Literal(50, "50")),
+            (Identifier("marks"), Literal(50, "50")),
+        ),
         ("PERCENTILE(runs, 99.9)", "percentile", (RUNS, Literal(99.9, "99.9")), (RUNS, Literal(99.9, "99.9"))),
     ],
 )
-def test_the_function_that_runs_fits_the_column(item: str, function: str, args: tuple[object, ...], nulls: tuple[object, ...]) -> None:
+def test_the_function_that_runs_fits_the_column(
+    item: str, function: str, args: tuple[object, ...], nulls: tuple[object, ...]
+) -> None:
     aggregation = compiled(f"SELECT {item} FROM t").aggregations[0]
     assert (aggregation.function, aggregation.args) == (function, args)
     assert compiled(f"SELECT {item} FROM t", null_handling=True).aggregations[0].args == nulls
 
 
 def test_post_aggregation_refers_to_aggregations_by_index() -> None:
-    context = compiled("SELECT league, SUM(runs) / COUNT(*) AS x, MAX(runs) FROM t GROUP BY league ORDER BY x DESC, MIN(runs)")
+    context = compiled(
+        "SELECT league, SUM(runs) / COUNT(*) AS x, MAX(runs) FROM t GROUP BY league ORDER BY x DESC, MIN(runs)"
+    )
     quotient = Call("divide", (Call("$agg", (Literal(0, "0"),)), Call("$agg", (Literal(1, "1"),))))
     assert [column.expression for column in context.output] == [LEAGUE, quotient, AggregationRef(2)]
     assert context.order_by == (OrderBy(quotient, False), OrderBy(AggregationRef(3)))
@@ -180,7 +214,11 @@ def test_literals_alone_need_no_table_and_stand_bare() -> None:
 @pytest.mark.parametrize(
     ("text", "code", "words"),
     [
-        ("SELECT league, COUNT(*) FROM t", 150, "Columns and Aggregate functions can't co-exist without GROUP BY clause"),
+        (
+            "SELECT league, COUNT(*) FROM t",
+            150,
+            "Columns and Aggregate functions can't co-exist without GROUP BY clause",
+        ),
         ("SELECT COUNT(*), league FROM t GROUP BY 1", 150, "not allowed in GROUP BY"),
         ("SELECT league, COUNT(*) FROM t GROUP BY yearID", 150, "'league' should be functionally dependent"),
         ("SELECT league, COUNT(*) FROM t GROUP BY nosuch", 150, "'league' should be functionally dependent"),
@@ -188,7 +226,11 @@ def test_literals_alone_need_no_table_and_stand_bare() -> None:
         ("SELECT COUNT(*) FROM t GROUP BY COUNT(*)", 150, "Aggregate expression 'count(*)' is not allowed"),
         ("SELECT COUNT(*) FROM t GROUP BY 2", 150, "Expected Ordinal value to be between 1 and 1."),
         ("SELECT runs FROM t ORDER BY 3", 150, "Expected Ordinal value to be between 1 and 1."),
-        ("SELECT DISTINCT league FROM t ORDER BY runs", 150, "ORDER-BY columns should be included in the DISTINCT columns"),
+        (
+            "SELECT DISTINCT league FROM t ORDER BY runs",
+            150,
+            "ORDER-BY columns should be included in the DISTINCT columns",
+        ),
         ("SELECT DISTINCT league, COUNT(*) FROM t", 150, "Use of DISTINCT with aggregation functions"),
         ("SELECT DISTINCT league AS l FROM t ORDER BY l", 150, "multi-stage"),
         ("SELECT DISTINCT league FROM t LIMIT 0", 150, "LIMIT 1 or more"),
@@ -203,7 +245,11 @@ def test_literals_alone_need_no_table_and_stand_bare() -> None:
         ("SELECT SUM(MAX(runs)) FROM t", 700, "do not nest"),
         ("SELECT runs FROM t HAVING runs > 5", 150, "GROUP BY or an aggregation beside HAVING"),
         ("SELECT runs FROM t WHERE COUNT(*) > 5", 200, "go to HAVING"),
-        ("SELECT runs FROM t ORDER BY marks", 700, "MV expression: marks ASC should not be included in the ORDER-BY clause"),
+        (
+            "SELECT runs FROM t ORDER BY marks",
+            700,
+            "MV expression: marks ASC should not be included in the ORDER-BY clause",
+        ),
         ("SELECT runs FROM t WHERE runs LIKE '1%'", 700, "Unsupported data type: INT"),
         ("SELECT runs FROM t WHERE runs = NULL", 150, "write IS NULL"),
         ("SELECT runs FROM t WHERE runs IN (1, NULL)", 150, "write IS NULL"),

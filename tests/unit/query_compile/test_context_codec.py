@@ -1,5 +1,7 @@
-"""Proves that a context survives its bytes (random contexts of every shape, values of every kind, deep filters) and that bytes
-which `encode_context` never writes end in a DataError: every single mutation of a document, and random bytes."""
+"""Proves that a context survives its bytes (random contexts of every shape, values of every kind, deep filters) and
+that bytes
+which `encode_context` never writes end in a DataError: every single mutation of a document, and random bytes.
+"""
 
 from __future__ import annotations
 
@@ -51,11 +53,22 @@ expressions = st.recursive(
     max_leaves=6,
 )
 bounds = st.none() | st.builds(Bound, values, st.booleans())
-predicates = st.builds(Predicate, expressions, st.sampled_from(Comparison), st.lists(values, max_size=4).map(tuple), bounds, bounds, texts, texts)
+predicates = st.builds(
+    Predicate,
+    expressions,
+    st.sampled_from(Comparison),
+    st.lists(values, max_size=4).map(tuple),
+    bounds,
+    bounds,
+    texts,
+    texts,
+)
 filters = st.recursive(
     st.one_of(predicates, st.builds(Constant, st.booleans()), st.builds(ExpressionPredicate, expressions)),
     lambda inner: st.one_of(
-        st.builds(And, st.lists(inner, max_size=3).map(tuple)), st.builds(Or, st.lists(inner, max_size=3).map(tuple)), st.builds(Not, inner)
+        st.builds(And, st.lists(inner, max_size=3).map(tuple)),
+        st.builds(Or, st.lists(inner, max_size=3).map(tuple)),
+        st.builds(Not, inner),
     ),
     max_leaves=5,
 )
@@ -69,11 +82,15 @@ contexts = st.builds(
     output=st.lists(st.builds(OutputColumn, texts, keys), max_size=3).map(tuple),
     filter=st.none() | filters,
     group_by=st.lists(expressions, max_size=2).map(tuple),
-    aggregations=st.lists(st.builds(Aggregation, texts, st.lists(expressions, max_size=2).map(tuple), texts, st.none() | filters), min_size=1, max_size=2).map(
+    aggregations=st.lists(
+        st.builds(Aggregation, texts, st.lists(expressions, max_size=2).map(tuple), texts, st.none() | filters),
+        min_size=1,
+        max_size=2,
+    ).map(tuple),
+    having=st.none() | filters,
+    order_by=st.lists(st.builds(OrderBy, keys, st.booleans(), st.sampled_from([None, True, False])), max_size=2).map(
         tuple
     ),
-    having=st.none() | filters,
-    order_by=st.lists(st.builds(OrderBy, keys, st.booleans(), st.sampled_from([None, True, False])), max_size=2).map(tuple),
     limit=counts,
     offset=counts,
     null_handling=st.booleans(),
@@ -105,7 +122,10 @@ def example() -> QueryContext:
         Dialect.SQL,
         QueryKind.GROUP_BY,
         "t",
-        (OutputColumn("x", AggregationRef(0)), OutputColumn("y", Call("f", (Identifier("a"), Literal(1, "1")), True, Star()))),
+        (
+            OutputColumn("x", AggregationRef(0)),
+            OutputColumn("y", Call("f", (Identifier("a"), Literal(1, "1")), True, Star())),
+        ),
         deep,
         (Identifier("a"),),
         (Aggregation("sum", (Identifier("a"),), "sum(a)", Constant(True)),),
@@ -120,7 +140,13 @@ def test_filters_deeper_than_the_stack_travel() -> None:
 
 
 def test_kinds_of_values_survive() -> None:
-    again = decode_context(encode_context(QueryContext(Dialect.SQL, QueryKind.SELECTION, "t", (), Predicate(Star(), Comparison.IN, (1, True, 1.0, "1", -0.0)))))
+    again = decode_context(
+        encode_context(
+            QueryContext(
+                Dialect.SQL, QueryKind.SELECTION, "t", (), Predicate(Star(), Comparison.IN, (1, True, 1.0, "1", -0.0))
+            )
+        )
+    )
     assert isinstance(again.filter, Predicate)
     assert [repr(value) for value in again.filter.values] == ["1", "True", "1.0", "'1'", "-0.0"]
 
@@ -137,7 +163,9 @@ def _mutations(node: Any, chance: random.Random) -> Any:
 
     walk(node)
     parent, key = chance.choice(places)
-    parent[key] = chance.choice([None, -1, 2**70, "x", [], {}, True, 1.5, [[]], ["i"], ["c", "f", 9, False, False], ["and", 5], "\x00"])
+    parent[key] = chance.choice(
+        [None, -1, 2**70, "x", [], {}, True, 1.5, [[]], ["i"], ["c", "f", 9, False, False], ["and", 5], "\x00"]
+    )
     return node
 
 
@@ -145,7 +173,9 @@ def test_mutated_bytes_are_read_or_end_in_a_data_error() -> None:
     chance = random.Random(3)
     condition = And((Predicate(Identifier("a"), Comparison.RANGE, (), Bound(1, True)), Not(Constant(True))))
     output = (OutputColumn("x", AggregationRef(0)),)
-    context = QueryContext(Dialect.PQL, QueryKind.AGGREGATION, "t", output, condition, aggregations=(Aggregation("sum", (Star(),), "n"),))
+    context = QueryContext(
+        Dialect.PQL, QueryKind.AGGREGATION, "t", output, condition, aggregations=(Aggregation("sum", (Star(),), "n"),)
+    )
     small = orjson.loads(encode_context(context))
     refused = 0
     for _ in range(3000):

@@ -1,6 +1,7 @@
-"""Proves that no text breaks reading: recorded queries, cut, spliced and mutated at random, end in a statement and a context or in
-a PinotError, nothing else; and that whatever compiles survives printing and its bytes. FUZZ_QUERIES sets how many (the fast tier
-runs 4,000 and says so)."""
+"""Proves that no text breaks reading: recorded queries, cut, spliced and mutated at random, end in a statement and a
+context or in a PinotError, nothing else; and that whatever compiles survives printing and its bytes. FUZZ_QUERIES sets
+how many (the fast tier runs 4,000 and says so).
+"""
 
 from __future__ import annotations
 
@@ -23,9 +24,12 @@ from pinotpy.query.model.options import query_options
 GOLDEN = Path(__file__).resolve().parents[2] / "golden"
 COUNT = int(os.environ.get("FUZZ_QUERIES", "4000"))
 _PIECES = (
-    "SELECT FROM WHERE GROUP BY HAVING ORDER LIMIT TOP OPTION AND OR NOT IN BETWEEN IS NULL LIKE CASE WHEN THEN ELSE END CAST AS DISTINCT COUNT(*) SUM( "
-    "FILTER ( ) , . ; ' \" ` * + - / % = <> <= >= != || [ ] -- /* */ $docId 1 -1 0 1e5 1.5 .5 9223372036854775808 'x' \"y\" `z` x'ff' \x00 \r é 😀 NULLS FIRST "
-    "EXTRACT( TRIM( TIMESTAMPADD( SET EXPLAIN PLAN FOR UNION percentile95( regexp_like( text_match( 'add(runs,1)' true false null"
+    "SELECT FROM WHERE GROUP BY HAVING ORDER LIMIT TOP OPTION AND OR NOT IN BETWEEN IS NULL LIKE CASE WHEN THEN ELSE "
+    "END CAST AS DISTINCT COUNT(*) SUM( "
+    "FILTER ( ) , . ; ' \" ` * + - / % = <> <= >= != || [ ] -- /* */ $docId 1 -1 0 1e5 1.5 .5 9223372036854775808 'x' "
+    "\"y\" `z` x'ff' \x00 \r é 😀 NULLS FIRST "
+    "EXTRACT( TRIM( TIMESTAMPADD( SET EXPLAIN PLAN FOR UNION percentile95( regexp_like( text_match( 'add(runs,1)' "
+    "true false null"
 )
 WORDS = _PIECES.split(" ")
 
@@ -60,9 +64,28 @@ def _mutated(chance: random.Random, texts: list[tuple[str, bool]]) -> tuple[str,
             parts[place] = chance.choice(chance.choice(texts)[0].split(" "))
             text = " ".join(parts)
         elif kind == 5:
-            text = text[:at] + chr(chance.choice([0, 9, 10, 34, 39, 40, 41, 44, 45, 96, 0xE9, 0x1F600, chance.randrange(32, 127)])) + text[at:]
+            text = (
+                text[:at]
+                + chr(chance.choice([0, 9, 10, 34, 39, 40, 41, 44, 45, 96, 0xE9, 0x1F600, chance.randrange(32, 127)]))
+                + text[at:]
+            )
         else:
-            text = text.replace("runs", chance.choice(["(runs)", "runs+1", "SUM(runs)", "nosuch", "mvInt", "COUNT(*)", "'runs'", "NULL", "CAST(runs AS INT)"]))
+            text = text.replace(
+                "runs",
+                chance.choice(
+                    [
+                        "(runs)",
+                        "runs+1",
+                        "SUM(runs)",
+                        "nosuch",
+                        "mvInt",
+                        "COUNT(*)",
+                        "'runs'",
+                        "NULL",
+                        "CAST(runs AS INT)",
+                    ]
+                ),
+            )
     return text, is_sql if chance.random() < 0.9 else not is_sql
 
 

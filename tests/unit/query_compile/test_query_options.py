@@ -1,4 +1,6 @@
-"""Proves how options merge: the text wins over the request, ceilings only lower, bad values are refused, unknown ones kept."""
+"""Proves how options merge: the text wins over the request, ceilings only lower, bad values are refused, unknown ones
+kept.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +54,9 @@ def test_what_is_no_text_is_ignored() -> None:
     assert query_options(PLAIN, {"timeoutMs": "5"}, 7) == QueryOptions()
 
 
-@pytest.mark.parametrize(("trace", "on"), [(True, True), ("true", True), (1, True), ("yes", False), (0, False), (None, False), ([1], False)])
+@pytest.mark.parametrize(
+    ("trace", "on"), [(True, True), ("true", True), (1, True), ("yes", False), (0, False), (None, False), ([1], False)]
+)
 def test_trace_is_switched_on_as_the_reference_does(trace: object, on: bool) -> None:
     assert query_options(PLAIN, trace=trace).trace is on
 

@@ -1,6 +1,8 @@
-"""Proves that EXPLAIN says what planning decides, per segment: who pruned it, what answers each predicate and why nothing else
-does, and that it reads no docs. Expected: known from how the columns of the test's segments lie; where numbers are compared,
-with the counters of the query itself."""
+"""Proves that EXPLAIN says what planning decides, per segment: who pruned it, what answers each predicate and why
+nothing else
+does, and that it reads no docs. Expected: known from how the columns of the test's segments lie; where numbers are
+compared, with the counters of the query itself.
+"""
 
 from __future__ import annotations
 
@@ -37,11 +39,18 @@ from pinotpy.query.runtime.control import QueryControl
 
 N = 10_000
 INTS = tuple(ColumnRef(name, DataType.INT) for name in ("day", "team", "score"))
-REFS = (*INTS, ColumnRef("raw", DataType.LONG), ColumnRef("tags", DataType.STRING, False), ColumnRef("word", DataType.STRING))
+REFS = (
+    *INTS,
+    ColumnRef("raw", DataType.LONG),
+    ColumnRef("tags", DataType.STRING, False),
+    ColumnRef("word", DataType.STRING),
+)
 
 
 def segment(low: int) -> FakeSegment:
-    """day sorted low..low+9; team inverted, 100 values; score scanned, 7 values; raw without dictionary; tags inverted, two a doc."""
+    """day sorted low..low+9; team inverted, 100 values; score scanned, 7 values; raw without dictionary; tags inverted,
+    two a doc.
+    """
     docs = np.arange(N)
     return FakeSegment(
         f"s{low}",
@@ -50,7 +59,13 @@ def segment(low: int) -> FakeSegment:
             fake_column("team", DataType.INT, (docs % 100 * 2).tolist(), inverted=True),
             fake_column("score", DataType.INT, (docs % 7 * 10).tolist(), inverted=True),
             fake_column("raw", DataType.LONG, (docs % 5).tolist(), dictionary=False),
-            fake_column("tags", DataType.STRING, [[b"a", b"b"] if doc % 2 else [b"c", b"d"] for doc in range(N)], single_value=False, inverted=True),
+            fake_column(
+                "tags",
+                DataType.STRING,
+                [[b"a", b"b"] if doc % 2 else [b"c", b"d"] for doc in range(N)],
+                single_value=False,
+                inverted=True,
+            ),
             fake_column("word", DataType.STRING, [b"w%d" % (doc % 50) for doc in range(N)]),
         ],
     )
@@ -61,16 +76,32 @@ def segments() -> list[FakeSegment]:
     return [segment(0), segment(10), segment(20)]
 
 
-def selection(condition: Filter | None, *, order_by: tuple[OrderBy, ...] = (), limit: int = 10**6, explain: bool = True) -> QueryContext:
+def selection(
+    condition: Filter | None, *, order_by: tuple[OrderBy, ...] = (), limit: int = 10**6, explain: bool = True
+) -> QueryContext:
     output = (OutputColumn("day", Identifier("day")),)
-    return QueryContext(Dialect.SQL, QueryKind.SELECTION, "t", output, filter=condition, order_by=order_by, limit=limit, columns=REFS, explain=explain)
+    return QueryContext(
+        Dialect.SQL,
+        QueryKind.SELECTION,
+        "t",
+        output,
+        filter=condition,
+        order_by=order_by,
+        limit=limit,
+        columns=REFS,
+        explain=explain,
+    )
 
 
 def explain(segments: list[FakeSegment], context: QueryContext) -> list[dict[str, Any]]:
     partial = execute(context, segments, QueryControl())
     statistics = partial.statistics
     assert partial.rows is None
-    assert (statistics.num_docs_scanned, statistics.num_entries_scanned_in_filter, statistics.num_segments_processed) == (0, 0, 0)
+    assert (
+        statistics.num_docs_scanned,
+        statistics.num_entries_scanned_in_filter,
+        statistics.num_segments_processed,
+    ) == (0, 0, 0)
     assert statistics.total_docs == sum(one.num_docs for one in segments)
     assert sum(group["segments"] for group in partial.explain) == len(segments)
     assert PartialResult.from_bytes(partial.to_bytes()).explain == partial.explain, "it travels as it is"
@@ -98,7 +129,12 @@ def test_a_sorted_index_gives_a_run_of_docs_and_min_and_max_prune_the_rest(segme
     assert pruned["pruned"]["values"] == {"day": [[0, 9], [20, 29]]}
     assert planned["names"] == ["s10"] and planned["toRead"] == [1000, 1000]
     leaf = planned["filter"]
-    assert (leaf["operator"], leaf["predicate"], leaf["access"], leaf["docs"]) == ("EQ", "day = '12'", "sorted index", [1000, 1000])
+    assert (leaf["operator"], leaf["predicate"], leaf["access"], leaf["docs"]) == (
+        "EQ",
+        "day = '12'",
+        "sorted index",
+        [1000, 1000],
+    )
     assert "sorted index gives one run" in why_not(leaf, "inverted index")
 
 
@@ -119,7 +155,9 @@ def test_a_short_list_of_the_inverted_index_is_used_and_a_long_one_is_not(segmen
 
 
 def test_of_two_lists_the_shorter_one_is_read(segments: list[FakeSegment]) -> None:
-    both = And((equal("team", 8), Predicate(Identifier("team"), Comparison.RANGE, lower=Bound(4, True), upper=Bound(8, True))))
+    both = And(
+        (equal("team", 8), Predicate(Identifier("team"), Comparison.RANGE, lower=Bound(4, True), upper=Bound(8, True)))
+    )
     (group,) = explain(segments, selection(both))
     accesses = {leaf["predicate"]: leaf for leaf in group["filter"]["children"]}
     assert accesses["team = '8'"]["access"] == "inverted index"
@@ -127,14 +165,18 @@ def test_of_two_lists_the_shorter_one_is_read(segments: list[FakeSegment]) -> No
     assert other["access"] == "scan" and why_not(other, "inverted index") == "the list of team = '8' is shorter"
 
 
-def test_lists_serve_an_or_of_indexed_conditions_and_a_negation_says_what_bits_would_cost(segments: list[FakeSegment], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lists_serve_an_or_of_indexed_conditions_and_a_negation_says_what_bits_would_cost(
+    segments: list[FakeSegment], monkeypatch: pytest.MonkeyPatch
+) -> None:
     (group,) = explain(segments, selection(Not(equal("team", 8))))
     assert group["filter"]["predicate"] == "team != '8'" and group["filter"]["operator"] == "NOT_EQ"
     assert "% of the docs: estimated" in why_not(group["filter"], "inverted index")
     monkeypatch.setattr(index_choice, "_NS_OVERHEAD", 0.0)
     (group,) = explain(segments, selection(Or((equal("team", 8), equal("team", 12)))))
     assert group["filter"]["operator"] == "OR" and group["toRead"] == [200, 200]
-    assert [(leaf["access"], leaf["docs"]) for leaf in group["filter"]["children"]] == [("inverted index", [100, 100])] * 2
+    assert [(leaf["access"], leaf["docs"]) for leaf in group["filter"]["children"]] == [
+        ("inverted index", [100, 100])
+    ] * 2
     monkeypatch.setattr(index_choice, "_NS_ENTRY", 3.0)
     (group,) = explain(segments, selection(Not(equal("tags", "a"))))
     assert group["filter"]["access"] == "inverted index" and "bit" in group["filter"]["why"]
@@ -144,7 +186,9 @@ def test_a_raw_column_has_no_index_and_says_why(segments: list[FakeSegment]) -> 
     (group,) = explain(segments, selection(equal("raw", 3)))
     leaf = group["filter"]
     assert (leaf["access"], leaf["why"]) == ("scan", "raw values are compared")
-    assert {why_not(leaf, index) for index in ("dictionary", "sorted index")} == {"the column is raw: it has no dictionary"}
+    assert {why_not(leaf, index) for index in ("dictionary", "sorted index")} == {
+        "the column is raw: it has no dictionary"
+    }
     assert "build the segment anew" in why_not(leaf, "inverted index")
 
 
@@ -196,11 +240,23 @@ def test_a_segment_without_docs_is_pruned_for_that() -> None:
     assert group["pruned"]["rule"] == "no docs"
 
 
-def aggregation(*functions: tuple[str, str], group_by: tuple[Expression, ...] = (), condition: Filter | None = None) -> QueryContext:
+def aggregation(
+    *functions: tuple[str, str], group_by: tuple[Expression, ...] = (), condition: Filter | None = None
+) -> QueryContext:
     aggregations = tuple(Aggregation(name, (Identifier(column),), f"{name}({column})") for name, column in functions)
     output = tuple(OutputColumn(a.name, AggregationRef(i)) for i, a in enumerate(aggregations))
     kind = QueryKind.GROUP_BY if group_by else QueryKind.AGGREGATION
-    return QueryContext(Dialect.SQL, kind, "t", output, filter=condition, aggregations=aggregations, group_by=group_by, columns=REFS, explain=True)
+    return QueryContext(
+        Dialect.SQL,
+        kind,
+        "t",
+        output,
+        filter=condition,
+        aggregations=aggregations,
+        group_by=group_by,
+        columns=REFS,
+        explain=True,
+    )
 
 
 @pytest.mark.parametrize(
@@ -213,14 +269,27 @@ def aggregation(*functions: tuple[str, str], group_by: tuple[Expression, ...] = 
         (aggregation(("count", "day"), condition=equal("team", 8)), "AGGREGATE", "scan"),
         (aggregation(("sum", "raw"), group_by=(Identifier("team"),)), "GROUP_BY", "dense table"),
         (aggregation(("sum", "raw"), group_by=(Identifier("raw"),)), "GROUP_BY", "hash table"),
-        (aggregation(("sum", "raw"), group_by=(Identifier("team"), Identifier("word"), Identifier("score"), Identifier("day"))), "GROUP_BY", "hash table"),
+        (
+            aggregation(
+                ("sum", "raw"),
+                group_by=(Identifier("team"), Identifier("word"), Identifier("score"), Identifier("day")),
+            ),
+            "GROUP_BY",
+            "hash table",
+        ),
         (selection(None), "SELECT", "first docs"),
         (selection(None, order_by=(OrderBy(Identifier("score")),)), "SELECT_ORDERBY", "best rows"),
         (selection(None, order_by=(OrderBy(Identifier("word")),)), "SELECT_ORDERBY", "best rows"),
-        (selection(None, order_by=(OrderBy(Call("times", (Identifier("raw"), Literal(2, "2")))),)), "SELECT_ORDERBY", "batches"),
+        (
+            selection(None, order_by=(OrderBy(Call("times", (Identifier("raw"), Literal(2, "2")))),)),
+            "SELECT_ORDERBY",
+            "batches",
+        ),
     ],
 )
-def test_operators_say_which_way_they_take(segments: list[FakeSegment], context: QueryContext, name: str, way: str) -> None:
+def test_operators_say_which_way_they_take(
+    segments: list[FakeSegment], context: QueryContext, name: str, way: str
+) -> None:
     (group,) = explain(segments, context)
     assert (group["operator"]["name"], group["operator"]["way"]) == (name, way)
     assert group["operator"]["why"]
@@ -246,7 +315,11 @@ def test_what_is_explained_is_what_the_query_does(segments: list[FakeSegment], c
     assert sum(group["segments"] for group in groups if "pruned" in group) == answered.num_segments_pruned
     most = sum(group["segments"] * group["toRead"][1] for group in groups if "operator" in group)
     assert answered.num_docs_scanned <= most
-    if all(group["filter"].get("access") in ("sorted index", "inverted index", "everything", "nothing") for group in groups if "operator" in group):
+    if all(
+        group["filter"].get("access") in ("sorted index", "inverted index", "everything", "nothing")
+        for group in groups
+        if "operator" in group
+    ):
         assert answered.num_entries_scanned_in_filter == 0
 
 

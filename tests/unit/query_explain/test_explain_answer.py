@@ -1,5 +1,7 @@
-"""Proves the answer to EXPLAIN end to end, over two servers: the table of operators has the reference's shape (columns, names,
-numbers and parents as in its recorded answers), PQL has the key `explain`, and every way of asking gives the same."""
+"""Proves the answer to EXPLAIN end to end, over two servers: the table of operators has the reference's shape (columns,
+names, numbers and parents as in its recorded answers), PQL has the key `explain`, and every way of asking gives the
+same.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,11 @@ from pinotpy.config.table import TableConfig
 SCHEMA = Schema.from_json(
     {
         "schemaName": "t",
-        "dimensionFieldSpecs": [{"name": "team", "dataType": "STRING"}, {"name": "year", "dataType": "INT"}, {"name": "league", "dataType": "STRING"}],
+        "dimensionFieldSpecs": [
+            {"name": "team", "dataType": "STRING"},
+            {"name": "year", "dataType": "INT"},
+            {"name": "league", "dataType": "STRING"},
+        ],
         "metricFieldSpecs": [{"name": "runs", "dataType": "INT"}],
     }
 )
@@ -57,11 +63,22 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[InProcessClust
 def table(answer: dict[str, Any]) -> list[tuple[str, int, int]]:
     """Names of the operators with their numbers; PLAN_START with what is in its brackets."""
     assert answer["exceptions"] == []
-    assert answer["resultTable"]["dataSchema"] == {"columnNames": ["Operator", "Operator_Id", "Parent_Id"], "columnDataTypes": ["STRING", "INT", "INT"]}
+    assert answer["resultTable"]["dataSchema"] == {
+        "columnNames": ["Operator", "Operator_Id", "Parent_Id"],
+        "columnDataTypes": ["STRING", "INT", "INT"],
+    }
     found = answer["resultTable"]["rows"]
     assert answer["numRowsResultSet"] == len(found)
-    assert (answer["numDocsScanned"], answer["numSegmentsProcessed"], answer["totalDocs"], answer["numServersResponded"]) == (0, 0, 12_000, 2)
-    return [(text if text.startswith(("PLAN", "BROKER")) else text.partition("(")[0], number, parent) for text, number, parent in found]
+    assert (
+        answer["numDocsScanned"],
+        answer["numSegmentsProcessed"],
+        answer["totalDocs"],
+        answer["numServersResponded"],
+    ) == (0, 0, 12_000, 2)
+    return [
+        (text if text.startswith(("PLAN", "BROKER")) else text.partition("(")[0], number, parent)
+        for text, number, parent in found
+    ]
 
 
 # Names and numbers are those of recorded answers of the reference (tests/golden, *_sql15, section options).
@@ -75,7 +92,10 @@ def test_a_count_reads_no_segment(cluster: InProcessCluster) -> None:
 
 
 def test_groups_with_two_conditions(cluster: InProcessCluster) -> None:
-    answer = cluster.sql("EXPLAIN PLAN FOR SELECT league, SUM(runs) FROM t WHERE runs > 20 AND team = 'T07' GROUP BY league ORDER BY league")
+    answer = cluster.sql(
+        "EXPLAIN PLAN FOR SELECT league, SUM(runs) FROM t WHERE runs > 20 AND team = 'T07' GROUP BY league ORDER BY "
+        "league"
+    )
     assert table(answer) == [
         ("BROKER_REDUCE(sort:[league ASC],limit:10)", 1, 0),
         ("COMBINE_GROUP_BY", 2, 1),
@@ -87,9 +107,14 @@ def test_groups_with_two_conditions(cluster: InProcessCluster) -> None:
         *sorted([("FILTER_INVERTED_INDEX", 7, 6), ("FILTER_FULL_SCAN", 8, 6)], key=lambda row: row[1]),
     ]
     texts = {text.partition("(")[0]: text for text, _, _ in answer["resultTable"]["rows"]}
-    assert texts["FILTER_INVERTED_INDEX"].startswith("FILTER_INVERTED_INDEX(indexLookUp:inverted_index,operator:EQ,predicate:team = 'T07',")
+    assert texts["FILTER_INVERTED_INDEX"].startswith(
+        "FILTER_INVERTED_INDEX(indexLookUp:inverted_index,operator:EQ,predicate:team = 'T07',"
+    )
     assert texts["FILTER_FULL_SCAN"].startswith("FILTER_FULL_SCAN(operator:RANGE,predicate:runs > '20',")
-    assert "notUsed:[sorted index: the column is not sorted; inverted index: not built; range index: not built]" in texts["FILTER_FULL_SCAN"]
+    assert (
+        "notUsed:[sorted index: the column is not sorted; inverted index: not built; range index: not built]"
+        in texts["FILTER_FULL_SCAN"]
+    )
     assert texts["GROUP_BY"].startswith("GROUP_BY(groupKeys:league, aggregations:sum(runs)")
     assert answer["explainPlanNumEmptyFilterSegments"] == answer["explainPlanNumMatchAllFilterSegments"] == 0
 
@@ -119,7 +144,10 @@ def test_all_segments_pruned(cluster: InProcessCluster) -> None:
 
 
 def test_conditions_inside_or(cluster: InProcessCluster) -> None:
-    answer = cluster.sql("EXPLAIN PLAN FOR SELECT league, SUM(runs) FROM t WHERE team = 'T07' AND league = 'AL' OR runs > 2 GROUP BY league")
+    answer = cluster.sql(
+        "EXPLAIN PLAN FOR SELECT league, SUM(runs) FROM t WHERE team = 'T07' AND league = 'AL' OR runs > 2 GROUP BY "
+        "league"
+    )
     shown = table(answer)[6:]
     assert shown[0] == ("FILTER_OR", 6, 5) and sorted(row[1] for row in shown) == [6, 7, 8, 9, 10]
     (both,) = [number for name, number, parent in shown if (name, parent) == ("FILTER_AND", 6)]
@@ -133,14 +161,20 @@ def test_segments_with_different_plans_stand_apart(cluster: InProcessCluster) ->
     assert explained["broker"] == "BROKER_REDUCE(limit:10)" and explained["server"] == "COMBINE_AGGREGATE"
     planned, pruned = sorted(explained["plans"], key=lambda plan: "pruned" in plan)
     assert (planned["segments"], sorted(planned["names"])) == (2, ["t_0002", "t_0003"])
-    assert (pruned["segments"], pruned["pruned"]["rule"], pruned["pruned"]["values"]["year"]) == (2, "min and max", [[1990, 1999]] * 2)
+    assert (pruned["segments"], pruned["pruned"]["rule"], pruned["pruned"]["values"]["year"]) == (
+        2,
+        "min and max",
+        [[1990, 1999]] * 2,
+    )
     assert answer["numSegmentsPrunedByServer"] == 2 and answer["numDocsScanned"] == 0
     assert "{" not in str([unused["why"] for unused in planned["filter"]["notUsed"]])
 
 
 def test_shares_of_docs_stand_in_the_text(cluster: InProcessCluster) -> None:
     # T00 to T29: half of the docs.
-    (plan,) = cluster.pql("EXPLAIN PLAN FOR SELECT SUM(runs) FROM t WHERE team BETWEEN 'T00' AND 'T29'")["explain"]["plans"]
+    (plan,) = cluster.pql("EXPLAIN PLAN FOR SELECT SUM(runs) FROM t WHERE team BETWEEN 'T00' AND 'T29'")["explain"][
+        "plans"
+    ]
     (why,) = [unused["why"] for unused in plan["filter"]["notUsed"] if unused["index"] == "inverted index"]
     assert re.fullmatch(r"50 % of the docs: estimated [\d.]+ us by index, [\d.]+ us by scan", why), why
 
@@ -160,7 +194,9 @@ QUERY = "SELECT SUM(runs) FROM t WHERE team = 'T07'"
     ],
 )
 @pytest.mark.parametrize("dialect", ["pql", "sql"])
-def test_every_way_of_asking_gives_the_same(cluster: InProcessCluster, dialect: str, text: str, fields: dict[str, Any]) -> None:
+def test_every_way_of_asking_gives_the_same(
+    cluster: InProcessCluster, dialect: str, text: str, fields: dict[str, Any]
+) -> None:
     ask = cluster.pql if dialect == "pql" else cluster.sql
     expected = ask(f"EXPLAIN PLAN FOR {QUERY}")["explain"]
     assert expected["plans"][0]["filter"]["access"] == "inverted index"
@@ -169,15 +205,26 @@ def test_every_way_of_asking_gives_the_same(cluster: InProcessCluster, dialect: 
 
 @pytest.mark.parametrize(
     ("text", "fields"),
-    [(QUERY, {}), (f"{QUERY} OPTION(explain=false)", {"explain": True}), (f"{QUERY} OPTION(Explain=true)", {}), (f"{QUERY} OPTION(explain=yes)", {})],
+    [
+        (QUERY, {}),
+        (f"{QUERY} OPTION(explain=false)", {"explain": True}),
+        (f"{QUERY} OPTION(Explain=true)", {}),
+        (f"{QUERY} OPTION(explain=yes)", {}),
+    ],
 )
-def test_what_does_not_ask_for_an_explanation_is_answered(cluster: InProcessCluster, text: str, fields: dict[str, Any]) -> None:
+def test_what_does_not_ask_for_an_explanation_is_answered(
+    cluster: InProcessCluster, text: str, fields: dict[str, Any]
+) -> None:
     answer = cluster.pql(text, **fields)
     assert "explain" not in answer and answer["aggregationResults"]
 
 
 def test_a_query_that_fails_is_refused_and_not_explained(cluster: InProcessCluster) -> None:
-    for text, code in (("SELECT nosuch FROM t", 710), ("SELECT runs FROM", 150), ("SELECT SUM(runs) FROM t WHERE runs = 'x'", 200)):
+    for text, code in (
+        ("SELECT nosuch FROM t", 710),
+        ("SELECT runs FROM", 150),
+        ("SELECT SUM(runs) FROM t WHERE runs = 'x'", 200),
+    ):
         answer = cluster.pql(f"EXPLAIN PLAN FOR {text}")
         assert [fault["errorCode"] for fault in answer["exceptions"]] == [code] and "explain" not in answer
     assert [fault["errorCode"] for fault in cluster.pql(f"EXPLAIN {QUERY}")["exceptions"]] == [150]

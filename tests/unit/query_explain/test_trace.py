@@ -1,5 +1,6 @@
-"""Proves what a trace says: per server and for the broker the text of a JSON list of stages, whose times add up and whose row
-counts are those of the answer's counters; and that nothing is there unless it was asked for."""
+"""Proves what a trace says: per server and for the broker the text of a JSON list of stages, whose times add up and
+whose row counts are those of the answer's counters; and that nothing is there unless it was asked for.
+"""
 
 from __future__ import annotations
 
@@ -14,11 +15,28 @@ from in_process import InProcessCluster
 from pinotpy.config.schema import Schema
 from pinotpy.config.table import TableConfig
 
-SCHEMA = Schema.from_json({"schemaName": "t", "dimensionFieldSpecs": [{"name": "word", "dataType": "STRING"}, {"name": "n", "dataType": "INT"}]})
-CONFIG = TableConfig.from_json(
-    {"tableName": "t", "tableType": "OFFLINE", "segmentsConfig": {"replication": "1"}, "tenants": {}, "tableIndexConfig": {}, "metadata": {}}
+SCHEMA = Schema.from_json(
+    {
+        "schemaName": "t",
+        "dimensionFieldSpecs": [{"name": "word", "dataType": "STRING"}, {"name": "n", "dataType": "INT"}],
+    }
 )
-ROWS = pa.record_batch({"word": pa.array([f"w{i % 40}" for i in range(5000)]), "n": pa.array([i * 7 % 1000 for i in range(5000)], pa.int32())})
+CONFIG = TableConfig.from_json(
+    {
+        "tableName": "t",
+        "tableType": "OFFLINE",
+        "segmentsConfig": {"replication": "1"},
+        "tenants": {},
+        "tableIndexConfig": {},
+        "metadata": {},
+    }
+)
+ROWS = pa.record_batch(
+    {
+        "word": pa.array([f"w{i % 40}" for i in range(5000)]),
+        "n": pa.array([i * 7 % 1000 for i in range(5000)], pa.int32()),
+    }
+)
 
 
 @pytest.fixture(scope="module")
@@ -67,7 +85,9 @@ def test_every_server_and_the_broker_tell_their_stages(cluster: InProcessCluster
         stages = by_operator(found[server])
         assert {"WAIT", "EXECUTE", "PLAN", "SCAN", "FILTER", "PROJECT", "COMBINE", operator} <= set(stages)
         scan = stages["SCAN"]
-        assert scan["docsOut"] == stages["FILTER"]["docsOut"] == stages["PROJECT"]["docsIn"] == stages[operator]["docsIn"]
+        assert (
+            scan["docsOut"] == stages["FILTER"]["docsOut"] == stages["PROJECT"]["docsIn"] == stages[operator]["docsIn"]
+        )
         assert scan["docsIn"] == stages["EXECUTE"]["totalDocs"] == stages["EXECUTE"]["segments"] * 5000
         assert stages["COMBINE"]["rowsOut"] == stages[operator]["rowsOut"] > 0
         docs += scan["docsOut"]
@@ -99,7 +119,9 @@ def test_what_planning_answers_is_not_scanned(cluster: InProcessCluster) -> None
         ("SELECT COUNT(*) FROM t", {"query_options": "trace=true"}, True),
     ],
 )
-def test_a_trace_is_there_when_it_was_asked_for(cluster: InProcessCluster, text: str, fields: dict[str, Any], on: bool) -> None:
+def test_a_trace_is_there_when_it_was_asked_for(
+    cluster: InProcessCluster, text: str, fields: dict[str, Any], on: bool
+) -> None:
     for ask in (cluster.pql, cluster.sql):
         assert bool(ask(text, **fields)["traceInfo"]) is on
 

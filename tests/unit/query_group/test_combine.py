@@ -36,7 +36,9 @@ def _rows(a: list[object], b: list[object]) -> PartialResult:
 
 class TestRows:
     def test_a_selection_without_order_keeps_the_first_rows(self) -> None:
-        merged = merge_partials(_rows_context(QueryKind.SELECTION, offset=1), [_rows([1, 2], ["x", "y"]), _rows([3, 4, 5], ["z", "u", "v"])])
+        merged = merge_partials(
+            _rows_context(QueryKind.SELECTION, offset=1), [_rows([1, 2], ["x", "y"]), _rows([3, 4, 5], ["z", "u", "v"])]
+        )
         assert merged.rows is not None and merged.rows.column("o0").to_pylist() == [1, 2, 3, 4]
 
     def test_an_ordered_selection_keeps_the_best_rows_whatever_the_order_of_parts(self) -> None:
@@ -45,7 +47,11 @@ class TestRows:
         for permuted in itertools.permutations(parts):
             merged = merge_partials(_rows_context(QueryKind.SELECTION, order), list(permuted))
             assert merged.rows is not None
-            assert list(zip(*[c.to_pylist() for c in merged.rows.columns], strict=True)) == [(None, "n"), (9, "b"), (9, "y")]
+            assert list(zip(*[c.to_pylist() for c in merged.rows.columns], strict=True)) == [
+                (None, "n"),
+                (9, "b"),
+                (9, "y"),
+            ]
 
     def test_a_sort_key_that_is_not_selected_travels_along(self) -> None:
         context = _rows_context(QueryKind.SELECTION, (OrderBy(Identifier("c")), OrderBy(Identifier("b"))), limit=2)
@@ -54,14 +60,36 @@ class TestRows:
         assert merged.rows is not None and merged.rows.column("o0").to_pylist() == [3, 3]
 
     def test_distinct_rows_are_kept_once_and_nulls_are_equal(self) -> None:
-        merged = merge_partials(_rows_context(QueryKind.DISTINCT, limit=9), [_rows([1, None, 1], ["x", None, "y"]), _rows([None, 1], [None, "x"])])
+        merged = merge_partials(
+            _rows_context(QueryKind.DISTINCT, limit=9),
+            [_rows([1, None, 1], ["x", None, "y"]), _rows([None, 1], [None, "x"])],
+        )
         assert merged.rows is not None
-        assert list(zip(*[c.to_pylist() for c in merged.rows.columns], strict=True)) == [(1, "x"), (None, None), (1, "y")]
+        assert list(zip(*[c.to_pylist() for c in merged.rows.columns], strict=True)) == [
+            (1, "x"),
+            (None, None),
+            (1, "y"),
+        ]
 
 
 class TestGroups:
-    COLUMNS = (Column("s", D.STRING), Column("n", D.INT), Column("x", D.DOUBLE, raw=True), Column("d", D.BIG_DECIMAL), Column("m", D.LONG, single_value=False))
-    CALLS = (("count", "*"), ("sum", "x"), ("sum", "d"), ("avg", "n"), ("minmaxrange", "x"), ("distinctcount", "s"), ("max", "d"), ("distinctcountmv", "m"))
+    COLUMNS = (
+        Column("s", D.STRING),
+        Column("n", D.INT),
+        Column("x", D.DOUBLE, raw=True),
+        Column("d", D.BIG_DECIMAL),
+        Column("m", D.LONG, single_value=False),
+    )
+    CALLS = (
+        ("count", "*"),
+        ("sum", "x"),
+        ("sum", "d"),
+        ("avg", "n"),
+        ("minmaxrange", "x"),
+        ("distinctcount", "s"),
+        ("max", "d"),
+        ("distinctcountmv", "m"),
+    )
 
     def test_any_order_of_servers_and_the_wire_give_the_same_answer(self, tmp_path: Path) -> None:
         rng = np.random.default_rng(11)
@@ -72,7 +100,9 @@ class TestGroups:
             "d": [None if rng.random() < 0.2 else Decimal(int(rng.integers(-99, 99))) / 10 for _ in range(400)],
             "m": [[int(v) for v in rng.integers(0, 4, rng.integers(0, 3))] for _ in range(400)],
         }
-        segments = [build(tmp_path, self.COLUMNS, part, f"s{i}") for i, part in enumerate(cut(cells, (10, 200, 399, 400)))]
+        segments = [
+            build(tmp_path, self.COLUMNS, part, f"s{i}") for i, part in enumerate(cut(cells, (10, 200, 399, 400)))
+        ]
         for keys, null_handling in itertools.product(([], ["s"], ["n", "x"], ["d"], ["m"]), (False, True)):
             context = make_context(self.COLUMNS, self.CALLS, keys, null_handling=null_handling)
             wanted = expected(self.COLUMNS, cells, self.CALLS, keys, null_handling=null_handling)
@@ -80,12 +110,17 @@ class TestGroups:
             for order in itertools.permutations(partials):
                 check(answer(context, order), wanted, len(keys))
             left = merge_partials(context, partials[:2])
-            check(answer(context, [left, merge_partials(context, partials[2:]), PartialResult(None)]), wanted, len(keys))
+            check(
+                answer(context, [left, merge_partials(context, partials[2:]), PartialResult(None)]), wanted, len(keys)
+            )
 
     def test_a_limit_of_groups_holds_for_the_merged_answer(self) -> None:
         options = QueryOptions(num_groups_limit=2)
         context = make_context([Column("n", D.INT)], [("count", "*")], ["n"], options=options)
-        part = [PartialResult(pa.table({"k0": pa.array([i, i + 1], pa.int32()), "a0_count": pa.array([1, 1])})) for i in (0, 1)]
+        part = [
+            PartialResult(pa.table({"k0": pa.array([i, i + 1], pa.int32()), "a0_count": pa.array([1, 1])}))
+            for i in (0, 1)
+        ]
         merged = merge_partials(context, part)
         assert merged.rows is not None and merged.rows.to_pydict() == {"k0": [0, 1], "a0_count": [1, 2]}
         assert merged.statistics.num_groups_limit_reached
@@ -102,11 +137,23 @@ class TestGroups:
 
 def test_counters_faults_and_missing_segments_add_up() -> None:
     context = make_context([], [("count", "*")])
-    one = PartialResult(None, Statistics(num_docs_scanned=3, num_groups_limit_reached=True), [QueryException(200, "x")], ["s2"], [{"a": 1}])
+    one = PartialResult(
+        None,
+        Statistics(num_docs_scanned=3, num_groups_limit_reached=True),
+        [QueryException(200, "x")],
+        ["s2"],
+        [{"a": 1}],
+    )
     two = PartialResult(None, Statistics(num_docs_scanned=4), [], ["s1", "s2"])
     merged = merge_partials(context, [one, two])
-    assert merged.rows is None and merged.statistics.num_docs_scanned == 7 and merged.statistics.num_groups_limit_reached
-    assert (merged.exceptions, merged.missing_segments, merged.trace) == ([QueryException(200, "x")], ["s1", "s2"], [{"a": 1}])
+    assert (
+        merged.rows is None and merged.statistics.num_docs_scanned == 7 and merged.statistics.num_groups_limit_reached
+    )
+    assert (merged.exceptions, merged.missing_segments, merged.trace) == (
+        [QueryException(200, "x")],
+        ["s1", "s2"],
+        [{"a": 1}],
+    )
 
 
 class TestNumbering:
@@ -137,5 +184,8 @@ class TestNumbering:
 
 
 def test_a_broker_merges_without_compiled_kernels() -> None:
-    code = "import sys, pinotpy.query.result.combine; from pinotpy.functions.spec import functions; functions(); sys.exit('numba' in sys.modules)"
+    code = (
+        "import sys, pinotpy.query.result.combine; from pinotpy.functions.spec import functions; functions(); "
+        "sys.exit('numba' in sys.modules)"
+    )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

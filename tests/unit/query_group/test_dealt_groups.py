@@ -1,6 +1,7 @@
-"""Proves that groups made of rows that the scan deals to parts are those of the rows, with every kind of key and update, on any number
-of threads, also where the pool is too small for all rows; that no row is lost on the way to its part, whatever the keys are; and
-that of a ranking all groups arrive that the answer shows."""
+"""Proves that groups made of rows that the scan deals to parts are those of the rows, with every kind of key and
+update, on any number of threads, also where the pool is too small for all rows; that no row is lost on the way to its
+part, whatever the keys are; and that of a ranking all groups arrive that the answer shows.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ from group_harness import Cells, Column, answer, build, check, cut, expected, ma
 from pinotpy.data_types import DataType as D
 from pinotpy.errors import MemoryLimitError, QueryCancelledError, QueryTimeoutError
 from pinotpy.kernels.aggregate.result_context import G_DEAL_MAX, G_DEAL_SHIFT, G_DEAL_WORDS, G_KEY_BLOCK, ResultContext
-from pinotpy.kernels.group import radix_partition
+from pinotpy.kernels.group import radix_partition as kernels
 from pinotpy.kernels.runtime import abi
 from pinotpy.pql.ast import Identifier
 from pinotpy.query.group import hash_table, radix_partition
@@ -40,7 +41,17 @@ COLUMNS = [
 LONG = np.iinfo(np.int64)
 DOUBLES = [0.1, -0.0, 0.0, 1e300, -1e300, 5e-324, float("inf"), 1e16, -7.25]
 LONGS = [0, 1, -1, LONG.min, LONG.max, 1 << 40]
-CALLS = [("count", "*"), ("sum", "d"), ("avg", "d"), ("min", "d"), ("sum", "v"), ("max", "v"), ("count", "s"), ("max", "i"), ("minmaxrange", "l")]
+CALLS = [
+    ("count", "*"),
+    ("sum", "d"),
+    ("avg", "d"),
+    ("min", "d"),
+    ("sum", "v"),
+    ("max", "v"),
+    ("count", "s"),
+    ("max", "i"),
+    ("minmaxrange", "l"),
+]
 KEYS = [["i"], ["s"], ["i", "s"], ["l", "s", "i"], ["m"], ["m", "i"]]
 
 
@@ -56,7 +67,11 @@ def _cells(rng: random.Random, rows: int) -> Cells:
     cells: Cells = {}
     for column in COLUMNS:
         pool = pools[column.name]
-        one = (lambda pool=pool: rng.choice(pool)) if column.single_value else (lambda pool=pool: [rng.choice(pool) for _ in range(rng.randint(0, 3))])
+        one = (
+            (lambda pool=pool: rng.choice(pool))
+            if column.single_value
+            else (lambda pool=pool: [rng.choice(pool) for _ in range(rng.randint(0, 3))])
+        )
         cells[column.name] = [None, *(None if rng.random() < 0.1 else one() for _ in range(rows - 1))]
     return cells
 
@@ -90,7 +105,13 @@ def tables(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
     monkeypatch.setattr(hash_table, "MERGED_ROWS_MIN", 0)
     monkeypatch.setattr(scan, "DOCS_PER_THREAD_MIN", 1)
-    for name, value in (("DOCS_MIN", 0), ("DEALT_ROWS_MIN", 0), ("PART_DOCS", 64), ("PART_BITS_MIN", 1), ("_STEP_ROWS", 100)):
+    for name, value in (
+        ("DOCS_MIN", 0),
+        ("DEALT_ROWS_MIN", 0),
+        ("PART_DOCS", 64),
+        ("PART_BITS_MIN", 1),
+        ("_STEP_ROWS", 100),
+    ):
         monkeypatch.setattr(radix_partition, name, value)
     monkeypatch.setattr("pinotpy.query.group.group_by.global_table", lambda *_: None)
     monkeypatch.setattr("pinotpy.query.group.group_by.leaves_few_rows", lambda *_: False)
@@ -135,7 +156,9 @@ def many(tmp_path_factory: pytest.TempPathFactory) -> list[Any]:
     return [build(folder, MANY, part, f"m{i}") for i, part in enumerate(cut(cells, (1500, 3000, 6000)))]
 
 
-@pytest.mark.parametrize("call", [("count", "*"), *((name, column) for name in ("sum", "avg", "min", "max") for column in ("v", "d"))])
+@pytest.mark.parametrize(
+    "call", [("count", "*"), *((name, column) for name in ("sum", "avg", "min", "max") for column in ("v", "d"))]
+)
 @pytest.mark.parametrize("ascending", [False, True], ids=["descending", "ascending"])
 def test_of_a_ranking_all_groups_arrive_that_are_shown_and_few_others(
     many: list[Any], tables: list[Any], monkeypatch: pytest.MonkeyPatch, call: tuple[str, str], ascending: bool
@@ -154,7 +177,9 @@ def test_of_a_ranking_all_groups_arrive_that_are_shown_and_few_others(
     if call in (("sum", "d"), ("avg", "d")):  # few ties
         assert alone.rows.num_rows < everything.rows.num_rows / 2
     without_limit = replace(context, limit=1 << 40)  # so many groups are no number to hold memory for
-    assert answer(without_limit, [run(without_limit, many, dictionaries=dictionaries, is_whole=True)]) == answer(without_limit, [everything])
+    assert answer(without_limit, [run(without_limit, many, dictionaries=dictionaries, is_whole=True)]) == answer(
+        without_limit, [everything]
+    )
 
 
 def test_a_query_that_is_stopped_or_needs_too_much_ends_with_its_error(many: list[Any], tables: list[Any]) -> None:
@@ -193,28 +218,37 @@ def _rows(address: int, count: int) -> np.ndarray[Any, np.dtype[np.int64]]:
     ids=["none", "one", "all equal", "high bits only", "random", "few"],
 )
 @pytest.mark.parametrize("bits", [1, 4, 10])
-def test_every_row_is_dealt_once_and_equal_keys_to_one_part(keys: np.ndarray[Any, np.dtype[np.int64]], bits: int) -> None:
+def test_every_row_is_dealt_once_and_equal_keys_to_one_part(
+    keys: np.ndarray[Any, np.dtype[np.int64]], bits: int
+) -> None:
     control = np.zeros(abi.CONTROL_WORDS, np.int64)
     context = ResultContext(control, 1, 1)
     state = abi.State(control, context.address)
     begin, deal = (np.zeros(abi.INSTRUCTION_WORDS, np.int64) for _ in range(2))
-    begin[abi.I_FUNCTION], begin[abi.A0 : abi.A0 + 3] = radix_partition.begin_dealing.address, (64 - bits, 3, 1 << 40)
-    deal[abi.I_FUNCTION], deal[abi.A0 : abi.A0 + 4] = radix_partition.deal_rows.address, (1, 1, 5, 6)
+    begin[abi.I_FUNCTION], begin[abi.A0 : abi.A0 + 3] = kernels.begin_dealing.address, (64 - bits, 3, 1 << 40)
+    deal[abi.I_FUNCTION], deal[abi.A0 : abi.A0 + 4] = kernels.deal_rows.address, (1, 1, 5, 6)
     flags = (keys & 3 == 1).astype(np.uint8)
-    assert radix_partition.begin_dealing.ctypes(state.address, begin.ctypes.data) == abi.E_OK
+    assert kernels.begin_dealing.ctypes(state.address, begin.ctypes.data) == abi.E_OK
     for first in range(0, len(keys), abi.BLOCK):
         block = keys[first : first + abi.BLOCK]
         state.words[abi.S_SELECTED] = len(block)
         context.words_at(G_KEY_BLOCK, len(block))[:] = block
         state.registers[5, : len(block)] = ~block
         state.registers[6].view(np.uint8)[: len(block)] = flags[first : first + abi.BLOCK]
-        assert radix_partition.deal_rows.ctypes(state.address, deal.ctypes.data) == abi.E_OK
+        assert kernels.deal_rows.ctypes(state.address, deal.ctypes.data) == abi.E_OK
     assert context.words[[G_DEAL_SHIFT, G_DEAL_WORDS, G_DEAL_MAX]].tolist() == [64 - bits, 3, 1 << 40]
     chunks = radix_partition.waiting_chunks(context)
     rows = [_rows(int(address), int(size)) for address, size in zip(chunks.addresses, chunks.sizes, strict=True)]
     found = np.concatenate([np.empty((0, 3), np.int64), *rows])
     order, wanted = np.argsort(found[:, 0], kind="stable"), np.sort(keys)
-    assert np.array_equal(found[order, 0], wanted) and np.array_equal(found[:, 1], ~found[:, 0]) and np.array_equal(found[:, 2], found[:, 0] & 3 == 1)
-    of_part = [{key for part in rows[low:high] for key in part[:, 0].tolist()} for low, high in itertools.pairwise(chunks.starts.tolist())]
+    assert (
+        np.array_equal(found[order, 0], wanted)
+        and np.array_equal(found[:, 1], ~found[:, 0])
+        and np.array_equal(found[:, 2], found[:, 0] & 3 == 1)
+    )
+    of_part = [
+        {key for part in rows[low:high] for key in part[:, 0].tolist()}
+        for low, high in itertools.pairwise(chunks.starts.tolist())
+    ]
     assert len(of_part) == 1 << bits and sum(map(len, of_part)) == len(np.unique(keys))
     context.close()

@@ -1,6 +1,7 @@
-"""Few groups are put together by ids that the set of segments keeps: the kernel does what numpy does; answers are those of the rows
-for every type of key, nulls, several keys and threads, and those of merging by value; a later set takes the numberings over; keys
-without small dictionaries take the longer way."""
+"""Few groups are put together by ids that the set of segments keeps: the kernel does what numpy does; answers are those
+of the rows for every type of key, nulls, several keys and threads, and those of merging by value; a later set takes the
+numberings over; keys without small dictionaries take the longer way.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +28,8 @@ from pinotpy.query.result.compact_rows import FEW_ROWS_MAX
 from pinotpy.query.segments.segment_set import SegmentSet
 
 COLUMNS = [
-    Column("i", D.INT), Column("l", D.LONG), Column("d", D.DOUBLE), Column("s", D.STRING), Column("b", D.BOOLEAN), Column("t", D.TIMESTAMP),
+    Column("i", D.INT), Column("l", D.LONG), Column("d", D.DOUBLE), Column("s", D.STRING), Column("b", D.BOOLEAN),
+        Column("t", D.TIMESTAMP),
     Column("big", D.BIG_DECIMAL), Column("many", D.INT), Column("raw", D.DOUBLE, raw=True),
 ]  # fmt: skip
 POOLS: dict[str, list[Any]] = {
@@ -41,14 +43,26 @@ POOLS: dict[str, list[Any]] = {
     "many": list(range(5000)),
     "raw": [0.1, 2.5, 1e300, -1e-300, 1e16, -1e16, 7.0],
 }
-CALLS = [("count", "*"), ("sum", "raw"), ("avg", "raw"), ("sum", "l"), ("min", "d"), ("max", "i"), ("count", "s"), ("minmaxrange", "i")]
+CALLS = [
+    ("count", "*"),
+    ("sum", "raw"),
+    ("avg", "raw"),
+    ("sum", "l"),
+    ("min", "d"),
+    ("max", "i"),
+    ("count", "s"),
+    ("minmaxrange", "i"),
+]
 KEYS = [["i"], ["l"], ["s"], ["b"], ["t"], ["big"], ["s", "b"], ["b", "i", "s"], ["t", "l", "big", "s"], ["many"]]
 
 
 def _cells(rng: random.Random, rows: int) -> Cells:
     # Each part of the table knows other values, so that its dictionaries differ.
     pools = {name: rng.sample(pool, rng.randint(1, len(pool))) for name, pool in POOLS.items()}
-    return {column.name: [None if rng.random() < 0.1 else rng.choice(pools[column.name]) for _ in range(rows)] for column in COLUMNS}
+    return {
+        column.name: [None if rng.random() < 0.1 else rng.choice(pools[column.name]) for _ in range(rows)]
+        for column in COLUMNS
+    }
 
 
 @pytest.fixture(scope="module")
@@ -90,7 +104,8 @@ def _joined(parts: list[Cells]) -> Cells:
 @pytest.mark.parametrize("keys", KEYS, ids="+".join)
 @pytest.mark.parametrize("threads", [1, 3])
 def test_few_groups_are_those_of_the_rows(
-    segments: list[Any], parts: list[Cells], executor: ThreadPoolExecutor, made: list[Any], monkeypatch: pytest.MonkeyPatch,
+    segments: list[Any], parts: list[Cells], executor: ThreadPoolExecutor, made: list[Any],
+        monkeypatch: pytest.MonkeyPatch,
     keys: list[str], null_handling: bool, threads: int,
 ) -> None:  # fmt: skip
     monkeypatch.setattr(scan, "DOCS_PER_THREAD_MIN", 1)
@@ -110,14 +125,24 @@ def test_keys_without_small_dictionaries_of_whole_numbers_or_texts_take_the_long
     segments: list[Any], parts: list[Cells], made: list[Any], keys: list[str]
 ) -> None:
     context = make_context(COLUMNS, CALLS, keys)
-    check(answer(context, [run(context, SegmentSet(segments))]), expected(COLUMNS, _joined(parts), CALLS, keys, null_handling=False), len(keys))
+    check(
+        answer(context, [run(context, SegmentSet(segments))]),
+        expected(COLUMNS, _joined(parts), CALLS, keys, null_handling=False),
+        len(keys),
+    )
     assert made == [None]
 
 
-def test_large_dictionaries_are_not_numbered(segments: list[Any], parts: list[Cells], made: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_dictionaries_are_not_numbered(
+    segments: list[Any], parts: list[Cells], made: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(small_result, "VALUES_MAX", 10)
     context = make_context(COLUMNS, CALLS, ["s"])
-    check(answer(context, [run(context, SegmentSet(segments))]), expected(COLUMNS, _joined(parts), CALLS, ["s"], null_handling=False), 1)
+    check(
+        answer(context, [run(context, SegmentSet(segments))]),
+        expected(COLUMNS, _joined(parts), CALLS, ["s"], null_handling=False),
+        1,
+    )
     assert made == [None]
 
 
@@ -130,19 +155,30 @@ def test_a_later_set_takes_numberings_over_until_they_are_worn(
     second = SegmentSet([segments[1], *segments[3:]], first)
     rows = _joined([parts[1], *parts[3:]])
     check(answer(context, [run(context, second)]), expected(COLUMNS, rows, CALLS, ["s"], null_handling=False), 1)
-    assert second.attached(small_result.SmallDictionaries).columns["s"] is first.attached(small_result.SmallDictionaries).columns["s"]
+    assert (
+        second.attached(small_result.SmallDictionaries).columns["s"]
+        is first.attached(small_result.SmallDictionaries).columns["s"]
+    )
     monkeypatch.setattr(small_result, "_WORN", 0)
     third = SegmentSet(segments[:1], second)
     monkeypatch.setattr(small_result, "VALUES_MAX", len({*parts[0]["s"]}))
     check(answer(context, [run(context, third)]), expected(COLUMNS, parts[0], CALLS, ["s"], null_handling=False), 1)
-    assert third.attached(small_result.SmallDictionaries).columns["s"] is not first.attached(small_result.SmallDictionaries).columns["s"]
+    assert (
+        third.attached(small_result.SmallDictionaries).columns["s"]
+        is not first.attached(small_result.SmallDictionaries).columns["s"]
+    )
 
 
 def test_the_kernel_does_what_numpy_does() -> None:
     rng = np.random.default_rng(7)
     for trial in range(60):
         num_keys, width, num_segments = int(rng.integers(1, 4)), int(rng.integers(1, 5)), int(rng.integers(1, 5))
-        kinds = np.array([merge_rows.ADD, *([merge_rows.WIDE, merge_rows.WIDE_HIGH] if width > 2 else []), *[merge_rows.GROW] * 4][:width], np.int64)
+        kinds = np.array(
+            [merge_rows.ADD, *([merge_rows.WIDE, merge_rows.WIDE_HIGH] if width > 2 else []), *[merge_rows.GROW] * 4][
+                :width
+            ],
+            np.int64,
+        )
         cardinalities = rng.integers(1, 9, (num_segments, num_keys))
         sizes = np.full(num_keys, 12, np.int64)  # ids 0 … 10, and 11 for null
         remaps = [[rng.permutation(11)[:c].astype(np.int32) for c in row] for row in cardinalities]
@@ -152,13 +188,19 @@ def test_the_kernel_does_what_numpy_does() -> None:
             units = np.sort(rng.integers(0, num_segments, int(rng.integers(0, 5))))
             counts = rng.integers(1, 40, len(units))
             segment = np.repeat(units, counts)
-            ids = np.column_stack([rng.integers(0, cardinalities[segment, k] + 1) for k in range(num_keys)]).reshape(len(segment), num_keys)
+            ids = np.column_stack([rng.integers(0, cardinalities[segment, k] + 1) for k in range(num_keys)]).reshape(
+                len(segment), num_keys
+            )
             words = rng.integers(-(2**63), 2**63 - 1, (len(segment), width), endpoint=True)
             arena = np.ascontiguousarray(np.concatenate([ids, words], axis=1), np.int64)
-            starts = np.ascontiguousarray(np.column_stack([np.arange(len(units)), np.cumsum(counts) - counts]), np.int64)
+            starts = np.ascontiguousarray(
+                np.column_stack([np.arange(len(units)), np.cumsum(counts) - counts]), np.int64
+            )
             threads.append((arena, starts, units.astype(np.int64)))
             for row, own in zip(arena, segment, strict=True):
-                digits = [int(remaps[own][k][row[k]]) if row[k] < cardinalities[own, k] else 11 for k in range(num_keys)]
+                digits = [
+                    int(remaps[own][k][row[k]]) if row[k] < cardinalities[own, k] else 11 for k in range(num_keys)
+                ]
                 seen.append((int(np.dot(digits, [12**k for k in range(num_keys)][::-1])), row[num_keys:]))
             total += len(arena)
         index, groups = np.zeros(1 << (2 * total + 2).bit_length(), np.int64), np.full(total, -1, np.int64)
@@ -170,7 +212,9 @@ def test_the_kernel_does_what_numpy_does() -> None:
             words = context.words.copy()
             for vector, held in ((G_ARENA, arena), (G_UNITS, starts)):
                 words[vector + V_ADDRESS], words[vector + V_USED] = held.ctypes.data, held.size
-            known = kernel.put_together(words, units, addresses, cardinalities, sizes, kinds, index, groups, first, keys, out, known)
+            known = kernel.put_together(
+                words, units, addresses, cardinalities, sizes, kinds, index, groups, first, keys, out, known
+            )
             first += len(arena)
         order = list(dict.fromkeys(key for key, _ in seen))
         assert keys[:known].tolist() == order, trial

@@ -1,6 +1,7 @@
 """Proves that groups put together by global ids are those that merging by value finds: every type, nulls, multi-values,
-several keys and threads, segments that are replaced, budgets that evict; and that a server which answers alone leaves out
-no group that the answer shows."""
+several keys and threads, segments that are replaced, budgets that evict; and that a server which answers alone leaves
+out no group that the answer shows.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +22,16 @@ from pinotpy.errors import MemoryLimitError
 from pinotpy.kernels.runtime import abi
 from pinotpy.pql.ast import Call, Dialect, Identifier, Literal
 from pinotpy.query.group import hash_table, shared_direct_table, top_n_groups
-from pinotpy.query.model.context import AggregationRef, Bound, Comparison, OrderBy, OutputColumn, Predicate, QueryContext, QueryOptions
+from pinotpy.query.model.context import (
+    AggregationRef,
+    Bound,
+    Comparison,
+    OrderBy,
+    OutputColumn,
+    Predicate,
+    QueryContext,
+    QueryOptions,
+)
 from pinotpy.query.plan import build as scan
 from pinotpy.query.result.combine import merge_partials
 from pinotpy.query.result.reduce import reduce_partials
@@ -50,7 +60,16 @@ POOLS: dict[str, list[Any]] = {
     "m": ["x", "y", "z"],
     "raw": [0.1, 2.5, 1e300, -1e-300, 1e16, -1e16, 7.0],
 }
-CALLS = [("count", "*"), ("sum", "raw"), ("avg", "raw"), ("sum", "l"), ("min", "d"), ("max", "i"), ("count", "s"), ("minmaxrange", "i")]
+CALLS = [
+    ("count", "*"),
+    ("sum", "raw"),
+    ("avg", "raw"),
+    ("sum", "l"),
+    ("min", "d"),
+    ("max", "i"),
+    ("count", "s"),
+    ("minmaxrange", "i"),
+]
 KEYS = [["i"], ["l"], ["f"], ["d"], ["s"], ["b"], ["t"], ["m"], ["s", "b"], ["b", "i", "s"], ["m", "i"], ["l", "f"]]
 
 
@@ -61,7 +80,11 @@ def _cells(rng: random.Random, rows: int) -> Cells:
     def one(column: Column) -> Any:
         if rng.random() < 0.1:
             return None
-        return rng.choice(pools[column.name]) if column.single_value else [rng.choice(pools[column.name]) for _ in range(rng.randint(0, 3))]
+        return (
+            rng.choice(pools[column.name])
+            if column.single_value
+            else [rng.choice(pools[column.name]) for _ in range(rng.randint(0, 3))]
+        )
 
     return {column.name: [one(column) for _ in range(rows)] for column in COLUMNS}
 
@@ -118,7 +141,8 @@ def _context(keys: list[str], calls: list[tuple[str, str]] = CALLS, *, null_hand
 @pytest.mark.parametrize("threads", [1, 3])
 @pytest.mark.parametrize("hashed", [False, True], ids=["dense", "hashed"])
 def test_groups_by_global_ids_are_those_of_the_rows(
-    segments: list[Any], parts: list[Cells], executor: ThreadPoolExecutor, tables: list[Any], monkeypatch: pytest.MonkeyPatch,
+    segments: list[Any], parts: list[Cells], executor: ThreadPoolExecutor, tables: list[Any],
+        monkeypatch: pytest.MonkeyPatch,
     keys: list[str], null_handling: bool, threads: int, hashed: bool,
 ) -> None:  # fmt: skip
     monkeypatch.setattr(scan, "DOCS_PER_THREAD_MIN", 1)
@@ -129,14 +153,22 @@ def test_groups_by_global_ids_are_those_of_the_rows(
     context = _context(keys, null_handling=null_handling)
     wanted = expected(COLUMNS, _joined(parts), CALLS, keys, null_handling=null_handling)
     for _ in range(2):  # by value until the columns are numbered
-        check(answer(context, [run(context, segments, threads=threads, executor=executor, dictionaries=dictionaries)]), wanted, len(keys))
+        check(
+            answer(context, [run(context, segments, threads=threads, executor=executor, dictionaries=dictionaries)]),
+            wanted,
+            len(keys),
+        )
         dictionaries.build_waiting()
     assert tables[0] is None and tables[-1] is not None
 
 
 @pytest.mark.parametrize("keys", [["raw"], ["s"]], ids="+".join)
 def test_memory_refused_at_the_end_names_the_setting(
-    segments: list[Any], executor: ThreadPoolExecutor, tables: list[Any], monkeypatch: pytest.MonkeyPatch, keys: list[str]
+    segments: list[Any],
+    executor: ThreadPoolExecutor,
+    tables: list[Any],
+    monkeypatch: pytest.MonkeyPatch,
+    keys: list[str],
 ) -> None:
     monkeypatch.setattr("pinotpy.query.group.group_by.global_table", lambda *_: None)
     monkeypatch.setattr("pinotpy.kernels.group.thread_hash_table.leave_all_spilled", lambda words: abi.E_MEMORY)
@@ -150,7 +182,12 @@ def test_memory_refused_at_the_end_names_the_setting(
 
 @pytest.mark.parametrize("threads", [1, 3])
 def test_a_raw_key_is_hashed_once_for_all_segments(
-    segments: list[Any], parts: list[Cells], executor: ThreadPoolExecutor, tables: list[Any], monkeypatch: pytest.MonkeyPatch, threads: int
+    segments: list[Any],
+    parts: list[Cells],
+    executor: ThreadPoolExecutor,
+    tables: list[Any],
+    monkeypatch: pytest.MonkeyPatch,
+    threads: int,
 ) -> None:
     monkeypatch.setattr(scan, "DOCS_PER_THREAD_MIN", 1)
     wanted = expected(COLUMNS, _joined(parts), CALLS, ["raw"], null_handling=False)
@@ -163,35 +200,54 @@ def test_sets_and_distributions_are_merged_by_value(segments: list[Any], parts: 
     calls = [("count", "*"), ("distinctcount", "s")]
     wanted = expected(COLUMNS, _joined(parts), calls, ["i"], null_handling=False)
     for _ in range(3):
-        check(answer(_context(["i"], calls), [run(_context(["i"], calls), segments, dictionaries=dictionaries)]), wanted, 1)
+        check(
+            answer(_context(["i"], calls), [run(_context(["i"], calls), segments, dictionaries=dictionaries)]),
+            wanted,
+            1,
+        )
         dictionaries.build_waiting()
 
 
 @pytest.mark.parametrize("budget_bytes", [1, 600, 1500, 1 << 20])
-def test_replaced_segments_and_small_budgets_change_no_answer(tmp_path: Path, tables: list[Any], budget_bytes: int) -> None:
+def test_replaced_segments_and_small_budgets_change_no_answer(
+    tmp_path: Path, tables: list[Any], budget_bytes: int
+) -> None:
     rng = random.Random(budget_bytes)
     dictionaries = GlobalDictionaries(budget_bytes, in_background=False)
     held: dict[int, tuple[Cells, Any]] = {}
     for step in range(12):
         for place in rng.sample(range(5), 3):
             cells = _cells(rng, rng.randint(1, 60))
-            held[place] = cells, build(tmp_path / f"{step}", COLUMNS, cells, f"s{place}")  # the same name, another segment
+            held[place] = (
+                cells,
+                build(tmp_path / f"{step}", COLUMNS, cells, f"s{place}"),
+            )  # the same name, another segment
         asked = rng.sample(sorted(held), rng.randint(1, len(held)))
         keys = rng.choice(KEYS[:8])
         context = _context(keys, null_handling=rng.random() < 0.5)
-        wanted = expected(COLUMNS, _joined([held[place][0] for place in asked]), CALLS, keys, null_handling=context.null_handling)
+        wanted = expected(
+            COLUMNS, _joined([held[place][0] for place in asked]), CALLS, keys, null_handling=context.null_handling
+        )
         for _ in range(2):
-            check(answer(context, [run(context, [held[place][1] for place in asked], dictionaries=dictionaries)]), wanted, len(keys))
+            check(
+                answer(context, [run(context, [held[place][1] for place in asked], dictionaries=dictionaries)]),
+                wanted,
+                len(keys),
+            )
             if rng.random() < 0.7:
                 dictionaries.build_waiting()
         assert dictionaries.nbytes <= budget_bytes or budget_bytes == 1 << 20
     assert any(tables) or budget_bytes < 1500
 
 
-def test_a_table_for_all_units_is_no_larger_than_its_expected_rows_deserve(many: list[Any], tables: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_table_for_all_units_is_no_larger_than_its_expected_rows_deserve(
+    many: list[Any], tables: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(shared_direct_table, "DENSE_FREE", 0)
     dictionaries = GlobalDictionaries(in_background=False)
-    few = Predicate(Identifier("v"), Comparison.EQ, (5,))  # one of a thousand values: more docs have it than are expected
+    few = Predicate(
+        Identifier("v"), Comparison.EQ, (5,)
+    )  # one of a thousand values: more docs have it than are expected
     kinds = []
     for where in (None, few):
         context = make_context(MANY, [("sum", "v"), ("count", "*")], ["k"], where=where)
@@ -205,7 +261,9 @@ def test_a_table_for_all_units_is_no_larger_than_its_expected_rows_deserve(many:
     assert kinds == [shared_direct_table.GlobalTable, hash_table.LastingTable]
 
 
-def test_units_that_leave_few_rows_are_merged_by_value(many: list[Any], tables: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_units_that_leave_few_rows_are_merged_by_value(
+    many: list[Any], tables: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(shared_direct_table, "MERGED_ROWS_MIN", 6_000)
     dictionaries = GlobalDictionaries(in_background=False)
     wide = make_context(MANY, [("sum", "v")], ["k"])
@@ -239,19 +297,27 @@ def _lists(context: QueryContext, partial: Any) -> Any:
     return lists, [column.values.to_pylist() for column in found.columns]
 
 
-RANKED = [("count", "*"), *((name, column) for name in ("sum", "avg", "min", "max") for column in ("v", "d")), ("sum", "x")]
+RANKED = [
+    ("count", "*"),
+    *((name, column) for name in ("sum", "avg", "min", "max") for column in ("v", "d")),
+    ("sum", "x"),
+]
 
 
 @pytest.mark.parametrize("call", RANKED)
 @pytest.mark.parametrize("shape", ["pql", "sql_descending", "sql_ascending", "sql_offset", "two"])
-def test_a_server_alone_sends_few_groups_and_all_that_are_shown(many: list[Any], monkeypatch: pytest.MonkeyPatch, call: tuple[str, str], shape: str) -> None:
+def test_a_server_alone_sends_few_groups_and_all_that_are_shown(
+    many: list[Any], monkeypatch: pytest.MonkeyPatch, call: tuple[str, str], shape: str
+) -> None:
     monkeypatch.setattr(top_n_groups, "GROUPS_MIN", 1)
     monkeypatch.setattr(shared_direct_table, "MERGED_ROWS_MIN", 0)
     dictionaries = GlobalDictionaries(in_background=False)
     calls = [call, ("count", "*")] if shape == "two" else [call]
     context = replace(make_context(MANY, calls, ["k"]), limit=7)
     if shape in ("pql", "two"):
-        outputs = tuple(OutputColumn(aggregation.name, AggregationRef(i)) for i, aggregation in enumerate(context.aggregations))
+        outputs = tuple(
+            OutputColumn(aggregation.name, AggregationRef(i)) for i, aggregation in enumerate(context.aggregations)
+        )
         context = replace(context, dialect=Dialect.PQL, output=outputs)
     else:
         order = (OrderBy(AggregationRef(0), ascending=shape == "sql_ascending"), OrderBy(Identifier("k")))
@@ -261,12 +327,18 @@ def test_a_server_alone_sends_few_groups_and_all_that_are_shown(many: list[Any],
     alone = run(context, many, dictionaries=dictionaries, is_whole=True)
     assert _lists(context, alone) == _lists(context, everything)
     assert everything.rows is not None and alone.rows is not None
-    assert alone.rows.num_rows < len(calls) * (context.limit + context.offset) * top_n_groups.GROUPS_PER_SHOWN_MIN < everything.rows.num_rows
+    assert (
+        alone.rows.num_rows
+        < len(calls) * (context.limit + context.offset) * top_n_groups.GROUPS_PER_SHOWN_MIN
+        < everything.rows.num_rows
+    )
 
 
 @pytest.mark.parametrize("having", [False, True])
 @pytest.mark.parametrize("order", ["expression", "key", "none"])
-def test_groups_that_having_refuses_are_not_sent(many: list[Any], monkeypatch: pytest.MonkeyPatch, having: bool, order: str) -> None:
+def test_groups_that_having_refuses_are_not_sent(
+    many: list[Any], monkeypatch: pytest.MonkeyPatch, having: bool, order: str
+) -> None:
     monkeypatch.setattr(top_n_groups, "GROUPS_MIN", 1)
     context = replace(make_context(MANY, [("count", "*"), ("max", "v")], ["k"]), limit=5, offset=3)
     count, largest = (Call("$agg", (Literal(i, str(i)),)) for i in range(2))
@@ -287,7 +359,9 @@ def test_a_limit_on_groups_is_still_a_limit(many: list[Any], monkeypatch: pytest
     monkeypatch.setattr(shared_direct_table, "MERGED_ROWS_MIN", 0)
     dictionaries = GlobalDictionaries(in_background=False)
     context = replace(
-        make_context(MANY, [("sum", "v")], ["k"], options=QueryOptions(num_groups_limit=50)), limit=7, order_by=(OrderBy(AggregationRef(0), False),)
+        make_context(MANY, [("sum", "v")], ["k"], options=QueryOptions(num_groups_limit=50)),
+        limit=7,
+        order_by=(OrderBy(AggregationRef(0), False),),
     )
     for _ in range(2):
         partial = run(context, many, dictionaries=dictionaries, is_whole=True)

@@ -43,8 +43,16 @@ def _columns() -> list[Column]:
     out = []
     for data_type in POOLS:
         name = data_type.value.lower()
-        out += [Column(f"d_{name}", data_type), Column(f"r_{name}", data_type, raw=True), Column(f"m_{name}", data_type, single_value=False)]
-    return [*out, Column("mr_int", D.INT, single_value=False, raw=True), Column("mr_string", D.STRING, single_value=False, raw=True)]
+        out += [
+            Column(f"d_{name}", data_type),
+            Column(f"r_{name}", data_type, raw=True),
+            Column(f"m_{name}", data_type, single_value=False),
+        ]
+    return [
+        *out,
+        Column("mr_int", D.INT, single_value=False, raw=True),
+        Column("mr_string", D.STRING, single_value=False, raw=True),
+    ]
 
 
 def _cells(columns: list[Column], seed: int) -> Cells:
@@ -111,19 +119,39 @@ class TestEveryColumn:
         _verify(segments, _calls(column.data_type, column.name), ["r_long"], null_handling=null_handling)
 
     def test_is_a_group_key(self, segments: list[Any], column: Column, null_handling: bool) -> None:
-        _verify(segments, [("count", "*"), ("sum", "d_double"), ("max", "r_int")], [column.name], null_handling=null_handling)
+        _verify(
+            segments,
+            [("count", "*"), ("sum", "d_double"), ("max", "r_int")],
+            [column.name],
+            null_handling=null_handling,
+        )
 
     def test_is_one_of_two_keys(self, segments: list[Any], column: Column, null_handling: bool) -> None:
-        _verify(segments, [("count", "*"), ("avg", "r_double"), ("distinctcount", "r_string")], ["d_boolean", column.name], null_handling=null_handling)
+        _verify(
+            segments,
+            [("count", "*"), ("avg", "r_double"), ("distinctcount", "r_string")],
+            ["d_boolean", column.name],
+            null_handling=null_handling,
+        )
 
 
 @pytest.mark.parametrize("null_handling", [False, True], ids=["plain", "nulls"])
 def test_two_multi_value_keys_make_the_cross_product(segments: list[Any], null_handling: bool) -> None:
-    _verify(segments, [("count", "*"), ("sum", "d_long"), ("summv", "m_int")], ["m_string", "d_int", "m_boolean"], null_handling=null_handling)
+    _verify(
+        segments,
+        [("count", "*"), ("sum", "d_long"), ("summv", "m_int")],
+        ["m_string", "d_int", "m_boolean"],
+        null_handling=null_handling,
+    )
 
 
 def test_several_multi_value_functions_do_not_multiply_each_other(segments: list[Any]) -> None:
-    _verify(segments, [("summv", "m_int"), ("countmv", "m_string"), ("maxmv", "m_double"), ("sum", "d_int"), ("count", "*")], ["d_int"], null_handling=False)
+    _verify(
+        segments,
+        [("summv", "m_int"), ("countmv", "m_string"), ("maxmv", "m_double"), ("sum", "d_int"), ("count", "*")],
+        ["d_int"],
+        null_handling=False,
+    )
 
 
 def test_plain_extremes_of_a_multi_value_column_see_all_its_values(segments: list[Any]) -> None:
@@ -140,7 +168,13 @@ def test_five_keys_and_many_aggregations_at_once(segments: list[Any]) -> None:
 def test_dense_and_hashed_tables_agree(segments: list[Any], hashed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     if hashed:
         monkeypatch.setattr(group_by, "DENSE_GROUPS_MAX", 0)
-    calls = [("count", "*"), ("sum", "d_double"), ("distinctcount", "d_bytes"), ("sum", "d_big_decimal"), ("minmv", "m_int")]
+    calls = [
+        ("count", "*"),
+        ("sum", "d_double"),
+        ("distinctcount", "d_bytes"),
+        ("sum", "d_big_decimal"),
+        ("minmv", "m_int"),
+    ]
     for keys in (["d_int"], ["d_int", "d_double"], ["m_int", "d_string", "d_long"]):
         _verify(segments, calls, keys, null_handling=True)
 
@@ -152,15 +186,25 @@ class TestSplits:
 
     def _table(self) -> tuple[list[Column], Cells]:
         rng = random.Random(3)
-        columns = [Column("g", D.INT), Column("x", D.DOUBLE, raw=True), Column("f", D.FLOAT), Column("l", D.LONG, raw=True)]
+        columns = [
+            Column("g", D.INT),
+            Column("x", D.DOUBLE, raw=True),
+            Column("f", D.FLOAT),
+            Column("l", D.LONG, raw=True),
+        ]
         cells: Cells = {"g": [rng.randrange(6) for _ in range(9000)]}
-        cells["x"] = [rng.choice([rng.gauss(0, 1) * 10 ** rng.randint(-200, 200), rng.gauss(0, 1e6), 1e16, -1e16, 3.0]) for _ in range(9000)]
+        cells["x"] = [
+            rng.choice([rng.gauss(0, 1) * 10 ** rng.randint(-200, 200), rng.gauss(0, 1e6), 1e16, -1e16, 3.0])
+            for _ in range(9000)
+        ]
         cells["f"] = [float(np.float32(rng.gauss(0, 1000))) for _ in range(9000)]
         cells["l"] = [rng.choice([2**63 - 1, -(2**63), rng.randrange(-(2**62), 2**62)]) for _ in range(9000)]
         return columns, cells
 
     @pytest.mark.parametrize("keys", [[], ["g"], ["f"]])
-    def test_never_show_in_sums(self, tmp_path: Path, keys: list[str], executor: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_never_show_in_sums(
+        self, tmp_path: Path, keys: list[str], executor: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         monkeypatch.setattr(scan, "DOCS_PER_THREAD_MIN", 1)
         columns, cells = self._table()
         context = make_context(columns, self.CALLS, keys)
@@ -197,17 +241,39 @@ class TestFilters:
             check(answer(context, [run(context, segments)]), wanted, len(keys))
 
     def test_filter_of_one_aggregation_leaves_the_others_alone(self, segments: list[Any]) -> None:
-        calls = [("sum", "d_long"), ("sum", "d_long"), ("count", "*"), ("distinctcount", "d_string"), ("summv", "m_int")]
-        flags = [self._where("r_int", 1), None, self._where("r_int", 1), self._where("r_int", 1), self._where("r_int", 1)]
+        calls = [
+            ("sum", "d_long"),
+            ("sum", "d_long"),
+            ("count", "*"),
+            ("distinctcount", "d_string"),
+            ("summv", "m_int"),
+        ]
+        flags = [
+            self._where("r_int", 1),
+            None,
+            self._where("r_int", 1),
+            self._where("r_int", 1),
+            self._where("r_int", 1),
+        ]
         context = make_context(COLUMNS, calls, ["d_boolean"], filters=flags)
         every = expected(COLUMNS, CELLS, calls, ["d_boolean"], null_handling=False)
         some = expected(COLUMNS, CELLS, calls, ["d_boolean"], null_handling=False, keep=self._keep("r_int", 1))
-        wanted = {key: tuple(some[key][i] if flags[i] is not None else every[key][i] for i in range(5)) for key in every}
+        wanted = {
+            key: tuple(some[key][i] if flags[i] is not None else every[key][i] for i in range(5)) for key in every
+        }
         check(answer(context, [run(context, segments)]), wanted, 1)
 
     def test_nothing_that_matches_is_one_row_or_no_group(self, segments: list[Any]) -> None:
         nothing = Predicate(Identifier("d_int"), Comparison.EQ, (12345,))
-        calls = [("count", "*"), ("sum", "d_int"), ("min", "d_int"), ("max", "d_int"), ("avg", "d_int"), ("minmaxrange", "d_int"), ("distinctcount", "d_int")]
+        calls = [
+            ("count", "*"),
+            ("sum", "d_int"),
+            ("min", "d_int"),
+            ("max", "d_int"),
+            ("avg", "d_int"),
+            ("minmaxrange", "d_int"),
+            ("distinctcount", "d_int"),
+        ]
         plain = make_context(COLUMNS, calls, where=nothing)
         assert answer(plain, [run(plain, segments)]) == [(0, 0.0, math.inf, -math.inf, -math.inf, -math.inf, 0)]
         nulls = make_context(COLUMNS, calls, where=nothing, null_handling=True)
@@ -220,10 +286,16 @@ class TestStatistics:
     def test_count_star_reads_metadata_only(self, segments: list[Any]) -> None:
         context = make_context(COLUMNS, [("count", "*")])
         statistics = run(context, segments).statistics
-        assert (statistics.num_docs_scanned, statistics.num_entries_scanned_post_filter, statistics.num_segments_matched) == (ROWS, 0, 4)
+        assert (
+            statistics.num_docs_scanned,
+            statistics.num_entries_scanned_post_filter,
+            statistics.num_segments_matched,
+        ) == (ROWS, 0, 4)
 
     def test_extremes_and_distinct_counts_read_dictionaries_only_when_alone(self, segments: list[Any]) -> None:
-        alone = make_context(COLUMNS, [("min", "d_int"), ("max", "d_double"), ("minmaxrange", "d_long"), ("distinctcount", "d_string")])
+        alone = make_context(
+            COLUMNS, [("min", "d_int"), ("max", "d_double"), ("minmaxrange", "d_long"), ("distinctcount", "d_string")]
+        )
         assert run(alone, segments).statistics.num_entries_scanned_post_filter == 0
         mixed = make_context(COLUMNS, [("min", "d_int"), ("count", "*")])
         assert run(mixed, segments).statistics.num_entries_scanned_post_filter == ROWS
@@ -280,6 +352,8 @@ def test_expressions_are_keys_and_arguments(tmp_path: Path) -> None:
     columns = [Column("a", D.INT), Column("b", D.DOUBLE, raw=True)]
     cells: Cells = {"a": [1, 2, None, 2, 5], "b": [0.5, None, 1.0, 0.25, 4.0]}
     segments = [build(tmp_path, columns, part, f"s{i}") for i, part in enumerate(cut(cells, (2, 5)))]
-    context = make_context(columns, [("sum", "plus(a,b)"), ("count", "plus(a,b)"), ("count", "*")], ["times(a,a)"], null_handling=True)
+    context = make_context(
+        columns, [("sum", "plus(a,b)"), ("count", "plus(a,b)"), ("count", "*")], ["times(a,a)"], null_handling=True
+    )
     found = set(answer(context, [run(context, segments)]))
     assert found == {(1.0, 1.5, 1, 1), (4.0, 2.25, 1, 2), (None, None, 0, 1), (25.0, 9.0, 1, 1)}

@@ -1,5 +1,6 @@
-"""Aggregations that read rows, asked over the same random rows in one segment, in several, and on several servers: the answers are
-those of DuckDB and of formulas written down here over Python values, in both null modes."""
+"""Aggregations that read rows, asked over the same random rows in one segment, in several, and on several servers: the
+answers are those of DuckDB and of formulas written down here over Python values, in both null modes.
+"""
 
 from __future__ import annotations
 
@@ -21,12 +22,24 @@ from pinotpy.data_types import INT_MIN
 from pinotpy.errors import MemoryLimitError
 
 Row = dict[str, Any]
-TYPES = {"id": "INT", "team": "STRING", "kind": "INT", "t": "LONG", "x": "INT", "d": "DOUBLE", "s": "STRING", "raw": "STRING", "tags": "STRING"}
+TYPES = {
+    "id": "INT",
+    "team": "STRING",
+    "kind": "INT",
+    "t": "LONG",
+    "x": "INT",
+    "d": "DOUBLE",
+    "s": "STRING",
+    "raw": "STRING",
+    "tags": "STRING",
+}
 ARROW = {"INT": pa.int32(), "LONG": pa.int64(), "DOUBLE": pa.float64(), "STRING": pa.string()}
 SCHEMA = Schema.from_json(
     {
         "schemaName": "t",
-        "dimensionFieldSpecs": [{"name": name, "dataType": kind, "singleValueField": name != "tags"} for name, kind in TYPES.items()],
+        "dimensionFieldSpecs": [
+            {"name": name, "dataType": kind, "singleValueField": name != "tags"} for name, kind in TYPES.items()
+        ],
         "enableColumnBasedNullHandling": True,
     }
 )
@@ -68,12 +81,19 @@ def _rows() -> list[Row]:
 
 ROWS = _rows()
 # Segments in the order of their names hold the rows in their order: segment after segment, doc after doc.
-SPLITS = {"one segment": ([NUM_ROWS], 1), "many segments": ([1, 400, 70, 3, 200, 26, 150, 50], 1), "several servers": ([250, 1, 99, 300, 250], 3)}
+SPLITS = {
+    "one segment": ([NUM_ROWS], 1),
+    "many segments": ([1, 400, 70, 3, 200, 26, 150, 50], 1),
+    "several servers": ([250, 1, 99, 300, 250], 3),
+}
 
 
 def _batch(rows: list[Row]) -> pa.RecordBatch:
     return pa.RecordBatch.from_pydict(
-        {name: pa.array([row[name] for row in rows], pa.list_(ARROW[kind]) if name == "tags" else ARROW[kind]) for name, kind in TYPES.items()}
+        {
+            name: pa.array([row[name] for row in rows], pa.list_(ARROW[kind]) if name == "tags" else ARROW[kind])
+            for name, kind in TYPES.items()
+        }
     )
 
 
@@ -128,7 +148,9 @@ def _covariance(rows: list[Row], x: Callable[[Row], float], y: Callable[[Row], f
 
 
 def test_covariances_are_those_of_exact_fractions_to_the_last_bit(cluster: InProcessCluster) -> None:
-    answer = _ask(cluster, "SELECT team, COVAR_POP(id, d), COVAR_SAMP(kind, d), COUNT(*) FROM t GROUP BY team ORDER BY team")
+    answer = _ask(
+        cluster, "SELECT team, COVAR_POP(id, d), COVAR_SAMP(kind, d), COUNT(*) FROM t GROUP BY team ORDER BY team"
+    )
     expected = [
         [
             team,
@@ -144,17 +166,32 @@ def test_covariances_are_those_of_exact_fractions_to_the_last_bit(cluster: InPro
 @pytest.mark.parametrize("nulls", [False, True])
 @pytest.mark.parametrize(
     "condition",
-    ["kind <> 2", "x IS NULL", "id < 3", "id < 0 AND x > 5"],  # most rows; null in every row; perhaps one that counts; none
+    [
+        "kind <> 2",
+        "x IS NULL",
+        "id < 3",
+        "id < 0 AND x > 5",
+    ],  # most rows; null in every row; perhaps one that counts; none
 )
 def test_covariances_agree_with_duckdb(cluster: InProcessCluster, condition: str, nulls: bool) -> None:
-    """Where an argument is null the row does not count, as in DuckDB; without null handling the default stands for the null."""
+    """Where an argument is null the row does not count, as in DuckDB; without null handling the default stands for the
+    null.
+    """
     t = pa.table(_batch(ROWS if nulls else _plain(ROWS)))
     assert len(t) == NUM_ROWS
     condition = condition if nulls else condition.replace("x IS NULL", f"x = {INT_MIN}")
     pairs = ("kind * 2 + 1, id", "x, id", "id, t", "t, x", "x + 1, t")
-    calls = [f"COVAR_{kind}({pair}){kept}" for pair in pairs for kind in ("POP", "SAMP") for kept in ("", " FILTER(WHERE kind = 1)")]
+    calls = [
+        f"COVAR_{kind}({pair}){kept}"
+        for pair in pairs
+        for kind in ("POP", "SAMP")
+        for kept in ("", " FILTER(WHERE kind = 1)")
+    ]
     called = ", ".join(calls)
-    for text in (f"SELECT {called} FROM t WHERE {condition}", f"SELECT team, {called} FROM t WHERE {condition} GROUP BY team ORDER BY team"):
+    for text in (
+        f"SELECT {called} FROM t WHERE {condition}",
+        f"SELECT team, {called} FROM t WHERE {condition} GROUP BY team ORDER BY team",
+    ):
         ours, theirs = _ask(cluster, text, nulls=nulls), duckdb.sql(text.replace("+ 1,", "+ 1::BIGINT,")).fetchall()
         nothing = None if nulls else "-Infinity"
         assert len(ours) == len(theirs)
@@ -165,7 +202,9 @@ def test_covariances_agree_with_duckdb(cluster: InProcessCluster, condition: str
 
 
 def test_covariances_of_none_and_one_row(cluster: InProcessCluster) -> None:
-    assert _ask(cluster, "SELECT COVAR_POP(id, d), COVAR_SAMP(id, d) FROM t WHERE id < 0") == [["-Infinity", "-Infinity"]]
+    assert _ask(cluster, "SELECT COVAR_POP(id, d), COVAR_SAMP(id, d) FROM t WHERE id < 0") == [
+        ["-Infinity", "-Infinity"]
+    ]
     assert _ask(cluster, "SELECT COVAR_POP(id, d), COVAR_SAMP(id, d) FROM t WHERE id = 3") == [[0.0, "-Infinity"]]
 
 
@@ -187,19 +226,24 @@ def _with_time(rows: list[Row], value: str, *, last: bool) -> Any:
 def test_the_first_and_the_last_row_by_time_are_found(cluster: InProcessCluster, nulls: bool) -> None:
     answer = _ask(
         cluster,
-        "SELECT team, FIRSTWITHTIME(s, t, 'STRING'), LASTWITHTIME(x, t, 'INT'), LASTWITHTIME(d, t, 'double'), LASTWITHTIME(raw, t, 'STRING') "
+        "SELECT team, FIRSTWITHTIME(s, t, 'STRING'), LASTWITHTIME(x, t, 'INT'), LASTWITHTIME(d, t, 'double'), "
+        "LASTWITHTIME(raw, t, 'STRING') "
         "FROM t GROUP BY team ORDER BY team",
         nulls=nulls,
     )
     groups = sorted(_grouped(ROWS if nulls else _plain(ROWS), "team").items())
-    expected = [[team, _with_time(rows, "s", last=False), *(_with_time(rows, value, last=True) for value in ("x", "d", "raw"))] for team, rows in groups]
+    expected = [
+        [team, _with_time(rows, "s", last=False), *(_with_time(rows, value, last=True) for value in ("x", "d", "raw"))]
+        for team, rows in groups
+    ]
     assert answer == expected
 
 
 def test_times_and_values_may_be_expressions_and_rows_filtered(cluster: InProcessCluster) -> None:
     answer = _ask(
         cluster,
-        "SELECT LASTWITHTIME(upper(team), id % 17 + 0.5, 'STRING') FILTER(WHERE kind = 1), LASTWITHTIME(id, id % 17, 'LONG'), COUNT(*) FROM t WHERE kind > 0",
+        "SELECT LASTWITHTIME(upper(team), id % 17 + 0.5, 'STRING') FILTER(WHERE kind = 1), LASTWITHTIME(id, id % 17, "
+        "'LONG'), COUNT(*) FROM t WHERE kind > 0",
     )
     kept = [row for row in ROWS if row["kind"] > 0]
     some = max((row for row in kept if row["kind"] == 1), key=lambda row: (row["id"] % 17, row["id"]))
@@ -210,7 +254,8 @@ def test_times_and_values_may_be_expressions_and_rows_filtered(cluster: InProces
 def test_the_first_row_with_extreme_measures_is_found(cluster: InProcessCluster) -> None:
     answer = _ask(
         cluster,
-        "SET enableNullHandling=true; SELECT team, EXPRMIN(id, x), EXPRMAX(s, kind, raw), EXPR_MAX(d, raw) FROM t GROUP BY team HAVING EXPRMIN(id, x) >= 0 "
+        "SET enableNullHandling=true; SELECT team, EXPRMIN(id, x), EXPRMAX(s, kind, raw), EXPR_MAX(d, raw) FROM t "
+        "GROUP BY team HAVING EXPRMIN(id, x) >= 0 "
         "ORDER BY EXPRMAX(id, kind, raw)",
     )
     expected = []
@@ -229,11 +274,14 @@ def test_the_first_row_with_extreme_measures_is_found(cluster: InProcessCluster)
 def test_lists_hold_the_values_of_every_group(cluster: InProcessCluster, nulls: bool) -> None:
     answer = _ask(
         cluster,
-        "SELECT team, ARRAYAGG(x, 'INT'), ARRAYAGG(x, 'INT', true), ARRAY_AGG(DISTINCT raw, 'STRING'), LISTAGG(s, '; '), LISTAGG(DISTINCT s, '|') "
+        "SELECT team, ARRAYAGG(x, 'INT'), ARRAYAGG(x, 'INT', true), ARRAY_AGG(DISTINCT raw, 'STRING'), LISTAGG(s, '; "
+        "'), LISTAGG(DISTINCT s, '|') "
         "FROM t GROUP BY team ORDER BY team",
         nulls=nulls,
     )
-    for row, (team, rows) in zip(answer, sorted(_grouped(ROWS if nulls else _plain(ROWS), "team").items()), strict=True):
+    for row, (team, rows) in zip(
+        answer, sorted(_grouped(ROWS if nulls else _plain(ROWS), "team").items()), strict=True
+    ):
         numbers, texts = [[one[name] for one in rows if one[name] is not None] for name in ("x", "s")]
         assert row[0] == team
         assert sorted(row[1]) == sorted(numbers)
@@ -246,7 +294,9 @@ def test_lists_hold_the_values_of_every_group(cluster: InProcessCluster, nulls: 
 def test_lists_of_one_server_are_in_the_order_of_segments_and_docs(tmp_path: Path) -> None:
     for split in ("one segment", "many segments"):
         cluster = _cluster(tmp_path / split, split)
-        assert _ask(cluster, "SELECT ARRAYAGG(id, 'STRING') FROM t WHERE kind = 2") == [[[str(row["id"]) for row in ROWS if row["kind"] == 2]]]
+        assert _ask(cluster, "SELECT ARRAYAGG(id, 'STRING') FROM t WHERE kind = 2") == [
+            [[str(row["id"]) for row in ROWS if row["kind"] == 2]]
+        ]
         assert _ask(cluster, "SELECT tags, LISTAGG(id, ',') FROM t GROUP BY tags ORDER BY tags") == [
             [tag, ",".join(str(row["id"]) for row in ROWS for one in row["tags"] if one == tag)] for tag in "uvw"
         ]
@@ -254,17 +304,25 @@ def test_lists_of_one_server_are_in_the_order_of_segments_and_docs(tmp_path: Pat
 
 
 def test_lists_of_nothing_are_empty_and_texts_null_or_empty(cluster: InProcessCluster) -> None:
-    text = "SELECT ARRAYAGG(x, 'INT'), ARRAYAGG(x, 'INT', true), LISTAGG(s, ','), LISTAGG(s, ',', true), LASTWITHTIME(x, t, 'INT') FROM t WHERE id < 0"
+    text = (
+        "SELECT ARRAYAGG(x, 'INT'), ARRAYAGG(x, 'INT', true), LISTAGG(s, ','), LISTAGG(s, ',', true), "
+        "LASTWITHTIME(x, t, 'INT') FROM t WHERE id < 0"
+    )
     assert _ask(cluster, text) == [[[], [], "", "", INT_MIN]]
     assert _ask(cluster, text, nulls=True) == [[[], [], None, None, INT_MIN]]
 
 
-# --- COUNT(DISTINCT …) of several --------------------------------------------------------------------------------------
+# --- COUNT(DISTINCT …) of several
+# --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("nulls", [False, True])
 def test_different_rows_of_several_values_are_counted(cluster: InProcessCluster, nulls: bool) -> None:
-    answer = _ask(cluster, "SELECT team, COUNT(DISTINCT s, x % 7, raw), COUNT(DISTINCT kind, t) FROM t GROUP BY team ORDER BY team", nulls=nulls)
+    answer = _ask(
+        cluster,
+        "SELECT team, COUNT(DISTINCT s, x % 7, raw), COUNT(DISTINCT kind, t) FROM t GROUP BY team ORDER BY team",
+        nulls=nulls,
+    )
     expected = []
     for team, rows in sorted(_grouped(ROWS if nulls else _plain(ROWS), "team").items()):
         complete = [row for row in rows if None not in (row["s"], row["x"])]
@@ -303,7 +361,11 @@ def test_values_that_look_alike_together_are_told_apart(tmp_path: Path) -> None:
         ("LASTWITHTIME(nosuch, t, 'INT')", 710, "nosuch"),
         ("COVAR_POP(x, nosuch)", 710, "nosuch"),
         ("CORR(x, t)", 700, "Unsupported function: corr"),
-        ("team, ARRAYAGG(x, 'INT') FROM t GROUP BY team ORDER BY ARRAYAGG(x, 'INT'), team LIMIT 1; --", 700, "ORDER BY needs single values"),
+        (
+            "team, ARRAYAGG(x, 'INT') FROM t GROUP BY team ORDER BY ARRAYAGG(x, 'INT'), team LIMIT 1; --",
+            700,
+            "ORDER BY needs single values",
+        ),
     ],
 )
 def test_bad_calls_are_refused_at_once(cluster: InProcessCluster, text: str, code: int, fault: str) -> None:

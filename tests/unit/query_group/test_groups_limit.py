@@ -1,5 +1,7 @@
-"""Proves that numGroupsLimit bounds what a server keeps: as many groups, whatever tables they are in, every one with values of rows of its
-own; no row is lost without being counted; and a query stays within a memory budget that all its groups would not fit."""
+"""Proves that numGroupsLimit bounds what a server keeps: as many groups, whatever tables they are in, every one with
+values of rows of its own; no row is lost without being counted; and a query stays within a memory budget that all its
+groups would not fit.
+"""
 
 from __future__ import annotations
 
@@ -53,11 +55,19 @@ def segments(cells: Cells, tmp_path_factory: pytest.TempPathFactory) -> list[Any
 
 
 @pytest.mark.parametrize("limit", [1, 50, 2_900, 5_000])
-@pytest.mark.parametrize("keys", [["raw"], ["coded"], ["text"], ["raw", "text"], ["coded", "text"], ["m"]], ids="+".join)
+@pytest.mark.parametrize(
+    "keys", [["raw"], ["coded"], ["text"], ["raw", "text"], ["coded", "text"], ["m"]], ids="+".join
+)
 @pytest.mark.parametrize("calls", [WORDS, CALLS], ids=["words", "sets"])
 @pytest.mark.parametrize("threads", [1, 3])
 def test_a_limit_bounds_the_groups_and_no_row_is_lost_uncounted(
-    segments: list[Any], cells: Cells, monkeypatch: pytest.MonkeyPatch, limit: int, keys: list[str], calls: list[tuple[str, str]], threads: int
+    segments: list[Any],
+    cells: Cells,
+    monkeypatch: pytest.MonkeyPatch,
+    limit: int,
+    keys: list[str],
+    calls: list[tuple[str, str]],
+    threads: int,
 ) -> None:
     monkeypatch.setattr(scan, "DOCS_PER_THREAD_MIN", 1)
     monkeypatch.setattr(hash_table, "MERGED_ROWS_MIN", 0)
@@ -69,7 +79,9 @@ def test_a_limit_bounds_the_groups_and_no_row_is_lost_uncounted(
     total = len(set(lanes))
     with ThreadPoolExecutor(3) as executor:
         for _ in range(2):
-            partial = run(context, segments, threads=threads, executor=executor, dictionaries=dictionaries, is_whole=True)
+            partial = run(
+                context, segments, threads=threads, executor=executor, dictionaries=dictionaries, is_whole=True
+            )
             again = run(context, segments, threads=threads, executor=executor, dictionaries=dictionaries, is_whole=True)
             found = answer(context, [partial])
             assert found == answer(context, [again]), "the same groups in every run"
@@ -88,7 +100,9 @@ def test_a_limit_bounds_the_groups_and_no_row_is_lost_uncounted(
 
 def test_a_limit_keeps_a_query_within_its_memory(tmp_path: Path) -> None:
     columns = [Column("raw", D.LONG, raw=True)]
-    segments = [build(tmp_path, columns, {"raw": list(range(first, first + 40_000))}, f"s{first}") for first in (0, 40_000)]
+    segments = [
+        build(tmp_path, columns, {"raw": list(range(first, first + 40_000))}, f"s{first}") for first in (0, 40_000)
+    ]
     budget = 2 << 20
     with pytest.raises(MemoryLimitError):
         run(make_context(columns, [("count", "*")], ["raw"]), segments, control=QueryControl(memory_max_bytes=budget))

@@ -1,5 +1,7 @@
-"""Proves that a query computes hundreds of aggregations: rows of groups wider than 255 words, doubles beyond the main window of exact
-sums among them; and that more than a query may have are refused before a server is asked. Expected sums are math.fsum's."""
+"""Proves that a query computes hundreds of aggregations: rows of groups wider than 255 words, doubles beyond the main
+window of exact sums among them; and that more than a query may have are refused before a server is asked. Expected sums
+are math.fsum's.
+"""
 
 from __future__ import annotations
 
@@ -18,10 +20,21 @@ from pinotpy.query.compile.checks import AGGREGATIONS_MAX
 VALUES = [1e300, -1e300, 1.5, 3e-310, 1e16, -2.25, 7e-5, 1e292, math.inf, 2.0, -math.inf, 5.0]
 GROUPS = ["a", "a", "a", "a", "b", "b", "b", "b", "c", "c", "d", "d"]
 SCHEMA = Schema.from_json(
-    {"schemaName": "t", "dimensionFieldSpecs": [{"name": "k", "dataType": "STRING"}], "metricFieldSpecs": [{"name": "x", "dataType": "DOUBLE"}]}
+    {
+        "schemaName": "t",
+        "dimensionFieldSpecs": [{"name": "k", "dataType": "STRING"}],
+        "metricFieldSpecs": [{"name": "x", "dataType": "DOUBLE"}],
+    }
 )
 CONFIG = TableConfig.from_json(
-    {"tableName": "t", "tableType": "OFFLINE", "segmentsConfig": {"replication": "1"}, "tenants": {}, "tableIndexConfig": {}, "metadata": {}}
+    {
+        "tableName": "t",
+        "tableType": "OFFLINE",
+        "segmentsConfig": {"replication": "1"},
+        "tenants": {},
+        "tableIndexConfig": {},
+        "metadata": {},
+    }
 )
 NUM_SUMS = 300
 
@@ -30,7 +43,9 @@ NUM_SUMS = 300
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[InProcessCluster]:
     found = InProcessCluster(tmp_path_factory.mktemp("many"), num_servers=2)
     halves = [(0, 5), (5, 9), (9, 12)]
-    found.add_table(SCHEMA, CONFIG, [[pa.RecordBatch.from_pydict({"k": GROUPS[a:b], "x": VALUES[a:b]})] for a, b in halves])
+    found.add_table(
+        SCHEMA, CONFIG, [[pa.RecordBatch.from_pydict({"k": GROUPS[a:b], "x": VALUES[a:b]})] for a, b in halves]
+    )
     yield found
     found.close()
 
@@ -52,5 +67,8 @@ def test_a_thousand_aggregations_are_answered_and_more_refused(cluster: InProces
     assert answer["resultTable"]["rows"] == [[sum(value > i for value in VALUES) for i in range(AGGREGATIONS_MAX)]]
     refused = cluster.sql(f"SELECT {', '.join(counts)} FROM t")
     assert [error["errorCode"] for error in refused["exceptions"]] == [700]
-    assert f"at most {AGGREGATIONS_MAX} different aggregations, found {AGGREGATIONS_MAX + 1}" in refused["exceptions"][0]["message"]
+    assert (
+        f"at most {AGGREGATIONS_MAX} different aggregations, found {AGGREGATIONS_MAX + 1}"
+        in refused["exceptions"][0]["message"]
+    )
     assert refused["numServersQueried"] == 0

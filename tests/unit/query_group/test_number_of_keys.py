@@ -1,5 +1,7 @@
-"""Proves how many keys GROUP BY and DISTINCT take: as many as the kernels have registers for are answered, one more is refused
-when the query is compiled, with the limit in the message, before a server hears of it. Groups are counted by Python."""
+"""Proves how many keys GROUP BY and DISTINCT take: as many as the kernels have registers for are answered, one more is
+refused when the query is compiled, with the limit in the message, before a server hears of it. Groups are counted by
+Python.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,14 @@ from pinotpy.query.compile.checks import GROUP_KEYS_MAX
 NUMBERS = [i % 3 for i in range(100)]
 SCHEMA = Schema.from_json({"schemaName": "t", "dimensionFieldSpecs": [{"name": "n", "dataType": "INT"}]})
 CONFIG = TableConfig.from_json(
-    {"tableName": "t", "tableType": "OFFLINE", "segmentsConfig": {"replication": "1"}, "tenants": {}, "tableIndexConfig": {}, "metadata": {}}
+    {
+        "tableName": "t",
+        "tableType": "OFFLINE",
+        "segmentsConfig": {"replication": "1"},
+        "tenants": {},
+        "tableIndexConfig": {},
+        "metadata": {},
+    }
 )
 
 
@@ -66,7 +75,9 @@ def test_a_key_that_stands_twice_counts_once(cluster: InProcessCluster) -> None:
         "SELECT COUNT(*) FROM t GROUP BY {calls}",
     ],
 )
-def test_more_keys_are_refused_before_a_server_is_asked(cluster: InProcessCluster, query: str, count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_more_keys_are_refused_before_a_server_is_asked(
+    cluster: InProcessCluster, query: str, count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     asked: list[object] = []
 
     async def send(*request: object) -> None:
@@ -77,4 +88,7 @@ def test_more_keys_are_refused_before_a_server_is_asked(cluster: InProcessCluste
     text = query.format(keys=", ".join(_keys(count)), calls=", ".join(f"ADD(n, {i})" for i in range(count)))
     answer = cluster.sql(text) if "{keys}" in query else cluster.pql(text)
     assert [e["errorCode"] for e in answer["exceptions"]] == [700] and not asked
-    assert f"at most {GROUP_KEYS_MAX} different columns and expressions, found {count}" in answer["exceptions"][0]["message"]
+    assert (
+        f"at most {GROUP_KEYS_MAX} different columns and expressions, found {count}"
+        in answer["exceptions"][0]["message"]
+    )

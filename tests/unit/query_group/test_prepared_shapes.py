@@ -1,6 +1,7 @@
-"""Proves prepared shapes: queries that share instructions with others over one set of segments answer as those that do not
-(compared with numpy), whatever segments are left of it, however many columns are encoded in whatever way, on several threads; what cannot be
-shared is not; and no more is kept than the limit."""
+"""Proves prepared shapes: queries that share instructions with others over one set of segments answer as those that do
+not (compared with numpy), whatever segments are left of it, however many columns are encoded in whatever way, on
+several threads; what cannot be shared is not; and no more is kept than the limit.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +28,8 @@ DOCS = 5000
 SCHEMA = Schema.from_json(
     {
         "schemaName": "t",
-        "dimensionFieldSpecs": [{"name": name, "dataType": "INT"} for name in ("day", "g", "h")] + [{"name": "s", "dataType": "STRING"}],
+        "dimensionFieldSpecs": [{"name": name, "dataType": "INT"} for name in ("day", "g", "h")]
+        + [{"name": "s", "dataType": "STRING"}],
         "metricFieldSpecs": [{"name": "v", "dataType": "LONG"}],
     }
 )
@@ -85,13 +87,18 @@ def answer(context: QueryContext, segments: Any, threads: int, num_keys: int) ->
         found = execute(context, segments, QueryControl(), threads=threads, executor=executor).rows
     if found is None:
         return {}
-    table = [tuple(int(value) if not isinstance(value, str) else value.encode() for value in row.values()) for row in found.to_pylist()]
+    table = [
+        tuple(int(value) if not isinstance(value, str) else value.encode() for value in row.values())
+        for row in found.to_pylist()
+    ]
     return {row[:num_keys]: row[num_keys:] for row in table}
 
 
 @pytest.mark.parametrize("keys", [(), ("g",), ("s",), ("h", "s")])
 @pytest.mark.parametrize("threads", [1, 3])
-def test_queries_of_one_shape_answer_each_for_itself(segments: SegmentSet, keys: tuple[str, ...], threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_queries_of_one_shape_answer_each_for_itself(
+    segments: SegmentSet, keys: tuple[str, ...], threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(build, "DOCS_PER_THREAD_MIN", 700)
     rng = random.Random(f"{keys}{threads}")
     before = len(segments.attached(instruction_cache.PreparedShapes).prepared)
@@ -106,7 +113,12 @@ def test_queries_of_one_shape_answer_each_for_itself(segments: SegmentSet, keys:
         assert {key: value for key, value in found.items() if value[0]} == expected(keys, low, high, h)
         part = [segments[row] for row in rng.sample(range(6), 3)]
         alone = answer(compiled(text), SegmentSet(part), threads, len(keys))
-        assert answer(compiled(text), segments.take(np.array([list(segments).index(one) for one in part])), threads, len(keys)) == alone
+        assert (
+            answer(
+                compiled(text), segments.take(np.array([list(segments).index(one) for one in part])), threads, len(keys)
+            )
+            == alone
+        )
     assert len(segments.attached(instruction_cache.PreparedShapes).prepared) <= before + 1
 
 
@@ -116,14 +128,18 @@ def test_what_is_not_the_same_for_all_queries_of_a_shape_is_not_shared(segments:
         "SELECT $segmentName, COUNT(*) FROM t GROUP BY $segmentName",
     ):
         assert not instruction_cache.is_shared(compiled(text), segments), text
-    assert instruction_cache.is_shared(compiled("SELECT s, COUNT(*), MAX(v) FROM t WHERE g + 1 = 3 GROUP BY s"), segments)
+    assert instruction_cache.is_shared(
+        compiled("SELECT s, COUNT(*), MAX(v) FROM t WHERE g + 1 = 3 GROUP BY s"), segments
+    )
     raw_text = SegmentSet([FakeSegment("r", [fake_column("s", DataType.STRING, [b"a"], dictionary=False)])])
     assert not instruction_cache.is_shared(compiled("SELECT s, COUNT(*) FROM t GROUP BY s"), raw_text)
     packed = SegmentSet([FakeSegment("p", [fake_column("g", DataType.INT, [1, 2, 3], packed=True)])])
     assert not instruction_cache.is_shared(compiled("SELECT g, COUNT(*) FROM t GROUP BY g"), packed)
 
 
-def test_expressions_that_the_scan_computes_are_shared_from_the_second_query_on(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_expressions_that_the_scan_computes_are_shared_from_the_second_query_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(build, "DOCS_PER_THREAD_MIN", 700)
     segments = SegmentSet([segment(number) for number in range(6)])
     for query, (low, high) in enumerate([(3, 30), (20, 41), (0, 100), (90, 95), (45, 45)]):
@@ -133,7 +149,9 @@ def test_expressions_that_the_scan_computes_are_shared_from_the_second_query_on(
         total, count = (column.values[0].as_py() for column in reduce_partials(context, partial).columns)
         kept = [(data["h"] * data["day"] + 2)[(data["day"] >= low) & (data["day"] <= high)] for data in ROWS]
         assert count == sum(map(len, kept)) and (total or 0) == sum(int(part.sum()) for part in kept)
-        assert sum(one is not None for one in segments.attached(instruction_cache.PreparedShapes).prepared.values()) == (query > 0)
+        assert sum(
+            one is not None for one in segments.attached(instruction_cache.PreparedShapes).prepared.values()
+        ) == (query > 0)
     other = compiled("SELECT SUM(h * day + 3) FROM t WHERE day < 5")
     execute(other, segments, QueryControl())
     assert len(segments.attached(instruction_cache.PreparedShapes).prepared) == 1
@@ -169,18 +187,34 @@ def test_a_shape_that_was_asked_once_holds_no_literals() -> None:
 @pytest.mark.parametrize("keys", ["", "c35", "c1, c35"])
 def test_units_of_any_number_of_columns_are_told_apart_by_how_each_is_encoded(keys: str) -> None:
     names = [f"c{number}" for number in range(40)]
-    schema = Schema.from_json({"schemaName": "t", "dimensionFieldSpecs": [{"name": name, "dataType": "LONG"} for name in names]})
+    schema = Schema.from_json(
+        {"schemaName": "t", "dimensionFieldSpecs": [{"name": name, "dataType": "LONG"} for name in names]}
+    )
     raw = [set(), {"c0"}, {"c1", "c2"}, {"c39"}, {"c3", "c30"}, set(names)]
     segments = SegmentSet(
         [
-            FakeSegment(f"t_{row}", [fake_column(name, DataType.LONG, [number + row] * 3, dictionary=name not in found) for number, name in enumerate(names)])
+            FakeSegment(
+                f"t_{row}",
+                [
+                    fake_column(name, DataType.LONG, [number + row] * 3, dictionary=name not in found)
+                    for number, name in enumerate(names)
+                ],
+            )
             for row, found in enumerate(raw)
         ]
     )
     sums = ", ".join(f"SUM({name}), MAX({name})" for name in names)
-    context = compile_query(parse_sql(f"SELECT {sums} FROM t" + (f" GROUP BY {keys}" if keys else "")), schema, QueryOptions(), null_handling=False)
+    context = compile_query(
+        parse_sql(f"SELECT {sums} FROM t" + (f" GROUP BY {keys}" if keys else "")),
+        schema,
+        QueryOptions(),
+        null_handling=False,
+    )
     found = execute(context, segments, QueryControl()).rows
     assert found is not None
     rows = [[int(value) for value in row.values()][-2 * len(names) :] for row in found.to_pylist()]
     parts = [[row] for row in range(len(raw))] if keys else [range(len(raw))]
-    assert sorted(rows) == [[word for number in range(40) for word in (3 * sum(number + row for row in part), number + max(part))] for part in parts]
+    assert sorted(rows) == [
+        [word for number in range(40) for word in (3 * sum(number + row for row in part), number + max(part))]
+        for part in parts
+    ]

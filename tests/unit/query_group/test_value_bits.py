@@ -1,5 +1,6 @@
-"""Proves that distinct counts by bits of global ids are those of the rows: every type of value, nulls, several threads, in groups and
-without; and that sets which would take too much memory are not bits."""
+"""Proves that distinct counts by bits of global ids are those of the rows: every type of value, nulls, several threads,
+in groups and without; and that sets which would take too much memory are not bits.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +19,14 @@ from pinotpy.query.plan import build as scan
 from pinotpy.query.runtime.kernel_threads import KernelThreads
 from pinotpy.segment.global_ids.cache import GlobalDictionaries
 
-COLUMNS = [Column("k", D.STRING), Column("g", D.INT), Column("i", D.INT), Column("l", D.LONG), Column("d", D.DOUBLE), Column("s", D.STRING)]
+COLUMNS = [
+    Column("k", D.STRING),
+    Column("g", D.INT),
+    Column("i", D.INT),
+    Column("l", D.LONG),
+    Column("d", D.DOUBLE),
+    Column("s", D.STRING),
+]
 CALLS = [("distinctcount", name) for name in ("i", "l", "d", "s", "k")]
 
 
@@ -96,7 +104,9 @@ def test_sets_of_bits_are_the_sets_of_the_rows(
 
 
 @pytest.mark.parametrize("keys", [[], ["k"]], ids=["one group", "k"])
-def test_ids_that_were_appended_later_do_not_ascend_and_count_once(segments: list[Any], parts: list[Cells], counted: list[int], keys: list[str]) -> None:
+def test_ids_that_were_appended_later_do_not_ascend_and_count_once(
+    segments: list[Any], parts: list[Cells], counted: list[int], keys: list[str]
+) -> None:
     dictionaries = GlobalDictionaries(in_background=False)
     context = make_context(COLUMNS, CALLS, keys, null_handling=True)
     for chosen in ([1], [3, 1], [0, 1, 2, 3]):
@@ -140,7 +150,9 @@ def test_dictionaries_that_are_numbered_together_are_counted_by_their_ids(
     # The numbering knows values of segments that are not asked for any more.
     for first in (0, 0, 1, 2):
         joined = {c.name: [value for part in parts[first:] for value in part[c.name]] for c in COLUMNS}
-        partial = run(context, segments[first:], threads=threads, executor=executor, dictionaries=dictionaries, is_whole=True)
+        partial = run(
+            context, segments[first:], threads=threads, executor=executor, dictionaries=dictionaries, is_whole=True
+        )
         check(answer(context, [partial]), expected(COLUMNS, joined, CALLS, [], null_handling=False), 0)
         dictionaries.build_waiting()
     assert len(flagged) == 3 * len(CALLS)

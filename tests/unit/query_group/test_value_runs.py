@@ -1,6 +1,7 @@
-"""Proves that percentiles which look for ranks in runs of values are those of all values in order: for every type, with nulls,
-filters and expressions, in groups and without, for levels from 0 to 100; that a sample which misleads costs time and no answer; and
-that means of t-digests do not depend on the order of the values."""
+"""Proves that percentiles which look for ranks in runs of values are those of all values in order: for every type, with
+nulls, filters and expressions, in groups and without, for levels from 0 to 100; that a sample which misleads costs time
+and no answer; and that means of t-digests do not depend on the order of the values.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +46,11 @@ LEVELS = (0, 10, 50, 99.9, 100)
 def _cells(rows: int) -> Cells:
     rng = np.random.default_rng(7)
     hostile = np.array([LONG.min, LONG.max, 0, -1, 1 << 53])
-    doubles = np.where(rng.random(rows) < 0.1, rng.choice([-0.0, 0.0, 5e-324, 1e300, -1e300, math.inf, -math.inf], rows), rng.normal(0, 1e3, rows))
+    doubles = np.where(
+        rng.random(rows) < 0.1,
+        rng.choice([-0.0, 0.0, 5e-324, 1e300, -1e300, math.inf, -math.inf], rows),
+        rng.normal(0, 1e3, rows),
+    )
     cells: dict[str, NDArray[Any]] = {
         "k": rng.choice(np.array(["a", "b", "c"]), rows, p=[0.9, 0.09, 0.01]),
         "g": rng.integers(0, 5, rows),
@@ -93,7 +98,9 @@ def searched(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 def _context(function: str, source: Any, keys: list[str], *, null_handling: bool) -> Any:
     context = make_context(COLUMNS, [], keys, null_handling=null_handling)
-    aggregations = tuple(Aggregation(function, (source, Literal(level, str(level))), f"{function}({level})") for level in LEVELS)
+    aggregations = tuple(
+        Aggregation(function, (source, Literal(level, str(level))), f"{function}({level})") for level in LEVELS
+    )
     made = make_context(COLUMNS, [("count", "*")] * len(LEVELS), keys, null_handling=null_handling)
     return replace(context, kind=made.kind, output=made.output, aggregations=aggregations)
 
@@ -103,13 +110,22 @@ def _same(found: list[tuple[Any, ...]], wanted: list[tuple[Any, ...]], num_keys:
     assert by_key.keys() == {row[:num_keys] for row in wanted}
     for row in wanted:
         for value, right in zip(by_key[row[:num_keys]], row[num_keys:], strict=True):
-            if tolerance and isinstance(value, float) and isinstance(right, float) and math.isfinite(value) and math.isfinite(right):
+            if (
+                tolerance
+                and isinstance(value, float)
+                and isinstance(right, float)
+                and math.isfinite(value)
+                and math.isfinite(right)
+            ):
                 assert math.isclose(value, right, rel_tol=tolerance, abs_tol=1e-9), (row, by_key[row[:num_keys]])
             else:
                 assert value == right or (math.isnan(value) and math.isnan(right)), (row, by_key[row[:num_keys]])
 
 
-SOURCES = [*(Identifier(name) for name in ("i", "l", "f", "d", "coded")), Call("plus", (Identifier("f"), Identifier("i")))]
+SOURCES = [
+    *(Identifier(name) for name in ("i", "l", "f", "d", "coded")),
+    Call("plus", (Identifier("f"), Identifier("i"))),
+]
 
 
 @pytest.mark.parametrize("null_handling", [False, True], ids=["plain", "nulls"])
@@ -124,7 +140,11 @@ def test_ranks_of_runs_are_those_of_all_values(
     # Exact multisets to compare with: nothing is thinned.
     monkeypatch.setattr(PercentileFunction, "keep", lambda self, multisets: multisets)
     for name in ("percentileest", "percentiletdigest"):
-        monkeypatch.setattr(type(aggregation_function(name, (Identifier("x"), Literal(50, "50")))), "keep", lambda self, multisets: multisets)
+        monkeypatch.setattr(
+            type(aggregation_function(name, (Identifier("x"), Literal(50, "50")))),
+            "keep",
+            lambda self, multisets: multisets,
+        )
     context = _context(function, source, keys, null_handling=null_handling)
     everything = answer(context, [run(context, segments, threads=threads, executor=executor)])
     assert not searched
@@ -150,7 +170,9 @@ PATTERNS: dict[str, NDArray[np.int64]] = {
 def test_every_rank_of_hostile_values_is_found(pattern: str, misled: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     if misled:
 
-        def nowhere(addresses: Any, sizes: Any, starts: Any, totals: Any, first: Any, last: Any, lows: Any, highs: Any) -> None:
+        def nowhere(
+            addresses: Any, sizes: Any, starts: Any, totals: Any, first: Any, last: Any, lows: Any, highs: Any
+        ) -> None:
             lows[:], highs[:] = 12_345, 12_346
 
         monkeypatch.setattr(rank_select, "brackets", nowhere)
@@ -159,11 +181,15 @@ def test_every_rank_of_hostile_values_is_found(pattern: str, misled: bool, monke
     addresses, sizes = values.ctypes.data + ends[:-1] * 8, np.diff(ends)
     with ThreadPoolExecutor(2) as executor:
         plan: Any = SimpleNamespace(control=QueryControl(), num_threads=2, executor=executor)
-        search = value_lists._Search(plan, np.zeros(len(sizes), np.int64), addresses, sizes, 2)  # the second group is empty
+        search = value_lists._Search(
+            plan, np.zeros(len(sizes), np.int64), addresses, sizes, 2
+        )  # the second group is empty
         for rank in {0, len(values) // 3, len(values) // 2, len(values) - 2, len(values) - 1} - {-1}:
             found: dict[int, int] = {}
 
-            def pick(group: int, keys: Any, counts: Any, low: int, high: int, rank: int = rank, found: dict[int, int] = found) -> bool:
+            def pick(
+                group: int, keys: Any, counts: Any, low: int, high: int, rank: int = rank, found: dict[int, int] = found
+            ) -> bool:
                 inside, found[group] = rank_select.pick(keys, counts, low, high, rank)
                 return bool(inside)
 
@@ -185,10 +211,14 @@ def test_means_of_ranks_do_not_depend_on_the_order_of_values() -> None:
             found.add(tuple(means))
         in_order = np.sort(values)
         assert len(found) == 1
-        assert np.allclose(found.pop(), [in_order[1_000:1_200].mean(), in_order[1_200:2_500].mean()], rtol=1e-12, atol=0)
+        assert np.allclose(
+            found.pop(), [in_order[1_000:1_200].mean(), in_order[1_200:2_500].mean()], rtol=1e-12, atol=0
+        )
 
 
-def test_values_that_do_not_fit_the_memory_end_the_query_with_its_setting(segments: list[Any], searched: list[int]) -> None:
+def test_values_that_do_not_fit_the_memory_end_the_query_with_its_setting(
+    segments: list[Any], searched: list[int]
+) -> None:
     context = _context("percentile", Identifier("d"), ["k"], null_handling=False)
     with pytest.raises(MemoryLimitError, match=r"pinot.server.query.memory.maxBytes"):
         run(context, segments, control=QueryControl(memory_max_bytes=200_000), is_whole=True)

@@ -1,5 +1,6 @@
-"""Proves that conditions over BIG_DECIMAL and doubles without an end have an answer: infinities lie beyond every decimal, NaN is equal to
-none and neither above nor below, null is unknown."""
+"""Proves that conditions over BIG_DECIMAL and doubles without an end have an answer: infinities lie beyond every
+decimal, NaN is equal to none and neither above nor below, null is unknown.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +34,9 @@ SIGNS: dict[str, Callable[[Any, Any], bool]] = {
 
 def rows_of(**columns: tuple[DataType, list[Any]]) -> Rows:
     refs = tuple(ColumnRef(name, data_type) for name, (data_type, _) in columns.items())
-    context = QueryContext(Dialect.SQL, QueryKind.SELECTION, "t", (OutputColumn("x", Identifier("x")),), columns=refs, null_handling=True)
+    context = QueryContext(
+        Dialect.SQL, QueryKind.SELECTION, "t", (OutputColumn("x", Identifier("x")),), columns=refs, null_handling=True
+    )
     arrays = {name: pa.array(values, data_type.arrow) for name, (data_type, values) in columns.items()}
     return Rows(context, len(DOUBLES), arrays.__getitem__, lambda name: None)
 
@@ -51,11 +54,18 @@ def test_infinities_are_beyond_all_decimals(name: str) -> None:
 def test_decimals_beyond_doubles_are_not_infinite() -> None:
     huge = [encode_decimal(Decimal("1e400"))] * len(DOUBLES)
     rows = rows_of(x=(DataType.DOUBLE, DOUBLES), y=(DataType.BIG_DECIMAL, huge))
-    assert rows.value(Call("less_than", (Identifier("y"), Identifier("x")))).to_pylist() == [*[False] * 5, True, False, None]
+    assert rows.value(Call("less_than", (Identifier("y"), Identifier("x")))).to_pylist() == [
+        *[False] * 5,
+        True,
+        False,
+        None,
+    ]
 
 
 def test_text_that_is_no_number_is_refused_beside_a_decimal() -> None:
-    rows = rows_of(x=(DataType.STRING, ["1", "x", None, *["2"] * 5]), y=(DataType.BIG_DECIMAL, [encode_decimal(Decimal(1))] * 8))
+    rows = rows_of(
+        x=(DataType.STRING, ["1", "x", None, *["2"] * 5]), y=(DataType.BIG_DECIMAL, [encode_decimal(Decimal(1))] * 8)
+    )
     with pytest.raises(QueryExecutionError, match="expected a number, found the text 'x'"):
         rows.value(Call("equals", (Identifier("x"), Identifier("y"))))
 
@@ -65,8 +75,21 @@ def test_text_that_is_no_number_is_refused_beside_a_decimal() -> None:
 def test_a_fraction_written_beside_a_decimal_keeps_its_digits(name: str, constant: str) -> None:
     """As a double it has 17 of them, and 1e400 is infinite."""
     exact = Decimal(constant)
-    texts = ["123456789012345678901234567890.123", "123456789012345678901234567890.122", "1e400", "2e400", "-3e400", "0.1", "1e-401", "0"]
+    texts = [
+        "123456789012345678901234567890.123",
+        "123456789012345678901234567890.122",
+        "1e400",
+        "2e400",
+        "-3e400",
+        "0.1",
+        "1e-401",
+        "0",
+    ]
     rows = rows_of(y=(DataType.BIG_DECIMAL, [encode_decimal(Decimal(text)) for text in texts]))
     literal = Literal(exact, constant)
-    assert rows.value(Call(name, (Identifier("y"), literal))).to_pylist() == [SIGNS[name](Decimal(text), exact) for text in texts]
-    assert rows.value(Call(name, (literal, Identifier("y")))).to_pylist() == [SIGNS[name](exact, Decimal(text)) for text in texts]
+    assert rows.value(Call(name, (Identifier("y"), literal))).to_pylist() == [
+        SIGNS[name](Decimal(text), exact) for text in texts
+    ]
+    assert rows.value(Call(name, (literal, Identifier("y")))).to_pylist() == [
+        SIGNS[name](exact, Decimal(text)) for text in texts
+    ]

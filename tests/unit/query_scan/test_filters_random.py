@@ -1,6 +1,7 @@
 """Proves that a scan selects exactly the docs that a row-by-row oracle selects: every type × dictionary, packed, raw,
 compressed × single- and multi-value × nulls × both null modes × sorted and inverted indexes, random filters of all
-predicates nested in AND, OR and NOT, both dialects, cut into segments. The oracle is plain Python over the same values."""
+predicates nested in AND, OR and NOT, both dialects, cut into segments. The oracle is plain Python over the same values.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +20,20 @@ from pinotpy.decimals import decode_decimal, encode_decimal
 from pinotpy.pql.ast import Dialect, Identifier
 from pinotpy.query.execute import execute
 from pinotpy.query.filter import index_choice
-from pinotpy.query.model.context import And, Bound, ColumnRef, Comparison, Constant, Filter, Not, Or, OutputColumn, Predicate, QueryContext, QueryKind
+from pinotpy.query.model.context import (
+    And,
+    Bound,
+    ColumnRef,
+    Comparison,
+    Constant,
+    Filter,
+    Not,
+    Or,
+    OutputColumn,
+    Predicate,
+    QueryContext,
+    QueryKind,
+)
 from pinotpy.query.runtime.control import QueryControl
 
 TYPES = [t for t in DataType if t is not DataType.MAP]
@@ -31,17 +45,25 @@ def random_value(rng: random.Random, data_type: DataType) -> Any:
         case DataType.INT:
             return rng.choice([rng.randint(-5, 5), rng.randint(-(2**31), 2**31 - 1), 2**31 - 1, -(2**31)])
         case DataType.LONG:
-            return rng.choice([rng.randint(-5, 5), 2**63 - 1, -(2**63), 2**53 + 1, 1_400_000_000_000 + rng.randint(0, 3)])
+            return rng.choice(
+                [rng.randint(-5, 5), 2**63 - 1, -(2**63), 2**53 + 1, 1_400_000_000_000 + rng.randint(0, 3)]
+            )
         case DataType.TIMESTAMP:
             return rng.choice([0, 1, 1_388_534_400_000, 1_388_534_400_500, -1, rng.randint(-(10**12), 10**12)])
         case DataType.FLOAT:
-            return float(np.float32(rng.choice([rng.randint(-3, 3) / 4, 0.1, 3.4e38, float("inf"), float("-inf"), -0.0 + 0.0, 1e-40])))
+            return float(
+                np.float32(
+                    rng.choice([rng.randint(-3, 3) / 4, 0.1, 3.4e38, float("inf"), float("-inf"), -0.0 + 0.0, 1e-40])
+                )
+            )
         case DataType.DOUBLE:
             return rng.choice([rng.randint(-3, 3) / 4, 0.1, 1e300, float("inf"), float("-inf"), 5e-324])
         case DataType.BOOLEAN:
             return rng.randint(0, 1)
         case DataType.BIG_DECIMAL:
-            return encode_decimal(Decimal(rng.choice(["0", "1", "-1", "1.5", "-1.25", "123456789012345678901234567890", "0.001"])))
+            return encode_decimal(
+                Decimal(rng.choice(["0", "1", "-1", "1.5", "-1.25", "123456789012345678901234567890", "0.001"]))
+            )
         case DataType.BYTES:
             return rng.choice([b"", b"\0", b"\0\1", b"a", b"\xff", b"\xff\0"])
         case _:
@@ -92,7 +114,10 @@ def random_predicate(rng: random.Random, ref: ColumnRef, has_dictionary: bool) -
 
             return (
                 Predicate(
-                    lhs, Comparison.RANGE, lower=Bound(literals[0], low_closed) if low else None, upper=Bound(literals[1], high_closed) if high else None
+                    lhs,
+                    Comparison.RANGE,
+                    lower=Bound(literals[0], low_closed) if low else None,
+                    upper=Bound(literals[1], high_closed) if high else None,
                 ),
                 inside,
             )
@@ -102,9 +127,13 @@ def random_predicate(rng: random.Random, ref: ColumnRef, has_dictionary: bool) -
             return Predicate(lhs, Comparison.IS_NOT_NULL), None
         case "REGEXP_LIKE":
             pattern = rng.choice(["a", "^b", "[xy]", "1", "^$", "ä"])
-            return Predicate(lhs, Comparison.REGEXP_LIKE, (pattern,), flags="i"), lambda v: re.search(pattern, text_of(v), re.I) is not None
+            return Predicate(
+                lhs, Comparison.REGEXP_LIKE, (pattern,), flags="i"
+            ), lambda v: re.search(pattern, text_of(v), re.I) is not None
         case kind:
-            pattern, regex = rng.choice([("a%", "a.*"), ("_", "."), ("x\\_y", "x_y"), ("%", ".*"), ("x%y", "x.*y"), ("%1%", ".*1.*")])
+            pattern, regex = rng.choice(
+                [("a%", "a.*"), ("_", "."), ("x\\_y", "x_y"), ("%", ".*"), ("x%y", "x.*y"), ("%1%", ".*1.*")]
+            )
             test = lambda v: re.fullmatch(regex, text_of(v), re.I | re.S) is not None  # noqa: E731
             return Predicate(lhs, Comparison(kind), (pattern,), flags="i"), test
 
@@ -116,7 +145,9 @@ def text_of(value: Any) -> str:
 class Oracle:
     """Three-valued logic, one row at a time."""
 
-    def __init__(self, rows: list[dict[str, Any]], tests: dict[int, Any], types: dict[str, DataType], null_handling: bool) -> None:
+    def __init__(
+        self, rows: list[dict[str, Any]], tests: dict[int, Any], types: dict[str, DataType], null_handling: bool
+    ) -> None:
         self.rows, self.tests, self.types, self.null_handling = rows, tests, types, null_handling
 
     def truth(self, node: Filter, row: dict[str, Any]) -> bool | None:
@@ -159,7 +190,9 @@ def random_filter(rng: random.Random, leaves: list[Any], depth: int) -> Filter:
     return And(children) if kind == "and" else Or(children)
 
 
-def make_case(seed: int, num_rows: int) -> tuple[list[ColumnRef], list[FakeSegment], list[dict[str, Any]], random.Random]:
+def make_case(
+    seed: int, num_rows: int
+) -> tuple[list[ColumnRef], list[FakeSegment], list[dict[str, Any]], random.Random]:
     rng = random.Random(seed)
     refs = [ColumnRef(f"c{i}", rng.choice(TYPES), rng.random() < 0.7) for i in range(3)]
     refs[0] = ColumnRef("c0", TYPES[seed % len(TYPES)], True)
@@ -200,12 +233,16 @@ def make_case(seed: int, num_rows: int) -> tuple[list[ColumnRef], list[FakeSegme
                     compressed=encoding == "compressed",
                 )
             )
-        columns.append(fake_column("row", DataType.INT, list(range(len(ordered) - len(part), len(ordered))), dictionary=False))
+        columns.append(
+            fake_column("row", DataType.INT, list(range(len(ordered) - len(part), len(ordered))), dictionary=False)
+        )
         segments.append(FakeSegment(f"s{number}", columns))
     return refs, segments, ordered, rng
 
 
-def select_rows(refs: list[ColumnRef], condition: Filter | None, segments: list[FakeSegment], dialect: Dialect, null_handling: bool) -> Any:
+def select_rows(
+    refs: list[ColumnRef], condition: Filter | None, segments: list[FakeSegment], dialect: Dialect, null_handling: bool
+) -> Any:
     context = QueryContext(
         dialect,
         QueryKind.SELECTION,

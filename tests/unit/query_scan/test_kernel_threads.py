@@ -1,6 +1,7 @@
-"""Proves the scheduling rule of long scans: tasks that take several steps share a thread in turns, a task alone goes on, a late
-task waits for one step of each before it, failures and shutdown reach whoever waits; and queries that take turns answer as
-those that run alone."""
+"""Proves the scheduling rule of long scans: tasks that take several steps share a thread in turns, a task alone goes
+on, a late task waits for one step of each before it, failures and shutdown reach whoever waits; and queries that take
+turns answer as those that run alone.
+"""
 
 from __future__ import annotations
 
@@ -116,8 +117,12 @@ def test_queries_that_take_turns_answer_as_those_that_run_alone(monkeypatch: pyt
     rng = np.random.default_rng(3)
     docs = 60_000
     values, keys = rng.integers(0, 1000, docs), rng.integers(0, 50, docs)
-    segment = FakeSegment("s", [fake_column("v", DataType.INT, values.tolist()), fake_column("k", DataType.INT, keys.tolist())])
-    schema = Schema.from_json({"schemaName": "t", "dimensionFieldSpecs": [{"name": "v", "dataType": "INT"}, {"name": "k", "dataType": "INT"}]})
+    segment = FakeSegment(
+        "s", [fake_column("v", DataType.INT, values.tolist()), fake_column("k", DataType.INT, keys.tolist())]
+    )
+    schema = Schema.from_json(
+        {"schemaName": "t", "dimensionFieldSpecs": [{"name": "v", "dataType": "INT"}, {"name": "k", "dataType": "INT"}]}
+    )
     segments, threads = SegmentSet([segment]), KernelThreads(2)
 
     def ask(low: int) -> dict[int, tuple[int, int]]:
@@ -133,5 +138,8 @@ def test_queries_that_take_turns_answer_as_those_that_run_alone(monkeypatch: pyt
         answers = list(askers.map(ask, lows))
     for low, found in zip(lows, answers, strict=True):
         kept = values >= low
-        assert found == {k: (int((keys[kept] == k).sum()), int(values[kept][keys[kept] == k].sum())) for k in np.unique(keys[kept]).tolist()}
+        assert found == {
+            k: (int((keys[kept] == k).sum()), int(values[kept][keys[kept] == k].sum()))
+            for k in np.unique(keys[kept]).tolist()
+        }
     threads.shutdown()

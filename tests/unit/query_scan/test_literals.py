@@ -15,12 +15,28 @@ from pinotpy.errors import InvalidQueryError, PinotError, QueryExecutionError
 from pinotpy.functions.text.text_query import Term
 from pinotpy.pql.ast import Dialect, Identifier
 from pinotpy.query.model.context import Bound, ColumnRef, Comparison, LiteralValue, Predicate
-from pinotpy.query.model.predicate import FixedMembers, FixedRange, Nothing, Test, TextSearch, VarMembers, VarRange, typed_leg
+from pinotpy.query.model.predicate import (
+    FixedMembers,
+    FixedRange,
+    Nothing,
+    Test,
+    TextSearch,
+    VarMembers,
+    VarRange,
+    typed_leg,
+)
 
 PQL, SQL = Dialect.PQL, Dialect.SQL
 
 
-def test_of(data_type: DataType, dialect: Dialect, comparison: Comparison, *values: LiteralValue, single_value: bool = True, **bounds: Bound) -> Test:
+def test_of(
+    data_type: DataType,
+    dialect: Dialect,
+    comparison: Comparison,
+    *values: LiteralValue,
+    single_value: bool = True,
+    **bounds: Bound,
+) -> Test:
     predicate = Predicate(Identifier("c"), comparison, values, **bounds)
     return typed_leg(predicate, ColumnRef("c", data_type, single_value), dialect).test
 
@@ -48,7 +64,9 @@ test_of.__test__ = False  # type: ignore[attr-defined]
 )
 def test_pql_refuses_literals_that_do_not_parse_with_code_200(data_type: DataType, value: LiteralValue) -> None:
     for comparison in (Comparison.EQ, Comparison.NOT_EQ):
-        with pytest.raises(QueryExecutionError, match=rf"^Cannot convert value: '{value}' to type: {data_type} of column '\w+'$") as raised:
+        with pytest.raises(
+            QueryExecutionError, match=rf"^Cannot convert value: '{value}' to type: {data_type} of column '\w+'$"
+        ) as raised:
             test_of(data_type, PQL, comparison, value)
         assert raised.value.code == 200
     with pytest.raises(QueryExecutionError):
@@ -79,19 +97,29 @@ def test_sql_compares_numbers_by_value() -> None:
     assert test_of(DataType.INT, SQL, Comparison.EQ, 99999999999) == Nothing()
     assert test_of(DataType.INT, SQL, Comparison.EQ, 2000.0) == FixedRange(2000, 2000)
     assert test_of(DataType.INT, SQL, Comparison.RANGE, lower=Bound(2000.5, False)) == FixedRange(2001, 2**31 - 1)
-    assert test_of(DataType.INT, SQL, Comparison.RANGE, upper=Bound(Decimal("2000.5"), True)) == FixedRange(-(2**31), 2000)
+    assert test_of(DataType.INT, SQL, Comparison.RANGE, upper=Bound(Decimal("2000.5"), True)) == FixedRange(
+        -(2**31), 2000
+    )
     assert test_of(DataType.INT, SQL, Comparison.RANGE, upper=Bound(2001, False)) == FixedRange(-(2**31), 2000)
-    assert test_of(DataType.LONG, SQL, Comparison.RANGE, upper=Bound(9999999999999999999, False)) == FixedRange(-(2**63), 2**63 - 1)
+    assert test_of(DataType.LONG, SQL, Comparison.RANGE, upper=Bound(9999999999999999999, False)) == FixedRange(
+        -(2**63), 2**63 - 1
+    )
     assert test_of(DataType.LONG, SQL, Comparison.RANGE, lower=Bound(float("inf"), False)) == Nothing()
-    assert test_of(DataType.DOUBLE, SQL, Comparison.RANGE, lower=Bound(0, False), upper=Bound(1, False)) == FixedRange(5e-324, float(np.nextafter(1, 0)))
+    assert test_of(DataType.DOUBLE, SQL, Comparison.RANGE, lower=Bound(0, False), upper=Bound(1, False)) == FixedRange(
+        5e-324, float(np.nextafter(1, 0))
+    )
 
 
 def test_sql_compares_numbers_in_lists_by_value_too_and_refuses_quoted_ones_that_do_not_fit() -> None:
-    members = test_of(DataType.INT, SQL, Comparison.IN, 1, 2000.0, 5.5, 3_000_000_000, -(2**31) - 1, Decimal("1e300"), float("inf"))
+    members = test_of(
+        DataType.INT, SQL, Comparison.IN, 1, 2000.0, 5.5, 3_000_000_000, -(2**31) - 1, Decimal("1e300"), float("inf")
+    )
     assert isinstance(members, FixedMembers) and members.values.tolist() == [1, 2000]
     assert test_of(DataType.INT, SQL, Comparison.IN, 3_000_000_000, 1) == FixedRange(1, 1)
     assert test_of(DataType.INT, SQL, Comparison.NOT_IN, 3_000_000_000, 5.5) == Nothing(), "negated: every value passes"
-    assert test_of(DataType.LONG, SQL, Comparison.IN, 2**63, -(2**63) - 1, 2**63 - 1) == FixedRange(2**63 - 1, 2**63 - 1)
+    assert test_of(DataType.LONG, SQL, Comparison.IN, 2**63, -(2**63) - 1, 2**63 - 1) == FixedRange(
+        2**63 - 1, 2**63 - 1
+    )
     for quoted in ("3000000000", "5.5"):
         with pytest.raises(InvalidQueryError, match="Cannot convert value"):
             test_of(DataType.INT, SQL, Comparison.IN, 1, quoted)
@@ -112,7 +140,9 @@ def test_float_columns_compare_as_float() -> None:
     as_float = float(np.float32(0.1))
     for dialect in Dialect:
         assert test_of(DataType.FLOAT, dialect, Comparison.EQ, 0.1) == FixedRange(as_float, as_float)
-        assert test_of(DataType.FLOAT, dialect, Comparison.EQ, "3.14159274") == test_of(DataType.FLOAT, dialect, Comparison.EQ, 3.1415927)
+        assert test_of(DataType.FLOAT, dialect, Comparison.EQ, "3.14159274") == test_of(
+            DataType.FLOAT, dialect, Comparison.EQ, 3.1415927
+        )
         assert test_of(DataType.DOUBLE, dialect, Comparison.EQ, 0.1) == FixedRange(0.1, 0.1)
         assert test_of(DataType.DOUBLE, dialect, Comparison.EQ, "NaN") == Nothing()
     above = test_of(DataType.FLOAT, SQL, Comparison.RANGE, lower=Bound(0.1, False))
@@ -162,7 +192,9 @@ def test_timestamps_take_millis_and_text(text: LiteralValue, millis: int) -> Non
 def test_text_and_bytes_are_half_open_ranges_of_bytes() -> None:
     assert test_of(DataType.STRING, PQL, Comparison.EQ, 5) == VarRange(b"5", b"5\0")
     assert test_of(DataType.STRING, SQL, Comparison.EQ, True) == VarRange(b"true", b"true\0")
-    assert test_of(DataType.STRING, SQL, Comparison.RANGE, lower=Bound("a", False), upper=Bound("b", True)) == VarRange(b"a\0", b"b\0")
+    assert test_of(DataType.STRING, SQL, Comparison.RANGE, lower=Bound("a", False), upper=Bound("b", True)) == VarRange(
+        b"a\0", b"b\0"
+    )
     assert test_of(DataType.STRING, SQL, Comparison.RANGE, lower=Bound("b", True), upper=Bound("b", False)) == Nothing()
     assert test_of(DataType.BYTES, PQL, Comparison.RANGE, lower=Bound("FF", True)) == VarRange(b"\xff", None)
     members = test_of(DataType.STRING, SQL, Comparison.IN, "b", "a", "b")
@@ -181,11 +213,16 @@ def test_bad_search_texts_and_patterns_are_refused() -> None:
 
 
 @pytest.mark.parametrize("data_type", [DataType.INT, DataType.LONG, DataType.TIMESTAMP])
-def test_numbers_of_thousands_of_digits_in_quotes_are_refused_like_other_numbers_that_do_not_fit(data_type: DataType) -> None:
+def test_numbers_of_thousands_of_digits_in_quotes_are_refused_like_other_numbers_that_do_not_fit(
+    data_type: DataType,
+) -> None:
     """Python's int() refuses to read them with an error of its own."""
     for dialect, error in ((PQL, QueryExecutionError), (SQL, InvalidQueryError)):
         for sign in ("", "-", "+"):
-            with pytest.raises(error, match=f"Cannot convert value: '.9{{5000}}' to type: {data_type}" if sign else "Cannot convert value"):
+            with pytest.raises(
+                error,
+                match=f"Cannot convert value: '.9{{5000}}' to type: {data_type}" if sign else "Cannot convert value",
+            ):
                 test_of(data_type, dialect, Comparison.EQ, sign + "9" * 5000)
         assert test_of(data_type, dialect, Comparison.EQ, "0" * 5000 + "7") == FixedRange(7, 7)
 

@@ -1,5 +1,6 @@
-"""Proves that a scan stops where it is told to: deadline, cancel and memory are seen between blocks, by all threads, and
-a scan that is cut into quanta gives the same answer."""
+"""Proves that a scan stops where it is told to: deadline, cancel and memory are seen between blocks, by all threads,
+and a scan that is cut into quanta gives the same answer.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +17,18 @@ from pinotpy.errors import MemoryLimitError, QueryCancelledError, QueryTimeoutEr
 from pinotpy.kernels.runtime import abi
 from pinotpy.pql.ast import Call, Dialect, Identifier, Literal
 from pinotpy.query.execute import execute
-from pinotpy.query.model.context import Bound, ColumnRef, Comparison, ExpressionPredicate, Or, OrderBy, OutputColumn, Predicate, QueryContext, QueryKind
+from pinotpy.query.model.context import (
+    Bound,
+    ColumnRef,
+    Comparison,
+    ExpressionPredicate,
+    Or,
+    OrderBy,
+    OutputColumn,
+    Predicate,
+    QueryContext,
+    QueryKind,
+)
 from pinotpy.query.plan import build
 from pinotpy.query.runtime import scan_loop
 from pinotpy.query.runtime.control import MEMORY_SETTING, QueryControl
@@ -28,12 +40,17 @@ CONDITION = Predicate(Identifier("a"), Comparison.RANGE, lower=Bound(5, True))
 @pytest.fixture(scope="module")
 def segments() -> list[FakeSegment]:
     rng = np.random.default_rng(3)
-    return [FakeSegment(f"s{i}", [fake_column("a", DataType.INT, rng.integers(0, 10, 100_000).tolist(), dictionary=False)]) for i in range(3)]
+    return [
+        FakeSegment(f"s{i}", [fake_column("a", DataType.INT, rng.integers(0, 10, 100_000).tolist(), dictionary=False)])
+        for i in range(3)
+    ]
 
 
 def ordered(limit: int = 10) -> QueryContext:
     output, order = (OutputColumn("a", Identifier("a")),), (OrderBy(Identifier("a")),)
-    return QueryContext(Dialect.SQL, QueryKind.SELECTION, "t", output, filter=CONDITION, order_by=order, limit=limit, columns=REFS)
+    return QueryContext(
+        Dialect.SQL, QueryKind.SELECTION, "t", output, filter=CONDITION, order_by=order, limit=limit, columns=REFS
+    )
 
 
 def test_a_passed_deadline_ends_the_query_before_it_starts(segments: list[FakeSegment]) -> None:
@@ -41,8 +58,12 @@ def test_a_passed_deadline_ends_the_query_before_it_starts(segments: list[FakeSe
         execute(ordered(), segments, QueryControl(deadline_ns=time.monotonic_ns() - 1))
 
 
-def test_a_deadline_that_passes_during_the_scan_ends_it_between_blocks(segments: list[FakeSegment], monkeypatch: pytest.MonkeyPatch) -> None:
-    control = QueryControl(quantum_ns=1)  # every few blocks back to Python, where the test moves the deadline into the past
+def test_a_deadline_that_passes_during_the_scan_ends_it_between_blocks(
+    segments: list[FakeSegment], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    control = QueryControl(
+        quantum_ns=1
+    )  # every few blocks back to Python, where the test moves the deadline into the past
     steps = 0
     real = scan_loop.driver.step
 
@@ -59,7 +80,9 @@ def test_a_deadline_that_passes_during_the_scan_ends_it_between_blocks(segments:
     assert steps == 3
 
 
-def test_cancel_from_another_thread_ends_a_scan_that_would_go_on(segments: list[FakeSegment], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cancel_from_another_thread_ends_a_scan_that_would_go_on(
+    segments: list[FakeSegment], monkeypatch: pytest.MonkeyPatch
+) -> None:
     control = QueryControl(quantum_ns=1)
     inside = threading.Event()
     real = scan_loop.driver.step
@@ -106,7 +129,9 @@ def test_stages_in_python_look_at_the_control_as_well(segments: list[FakeSegment
     # Texts: no kernel compares them, and under OR they are compared before the scan.
     texts = [Call("concat", (Identifier("a"), Literal(text, text, True))) for text in ("x", "y")]
     either = Or((ExpressionPredicate(Call("equals", tuple(texts))), CONDITION))
-    context = QueryContext(Dialect.SQL, QueryKind.SELECTION, "t", (OutputColumn("a", Identifier("a")),), filter=either, columns=REFS)
+    context = QueryContext(
+        Dialect.SQL, QueryKind.SELECTION, "t", (OutputColumn("a", Identifier("a")),), filter=either, columns=REFS
+    )
     with pytest.raises(QueryCancelledError):
         build.build_scan(context, segments, control)
 

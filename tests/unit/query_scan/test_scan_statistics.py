@@ -10,7 +10,18 @@ from fake_segment import FakeSegment, fake_column
 from pinotpy.data_types import DataType
 from pinotpy.pql.ast import Dialect, Identifier
 from pinotpy.query.execute import execute
-from pinotpy.query.model.context import And, Bound, ColumnRef, Comparison, Filter, Or, OutputColumn, Predicate, QueryContext, QueryKind
+from pinotpy.query.model.context import (
+    And,
+    Bound,
+    ColumnRef,
+    Comparison,
+    Filter,
+    Or,
+    OutputColumn,
+    Predicate,
+    QueryContext,
+    QueryKind,
+)
 from pinotpy.query.result.partial import Statistics
 from pinotpy.query.runtime.control import QueryControl
 
@@ -18,7 +29,9 @@ N = 10_000
 
 
 def segment(low: int) -> FakeSegment:
-    """day sorted low..low+9, a thousand docs each; team = doc % 100 inverted; score = doc % 7 scanned; raw = doc % 5; tags two a doc."""
+    """day sorted low..low+9, a thousand docs each; team = doc % 100 inverted; score = doc % 7 scanned; raw = doc % 5;
+    tags two a doc.
+    """
     docs = np.arange(N)
     return FakeSegment(
         f"s{low}",
@@ -27,7 +40,12 @@ def segment(low: int) -> FakeSegment:
             fake_column("team", DataType.INT, (docs % 100 * 2).tolist(), inverted=True),
             fake_column("score", DataType.INT, (docs % 7 * 10).tolist()),
             fake_column("raw", DataType.LONG, (docs % 5).tolist(), dictionary=False),
-            fake_column("tags", DataType.STRING, [[b"a", b"b"] if doc % 2 else [b"c", b"d"] for doc in range(N)], single_value=False),
+            fake_column(
+                "tags",
+                DataType.STRING,
+                [[b"a", b"b"] if doc % 2 else [b"c", b"d"] for doc in range(N)],
+                single_value=False,
+            ),
         ],
     )
 
@@ -42,7 +60,15 @@ REFS = (*INTS, ColumnRef("raw", DataType.LONG), ColumnRef("tags", DataType.STRIN
 
 
 def run(segments: list[FakeSegment], condition: Filter) -> Statistics:
-    context = QueryContext(Dialect.SQL, QueryKind.SELECTION, "t", (OutputColumn("day", Identifier("day")),), filter=condition, limit=10**6, columns=REFS)
+    context = QueryContext(
+        Dialect.SQL,
+        QueryKind.SELECTION,
+        "t",
+        (OutputColumn("day", Identifier("day")),),
+        filter=condition,
+        limit=10**6,
+        columns=REFS,
+    )
     return execute(context, segments, QueryControl()).statistics
 
 
@@ -56,7 +82,13 @@ def at_least(column: str, value: int) -> Predicate:
 
 def counters(statistics: Statistics) -> tuple[int, int, int, int, int]:
     s = statistics
-    return s.num_segments_processed, s.num_segments_matched, s.num_docs_scanned, s.num_entries_scanned_in_filter, s.num_segments_pruned
+    return (
+        s.num_segments_processed,
+        s.num_segments_matched,
+        s.num_docs_scanned,
+        s.num_entries_scanned_in_filter,
+        s.num_segments_pruned,
+    )
 
 
 def test_a_sorted_column_reads_nothing_and_prunes(segments: list[FakeSegment]) -> None:
@@ -68,7 +100,9 @@ def test_a_scan_reads_every_doc(segments: list[FakeSegment]) -> None:
     assert counters(run(segments, equal("score", 30))) == (3, 3, 3 * len(range(3, N, 7)), 3 * N, 0)
 
 
-def test_a_value_between_min_and_max_that_no_segment_has_is_processed_but_not_matched(segments: list[FakeSegment]) -> None:
+def test_a_value_between_min_and_max_that_no_segment_has_is_processed_but_not_matched(
+    segments: list[FakeSegment],
+) -> None:
     assert counters(run(segments, equal("score", 35))) == (3, 0, 0, 0, 0)
     assert counters(run(segments, equal("score", 61))) == (0, 0, 0, 0, 3)
     # A longer list never prunes.
@@ -81,7 +115,13 @@ def test_a_predicate_that_all_values_pass_reads_nothing(segments: list[FakeSegme
 
 
 def test_a_leg_of_and_reads_what_the_index_left(segments: list[FakeSegment]) -> None:
-    assert counters(run(segments, And((equal("score", 30), equal("team", 4))))) == (3, 3, 3 * len([d for d in range(2, N, 100) if d % 7 == 3]), 3 * 100, 0)
+    assert counters(run(segments, And((equal("score", 30), equal("team", 4))))) == (
+        3,
+        3,
+        3 * len([d for d in range(2, N, 100) if d % 7 == 3]),
+        3 * 100,
+        0,
+    )
     assert counters(run(segments, And((equal("score", 30), equal("day", 3)))))[3] == 1000
     # Sorted and inverted together: the list of docs is cut to the run of days.
     assert counters(run(segments, And((equal("team", 4), equal("day", 3), equal("score", 30)))))[3] == 10

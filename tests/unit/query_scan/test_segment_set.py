@@ -1,5 +1,6 @@
-"""Proves SegmentSet: what it knows of columns is what the segments say, also after segments came and went, in parts of it,
-and when it keeps less than it is asked for."""
+"""Proves SegmentSet: what it knows of columns is what the segments say, also after segments came and went, in parts of
+it, and when it keeps less than it is asked for.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +33,9 @@ def segment(number: int, docs: int, *, packed: bool = False, extra: bool = False
 
 def check(found: SegmentSet, expected: list[FakeSegment]) -> None:
     assert list(found) == expected and len(found) == len(expected)
-    assert found.docs.tolist() == [one.num_docs for one in expected] and found.total_docs == sum(one.num_docs for one in expected)
+    assert found.docs.tolist() == [one.num_docs for one in expected] and found.total_docs == sum(
+        one.num_docs for one in expected
+    )
     for name in ("a", "b"):
         rows = found.column(name)
         assert rows.metas.tolist() == [one.column(name).meta.tolist() for one in expected]
@@ -106,7 +109,10 @@ def test_packed_columns_are_decoded_for_a_query_and_not_in_the_set() -> None:
     assert not whole.column("a").in_place
     metas = ColumnMetas(whole)
     read = metas.of("a")
-    assert read[1].tolist() == segments[1].column("a").meta.tolist() and read[0].tolist() != segments[0].column("a").meta.tolist()
+    assert (
+        read[1].tolist() == segments[1].column("a").meta.tolist()
+        and read[0].tolist() != segments[0].column("a").meta.tolist()
+    )
     assert metas.addresses("a")[0] == read.ctypes.data
     assert whole.column("a").metas[0].tolist() == segments[0].column("a").meta.tolist()
 
@@ -132,10 +138,19 @@ def test_ranges_are_those_of_the_columns_and_unknown_where_a_segment_does_not_kn
 @pytest.mark.parametrize("data_type", [DataType.LONG, DataType.DOUBLE, DataType.STRING])
 def test_segments_outside_of_a_range_are_left_out_and_no_others(dictionary: bool, data_type: DataType) -> None:
     def stored(number: int) -> object:
-        return b"%03d" % number if data_type is DataType.STRING else float(number) if data_type is DataType.DOUBLE else number
+        return (
+            b"%03d" % number
+            if data_type is DataType.STRING
+            else float(number)
+            if data_type is DataType.DOUBLE
+            else number
+        )
 
     columns = [[stored(10 * number + doc % 10) for doc in range(40)] for number in range(8)]
-    segments = [FakeSegment(f"s{i}", [fake_column("v", data_type, values, dictionary=dictionary)]) for i, values in enumerate(columns)]
+    segments = [
+        FakeSegment(f"s{i}", [fake_column("v", data_type, values, dictionary=dictionary)])
+        for i, values in enumerate(columns)
+    ]
     schema = Schema.from_json({"schemaName": "t", "dimensionFieldSpecs": [{"name": "v", "dataType": data_type.value}]})
     for low, high in [(0, 9), (9, 10), (35, 52), (-5, -1), (80, 99), (79, 79), (25, 24), (-3, 200)]:
         bounds = [f"'{max(n, 0):03d}'" if data_type is DataType.STRING else str(n) for n in (low, high)]

@@ -1,6 +1,8 @@
-"""Proves that few selected rows are read where they lie, without Arrow, as what was put in (compared with the Python values that the
-segments were made of): every type, with a dictionary and without, null or not, from a part of the segments, in any order; and what is
-not provided for (expressions, multi-values, raw texts, many rows, packed columns) goes the way over Arrow with the same values."""
+"""Proves that few selected rows are read where they lie, without Arrow, as what was put in (compared with the Python
+values that the segments were made of): every type, with a dictionary and without, null or not, from a part of the
+segments, in any order; and what is not provided for (expressions, multi-values, raw texts, many rows, packed columns)
+goes the way over Arrow with the same values.
+"""
 
 from __future__ import annotations
 
@@ -24,11 +26,13 @@ from pinotpy.query.segments.segment_set import SegmentSet
 
 SEGMENTS, DOCS = 40, 50
 TYPES = {
-    "i": DataType.INT, "l": DataType.LONG, "f": DataType.FLOAT, "d": DataType.DOUBLE, "t": DataType.TIMESTAMP, "b": DataType.BOOLEAN,
+    "i": DataType.INT, "l": DataType.LONG, "f": DataType.FLOAT, "d": DataType.DOUBLE, "t": DataType.TIMESTAMP,
+    "b": DataType.BOOLEAN,
     "s": DataType.STRING, "j": DataType.JSON, "x": DataType.BYTES,
 }  # fmt: skip
 DEFAULTS: dict[str, Any] = {
-    "i": -(2**31), "l": -(2**63), "f": float("-inf"), "d": float("-inf"), "t": 0, "b": 0, "s": b"null", "j": b"null", "x": b"",
+    "i": -(2**31), "l": -(2**63), "f": float("-inf"), "d": float("-inf"), "t": 0, "b": 0, "s": b"null", "j": b"null",
+    "x": b"",
 }  # fmt: skip
 SCHEMA = Schema.from_json(
     {
@@ -57,9 +61,16 @@ def values(number: int) -> dict[str, list[Any]]:
         "x": [bytes(rng.integers(0, 256, n).tolist()) for n in rng.integers(0, 5, DOCS)],
     }
     nulls = {name: rng.random(DOCS) < 0.2 for name in made}
-    made = {name: [None if null else value for value, null in zip(column, nulls[name], strict=True)] for name, column in made.items()}
+    made = {
+        name: [None if null else value for value, null in zip(column, nulls[name], strict=True)]
+        for name, column in made.items()
+    }
     days = np.sort(rng.integers(number * 10, number * 10 + 10, DOCS)).tolist()
-    return made | {"day": days, "raw_s": [b"r%d" % n for n in rng.integers(0, 9, DOCS)], "many": [[1, int(n)] for n in rng.integers(0, 9, DOCS)]}
+    return made | {
+        "day": days,
+        "raw_s": [b"r%d" % n for n in rng.integers(0, 9, DOCS)],
+        "many": [[1, int(n)] for n in rng.integers(0, 9, DOCS)],
+    }
 
 
 VALUES = [values(number) for number in range(SEGMENTS)]
@@ -68,8 +79,14 @@ VALUES = [values(number) for number in range(SEGMENTS)]
 def segment(number: int) -> FakeSegment:
     """Numbers are raw in every third segment."""
     data = VALUES[number]
-    columns = [fake_column(name, kind, data[name], dictionary=number % 3 != 0 or kind.stored.value == "VAR") for name, kind in TYPES.items()]
-    columns += [fake_column("day", DataType.INT, data["day"]), fake_column("raw_s", DataType.STRING, data["raw_s"], dictionary=False)]
+    columns = [
+        fake_column(name, kind, data[name], dictionary=number % 3 != 0 or kind.stored.value == "VAR")
+        for name, kind in TYPES.items()
+    ]
+    columns += [
+        fake_column("day", DataType.INT, data["day"]),
+        fake_column("raw_s", DataType.STRING, data["raw_s"], dictionary=False),
+    ]
     return FakeSegment(f"t_{number}", [*columns, fake_column("many", DataType.INT, data["many"], single_value=False)])
 
 
@@ -107,13 +124,19 @@ def rows_of(low: int, high: int, names: list[str], *, null_handling: bool) -> li
 @pytest.mark.parametrize(("low", "high"), [(0, 30), (95, 204), (155, 155)])
 def test_values_of_every_type(segments: SegmentSet, low: int, high: int, null_handling: bool) -> None:
     names = [*TYPES, "day"]
-    partial = asked(f"SELECT {', '.join(names)} FROM t WHERE day BETWEEN {low} AND {high} LIMIT 1000", segments, null_handling=null_handling)
+    partial = asked(
+        f"SELECT {', '.join(names)} FROM t WHERE day BETWEEN {low} AND {high} LIMIT 1000",
+        segments,
+        null_handling=null_handling,
+    )
     assert partial.few is not None
     expected = rows_of(low, high, names, null_handling=null_handling)
     assert 0 < len(expected) <= FEW_ROWS_MAX
     assert list(zip(*partial.few.to_lists().values(), strict=True)) == expected
     table = partial.rows
-    assert table is not None and [table.schema.field(f"o{i}").type for i in range(len(TYPES))] == [kind.arrow for kind in TYPES.values()]
+    assert table is not None and [table.schema.field(f"o{i}").type for i in range(len(TYPES))] == [
+        kind.arrow for kind in TYPES.values()
+    ]
     assert list(zip(*table.to_pydict().values(), strict=True)) == expected
     read = PartialResult.from_bytes(partial.to_bytes(few=True))
     assert read.few is not None and read.few.to_lists() == partial.few.to_lists()
@@ -122,7 +145,10 @@ def test_values_of_every_type(segments: SegmentSet, low: int, high: int, null_ha
 @pytest.mark.parametrize("name", list(TYPES))
 def test_rows_in_the_order_of_a_key(segments: SegmentSet, name: str) -> None:
     for direction in ("ASC", "DESC"):
-        partial = asked(f"SELECT day, {name} FROM t WHERE day BETWEEN 33 AND 38 ORDER BY {name} {direction}, day LIMIT 500", segments)
+        partial = asked(
+            f"SELECT day, {name} FROM t WHERE day BETWEEN 33 AND 38 ORDER BY {name} {direction}, day LIMIT 500",
+            segments,
+        )
         assert partial.few is not None
         key = (lambda row: (row[1].encode(), row[0])) if TYPES[name].is_text else (lambda row: (row[1], row[0]))
         found = list(zip(*partial.few.to_lists().values(), strict=True))
@@ -139,35 +165,52 @@ def test_other_rows_go_over_arrow(segments: SegmentSet, what: str) -> None:
     days = [row[0] for row in rows_of(33, 38, ["day"], null_handling=False)]
     assert partial.rows.column("o0").to_pylist() == days
     if what == "raw_s":
-        assert partial.rows.column("o1").to_pylist() == [row[0] for row in rows_of(33, 38, ["raw_s"], null_handling=False)]
+        assert partial.rows.column("o1").to_pylist() == [
+            row[0] for row in rows_of(33, 38, ["raw_s"], null_handling=False)
+        ]
 
 
 def test_many_rows_go_over_arrow(segments: SegmentSet) -> None:
     partial = asked("SELECT day, s FROM t LIMIT 1500", segments)
     assert partial.few is None and partial.rows is not None
-    assert list(zip(*partial.rows.to_pydict().values(), strict=True)) == rows_of(0, 10**6, ["day", "s"], null_handling=False)[:1500]
+    assert (
+        list(zip(*partial.rows.to_pydict().values(), strict=True))
+        == rows_of(0, 10**6, ["day", "s"], null_handling=False)[:1500]
+    )
 
 
 def test_packed_columns_are_not_decoded_whole() -> None:
-    packed = FakeSegment("t_0", [fake_column("day", DataType.INT, VALUES[0]["day"]), fake_column("i", DataType.INT, VALUES[0]["i"], packed=True)])
+    packed = FakeSegment(
+        "t_0",
+        [
+            fake_column("day", DataType.INT, VALUES[0]["day"]),
+            fake_column("i", DataType.INT, VALUES[0]["i"], packed=True),
+        ],
+    )
     partial = asked("SELECT day, i FROM t WHERE day <= 5 LIMIT 500", SegmentSet([packed]))
     assert partial.few is None and partial.rows is not None
     assert list(zip(*partial.rows.to_pydict().values(), strict=True)) == [
-        (VALUES[0]["day"][doc], shown("i", VALUES[0]["i"][doc], null_handling=False)) for doc in range(DOCS) if VALUES[0]["day"][doc] <= 5
+        (VALUES[0]["day"][doc], shown("i", VALUES[0]["i"][doc], null_handling=False))
+        for doc in range(DOCS)
+        if VALUES[0]["day"][doc] <= 5
     ]
 
 
 def test_queries_of_one_filter_and_other_orders_sort_each_for_itself(segments: SegmentSet) -> None:
     for _ in range(2):
         for order in ("i", "i DESC", "d", "s DESC", "s, i", "l DESC, s"):
-            partial = asked(f"SELECT i, l, d, s FROM t WHERE day BETWEEN 100 AND 130 ORDER BY {order} LIMIT 40", segments)
+            partial = asked(
+                f"SELECT i, l, d, s FROM t WHERE day BETWEEN 100 AND 130 ORDER BY {order} LIMIT 40", segments
+            )
             assert partial.few is not None
             found = list(zip(*partial.few.to_lists().values(), strict=True))
             names = {"i": 0, "l": 1, "d": 2, "s": 3}
             expected = rows_of(100, 130, list(names), null_handling=False)
             for part in reversed(order.split(", ")):
                 name, _, direction = part.partition(" ")
-                expected.sort(key=lambda row, at=names[name]: row[at].encode() if at == 3 else row[at], reverse=bool(direction))
+                expected.sort(
+                    key=lambda row, at=names[name]: row[at].encode() if at == 3 else row[at], reverse=bool(direction)
+                )
             assert found == expected[:40], order
     assert len(segments.attached(PreparedShapes).prepared) >= 6
 

@@ -1,5 +1,6 @@
-"""Proves selections: ORDER BY over every type, encoding and null mode equals Python's sort of the same rows; LIMIT takes
-the first docs; expressions, multi-values and DISTINCT come out as the rows say."""
+"""Proves selections: ORDER BY over every type, encoding and null mode equals Python's sort of the same rows; LIMIT
+takes the first docs; expressions, multi-values and DISTINCT come out as the rows say.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +18,16 @@ from pinotpy.errors import InvalidQueryError, QueryExecutionError
 from pinotpy.pql.ast import Call, Dialect, Expression, Identifier, Literal
 from pinotpy.query import execute as execution
 from pinotpy.query.execute import execute
-from pinotpy.query.model.context import Bound, ColumnRef, Comparison, OrderBy, OutputColumn, Predicate, QueryContext, QueryKind
+from pinotpy.query.model.context import (
+    Bound,
+    ColumnRef,
+    Comparison,
+    OrderBy,
+    OutputColumn,
+    Predicate,
+    QueryContext,
+    QueryKind,
+)
 from pinotpy.query.plan import build as scan
 from pinotpy.query.runtime.control import QueryControl
 
@@ -74,23 +84,42 @@ def compare(order: tuple[OrderBy, ...], types: dict[str, DataType], null_handlin
 def test_order_by_equals_a_stable_sort_of_the_rows(seed: int) -> None:
     rng = random.Random(seed)
     types = {f"c{i}": rng.choice(list(VALUES)) for i in range(3)}
-    rows = [{name: None if rng.random() < 0.2 else rng.choice(VALUES[t]) for name, t in types.items()} for _ in range(rng.choice([50, 2500]))]
+    rows = [
+        {name: None if rng.random() < 0.2 else rng.choice(VALUES[t]) for name, t in types.items()}
+        for _ in range(rng.choice([50, 2500]))
+    ]
     pieces = rng.choice([2, 9])  # values of many segments are gathered by one kernel
     segments = []
     for part in (rows[len(rows) * i // pieces : len(rows) * (i + 1) // pieces] for i in range(pieces)):
-        columns = [fake_column(name, t, [row[name] for row in part], dictionary=rng.random() < 0.7, packed=rng.random() < 0.3) for name, t in types.items()]
+        columns = [
+            fake_column(name, t, [row[name] for row in part], dictionary=rng.random() < 0.7, packed=rng.random() < 0.3)
+            for name, t in types.items()
+        ]
         segments.append(FakeSegment("s", columns))
     refs = [ColumnRef(name, t) for name, t in types.items()]
     for _ in range(6):
         null_handling = rng.random() < 0.5
         names = rng.sample(list(types), rng.randint(1, 3))
-        order = tuple(OrderBy(Identifier(name), rng.random() < 0.5, rng.choice([None, True, False]) if null_handling else None) for name in names)
+        order = tuple(
+            OrderBy(Identifier(name), rng.random() < 0.5, rng.choice([None, True, False]) if null_handling else None)
+            for name in names
+        )
         limit, offset = rng.choice([(1, 0), (7, 2), (400, 0), (10_000, 5)])
-        context = query(refs, [Identifier(name) for name in types], order_by=order, limit=limit, offset=offset, null_handling=null_handling)
+        context = query(
+            refs,
+            [Identifier(name) for name in types],
+            order_by=order,
+            limit=limit,
+            offset=offset,
+            null_handling=null_handling,
+        )
         partial = execute(context, segments, QueryControl())
         expected = sorted(rows, key=compare(order, types, null_handling))[: limit + offset]
         for position, (name, t) in enumerate(types.items()):
-            want = [row[name] if row[name] is not None or null_handling else default_null_value(t, FieldType.DIMENSION) for row in expected]
+            want = [
+                row[name] if row[name] is not None or null_handling else default_null_value(t, FieldType.DIMENSION)
+                for row in expected
+            ]
             got = partial.rows[f"o{position}"].to_pylist()
             if name in names:
                 assert got == [shown(v, t) for v in want], (seed, order)
@@ -102,11 +131,24 @@ def test_two_threads_give_the_rows_of_one(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(scan, "DOCS_PER_THREAD_MIN", 1000)
     rng = random.Random(1)
     values = [rng.randint(0, 50) for _ in range(30_000)]
-    segments = [FakeSegment("s", [fake_column("a", DataType.INT, values), fake_column("s", DataType.STRING, [str(v).encode() for v in values])])]
+    segments = [
+        FakeSegment(
+            "s",
+            [
+                fake_column("a", DataType.INT, values),
+                fake_column("s", DataType.STRING, [str(v).encode() for v in values]),
+            ],
+        )
+    ]
     refs = [ColumnRef("a", DataType.INT), ColumnRef("s", DataType.STRING)]
     condition = Predicate(Identifier("a"), Comparison.RANGE, lower=Bound(10, True))
     with ThreadPoolExecutor(2) as executor:
-        for order in ((), (OrderBy(Identifier("a")),), (OrderBy(Identifier("s"), False),), (OrderBy(Call("plus", (Identifier("a"), Literal(1, "1")))),)):
+        for order in (
+            (),
+            (OrderBy(Identifier("a")),),
+            (OrderBy(Identifier("s"), False),),
+            (OrderBy(Call("plus", (Identifier("a"), Literal(1, "1")))),),
+        ):
             context = query(refs, [Identifier("a"), Identifier("s")], filter=condition, order_by=order, limit=500)
             plan = scan.build_scan(context, segments, QueryControl(), threads=3, executor=executor)
             assert plan.num_threads == 3 and int((plan.units[:, 2] - plan.units[:, 1]).sum()) == 30_000
@@ -119,17 +161,34 @@ def test_two_threads_give_the_rows_of_one(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_without_order_the_first_docs_are_taken_and_no_more_are_counted() -> None:
-    segments = [FakeSegment(f"s{i}", [fake_column("a", DataType.INT, list(range(i * 3000, i * 3000 + 3000)), dictionary=False)]) for i in range(4)]
+    segments = [
+        FakeSegment(f"s{i}", [fake_column("a", DataType.INT, list(range(i * 3000, i * 3000 + 3000)), dictionary=False)])
+        for i in range(4)
+    ]
     refs = [ColumnRef("a", DataType.INT)]
-    partial = execute(query(refs, [Identifier("a"), Identifier("a"), Literal(5, "5")], limit=2, offset=3), segments, QueryControl())
+    partial = execute(
+        query(refs, [Identifier("a"), Identifier("a"), Literal(5, "5")], limit=2, offset=3), segments, QueryControl()
+    )
     assert partial.rows["o0"].to_pylist() == [0, 1, 2, 3, 4] == partial.rows["o1"].to_pylist()
     assert partial.rows["o2"].to_pylist() == [5] * 5
     statistics = partial.statistics
-    assert (statistics.num_docs_scanned, statistics.num_entries_scanned_post_filter, statistics.total_docs) == (5, 5, 12_000)
-    assert (statistics.num_segments_queried, statistics.num_segments_processed, statistics.num_segments_matched) == (4, 1, 1)
+    assert (statistics.num_docs_scanned, statistics.num_entries_scanned_post_filter, statistics.total_docs) == (
+        5,
+        5,
+        12_000,
+    )
+    assert (statistics.num_segments_queried, statistics.num_segments_processed, statistics.num_segments_matched) == (
+        4,
+        1,
+        1,
+    )
     odd = Predicate(Identifier("a"), Comparison.IN, (2999, 3001, 8999))
-    assert execute(query(refs, [Identifier("a")], filter=odd, limit=2), segments, QueryControl()).rows["o0"].to_pylist() == [2999, 3001]
-    assert execute(query(refs, [Identifier("a")], limit=0), segments, QueryControl()).rows is None  # the broker knows names and types
+    assert execute(query(refs, [Identifier("a")], filter=odd, limit=2), segments, QueryControl()).rows[
+        "o0"
+    ].to_pylist() == [2999, 3001]
+    assert (
+        execute(query(refs, [Identifier("a")], limit=0), segments, QueryControl()).rows is None
+    )  # the broker knows names and types
 
 
 def test_multi_values_nulls_and_arithmetic_are_shown() -> None:
@@ -142,7 +201,11 @@ def test_multi_values_nulls_and_arithmetic_are_shown() -> None:
         ],
     )
     refs = [ColumnRef("m", DataType.STRING, False), ColumnRef("i", DataType.INT), ColumnRef("d", DataType.DOUBLE)]
-    outputs: list[Expression] = [Identifier("m"), Call("divide", (Identifier("i"), Identifier("d"))), Call("mod", (Identifier("i"), Literal(3, "3")))]
+    outputs: list[Expression] = [
+        Identifier("m"),
+        Call("divide", (Identifier("i"), Identifier("d"))),
+        Call("mod", (Identifier("i"), Literal(3, "3"))),
+    ]
     plain = execute(query(refs, outputs), [segment], QueryControl()).rows
     assert plain["o0"].to_pylist() == [["a", "b"], ["null"], ["c"]]
     assert plain["o1"].to_pylist() == [3.5, float("-inf"), float("-inf")]
@@ -157,7 +220,10 @@ def test_distinct_gives_each_row_once() -> None:
     rows = [(b"x", 1), (b"y", 1), (b"x", 1), (b"x", 2), (None, 2), (None, 2)]
     segments = []
     for part in (rows[:3], rows[3:]):
-        columns = [fake_column("a", DataType.STRING, [r[0] for r in part]), fake_column("b", DataType.INT, [r[1] for r in part])]
+        columns = [
+            fake_column("a", DataType.STRING, [r[0] for r in part]),
+            fake_column("b", DataType.INT, [r[1] for r in part]),
+        ]
         segments.append(FakeSegment("s", columns))
     refs = [ColumnRef("a", DataType.STRING), ColumnRef("b", DataType.INT)]
     outputs: list[Expression] = [Identifier("a"), Identifier("b")]
@@ -168,14 +234,18 @@ def test_distinct_gives_each_row_once() -> None:
         found = list(zip(table["o0"].to_pylist(), table["o1"].to_pylist(), strict=True))
         expected = {("x", 1), ("x", 2), ("y", 1), last}
         assert len(found) == 4 and set(found) == expected
-    limited = execute(query(refs, outputs, kind=QueryKind.DISTINCT, order_by=order, limit=2), segments, QueryControl()).rows
+    limited = execute(
+        query(refs, outputs, kind=QueryKind.DISTINCT, order_by=order, limit=2), segments, QueryControl()
+    ).rows
     assert limited.num_rows == 2
 
 
 @pytest.mark.parametrize(("dialect", "error"), [(Dialect.PQL, QueryExecutionError), (Dialect.SQL, InvalidQueryError)])
 def test_order_by_multi_values_is_refused(dialect: Dialect, error: type[Exception]) -> None:
     segment = FakeSegment("s", [fake_column("m", DataType.INT, [[1, 2], [3]], single_value=False)])
-    context = query([ColumnRef("m", DataType.INT, False)], [Identifier("m")], order_by=(OrderBy(Identifier("m")),), dialect=dialect)
+    context = query(
+        [ColumnRef("m", DataType.INT, False)], [Identifier("m")], order_by=(OrderBy(Identifier("m")),), dialect=dialect
+    )
     with pytest.raises(error, match="multi-value"):
         execute(context, [segment], QueryControl())
 
@@ -193,8 +263,13 @@ def test_a_segment_is_tried_alone_only_where_an_equality_leaves_enough(
     column: str, asked: int, limit: int, scans: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     numbers = {"a": np.arange(4_000), "few": np.arange(4_000) % 10, "each": np.arange(4_000) % 1_000}
-    pieces = [{name: values[1_000 * i : 1_000 * (i + 1)].tolist() for name, values in numbers.items()} for i in range(4)]
-    segments = [FakeSegment(f"s{i}", [fake_column(name, DataType.INT, piece[name]) for name in numbers]) for i, piece in enumerate(pieces)]
+    pieces = [
+        {name: values[1_000 * i : 1_000 * (i + 1)].tolist() for name, values in numbers.items()} for i in range(4)
+    ]
+    segments = [
+        FakeSegment(f"s{i}", [fake_column(name, DataType.INT, piece[name]) for name in numbers])
+        for i, piece in enumerate(pieces)
+    ]
     found: list[int] = []
     build = execution.build_scan
 
@@ -205,6 +280,10 @@ def test_a_segment_is_tried_alone_only_where_an_equality_leaves_enough(
     monkeypatch.setattr(execution, "build_scan", watch)
     equal = Predicate(Identifier(column), Comparison.EQ, (asked,))
     refs = [ColumnRef(name, DataType.INT) for name in numbers]
-    rows = execute(query(refs, [Identifier("a")], filter=equal, order_by=(OrderBy(Identifier("a")),), limit=limit), segments, QueryControl()).rows
+    rows = execute(
+        query(refs, [Identifier("a")], filter=equal, order_by=(OrderBy(Identifier("a")),), limit=limit),
+        segments,
+        QueryControl(),
+    ).rows
     assert rows is not None and rows["o0"].to_pylist() == np.flatnonzero(numbers[column] == asked)[:limit].tolist()
     assert found == scans

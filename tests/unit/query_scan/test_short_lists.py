@@ -1,6 +1,8 @@
-"""Proves lists of indexes that are so short that no other price matters (kernels/filter/short_postings.py): filters that they answer select
-what numpy selects, over inverted indexes of both forms, range indexes of raw and dictionary columns, a sorted column and nulls;
-EXPLAIN names the index whose list is read; a list that saves nothing is left to the longer way; few docs are scanned at once."""
+"""Proves lists of indexes that are so short that no other price matters (kernels/filter/short_postings.py): filters
+that they answer select what numpy selects, over inverted indexes of both forms, range indexes of raw and dictionary
+columns, a sorted column and nulls; EXPLAIN names the index whose list is read; a list that saves nothing is left to the
+longer way; few docs are scanned at once.
+"""
 
 from __future__ import annotations
 
@@ -103,7 +105,10 @@ def random_condition(rng: random.Random, table: Table, *, null_handling: bool) -
     kind = table["kind"] if null_handling else np.where(table["kind_null"], -(2**31), table["kind"])
     known = ~table["kind_null"] if null_handling else np.ones(len(kind), np.bool_)
     number, low, wide = rng.randint(0, 2_100) * 7, rng.randint(-55, 55), rng.choice((0, 1, 30))
-    real, word = rng.choice([0.0, 250.0, -300.0, float(table["x"][rng.randint(5, 4_000)])]), int(table["l"][rng.randint(0, 4_000)])
+    real, word = (
+        rng.choice([0.0, 250.0, -300.0, float(table["x"][rng.randint(5, 4_000)])]),
+        int(table["l"][rng.randint(0, 4_000)]),
+    )
     single = float(table["f"][rng.randint(0, 4_000)])
     return rng.choice(
         [
@@ -112,7 +117,10 @@ def random_condition(rng: random.Random, table: Table, *, null_handling: bool) -
             (f"url = 'u{number // 30}'", table["url"] == f"u{number // 30}"),
             (f"kind = {number % 7}", (kind == number % 7) & known),
             (f"kind <> {number % 7}", (kind != number % 7) & known),
-            (f"day BETWEEN {number % 12} AND {number % 12 + 2}", (table["day"] >= number % 12) & (table["day"] <= number % 12 + 2)),
+            (
+                f"day BETWEEN {number % 12} AND {number % 12 + 2}",
+                (table["day"] >= number % 12) & (table["day"] <= number % 12 + 2),
+            ),
             (f"i BETWEEN {low} AND {low + wide}", (table["i"] >= low) & (table["i"] <= low + wide)),
             (f"i = {low}", table["i"] == low),
             (f"x > {real}", table["x"] > real),
@@ -121,7 +129,10 @@ def random_condition(rng: random.Random, table: Table, *, null_handling: bool) -
             (f"l >= {word}", table["l"] >= word),
             (f"l = {word}", table["l"] == word),
             (f"f > {single!r}", table["f"] > np.float32(single)),
-            (f"f BETWEEN {single!r} AND {single + 0.25!r}", (table["f"] >= np.float32(single)) & (table["f"] <= np.float32(single + 0.25))),
+            (
+                f"f BETWEEN {single!r} AND {single + 0.25!r}",
+                (table["f"] >= np.float32(single)) & (table["f"] <= np.float32(single + 0.25)),
+            ),
         ]
     )
 
@@ -132,7 +143,9 @@ def compiled(text: str, *, null_handling: bool = False) -> QueryContext:
 
 @pytest.mark.parametrize("is_forced", [False, True])
 @pytest.mark.parametrize("seed", range(4))
-def test_short_lists_select_what_numpy_selects(seed: int, is_forced: bool, table: tuple[SegmentSet, Table], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_short_lists_select_what_numpy_selects(
+    seed: int, is_forced: bool, table: tuple[SegmentSet, Table], monkeypatch: pytest.MonkeyPatch
+) -> None:
     if is_forced:
         monkeypatch.setattr(index_choice, "_NS_SCAN_DOC", 1e6)
     segments, rows = table
@@ -147,7 +160,9 @@ def test_short_lists_select_what_numpy_selects(seed: int, is_forced: bool, table
     monkeypatch.setattr(planner._ShortLists, "make", watched)
     for _ in range(60):
         null_handling = rng.random() < 0.5
-        texts, masks = zip(*(random_condition(rng, rows, null_handling=null_handling) for _ in range(rng.randint(1, 3))), strict=True)
+        texts, masks = zip(
+            *(random_condition(rng, rows, null_handling=null_handling) for _ in range(rng.randint(1, 3))), strict=True
+        )
         text = f"SELECT row FROM t WHERE {' AND '.join(texts)} LIMIT 100000"
         partial = execute(compiled(text, null_handling=null_handling), segments, QueryControl())
         expected = np.flatnonzero(np.logical_and.reduce(masks)).tolist()
@@ -168,7 +183,12 @@ def test_explain_names_the_list_that_is_read(table: tuple[SegmentSet, Table], mo
         chosen.append(self.legs_of_segments.tolist())
 
     monkeypatch.setattr(planner._ShortLists, "__init__", watched)
-    for text, column in (("url = 'u7' AND kind = 3", "url"), ("user = 77", "user"), ("i = 3 AND kind = 2", "kind"), ("x > 290 AND i > 0", "x")):
+    for text, column in (
+        ("url = 'u7' AND kind = 3", "url"),
+        ("user = 77", "user"),
+        ("i = 3 AND kind = 2", "kind"),
+        ("x > 290 AND i > 0", "x"),
+    ):
         context = compiled(f"SELECT COUNT(*) FROM t WHERE {text}")
         chosen.clear()
         build.build_scan(context, segments, QueryControl())
@@ -191,7 +211,9 @@ def test_explain_names_the_list_that_is_read(table: tuple[SegmentSet, Table], mo
         ("user > 77 AND kind = 3", short_postings.WEIGH),
     ],
 )
-def test_few_docs_are_scanned_before_indexes_are_weighed(text: str, found: int, table: tuple[SegmentSet, Table], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_few_docs_are_scanned_before_indexes_are_weighed(
+    text: str, found: int, table: tuple[SegmentSet, Table], monkeypatch: pytest.MonkeyPatch
+) -> None:
     def planned() -> planner._ShortLists:
         context, metas = compiled(f"SELECT COUNT(*) FROM t WHERE {text}"), build.ColumnMetas(segments)
         tree = build.resolve_tree(build.normal_form(context.filter, context), context, metas, QueryControl())

@@ -1,5 +1,7 @@
-"""Proves that TEXT_MATCH works in whole queries of both dialects: with other conditions, negated, with nulls, in FILTER, over one
-segment or several, however the column is encoded; and that it is refused with code 200 where there is no index."""
+"""Proves that TEXT_MATCH works in whole queries of both dialects: with other conditions, negated, with nulls, in
+FILTER, over one segment or several, however the column is encoded; and that it is refused with code 200 where there is
+no index.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,15 @@ SCHEMA = Schema.from_json(
         ],
     }
 )
-BODIES = ["The quick brown fox", "quick brown dogs and foxes", None, "jumped over the lazy dog", "java c++ python", "null and void", ""]
+BODIES = [
+    "The quick brown fox",
+    "quick brown dogs and foxes",
+    None,
+    "jumped over the lazy dog",
+    "java c++ python",
+    "null and void",
+    "",
+]
 TAGS = [["red fox", "dog"], ["fox"], None, ["dog", "quick"], ["red", "fox"], ["brown dog"], ["lazy fox"]]
 NUM_DOCS = 70
 TEXT_COLUMNS = ("body", "rawBody", "zippedBody")
@@ -52,8 +62,13 @@ def config(table: str) -> TableConfig:
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[InProcessCluster]:
     bodies, tags = [BODIES[i % 7] for i in range(NUM_DOCS)], [TAGS[i % 7] for i in range(NUM_DOCS)]
-    columns: dict[str, Any] = {"id": pa.array(range(NUM_DOCS), pa.int32()), "kind": [f"k{i % 3}" for i in range(NUM_DOCS)]}
-    columns |= dict.fromkeys([*TEXT_COLUMNS, "bare"], pa.array(bodies, pa.string())) | {"tags": pa.array(tags, pa.list_(pa.string()))}
+    columns: dict[str, Any] = {
+        "id": pa.array(range(NUM_DOCS), pa.int32()),
+        "kind": [f"k{i % 3}" for i in range(NUM_DOCS)],
+    }
+    columns |= dict.fromkeys([*TEXT_COLUMNS, "bare"], pa.array(bodies, pa.string())) | {
+        "tags": pa.array(tags, pa.list_(pa.string()))
+    }
     rows = pa.record_batch(columns)
     found = InProcessCluster(tmp_path_factory.mktemp("notes"), num_servers=2)
     found.add_table(SCHEMA, config("notes"), [[rows]])
@@ -90,7 +105,9 @@ def docs_of(*kinds: int) -> list[int]:
         ("TEXT_MATCH({c}, 'null') AND {c} IS NOT NULL", (5,)),
     ],
 )
-def test_conditions_select_the_rows_that_they_name(cluster: InProcessCluster, table: str, column: str, condition: str, kinds: tuple[int, ...]) -> None:
+def test_conditions_select_the_rows_that_they_name(
+    cluster: InProcessCluster, table: str, column: str, condition: str, kinds: tuple[int, ...]
+) -> None:
     answer = cluster.sql(f"SELECT id FROM {table} WHERE {condition.format(c=column)} LIMIT 1000")
     assert ids(answer) == docs_of(*kinds)
 
@@ -107,7 +124,9 @@ def test_with_null_handling_a_search_of_null_is_unknown(cluster: InProcessCluste
 def test_multi_values_match_as_one_text_whose_phrases_end_with_a_value(cluster: InProcessCluster) -> None:
     for table in ("notes", "cut"):
         for search, kinds in (("fox", (0, 1, 4, 6)), ("+red +dog", (0,)), ('"red fox"', (0,)), ("dog -red", (3, 5))):
-            assert ids(cluster.sql(f"SELECT id FROM {table} WHERE TEXT_MATCH(tags, '{search}') LIMIT 1000")) == docs_of(*kinds), search
+            assert ids(cluster.sql(f"SELECT id FROM {table} WHERE TEXT_MATCH(tags, '{search}') LIMIT 1000")) == docs_of(
+                *kinds
+            ), search
 
 
 def test_an_index_reads_no_entries_and_leaves_fewer_to_the_others(cluster: InProcessCluster) -> None:
@@ -123,7 +142,10 @@ def test_an_index_reads_no_entries_and_leaves_fewer_to_the_others(cluster: InPro
 
 
 def test_filter_of_an_aggregation_searches(cluster: InProcessCluster) -> None:
-    answer = cluster.sql("SELECT COUNT(*) FILTER (WHERE TEXT_MATCH(body, 'fox')), COUNT(*) FROM cut WHERE TEXT_MATCH(body, 'quick OR fox')")
+    answer = cluster.sql(
+        "SELECT COUNT(*) FILTER (WHERE TEXT_MATCH(body, 'fox')), COUNT(*) FROM cut WHERE TEXT_MATCH(body, 'quick OR "
+        "fox')"
+    )
     assert answer["resultTable"]["rows"] == [[10, 20]]
 
 
@@ -139,7 +161,9 @@ def test_filter_of_an_aggregation_searches(cluster: InProcessCluster) -> None:
         ("upper(body)", "fox", 150, "expected TEXT_MATCH to have a column"),
     ],
 )
-def test_searches_that_cannot_be_answered_say_why(cluster: InProcessCluster, ask: str, column: str, search: str, code: int, message: str) -> None:
+def test_searches_that_cannot_be_answered_say_why(
+    cluster: InProcessCluster, ask: str, column: str, search: str, code: int, message: str
+) -> None:
     answer = getattr(cluster, ask)(f"SELECT COUNT(*) FROM notes WHERE TEXT_MATCH({column}, '{search}')")
     assert [fault["errorCode"] for fault in answer["exceptions"]] == [code]
     assert message in answer["exceptions"][0]["message"]

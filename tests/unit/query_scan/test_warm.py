@@ -1,4 +1,6 @@
-"""Proves that after `warm()` a wide set of queries compiles nothing: in a process of its own, so that no other test compiled it before."""
+"""Proves that after `warm()` a wide set of queries compiles nothing: in a process of its own, so that no other test
+compiled it before.
+"""
 
 from __future__ import annotations
 
@@ -77,6 +79,8 @@ print({name: count for name, count in compiled().items() if before.get(name) != 
 
 def test_nothing_is_compiled_after_warm() -> None:
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
-    done = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, timeout=300, check=False, env=environment)
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT], capture_output=True, text=True, timeout=300, check=False, env=environment
+    )
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == "{}"

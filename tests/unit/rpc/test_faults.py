@@ -1,5 +1,6 @@
-"""Proves what of an error crosses from a server: code, message and plain context come back as they were, bounded in size and
-without paths of the server's machine; bytes that are no fault give an error all the same."""
+"""Proves what of an error crosses from a server: code, message and plain context come back as they were, bounded in
+size and without paths of the server's machine; bytes that are no fault give an error all the same.
+"""
 
 from __future__ import annotations
 
@@ -21,13 +22,18 @@ def test_code_message_and_context_come_back_with_the_server_that_reported_them()
 
 def test_paths_of_the_servers_machine_stay_there(tmp_path: Path) -> None:
     file = f"{tmp_path}/t_OFFLINE/seg_1/columns"
-    content = encode_fault(SegmentCorruptError("a chunk is damaged", file=file, expected=f"what {tmp_path}/x had", found=3))
+    content = encode_fault(
+        SegmentCorruptError("a chunk is damaged", file=file, expected=f"what {tmp_path}/x had", found=3)
+    )
     assert str(tmp_path).encode() not in content and str(tmp_path.parent).encode() not in content
     error = decode_fault(content, "Server_a_1")
     assert "…/columns" in error.message and "a chunk is damaged" in error.message
     assert orjson.loads(content)[2]["file"] == "…/columns"
     # What only looks like a path stays.
-    assert decode_fault(encode_fault(RemoteError("GET /segments/t/s_0 gave 404")), "s").message == "GET /segments/t/s_0 gave 404"
+    assert (
+        decode_fault(encode_fault(RemoteError("GET /segments/t/s_0 gave 404")), "s").message
+        == "GET /segments/t/s_0 gave 404"
+    )
 
 
 def test_long_faults_are_cut_to_what_a_header_carries() -> None:

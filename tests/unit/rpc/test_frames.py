@@ -1,6 +1,7 @@
-"""Proves what frames add to the contract of channels: frames are cut right however bytes arrive, foreign bytes and callers
-without the token get nothing, short answers pass long ones, quick calls run on the reading thread, a given-up call's late
-answer harms nobody, and servers whose frame port is shut are asked over gRPC."""
+"""Proves what frames add to the contract of channels: frames are cut right however bytes arrive, foreign bytes and
+callers without the token get nothing, short answers pass long ones, quick calls run on the reading thread, a given-up
+call's late answer harms nobody, and servers whose frame port is shut are asked over gRPC.
+"""
 
 from __future__ import annotations
 
@@ -65,7 +66,15 @@ def run(work, channel: QueryChannel | None = None) -> None:
 @pytest.mark.parametrize("seed", range(20))
 def test_frames_are_cut_right_however_their_bytes_arrive(seed: int) -> None:
     rng = random.Random(seed)
-    sent = [(rng.choice(list(FrameKind)), rng.getrandbits(64), rng.getrandbits(32), rng.randbytes(rng.choice([0, 1, 19, 20, 21, 500]))) for _ in range(30)]
+    sent = [
+        (
+            rng.choice(list(FrameKind)),
+            rng.getrandbits(64),
+            rng.getrandbits(32),
+            rng.randbytes(rng.choice([0, 1, 19, 20, 21, 500])),
+        )
+        for _ in range(30)
+    ]
     stream = b"".join(frame(kind, number, payload, timeout_ms) for kind, number, timeout_ms, payload in sent)
     reader, got, position = FrameReader(500), [], 0
     while position < len(stream):
@@ -77,7 +86,12 @@ def test_frames_are_cut_right_however_their_bytes_arrive(seed: int) -> None:
 
 @pytest.mark.parametrize(
     "content",
-    [b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", HEAD.pack(501, 2, b"\0\0\0", 1, 0), HEAD.pack(5, 7, b"\0\0\0", 1, 0), HEAD.pack(5, 2, b"\0\1\0", 1, 0)],
+    [
+        b"GET / HTTP/1.1\r\nHost: x\r\n\r\n",
+        HEAD.pack(501, 2, b"\0\0\0", 1, 0),
+        HEAD.pack(5, 7, b"\0\0\0", 1, 0),
+        HEAD.pack(5, 2, b"\0\1\0", 1, 0),
+    ],
     ids=["http", "too long", "unknown kind", "reserved"],
 )
 def test_bytes_that_are_no_frame_are_refused_before_their_payload_is_kept(content: bytes) -> None:
@@ -85,9 +99,15 @@ def test_bytes_that_are_no_frame_are_refused_before_their_payload_is_kept(conten
         list(FrameReader(500).feed(content))
 
 
-@pytest.mark.parametrize("first", [b"GET / HTTP/1.1\r\n\r\n" + bytes(40), frame(FrameKind.CALL, 1, query()), frame(FrameKind.HELLO, 0, b"XXXX")])
+@pytest.mark.parametrize(
+    "first",
+    [b"GET / HTTP/1.1\r\n\r\n" + bytes(40), frame(FrameKind.CALL, 1, query()), frame(FrameKind.HELLO, 0, b"XXXX")],
+)
 def test_who_does_not_greet_is_hung_up_on(first: bytes) -> None:
-    with Served(lambda context: b"secret") as address, socket.create_connection((address.host, address.frame_port), timeout=WAIT_S) as connection:
+    with (
+        Served(lambda context: b"secret") as address,
+        socket.create_connection((address.host, address.frame_port), timeout=WAIT_S) as connection,
+    ):
         connection.sendall(first)
         received = b""
         while piece := connection.recv(4096):
@@ -224,7 +244,10 @@ def test_servers_without_frames_and_those_whose_frame_port_is_shut_are_asked_ove
         async def work(channel: QueryChannel) -> None:
             assert await channel.call(ServerAddress("Server_a_1", "127.0.0.1", 1), query(), 5.0) == b"grpc"
             for _ in range(3):
-                assert await channel.call(ServerAddress("Server_a_1", "127.0.0.1", 1, frame_port=shut), query(), 5.0) == b"grpc"
+                assert (
+                    await channel.call(ServerAddress("Server_a_1", "127.0.0.1", 1, frame_port=shut), query(), 5.0)
+                    == b"grpc"
+                )
             assert grpc.calls == 4
             assert await channel.call(address, query(), 5.0) == b"frames"
             assert grpc.calls == 4

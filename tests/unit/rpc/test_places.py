@@ -1,5 +1,7 @@
-"""Proves the places of a server's calls on random orders of coming, giving up and leaving, against a plain list of who waits: never
-more than allowed are worked on, the longest wait goes first, small calls use their own places, and nothing is lost in the end."""
+"""Proves the places of a server's calls on random orders of coming, giving up and leaving, against a plain list of who
+waits: never more than allowed are worked on, the longest wait goes first, small calls use their own places, and nothing
+is lost in the end.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""Proves what only real transports can show, of gRPC and of frames: ports are not shared, TLS and mutual TLS, servers that come back, message
-limits, stops that let calls end, and a client-side bound on calls in flight."""
+"""Proves what only real transports can show, of gRPC and of frames: ports are not shared, TLS and mutual TLS, servers
+that come back, message limits, stops that let calls end, and a client-side bound on calls in flight.
+"""
 
 from __future__ import annotations
 
@@ -42,12 +43,16 @@ class Grpc:
     def start(
         self, answer: Callable[[], bytes] = lambda: b"answer", port: int = 0, host: str = "127.0.0.1", **options: Any
     ) -> tuple[RpcServer | FrameServer, ServerAddress]:
-        server = RpcServer(lambda request, deadline_s, peer: answer(), lambda broker, request_id: None, host=host, port=port, **options)
+        server = RpcServer(
+            lambda request, deadline_s, peer: answer(), lambda broker, request_id: None, host=host, port=port, **options
+        )
         port = server.start()
         self.servers.append(server)
         return server, ServerAddress("Server_a_1", "127.0.0.1", port)
 
-    def run(self, work: Callable[[QueryChannel], Awaitable[None]], security: RpcSecurity | None = None, **options: Any) -> None:
+    def run(
+        self, work: Callable[[QueryChannel], Awaitable[None]], security: RpcSecurity | None = None, **options: Any
+    ) -> None:
         async def with_channel() -> None:
             channel = self.channel(security, **options)
             try:
@@ -67,7 +72,9 @@ class Frames(Grpc):
         self, answer: Callable[[], bytes] = lambda: b"answer", port: int = 0, host: str = "127.0.0.1", **options: Any
     ) -> tuple[RpcServer | FrameServer, ServerAddress]:
         token = options["security"].cluster_token if "security" in options else None
-        dispatcher = Dispatcher(lambda request, deadline_s, peer: answer(), lambda broker, request_id: None, cluster_token=token)
+        dispatcher = Dispatcher(
+            lambda request, deadline_s, peer: answer(), lambda broker, request_id: None, cluster_token=token
+        )
         server = FrameServer(dispatcher, host=host, port=port, **options)
         port = server.start()
         self.servers.append(server)
@@ -220,7 +227,9 @@ def pem(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
 
     curve = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes")
     for ca in ("ca", "foreign"):
-        openssl("req", "-x509", *curve, "-keyout", f"{ca}_key.pem", "-out", f"{ca}.pem", "-days", "2", "-subj", f"/CN={ca}")
+        openssl(
+            "req", "-x509", *curve, "-keyout", f"{ca}_key.pem", "-out", f"{ca}.pem", "-days", "2", "-subj", f"/CN={ca}"
+        )
     for name, host in (("daemon", "IP:127.0.0.1,DNS:pinotpy"), ("other", "DNS:elsewhere.example")):
         openssl("req", *curve, "-keyout", f"{name}_key.pem", "-out", f"{name}.csr", "-subj", f"/CN={name}")
         (folder / f"{name}.ext").write_text(f"subjectAltName={host}\n")
@@ -259,7 +268,9 @@ def test_tls_with_the_right_ca_answers_and_with_a_foreign_one_not(transport: Grp
     transport.run(refused, RpcSecurity("t" * 32))  # plain text to a TLS port
 
 
-def test_a_certificate_of_another_host_is_refused_unless_its_name_is_expected(transport: Grpc, pem: dict[str, bytes]) -> None:
+def test_a_certificate_of_another_host_is_refused_unless_its_name_is_expected(
+    transport: Grpc, pem: dict[str, bytes]
+) -> None:
     _, address = transport.start(security=RpcSecurity(None, pem["other"], pem["other_key"]))
 
     async def refused(channel: QueryChannel) -> None:
@@ -274,7 +285,9 @@ def test_a_certificate_of_another_host_is_refused_unless_its_name_is_expected(tr
 
 
 def test_mutual_tls_refuses_callers_without_certificate(transport: Grpc, pem: dict[str, bytes]) -> None:
-    _, address = transport.start(security=RpcSecurity(None, pem["daemon"], pem["daemon_key"], pem["ca"], client_certificates=True))
+    _, address = transport.start(
+        security=RpcSecurity(None, pem["daemon"], pem["daemon_key"], pem["ca"], client_certificates=True)
+    )
 
     async def refused(channel: QueryChannel) -> None:
         with pytest.raises(ServerUnreachableError):
@@ -299,7 +312,12 @@ def test_the_twin_refuses_loses_replies_and_stays_silent_as_told() -> None:
     served: list[bytes] = []
     address = ServerAddress("Server_m_1", "m", 1)
     channel = MemoryChannel()
-    channel.add_server(address, Dispatcher(lambda request, deadline_s, peer: served.append(request) or b"answer", lambda broker, request_id: None))
+    channel.add_server(
+        address,
+        Dispatcher(
+            lambda request, deadline_s, peer: served.append(request) or b"answer", lambda broker, request_id: None
+        ),
+    )
 
     async def work() -> None:
         channel.inject(address, Fault(refuse=True, times=2))

@@ -40,7 +40,9 @@ REQUESTS = st.builds(
     context=st.binary(max_size=200),
     flags=st.sampled_from([0, FLAG_TRACE]),
 )
-ONE = ServerRequest(RequestKind.QUERY, 7, 1500, "Broker_a_1", "alice", "flights_OFFLINE", ("s0", "s1 ü"), b"\x00ctx", FLAG_TRACE)
+ONE = ServerRequest(
+    RequestKind.QUERY, 7, 1500, "Broker_a_1", "alice", "flights_OFFLINE", ("s0", "s1 ü"), b"\x00ctx", FLAG_TRACE
+)
 
 
 @given(REQUESTS)
@@ -95,7 +97,9 @@ def test_requests_over_their_limits_are_not_written(request_: ServerRequest) -> 
         encode_request(request_)
 
 
-@pytest.mark.parametrize(("position", "value"), [(5, 0), (5, 5), (6, 0x82), (34, 1)], ids=["kind 0", "kind 5", "flags", "reserved"])
+@pytest.mark.parametrize(
+    ("position", "value"), [(5, 0), (5, 5), (6, 0x82), (34, 1)], ids=["kind 0", "kind 5", "flags", "reserved"]
+)
 def test_what_this_version_does_not_know_is_refused(position: int, value: int) -> None:
     content = bytearray(encode_request(ONE))
     content[position] = value
@@ -134,7 +138,12 @@ def test_times_are_clamped_to_a_day() -> None:
 
 def test_a_cancel_names_broker_and_request() -> None:
     request = decode_request(encode_cancel("Broker_a_1", 99))
-    assert (request.kind, request.broker_id, request.request_id, request.segment_names) == (RequestKind.CANCEL, "Broker_a_1", 99, ())
+    assert (request.kind, request.broker_id, request.request_id, request.segment_names) == (
+        RequestKind.CANCEL,
+        "Broker_a_1",
+        99,
+        (),
+    )
 
 
 # --- bound queries -------------------------------------------------------------------------------------------------
@@ -162,12 +171,22 @@ def test_a_bound_query_survives_its_bytes(request: ServerRequest, literals: byte
     head = decode_head(content)
     assert (head.kind, head.request_id, head.timeout_ms) == (RequestKind.BOUND, request.request_id, request.timeout_ms)
     shared = decode_request(template)
-    assert (shared.table_name_with_type, shared.segment_names, shared.context) == (request.table_name_with_type, request.segment_names, request.context)
+    assert (shared.table_name_with_type, shared.segment_names, shared.context) == (
+        request.table_name_with_type,
+        request.segment_names,
+        request.context,
+    )
 
 
 def test_queries_of_one_template_share_it_whoever_asks_and_whenever() -> None:
-    assert template_of(BOUND) == template_of(replace(BOUND, request_id=1, timeout_ms=2, principal="bob", broker_id="x", flags=0, literals=b"[]"))
-    for other in (replace(BOUND, context=b"\x00ctX"), replace(BOUND, segment_names=("s0",)), replace(BOUND, table_name_with_type="flights_REALTIME")):
+    assert template_of(BOUND) == template_of(
+        replace(BOUND, request_id=1, timeout_ms=2, principal="bob", broker_id="x", flags=0, literals=b"[]")
+    )
+    for other in (
+        replace(BOUND, context=b"\x00ctX"),
+        replace(BOUND, segment_names=("s0",)),
+        replace(BOUND, table_name_with_type="flights_REALTIME"),
+    ):
         assert template_digest(template_of(other)) != template_digest(template_of(BOUND))
 
 

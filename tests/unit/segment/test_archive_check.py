@@ -1,5 +1,6 @@
-"""Proves that a check reads the same in memory and on the disk, that it takes no more memory than there is room and gives all of it
-back, and that nothing is written where there is room."""
+"""Proves that a check reads the same in memory and on the disk, that it takes no more memory than there is room and
+gives all of it back, and that nothing is written where there is room.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +20,9 @@ from pinotpy.segment.archive.tar_stream import ArchiveLimits
 from pinotpy.segment.build.builder import build_segment
 from pinotpy.segment.immutable import load_segment
 
-SCHEMA = Schema.from_json({"schemaName": "t", "dimensionFieldSpecs": [{"name": "a", "dataType": "STRING"}, {"name": "b", "dataType": "LONG"}]})
+SCHEMA = Schema.from_json(
+    {"schemaName": "t", "dimensionFieldSpecs": [{"name": "a", "dataType": "STRING"}, {"name": "b", "dataType": "LONG"}]}
+)
 ROWS = pa.record_batch({"a": pa.array([f"v{i % 97}" for i in range(5000)]), "b": pa.array(range(5000), pa.int64())})
 
 
@@ -36,7 +39,9 @@ def scratch(tmp_path: Path, room_bytes: int) -> Path:
 
 
 @pytest.mark.parametrize("room_bytes", [1 << 30, 5000, 0])
-def test_the_metadata_are_those_of_the_segment_wherever_it_is_unpacked(archive: Path, tmp_path: Path, room_bytes: int) -> None:
+def test_the_metadata_are_those_of_the_segment_wherever_it_is_unpacked(
+    archive: Path, tmp_path: Path, room_bytes: int
+) -> None:
     folder, room = scratch(tmp_path, room_bytes), CheckRoom(room_bytes)
     found = check_archive(archive, folder, limits=ArchiveLimits(), room=room)
     assert found == load_segment(tmp_path / "built" / "s").metadata

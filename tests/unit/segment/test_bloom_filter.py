@@ -1,5 +1,6 @@
-"""Proves that a Bloom filter never loses a value and passes others at its rate: against the values themselves, in Python and by a
-twin of the kernel written from docs/format/bloom-filter.md; and that sizes that cannot be are refused."""
+"""Proves that a Bloom filter never loses a value and passes others at its rate: against the values themselves, in
+Python and by a twin of the kernel written from docs/format/bloom-filter.md; and that sizes that cannot be are refused.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +35,9 @@ def mix(h: int) -> int:
 def hash_of(value: int | float | bytes) -> int:
     seed = 0x9E3779B97F4A7C15
     if not isinstance(value, bytes):
-        word = struct.unpack("<Q", struct.pack("<q", value) if isinstance(value, int) else struct.pack("<d", value + 0.0))[0]
+        word = struct.unpack(
+            "<Q", struct.pack("<q", value) if isinstance(value, int) else struct.pack("<d", value + 0.0)
+        )[0]
         return mix((word + seed) & MASK)
     h = len(value) * seed & MASK
     for at in range(0, len(value), 8):
@@ -66,7 +69,9 @@ def test_hashes_and_bits_are_those_of_the_format_page(values: list[Any]) -> None
 def test_equal_values_of_two_widths_have_one_hash() -> None:
     assert value_hashes(np.array([7, -7], np.int32)).tolist() == value_hashes(np.array([7, -7], np.int64)).tolist()
     assert value_hashes(np.array([0.5, -0.0], np.float32)).tolist() == stored_hashes([0.5, 0.0]).tolist()
-    sliced = pa.chunked_array([pa.array([b"x", b"long text", b""], pa.binary()).slice(1), pa.array([b"q"], pa.binary())])
+    sliced = pa.chunked_array(
+        [pa.array([b"x", b"long text", b""], pa.binary()).slice(1), pa.array([b"q"], pa.binary())]
+    )
     assert value_hashes(sliced).tolist() == stored_hashes([b"long text", b"", b"q"]).tolist()
 
 
@@ -95,7 +100,17 @@ def test_a_limit_of_bytes_makes_the_filter_smaller() -> None:
     assert num_blocks(1_000_000, 0.05, 1) == 1 and num_blocks(0, 0.05) == 1
 
 
-TYPES = {"i": "INT", "l": "LONG", "f": "FLOAT", "d": "DOUBLE", "s": "STRING", "b": "BYTES", "m": "STRING", "raw": "STRING", "zipped": "LONG"}
+TYPES = {
+    "i": "INT",
+    "l": "LONG",
+    "f": "FLOAT",
+    "d": "DOUBLE",
+    "s": "STRING",
+    "b": "BYTES",
+    "m": "STRING",
+    "raw": "STRING",
+    "zipped": "LONG",
+}
 
 
 def test_every_stored_value_is_in_its_filter_however_the_column_is_encoded() -> None:
@@ -134,13 +149,19 @@ def test_every_stored_value_is_in_its_filter_however_the_column_is_encoded() -> 
             exclude(column.meta.reshape(1, -1).copy(), stored_hashes([value]), excluded)
             assert not excluded[0], (name, value)
     assert sum(e.size_bytes for e in segment.column("i").metadata.buffers if e.kind == layout.BLOOM) <= 64
-    assert segment.column("s").meta[abi.M_BLOOM_BLOCKS] * BLOCK_BYTES == segment.column("s").metadata.buffer(layout.BLOOM).size_bytes
+    assert (
+        segment.column("s").meta[abi.M_BLOOM_BLOCKS] * BLOCK_BYTES
+        == segment.column("s").metadata.buffer(layout.BLOOM).size_bytes
+    )
 
 
 @pytest.mark.parametrize("size", [0, 31, 33, BLOCK_BYTES << 26])
 def test_a_filter_that_is_no_number_of_blocks_is_refused(size: int) -> None:
     with pytest.raises(SegmentCorruptError, match="bloom"):
-        check_bloom_size({layout.BLOOM: size}, lambda what, expected, found: SegmentCorruptError(what, file="f", expected=expected, found=found))
+        check_bloom_size(
+            {layout.BLOOM: size},
+            lambda what, expected, found: SegmentCorruptError(what, file="f", expected=expected, found=found),
+        )
 
 
 def test_a_damaged_filter_is_refused() -> None:
@@ -157,13 +178,25 @@ def test_a_damaged_filter_is_refused() -> None:
 
 def test_filters_come_from_each_of_the_keys_of_a_table_config() -> None:
     schema = schema_of({"a": "STRING", "b": "STRING", "c": "STRING", "d": "STRING"})
-    fields = [{"name": "c", "indexes": {"bloom": {"fpp": "0.2", "maxSizeInBytes": 4096}}}, {"name": "d", "indexes": {"bloom": {"disabled": True}}}]
-    config = config_of({"bloomFilterColumns": ["a"], "bloomFilterConfigs": {"b": {"fpp": 0.01}}}, fieldConfigList=fields)
-    found = {name: (column.bloom_fpp, column.bloom_max_bytes) for name, column in resolve_indexing(schema, config).items()}
+    fields = [
+        {"name": "c", "indexes": {"bloom": {"fpp": "0.2", "maxSizeInBytes": 4096}}},
+        {"name": "d", "indexes": {"bloom": {"disabled": True}}},
+    ]
+    config = config_of(
+        {"bloomFilterColumns": ["a"], "bloomFilterConfigs": {"b": {"fpp": 0.01}}}, fieldConfigList=fields
+    )
+    found = {
+        name: (column.bloom_fpp, column.bloom_max_bytes) for name, column in resolve_indexing(schema, config).items()
+    }
     assert found == {"a": (0.05, 0), "b": (0.01, 0), "c": (0.2, 4096), "d": (0.0, 0)}
 
 
 def test_a_wrong_setting_of_a_filter_is_a_fault_of_the_config() -> None:
     with pytest.raises(InvalidConfigError) as caught:
-        config_of(fieldConfigList=[{"name": "c", "indexes": {"bloom": {"fpp": 2}}}, {"name": "d", "indexes": {"bloom": 1}}])
-    assert [fault.path for fault in caught.value.faults] == ["$.fieldConfigList[0].indexes.bloom.fpp", "$.fieldConfigList[1].indexes.bloom"]
+        config_of(
+            fieldConfigList=[{"name": "c", "indexes": {"bloom": {"fpp": 2}}}, {"name": "d", "indexes": {"bloom": 1}}]
+        )
+    assert [fault.path for fault in caught.value.faults] == [
+        "$.fieldConfigList[0].indexes.bloom.fpp",
+        "$.fieldConfigList[1].indexes.bloom",
+    ]

@@ -1,6 +1,7 @@
 """Proves that damage to a file while its segment is open never gives a wrong value or a foreign error from compressed
-columns: whatever is overwritten in their buffers, the next decoding says SegmentCorruptError with file and column; what was
-decoded before stays as it was."""
+columns: whatever is overwritten in their buffers, the next decoding says SegmentCorruptError with file and column; what
+was decoded before stays as it was.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +28,12 @@ LONGS = [i * i for i in range(NUM_DOCS)]
 
 @pytest.fixture(params=CODECS)
 def folder(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
-    schema = Schema.from_json({"schemaName": "t", "dimensionFieldSpecs": [{"name": "s", "dataType": "STRING"}, {"name": "n", "dataType": "LONG"}]})
+    schema = Schema.from_json(
+        {
+            "schemaName": "t",
+            "dimensionFieldSpecs": [{"name": "s", "dataType": "STRING"}, {"name": "n", "dataType": "LONG"}],
+        }
+    )
     fields = [{"name": name, "encodingType": "RAW", "compressionCodec": request.param} for name in ("s", "n")]
     config = TableConfig.from_json(
         {
@@ -59,7 +65,9 @@ def values(segment: ImmutableSegment, column: str) -> list[Any]:
 
 def buffers_of(segment: ImmutableSegment, column: str) -> dict[str, tuple[int, int]]:
     metadata = next(each for each in segment.metadata.columns if each.name == column)
-    return {entry.kind: (entry.offset, entry.size_bytes) for entry in metadata.buffers if not entry.kind.startswith("nulls")}
+    return {
+        entry.kind: (entry.offset, entry.size_bytes) for entry in metadata.buffers if not entry.kind.startswith("nulls")
+    }
 
 
 @pytest.mark.parametrize("column", ["s", "n"])

@@ -1,5 +1,6 @@
-"""Proves that whole numbers come back from DELTA chunks as they went in, whatever their range, that numbers of a small range or
-small steps shrink to it, and that a damaged chunk is refused."""
+"""Proves that whole numbers come back from DELTA chunks as they went in, whatever their range, that numbers of a small
+range or small steps shrink to it, and that a damaged chunk is refused.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +44,11 @@ def test_numbers_come_back_as_they_went_in(name: str, dtype: type) -> None:
 
 
 def test_small_steps_and_small_ranges_shrink_to_their_bits() -> None:
-    for bits, values in ((1, 10**17 + np.arange(8192)), (20, _RNG.integers(0, 2**20, 8192)), (3, np.cumsum(_RNG.integers(0, 8, 8192)))):
+    for bits, values in (
+        (1, 10**17 + np.arange(8192)),
+        (20, _RNG.integers(0, 2**20, 8192)),
+        (3, np.cumsum(_RNG.integers(0, 8, 8192))),
+    ):
         packed = compress_numbers(values)
         assert packed is not None and len(packed) <= 24 + bits * 8192 // 8
 
@@ -51,7 +56,13 @@ def test_small_steps_and_small_ranges_shrink_to_their_bits() -> None:
 def test_a_chunk_that_is_none_is_refused() -> None:
     packed = np.frombuffer(compress_numbers(np.arange(5000)) or b"", np.uint8).copy()
     out = np.zeros(5000, np.int64)
-    for damaged in (packed[:20], packed[:-4], np.append(packed, packed[:4]), np.concatenate([[9], packed[1:]]), np.concatenate([packed[:1], [77], packed[2:]])):
+    for damaged in (
+        packed[:20],
+        packed[:-4],
+        np.append(packed, packed[:4]),
+        np.concatenate([[9], packed[1:]]),
+        np.concatenate([packed[:1], [77], packed[2:]]),
+    ):
         with pytest.raises(ValueError, match=r"\d+ bytes"):
             decompress_numbers(damaged.astype(np.uint8), out)
     with pytest.raises(ValueError, match="bytes"):

@@ -1,5 +1,6 @@
-"""Proves that fixed values get the sorted distinct values and ids that numpy finds, whether they are hashed or sorted, and that the
-choice between the two follows how many distinct values there are."""
+"""Proves that fixed values get the sorted distinct values and ids that numpy finds, whether they are hashed or sorted,
+and that the choice between the two follows how many distinct values there are.
+"""
 
 from __future__ import annotations
 
@@ -16,17 +17,25 @@ from pinotpy.segment.dictionary_encode import encode_fixed
 @pytest.mark.parametrize("num_values", [0, 1, 2, 3, 1_000, 20_000])
 @pytest.mark.parametrize("cardinality", [1, 2, 255, 257, 5_000, 2**31 - 1])
 def test_ids_and_values_are_those_of_numpy(dtype: str, num_values: int, cardinality: int) -> None:
-    values = np.random.default_rng(cardinality + num_values).integers(-cardinality, cardinality, num_values).astype(dtype)
+    values = (
+        np.random.default_rng(cardinality + num_values).integers(-cardinality, cardinality, num_values).astype(dtype)
+    )
     for given in (values, np.sort(values), np.sort(values)[::-1].copy()):
         expected, ids = np.unique(given, return_inverse=True)
         encoded = encode_fixed(given)
         np.testing.assert_array_equal(encoded.dictionary, expected)
         np.testing.assert_array_equal(encoded.ids, ids)
-        assert encoded.dictionary.dtype == values.dtype and encoded.ids.dtype == dictionary_encode.id_dtype(len(expected))
+        assert encoded.dictionary.dtype == values.dtype and encoded.ids.dtype == dictionary_encode.id_dtype(
+            len(expected)
+        )
 
 
-@pytest.mark.parametrize(("cardinality", "is_sorted"), [(1, False), (1_000, False), (20_000, False), (200_000, True), (10**9, True)])
-def test_many_distinct_values_are_sorted_and_few_are_hashed(cardinality: int, is_sorted: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("cardinality", "is_sorted"), [(1, False), (1_000, False), (20_000, False), (200_000, True), (10**9, True)]
+)
+def test_many_distinct_values_are_sorted_and_few_are_hashed(
+    cardinality: int, is_sorted: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     values = np.random.default_rng(3).integers(0, cardinality, 200_000)
     called: list[Any] = []
     by_sorting = dictionary_encode._sorted_fixed

@@ -1,5 +1,7 @@
-"""Proves the numbering of a column over many segments: every dict id is mapped to an id whose value is its own, equal values
-to equal ids, whatever the order in which dictionaries come; ids never change; budgets, dropped and refused columns."""
+"""Proves the numbering of a column over many segments: every dict id is mapped to an id whose value is its own, equal
+values to equal ids, whatever the order in which dictionaries come; ids never change; budgets, dropped and refused
+columns.
+"""
 
 from __future__ import annotations
 
@@ -22,9 +24,22 @@ INT64_EXTREMES = [-(2**63), -(2**63) + 1, -1, 0, 1, 2**63 - 1]
 POOLS: dict[DataType, list[Any]] = {
     DataType.INT: [*range(-40, 40), -(2**31), 2**31 - 1],
     DataType.LONG: [*range(50), *INT64_EXTREMES],
-    DataType.FLOAT: [float(np.float32(v)) for v in (-3e38, -1.5, -1e-45, 0.0, 1e-45, 0.1, 7.0, 3e38, float("inf"), float("-inf"))],
+    DataType.FLOAT: [
+        float(np.float32(v)) for v in (-3e38, -1.5, -1e-45, 0.0, 1e-45, 0.1, 7.0, 3e38, float("inf"), float("-inf"))
+    ],
     DataType.DOUBLE: [-1e308, -1.5, -5e-324, 0.0, 5e-324, 0.1, 7.0, 1e308, float("inf"), float("-inf")],
-    DataType.STRING: [b"", b"\x00", b"a", b"ab", b"abc", b"b", "Zürich".encode(), b"\xff", b"\xff\xff", *(f"value {i}".encode() for i in range(60))],
+    DataType.STRING: [
+        b"",
+        b"\x00",
+        b"a",
+        b"ab",
+        b"abc",
+        b"b",
+        "Zürich".encode(),
+        b"\xff",
+        b"\xff\xff",
+        *(f"value {i}".encode() for i in range(60)),
+    ],
 }
 
 
@@ -66,7 +81,10 @@ def test_values_keep_their_ids_whatever_is_added(data_type: DataType, seed: int)
     before: dict[Any, int] = {}
     held = []
     for _ in range(5):
-        new = [_dictionary(rng.sample(POOLS[data_type], rng.randint(1, len(POOLS[data_type]))), data_type) for _ in range(rng.randint(1, 4))]
+        new = [
+            _dictionary(rng.sample(POOLS[data_type], rng.randint(1, len(POOLS[data_type]))), data_type)
+            for _ in range(rng.randint(1, 4))
+        ]
         seen += new
         numbering.add([*new, *rng.sample(seen, 1)])
         found = numbering.find(seen)
@@ -96,7 +114,9 @@ def test_small_dictionaries_are_sought_in_large_ones(size: int) -> None:
     order = rng.permutation(len(directory)).astype(np.int32)
     words = np.empty_like(directory)
     words[order] = directory
-    local = np.unique(rng.choice(np.concatenate([directory, rng.integers(-(2**62), 2**62, 50), [-(2**63), 2**63 - 1]]), size))
+    local = np.unique(
+        rng.choice(np.concatenate([directory, rng.integers(-(2**62), 2**62, 50), [-(2**63), 2**63 - 1]]), size)
+    )
     out = np.empty(len(local), np.int32)
     twin = {int(value): int(at) for at, value in enumerate(words)}
     expected = [twin.get(int(value), -1) for value in local]

@@ -1,4 +1,6 @@
-"""Proves that what several threads compress is one ordinary gzip member, with the same bytes for any number of threads."""
+"""Proves that what several threads compress is one ordinary gzip member, with the same bytes for any number of
+threads.
+"""
 
 from __future__ import annotations
 

@@ -23,7 +23,10 @@ def test_a_list_reads_back_equal_and_in_order_of_uris() -> None:
 
 def test_the_bytes_are_as_documented() -> None:
     document = orjson.loads(InputList.of([ONE]).to_bytes())
-    assert document == {"version": 1, "files": [{"uri": "file:///data/a.csv", "sizeInBytes": 1024, "checksum": "crc32c:0a1b2c3d", "rows": 17}]}
+    assert document == {
+        "version": 1,
+        "files": [{"uri": "file:///data/a.csv", "sizeInBytes": 1024, "checksum": "crc32c:0a1b2c3d", "rows": 17}],
+    }
 
 
 def test_content_is_known_with_a_checksum_only() -> None:
@@ -42,8 +45,10 @@ def test_content_is_known_with_a_checksum_only() -> None:
         b'{"version": 1, "files": [{"uri": "a"}]}',
         b'{"version": 1, "files": [{"uri": 1, "sizeInBytes": 1, "checksum": "", "rows": 1}]}',
         b'{"version": 1, "files": [{"uri": "a", "sizeInBytes": 1, "checksum": "", "rows": -1}]}',
-        b'{"version": 1, "files": [{"uri": "b", "sizeInBytes": 1, "checksum": "", "rows": 1}, {"uri": "a", "sizeInBytes": 1, "checksum": "", "rows": 1}]}',
-        b'{"version": 1, "files": [{"uri": "a", "sizeInBytes": 1, "checksum": "", "rows": 1}, {"uri": "a", "sizeInBytes": 1, "checksum": "", "rows": 1}]}',
+        b'{"version": 1, "files": [{"uri": "b", "sizeInBytes": 1, "checksum": "", "rows": 1}, {"uri": "a", '
+        b'"sizeInBytes": 1, "checksum": "", "rows": 1}]}',
+        b'{"version": 1, "files": [{"uri": "a", "sizeInBytes": 1, "checksum": "", "rows": 1}, {"uri": "a", '
+        b'"sizeInBytes": 1, "checksum": "", "rows": 1}]}',
     ],
 )
 def test_anything_else_is_refused_with_the_file_s_name(data: bytes) -> None:

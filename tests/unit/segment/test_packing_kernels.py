@@ -1,5 +1,6 @@
-"""Proves that fixed-bit packing is what docs/format/forward-index.md draws, against a slow Python reading of that page, for
-every width; and that search in byte strings agrees with Python's bisect."""
+"""Proves that fixed-bit packing is what docs/format/forward-index.md draws, against a slow Python reading of that page,
+for every width; and that search in byte strings agrees with Python's bisect.
+"""
 
 from __future__ import annotations
 
@@ -64,10 +65,17 @@ def test_byte_strings_are_searched_like_a_sorted_list() -> None:
     offsets = np.cumsum([0, *map(len, texts)]).astype(np.int32)
     data = np.frombuffer(b"".join(texts), np.uint8)
     assert bytes_strictly_ascend(offsets, data)
-    for probe in [*texts, b"", b"\xff" * 9, *(bytes(rng.choices(b"\x00ab\xff", k=rng.randrange(6))) for _ in range(300))]:
+    for probe in [
+        *texts,
+        b"",
+        b"\xff" * 9,
+        *(bytes(rng.choices(b"\x00ab\xff", k=rng.randrange(6))) for _ in range(300)),
+    ]:
         assert bytes_lower_bound(offsets, data, np.frombuffer(probe, np.uint8)) == bisect.bisect_left(texts, probe)
     swapped = [texts[1], texts[0], *texts[2:]]
-    assert not bytes_strictly_ascend(np.cumsum([0, *map(len, swapped)]).astype(np.int32), np.frombuffer(b"".join(swapped), np.uint8))
+    assert not bytes_strictly_ascend(
+        np.cumsum([0, *map(len, swapped)]).astype(np.int32), np.frombuffer(b"".join(swapped), np.uint8)
+    )
     assert not bytes_strictly_ascend(np.array([0, 1, 2], np.int32), np.frombuffer(b"aa", np.uint8))
 
 

@@ -16,7 +16,14 @@ from pinotpy.config.table import TableConfig
 from pinotpy.data_types import DataType
 from pinotpy.segment.build.builder import build_segment
 from pinotpy.segment.immutable import load_segment
-from pinotpy.segment.partition import bytes_hash_code, murmur2, partition_of, partition_text, partitions_of, string_hash_code
+from pinotpy.segment.partition import (
+    bytes_hash_code,
+    murmur2,
+    partition_of,
+    partition_text,
+    partitions_of,
+    string_hash_code,
+)
 
 KAFKA_VECTORS = {
     b"21": -973932308,
@@ -67,7 +74,11 @@ def test_values_are_hashed_as_their_text_and_what_has_none_is_not_partitioned() 
 @pytest.mark.parametrize("function", ["Modulo", "Murmur", "HashCode", "ByteArray"])
 def test_many_values_at_once_have_the_partitions_of_each_alone(function: str) -> None:
     rng = random.Random(function)
-    texts = ["", "polygenelubricants", *("".join(rng.choices("aZ0é߿ࠀ日\uffff\U00010000\U0010ffff", k=rng.randrange(1, 12))) for _ in range(300))]
+    texts = [
+        "",
+        "polygenelubricants",
+        *("".join(rng.choices("aZ0é߿ࠀ日\uffff\U00010000\U0010ffff", k=rng.randrange(1, 12))) for _ in range(300)),
+    ]
     columns: list[tuple[Any, DataType]] = [
         (np.array([rng.randrange(-(2**63), 2**63) for _ in range(300)]), DataType.LONG),
         (np.array([-(2**31), -1, 0, 7], np.int32), DataType.INT),

@@ -1,4 +1,6 @@
-"""Proves what a stored range index refuses: damage with right CRCs, configs that cannot be, and that sorted columns have none."""
+"""Proves what a stored range index refuses: damage with right CRCs, configs that cannot be, and that sorted columns
+have none.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,10 @@ ROWS: dict[str, list[Any]] = {
     "up": list(range(2000)),
     "text": [str(n % 77) for n in range(2000)],
 }
-CONFIG = config_of({"rangeIndexColumns": ["id", "up"], "noDictionaryColumns": ["raw"]}, fieldConfigList=[{"name": "raw", "indexType": "RANGE"}])
+CONFIG = config_of(
+    {"rangeIndexColumns": ["id", "up"], "noDictionaryColumns": ["raw"]},
+    fieldConfigList=[{"name": "raw", "indexType": "RANGE"}],
+)
 
 
 def wrong(what: str, expected: object, found: object) -> SegmentCorruptError:
@@ -64,13 +69,18 @@ FAULTS: dict[str, Any] = {
 def test_a_damaged_index_is_refused(fault: str, name: str) -> None:
     column = opened(SCHEMA, CONFIG, ROWS).column(name)
     kinds = (layout.RANGE_BOUNDS, layout.RANGE_OFFSETS, layout.RANGE_DOCS)
-    whole = [column._buffers.view(kind, dtype) for kind, dtype in zip(kinds, ("<u4" if name == "id" else "<f8", "<u4", "<i4"), strict=True)]
+    whole = [
+        column._buffers.view(kind, dtype)
+        for kind, dtype in zip(kinds, ("<u4" if name == "id" else "<f8", "<u4", "<i4"), strict=True)
+    ]
     check_range_index(column.metadata, kept(kinds, whole), 2000, wrong)
     with pytest.raises(SegmentCorruptError, match="range index"):
         check_range_index(column.metadata, kept(kinds, FAULTS[fault](*whole)), 2000, wrong)
 
 
-@pytest.mark.parametrize("change", [{layout.RANGE_DOCS: None}, {layout.RANGE_BOUNDS: 4}, {layout.RANGE_DOCS: 3}, {layout.RANGE_DOCS: 8004}])
+@pytest.mark.parametrize(
+    "change", [{layout.RANGE_DOCS: None}, {layout.RANGE_BOUNDS: 4}, {layout.RANGE_DOCS: 3}, {layout.RANGE_DOCS: 8004}]
+)
 def test_sizes_that_do_not_fit_together_are_refused(change: dict[str, int | None]) -> None:
     metadata = opened(SCHEMA, CONFIG, ROWS).column("id").metadata
     sizes = {entry.kind: entry.size_bytes for entry in metadata.buffers}

@@ -1,5 +1,7 @@
-"""Proves that packing is deterministic and unpacking gives the same segment, that archives of GNU tar and Python's tarfile are
-read, and that every archive which is no plain segment is refused with its reason, writes nothing outside and leaves nothing."""
+"""Proves that packing is deterministic and unpacking gives the same segment, that archives of GNU tar and Python's
+tarfile are read, and that every archive which is no plain segment is refused with its reason, writes nothing outside
+and leaves nothing.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ from pinotpy.segment.archive.tar_stream import ArchiveLimits
 from pinotpy.segment.build.builder import build_segment
 from pinotpy.segment.immutable import load_segment
 
-SCHEMA = Schema.from_json({"schemaName": "t", "dimensionFieldSpecs": [{"name": "a", "dataType": "STRING"}, {"name": "b", "dataType": "LONG"}]})
+SCHEMA = Schema.from_json(
+    {"schemaName": "t", "dimensionFieldSpecs": [{"name": "a", "dataType": "STRING"}, {"name": "b", "dataType": "LONG"}]}
+)
 ROWS = pa.record_batch({"a": pa.array([f"v{i % 97}" for i in range(5000)]), "b": pa.array(range(5000), pa.int64())})
 
 
@@ -134,7 +138,10 @@ HOSTILE: dict[str, tuple[Callable[[tarfile.TarFile], None], str]] = {
     "contiguous": (special(tarfile.CONTTYPE), "contiguous"),
     "unknown type": (special(b"Z"), "unknown type"),
     "file in a directory's place": (lambda tar: add(tar, "s/columns", kind=tarfile.DIRTYPE), "no part of a segment"),
-    "symlink as root": (lambda tar: (add(tar, "s", kind=tarfile.SYMTYPE, link="/tmp"), add(tar, "s/columns"))[0], "symbolic link"),
+    "symlink as root": (
+        lambda tar: (add(tar, "s", kind=tarfile.SYMTYPE, link="/tmp"), add(tar, "s/columns"))[0],
+        "symbolic link",
+    ),
     "many entries": (names(*(f"s/columns.{i}" for i in range(1, 100))), "more than 64 entries"),
 }
 
@@ -149,7 +156,9 @@ def test_a_hostile_archive_is_refused_with_its_reason(what: str, into: Path, tmp
 def refuse(archive: Path, into: Path, reason: str, limits: ArchiveLimits | None = None) -> None:
     with pytest.raises(UnsafeArchiveError, match=reason):
         unpack_segment(archive, into, limits=limits)
-    assert [path.relative_to(into.parent) for path in into.parent.rglob("*")] == [Path("into")], "something was left behind"
+    assert [path.relative_to(into.parent) for path in into.parent.rglob("*")] == [Path("into")], (
+        "something was left behind"
+    )
 
 
 def test_a_pax_header_can_neither_smuggle_a_path_nor_a_sparse_map(into: Path, tmp_path: Path) -> None:
@@ -192,7 +201,10 @@ def test_bombs_end_at_their_limits_and_not_at_their_size(into: Path, tmp_path: P
     refuse(zeros(8 << 20), into, "has 8388608 bytes, allowed: 1000000", ArchiveLimits(file_max_bytes=1_000_000))
     refuse(zeros(8 << 20), into, "unpacks to more than 1000000 bytes", ArchiveLimits(total_max_bytes=1_000_000))
     # Two files within the limit of one, over the limit of all.
-    two = write_tar(tmp_path / "two.tar.gz", lambda tar: (add(tar, "s/columns", os.urandom(70_000)), add(tar, "s/metadata", os.urandom(70_000)))[0])
+    two = write_tar(
+        tmp_path / "two.tar.gz",
+        lambda tar: (add(tar, "s/columns", os.urandom(70_000)), add(tar, "s/metadata", os.urandom(70_000)))[0],
+    )
     refuse(two, into, "unpacks to more than 100000 bytes", ArchiveLimits(total_max_bytes=100_000))
 
 
@@ -222,7 +234,12 @@ def test_truncated_and_damaged_archives_are_refused(segment_dir: Path, into: Pat
     for length in [0, 1, 5, 20, len(sound) // 2, len(sound) - 9, len(sound) - 1]:
         bad.write_bytes(sound[:length])
         refuse(bad, into, "truncated|not a gzip")
-    for content in (b"PK\x03\x04" * 100, b"\x1f\x8b\x08\x00" + bytes(500), gzip.compress(os.urandom(5000)), gzip.compress(b"short")):
+    for content in (
+        b"PK\x03\x04" * 100,
+        b"\x1f\x8b\x08\x00" + bytes(500),
+        gzip.compress(os.urandom(5000)),
+        gzip.compress(b"short"),
+    ):
         bad.write_bytes(content)
         refuse(bad, into, "not a gzip|not a tar|truncated")
     bad.write_bytes(sound + b"tail")

@@ -1,6 +1,7 @@
-"""Proves that damage never gets through: every flipped byte, every cut, foreign files, other versions give a typed error that
-names the file; and damage with all CRCs made right again gives a typed error or a segment whose every read stays inside its
-buffers (nothing can tell such a segment from an honest one with other values, but it must not crash)."""
+"""Proves that damage never gets through: every flipped byte, every cut, foreign files, other versions give a typed
+error that names the file; and damage with all CRCs made right again gives a typed error or a segment whose every read
+stays inside its buffers (nothing can tell such a segment from an honest one with other values, but it must not crash).
+"""
 
 from __future__ import annotations
 
@@ -32,7 +33,17 @@ NUM_DOCS = 300
 def build() -> MemoryDirectory:
     """A segment with every encoding, index and buffer kind."""
     rng = random.Random(11)
-    types = {"i": "INT", "p": "LONG", "s": "STRING", "r": "DOUBLE", "t": "STRING", "z": "LONG", "y": "JSON", "sorted": "INT", "few": "INT"}
+    types = {
+        "i": "INT",
+        "p": "LONG",
+        "s": "STRING",
+        "r": "DOUBLE",
+        "t": "STRING",
+        "z": "LONG",
+        "y": "JSON",
+        "sorted": "INT",
+        "few": "INT",
+    }
     lists = {"mi": "INT", "ms": "STRING", "mr": "LONG", "mt": "BYTES"}
     schema = Schema.from_json(
         {
@@ -118,7 +129,12 @@ def read_everything(segment: ImmutableSegment) -> list[Any]:
             seen.append([column.inverted_docs(dict_id).tolist() for dict_id in range(column.cardinality)])
         if (index := column.text_index) is not None:
             seen.append(index.terms(0, index.num_terms).to_pylist())
-            seen.append([(index.docs(term, term + 1).tolist(), index.positions(term).tolist()) for term in range(index.num_terms)])
+            seen.append(
+                [
+                    (index.docs(term, term + 1).tolist(), index.positions(term).tolist())
+                    for term in range(index.num_terms)
+                ]
+            )
         if column.dictionary is not None and column.is_sorted:
             seen.append(column.sorted_starts().tolist())
     return seen
@@ -129,7 +145,9 @@ def test_the_undamaged_segment_opens(sound: dict[str, bytes]) -> None:
     assert len(read_everything(segment)[0]) == 13
     kinds = {entry.kind for column in segment.metadata.columns for entry in column.buffers}
     every_kind = {
-        value for name, value in vars(layout).items() if isinstance(value, str) and name.isupper() and name not in ("COLUMNS", "METADATA", "VERIFIED")
+        value
+        for name, value in vars(layout).items()
+        if isinstance(value, str) and name.isupper() and name not in ("COLUMNS", "METADATA", "VERIFIED")
     }
     assert kinds == every_kind, "the fuzz must reach every kind of buffer"
 
@@ -162,7 +180,12 @@ def test_a_missing_or_foreign_file_is_refused(sound: dict[str, bytes]) -> None:
     with pytest.raises(NotFoundError):
         open_segment(MemoryDirectory("nothing"))
     for name in (layout.COLUMNS, layout.METADATA):
-        for content in (b"", b"PAR1" * 100, b"deadbeefdeafbead" * 1000, sound[layout.METADATA if name == layout.COLUMNS else layout.COLUMNS]):
+        for content in (
+            b"",
+            b"PAR1" * 100,
+            b"deadbeefdeafbead" * 1000,
+            sound[layout.METADATA if name == layout.COLUMNS else layout.COLUMNS],
+        ):
             with pytest.raises(SegmentCorruptError, match=f"damaged/{name}"):
                 open_segment(damaged(sound, name, content))
         directory = MemoryDirectory("damaged")
@@ -196,7 +219,10 @@ def forged(sound: dict[str, bytes], columns: bytes) -> MemoryDirectory:
     def right(entry: BufferEntry) -> BufferEntry:
         return replace(entry, crc=crc32c(columns[entry.offset : entry.offset + layout.aligned(entry.size_bytes)]))
 
-    metadata = replace(metadata, columns=tuple(replace(column, buffers=tuple(map(right, column.buffers))) for column in metadata.columns))
+    metadata = replace(
+        metadata,
+        columns=tuple(replace(column, buffers=tuple(map(right, column.buffers))) for column in metadata.columns),
+    )
     metadata = replace(metadata, crc=segment_crc(metadata))
     directory = MemoryDirectory("damaged")
     draft = directory.create()
@@ -216,7 +242,9 @@ def test_forged_buffers_are_refused_or_read_within_bounds(sound: dict[str, bytes
                 columns = bytearray(sound[layout.COLUMNS])
                 at = entry.offset + rng.randrange(entry.size_bytes)
                 length = min(rng.choice([1, 4, 8]), entry.offset + entry.size_bytes - at)
-                columns[at : at + length] = rng.choice([bytes(length), b"\xff" * length, b"\x7f" * length, rng.randbytes(length)])
+                columns[at : at + length] = rng.choice(
+                    [bytes(length), b"\xff" * length, b"\x7f" * length, rng.randbytes(length)]
+                )
                 try:
                     segment = open_segment(forged(sound, bytes(columns)))
                     read_everything(segment)
@@ -245,7 +273,9 @@ def test_forged_buffers_are_refused_or_read_within_bounds(sound: dict[str, bytes
         (layout.BITMAPS, np.uint8, 0xFF),
     ],
 )
-def test_what_kernels_would_follow_blindly_is_refused_even_with_right_crcs(sound: dict[str, bytes], kind: str, dtype: Any, value: int) -> None:
+def test_what_kernels_would_follow_blindly_is_refused_even_with_right_crcs(
+    sound: dict[str, bytes], kind: str, dtype: Any, value: int
+) -> None:
     metadata = read_metadata(sound[layout.METADATA], "metadata")
     checked = 0
     for column in metadata.columns:
@@ -279,7 +309,9 @@ def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
 
 
 def test_hostile_metadata_is_refused_or_read_within_bounds(sound: dict[str, bytes]) -> None:
-    """Negative counts, widths of 200, offsets beyond the file, 2^40 rows, wrong types, missing keys: at every place of the JSON."""
+    """Negative counts, widths of 200, offsets beyond the file, 2^40 rows, wrong types, missing keys: at every place of
+    the JSON.
+    """
     body = orjson.loads(layout.metadata_body(sound[layout.METADATA], "metadata"))
     rng = random.Random(5)
     tried = 0

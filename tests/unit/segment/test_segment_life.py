@@ -1,5 +1,7 @@
-"""Proves what surrounds the bytes: equal input gives equal bytes, the time range is read by the column's format, a segment
-closes only when nobody holds it, kernels find in `meta` what Python finds in the views, caches keep to their budget."""
+"""Proves what surrounds the bytes: equal input gives equal bytes, the time range is read by the column's format, a
+segment closes only when nobody holds it, kernels find in `meta` what Python finds in the views, caches keep to their
+budget.
+"""
 
 from __future__ import annotations
 
@@ -64,7 +66,13 @@ def rows(count: int = 1000) -> pa.Table:
     )
 
 
-CONFIG = config(tableIndexConfig={"nullHandlingEnabled": True, "noDictionaryConfig": {"z": "ZSTANDARD"}, "invertedIndexColumns": ["a", "m"]})
+CONFIG = config(
+    tableIndexConfig={
+        "nullHandlingEnabled": True,
+        "noDictionaryConfig": {"z": "ZSTANDARD"},
+        "invertedIndexColumns": ["a", "m"],
+    }
+)
 
 
 def files(folder: Path) -> dict[str, bytes]:
@@ -88,7 +96,9 @@ def test_equal_rows_give_equal_bytes_however_they_are_cut_and_wherever_they_go(t
 
 
 def test_metadata_reads_back_equal(tmp_path: Path) -> None:
-    built = build_segment(SCHEMA, CONFIG, rows().to_batches(), tmp_path, "s", raw_table_name="flights", creation_time_ms=5)
+    built = build_segment(
+        SCHEMA, CONFIG, rows().to_batches(), tmp_path, "s", raw_table_name="flights", creation_time_ms=5
+    )
     assert read_metadata((tmp_path / "s" / "metadata").read_bytes(), "metadata") == built
     assert built.table_name == "flights" and built.num_docs == 1000
     assert (tmp_path / "s" / "columns").stat().st_size == built.size_bytes
@@ -115,7 +125,13 @@ def test_what_cannot_be_built_is_refused_with_the_column_and_leaves_nothing(tmp_
     with pytest.raises(DataError, match="column 'm' cannot be stored as INT"):
         build_segment(SCHEMA, None, batch(m=[[2**40]]), tmp_path, "s")
     with pytest.raises(InvalidConfigError, match=r"noDictionaryColumns: found 'q'"):
-        build_segment(SCHEMA, config(tableIndexConfig={"nullHandlingEnabled": True, "noDictionaryColumns": ["q"]}), batch(z=[1]), tmp_path, "s")
+        build_segment(
+            SCHEMA,
+            config(tableIndexConfig={"nullHandlingEnabled": True, "noDictionaryColumns": ["q"]}),
+            batch(z=[1]),
+            tmp_path,
+            "s",
+        )
     with pytest.raises(UserError, match="cannot be a segment name"):
         build_segment(SCHEMA, None, batch(z=[1]), tmp_path, "../s")
     assert os.listdir(tmp_path) == []
@@ -135,9 +151,24 @@ DAY_MS = 86_400_000
         ("LONG", "15:MINUTES:EPOCH", [4, 8], (3_600_000, 7_200_000, "4", "8")),
         ("LONG", "EPOCH|SECONDS", [10, -10], (-10_000, 10_000, "-10", "10")),
         ("TIMESTAMP", "TIMESTAMP", [1_357_000_000_123, 5], (5, 1_357_000_000_123, "5", "1357000000123")),
-        ("STRING", "1:DAYS:SIMPLE_DATE_FORMAT:yyyy-MM-dd", ["2013-01-02", None, "2013-01-01"], (15706 * DAY_MS, 15707 * DAY_MS, "2013-01-01", "2013-01-02")),
-        ("STRING", "SIMPLE_DATE_FORMAT|yyyyMMdd", ["20130101"], (15706 * DAY_MS, 15706 * DAY_MS, "20130101", "20130101")),
-        ("INT", "1:DAYS:SIMPLE_DATE_FORMAT:yyyyMMdd", [20130102, 20130101], (15706 * DAY_MS, 15707 * DAY_MS, "20130101", "20130102")),
+        (
+            "STRING",
+            "1:DAYS:SIMPLE_DATE_FORMAT:yyyy-MM-dd",
+            ["2013-01-02", None, "2013-01-01"],
+            (15706 * DAY_MS, 15707 * DAY_MS, "2013-01-01", "2013-01-02"),
+        ),
+        (
+            "STRING",
+            "SIMPLE_DATE_FORMAT|yyyyMMdd",
+            ["20130101"],
+            (15706 * DAY_MS, 15706 * DAY_MS, "20130101", "20130101"),
+        ),
+        (
+            "INT",
+            "1:DAYS:SIMPLE_DATE_FORMAT:yyyyMMdd",
+            [20130102, 20130101],
+            (15706 * DAY_MS, 15707 * DAY_MS, "20130101", "20130102"),
+        ),
         ("STRING", "1:DAYS:SIMPLE_DATE_FORMAT:yyyy-MM-dd", ["no date"], None),
         ("INT", "1:DAYS:EPOCH", [None], None),
         ("INT", "1:DAYS:EPOCH", [], None),
@@ -182,7 +213,9 @@ def test_a_segment_closes_when_its_last_holder_lets_go(tmp_path: Path) -> None:
 def test_an_unknown_column_is_a_typed_error(tmp_path: Path) -> None:
     build_segment(SCHEMA, None, [], tmp_path, "s")
     with load_segment(tmp_path / "s") as segment:
-        assert segment.has_column("a") and not segment.has_column("b") and segment.columns() == tuple(SCHEMA.field_specs)
+        assert (
+            segment.has_column("a") and not segment.has_column("b") and segment.columns() == tuple(SCHEMA.field_specs)
+        )
         with pytest.raises(UnknownColumnError, match="no column 'b' in segment 's' of table 't'"):
             segment.column("b")
 
@@ -195,7 +228,11 @@ def at(address: int, dtype: Any, count: int) -> np.ndarray[Any, Any]:
 
 def test_the_meta_words_lead_kernels_to_the_same_bytes(tmp_path: Path) -> None:
     table_config = config(
-        tableIndexConfig={"nullHandlingEnabled": True, "noDictionaryColumns": ["z"], "invertedIndexColumns": ["a", "m"]},
+        tableIndexConfig={
+            "nullHandlingEnabled": True,
+            "noDictionaryColumns": ["z"],
+            "invertedIndexColumns": ["a", "m"],
+        },
         fieldConfigList=[{"name": "m", "properties": {"dictIdEncoding": "FIXED_BIT"}}],
     )
     build_segment(SCHEMA, table_config, rows().sort_by("d").to_batches(), tmp_path, "s")
@@ -204,14 +241,19 @@ def test_the_meta_words_lead_kernels_to_the_same_bytes(tmp_path: Path) -> None:
             column = segment.column(name)
             meta = column.meta
             assert meta.shape == (abi.META_WORDS,) and meta.dtype == np.int64
-            assert (meta[abi.M_NUM_DOCS], meta[abi.M_NUM_VALUES], meta[abi.M_CARDINALITY]) == (1000, column.num_values, column.cardinality)
+            assert (meta[abi.M_NUM_DOCS], meta[abi.M_NUM_VALUES], meta[abi.M_CARDINALITY]) == (
+                1000,
+                column.num_values,
+                column.cardinality,
+            )
             addresses = [word for index, word in enumerate(meta) if index in ADDRESS_WORDS and word]
             assert all(word % 64 == 0 for word in addresses)
             check_meta(column)
 
 
 ADDRESS_WORDS = {
-    abi.M_DATA, abi.M_DICTIONARY, abi.M_DICTIONARY_OFFSETS, abi.M_MV_OFFSETS, abi.M_NULLS, abi.M_RAW_OFFSETS, abi.M_SORTED_STARTS,
+    abi.M_DATA, abi.M_DICTIONARY, abi.M_DICTIONARY_OFFSETS, abi.M_MV_OFFSETS, abi.M_NULLS, abi.M_RAW_OFFSETS,
+    abi.M_SORTED_STARTS,
     abi.M_INVERTED_OFFSETS, abi.M_INVERTED_DOCS, abi.M_BITMAPS, abi.M_BITMAP_OFFSETS,
 }  # fmt: skip
 
@@ -231,7 +273,9 @@ def check_meta(column: ImmutableColumn) -> None:
         data = at(meta[abi.M_DICTIONARY], np.uint8, offsets[-1]).tobytes()
         assert [data[offsets[i] : offsets[i + 1]] for i in range(card)] == column.dictionary.arrow().to_pylist()
     else:
-        np.testing.assert_array_equal(at(meta[abi.M_DICTIONARY], column.data_type.stored.numpy, card), column.dictionary.values())
+        np.testing.assert_array_equal(
+            at(meta[abi.M_DICTIONARY], column.data_type.stored.numpy, card), column.dictionary.values()
+        )
     if not column.single_value:
         np.testing.assert_array_equal(at(meta[abi.M_MV_OFFSETS], np.uint32, 1001), column.offsets())
     if column.has_nulls:
@@ -243,7 +287,10 @@ def check_meta(column: ImmutableColumn) -> None:
             begins = at(meta[abi.M_BITMAP_OFFSETS], np.int64, card + 1)
             data = at(meta[abi.M_BITMAPS], np.uint8, int(begins[-1])).tobytes()
             for dict_id in range(card):
-                assert list(BitMap.deserialize(data[begins[dict_id] : begins[dict_id + 1]])) == column.inverted_docs(dict_id).tolist()
+                assert (
+                    list(BitMap.deserialize(data[begins[dict_id] : begins[dict_id + 1]]))
+                    == column.inverted_docs(dict_id).tolist()
+                )
                 assert len(column.inverted_docs(dict_id)) == offsets[dict_id + 1] - offsets[dict_id]
             return
         docs = at(meta[abi.M_INVERTED_DOCS], np.int32, int(offsets[-1]))
@@ -287,7 +334,11 @@ def test_virtual_columns_look_like_stored_ones(tmp_path: Path) -> None:
     build_segment(SCHEMA, None, rows(50).to_batches(), tmp_path, "s1")
     with load_segment(tmp_path / "s1") as segment:
         doc_id = virtual_column("$docId", segment, "host-1")
-        assert np.asarray(doc_id.raw_values()).tolist() == at(doc_id.meta[abi.M_DATA], np.int32, 50).tolist() == list(range(50))
+        assert (
+            np.asarray(doc_id.raw_values()).tolist()
+            == at(doc_id.meta[abi.M_DATA], np.int32, 50).tolist()
+            == list(range(50))
+        )
         assert (doc_id.min_value, doc_id.max_value, doc_id.is_sorted, doc_id.cardinality) == (0, 49, True, -1)
         for name, text in (("$segmentName", b"s1"), ("$hostName", b"host-1")):
             column = virtual_column(name, segment, "host-1")

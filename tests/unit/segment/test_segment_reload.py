@@ -1,5 +1,7 @@
-"""Proves reload: indexes that a config asks for are built from the segment itself, others are put away and come back; answers stay; old
-readers go on; a crash at any step leaves a segment that opens; the segment's CRC and archive identity do not change."""
+"""Proves reload: indexes that a config asks for are built from the segment itself, others are put away and come back;
+answers stay; old readers go on; a crash at any step leaves a segment that opens; the segment's CRC and archive identity
+do not change.
+"""
 
 from __future__ import annotations
 
@@ -40,8 +42,16 @@ RAW: dict[str, Any] = {"noDictionaryColumns": ["cost", "raw"], "noDictionaryConf
 PLAIN = config_of(RAW)
 EVERYTHING = config_of(
     RAW
-    | {"invertedIndexColumns": ["city", "tags", "up"], "rangeIndexColumns": ["n", "cost", "tags"], "jsonIndexColumns": ["doc"], "bloomFilterColumns": [*TYPES]},
-    fieldConfigList=[{"name": "raw", "encodingType": "RAW", "indexType": "TEXT"}, {"name": "city", "indexTypes": ["TEXT"]}],
+    | {
+        "invertedIndexColumns": ["city", "tags", "up"],
+        "rangeIndexColumns": ["n", "cost", "tags"],
+        "jsonIndexColumns": ["doc"],
+        "bloomFilterColumns": [*TYPES],
+    },
+    fieldConfigList=[
+        {"name": "raw", "encodingType": "RAW", "indexType": "TEXT"},
+        {"name": "city", "indexTypes": ["TEXT"]},
+    ],
 )
 QUESTIONS = [
     "city = 'rome'",
@@ -79,7 +89,8 @@ def answers(segment: ImmutableSegment) -> list[int]:
 
 
 EXPECTED_ALL = {
-    "city.inverted", "tags.inverted", "n.range", "cost.range", "tags.range", "doc.json", "raw.text", "city.text", *(f"{name}.bloom" for name in TYPES),
+    "city.inverted", "tags.inverted", "n.range", "cost.range", "tags.range", "doc.json", "raw.text", "city.text",
+    *(f"{name}.bloom" for name in TYPES),
 }  # fmt: skip
 
 
@@ -100,10 +111,18 @@ def test_a_reload_builds_what_a_build_with_the_config_would_have_built(tmp_path:
         for kind in {kind for forms in INDEX_FORMS.values() for form in forms for kind in form}:
             mine, theirs = after.column(name)._buffers, built.column(name)._buffers
             assert (kind in mine) == (kind in theirs)
-            assert kind not in mine or mine.view(kind, "u1").tobytes() == theirs.view(kind, "u1").tobytes(), (name, kind)
+            assert kind not in mine or mine.view(kind, "u1").tobytes() == theirs.view(kind, "u1").tobytes(), (
+                name,
+                kind,
+            )
     assert answers(after) == expected == answers(before), "those who have it open keep what they have"
     assert count(SCHEMA, [after], "TEXT_MATCH(raw, 'word3')") == sum(text.startswith("word3 ") for text in ROWS["raw"])
-    assert ask(SCHEMA, [after], "SELECT COUNT(*) FROM t WHERE raw = 'nothing'").statistics.num_segments_pruned_by_bloom_filter == 1
+    assert (
+        ask(
+            SCHEMA, [after], "SELECT COUNT(*) FROM t WHERE raw = 'nothing'"
+        ).statistics.num_segments_pruned_by_bloom_filter
+        == 1
+    )
     scrub(after)
     scrub(before)
     with load_segment(tmp_path / "s0", verify=False) as again:
@@ -125,7 +144,10 @@ def test_what_is_not_wanted_goes_and_comes_back_without_work() -> None:
 
 def test_a_load_adds_and_takes_nothing_away() -> None:
     directory = build(SCHEMA, config_of(RAW | {"bloomFilterColumns": ["city"]}), ROWS)
-    assert indexes(reloaded(directory, config_of(RAW | {"invertedIndexColumns": ["city"]}), drop=False)) == {"city.bloom", "city.inverted"}
+    assert indexes(reloaded(directory, config_of(RAW | {"invertedIndexColumns": ["city"]}), drop=False)) == {
+        "city.bloom",
+        "city.inverted",
+    }
 
 
 BLOOM = RAW | {"bloomFilterConfigs": {"city": {"fpp": 0.05}}}
@@ -157,16 +179,27 @@ def test_an_index_with_other_settings_is_built_anew(before: Any, after: Any, ind
     built = open_segment(build(SCHEMA, config_of(after), ROWS))
     assert indexes(second) == {index} and len(second.metadata.files) == 2
     mine, theirs = entry(second), entry(built)
-    assert (mine.settings, mine.crc, mine.size_bytes) == (theirs.settings, theirs.crc, theirs.size_bytes) and mine.settings != entry(first).settings
+    assert (mine.settings, mine.crc, mine.size_bytes) == (
+        theirs.settings,
+        theirs.crc,
+        theirs.size_bytes,
+    ) and mine.settings != entry(first).settings
     back = reloaded(directory, config_of(before))
-    assert (entry(back).offset, entry(back).settings, len(back.metadata.files)) == (entry(first).offset, entry(first).settings, 2), "the first one comes back"
+    assert (entry(back).offset, entry(back).settings, len(back.metadata.files)) == (
+        entry(first).offset,
+        entry(first).settings,
+        2,
+    ), "the first one comes back"
     assert answers(back) == answers(first)
 
 
 def test_an_index_of_a_release_that_recorded_no_settings_is_built_anew_once() -> None:
     directory = build(SCHEMA, config_of(BLOOM), ROWS)
     segment = open_segment(directory)
-    forgotten = [replace(column, buffers=tuple(replace(b, settings="") for b in column.buffers)) for column in segment.metadata.columns]
+    forgotten = [
+        replace(column, buffers=tuple(replace(b, settings="") for b in column.buffers))
+        for column in segment.metadata.columns
+    ]
     draft = directory.amend()
     draft.append(layout.METADATA, replace(segment.metadata, columns=tuple(forgotten)).to_bytes())
     draft.commit()
@@ -198,7 +231,9 @@ class _CrashError(Exception):
 
 
 @pytest.mark.parametrize("step", range(8))
-def test_a_crash_at_any_step_leaves_a_segment_that_opens_as_before_or_after(tmp_path: Path, step: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_crash_at_any_step_leaves_a_segment_that_opens_as_before_or_after(
+    tmp_path: Path, step: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Every rename, sync and change of rights of the commit is the last thing that happens, once."""
     directory = on_disk(tmp_path)
     expected = answers(open_segment(directory))
@@ -219,7 +254,9 @@ def test_a_crash_at_any_step_leaves_a_segment_that_opens_as_before_or_after(tmp_
     with monkeypatch.context() as patched:
         for name in ("replace", "fsync", "fchmod"):
             patched.setattr(os, name, counted(getattr(os, name)))
-        patched.setattr("pinotpy.segment.directory.file_directory._FileAmendment.abort", lambda self: None)  # a process that dies cleans nothing up
+        patched.setattr(
+            "pinotpy.segment.directory.file_directory._FileAmendment.abort", lambda self: None
+        )  # a process that dies cleans nothing up
         patched.setattr(FileDirectory, "put_marker", lambda *_: None)
         crashed = False
         try:
@@ -243,7 +280,9 @@ def test_a_fault_while_an_index_is_built_changes_nothing(tmp_path: Path, monkeyp
     monkeypatch.setattr(reload_room, "write_indexes", fail)
     with pytest.raises(DataError):
         reloaded(directory, EVERYTHING)
-    assert sorted({path.name for path in (tmp_path / "s0").iterdir()} - {"verified"}) == sorted(set(before) - {"verified"})
+    assert sorted({path.name for path in (tmp_path / "s0").iterdir()} - {"verified"}) == sorted(
+        set(before) - {"verified"}
+    )
     assert indexes(open_segment(directory)) == set()
 
 
@@ -269,8 +308,16 @@ def test_there_must_be_a_segment_to_amend(tmp_path: Path, make: Any) -> None:
     ("built", "asked", "words"),
     [
         (RAW, RAW, []),
-        (RAW, RAW | {"noDictionaryColumns": ["cost"], "invertedIndexColumns": ["raw"]}, ["'raw' is stored raw", "for its inverted index"]),
-        (RAW, {"invertedIndexColumns": ["raw", "cost"]}, ["'cost' is stored raw", "'raw' is stored raw", "'doc' is stored raw"]),
+        (
+            RAW,
+            RAW | {"noDictionaryColumns": ["cost"], "invertedIndexColumns": ["raw"]},
+            ["'raw' is stored raw", "for its inverted index"],
+        ),
+        (
+            RAW,
+            {"invertedIndexColumns": ["raw", "cost"]},
+            ["'cost' is stored raw", "'raw' is stored raw", "'doc' is stored raw"],
+        ),
         ({}, {"noDictionaryColumns": ["city"]}, ["'city' is stored with a dictionary"]),
         (RAW, RAW | {"rangeIndexColumns": ["cost"], "bloomFilterColumns": ["raw"]}, []),
     ],

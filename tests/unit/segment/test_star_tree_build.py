@@ -1,5 +1,7 @@
-"""Proves that trees are what the manual says: its worked example record by record and node by node, and random tables against a
-recursive builder over plain tuples that follows the manual's text. States are compared with sums, extremes and sets of the rows."""
+"""Proves that trees are what the manual says: its worked example record by record and node by node, and random tables
+against a recursive builder over plain tuples that follows the manual's text. States are compared with sums, extremes
+and sets of the rows.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,13 @@ CA * en 400, CA * fr 200, CA * * 600, MX Safari * 400, USA Firefox * 600, USA * 
 * * en 1500, * * es 500, * * fr 200, * * * 2200"""
 
 
-def build(rows: dict[str, pa.Array], dimensions: dict[str, str], metrics: dict[str, str], trees: list[dict[str, Any]], **indexing: Any) -> ImmutableSegment:
+def build(
+    rows: dict[str, pa.Array],
+    dimensions: dict[str, str],
+    metrics: dict[str, str],
+    trees: list[dict[str, Any]],
+    **indexing: Any,
+) -> ImmutableSegment:
     schema = Schema.from_json(
         {
             "schemaName": "t",
@@ -130,7 +138,14 @@ def test_the_worked_example_has_the_nodes_of_the_manual() -> None:
             ),
             "CA": (600, {"*": (600, {"*": 600, "en": 400, "fr": 200}), "Chrome": 400, "Firefox": 200}),
             "MX": (400, {"Safari": (400, {"*": 400, "en": 100, "es": 300})}),
-            "USA": (1200, {"*": (1200, {"*": 1200, "en": 1000, "es": 200}), "Chrome": 600, "Firefox": (600, {"*": 600, "en": 400, "es": 200})}),
+            "USA": (
+                1200,
+                {
+                    "*": (1200, {"*": 1200, "en": 1000, "es": 200}),
+                    "Chrome": 600,
+                    "Firefox": (600, {"*": 600, "en": 400, "es": 200}),
+                },
+            ),
         },
     )
 
@@ -184,38 +199,71 @@ def test_random_tables_have_the_records_of_a_recursive_builder(seed: int) -> Non
     sizes = [rng.choice([1, 2, 5, 20]) for _ in names]
     rows = [tuple(rng.randrange(size) for size in sizes) for _ in range(num_rows)]
     longs = [rng.choice([rng.randrange(-100, 100), 2**62, -(2**62)]) for _ in rows]
-    doubles = [rng.choice([rng.uniform(-10, 10), 1e-9, 1e300, -1e300, 0.1, 5e-324, float("inf") if seed % 4 == 0 else 1.5]) for _ in rows]
+    doubles = [
+        rng.choice([rng.uniform(-10, 10), 1e-9, 1e300, -1e300, 0.1, 5e-324, float("inf") if seed % 4 == 0 else 1.5])
+        for _ in rows
+    ]
     skipped, leaf_max = {i for i in range(depth) if rng.random() < 0.3}, rng.choice([1, 1, 3, 10, 1000])
     tree_config = {
         "dimensionsSplitOrder": names,
         "skipStarNodeCreationForDimensions": [names[i] for i in skipped],
-        "functionColumnPairs": ["COUNT__*", "SUM__l", "AVG__x", "MINMAXRANGE__x", "MIN__l", "DISTINCTCOUNTHLL__l", "PERCENTILEEST__x", "PERCENTILETDIGEST__x"],
+        "functionColumnPairs": [
+            "COUNT__*",
+            "SUM__l",
+            "AVG__x",
+            "MINMAXRANGE__x",
+            "MIN__l",
+            "DISTINCTCOUNTHLL__l",
+            "PERCENTILEEST__x",
+            "PERCENTILETDIGEST__x",
+        ],
         "maxLeafRecords": leaf_max,
     }
     table = {name: pa.array([row[i] for row in rows], pa.int32()) for i, name in enumerate(names)}
     table |= {"l": pa.array(longs, pa.int64()), "x": pa.array(doubles, pa.float64())}
-    segment = build(table, dict.fromkeys(names, "INT"), {"l": "LONG", "x": "DOUBLE"}, [tree_config], noDictionaryColumns=["x"] if seed % 2 else [])
+    segment = build(
+        table,
+        dict.fromkeys(names, "INT"),
+        {"l": "LONG", "x": "DOUBLE"},
+        [tree_config],
+        noDictionaryColumns=["x"] if seed % 2 else [],
+    )
     tree = segment.star_trees[0]
     expected = Recursive(rows, skipped, leaf_max)
     assert tree.metadata.num_nodes == expected.num_nodes
     found = records_of(tree)
-    order = sorted(range(len(found)), key=lambda i: [str(value) for value in found[i]] + [raw(tree.column(COUNT_COLUMN))[i]])
+    order = sorted(
+        range(len(found)), key=lambda i: [str(value) for value in found[i]] + [raw(tree.column(COUNT_COLUMN))[i]]
+    )
     wanted = sorted(expected.records, key=lambda record: [str(value) for value in record[0]] + [len(record[1])])
     assert [found[i] for i in order] == [key for key, _ in wanted]
-    counts, low, high = raw(tree.column(COUNT_COLUMN)), part_of(tree, "sum", "l", "low"), part_of(tree, "sum", "l", "high")
+    counts, low, high = (
+        raw(tree.column(COUNT_COLUMN)),
+        part_of(tree, "sum", "l", "low"),
+        part_of(tree, "sum", "l", "high"),
+    )
     docs = np.array(order)
     assert [counts[i] for i in order] == [len(numbers) for _, numbers in wanted]
     wide = [(h << 64) + (v % 2**64) for v, h in zip(raw(low), raw(high), strict=True)] if high is not None else raw(low)
     assert [wide[i] for i in order] == [sum(longs[n] for n in numbers) for _, numbers in wanted]
-    for kind, column, values, pick in (("min", "x", doubles, min), ("max", "x", doubles, max), ("min", "l", longs, min)):
+    for kind, column, values, pick in (
+        ("min", "x", doubles, min),
+        ("max", "x", doubles, max),
+        ("min", "l", longs, min),
+    ):
         stored = raw(part_of(tree, kind, column, "value"))
         assert [stored[i] for i in order] == [pick(values[n] for n in numbers) for _, numbers in wanted]
     assert [exact(tree, i) for i in order] == [exact_sum([doubles[n] for n in numbers]) for _, numbers in wanted]
     rows_of_records = np.repeat(np.arange(len(wanted)), [len(numbers) for _, numbers in wanted])
     seen = pa.array([longs[n] for _, numbers in wanted for n in numbers], pa.int64())
-    assert tree.sketches("hyperloglog", "l", docs)[1] == states_of_values(rows_of_records, seen, len(wanted), DataType.LONG, 8)[1]
+    assert (
+        tree.sketches("hyperloglog", "l", docs)[1]
+        == states_of_values(rows_of_records, seen, len(wanted), DataType.LONG, 8)[1]
+    )
     values, weights = (part.to_pylist() for part in tree.sketches("quantiles", "x", docs))
-    assert [expand(v, w) for v, w in zip(values, weights, strict=True)] == [sorted(doubles[n] for n in numbers) for _, numbers in wanted]
+    assert [expand(v, w) for v, w in zip(values, weights, strict=True)] == [
+        sorted(doubles[n] for n in numbers) for _, numbers in wanted
+    ]
 
 
 def expand(values: list[Any], weights: list[int]) -> list[Any]:
@@ -285,7 +333,9 @@ def test_trees_that_cannot_be_built_are_refused_with_their_path(tree: dict[str, 
     assert any(fault.found == found and "starTreeIndexConfigs[0]" in fault.path for fault in caught.value.faults)
 
 
-def test_a_tree_that_outgrows_its_segment_is_left_out_with_a_reason(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_tree_that_outgrows_its_segment_is_left_out_with_a_reason(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("pinotpy.segment.star_tree.build.DOCS_FREE", 10)
     rng = np.random.default_rng(1)
     names = [f"d{i}" for i in range(8)]

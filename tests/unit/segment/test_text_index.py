@@ -1,5 +1,7 @@
-"""Proves that a stored text index holds every word of every row at its place, however the column is encoded, and that a damaged one
-is refused: against words counted row by row in Python, and by faults that are written with right CRCs."""
+"""Proves that a stored text index holds every word of every row at its place, however the column is encoded, and that a
+damaged one
+is refused: against words counted row by row in Python, and by faults that are written with right CRCs.
+"""
 
 from __future__ import annotations
 
@@ -61,9 +63,13 @@ def rows_of(rng: random.Random, num_docs: int) -> dict[str, list[Any]]:
     def text() -> str:
         return " ".join(rng.choices(WORDS, k=rng.choice([0, 1, 2, 5, 12])))
 
-    columns: dict[str, list[Any]] = {name: [None if rng.random() < 0.1 else text() for _ in range(num_docs)] for name in SCHEMA.field_specs}
+    columns: dict[str, list[Any]] = {
+        name: [None if rng.random() < 0.1 else text() for _ in range(num_docs)] for name in SCHEMA.field_specs
+    }
     for name in ("many", "manyRaw"):
-        columns[name] = [None if rng.random() < 0.1 else [text() for _ in range(rng.randrange(5))] for _ in range(num_docs)]
+        columns[name] = [
+            None if rng.random() < 0.1 else [text() for _ in range(rng.randrange(5))] for _ in range(num_docs)
+        ]
     return columns
 
 
@@ -94,7 +100,10 @@ def held(index: TextIndex) -> dict[str, list[tuple[int, int]]]:
 def test_every_word_stands_at_its_place(num_docs: int, batch_bytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(text_index, "_BATCH_BYTES", batch_bytes)
     rows = rows_of(random.Random(num_docs), num_docs)
-    types = {name: spec.data_type.arrow if spec.single_value else pa.list_(spec.data_type.arrow) for name, spec in SCHEMA.field_specs.items()}
+    types = {
+        name: spec.data_type.arrow if spec.single_value else pa.list_(spec.data_type.arrow)
+        for name, spec in SCHEMA.field_specs.items()
+    }
     batch = pa.record_batch({name: pa.array(values, types[name]) for name, values in rows.items()})
     directory = MemoryDirectory("texts")
     build_segment_into(directory, SCHEMA, config(), [batch.slice(0, 50), batch.slice(50)], "seg")
@@ -130,12 +139,16 @@ def test_what_the_format_cannot_hold_is_refused(monkeypatch: pytest.MonkeyPatch)
         kept_index(["x y", "z z"])
 
 
-@pytest.mark.parametrize("index_types", [{"indexType": "TEXT"}, {"indexTypes": ["INVERTED", "TEXT"]}, {"indexes": {"text": {}}}])
+@pytest.mark.parametrize(
+    "index_types", [{"indexType": "TEXT"}, {"indexTypes": ["INVERTED", "TEXT"]}, {"indexes": {"text": {}}}]
+)
 def test_a_text_index_needs_text(index_types: dict[str, Any]) -> None:
     schema = Schema.from_json({"schemaName": "t", "dimensionFieldSpecs": [{"name": "n", "dataType": "INT"}]})
     table = config(tableIndexConfig={}, fieldConfigList=[{"name": "n", **index_types}])
     with pytest.raises(InvalidConfigError) as raised:
-        build_segment_into(MemoryDirectory("t"), schema, table, [pa.record_batch({"n": pa.array([1], pa.int32())})], "seg")
+        build_segment_into(
+            MemoryDirectory("t"), schema, table, [pa.record_batch({"n": pa.array([1], pa.int32())})], "seg"
+        )
     assert [fault.path for fault in raised.value.faults] == ["$.fieldConfigList[0]"]
 
 
@@ -205,7 +218,16 @@ def test_sizes_that_do_not_fit_together_are_found(change: dict[str, int | None])
 
 def column_of(name: str) -> ColumnMetadata:
     directory = MemoryDirectory("one")
-    types = {name: spec.data_type.arrow if spec.single_value else pa.list_(spec.data_type.arrow) for name, spec in SCHEMA.field_specs.items()}
-    build_segment_into(directory, SCHEMA, config(), [pa.record_batch({name: pa.array([], kind) for name, kind in types.items()})], "seg")
+    types = {
+        name: spec.data_type.arrow if spec.single_value else pa.list_(spec.data_type.arrow)
+        for name, spec in SCHEMA.field_specs.items()
+    }
+    build_segment_into(
+        directory,
+        SCHEMA,
+        config(),
+        [pa.record_batch({name: pa.array([], kind) for name, kind in types.items()})],
+        "seg",
+    )
     with open_segment(directory) as segment:
         return segment.column(name).metadata

@@ -1,5 +1,7 @@
-"""Proves where a server gets an archive from: the record's address if the operator allows it, else (and when that fails) the
-controllers; that what arrives is checked against the record and fetched once more if it is damaged; that it is decrypted."""
+"""Proves where a server gets an archive from: the record's address if the operator allows it, else (and when that
+fails) the controllers; that what arrives is checked against the record and fetched once more if it is damaged; that it
+is decrypted.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,9 @@ class Controllers:
 
 
 def fetcher(controllers: Controllers, *allowed: str) -> ArchiveFetcher:
-    settings = settings_of(allowed, {"memory.retry.count": "0", "http.retry.count": "0"}, {}, bytes_max=1 << 20, timeout_ms=5_000)
+    settings = settings_of(
+        allowed, {"memory.retry.count": "0", "http.retry.count": "0"}, {}, bytes_max=1 << 20, timeout_ms=5_000
+    )
     return ArchiveFetcher(SegmentFetchers(settings, SystemClock()), controllers)  # type: ignore[arg-type]
 
 
@@ -61,7 +65,15 @@ def test_an_allowed_address_is_fetched_and_no_controller_asked(tmp_path: Path) -
 
 
 @pytest.mark.parametrize(
-    "url", ["memory://elsewhere/a", "http://169.254.169.254/latest", "file:///etc/passwd", "http://controller:9000/segments/t/t_0", "", "x\ny"]
+    "url",
+    [
+        "memory://elsewhere/a",
+        "http://169.254.169.254/latest",
+        "file:///etc/passwd",
+        "http://controller:9000/segments/t/t_0",
+        "",
+        "x\ny",
+    ],
 )
 def test_any_other_is_asked_of_the_controllers_by_the_segments_name(tmp_path: Path, url: str) -> None:
     controllers = Controllers()
@@ -69,19 +81,25 @@ def test_any_other_is_asked_of_the_controllers_by_the_segments_name(tmp_path: Pa
     assert (tmp_path / "target").read_bytes() == b"from a controller" and controllers.asked == [(url, PATH, False)]
 
 
-def test_an_address_that_fails_is_asked_of_the_controllers_once_and_both_reasons_are_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_an_address_that_fails_is_asked_of_the_controllers_once_and_both_reasons_are_told(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     caplog.set_level(logging.INFO)
     controllers, url = Controllers(), f"{ROOT}/missing"
     fetcher(controllers, ROOT).fetch(url, tmp_path / "target", PATH)
     assert controllers.asked == [(url, PATH, True)] and "no file" in caplog.text
     controllers.content = None
-    with pytest.raises(RemoteError, match=r"no file 'memory://archive-sources/deep/missing'; and no controller gave it"):
+    with pytest.raises(
+        RemoteError, match=r"no file 'memory://archive-sources/deep/missing'; and no controller gave it"
+    ):
         fetcher(controllers, ROOT).fetch(url, tmp_path / "target", PATH)
 
 
 @pytest.fixture
 def built(tmp_path: Path) -> tuple[bytes, int]:
-    metadata = build_segment(SCHEMA, None, [pa.record_batch({"a": pa.array(range(100), pa.int32())})], tmp_path / "built", "t_0")
+    metadata = build_segment(
+        SCHEMA, None, [pa.record_batch({"a": pa.array(range(100), pa.int32())})], tmp_path / "built", "t_0"
+    )
     return pack_segment(tmp_path / "built" / "t_0", tmp_path / "t_0.tar.gz").read_bytes(), metadata.crc
 
 
@@ -109,7 +127,9 @@ def test_an_archive_that_came_damaged_is_fetched_once_more(built: tuple[bytes, i
     assert turns.num_asked == 2 and not (tmp_path / "other" / "t_OFFLINE" / "t_0").exists()
 
 
-def test_an_encrypted_archive_is_decrypted_by_the_crypter_of_its_record(built: tuple[bytes, int], tmp_path: Path) -> None:
+def test_an_encrypted_archive_is_decrypted_by_the_crypter_of_its_record(
+    built: tuple[bytes, int], tmp_path: Path
+) -> None:
     pytest.importorskip("cryptography", reason="the built-in crypter needs pip install 'pinotpy[crypter]'")
     content, crc = built
     (tmp_path / "key").write_text("5a" * 32)

@@ -41,7 +41,15 @@ class _Server:
         self.reloads = ReloadJobs(self.clock)
         self.told: list[Message] = []
         member = Member(ME, ProcessIdentity(7, "h", "space", "start"), {})
-        self.participant = Participant(self.store, PATHS, member, cast(Any, self), clock=self.clock, executor=cast(Any, self), announce_timeout_s=0.0)
+        self.participant = Participant(
+            self.store,
+            PATHS,
+            member,
+            cast(Any, self),
+            clock=self.clock,
+            executor=cast(Any, self),
+            announce_timeout_s=0.0,
+        )
         self.catch_up = CatchUp(cast(Any, self), self.participant, self.store, PATHS, self.clock, self.reloads)
 
     # the participant's executor and handler
@@ -83,7 +91,13 @@ class _Server:
 
 
 def refresh_message(segment: str, session: str) -> Message:
-    fields = {"MSG_ID": "m", "MSG_TYPE": "USER_DEFINE_MSG", "MSG_SUBTYPE": REFRESH_SEGMENT, "RESOURCE_NAME": TABLE, "PARTITION_NAME": segment}
+    fields = {
+        "MSG_ID": "m",
+        "MSG_TYPE": "USER_DEFINE_MSG",
+        "MSG_SUBTYPE": REFRESH_SEGMENT,
+        "RESOURCE_NAME": TABLE,
+        "PARTITION_NAME": segment,
+    }
     return Message("m", {**fields, "TGT_NAME": ME, "TGT_SESSION_ID": session, "MSG_STATE": "new"})
 
 
@@ -110,7 +124,9 @@ def test_a_refresh_missed_with_the_session_is_made_up_for_after_the_next_joining
     server.store.expire()
     server.record("a", 2)
     server.participant.step()
-    assert server.store.session_id != ended and server.held == {"a": 1}, "the message was meant for the session that ended"
+    assert server.store.session_id != ended and server.held == {"a": 1}, (
+        "the message was meant for the session that ended"
+    )
     server.settle()
     assert server.held == {"a": 2}
 
@@ -151,7 +167,9 @@ def test_reloads_that_were_missed_are_asked_for_until_they_are_finished() -> Non
     records.table_deleted("u_OFFLINE", now_ms)
     server.settle()
     server.settle()
-    told = sorted((message.fields["reloadJobId"], message.partition, message.fields["forceDownload"]) for message in server.told)
+    told = sorted(
+        (message.fields["reloadJobId"], message.partition, message.fields["forceDownload"]) for message in server.told
+    )
     assert told == [("all", "", "false"), ("one", "s1", "true")], "each once"
     server.reloads.done(TABLE, "s0", server.reloads.mark(), "nothing to do")
     server.reloads.done(TABLE, "s1", 1, "nothing to do")
@@ -165,15 +183,22 @@ def test_a_download_that_failed_is_tried_again_by_a_reset_later_and_later() -> N
     server = _Server()
     server.participant.start()
     downloads = FailedDownloads(server.clock)
-    catch_up = CatchUp(cast(Any, server), server.participant, server.store, PATHS, server.clock, server.reloads, downloads)
+    catch_up = CatchUp(
+        cast(Any, server), server.participant, server.store, PATHS, server.clock, server.reloads, downloads
+    )
     tried: list[str] = []
 
     def look() -> list[str]:
         catch_up.step()
         found = [
-            Message.from_record(ZNRecord.from_bytes(server.admin.get(PATHS.message(ME, name))[0], name)) for name in server.admin.children(PATHS.messages(ME))
+            Message.from_record(ZNRecord.from_bytes(server.admin.get(PATHS.message(ME, name))[0], name))
+            for name in server.admin.children(PATHS.messages(ME))
         ]
-        tried.extend(message.partition for message in found if message.fields["TO_STATE"] == "OFFLINE" and message.fields["FROM_STATE"] == "ERROR")
+        tried.extend(
+            message.partition
+            for message in found
+            if message.fields["TO_STATE"] == "OFFLINE" and message.fields["FROM_STATE"] == "ERROR"
+        )
         for message in found:
             server.admin.delete(PATHS.message(ME, message.id))
         return tried[-len(found) :] if found else []

@@ -1,5 +1,6 @@
-"""Proves that a server outlives its disk: what cannot be written fails alone, with its reason, and is tried again; and that two servers
-never share a folder."""
+"""Proves that a server outlives its disk: what cannot be written fails alone, with its reason, and is tried again; and
+that two servers never share a folder.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +41,9 @@ def indexed(scene: Scene) -> list[bool]:
     return [form_among(scene.kinds(name, "city"), "inverted") is not None for name in sorted(scene.properties.crcs)]
 
 
-def test_a_reload_on_a_full_disk_fails_with_the_reason_and_the_other_segments_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_reload_on_a_full_disk_fails_with_the_reason_and_the_other_segments_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     scene = Scene(tmp_path, 3)
     scene.properties.index = {"invertedIndexColumns": ["city"]}
     with monkeypatch.context() as full:
@@ -50,8 +53,13 @@ def test_a_reload_on_a_full_disk_fails_with_the_reason_and_the_other_segments_go
     assert indexed(scene) == [True, False, True]
     assert scene.counts("job1") == (3, 2, 1) and scene.status("job1")["finishTimeMs"] > 0
     reason = scene.status("job1")["failedSegments"]["s1"]["errorMessage"]
-    assert reason.startswith("the indexes of segment 's1' are not written, the disk of the data folder (pinot.server.instance.dataDir) failed")
-    assert not [name for name in os.listdir(scene.directory / TABLE / "s1") if name.endswith(".tmp")], "nothing half-done stays"
+    assert reason.startswith(
+        "the indexes of segment 's1' are not written, the disk of the data folder (pinot.server.instance.dataDir) "
+        "failed"
+    )
+    assert not [name for name in os.listdir(scene.directory / TABLE / "s1") if name.endswith(".tmp")], (
+        "nothing half-done stays"
+    )
     with scene.registry.acquire(TABLE, ["s0", "s1", "s2"]) as held:
         assert not held.missing and count(SCHEMA, held.segments, "city = 'oslo'") == 150
     scene.reload("job2")
@@ -64,10 +72,15 @@ def test_a_load_on_a_full_disk_serves_without_the_new_indexes(tmp_path: Path, mo
     scene.transitions.on_transition(TABLE, "s0", "ONLINE", "OFFLINE")
     full_for(monkeypatch, "s0")
     scene.transitions.on_transition(TABLE, "s0", "OFFLINE", "ONLINE")
-    assert indexed(scene) == [False] and count(SCHEMA, list(scene.registry.segments(TABLE).values()), "city = 'oslo'") == 50
+    assert (
+        indexed(scene) == [False]
+        and count(SCHEMA, list(scene.registry.segments(TABLE).values()), "city = 'oslo'") == 50
+    )
 
 
-def test_too_little_memory_for_an_index_is_no_reason_to_serve_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_little_memory_for_an_index_is_no_reason_to_serve_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     scene = Scene(tmp_path, 2)
     scene.properties.index = {"invertedIndexColumns": ["city"]}
 
@@ -83,7 +96,9 @@ def test_too_little_memory_for_an_index_is_no_reason_to_serve_nothing(tmp_path: 
     assert len(scene.registry.segments(TABLE)) == 2
 
 
-def test_a_segment_that_cannot_be_stored_says_so_and_is_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_segment_that_cannot_be_stored_says_so_and_is_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     scene = Scene(tmp_path, 1)
     scene.transitions.on_transition(TABLE, "s0", "ONLINE", "OFFLINE")
     scene.properties.crcs["s0"] += 1
@@ -108,12 +123,19 @@ def test_a_folder_belongs_to_one_server_until_it_ends(tmp_path: Path, monkeypatc
     monkeypatch.setattr(disk, "_WAIT_S", 0.3)
     clock, folder = SystemClock(), tmp_path / "index"
     program = (
-        "import sys; from pathlib import Path; from pinotpy.clock import SystemClock; from pinotpy.server.disk import FolderLock;"
-        "FolderLock(Path(sys.argv[1]), 'a.setting', SystemClock()).acquire(); print('held', flush=True); sys.stdin.read()"
+        "import sys; from pathlib import Path; from pinotpy.clock import SystemClock; from pinotpy.server.disk import "
+        "FolderLock;"
+        "FolderLock(Path(sys.argv[1]), 'a.setting', SystemClock()).acquire(); print('held', flush=True); "
+        "sys.stdin.read()"
     )
-    with subprocess.Popen([sys.executable, "-c", program, str(folder)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
+    with subprocess.Popen(
+        [sys.executable, "-c", program, str(folder)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as other:
         assert other.stdout is not None and other.stdout.readline() == "held\n"
-        with pytest.raises(AlreadyExistsError, match=rf"'{folder}' \(the\.setting\) is in use by another server \(process {other.pid}\): give each server"):
+        with pytest.raises(
+            AlreadyExistsError,
+            match=rf"'{folder}' \(the\.setting\) is in use by another server \(process {other.pid}\): give each server",
+        ):
             FolderLock(folder, "the.setting", clock).acquire()
         other.kill()
     mine = FolderLock(folder, "the.setting", clock)
@@ -124,7 +146,9 @@ def test_a_folder_belongs_to_one_server_until_it_ends(tmp_path: Path, monkeypatc
     FolderLock(folder, "the.setting", clock).acquire()
 
 
-def test_a_folder_that_cannot_be_written_is_used_without_a_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_that_cannot_be_written_is_used_without_a_lock(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def failing(*_: Any) -> int:
         raise OSError(errno.EROFS, os.strerror(errno.EROFS))
 

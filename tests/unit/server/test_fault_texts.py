@@ -1,5 +1,6 @@
-"""Proves that a fault of a server reaches the client with its code and without paths of the server's machine: a segment is
-damaged on disk after it was loaded (so that only a query can find out), and the answer is read as a client reads it."""
+"""Proves that a fault of a server reaches the client with its code and without paths of the server's machine: a segment
+is damaged on disk after it was loaded (so that only a query can find out), and the answer is read as a client reads it.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +31,9 @@ CONFIG = TableConfig.from_json(
 
 
 @pytest.mark.parametrize("dialect", ["pql", "sql"])
-def test_a_damaged_segment_is_named_without_its_folder(tmp_path: Path, dialect: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_damaged_segment_is_named_without_its_folder(
+    tmp_path: Path, dialect: str, caplog: pytest.LogCaptureFixture
+) -> None:
     cluster = InProcessCluster(tmp_path)
     batch = pa.RecordBatch.from_pydict({"s": pa.array([f"a value that compresses {i % 7}" for i in range(5000)])})
     cluster.add_table(SCHEMA, CONFIG, [[batch]])
@@ -53,7 +56,9 @@ def test_a_damaged_segment_is_named_without_its_folder(tmp_path: Path, dialect: 
 
 def test_an_answer_over_the_servers_limit_is_refused_with_the_setting(tmp_path: Path) -> None:
     cluster = InProcessCluster(tmp_path)
-    cluster.add_table(SCHEMA, CONFIG, [[pa.RecordBatch.from_pydict({"s": pa.array([f"value {i}" for i in range(5000)])})]])
+    cluster.add_table(
+        SCHEMA, CONFIG, [[pa.RecordBatch.from_pydict({"s": pa.array([f"value {i}" for i in range(5000)])})]]
+    )
     (service,) = cluster.services.values()
     service._limits = dataclasses.replace(service._limits, response_bytes_max=20_000)
     refused = cluster.sql("SELECT s FROM t LIMIT 5000")["exceptions"]
@@ -85,4 +90,8 @@ def test_what_a_server_refuses_or_lacks_is_counted(tmp_path: Path) -> None:
     registry.remove("t_OFFLINE", "t_0000")
     assert [error["errorCode"] for error in cluster.sql(text)["exceptions"]] == [305]
     cluster.close()
-    assert (counted("queriesRefused"), counted("schedulingTimeoutExceptions"), counted("numMissingSegments")) == (1, 1, 1)
+    assert (counted("queriesRefused"), counted("schedulingTimeoutExceptions"), counted("numMissingSegments")) == (
+        1,
+        1,
+        1,
+    )

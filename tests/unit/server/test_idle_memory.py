@@ -1,5 +1,6 @@
-"""Proves that a server returns memory after heavy queries, and only then: pages of the process get fewer, many queries at once
-cause one pass, and a query that ends during a pass gets one more."""
+"""Proves that a server returns memory after heavy queries, and only then: pages of the process get fewer, many queries
+at once cause one pass, and a query that ends during a pass gets one more.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +17,14 @@ from in_process import InProcessCluster
 from pinotpy.config.schema import Schema
 from pinotpy.config.table import TableConfig
 from pinotpy.server import idle_memory
-from pinotpy.server.idle_memory import GROWN_BYTES, LOOK_INTERVAL_S, PASSES, IdleMemory, give_back_free_memory, own_memory_bytes
+from pinotpy.server.idle_memory import (
+    GROWN_BYTES,
+    LOOK_INTERVAL_S,
+    PASSES,
+    IdleMemory,
+    give_back_free_memory,
+    own_memory_bytes,
+)
 
 WAIT_S = 20.0
 
@@ -131,7 +139,14 @@ def test_where_memory_cannot_be_read_nothing_happens() -> None:
 def cluster(tmp_path: Path) -> Iterator[InProcessCluster]:
     schema = Schema.from_json({"schemaName": "t", "metricFieldSpecs": [{"name": "n", "dataType": "LONG"}]})
     config = TableConfig.from_json(
-        {"tableName": "t", "tableType": "OFFLINE", "segmentsConfig": {"replication": "1"}, "tenants": {}, "tableIndexConfig": {}, "metadata": {}}
+        {
+            "tableName": "t",
+            "tableType": "OFFLINE",
+            "segmentsConfig": {"replication": "1"},
+            "tenants": {},
+            "tableIndexConfig": {},
+            "metadata": {},
+        }
     )
     built = InProcessCluster(tmp_path, memory_max_bytes=100_000)
     built.add_table(schema, config, [[pa.record_batch({"n": pa.array(range(100_000), pa.int64())})]])
@@ -139,7 +154,9 @@ def cluster(tmp_path: Path) -> Iterator[InProcessCluster]:
     built.close()
 
 
-def test_a_service_looks_after_every_query_also_one_that_failed(cluster: InProcessCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_service_looks_after_every_query_also_one_that_failed(
+    cluster: InProcessCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
     looked: list[IdleMemory] = []
 
     def query_done(memory: IdleMemory, took_s: float) -> None:

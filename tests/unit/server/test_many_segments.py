@@ -1,6 +1,7 @@
-"""Proves queries over 720 tiny segments: what min and max exclude is never decoded, the few that are left answer as if they were
-alone, and answers are right while segments come, go and are replaced under queries that run. Expectations are written down by
-the rule that made the rows."""
+"""Proves queries over 720 tiny segments: what min and max exclude is never decoded, the few that are left answer as if
+they were alone, and answers are right while segments come, go and are replaced under queries that run. Expectations are
+written down by the rule that made the rows.
+"""
 
 from __future__ import annotations
 
@@ -59,7 +60,13 @@ class Rows:
         folder = self._folder / str(version)
         if not (folder / NAMES[number]).exists():
             ts = np.arange(number * DOCS, (number + 1) * DOCS)
-            rows = pa.record_batch({"g": pa.array(np.full(DOCS, number, np.int32)), "ts": pa.array(ts), "v": pa.array(np.full(DOCS, version))})
+            rows = pa.record_batch(
+                {
+                    "g": pa.array(np.full(DOCS, number, np.int32)),
+                    "ts": pa.array(ts),
+                    "v": pa.array(np.full(DOCS, version)),
+                }
+            )
             build_segment(SCHEMA, CONFIG, [rows], folder, NAMES[number])
         return load_segment(folder / NAMES[number], verify=False)
 
@@ -84,7 +91,10 @@ def compiled(text: str) -> QueryContext:
 
 def groups(registry: SegmentRegistry, low: int, high: int) -> dict[int, tuple[int, int, int, int]]:
     """g → (docs, sum, least, most of v) of the docs with low <= ts < high."""
-    text = f"SELECT g, COUNT(*), SUM(v), MIN(v), MAX(v) FROM t WHERE ts >= {low} AND ts < {high} AND v > 0 GROUP BY g LIMIT 10000"
+    text = (
+        f"SELECT g, COUNT(*), SUM(v), MIN(v), MAX(v) FROM t WHERE ts >= {low} AND ts < {high} AND v > 0 GROUP BY g "
+        "LIMIT 10000"
+    )
     with registry.acquire(TABLE, NAMES) as acquired:
         found = execute(compiled(text), acquired.segments, QueryControl()).rows
     listed = [] if found is None else found.to_pylist()
@@ -97,12 +107,16 @@ def docs_in(low: int, high: int) -> dict[int, int]:
     return {s: docs for s, docs in shares.items() if docs > 0}
 
 
-@pytest.mark.parametrize(("low", "high"), [(3_600, 3_630), (3_604, 3_627), (0, NUM_SEGMENTS * DOCS), (-5, 3), (7_000, 6_000), (3, 7_198)])
+@pytest.mark.parametrize(
+    ("low", "high"), [(3_600, 3_630), (3_604, 3_627), (0, NUM_SEGMENTS * DOCS), (-5, 3), (7_000, 6_000), (3, 7_198)]
+)
 def test_the_docs_of_a_range_are_counted_once(registry: SegmentRegistry, low: int, high: int) -> None:
     assert groups(registry, low, high) == {s: (docs, docs, 1, 1) for s, docs in docs_in(low, high).items()}
 
 
-def test_only_segments_on_the_edge_of_a_range_are_decoded(registry: SegmentRegistry, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_segments_on_the_edge_of_a_range_are_decoded(
+    registry: SegmentRegistry, monkeypatch: pytest.MonkeyPatch
+) -> None:
     decoded: list[int] = []
     read = ImmutableColumn.raw_values
 
@@ -137,7 +151,12 @@ def test_queries_see_each_segment_whole_while_the_set_changes(rows: Rows, regist
             expected, found = docs_in(low, high), groups(registry, low, high)
             answers[0] += 1
             for number, (docs, total, least, most) in found.items():
-                if docs != expected.get(number) or least != most or total != docs * least or (least != 1 and number not in changing):
+                if (
+                    docs != expected.get(number)
+                    or least != most
+                    or total != docs * least
+                    or (least != 1 and number not in changing)
+                ):
                     failures.append(f"[{low}, {high}) segment {number}: {docs} docs, sum {total}, {least} … {most}")
             if set(expected) - set(found) - set(changing):
                 failures.append(f"[{low}, {high}) lacks {set(expected) - set(found)}")

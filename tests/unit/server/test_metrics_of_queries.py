@@ -1,4 +1,6 @@
-"""Queries that end on several threads are all counted, and those of a table that was dropped and made again begin anew."""
+"""Queries that end on several threads are all counted, and those of a table that was dropped and made again begin
+anew.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,11 @@ def test_queries_of_all_threads_are_counted_until_their_table_is_forgotten() -> 
     metrics = ServerMetrics(registry)
     statistics = Statistics(num_docs_scanned=3, num_segments_matched=1, num_segments_queried=4)
     with ThreadPoolExecutor(8) as pool:
-        list(pool.map(lambda number: metrics.query_done(f"t{number % 2}", 2.0, statistics, failed=number == 0), range(4000)))
+        list(
+            pool.map(
+                lambda number: metrics.query_done(f"t{number % 2}", 2.0, statistics, failed=number == 0), range(4000)
+            )
+        )
     for table in ("t0", "t1"):
         assert _value(registry, "queries", table) == 2000
         assert _value(registry, "numDocsScanned", table) == 6000

@@ -1,5 +1,6 @@
-"""Proves that a server says what it still has to load, and says it at once while ZooKeeper is silent: the loop that asks answers
-liveness as well."""
+"""Proves that a server says what it still has to load, and says it at once while ZooKeeper is silent: the loop that
+asks answers liveness as well.
+"""
 
 from __future__ import annotations
 
@@ -56,13 +57,19 @@ def store() -> Iterator[Slow]:
     made = Slow(tree)
     path = PATHS.ideal_state("t_OFFLINE")
     made.create(
-        path, ZNRecord("t_OFFLINE", {"STATE_MODEL_DEF_REF": "SegmentOnlineOfflineStateModel"}, {"s1": {INSTANCE: "ONLINE"}}, {}).to_bytes(), make_parents=True
+        path,
+        ZNRecord(
+            "t_OFFLINE", {"STATE_MODEL_DEF_REF": "SegmentOnlineOfflineStateModel"}, {"s1": {INSTANCE: "ONLINE"}}, {}
+        ).to_bytes(),
+        make_parents=True,
     )
     yield made
     made.answers.set()
 
 
-def test_what_is_missing_is_named_until_it_is_there(store: Slow, monkeypatch: pytest.MonkeyPatch, eventually: Callable[..., float]) -> None:
+def test_what_is_missing_is_named_until_it_is_there(
+    store: Slow, monkeypatch: pytest.MonkeyPatch, eventually: Callable[..., float]
+) -> None:
     monkeypatch.setattr(readiness, "CACHE_NS", 0)
     monkeypatch.setattr(readiness, "WAIT_S", 10.0)
     joined = Joined()
@@ -74,7 +81,9 @@ def test_what_is_missing_is_named_until_it_is_there(store: Slow, monkeypatch: py
     assert looked_at.reason() == "it has no session with ZooKeeper"
 
 
-def test_a_silent_zookeeper_keeps_nobody_who_asks(store: Slow, monkeypatch: pytest.MonkeyPatch, eventually: Callable[..., float]) -> None:
+def test_a_silent_zookeeper_keeps_nobody_who_asks(
+    store: Slow, monkeypatch: pytest.MonkeyPatch, eventually: Callable[..., float]
+) -> None:
     monkeypatch.setattr(readiness, "CACHE_NS", 0)
     joined = Joined()
     joined.online = {"s1": "ONLINE"}

@@ -1,5 +1,6 @@
-"""Proves what a server does with RELOAD_SEGMENT: indexes follow the table's config as it is now, queries that run keep what they hold, one
-bad segment does not stop the others, and the job says how far it is and why something failed."""
+"""Proves what a server does with RELOAD_SEGMENT: indexes follow the table's config as it is now, queries that run keep
+what they hold, one bad segment does not stop the others, and the job says how far it is and why something failed.
+"""
 
 from __future__ import annotations
 
@@ -45,28 +46,46 @@ def test_a_reload_says_what_only_a_new_build_brings(tmp_path: Path) -> None:
     scene = Scene(tmp_path, 2, index={"noDictionaryColumns": ["city"]})
     scene.properties.index = {"invertedIndexColumns": ["city"], "rangeIndexColumns": ["n"]}
     beyond = scene.upkeep.beyond(TABLE, scene.registry.segments(TABLE).values())
-    assert set(beyond) == {"s0", "s1"} and all("'city' is stored raw" in why and "inverted index" in why for why in beyond.values())
+    assert set(beyond) == {"s0", "s1"} and all(
+        "'city' is stored raw" in why and "inverted index" in why for why in beyond.values()
+    )
     scene.reload("job1")
     assert scene.counts("job1") == (2, 2, 0)
     changes = scene.status("job1")["changes"]["s0"]
-    assert changes.startswith("built n.range; 'city' is stored raw") and changes.endswith("build the segment anew and upload it")
-    assert scene.upkeep.needed(TABLE, scene.registry.segments(TABLE).values()) == {}, "a further reload would change nothing"
+    assert changes.startswith("built n.range; 'city' is stored raw") and changes.endswith(
+        "build the segment anew and upload it"
+    )
+    assert scene.upkeep.needed(TABLE, scene.registry.segments(TABLE).values()) == {}, (
+        "a further reload would change nothing"
+    )
 
 
-def test_a_star_tree_that_the_columns_do_not_allow_is_told_and_keeps_nothing_else_from_being_done(tmp_path: Path) -> None:
+def test_a_star_tree_that_the_columns_do_not_allow_is_told_and_keeps_nothing_else_from_being_done(
+    tmp_path: Path,
+) -> None:
     properties = Properties()
     properties.index = {"noDictionaryColumns": ["city"]}
     scene = Scene(tmp_path, 1, properties=properties)
     tree = {"functionColumnPairs": ["COUNT__*"], "maxLeafRecords": 1}
     trees = [tree | {"dimensionsSplitOrder": order} for order in (["n"], ["city", "n"], ["n", "later"])]
-    properties.index = {"loadMode": "HEAP", "rangeIndexColumns": ["n"], "enableDynamicStarTreeCreation": True, "starTreeIndexConfigs": trees}
+    properties.index = {
+        "loadMode": "HEAP",
+        "rangeIndexColumns": ["n"],
+        "enableDynamicStarTreeCreation": True,
+        "starTreeIndexConfigs": trees,
+    }
     properties.fields["dimensionFieldSpecs"].append({"name": "later", "dataType": "INT"})
     scene.reload("job1")
     assert scene.counts("job1") == (1, 1, 0)
     changes = scene.status("job1")["changes"]["s0"]
-    assert changes.startswith("built n.range; built star-tree(n); 'city' is stored raw") and "read into memory" in changes
+    assert (
+        changes.startswith("built n.range; built star-tree(n); 'city' is stored raw") and "read into memory" in changes
+    )
     assert "star-tree(city, n) cannot be built: its dimension 'city' has no dictionary" in changes
-    assert "star-tree(n, later) cannot be built: the segment has no column 'later'" in changes and "build the segment anew" in changes
+    assert (
+        "star-tree(n, later) cannot be built: the segment has no column 'later'" in changes
+        and "build the segment anew" in changes
+    )
     segments = scene.registry.segments(TABLE).values()
     assert scene.upkeep.needed(TABLE, segments) == {}, "a further reload would change nothing"
     assert "star-tree(n, later)" in scene.upkeep.beyond(TABLE, segments)["s0"]
@@ -105,7 +124,9 @@ def test_segments_are_in_memory_where_the_config_says_heap(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(("before", "after"), [("HEAP", "HEAP"), ("MMAP", "HEAP"), ("HEAP", "MMAP")])
-def test_columns_of_several_pages_read_the_same_after_an_index_was_added(tmp_path: Path, before: str, after: str) -> None:
+def test_columns_of_several_pages_read_the_same_after_an_index_was_added(
+    tmp_path: Path, before: str, after: str
+) -> None:
     properties = Properties()
     properties.index = {"loadMode": before}
     rows = {"city": [f"city {n % 300:03d}" for n in range(6000)], "n": [n * 7 % 5000 for n in range(6000)]}
@@ -113,7 +134,9 @@ def test_columns_of_several_pages_read_the_same_after_an_index_was_added(tmp_pat
     properties.index = {"loadMode": after, "invertedIndexColumns": ["city"], "rangeIndexColumns": ["n"]}
     scene.reload("job1")
     segment = scene.registry.segments(TABLE)["s0"]
-    assert isinstance(segment.directory, ResidentDirectory) == (after == "HEAP") and layout.RANGE_DOCS in scene.kinds("s0", "n")
+    assert isinstance(segment.directory, ResidentDirectory) == (after == "HEAP") and layout.RANGE_DOCS in scene.kinds(
+        "s0", "n"
+    )
     assert pa.Table.from_batches(segment.to_batches()).to_pydict() == rows
 
 
@@ -125,7 +148,9 @@ def test_a_load_builds_what_is_missing(tmp_path: Path) -> None:
     assert layout.BLOOM in scene.kinds("s0", "city")
 
 
-def test_one_segment_that_fails_is_served_as_it_was_and_the_others_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_segment_that_fails_is_served_as_it_was_and_the_others_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     scene = Scene(tmp_path, 3)
     scene.properties.index = {"invertedIndexColumns": ["city"]}
     whole = reload_room.reload_segment
@@ -142,7 +167,9 @@ def test_one_segment_that_fails_is_served_as_it_was_and_the_others_go_on(tmp_pat
     with scene.registry.acquire(TABLE, ["s0", "s1", "s2"]) as held:
         assert not held.missing and count(SCHEMA, held.segments, "city = 'oslo'") == 150
     failed = scene.status("job1")["failedSegments"]
-    assert scene.counts("job1") == (3, 2, 1) and {name: why["errorMessage"] for name, why in failed.items()} == {"s1": "an index would be too large"}
+    assert scene.counts("job1") == (3, 2, 1) and {name: why["errorMessage"] for name, why in failed.items()} == {
+        "s1": "an index would be too large"
+    }
     assert scene.failures == [TABLE] and scene.status("job1")["finishTimeMs"] > 0
     monkeypatch.setattr("pinotpy.server.index_upkeep.reload_segment", whole)
     scene.reload("job2", "s1")
@@ -203,7 +230,11 @@ def test_a_segment_that_is_deleted_while_it_reloads_is_no_failure(tmp_path: Path
     del scene.properties.crcs["s1"]
     scene.reload("job1")
     assert scene.status("job1")["failureCount"] == 0 and not scene.failures and scene.status("job1")["finishTimeMs"] > 0
-    assert [form_among(scene.kinds(name, "city"), "inverted") is not None for name in ("s0", "s1", "s2")] == [True, False, True]
+    assert [form_among(scene.kinds(name, "city"), "inverted") is not None for name in ("s0", "s1", "s2")] == [
+        True,
+        False,
+        True,
+    ]
 
 
 def test_a_job_that_is_told_twice_is_done_once_and_dropped_segments_are_not_waited_for(tmp_path: Path) -> None:
@@ -232,7 +263,9 @@ def test_a_job_that_was_finished_before_a_restart_is_not_done_again(tmp_path: Pa
     assert status is not None and status["successCount"] == 1
     again.expect("half", TABLE, "", ["s0", "s1"])
     status = again.status("half", TABLE, ["s0", "s1"])
-    assert status is not None and (status["totalSegmentCount"], status["successCount"]) == (2, 0), "a load before it is no proof"
+    assert status is not None and (status["totalSegmentCount"], status["successCount"]) == (2, 0), (
+        "a load before it is no proof"
+    )
     for name in ("s0", "s1"):
         again.done(TABLE, name, again.mark(), "nothing to do")
     assert ReloadJobs(SystemClock(), file).is_finished("half", TABLE, "")

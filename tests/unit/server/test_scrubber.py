@@ -1,5 +1,6 @@
-"""Proves that damage that a load cannot see is found, and never served longer than it takes to find it: the segment is fetched anew, or not
-served."""
+"""Proves that damage that a load cannot see is found, and never served longer than it takes to find it: the segment is
+fetched anew, or not served.
+"""
 
 from __future__ import annotations
 

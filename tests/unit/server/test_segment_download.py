@@ -1,5 +1,6 @@
-"""Proves what bounds a segment's download: tries, time, bytes and entries; and that archives arrive in the folder that the
-settings name while the segment appears beside the others. A real HTTP server on loopback plays the controller."""
+"""Proves what bounds a segment's download: tries, time, bytes and entries; and that archives arrive in the folder that
+the settings name while the segment appears beside the others. A real HTTP server on loopback plays the controller.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +32,9 @@ def controller() -> Iterator[Web]:
     web.close()
 
 
-def fetcher_of(controller: Web, limits: DownloadLimits, clock: SystemClock | ManualClock | None = None) -> ControllerFetcher:
+def fetcher_of(
+    controller: Web, limits: DownloadLimits, clock: SystemClock | ManualClock | None = None
+) -> ControllerFetcher:
     return ControllerFetcher(lambda: [controller.url], dict, clock or NoWaiting(), limits=limits)
 
 
@@ -108,7 +111,9 @@ class _Copier:
 
 @pytest.fixture
 def built(tmp_path: Path) -> tuple[_Copier, int]:
-    metadata = build_segment(SCHEMA, None, [pa.record_batch({"a": pa.array(range(100), pa.int32())})], tmp_path / "built", "t_0")
+    metadata = build_segment(
+        SCHEMA, None, [pa.record_batch({"a": pa.array(range(100), pa.int32())})], tmp_path / "built", "t_0"
+    )
     return _Copier(pack_segment(tmp_path / "built" / "t_0", tmp_path / "t_0.tar.gz")), metadata.crc
 
 
@@ -137,7 +142,9 @@ def test_without_a_segment_dir_archives_arrive_within_the_data_dir(built: tuple[
 
 
 @pytest.mark.parametrize("limits", [ArchiveLimits.of(1, 1 << 30), ArchiveLimits.of(100, 200)], ids=["entries", "bytes"])
-def test_a_downloaded_archive_is_held_to_the_servers_limits(built: tuple[_Copier, int], tmp_path: Path, limits: ArchiveLimits) -> None:
+def test_a_downloaded_archive_is_held_to_the_servers_limits(
+    built: tuple[_Copier, int], tmp_path: Path, limits: ArchiveLimits
+) -> None:
     copier, crc = built
     with pytest.raises(UnsafeArchiveError):
         SegmentStore(tmp_path / "data", copier, limits=limits).open("t_OFFLINE", "t_0", crc, URL)

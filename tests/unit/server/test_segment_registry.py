@@ -1,7 +1,8 @@
 """Proves the registry of open segments: a query reads the segments that it acquired, whatever is swapped meanwhile; a
-replaced segment closes when the last query lets go, and its bytes leave memory then, without a collection of garbage; what
-a snapshot knows of columns is that of its own segments; and queries that run while segments are replaced without end see
-each version whole."""
+replaced segment closes when the last query lets go, and its bytes leave memory then, without a collection of garbage;
+what a snapshot knows of columns is that of its own segments; and queries that run while segments are replaced without
+end see each version whole.
+"""
 
 from __future__ import annotations
 
@@ -33,10 +34,21 @@ from pinotpy.server.tables.registry import SegmentRegistry
 
 TABLE = "t_OFFLINE"
 SCHEMA = Schema.from_json(
-    {"schemaName": "t", "dimensionFieldSpecs": [{"name": "g", "dataType": "INT"}], "metricFieldSpecs": [{"name": "v", "dataType": "LONG"}]}
+    {
+        "schemaName": "t",
+        "dimensionFieldSpecs": [{"name": "g", "dataType": "INT"}],
+        "metricFieldSpecs": [{"name": "v", "dataType": "LONG"}],
+    }
 )
 CONFIG = TableConfig.from_json(
-    {"tableName": "t", "tableType": "OFFLINE", "segmentsConfig": {"replication": "1"}, "tenants": {}, "metadata": {}, "tableIndexConfig": {}}
+    {
+        "tableName": "t",
+        "tableType": "OFFLINE",
+        "segmentsConfig": {"replication": "1"},
+        "tenants": {},
+        "metadata": {},
+        "tableIndexConfig": {},
+    }
 )
 DOCS = 500
 
@@ -50,7 +62,9 @@ class Versions:
     def open(self, number: int, version: int) -> ImmutableSegment:
         folder = self._folder / str(version)
         if not (folder / f"t_{number}").exists():
-            rows = pa.record_batch({"g": pa.array(np.full(DOCS, number, np.int32)), "v": pa.array(np.full(DOCS, version, np.int64))})
+            rows = pa.record_batch(
+                {"g": pa.array(np.full(DOCS, number, np.int32)), "v": pa.array(np.full(DOCS, version, np.int64))}
+            )
             build_segment(SCHEMA, CONFIG, [rows], folder, f"t_{number}")
         return load_segment(folder / f"t_{number}", verify=False)
 
@@ -61,7 +75,10 @@ def versions(tmp_path: Path) -> Versions:
 
 
 QUERY = compile_query(
-    parse_sql("SELECT g, SUM(v), MIN(v), MAX(v), COUNT(*) FROM t WHERE v >= 0 GROUP BY g LIMIT 100"), SCHEMA, QueryOptions(), null_handling=False
+    parse_sql("SELECT g, SUM(v), MIN(v), MAX(v), COUNT(*) FROM t WHERE v >= 0 GROUP BY g LIMIT 100"),
+    SCHEMA,
+    QueryOptions(),
+    null_handling=False,
 )
 
 
@@ -153,7 +170,9 @@ TREE_QUERIES = [
 
 @pytest.mark.parametrize("trees", [[], TREES], ids=["rows", "trees"])
 @pytest.mark.parametrize("asked", [40, 34], ids=["all", "a part"])
-def test_bytes_of_segments_that_were_replaced_are_let_go_of_at_once(tmp_path: Path, no_collection: None, trees: list[dict[str, Any]], asked: int) -> None:
+def test_bytes_of_segments_that_were_replaced_are_let_go_of_at_once(
+    tmp_path: Path, no_collection: None, trees: list[dict[str, Any]], asked: int
+) -> None:
     config = TableConfig.from_json({**CONFIG.to_json_dict(), "tableIndexConfig": {"starTreeIndexConfigs": trees}})
     registry, names = SegmentRegistry(), [f"t_{number}" for number in range(40)]
     for number, name in enumerate(names):
@@ -220,7 +239,10 @@ def test_queries_see_every_version_whole_while_segments_are_replaced(versions: V
         while not done.is_set():
             try:
                 now = answer(registry, names)
-                assert now.keys() == before.keys() and all(now[number] >= before[number] for number in numbers), (before, now)
+                assert now.keys() == before.keys() and all(now[number] >= before[number] for number in numbers), (
+                    before,
+                    now,
+                )
             except BaseException as fault:
                 faults.append(repr(fault))
                 raise

@@ -24,7 +24,9 @@ class _Properties:
         if not self.crcs:
             return None
         crc = self.crcs.pop(0) if len(self.crcs) > 1 else self.crcs[0]
-        return SimpleNamespace(value=SimpleNamespace(crc=crc, download_url=f"http://c/segments/t/{segment_name}", crypter=""))
+        return SimpleNamespace(
+            value=SimpleNamespace(crc=crc, download_url=f"http://c/segments/t/{segment_name}", crypter="")
+        )
 
 
 class _Store:
@@ -34,7 +36,9 @@ class _Store:
         self.crc, self.error = crc, error
         self.asked: list[int] = []
 
-    def open(self, table: str, segment_name: str, crc: int, download_url: str, crypter: str, *, anew: bool = False) -> Any:
+    def open(
+        self, table: str, segment_name: str, crc: int, download_url: str, crypter: str, *, anew: bool = False
+    ) -> Any:
         self.asked.append(crc)
         if crc != self.crc:
             raise self.error
@@ -77,7 +81,10 @@ def _online(store: _Store, properties: _Properties) -> _Registry:
     return registry
 
 
-@pytest.mark.parametrize("error", [SegmentCorruptError("another segment", file="t_0", expected="CRC 1", found="CRC 2"), RemoteError("HTTP 404")])
+@pytest.mark.parametrize(
+    "error",
+    [SegmentCorruptError("another segment", file="t_0", expected="CRC 1", found="CRC 2"), RemoteError("HTTP 404")],
+)
 def test_a_segment_that_is_replaced_while_it_is_fetched_ends_in_its_new_version(error: Exception) -> None:
     store = _Store(2, error)
     assert _online(store, _Properties(1, 2)).held["t_0"].crc == 2

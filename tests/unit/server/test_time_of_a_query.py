@@ -1,6 +1,7 @@
-"""Proves that a server gives a query the time that its request names, through the same dispatcher as calls over the network:
-all of it and no more, and never more than the server's own limit. The clock stands still; what a query was given is read
-where it is executed."""
+"""Proves that a server gives a query the time that its request names, through the same dispatcher as calls over the
+network: all of it and no more, and never more than the server's own limit. The clock stands still; what a query was
+given is read where it is executed.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +31,14 @@ SERVER_LIMIT_MS = 600_000
 def cluster(tmp_path: Path) -> Iterator[InProcessCluster]:
     schema = Schema.from_json({"schemaName": "t", "metricFieldSpecs": [{"name": "n", "dataType": "INT"}]})
     config = TableConfig.from_json(
-        {"tableName": "t", "tableType": "OFFLINE", "segmentsConfig": {"replication": "1"}, "tenants": {}, "tableIndexConfig": {}, "metadata": {}}
+        {
+            "tableName": "t",
+            "tableType": "OFFLINE",
+            "segmentsConfig": {"replication": "1"},
+            "tenants": {},
+            "tableIndexConfig": {},
+            "metadata": {},
+        }
     )
     built = InProcessCluster(tmp_path)
     built.add_table(schema, config, [[pa.record_batch({"n": pa.array(range(10), pa.int32())})]])
@@ -39,8 +47,12 @@ def cluster(tmp_path: Path) -> Iterator[InProcessCluster]:
     built.close()
 
 
-@pytest.mark.parametrize(("asked_ms", "given_ms"), [(5, 5), (150, 150), (200, 200), (1_000, 1_000), (3 * SERVER_LIMIT_MS, SERVER_LIMIT_MS)])
-def test_a_query_has_the_time_that_it_asked_for(cluster: InProcessCluster, asked_ms: int, given_ms: int, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("asked_ms", "given_ms"), [(5, 5), (150, 150), (200, 200), (1_000, 1_000), (3 * SERVER_LIMIT_MS, SERVER_LIMIT_MS)]
+)
+def test_a_query_has_the_time_that_it_asked_for(
+    cluster: InProcessCluster, asked_ms: int, given_ms: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     service = next(iter(cluster.services.values()))
     clock = ManualClock()
     deadlines_ms: list[float] = []
@@ -57,7 +69,9 @@ def test_a_query_has_the_time_that_it_asked_for(cluster: InProcessCluster, asked
     dispatcher = Dispatcher(service.handle, service.cancel)
 
     async def send(server: str, request: ServerRequest, timeout_s: float) -> PartialResult:
-        answer = await asyncio.to_thread(dispatcher.serve, encode_request(request), token=None, deadline_s=timeout_s, peer="test")
+        answer = await asyncio.to_thread(
+            dispatcher.serve, encode_request(request), token=None, deadline_s=timeout_s, peer="test"
+        )
         return PartialResult.from_bytes(answer)
 
     monkeypatch.setattr(cluster.broker, "send", send)

@@ -21,7 +21,19 @@ from pinotpy.service.http_server import HttpServer, serve
 from pinotpy.service.metric_catalogue import BROKER_METRICS
 from pinotpy.service.metrics import Metrics
 from pinotpy.service.rights import table_resource
-from pinotpy.service.routes import CLUSTER, EACH_TABLE, IN_HANDLER, Action, FastRequest, FastResponse, Routes, StreamedResponse, instance, table, table_in_query
+from pinotpy.service.routes import (
+    CLUSTER,
+    EACH_TABLE,
+    IN_HANDLER,
+    Action,
+    FastRequest,
+    FastResponse,
+    Routes,
+    StreamedResponse,
+    instance,
+    table,
+    table_in_query,
+)
 from pinotpy.service.tls import TlsFiles
 
 TABLES = ("flights", "salaries")
@@ -121,7 +133,11 @@ def toy_routes(bodies: list[bytes]) -> Routes:
             case b"text":
                 return FastResponse(b"hello", 202, b"text/plain", ((b"x-extra", b"1"),))
             case b"stream":
-                return StreamedResponse(iter([b"one", b"", memoryview(b"two"), b"x" * 300_000]), b"text/plain", headers=((b"x-extra", b"1"),))
+                return StreamedResponse(
+                    iter([b"one", b"", memoryview(b"two"), b"x" * 300_000]),
+                    b"text/plain",
+                    headers=((b"x-extra", b"1"),),
+                )
             case b"break":
                 return StreamedResponse(_breaking(), b"text/plain")
             case b"endless":
@@ -136,13 +152,20 @@ def toy_routes(bodies: list[bytes]) -> Routes:
 ServeToy = Callable[..., tuple[HttpServer, Toy]]
 
 
-def start_toy(access: AccessControl | None = None, *, tls: TlsFiles | None = None, **options: Any) -> tuple[HttpServer, Toy]:
+def start_toy(
+    access: AccessControl | None = None, *, tls: TlsFiles | None = None, **options: Any
+) -> tuple[HttpServer, Toy]:
     """A running toy daemon on a free port."""
     metrics = Metrics("broker", BROKER_METRICS)
     bodies: list[bytes] = []
     holder: list[Toy] = []
     app = build_app(
-        "broker", toy_routes(bodies), access=access or AllowAll(), metrics=metrics, ready=lambda: holder[0].not_ready, settings=lambda: {"a": "***"}
+        "broker",
+        toy_routes(bodies),
+        access=access or AllowAll(),
+        metrics=metrics,
+        ready=lambda: holder[0].not_ready,
+        settings=lambda: {"a": "***"},
     )
     holder.append(Toy(app, metrics, bodies=bodies))
     return serve(app, "127.0.0.1", 0, tls=tls, **options), holder[0]
@@ -191,7 +214,9 @@ def _openssl(folder: Path, *arguments: str) -> None:
     subprocess.run(["openssl", *arguments], cwd=folder, check=True, capture_output=True, timeout=30)
 
 
-def make_certificate(folder: Path, name: str, *, ca: str = "ca", host: str = "IP:127.0.0.1,DNS:localhost", days: str = "2") -> None:
+def make_certificate(
+    folder: Path, name: str, *, ca: str = "ca", host: str = "IP:127.0.0.1,DNS:localhost", days: str = "2"
+) -> None:
     """`<name>.pem` and `<name>_key.pem`, signed by `ca`."""
     _openssl(
         folder,
@@ -210,7 +235,8 @@ def make_certificate(folder: Path, name: str, *, ca: str = "ca", host: str = "IP
     )
     (folder / f"{name}.ext").write_text(f"subjectAltName={host}\nbasicConstraints=CA:FALSE\n")
     _openssl(
-        folder, "x509", "-req", "-in", f"{name}.csr", "-CA", f"{ca}.pem", "-CAkey", f"{ca}_key.pem", "-CAcreateserial", "-days", days,
+        folder, "x509", "-req", "-in", f"{name}.csr", "-CA", f"{ca}.pem", "-CAkey", f"{ca}_key.pem", "-CAcreateserial",
+            "-days", days,
         "-extfile", f"{name}.ext", "-out", f"{name}.pem",
     )  # fmt: skip
 
@@ -218,7 +244,8 @@ def make_certificate(folder: Path, name: str, *, ca: str = "ca", host: str = "IP
 def make_ca(folder: Path, name: str) -> None:
     """`<name>.pem` and `<name>_key.pem`, a CA of its own."""
     _openssl(
-        folder, "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-keyout", f"{name}_key.pem", "-out", f"{name}.pem",
+        folder, "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-keyout",
+            f"{name}_key.pem", "-out", f"{name}.pem",
         "-days", "2", "-subj", f"/CN=test {name}", "-addext", "keyUsage=critical,keyCertSign,cRLSign",
     )  # fmt: skip
 

@@ -13,12 +13,40 @@ import orjson
 import pytest
 
 from pinotpy.clock import ManualClock
-from pinotpy.errors import AccessDeniedError, AlreadyExistsError, AuthenticationError, Fault, InvalidConfigError, NotFoundError, UserError
+from pinotpy.errors import (
+    AccessDeniedError,
+    AlreadyExistsError,
+    AuthenticationError,
+    Fault,
+    InvalidConfigError,
+    NotFoundError,
+    UserError,
+)
 from pinotpy.service import users_file
 from pinotpy.service.access import AllowAll, Credentials, UsersFileAccess, read_cluster_token, require
 from pinotpy.service.errors import LoginThrottledError, StartError
-from pinotpy.service.rights import ALL_RIGHTS, ALL_TABLES, CLUSTER, Action, Principal, PrincipalKind, Resource, ResourceKind, Rights, table_resource
-from pinotpy.service.users_file import PasswordHash, Users, add_token, add_user, hash_password, read_users, remove_user, revoke_token
+from pinotpy.service.rights import (
+    ALL_RIGHTS,
+    ALL_TABLES,
+    CLUSTER,
+    Action,
+    Principal,
+    PrincipalKind,
+    Resource,
+    ResourceKind,
+    Rights,
+    table_resource,
+)
+from pinotpy.service.users_file import (
+    PasswordHash,
+    Users,
+    add_token,
+    add_user,
+    hash_password,
+    read_users,
+    remove_user,
+    revoke_token,
+)
 
 READ_FLIGHTS = Rights(tables=(("flights", frozenset({Action.READ})),))
 PASSWORD = "correct horse"
@@ -47,7 +75,12 @@ def bearer(token: str, peer: str = "10.0.0.1") -> Credentials:
 
 
 def rights(**tables: str) -> Rights:
-    return Rights(tables=tuple((name.replace("STAR", "*"), frozenset(Action(a) for a in actions.split())) for name, actions in tables.items()))
+    return Rights(
+        tables=tuple(
+            (name.replace("STAR", "*"), frozenset(Action(a) for a in actions.split()))
+            for name, actions in tables.items()
+        )
+    )
 
 
 @pytest.mark.parametrize(
@@ -72,7 +105,9 @@ def rights(**tables: str) -> Rights:
         (Rights(cluster=frozenset({Action.ADMIN})), Action.READ, "flights", False),
     ],
 )
-def test_rights_on_tables_are_by_raw_name_with_wildcards_and_denied_by_default(given: Rights, action: Action, table: str, expected: bool) -> None:
+def test_rights_on_tables_are_by_raw_name_with_wildcards_and_denied_by_default(
+    given: Rights, action: Action, table: str, expected: bool
+) -> None:
     assert given.allows(action, table_resource(table)) is expected
 
 
@@ -136,7 +171,9 @@ def test_a_repeated_authorization_header_is_a_wrong_one(file: Path) -> None:
         UsersFileAccess(file).authenticate(credentials)
 
 
-def test_a_verified_password_is_recalled_without_hashing_and_not_kept_in_the_clear(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_verified_password_is_recalled_without_hashing_and_not_kept_in_the_clear(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     clock = ManualClock()
     access = UsersFileAccess(file, clock=clock)
     assert access.recall(basic("alice", PASSWORD)) is None
@@ -373,7 +410,10 @@ def test_hashing_costs_what_the_documents_say() -> None:
     # RFC 7914, section 12: N=1024, r=8, p=16, first 32 of 64 bytes.
     from pinotpy.service.users_file import _scrypt
 
-    assert _scrypt(b"password", b"NaCl", 1024, 8, 16).hex() == "fdbabe1c9d3472007856e7190d01e9fe7c6ad7cbc8237830e77376634b373162"
+    assert (
+        _scrypt(b"password", b"NaCl", 1024, 8, 16).hex()
+        == "fdbabe1c9d3472007856e7190d01e9fe7c6ad7cbc8237830e77376634b373162"
+    )
 
 
 def test_a_principal_of_a_narrowed_token_needs_both_rights() -> None:

@@ -31,7 +31,9 @@ def start() -> Iterator[Start]:
     processes: list[subprocess.Popen[str]] = []
 
     def run(**options: Any) -> subprocess.Popen[str]:
-        process = subprocess.Popen([sys.executable, str(TOY), json.dumps(options)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        process = subprocess.Popen(
+            [sys.executable, str(TOY), json.dumps(options)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
         processes.append(process)
         return process
 
@@ -59,7 +61,9 @@ def test_a_daemon_says_ready_serves_and_stops_cleanly(start: Start, tmp_path: Pa
     process = start(ready_file=str(ready_file))
     assert process.stdout is not None
     facts = facts_of(process.stdout.readline())
-    assert facts["role"] == "broker" and facts["instance"].startswith("Broker_127.0.0.1_") and int(facts["took_ms"]) >= 0
+    assert (
+        facts["role"] == "broker" and facts["instance"].startswith("Broker_127.0.0.1_") and int(facts["took_ms"]) >= 0
+    )
     assert httpx.get(facts["url"] + "/health").text == "OK"
     written = json.loads(ready_file.read_text())
     assert written["url"] == facts["url"] and written["pid"] == process.pid
@@ -88,11 +92,16 @@ def test_a_running_request_is_answered_before_the_end(start: Start) -> None:
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ({"store": "unreachable"}, "pinotpy broker: cannot start: no ZooKeeper at 'localhost:1': start one or give --zk-address"),
+        (
+            {"store": "unreachable"},
+            "pinotpy broker: cannot start: no ZooKeeper at 'localhost:1': start one or give --zk-address",
+        ),
         ({"host": "0.0.0.0"}, "pinotpy broker: cannot start: refusing to listen on '0.0.0.0' without access control"),
     ],
 )
-def test_a_fault_at_start_is_one_sentence_and_status_1(start: Start, tmp_path: Path, options: dict[str, Any], sentence: str) -> None:
+def test_a_fault_at_start_is_one_sentence_and_status_1(
+    start: Start, tmp_path: Path, options: dict[str, Any], sentence: str
+) -> None:
     status, out, err = end(start(**options, ready_file=str(tmp_path / "ready.json")))
     assert status == 1 and "ready" not in out
     assert err.startswith(sentence) and err.count("\n") == 1
@@ -109,7 +118,9 @@ def test_a_taken_port_is_told_and_what_was_started_is_stopped(start: Start) -> N
 
 def test_an_unforeseen_fault_at_start_ends_with_status_1_and_a_trace_in_the_log(start: Start) -> None:
     status, _, err = end(start(store="bug"))
-    assert status == 1 and "cannot start: ZeroDivisionError: division by zero" in err and "start failed role=broker" in err
+    assert (
+        status == 1 and "cannot start: ZeroDivisionError: division by zero" in err and "start failed role=broker" in err
+    )
 
 
 def test_a_signal_while_starting_stops_with_status_0(start: Start) -> None:
@@ -158,7 +169,15 @@ def test_parts_start_in_order_and_stop_in_reverse_also_after_a_fault() -> None:
     def part(name: str, start: Callable[[], object]) -> Part:
         return Part(name, start, lambda timeout_s: seen.append(f"stop {name}"))
 
-    daemon = Daemon("server", [part("a", lambda: seen.append("start a")), part("b", lambda: seen.append("start b")), part("c", failing), part("d", failing)])
+    daemon = Daemon(
+        "server",
+        [
+            part("a", lambda: seen.append("start a")),
+            part("b", lambda: seen.append("start b")),
+            part("c", failing),
+            part("d", failing),
+        ],
+    )
     with pytest.raises(UserError):
         daemon.start()
     assert seen == ["start a", "start b", "start c", "stop c", "stop b", "stop a"]
@@ -172,7 +191,9 @@ def test_a_part_that_fails_to_stop_does_not_keep_the_others_from_stopping(caplog
     def broken(timeout_s: float) -> None:
         raise RuntimeError("stuck")
 
-    daemon = Daemon("server", [Part("a", lambda: None, lambda timeout_s: seen.append("a")), Part("b", lambda: None, broken)])
+    daemon = Daemon(
+        "server", [Part("a", lambda: None, lambda timeout_s: seen.append("a")), Part("b", lambda: None, broken)]
+    )
     daemon.start()
     assert daemon.stop()
     assert seen == ["a"] and "part failed to stop role=server part=b" in caplog.text
@@ -204,7 +225,9 @@ def test_a_library_that_another_thread_is_importing_does_not_stop_the_start(monk
 
 
 def test_a_signal_is_handled_while_the_event_it_asks_for_is_locked() -> None:
-    """Handlers run on the main thread, which holds the lock of its event for a moment whenever it begins to wait for it."""
+    """Handlers run on the main thread, which holds the lock of its event for a moment whenever it begins to wait for
+    it.
+    """
     daemon = Daemon("toy")
     signals = _Signals(daemon)
     try:

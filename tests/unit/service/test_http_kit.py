@@ -92,7 +92,9 @@ def raw(url: str, *pieces: bytes, wait_s: float = 5.0) -> bytes:
         ("GET", "/docs/%2e%2e%2fhttp.py", 404),
     ],
 )
-def test_unknown_paths_and_wrong_methods_have_the_uniform_body(open_client: httpx.Client, method: str, path: str, status: int) -> None:
+def test_unknown_paths_and_wrong_methods_have_the_uniform_body(
+    open_client: httpx.Client, method: str, path: str, status: int
+) -> None:
     answer = open_client.request(method, path)
     assert answer.status_code == status
     assert set(answer.json()) == {"code", "error"} and answer.json()["code"] == status
@@ -111,7 +113,9 @@ def test_head_is_get_without_its_body(open_client: httpx.Client, path: str) -> N
     assert open_client.get(path).status_code == 200  # the connection is still in step
 
 
-@pytest.mark.parametrize(("method", "path", "body"), [("GET", "/boom", None), ("POST", "/query", b"boom")], ids=["route", "fast"])
+@pytest.mark.parametrize(
+    ("method", "path", "body"), [("GET", "/boom", None), ("POST", "/query", b"boom")], ids=["route", "fast"]
+)
 def test_an_uncaught_fault_is_500_with_an_id_logged_and_counted(
     open_client: httpx.Client, caplog: pytest.LogCaptureFixture, method: str, path: str, body: bytes | None
 ) -> None:
@@ -124,7 +128,9 @@ def test_an_uncaught_fault_is_500_with_an_id_logged_and_counted(
     answer = open_client.request(method, path, content=body)
     assert answer.status_code == 500
     error_id = answer.json()["error"].split()[2].rstrip(":")
-    assert len(error_id) == 12 and "secret" not in answer.text and "Zero" not in answer.text and "/etc" not in answer.text
+    assert (
+        len(error_id) == 12 and "secret" not in answer.text and "Zero" not in answer.text and "/etc" not in answer.text
+    )
     assert f"error_id={error_id}" in caplog.text and "ZeroDivisionError" in caplog.text
     assert uncaught() == before + 1
     assert open_client.get("/health/liveness").status_code == 200
@@ -147,7 +153,9 @@ def test_messages_hide_paths_of_this_machine_and_keep_urls(open_client: httpx.Cl
         (b"", ("body",)),
     ],
 )
-def test_a_body_that_does_not_fit_names_every_fault(open_client: httpx.Client, content: bytes, expected: tuple[str, ...]) -> None:
+def test_a_body_that_does_not_fit_names_every_fault(
+    open_client: httpx.Client, content: bytes, expected: tuple[str, ...]
+) -> None:
     answer = open_client.post("/tables", content=content, headers={"content-type": "application/json"})
     assert answer.status_code == 400 and answer.json()["code"] == 400
     assert all(part in answer.json()["error"] for part in expected), answer.text
@@ -155,7 +163,12 @@ def test_a_body_that_does_not_fit_names_every_fault(open_client: httpx.Client, c
 
 def test_a_fast_route_answers_with_its_own_status_and_headers(open_client: httpx.Client) -> None:
     answer = open_client.post("/query", content=b"text")
-    assert (answer.status_code, answer.text, answer.headers["content-type"], answer.headers["x-extra"]) == (202, "hello", "text/plain", "1")
+    assert (answer.status_code, answer.text, answer.headers["content-type"], answer.headers["x-extra"]) == (
+        202,
+        "hello",
+        "text/plain",
+        "1",
+    )
     assert open_client.post("/query", content=b"bad").json() == {"code": 400, "error": "no query text"}
 
 
@@ -173,7 +186,9 @@ def chunks(num: int) -> Iterator[bytes]:
 
 
 @pytest.mark.parametrize(("path", "limit"), [("/tables", 1000), ("/query", 2000)], ids=["route", "fast"])
-def test_bodies_over_the_limit_are_413_by_length_and_by_stream(open_client: httpx.Client, path: str, limit: int) -> None:
+def test_bodies_over_the_limit_are_413_by_length_and_by_stream(
+    open_client: httpx.Client, path: str, limit: int
+) -> None:
     headers = {"content-type": "application/json"}
     for content in (b"x" * (limit + 1), chunks(limit // 100 + 1)):
         answer = open_client.post(path, content=content, headers=headers)
@@ -183,7 +198,9 @@ def test_bodies_over_the_limit_are_413_by_length_and_by_stream(open_client: http
 
 
 def test_a_body_of_ten_gigabytes_is_refused_before_it_is_sent(open_client: httpx.Client) -> None:
-    answer = raw(str(open_client.base_url), b"POST /query HTTP/1.1\r\nhost: localhost\r\ncontent-length: 10000000000\r\n\r\n")
+    answer = raw(
+        str(open_client.base_url), b"POST /query HTTP/1.1\r\nhost: localhost\r\ncontent-length: 10000000000\r\n\r\n"
+    )
     assert answer.startswith(b"HTTP/1.1 413 ")
 
 
@@ -226,7 +243,11 @@ def test_ambiguous_and_foreign_requests_are_refused(open_client: httpx.Client, h
 
 @pytest.mark.parametrize(
     "start",
-    [b"", b"GET /health HTTP/1.1\r\nhost: ", b"POST /query HTTP/1.1\r\nhost: localhost\r\ncontent-length: 100\r\n\r\nhalf"],
+    [
+        b"",
+        b"GET /health HTTP/1.1\r\nhost: ",
+        b"POST /query HTTP/1.1\r\nhost: localhost\r\ncontent-length: 100\r\n\r\nhalf",
+    ],
     ids=["silent", "headers", "body"],
 )
 def test_slow_clients_are_cut_off(serve_toy, monkeypatch: pytest.MonkeyPatch, start: bytes) -> None:
@@ -334,7 +355,10 @@ def test_openapi_describes_every_public_operation_with_its_right(open_client: ht
 
 def test_every_route_has_a_declaration_and_an_undeclared_one_cannot_be_served(serve_toy) -> None:
     _, toy = serve_toy()
-    assert {str(route) for route in walk_routes(toy.app)} >= {"POST /query: READ on in handler", "DELETE /tables/{tableName}: ADMIN on TABLE tableName"}
+    assert {str(route) for route in walk_routes(toy.app)} >= {
+        "POST /query: READ on in handler",
+        "DELETE /tables/{tableName}: ADMIN on TABLE tableName",
+    }
     toy.app.fastapi.get("/sneaky")(lambda: "hello")
     with pytest.raises(AssertionError, match="/sneaky is reachable"):
         walk_routes(toy.app)
@@ -382,8 +406,12 @@ def test_a_mounted_application_is_found_too() -> None:
         (ROOT, "GET", "/nope", None, 404),
     ],
 )
-def test_who_may_do_what(guarded_url: str, who: tuple[str, str] | None, method: str, path: str, body: bytes | None, status: int) -> None:
-    answer = httpx.request(method, guarded_url + path, content=body, auth=who, headers={"content-type": "application/json"})
+def test_who_may_do_what(
+    guarded_url: str, who: tuple[str, str] | None, method: str, path: str, body: bytes | None, status: int
+) -> None:
+    answer = httpx.request(
+        method, guarded_url + path, content=body, auth=who, headers={"content-type": "application/json"}
+    )
     assert answer.status_code == status, answer.text
     if status == 401:
         assert answer.headers.get_list("www-authenticate")[0].startswith("Basic")
@@ -401,7 +429,9 @@ def test_a_body_is_not_read_before_its_sender_is_known(guarded_url: str, path: b
     assert answer.startswith(b"HTTP/1.1 401 ")
 
 
-def test_a_handler_that_forgets_to_ask_for_a_right_is_caught(open_client: httpx.Client, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_handler_that_forgets_to_ask_for_a_right_is_caught(
+    open_client: httpx.Client, caplog: pytest.LogCaptureFixture
+) -> None:
     assert open_client.post("/forgetful", json={"name": "x"}).status_code == 500
     assert "answered without asking for a right" in caplog.text
 
@@ -422,11 +452,19 @@ def test_pages_of_other_origins_cannot_change_anything(open_client: httpx.Client
 
 
 def test_an_open_daemon_answers_to_this_machines_names_only(open_client: httpx.Client) -> None:
-    for host, status in (("evil.example", 403), ("127.0.0.1.evil.example", 403), ("localhost:9000", 200), ("127.0.0.1", 200), ("[::1]:80", 200)):
+    for host, status in (
+        ("evil.example", 403),
+        ("127.0.0.1.evil.example", 403),
+        ("localhost:9000", 200),
+        ("127.0.0.1", 200),
+        ("[::1]:80", 200),
+    ):
         assert open_client.get("/tables/flights", headers={"host": host}).status_code == status, host
 
 
-def test_changes_and_denials_are_on_the_audit_trail_without_secrets(serve_toy, users: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_changes_and_denials_are_on_the_audit_trail_without_secrets(
+    serve_toy, users: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     caplog.set_level("INFO", logger="pinotpy.audit")
     server, _ = serve_toy(UsersFileAccess(users))
     httpx.delete(server.url + "/tables/flights", auth=ROOT)
@@ -513,7 +551,9 @@ def test_a_certificate_of_another_host_is_refused_by_callers(serve_toy, certific
 
 
 def test_callers_without_certificate_are_refused_where_one_is_asked_for(serve_toy, certificates) -> None:
-    server, _ = serve_toy(tls=TlsFiles(certificates.daemon, certificates.daemon_key, certificates.ca, client_certificates=True))
+    server, _ = serve_toy(
+        tls=TlsFiles(certificates.daemon, certificates.daemon_key, certificates.ca, client_certificates=True)
+    )
     with pytest.raises(httpx.HTTPError):
         httpx.get(server.url + "/health", verify=context(certificates.ca))
     own = client_context(TlsFiles(certificates.daemon, certificates.daemon_key, certificates.ca))
@@ -530,7 +570,9 @@ def test_old_protocols_are_refused(serve_toy, certificates) -> None:
         httpx.get(server.url + "/health", verify=old)
 
 
-def test_a_renewed_certificate_is_taken_up_without_restart(serve_toy, certificates, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_renewed_certificate_is_taken_up_without_restart(
+    serve_toy, certificates, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(http_server, "SWEEP_INTERVAL_S", 0.05)
     certificate, key = tmp_path / "c.pem", tmp_path / "k.pem"
     shutil.copy(certificates.other_host, certificate)
@@ -551,6 +593,10 @@ def test_a_renewed_certificate_is_taken_up_without_restart(serve_toy, certificat
 
 
 def test_unusable_certificates_stop_the_start(serve_toy, certificates, tmp_path: Path) -> None:
-    for certificate, key in ((certificates.daemon, certificates.other_host_key), (tmp_path / "none.pem", certificates.daemon_key), (certificates.daemon, None)):
+    for certificate, key in (
+        (certificates.daemon, certificates.other_host_key),
+        (tmp_path / "none.pem", certificates.daemon_key),
+        (certificates.daemon, None),
+    ):
         with pytest.raises(StartError):
             serve_toy(tls=TlsFiles(certificate, key))

@@ -28,10 +28,16 @@ def test_what_handlers_use_is_closed_after_the_last_request() -> None:
     async def close() -> None:
         closed.append(True)
 
-    server = serve(build_app("broker", routes, access=AllowAll(), metrics=Metrics("broker", BROKER_METRICS), ready=lambda: None), "127.0.0.1", 0)
+    server = serve(
+        build_app("broker", routes, access=AllowAll(), metrics=Metrics("broker", BROKER_METRICS), ready=lambda: None),
+        "127.0.0.1",
+        0,
+    )
     server.close_last(close)
     answers: list[httpx.Response] = []
-    asking = threading.Thread(target=lambda: answers.append(httpx.get(f"{server.url}/slow", timeout=20, trust_env=False)))
+    asking = threading.Thread(
+        target=lambda: answers.append(httpx.get(f"{server.url}/slow", timeout=20, trust_env=False))
+    )
     asking.start()
     assert asked.wait(10)
     server.stop(10.0)

@@ -1,5 +1,7 @@
-"""Proves, over real sockets, that a request whose head came before is answered as the first one was, without parsing; that heads
-which name who asks are not kept; and that nothing but the very same bytes of one whole request counts as known."""
+"""Proves, over real sockets, that a request whose head came before is answered as the first one was, without parsing;
+that heads which name who asks are not kept; and that nothing but the very same bytes of one whole request counts as
+known.
+"""
 
 from __future__ import annotations
 
@@ -94,7 +96,14 @@ def test_faults_of_a_known_head_s_request_are_answered_as_ever(serve_toy: Any, p
 
 
 @pytest.mark.parametrize(
-    "header", [b"authorization: Basic YTpi", b"x-request-id: mine", b"connection: upgrade", b"cookie: a=b", b"x-pinotpy-cluster-token: " + b"t" * 32]
+    "header",
+    [
+        b"authorization: Basic YTpi",
+        b"x-request-id: mine",
+        b"connection: upgrade",
+        b"cookie: a=b",
+        b"x-pinotpy-cluster-token: " + b"t" * 32,
+    ],
 )
 def test_heads_that_name_who_asks_are_not_kept(serve_toy: Any, parsed: list[bytes], header: bytes) -> None:
     server, toy = serve_toy()

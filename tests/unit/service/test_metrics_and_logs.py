@@ -26,7 +26,11 @@ from pinotpy.service.metrics import Metric, MetricKind, Metrics
 
 def samples(metrics: Metrics) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
     """All samples as an independent parser reads them."""
-    return {(s.name, tuple(s.labels.items())): s.value for family in text_string_to_metric_families(metrics.render().decode()) for s in family.samples}
+    return {
+        (s.name, tuple(s.labels.items())): s.value
+        for family in text_string_to_metric_families(metrics.render().decode())
+        for s in family.samples
+    }
 
 
 def test_counters_gauges_and_histograms_are_shown_with_their_labels() -> None:
@@ -59,7 +63,11 @@ def test_tables_beyond_the_limit_share_one_label(monkeypatch: pytest.MonkeyPatch
     for i in range(10):
         metrics.count("queries", table=f"t{i}")
         metrics.count("queries", table=f"t{i}")
-    found = {labels[0][1]: value for (name, labels), value in samples(metrics).items() if name == "pinot_server_queries_total"}
+    found = {
+        labels[0][1]: value
+        for (name, labels), value in samples(metrics).items()
+        if name == "pinot_server_queries_total"
+    }
     assert found == {"t0": 2, "t1": 2, "t2": 2, "allTables": 14}
 
 
@@ -119,7 +127,9 @@ def test_a_metric_used_against_its_declaration_is_our_bug() -> None:
     with pytest.raises(KeyError):
         metrics.count("noSuchMetric")
     with pytest.raises(AssertionError):
-        Metrics("server", [Metric("twice", MetricKind.COUNTER, "x", "x"), Metric("twice", MetricKind.COUNTER, "x", "x")])
+        Metrics(
+            "server", [Metric("twice", MetricKind.COUNTER, "x", "x"), Metric("twice", MetricKind.COUNTER, "x", "x")]
+        )
 
 
 @pytest.mark.parametrize("role", METRICS_BY_ROLE)
@@ -151,7 +161,10 @@ def test_a_line_has_time_level_logger_text_and_request(stream: io.StringIO) -> N
     token = request_id_var.set("r1")
     logging.getLogger("pinotpy.x").info("segment loaded segment=%s took_ms=%d", "s0", 3)
     request_id_var.reset(token)
-    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z INFO pinotpy\.x segment loaded segment=s0 took_ms=3 request_id=r1\n", stream.getvalue())
+    assert re.fullmatch(
+        r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z INFO pinotpy\.x segment loaded segment=s0 took_ms=3 request_id=r1\n",
+        stream.getvalue(),
+    )
 
 
 HOSTILE = "x\n2026-01-01T00:00:00.000Z ERROR pinotpy.fake all is lost\r\x1b[31m\x00\u2028\u202e\x85end"
@@ -228,7 +241,17 @@ def test_key_values_quote_what_would_blur(stream: io.StringIO) -> None:
 def test_the_audit_trail_has_a_file_of_its_own(stream: io.StringIO, tmp_path: Path) -> None:
     file = tmp_path / "audit.jsonl"
     configure_logs(stream=stream, audit_file=file)
-    audit.record("denied", principal="a\nb", action="READ", resource="table 't'", method="GET", path="/tables/{t}", peer="10.0.0.1", status=403, request_id="r")
+    audit.record(
+        "denied",
+        principal="a\nb",
+        action="READ",
+        resource="table 't'",
+        method="GET",
+        path="/tables/{t}",
+        peer="10.0.0.1",
+        status=403,
+        request_id="r",
+    )
     (line,) = file.read_text().splitlines()
     assert json.loads(line)["principal"] == "a\nb" and json.loads(line)["event"] == "denied"
     assert stream.getvalue() == "" and stat.S_IMODE(file.stat().st_mode) == 0o600
@@ -237,5 +260,15 @@ def test_the_audit_trail_has_a_file_of_its_own(stream: io.StringIO, tmp_path: Pa
 def test_a_daemons_settings_name_the_audit_file(stream: io.StringIO, tmp_path: Path) -> None:
     file = tmp_path / "audit.jsonl"
     equip("broker", BrokerSettings(audit_file=file))
-    audit.record("change", principal="p", action="WRITE", resource="r", method="PUT", path="/x", peer="10.0.0.1", status=200, request_id="r")
+    audit.record(
+        "change",
+        principal="p",
+        action="WRITE",
+        resource="r",
+        method="PUT",
+        path="/x",
+        peer="10.0.0.1",
+        status=200,
+        request_id="r",
+    )
     assert json.loads(file.read_text())["event"] == "change"

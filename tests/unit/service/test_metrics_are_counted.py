@@ -1,5 +1,6 @@
-"""Proves that every metric of the catalogue is counted somewhere: by its role's own room or by the daemon kit. A metric that
-nobody counts shows a zero that operators believe."""
+"""Proves that every metric of the catalogue is counted somewhere: by its role's own room or by the daemon kit. A metric
+that nobody counts shows a zero that operators believe.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +19,12 @@ SOURCE = Path(__file__).resolve().parents[3] / "src" / "pinotpy"
 
 @pytest.mark.parametrize("role", METRICS_BY_ROLE)
 def test_every_metric_is_counted_by_its_role(role: str) -> None:
-    files = [file for room in (role, "service") for file in (SOURCE / room).rglob("*.py") if file.name != "metric_catalogue.py"]
+    files = [
+        file
+        for room in (role, "service")
+        for file in (SOURCE / room).rglob("*.py")
+        if file.name != "metric_catalogue.py"
+    ]
     text = "\n".join(file.read_text() for file in files)
     unheard = [metric.name for metric in METRICS_BY_ROLE[role] if f'"{metric.name}"' not in text]
     assert not unheard, f"nobody counts {unheard} on the {role}"
@@ -31,7 +37,11 @@ def test_sessions_after_the_first_are_counted_and_healed_connections_are_not() -
     count_new_sessions(store, metrics)
 
     def reconnects() -> float:
-        return next(float(line.split()[-1]) for line in metrics.render().decode().splitlines() if line.startswith("pinot_broker_zookeeperReconnects_total"))
+        return next(
+            float(line.split()[-1])
+            for line in metrics.render().decode().splitlines()
+            if line.startswith("pinot_broker_zookeeperReconnects_total")
+        )
 
     assert reconnects() == 0
     store.suspend()

@@ -1,5 +1,6 @@
-"""Proves that a daemon hears of a signal that the system gave to another thread, and that a stop that hangs says where and ends:
-with Python running, and with none running any more."""
+"""Proves that a daemon hears of a signal that the system gave to another thread, and that a stop that hangs says where
+and ends: with Python running, and with none running any more.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +18,8 @@ import pytest
 TOY = Path(__file__).parent / "toy_daemon.py"
 WAIT_S = 20.0
 
-# The main thread waits without a deadline, as a start may; the signal goes to another thread, as pthread_create makes it go.
+# The main thread waits without a deadline, as a start may; the signal goes to another thread, as pthread_create makes
+# it go.
 STOLEN = """
 import signal, sys, threading, time
 from pinotpy.service.stop_watch import StopWatch
@@ -38,7 +40,9 @@ threading.Event().wait()
 
 
 def started(**options: Any) -> subprocess.Popen[str]:
-    return subprocess.Popen([sys.executable, str(TOY), json.dumps(options)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    return subprocess.Popen(
+        [sys.executable, str(TOY), json.dumps(options)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
 
 
 @pytest.fixture
@@ -129,7 +133,9 @@ def test_a_signal_while_a_failed_start_is_cleaned_up_ends_in_order(toys: list[su
     assert err.startswith("pinotpy broker: cannot start: no ZooKeeper") and err.count("\n") == 1
 
 
-def test_a_signal_while_the_handlers_are_set_up_stops_the_daemon_before_it_starts(toys: list[subprocess.Popen[str]]) -> None:
+def test_a_signal_while_the_handlers_are_set_up_stops_the_daemon_before_it_starts(
+    toys: list[subprocess.Popen[str]],
+) -> None:
     process = started(signal_at="set up")
     toys.append(process)
     assert process.communicate(timeout=WAIT_S) == ("", "") and process.returncode == 0

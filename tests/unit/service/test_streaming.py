@@ -1,5 +1,6 @@
-"""Proves answers in pieces over real sockets: whole and in order for every kind of request; made no faster than they are read;
-given up when the client leaves, reads nothing, or reads too slowly; and visibly broken where a piece fails."""
+"""Proves answers in pieces over real sockets: whole and in order for every kind of request; made no faster than they
+are read; given up when the client leaves, reads nothing, or reads too slowly; and visibly broken where a piece fails.
+"""
 
 from __future__ import annotations
 
@@ -66,7 +67,12 @@ def test_pieces_are_chunks_on_a_connection_that_lives_on(toy: tuple[str, list[by
     with httpx.Client(base_url=toy[0]) as client:
         for _ in range(3):  # the second request's head is known
             answer = client.post("/query", content=b"stream")
-            assert (answer.status_code, answer.content, answer.headers["content-type"], answer.headers["x-extra"]) == (200, WHOLE, "text/plain", "1")
+            assert (answer.status_code, answer.content, answer.headers["content-type"], answer.headers["x-extra"]) == (
+                200,
+                WHOLE,
+                "text/plain",
+                "1",
+            )
             assert answer.headers["transfer-encoding"] == "chunked" and "content-length" not in answer.headers
             assert client.post("/query", content=b"text").content == b"hello"
 
@@ -96,7 +102,9 @@ def test_requests_on_the_longer_way_get_the_same(toy: tuple[str, list[bytes]], r
 
 def test_requests_that_follow_wait_for_the_last_piece(toy: tuple[str, list[bytes]]) -> None:
     with connected(toy[0]) as connection:
-        connection.sendall(HEAD + b"content-length: 6\r\n\r\nstream" + HEAD + b"connection: close\r\ncontent-length: 4\r\n\r\ntext")
+        connection.sendall(
+            HEAD + b"content-length: 6\r\n\r\nstream" + HEAD + b"connection: close\r\ncontent-length: 4\r\n\r\ntext"
+        )
         content = read_all(connection)
     assert content.endswith(b"0\r\n\r\n" + content[content.rindex(b"HTTP/1.1 202") :]) and content.endswith(b"hello")
 
@@ -114,8 +122,12 @@ def test_pieces_over_tls(serve_toy, certificates) -> None:
         assert client.post("/query", content=b"stream").content == WHOLE
 
 
-@pytest.mark.parametrize("framing", [b"content-length: 5\r\n\r\nbreak", b"transfer-encoding: chunked\r\n\r\n5\r\nbreak\r\n0\r\n\r\n"])
-def test_a_piece_that_fails_breaks_the_connection_and_shows_nothing(toy: tuple[str, list[bytes]], framing: bytes, caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize(
+    "framing", [b"content-length: 5\r\n\r\nbreak", b"transfer-encoding: chunked\r\n\r\n5\r\nbreak\r\n0\r\n\r\n"]
+)
+def test_a_piece_that_fails_breaks_the_connection_and_shows_nothing(
+    toy: tuple[str, list[bytes]], framing: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
     with connected(toy[0]) as connection:
         connection.sendall(HEAD + framing)
         content = b""
@@ -144,7 +156,9 @@ def test_a_client_that_reads_nothing_costs_a_few_pieces_and_others_nothing(toy: 
     wait_until(lambda: b"given up" in made)
 
 
-@pytest.mark.parametrize("framing", [b"content-length: 7\r\n\r\nendless", b"transfer-encoding: chunked\r\n\r\n7\r\nendless\r\n0\r\n\r\n"])
+@pytest.mark.parametrize(
+    "framing", [b"content-length: 7\r\n\r\nendless", b"transfer-encoding: chunked\r\n\r\n7\r\nendless\r\n0\r\n\r\n"]
+)
 def test_a_client_that_reads_too_slowly_is_cut_off(
     toy: tuple[str, list[bytes]], framing: bytes, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -154,12 +168,16 @@ def test_a_client_that_reads_too_slowly_is_cut_off(
     with caplog.at_level("INFO"), connected(url, receive_bytes=4096) as connection:
         connection.sendall(HEAD + framing)
         wait_until(lambda: b"given up" in made)
-        with pytest.raises((ConnectionResetError, AssertionError)):  # cut off at once, or after what was under way: never with an end
+        with pytest.raises(
+            (ConnectionResetError, AssertionError)
+        ):  # cut off at once, or after what was under way: never with an end
             list(chunks_of(read_all(connection).partition(b"\r\n\r\n")[2]))
     assert "reads too slowly" in caplog.text
 
 
-def test_a_client_that_stops_reading_is_swept_away(toy: tuple[str, list[bytes]], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_client_that_stops_reading_is_swept_away(
+    toy: tuple[str, list[bytes]], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(http_protocol, "READ_TIMEOUT_S", 1.5)
     url, made = toy
     with connected(url, receive_bytes=4096) as connection:

@@ -1,7 +1,7 @@
 """A daemon for test_daemon.py, run as a process: `python toy_daemon.py '{"port": 0, …}'`.
 
-Parts: `store` (can fail or hang), then `http`. It prints `stopped <part>` as each part stops. `limits` stand instead of those of
-the daemon kit, `pool` has a pool's thread that never ends.
+Parts: `store` (can fail or hang), then `http`. It prints `stopped <part>` as each part stops. `limits` stand instead of
+those of the daemon kit, `pool` has a pool's thread that never ends.
 """
 
 from __future__ import annotations
@@ -73,7 +73,9 @@ def parts(daemon: Daemon) -> Sequence[Part]:
         print("stopped store", flush=True)
 
     def start_http() -> None:
-        app = build_app("broker", routes, access=AllowAll(), metrics=Metrics("broker", BROKER_METRICS), ready=lambda: None)
+        app = build_app(
+            "broker", routes, access=AllowAll(), metrics=Metrics("broker", BROKER_METRICS), ready=lambda: None
+        )
         servers.append(serve(app, options.get("host", "127.0.0.1"), options.get("port", 0)))
 
     def stop_http(timeout_s: float) -> None:
@@ -81,7 +83,10 @@ def parts(daemon: Daemon) -> Sequence[Part]:
             server.stop(timeout_s)
         print("stopped http", flush=True)
 
-    return [Part("store", start_store, stop_store, stop_timeout_s=options.get("stop_timeout_s", 5.0)), Part("http", start_http, stop_http)]
+    return [
+        Part("store", start_store, stop_store, stop_timeout_s=options.get("stop_timeout_s", 5.0)),
+        Part("http", start_http, stop_http),
+    ]
 
 
 def wait_for_itself(library: ctypes.CDLL) -> None:
@@ -109,4 +114,9 @@ for name, value in options.get("limits", {}).items():
         setattr(stop_watch, name, value)
 configure_logs(level="ERROR")
 ready_file = Path(options["ready_file"]) if "ready_file" in options else None
-run_daemon("broker", parts, ready=lambda: {"url": servers[0].url, "instance": f"Broker_127.0.0.1_{servers[0].port}"}, ready_file=ready_file)
+run_daemon(
+    "broker",
+    parts,
+    ready=lambda: {"url": servers[0].url, "instance": f"Broker_127.0.0.1_{servers[0].port}"},
+    ready_file=ready_file,
+)

@@ -1,4 +1,5 @@
-"""What goes between the stages of a Spark build: parcels give back their rows, cuts cover every row once and within the limits.
+"""What goes between the stages of a Spark build: parcels give back their rows, cuts cover every row once and within the
+limits.
 
 Oracle: Python lists of row numbers, cut by slicing.
 """
@@ -34,7 +35,9 @@ def rows_of(cells: list[Cell], cut: Cut) -> list[Row]:
 
 
 def random_plan(seed: int) -> tuple[list[Cell], dict[str, list[PlannedSegment]], dict[int, tuple[str, int, int]]]:
-    """Cells of three groups, and segments that lie anyhow over their rows; and these by number as (group, first, last)."""
+    """Cells of three groups, and segments that lie anyhow over their rows; and these by number as (group, first,
+    last).
+    """
     generator = random.Random(seed)
     cells, planned, expected = [], {}, {}
     for group in ("a", "b", "c"):
@@ -42,7 +45,10 @@ def random_plan(seed: int) -> tuple[list[Cell], dict[str, list[PlannedSegment]],
         cells += [Cell(group, position, generator.randint(1, 40)) for position in positions]
         total = sum(cell.num_rows for cell in cells if cell.group == group)
         borders = sorted({0, total, *(generator.randint(0, total) for _ in range(generator.randint(0, 8)))})
-        planned[group] = [PlannedSegment(len(expected) + index, first, last) for index, (first, last) in enumerate(itertools.pairwise(borders))]
+        planned[group] = [
+            PlannedSegment(len(expected) + index, first, last)
+            for index, (first, last) in enumerate(itertools.pairwise(borders))
+        ]
         expected |= {segment.segment: (group, segment.first, segment.last) for segment in planned[group]}
     return cells, planned, expected
 
@@ -65,7 +71,9 @@ def test_cells_without_order_go_whole_to_the_segment_of_their_first_row(seed: in
     for group in planned:
         begin = 0
         for cell in (cell for cell in cells if cell.group == group):
-            (segment,) = (number for number, (name, first, last) in expected.items() if name == group and first <= begin < last)
+            (segment,) = (
+                number for number, (name, first, last) in expected.items() if name == group and first <= begin < last
+            )
             of_segment.setdefault(segment, []).extend((cell.position, row) for row in range(cell.num_rows))
             begin += cell.num_rows
     assert {cut.segment: rows_of(cells, cut) for cut in cut_groups(cells, planned, splits_cells=False)} == of_segment
@@ -79,27 +87,49 @@ def test_cuts_travel_as_arrow() -> None:
     assert list(cut_batches([], planned, splits_cells=True)) == []
 
 
-SCHEMA = Schema.from_json({"schemaName": "t", "dimensionFieldSpecs": [{"name": "key", "dataType": "STRING"}, {"name": "row", "dataType": "INT"}]})
+SCHEMA = Schema.from_json(
+    {
+        "schemaName": "t",
+        "dimensionFieldSpecs": [{"name": "key", "dataType": "STRING"}, {"name": "row", "dataType": "INT"}],
+    }
+)
 
 
 @pytest.mark.parametrize("partitioned", [False, True])
-def test_parcels_carry_every_row_in_order_of_its_group(tmp_path: Path, partitioned: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_parcels_carry_every_row_in_order_of_its_group(
+    tmp_path: Path, partitioned: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("pinotpy.spark_jobs.parcels.PARCEL_ROWS", 50)
     config = TableConfig.from_json(
         {
             "tableName": "t_OFFLINE",
             "tableType": "OFFLINE",
             "segmentsConfig": {"replication": "1"},
-            "tableIndexConfig": {"segmentPartitionConfig": {"columnPartitionMap": {"key": {"functionName": "HashCode", "numPartitions": 4}}}},
+            "tableIndexConfig": {
+                "segmentPartitionConfig": {
+                    "columnPartitionMap": {"key": {"functionName": "HashCode", "numPartitions": 4}}
+                }
+            },
             "tenants": {},
             "metadata": {},
         }
     )
     batches = [
-        pa.record_batch({"key": [f"k{n % 11}" for n in range(start, start + 101)], "row": pa.array(range(start, start + 101), pa.int32())})
+        pa.record_batch(
+            {
+                "key": [f"k{n % 11}" for n in range(start, start + 101)],
+                "row": pa.array(range(start, start + 101), pa.int32()),
+            }
+        )
         for start in range(0, 505, 101)
     ]
-    counts = deal_rows(iter(batches), row_groups(SCHEMA, config, partitioned=partitioned, bucket=None), SCHEMA, tmp_path / "dealt", 2_000)
+    counts = deal_rows(
+        iter(batches),
+        row_groups(SCHEMA, config, partitioned=partitioned, bucket=None),
+        SCHEMA,
+        tmp_path / "dealt",
+        2_000,
+    )
     parcels = [row for batch in parcels_of(tmp_path / "dealt", counts, 3 << 32) for row in batch.to_pylist()]
     assert [parcel["position"] for parcel in parcels] == [(3 << 32) + n for n in range(len(parcels))]
     found: dict[str, list[int]] = {}

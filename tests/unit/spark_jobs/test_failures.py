@@ -1,4 +1,6 @@
-"""Proves that what Spark says of a failure becomes its cause and its place, never a line of source: texts as Spark 4 gives them."""
+"""Proves that what Spark says of a failure becomes its cause and its place, never a line of source: texts as Spark 4
+gives them.
+"""
 
 from __future__ import annotations
 
@@ -53,21 +55,32 @@ def failed(text: str, *answers: tuple[str, str]) -> str:
             "some.package.StorageError: the bucket is gone\nand so are its keys",
             "Spark failed on {}: some.package.StorageError: the bucket is gone and so are its keys",
         ),
-        ("pinotpy.errors.ClusterError: 's3://a/b': access denied", "a task failed in every attempt on {}: 's3://a/b': access denied"),
+        (
+            "pinotpy.errors.ClusterError: 's3://a/b': access denied",
+            "a task failed in every attempt on {}: 's3://a/b': access denied",
+        ),
         ("MemoryError", "Spark failed on {}: MemoryError"),
     ],
 )
 def test_what_a_worker_raised_is_the_cause(raised: str, told: str) -> None:
     stack = STACK.format(raised)
     assert failed(ABORTED.format(stack, stack)) == told.format("node7.example (executor 3)")
-    assert failed(f"An exception was thrown from the Python worker:\n{stack.partition(': ')[2]}") == told.format("").replace(" on :", ":")
+    assert failed(f"An exception was thrown from the Python worker:\n{stack.partition(': ')[2]}") == told.format(
+        ""
+    ).replace(" on :", ":")
 
 
 @pytest.mark.parametrize(
     ("cause", "told"),
     [
-        ("java.io.IOException: No space left on device", "Spark failed on node7.example (executor 3): IOException: No space left on device"),
-        ("java.lang.OutOfMemoryError: Java heap space", "Spark failed on node7.example (executor 3): OutOfMemoryError: Java heap space"),
+        (
+            "java.io.IOException: No space left on device",
+            "Spark failed on node7.example (executor 3): IOException: No space left on device",
+        ),
+        (
+            "java.lang.OutOfMemoryError: Java heap space",
+            "Spark failed on node7.example (executor 3): OutOfMemoryError: Java heap space",
+        ),
     ],
 )
 def test_without_a_traceback_the_innermost_cause_of_the_jvm_is_told(cause: str, told: str) -> None:
@@ -76,9 +89,14 @@ def test_without_a_traceback_the_innermost_cause_of_the_jvm_is_told(cause: str, 
 
 def test_an_error_of_a_query_is_its_first_line() -> None:
     text = (
-        "[TABLE_OR_VIEW_NOT_FOUND] The table or view `orders` cannot be found. SQLSTATE: 42P01; line 1 pos 14;\n'Project [*]\n+- 'UnresolvedRelation [orders]"
+        "[TABLE_OR_VIEW_NOT_FOUND] The table or view `orders` cannot be found. SQLSTATE: 42P01; line 1 pos "
+        "14;\n'Project [*]\n+- 'UnresolvedRelation [orders]"
     )
-    assert failed(text) == "Spark failed: [TABLE_OR_VIEW_NOT_FOUND] The table or view `orders` cannot be found. SQLSTATE: 42P01; line 1 pos 14;"
+    assert (
+        failed(text)
+        == "Spark failed: [TABLE_OR_VIEW_NOT_FOUND] The table or view `orders` cannot be found. SQLSTATE: 42P01; line "
+        "1 pos 14;"
+    )
 
 
 def test_a_package_that_executors_lack_is_told_with_their_python_and_what_to_set() -> None:
@@ -93,7 +111,10 @@ def test_a_package_that_executors_lack_is_told_with_their_python_and_what_to_set
     # A worker that is gone says nothing itself: the executors are asked.
     gone = "java.net.SocketException: Connection reset"
     assert failed(ABORTED.format(gone, gone), *asked).startswith("the executors' Python has no package 'numba'")
-    assert failed(ABORTED.format(gone, gone)) == "Spark failed on node7.example (executor 3): SocketException: Connection reset"
+    assert (
+        failed(ABORTED.format(gone, gone))
+        == "Spark failed on node7.example (executor 3): SocketException: Connection reset"
+    )
     unanswered = failed(ABORTED.format(stack, stack))
     assert "Spark was told to run 'python3' there" in unanswered
 

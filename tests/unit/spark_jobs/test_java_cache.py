@@ -1,5 +1,6 @@
-"""Proves which cache Spark's JVM is started with: that of exactly this Java, these jars and flags, if its bytes are whole; that a JVM
-which does not start with it is started without; and that warmups replace each other whole. No JVM is run here.
+"""Proves which cache Spark's JVM is started with: that of exactly this Java, these jars and flags, if its bytes are
+whole; that a JVM which does not start with it is started without; and that warmups replace each other whole. No JVM is
+run here.
 """
 
 from __future__ import annotations
@@ -12,7 +13,14 @@ import pytest
 
 from pinotpy.errors import ClusterError, UserError
 from pinotpy.spark_jobs import java, java_training
-from pinotpy.spark_jobs.java_cache import cache_key, find_java_cache, java_version, keep_cache, training_folder, why_no_cache
+from pinotpy.spark_jobs.java_cache import (
+    cache_key,
+    find_java_cache,
+    java_version,
+    keep_cache,
+    training_folder,
+    why_no_cache,
+)
 from pinotpy.spark_jobs.session import SparkSettings
 
 FLAGS = ("-Xss4m",)
@@ -66,7 +74,9 @@ def test_a_cache_is_found_by_the_same_java_jars_and_flags_alone(machine: _Machin
 
 
 @pytest.mark.parametrize("damage", ["truncated", "garbage", "one bit", "empty", "a folder"])
-def test_a_damaged_cache_is_left_aside_and_told(machine: _Machine, damage: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_damaged_cache_is_left_aside_and_told(
+    machine: _Machine, damage: str, caplog: pytest.LogCaptureFixture
+) -> None:
     kept = machine.keep()
     content = bytearray(kept.read_bytes())
     if damage == "a folder":
@@ -141,7 +151,9 @@ def started(machine: _Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     return commands
 
 
-def test_a_jvm_that_does_not_start_with_its_cache_is_started_without(machine: _Machine, started: list[list[str]], tmp_path: Path) -> None:
+def test_a_jvm_that_does_not_start_with_its_cache_is_started_without(
+    machine: _Machine, started: list[list[str]], tmp_path: Path
+) -> None:
     for name in ("no-cache.log", "well.log", "fails.log"):
         if name == "well.log":
             with training_folder() as folder:
@@ -152,7 +164,9 @@ def test_a_jvm_that_does_not_start_with_its_cache_is_started_without(machine: _M
     assert named == [[], [f"-XX:AOTCache={kept}"], [f"-XX:AOTCache={kept}"], []]
 
 
-def test_java_trains_with_jars_alone_and_hadoops_folders_come_behind_them(machine: _Machine, started: list[list[str]], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_java_trains_with_jars_alone_and_hadoops_folders_come_behind_them(
+    machine: _Machine, started: list[list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("HADOOP_CONF_DIR", "/etc/hadoop/conf")
     java.start_spark_java("local[1]", {}, "1g", Path("log"), trains=Path("new.aot"))
     java.start_spark_java("local[1]", {}, "1g", Path("log"))
@@ -161,7 +175,9 @@ def test_java_trains_with_jars_alone_and_hadoops_folders_come_behind_them(machin
     assert "-XX:AOTCacheOutput=new.aot" in started[0]
 
 
-def test_a_warmup_with_an_older_java_says_so(machine: _Machine, started: list[list[str]], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_warmup_with_an_older_java_says_so(
+    machine: _Machine, started: list[list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(java_training, "find_spark_java", lambda: machine.java)
     machine.be("17.0.15")
     with pytest.raises(UserError, match="Java 25 or newer"):

@@ -1,4 +1,6 @@
-"""Proves that the reports of executors' pushes are summed by their controllers, also where one executor could not reach one of them."""
+"""Proves that the reports of executors' pushes are summed by their controllers, also where one executor could not reach
+one of them.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +11,20 @@ from pinotpy.spark_jobs.push import merged
 
 def part(controllers: list[str], pushed: int, failed: int = 0, cause: str = "") -> dict[str, Any]:
     segments = [{"segmentName": f"s{number}", "outcome": "pushed"} for number in range(pushed)]
-    counts = {"segmentsPushed": pushed, "segmentsPresent": 0, "segmentsFailed": failed, "bytesPushed": pushed, "attempts": pushed}
-    return {"controllers": controllers, **counts, "seconds": 1.0, "segments": segments, **({"cause": cause} if cause else {})}
+    counts = {
+        "segmentsPushed": pushed,
+        "segmentsPresent": 0,
+        "segmentsFailed": failed,
+        "bytesPushed": pushed,
+        "attempts": pushed,
+    }
+    return {
+        "controllers": controllers,
+        **counts,
+        "seconds": 1.0,
+        "segments": segments,
+        **({"cause": cause} if cause else {}),
+    }
 
 
 def report(*clusters: dict[str, Any]) -> dict[str, Any]:
@@ -27,7 +41,9 @@ def test_a_controller_that_only_one_executor_missed_is_told_by_itself() -> None:
     for reports in ([whole, halves], [halves, whole]):
         found = merged(reports)
         assert found["state"] == "FAILED"
-        assert {tuple(each["controllers"]): (each["segmentsPushed"], each["segmentsFailed"]) for each in found["clusters"]} == {
+        assert {
+            tuple(each["controllers"]): (each["segmentsPushed"], each["segmentsFailed"]) for each in found["clusters"]
+        } == {
             ("a", "b"): (3, 0),
             ("a",): (2, 0),
             ("b",): (0, 2),

@@ -1,5 +1,7 @@
-"""Proves that a push from Spark brings the rows of each input file once: executors send what only adds rows, the driver does what replaces,
-refuses what would be there twice, and finds what another push added meanwhile. Executors are this process, the controller is real."""
+"""Proves that a push from Spark brings the rows of each input file once: executors send what only adds rows, the driver
+does what replaces, refuses what would be there twice, and finds what another push added meanwhile. Executors are this
+process, the controller is real.
+"""
 
 from __future__ import annotations
 
@@ -124,5 +126,8 @@ def test_what_another_push_added_meanwhile_is_found(harness: Harness, tmp_path: 
         assert pushed(Executors(), push_spec).error is None
 
     report = pushed(Executors(meanwhile), spec_of(harness, tmp_path))
-    assert report.error is not None and "another push brought 3 rows of the same files meanwhile, in segment theirs" in report.error
+    assert (
+        report.error is not None
+        and "another push brought 3 rows of the same files meanwhile, in segment theirs" in report.error
+    )
     assert visible(harness) == ["theirs"]

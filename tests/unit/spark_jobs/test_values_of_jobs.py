@@ -1,4 +1,6 @@
-"""Proves that `${name}` in a job for Spark is filled in as in any other job: the command line first, then the environment."""
+"""Proves that `${name}` in a job for Spark is filled in as in any other job: the command line first, then the
+environment.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ authToken: ${AUTHORIZATION}
 """
 
 
-def test_values_come_from_the_environment_unless_the_command_line_has_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_values_come_from_the_environment_unless_the_command_line_has_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     job = tmp_path / "job.yaml"
     job.write_text(_JOB)
     monkeypatch.setenv("AUTHORIZATION", "Basic bG9hZGVyOng=")

@@ -14,7 +14,12 @@ def routes(catalog: ClusterCatalog) -> Routes:
     """The debug routes over the broker's catalog."""
     declared = Routes("Debug")
 
-    @declared.get("/debug/routingTable/{tableName}", Action.READ, table("tableName"), summary="Which server answers for which segment")
+    @declared.get(
+        "/debug/routingTable/{tableName}",
+        Action.READ,
+        table("tableName"),
+        summary="Which server answers for which segment",
+    )
     def routing_table(tableName: str) -> dict[str, Any]:
         raw, kind = split_table_name(tableName)
         known = set(catalog.tables())
@@ -27,7 +32,9 @@ def routes(catalog: ClusterCatalog) -> Routes:
             shown[name] = {server: list(segments) for server, segments in sorted(selection.assignment.items())}
         return shown
 
-    @declared.get("/debug/timeBoundary/{tableName}", Action.READ, table("tableName"), summary="Time boundary of a hybrid table")
+    @declared.get(
+        "/debug/timeBoundary/{tableName}", Action.READ, table("tableName"), summary="Time boundary of a hybrid table"
+    )
     def time_boundary(tableName: str) -> dict[str, Any]:
         raise NotFoundError(f"Cannot find time boundary for table: {tableName[:200]}", table=tableName)
 

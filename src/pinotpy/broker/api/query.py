@@ -1,7 +1,8 @@
 """POST and GET /query (PQL), /query/sql (SQL): body to Question, answered before FastAPI.
 
-A body that isn't JSON or has no query text is HTTP 400; everything else is HTTP 200 with the answer or its `exceptions`.
-A client whose Accept header prefers Arrow gets rows as an Arrow stream, and what has no table (faults) as JSON all the same.
+A body that isn't JSON or has no query text is HTTP 400; everything else is HTTP 200 with the answer or its
+`exceptions`. A client whose Accept header prefers Arrow gets rows as an Arrow stream, and what has no table (faults) as
+JSON all the same.
 """
 
 from __future__ import annotations
@@ -34,10 +35,16 @@ def routes(broker: Broker) -> Routes:
     async def answer(request: FastRequest, question: Question) -> bytes | StreamedResponse:
         def may_read(table: str) -> None:
             if not request.allows(Action.READ, table_resource(table)):
-                raise AccessDeniedError(f"'{request.principal_name}' may not read table '{table}', or there is no such table", table=table)
+                raise AccessDeniedError(
+                    f"'{request.principal_name}' may not read table '{table}', or there is no such table", table=table
+                )
 
         answer = await answer_query(broker, question, may_read, wants_arrow=_wants_arrow(request))
-        return answer if isinstance(answer, bytes) else StreamedResponse(arrow.stream_pieces(answer), arrow.CONTENT_TYPE.encode())
+        return (
+            answer
+            if isinstance(answer, bytes)
+            else StreamedResponse(arrow.stream_pieces(answer), arrow.CONTENT_TYPE.encode())
+        )
 
     @declared.fast(
         "POST",
@@ -55,7 +62,12 @@ def routes(broker: Broker) -> Routes:
         return await answer(request, _question(body, "pql", Dialect.PQL))
 
     @declared.fast(
-        "POST", "/query/sql", Action.READ, IN_HANDLER, body_max_bytes=QUERY_BODY_MAX_BYTES, summary="Ask in SQL: {sql, queryOptions?, trace?, explain?}"
+        "POST",
+        "/query/sql",
+        Action.READ,
+        IN_HANDLER,
+        body_max_bytes=QUERY_BODY_MAX_BYTES,
+        summary="Ask in SQL: {sql, queryOptions?, trace?, explain?}",
     )
     async def post_sql(request: FastRequest) -> bytes | StreamedResponse:
         return await answer(request, _question(_json_object(request.body), "sql", Dialect.SQL))
@@ -91,7 +103,9 @@ def _json_object(body: bytes) -> dict[str, Any]:
 
 def _parameters(query_string: bytes) -> dict[str, Any]:
     try:
-        parsed = parse_qs(query_string.decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=PARAMETERS_MAX)
+        parsed = parse_qs(
+            query_string.decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=PARAMETERS_MAX
+        )
     except ValueError as error:
         raise UserError(f"a URL may have at most {PARAMETERS_MAX} parameters") from error
     return {name: values[0] for name, values in parsed.items()}
@@ -118,5 +132,7 @@ def _options(value: Any) -> str:
     if isinstance(value, Mapping):
         return parse_key_values(value)
     if not isinstance(value, str):
-        raise UserError(f"queryOptions and debugOptions are text like 'timeoutMs=1000;trace=true', found {describe(value)}")
+        raise UserError(
+            f"queryOptions and debugOptions are text like 'timeoutMs=1000;trace=true', found {describe(value)}"
+        )
     return value

@@ -1,7 +1,8 @@
 """The routing of one table half: every segment that queries must see, and the servers that have it ONLINE now.
 
 Pure and immutable: built from one snapshot of the cluster, swapped as a whole when the snapshot changes. A segment that
-should be served and has no living replica is *unavailable*, never left out silently: its rows are reported missing (305).
+should be served and has no living replica is *unavailable*, never left out silently: its rows are reported missing
+(305).
 """
 
 from __future__ import annotations
@@ -39,7 +40,8 @@ class TableRouting:
 
     def select(self, request_number: int, excluded: frozenset[str] = frozenset()) -> Selection:
         """The balanced choice: segment i of a request asks replica (request_number + i), so that load spreads within a
-        query and between queries. Servers in `excluded` (known to refuse connections) are asked only if nobody else can.
+        query and between queries. Servers in `excluded` (known to refuse connections) are asked only if nobody else
+        can.
 
         The choices of a snapshot repeat after a few requests, so they are computed once and kept.
         """
@@ -53,8 +55,13 @@ class TableRouting:
         return found
 
     def reselect(self, segments: tuple[str, ...], tried: Mapping[str, frozenset[str]]) -> Selection:
-        """Other replicas for `segments` whose servers failed; `tried` has the servers each segment has been asked of."""
-        left = {name: tuple(s for s in self.replicas.get(name, ()) if s not in tried.get(name, frozenset())) for name in segments}
+        """Other replicas for `segments` whose servers failed; `tried` has the servers each segment has been asked
+        of.
+        """
+        left = {
+            name: tuple(s for s in self.replicas.get(name, ()) if s not in tried.get(name, frozenset()))
+            for name in segments
+        }
         return choose(left, 0, frozenset())
 
 

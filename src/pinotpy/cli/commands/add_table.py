@@ -16,7 +16,9 @@ NAME = "add-table"
 def run(
     common: ControllerOptions,
     table_config_file: Annotated[Path, typer.Option("--table-config-file", help="table config as JSON")],
-    schema_file: Annotated[Path | None, typer.Option("--schema-file", help="schema as JSON; added before the table")] = None,
+    schema_file: Annotated[
+        Path | None, typer.Option("--schema-file", help="schema as JSON; added before the table")
+    ] = None,
 ) -> None:
     from pinotpy.cli.documents import read_documents, read_object
 

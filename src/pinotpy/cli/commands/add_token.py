@@ -25,4 +25,8 @@ def run(
 
     expires_at_ms = SystemClock().now_ms() + days * 86_400_000 if days else None
     token = add_token(users_file, name, expires_at_ms=expires_at_ms, comment=comment)
-    typer.echo(json.dumps({"token": token, "user": name, "expiresAtMs": expires_at_ms, "usersFile": str(users_file)}) if as_json else token)
+    typer.echo(
+        json.dumps({"token": token, "user": name, "expiresAtMs": expires_at_ms, "usersFile": str(users_file)})
+        if as_json
+        else token
+    )

@@ -18,9 +18,18 @@ def run(
     name: Annotated[str, typer.Option("--name", help="user name")],
     password: Annotated[
         str,
-        typer.Option("--password", prompt=True, hide_input=True, confirmation_prompt=True, envvar="PINOTPY_NEW_PASSWORD", help="asked for if not given"),
+        typer.Option(
+            "--password",
+            prompt=True,
+            hide_input=True,
+            confirmation_prompt=True,
+            envvar="PINOTPY_NEW_PASSWORD",
+            help="asked for if not given",
+        ),
     ],
-    table: Annotated[list[str] | None, typer.Option("--table", help="right on tables: NAME=READ,WRITE or '*=ADMIN'; may repeat")] = None,
+    table: Annotated[
+        list[str] | None, typer.Option("--table", help="right on tables: NAME=READ,WRITE or '*=ADMIN'; may repeat")
+    ] = None,
     cluster: Annotated[str, typer.Option("--cluster", help="rights on the cluster: READ, WRITE, ADMIN")] = "",
     admin: Annotated[bool, typer.Option("--admin", help="all rights on everything")] = False,
     replace: Annotated[bool, typer.Option("--replace", help="replace a user of that name")] = False,
@@ -34,9 +43,14 @@ def run(
         rights = ALL_RIGHTS
     else:
         faults: list[Fault] = []
-        document = {"tables": {n: a.split(",") for n, _, a in (entry.partition("=") for entry in table or [])}, "cluster": [a for a in cluster.split(",") if a]}
+        document = {
+            "tables": {n: a.split(",") for n, _, a in (entry.partition("=") for entry in table or [])},
+            "cluster": [a for a in cluster.split(",") if a],
+        }
         rights = Rights.from_json_dict(document, "$", faults)
         if faults:
             raise InvalidConfigError("the rights are not valid:", tuple(faults))
     add_user(users_file, name, password, rights, replace_existing=replace)
-    typer.echo(json.dumps({"user": name, "usersFile": str(users_file)}) if as_json else f"user '{name}' is in {users_file}")
+    typer.echo(
+        json.dumps({"user": name, "usersFile": str(users_file)}) if as_json else f"user '{name}' is in {users_file}"
+    )

@@ -27,35 +27,80 @@ class NameGenerator(StrEnum):
 
 
 def run(
-    data_dir: Annotated[Path, typer.Option("--data-dir", help="folder with data files, searched to its leaves, or one file")],
+    data_dir: Annotated[
+        Path, typer.Option("--data-dir", help="folder with data files, searched to its leaves, or one file")
+    ],
     schema_file: Annotated[Path, typer.Option("--schema-file", help="schema as JSON")],
-    out_dir: Annotated[Path, typer.Option("--out-dir", help="where segments go, each as folder and as .tar.gz; made if missing")],
-    file_format: Annotated[str | None, typer.Option("--format", help="csv, tsv, json, avro, parquet or orc (default: what each file's name tells)")] = None,
-    table_config_file: Annotated[Path | None, typer.Option("--table-config-file", help="table config as JSON: time column, indexes, encodings")] = None,
-    table_name: Annotated[str | None, typer.Option("--table-name", help="table that they are for; must be the schema's name, as it is by default")] = None,
-    reader_config_file: Annotated[Path | None, typer.Option("--reader-config-file", help="settings of the reader as JSON, e.g. the delimiter of CSV")] = None,
+    out_dir: Annotated[
+        Path, typer.Option("--out-dir", help="where segments go, each as folder and as .tar.gz; made if missing")
+    ],
+    file_format: Annotated[
+        str | None,
+        typer.Option("--format", help="csv, tsv, json, avro, parquet or orc (default: what each file's name tells)"),
+    ] = None,
+    table_config_file: Annotated[
+        Path | None, typer.Option("--table-config-file", help="table config as JSON: time column, indexes, encodings")
+    ] = None,
+    table_name: Annotated[
+        str | None,
+        typer.Option("--table-name", help="table that they are for; must be the schema's name, as it is by default"),
+    ] = None,
+    reader_config_file: Annotated[
+        Path | None,
+        typer.Option("--reader-config-file", help="settings of the reader as JSON, e.g. the delimiter of CSV"),
+    ] = None,
     name_generator: Annotated[
         NameGenerator | None,
-        typer.Option("--name-generator", help="names of segments (default simple, or fixed with --segment-name)", show_default=False),
+        typer.Option(
+            "--name-generator",
+            help="names of segments (default simple, or fixed with --segment-name)",
+            show_default=False,
+        ),
     ] = None,
-    segment_name: Annotated[str | None, typer.Option("--segment-name", help="fixed: the name; normalized-date: its prefix")] = None,
-    segment_name_postfix: Annotated[str | None, typer.Option("--segment-name-postfix", help="simple: put before what stands for the file")] = None,
-    file_path_pattern: Annotated[str | None, typer.Option("--file-path-pattern", help=r"input-file: regular expression of the whole path")] = None,
+    segment_name: Annotated[
+        str | None, typer.Option("--segment-name", help="fixed: the name; normalized-date: its prefix")
+    ] = None,
+    segment_name_postfix: Annotated[
+        str | None, typer.Option("--segment-name-postfix", help="simple: put before what stands for the file")
+    ] = None,
+    file_path_pattern: Annotated[
+        str | None, typer.Option("--file-path-pattern", help=r"input-file: regular expression of the whole path")
+    ] = None,
     segment_name_template: Annotated[
-        str | None, typer.Option("--segment-name-template", help=r"input-file: the name, with ${filePathPattern:\N} for group N of the path")
+        str | None,
+        typer.Option(
+            "--segment-name-template", help=r"input-file: the name, with ${filePathPattern:\N} for group N of the path"
+        ),
     ] = None,
-    exclude_sequence_id: Annotated[bool, typer.Option("--exclude-sequence-id", help="simple, normalized-date: nothing of the file in the name")] = False,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="replace other segments of the same name in --out-dir")] = False,
+    exclude_sequence_id: Annotated[
+        bool, typer.Option("--exclude-sequence-id", help="simple, normalized-date: nothing of the file in the name")
+    ] = False,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="replace other segments of the same name in --out-dir")
+    ] = False,
     reject_share: Annotated[
         float | None,
-        typer.Option("--reject-share", min=0.0, max=1.0, help="share of bad rows of a file that may be left out (default 0, or 1 with continueOnError)"),
+        typer.Option(
+            "--reject-share",
+            min=0.0,
+            max=1.0,
+            help="share of bad rows of a file that may be left out (default 0, or 1 with continueOnError)",
+        ),
     ] = None,
-    reject_dir: Annotated[Path | None, typer.Option("--reject-dir", help="folder for rejected rows with their causes, a file for each input file")] = None,
+    reject_dir: Annotated[
+        Path | None,
+        typer.Option("--reject-dir", help="folder for rejected rows with their causes, a file for each input file"),
+    ] = None,
     skip_bad_files: Annotated[
-        bool, typer.Option("--skip-bad-files", help="build the others where a file cannot be read; the status is 1 nevertheless")
+        bool,
+        typer.Option(
+            "--skip-bad-files", help="build the others where a file cannot be read; the status is 1 nevertheless"
+        ),
     ] = False,
     missing_columns: options.MissingColumns = None,
-    parallelism: Annotated[int, typer.Option("--parallelism", min=0, help="segments built at once, 0: as many as there are cores")] = 0,
+    parallelism: Annotated[
+        int, typer.Option("--parallelism", min=0, help="segments built at once, 0: as many as there are cores")
+    ] = 0,
     as_json: options.Json = False,
 ) -> None:
     from pinotpy.cli.documents import read_documents, read_object
@@ -74,8 +119,17 @@ def run(
     # A table has the name of its schema (which read_documents has checked for the table config).
     table = documents.schema.schema_name
     if table_name is not None and raw_table_name(table_name) != table:
-        raise UserError(f"--table-name is '{table_name}', the schema is '{table}': expected the same, or no --table-name")
-    kind, configs = _names(name_generator, segment_name, segment_name_postfix, file_path_pattern, segment_name_template, exclude_sequence_id)
+        raise UserError(
+            f"--table-name is '{table_name}', the schema is '{table}': expected the same, or no --table-name"
+        )
+    kind, configs = _names(
+        name_generator,
+        segment_name,
+        segment_name_postfix,
+        file_path_pattern,
+        segment_name_template,
+        exclude_sequence_id,
+    )
     spec = IngestionJobSpec.from_json(
         {
             "jobType": "SegmentCreation",
@@ -83,7 +137,9 @@ def run(
             "outputDirURI": str(out_dir),
             "overwriteOutput": overwrite,
             "segmentCreationJobParallelism": parallelism,
-            "recordReaderSpec": {"configs": read_object(reader_config_file, "reader config") if reader_config_file is not None else {}},
+            "recordReaderSpec": {
+                "configs": read_object(reader_config_file, "reader config") if reader_config_file is not None else {}
+            },
             "tableSpec": {"tableName": table, "schemaURI": str(schema_file)},
             "segmentNameGeneratorSpec": {"type": kind, "configs": configs},
             "pinotpy": {
@@ -113,21 +169,33 @@ def _entry(path: Path, data_dir: Path, file_format: str) -> InputEntry:
 
 
 def _names(
-    kind: NameGenerator | None, name: str | None, postfix: str | None, pattern: str | None, template: str | None, exclude_sequence_id: bool
+    kind: NameGenerator | None,
+    name: str | None,
+    postfix: str | None,
+    pattern: str | None,
+    template: str | None,
+    exclude_sequence_id: bool,
 ) -> tuple[str, dict[str, str]]:
     """Type and configs of a segmentNameGeneratorSpec."""
     kind = kind or (NameGenerator.FIXED if name is not None else NameGenerator.SIMPLE)
     if postfix is not None and kind is not NameGenerator.SIMPLE:
         raise UserError(f"--segment-name-postfix belongs to simple names, found with --name-generator {kind}")
     if (pattern is not None or template is not None) and kind is not NameGenerator.INPUT_FILE:
-        raise UserError(f"--file-path-pattern and --segment-name-template belong to --name-generator input-file, found {kind}")
+        raise UserError(
+            f"--file-path-pattern and --segment-name-template belong to --name-generator input-file, found {kind}"
+        )
     if exclude_sequence_id and kind in (NameGenerator.FIXED, NameGenerator.INPUT_FILE):
-        raise UserError(f"--exclude-sequence-id belongs to simple and normalized-date names, found with --name-generator {kind}")
+        raise UserError(
+            f"--exclude-sequence-id belongs to simple and normalized-date names, found with --name-generator {kind}"
+        )
     excluded = {"exclude.sequence.id": "true"} if exclude_sequence_id else {}
     match kind:
         case NameGenerator.SIMPLE:
             if name is not None:
-                raise UserError("simple names are made of table, times and number: leave out --segment-name, or ask for --name-generator fixed")
+                raise UserError(
+                    "simple names are made of table, times and number: leave out --segment-name, or ask for "
+                    "--name-generator fixed"
+                )
             return "simple", excluded | ({"segment.name.postfix": postfix} if postfix is not None else {})
         case NameGenerator.FIXED:
             if name is None:
@@ -135,7 +203,10 @@ def _names(
             return "fixed", {"segment.name": name}
         case NameGenerator.INPUT_FILE:
             if pattern is None or template is None or name is not None:
-                raise UserError("--name-generator input-file needs --file-path-pattern and --segment-name-template, and no --segment-name")
+                raise UserError(
+                    "--name-generator input-file needs --file-path-pattern and --segment-name-template, and no "
+                    "--segment-name"
+                )
             return "inputFile", {"file.path.pattern": pattern, "segment.name.template": template}
         case NameGenerator.NORMALIZED_DATE:
             return "normalizedDate", excluded | ({"segment.name.prefix": name} if name is not None else {})

@@ -16,11 +16,20 @@ NAME = "launch-data-ingestion-job"
 
 def run(
     job_spec_file: Annotated[
-        str | None, typer.Option("--job-spec-file", help="job spec as YAML or JSON, or job properties (*.properties); a path or a URI")
+        str | None,
+        typer.Option(
+            "--job-spec-file", help="job spec as YAML or JSON, or job properties (*.properties); a path or a URI"
+        ),
     ] = None,
-    values: Annotated[list[str] | None, typer.Option("--values", help="name=value for ${name} in the spec; may be repeated")] = None,
-    property_file: Annotated[Path | None, typer.Option("--property-file", help="values as properties; the environment and --values win")] = None,
-    example: Annotated[bool, typer.Option("--example", help="print a spec with all common keys to begin with, and end")] = False,
+    values: Annotated[
+        list[str] | None, typer.Option("--values", help="name=value for ${name} in the spec; may be repeated")
+    ] = None,
+    property_file: Annotated[
+        Path | None, typer.Option("--property-file", help="values as properties; the environment and --values win")
+    ] = None,
+    example: Annotated[
+        bool, typer.Option("--example", help="print a spec with all common keys to begin with, and end")
+    ] = False,
     missing_columns: options.MissingColumns = None,
     as_json: options.Json = False,
 ) -> None:
@@ -45,5 +54,9 @@ def run(
     spec = read_spec_file(job_spec_file, given).with_missing_columns(missing_columns)
     framework = spec.execution_framework_spec.name
     if framework.lower() != "standalone":
-        typer.echo(f"executionFrameworkSpec.name is '{framework}': this command works on this machine alone, `pinotpy spark` on Spark", err=True)
+        typer.echo(
+            f"executionFrameworkSpec.name is '{framework}': this command works on this machine alone, `pinotpy spark` "
+            "on Spark",
+            err=True,
+        )
     run_and_report(lambda progress: run_job(spec, progress=progress), as_json=as_json)

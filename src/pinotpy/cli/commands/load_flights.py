@@ -1,4 +1,6 @@
-"""Load the quickstart's table, the 336,776 flights of 2013, into a running cluster; what is there already is left alone."""
+"""Load the quickstart's table, the 336,776 flights of 2013, into a running cluster; what is there already is left
+alone.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,10 @@ NAME = "load-flights"
 
 
 @takes(controller_options)
-def run(common: ControllerOptions, timeout_s: Annotated[float, typer.Option("--timeout-s", help="longest wait for the replicas")] = 120.0) -> None:
+def run(
+    common: ControllerOptions,
+    timeout_s: Annotated[float, typer.Option("--timeout-s", help="longest wait for the replicas")] = 120.0,
+) -> None:
     from rich.console import Console
 
     from pinotpy.cli.flights_loading import NUM_MONTHS, TABLE, build_and_upload_flights, create_flights_table

@@ -18,7 +18,9 @@ NAME = "post-query"
 def run(
     query: Annotated[str, typer.Option("--query", help="the text; - reads it from standard input")],
     query_type: Annotated[str, typer.Option("--query-type", help="pql or sql")] = "pql",
-    query_options: Annotated[str, typer.Option("--query-options", help="options like 'timeoutMs=1000;trace=true'")] = "",
+    query_options: Annotated[
+        str, typer.Option("--query-options", help="options like 'timeoutMs=1000;trace=true'")
+    ] = "",
     trace: Annotated[bool, typer.Option("--trace", help="ask for a trace")] = False,
     broker_url: options.BrokerUrl = options.DEFAULT_BROKER,
     timeout_s: Annotated[float, typer.Option("--timeout-s", help="longest wait for the answer")] = 60.0,
@@ -27,8 +29,13 @@ def run(
     auth_token: options.AuthToken = None,
     tls_ca_file: options.ClientCa = None,
     as_json: options.Json = False,
-    output: Annotated[Path | None, typer.Option("--output", help="write the rows to this file instead; it is there whole or not at all")] = None,
-    file_format: Annotated[str | None, typer.Option("--format", help="of the file: arrow, parquet or csv (default: as its name ends)")] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", help="write the rows to this file instead; it is there whole or not at all"),
+    ] = None,
+    file_format: Annotated[
+        str | None, typer.Option("--format", help="of the file: arrow, parquet or csv (default: as its name ends)")
+    ] = None,
 ) -> None:
     from pinotpy.cli.asking import ask, ask_for_rows
 

@@ -20,13 +20,28 @@ _LOOK_S = 0.5
 def run(
     kind: Annotated[str, typer.Argument(help="which demonstration: offline")] = "offline",
     stop: Annotated[bool, typer.Option("--exit", help="stop after the queries instead of waiting for Ctrl-C")] = False,
-    directory: Annotated[Path | None, typer.Option("--directory", help="where data and logs go (default: a temporary folder, removed at the end)")] = None,
-    zk_port: Annotated[int | None, typer.Option("--zk-port", help="ZooKeeper's port (default 2181, or a free one)")] = None,
-    controller_port: Annotated[int | None, typer.Option("--controller-port", help="controller's port (default 9000, or a free one)")] = None,
-    broker_port: Annotated[int | None, typer.Option("--broker-port", help="broker's port (default 8099, or a free one)")] = None,
-    zk_address: Annotated[str | None, typer.Option("--zk-address", help="use this ZooKeeper instead of the embedded one")] = None,
+    directory: Annotated[
+        Path | None,
+        typer.Option("--directory", help="where data and logs go (default: a temporary folder, removed at the end)"),
+    ] = None,
+    zk_port: Annotated[
+        int | None, typer.Option("--zk-port", help="ZooKeeper's port (default 2181, or a free one)")
+    ] = None,
+    controller_port: Annotated[
+        int | None, typer.Option("--controller-port", help="controller's port (default 9000, or a free one)")
+    ] = None,
+    broker_port: Annotated[
+        int | None, typer.Option("--broker-port", help="broker's port (default 8099, or a free one)")
+    ] = None,
+    zk_address: Annotated[
+        str | None, typer.Option("--zk-address", help="use this ZooKeeper instead of the embedded one")
+    ] = None,
     as_json: Annotated[
-        bool, typer.Option("--json", help="when the cluster is up, one line of JSON with its addresses; everything else goes to standard error")
+        bool,
+        typer.Option(
+            "--json",
+            help="when the cluster is up, one line of JSON with its addresses; everything else goes to standard error",
+        ),
     ] = False,
 ) -> None:
     from pinotpy.cli.quickstart import Ports, Quickstart
@@ -54,7 +69,8 @@ def run(
                 time.sleep(_LOOK_S)
         failed = False
     except Exception as error:
-        # A library that was at work may have made an error of its own of the interrupt (pydantic building a class does).
+        # A library that was at work may have made an error of its own of the interrupt (pydantic building a class
+        # does).
         if not (isinstance(error, _InterruptedError) or interrupted):
             raise
         quickstart.say("interrupted")

@@ -20,7 +20,9 @@ NAME = "reload-segments"
 @takes(controller_options)
 def run(
     common: ControllerOptions,
-    table_name: Annotated[str, typer.Option("--table-name", help="name of the table; without --job-id, its segments are reloaded")] = "",
+    table_name: Annotated[
+        str, typer.Option("--table-name", help="name of the table; without --job-id, its segments are reloaded")
+    ] = "",
     segment_name: Annotated[str, typer.Option("--segment-name", help="only this segment")] = "",
     job_id: Annotated[str, typer.Option("--job-id", help="do not start a reload, show this one")] = "",
     wait: Annotated[bool, typer.Option("--wait/--no-wait", help="wait until all replicas are done")] = True,
@@ -36,7 +38,10 @@ def run(
         if wait:
             with Progress(disable=common.as_json) as progress:
                 bars = {job: progress.add_task(f"reload {job}", total=None) for job in jobs}
-                statuses = [client.wait_until_reloaded(job, timeout_s=timeout_s, progress=partial(_show, progress, bars[job])) for job in jobs]
+                statuses = [
+                    client.wait_until_reloaded(job, timeout_s=timeout_s, progress=partial(_show, progress, bars[job]))
+                    for job in jobs
+                ]
     typer.echo(json.dumps(statuses, indent=2) if common.as_json else "\n".join(_words(status) for status in statuses))
     if any(status["failureCount"] for status in statuses):
         raise RemoteError("some replicas could not be reloaded and are served as they were")
@@ -49,11 +54,15 @@ def _show(progress: Progress, bar: TaskID, over: int, every: int) -> None:
 def _words(status: dict[str, Any]) -> str:
     job = status["metadata"]
     lines = [
-        f"reload {job['jobId']} of {job['tableNameWithType']}{'/' + job['segmentName'] if 'segmentName' in job else ''}: {status['status']}, "
+        f"reload {job['jobId']} of "
+        f"{job['tableNameWithType']}{'/' + job['segmentName'] if 'segmentName' in job else ''}: {status['status']}, "
         f"{status['successCount']} of {status['totalSegmentCount']} replicas done, {status['failureCount']} failed, "
         f"{status['timeElapsedInMinutes'] * 60:.1f} s"
     ]
     lines += [f"  {server} does not answer: {why}" for server, why in status["serversFailed"].items()]
-    lines += [f"  {each['segmentName']} on {each['serverName']}: {each['error']['errorMessage']}" for each in status["segmentReloadFailures"] or ()]
+    lines += [
+        f"  {each['segmentName']} on {each['serverName']}: {each['error']['errorMessage']}"
+        for each in status["segmentReloadFailures"] or ()
+    ]
     lines += [f"  {name} stays as it was built: {why}" for name, why in status.get("rebuildSegments", {}).items()]
     return "\n".join(lines)

@@ -21,7 +21,9 @@ def run(common: ControllerOptions) -> None:
             for kind, segments in ideal.items():
                 if segments is not None:
                     counts = _replicas(segments, (view.get(kind) or {}))
-                    found["tables"][f"{table}_{kind}"] = counts | _replaced(segments, client.list_lineage(table, table_type=kind))
+                    found["tables"][f"{table}_{kind}"] = counts | _replaced(
+                        segments, client.list_lineage(table, table_type=kind)
+                    )
     if common.as_json:
         typer.echo(json.dumps(found, indent=2))
         return
@@ -31,10 +33,32 @@ def run(common: ControllerOptions) -> None:
     instances = Table("instance", "host", "port", "enabled", "tags", title="Instances", show_edge=False)
     for instance in found["instances"]:
         tags = ", ".join(instance.get("tags") or [])
-        instances.add_row(instance["instanceName"], str(instance.get("hostName")), str(instance.get("port")), str(instance.get("enabled")), tags)
-    tables = Table("table", "segments", "hidden", "being replaced", "replicas serving", "replicas wanted", "in error", title="Tables", show_edge=False)
+        instances.add_row(
+            instance["instanceName"],
+            str(instance.get("hostName")),
+            str(instance.get("port")),
+            str(instance.get("enabled")),
+            tags,
+        )
+    tables = Table(
+        "table",
+        "segments",
+        "hidden",
+        "being replaced",
+        "replicas serving",
+        "replicas wanted",
+        "in error",
+        title="Tables",
+        show_edge=False,
+    )
     for name, counts in found["tables"].items():
-        tables.add_row(name, *(str(counts[key]) for key in ("segments", "hidden", "replacementsInProgress", "serving", "wanted", "error")))
+        tables.add_row(
+            name,
+            *(
+                str(counts[key])
+                for key in ("segments", "hidden", "replacementsInProgress", "serving", "wanted", "error")
+            ),
+        )
     console = Console()
     console.print(instances)
     console.print(tables)
@@ -54,5 +78,10 @@ def _replicas(ideal: dict[str, dict[str, str]], view: dict[str, dict[str, str]])
 def _replaced(ideal: dict[str, dict[str, str]], lineage: dict[str, Any]) -> dict[str, int]:
     """Segments that queries do not see, as others stand for them, and how many replacements are under way."""
     entries = list((lineage.get("lineageEntries") or {}).values())
-    hidden = {name for entry in entries for name in entry["segmentsFrom" if entry["state"] == "COMPLETED" else "segmentsTo"]}
-    return {"hidden": len(hidden & ideal.keys()), "replacementsInProgress": sum(entry["state"] == "IN_PROGRESS" for entry in entries)}
+    hidden = {
+        name for entry in entries for name in entry["segmentsFrom" if entry["state"] == "COMPLETED" else "segmentsTo"]
+    }
+    return {
+        "hidden": len(hidden & ideal.keys()),
+        "replacementsInProgress": sum(entry["state"] == "IN_PROGRESS" for entry in entries),
+    }

@@ -1,4 +1,6 @@
-"""Build and push segments on Spark: on this machine with the bundled Java, or on a cluster by --master. `warmup` lets Spark start sooner."""
+"""Build and push segments on Spark: on this machine with the bundled Java, or on a cluster by --master. `warmup` lets
+Spark start sooner.
+"""
 
 from __future__ import annotations
 
@@ -38,14 +40,28 @@ def run(
         ),
     ],
     job: Annotated[str | None, typer.Argument(help=JOB_HELP)] = None,
-    values: Annotated[list[str] | None, typer.Option("--values", help="name=value for ${name} in the job; may be repeated")] = None,
-    master: Annotated[str, typer.Option("--master", help="where executors are: local[N,attempts], spark://…, yarn, k8s://…")] = "local[*,4]",
-    conf: Annotated[list[str] | None, typer.Option("--conf", help="name=value of Spark's settings; may be repeated")] = None,
-    driver_memory: Annotated[str, typer.Option("--driver-memory", help="heap of the driver's JVM; in local mode it is the executors' as well")] = "1g",
-    working_dir: Annotated[Path | None, typer.Option("--working-dir", help="folder for Spark's working files (default: that for temporary files)")] = None,
+    values: Annotated[
+        list[str] | None, typer.Option("--values", help="name=value for ${name} in the job; may be repeated")
+    ] = None,
+    master: Annotated[
+        str, typer.Option("--master", help="where executors are: local[N,attempts], spark://…, yarn, k8s://…")
+    ] = "local[*,4]",
+    conf: Annotated[
+        list[str] | None, typer.Option("--conf", help="name=value of Spark's settings; may be repeated")
+    ] = None,
+    driver_memory: Annotated[
+        str,
+        typer.Option("--driver-memory", help="heap of the driver's JVM; in local mode it is the executors' as well"),
+    ] = "1g",
+    working_dir: Annotated[
+        Path | None,
+        typer.Option("--working-dir", help="folder for Spark's working files (default: that for temporary files)"),
+    ] = None,
     timeout_s: Annotated[float | None, typer.Option("--timeout-s", help="cancel the job after so many seconds")] = None,
     missing_columns: options.MissingColumns = None,
-    spark_log: Annotated[Path | None, typer.Option("--spark-log", help="file for what Spark says (default: kept only if the job fails)")] = None,
+    spark_log: Annotated[
+        Path | None, typer.Option("--spark-log", help="file for what Spark says (default: kept only if the job fails)")
+    ] = None,
     force: Annotated[bool, typer.Option("--force", help=_FORCE_HELP)] = False,
     as_json: options.Json = False,
 ) -> None:
@@ -70,7 +86,9 @@ def run(
             job,
             values or [],
             settings,
-            lambda what, num_done, num_tasks: bar.update(task, description=what, completed=num_done, total=num_tasks or None),
+            lambda what, num_done, num_tasks: bar.update(
+                task, description=what, completed=num_done, total=num_tasks or None
+            ),
             missing_columns=missing_columns,
         )
     if as_json:
@@ -80,7 +98,9 @@ def run(
     if report.error is not None:
         raise UserError(report.error)
     if report.num_failures:
-        raise UserError(f"{report.num_failures} input files were left out, their causes stand in the report; the others are done")
+        raise UserError(
+            f"{report.num_failures} input files were left out, their causes stand in the report; the others are done"
+        )
 
 
 def _warm_up(settings: SparkSettings, *, force: bool, as_json: bool) -> None:
@@ -90,10 +110,18 @@ def _warm_up(settings: SparkSettings, *, force: bool, as_json: bool) -> None:
         bar.add_task("training Spark's Java, half a minute", total=None)
         done = warm_up_java(settings, force=force)
     if as_json:
-        document = {"cache": str(done.file), "sizeBytes": done.size_bytes, "wasThere": done.was_there, "tookSeconds": round(done.took_s, 3)}
+        document = {
+            "cache": str(done.file),
+            "sizeBytes": done.size_bytes,
+            "wasThere": done.was_there,
+            "tookSeconds": round(done.took_s, 3),
+        }
         typer.echo(json.dumps(document))
     elif done.was_there:
-        typer.echo(f"nothing to do: Java's cache is there, {done.size_bytes / 1e6:.0f} MB at {done.file}; --force makes it anew")
+        typer.echo(
+            f"nothing to do: Java's cache is there, {done.size_bytes / 1e6:.0f} MB at {done.file}; --force makes it "
+            "anew"
+        )
     else:
         typer.echo(f"Java's cache made in {done.took_s:.1f} s, {done.size_bytes / 1e6:.0f} MB at {done.file}")
 

@@ -14,8 +14,12 @@ NAME = "start-broker"
 @takes(daemon_options)
 def run(
     common: DaemonOptions,
-    broker_host: Annotated[str | None, typer.Option("--broker-host", help="address to listen on (default 127.0.0.1)")] = None,
-    broker_port: Annotated[int | None, typer.Option("--broker-port", help="port (default 8099); 0 picks a free one")] = None,
+    broker_host: Annotated[
+        str | None, typer.Option("--broker-host", help="address to listen on (default 127.0.0.1)")
+    ] = None,
+    broker_port: Annotated[
+        int | None, typer.Option("--broker-port", help="port (default 8099); 0 picks a free one")
+    ] = None,
 ) -> None:
     from pinotpy.service.daemon import keep_imports_lean
 

@@ -14,9 +14,15 @@ NAME = "start-controller"
 @takes(daemon_options)
 def run(
     common: DaemonOptions,
-    controller_host: Annotated[str | None, typer.Option("--controller-host", help="address to listen on (default 127.0.0.1)")] = None,
-    controller_port: Annotated[int | None, typer.Option("--controller-port", help="port (default 9000); 0 picks a free one")] = None,
-    data_dir: Annotated[str | None, typer.Option("--data-dir", help="deep store: a folder or a URI such as s3://bucket/pinot")] = None,
+    controller_host: Annotated[
+        str | None, typer.Option("--controller-host", help="address to listen on (default 127.0.0.1)")
+    ] = None,
+    controller_port: Annotated[
+        int | None, typer.Option("--controller-port", help="port (default 9000); 0 picks a free one")
+    ] = None,
+    data_dir: Annotated[
+        str | None, typer.Option("--data-dir", help="deep store: a folder or a URI such as s3://bucket/pinot")
+    ] = None,
 ) -> None:
     from pinotpy.service.daemon import keep_imports_lean
 
@@ -24,4 +30,7 @@ def run(
     from pinotpy.config.settings import ControllerSettings
     from pinotpy.controller.service import run_controller
 
-    run_controller(common.settings(ControllerSettings, host=controller_host, port=controller_port, data_dir=data_dir), common.ready_file)
+    run_controller(
+        common.settings(ControllerSettings, host=controller_host, port=controller_port, data_dir=data_dir),
+        common.ready_file,
+    )

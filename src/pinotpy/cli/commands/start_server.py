@@ -15,9 +15,15 @@ NAME = "start-server"
 @takes(daemon_options)
 def run(
     common: DaemonOptions,
-    server_host: Annotated[str | None, typer.Option("--server-host", help="address to listen on (default 127.0.0.1)")] = None,
-    server_port: Annotated[int | None, typer.Option("--server-port", help="gRPC query port (default 8098); 0 picks a free one")] = None,
-    server_admin_port: Annotated[int | None, typer.Option("--server-admin-port", help="admin REST port (default 8097); 0 picks a free one")] = None,
+    server_host: Annotated[
+        str | None, typer.Option("--server-host", help="address to listen on (default 127.0.0.1)")
+    ] = None,
+    server_port: Annotated[
+        int | None, typer.Option("--server-port", help="gRPC query port (default 8098); 0 picks a free one")
+    ] = None,
+    server_admin_port: Annotated[
+        int | None, typer.Option("--server-admin-port", help="admin REST port (default 8097); 0 picks a free one")
+    ] = None,
     data_dir: Annotated[Path | None, typer.Option("--data-dir", help="where loaded segments are kept")] = None,
     segment_dir: Annotated[Path | None, typer.Option("--segment-dir", help="where downloads arrive")] = None,
 ) -> None:
@@ -28,6 +34,13 @@ def run(
     from pinotpy.server.service import run_server
 
     run_server(
-        common.settings(ServerSettings, host=server_host, port=server_port, admin_port=server_admin_port, data_dir=data_dir, segment_dir=segment_dir),
+        common.settings(
+            ServerSettings,
+            host=server_host,
+            port=server_port,
+            admin_port=server_admin_port,
+            data_dir=data_dir,
+            segment_dir=segment_dir,
+        ),
         common.ready_file,
     )

@@ -30,22 +30,52 @@ class PushType(StrEnum):
 @takes(controller_options)
 def run(
     common: ControllerOptions,
-    segment_dir: Annotated[str, typer.Option("--segment-dir", help="segment, archive, or folder of these; archives also by URI, such as s3://bucket/folder")],
+    segment_dir: Annotated[
+        str,
+        typer.Option(
+            "--segment-dir",
+            help="segment, archive, or folder of these; archives also by URI, such as s3://bucket/folder",
+        ),
+    ],
     table_name: Annotated[str, typer.Option("--table-name", help="table that they belong to, without or with type")],
-    push_type: Annotated[PushType, typer.Option("--push-type", help="send the archives, or their address alone, or address and metadata")] = PushType.TAR,
-    parallelism: Annotated[int, typer.Option("--parallelism", min=1, max=256, help="segments that are sent at once")] = 2,
+    push_type: Annotated[
+        PushType, typer.Option("--push-type", help="send the archives, or their address alone, or address and metadata")
+    ] = PushType.TAR,
+    parallelism: Annotated[
+        int, typer.Option("--parallelism", min=1, max=256, help="segments that are sent at once")
+    ] = 2,
     attempts: Annotated[int, typer.Option("--attempts", min=1, max=100, help="attempts for each segment")] = 5,
-    uri_prefix: Annotated[str, typer.Option("--uri-prefix", help="put before a segment's path to make the address that the controller is told")] = "",
+    uri_prefix: Annotated[
+        str,
+        typer.Option(
+            "--uri-prefix", help="put before a segment's path to make the address that the controller is told"
+        ),
+    ] = "",
     uri_suffix: Annotated[str, typer.Option("--uri-suffix", help="put behind it")] = "",
-    copy_to_deep_store: Annotated[bool, typer.Option("--copy-to-deep-store", help="metadata push: let the controller copy the segments after all")] = False,
-    replace_table: Annotated[bool, typer.Option("--replace-table", help="swap them in for all segments of the table, at once")] = False,
-    replace_from: Annotated[str | None, typer.Option("--replace-from", help="swap them in for the segments from this time on (ISO or epoch ms)")] = None,
+    copy_to_deep_store: Annotated[
+        bool, typer.Option("--copy-to-deep-store", help="metadata push: let the controller copy the segments after all")
+    ] = False,
+    replace_table: Annotated[
+        bool, typer.Option("--replace-table", help="swap them in for all segments of the table, at once")
+    ] = False,
+    replace_from: Annotated[
+        str | None,
+        typer.Option("--replace-from", help="swap them in for the segments from this time on (ISO or epoch ms)"),
+    ] = None,
     replace_until: Annotated[str | None, typer.Option("--replace-until", help="… and before this time")] = None,
     allow_duplicates: Annotated[
-        bool, typer.Option("--allow-duplicates", help="push also rows of input files that stay in other segments, or may; they are there twice then")
+        bool,
+        typer.Option(
+            "--allow-duplicates",
+            help="push also rows of input files that stay in other segments, or may; they are there twice then",
+        ),
     ] = False,
     adopt: Annotated[
-        bool, typer.Option("--adopt", help="segments of the table without a list of input files get that of one of the same time range and rows")
+        bool,
+        typer.Option(
+            "--adopt",
+            help="segments of the table without a list of input files get that of one of the same time range and rows",
+        ),
     ] = False,
     again: Annotated[bool, typer.Option("--again", help="send also what is there with the same CRC")] = False,
     wait: Annotated[bool, typer.Option("--wait/--no-wait", help="wait until all replicas serve them")] = True,
@@ -106,7 +136,9 @@ def report_line(report: PushReport, table: str, *, is_online: bool) -> str:
     from pinotpy.ingest.push.report import Outcome
 
     pushed, present, failed = (report.count(outcome) for outcome in (Outcome.PUSHED, Outcome.PRESENT, Outcome.FAILED))
-    line = f"{pushed} segments of table {table} uploaded" + (" and online" if is_online and not report.has_failed else "")
+    line = f"{pushed} segments of table {table} uploaded" + (
+        " and online" if is_online and not report.has_failed else ""
+    )
     line += f", {present} were there already" if present else ""
     line += f", {failed} failed" if failed else ""
     for cluster in report.clusters:
@@ -129,15 +161,24 @@ def segment_sources(place: str) -> list[str]:
         # A build leaves both forms of a segment: one of them is enough.
         there = archives_among(str(entry) for entry in path.iterdir())
         packed = {Path(uri).name.removesuffix(ARCHIVE_ENDING) for uri in (*there.current, *there.replaced)}
-        folders = [str(entry) for entry in path.iterdir() if (entry / "metadata").is_file() and entry.name not in packed]
+        folders = [
+            str(entry) for entry in path.iterdir() if (entry / "metadata").is_file() and entry.name not in packed
+        ]
         found = sorted([*folders, *there.current])
         if there.replaced:
-            typer.echo(f"{len(there.replaced)} archives in '{place}' are marked as replaced by a later run of their job and not pushed", err=True)
+            typer.echo(
+                f"{len(there.replaced)} archives in '{place}' are marked as replaced by a later run of their job and "
+                "not pushed",
+                err=True,
+            )
     elif (scheme_of(place) in LOCAL_SCHEMES and path.is_file()) or place.endswith(ARCHIVE_ENDING):
         return [place]
     found = found or find_archives(place)
     if not found:
-        raise UserError(f"'{masked(place)}' holds no segment: expected a segment directory (with its 'metadata' file) or {ARCHIVE_ENDING} archives")
+        raise UserError(
+            f"'{masked(place)}' holds no segment: expected a segment directory (with its 'metadata' file) or "
+            f"{ARCHIVE_ENDING} archives"
+        )
     return found
 
 
@@ -151,5 +192,7 @@ def _millis(text: str | None, option: str) -> int | None:
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
-        raise UserError(f"{option} is '{text[:60]}': expected a time such as 2013-01-31 or 2013-01-31T12:00:00Z, or ms of the epoch") from None
+        raise UserError(
+            f"{option} is '{text[:60]}': expected a time such as 2013-01-31 or 2013-01-31T12:00:00Z, or ms of the epoch"
+        ) from None
     return int((moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)).timestamp() * 1000)

@@ -30,10 +30,19 @@ def run(
         for file, document in ((schema_file, documents.schema), (table_config_file, documents.table_config))
         if document is not None and document.unrecognized
     }
-    idle = {str(table_config_file): sorted(config.without_effect)} if (config := documents.table_config) is not None and config.without_effect else {}
+    idle = (
+        {str(table_config_file): sorted(config.without_effect)}
+        if (config := documents.table_config) is not None and config.without_effect
+        else {}
+    )
     if as_json:
-        faults = [{"file": str(f.file), "path": f.fault.path, "found": f.fault.found, "allowed": f.fault.allowed} for f in documents.faults]
-        told = {"valid": not faults, "faults": faults, "unrecognizedProperties": unknown} | ({"propertiesWithoutEffect": idle} if idle else {})
+        faults = [
+            {"file": str(f.file), "path": f.fault.path, "found": f.fault.found, "allowed": f.fault.allowed}
+            for f in documents.faults
+        ]
+        told = {"valid": not faults, "faults": faults, "unrecognizedProperties": unknown} | (
+            {"propertiesWithoutEffect": idle} if idle else {}
+        )
         typer.echo(json.dumps(told, indent=2, ensure_ascii=False))
         if faults:
             raise typer.Exit(1)

@@ -23,7 +23,10 @@ def run(as_json: options.Json = False) -> None:
     # Where no folder can be written, the cache is one of this process (kernels/cache.py) and ends with it.
     is_kept = folder.parent != Path(tempfile.gettempdir())
     if not is_kept:
-        typer.echo("note: no cache folder can be written, what was compiled is not kept: name one by PINOTPY_KERNEL_CACHE", err=True)
+        typer.echo(
+            "note: no cache folder can be written, what was compiled is not kept: name one by PINOTPY_KERNEL_CACHE",
+            err=True,
+        )
     if as_json:
         typer.echo(json.dumps({"cache": str(folder), "isKept": is_kept, "tookSeconds": round(took_s, 3)}))
     else:

@@ -14,9 +14,12 @@ from pinotpy.names import TableType
 from pinotpy.service.metrics import Metrics
 
 
-def success(text: str, unrecognized: dict[str, Any] | None = None, without_effect: dict[str, Any] | None = None) -> dict[str, Any]:
-    """Pinot's SuccessResponse; with `unrecognized` the form of ConfigSuccessResponse, whose keys come in this order. Keys that are known
-    and have no effect yet are told only where there are any."""
+def success(
+    text: str, unrecognized: dict[str, Any] | None = None, without_effect: dict[str, Any] | None = None
+) -> dict[str, Any]:
+    """Pinot's SuccessResponse; with `unrecognized` the form of ConfigSuccessResponse, whose keys come in this order.
+    Keys that are known and have no effect yet are told only where there are any.
+    """
     if unrecognized is None:
         return {"status": text}
     told = {"propertiesWithoutEffect": without_effect} if without_effect else {}

@@ -1,4 +1,6 @@
-"""How handlers read bodies: raw bytes of any content type, or a document that may come as JSON or as one multipart file."""
+"""How handlers read bodies: raw bytes of any content type, or a document that may come as JSON or as one multipart
+file.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ async def _json_or_file(request: Request) -> bytes:
     if content_type in ("application/json", ""):
         return await request.body()
     if content_type != "multipart/form-data":
-        raise UnsupportedMediaTypeError(f"expected application/json or multipart/form-data with one file, found '{content_type[:100]}'")
+        raise UnsupportedMediaTypeError(
+            f"expected application/json or multipart/form-data with one file, found '{content_type[:100]}'"
+        )
     async with request.form(max_files=2, max_fields=2) as form:
         parts = form.multi_items()
         if len(parts) != 1:
@@ -39,5 +43,7 @@ def json_body(what: str, *, multipart: bool = False, example: Any = None) -> dic
     if example is not None:
         content["application/json"]["example"] = example
     if multipart:
-        content["multipart/form-data"] = {"schema": {"type": "object", "properties": {"file": {"type": "string", "format": "binary"}}}}
+        content["multipart/form-data"] = {
+            "schema": {"type": "object", "properties": {"file": {"type": "string", "format": "binary"}}}
+        }
     return {"requestBody": {"description": what, "required": True, "content": content}}

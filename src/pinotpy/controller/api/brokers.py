@@ -31,7 +31,12 @@ def broker_routes(controller: Controller) -> Routes:
         configs, serving = controller.catalog.instances(), controller.catalog.serving_brokers()
         return {name: _objects(serving[name], configs) for name in visible_tables(request, serving)}
 
-    @routes.get("/tables/{tableName}/livebrokers", Action.READ, table("tableName"), summary="Brokers that answer for a table now")
+    @routes.get(
+        "/tables/{tableName}/livebrokers",
+        Action.READ,
+        table("tableName"),
+        summary="Brokers that answer for a table now",
+    )
     def live_brokers_of(tableName: str) -> list[str]:
         serving = controller.catalog.serving_brokers()
         found = sorted({broker for half in halves_named(tableName, None) for broker in serving.get(half, [])})
@@ -47,7 +52,9 @@ def _declare(routes: Routes, controller: Controller, prefix: str, shown: Shown) 
 
     def by_tenant(state: str | None) -> dict[str, list[Any]]:
         configs = controller.catalog.instances()
-        names = {tenant: instances_of(controller, tenant, ("_BROKER",)) for tenant in tenant_names(controller, "BROKER")}
+        names = {
+            tenant: instances_of(controller, tenant, ("_BROKER",)) for tenant in tenant_names(controller, "BROKER")
+        }
         return {tenant: shown(_in_state(controller, brokers, state), configs) for tenant, brokers in names.items()}
 
     def by_table(request: Request, state: str | None) -> dict[str, list[Any]]:
@@ -55,7 +62,10 @@ def _declare(routes: Routes, controller: Controller, prefix: str, shown: Shown) 
         merged: dict[str, set[str]] = {}
         for name, brokers in controller.catalog.table_brokers().items():
             merged.setdefault(raw_table_name(name), set()).update(brokers)
-        return {name: shown(_in_state(controller, sorted(merged[name]), state), configs) for name in visible_tables(request, merged)}
+        return {
+            name: shown(_in_state(controller, sorted(merged[name]), state), configs)
+            for name in visible_tables(request, merged)
+        }
 
     @routes.get(prefix, Action.READ, EACH_TABLE, summary="Brokers by tenant and by table", operation_id=f"{tag}_all")
     def all_brokers(request: Request, state: str | None = STATE) -> dict[str, Any]:
@@ -65,7 +75,13 @@ def _declare(routes: Routes, controller: Controller, prefix: str, shown: Shown) 
     def tenants(state: str | None = STATE) -> dict[str, list[Any]]:
         return by_tenant(state)
 
-    @routes.get(f"{prefix}/tenants/{{tenantName}}", Action.READ, CLUSTER, summary="Brokers of a tenant", operation_id=f"{tag}_tenant")
+    @routes.get(
+        f"{prefix}/tenants/{{tenantName}}",
+        Action.READ,
+        CLUSTER,
+        summary="Brokers of a tenant",
+        operation_id=f"{tag}_tenant",
+    )
     def tenant(tenantName: str, state: str | None = STATE) -> list[Any]:
         found = by_tenant(state).get(tenantName)
         if found is None:
@@ -76,7 +92,13 @@ def _declare(routes: Routes, controller: Controller, prefix: str, shown: Shown) 
     def tables(request: Request, state: str | None = STATE) -> dict[str, list[Any]]:
         return by_table(request, state)
 
-    @routes.get(f"{prefix}/tables/{{tableName}}", Action.READ, table("tableName"), summary="Brokers of a table", operation_id=f"{tag}_table")
+    @routes.get(
+        f"{prefix}/tables/{{tableName}}",
+        Action.READ,
+        table("tableName"),
+        summary="Brokers of a table",
+        operation_id=f"{tag}_table",
+    )
     def brokers_of_table(tableName: str, state: str | None = STATE) -> list[Any]:
         brokers = controller.catalog.table_brokers()
         halves = [half for half in halves_named(tableName, None) if half in brokers]
@@ -105,5 +127,12 @@ def _objects(brokers: list[str], configs: dict[str, InstanceConfig]) -> list[Any
         config = configs.get(name)
         if config is not None:
             grpc_port = config.port_of("grpcPort")
-            shown.append({"host": config.host, "port": config.port, "instanceName": name, "grpcPort": -1 if grpc_port is None else grpc_port})
+            shown.append(
+                {
+                    "host": config.host,
+                    "port": config.port,
+                    "instanceName": name,
+                    "grpcPort": -1 if grpc_port is None else grpc_port,
+                }
+            )
     return shown

@@ -35,7 +35,9 @@ def cluster_routes(controller: Controller, scheduler: PeriodicScheduler) -> Rout
     def info() -> dict[str, str]:
         return {"clusterName": catalog.paths.cluster}
 
-    @routes.get("/databases", Action.READ, PUBLIC, summary="Names of databases: clients find all tables in the one there is")
+    @routes.get(
+        "/databases", Action.READ, PUBLIC, summary="Names of databases: clients find all tables in the one there is"
+    )
     def databases() -> list[str]:
         return [DATABASE]
 
@@ -62,7 +64,9 @@ def cluster_routes(controller: Controller, scheduler: PeriodicScheduler) -> Rout
 
     @routes.get("/leader/tables", Action.READ, EACH_TABLE, summary="Which controller leads which tables")
     def leader_tables(request: Request) -> dict[str, Any]:
-        return _leader(controller, visible_tables(request, sorted({raw_table_name(name) for name in catalog.table_names()})))
+        return _leader(
+            controller, visible_tables(request, sorted({raw_table_name(name) for name in catalog.table_names()}))
+        )
 
     @routes.get("/leader/tables/{tableName}", Action.READ, table("tableName"), summary="Which controller leads a table")
     def leader_table(tableName: str) -> dict[str, Any]:
@@ -80,17 +84,35 @@ def cluster_routes(controller: Controller, scheduler: PeriodicScheduler) -> Rout
     def task_names() -> list[str]:
         return sorted(scheduler.report)
 
-    @routes.post("/periodictask/run", Action.ADMIN, table_in_query("tableName"), summary="Run a periodic task now, for one table or all")
-    @routes.get("/periodictask/run", Action.ADMIN, table_in_query("tableName"), summary="Run a periodic task now, for one table or all")
+    @routes.post(
+        "/periodictask/run",
+        Action.ADMIN,
+        table_in_query("tableName"),
+        summary="Run a periodic task now, for one table or all",
+    )
+    @routes.get(
+        "/periodictask/run",
+        Action.ADMIN,
+        table_in_query("tableName"),
+        summary="Run a periodic task now, for one table or all",
+    )
     def run_task(
-        taskname: str = Query(description="Name of the task."), tableName: str | None = Query(None, description="Table with type; without it, all.")
+        taskname: str = Query(description="Name of the task."),
+        tableName: str | None = Query(None, description="Table with type; without it, all."),
     ) -> dict[str, Any]:
         if taskname not in scheduler.report:
-            raise NotFoundError(f"Periodic task '{taskname[:100]}' not found: there are {', '.join(sorted(scheduler.report))}")
+            raise NotFoundError(
+                f"Periodic task '{taskname[:100]}' not found: there are {', '.join(sorted(scheduler.report))}"
+            )
         if tableName is not None and catalog.table_config(tableName) is None:
             raise NotFoundError(f"Table '{tableName[:200]}' not found: give its name with type")
         report = scheduler.run_now(taskname, tableName)
-        return {"status": f"Ran {taskname}", "tablesDone": report.tables_done, "failed": list(report.last_failed), "tookMs": report.last_took_ms}
+        return {
+            "status": f"Ran {taskname}",
+            "tablesDone": report.tables_done,
+            "failed": list(report.last_failed),
+            "tookMs": report.last_took_ms,
+        }
 
     _declare_store(routes, controller)
     return routes
@@ -210,8 +232,16 @@ def _config_changes(body: bytes) -> dict[str, str]:
         raise UserError("Error converting request to cluster config: expected an object of texts")
     changes = {}
     for key, value in document.items():
-        if not isinstance(value, str | int | float) or not key or len(key) > CONFIG_KEY_MAX or len(str(value)) > CONFIG_VALUE_MAX:
-            raise UserError(f"expected a text for cluster config '{key[:100]}' (at most {CONFIG_VALUE_MAX} characters), found {type(value).__name__}")
+        if (
+            not isinstance(value, str | int | float)
+            or not key
+            or len(key) > CONFIG_KEY_MAX
+            or len(str(value)) > CONFIG_VALUE_MAX
+        ):
+            raise UserError(
+                f"expected a text for cluster config '{key[:100]}' (at most {CONFIG_VALUE_MAX} characters), found "
+                f"{type(value).__name__}"
+            )
         changes[key] = str(value).lower() if isinstance(value, bool) else str(value)
     return changes
 
@@ -219,5 +249,14 @@ def _config_changes(body: bytes) -> dict[str, str]:
 def _leader(controller: Controller, tables: list[str]) -> dict[str, Any]:
     """One controller leads all tables; the answer has the form that old clients know."""
     leader = controller.leader()
-    entry = {LEAD_PARTITION: {"leadControllerId": leader, "tableNames": [name for name in tables if name != BROKER_RESOURCE]}} if leader else {}
+    entry = (
+        {
+            LEAD_PARTITION: {
+                "leadControllerId": leader,
+                "tableNames": [name for name in tables if name != BROKER_RESOURCE],
+            }
+        }
+        if leader
+        else {}
+    )
     return {"leadControllerResourceEnabled": leader is not None, "leadControllerEntryMap": entry}

@@ -1,4 +1,6 @@
-"""The console: our own static pages, served from the package. They call only REST paths that stand in `console/api.js`."""
+"""The console: our own static pages, served from the package. They call only REST paths that stand in
+`console/api.js`.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ def console_routes() -> Routes:
     def page(name: str) -> Response:
         if name not in files:
             raise NotFoundError("no such page")
-        return Response(files[name], headers={"content-type": f"{TYPES[Path(name).suffix]}; charset=utf-8", **PAGE_HEADERS})
+        return Response(
+            files[name], headers={"content-type": f"{TYPES[Path(name).suffix]}; charset=utf-8", **PAGE_HEADERS}
+        )
 
     @routes.get("/", Action.READ, PUBLIC, include_in_schema=False)
     async def home() -> Response:

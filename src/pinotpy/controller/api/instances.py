@@ -14,7 +14,9 @@ from pinotpy.controller.context import Controller
 from pinotpy.errors import AccessDeniedError, NotFoundError, UserError
 from pinotpy.service.routes import CLUSTER, Action, Routes, instance
 
-INSTANCE_BODY = json_body("An instance.", example={"host": "localhost", "port": 8098, "type": "SERVER", "tags": ["DefaultTenant_OFFLINE"]})
+INSTANCE_BODY = json_body(
+    "An instance.", example={"host": "localhost", "port": 8098, "type": "SERVER", "tags": ["DefaultTenant_OFFLINE"]}
+)
 
 
 def instance_routes(controller: Controller) -> Routes:
@@ -30,28 +32,48 @@ def instance_routes(controller: Controller) -> Routes:
     def get_instance(instanceName: str) -> dict[str, Any]:
         return _shown(instances.get_instance(controller, instanceName))
 
-    @routes.post("/instances", Action.ADMIN, CLUSTER, summary="Add an instance before it starts", openapi_extra=INSTANCE_BODY)
+    @routes.post(
+        "/instances", Action.ADMIN, CLUSTER, summary="Add an instance before it starts", openapi_extra=INSTANCE_BODY
+    )
     def post_instance(body: RawBody) -> dict[str, Any]:
         name = instances.add_instance(controller, instances.read_instance_document(body))
         return success(f"Added instance: {name}")
 
     @routes.put(
-        "/instances/{instanceName}", Action.ADMIN, instance("instanceName"), summary="Replace tags and pools of an instance", openapi_extra=INSTANCE_BODY
+        "/instances/{instanceName}",
+        Action.ADMIN,
+        instance("instanceName"),
+        summary="Replace tags and pools of an instance",
+        openapi_extra=INSTANCE_BODY,
     )
     def put_instance(instanceName: str, body: RawBody) -> dict[str, Any]:
         instances.update_instance(controller, instanceName, instances.read_instance_document(body))
         return success(f"Updated instance: {instanceName}")
 
-    @routes.put("/instances/{instanceName}/updateTags", Action.ADMIN, instance("instanceName"), summary="Replace the tags of an instance")
-    def update_tags(instanceName: str, tags: str | None = Query(None, description="Tags, separated by commas; empty removes all.")) -> dict[str, Any]:
+    @routes.put(
+        "/instances/{instanceName}/updateTags",
+        Action.ADMIN,
+        instance("instanceName"),
+        summary="Replace the tags of an instance",
+    )
+    def update_tags(
+        instanceName: str, tags: str | None = Query(None, description="Tags, separated by commas; empty removes all.")
+    ) -> dict[str, Any]:
         if tags is None:
             raise UserError("Must provide tags to update")
         wanted = tuple(tag.strip() for tag in tags.split(",") if tag.strip())
         instances.update_tags(controller, instanceName, wanted)
         return success(f"Updated tags: {java_list(list(wanted))} for instance: {instanceName}")
 
-    @routes.put("/instances/{instanceName}/state", Action.ADMIN, instance("instanceName"), summary="Enable or disable an instance")
-    def put_state(instanceName: str, state: str | None = Query(None, description="enable or disable.")) -> dict[str, Any]:
+    @routes.put(
+        "/instances/{instanceName}/state",
+        Action.ADMIN,
+        instance("instanceName"),
+        summary="Enable or disable an instance",
+    )
+    def put_state(
+        instanceName: str, state: str | None = Query(None, description="enable or disable.")
+    ) -> dict[str, Any]:
         wanted = _switch(controller, instanceName, state or "")
         return success(f"Request to {wanted} instance '{instanceName}' is successful")
 
@@ -60,7 +82,12 @@ def instance_routes(controller: Controller) -> Routes:
         Action.ADMIN,
         instance("instanceName"),
         summary="Old form: the state as text in the body: enable, disable or drop",
-        openapi_extra={"requestBody": {"required": True, "content": {"text/plain": {"schema": {"type": "string", "enum": ["enable", "disable", "drop"]}}}}},
+        openapi_extra={
+            "requestBody": {
+                "required": True,
+                "content": {"text/plain": {"schema": {"type": "string", "enum": ["enable", "disable", "drop"]}}},
+            }
+        },
     )
     def post_state(instanceName: str, body: RawBody) -> dict[str, Any]:
         text = body.decode("utf-8", "replace").strip().strip('"')
@@ -70,7 +97,12 @@ def instance_routes(controller: Controller) -> Routes:
         wanted = _switch(controller, instanceName, text)
         return success(f"Request to {wanted} instance {instanceName} is successful")
 
-    @routes.delete("/instances/{instanceName}", Action.ADMIN, instance("instanceName"), summary="Forget an instance that is gone for good")
+    @routes.delete(
+        "/instances/{instanceName}",
+        Action.ADMIN,
+        instance("instanceName"),
+        summary="Forget an instance that is gone for good",
+    )
     def delete_instance(instanceName: str) -> dict[str, Any]:
         if instanceName == controller.instance:
             raise AccessDeniedError("a controller does not drop itself")

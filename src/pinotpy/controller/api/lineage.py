@@ -42,22 +42,47 @@ def lineage_routes(controller: Controller) -> Routes:
 
     def step(name: str, summary: str, body: str, example: Any = None) -> Callable[[Handler], Handler]:
         what = json_body(body, example=example)
-        return routes.post(f"/segments/{{tableName}}/{name}", Action.WRITE, table("tableName"), summary=summary, openapi_extra=what, responses=RESPONSES)
+        return routes.post(
+            f"/segments/{{tableName}}/{name}",
+            Action.WRITE,
+            table("tableName"),
+            summary=summary,
+            openapi_extra=what,
+            responses=RESPONSES,
+        )
 
-    @routes.get("/segments/{tableName}/lineage", Action.READ, table("tableName"), summary="Which segments replace which others, oldest first")
+    @routes.get(
+        "/segments/{tableName}/lineage",
+        Action.READ,
+        table("tableName"),
+        summary="Which segments replace which others, oldest first",
+    )
     def list_lineage(tableName: str, type: Type = None) -> Response:
         found = controller.catalog.lineage(_half(controller, tableName, type))
         # An empty body where nothing was ever replaced, as the reference answers.
-        return Response(orjson.dumps(found.lineage.to_json_dict()), media_type="application/json") if found is not None else Response()
+        return (
+            Response(orjson.dumps(found.lineage.to_json_dict()), media_type="application/json")
+            if found is not None
+            else Response()
+        )
 
-    @step("startReplaceSegments", "Announce that segments will take the place of others", "segmentsFrom, segmentsTo, customMap.", START_EXAMPLE)
+    @step(
+        "startReplaceSegments",
+        "Announce that segments will take the place of others",
+        "segmentsFrom, segmentsTo, customMap.",
+        START_EXAMPLE,
+    )
     async def start(
         tableName: str,
         body: RawBody,
         type: Type = None,
-        forceCleanup: bool = Query(False, description="true: revert entries in progress that share segments, and delete what nobody needs."),
+        forceCleanup: bool = Query(
+            False, description="true: revert entries in progress that share segments, and delete what nobody needs."
+        ),
         segmentLineageEntryId: str | None = Query(
-            None, description="An id of your own, so that the request may be repeated; without it, a new one.", max_length=200
+            None,
+            description="An id of your own, so that the request may be repeated; without it, a new one.",
+            max_length=200,
         ),
     ) -> dict[str, Any]:
         document = _document(body)
@@ -86,7 +111,9 @@ def lineage_routes(controller: Controller) -> Routes:
     ) -> dict[str, str]:
         document = _document(body)
         event = EndReplace(segmentLineageEntryId, _names(document, "segmentsTo"), _custom_map(document))
-        half = await _when_ready(controller, tableName, type, lambda half: replacing.end_replace(controller, half, event, cleanup=cleanup))
+        half = await _when_ready(
+            controller, tableName, type, lambda half: replacing.end_replace(controller, half, event, cleanup=cleanup)
+        )
         return {"status": f"Replacement {segmentLineageEntryId} of segments of table {half} is completed"}
 
     @step("revertReplaceSegments", "Switch queries back to the old segments", "customMap.")
@@ -95,17 +122,23 @@ def lineage_routes(controller: Controller) -> Routes:
         body: RawBody,
         segmentLineageEntryId: EntryId,
         type: Type = None,
-        forceRevert: bool = Query(False, description="true: also an entry in progress, also while old segments are not served."),
+        forceRevert: bool = Query(
+            False, description="true: also an entry in progress, also while old segments are not served."
+        ),
     ) -> dict[str, str]:
         event = RevertReplace(segmentLineageEntryId, forceRevert, _custom_map(_document(body)))
-        half = await _when_ready(controller, tableName, type, lambda half: replacing.revert_replace(controller, half, event))
+        half = await _when_ready(
+            controller, tableName, type, lambda half: replacing.revert_replace(controller, half, event)
+        )
         return {"status": f"Replacement {segmentLineageEntryId} of segments of table {half} is reverted"}
 
     return routes
 
 
 async def _when_ready(controller: Controller, name: str, type_text: str | None, step: Callable[[str], None]) -> str:
-    """Do a step on a half of the table as soon as it can be done; gives the half's name. Raises NotReadyError after `replace_wait_ms`."""
+    """Do a step on a half of the table as soon as it can be done; gives the half's name. Raises NotReadyError after
+    `replace_wait_ms`.
+    """
     half = await asyncio.to_thread(_half, controller, name, type_text)
     ends = time.monotonic() + controller.settings.replace_wait_ms / 1000
     while True:
@@ -142,7 +175,10 @@ def _names(document: dict[str, Any], key: str) -> tuple[str, ...]:
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         raise UserError(f"expected '{key}' to be a list of segment names")
     if len(names) > NAMES_MAX:
-        raise UserError(f"'{key}' names {len(names)} segments, at most {NAMES_MAX} can be replaced at once: replace them by parts, e.g. by time range")
+        raise UserError(
+            f"'{key}' names {len(names)} segments, at most {NAMES_MAX} can be replaced at once: replace them by "
+            "parts, e.g. by time range"
+        )
     return tuple(names)
 
 
@@ -150,7 +186,11 @@ def _custom_map(document: dict[str, Any]) -> dict[str, str]:
     entries = document.get("customMap")
     if entries is None:
         return {}
-    if not isinstance(entries, dict) or not all(isinstance(value, str) for value in entries.values()) or len(entries) > CUSTOM_MAP_MAX:
+    if (
+        not isinstance(entries, dict)
+        or not all(isinstance(value, str) for value in entries.values())
+        or len(entries) > CUSTOM_MAP_MAX
+    ):
         raise UserError(f"expected 'customMap' to be an object of at most {CUSTOM_MAP_MAX} texts")
     if (found := sum(len(key) + len(value) for key, value in entries.items())) > CUSTOM_MAP_CHARACTERS_MAX:
         raise UserError(f"expected 'customMap' to have at most {CUSTOM_MAP_CHARACTERS_MAX} characters, found {found}")

@@ -30,7 +30,12 @@ def old_routes(controller: Controller) -> Routes:
     routes = Routes("Old forms")
     catalog = controller.catalog
 
-    @routes.get("/tables/{tableName}/segments", Action.READ, table("tableName"), summary="Old form of /tables/{tableName}/idealstate")
+    @routes.get(
+        "/tables/{tableName}/segments",
+        Action.READ,
+        table("tableName"),
+        summary="Old form of /tables/{tableName}/idealstate",
+    )
     @routes.get(
         "/tables/{tableName}/segments/metadata",
         Action.READ,
@@ -39,14 +44,30 @@ def old_routes(controller: Controller) -> Routes:
         operation_id="old_segments_metadata",
     )
     def segments(tableName: str, type: str | None = TYPE) -> list[dict[str, str]]:
-        return [{"tableName": half, "segments": orjson.dumps(catalog.ideal_state(half) or {}).decode()} for half in _halves(controller, tableName, type)]
+        return [
+            {"tableName": half, "segments": orjson.dumps(catalog.ideal_state(half) or {}).decode()}
+            for half in _halves(controller, tableName, type)
+        ]
 
-    @routes.get("/tables/{tableName}/segments/crc", Action.READ, table("tableName"), summary="Old form of /segments/{tableName}/crc")
+    @routes.get(
+        "/tables/{tableName}/segments/crc",
+        Action.READ,
+        table("tableName"),
+        summary="Old form of /segments/{tableName}/crc",
+    )
     def crcs(tableName: str) -> dict[str, str]:
         half = _halves(controller, tableName, "OFFLINE")[0]
-        return {name: str(segment.crc) for name, segment in sorted(catalog.segments(half, catalog.segment_names(half)).items())}
+        return {
+            name: str(segment.crc)
+            for name, segment in sorted(catalog.segments(half, catalog.segment_names(half)).items())
+        }
 
-    @routes.post("/tables/{tableName}/segments/reload", Action.WRITE, table("tableName"), summary="Old form of /segments/{tableName}/reload")
+    @routes.post(
+        "/tables/{tableName}/segments/reload",
+        Action.WRITE,
+        table("tableName"),
+        summary="Old form of /segments/{tableName}/reload",
+    )
     @routes.get(
         "/tables/{tableName}/segments/reload",
         Action.WRITE,
@@ -55,10 +76,15 @@ def old_routes(controller: Controller) -> Routes:
         operation_id="old_reload_get",
     )
     def reload_all(tableName: str, type: str | None = TYPE) -> dict[str, Any]:
-        return _sent(sum(reload.reload_table(controller, half).num_messages for half in _halves(controller, tableName, type)))
+        return _sent(
+            sum(reload.reload_table(controller, half).num_messages for half in _halves(controller, tableName, type))
+        )
 
     @routes.post(
-        "/tables/{tableName}/segments/{segmentName}/reload", Action.WRITE, table("tableName"), summary="Old form of /segments/{tableName}/{segmentName}/reload"
+        "/tables/{tableName}/segments/{segmentName}/reload",
+        Action.WRITE,
+        table("tableName"),
+        summary="Old form of /segments/{tableName}/{segmentName}/reload",
     )
     @routes.get(
         "/tables/{tableName}/segments/{segmentName}/reload",
@@ -68,13 +94,20 @@ def old_routes(controller: Controller) -> Routes:
         operation_id="old_reload_one_get",
     )
     def reload_one(tableName: str, segmentName: str, type: str | None = TYPE) -> dict[str, Any]:
-        holding = [half for half in _halves(controller, tableName, type) if segmentName in (catalog.ideal_state(half) or {})]
+        holding = [
+            half for half in _halves(controller, tableName, type) if segmentName in (catalog.ideal_state(half) or {})
+        ]
         if not holding:
-            raise NotFoundError(f"Failed to find segment: {segmentName[:400]} in table: {tableName[:200]} on every instance")
+            raise NotFoundError(
+                f"Failed to find segment: {segmentName[:400]} in table: {tableName[:200]} on every instance"
+            )
         return _sent(reload.reload_segment(controller, holding[0], segmentName).num_messages)
 
     @routes.get(
-        "/tables/{tableName}/segments/{segmentName}", Action.READ, table("tableName"), summary="Old form of /segments/{tableName}/{segmentName}/metadata"
+        "/tables/{tableName}/segments/{segmentName}",
+        Action.READ,
+        table("tableName"),
+        summary="Old form of /segments/{tableName}/{segmentName}/metadata",
     )
     @routes.get(
         "/tables/{tableName}/segments/{segmentName}/metadata",

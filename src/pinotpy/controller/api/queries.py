@@ -1,6 +1,8 @@
-"""Queries through the controller, for the query page and old clients: passed on to a broker, answered with its own bytes.
+"""Queries through the controller, for the query page and old clients: passed on to a broker, answered with its own
+bytes.
 
-As in Pinot this is never an HTTP error: what fails stands in `exceptions`. The caller's credentials go along; the broker decides.
+As in Pinot this is never an HTTP error: what fails stands in `exceptions`. The caller's credentials go along; the
+broker decides.
 """
 
 from __future__ import annotations
@@ -64,7 +66,10 @@ def _declare(routes: Routes, dialect: str, answer: Any) -> None:
         EACH_TABLE,
         summary=f"Run a {name} query on a broker",
         operation_id=f"{dialect}_post",
-        openapi_extra=json_body(f"The query text under '{dialect}'; further keys go to the broker.", example={dialect: "select count(*) from flights"}),
+        openapi_extra=json_body(
+            f"The query text under '{dialect}'; further keys go to the broker.",
+            example={dialect: "select count(*) from flights"},
+        ),
     )
     async def post_query(request: Request) -> Response:
         try:
@@ -75,7 +80,9 @@ def _declare(routes: Routes, dialect: str, answer: Any) -> None:
             return _refusal(JSON_ERROR, "JsonParsingError: expected a JSON object")
         return await answer(request, dialect, document)  # type: ignore[no-any-return]
 
-    @routes.get(f"/{dialect}", Action.READ, EACH_TABLE, summary=f"Run a {name} query on a broker", operation_id=f"{dialect}_get")
+    @routes.get(
+        f"/{dialect}", Action.READ, EACH_TABLE, summary=f"Run a {name} query on a broker", operation_id=f"{dialect}_get"
+    )
     async def get_query(
         request: Request,
         query: str | None = Query(None, alias=dialect, description="The query."),
@@ -86,7 +93,9 @@ def _declare(routes: Routes, dialect: str, answer: Any) -> None:
         return await answer(request, dialect, {key: value for key, value in document.items() if value is not None})  # type: ignore[no-any-return]
 
 
-async def _ask_brokers(controller: Controller, request: Request, dialect: str, text: str, document: dict[str, Any]) -> tuple[bytes, str]:
+async def _ask_brokers(
+    controller: Controller, request: Request, dialect: str, text: str, document: dict[str, Any]
+) -> tuple[bytes, str]:
     """Ask live brokers in random order, those of the table first, until one answers."""
     urls = await run_in_threadpool(_broker_urls, controller, text)
     if not urls:
@@ -97,13 +106,18 @@ async def _ask_brokers(controller: Controller, request: Request, dialect: str, t
         try:
             timeout_s = controller.settings.broker_timeout_ms / 1000
             answer = await controller.async_peers.post(
-                url + BROKER_PATHS[dialect], content=body, headers={**headers, "content-type": "application/json"}, timeout=timeout_s
+                url + BROKER_PATHS[dialect],
+                content=body,
+                headers={**headers, "content-type": "application/json"},
+                timeout=timeout_s,
             )
         except (httpx.ConnectError, httpx.ConnectTimeout) as error:
             LOG.warning("broker cannot be reached broker=%s error=%s", url, type(error).__name__)
             continue
         except httpx.HTTPError as error:
-            raise ServerUnreachableError(f"the broker at {url} broke off ({type(error).__name__}); the query may have run") from error
+            raise ServerUnreachableError(
+                f"the broker at {url} broke off ({type(error).__name__}); the query may have run"
+            ) from error
         return answer.content, answer.headers.get("content-type", "application/json")
     raise NoBrokerError(f"none of {len(urls)} live brokers can be reached")
 
@@ -113,7 +127,12 @@ def _broker_urls(controller: Controller, text: str) -> list[str]:
     configs = catalog.instances([name for name in catalog.live_instances() if name.startswith("Broker_")])
     found = _FROM.search(text)
     wanted = raw_table_name(found.group(1)) if found else ""
-    serving = {broker for table, brokers in catalog.serving_brokers().items() if raw_table_name(table) == wanted for broker in brokers}
+    serving = {
+        broker
+        for table, brokers in catalog.serving_brokers().items()
+        if raw_table_name(table) == wanted
+        for broker in brokers
+    }
     names = [name for name, config in configs.items() if config.is_enabled]
     random.shuffle(names)
     names.sort(key=lambda name: name not in serving)
@@ -122,5 +141,10 @@ def _broker_urls(controller: Controller, text: str) -> list[str]:
 
 def _refusal(code: int, message: str) -> Response:
     """A broker's answer without result."""
-    document = {"exceptions": [{"errorCode": code, "message": message}], "numServersQueried": 0, "numServersResponded": 0, "partialResult": True}
+    document = {
+        "exceptions": [{"errorCode": code, "message": message}],
+        "numServersQueried": 0,
+        "numServersResponded": 0,
+        "partialResult": True,
+    }
     return Response(orjson.dumps(document), media_type="application/json")

@@ -24,13 +24,20 @@ def reload_routes(controller: Controller) -> Routes:
     """Declare them."""
     routes = Routes("Segment")
 
-    @routes.get("/segments/segmentReloadStatus/{jobId}", Action.READ, IN_HANDLER, summary="How far a reload is, on all replicas")
+    @routes.get(
+        "/segments/segmentReloadStatus/{jobId}", Action.READ, IN_HANDLER, summary="How far a reload is, on all replicas"
+    )
     def reload_status(request: Request, jobId: str) -> dict[str, Any]:
         job = find_job(controller, jobId)
         authorise(request, Action.READ, table_resource(raw_table_name(job.table)))
         return job_status(controller, job)
 
-    @routes.get("/segments/{tableName}/needReload", Action.READ, table("tableName"), summary="Whether a reload would change a table's segments")
+    @routes.get(
+        "/segments/{tableName}/needReload",
+        Action.READ,
+        table("tableName"),
+        summary="Whether a reload would change a table's segments",
+    )
     def needs_reload(
         tableName: str,
         type: str | None = TYPE,
@@ -40,25 +47,56 @@ def reload_routes(controller: Controller) -> Routes:
 
     @routes.get("/table/{tableName}/jobs", Action.READ, table("tableName"), summary="Jobs of a table: job id → record")
     def jobs(
-        tableName: str, type: str | None = TYPE, jobTypes: str | None = Query(None, description="Comma-separated; RELOAD_SEGMENT is the only one.")
+        tableName: str,
+        type: str | None = TYPE,
+        jobTypes: str | None = Query(None, description="Comma-separated; RELOAD_SEGMENT is the only one."),
     ) -> dict[str, dict[str, str]]:
-        halves = halves_named(tableName, table_type_of(type)) if jobTypes is None or JOB_TYPE in jobTypes.split(",") else []
+        halves = (
+            halves_named(tableName, table_type_of(type)) if jobTypes is None or JOB_TYPE in jobTypes.split(",") else []
+        )
         return table_jobs(controller, halves)
 
-    @routes.post("/segments/{tableName}/reload", Action.WRITE, table("tableName"), summary="Servers reload all segments of a table")
-    def reload_all(tableName: str, type: str | None = TYPE, forceDownload: bool = Query(False, description="true: fetch the files again.")) -> dict[str, Any]:
-        jobs = {half: reload.reload_table(controller, half, force_download=forceDownload) for half in halves_asked(controller, tableName, type)}
+    @routes.post(
+        "/segments/{tableName}/reload",
+        Action.WRITE,
+        table("tableName"),
+        summary="Servers reload all segments of a table",
+    )
+    def reload_all(
+        tableName: str,
+        type: str | None = TYPE,
+        forceDownload: bool = Query(False, description="true: fetch the files again."),
+    ) -> dict[str, Any]:
+        jobs = {
+            half: reload.reload_table(controller, half, force_download=forceDownload)
+            for half in halves_asked(controller, tableName, type)
+        }
         shown = {
-            half: {"reloadJobId": job.job_id, "reloadJobMetaZKStorageStatus": "SUCCESS", "numMessagesSent": str(job.num_messages)} for half, job in jobs.items()
+            half: {
+                "reloadJobId": job.job_id,
+                "reloadJobMetaZKStorageStatus": "SUCCESS",
+                "numMessagesSent": str(job.num_messages),
+            }
+            for half, job in jobs.items()
         }
         # As Pinot: a JSON text inside of the status text.
         return success(orjson.dumps(shown).decode()) | {"reloadJobIds": [job.job_id for job in jobs.values()]}
 
-    @routes.post("/segments/{tableName}/{segmentName}/reload", Action.WRITE, table("tableName"), summary="Servers reload one segment")
-    def reload_one(tableName: str, segmentName: str, forceDownload: bool = Query(False, description="true: fetch the file again.")) -> dict[str, Any]:
+    @routes.post(
+        "/segments/{tableName}/{segmentName}/reload",
+        Action.WRITE,
+        table("tableName"),
+        summary="Servers reload one segment",
+    )
+    def reload_one(
+        tableName: str, segmentName: str, forceDownload: bool = Query(False, description="true: fetch the file again.")
+    ) -> dict[str, Any]:
         half = half_with_segment(controller, tableName, segmentName)
         job = reload.reload_segment(controller, half, segmentName, force_download=forceDownload)
-        text = f"Submitted reload job id: {job.job_id}, sent {job.num_messages} reload messages. Job meta ZK storage status: SUCCESS"
+        text = (
+            f"Submitted reload job id: {job.job_id}, sent {job.num_messages} reload messages. Job meta ZK storage "
+            "status: SUCCESS"
+        )
         return success(text) | {"reloadJobIds": [job.job_id]}
 
     return routes

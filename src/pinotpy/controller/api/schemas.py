@@ -22,7 +22,9 @@ EXAMPLE = {
     "schemaName": "flights",
     "dimensionFieldSpecs": [{"name": "carrier", "dataType": "STRING"}],
     "metricFieldSpecs": [{"name": "distance", "dataType": "LONG"}],
-    "dateTimeFieldSpecs": [{"name": "time", "dataType": "LONG", "format": "1:MILLISECONDS:EPOCH", "granularity": "1:MILLISECONDS"}],
+    "dateTimeFieldSpecs": [
+        {"name": "time", "dataType": "LONG", "format": "1:MILLISECONDS:EPOCH", "granularity": "1:MILLISECONDS"}
+    ],
 }
 SCHEMA_BODY = json_body("A schema, as JSON or as one file of a multipart body.", multipart=True, example=EXAMPLE)
 
@@ -38,18 +40,36 @@ def schema_routes(controller: Controller) -> Routes:
 
     @routes.get("/schemas/info", Action.READ, EACH_TABLE, summary="Every schema with its numbers of columns")
     def schemas_info(request: Request) -> dict[str, Any]:
-        return {"schemasInfo": [_info(found.schema) for name in visible_tables(request, catalog.schema_names()) if (found := catalog.schema(name)) is not None]}
+        return {
+            "schemasInfo": [
+                _info(found.schema)
+                for name in visible_tables(request, catalog.schema_names())
+                if (found := catalog.schema(name)) is not None
+            ]
+        }
 
     @routes.get("/schemas/{schemaName}", Action.READ, table("schemaName"), summary="One schema")
     def get_schema(schemaName: str) -> Response:
         return pretty(schemas.get_schema(catalog, schemaName).to_json_dict())
 
-    @routes.post("/schemas/validate", Action.READ, EACH_TABLE, summary="Check a schema without storing it", openapi_extra=SCHEMA_BODY)
+    @routes.post(
+        "/schemas/validate",
+        Action.READ,
+        EACH_TABLE,
+        summary="Check a schema without storing it",
+        openapi_extra=SCHEMA_BODY,
+    )
     def validate_schema(body: JsonOrFile) -> Response:
         schema = Schema.from_json(body)
         return pretty(schema.to_json_dict() | {"unrecognizedProperties": schema.unrecognized})
 
-    @routes.post("/schemas", Action.WRITE, IN_HANDLER, summary="Add a schema, or replace it by a compatible one", openapi_extra=SCHEMA_BODY)
+    @routes.post(
+        "/schemas",
+        Action.WRITE,
+        IN_HANDLER,
+        summary="Add a schema, or replace it by a compatible one",
+        openapi_extra=SCHEMA_BODY,
+    )
     def post_schema(
         request: Request,
         body: JsonOrFile,
@@ -62,11 +82,19 @@ def schema_routes(controller: Controller) -> Routes:
             schemas.add_schema(catalog, schema, override=override, force=force)
         return success(f"{schema.schema_name} successfully added", schema.unrecognized)
 
-    @routes.put("/schemas/{schemaName}", Action.WRITE, table("schemaName"), summary="Replace a schema by a compatible one", openapi_extra=SCHEMA_BODY)
+    @routes.put(
+        "/schemas/{schemaName}",
+        Action.WRITE,
+        table("schemaName"),
+        summary="Replace a schema by a compatible one",
+        openapi_extra=SCHEMA_BODY,
+    )
     def put_schema(
         schemaName: str,
         body: JsonOrFile,
-        reload: bool = Query(False, description="true: tell servers to reload the table's segments, so that new columns appear."),
+        reload: bool = Query(
+            False, description="true: tell servers to reload the table's segments, so that new columns appear."
+        ),
         force: bool = Query(False, description="true: replace it even if old segments cannot be read with it."),
     ) -> dict[str, Any]:
         schema = Schema.from_json(body)
@@ -80,7 +108,9 @@ def schema_routes(controller: Controller) -> Routes:
                 reload_table(controller, name)
         return success(f"{schemaName} successfully added", schema.unrecognized)
 
-    @routes.delete("/schemas/{schemaName}", Action.ADMIN, table("schemaName"), summary="Delete a schema that no table uses")
+    @routes.delete(
+        "/schemas/{schemaName}", Action.ADMIN, table("schemaName"), summary="Delete a schema that no table uses"
+    )
     def delete_schema(schemaName: str) -> dict[str, Any]:
         schemas.delete_schema(catalog, schemaName)
         return success(f"Schema {schemaName} deleted")

@@ -45,10 +45,18 @@ def segment_routes(controller: Controller) -> Routes:
     def list_segments(
         tableName: str,
         type: str | None = TYPE,
-        startTimestamp: int | None = Query(None, description="Only segments with rows at or after this time, ms since the epoch."),
-        endTimestamp: int | None = Query(None, description="Only segments with rows before this time, ms since the epoch."),
-        excludeOverlapping: bool = Query(False, description="true: leave out segments that lie only partly within these times."),
-        excludeReplacedSegments: bool = Query(False, description="true: only segments that queries see, as others stand for the rest."),
+        startTimestamp: int | None = Query(
+            None, description="Only segments with rows at or after this time, ms since the epoch."
+        ),
+        endTimestamp: int | None = Query(
+            None, description="Only segments with rows before this time, ms since the epoch."
+        ),
+        excludeOverlapping: bool = Query(
+            False, description="true: leave out segments that lie only partly within these times."
+        ),
+        excludeReplacedSegments: bool = Query(
+            False, description="true: only segments that queries see, as others stand for the rest."
+        ),
     ) -> list[dict[str, list[str]]]:
         answer = []
         for half in halves_asked(controller, tableName, type):
@@ -57,12 +65,21 @@ def segment_routes(controller: Controller) -> Routes:
                 hidden = catalog.hidden_segments(half)
                 names = [name for name in names if name not in hidden]
             if startTimestamp is not None or endTimestamp is not None:
-                names = _within(controller, half, names, startTimestamp, endTimestamp, exclude_overlapping=excludeOverlapping)
+                names = _within(
+                    controller, half, names, startTimestamp, endTimestamp, exclude_overlapping=excludeOverlapping
+                )
             answer.append({str(split_table_name(half)[1]): names})
         return answer
 
-    @routes.get("/segments/{tableName}/servers", Action.READ, table("tableName"), summary="Which server should hold which segments")
-    def servers(tableName: str, type: str | None = TYPE, verbose: bool = Query(True, description="false: counts only.")) -> list[dict[str, Any]]:
+    @routes.get(
+        "/segments/{tableName}/servers",
+        Action.READ,
+        table("tableName"),
+        summary="Which server should hold which segments",
+    )
+    def servers(
+        tableName: str, type: str | None = TYPE, verbose: bool = Query(True, description="false: counts only.")
+    ) -> list[dict[str, Any]]:
         answer = []
         for half in halves_asked(controller, tableName, type):
             by_server = states_by_server(catalog.ideal_state(half) or {})
@@ -73,7 +90,9 @@ def segment_routes(controller: Controller) -> Routes:
             answer.append(entry)
         return answer
 
-    @routes.get("/segments/{tableName}/crc", Action.READ, table("tableName"), summary="CRC of each segment of the OFFLINE table")
+    @routes.get(
+        "/segments/{tableName}/crc", Action.READ, table("tableName"), summary="CRC of each segment of the OFFLINE table"
+    )
     def crcs(tableName: str) -> dict[str, str]:
         half = table_name_with_type(raw_table_name(tableName), TableType.OFFLINE)
         if catalog.table_config(half) is None:
@@ -81,7 +100,12 @@ def segment_routes(controller: Controller) -> Routes:
         records = catalog.segments(half, catalog.segment_names(half))
         return {name: str(segment.crc) for name, segment in sorted(records.items())}
 
-    @routes.get("/segments/{tableName}/zkmetadata", Action.READ, table("tableName"), summary="Record of each segment, as it lies in the cluster")
+    @routes.get(
+        "/segments/{tableName}/zkmetadata",
+        Action.READ,
+        table("tableName"),
+        summary="Record of each segment, as it lies in the cluster",
+    )
     def zk_metadata(tableName: str, type: str | None = TYPE) -> dict[str, dict[str, str]]:
         answer: dict[str, dict[str, str]] = {}
         for half in halves_asked(controller, tableName, type):
@@ -89,7 +113,12 @@ def segment_routes(controller: Controller) -> Routes:
             answer |= {name: segment.to_record().simple_fields for name, segment in sorted(records.items())}
         return answer
 
-    @routes.get("/segments/{tableName}/{segmentName}/metadata", Action.READ, table("tableName"), summary="Record of one segment, as it lies in the cluster")
+    @routes.get(
+        "/segments/{tableName}/{segmentName}/metadata",
+        Action.READ,
+        table("tableName"),
+        summary="Record of one segment, as it lies in the cluster",
+    )
     def metadata(tableName: str, segmentName: str) -> dict[str, Any]:
         for half in halves_named(tableName, None):
             stored = catalog.segment(half, segmentName)
@@ -98,9 +127,17 @@ def segment_routes(controller: Controller) -> Routes:
                 return {**record.simple_fields, **record.map_fields, **record.list_fields}
         raise NotFoundError(f"Failed to find segment: {segmentName[:400]} in table: {tableName[:200]}")
 
-    @routes.get("/segments/{tableName}/{segmentName}/inputs", Action.READ, table("tableName"), summary="List of a segment's input files")
+    @routes.get(
+        "/segments/{tableName}/{segmentName}/inputs",
+        Action.READ,
+        table("tableName"),
+        summary="List of a segment's input files",
+    )
     def inputs(tableName: str, segmentName: str) -> Response:
-        return Response(read_inputs(controller, _half_of_segment(controller, tableName, segmentName), segmentName), media_type="application/json")
+        return Response(
+            read_inputs(controller, _half_of_segment(controller, tableName, segmentName), segmentName),
+            media_type="application/json",
+        )
 
     @routes.put(
         "/segments/{tableName}/{segmentName}/inputs",
@@ -111,13 +148,22 @@ def segment_routes(controller: Controller) -> Routes:
         openapi_extra=json_body("The list: docs/format/input-list.md."),
     )
     def put_inputs(
-        tableName: str, segmentName: str, body: RawBody, if_match: str | None = Header(None, description="Refuse unless the segment has this CRC.")
+        tableName: str,
+        segmentName: str,
+        body: RawBody,
+        if_match: str | None = Header(None, description="Refuse unless the segment has this CRC."),
     ) -> dict[str, Any]:
         half = half_with_segment(controller, tableName, segmentName)
         set_inputs(controller, half, segmentName, input_list(body), if_match)
         return success(f"Successfully set the list of input files of segment: {segmentName} of table: {half}")
 
-    @routes.get("/segments/{tableName}/{segmentName}", Action.READ, table("tableName"), summary="Download a segment's tar.gz", response_class=StreamingResponse)
+    @routes.get(
+        "/segments/{tableName}/{segmentName}",
+        Action.READ,
+        table("tableName"),
+        summary="Download a segment's tar.gz",
+        response_class=StreamingResponse,
+    )
     def download(tableName: str, segmentName: str) -> StreamingResponse:
         for half in halves_named(tableName, None):
             stored = catalog.segment(half, segmentName)
@@ -125,26 +171,42 @@ def segment_routes(controller: Controller) -> Routes:
                 continue
             # A file that is not in this controller's store is at another controller: servers ask them all.
             file = open_archive(controller, half, stored.segment)
-            headers = {"Content-Disposition": f"attachment; filename*=UTF-8''{quote(segmentName)}.tar.gz", "Pinotpy-Segment-Crc": str(stored.segment.crc)}
+            headers = {
+                "Content-Disposition": f"attachment; filename*=UTF-8''{quote(segmentName)}.tar.gz",
+                "Pinotpy-Segment-Crc": str(stored.segment.crc),
+            }
             if stored.segment.size_bytes is not None:
                 headers["Content-Length"] = str(stored.segment.size_bytes)
             return StreamingResponse(_chunks(file), media_type="application/octet-stream", headers=headers)
         raise NotFoundError(f"Segment {segmentName[:400]} or table {tableName[:200]} not found")
 
-    @routes.post("/segments/{tableName}/reset", Action.WRITE, table("tableName"), summary="Replicas in ERROR try again, of all segments of a table")
+    @routes.post(
+        "/segments/{tableName}/reset",
+        Action.WRITE,
+        table("tableName"),
+        summary="Replicas in ERROR try again, of all segments of a table",
+    )
     def reset_all(tableName: str, type: str | None = TYPE) -> dict[str, Any]:
         halves = halves_asked(controller, tableName, type)
         asked = sum(reset.reset_segments(controller, half) for half in halves)
         return success(f"Successfully reset {asked} replicas of table: {', '.join(halves)}")
 
-    @routes.post("/segments/{tableName}/{segmentName}/reset", Action.WRITE, table("tableName"), summary="Replicas of a segment in ERROR try again")
+    @routes.post(
+        "/segments/{tableName}/{segmentName}/reset",
+        Action.WRITE,
+        table("tableName"),
+        summary="Replicas of a segment in ERROR try again",
+    )
     def reset_one(tableName: str, segmentName: str) -> dict[str, Any]:
         half = half_with_segment(controller, tableName, segmentName)
         asked = reset.reset_segments(controller, half, segmentName)
         return success(f"Successfully reset {asked} replicas of segment: {segmentName} of table: {half}")
 
     @routes.delete(
-        "/segments/{tableName}/{segmentName}", Action.WRITE, table("tableName"), summary="Delete one segment; one that does not exist is deleted already"
+        "/segments/{tableName}/{segmentName}",
+        Action.WRITE,
+        table("tableName"),
+        summary="Delete one segment; one that does not exist is deleted already",
     )
     def delete_one(tableName: str, segmentName: str, retention: str | None = RETENTION) -> dict[str, Any]:
         retention_ms = period_ms(retention, "retention") if retention is not None else None
@@ -152,7 +214,12 @@ def segment_routes(controller: Controller) -> Routes:
         deletion.delete_segments(controller, half, [segmentName], retention_ms=retention_ms)
         return success("Segment deleted")
 
-    @routes.delete("/segments/{tableName}", Action.WRITE, table("tableName"), summary="Delete all segments of one half of a table, or those of a list")
+    @routes.delete(
+        "/segments/{tableName}",
+        Action.WRITE,
+        table("tableName"),
+        summary="Delete all segments of one half of a table, or those of a list",
+    )
     def delete_all(
         tableName: str,
         type: str | None = TYPE,
@@ -163,12 +230,25 @@ def segment_routes(controller: Controller) -> Routes:
         retention_ms = period_ms(retention, "retention") if retention is not None else None
         halves = existing_halves(controller, tableName, table_type)
         if not halves:
-            raise NotFoundError(f"Table '{table_name_with_type(raw_table_name(tableName), table_type or TableType.OFFLINE)[:200]}' not found.")
-        names = segments if segments else sorted({*catalog.segment_names(halves[0]), *catalog.recorded_segment_names(halves[0])})
+            raise NotFoundError(
+                f"Table '{table_name_with_type(raw_table_name(tableName), table_type or TableType.OFFLINE)[:200]}' "
+                "not found."
+            )
+        names = (
+            segments
+            if segments
+            else sorted({*catalog.segment_names(halves[0]), *catalog.recorded_segment_names(halves[0])})
+        )
         deletion.delete_segments(controller, halves[0], names, retention_ms=retention_ms)
         return success(_deleted_text(names, halves[0]) if segments else f"All segments of table {halves[0]} deleted")
 
-    @routes.post("/segments/{tableName}/delete", Action.WRITE, table("tableName"), summary="Delete segments by a list of names", openapi_extra=NAMES_BODY)
+    @routes.post(
+        "/segments/{tableName}/delete",
+        Action.WRITE,
+        table("tableName"),
+        summary="Delete segments by a list of names",
+        openapi_extra=NAMES_BODY,
+    )
     def delete_listed(tableName: str, body: RawBody, retention: str | None = RETENTION) -> dict[str, Any]:
         names = _names(body)
         retention_ms = period_ms(retention, "retention") if retention is not None else None
@@ -183,7 +263,9 @@ def segment_routes(controller: Controller) -> Routes:
 
 
 def open_archive(controller: Controller, table: str, segment: SegmentZkMetadata) -> BinaryIO:
-    """The archive of a segment: in the deep store, or where its record says, if the operator allows this controller to read there."""
+    """The archive of a segment: in the deep store, or where its record says, if the operator allows this controller to
+    read there.
+    """
     try:
         return controller.files.open(table, segment.segment_name, segment.crc)
     except NotFoundError:
@@ -206,7 +288,9 @@ def halves_asked(controller: Controller, name: str, type_text: str | None) -> li
 
 
 def _half_of_segment(controller: Controller, name: str, segment: str) -> str:
-    """The half that a segment of this name belongs to: what holds it, else what its name says (`a__0__1__t` is realtime)."""
+    """The half that a segment of this name belongs to: what holds it, else what its name says (`a__0__1__t` is
+    realtime).
+    """
     halves = existing_halves(controller, name)
     for half in halves:
         if deletion.can_exist(segment) and controller.catalog.segment(half, segment) is not None:
@@ -227,7 +311,15 @@ def half_with_segment(controller: Controller, name: str, segment: str) -> str:
     raise NotFoundError(f"Failed to find segment: {segment[:400]} in table: {name[:200]} on every instance")
 
 
-def _within(controller: Controller, half: str, names: list[str], start_ms: int | None, end_ms: int | None, *, exclude_overlapping: bool) -> list[str]:
+def _within(
+    controller: Controller,
+    half: str,
+    names: list[str],
+    start_ms: int | None,
+    end_ms: int | None,
+    *,
+    exclude_overlapping: bool,
+) -> list[str]:
     start, end = start_ms if start_ms is not None else -(1 << 63), end_ms if end_ms is not None else 1 << 63
     records = controller.catalog.segments(half, names)
     chosen = []
@@ -256,7 +348,11 @@ def _names(body: bytes) -> list[str]:
 
 
 def _deleted_text(names: list[str], half: str) -> str:
-    return f"Deleted segments: {java_list(names)} from table: {half}" if len(names) <= 5 else f"Deleted {len(names)} segments from table: {half}"
+    return (
+        f"Deleted segments: {java_list(names)} from table: {half}"
+        if len(names) <= 5
+        else f"Deleted {len(names)} segments from table: {half}"
+    )
 
 
 def _chunks(file: Any) -> Any:

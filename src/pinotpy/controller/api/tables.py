@@ -49,7 +49,9 @@ def table_routes(controller: Controller) -> Routes:
         sortAsc: bool = Query(True, description="false: descending."),
     ) -> dict[str, Any]:
         table_type = table_type_of(type)
-        names = [name for name in catalog.table_names() if table_type is None or split_table_name(name)[1] is table_type]
+        names = [
+            name for name in catalog.table_names() if table_type is None or split_table_name(name)[1] is table_type
+        ]
         order = _sort_order(sortType)
         if order in ("CREATIONTIME", "LASTMODIFIEDTIME"):
             # As Pinot: sorted by time the list shows names with type, since halves have their own times.
@@ -68,19 +70,32 @@ def table_routes(controller: Controller) -> Routes:
             tables.add_table(controller, config)
         return success(f"Table {config.name_with_type} successfully added", config.unrecognized, config.without_effect)
 
-    @routes.post("/tables/validate", Action.READ, EACH_TABLE, summary="Check a table config without storing it", openapi_extra=TABLE_BODY)
+    @routes.post(
+        "/tables/validate",
+        Action.READ,
+        EACH_TABLE,
+        summary="Check a table config without storing it",
+        openapi_extra=TABLE_BODY,
+    )
     def validate_table(body: RawBody) -> dict[str, Any]:
         config = TableConfig.from_json(body)
         check_table(catalog, config)
         told = {"propertiesWithoutEffect": config.without_effect} if config.without_effect else {}
         return {config.table_type.value: config.to_json_dict(), "unrecognizedProperties": config.unrecognized} | told
 
-    @routes.get("/tables/{tableName}", Action.READ, table("tableName"), summary="Config of a table, by type; with `state` (old form) switches it")
+    @routes.get(
+        "/tables/{tableName}",
+        Action.READ,
+        table("tableName"),
+        summary="Config of a table, by type; with `state` (old form) switches it",
+    )
     def get_table(
         request: Request,
         tableName: str,
         type: str | None = TYPE,
-        state: str | None = Query(None, description="Old form of PUT /tables/{tableName}/state: enable, disable or drop."),
+        state: str | None = Query(
+            None, description="Old form of PUT /tables/{tableName}/state: enable, disable or drop."
+        ),
     ) -> Any:
         table_type = table_type_of(type)
         if state is not None:
@@ -96,7 +111,13 @@ def table_routes(controller: Controller) -> Routes:
             raise NotFoundError(f"Table {tableName[:200]}{suffix} does not exist")
         return configs
 
-    @routes.put("/tables/{tableName}", Action.ADMIN, table("tableName"), summary="Replace the config of a table", openapi_extra=TABLE_BODY)
+    @routes.put(
+        "/tables/{tableName}",
+        Action.ADMIN,
+        table("tableName"),
+        summary="Replace the config of a table",
+        openapi_extra=TABLE_BODY,
+    )
     def put_table(tableName: str, body: RawBody) -> dict[str, Any]:
         try:
             config = TableConfig.from_json(body)
@@ -109,7 +130,9 @@ def table_routes(controller: Controller) -> Routes:
     def delete_table(
         tableName: str,
         type: str | None = TYPE,
-        retention: str | None = Query(None, description="How long deleted segments are kept, e.g. 7d, 3h30m; 0d deletes them at once."),
+        retention: str | None = Query(
+            None, description="How long deleted segments are kept, e.g. 7d, 3h30m; 0d deletes them at once."
+        ),
     ) -> dict[str, Any]:
         table_type = table_type_of(type)
         retention_ms = period_ms(retention, "retention") if retention is not None else None
@@ -122,13 +145,20 @@ def table_routes(controller: Controller) -> Routes:
         return {"state": "enabled" if catalog.is_enabled(half) else "disabled"}
 
     @routes.put("/tables/{tableName}/state", Action.ADMIN, table("tableName"), summary="Enable or disable a table")
-    def put_state(tableName: str, type: str | None = TYPE, state: str | None = Query(None, description="enable or disable.")) -> dict[str, Any]:
+    def put_state(
+        tableName: str, type: str | None = TYPE, state: str | None = Query(None, description="enable or disable.")
+    ) -> dict[str, Any]:
         enabled = _wanted_state(state)
         half = _one_half(controller, tableName, type)
         tables.set_table_enabled(controller, half, enabled)
         return success(f"Request to {'enable' if enabled else 'disable'} table '{half}' is successful")
 
-    @routes.get("/tables/{tableName}/idealstate", Action.READ, table("tableName"), summary="Which server should hold which segment in which state")
+    @routes.get(
+        "/tables/{tableName}/idealstate",
+        Action.READ,
+        table("tableName"),
+        summary="Which server should hold which segment in which state",
+    )
     def ideal_state(
         tableName: str,
         tableType: str | None = TABLE_TYPE,
@@ -136,25 +166,46 @@ def table_routes(controller: Controller) -> Routes:
     ) -> dict[str, Any]:
         return _views(tableName, tableType, segmentNames, catalog.ideal_state)
 
-    @routes.get("/tables/{tableName}/externalview", Action.READ, table("tableName"), summary="Which server holds which segment in which state")
+    @routes.get(
+        "/tables/{tableName}/externalview",
+        Action.READ,
+        table("tableName"),
+        summary="Which server holds which segment in which state",
+    )
     def external_view(
         tableName: str,
         tableType: str | None = TABLE_TYPE,
         segmentNames: str | None = Query(None, description="Only these segments, separated by commas."),
     ) -> dict[str, Any]:
-        return _views(tableName, tableType, segmentNames, lambda half: catalog.external_view(half) if catalog.ideal_state(half) is not None else None)
+        return _views(
+            tableName,
+            tableType,
+            segmentNames,
+            lambda half: catalog.external_view(half) if catalog.ideal_state(half) is not None else None,
+        )
 
-    @routes.get("/tables/{tableName}/segmentsStatus", Action.READ, table("tableName"), summary="GOOD, UPDATING or BAD for each segment")
+    @routes.get(
+        "/tables/{tableName}/segmentsStatus",
+        Action.READ,
+        table("tableName"),
+        summary="GOOD, UPDATING or BAD for each segment",
+    )
     def segments_status(tableName: str, tableType: str | None = TABLE_TYPE) -> list[dict[str, str]]:
         statuses = []
         for half in _required_halves(controller, tableName, table_type_of(tableType)):
             actual = catalog.external_view(half) or {}
             for segment, replicas in sorted((catalog.ideal_state(half) or {}).items()):
-                statuses.append({"segmentName": segment, "segmentStatus": _segment_status(replicas, actual.get(segment, {}))})
+                statuses.append(
+                    {"segmentName": segment, "segmentStatus": _segment_status(replicas, actual.get(segment, {}))}
+                )
         return statuses
 
-    @routes.get("/tables/{tableName}/instances", Action.READ, table("tableName"), summary="Brokers and servers of a table")
-    def instances(tableName: str, type: str | None = Query(None, description="broker or server; without it, both.")) -> dict[str, Any]:
+    @routes.get(
+        "/tables/{tableName}/instances", Action.READ, table("tableName"), summary="Brokers and servers of a table"
+    )
+    def instances(
+        tableName: str, type: str | None = Query(None, description="broker or server; without it, both.")
+    ) -> dict[str, Any]:
         if type is not None and type.lower() not in ("broker", "server"):
             raise UserError(f"expected type=broker or type=server, found '{type[:40]}'")
         halves = existing_halves(controller, tableName)
@@ -209,7 +260,9 @@ def _wanted_state(text: str | None) -> bool:
     return wanted
 
 
-def _switch_old_form(controller: Controller, name: str, table_type: TableType | None, state: str) -> list[dict[str, Any]]:
+def _switch_old_form(
+    controller: Controller, name: str, table_type: TableType | None, state: str
+) -> list[dict[str, Any]]:
     halves = _required_halves(controller, name, table_type)
     if state.lower() == "drop":
         tables.delete_table(controller, name, table_type)
@@ -239,7 +292,12 @@ def _compact_utc(time_ms: int) -> str:
     return datetime.fromtimestamp(time_ms / 1000, UTC).strftime("%Y%m%dT%H%M%SZ")
 
 
-def _views(name: str, type_text: str | None, segments_text: str | None, read: Callable[[str], Mapping[str, dict[str, str]] | None]) -> dict[str, Any]:
+def _views(
+    name: str,
+    type_text: str | None,
+    segments_text: str | None,
+    read: Callable[[str], Mapping[str, dict[str, str]] | None],
+) -> dict[str, Any]:
     wanted = None if segments_text is None else set(segments_text.split(","))
     answer: dict[str, Any] = {"OFFLINE": None, "REALTIME": None}
     for half in halves_named(name, table_type_of(type_text)):

@@ -15,7 +15,14 @@ from pinotpy.service.http import visible_tables
 from pinotpy.service.routes import CLUSTER, EACH_TABLE, Action, Routes
 
 TENANT_BODY = json_body(
-    "A tenant.", example={"tenantRole": "SERVER", "tenantName": "gold", "numberOfInstances": 2, "offlineInstances": 2, "realtimeInstances": 0}
+    "A tenant.",
+    example={
+        "tenantRole": "SERVER",
+        "tenantName": "gold",
+        "numberOfInstances": 2,
+        "offlineInstances": 2,
+        "realtimeInstances": 0,
+    },
 )
 ROLE = Query(None, alias="type", description="SERVER or BROKER; without it, both.")
 
@@ -39,7 +46,12 @@ def tenant_routes(controller: Controller) -> Routes:
             raise NotFoundError(f"Failed to find any instances for broker and server tenants: {tenantName[:100]}")
         return answer
 
-    @routes.get("/tenants/{tenantName}/metadata", Action.READ, CLUSTER, summary="Instances of a tenant, also of one that has none")
+    @routes.get(
+        "/tenants/{tenantName}/metadata",
+        Action.READ,
+        CLUSTER,
+        summary="Instances of a tenant, also of one that has none",
+    )
     def get_metadata(tenantName: str, type: str | None = ROLE) -> dict[str, Any]:
         return {
             "ServerInstances": None,
@@ -51,9 +63,13 @@ def tenant_routes(controller: Controller) -> Routes:
 
     @routes.get("/tenants/{tenantName}/tables", Action.READ, EACH_TABLE, summary="Tables of a tenant")
     def get_tables(request: Request, tenantName: str, type: str | None = ROLE) -> dict[str, list[str]]:
-        return {"tables": visible_tables(request, tenants.tables_of_tenant(controller, tenantName, _role(type) or "SERVER"))}
+        return {
+            "tables": visible_tables(request, tenants.tables_of_tenant(controller, tenantName, _role(type) or "SERVER"))
+        }
 
-    @routes.post("/tenants", Action.ADMIN, CLUSTER, summary="Make a tenant of live untagged instances", openapi_extra=TENANT_BODY)
+    @routes.post(
+        "/tenants", Action.ADMIN, CLUSTER, summary="Make a tenant of live untagged instances", openapi_extra=TENANT_BODY
+    )
     def post_tenant(body: RawBody) -> dict[str, Any]:
         tenants.create_tenant(controller, tenants.read_tenant_document(body))
         return success("Successfully created tenant")
@@ -63,7 +79,9 @@ def tenant_routes(controller: Controller) -> Routes:
         tenants.update_tenant(controller, tenants.read_tenant_document(body))
         return success("Updated tenant")
 
-    @routes.delete("/tenants/{tenantName}", Action.ADMIN, CLUSTER, summary="Untag the instances of a tenant that no table uses")
+    @routes.delete(
+        "/tenants/{tenantName}", Action.ADMIN, CLUSTER, summary="Untag the instances of a tenant that no table uses"
+    )
     def delete_tenant(tenantName: str, type: str | None = ROLE) -> dict[str, Any]:
         role = _role(type)
         if role is None:

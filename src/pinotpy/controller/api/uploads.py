@@ -1,8 +1,8 @@
 """REST of segment uploads, and the leader's registration of segments that other controllers received.
 
-An upload says by UPLOAD_TYPE where the bytes are: SEGMENT (default), in its body; URI, at DOWNLOAD_URI, from where this controller
-fetches them; METADATA, at DOWNLOAD_URI as well, but there they stay: the body has the segment's metadata, servers fetch the rest. Each may bring the list of
-the segment's input files, as a further part named `inputs`.
+An upload says by UPLOAD_TYPE where the bytes are: SEGMENT (default), in its body; URI, at DOWNLOAD_URI, from where this
+controller fetches them; METADATA, at DOWNLOAD_URI as well, but there they stay: the body has the segment's metadata,
+servers fetch the rest. Each may bring the list of the segment's input files, as a further part named `inputs`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,14 @@ from pinotpy.controller.multipart import receive_parts
 from pinotpy.controller.registration import register_segment
 from pinotpy.controller.upload import Arrival, Uploaded, UploadRequest, accept_upload, target_table
 from pinotpy.controller.upload_conditions import UploadConditions
-from pinotpy.errors import DataError, NotLeaderError, OutOfCapacityError, PayloadTooLargeError, UserError, storage_remedy
+from pinotpy.errors import (
+    DataError,
+    NotLeaderError,
+    OutOfCapacityError,
+    PayloadTooLargeError,
+    UserError,
+    storage_remedy,
+)
 from pinotpy.fs.crypters import NO_OP, decrypted
 from pinotpy.names import TableType, check_segment_name
 from pinotpy.segment.input_list import INPUT_LIST_MAX_BYTES
@@ -46,12 +53,17 @@ INPUTS_PART = "inputs"
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 UPLOAD_BODY = {
     "requestBody": {
-        "description": "A multipart body with one file part: the segment's tar.gz; with UPLOAD_TYPE METADATA a tar.gz with its metadata "
-        "file alone; with UPLOAD_TYPE URI nothing. A second part named 'inputs' may bring the list of the segment's input files.",
+        "description": "A multipart body with one file part: the segment's tar.gz; with UPLOAD_TYPE METADATA a tar.gz "
+        "with its metadata "
+        "file alone; with UPLOAD_TYPE URI nothing. A second part named 'inputs' may bring the list of the segment's "
+        "input files.",
         "required": False,
         "content": {
             "multipart/form-data": {
-                "schema": {"type": "object", "properties": {name: {"type": "string", "format": "binary"} for name in ("file", INPUTS_PART)}}
+                "schema": {
+                    "type": "object",
+                    "properties": {name: {"type": "string", "format": "binary"} for name in ("file", INPUTS_PART)},
+                }
             }
         },
     },
@@ -64,7 +76,10 @@ UPLOAD_BODY = {
             ("CRYPTER", "What encrypted the segment: a crypter that this controller knows."),
             ("REFRESH_ONLY", "true: refuse a segment that does not exist."),
             ("IF-MATCH", "Refuse unless the existing segment has this CRC."),
-            ("Pinot-SegmentZKMetadataCustomMapModifier", 'Entries for the segment\'s custom map: {"mapModifyMode": "UPDATE", "map": {…}}.'),
+            (
+                "Pinot-SegmentZKMetadataCustomMapModifier",
+                'Entries for the segment\'s custom map: {"mapModifyMode": "UPDATE", "map": {…}}.',
+            ),
         )
     ],
 }
@@ -121,7 +136,9 @@ def upload_routes(controller: Controller) -> Routes:
         tableName: str | None = Query(None, description="Table, with or without type; without it, the segment says."),
         tableType: str = Query("OFFLINE", description="OFFLINE or REALTIME."),
         allowRefresh: bool = Query(True, description="false: refuse if the segment exists."),
-        enableParallelPushProtection: bool = Query(True, description="Accepted: two uploads of one segment at once are always refused."),
+        enableParallelPushProtection: bool = Query(
+            True, description="Accepted: two uploads of one segment at once are always refused."
+        ),
     ) -> dict[str, Any]:
         delivery = _delivery(request)
         if delivery.uri:
@@ -145,7 +162,8 @@ def upload_routes(controller: Controller) -> Routes:
             except TimeoutError as error:
                 asked.cancel()
                 raise NotLeaderError(
-                    f"no lead controller answered within {REGISTRATION_TIMEOUT_S:g} s; one may register the segment yet: upload it again"
+                    f"no lead controller answered within {REGISTRATION_TIMEOUT_S:g} s; one may register the segment "
+                    "yet: upload it again"
                 ) from error
 
         if tableName:
@@ -164,7 +182,8 @@ def upload_routes(controller: Controller) -> Routes:
                         body, inputs = await _receive(request, delivery, folder / "parts", settings.upload_bytes_max)
                 except TimeoutError as error:
                     raise UploadTimeoutError(
-                        f"the upload took longer than {settings.upload_timeout_ms} ms (controller.segment.upload.timeoutInMillis)"
+                        f"the upload took longer than {settings.upload_timeout_ms} ms "
+                        "(controller.segment.upload.timeoutInMillis)"
                     ) from error
 
                 def accept() -> Uploaded:
@@ -206,10 +225,15 @@ def upload_routes(controller: Controller) -> Routes:
         document = orjson.loads(body)
         segment = SegmentZkMetadata.from_record(record_from_json(document["record"], "registration"), tableName)
         if check_segment_name(segment.segment_name) != segmentName:
-            raise UserError(f"expected a record of segment '{segmentName[:200]}', found one of '{segment.segment_name[:200]}'")
+            raise UserError(
+                f"expected a record of segment '{segmentName[:200]}', found one of '{segment.segment_name[:200]}'"
+            )
         # A controller of an older release does not send refreshOnly.
         conditions = UploadConditions(
-            bool(document["allowRefresh"]), document["ifMatch"], document["seenVersion"], refresh_only=bool(document.get("refreshOnly", False))
+            bool(document["allowRefresh"]),
+            document["ifMatch"],
+            document["seenVersion"],
+            refresh_only=bool(document.get("refreshOnly", False)),
         )
         replaced = register_segment(controller, segment, conditions)
         return {"replaced": None if replaced is None else replaced.to_record().to_json_dict()}
@@ -257,13 +281,17 @@ def _delivery(request: Request) -> Delivery:
     if media_type in ("", "application/json"):
         raise UserError(f"{what} (as multipart/form-data) is required for {upload_type} upload mode")
     if media_type != "multipart/form-data":
-        raise UnsupportedMediaTypeError(f"expected multipart/form-data with the segment's tar.gz, found '{media_type[:100]}'")
+        raise UnsupportedMediaTypeError(
+            f"expected multipart/form-data with the segment's tar.gz, found '{media_type[:100]}'"
+        )
     if upload_type == "SEGMENT":
         return Delivery("SEGMENT", crypter=crypter)
     return Delivery("METADATA", uri, _flag(request, "copy_segment_to_deep_store"), crypter)
 
 
-async def _receive(request: Request, delivery: Delivery, folder: Path, bytes_max: int) -> tuple[Path | None, Path | None]:
+async def _receive(
+    request: Request, delivery: Delivery, folder: Path, bytes_max: int
+) -> tuple[Path | None, Path | None]:
     """The body's part and the list of input files, as files; None for what did not come."""
     content_type = request.headers.get("content-type", "")
     if not delivery.has_parts and not content_type.lower().startswith("multipart/form-data"):
@@ -271,16 +299,24 @@ async def _receive(request: Request, delivery: Delivery, folder: Path, bytes_max
         async for chunk in request.stream():
             ignored += len(chunk)
             if ignored > IGNORED_BODY_BYTES_MAX:
-                raise PayloadTooLargeError(f"an upload of type URI has no body, found more than {IGNORED_BODY_BYTES_MAX} bytes")
+                raise PayloadTooLargeError(
+                    f"an upload of type URI has no body, found more than {IGNORED_BODY_BYTES_MAX} bytes"
+                )
         return None, None
     limits = {"SEGMENT": bytes_max, "METADATA": METADATA_BYTES_MAX, "URI": IGNORED_BODY_BYTES_MAX}
-    limit = min(bytes_max, limits[delivery.upload_type] + (0 if delivery.upload_type == "SEGMENT" else INPUT_LIST_MAX_BYTES))
+    limit = min(
+        bytes_max, limits[delivery.upload_type] + (0 if delivery.upload_type == "SEGMENT" else INPUT_LIST_MAX_BYTES)
+    )
     parts = await receive_parts(request.stream(), content_type, folder, bytes_max=limit, parts_max=2)
     # The segment's part may have any name, also this one.
-    lists = [part.path for part in parts if part.name == INPUTS_PART] if len(parts) > 1 or not delivery.has_parts else []
+    lists = (
+        [part.path for part in parts if part.name == INPUTS_PART] if len(parts) > 1 or not delivery.has_parts else []
+    )
     bodies = [part.path for part in parts if part.path not in lists]
     if len(lists) > 1 or len(bodies) > 1:
-        raise UserError(f"expected a multipart body with 1 file part and at most one more, named '{INPUTS_PART}', found more")
+        raise UserError(
+            f"expected a multipart body with 1 file part and at most one more, named '{INPUTS_PART}', found more"
+        )
     if delivery.has_parts and not bodies:
         what = "Segment file" if delivery.upload_type == "SEGMENT" else "Segment metadata file"
         raise UserError(f"{what} (as multipart/form-data) is required for {delivery.upload_type} upload mode")
@@ -291,7 +327,9 @@ def _arrival(controller: Controller, delivery: Delivery, body: Path | None, fold
     """What is to be checked and registered, fetched and decrypted if need be. Called on a thread."""
     if delivery.upload_type == "METADATA" and not delivery.is_moved:
         assert body is not None
-        return Arrival(body, _size_bytes(controller, delivery.uri), stays_at=delivery.uri, is_whole=False, crypter=delivery.crypter)
+        return Arrival(
+            body, _size_bytes(controller, delivery.uri), stays_at=delivery.uri, is_whole=False, crypter=delivery.crypter
+        )
     archive = body
     if delivery.uri:
         archive = folder / "fetched.tar.gz"
@@ -304,7 +342,13 @@ def _arrival(controller: Controller, delivery: Delivery, body: Path | None, fold
             raise UserError(f"the segment cannot be fetched: {error.message}") from error
     assert archive is not None
     announced = body if delivery.upload_type == "METADATA" else None
-    arrival = Arrival(archive, archive.stat().st_size, stays_at=None if delivery.is_moved else delivery.uri, crypter=delivery.crypter, announced=announced)
+    arrival = Arrival(
+        archive,
+        archive.stat().st_size,
+        stays_at=None if delivery.is_moved else delivery.uri,
+        crypter=delivery.crypter,
+        announced=announced,
+    )
     if not delivery.crypter:
         return arrival
     plain = folder / "decrypted.tar.gz"
@@ -322,7 +366,10 @@ def _size_bytes(controller: Controller, uri: str) -> int:
     """Bytes of what stays elsewhere: asking for them shows that it is there, before any server is sent for it."""
     size_bytes = controller.fetchers.files(uri).stat(uri).size_bytes
     if size_bytes > controller.settings.upload_bytes_max:
-        raise PayloadTooLargeError(f"the segment is longer than {controller.settings.upload_bytes_max} bytes (controller.segment.upload.maxSizeBytes)")
+        raise PayloadTooLargeError(
+            f"the segment is longer than {controller.settings.upload_bytes_max} bytes "
+            "(controller.segment.upload.maxSizeBytes)"
+        )
     return max(size_bytes, 0)
 
 

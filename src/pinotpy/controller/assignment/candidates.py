@@ -20,7 +20,9 @@ def java_hash(text: str) -> int:
 
 
 def rotated_candidates(instances: Iterable[str], table_name_with_type: str) -> tuple[str, ...]:
-    """Instances sorted by name, rotated left by |javaHash(table)| % n, so that not every table begins at the first server."""
+    """Instances sorted by name, rotated left by |javaHash(table)| % n, so that not every table begins at the first
+    server.
+    """
     ordered = sorted(set(instances))
     if not ordered:
         return ()
@@ -31,10 +33,13 @@ def rotated_candidates(instances: Iterable[str], table_name_with_type: str) -> t
 def check_enough(candidates: tuple[str, ...], replication: int, *, tag: str, table_name_with_type: str) -> None:
     """Refuse a table or segment that cannot have its replicas; the texts are those that Pinot's clients know."""
     if not candidates:
-        raise UserError(f"No instance found with tag: {tag} for table: {table_name_with_type}", table=table_name_with_type, tag=tag)
+        raise UserError(
+            f"No instance found with tag: {tag} for table: {table_name_with_type}", table=table_name_with_type, tag=tag
+        )
     if len(candidates) < replication:
         raise UserError(
-            f"Number of instances: {len(candidates)} with tag: {tag} < table replication: {replication} for table: {table_name_with_type}",
+            f"Number of instances: {len(candidates)} with tag: {tag} < table replication: {replication} for table: "
+            f"{table_name_with_type}",
             table=table_name_with_type,
             tag=tag,
             found=len(candidates),

@@ -1,7 +1,8 @@
-"""Mirrored replica groups (ReplicaGroupSegmentAssignmentStrategy): group r holds the same segments at the same index as group 0.
+"""Mirrored replica groups (ReplicaGroupSegmentAssignmentStrategy): group r holds the same segments at the same index as
+group 0.
 
-A query can then be answered by one group alone. Groups are dealt from the rotated candidates; a partitioned table keeps each
-partition on `instances_per_partition` consecutive indices of every group.
+A query can then be answered by one group alone. Groups are dealt from the rotated candidates; a partitioned table keeps
+each partition on `instances_per_partition` consecutive indices of every group.
 """
 
 from __future__ import annotations
@@ -27,7 +28,9 @@ class ReplicaGroups:
         return tuple(sorted((start + offset) % size for offset in range(instances_per_partition)))
 
 
-def deal_groups(candidates: tuple[str, ...], replication: int, instances_per_group: int = 0, *, table_name_with_type: str = "") -> ReplicaGroups:
+def deal_groups(
+    candidates: tuple[str, ...], replication: int, instances_per_group: int = 0, *, table_name_with_type: str = ""
+) -> ReplicaGroups:
     """Deal candidates in turn to `replication` groups.
 
     Args:
@@ -39,16 +42,23 @@ def deal_groups(candidates: tuple[str, ...], replication: int, instances_per_gro
     size = instances_per_group or len(candidates) // replication
     if size == 0 or size * replication > len(candidates):
         raise UserError(
-            f"table '{table_name_with_type}' needs {replication} replica groups of {max(size, 1)} instances each, found {len(candidates)} instances",
+            f"table '{table_name_with_type}' needs {replication} replica groups of {max(size, 1)} instances each, "
+            f"found {len(candidates)} instances",
             table=table_name_with_type,
             found=len(candidates),
             needed=max(size, 1) * replication,
         )
-    return ReplicaGroups(tuple(tuple(candidates[group + index * replication] for index in range(size)) for group in range(replication)))
+    return ReplicaGroups(
+        tuple(tuple(candidates[group + index * replication] for index in range(size)) for group in range(replication))
+    )
 
 
-def assign_mirrored(groups: ReplicaGroups, counts: Mapping[str, int], partition: int = 0, instances_per_partition: int = 0) -> tuple[str, ...]:
-    """One server a group: the index with the fewest segments in group 0, mirrored in all others; ties go to the smaller index."""
+def assign_mirrored(
+    groups: ReplicaGroups, counts: Mapping[str, int], partition: int = 0, instances_per_partition: int = 0
+) -> tuple[str, ...]:
+    """One server a group: the index with the fewest segments in group 0, mirrored in all others; ties go to the smaller
+    index.
+    """
     indices = groups.members_of(partition, instances_per_partition)
     chosen = min(indices, key=lambda index: (counts.get(groups.groups[0][index], 0), index))
     return tuple(group[chosen] for group in groups.groups)

@@ -1,4 +1,6 @@
-"""Keeps each table's brokers equal to those of its tenant: a new broker serves within seconds (BrokerResourceValidationManager)."""
+"""Keeps each table's brokers equal to those of its tenant: a new broker serves within seconds
+(BrokerResourceValidationManager).
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,11 @@ class BrokerResourceValidation:
         repair_brokers(self._controller, table_name_with_type)
 
     def run_once(self) -> None:
-        brokers = frozenset((name, config.tags) for name, config in self._controller.catalog.instances().items() if name.startswith("Broker_"))
+        brokers = frozenset(
+            (name, config.tags)
+            for name, config in self._controller.catalog.instances().items()
+            if name.startswith("Broker_")
+        )
         now_ns = self._controller.clock.monotonic_ns()
         if brokers == self._seen and now_ns < self._next_full_ns:
             return

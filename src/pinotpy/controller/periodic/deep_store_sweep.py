@@ -1,4 +1,6 @@
-"""Sweeping the deep store: what controllers left there that died in the middle of an upload, or could not reach the store when it ended."""
+"""Sweeping the deep store: what controllers left there that died in the middle of an upload, or could not reach the
+store when it ended.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,9 @@ from pinotpy.names import raw_table_name
 
 
 class DeepStoreSweep:
-    """The task. A table's files are listed at a time; of archives only those are touched of which a record says that an upload may have left them."""
+    """The task. A table's files are listed at a time; of archives only those are touched of which a record says that an
+    upload may have left them.
+    """
 
     name = "DeepStoreSweep"
 

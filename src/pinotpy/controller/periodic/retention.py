@@ -1,5 +1,6 @@
-"""Retention: segments that were replaced, segments whose newest row is older than the table keeps, what is left of deletions, and deleted
-files whose time is up (RetentionManager)."""
+"""Retention: segments that were replaced, segments whose newest row is older than the table keeps, what is left of
+deletions, and deleted files whose time is up (RetentionManager).
+"""
 
 from __future__ import annotations
 
@@ -17,7 +18,9 @@ LOG = logging.getLogger(__name__)
 
 
 def retention_ms(config: SegmentsConfig) -> int | None:
-    """How long the table keeps rows; None = for ever (no value, no unit, or REFRESH tables, which are replaced as a whole)."""
+    """How long the table keeps rows; None = for ever (no value, no unit, or REFRESH tables, which are replaced as a
+    whole).
+    """
     if not config.is_append or config.retention_time_unit is None or config.retention_time_value is None:
         return None
     return config.retention_time_value * config.retention_time_unit.nanos // 1_000_000
@@ -53,10 +56,20 @@ class RetentionManager:
         records = catalog.segments(table_name_with_type)
         # What a replacement brings stays until it is done: it could not be ended, else.
         arriving = arriving_segments(self._controller, table_name_with_type)
-        expired = sorted(name for name, segment in records.items() if name not in arriving and is_expired(segment.end_time_ms, kept_ms, now_ms))
+        expired = sorted(
+            name
+            for name, segment in records.items()
+            if name not in arriving and is_expired(segment.end_time_ms, kept_ms, now_ms)
+        )
         if expired:
             delete_segments(self._controller, table_name_with_type, expired)
-            LOG.info("segments expired table=%s segments=%d kept_ms=%d first=%s", table_name_with_type, len(expired), kept_ms, expired[0])
+            LOG.info(
+                "segments expired table=%s segments=%d kept_ms=%d first=%s",
+                table_name_with_type,
+                len(expired),
+                kept_ms,
+                expired[0],
+            )
 
     def run_once(self) -> None:
         try:

@@ -1,4 +1,6 @@
-"""Runs periodic tasks while this controller leads: one thread, tasks one after the other, failures isolated and counted."""
+"""Runs periodic tasks while this controller leads: one thread, tasks one after the other, failures isolated and
+counted.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,8 @@ from pinotpy.clock import Clock
 
 LOG = logging.getLogger(__name__)
 
-INITIAL_DELAY_S = 120.0  # a new leader waits so long, up to as much again at random, so that a restart does not start everything at once
+# a new leader waits so long, up to as much again at random, so that a restart does not start everything at once
+INITIAL_DELAY_S = 120.0
 IDLE_S = 1.0  # how long leadership may change unseen
 
 OnRun = Callable[[str, int], None]  # name of the task, number of failures
@@ -51,7 +54,9 @@ class TaskReport:
 
 
 class PeriodicScheduler:
-    """Owns the thread; `report` may be read from any thread (values are swapped, never edited in place from outside)."""
+    """Owns the thread; `report` may be read from any thread (values are swapped, never edited in place from
+    outside).
+    """
 
     def __init__(
         self,
@@ -92,10 +97,14 @@ class PeriodicScheduler:
             if task.interval_s <= 0:
                 continue
             if entry.due_ns == 0:
-                entry.due_ns = now_ns + int(min(task.interval_s, self._initial_delay_s * self._random.uniform(1, 2)) * 1e9)
+                entry.due_ns = now_ns + int(
+                    min(task.interval_s, self._initial_delay_s * self._random.uniform(1, 2)) * 1e9
+                )
             if now_ns >= entry.due_ns:
                 self.run_now(task.name)
-                entry.due_ns = self._clock.monotonic_ns() + int(task.interval_s * 1e9 * self._random.uniform(0.95, 1.05))
+                entry.due_ns = self._clock.monotonic_ns() + int(
+                    task.interval_s * 1e9 * self._random.uniform(0.95, 1.05)
+                )
 
     def run_now(self, name: str, table_name_with_type: str | None = None) -> TaskReport:
         """Run one task now, for one table or for all.

@@ -24,7 +24,11 @@ class TableStatus:
 
 def status_of(ideal: Mapping[str, Mapping[str, str]], actual: Mapping[str, Mapping[str, str]]) -> TableStatus:
     """Compare ideal state and external view of one table."""
-    wanted = {segment: states for segment, replicas in ideal.items() if (states := [s for s in replicas.values() if s in SERVING])}
+    wanted = {
+        segment: states
+        for segment, replicas in ideal.items()
+        if (states := [s for s in replicas.values() if s in SERVING])
+    }
     if not wanted:
         return TableStatus(0, 0, 100, 0, 100)
     serving = {segment: sum(state in SERVING for state in actual.get(segment, {}).values()) for segment in wanted}

@@ -1,4 +1,6 @@
-"""ANYVALUE(x): one of the values, in the type of the argument; always the least, so that equal questions have equal answers."""
+"""ANYVALUE(x): one of the values, in the type of the argument; always the least, so that equal questions have equal
+answers.
+"""
 
 from __future__ import annotations
 
@@ -18,8 +20,9 @@ from pinotpy.functions.state.states import extremes_of, merge_extremes
 
 
 class AnyValue(AggregateFunction):
-    """Its state is the least value in the argument's own Arrow type. Null where nothing was seen, under any null handling (the
-    reference then fails with 450)."""
+    """Its state is the least value in the argument's own Arrow type. Null where nothing was seen, under any null
+    handling (the reference then fails with 450).
+    """
 
     name = "anyvalue"
     display_name = "anyValue"
@@ -43,14 +46,22 @@ class AnyValue(AggregateFunction):
             least = plan.collect
             return replace(plan, collect=lambda slots, seen, spilled: [least(slots, seen, spilled)[0].cast(kind)])
 
-        def collect(rows: NDArray[np.int64], values: pa.Array, counts: NDArray[np.int64], num_rows: int) -> list[pa.Array]:
+        def collect(
+            rows: NDArray[np.int64], values: pa.Array, counts: NDArray[np.int64], num_rows: int
+        ) -> list[pa.Array]:
             return [extremes_of(rows, values, num_rows, is_min=True).cast(kind)]
 
         return DistributionPlan(collect, counted=False)
 
     def merge(self, states: Sequence[pa.Array], groups: Groups, num_groups: int) -> list[pa.Array]:
         kind = states[0].type
-        wide = pa.binary() if pa.types.is_string(kind) or pa.types.is_binary(kind) else pa.float64() if pa.types.is_floating(kind) else pa.int64()
+        wide = (
+            pa.binary()
+            if pa.types.is_string(kind) or pa.types.is_binary(kind)
+            else pa.float64()
+            if pa.types.is_floating(kind)
+            else pa.int64()
+        )
         return [merge_extremes(states[0].cast(wide), groups, num_groups, is_min=True).cast(kind)]
 
     def finish(self, states: Sequence[pa.Array], *, null_handling: bool) -> pa.Array:

@@ -1,4 +1,6 @@
-"""ARRAYAGG(x, 'TYPE'[, distinct]): the values as a list, in the order of segments and docs; of different values ascending."""
+"""ARRAYAGG(x, 'TYPE'[, distinct]): the values as a list, in the order of segments and docs; of different values
+ascending.
+"""
 
 from __future__ import annotations
 
@@ -23,9 +25,13 @@ class ArrayAgg(AggregateFunction):
     result_type: ClassVar[DataType] = DataType.STRING
     sql_only: ClassVar[bool] = True
     result_text: ClassVar[str] = "a list of the type named"
-    summary: ClassVar[str] = "The values as a list, as segments and docs have them; with `true` every value once, ascending."
+    summary: ClassVar[str] = (
+        "The values as a list, as segments and docs have them; with `true` every value once, ascending."
+    )
     parameters: ClassVar[str] = ", 'TYPE'[, distinct]"
-    examples: ClassVar[Mapping[str, AggregateExample]] = {"arrayagg": AggregateExample("ARRAYAGG(points, 'INT', true)", [1, 3, 4, 5, 9])}
+    examples: ClassVar[Mapping[str, AggregateExample]] = {
+        "arrayagg": AggregateExample("ARRAYAGG(points, 'INT', true)", [1, 3, 4, 5, 9])
+    }
 
     def __init__(self, data_type: DataType | None = None, *, distinct: bool = False) -> None:
         self._data_type, self._distinct = data_type, distinct
@@ -50,11 +56,19 @@ class ArrayAgg(AggregateFunction):
 
     def state_fields(self, argument: Argument) -> list[pa.Field]:
         assert argument.data_type is not None
-        return [set_field("values", argument.data_type) if self._distinct else pa.field("values", pa.list_(argument.data_type.arrow))]
+        return [
+            set_field("values", argument.data_type)
+            if self._distinct
+            else pa.field("values", pa.list_(argument.data_type.arrow))
+        ]
 
     def plan(self, argument: Argument, *, sum_fits_long: bool) -> Plan:
         if self._distinct:
-            return DistributionPlan(lambda rows, values, counts, num_rows: [distinct_sets(rows, values, num_rows)], counted=False, assemble=assemble_sets)
+            return DistributionPlan(
+                lambda rows, values, counts, num_rows: [distinct_sets(rows, values, num_rows)],
+                counted=False,
+                assemble=assemble_sets,
+            )
         return RowPlan(_collect)
 
     def merge(self, states: Sequence[pa.Array], groups: Groups, num_groups: int) -> list[pa.Array]:
@@ -75,7 +89,10 @@ def is_distinct(function: str, parameters: Sequence[Parameter]) -> bool:
         return False
     found = parameters[0]
     if str(found).lower() not in ("true", "false"):
-        raise InvalidQueryError(f"expected true or false as third argument of {function} (whether values count once), found {str(found)[:40]!r}")
+        raise InvalidQueryError(
+            f"expected true or false as third argument of {function} (whether values count once), found "
+            f"{str(found)[:40]!r}"
+        )
     return str(found).lower() == "true"
 
 

@@ -45,7 +45,9 @@ class Average(AggregateFunction):
         return double_result(values, seen, nothing=float("-inf"), null_handling=null_handling)
 
     def finish_values(self, states: Sequence[Sequence[Any]], *, null_handling: bool) -> list[Any] | None:
-        averages = [None if state is None else average_of(state, max(count, 1)) for state, count in zip(*states, strict=True)]
+        averages = [
+            None if state is None else average_of(state, max(count, 1)) for state, count in zip(*states, strict=True)
+        ]
         return doubles(averages, nothing=float("-inf"), null_handling=null_handling)
 
 

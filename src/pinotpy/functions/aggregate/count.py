@@ -1,4 +1,6 @@
-"""COUNT(*), COUNT(column): rows; under null handling the values that are not null. COUNTMV: values of multi-value columns."""
+"""COUNT(*), COUNT(column): rows; under null handling the values that are not null. COUNTMV: values of multi-value
+columns.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ from pinotpy.functions.state.states import merge_counts
 class Count(AggregateFunction):
     result_type: ClassVar[DataType] = DataType.LONG
     accepts_multi_value: ClassVar[bool] = True
-    summary: ClassVar[str] = "The number of rows; of COUNTMV the number of values. COUNT(x) leaves out nulls under null handling."
+    summary: ClassVar[str] = (
+        "The number of rows; of COUNTMV the number of values. COUNT(x) leaves out nulls under null handling."
+    )
     examples: ClassVar[Mapping[str, AggregateExample]] = {
         "count": AggregateExample("COUNT(*)", 6),
         "countmv": AggregateExample("COUNTMV(rounds)", 9),

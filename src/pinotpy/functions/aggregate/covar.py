@@ -1,8 +1,9 @@
 """COVAR_POP(x, y), COVAR_SAMP: the covariance of two numbers of a row, exact and rounded once.
 
-The state is the number of rows and the exact sums of x, y and x * y (docs/adr/0003-sums.md; a product is the sum of two doubles): the
-same rows give the same bits for any split. Over- or underflowing products are as doubles have them. Under null handling a row counts where
-neither x nor y is null."""
+The state is the number of rows and the exact sums of x, y and x * y (docs/adr/0003-sums.md; a product is the sum of two
+doubles): the same rows give the same bits for any split. Over- or underflowing products are as doubles have them. Under
+null handling a row counts where neither x nor y is null.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +19,14 @@ from pinotpy.data_types import DataType
 from pinotpy.decimals import decode_decimal
 from pinotpy.errors import InvalidQueryError
 from pinotpy.functions.spec import AggregateExample, AggregateFunction, Argument, Groups, check_number
-from pinotpy.functions.state.exact_sums import UNIT_BIAS, WINDOW_SPECIAL, exact_array, exact_integers, merge_exact, round_exact
+from pinotpy.functions.state.exact_sums import (
+    UNIT_BIAS,
+    WINDOW_SPECIAL,
+    exact_array,
+    exact_integers,
+    merge_exact,
+    round_exact,
+)
 from pinotpy.functions.state.plans import RowBlock, RowPlan
 from pinotpy.functions.state.states import merge_counts
 from pinotpy.pql.ast import Dialect
@@ -53,7 +61,10 @@ class Covariance(AggregateFunction):
         return RowPlan(_collect)
 
     def merge(self, states: Sequence[pa.Array], groups: Groups, num_groups: int) -> list[pa.Array]:
-        return [merge_counts(states[0], groups, num_groups), *(merge_exact(state, groups, num_groups) for state in states[1:])]
+        return [
+            merge_counts(states[0], groups, num_groups),
+            *(merge_exact(state, groups, num_groups) for state in states[1:]),
+        ]
 
     def finish(self, states: Sequence[pa.Array], *, null_handling: bool) -> pa.Array:
         counts = pc.fill_null(states[0], 0).to_numpy(zero_copy_only=False)
@@ -102,7 +113,11 @@ def _sums(rows: NDArray[np.int64], parts: Sequence[Doubles], num_rows: int) -> p
     ranges = [window_range(part.view(np.uint64)) for part in parts]
     first, last = min(low for low, _ in ranges), max(high for _, high in ranges)
     width = max(int(last - first) + 1, 1)
-    low, high, flags = np.zeros((num_rows, width), np.int64), np.zeros((num_rows, width), np.int64), np.zeros(num_rows, np.int64)
+    low, high, flags = (
+        np.zeros((num_rows, width), np.int64),
+        np.zeros((num_rows, width), np.int64),
+        np.zeros(num_rows, np.int64),
+    )
     for part in parts:
         sum_windows(rows, part.view(np.uint64), first, low, high, flags)
     at, window = np.nonzero((low != 0) | (high != 0))
@@ -122,13 +137,21 @@ def _doubles(values: pa.Array) -> Doubles:
     if pa.types.is_binary(values.type):  # BIG_DECIMAL: its values are decoded once each
         encoded = values.dictionary_encode()
         decoded: Any = np.array([float(decode_decimal(value)) for value in encoded.dictionary.to_pylist()], np.float64)
-        return np.ascontiguousarray(decoded[encoded.indices.to_numpy(zero_copy_only=False)]) if len(values) else np.empty(0, np.float64)
+        return (
+            np.ascontiguousarray(decoded[encoded.indices.to_numpy(zero_copy_only=False)])
+            if len(values)
+            else np.empty(0, np.float64)
+        )
     if pa.types.is_boolean(values.type):
         values = values.cast(pa.int8())
     return np.ascontiguousarray(values.to_numpy(zero_copy_only=False).astype(np.float64))
 
 
 FUNCTIONS = (
-    Covariance("covarpop", "covarPop", sample=False, example=AggregateExample("COVARPOP(points, score)", 3.1222222222222222)),
-    Covariance("covarsamp", "covarSamp", sample=True, example=AggregateExample("COVARSAMP(points, score)", 3.7466666666666666)),
+    Covariance(
+        "covarpop", "covarPop", sample=False, example=AggregateExample("COVARPOP(points, score)", 3.1222222222222222)
+    ),
+    Covariance(
+        "covarsamp", "covarSamp", sample=True, example=AggregateExample("COVARSAMP(points, score)", 3.7466666666666666)
+    ),
 )

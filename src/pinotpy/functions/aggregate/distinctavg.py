@@ -16,7 +16,9 @@ from pinotpy.functions.state.states import averages_as_doubles, double_result
 
 class DistinctAverage(DistinctSums):
     result_type: ClassVar[DataType] = DataType.DOUBLE
-    summary: ClassVar[str] = "The average of the different values: their exact sum over their number; `AVG(DISTINCT x)` is the same."
+    summary: ClassVar[str] = (
+        "The average of the different values: their exact sum over their number; `AVG(DISTINCT x)` is the same."
+    )
     examples: ClassVar[Mapping[str, AggregateExample]] = {
         "distinctavg": AggregateExample("DISTINCTAVG(points)", 4.4),
         "distinctavgmv": AggregateExample("DISTINCTAVGMV(rounds)", 3.0),
@@ -27,4 +29,7 @@ class DistinctAverage(DistinctSums):
         return double_result(values, seen, nothing=nan, null_handling=null_handling)
 
 
-FUNCTIONS = (DistinctAverage("distinctavg", "distinctAvg"), DistinctAverage("distinctavgmv", "distinctAvgMV", multi_value=True))
+FUNCTIONS = (
+    DistinctAverage("distinctavg", "distinctAvg"),
+    DistinctAverage("distinctavgmv", "distinctAvgMV", multi_value=True),
+)

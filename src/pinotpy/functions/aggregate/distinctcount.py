@@ -58,4 +58,7 @@ def _collect(rows: NDArray[np.int64], values: pa.Array, counts: NDArray[np.int64
     return [distinct_sets(rows, values, num_rows)]
 
 
-FUNCTIONS = (DistinctCount("distinctcount", "distinctCount"), DistinctCount("distinctcountmv", "distinctCountMV", multi_value=True))
+FUNCTIONS = (
+    DistinctCount("distinctcount", "distinctCount"),
+    DistinctCount("distinctcountmv", "distinctCountMV", multi_value=True),
+)

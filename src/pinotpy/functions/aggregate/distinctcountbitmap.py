@@ -1,6 +1,7 @@
-"""DISTINCTCOUNTBITMAP(x), DISTINCTCOUNTBITMAPMV: the number of different values, exact for every type (the reference counts
-32-bit hashes of all but INT). BYTES columns hold serialized RoaringBitmaps, which are united. Nulls count as the column's
-default value, as in the reference."""
+"""DISTINCTCOUNTBITMAP(x), DISTINCTCOUNTBITMAPMV: the number of different values, exact for every type (the reference
+counts 32-bit hashes of all but INT). BYTES columns hold serialized RoaringBitmaps, which are united. Nulls count as the
+column's default value, as in the reference.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +37,11 @@ class DistinctCountBitmap(AggregateFunction):
 
     def state_fields(self, argument: Argument) -> list[pa.Field]:
         assert argument.data_type is not None
-        return [pa.field("bitmap", pa.binary()) if argument.data_type is DataType.BYTES else set_field("values", argument.data_type)]
+        return [
+            pa.field("bitmap", pa.binary())
+            if argument.data_type is DataType.BYTES
+            else set_field("values", argument.data_type)
+        ]
 
     def plan(self, argument: Argument, *, sum_fits_long: bool) -> DistributionPlan:
         if argument.data_type is DataType.BYTES:
@@ -50,15 +55,21 @@ class DistinctCountBitmap(AggregateFunction):
 
     def finish(self, states: Sequence[pa.Array], *, null_handling: bool) -> pa.Array:
         if pa.types.is_binary(states[0].type):
-            return pa.array([0 if data is None else len(BitMap.deserialize(data)) for data in states[0].to_pylist()], pa.int32())
+            return pa.array(
+                [0 if data is None else len(BitMap.deserialize(data)) for data in states[0].to_pylist()], pa.int32()
+            )
         return set_sizes(states[0])
 
 
-def _collect_values(rows: NDArray[np.int64], values: pa.Array, counts: NDArray[np.int64], num_rows: int) -> list[pa.Array]:
+def _collect_values(
+    rows: NDArray[np.int64], values: pa.Array, counts: NDArray[np.int64], num_rows: int
+) -> list[pa.Array]:
     return [distinct_sets(rows, values, num_rows)]
 
 
-def _collect_bitmaps(rows: NDArray[np.int64], values: pa.Array, counts: NDArray[np.int64], num_rows: int) -> list[pa.Array]:
+def _collect_bitmaps(
+    rows: NDArray[np.int64], values: pa.Array, counts: NDArray[np.int64], num_rows: int
+) -> list[pa.Array]:
     return [_united(values, rows, num_rows)]
 
 
@@ -72,7 +83,9 @@ def _united(bitmaps: pa.Array, groups: Groups, num_groups: int) -> pa.Array:
             if size_bytes != len(data):
                 raise DecodeError(f"expected {size_bytes} bytes, found {len(data)}")
         except DecodeError as error:
-            raise QueryExecutionError(f"Caught exception while deserializing RoaringBitmap: {error}: name a column that holds RoaringBitmaps") from error
+            raise QueryExecutionError(
+                f"Caught exception while deserializing RoaringBitmap: {error}: name a column that holds RoaringBitmaps"
+            ) from error
         before = united[group]
         if before is None:
             united[group] = bitmap

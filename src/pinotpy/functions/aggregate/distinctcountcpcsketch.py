@@ -1,5 +1,6 @@
-"""DISTINCTCOUNTCPCSKETCH(x[, lgK]): about how many different values, by a CPC sketch. BYTES columns hold serialized sketches of
-Apache DataSketches, which are united. Nulls count as the column's default value, as in DISTINCTCOUNTHLL."""
+"""DISTINCTCOUNTCPCSKETCH(x[, lgK]): about how many different values, by a CPC sketch. BYTES columns hold serialized
+sketches of Apache DataSketches, which are united. Nulls count as the column's default value, as in DISTINCTCOUNTHLL.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +22,9 @@ class DistinctCountCpcSketch(AggregateFunction):
 
     result_type: ClassVar[DataType] = DataType.LONG
     null_aware: ClassVar[bool] = False
-    summary: ClassVar[str] = "About how many different values, by a CPC sketch; BYTES are serialized sketches, which are united."
+    summary: ClassVar[str] = (
+        "About how many different values, by a CPC sketch; BYTES are serialized sketches, which are united."
+    )
     parameters: ClassVar[str] = "[, lgK]"
     accuracy: ClassVar[str] = "standard error 0.69 / √(2^lgK): 1.1 % with 12, the default"
     examples: ClassVar[Mapping[str, AggregateExample]] = {
@@ -43,7 +46,9 @@ class DistinctCountCpcSketch(AggregateFunction):
         data_type = argument.data_type
         assert data_type is not None
 
-        def collect(rows: NDArray[np.int64], values: pa.Array, counts: NDArray[np.int64], num_rows: int) -> list[pa.Array]:
+        def collect(
+            rows: NDArray[np.int64], values: pa.Array, counts: NDArray[np.int64], num_rows: int
+        ) -> list[pa.Array]:
             if data_type is DataType.BYTES:
                 return cpc.states_of_serialized(rows, values, num_rows, self.lg_k)
             return cpc.states_of_values(rows, values, num_rows, data_type, self.lg_k, with_values=self.with_values)

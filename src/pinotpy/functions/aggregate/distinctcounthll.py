@@ -21,7 +21,9 @@ class DistinctCountHll(AggregateFunction):
 
     result_type: ClassVar[DataType] = DataType.LONG
     null_aware: ClassVar[bool] = False
-    summary: ClassVar[str] = "About how many different values, by HyperLogLog; BYTES are serialized HyperLogLogs, which are merged."
+    summary: ClassVar[str] = (
+        "About how many different values, by HyperLogLog; BYTES are serialized HyperLogLogs, which are merged."
+    )
     parameters: ClassVar[str] = "[, log2m]"
     accuracy: ClassVar[str] = "standard error 1.04 / √(2^log2m): 6.5 % with 8, the default"
     examples: ClassVar[Mapping[str, AggregateExample]] = {
@@ -29,13 +31,20 @@ class DistinctCountHll(AggregateFunction):
         "distinctcounthllmv": AggregateExample("DISTINCTCOUNTHLLMV(rounds)", 5),
     }
 
-    def __init__(self, name: str, display_name: str, *, multi_value: bool = False, log2m: int = hyperloglog.LOG2M_DEFAULT) -> None:
+    def __init__(
+        self, name: str, display_name: str, *, multi_value: bool = False, log2m: int = hyperloglog.LOG2M_DEFAULT
+    ) -> None:
         self.name, self.display_name, self.multi_value, self.log2m = name, display_name, multi_value, log2m  # type: ignore[misc]
 
     def with_parameters(self, parameters: Sequence[Parameter]) -> DistinctCountHll:
         if not parameters:
             return self
-        return type(self)(self.name, self.display_name, multi_value=self.multi_value, log2m=hyperloglog.log2m_parameter(parameters[0], self.display_name))
+        return type(self)(
+            self.name,
+            self.display_name,
+            multi_value=self.multi_value,
+            log2m=hyperloglog.log2m_parameter(parameters[0], self.display_name),
+        )
 
     def state_fields(self, argument: Argument) -> list[pa.Field]:
         return hyperloglog.state_fields()
@@ -44,9 +53,14 @@ class DistinctCountHll(AggregateFunction):
         data_type = argument.data_type
         assert data_type is not None
         if data_type.is_text or (data_type.stored.is_fixed and data_type is not DataType.BOOLEAN):
-            return RegisterPlan(self.log2m, lambda rows, entries, num_rows: hyperloglog.states_of_entries(rows, entries, num_rows, self.log2m))
+            return RegisterPlan(
+                self.log2m,
+                lambda rows, entries, num_rows: hyperloglog.states_of_entries(rows, entries, num_rows, self.log2m),
+            )
 
-        def collect(rows: NDArray[np.int64], values: pa.Array, counts: NDArray[np.int64], num_rows: int) -> list[pa.Array]:
+        def collect(
+            rows: NDArray[np.int64], values: pa.Array, counts: NDArray[np.int64], num_rows: int
+        ) -> list[pa.Array]:
             if data_type is DataType.BYTES:
                 return hyperloglog.states_of_serialized(rows, values, num_rows)
             return hyperloglog.states_of_values(rows, values, num_rows, data_type, self.log2m)

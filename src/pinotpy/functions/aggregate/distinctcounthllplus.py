@@ -1,5 +1,7 @@
-"""DISTINCTCOUNTHLLPLUS(x[, p[, sp]]), DISTINCTCOUNTHLLPLUSMV: about how many different values, by HyperLogLog++. BYTES columns
-hold sketches as stream-lib writes them, which are merged. Nulls count as the column's default value, as in DISTINCTCOUNTHLL."""
+"""DISTINCTCOUNTHLLPLUS(x[, p[, sp]]), DISTINCTCOUNTHLLPLUSMV: about how many different values, by HyperLogLog++. BYTES
+columns hold sketches as stream-lib writes them, which are merged. Nulls count as the column's default value, as in
+DISTINCTCOUNTHLL.
+"""
 
 from __future__ import annotations
 
@@ -22,15 +24,28 @@ class DistinctCountHllPlus(AggregateFunction):
 
     result_type: ClassVar[DataType] = DataType.LONG
     null_aware: ClassVar[bool] = False
-    summary: ClassVar[str] = "About how many different values, by HyperLogLog++; BYTES are serialized sketches of stream-lib, which are merged."
+    summary: ClassVar[str] = (
+        "About how many different values, by HyperLogLog++; BYTES are serialized sketches of stream-lib, which are "
+        "merged."
+    )
     parameters: ClassVar[str] = "[, p[, sp]]"
-    accuracy: ClassVar[str] = "standard error 1.04 / √(2^p): 0.8 % with 14, the default; with sp nearly exact up to 3/4 × 2^p values"
+    accuracy: ClassVar[str] = (
+        "standard error 1.04 / √(2^p): 0.8 % with 14, the default; with sp nearly exact up to 3/4 × 2^p values"
+    )
     examples: ClassVar[Mapping[str, AggregateExample]] = {
         "distinctcounthllplus": AggregateExample("DISTINCTCOUNTHLLPLUS(points)", 5),
         "distinctcounthllplusmv": AggregateExample("DISTINCTCOUNTHLLPLUSMV(rounds)", 5),
     }
 
-    def __init__(self, name: str, display_name: str, *, multi_value: bool = False, p: int = hyperloglog_plus.P_DEFAULT, sp: int = 0) -> None:
+    def __init__(
+        self,
+        name: str,
+        display_name: str,
+        *,
+        multi_value: bool = False,
+        p: int = hyperloglog_plus.P_DEFAULT,
+        sp: int = 0,
+    ) -> None:
         self.name, self.display_name, self.multi_value, self.p, self.sp = name, display_name, multi_value, p, sp  # type: ignore[misc]
 
     def with_parameters(self, parameters: Sequence[Parameter]) -> Self:
@@ -44,10 +59,14 @@ class DistinctCountHllPlus(AggregateFunction):
         data_type = argument.data_type
         assert data_type is not None
 
-        def collect(rows: NDArray[np.int64], values: pa.Array, counts: NDArray[np.int64], num_rows: int) -> list[pa.Array]:
+        def collect(
+            rows: NDArray[np.int64], values: pa.Array, counts: NDArray[np.int64], num_rows: int
+        ) -> list[pa.Array]:
             if data_type is DataType.BYTES:
                 return hyperloglog_plus.states_of_serialized(rows, values, num_rows)
-            return hyperloglog_plus.states_of_hashes(rows, murmur64_of_values(values, data_type), num_rows, self.p, self.sp)
+            return hyperloglog_plus.states_of_hashes(
+                rows, murmur64_of_values(values, data_type), num_rows, self.p, self.sp
+            )
 
         if data_type.stored.is_fixed and not data_type.stored.is_floating and not self.sp:
             return RegisterPlan(

@@ -11,7 +11,9 @@ from pinotpy.functions.spec import AggregateExample
 
 class DistinctCountOffHeap(DistinctCount):
     summary: ClassVar[str] = "DISTINCTCOUNT; there is no heap to spare."
-    examples: ClassVar[Mapping[str, AggregateExample]] = {"distinctcountoffheap": AggregateExample("DISTINCTCOUNTOFFHEAP(team)", 3)}
+    examples: ClassVar[Mapping[str, AggregateExample]] = {
+        "distinctcountoffheap": AggregateExample("DISTINCTCOUNTOFFHEAP(team)", 3)
+    }
 
 
 FUNCTION = DistinctCountOffHeap("distinctcountoffheap", "distinctCountOffHeap")

@@ -15,18 +15,23 @@ from pinotpy.functions.spec import AggregateExample
 
 
 class DistinctCountRawCpcSketch(DistinctCountCpcSketch):
-    """As DISTINCTCOUNTCPCSKETCH; of no rows it is an empty sketch. The state keeps a value for each coupon: the library makes the
-    sketch of them."""
+    """As DISTINCTCOUNTCPCSKETCH; of no rows it is an empty sketch. The state keeps a value for each coupon: the library
+    makes the sketch of them.
+    """
 
     result_type: ClassVar[DataType] = DataType.STRING
     summary: ClassVar[str] = "The sketch of DISTINCTCOUNTCPCSKETCH itself, as Apache DataSketches writes it, as base64."
     examples: ClassVar[Mapping[str, AggregateExample]] = {
-        "distinctcountrawcpcsketch": AggregateExample("DISTINCTCOUNTRAWCPCSKETCH(team)", "BAEQDAAKzJMDAAAAAgAAAH37W3XoKwAA"),
+        "distinctcountrawcpcsketch": AggregateExample(
+            "DISTINCTCOUNTRAWCPCSKETCH(team)", "BAEQDAAKzJMDAAAAAgAAAH37W3XoKwAA"
+        ),
     }
     with_values: ClassVar[bool] = True
 
     def finish(self, states: Sequence[pa.Array], *, null_handling: bool) -> pa.Array:
-        return pa.array([base64.b64encode(data).decode("ascii") for data in cpc.serialized(states, self.lg_k)], pa.string())
+        return pa.array(
+            [base64.b64encode(data).decode("ascii") for data in cpc.serialized(states, self.lg_k)], pa.string()
+        )
 
     def order_values(self, states: Sequence[pa.Array], finished: pa.Array) -> pa.Array:
         return cpc.estimates(states)

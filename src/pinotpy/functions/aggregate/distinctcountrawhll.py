@@ -20,7 +20,9 @@ class DistinctCountRawHll(DistinctCountHll):
     summary: ClassVar[str] = "The HyperLogLog of DISTINCTCOUNTHLL itself, serialized, as hex."
     examples: ClassVar[Mapping[str, AggregateExample]] = {
         "distinctcountrawhll": AggregateExample("DISTINCTCOUNTRAWHLL(points, 3)", "00000003000000080610040000000000"),
-        "distinctcountrawhllmv": AggregateExample("DISTINCTCOUNTRAWHLLMV(rounds, 3)", "00000003000000080630040000000000"),
+        "distinctcountrawhllmv": AggregateExample(
+            "DISTINCTCOUNTRAWHLLMV(rounds, 3)", "00000003000000080630040000000000"
+        ),
     }
 
     def finish(self, states: Sequence[pa.Array], *, null_handling: bool) -> pa.Array:

@@ -1,4 +1,6 @@
-"""DISTINCTCOUNTRAWHLLPLUS(x[, p[, sp]]), DISTINCTCOUNTRAWHLLPLUSMV: the HyperLogLog++ itself, as stream-lib writes it, as hex."""
+"""DISTINCTCOUNTRAWHLLPLUS(x[, p[, sp]]), DISTINCTCOUNTRAWHLLPLUSMV: the HyperLogLog++ itself, as stream-lib writes it,
+as hex.
+"""
 
 from __future__ import annotations
 
@@ -19,8 +21,12 @@ class DistinctCountRawHllPlus(DistinctCountHllPlus):
     result_type: ClassVar[DataType] = DataType.STRING
     summary: ClassVar[str] = "The sketch of DISTINCTCOUNTHLLPLUS itself, as stream-lib writes it, as hex."
     examples: ClassVar[Mapping[str, AggregateExample]] = {
-        "distinctcountrawhllplus": AggregateExample("DISTINCTCOUNTRAWHLLPLUS(points, 4)", "fffffffe0400000c000000000430000500000400"),
-        "distinctcountrawhllplusmv": AggregateExample("DISTINCTCOUNTRAWHLLPLUSMV(rounds, 4)", "fffffffe0400000c020000000430000500000400"),
+        "distinctcountrawhllplus": AggregateExample(
+            "DISTINCTCOUNTRAWHLLPLUS(points, 4)", "fffffffe0400000c000000000430000500000400"
+        ),
+        "distinctcountrawhllplusmv": AggregateExample(
+            "DISTINCTCOUNTRAWHLLPLUSMV(rounds, 4)", "fffffffe0400000c020000000430000500000400"
+        ),
     }
 
     def finish(self, states: Sequence[pa.Array], *, null_handling: bool) -> pa.Array:

@@ -20,7 +20,9 @@ class DistinctCountRawThetaSketch(DistinctCountThetaSketch):
     result_type: ClassVar[DataType] = DataType.STRING
     summary: ClassVar[str] = "The sketch of DISTINCTCOUNTTHETASKETCH itself, compact and ordered, as base64."
     examples: ClassVar[Mapping[str, AggregateExample]] = {
-        "distinctcountrawthetasketch": AggregateExample("DISTINCTCOUNTRAWTHETASKETCH(team)", "AgMDAAAazJMDAAAAAACAP7d5Ux3zWlRzi6/v4TqelHksbOO5XkxSeg=="),
+        "distinctcountrawthetasketch": AggregateExample(
+            "DISTINCTCOUNTRAWTHETASKETCH(team)", "AgMDAAAazJMDAAAAAACAP7d5Ux3zWlRzi6/v4TqelHksbOO5XkxSeg=="
+        ),
     }
 
     def finish(self, states: Sequence[pa.Array], *, null_handling: bool) -> pa.Array:

@@ -1,4 +1,6 @@
-"""DISTINCTCOUNTRAWULL(x[, p]): the 2^p registers of the UltraLogLog itself, as base64: what hash4j's UltraLogLog.wrap reads."""
+"""DISTINCTCOUNTRAWULL(x[, p]): the 2^p registers of the UltraLogLog itself, as base64: what hash4j's UltraLogLog.wrap
+reads.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ class DistinctCountRawUll(DistinctCountUll):
     }
 
     def finish(self, states: Sequence[pa.Array], *, null_handling: bool) -> pa.Array:
-        return pa.array([base64.b64encode(data).decode("ascii") for data in ultraloglog.serialized(states, self.p)], pa.string())
+        return pa.array(
+            [base64.b64encode(data).decode("ascii") for data in ultraloglog.serialized(states, self.p)], pa.string()
+        )
 
     def order_values(self, states: Sequence[pa.Array], finished: pa.Array) -> pa.Array:
         return ultraloglog.estimates(states)

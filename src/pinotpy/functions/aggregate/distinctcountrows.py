@@ -1,4 +1,6 @@
-"""COUNT(DISTINCT x, y, …): the number of different rows of several values, exact. Under null handling rows with a null do not count."""
+"""COUNT(DISTINCT x, y, …): the number of different rows of several values, exact. Under null handling rows with a null
+do not count.
+"""
 
 from __future__ import annotations
 
@@ -29,12 +31,16 @@ class DistinctCountRows(AggregateFunction):
     reads_rows: ClassVar[bool] = True
     summary: ClassVar[str] = "The number of different rows of several values, asked as `COUNT(DISTINCT x, y)`."
     parameters: ClassVar[str] = ", y, …"
-    examples: ClassVar[Mapping[str, AggregateExample]] = {"distinctcountrows": AggregateExample("COUNT(DISTINCT team, points % 2)", 4)}
+    examples: ClassVar[Mapping[str, AggregateExample]] = {
+        "distinctcountrows": AggregateExample("COUNT(DISTINCT team, points % 2)", 4)
+    }
 
     def check(self, arguments: Sequence[Argument], dialect: Dialect) -> None:
         for argument in (arguments[0], *arguments[0].further):
             if not argument.single_value:
-                raise InvalidQueryError(f"COUNT(DISTINCT …) of several expressions takes single values, found {argument.name}")
+                raise InvalidQueryError(
+                    f"COUNT(DISTINCT …) of several expressions takes single values, found {argument.name}"
+                )
 
     def state_fields(self, argument: Argument) -> list[pa.Field]:
         return [set_field("values", DataType.BYTES)]
@@ -71,7 +77,9 @@ def _as_bytes(columns: Sequence[pa.Array]) -> pa.Array:
     """Every value behind its length."""
     parts = []
     for column in columns:
-        value = column if pa.types.is_binary(column.type) else _positive_zero(column).cast(pa.string()).cast(pa.binary())
+        value = (
+            column if pa.types.is_binary(column.type) else _positive_zero(column).cast(pa.string()).cast(pa.binary())
+        )
         parts += [pc.binary_length(value).cast(pa.string()).cast(pa.binary()), value]
     return pc.binary_join_element_wise(*parts, pa.scalar(b":", pa.binary()))
 

@@ -1,6 +1,7 @@
-"""DISTINCTCOUNTSMARTHLL(x[, 'threshold=…;log2m=…']): the number of different values. The reference counts exactly up to a threshold
-(100,000) and estimates beyond; here the count is exact for any number of values, and the parameters, which are checked, change
-nothing. So DISTINCTCOUNTSMARTHLLPLUS and DISTINCTCOUNTSMARTULL."""
+"""DISTINCTCOUNTSMARTHLL(x[, 'threshold=…;log2m=…']): the number of different values. The reference counts exactly up to
+a threshold (100,000) and estimates beyond; here the count is exact for any number of values, and the parameters, which
+are checked, change nothing. So DISTINCTCOUNTSMARTHLLPLUS and DISTINCTCOUNTSMARTULL.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +35,10 @@ class DistinctCountSmartHll(DistinctCount):
             key, _, value = part.partition("=")
             if part and (key.lower() not in _KEYS[self.name] or not value.removeprefix("-").isdecimal()):
                 known = ", ".join(_KEYS[self.name])
-                raise InvalidQueryError(f"expected 'key=<whole number>;…' of {known} as second argument of {self.display_name}, found '{part[:60]}'")
+                raise InvalidQueryError(
+                    f"expected 'key=<whole number>;…' of {known} as second argument of {self.display_name}, found "
+                    f"'{part[:60]}'"
+                )
         return self
 
 

@@ -1,6 +1,8 @@
-"""DISTINCTCOUNTTHETASKETCH(x[, 'nominalEntries=…']): about how many different values, by a theta sketch. BYTES columns hold
-serialized sketches, which are united. The reference's further arguments (predicates and a set expression over them) are
-refused: a sketch per condition is what FILTER(WHERE …) and GROUP BY give."""
+"""DISTINCTCOUNTTHETASKETCH(x[, 'nominalEntries=…']): about how many different values, by a theta sketch. BYTES columns
+hold serialized sketches, which are united. The reference's further arguments (predicates and a set expression over
+them) are
+refused: a sketch per condition is what FILTER(WHERE …) and GROUP BY give.
+"""
 
 from __future__ import annotations
 
@@ -24,9 +26,13 @@ class DistinctCountThetaSketch(AggregateFunction):
 
     result_type: ClassVar[DataType] = DataType.LONG
     null_aware: ClassVar[bool] = False
-    summary: ClassVar[str] = "About how many different values, by a theta sketch; BYTES are serialized sketches, which are united."
+    summary: ClassVar[str] = (
+        "About how many different values, by a theta sketch; BYTES are serialized sketches, which are united."
+    )
     parameters: ClassVar[str] = "[, 'nominalEntries=…']"
-    accuracy: ClassVar[str] = "exact up to nominalEntries different values (4,096), then standard error 1 / √nominalEntries: 1.6 %"
+    accuracy: ClassVar[str] = (
+        "exact up to nominalEntries different values (4,096), then standard error 1 / √nominalEntries: 1.6 %"
+    )
     examples: ClassVar[Mapping[str, AggregateExample]] = {
         "distinctcountthetasketch": AggregateExample("DISTINCTCOUNTTHETASKETCH(points)", 5),
     }
@@ -51,7 +57,9 @@ class DistinctCountThetaSketch(AggregateFunction):
         data_type = argument.data_type
         assert data_type is not None
 
-        def collect(rows: NDArray[np.int64], values: pa.Array, counts: NDArray[np.int64], num_rows: int) -> list[pa.Array]:
+        def collect(
+            rows: NDArray[np.int64], values: pa.Array, counts: NDArray[np.int64], num_rows: int
+        ) -> list[pa.Array]:
             if data_type is DataType.BYTES:
                 return theta.states_of_serialized(rows, values, num_rows, self.nominal_entries)
             return theta.states_of_values(rows, values, num_rows, data_type, self.nominal_entries)
@@ -73,7 +81,10 @@ def _nominal_entries(text: str, function: str) -> int:
         raise InvalidQueryError(f"expected 'nominalEntries=<n>' as second argument of {function}, found '{text[:60]}'")
     entries = 1 << max(number - 1, 0).bit_length()
     if not theta.NOMINAL_ENTRIES_MIN <= entries <= theta.NOMINAL_ENTRIES_MAX:
-        raise InvalidQueryError(f"expected nominalEntries between {theta.NOMINAL_ENTRIES_MIN} and {theta.NOMINAL_ENTRIES_MAX}, found {value}")
+        raise InvalidQueryError(
+            f"expected nominalEntries between {theta.NOMINAL_ENTRIES_MIN} and {theta.NOMINAL_ENTRIES_MAX}, found "
+            f"{value}"
+        )
     return entries
 
 

@@ -1,5 +1,6 @@
-"""DISTINCTCOUNTULL(x[, p]): about how many different values, by UltraLogLog. BYTES columns hold serialized ones, which are merged.
-Nulls count as the column's default value, as in DISTINCTCOUNTHLL."""
+"""DISTINCTCOUNTULL(x[, p]): about how many different values, by UltraLogLog. BYTES columns hold serialized ones, which
+are merged. Nulls count as the column's default value, as in DISTINCTCOUNTHLL.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +23,9 @@ class DistinctCountUll(AggregateFunction):
 
     result_type: ClassVar[DataType] = DataType.LONG
     null_aware: ClassVar[bool] = False
-    summary: ClassVar[str] = "About how many different values, by UltraLogLog; BYTES are serialized UltraLogLogs, which are merged."
+    summary: ClassVar[str] = (
+        "About how many different values, by UltraLogLog; BYTES are serialized UltraLogLogs, which are merged."
+    )
     parameters: ClassVar[str] = "[, p]"
     accuracy: ClassVar[str] = "standard error 0.78 / √(2^p): 1.2 % with 12, the default"
     examples: ClassVar[Mapping[str, AggregateExample]] = {
@@ -42,10 +45,14 @@ class DistinctCountUll(AggregateFunction):
         data_type = argument.data_type
         assert data_type is not None
 
-        def collect(rows: NDArray[np.int64], values: pa.Array, counts: NDArray[np.int64], num_rows: int) -> list[pa.Array]:
+        def collect(
+            rows: NDArray[np.int64], values: pa.Array, counts: NDArray[np.int64], num_rows: int
+        ) -> list[pa.Array]:
             if data_type is DataType.BYTES:
                 return ultraloglog.states_of_serialized(rows, values, num_rows)
-            return ultraloglog.states_of_ranks(rows, ultraloglog.register_ranks(wyhash_of_values(values, data_type), self.p), num_rows, self.p)
+            return ultraloglog.states_of_ranks(
+                rows, ultraloglog.register_ranks(wyhash_of_values(values, data_type), self.p), num_rows, self.p
+            )
 
         if data_type.stored.is_fixed:
             return RegisterPlan(

@@ -15,7 +15,9 @@ from pinotpy.functions.state.states import double_result, sums_as_doubles
 
 class DistinctSum(DistinctSums):
     result_type: ClassVar[DataType] = DataType.DOUBLE
-    summary: ClassVar[str] = "The sum of the different values, computed exactly and rounded once; `SUM(DISTINCT x)` is the same."
+    summary: ClassVar[str] = (
+        "The sum of the different values, computed exactly and rounded once; `SUM(DISTINCT x)` is the same."
+    )
     examples: ClassVar[Mapping[str, AggregateExample]] = {
         "distinctsum": AggregateExample("DISTINCTSUM(points)", 22.0),
         "distinctsummv": AggregateExample("DISTINCTSUMMV(rounds)", 15.0),

@@ -1,6 +1,8 @@
-"""EXPRMIN(x, measure, …), EXPRMAX: x of the row where the measures are least or greatest; the first measure decides, the next where
-it is equal. Of rows with equal measures it is the first one in the order of segments and docs: one value, where the reference shows a
-row for each."""
+"""EXPRMIN(x, measure, …), EXPRMAX: x of the row where the measures are least or greatest; the first measure decides,
+the next where
+it is equal. Of rows with equal measures it is the first one in the order of segments and docs: one value, where the
+reference shows a row for each.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ from pinotpy.pql.ast import Dialect
 
 
 class RowOfExtreme(AggregateFunction):
-    """The state is the row that was chosen (picked_rows.py). Under null handling a row counts if no measure is null; the value may be."""
+    """The state is the row that was chosen (picked_rows.py). Under null handling a row counts if no measure is null;
+    the value may be.
+    """
 
     result_type: ClassVar[DataType] = DataType.STRING
     sql_only: ClassVar[bool] = True
@@ -32,7 +36,10 @@ class RowOfExtreme(AggregateFunction):
     def __init__(self, name: str, display_name: str, *, greatest: bool, example: AggregateExample) -> None:
         self.name, self.display_name, self.examples = name, display_name, {name: example}  # type: ignore[misc]
         which = "greatest" if greatest else "least"
-        self.summary = f"The value of the first row where the measures are {which}; the second measure decides where the first is equal."  # type: ignore[misc]
+        self.summary = (
+            f"The value of the first row where the measures are {which}; the second measure decides where "
+            "the first is equal."
+        )  # type: ignore[misc]
         self._greatest = greatest
 
     def check(self, arguments: Sequence[Argument], dialect: Dialect) -> None:

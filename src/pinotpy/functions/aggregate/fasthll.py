@@ -1,5 +1,7 @@
-"""FASTHLL(x), FASTHLLMV: about how many different values, of a column that holds serialized HyperLogLogs: BYTES, or the legacy text in
-which a byte b (signed) is the character b + 129. Other values are no HyperLogLogs: error 200, once there are any."""
+"""FASTHLL(x), FASTHLLMV: about how many different values, of a column that holds serialized HyperLogLogs: BYTES, or the
+legacy text in which a byte b (signed) is the character b + 129. Other values are no HyperLogLogs: error 200, once there
+are any.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,10 @@ _OFFSET = 129
 class FastHll(DistinctCountHll):
     """DISTINCTCOUNTHLL of serialized HyperLogLogs only."""
 
-    summary: ClassVar[str] = "About how many different values the HyperLogLogs have seen that a column holds, as BYTES or in the legacy text."
+    summary: ClassVar[str] = (
+        "About how many different values the HyperLogLogs have seen that a column holds, as BYTES or in the legacy "
+        "text."
+    )
     parameters: ClassVar[str] = ""
     accuracy: ClassVar[str] = "as of the HyperLogLogs"
     examples: ClassVar[Mapping[str, AggregateExample]] = {
@@ -32,7 +37,9 @@ class FastHll(DistinctCountHll):
     }
 
     def plan(self, argument: Argument, *, sum_fits_long: bool) -> Plan:
-        def collect(rows: NDArray[np.int64], values: pa.Array, counts: NDArray[np.int64], num_rows: int) -> list[pa.Array]:
+        def collect(
+            rows: NDArray[np.int64], values: pa.Array, counts: NDArray[np.int64], num_rows: int
+        ) -> list[pa.Array]:
             if argument.data_type is DataType.STRING:
                 values = _bytes_of_texts(values)
             elif argument.data_type is not DataType.BYTES:

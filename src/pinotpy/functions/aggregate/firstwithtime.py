@@ -1,5 +1,7 @@
-"""FIRSTWITHTIME(x, time, 'TYPE'), LASTWITHTIME: x of the row with the least or greatest time. Of rows with equal times it is the last
-one in the order of segments and docs, as in the reference (FirstWithTimeAggregationFunction) within a segment."""
+"""FIRSTWITHTIME(x, time, 'TYPE'), LASTWITHTIME: x of the row with the least or greatest time. Of rows with equal times
+it is the last one in the order of segments and docs, as in the reference (FirstWithTimeAggregationFunction) within a
+segment.
+"""
 
 from __future__ import annotations
 
@@ -36,8 +38,9 @@ _NOTHING: Final[dict[DataType, Any]] = {
 
 
 class WithTime(AggregateFunction):
-    """The state is the row that was chosen (picked_rows.py). Rows without value or time are skipped under null handling; where none is
-    left, the answer is a default in both modes, as recorded."""
+    """The state is the row that was chosen (picked_rows.py). Rows without value or time are skipped under null
+    handling; where none is left, the answer is a default in both modes, as recorded.
+    """
 
     result_type: ClassVar[DataType] = DataType.STRING
     sql_only: ClassVar[bool] = True
@@ -46,9 +49,14 @@ class WithTime(AggregateFunction):
     result_text: ClassVar[str] = "the type named"
     parameters: ClassVar[str] = ", time, 'TYPE'"
 
-    def __init__(self, name: str, display_name: str, *, last: bool, example: AggregateExample, data_type: DataType | None = None) -> None:
+    def __init__(
+        self, name: str, display_name: str, *, last: bool, example: AggregateExample, data_type: DataType | None = None
+    ) -> None:
         self.name, self.display_name, self.examples = name, display_name, {name: example}  # type: ignore[misc]
-        self.summary = f"The value of the row with the {'greatest' if last else 'least'} time; of equal times the last row."  # type: ignore[misc]
+        self.summary = (
+            f"The value of the row with the {'greatest' if last else 'least'} time; of equal times the last "
+            "row."  # type: ignore[misc]
+        )
         self._last, self._example, self._data_type = last, example, data_type
         if data_type is not None:
             self.result_type = data_type  # type: ignore[misc]
@@ -69,11 +77,17 @@ class WithTime(AggregateFunction):
                 raise InvalidQueryError(f"{self.display_name} takes single values, found {argument.name}")
         for time in arguments[0].further:
             if time.data_type not in _TIMES:
-                raise InvalidQueryError(f"{self.display_name} takes a number as its time, found {time.name}: CAST it to LONG")
+                raise InvalidQueryError(
+                    f"{self.display_name} takes a number as its time, found {time.name}: CAST it to LONG"
+                )
 
     def state_fields(self, argument: Argument) -> list[pa.Field]:
         assert argument.data_type is not None
-        return [pa.field("value", argument.data_type.arrow), pa.field("key0", pa.int64()), pa.field("place", pa.string())]
+        return [
+            pa.field("value", argument.data_type.arrow),
+            pa.field("key0", pa.int64()),
+            pa.field("place", pa.string()),
+        ]
 
     def plan(self, argument: Argument, *, sum_fits_long: bool) -> RowPlan:
         def collect(block: RowBlock, num_rows: int) -> list[pa.Array]:
@@ -99,13 +113,25 @@ def _longs(times: pa.Array) -> pa.Array:
     """Times as LONG, the way Java casts: fractions are cut, NaN is 0."""
     if not pa.types.is_floating(times.type):
         return times.cast(pa.int64())
-    values: NDArray[np.float64] = np.trunc(np.nan_to_num(pc.fill_null(times, 0.0).cast(pa.float64()).to_numpy(zero_copy_only=False), nan=0.0))
+    values: NDArray[np.float64] = np.trunc(
+        np.nan_to_num(pc.fill_null(times, 0.0).cast(pa.float64()).to_numpy(zero_copy_only=False), nan=0.0)
+    )
     inside = np.abs(values) < 2.0**63
     longs = np.where(inside, values, 0.0).astype(np.int64)
     return pa.array(np.where(inside, longs, np.where(values > 0, -LONG_MIN - 1, LONG_MIN)))
 
 
 FUNCTIONS = (
-    WithTime("firstwithtime", "firstWithTime", last=False, example=AggregateExample("FIRSTWITHTIME(team, points, 'STRING')", "blue")),
-    WithTime("lastwithtime", "lastWithTime", last=True, example=AggregateExample("LASTWITHTIME(team, points, 'STRING')", "green")),
+    WithTime(
+        "firstwithtime",
+        "firstWithTime",
+        last=False,
+        example=AggregateExample("FIRSTWITHTIME(team, points, 'STRING')", "blue"),
+    ),
+    WithTime(
+        "lastwithtime",
+        "lastWithTime",
+        last=True,
+        example=AggregateExample("LASTWITHTIME(team, points, 'STRING')", "green"),
+    ),
 )

@@ -1,5 +1,7 @@
-"""FREQUENTLONGSSKETCH(x[, maxMapSize]), FREQUENTSTRINGSSKETCH: the values that are seen most often, as a sketch of Apache
-DataSketches, as base64. BYTES columns hold serialized sketches, which are merged. Nulls count as the column's default value."""
+"""FREQUENTLONGSSKETCH(x[, maxMapSize]), FREQUENTSTRINGSSKETCH: the values that are seen most often, as a sketch of
+Apache DataSketches, as base64. BYTES columns hold serialized sketches, which are merged. Nulls count as the column's
+default value.
+"""
 
 from __future__ import annotations
 
@@ -29,9 +31,15 @@ class FrequentItemsSketch(AggregateFunction):
 
     result_type: ClassVar[DataType] = DataType.STRING
     null_aware: ClassVar[bool] = False
-    summary: ClassVar[str] = "The values seen most often and their counts, as a base64 sketch of Apache DataSketches; BYTES are such sketches, merged."
+    summary: ClassVar[str] = (
+        "The values seen most often and their counts, as a base64 sketch of Apache DataSketches; BYTES are such "
+        "sketches, merged."
+    )
     parameters: ClassVar[str] = "[, maxMapSize]"
-    accuracy: ClassVar[str] = "exact up to 3/4 × maxMapSize (256) different values a group; beyond, counts are too low by at most the sketch's offset"
+    accuracy: ClassVar[str] = (
+        "exact up to 3/4 × maxMapSize (256) different values a group; beyond, counts are too low by at most the "
+        "sketch's offset"
+    )
     examples: ClassVar[Mapping[str, AggregateExample]] = {
         "frequentlongssketch": AggregateExample(
             "FREQUENTLONGSSKETCH(points)",
@@ -39,7 +47,8 @@ class FrequentItemsSketch(AggregateFunction):
             "AAAAAAAABQAAAAAAAAAJAAAAAAAAAA==",
         ),
         "frequentstringssketch": AggregateExample(
-            "FREQUENTSTRINGSSKETCH(team)", "BAEKCAMAAAADAAAAAAAAAAYAAAAAAAAAAAAAAAAAAAADAAAAAAAAAAIAAAAAAAAAAQAAAAAAAAAEAAAAYmx1ZQMAAAByZWQFAAAAZ3JlZW4="
+            "FREQUENTSTRINGSSKETCH(team)",
+            "BAEKCAMAAAADAAAAAAAAAAYAAAAAAAAAAAAAAAAAAAADAAAAAAAAAAIAAAAAAAAAAQAAAAAAAAAEAAAAYmx1ZQMAAAByZWQFAAAAZ3JlZW4=",
         ),
     }
 
@@ -51,18 +60,25 @@ class FrequentItemsSketch(AggregateFunction):
         return pa.int64() if self.name == "frequentlongssketch" else pa.binary()
 
     def with_parameters(self, parameters: Sequence[Parameter]) -> Self:
-        return type(self)(self.name, self.display_name, frequent_items.map_size_parameter(parameters, self.display_name))
+        return type(self)(
+            self.name, self.display_name, frequent_items.map_size_parameter(parameters, self.display_name)
+        )
 
     def check_type(self, argument: Argument, dialect: Dialect) -> None:
         if argument.data_type not in _TYPES[self.name]:
             known = ", ".join(data_type.value for data_type in _TYPES[self.name])
-            raise InvalidQueryError(f"{self.display_name} takes {known}, found {argument.name}: use CAST or another column", function=self.name)
+            raise InvalidQueryError(
+                f"{self.display_name} takes {known}, found {argument.name}: use CAST or another column",
+                function=self.name,
+            )
 
     def state_fields(self, argument: Argument) -> list[pa.Field]:
         return frequent_items.state_fields(self._item)
 
     def plan(self, argument: Argument, *, sum_fits_long: bool) -> DistributionPlan:
-        def collect(rows: NDArray[np.int64], values: pa.Array, counts: NDArray[np.int64], num_rows: int) -> list[pa.Array]:
+        def collect(
+            rows: NDArray[np.int64], values: pa.Array, counts: NDArray[np.int64], num_rows: int
+        ) -> list[pa.Array]:
             if argument.data_type is DataType.BYTES:
                 return frequent_items.states_of_serialized(rows, values, counts, num_rows, self.map_size, self._item)
             return frequent_items.states_of_values(rows, values.cast(self._item), counts, num_rows, self.map_size)
@@ -73,7 +89,13 @@ class FrequentItemsSketch(AggregateFunction):
         return frequent_items.merge_states(states, groups, num_groups, self.map_size)
 
     def finish(self, states: Sequence[pa.Array], *, null_handling: bool) -> pa.Array:
-        return pa.array([base64.b64encode(data).decode("ascii") for data in frequent_items.serialized(states, self.map_size)], pa.string())
+        return pa.array(
+            [base64.b64encode(data).decode("ascii") for data in frequent_items.serialized(states, self.map_size)],
+            pa.string(),
+        )
 
 
-FUNCTIONS = (FrequentItemsSketch("frequentlongssketch", "frequentLongsSketch"), FrequentItemsSketch("frequentstringssketch", "frequentStringsSketch"))
+FUNCTIONS = (
+    FrequentItemsSketch("frequentlongssketch", "frequentLongsSketch"),
+    FrequentItemsSketch("frequentstringssketch", "frequentStringsSketch"),
+)

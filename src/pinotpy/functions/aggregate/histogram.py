@@ -1,7 +1,7 @@
 """HISTOGRAM(x, lower, upper, buckets) or HISTOGRAM(x, ARRAY[e0, e1, …]): how many values each bucket has.
 
-Bucket i holds the values from edge i to below edge i + 1, the last one its upper edge as well; values outside all buckets and NaN
-are not counted. The edges of the first form are lower + i × (upper − lower) / buckets.
+Bucket i holds the values from edge i to below edge i + 1, the last one its upper edge as well; values outside all
+buckets and NaN are not counted. The edges of the first form are lower + i × (upper − lower) / buckets.
 """
 
 from __future__ import annotations
@@ -32,28 +32,43 @@ class Histogram(AggregateFunction):
     name = "histogram"
     display_name = "histogram"
     result_type: ClassVar[DataType] = DataType.DOUBLE
-    summary: ClassVar[str] = "How many values each bucket has: from its lower edge to below its upper, the last to its upper edge; others are not counted."
+    summary: ClassVar[str] = (
+        "How many values each bucket has: from its lower edge to below its upper, the last to its upper edge; others "
+        "are not counted."
+    )
     parameters: ClassVar[str] = ", lower, upper, buckets | , ARRAY[edges]"
-    examples: ClassVar[Mapping[str, AggregateExample]] = {"histogram": AggregateExample("HISTOGRAM(points, 0, 9, 3)", [2.0, 3.0, 1.0])}
+    examples: ClassVar[Mapping[str, AggregateExample]] = {
+        "histogram": AggregateExample("HISTOGRAM(points, 0, 9, 3)", [2.0, 3.0, 1.0])
+    }
 
     def __init__(self, edges: NDArray[np.float64] | None = None, *, even: bool = False) -> None:
-        """`edges`: float64[buckets + 1], ascending; None until a call says them. `even`: they are finite and evenly apart, and so is how many
-        buckets a unit has."""
+        """`edges`: float64[buckets + 1], ascending; None until a call says them. `even`: they are finite and evenly
+        apart, and so is how many buckets a unit has.
+        """
         self.edges = np.array([-np.inf, np.inf]) if edges is None else edges
-        # What the kernel reads (kernels/aggregate/histogram.py), of whole numbers and of doubles; it lives as long as this function.
-        self._heads = [np.concatenate([[self.num_buckets, floating + 2 * even], self.edges.view(np.int64)]) for floating in (0, 1)]
+        # What the kernel reads (kernels/aggregate/histogram.py), of whole numbers and of doubles; it lives as long as
+        # this function.
+        self._heads = [
+            np.concatenate([[self.num_buckets, floating + 2 * even], self.edges.view(np.int64)]) for floating in (0, 1)
+        ]
 
     def with_parameters(self, parameters: Sequence[Parameter]) -> Histogram:
         if len(parameters) == 1 and isinstance(parameters[0], tuple):
             edges: NDArray[Any] = np.array([_number(edge) for edge in parameters[0]], np.float64)
             if len(edges) < 2 or not (edges[1:] > edges[:-1]).all():
-                raise InvalidQueryError(f"expected at least two edges of HISTOGRAM, each above the one before, found {edges.tolist()[:10]}")
+                raise InvalidQueryError(
+                    f"expected at least two edges of HISTOGRAM, each above the one before, found {edges.tolist()[:10]}"
+                )
         elif len(parameters) == 3:
             lower, upper, buckets = (_number(value) for value in parameters)
             if not (np.isfinite([lower, upper]).all() and lower < upper):
-                raise InvalidQueryError(f"expected a finite lower bound of HISTOGRAM below a finite upper one, found {lower} and {upper}")
+                raise InvalidQueryError(
+                    f"expected a finite lower bound of HISTOGRAM below a finite upper one, found {lower} and {upper}"
+                )
             if not (1 <= buckets <= BUCKETS_MAX and buckets == int(buckets)):
-                raise InvalidQueryError(f"expected a whole number of buckets of HISTOGRAM from 1 to {BUCKETS_MAX}, found {buckets:g}")
+                raise InvalidQueryError(
+                    f"expected a whole number of buckets of HISTOGRAM from 1 to {BUCKETS_MAX}, found {buckets:g}"
+                )
             edges = lower + np.arange(int(buckets) + 1) * ((upper - lower) / int(buckets))
             edges[-1] = upper
         else:
@@ -61,7 +76,8 @@ class Histogram(AggregateFunction):
         if len(edges) > BUCKETS_MAX + 1:
             raise InvalidQueryError(f"expected at most {BUCKETS_MAX} buckets of HISTOGRAM, found {len(edges) - 1}")
         with np.errstate(over="ignore"):
-            # Buckets of a hundred thousandth of the least normal double: what a value times so many a unit is, is no number.
+            # Buckets of a hundred thousandth of the least normal double: what a value times so many a unit is, is no
+            # number.
             steps = np.array([edges[-1] - edges[0], (len(edges) - 1) / (edges[-1] - edges[0])])
         return Histogram(edges, even=len(parameters) == 3 and bool(np.isfinite(steps).all()))
 
@@ -86,11 +102,17 @@ class Histogram(AggregateFunction):
 
         floating = argument.data_type.stored.is_floating
         address = count_buckets.address
-        update = Update(address, address, 0, Values.DOUBLE if floating else Values.LONG, self._heads[floating].ctypes.data)
-        return SlotPlan((Word.ADD,) * self.num_buckets, (update,), lambda slots, seen, spilled: [self._lists(slots.reshape(-1))])
+        update = Update(
+            address, address, 0, Values.DOUBLE if floating else Values.LONG, self._heads[floating].ctypes.data
+        )
+        return SlotPlan(
+            (Word.ADD,) * self.num_buckets, (update,), lambda slots, seen, spilled: [self._lists(slots.reshape(-1))]
+        )
 
     def _distribution_plan(self) -> DistributionPlan:
-        def collect(rows: NDArray[np.int64], values: pa.Array, counts: NDArray[np.int64], num_rows: int) -> list[pa.Array]:
+        def collect(
+            rows: NDArray[np.int64], values: pa.Array, counts: NDArray[np.int64], num_rows: int
+        ) -> list[pa.Array]:
             numbers = numbers_of(values).astype(np.float64)
             buckets = np.searchsorted(self.edges, numbers, side="right") - 1
             buckets[numbers == self.edges[-1]] = self.num_buckets - 1

@@ -1,5 +1,7 @@
-"""IDSET(x[, 'sizeThresholdInBytes=…;expectedInsertions=…;fpp=…']): the values as an id set in base64, which INIDSET reads.
-Integers are kept exactly up to the threshold (default 8 MiB); other types become a Bloom filter (sketches/idset.py)."""
+"""IDSET(x[, 'sizeThresholdInBytes=…;expectedInsertions=…;fpp=…']): the values as an id set in base64, which INIDSET
+reads. Integers are kept exactly up to the threshold (default 8 MiB); other types become a Bloom filter
+(sketches/idset.py).
+"""
 
 from __future__ import annotations
 
@@ -27,11 +29,15 @@ class IdSetFunction(AggregateFunction):
     result_type: ClassVar[DataType] = DataType.STRING
     null_aware: ClassVar[bool] = False
     summary: ClassVar[str] = (
-        "The values as an id set in base64, for INIDSET(column, '…') of another query. Bloom filters are sized for expectedInsertions: "
-        "5,000,000 by default are 6 MB of text, more than a query may have (2 MiB); ask for as many as there are values."
+        "The values as an id set in base64, for INIDSET(column, '…') of another query. Bloom filters are sized for "
+        "expectedInsertions: "
+        "5,000,000 by default are 6 MB of text, more than a query may have (2 MiB); ask for as many as there are "
+        "values."
     )
     parameters: ClassVar[str] = "[, 'sizeThresholdInBytes=…;expectedInsertions=…;fpp=…']"
-    accuracy: ClassVar[str] = "integers exact up to the threshold (8 MiB); other types a Bloom filter, false positives 3 %"
+    accuracy: ClassVar[str] = (
+        "integers exact up to the threshold (8 MiB); other types a Bloom filter, false positives 3 %"
+    )
     examples: ClassVar[Mapping[str, AggregateExample]] = {
         "idset": AggregateExample("IDSET(points)", "ATowAAABAAAAAAAEABAAAAABAAMABAAFAAkA"),
     }
@@ -44,12 +50,18 @@ class IdSetFunction(AggregateFunction):
 
     def state_fields(self, argument: Argument) -> list[pa.Field]:
         assert argument.data_type is not None
-        return [pa.field("values", pa.list_(pa.string())) if argument.data_type.is_text else set_field("values", argument.data_type)]
+        return [
+            pa.field("values", pa.list_(pa.string()))
+            if argument.data_type.is_text
+            else set_field("values", argument.data_type)
+        ]
 
     def plan(self, argument: Argument, *, sum_fits_long: bool) -> DistributionPlan:
         is_text = argument.data_type is not None and argument.data_type.is_text
 
-        def collect(rows: NDArray[np.int64], values: pa.Array, counts: NDArray[np.int64], num_rows: int) -> list[pa.Array]:
+        def collect(
+            rows: NDArray[np.int64], values: pa.Array, counts: NDArray[np.int64], num_rows: int
+        ) -> list[pa.Array]:
             return [distinct_sets(rows, values.cast(pa.string()) if is_text else values, num_rows)]
 
         def assemble(offsets: NDArray[np.int64], values: pa.Array, counts: NDArray[np.int64]) -> list[pa.Array]:

@@ -11,13 +11,18 @@ from pinotpy.functions.state.power_sums import Powers, PowerSums, quotient
 
 
 class Kurtosis(PowerSums):
-    """n(n + 1) / ((n − 1)(n − 2)(n − 3)) × Σ((x − average) / s)⁴ − 3(n − 1)² / ((n − 2)(n − 3)) with s² = VAR_SAMP. Equal
-    values give 0, as in the reference."""
+    """n(n + 1) / ((n − 1)(n − 2)(n − 3)) × Σ((x − average) / s)⁴ − 3(n − 1)² / ((n − 2)(n − 3)) with s² = VAR_SAMP.
+    Equal values give 0, as in the reference.
+    """
 
     power: ClassVar[int] = 4
     nothing: ClassVar[float] = nan
-    summary: ClassVar[str] = "The excess kurtosis of which the values are a sample; NaN of fewer than 4, 0 of equal values."
-    examples: ClassVar[Mapping[str, AggregateExample]] = {"kurtosis": AggregateExample("KURTOSIS(points)", 1.0965851770981605)}
+    summary: ClassVar[str] = (
+        "The excess kurtosis of which the values are a sample; NaN of fewer than 4, 0 of equal values."
+    )
+    examples: ClassVar[Mapping[str, AggregateExample]] = {
+        "kurtosis": AggregateExample("KURTOSIS(points)", 1.0965851770981605)
+    }
 
     def value(self, powers: Powers) -> float | None:
         n, spread = powers.count, powers.spread()

@@ -1,5 +1,6 @@
-"""LISTAGG(x, 'separator'[, distinct]), LISTAGG(DISTINCT x, 'separator'): the values as one text, in the order of segments and docs; of
-different values ascending."""
+"""LISTAGG(x, 'separator'[, distinct]), LISTAGG(DISTINCT x, 'separator'): the values as one text, in the order of
+segments and docs; of different values ascending.
+"""
 
 from __future__ import annotations
 
@@ -27,11 +28,14 @@ class ListAgg(AggregateFunction):
     result_type: ClassVar[DataType] = DataType.STRING
     sql_only: ClassVar[bool] = True
     summary: ClassVar[str] = (
-        "The values as one text with the separator between them, as segments and docs have them; with `true` or DISTINCT every value once, "
+        "The values as one text with the separator between them, as segments and docs have them; with `true` or "
+        "DISTINCT every value once, "
         "ascending. At most 2^20 bytes."
     )
     parameters: ClassVar[str] = ", 'separator'[, distinct]"
-    examples: ClassVar[Mapping[str, AggregateExample]] = {"listagg": AggregateExample("LISTAGG(team, '; ', true)", "blue; green; red")}
+    examples: ClassVar[Mapping[str, AggregateExample]] = {
+        "listagg": AggregateExample("LISTAGG(team, '; ', true)", "blue; green; red")
+    }
 
     def __init__(self, separator: str = ",", *, distinct: bool = False) -> None:
         self._separator, self._distinct = separator, distinct
@@ -44,7 +48,9 @@ class ListAgg(AggregateFunction):
     def with_parameters(self, parameters: Sequence[Parameter]) -> ListAgg:
         if not parameters or not isinstance(parameters[0], str):
             found = str(parameters[0])[:40] if parameters else "an expression"
-            raise InvalidQueryError(f"expected a text as separator, the second argument of {self.display_name}, found {found}")
+            raise InvalidQueryError(
+                f"expected a text as separator, the second argument of {self.display_name}, found {found}"
+            )
         return ListAgg(parameters[0], distinct=is_distinct(self.display_name, parameters[1:]))
 
     def check(self, arguments: Sequence[Argument], dialect: Dialect) -> None:
@@ -56,7 +62,11 @@ class ListAgg(AggregateFunction):
 
     def plan(self, argument: Argument, *, sum_fits_long: bool) -> Plan:
         if self._distinct:
-            return DistributionPlan(lambda rows, values, counts, num_rows: [distinct_sets(rows, values, num_rows)], counted=False, assemble=assemble_sets)
+            return DistributionPlan(
+                lambda rows, values, counts, num_rows: [distinct_sets(rows, values, num_rows)],
+                counted=False,
+                assemble=assemble_sets,
+            )
 
         def collect(block: RowBlock, num_rows: int) -> list[pa.Array]:
             return [joined(lists_of(block.rows, block.argument(0), num_rows), self._separator, self.display_name)]

@@ -26,7 +26,11 @@ class Max(Extremes):
         return double_result(values, seen, nothing=float("-inf"), null_handling=null_handling)
 
     def finish_values(self, states: Sequence[Sequence[Any]], *, null_handling: bool) -> list[Any] | None:
-        return doubles([None if state is None else extreme_of(state) for state in states[0]], nothing=float("-inf"), null_handling=null_handling)
+        return doubles(
+            [None if state is None else extreme_of(state) for state in states[0]],
+            nothing=float("-inf"),
+            null_handling=null_handling,
+        )
 
 
 FUNCTIONS = (Max("max", "max"), Max("maxmv", "maxMV", multi_value=True))

@@ -29,7 +29,10 @@ class MinMaxRange(Extremes):
             return double_result(greatest - least, seen, nothing=float("-inf"), null_handling=null_handling)
 
     def finish_values(self, states: Sequence[Sequence[Any]], *, null_handling: bool) -> list[Any] | None:
-        ranges = [None if least is None else extreme_of(greatest) - extreme_of(least) for least, greatest in zip(*states, strict=True)]
+        ranges = [
+            None if least is None else extreme_of(greatest) - extreme_of(least)
+            for least, greatest in zip(*states, strict=True)
+        ]
         return doubles(ranges, nothing=float("-inf"), null_handling=null_handling)
 
 

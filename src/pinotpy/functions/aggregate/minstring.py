@@ -18,7 +18,9 @@ from pinotpy.pql.ast import Dialect
 
 
 class MinString(Extremes):
-    """Null where nothing was seen, under any null handling: no text stands for none (the reference then fails with 450)."""
+    """Null where nothing was seen, under any null handling: no text stands for none (the reference then fails with
+    450).
+    """
 
     result_type: ClassVar[DataType] = DataType.STRING
     accepts_multi_value: ClassVar[bool] = False
@@ -30,7 +32,9 @@ class MinString(Extremes):
         check_types(self, argument, (DataType.STRING, DataType.JSON), "STRING values", dialect)
 
     def plan(self, argument: Argument, *, sum_fits_long: bool) -> DistributionPlan:
-        def collect(rows: NDArray[np.int64], values: pa.Array, counts: NDArray[np.int64], num_rows: int) -> list[pa.Array]:
+        def collect(
+            rows: NDArray[np.int64], values: pa.Array, counts: NDArray[np.int64], num_rows: int
+        ) -> list[pa.Array]:
             return [extremes_of(rows, values, num_rows, is_min=self.which == ("min",))]
 
         return DistributionPlan(collect, counted=False)

@@ -1,4 +1,6 @@
-"""MODE(x[, 'MIN' | 'MAX' | 'AVG']): the value seen most often; of several seen as often the least, the greatest or their average."""
+"""MODE(x[, 'MIN' | 'MAX' | 'AVG']): the value seen most often; of several seen as often the least, the greatest or
+their average.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,14 @@ from numpy.typing import NDArray
 
 from pinotpy.data_types import DataType
 from pinotpy.errors import InvalidQueryError
-from pinotpy.functions.sketches.multiset import Multisets, collect_multisets, merge_multisets, multiset_fields, multisets_of, numbers_of
+from pinotpy.functions.sketches.multiset import (
+    Multisets,
+    collect_multisets,
+    merge_multisets,
+    multiset_fields,
+    multisets_of,
+    numbers_of,
+)
 from pinotpy.functions.spec import AggregateExample, AggregateFunction, Argument, Groups, Parameter, check_number
 from pinotpy.functions.state.plans import DistributionPlan
 from pinotpy.pql.ast import Dialect
@@ -25,7 +34,9 @@ class Mode(AggregateFunction):
     name = "mode"
     display_name = "mode"
     result_type: ClassVar[DataType] = DataType.DOUBLE
-    summary: ClassVar[str] = "The value seen most often; of several the least (`'MIN'`), the greatest (`'MAX'`) or their average (`'AVG'`)."
+    summary: ClassVar[str] = (
+        "The value seen most often; of several the least (`'MIN'`), the greatest (`'MAX'`) or their average (`'AVG'`)."
+    )
     parameters: ClassVar[str] = "[, choice]"
     examples: ClassVar[Mapping[str, AggregateExample]] = {"mode": AggregateExample("MODE(points)", 1.0)}
 
@@ -37,7 +48,9 @@ class Mode(AggregateFunction):
             return self
         choice = str(parameters[0]).upper()
         if choice not in _CHOICES:
-            raise InvalidQueryError(f"expected 'MIN', 'MAX' or 'AVG' as second argument of MODE, found '{str(parameters[0])[:40]}'")
+            raise InvalidQueryError(
+                f"expected 'MIN', 'MAX' or 'AVG' as second argument of MODE, found '{str(parameters[0])[:40]}'"
+            )
         return Mode(choice)
 
     def check_type(self, argument: Argument, dialect: Dialect) -> None:
@@ -48,7 +61,9 @@ class Mode(AggregateFunction):
         return multiset_fields(argument.data_type)
 
     def plan(self, argument: Argument, *, sum_fits_long: bool) -> DistributionPlan:
-        def collect(rows: NDArray[np.int64], values: pa.Array, counts: NDArray[np.int64], num_rows: int) -> list[pa.Array]:
+        def collect(
+            rows: NDArray[np.int64], values: pa.Array, counts: NDArray[np.int64], num_rows: int
+        ) -> list[pa.Array]:
             return collect_multisets(rows, numbers_of(values), counts, num_rows).to_arrow()
 
         return DistributionPlan(collect)

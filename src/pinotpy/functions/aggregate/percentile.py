@@ -1,8 +1,8 @@
 """PERCENTILE, PERCENTILEMV: the exact percentile, an element of the sorted values, as DOUBLE.
 
-Rank floor(size × level / 100) from 0, the last element for 100, no interpolation; so in Pinot 0.6.0 and 1.5.1 (recorded).
-PERCENTILESMARTTDIGEST is exact here for any number of values; the reference is up to a threshold, its third argument, which is
-taken and not needed.
+Rank floor(size × level / 100) from 0, the last element for 100, no interpolation; so in Pinot 0.6.0 and 1.5.1
+(recorded). PERCENTILESMARTTDIGEST is exact here for any number of values; the reference is up to a threshold, its third
+argument, which is taken and not needed.
 """
 
 from __future__ import annotations
@@ -22,7 +22,10 @@ from pinotpy.functions.state.percentiles import PercentileFunction
 class Percentile(PercentileFunction):
     """Exact for any number of values: its state is every distinct value of the group with its count."""
 
-    summary: ClassVar[str] = "The value at rank floor(size × level / 100) of the sorted values, never interpolated; PERCENTILE95(x) is PERCENTILE(x, 95)."
+    summary: ClassVar[str] = (
+        "The value at rank floor(size × level / 100) of the sorted values, never interpolated; PERCENTILE95(x) is "
+        "PERCENTILE(x, 95)."
+    )
     parameters: ClassVar[str] = ", level"
     examples: ClassVar[Mapping[str, AggregateExample]] = {
         "percentile": AggregateExample("PERCENTILE(points, 50)", 4.0),

@@ -1,8 +1,10 @@
-"""PERCENTILEEST, PERCENTILEESTMV: an estimated percentile of the values as LONG (doubles lose their fractions), as LONG.
+"""PERCENTILEEST, PERCENTILEESTMV: an estimated percentile of the values as LONG (doubles lose their fractions), as
+LONG.
 
-Over BYTES, values are serialized quantile digests, which are merged. The state is the multiset of the values, thinned beyond
-8,192 distinct ones: up to there the answer is exact, the same for any order and split; beyond, its rank is off by at most
-0.08 % of the size a thinning (a scan and each merge thin at most once). The reference allows itself 5 %.
+Over BYTES, values are serialized quantile digests, which are merged. The state is the multiset of the values, thinned
+beyond
+8,192 distinct ones: up to there the answer is exact, the same for any order and split; beyond, its rank is off by at
+most 0.08 % of the size a thinning (a scan and each merge thin at most once). The reference allows itself 5 %.
 """
 
 from __future__ import annotations
@@ -26,9 +28,14 @@ from pinotpy.pql.ast import Dialect
 class PercentileEst(PercentileFunction):
     result_type: ClassVar[DataType] = DataType.LONG
     nothing: ClassVar[float] = LONG_MIN
-    summary: ClassVar[str] = "An estimated percentile of the values as LONG; BYTES are serialized quantile digests, which are merged."
+    summary: ClassVar[str] = (
+        "An estimated percentile of the values as LONG; BYTES are serialized quantile digests, which are merged."
+    )
     parameters: ClassVar[str] = ", level"
-    accuracy: ClassVar[str] = "exact up to 8,192 different values a group; beyond, its rank is off by at most 0.08 % of the size for each merge"
+    accuracy: ClassVar[str] = (
+        "exact up to 8,192 different values a group; beyond, its rank is off by at most 0.08 % of the size for each "
+        "merge"
+    )
     examples: ClassVar[Mapping[str, AggregateExample]] = {
         "percentileest": AggregateExample("PERCENTILEEST(points, 50)", 4),
         "percentileestmv": AggregateExample("PERCENTILEESTMV(rounds, 50)", 2),
@@ -60,4 +67,7 @@ class PercentileEst(PercentileFunction):
         return elements(multisets, quantile_ranks(multisets.sizes(), self.level / 100.0))
 
 
-FUNCTIONS = (PercentileEst("percentileest", "percentileEst"), PercentileEst("percentileestmv", "percentileEstMV", multi_value=True))
+FUNCTIONS = (
+    PercentileEst("percentileest", "percentileEst"),
+    PercentileEst("percentileestmv", "percentileEstMV", multi_value=True),
+)

@@ -46,4 +46,7 @@ class PercentileRawEst(PercentileEst):
         return PercentileEst.of_level(self.level).finish(states, null_handling=False)
 
 
-FUNCTIONS = (PercentileRawEst("percentilerawest", "percentileRawEst"), PercentileRawEst("percentilerawestmv", "percentileRawEstMV", multi_value=True))
+FUNCTIONS = (
+    PercentileRawEst("percentilerawest", "percentileRawEst"),
+    PercentileRawEst("percentilerawestmv", "percentileRawEstMV", multi_value=True),
+)

@@ -1,4 +1,6 @@
-"""PERCENTILERAWKLL(x, level[, K]), PERCENTILERAWKLLMV: a KLL sketch of doubles, as Apache DataSketches reads it, as base64."""
+"""PERCENTILERAWKLL(x, level[, K]), PERCENTILERAWKLLMV: a KLL sketch of doubles, as Apache DataSketches reads it, as
+base64.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ class PercentileRawKll(PercentileKll):
     """As PERCENTILEKLL; of no rows it is an empty sketch."""
 
     result_type: ClassVar[DataType] = DataType.STRING
-    summary: ClassVar[str] = "The values of PERCENTILEKLL as a KLL sketch of Apache DataSketches, as base64; the level orders groups."
+    summary: ClassVar[str] = (
+        "The values of PERCENTILEKLL as a KLL sketch of Apache DataSketches, as base64; the level orders groups."
+    )
     accuracy: ClassVar[str] = "every value up to K (200) a group; beyond, ranks are off by at most 1 / K"
     examples: ClassVar[Mapping[str, AggregateExample]] = {
         "percentilerawkll": AggregateExample(
@@ -40,15 +44,23 @@ class PercentileRawKll(PercentileKll):
         if len(parameters) > 1:
             k = parameters[1]
             if isinstance(k, bool) or not isinstance(k, int) or not kll.K_MIN <= k <= kll.K_MAX:
-                raise InvalidQueryError(f"{self.display_name} takes a K from {kll.K_MIN} to {kll.K_MAX} as third argument, found '{k}'")
+                raise InvalidQueryError(
+                    f"{self.display_name} takes a K from {kll.K_MIN} to {kll.K_MAX} as third argument, found '{k}'"
+                )
             found.k = k
         return found
 
     def finish(self, states: Sequence[pa.Array], *, null_handling: bool) -> pa.Array:
-        return pa.array([base64.b64encode(data).decode("ascii") for data in kll.serialized(multisets_of(states), self.k)], pa.string())
+        return pa.array(
+            [base64.b64encode(data).decode("ascii") for data in kll.serialized(multisets_of(states), self.k)],
+            pa.string(),
+        )
 
     def order_values(self, states: Sequence[pa.Array], finished: pa.Array) -> pa.Array:
         return PercentileKll.of_level(self.level).finish(states, null_handling=False)
 
 
-FUNCTIONS = (PercentileRawKll("percentilerawkll", "percentileRawKLL"), PercentileRawKll("percentilerawkllmv", "percentileRawKLLMV", multi_value=True))
+FUNCTIONS = (
+    PercentileRawKll("percentilerawkll", "percentileRawKLL"),
+    PercentileRawKll("percentilerawkllmv", "percentileRawKLLMV", multi_value=True),
+)

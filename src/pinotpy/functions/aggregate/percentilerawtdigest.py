@@ -1,4 +1,6 @@
-"""PERCENTILERAWTDIGEST, PERCENTILERAWTDIGESTMV: the t-digest of PERCENTILETDIGEST itself, serialized, as lower-case hex."""
+"""PERCENTILERAWTDIGEST, PERCENTILERAWTDIGESTMV: the t-digest of PERCENTILETDIGEST itself, serialized, as lower-case
+hex.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """PERCENTILETDIGEST, PERCENTILETDIGESTMV: the percentile that a t-digest gives, interpolated, as DOUBLE.
 
-PERCENTILETDIGEST(x, 95, 200) sets the compression (100 without it). Over BYTES, values are serialized t-digests, which are merged.
-The state is the multiset of the values, thinned beyond 8,192 distinct ones (more for compressions above 2,048); up to there
+PERCENTILETDIGEST(x, 95, 200) sets the compression (100 without it). Over BYTES, values are serialized t-digests, which
+are merged. The state is the multiset of the values, thinned beyond 8,192 distinct ones (more for compressions above
+2,048); up to there
 the answer is the same for any order and split. Rank error: see sketches/tdigest.py, plus 0.08 % a thinning (a scan and
 each merge thin at most once).
 """
@@ -26,7 +27,8 @@ from pinotpy.functions.spec import AggregateExample, Argument, Parameter
 from pinotpy.functions.state.percentiles import PercentileFunction
 from pinotpy.pql.ast import Dialect
 
-# An answer walks over so many centroids for every size of a group, which no deadline ends: 10 ms for one, a second for thousands.
+# An answer walks over so many centroids for every size of a group, which no deadline ends: 10 ms for one, a second for
+# thousands.
 COMPRESSION_MAX = 10_000
 
 
@@ -34,7 +36,9 @@ class PercentileTDigest(PercentileFunction):
     """`compression`: about so many centroids; the error goes down with it."""
 
     nothing: ClassVar[float] = math.nan
-    summary: ClassVar[str] = "The percentile that a t-digest gives, interpolated; BYTES are serialized t-digests, which are merged."
+    summary: ClassVar[str] = (
+        "The percentile that a t-digest gives, interpolated; BYTES are serialized t-digests, which are merged."
+    )
     parameters: ClassVar[str] = ", level[, compression]"
     accuracy: ClassVar[str] = "the same for any order and split; within 3 % of the ranks, far less at both ends"
     examples: ClassVar[Mapping[str, AggregateExample]] = {
@@ -47,8 +51,15 @@ class PercentileTDigest(PercentileFunction):
         found = super().with_parameters(parameters)
         if len(parameters) > 1:
             compression = parameters[1]
-            if isinstance(compression, bool) or not isinstance(compression, int | float | Decimal) or not 1 <= compression <= COMPRESSION_MAX:
-                raise InvalidQueryError(f"{self.display_name} takes a compression from 1 to {COMPRESSION_MAX} as third argument, found '{compression}'")
+            if (
+                isinstance(compression, bool)
+                or not isinstance(compression, int | float | Decimal)
+                or not 1 <= compression <= COMPRESSION_MAX
+            ):
+                raise InvalidQueryError(
+                    f"{self.display_name} takes a compression from 1 to {COMPRESSION_MAX} as third argument, found "
+                    f"'{compression}'"
+                )
             found.compression = float(compression)
         return found
 
@@ -57,7 +68,9 @@ class PercentileTDigest(PercentileFunction):
             super().check_type(argument, dialect)
 
     def state_fields(self, argument: Argument) -> list[pa.Field]:
-        return multiset_fields(DataType.DOUBLE) if argument.data_type is DataType.BYTES else super().state_fields(argument)
+        return (
+            multiset_fields(DataType.DOUBLE) if argument.data_type is DataType.BYTES else super().state_fields(argument)
+        )
 
     def numbers(
         self, argument: Argument, rows: NDArray[np.int64], values: pa.Array, counts: NDArray[np.int64]

@@ -1,5 +1,6 @@
-"""SEGMENTPARTITIONEDDISTINCTCOUNT(x): the number of different values of each segment, added up. It is the distinct count of a
-column by which the table is partitioned into segments, and merges numbers instead of sets."""
+"""SEGMENTPARTITIONEDDISTINCTCOUNT(x): the number of different values of each segment, added up. It is the distinct
+count of a column by which the table is partitioned into segments, and merges numbers instead of sets.
+"""
 
 from __future__ import annotations
 

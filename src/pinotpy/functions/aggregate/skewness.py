@@ -1,4 +1,6 @@
-"""SKEWNESS: how unevenly the values lie about their average, as of a sample (0 if evenly, above 0 with a long upper tail)."""
+"""SKEWNESS: how unevenly the values lie about their average, as of a sample (0 if evenly, above 0 with a long upper
+tail).
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ class Skewness(PowerSums):
     power: ClassVar[int] = 3
     nothing: ClassVar[float] = nan
     summary: ClassVar[str] = "The skewness of which the values are a sample; NaN of fewer than 3, 0 of equal values."
-    examples: ClassVar[Mapping[str, AggregateExample]] = {"skewness": AggregateExample("SKEWNESS(points)", 1.0440666009104942)}
+    examples: ClassVar[Mapping[str, AggregateExample]] = {
+        "skewness": AggregateExample("SKEWNESS(points)", 1.0440666009104942)
+    }
 
     def value(self, powers: Powers) -> float | None:
         n, spread, cubes = powers.count, powers.spread(), powers.cubes()

@@ -11,7 +11,9 @@ from pinotpy.functions.state.power_sums import Powers, PowerSums, root
 
 class StddevSamp(PowerSums):
     summary: ClassVar[str] = "The standard deviation of which the values are a sample: the root of VAR_SAMP."
-    examples: ClassVar[Mapping[str, AggregateExample]] = {"stddevsamp": AggregateExample("STDDEV_SAMP(points)", 2.9944392908634274)}
+    examples: ClassVar[Mapping[str, AggregateExample]] = {
+        "stddevsamp": AggregateExample("STDDEV_SAMP(points)", 2.9944392908634274)
+    }
 
     def value(self, powers: Powers) -> float | None:
         if powers.count < 2:

@@ -24,7 +24,9 @@ class Sum(AggregateFunction):
         "summv": AggregateExample("SUMMV(rounds)", 23.0),
     }
 
-    def __init__(self, name: str, display_name: str, *, multi_value: bool = False, aliases: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self, name: str, display_name: str, *, multi_value: bool = False, aliases: tuple[str, ...] = ()
+    ) -> None:
         self.name, self.display_name, self.multi_value, self.aliases = name, display_name, multi_value, aliases  # type: ignore[misc]
 
     def check_type(self, argument: Argument, dialect: Dialect) -> None:
@@ -45,7 +47,9 @@ class Sum(AggregateFunction):
         return double_result(values, seen, nothing=0.0, null_handling=null_handling)
 
     def finish_values(self, states: Sequence[Sequence[Any]], *, null_handling: bool) -> list[Any] | None:
-        return doubles([None if state is None else sum_of(state) for state in states[0]], nothing=0.0, null_handling=null_handling)
+        return doubles(
+            [None if state is None else sum_of(state) for state in states[0]], nothing=0.0, null_handling=null_handling
+        )
 
 
 FUNCTIONS = (Sum("sum", "sum", aliases=("sum0",)), Sum("summv", "sumMV", multi_value=True))

@@ -43,7 +43,9 @@ class SumLong(AggregateFunction):
         try:
             sums = states[0].cast(pa.int64())
         except pa.ArrowInvalid:
-            raise self._beyond(next(v for v in states[0].to_pylist() if v is not None and not _is_long(int(v)))) from None
+            raise self._beyond(
+                next(v for v in states[0].to_pylist() if v is not None and not _is_long(int(v)))
+            ) from None
         return sums if null_handling else pc.fill_null(sums, 0)
 
     def finish_values(self, states: Sequence[Sequence[Any]], *, null_handling: bool) -> list[Any] | None:
@@ -54,7 +56,9 @@ class SumLong(AggregateFunction):
         return found
 
     def _beyond(self, value: object) -> QueryExecutionError:
-        return QueryExecutionError(f"the sum {value} is no LONG: use SUM for a DOUBLE, or SUMPRECISION for all digits", function=self.name)
+        return QueryExecutionError(
+            f"the sum {value} is no LONG: use SUM for a DOUBLE, or SUMPRECISION for all digits", function=self.name
+        )
 
 
 def _is_long(value: int) -> bool:

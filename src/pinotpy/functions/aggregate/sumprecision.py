@@ -1,6 +1,8 @@
-"""SUMPRECISION(x[, precision[, scale]]): the exact decimal sum, as text. FLOAT and DOUBLE count as the decimals that Java prints
-for them, STRING as the number it spells, BYTES as serialized BigDecimals: u16 scale, big-endian, then the unscaled value in
-two's complement. In PQL only BYTES are taken, as in the reference."""
+"""SUMPRECISION(x[, precision[, scale]]): the exact decimal sum, as text. FLOAT and DOUBLE count as the decimals that
+Java prints
+for them, STRING as the number it spells, BYTES as serialized BigDecimals: u16 scale, big-endian, then the unscaled
+value in two's complement. In PQL only BYTES are taken, as in the reference.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,9 @@ _INTEGERS = (DataType.INT, DataType.LONG, DataType.BOOLEAN, DataType.TIMESTAMP)
 
 
 class SumPrecision(AggregateFunction):
-    """The state of integers is their wide sum, of other types the sum's text, which keeps trailing zeros (null: nothing seen)."""
+    """The state of integers is their wide sum, of other types the sum's text, which keeps trailing zeros (null: nothing
+    seen).
+    """
 
     name = "sumprecision"
     display_name = "sumPrecision"
@@ -51,7 +55,9 @@ class SumPrecision(AggregateFunction):
 
     def check_type(self, argument: Argument, dialect: Dialect) -> None:
         if dialect is Dialect.PQL and argument.data_type is not DataType.BYTES:
-            raise QueryExecutionError(f"SUMPRECISION takes BYTES (serialized BigDecimals) in PQL, found {argument.name}: use SUM, or SQL")
+            raise QueryExecutionError(
+                f"SUMPRECISION takes BYTES (serialized BigDecimals) in PQL, found {argument.name}: use SUM, or SQL"
+            )
 
     def state_fields(self, argument: Argument) -> list[pa.Field]:
         return [pa.field("sum", WIDE if argument.data_type in _INTEGERS else pa.string())]
@@ -62,7 +68,9 @@ class SumPrecision(AggregateFunction):
         assert argument.data_type is not None
         read = _reader(argument.data_type)
 
-        def collect(rows: NDArray[np.int64], values: pa.Array, counts: NDArray[np.int64], num_rows: int) -> list[pa.Array]:
+        def collect(
+            rows: NDArray[np.int64], values: pa.Array, counts: NDArray[np.int64], num_rows: int
+        ) -> list[pa.Array]:
             encoded = values.dictionary_encode()
             numbers = [_bounded(read(value)) for value in encoded.dictionary.to_pylist()]
             totals: list[Decimal | None] = [None] * num_rows
@@ -83,11 +91,16 @@ class SumPrecision(AggregateFunction):
 
     def finish(self, states: Sequence[pa.Array], *, null_handling: bool) -> pa.Array:
         nothing = None if null_handling else self._rounded(Decimal(0))
-        return pa.array([nothing if total is None else self._rounded(Decimal(total)) for total in states[0].to_pylist()], pa.string())
+        return pa.array(
+            [nothing if total is None else self._rounded(Decimal(total)) for total in states[0].to_pylist()],
+            pa.string(),
+        )
 
     def _rounded(self, total: Decimal) -> str:
         if self.precision:  # 0 is unlimited, as in Java
-            total = Context(prec=self.precision, Emax=999_999_999, Emin=-999_999_999, rounding=ROUND_HALF_EVEN).plus(total)
+            total = Context(prec=self.precision, Emax=999_999_999, Emin=-999_999_999, rounding=ROUND_HALF_EVEN).plus(
+                total
+            )
         if self.scale is not None:
             total = total.quantize(Decimal(1).scaleb(-self.scale), context=_EXACT)
         return str(total)
@@ -97,7 +110,9 @@ def _whole_number(value: Parameter, what: str) -> int:
     text = str(value)
     number = whole_number(text)
     if isinstance(value, bool) or number is None or number > DIGITS_MAX:
-        raise InvalidQueryError(f"expected a whole number up to {DIGITS_MAX} as {what} of SUMPRECISION, found '{text[:40]}'")
+        raise InvalidQueryError(
+            f"expected a whole number up to {DIGITS_MAX} as {what} of SUMPRECISION, found '{text[:40]}'"
+        )
     return number
 
 
@@ -127,7 +142,11 @@ def _reader(data_type: DataType) -> Callable[[Any], Decimal]:
 
 def _number(text: str) -> Decimal:
     try:
-        number = _EXACT.create_decimal(text) if text.isascii() and "_" not in text and text == text.strip() else Decimal("NaN")
+        number = (
+            _EXACT.create_decimal(text)
+            if text.isascii() and "_" not in text and text == text.strip()
+            else Decimal("NaN")
+        )
     except DecimalException:
         number = Decimal("NaN")
     if not number.is_finite():
@@ -140,14 +159,17 @@ def _bounded(number: Decimal) -> Decimal:
     assert isinstance(exponent, int)
     if number.adjusted() > DIGITS_MAX or exponent < -_PLACES_MAX:
         raise QueryExecutionError(
-            f"SUMPRECISION adds numbers below 10^{DIGITS_MAX} with at most {_PLACES_MAX} decimal places, found one of 10^{number.adjusted()}"
+            f"SUMPRECISION adds numbers below 10^{DIGITS_MAX} with at most {_PLACES_MAX} decimal places, found one of "
+            f"10^{number.adjusted()}"
         )
     return number
 
 
 def _serialized_number(data: bytes) -> Decimal:
     if len(data) < 3:
-        raise QueryExecutionError(f"expected a serialized BigDecimal of at least 3 bytes, found BYTES of length {len(data)}")
+        raise QueryExecutionError(
+            f"expected a serialized BigDecimal of at least 3 bytes, found BYTES of length {len(data)}"
+        )
     return _EXACT.scaleb(Decimal(int.from_bytes(data[2:], "big", signed=True)), -int.from_bytes(data[:2], "big"))
 
 

@@ -10,8 +10,12 @@ from pinotpy.functions.state.power_sums import Powers, PowerSums, quotient
 
 
 class VarSamp(PowerSums):
-    summary: ClassVar[str] = "The variance of which the values are a sample: their square distances over their number less one."
-    examples: ClassVar[Mapping[str, AggregateExample]] = {"varsamp": AggregateExample("VAR_SAMP(points)", 8.966666666666667)}
+    summary: ClassVar[str] = (
+        "The variance of which the values are a sample: their square distances over their number less one."
+    )
+    examples: ClassVar[Mapping[str, AggregateExample]] = {
+        "varsamp": AggregateExample("VAR_SAMP(points)", 8.966666666666667)
+    }
 
     def value(self, powers: Powers) -> float | None:
         if powers.count < 2:

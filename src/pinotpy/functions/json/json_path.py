@@ -1,8 +1,9 @@
 """JSON paths: `$.a.b[0]['c'][*]..d[?(@.n > 1)]`, compiled once and followed through parsed documents.
 
-What there is of Jayway's JsonPath, which the reference uses: fields (`.a`, `['a','b']`), indexes (`[0]`, `[-1]`, `[0,2]`, `[1:3]`),
-wildcards (`.*`, `[*]`), recursive descent (`..a`, `..*`) and filters that compare a field of the element with a constant or ask for it.
-A path is **definite** if it can lead to one value only; that value is the answer, or MISSING. Any other path gives a list.
+What there is of Jayway's JsonPath, which the reference uses: fields (`.a`, `['a','b']`), indexes (`[0]`, `[-1]`,
+`[0,2]`, `[1:3]`), wildcards (`.*`, `[*]`), recursive descent (`..a`, `..*`) and filters that compare a field of the
+element with a constant or ask for it. A path is **definite** if it can lead to one value only; that value is the
+answer, or MISSING. Any other path gives a list.
 """
 
 from __future__ import annotations
@@ -65,7 +66,10 @@ class JsonPath:
             for place, value in found:
                 following.extend(step(place, value))
                 if len(following) > VALUES_MAX:
-                    raise InvalidQueryError(f"the JSON path '{self.text[:80]}' leads to more than {VALUES_MAX} places in one document: narrow it")
+                    raise InvalidQueryError(
+                        f"the JSON path '{self.text[:80]}' leads to more than {VALUES_MAX} places in one document: "
+                        "narrow it"
+                    )
             found = following
         return found
 
@@ -128,7 +132,8 @@ def _name(text: str, at: int) -> re.Match[str]:
 
 def _fault(text: str, at: int) -> NoReturn:
     raise InvalidQueryError(
-        f"expected a step such as .name, ['name'], [0], [*] or ..name in the JSON path '{text[:200]}' at character {at + 1}, found '{text[at : at + 20]}'"
+        f"expected a step such as .name, ['name'], [0], [*] or ..name in the JSON path '{text[:200]}' at character "
+        f"{at + 1}, found '{text[at : at + 20]}'"
     )
 
 
@@ -140,7 +145,8 @@ def _child(place: str, name: str) -> str:
     return f"{place}['{name}']"
 
 
-# --- steps ---------------------------------------------------------------------------------------------------------------
+# --- steps
+# ---------------------------------------------------------------------------------------------------------------
 
 
 def _fields(names: tuple[str, ...]) -> Step:
@@ -208,7 +214,9 @@ def _filter(path: str, operator: str | None, constant: str | None) -> Step:
         if operator in ("==", "!="):
             is_equal = found == expected and (are_numbers or type(found) is type(expected))  # 1 is not true
             return is_equal is (operator == "==")
-        return (are_numbers or (isinstance(found, str) and isinstance(expected, str))) and _ORDER[operator](found, expected)
+        return (are_numbers or (isinstance(found, str) and isinstance(expected, str))) and _ORDER[operator](
+            found, expected
+        )
 
     def step(place: str, value: Any) -> Iterator[Place]:
         for child in _every(place, value) if isinstance(value, list) else iter(((place, value),)):

@@ -4,9 +4,11 @@
         .name NUL adam   .addresses[#] NUL 0   .addresses[*].city NUL a   .addresses[*].types[#] NUL 0   .addresses[*].types[*] NUL x
         .name NUL adam   .addresses[#] NUL 1   .addresses[*].city NUL b
 
-Every element of an array makes a record of its own, several arrays every combination of their elements, so that conditions
-joined by AND speak of the same element (Pinot: JsonUtils.flatten). `[#]` is the element's number. Null, empty arrays and
-empty objects have no term. Values are texts: true, false, numbers as Java writes them. A text that is no JSON has no record.
+Every element of an array makes a record of its own, several arrays every combination of their elements, so that
+conditions joined by AND speak of the same element (Pinot: JsonUtils.flatten). `[#]` is the element's number. Null,
+empty arrays and
+empty objects have no term. Values are texts: true, false, numbers as Java writes them. A text that is no JSON has no
+record.
 """
 
 from __future__ import annotations
@@ -42,7 +44,8 @@ class JsonIndexing:
         exclude_array: arrays are left out.
         cross_arrays: several arrays make every combination of their elements; else each array makes records of its own.
         include_paths: if given, only these paths and what lies below them, as `$.a.b`, `$.a[*].b`.
-        exclude_paths: paths that are left out, with all below. exclude_fields: keys that are left out wherever they stand.
+        exclude_paths: paths that are left out, with all below. exclude_fields: keys that are left out wherever they
+            stand.
         max_value_length: longer values are indexed as $SKIPPED$; 0 = no limit.
     """
 

@@ -27,10 +27,20 @@ _DECIMAL: Final = Context(prec=1000)
 def _mod(left: Any, right: Any) -> pa.Array:
     count = length_of((left, right))
     with np.errstate(invalid="ignore", divide="ignore"):
-        return pa.array(np.fmod(spread(left, count).to_numpy(zero_copy_only=False), spread(right, count).to_numpy(zero_copy_only=False)))
+        return pa.array(
+            np.fmod(
+                spread(left, count).to_numpy(zero_copy_only=False), spread(right, count).to_numpy(zero_copy_only=False)
+            )
+        )
 
 
-_DOUBLES: Final[dict[str, Callable[[Any, Any], Any]]] = {"plus": pc.add, "minus": pc.subtract, "times": pc.multiply, "divide": pc.divide, "mod": _mod}
+_DOUBLES: Final[dict[str, Callable[[Any, Any], Any]]] = {
+    "plus": pc.add,
+    "minus": pc.subtract,
+    "times": pc.multiply,
+    "divide": pc.divide,
+    "mod": _mod,
+}
 
 
 def _bind(name: str, operands: Sequence[Operand], dialect: Dialect) -> Bound:
@@ -83,7 +93,9 @@ def _decimal_arithmetic(name: str, values: Sequence[Value]) -> pa.Array:
     except DivisionByZero as error:
         raise QueryExecutionError("/ by zero") from error
     except (ArithmeticError, ValueError) as error:
-        raise QueryExecutionError(f"cannot compute {name} in BIG_DECIMAL: expected finite numbers, and a result of at most 1000 digits") from error
+        raise QueryExecutionError(
+            f"cannot compute {name} in BIG_DECIMAL: expected finite numbers, and a result of at most 1000 digits"
+        ) from error
 
 
 def _divide_decimals(left: Decimal, right: Decimal) -> Decimal:
@@ -93,7 +105,9 @@ def _divide_decimals(left: Decimal, right: Decimal) -> Decimal:
     exponent = left.as_tuple().exponent
     if not isinstance(exponent, int) or not right.is_finite():
         raise ValueError(f"{left} / {right}")
-    return _DECIMAL.divide(left, right).quantize(Decimal(1).scaleb(min(exponent, 0)), rounding="ROUND_HALF_EVEN", context=_DECIMAL)
+    return _DECIMAL.divide(left, right).quantize(
+        Decimal(1).scaleb(min(exponent, 0)), rounding="ROUND_HALF_EVEN", context=_DECIMAL
+    )
 
 
 _DECIMALS: Final[dict[str, Callable[[Decimal, Decimal], Decimal]]] = {
@@ -105,7 +119,9 @@ _DECIMALS: Final[dict[str, Callable[[Decimal, Decimal], Decimal]]] = {
 
 
 def _function(name: str, signature: str, summary: str, example: Example, *, most: int = 2) -> ScalarFunction:
-    return ScalarFunction(name, signature, summary, lambda operands, dialect: _bind(name, operands, dialect), (example,), 2, most)
+    return ScalarFunction(
+        name, signature, summary, lambda operands, dialect: _bind(name, operands, dialect), (example,), 2, most
+    )
 
 
 FUNCTIONS = (
@@ -113,5 +129,7 @@ FUNCTIONS = (
     _function("minus", "SUB(x, y)", "The difference; also written x - y.", Example("sub(i, 10)", -3.0)),
     _function("times", "MULT(x, y, …)", "The product; also written x * y.", Example("mult(i, d)", 15.75), most=MANY),
     _function("divide", "DIV(x, y)", "The quotient, a fraction; also written x / y.", Example("div(i, 2)", 3.5)),
-    _function("mod", "MOD(x, y)", "The remainder, with the sign of x; also written x % y.", Example("mod(-7, 4)", -3.0)),
+    _function(
+        "mod", "MOD(x, y)", "The remainder, with the sign of x; also written x % y.", Example("mod(-7, 4)", -3.0)
+    ),
 )

@@ -1,4 +1,5 @@
-"""Functions that make multi-values of multi-values, or find one in them, in a variant for each type: arraySortInt, arraySortString.
+"""Functions that make multi-values of multi-values, or find one in them, in a variant for each type: arraySortInt,
+arraySortString.
 
 Positions count from 0, but arrayElementAt from 1, as in the reference, where an absent element is 0 or ''.
 """
@@ -21,9 +22,21 @@ from pinotpy.functions.scalar.ragged import Ragged, ranges
 from pinotpy.functions.scalar.spec import Bound, Example, Operand, ScalarFunction, Value
 from pinotpy.pql.ast import Dialect
 
-_TYPES: Final = {"int": DataType.INT, "long": DataType.LONG, "float": DataType.FLOAT, "double": DataType.DOUBLE, "string": DataType.STRING}
+_TYPES: Final = {
+    "int": DataType.INT,
+    "long": DataType.LONG,
+    "float": DataType.FLOAT,
+    "double": DataType.DOUBLE,
+    "string": DataType.STRING,
+}
 _COLUMNS: Final = {"int": "mi", "long": "ml", "float": "md", "double": "md", "string": "ms"}  # of the demo row
-_VALUES: Final[dict[str, list[Any]]] = {"int": [1, 2, 3], "long": [10, 20], "float": [1.5, 2.5], "double": [1.5, 2.5], "string": ["a", "b", "a"]}
+_VALUES: Final[dict[str, list[Any]]] = {
+    "int": [1, 2, 3],
+    "long": [10, 20],
+    "float": [1.5, 2.5],
+    "double": [1.5, 2.5],
+    "string": ["a", "b", "a"],
+}
 
 _FAR: Final = 2**40  # beyond the end of any list
 
@@ -59,7 +72,9 @@ def distinct_rows(rows: Ragged) -> Ragged:
 
 def joined_rows(left: Ragged, right: Ragged) -> Ragged:
     """The values of the left row, then those of the right."""
-    both = Ragged(pa.concat_arrays([left.flat, right.flat]), np.concatenate((left.offsets, left.offsets[-1] + right.offsets[1:])))
+    both = Ragged(
+        pa.concat_arrays([left.flat, right.flat]), np.concatenate((left.offsets, left.offsets[-1] + right.offsets[1:]))
+    )
     counts = left.counts + right.counts
     positions = np.empty(int(counts.sum()), np.int64)
     starts = np.cumsum(counts) - counts
@@ -120,22 +135,32 @@ def _edit(
         source = element_type(operands[0], full)
         _expect(source, target, operands[0], full)
         found = [
-            constant_of(operand, target, what, full) if what == "value" else max(min(constant_int(operand, what, full), _FAR), -_FAR)
+            constant_of(operand, target, what, full)
+            if what == "value"
+            else max(min(constant_int(operand, what, full), _FAR), -_FAR)
             for operand, what in zip(operands[1:], constants, strict=True)
         ]
         return Bound(gives or target, lambda values: compute(_rows(values[0], source, target), found), not gives_many)
 
     text, value = example
     shown = Example(f"{full}({text})", value)
-    return ScalarFunction(full, f"{full.upper()}({arguments})", summary, bind, (shown,), 1 + len(constants), 1 + len(constants))
+    return ScalarFunction(
+        full, f"{full.upper()}({arguments})", summary, bind, (shown,), 1 + len(constants), 1 + len(constants)
+    )
 
 
 def _expect(source: DataType, target: DataType, operand: Operand, function: str) -> None:
-    if (source is DataType.STRING) != (target is DataType.STRING) or source in (DataType.BYTES, DataType.BIG_DECIMAL, DataType.JSON):
+    if (source is DataType.STRING) != (target is DataType.STRING) or source in (
+        DataType.BYTES,
+        DataType.BIG_DECIMAL,
+        DataType.JSON,
+    ):
         raise InvalidQueryError(f"{function.upper()} takes {target.value} values, found {operand.name}")
 
 
-def _of_two(name: str, suffix: str, summary: str, compute: Callable[[Ragged, Ragged], Ragged], example: tuple[str, Any]) -> ScalarFunction:
+def _of_two(
+    name: str, suffix: str, summary: str, compute: Callable[[Ragged, Ragged], Ragged], example: tuple[str, Any]
+) -> ScalarFunction:
     full = f"{name.lower()}{suffix}"
     target = _TYPES[suffix]
 
@@ -150,7 +175,9 @@ def _of_two(name: str, suffix: str, summary: str, compute: Callable[[Ragged, Rag
 
         return Bound(target, evaluate, single_value=False)
 
-    return ScalarFunction(full, f"{full.upper()}(mv, mv2)", summary, bind, (Example(f"{full}({example[0]})", example[1]),), 2, 2)
+    return ScalarFunction(
+        full, f"{full.upper()}(mv, mv2)", summary, bind, (Example(f"{full}({example[0]})", example[1]),), 2, 2
+    )
 
 
 def _literal(value: Any) -> str:
@@ -163,10 +190,39 @@ def _family(suffix: str) -> tuple[ScalarFunction, ...]:
     one = f"{column}, {_literal(values[1])}"
     both = f"{column}, {column}"
     return (
-        _edit("arrayReverse", suffix, "mv", "The values from the last to the first.", lambda rows, _: reversed_rows(rows).lists(), (column, values[::-1])),
-        _edit("arraySort", suffix, "mv", "The values in ascending order.", lambda rows, _: sorted_rows(rows).lists(), (column, sorted(values))),
-        _edit("arrayDistinct", suffix, "mv", "Every value once, where it came first.", lambda rows, _: distinct_rows(rows).lists(), (column, once)),
-        _edit("arrayRemove", suffix, "mv, value", "Without the first such value.", _without_first, (one, [values[0], *values[2:]]), constants=("value",)),
+        _edit(
+            "arrayReverse",
+            suffix,
+            "mv",
+            "The values from the last to the first.",
+            lambda rows, _: reversed_rows(rows).lists(),
+            (column, values[::-1]),
+        ),
+        _edit(
+            "arraySort",
+            suffix,
+            "mv",
+            "The values in ascending order.",
+            lambda rows, _: sorted_rows(rows).lists(),
+            (column, sorted(values)),
+        ),
+        _edit(
+            "arrayDistinct",
+            suffix,
+            "mv",
+            "Every value once, where it came first.",
+            lambda rows, _: distinct_rows(rows).lists(),
+            (column, once),
+        ),
+        _edit(
+            "arrayRemove",
+            suffix,
+            "mv, value",
+            "Without the first such value.",
+            _without_first,
+            (one, [values[0], *values[2:]]),
+            constants=("value",),
+        ),
         _edit(
             "arraySlice",
             suffix,
@@ -209,7 +265,13 @@ def _family(suffix: str) -> tuple[ScalarFunction, ...]:
             gives_many=False,
         ),
         _of_two("arrayConcat", suffix, "All values of both.", joined_rows, (both, values + values)),
-        _of_two("arrayUnion", suffix, "All values of both, every one once.", lambda left, right: distinct_rows(joined_rows(left, right)), (both, once)),
+        _of_two(
+            "arrayUnion",
+            suffix,
+            "All values of both, every one once.",
+            lambda left, right: distinct_rows(joined_rows(left, right)),
+            (both, once),
+        ),
     )
 
 

@@ -1,4 +1,6 @@
-"""Functions that make multi-values of values and texts of multi-values, and that compare two: ARRAY, GENERATEINTARRAY, ARRAYSOVERLAP."""
+"""Functions that make multi-values of values and texts of multi-values, and that compare two: ARRAY, GENERATEINTARRAY,
+ARRAYSOVERLAP.
+"""
 
 from __future__ import annotations
 
@@ -20,9 +22,21 @@ from pinotpy.functions.scalar.ragged import Ragged, ranges
 from pinotpy.functions.scalar.spec import MANY, Bound, Example, Operand, ScalarFunction, Value
 from pinotpy.pql.ast import Dialect
 
-_TYPES: Final = {"int": DataType.INT, "long": DataType.LONG, "float": DataType.FLOAT, "double": DataType.DOUBLE, "string": DataType.STRING}
+_TYPES: Final = {
+    "int": DataType.INT,
+    "long": DataType.LONG,
+    "float": DataType.FLOAT,
+    "double": DataType.DOUBLE,
+    "string": DataType.STRING,
+}
 _COLUMNS: Final = {"int": "mi", "long": "ml", "float": "md", "double": "md", "string": "ms"}  # of the demo row
-_VALUES: Final[dict[str, list[Any]]] = {"int": [1, 2, 3], "long": [10, 20], "float": [1.5, 2.5], "double": [1.5, 2.5], "string": ["a", "b", "a"]}
+_VALUES: Final[dict[str, list[Any]]] = {
+    "int": [1, 2, 3],
+    "long": [10, 20],
+    "float": [1.5, 2.5],
+    "double": [1.5, 2.5],
+    "string": ["a", "b", "a"],
+}
 _GENERATED_MAX: Final = 1 << 20  # values of one list
 _BATCH_MAX: Final = 1 << 25  # values of all lists of a batch
 
@@ -37,7 +51,8 @@ def _of_singles(values: pa.Array) -> Ragged:
     return Ragged(values, np.arange(len(values) + 1))
 
 
-# --- made of single values -------------------------------------------------------------------------------------------------
+# --- made of single values
+# -------------------------------------------------------------------------------------------------
 
 
 def _bind_array(operands: Sequence[Operand], dialect: Dialect) -> Bound:
@@ -47,9 +62,15 @@ def _bind_array(operands: Sequence[Operand], dialect: Dialect) -> Bound:
 
     def evaluate(values: Sequence[Value]) -> pa.Array:
         count, width = length_of(values), len(values)
-        columns = [spread(converted(value, source, data_type), count) for value, source in zip(values, types, strict=True)]
+        columns = [
+            spread(converted(value, source, data_type), count) for value, source in zip(values, types, strict=True)
+        ]
         by_row = np.arange(count * width).reshape(width, count).T.ravel()  # the columns lie one behind the other
-        return Ragged(pa.concat_arrays(columns), np.arange(0, count * width + 1, width)).taken(by_row, np.full(count, width, np.int64)).lists()
+        return (
+            Ragged(pa.concat_arrays(columns), np.arange(0, count * width + 1, width))
+            .taken(by_row, np.full(count, width, np.int64))
+            .lists()
+        )
 
     return Bound(data_type, evaluate, single_value=False)
 
@@ -61,7 +82,10 @@ def _bind_generate(data_type: DataType, operands: Sequence[Operand], dialect: Di
 
     def evaluate(values: Sequence[Value]) -> pa.Array:
         count = length_of(values)
-        start, end, step = (spread(taken(value, source), count).to_numpy(zero_copy_only=False) for value, source in zip(values, types, strict=True))
+        start, end, step = (
+            spread(taken(value, source), count).to_numpy(zero_copy_only=False)
+            for value, source in zip(values, types, strict=True)
+        )
         counts = _steps(start.astype(np.float64), end.astype(np.float64), step.astype(np.float64))
         numbers = np.repeat(start, counts) + ranges(np.zeros(count, np.int64), counts) * np.repeat(step, counts)
         flat = converted(pa.array(numbers), DataType.LONG if taken is longs else DataType.DOUBLE, data_type)
@@ -78,12 +102,16 @@ def _steps(start: NDArray[np.float64], end: NDArray[np.float64], step: NDArray[n
         raise QueryExecutionError("expected finite numbers and a step that is not 0")
     longest = counts.max(initial=0)
     if longest > _GENERATED_MAX or counts.sum() > _BATCH_MAX:
-        raise QueryExecutionError(f"expected at most {_GENERATED_MAX} values in a list and {_BATCH_MAX} in a batch, found {longest:.0f} in one")
+        raise QueryExecutionError(
+            f"expected at most {_GENERATED_MAX} values in a list and {_BATCH_MAX} in a batch, found {longest:.0f} in "
+            "one"
+        )
     whole: NDArray[np.int64] = counts.astype(np.int64)
     return whole
 
 
-# --- one multi-value and a value ---------------------------------------------------------------------------------------------
+# --- one multi-value and a value
+# ---------------------------------------------------------------------------------------------
 
 
 def _bind_push(name: str, target: DataType, operands: Sequence[Operand], dialect: Dialect) -> Bound:
@@ -117,12 +145,17 @@ def _bind_indexes(name: str, target: DataType, operands: Sequence[Operand], dial
 
 def _like(operand: Operand, target: DataType, name: str) -> DataType:
     source = element_type(operand, name)
-    if (source is DataType.STRING) != (target is DataType.STRING) or source in (DataType.BYTES, DataType.BIG_DECIMAL, DataType.JSON):
+    if (source is DataType.STRING) != (target is DataType.STRING) or source in (
+        DataType.BYTES,
+        DataType.BIG_DECIMAL,
+        DataType.JSON,
+    ):
         raise InvalidQueryError(f"{name.upper()} takes {target.value} values, found {operand.name}")
     return source
 
 
-# --- one multi-value ---------------------------------------------------------------------------------------------------------
+# --- one multi-value
+# ---------------------------------------------------------------------------------------------------------
 
 
 def _bind_sum(name: str, data_type: DataType, operands: Sequence[Operand], dialect: Dialect) -> Bound:
@@ -134,7 +167,9 @@ def _bind_sum(name: str, data_type: DataType, operands: Sequence[Operand], diale
         rows = rows_of(values[0], length_of(values))
         numbers = converted(rows.flat, source, data_type).to_numpy(zero_copy_only=False).astype(np.int64)
         before = np.concatenate(([0], np.cumsum(numbers)))  # wraps as Java's sums do, and the difference is right again
-        return pa.array((before[rows.offsets[1:]] - before[rows.offsets[:-1]]).astype(data_type.arrow.to_pandas_dtype()))
+        return pa.array(
+            (before[rows.offsets[1:]] - before[rows.offsets[:-1]]).astype(data_type.arrow.to_pandas_dtype())
+        )
 
     return Bound(data_type, evaluate)
 
@@ -157,7 +192,8 @@ def _bind_to_text(operands: Sequence[Operand], dialect: Dialect) -> Bound:
     return Bound(DataType.STRING, evaluate)
 
 
-# --- two multi-values --------------------------------------------------------------------------------------------------------
+# --- two multi-values
+# --------------------------------------------------------------------------------------------------------
 
 
 def _found_in(left: Ragged, right: Ragged) -> NDArray[np.bool_]:
@@ -172,7 +208,9 @@ def _bind_overlap(operands: Sequence[Operand], dialect: Dialect) -> Bound:
     types = [element_type(operand, "arraysoverlap") for operand in operands]
     data_type = common_type(types, "arraysoverlap")
     if (DataType.STRING in types and types[0] is not types[1]) or data_type in (DataType.BIG_DECIMAL, DataType.JSON):
-        raise InvalidQueryError(f"ARRAYSOVERLAP takes two lists of one type, found {operands[0].name} and {operands[1].name}")
+        raise InvalidQueryError(
+            f"ARRAYSOVERLAP takes two lists of one type, found {operands[0].name} and {operands[1].name}"
+        )
 
     def evaluate(values: Sequence[Value]) -> pa.Array:
         left, right = _pair(values, types, data_type)
@@ -203,12 +241,17 @@ def _pair(values: Sequence[Value], types: Sequence[DataType], data_type: DataTyp
     )
 
 
-# --- the functions -----------------------------------------------------------------------------------------------------------
+# --- the functions
+# -----------------------------------------------------------------------------------------------------------
 
 
-def _function(name: str, arguments: str, summary: str, bind: Callable[[Sequence[Operand], Dialect], Bound], *examples: Example) -> ScalarFunction:
+def _function(
+    name: str, arguments: str, summary: str, bind: Callable[[Sequence[Operand], Dialect], Bound], *examples: Example
+) -> ScalarFunction:
     most = arguments.count(",") + 1
-    return ScalarFunction(name, f"{name.upper()}({arguments})", summary, bind, examples, most - arguments.count("["), most)
+    return ScalarFunction(
+        name, f"{name.upper()}({arguments})", summary, bind, examples, most - arguments.count("["), most
+    )
 
 
 def _literal(value: Any) -> str:
@@ -217,7 +260,12 @@ def _literal(value: Any) -> str:
 
 def _of_type(suffix: str) -> tuple[ScalarFunction, ...]:
     target, column, values = _TYPES[suffix], _COLUMNS[suffix], _VALUES[suffix]
-    back, front, indexes, generate = f"arraypushback{suffix}", f"arraypushfront{suffix}", f"arrayindexesof{suffix}", f"generate{suffix}array"
+    back, front, indexes, generate = (
+        f"arraypushback{suffix}",
+        f"arraypushfront{suffix}",
+        f"arrayindexesof{suffix}",
+        f"generate{suffix}array",
+    )
     first = values[0]
     one = f"{column}, {_literal(first)}"
     found = (
@@ -250,7 +298,11 @@ def _of_type(suffix: str) -> tuple[ScalarFunction, ...]:
     return (
         *found,
         _function(
-            generate, "start, end, step", summary, lambda operands, dialect: _bind_generate(target, operands, dialect), Example(f"{generate}(1, 6, 2)", shown)
+            generate,
+            "start, end, step",
+            summary,
+            lambda operands, dialect: _bind_generate(target, operands, dialect),
+            Example(f"{generate}(1, 6, 2)", shown),
         ),
     )
 

@@ -1,7 +1,8 @@
 """Functions of multi-values: ARRAYLENGTH, ARRAYSUM, VALUEIN, MAPVALUE.
 
-Sums and averages are DOUBLE, least and greatest are of the values' type (text by bytes). Rows without values, which only
-VALUEIN leaves, have the sum 0, the average NaN, and as least and greatest the ends of the type, as in the reference.
+Sums and averages are DOUBLE, least and greatest are of the values' type (text by bytes). Rows without values, which
+only VALUEIN leaves, have the sum 0, the average NaN, and as least and greatest the ends of the type, as in the
+reference.
 """
 
 from __future__ import annotations
@@ -39,7 +40,8 @@ def constant_of(operand: Operand, data_type: DataType, what: str, function: str)
         raise InvalidQueryError(f"expected {data_type.value} as {what} of {function.upper()}: {error}") from error
 
 
-# --- one number of a row -----------------------------------------------------------------------------------------------
+# --- one number of a row
+# -----------------------------------------------------------------------------------------------
 
 
 def _bind_length(operands: Sequence[Operand], dialect: Dialect) -> Bound:
@@ -50,7 +52,9 @@ def _bind_length(operands: Sequence[Operand], dialect: Dialect) -> Bound:
 def _bind_sum(name: str, operands: Sequence[Operand], dialect: Dialect) -> Bound:
     data_type = element_type(operands[0], name)
     if not data_type.is_numeric:
-        raise InvalidQueryError(f"The argument of {name.upper()} transform function must be numeric, found {operands[0].name}")
+        raise InvalidQueryError(
+            f"The argument of {name.upper()} transform function must be numeric, found {operands[0].name}"
+        )
 
     def evaluate(values: Sequence[Value]) -> pa.Array:
         rows = Ragged.of(values[0])
@@ -65,12 +69,19 @@ def _bind_sum(name: str, operands: Sequence[Operand], dialect: Dialect) -> Bound
     return Bound(DataType.DOUBLE, evaluate)
 
 
-_GREATEST: Final[dict[DataType, Any]] = {DataType.INT: 2**31 - 1, DataType.LONG: 2**63 - 1, DataType.FLOAT: float("inf"), DataType.DOUBLE: float("inf")}
+_GREATEST: Final[dict[DataType, Any]] = {
+    DataType.INT: 2**31 - 1,
+    DataType.LONG: 2**63 - 1,
+    DataType.FLOAT: float("inf"),
+    DataType.DOUBLE: float("inf"),
+}
 
 
 def _bind_extreme(name: str, reduce_rows: np.ufunc, operands: Sequence[Operand], dialect: Dialect) -> Bound:
     data_type = element_type(operands[0], name)
-    if data_type is DataType.BIG_DECIMAL or not (data_type.is_numeric or data_type in (DataType.STRING, DataType.BYTES, DataType.TIMESTAMP)):
+    if data_type is DataType.BIG_DECIMAL or not (
+        data_type.is_numeric or data_type in (DataType.STRING, DataType.BYTES, DataType.TIMESTAMP)
+    ):
         raise InvalidQueryError(f"{name.upper()} takes numbers or text, found {operands[0].name}")
     of_nothing = _GREATEST.get(data_type, _default(data_type)) if name == "arraymin" else _default(data_type)
 
@@ -107,7 +118,8 @@ def _default(data_type: DataType) -> Any:
     return bool(stored) if data_type is DataType.BOOLEAN else stored
 
 
-# --- values of a row that match ----------------------------------------------------------------------------------------
+# --- values of a row that match
+# ----------------------------------------------------------------------------------------
 
 
 def _bind_value_in(operands: Sequence[Operand], dialect: Dialect) -> Bound:
@@ -138,15 +150,35 @@ def _bind_map_value(operands: Sequence[Operand], dialect: Dialect) -> Bound:
     return Bound(data_type, evaluate)
 
 
-def _of_rows(name: str, summary: str, bind: Callable[[Sequence[Operand], Dialect], Bound], *examples: Example, aliases: tuple[str, ...] = ()) -> ScalarFunction:
+def _of_rows(
+    name: str,
+    summary: str,
+    bind: Callable[[Sequence[Operand], Dialect], Bound],
+    *examples: Example,
+    aliases: tuple[str, ...] = (),
+) -> ScalarFunction:
     return ScalarFunction(name, f"{name.upper()}(mv)", summary, bind, examples, aliases=aliases)
 
 
 FUNCTIONS = (
-    _of_rows("arraylength", "How many values there are.", _bind_length, Example("arrayLength(mi)", 3), aliases=("cardinality",)),
-    _of_rows("arraysum", "The sum of the values.", lambda operands, dialect: _bind_sum("arraysum", operands, dialect), Example("arraySum(ml)", 30.0)),
     _of_rows(
-        "arrayaverage", "The average of the values.", lambda operands, dialect: _bind_sum("arrayaverage", operands, dialect), Example("arrayAverage(md)", 2.0)
+        "arraylength",
+        "How many values there are.",
+        _bind_length,
+        Example("arrayLength(mi)", 3),
+        aliases=("cardinality",),
+    ),
+    _of_rows(
+        "arraysum",
+        "The sum of the values.",
+        lambda operands, dialect: _bind_sum("arraysum", operands, dialect),
+        Example("arraySum(ml)", 30.0),
+    ),
+    _of_rows(
+        "arrayaverage",
+        "The average of the values.",
+        lambda operands, dialect: _bind_sum("arrayaverage", operands, dialect),
+        Example("arrayAverage(md)", 2.0),
     ),
     _of_rows(
         "arraymin",
@@ -167,7 +199,11 @@ FUNCTIONS = (
         "VALUEIN(mv, value, …)",
         "The values that are among the constants; may leave none.",
         _bind_value_in,
-        (Example("valueIn(mi, 1, 3, 5)", [1, 3]), Example("valueIn(ms, 'a')", ["a", "a"]), Example("valueIn(ms, 'z')", [])),
+        (
+            Example("valueIn(mi, 1, 3, 5)", [1, 3]),
+            Example("valueIn(ms, 'a')", ["a", "a"]),
+            Example("valueIn(ms, 'z')", []),
+        ),
         2,
         MANY,
     ),

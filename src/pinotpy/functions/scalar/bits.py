@@ -1,6 +1,7 @@
 """Functions of single bits and of shifts: BITSHIFTLEFT, BITEXTRACT, BITMASK.
 
-Numbers are LONG as in BITAND: 64 bits, the sign's among them, whatever the column's type. Shifts beyond 63 begin anew, as Java's do.
+Numbers are LONG as in BITAND: 64 bits, the sign's among them, whatever the column's type. Shifts beyond 63 begin anew,
+as Java's do.
 """
 
 from __future__ import annotations
@@ -40,9 +41,19 @@ def _mask(bit: Longs) -> Longs:
 
 
 FUNCTIONS = (
-    of_longs("bitshiftleft", "x, count", "The bits moved to the left, with zeros after them.", _shift_left, Example("bitShiftLeft(3, 2)", 12)),
     of_longs(
-        "bitshiftright", "x, count", "The bits moved to the right, with copies of the sign before them.", _shift_right, Example("bitShiftRight(-8, 2)", -2)
+        "bitshiftleft",
+        "x, count",
+        "The bits moved to the left, with zeros after them.",
+        _shift_left,
+        Example("bitShiftLeft(3, 2)", 12),
+    ),
+    of_longs(
+        "bitshiftright",
+        "x, count",
+        "The bits moved to the right, with copies of the sign before them.",
+        _shift_right,
+        Example("bitShiftRight(-8, 2)", -2),
     ),
     of_longs(
         "bitshiftrightunsigned",
@@ -53,7 +64,19 @@ FUNCTIONS = (
         aliases=("bitshiftrightlogical",),
     ),
     of_longs(
-        "bitextract", "x, bit", "The bit at a position, 0 the lowest.", _extract, Example("bitExtract(6, 1)", 1), gives=DataType.INT, aliases=("extractbit",)
+        "bitextract",
+        "x, bit",
+        "The bit at a position, 0 the lowest.",
+        _extract,
+        Example("bitExtract(6, 1)", 1),
+        gives=DataType.INT,
+        aliases=("extractbit",),
     ),
-    of_longs("bitmask", "bit", "The number of which only this bit is set; 0 for a bit beyond 63.", _mask, Example("bitMask(3)", 8)),
+    of_longs(
+        "bitmask",
+        "bit",
+        "The number of which only this bit is set; 0 for a bit beyond 63.",
+        _mask,
+        Example("bitMask(3)", 8),
+    ),
 )

@@ -1,8 +1,8 @@
 """CASE, COALESCE and NULLIF: one of several values.
 
-A call is case(condition1[, condition2 …], value1[, value2 …], else) in PQL, as in 0.6.0, and in SQL, as the parser writes
-CASE WHEN, case(condition1, value1[, condition2, value2 …], else). The result has the common type of the values; a missing ELSE
-is null, which the reference shows as the default of the type unless nulls are handled.
+A call is case(condition1[, condition2 …], value1[, value2 …], else) in PQL, as in 0.6.0, and in SQL, as the parser
+writes CASE WHEN, case(condition1, value1[, condition2, value2 …], else). The result has the common type of the values;
+a missing ELSE is null, which the reference shows as the default of the type unless nulls are handled.
 """
 
 from __future__ import annotations
@@ -23,7 +23,9 @@ from pinotpy.pql.ast import Dialect
 
 def _bind_case(operands: Sequence[Operand], dialect: Dialect) -> Bound:
     if len(operands) % 2 == 0:
-        raise InvalidQueryError(f"expected conditions, as many values and one value for else in CASE, found {len(operands)} arguments")
+        raise InvalidQueryError(
+            f"expected conditions, as many values and one value for else in CASE, found {len(operands)} arguments"
+        )
     whens = len(operands) // 2
     positions = range(whens * 2)
     conditions = list(positions[:whens] if dialect is Dialect.PQL else positions[::2])
@@ -67,7 +69,12 @@ def _bind_coalesce(operands: Sequence[Operand], dialect: Dialect) -> Bound:
 
     def evaluate(values: Sequence[Value]) -> pa.Array:
         count = length_of(values)
-        return pc.coalesce(*(spread(converted_present(value, source, data_type), count) for value, source in zip(values, types, strict=True)))
+        return pc.coalesce(
+            *(
+                spread(converted_present(value, source, data_type), count)
+                for value, source in zip(values, types, strict=True)
+            )
+        )
 
     return Bound(data_type, evaluate, handles_nulls=True)
 
@@ -93,12 +100,29 @@ FUNCTIONS = (
     ScalarFunction(
         "case",
         "CASE(condition, …, value, …, else)",
-        "The value of the first condition that holds, else the last. In SQL: CASE WHEN condition THEN value … ELSE value END.",
+        "The value of the first condition that holds, else the last. In SQL: CASE WHEN condition THEN value … ELSE "
+        "value END.",
         _bind_case,
         (Example("CASE WHEN i > 5 THEN 'many' ELSE 'few' END", "many"), Example("CASE WHEN b THEN i ELSE d END", 7.0)),
         3,
         MANY,
     ),
-    ScalarFunction("coalesce", "COALESCE(x, y, …)", "The first value that is not null.", _bind_coalesce, (Example("coalesce(i, 1.5)", 7.0),), 1, MANY),
-    ScalarFunction("nullif", "NULLIF(x, y)", "null where x equals y, else x.", _bind_nullif, (Example("nullif(i, 8)", 7), Example("nullif(i, 7)", None)), 2, 2),
+    ScalarFunction(
+        "coalesce",
+        "COALESCE(x, y, …)",
+        "The first value that is not null.",
+        _bind_coalesce,
+        (Example("coalesce(i, 1.5)", 7.0),),
+        1,
+        MANY,
+    ),
+    ScalarFunction(
+        "nullif",
+        "NULLIF(x, y)",
+        "null where x equals y, else x.",
+        _bind_nullif,
+        (Example("nullif(i, 8)", 7), Example("nullif(i, 7)", None)),
+        2,
+        2,
+    ),
 )

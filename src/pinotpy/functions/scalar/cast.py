@@ -1,7 +1,7 @@
 """CAST: a value as another type.
 
-PQL knows whole numbers, doubles and text only: INT gives LONG and is never cut to 32 bits, FLOAT gives DOUBLE, and every other
-type is an error (reference: CastTransformFunction of 0.6.0). SQL knows all types, each with its own width.
+PQL knows whole numbers, doubles and text only: INT gives LONG and is never cut to 32 bits, FLOAT gives DOUBLE, and
+every other type is an error (reference: CastTransformFunction of 0.6.0). SQL knows all types, each with its own width.
 """
 
 from __future__ import annotations
@@ -44,10 +44,15 @@ def _bind(operands: Sequence[Operand], dialect: Dialect) -> Bound:
     known = _SQL_TYPES if dialect is Dialect.SQL else _PQL_TYPES
     target = known.get(written.removesuffix("_ARRAY") if not operand.single_value else written)
     if target is None:
-        raise InvalidQueryError(f"unable to cast {operand.name} to {written[:40]}: expected one of {', '.join(sorted(known))}")
+        raise InvalidQueryError(
+            f"unable to cast {operand.name} to {written[:40]}: expected one of {', '.join(sorted(known))}"
+        )
     if target is DataType.BYTES or (operand.data_type is DataType.BYTES and target is not DataType.STRING):
         # The reference finds this out while it reads rows: 200 in both dialects.
-        raise QueryExecutionError(f"cannot cast {operand.name} to {written}: BYTES are cast to STRING only; bytesToHex and hexToBytes convert them")
+        raise QueryExecutionError(
+            f"cannot cast {operand.name} to {written}: BYTES are cast to STRING only; bytesToHex and hexToBytes "
+            "convert them"
+        )
     if not operand.single_value and dialect is Dialect.PQL:
         raise InvalidQueryError(f"CAST takes single values, found {operand.name}")
     convert = _converter(operand.data_type, target, dialect)
@@ -90,7 +95,8 @@ FUNCTIONS = (
     ScalarFunction(
         "cast",
         "CAST(x, 'INT | LONG | FLOAT | DOUBLE | STRING')",
-        "The value as another type. In PQL INT is LONG, FLOAT is DOUBLE; in SQL write CAST(x AS type), where types are also BOOLEAN, TIMESTAMP, DECIMAL, JSON.",
+        "The value as another type. In PQL INT is LONG, FLOAT is DOUBLE; in SQL write CAST(x AS type), where types "
+        "are also BOOLEAN, TIMESTAMP, DECIMAL, JSON.",
         _bind,
         (Example("cast(d AS LONG)", 2), Example("cast(f AS VARCHAR)", "1.5"), Example("cast(l AS INT)", 1410065408)),
         2,

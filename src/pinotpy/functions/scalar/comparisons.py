@@ -1,7 +1,7 @@
 """Comparisons and logic as functions: INT 1 or 0 in PQL, BOOLEAN in SQL.
 
-Numbers compare by value (number_order.py has the rule), text by its UTF-8 bytes. Where a query compares a column with a constant in
-WHERE, query.model.predicate decides instead, by the column's type.
+Numbers compare by value (number_order.py has the rule), text by its UTF-8 bytes. Where a query compares a column with a
+constant in WHERE, query.model.predicate decides instead, by the column's type.
 """
 
 from __future__ import annotations
@@ -39,7 +39,9 @@ def _bind_comparison(name: str, operands: Sequence[Operand], dialect: Dialect) -
                 number = literal_beside(operands[other].literal, types[this], dialect)
                 if number is not None and operands[this].literal is None:
                     return _as_result(compared_with(same, spread(values[this], count), *number), dialect)
-            return _as_result(compared(name, spread(values[0], count), types[0], spread(values[1], count), types[1]), dialect)
+            return _as_result(
+                compared(name, spread(values[0], count), types[0], spread(values[1], count), types[1]), dialect
+            )
         left, right = (converted(value, data_type, shared) for value, data_type in zip(values, types, strict=True))
         if shared is DataType.BOOLEAN:  # Arrow does not order these
             left, right = left.cast(pa.int8()), right.cast(pa.int8())
@@ -85,7 +87,9 @@ def _as_result(truths: pa.Array, dialect: Dialect) -> pa.Array:
 
 
 def truths(values: Value, data_type: DataType | None) -> Value:
-    """A condition as BOOLEAN, null where it is null: numbers are true unless they are 0; raises QueryExecutionError for text."""
+    """A condition as BOOLEAN, null where it is null: numbers are true unless they are 0; raises QueryExecutionError for
+    text.
+    """
     if pa.types.is_boolean(values.type):
         return values
     if pa.types.is_null(values.type) or data_type is None:
@@ -95,8 +99,15 @@ def truths(values: Value, data_type: DataType | None) -> Value:
 
 def expect_condition(operand: Operand, function: str) -> None:
     """Raise InvalidQueryError unless the argument can be a condition."""
-    if not operand.single_value or operand.data_type in (DataType.BYTES, DataType.STRING, DataType.JSON, DataType.BIG_DECIMAL):
-        raise InvalidQueryError(f"expected a condition in {function.upper()}, found {operand.name}: write a comparison such as equals(a, b)")
+    if not operand.single_value or operand.data_type in (
+        DataType.BYTES,
+        DataType.STRING,
+        DataType.JSON,
+        DataType.BIG_DECIMAL,
+    ):
+        raise InvalidQueryError(
+            f"expected a condition in {function.upper()}, found {operand.name}: write a comparison such as equals(a, b)"
+        )
 
 
 def _bind_logic(name: str, combine: Callable[[list[Any]], Any], operands: Sequence[Operand], dialect: Dialect) -> Bound:
@@ -113,11 +124,33 @@ def _bind_logic(name: str, combine: Callable[[list[Any]], Any], operands: Sequen
 
 def _comparison(name: str, sign: str, example: Example) -> ScalarFunction:
     summary = f"Whether x {sign} y: 1 or 0 in PQL, true or false in SQL."
-    return ScalarFunction(name, f"{name.upper()}(x, y)", summary, lambda operands, dialect: _bind_comparison(name, operands, dialect), (example,), 2, 2)
+    return ScalarFunction(
+        name,
+        f"{name.upper()}(x, y)",
+        summary,
+        lambda operands, dialect: _bind_comparison(name, operands, dialect),
+        (example,),
+        2,
+        2,
+    )
 
 
-def _logic(name: str, signature: str, summary: str, combine: Callable[[list[Any]], Any], example: Example, arguments: tuple[int, int]) -> ScalarFunction:
-    return ScalarFunction(name, signature, summary, lambda operands, dialect: _bind_logic(name, combine, operands, dialect), (example,), *arguments)
+def _logic(
+    name: str,
+    signature: str,
+    summary: str,
+    combine: Callable[[list[Any]], Any],
+    example: Example,
+    arguments: tuple[int, int],
+) -> ScalarFunction:
+    return ScalarFunction(
+        name,
+        signature,
+        summary,
+        lambda operands, dialect: _bind_logic(name, combine, operands, dialect),
+        (example,),
+        *arguments,
+    )
 
 
 FUNCTIONS = (
@@ -127,7 +160,28 @@ FUNCTIONS = (
     _comparison("greater_than_or_equal", ">=", Example("f >= 1.5", True)),
     _comparison("less_than", "<", Example("l < 5", False)),
     _comparison("less_than_or_equal", "<=", Example("s <= 'Hello'", False)),
-    _logic("and", "AND(x, y, …)", "Whether all conditions hold.", lambda parts: reduce(pc.and_kleene, parts), Example("i = 7 AND b", True), (1, MANY)),
-    _logic("or", "OR(x, y, …)", "Whether any condition holds.", lambda parts: reduce(pc.or_kleene, parts), Example("i = 8 OR b", True), (1, MANY)),
-    _logic("not", "NOT(x)", "Whether the condition does not hold.", lambda parts: pc.invert(parts[0]), Example("NOT b", False), (1, 1)),
+    _logic(
+        "and",
+        "AND(x, y, …)",
+        "Whether all conditions hold.",
+        lambda parts: reduce(pc.and_kleene, parts),
+        Example("i = 7 AND b", True),
+        (1, MANY),
+    ),
+    _logic(
+        "or",
+        "OR(x, y, …)",
+        "Whether any condition holds.",
+        lambda parts: reduce(pc.or_kleene, parts),
+        Example("i = 8 OR b", True),
+        (1, MANY),
+    ),
+    _logic(
+        "not",
+        "NOT(x)",
+        "Whether the condition does not hold.",
+        lambda parts: pc.invert(parts[0]),
+        Example("NOT b", False),
+        (1, 1),
+    ),
 )

@@ -1,7 +1,7 @@
 """One type made of several, and values of one type as another: what CAST, CASE, comparisons and LEAST share.
 
-All work on whole arrays (pa.Array) or constants (pa.Scalar) without nulls and give back the same kind, in the Arrow form of
-the target type.
+All work on whole arrays (pa.Array) or constants (pa.Scalar) without nulls and give back the same kind, in the Arrow
+form of the target type.
 """
 
 from __future__ import annotations
@@ -23,17 +23,27 @@ from pinotpy.errors import InvalidQueryError, QueryExecutionError
 from pinotpy.functions.arguments import doubles, doubles_to_longs, ints, longs, map_distinct, numpy_of, texts
 from pinotpy.functions.scalar.spec import Value
 
-_NUMBERS: Final = (DataType.INT, DataType.LONG, DataType.FLOAT, DataType.DOUBLE, DataType.BIG_DECIMAL)  # each holds those before it
+_NUMBERS: Final = (
+    DataType.INT,
+    DataType.LONG,
+    DataType.FLOAT,
+    DataType.DOUBLE,
+    DataType.BIG_DECIMAL,
+)  # each holds those before it
 _INTEGERS: Final = (DataType.INT, DataType.LONG)
 _AS_NUMBER: Final = {DataType.BOOLEAN: DataType.INT, DataType.TIMESTAMP: DataType.LONG}
 _EXPONENT_MAX: Final = 10_000  # of numbers in text: 1e999999999 is 13 bytes, and a gigabyte when printed
 _MILLIS: Final = re.compile(r"-?[0-9]{1,18}")
-_TIMESTAMP: Final = re.compile(r"([0-9]{4})-([0-9]{1,2})-([0-9]{1,2})(?:[ T]([0-9]{1,2}):([0-9]{1,2})(?::([0-9]{1,2})(\.[0-9]{1,9})?)?Z?)?")
+_TIMESTAMP: Final = re.compile(
+    r"([0-9]{4})-([0-9]{1,2})-([0-9]{1,2})(?:[ T]([0-9]{1,2}):([0-9]{1,2})(?::([0-9]{1,2})(\.[0-9]{1,9})?)?Z?)?"
+)
 
 
 def common_type(types: Sequence[DataType | None], function: str) -> DataType:
-    """The type that holds values of all: INT < LONG < FLOAT < DOUBLE < BIG_DECIMAL, DOUBLE where integers meet FLOAT (24 bits hold
-    few of them), STRING beside anything; None (a bare NULL) fits everywhere. Raises InvalidQueryError where there is none."""
+    """The type that holds values of all: INT < LONG < FLOAT < DOUBLE < BIG_DECIMAL, DOUBLE where integers meet FLOAT
+    (24 bits hold few of them), STRING beside anything; None (a bare NULL) fits everywhere. Raises InvalidQueryError
+    where there is none.
+    """
     found = {data_type for data_type in types if data_type is not None}
     if len(found) < 2:
         return found.pop() if found else DataType.STRING
@@ -48,7 +58,8 @@ def common_type(types: Sequence[DataType | None], function: str) -> DataType:
 
 
 def converted(values: Value, source: DataType | None, target: DataType) -> Value:
-    """Values of `source` as `target`. Integers wrap to narrower ones, doubles are cut off and end at the range, text is parsed.
+    """Values of `source` as `target`. Integers wrap to narrower ones, doubles are cut off and end at the range, text is
+    parsed.
 
     Raises: QueryExecutionError for values that the target cannot take.
     """
@@ -88,7 +99,9 @@ def decimal_of_text(text: str) -> Decimal:
 
 
 def decimal_order(array: pa.Array, source: DataType | None) -> pa.Array:
-    """Bytes in the order of numbers: BIG_DECIMAL, and doubles exactly as they are, their infinities at the ends and NaN after all."""
+    """Bytes in the order of numbers: BIG_DECIMAL, and doubles exactly as they are, their infinities at the ends and NaN
+    after all.
+    """
 
     def order(value: float) -> bytes:
         if math.isfinite(value):
@@ -135,19 +148,25 @@ def _timestamps(array: pa.Array, source: DataType | None) -> pa.Array:
 
 
 def timestamp_of_text(text: str) -> int:
-    """Milliseconds of `yyyy-MM-dd[ HH:mm[:ss[.f]]]` (UTC, also with T and Z) or of digits; raises QueryExecutionError."""
+    """Milliseconds of `yyyy-MM-dd[ HH:mm[:ss[.f]]]` (UTC, also with T and Z) or of digits; raises
+    QueryExecutionError.
+    """
     if _MILLIS.fullmatch(text):
         return int(text)
     match = _TIMESTAMP.fullmatch(text)
     if match is not None:
         year, month, day, hour, minute, second, fraction = match.groups()
         try:
-            moment = datetime(int(year), int(month), int(day), int(hour or 0), int(minute or 0), int(second or 0), tzinfo=UTC)
+            moment = datetime(
+                int(year), int(month), int(day), int(hour or 0), int(minute or 0), int(second or 0), tzinfo=UTC
+            )
         except ValueError:
             pass
         else:
             return round(moment.timestamp()) * 1000 + int((fraction or ".0")[1:4].ljust(3, "0"))
-    raise QueryExecutionError(f"expected a time such as 2020-02-29 23:59:59.5 or milliseconds, found the text '{text[:40]}'")
+    raise QueryExecutionError(
+        f"expected a time such as 2020-02-29 23:59:59.5 or milliseconds, found the text '{text[:40]}'"
+    )
 
 
 def timestamp_text(millis: int) -> str:
@@ -163,7 +182,9 @@ def timestamp_texts(array: pa.Array) -> pa.Array:
 
 
 def wrapped_longs(array: pa.Array, source: DataType | None) -> pa.Array:
-    """LONGs as SQL's CAST makes them: text may have a fraction, which is cut off, and BIG_DECIMAL keeps its lowest 64 bits."""
+    """LONGs as SQL's CAST makes them: text may have a fraction, which is cut off, and BIG_DECIMAL keeps its lowest 64
+    bits.
+    """
     if source is DataType.BIG_DECIMAL:
         return map_distinct(array, lambda data: (int(decode_decimal(data)) + 2**63) % 2**64 - 2**63, pa.int64())
     if pa.types.is_string(array.type):
@@ -177,10 +198,15 @@ def _long_of_text(text: str) -> int:
 
 
 def wrapped_ints(array: pa.Array, source: DataType | None) -> pa.Array:
-    """INTs as SQL's CAST makes them: wider integers and BIG_DECIMAL keep their lowest 32 bits, doubles and text end at the
-    range."""
+    """INTs as SQL's CAST makes them: wider integers and BIG_DECIMAL keep their lowest 32 bits, doubles and text end at
+    the range.
+    """
     if pa.types.is_floating(array.type) or pa.types.is_string(array.type):
-        whole = doubles_to_longs(numpy_of(array).astype(np.float64)) if pa.types.is_floating(array.type) else numpy_of(wrapped_longs(array, source))
+        whole = (
+            doubles_to_longs(numpy_of(array).astype(np.float64))
+            if pa.types.is_floating(array.type)
+            else numpy_of(wrapped_longs(array, source))
+        )
         return pa.array(np.clip(whole, -(2**31), 2**31 - 1).astype(np.int32))
     return pa.array(numpy_of(wrapped_longs(array, source)).astype(np.int32))
 
@@ -192,7 +218,9 @@ def _floats(array: pa.Array, source: DataType | None) -> pa.Array:
 
 def _bytes(array: pa.Array, source: DataType | None) -> pa.Array:
     if not pa.types.is_string(array.type):
-        raise QueryExecutionError(f"expected BYTES or their hexadecimal text, found {source.value if source else 'NULL'}")
+        raise QueryExecutionError(
+            f"expected BYTES or their hexadecimal text, found {source.value if source else 'NULL'}"
+        )
     return map_distinct(array, bytes_of_hex, pa.binary())
 
 

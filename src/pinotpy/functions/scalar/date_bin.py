@@ -22,8 +22,14 @@ _PART: Final = re.compile(r"([0-9]+)(d|h|ms|m|s)", re.IGNORECASE)
 
 
 def _width_ms(text: str) -> int:
-    """Milliseconds of 3h, 4h30m, 1d12h; raises QueryExecutionError, since the reference finds a wrong one while it reads rows."""
-    width = sum(int(count) * _UNITS_MS[unit.lower()] for count, unit in _PART.findall(text)) if _WIDTH.fullmatch(text) else 0
+    """Milliseconds of 3h, 4h30m, 1d12h; raises QueryExecutionError, since the reference finds a wrong one while it
+    reads rows.
+    """
+    width = (
+        sum(int(count) * _UNITS_MS[unit.lower()] for count, unit in _PART.findall(text))
+        if _WIDTH.fullmatch(text)
+        else 0
+    )
     if not 0 < width < 2**62:
         raise QueryExecutionError(f"expected a width of bins such as '3h' or '4h30m', found '{text[:40]}'")
     return width
@@ -43,16 +49,22 @@ def _bind(operands: Sequence[Operand], dialect: Dialect) -> Bound:
 
 def _instants(value: Value, data_type: DataType | None) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
     moments = converted(value, data_type, DataType.TIMESTAMP)
-    return np.asarray([moments.as_py()] if isinstance(moments, pa.Scalar) else moments.to_numpy(zero_copy_only=False), np.int64)
+    return np.asarray(
+        [moments.as_py()] if isinstance(moments, pa.Scalar) else moments.to_numpy(zero_copy_only=False), np.int64
+    )
 
 
 FUNCTIONS = (
     ScalarFunction(
         "datebin",
         "DATEBIN(width, timestamp, origin)",
-        "The start of the bin in which a time lies: bins are as wide as 15m, 3h or 1d12h says, one of them begins at the origin.",
+        "The start of the bin in which a time lies: bins are as wide as 15m, 3h or 1d12h says, one of them begins at "
+        "the origin.",
         _bind,
-        (Example("fromTimestamp(dateBin('15m', ts, 0))", 1577934000000), Example("fromTimestamp(dateBin('1d', ts, 3600000))", 1577926800000)),
+        (
+            Example("fromTimestamp(dateBin('15m', ts, 0))", 1577934000000),
+            Example("fromTimestamp(dateBin('1d', ts, 3600000))", 1577926800000),
+        ),
         3,
         3,
     ),

@@ -14,7 +14,17 @@ from pinotpy.errors import InvalidQueryError
 from pinotpy.functions.arguments import constant_text, expect_single
 from pinotpy.functions.scalar.spec import Bound, Example, Operand, ScalarFunction
 from pinotpy.functions.scalar.time_units import long_array
-from pinotpy.functions.time.civil_time import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, Longs, day_of_week, day_of_year, week_of_year, year_month_day
+from pinotpy.functions.time.civil_time import (
+    DAY_MS,
+    HOUR_MS,
+    MINUTE_MS,
+    SECOND_MS,
+    Longs,
+    day_of_week,
+    day_of_year,
+    week_of_year,
+    year_month_day,
+)
 from pinotpy.functions.time.time_zones import UTC, TimeZone, time_zone
 from pinotpy.pql.ast import Dialect
 
@@ -43,7 +53,10 @@ _PARTS: Final[dict[str, _Part]] = {
 
 def _bind_part(part: _Part, operands: Sequence[Operand], place: int, zone: TimeZone) -> Bound:
     data_type = operands[place].data_type
-    return Bound(DataType.INT, lambda values: pa.array(part(zone.to_local(long_array(values[place], data_type))).astype(np.int32)))
+    return Bound(
+        DataType.INT,
+        lambda values: pa.array(part(zone.to_local(long_array(values[place], data_type))).astype(np.int32)),
+    )
 
 
 def _part_function(name: str, summary: str, value: int, *aliases: str) -> ScalarFunction:
@@ -94,11 +107,14 @@ def _bind_extract(operands: Sequence[Operand], dialect: Dialect) -> Bound:
     unit = constant_text(operands[0], "the unit", "extract").upper()
     part = _EXTRACTED.get(unit)
     if part is None:
-        raise InvalidQueryError(f"extract: '{unit[:40]}' is not a unit that EXTRACT knows: expected one of {', '.join(_EXTRACTED)}")
+        raise InvalidQueryError(
+            f"extract: '{unit[:40]}' is not a unit that EXTRACT knows: expected one of {', '.join(_EXTRACTED)}"
+        )
     return _bind_part(part, operands, 1, UTC)
 
 
-# --- offsets of zones --------------------------------------------------------------------------------------------------
+# --- offsets of zones
+# --------------------------------------------------------------------------------------------------
 
 
 def _offset_function(name: str, summary: str, value: int, part: _Part) -> ScalarFunction:
@@ -150,7 +166,15 @@ FUNCTIONS = (
         arguments_max=2,
     ),
     _offset_function(
-        "timezonehour", "Whole hours of a zone's offset at a time, or at 1970-01-01.", 5, lambda offsets: np.sign(offsets) * (np.abs(offsets) // HOUR_MS)
+        "timezonehour",
+        "Whole hours of a zone's offset at a time, or at 1970-01-01.",
+        5,
+        lambda offsets: np.sign(offsets) * (np.abs(offsets) // HOUR_MS),
     ),
-    _offset_function("timezoneminute", "Minutes of a zone's offset beyond its whole hours, at a time, or at 1970-01-01.", 30, _offset_minutes),
+    _offset_function(
+        "timezoneminute",
+        "Minutes of a zone's offset beyond its whole hours, at a time, or at 1970-01-01.",
+        30,
+        _offset_minutes,
+    ),
 )

@@ -1,10 +1,11 @@
 """DATETIMECONVERT: values of one time format in another, cut down to a granularity.
 
-Formats are size:UNIT:EPOCH, size:UNIT:SIMPLE_DATE_FORMAT:pattern [tz(zone)], size:UNIT:TIMESTAMP, and the newer spellings
-EPOCH|UNIT|size, SIMPLE_DATE_FORMAT|pattern|zone, TIMESTAMP. A granularity is size:UNIT or UNIT|size.
+Formats are size:UNIT:EPOCH, size:UNIT:SIMPLE_DATE_FORMAT:pattern [tz(zone)], size:UNIT:TIMESTAMP, and the newer
+spellings EPOCH|UNIT|size, SIMPLE_DATE_FORMAT|pattern|zone, TIMESTAMP. A granularity is size:UNIT or UNIT|size.
 
-Buckets of EPOCH and TIMESTAMP results are counted from 1970, toward zero. With a pattern, or where a bucketing zone is given,
-the field of the granularity's unit is cut instead, on the clock of that zone (7:DAYS: day of the month ÷ 7 × 7, which
+Buckets of EPOCH and TIMESTAMP results are counted from 1970, toward zero. With a pattern, or where a bucketing zone is
+given, the field of the granularity's unit is cut instead, on the clock of that zone (7:DAYS: day of the month ÷ 7 × 7,
+which
 fails for days 1 to 6: there is no day 0; as in Pinot).
 """
 
@@ -22,7 +23,15 @@ from pinotpy.errors import InvalidQueryError, QueryExecutionError
 from pinotpy.functions.arguments import constant_text, expect_single, spread, texts
 from pinotpy.functions.scalar.spec import Bound, Example, Operand, ScalarFunction, Value
 from pinotpy.functions.scalar.time_units import NANOS, convert_units, long_array, saturating_multiply, time_unit
-from pinotpy.functions.time.civil_time import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, Longs, truncating_divide, year_month_day
+from pinotpy.functions.time.civil_time import (
+    DAY_MS,
+    HOUR_MS,
+    MINUTE_MS,
+    SECOND_MS,
+    Longs,
+    truncating_divide,
+    year_month_day,
+)
 from pinotpy.functions.time.date_parsing import parse_instants
 from pinotpy.functions.time.date_patterns import format_local, pattern_pieces
 from pinotpy.functions.time.time_zones import UTC, TimeZone, time_zone
@@ -57,7 +66,10 @@ def parse_time_format(text: str) -> TimeFormat:
         parts = [part for part in upper.split("|")[1:] if part]
         if len(parts) > 2:
             raise _invalid(text)
-        return TimeFormat(time_unit(parts[0], f"format: {text}") if parts else "MILLISECONDS", _size(parts[1], text) if len(parts) > 1 else 1)
+        return TimeFormat(
+            time_unit(parts[0], f"format: {text}") if parts else "MILLISECONDS",
+            _size(parts[1], text) if len(parts) > 1 else 1,
+        )
     if upper.startswith("SIMPLE_DATE_FORMAT|"):
         parts = text.strip().split("|")[1:]
         if len(parts) > 2 or not parts[0]:
@@ -91,7 +103,8 @@ def _size(text: str, where: str) -> int:
 
 def _invalid(text: str) -> InvalidQueryError:
     return InvalidQueryError(
-        f"Invalid time format: {text[:80]} in format: {text[:80]}: expected size:UNIT:EPOCH, size:UNIT:SIMPLE_DATE_FORMAT:pattern, "
+        f"Invalid time format: {text[:80]} in format: {text[:80]}: expected size:UNIT:EPOCH, "
+        "size:UNIT:SIMPLE_DATE_FORMAT:pattern, "
         "EPOCH|UNIT|size, SIMPLE_DATE_FORMAT|pattern|zone or TIMESTAMP"
     )
 
@@ -132,7 +145,8 @@ class Granularity:
             cut = day // self.size * self.size
             if cut.size and cut.min() == 0:
                 raise QueryExecutionError(
-                    f"Value 0 for dayOfMonth must be in the range [1,31]: with a pattern, {self.size}:DAYS has no bucket for days before it"
+                    f"Value 0 for dayOfMonth must be in the range [1,31]: with a pattern, {self.size}:DAYS has no "
+                    "bucket for days before it"
                 )
             days = days + (cut - day)
         return days * DAY_MS
@@ -161,17 +175,32 @@ def parse_granularity(text: str) -> Granularity:
 def _bind(operands: Sequence[Operand], dialect: Dialect) -> Bound:
     expect_single(operands, "datetimeconvert")
     wanted = ("the input format", "the output format", "the granularity", "the bucketing zone")
-    constants = [constant_text(operand, what, "datetimeconvert") for operand, what in zip(operands[1:], wanted, strict=False)]
-    source, target, granularity = parse_time_format(constants[0]), parse_time_format(constants[1]), parse_granularity(constants[2])
+    constants = [
+        constant_text(operand, what, "datetimeconvert") for operand, what in zip(operands[1:], wanted, strict=False)
+    ]
+    source, target, granularity = (
+        parse_time_format(constants[0]),
+        parse_time_format(constants[1]),
+        parse_granularity(constants[2]),
+    )
     bucket_zone = time_zone(constants[3]) if len(constants) > 3 else None
     if target.pattern is None and bucket_zone is None and granularity.millis == 0:
         raise InvalidQueryError(f"expected a granularity of at least 1:MILLISECONDS, found '{constants[2]}'")
     data_type = operands[0].data_type
-    convert = _to_text(target, granularity, bucket_zone) if target.pattern is not None else _to_count(target, granularity, bucket_zone)
-    return Bound(DataType.LONG if target.pattern is None else DataType.STRING, lambda values: convert(source.to_millis(values[0], data_type)))
+    convert = (
+        _to_text(target, granularity, bucket_zone)
+        if target.pattern is not None
+        else _to_count(target, granularity, bucket_zone)
+    )
+    return Bound(
+        DataType.LONG if target.pattern is None else DataType.STRING,
+        lambda values: convert(source.to_millis(values[0], data_type)),
+    )
 
 
-def _to_count(target: TimeFormat, granularity: Granularity, bucket_zone: TimeZone | None) -> Callable[[Longs], pa.Array]:
+def _to_count(
+    target: TimeFormat, granularity: Granularity, bucket_zone: TimeZone | None
+) -> Callable[[Longs], pa.Array]:
     def convert(millis: Longs) -> pa.Array:
         if bucket_zone is None:
             cut = granularity.cut_instants(millis)
@@ -199,14 +228,19 @@ FUNCTIONS = (
     ScalarFunction(
         "datetimeconvert",
         "DATETIMECONVERT(value, inputFormat, outputFormat, granularity[, bucketingZone])",
-        "A time of one format in another, cut down to a granularity: counts of a unit since 1970, or text by a pattern.",
+        "A time of one format in another, cut down to a granularity: counts of a unit since 1970, or text by a "
+        "pattern.",
         _bind,
         (
             Example("dateTimeConvert(ts, '1:MILLISECONDS:EPOCH', '1:SECONDS:EPOCH', '15:MINUTES')", 1577934000),
             Example(
-                "dateTimeConvert(ts, '1:MILLISECONDS:EPOCH', '1:HOURS:SIMPLE_DATE_FORMAT:yyyy-MM-dd HH:mm tz(Asia/Kolkata)', '1:HOURS')", "2020-01-02 08:00"
+                "dateTimeConvert(ts, '1:MILLISECONDS:EPOCH', '1:HOURS:SIMPLE_DATE_FORMAT:yyyy-MM-dd HH:mm "
+                "tz(Asia/Kolkata)', '1:HOURS')",
+                "2020-01-02 08:00",
             ),
-            Example("dateTimeConvert('20200102', '1:DAYS:SIMPLE_DATE_FORMAT:yyyyMMdd', '1:DAYS:EPOCH', '1:DAYS')", 18263),
+            Example(
+                "dateTimeConvert('20200102', '1:DAYS:SIMPLE_DATE_FORMAT:yyyyMMdd', '1:DAYS:EPOCH', '1:DAYS')", 18263
+            ),
         ),
         arguments_min=4,
         arguments_max=5,

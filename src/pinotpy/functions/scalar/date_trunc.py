@@ -17,7 +17,9 @@ def calendar_unit(text: str, where: str) -> str:
     """One of civil_time.UNITS, in any case; raises InvalidQueryError."""
     unit = text.strip().upper()
     if unit not in UNITS:
-        raise InvalidQueryError(f"{where}: '{text[:40]}' is not a valid Timestamp field: expected one of {', '.join(UNITS).lower()}")
+        raise InvalidQueryError(
+            f"{where}: '{text[:40]}' is not a valid Timestamp field: expected one of {', '.join(UNITS).lower()}"
+        )
     return unit
 
 
@@ -26,7 +28,10 @@ def _bind(operands: Sequence[Operand], dialect: Dialect) -> Bound:
     than the value."""
     expect_single(operands, "datetrunc")
     unit = calendar_unit(constant_text(operands[0], "the unit", "datetrunc"), "datetrunc")
-    texts = [constant_text(operand, what, "datetrunc") for operand, what in zip(operands[2:], ("the input unit", "the zone", "the output unit"), strict=False)]
+    texts = [
+        constant_text(operand, what, "datetrunc")
+        for operand, what in zip(operands[2:], ("the input unit", "the zone", "the output unit"), strict=False)
+    ]
     source = time_unit(texts[0], "DATETRUNC") if texts else "MILLISECONDS"
     zone = time_zone(texts[1]) if len(texts) > 1 else UTC
     target = output_unit(texts[2], "DATETRUNC") if len(texts) > 2 else source
@@ -41,7 +46,8 @@ FUNCTIONS = (
     ScalarFunction(
         "datetrunc",
         "DATETRUNC(unit, value[, inputUnit[, zone[, outputUnit]]])",
-        "The start of the millisecond, second, minute, hour, day, week (Monday), month, quarter or year, on the clock of a zone.",
+        "The start of the millisecond, second, minute, hour, day, week (Monday), month, quarter or year, on the clock "
+        "of a zone.",
         _bind,
         (
             Example("dateTrunc('month', ts)", 1577836800000),

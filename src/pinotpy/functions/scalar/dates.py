@@ -26,7 +26,8 @@ _clock: Final = SystemClock()
 _AGO_MAX_MS: Final = 100_000_000 * 366 * DAY_MS
 
 
-# --- text --------------------------------------------------------------------------------------------------------------
+# --- text
+# --------------------------------------------------------------------------------------------------------------
 
 
 def _pattern_and_zone(operands: Sequence[Operand], function: str) -> tuple[str, TimeZone]:
@@ -48,10 +49,12 @@ def _bind_from_date_time(operands: Sequence[Operand], dialect: Dialect) -> Bound
     return Bound(DataType.LONG, lambda values: pa.array(parse_instants(pattern, texts(values[0], data_type), zone)))
 
 
-# --- now ---------------------------------------------------------------------------------------------------------------
+# --- now
+# ---------------------------------------------------------------------------------------------------------------
 
 _DURATION = re.compile(
-    r"([+-]?)P(?:([+-]?\d{1,12})D)?(?:T(?=[+\-\d])(?:([+-]?\d{1,12})H)?(?:([+-]?\d{1,12})M)?(?:([+-]?)(\d{1,15})(?:[.,](\d{1,9}))?S)?)?", re.IGNORECASE
+    r"([+-]?)P(?:([+-]?\d{1,12})D)?(?:T(?=[+\-\d])(?:([+-]?\d{1,12})H)?(?:([+-]?\d{1,12})M)?(?:([+-]?)(\d{1,15})(?:[.,](\d{1,9}))?S)?)?",
+    re.IGNORECASE,
 )
 
 
@@ -79,15 +82,23 @@ def _bind_ago(operands: Sequence[Operand], dialect: Dialect) -> Bound:
     return Bound(DataType.LONG, lambda values: pa.array([_clock.now_ms() - before], pa.int64()))
 
 
-# --- arithmetic ----------------------------------------------------------------------------------------------------------
+# --- arithmetic
+# ----------------------------------------------------------------------------------------------------------
 
 
-def _bind_with_unit(function: str, compute: Callable[[str, Longs, Longs], Longs]) -> Callable[[Sequence[Operand], Dialect], Bound]:
+def _bind_with_unit(
+    function: str, compute: Callable[[str, Longs, Longs], Longs]
+) -> Callable[[Sequence[Operand], Dialect], Bound]:
     def bind(operands: Sequence[Operand], dialect: Dialect) -> Bound:
         expect_single(operands, function)
         unit = calendar_unit(constant_text(operands[0], "the unit", function), function)
         first, second = operands[1].data_type, operands[2].data_type
-        return Bound(DataType.LONG, lambda values: pa.array(compute(unit, *np.broadcast_arrays(long_array(values[1], first), long_array(values[2], second)))))
+        return Bound(
+            DataType.LONG,
+            lambda values: pa.array(
+                compute(unit, *np.broadcast_arrays(long_array(values[1], first), long_array(values[2], second)))
+            ),
+        )
 
     return bind
 
@@ -106,7 +117,10 @@ FUNCTIONS = (
         "TODATETIME(millis, pattern[, zone])",
         "A time as text by a pattern of dates.",
         _bind_to_date_time,
-        (Example("toDateTime(ts, 'yyyy-MM-dd HH:mm')", "2020-01-02 03:04"), Example("toDateTime(ts, 'EEE, d MMM yyyy', 'Asia/Tokyo')", "Thu, 2 Jan 2020")),
+        (
+            Example("toDateTime(ts, 'yyyy-MM-dd HH:mm')", "2020-01-02 03:04"),
+            Example("toDateTime(ts, 'EEE, d MMM yyyy', 'Asia/Tokyo')", "Thu, 2 Jan 2020"),
+        ),
         arguments_min=2,
         arguments_max=3,
     ),

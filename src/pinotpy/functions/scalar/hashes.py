@@ -1,7 +1,7 @@
 """Bytes as text, and hashes of bytes.
 
-Hashes are lower-case hexadecimal text, CRC32 and ADLER32 (as INT, Java's int of the 32 bits) excepted. MURMURHASH2 is Kafka's, with
-seed 0x9747b28c, also the hash of the Murmur partition function.
+Hashes are lower-case hexadecimal text, CRC32 and ADLER32 (as INT, Java's int of the 32 bits) excepted. MURMURHASH2 is
+Kafka's, with seed 0x9747b28c, also the hash of the Murmur partition function.
 """
 
 from __future__ import annotations
@@ -49,16 +49,32 @@ def _murmur_hash2(data: bytes) -> int:
 
 
 def _hash(name: str, title: str, compute: Callable[[bytes], str], value: str) -> ScalarFunction:
-    return text_function(name, f"{name.upper()}(bytes)", f"The {title} of bytes, in hexadecimal digits.", (BYTES,), compute, Example(f'{name}("by")', value))
+    return text_function(
+        name,
+        f"{name.upper()}(bytes)",
+        f"The {title} of bytes, in hexadecimal digits.",
+        (BYTES,),
+        compute,
+        Example(f'{name}("by")', value),
+    )
 
 
 def _number_hash(name: str, title: str, compute: Callable[[bytes], int], value: int) -> ScalarFunction:
     summary = f"The {title} of bytes, a number of 32 bits."
-    return text_function(name, f"{name.upper()}(bytes)", summary, (BYTES,), compute, Example(f'{name}("by")', value), gives=DataType.INT)
+    return text_function(
+        name, f"{name.upper()}(bytes)", summary, (BYTES,), compute, Example(f'{name}("by")', value), gives=DataType.INT
+    )
 
 
 FUNCTIONS = (
-    text_function("bytestohex", "BYTESTOHEX(bytes)", "The bytes in hexadecimal digits.", (BYTES,), bytes.hex, Example('bytesToHex("by")', "0a0b")),
+    text_function(
+        "bytestohex",
+        "BYTESTOHEX(bytes)",
+        "The bytes in hexadecimal digits.",
+        (BYTES,),
+        bytes.hex,
+        Example('bytesToHex("by")', "0a0b"),
+    ),
     text_function(
         "hextobytes",
         "HEXTOBYTES(text)",
@@ -69,10 +85,21 @@ FUNCTIONS = (
         gives=DataType.BYTES,
     ),
     text_function(
-        "tobase64", "TOBASE64(bytes)", "The bytes in base64.", (BYTES,), lambda data: base64.b64encode(data).decode(), Example('toBase64("by")', "Cgs=")
+        "tobase64",
+        "TOBASE64(bytes)",
+        "The bytes in base64.",
+        (BYTES,),
+        lambda data: base64.b64encode(data).decode(),
+        Example('toBase64("by")', "Cgs="),
     ),
     text_function(
-        "frombase64", "FROMBASE64(text)", "The bytes of base64.", (TEXT,), _from_base64, Example("fromBase64('Cgs=')", b"\x0a\x0b"), gives=DataType.BYTES
+        "frombase64",
+        "FROMBASE64(text)",
+        "The bytes of base64.",
+        (TEXT,),
+        _from_base64,
+        Example("fromBase64('Cgs=')", b"\x0a\x0b"),
+        gives=DataType.BYTES,
     ),
     text_function(
         "encodeurl",
@@ -84,12 +111,37 @@ FUNCTIONS = (
         aliases=("urlencode", "urlencodeformcomponent"),
     ),
     text_function(
-        "decodeurl", "DECODEURL(text)", "The text of a percent-encoded one.", (TEXT,), _decode_url, Example("decodeUrl('Hello%2C+World')", "Hello, World")
+        "decodeurl",
+        "DECODEURL(text)",
+        "The text of a percent-encoded one.",
+        (TEXT,),
+        _decode_url,
+        Example("decodeUrl('Hello%2C+World')", "Hello, World"),
     ),
-    _hash("md5", "MD5", lambda data: hashlib.md5(data, usedforsecurity=False).hexdigest(), "5b1ad04637eedf255ed4f452cd26b3ed"),
-    _hash("sha", "SHA-1", lambda data: hashlib.sha1(data, usedforsecurity=False).hexdigest(), "e26e7b993570e35ea17c3ce9ef344cfd0ac55c62"),
-    _hash("sha224", "SHA-224", lambda data: hashlib.sha224(data).hexdigest(), "3f196c19f5534321334288811cb35376760b83cb7e5e861bbb46676e"),
-    _hash("sha256", "SHA-256", lambda data: hashlib.sha256(data).hexdigest(), "bea0b72e71bfe7f15a88c25305bf96a9681e34d3aabe0c9a1b7093cb32d8ff05"),
+    _hash(
+        "md5",
+        "MD5",
+        lambda data: hashlib.md5(data, usedforsecurity=False).hexdigest(),
+        "5b1ad04637eedf255ed4f452cd26b3ed",
+    ),
+    _hash(
+        "sha",
+        "SHA-1",
+        lambda data: hashlib.sha1(data, usedforsecurity=False).hexdigest(),
+        "e26e7b993570e35ea17c3ce9ef344cfd0ac55c62",
+    ),
+    _hash(
+        "sha224",
+        "SHA-224",
+        lambda data: hashlib.sha224(data).hexdigest(),
+        "3f196c19f5534321334288811cb35376760b83cb7e5e861bbb46676e",
+    ),
+    _hash(
+        "sha256",
+        "SHA-256",
+        lambda data: hashlib.sha256(data).hexdigest(),
+        "bea0b72e71bfe7f15a88c25305bf96a9681e34d3aabe0c9a1b7093cb32d8ff05",
+    ),
     _hash(
         "sha512",
         "SHA-512",

@@ -22,7 +22,9 @@ def _network(text: str) -> Network:
             return ipaddress.ip_network(text, strict=False)
     except ValueError:
         pass
-    raise QueryExecutionError(f"expected an IP address with the length of its prefix such as 10.1.0.0/16, found '{text[:60]}'")
+    raise QueryExecutionError(
+        f"expected an IP address with the length of its prefix such as 10.1.0.0/16, found '{text[:60]}'"
+    )
 
 
 def _host(text: str) -> Network:
@@ -32,7 +34,9 @@ def _host(text: str) -> Network:
             return ipaddress.ip_network(text)
     except ValueError:
         pass
-    raise QueryExecutionError(f"expected an IP address without the length of a prefix such as 10.1.2.3 or 2001:db8::1, found '{text[:60]}'")
+    raise QueryExecutionError(
+        f"expected an IP address without the length of a prefix such as 10.1.2.3 or 2001:db8::1, found '{text[:60]}'"
+    )
 
 
 def _is_subnet_of(prefix: str, address: str) -> bool:
@@ -43,7 +47,9 @@ def _is_subnet_of(prefix: str, address: str) -> bool:
 def _prefix(address: str, length: int) -> str:
     host = _host(address)
     if not 0 <= length <= host.max_prefixlen:
-        raise QueryExecutionError(f"expected the length of a prefix from 0 to {host.max_prefixlen} bits, found {length}")
+        raise QueryExecutionError(
+            f"expected the length of a prefix from 0 to {host.max_prefixlen} bits, found {length}"
+        )
     return str(ipaddress.ip_network(f"{host.network_address}/{length}", strict=False))
 
 

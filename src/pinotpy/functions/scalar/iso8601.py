@@ -42,10 +42,14 @@ def _bind_from_iso8601(operands: Sequence[Operand], dialect: Dialect) -> Bound:
 def _instant(text: str) -> int:
     match = _ISO.fullmatch(text)
     if match is None:
-        raise QueryExecutionError(f"expected a time of ISO 8601 such as 2020-02-29T23:59:59.500Z, found the text '{text[:40]}'")
+        raise QueryExecutionError(
+            f"expected a time of ISO 8601 such as 2020-02-29T23:59:59.500Z, found the text '{text[:40]}'"
+        )
     year, month, day, hour, minute, second, fraction, _, sign, zone_hour, zone_minute = match.groups()
     try:
-        moment = datetime(int(year), int(month or 1), int(day or 1), int(hour or 0), int(minute or 0), int(second or 0), tzinfo=UTC)
+        moment = datetime(
+            int(year), int(month or 1), int(day or 1), int(hour or 0), int(minute or 0), int(second or 0), tzinfo=UTC
+        )
     except ValueError as error:
         raise QueryExecutionError(f"expected a time of ISO 8601, found the text '{text[:40]}': {error}") from error
     offset = (int(zone_hour or 0) * 60 + int(zone_minute or 0)) * 60_000 * (-1 if sign == "-" else 1)
@@ -58,7 +62,10 @@ FUNCTIONS = (
         "TOISO8601(millis[, zone])",
         "A time as text of ISO 8601, in UTC or a zone.",
         _bind_to_iso8601,
-        (Example("toIso8601(ts)", "2020-01-02T03:04:05.678Z"), Example("toIso8601(ts, 'Asia/Tokyo')", "2020-01-02T12:04:05.678+09:00")),
+        (
+            Example("toIso8601(ts)", "2020-01-02T03:04:05.678Z"),
+            Example("toIso8601(ts, 'Asia/Tokyo')", "2020-01-02T12:04:05.678+09:00"),
+        ),
         arguments_max=2,
     ),
     ScalarFunction(
@@ -66,6 +73,9 @@ FUNCTIONS = (
         "FROMISO8601(text)",
         "Milliseconds since 1970 of a text of ISO 8601; what it leaves out is the first of its kind, a zone UTC.",
         _bind_from_iso8601,
-        (Example("fromIso8601('2020-01-01T00:00:00Z')", 1577836800000), Example("fromIso8601('2020-01-01T00:30:00.5+01:00')", 1577835000500)),
+        (
+            Example("fromIso8601('2020-01-01T00:00:00Z')", 1577836800000),
+            Example("fromIso8601('2020-01-01T00:30:00.5+01:00')", 1577835000500),
+        ),
     ),
 )

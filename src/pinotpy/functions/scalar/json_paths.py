@@ -1,7 +1,8 @@
 """Functions that take values out of JSON: JSONEXTRACTSCALAR, JSONEXTRACTKEY and the jsonPath family.
 
-A path that leads nowhere (also into text that is no JSON, or to null) gives the default; without a default it is an error, as in the
-reference. A document is parsed once for each distinct text. Text of numbers is that of the document, 1E+10 and all digits.
+A path that leads nowhere (also into text that is no JSON, or to null) gives the default; without a default it is an
+error, as in the reference. A document is parsed once for each distinct text. Text of numbers is that of the document,
+1E+10 and all digits.
 """
 
 from __future__ import annotations
@@ -25,14 +26,16 @@ from pinotpy.functions.scalar.spec import Bound, Example, Operand, ScalarFunctio
 from pinotpy.pql.ast import Dialect
 
 _TYPES: Final = {
-    name: DataType(name) for name in ("INT", "LONG", "FLOAT", "DOUBLE", "BIG_DECIMAL", "BOOLEAN", "TIMESTAMP", "STRING", "JSON")
+    name: DataType(name)
+    for name in ("INT", "LONG", "FLOAT", "DOUBLE", "BIG_DECIMAL", "BOOLEAN", "TIMESTAMP", "STRING", "JSON")
 }  # each also as an _ARRAY, but JSON
 _EXACT: Final = (DataType.STRING, DataType.JSON, DataType.BIG_DECIMAL)  # types that keep every digit of a number
 _RANGES: Final = {DataType.INT: 2**31, DataType.LONG: 2**63, DataType.TIMESTAMP: 2**63}
 _UNRESOLVED: Final = "Cannot resolve JSON path on some records. Consider setting a default value."
 
 
-# --- documents -----------------------------------------------------------------------------------------------------------
+# --- documents
+# -----------------------------------------------------------------------------------------------------------
 
 
 def parse_json(text: str, *, exact: bool) -> Any:
@@ -75,7 +78,8 @@ def _well_formed(text: str) -> str:
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
-# --- values --------------------------------------------------------------------------------------------------------------
+# --- values
+# --------------------------------------------------------------------------------------------------------------
 
 
 def _whole(value: Any, data_type: DataType) -> int:
@@ -86,7 +90,9 @@ def _whole(value: Any, data_type: DataType) -> int:
     if isinstance(number, bool) or not isinstance(number, int | float | Decimal):
         raise QueryExecutionError(f"expected {data_type.value} at the JSON path, found {json_text(value)[:40]}")
     if not -_RANGES[data_type] <= number < _RANGES[data_type]:  # before int(), which an infinity has none of
-        raise QueryExecutionError(f"expected {data_type.value} at the JSON path, found {json_text(value)[:40]}: beyond its range")
+        raise QueryExecutionError(
+            f"expected {data_type.value} at the JSON path, found {json_text(value)[:40]}: beyond its range"
+        )
     return int(number)
 
 
@@ -131,19 +137,24 @@ def _list_of(data_type: DataType) -> Callable[[Any], list[Any]]:
     return lambda value: [convert(item) for item in (value if isinstance(value, list) else [value]) if item is not None]
 
 
-# --- binding -------------------------------------------------------------------------------------------------------------
+# --- binding
+# -------------------------------------------------------------------------------------------------------------
 
 
 def _expect_documents(operand: Operand, function: str) -> None:
     if not operand.single_value or operand.data_type not in (DataType.STRING, DataType.JSON):
-        raise InvalidQueryError(f"{function.upper()} takes JSON in a single-value STRING or JSON column, found {operand.name}")
+        raise InvalidQueryError(
+            f"{function.upper()} takes JSON in a single-value STRING or JSON column, found {operand.name}"
+        )
 
 
 def _path(operand: Operand, function: str) -> JsonPath:
     return compile_json_path(constant_text(operand, "path", function))
 
 
-def _extraction(path: JsonPath, data_type: DataType, convert: Callable[[Any], Any], default: Any, *, single_value: bool) -> Bound:
+def _extraction(
+    path: JsonPath, data_type: DataType, convert: Callable[[Any], Any], default: Any, *, single_value: bool
+) -> Bound:
     """Values at a path; `default` MISSING: there must be one."""
 
     def extract(text: str) -> Any:
@@ -168,10 +179,13 @@ def _bind_extract_scalar(operands: Sequence[Operand], dialect: Dialect) -> Bound
     data_type = _TYPES.get(written.removesuffix("_ARRAY"))
     if data_type is None or (is_many and data_type is DataType.JSON):
         raise InvalidQueryError(
-            f"Unsupported results type: {written[:40]} for jsonExtractScalar function. Supported types are: {'/'.join(_TYPES)}, also with _ARRAY"
+            f"Unsupported results type: {written[:40]} for jsonExtractScalar function. Supported types are: "
+            f"{'/'.join(_TYPES)}, also with _ARRAY"
         )
     convert = _list_of(data_type) if is_many else VALUE_OF_TYPE[data_type]
-    default = _default(operands[3], data_type, convert, is_many=is_many) if len(operands) > 3 else [] if is_many else MISSING
+    default = (
+        _default(operands[3], data_type, convert, is_many=is_many) if len(operands) > 3 else [] if is_many else MISSING
+    )
     return _extraction(path, data_type, convert, default, single_value=not is_many)
 
 
@@ -202,7 +216,9 @@ def _bind_extract_key(operands: Sequence[Operand], dialect: Dialect) -> Bound:
         document = parse_json(text, exact=False)
         return [] if document is MISSING else [_well_formed(place) for place, _ in path.places(document)]
 
-    return Bound(DataType.STRING, lambda values: map_distinct(values[0], keys, pa.list_(pa.string())), single_value=False)
+    return Bound(
+        DataType.STRING, lambda values: map_distinct(values[0], keys, pa.list_(pa.string())), single_value=False
+    )
 
 
 def _bind_exists(operands: Sequence[Operand], dialect: Dialect) -> Bound:
@@ -216,7 +232,9 @@ def _bind_exists(operands: Sequence[Operand], dialect: Dialect) -> Bound:
     return Bound(DataType.BOOLEAN, lambda values: map_distinct(values[0], exists, pa.bool_()))
 
 
-def _bind_of_path(name: str, data_type: DataType, absent: Any, single_value: bool, operands: Sequence[Operand], dialect: Dialect) -> Bound:
+def _bind_of_path(
+    name: str, data_type: DataType, absent: Any, single_value: bool, operands: Sequence[Operand], dialect: Dialect
+) -> Bound:
     _expect_documents(operands[0], name)
     convert = VALUE_OF_TYPE[data_type] if single_value else _list_of(data_type)
     default = _default(operands[2], data_type, convert, is_many=False) if len(operands) > 2 else absent
@@ -225,7 +243,10 @@ def _bind_of_path(name: str, data_type: DataType, absent: Any, single_value: boo
 
 def _bind_is_json(operands: Sequence[Operand], dialect: Dialect) -> Bound:
     _expect_documents(operands[0], "isjson")
-    return Bound(DataType.BOOLEAN, lambda values: map_distinct(values[0], lambda text: parse_json(text, exact=False) is not MISSING, pa.bool_()))
+    return Bound(
+        DataType.BOOLEAN,
+        lambda values: map_distinct(values[0], lambda text: parse_json(text, exact=False) is not MISSING, pa.bool_()),
+    )
 
 
 def _formatted(text: str) -> str:
@@ -245,7 +266,9 @@ def _bind_format(operands: Sequence[Operand], dialect: Dialect) -> Bound:
     return Bound(DataType.STRING, evaluate)
 
 
-def _of_path(name: str, summary: str, data_type: DataType, absent: Any, example: Example, *, single_value: bool = True) -> ScalarFunction:
+def _of_path(
+    name: str, summary: str, data_type: DataType, absent: Any, example: Example, *, single_value: bool = True
+) -> ScalarFunction:
     def bind(operands: Sequence[Operand], dialect: Dialect) -> Bound:
         return _bind_of_path(name, data_type, absent, single_value, operands, dialect)
 
@@ -257,7 +280,8 @@ FUNCTIONS = (
     ScalarFunction(
         "jsonextractscalar",
         "JSONEXTRACTSCALAR(json, 'path', 'type'[, default])",
-        "The value at a path, as INT, LONG, FLOAT, DOUBLE, BIG_DECIMAL, BOOLEAN, TIMESTAMP, STRING, JSON, or INT_ARRAY …; the default without one.",
+        "The value at a path, as INT, LONG, FLOAT, DOUBLE, BIG_DECIMAL, BOOLEAN, TIMESTAMP, STRING, JSON, or "
+        "INT_ARRAY …; the default without one.",
         _bind_extract_scalar,
         (
             Example("jsonExtractScalar(j, '$.a.b[0]', 'INT')", 1),
@@ -275,12 +299,27 @@ FUNCTIONS = (
         "JSONEXTRACTKEY(json, 'path')",
         "Where a path leads: the paths of all values that it finds.",
         _bind_extract_key,
-        (Example("jsonExtractKey(j, '$.*')", ["$['a']", "$['c']"]), Example("jsonExtractKey(j, '$..b[*]')", ["$['a']['b'][0]", "$['a']['b'][1]"])),
+        (
+            Example("jsonExtractKey(j, '$.*')", ["$['a']", "$['c']"]),
+            Example("jsonExtractKey(j, '$..b[*]')", ["$['a']['b'][0]", "$['a']['b'][1]"]),
+        ),
         2,
         2,
     ),
-    ScalarFunction("jsonformat", "JSONFORMAT(json)", "JSON as compact text.", _bind_format, (Example("jsonFormat(j)", '{"a":{"b":[1,2]},"c":"x"}'),)),
-    ScalarFunction("isjson", "ISJSON(text)", "Whether the text is JSON.", _bind_is_json, (Example("isJson(j)", True), Example("isJson(s)", False))),
+    ScalarFunction(
+        "jsonformat",
+        "JSONFORMAT(json)",
+        "JSON as compact text.",
+        _bind_format,
+        (Example("jsonFormat(j)", '{"a":{"b":[1,2]},"c":"x"}'),),
+    ),
+    ScalarFunction(
+        "isjson",
+        "ISJSON(text)",
+        "Whether the text is JSON.",
+        _bind_is_json,
+        (Example("isJson(j)", True), Example("isJson(s)", False)),
+    ),
     ScalarFunction(
         "jsonpathexists",
         "JSONPATHEXISTS(json, 'path')",
@@ -290,9 +329,27 @@ FUNCTIONS = (
         2,
         2,
     ),
-    _of_path("jsonpathstring", "The text at a path; 'null' without one.", DataType.STRING, "null", Example("jsonPathString(j, '$.c')", "x")),
-    _of_path("jsonpathlong", "The LONG at a path; the least LONG without one.", DataType.LONG, -(2**63), Example("jsonPathLong(j, '$.a.b[1]')", 2)),
-    _of_path("jsonpathdouble", "The DOUBLE at a path; NaN without one.", DataType.DOUBLE, float("nan"), Example("jsonPathDouble(j, '$.a.b[1]')", 2.0)),
+    _of_path(
+        "jsonpathstring",
+        "The text at a path; 'null' without one.",
+        DataType.STRING,
+        "null",
+        Example("jsonPathString(j, '$.c')", "x"),
+    ),
+    _of_path(
+        "jsonpathlong",
+        "The LONG at a path; the least LONG without one.",
+        DataType.LONG,
+        -(2**63),
+        Example("jsonPathLong(j, '$.a.b[1]')", 2),
+    ),
+    _of_path(
+        "jsonpathdouble",
+        "The DOUBLE at a path; NaN without one.",
+        DataType.DOUBLE,
+        float("nan"),
+        Example("jsonPathDouble(j, '$.a.b[1]')", 2.0),
+    ),
     _of_path(
         "jsonpatharray",
         "The texts of the list at a path; none without one.",

@@ -22,7 +22,9 @@ def _bind(operands: Sequence[Operand], dialect: Dialect) -> Bound:
     key = constant_text(operands[1], "the key", "item")
     type_name = constant_text(operands[2], "the type", "item")
     if type_name not in VALUE_OF_TYPE:  # names of types are equal to them
-        raise InvalidQueryError(f"expected one of {', '.join(VALUE_OF_TYPE)} as the type of ITEM, found '{type_name[:40]}'")
+        raise InvalidQueryError(
+            f"expected one of {', '.join(VALUE_OF_TYPE)} as the type of ITEM, found '{type_name[:40]}'"
+        )
     data_type = DataType(type_name)
     convert = VALUE_OF_TYPE[data_type]
     exact = data_type in (DataType.BIG_DECIMAL, DataType.STRING)
@@ -42,7 +44,8 @@ FUNCTIONS = (
     ScalarFunction(
         "item",
         "ITEM(map, 'key')",
-        "The value of a key in a MAP column, also written map['key']; where the key is absent null, or the default null value of its type.",
+        "The value of a key in a MAP column, also written map['key']; where the key is absent null, or the default "
+        "null value of its type.",
         _bind,
         (Example("item(m, 'a', 'INT')", 4),),
         2,

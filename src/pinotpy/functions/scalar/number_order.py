@@ -1,8 +1,9 @@
 """Numbers of different types compared by value: never through a type that cannot hold both.
 
-A literal beside FLOAT or DOUBLE is rounded to that type first (recorded: f = 0.1, l + 0 = 9007199254740993), beside all else it is exactly
-what is written (`beside`). Columns and computed values are compared as they are (`compared`). -0.0 equals 0.0; NaN
-equals NaN and is neither above nor below a number, but a literal that is NaN equals nothing. docs/differences.md has the table.
+A literal beside FLOAT or DOUBLE is rounded to that type first (recorded: f = 0.1, l + 0 = 9007199254740993), beside all
+else it is exactly what is written (`beside`). Columns and computed values are compared as they are (`compared`). -0.0
+equals 0.0; NaN equals NaN and is neither above nor below a number, but a literal that is NaN equals nothing.
+docs/differences.md has the table.
 """
 
 from __future__ import annotations
@@ -52,9 +53,13 @@ def is_number_type(data_type: DataType | None) -> bool:
     return data_type is not None and (data_type.is_numeric or data_type in WHOLE)
 
 
-def literal_beside(constant: Expression | None, other: DataType | None, dialect: Dialect) -> tuple[Number, DataType] | None:
-    """The number that a constant is, or that its text says, and the type of the values that it stands beside, as they are compared
-    with it: PQL's functions widen FLOAT (recorded: equals(f, 0.1) is 0). None where no number is beside numbers."""
+def literal_beside(
+    constant: Expression | None, other: DataType | None, dialect: Dialect
+) -> tuple[Number, DataType] | None:
+    """The number that a constant is, or that its text says, and the type of the values that it stands beside, as they
+    are compared
+    with it: PQL's functions widen FLOAT (recorded: equals(f, 0.1) is 0). None where no number is beside numbers.
+    """
     if not isinstance(constant, Literal) or other is None or not is_number_type(other):
         return None
     value = constant.value
@@ -83,8 +88,10 @@ def as_float(value: Number) -> float:
 
 
 def beside(name: str, value: Number, data_type: DataType) -> tuple[str, int | float] | bool:
-    """The comparison `name` of values of a whole type, FLOAT or DOUBLE with a literal on the right, as one with a number that is held
-    exactly: (comparison, int for whole types or float). A bool: so it is for every value."""
+    """The comparison `name` of values of a whole type, FLOAT or DOUBLE with a literal on the right, as one with a
+    number that is held
+    exactly: (comparison, int for whole types or float). A bool: so it is for every value.
+    """
     if isinstance(value, float) and math.isnan(value):
         return name == "not_equals"
     if data_type in _FRACTIONS:
@@ -111,12 +118,20 @@ def compared_with(name: str, values: pa.Array, value: Number, data_type: DataTyp
     if isinstance(found, bool):
         return pc.if_else(values.is_valid(), found, pa.scalar(None, pa.bool_()))
     same, held = found
-    kept = values.cast(pa.float64() if isinstance(held, float) else pa.int64()) if values.type not in (pa.int32(), pa.int64()) else values
+    kept = (
+        values.cast(pa.float64() if isinstance(held, float) else pa.int64())
+        if values.type not in (pa.int32(), pa.int64())
+        else values
+    )
     return COMPARE[same](kept, pa.scalar(held))
 
 
-def compared(name: str, left: pa.Array, left_type: DataType | None, right: pa.Array, right_type: DataType | None) -> pa.Array:
-    """Two arrays of numbers by value, BOOLEAN, TIMESTAMP and the text of numbers among them: BOOLEAN, null where one is null."""
+def compared(
+    name: str, left: pa.Array, left_type: DataType | None, right: pa.Array, right_type: DataType | None
+) -> pa.Array:
+    """Two arrays of numbers by value, BOOLEAN, TIMESTAMP and the text of numbers among them: BOOLEAN, null where one is
+    null.
+    """
     types = (left_type, right_type)
     if DataType.BIG_DECIMAL in types:
         return _compared_decimals(name, (left, right), types)
@@ -145,7 +160,8 @@ def _long_beside_double(name: str, left: pa.Array, right: pa.Array) -> pa.Array:
     ends = pc.min_max(left)
     if not ends["max"].is_valid or (ends["min"].as_py() >= -_EXACT_MAX and ends["max"].as_py() <= _EXACT_MAX):
         return found
-    # Rounding keeps the order but for what it makes equal: there the double is a whole number, compared as one. 2^63 is beyond all LONGs.
+    # Rounding keeps the order but for what it makes equal: there the double is a whole number, compared as one. 2^63 is
+    # beyond all LONGs.
     is_near = pc.equal(rounded, right)
     is_beyond = pc.and_(is_near, pc.equal(right, 2.0**63))
     whole = pc.if_else(pc.and_not(is_near, is_beyond), right, 0.0).cast(pa.int64())
@@ -155,7 +171,9 @@ def _long_beside_double(name: str, left: pa.Array, right: pa.Array) -> pa.Array:
 
 def _compared_decimals(name: str, sides: Sequence[pa.Array], types: Sequence[DataType | None]) -> pa.Array:
     """BIG_DECIMAL with numbers of any type; infinities are beyond all decimals, NaN is as in `compared_alike`."""
-    found: pa.Array = COMPARE[name](*[decimal_order(side, data_type) for side, data_type in zip(sides, types, strict=True)])
+    found: pa.Array = COMPARE[name](
+        *[decimal_order(side, data_type) for side, data_type in zip(sides, types, strict=True)]
+    )
     for side in sides if name not in ("equals", "not_equals") else ():
         if pa.types.is_floating(side.type):
             found = pc.and_not(found, pc.is_nan(side))

@@ -1,6 +1,7 @@
 """Lists of values, many at once: rows are ranges of one flat array, so that no row is touched by Python.
 
-A `Ragged` is what a multi-value argument is evaluated as; functions over it say which positions of the flat values stay.
+A `Ragged` is what a multi-value argument is evaluated as; functions over it say which positions of the flat values
+stay.
 """
 
 from __future__ import annotations

@@ -1,9 +1,11 @@
 """ROUND, ROUNDDECIMAL and TRUNCATE: to a number of decimals of the number as Java prints it, halves away from zero.
 
-Doubles are scaled by a power of ten where that cannot go wrong; near a half (near a whole number in TRUNCATE) the decimal text
-decides: 1.005 to two decimals is 1.01, though the double is below. In the reference ROUND(x, n) is the start of the bucket of size n:
-dashboards cut time into minutes so, and others ask for decimals. Both get what they mean: of times n is a size, of whole numbers
-it is one where no number has so many decimals.
+Doubles are scaled by a power of ten where that cannot go wrong; near a half (near a whole number in TRUNCATE) the
+decimal text
+decides: 1.005 to two decimals is 1.01, though the double is below. In the reference ROUND(x, n) is the start of the
+bucket of size n:
+dashboards cut time into minutes so, and others ask for decimals. Both get what they mean: of times n is a size, of
+whole numbers it is one where no number has so many decimals.
 """
 
 from __future__ import annotations
@@ -43,7 +45,12 @@ def _to_decimals(x: Any, decimals: Any, shorten: Callable[[Any], Any], edge: flo
     out = np.copysign(shorten(scaled) / scale, x)
     out = np.where(out == 0, 0.0, out)  # BigDecimal has no -0
     near = _NEAR + scaled * 2.0**-50  # the product is off by half a unit in its last place
-    doubtful = (np.abs(scaled - np.floor(scaled + (0.5 - edge)) - edge) < near) | (scaled >= _EXACT_BELOW) | (places < 0) | (places > _DECIMALS_MAX)
+    doubtful = (
+        (np.abs(scaled - np.floor(scaled + (0.5 - edge)) - edge) < near)
+        | (scaled >= _EXACT_BELOW)
+        | (places < 0)
+        | (places > _DECIMALS_MAX)
+    )
     for at in np.flatnonzero(doubtful & np.isfinite(x)):
         out[at] = float(Decimal(repr(float(x[at]))).quantize(Decimal(1).scaleb(-int(places[at])), rounding, _WIDE))
     return np.where(np.isfinite(x), out, x)
@@ -63,7 +70,9 @@ def _truncate(x: Any, decimals: Any = None) -> Any:
 
 def _bucket_start(x: Any, size: Any) -> Any:
     if (size == 0).any():
-        raise QueryExecutionError("expected a size of buckets other than 0: ROUND of times gives the start of their bucket, in milliseconds")
+        raise QueryExecutionError(
+            "expected a size of buckets other than 0: ROUND of times gives the start of their bucket, in milliseconds"
+        )
     return truncating_divide(x, size) * size  # toward zero, as all buckets of time
 
 
@@ -73,7 +82,9 @@ def _round_longs(x: Any, n: Any) -> Any:
     out = np.where(n > _DECIMALS_MAX, truncating_divide(x, np.maximum(n, 1)) * n, x)
     for decimals in np.unique(n[n < 0]).tolist():
         at, unit = n == decimals, 10**-decimals
-        magnitude = (np.abs(x[at]).astype(np.uint64) + np.uint64(unit // 2)) // np.uint64(unit) * np.uint64(unit)  # 2^63 too
+        magnitude = (
+            (np.abs(x[at]).astype(np.uint64) + np.uint64(unit // 2)) // np.uint64(unit) * np.uint64(unit)
+        )  # 2^63 too
         if (magnitude > np.uint64(2**63 - 1)).any():
             raise QueryExecutionError(f"ROUND to {decimals} decimals goes beyond LONG: cast to DOUBLE first")
         out[at] = np.where(x[at] < 0, -magnitude.astype(np.int64), magnitude.astype(np.int64))
@@ -83,7 +94,8 @@ def _round_longs(x: Any, n: Any) -> Any:
 _ROUND_FRACTIONS = of_doubles(
     "round",
     "x, n",
-    "Rounded to n decimals, without n to a whole number. TIMESTAMPs, and whole numbers where n is above 22, become the start of their bucket "
+    "Rounded to n decimals, without n to a whole number. TIMESTAMPs, and whole numbers where n is above 22, become "
+    "the start of their bucket "
     "of size n; both are LONG.",
     _round_decimal,
     Example("round(d, 1)", 2.3),
@@ -97,7 +109,9 @@ _ROUND_TIMES = of_longs("round", "x, size", "", _bucket_start)
 
 def _bind_round(operands: Sequence[Operand], dialect: Dialect) -> Bound:
     kind = operands[0].data_type if len(operands) == 2 else None
-    return (_ROUND_TIMES if kind is DataType.TIMESTAMP else _ROUND_LONGS if kind in _WHOLE else _ROUND_FRACTIONS).bind(operands, dialect)
+    return (_ROUND_TIMES if kind is DataType.TIMESTAMP else _ROUND_LONGS if kind in _WHOLE else _ROUND_FRACTIONS).bind(
+        operands, dialect
+    )
 
 
 FUNCTIONS: tuple[ScalarFunction, ...] = (

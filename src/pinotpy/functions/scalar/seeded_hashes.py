@@ -1,4 +1,5 @@
-"""Hashes of bytes that spread values and check transfers, computed for all rows at once: MURMURHASH3BIT32, FNV1AHASH64, CRC32C.
+"""Hashes of bytes that spread values and check transfers, computed for all rows at once: MURMURHASH3BIT32, FNV1AHASH64,
+CRC32C.
 
 Numbers are Java's, with a sign. Those called …UTF8 take text.
 """
@@ -72,7 +73,8 @@ def _crc32c(values: pa.Array, seed: int) -> pa.Array:
     return _signed(~hashes)
 
 
-# --- MurmurHash3 -----------------------------------------------------------------------------------------------------------
+# --- MurmurHash3
+# -----------------------------------------------------------------------------------------------------------
 
 
 def _murmur3_32(values: pa.Array, seed: int) -> pa.Array:
@@ -85,7 +87,9 @@ def _murmur3_32(values: pa.Array, seed: int) -> pa.Array:
         count = np.minimum(length[rows] - position, 4)
         word = np.zeros(len(rows), np.uint32)
         for place in range(4):
-            word |= np.where(place < count, data[begin[rows] + position + place], 0).astype(np.uint32) << np.uint32(8 * place)
+            word |= np.where(place < count, data[begin[rows] + position + place], 0).astype(np.uint32) << np.uint32(
+                8 * place
+            )
         mixed = hashes[rows] ^ _rotated(word * np.uint32(0xCC9E2D51), 15) * np.uint32(0x1B873593)
         whole = _rotated(mixed, 13) * np.uint32(5) + np.uint32(0xE6546B64)
         hashes[rows] = np.where(count == 4, whole, mixed)  # an incomplete word at the end is only taken in
@@ -109,13 +113,18 @@ def _murmur3_128(values: pa.Array, seed: int) -> pa.Array:
     return pa.Array.from_buffers(pa.binary(16), len(halves), [None, pa.py_buffer(halves)]).cast(pa.binary())
 
 
-# --- the functions ---------------------------------------------------------------------------------------------------------
+# --- the functions
+# ---------------------------------------------------------------------------------------------------------
 
 
-def _bind(name: str, compute: HashOf, kind: str, gives: DataType, operands: Sequence[Operand], dialect: Dialect) -> Bound:
+def _bind(
+    name: str, compute: HashOf, kind: str, gives: DataType, operands: Sequence[Operand], dialect: Dialect
+) -> Bound:
     expect_single_texts(operands[:1], name)
     if kind == BYTES and operands[0].data_type is not DataType.BYTES and operands[0].literal is None:
-        raise InvalidQueryError(f"{name.upper()} takes BYTES, found {operands[0].name}: convert text with toUtf8 or hexToBytes")
+        raise InvalidQueryError(
+            f"{name.upper()} takes BYTES, found {operands[0].name}: convert text with toUtf8 or hexToBytes"
+        )
     seed = constant_int(operands[1], "the seed", name) if len(operands) > 1 else 0
     if not -(2**31) <= seed < 2**31:
         raise InvalidQueryError(f"expected an INT as the seed of {name.upper()}, found {seed}")
@@ -129,7 +138,15 @@ def _bind(name: str, compute: HashOf, kind: str, gives: DataType, operands: Sequ
 
 
 def _hash(
-    name: str, summary: str, compute: HashOf, value: Any, gives: DataType, kind: str = BYTES, *, seeded: bool = False, aliases: tuple[str, ...] = ()
+    name: str,
+    summary: str,
+    compute: HashOf,
+    value: Any,
+    gives: DataType,
+    kind: str = BYTES,
+    *,
+    seeded: bool = False,
+    aliases: tuple[str, ...] = (),
 ) -> ScalarFunction:
     shown = f"{'bytes' if kind == BYTES else 'text'}{', seed' if seeded else ''}"
     example = Example(f"{name}({'toUtf8(s)' if kind == BYTES else 's'}{', 0' if seeded else ''})", value)
@@ -158,10 +175,28 @@ def _fnv_pair(bits: int, is_a: bool, value: int) -> tuple[ScalarFunction, Scalar
 
 FUNCTIONS = (
     _hash("murmurhash3bit32", "MurmurHash3 of 32 bits.", _murmur3_32, 1798448400, DataType.INT, seeded=True),
-    _hash("murmur332", "MurmurHash3 of 32 bits with the seed 0, written murmur3_32.", _murmur3_32, 1798448400, DataType.INT),
-    _hash("murmurhash3bit64", "The first 64 bits of MurmurHash3 of 128 bits.", _murmur3_64, 8569019306160813795, DataType.LONG, seeded=True),
     _hash(
-        "murmurhash3bit128", "MurmurHash3 of 128 bits, as bytes.", _murmur3_128, bytes.fromhex("e3f62d89a845eb7654d5d54c19d24a5c"), DataType.BYTES, seeded=True
+        "murmur332",
+        "MurmurHash3 of 32 bits with the seed 0, written murmur3_32.",
+        _murmur3_32,
+        1798448400,
+        DataType.INT,
+    ),
+    _hash(
+        "murmurhash3bit64",
+        "The first 64 bits of MurmurHash3 of 128 bits.",
+        _murmur3_64,
+        8569019306160813795,
+        DataType.LONG,
+        seeded=True,
+    ),
+    _hash(
+        "murmurhash3bit128",
+        "MurmurHash3 of 128 bits, as bytes.",
+        _murmur3_128,
+        bytes.fromhex("e3f62d89a845eb7654d5d54c19d24a5c"),
+        DataType.BYTES,
+        seeded=True,
     ),
     *_fnv_pair(32, False, 1472297245),
     *_fnv_pair(32, True, 1725135965),

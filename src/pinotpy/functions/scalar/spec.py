@@ -6,7 +6,8 @@ function is **bound** once per query, when the types of its arguments are known,
     bound = bind("datetrunc", operands, dialect)      # checks arguments, compiles what constants say (zones, patterns)
     values = evaluate(bound, arrays)                  # pa.Array of bound.data_type, null where an argument is null
 
-One definition serves both dialects, filters, group keys, arguments of aggregations and the generated table of functions.
+One definition serves both dialects, filters, group keys, arguments of aggregations and the generated table of
+functions.
 """
 
 from __future__ import annotations
@@ -33,7 +34,9 @@ MANY: Final = 1 << 10  # arguments_max of functions without a bound of their own
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """An argument before any row is read. `data_type` None is a bare NULL; `literal` is set where the query has a constant."""
+    """An argument before any row is read. `data_type` None is a bare NULL; `literal` is set where the query has a
+    constant.
+    """
 
     data_type: DataType | None
     single_value: bool = True
@@ -44,18 +47,25 @@ class Operand:
         """As users read it: INT, STRING_ARRAY, 'abc'."""
         if self.literal is not None:
             return f"'{self.literal.text[:40]}'"
-        return "NULL" if self.data_type is None else self.data_type.value if self.single_value else f"{self.data_type.value}_ARRAY"
+        return (
+            "NULL"
+            if self.data_type is None
+            else self.data_type.value
+            if self.single_value
+            else f"{self.data_type.value}_ARRAY"
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class Bound:
     """A function with the types and constants of its arguments.
 
-    evaluate(values): one entry an argument. Constants come as pa.Scalar, all else as pa.Array of equal length; where every
-        argument is constant they are arrays of length 1, and a function without arguments gets []. Gives a pa.Array of the
-        same length (length 1 without arguments), of `data_type.arrow`, or a list of it where not `single_value`. Nulls never
-        come in (the caller leaves those rows out) unless the function `handles_nulls`. Raises QueryExecutionError for values
-        that it cannot take.
+    evaluate(values): one entry an argument. Constants come as pa.Scalar, all else as pa.Array of equal length; where
+    every
+        argument is constant they are arrays of length 1, and a function without arguments gets []. Gives a pa.Array of
+        the same length (length 1 without arguments), of `data_type.arrow`, or a list of it where not `single_value`.
+        Nulls never come in (the caller leaves those rows out) unless the function `handles_nulls`. Raises
+        QueryExecutionError for values that it cannot take.
     """
 
     data_type: DataType
@@ -102,7 +112,10 @@ def families() -> dict[str, tuple[str, tuple[ScalarFunction, ...]]]:
     for module in sorted(pkgutil.iter_modules(folder.__path__), key=lambda m: m.name):
         loaded: Any = importlib.import_module(f"pinotpy.functions.scalar.{module.name}")
         if hasattr(loaded, "FUNCTIONS"):
-            found[module.name] = ((loaded.__doc__ or "").partition("\n\n")[0].replace("\n", " ").strip(), tuple(loaded.FUNCTIONS))
+            found[module.name] = (
+                (loaded.__doc__ or "").partition("\n\n")[0].replace("\n", " ").strip(),
+                tuple(loaded.FUNCTIONS),
+            )
     return found
 
 
@@ -157,18 +170,30 @@ def remove_user_functions() -> None:
 def bind(name: str, operands: tuple[Operand, ...], dialect: Dialect) -> Bound:
     """The function of this name for these arguments.
 
-    Raises: QueryExecutionError (200) in PQL, InvalidQueryError (700) in SQL: there is no such function, or it does not take
-        these arguments.
+    Raises: QueryExecutionError (200) in PQL, InvalidQueryError (700) in SQL: there is no such function, or it does not
+        take these arguments.
     """
     function = find_scalar_function(name)
     fault: type[PinotError] = InvalidQueryError if dialect is Dialect.SQL else QueryExecutionError
     if function is None:
-        raise fault(f"Unsupported function: {name} with {len(operands)} {'arguments' if dialect is Dialect.SQL else 'parameters'}")
+        raise fault(
+            f"Unsupported function: {name} with {len(operands)} "
+            f"{'arguments' if dialect is Dialect.SQL else 'parameters'}"
+        )
     if not function.arguments_min <= len(operands) <= function.arguments_max:
         low, high = function.arguments_min, function.arguments_max
-        expected = str(low) if low == high else f"{low} to {high}" if high < MANY else f"at most {high}" if len(operands) > high else f"at least {low}"
+        expected = (
+            str(low)
+            if low == high
+            else f"{low} to {high}"
+            if high < MANY
+            else f"at most {high}"
+            if len(operands) > high
+            else f"at least {low}"
+        )
         raise fault(
-            f"expected {expected} argument{'s' if expected.split()[-1] != '1' else ''} of {name.upper()}, found {len(operands)}: write {function.signature}"
+            f"expected {expected} argument{'s' if expected.split()[-1] != '1' else ''} of {name.upper()}, found "
+            f"{len(operands)}: write {function.signature}"
         )
     try:
         return _naming(function, function.bind(operands, dialect))

@@ -1,7 +1,7 @@
 """Functions that give parts and other forms of a text: UPPER, CONCAT, SUBSTR, TRIM.
 
-Positions are Java's: UTF-16 units from 0, but from 1 in SUBSTRING. In PQL SUBSTR beyond the text is an error, in SQL the part
-that is there (reference: StringFunctions of 0.6.0 and 1.5.1).
+Positions are Java's: UTF-16 units from 0, but from 1 in SUBSTRING. In PQL SUBSTR beyond the text is an error, in SQL
+the part that is there (reference: StringFunctions of 0.6.0 and 1.5.1).
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ _BLANKS: Final = "".join(chr(code) for code in range(0x21))  # what String.trim 
 _SPACES: Final = "\t\n\x0b\f\r "  # \s in Java's patterns
 
 
-# --- letters -----------------------------------------------------------------------------------------------------------
+# --- letters
+# -----------------------------------------------------------------------------------------------------------
 
 
 def _of_ascii(kernel: Callable[[pa.Array], pa.Array]) -> Callable[[pa.Array, Sequence[Any]], pa.Array | None]:
@@ -45,7 +46,8 @@ def _fast_length(values: pa.Array, constants: Sequence[Any]) -> pa.Array | None:
     return pc.utf8_length(values) if in_basic_plane(values) else None
 
 
-# --- joining -----------------------------------------------------------------------------------------------------------
+# --- joining
+# -----------------------------------------------------------------------------------------------------------
 
 
 def _bind_concat(operands: Sequence[Operand], dialect: Dialect) -> Bound:
@@ -57,7 +59,9 @@ def _bind_concat_ws(operands: Sequence[Operand], dialect: Dialect) -> Bound:
     return _join("concatws", operands, dialect, lambda parts: [*parts[1:], parts[0]])
 
 
-def _join(name: str, operands: Sequence[Operand], dialect: Dialect, arrange: Callable[[list[Value]], list[Any]]) -> Bound:
+def _join(
+    name: str, operands: Sequence[Operand], dialect: Dialect, arrange: Callable[[list[Value]], list[Any]]
+) -> Bound:
     """`arrange` puts the separator last, where Arrow's kernel takes it."""
     expect_single_texts(operands, name)
 
@@ -71,14 +75,17 @@ def _join(name: str, operands: Sequence[Operand], dialect: Dialect, arrange: Cal
     return Bound(DataType.STRING, evaluate)
 
 
-# --- parts -------------------------------------------------------------------------------------------------------------
+# --- parts
+# -------------------------------------------------------------------------------------------------------------
 
 
 def _substr_pql(text: str, begin: int, end: int = -1) -> str:
     length = java_length(text)
     stop = length if end == -1 else end
     if not 0 <= begin <= stop <= length:
-        raise QueryExecutionError(f"expected positions within the {length} characters of '{text[:40]}' in SUBSTR, found {begin} to {end}")
+        raise QueryExecutionError(
+            f"expected positions within the {length} characters of '{text[:40]}' in SUBSTR, found {begin} to {end}"
+        )
     return java_slice(text, begin, stop)
 
 
@@ -130,7 +137,8 @@ def _right(text: str, length: int) -> str:
     return java_slice(text, max(units - max(length, 0), 0), units)
 
 
-# --- ends --------------------------------------------------------------------------------------------------------------
+# --- ends
+# --------------------------------------------------------------------------------------------------------------
 
 
 def _bind_trim(operands: Sequence[Operand], dialect: Dialect) -> Bound:
@@ -139,7 +147,13 @@ def _bind_trim(operands: Sequence[Operand], dialect: Dialect) -> Bound:
         raise InvalidQueryError("expected 1 argument of TRIM, found 2: SQL writes TRIM(BOTH 'x' FROM text)")
     if len(operands) == 1:
         return text_bound(
-            "trim", operands, dialect, (TEXT,), lambda text: text.strip(_BLANKS), DataType.STRING, lambda values, _: pc.ascii_trim(values, _BLANKS)
+            "trim",
+            operands,
+            dialect,
+            (TEXT,),
+            lambda text: text.strip(_BLANKS),
+            DataType.STRING,
+            lambda values, _: pc.ascii_trim(values, _BLANKS),
         )
     return text_bound("trim", operands, dialect, (TEXT, TEXT, TEXT), _trim_side, DataType.STRING)
 
@@ -159,8 +173,24 @@ def _initcap(text: str) -> str:
 
 
 FUNCTIONS = (
-    text_function("upper", "UPPER(text)", "In capital letters.", (TEXT,), str.upper, Example("upper(s)", "HELLO, WORLD"), fast=_of_ascii(pc.ascii_upper)),
-    text_function("lower", "LOWER(text)", "In small letters.", (TEXT,), str.lower, Example("lower(s)", "hello, world"), fast=_of_ascii(pc.ascii_lower)),
+    text_function(
+        "upper",
+        "UPPER(text)",
+        "In capital letters.",
+        (TEXT,),
+        str.upper,
+        Example("upper(s)", "HELLO, WORLD"),
+        fast=_of_ascii(pc.ascii_upper),
+    ),
+    text_function(
+        "lower",
+        "LOWER(text)",
+        "In small letters.",
+        (TEXT,),
+        str.lower,
+        Example("lower(s)", "hello, world"),
+        fast=_of_ascii(pc.ascii_lower),
+    ),
     text_function(
         "initcap",
         "INITCAP(text)",
@@ -211,7 +241,8 @@ FUNCTIONS = (
     ScalarFunction(
         "substr",
         "SUBSTR(text, begin[, end])",
-        "From the position begin, counted from 0, to before end; end -1 is the end of the text. Positions beyond the text: an error in PQL, cut off in SQL.",
+        "From the position begin, counted from 0, to before end; end -1 is the end of the text. Positions beyond the "
+        "text: an error in PQL, cut off in SQL.",
         _bind_substr,
         (Example("substr(s, 7)", "World"), Example("substr(s, 1, 3)", "el"), Example("substr(s, 7, 100)", "World")),
         2,
@@ -227,8 +258,22 @@ FUNCTIONS = (
         Example("substring(s, 8)", "World"),
         least=2,
     ),
-    text_function("leftsubstr", "LEFTSUBSTR(text, length)", "The first characters.", (TEXT, NUMBER), _left, Example("leftSubStr(s, 4)", "Hell")),
-    text_function("rightsubstr", "RIGHTSUBSTR(text, length)", "The last characters.", (TEXT, NUMBER), _right, Example("rightSubStr(s, 5)", "World")),
+    text_function(
+        "leftsubstr",
+        "LEFTSUBSTR(text, length)",
+        "The first characters.",
+        (TEXT, NUMBER),
+        _left,
+        Example("leftSubStr(s, 4)", "Hell"),
+    ),
+    text_function(
+        "rightsubstr",
+        "RIGHTSUBSTR(text, length)",
+        "The last characters.",
+        (TEXT, NUMBER),
+        _right,
+        Example("rightSubStr(s, 5)", "World"),
+    ),
     ScalarFunction(
         "trim",
         "TRIM(text)",

@@ -1,7 +1,8 @@
-"""How functions of text are bound and evaluated: with Java's positions, fast where Arrow can, once per distinct value elsewhere.
+"""How functions of text are bound and evaluated: with Java's positions, fast where Arrow can, once per distinct value
+elsewhere.
 
-Java counts UTF-16 units, Arrow code points. Both agree on text of the basic plane (no byte from 0xF0 on), so that Arrow's kernels
-serve nearly all columns; a batch with one emoji takes the slower way, value by value.
+Java counts UTF-16 units, Arrow code points. Both agree on text of the basic plane (no byte from 0xF0 on), so that
+Arrow's kernels serve nearly all columns; a batch with one emoji takes the slower way, value by value.
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ Compute = Callable[..., Any]
 Fast = Callable[[pa.Array, Sequence[Any]], "pa.Array | None"]
 
 
-# --- Java's positions ----------------------------------------------------------------------------------------------------
+# --- Java's positions
+# ----------------------------------------------------------------------------------------------------
 
 
 def highest_byte(values: pa.Array) -> int:
@@ -60,7 +62,9 @@ def java_length(text: str) -> int:
 
 
 def java_slice(text: str, begin: int, end: int) -> str:
-    """text.substring(begin, end) of positions within the text. Half of a surrogate pair becomes ?, as where Java writes UTF-8."""
+    """text.substring(begin, end) of positions within the text. Half of a surrogate pair becomes ?, as where Java writes
+    UTF-8.
+    """
     if text.isascii() or max(text, default="") <= "\uffff":
         return text[begin:end]
     units = text.encode("utf-16-le")[2 * begin : 2 * end]
@@ -72,11 +76,14 @@ def java_position(text: str, code_point_position: int) -> int:
     return code_point_position if code_point_position < 0 or text.isascii() else java_length(text[:code_point_position])
 
 
-# --- binding -------------------------------------------------------------------------------------------------------------
+# --- binding
+# -------------------------------------------------------------------------------------------------------------
 
 
 def expect_single_texts(operands: Sequence[Operand], function: str) -> None:
-    """Raise QueryExecutionError if an argument is multi-valued: the reference finds this out while it reads rows, 200 in both dialects."""
+    """Raise QueryExecutionError if an argument is multi-valued: the reference finds this out while it reads rows, 200
+    in both dialects.
+    """
     for operand in operands:
         if not operand.single_value:
             raise QueryExecutionError(f"{function.upper()} takes single values, found {operand.name}")
@@ -104,13 +111,18 @@ def text_bound(
         if kind == NUMBER and operand.literal is not None:
             constant_int(operand, "number", name)
         if kind == BYTES and operand.data_type is not DataType.BYTES and operand.literal is None:
-            raise InvalidQueryError(f"{name.upper()} takes BYTES, found {operand.name}: convert text with toUtf8 or hexToBytes")
+            raise InvalidQueryError(
+                f"{name.upper()} takes BYTES, found {operand.name}: convert text with toUtf8 or hexToBytes"
+            )
     constants = [_constant(operand, kind, name) for operand, kind in zip(operands[1:], kinds[1:], strict=False)]
     is_fast = fast is not None and all(operand.literal is not None for operand in operands[1:])
     arrow = data_type.arrow if single_value else pa.list_(data_type.arrow)
 
     def evaluate(values: Sequence[Value]) -> pa.Array:
-        taken = [argument(value, operand, kind, dialect) for value, operand, kind in zip(values, operands, kinds, strict=False)]
+        taken = [
+            argument(value, operand, kind, dialect)
+            for value, operand, kind in zip(values, operands, kinds, strict=False)
+        ]
         try:
             if is_fast and fast is not None and isinstance(taken[0], pa.Array):
                 found = fast(taken[0], constants)
@@ -126,7 +138,11 @@ def text_bound(
 def _constant(operand: Operand, kind: str, name: str) -> Any:
     if operand.literal is None:
         return None
-    return max(min(constant_int(operand, "number", name), _FAR), -_FAR) if kind == NUMBER else constant_text(operand, "text", name)
+    return (
+        max(min(constant_int(operand, "number", name), _FAR), -_FAR)
+        if kind == NUMBER
+        else constant_text(operand, "text", name)
+    )
 
 
 def argument(value: Value, operand: Operand, kind: str, dialect: Dialect) -> Value:
@@ -157,7 +173,9 @@ def map_rows(values: Sequence[Value], function: Compute, arrow: pa.DataType) -> 
     else:
         combined = np.zeros(length_of(values), np.int64)
         for array in arrays:
-            _, combined = np.unique(combined * max(len(array.dictionary), 1) + array.indices.to_numpy(), return_inverse=True)
+            _, combined = np.unique(
+                combined * max(len(array.dictionary), 1) + array.indices.to_numpy(), return_inverse=True
+            )
         _, first = np.unique(combined, return_index=True)  # a row of each combination
         count, codes = len(first), pa.array(combined)
         chosen = {id(array): array.dictionary.take(array.indices.take(pa.array(first))) for array in arrays}
@@ -177,8 +195,9 @@ def map_rows(values: Sequence[Value], function: Compute, arrow: pa.DataType) -> 
 
 
 def in_slices(values: pa.Array, growth: int, kernel: Callable[[pa.Array], pa.Array]) -> pa.Array:
-    """kernel(values), where each byte of a text and its end may become `growth` bytes: in slices, so that what is too much is refused
-    before it is made."""
+    """kernel(values), where each byte of a text and its end may become `growth` bytes: in slices, so that what is too
+    much is refused before it is made.
+    """
     bound = (values.nbytes + len(values)) * max(growth, 1)
     if bound <= _SLICE_BYTES:
         return kernel(values)
@@ -211,16 +230,23 @@ def text_function(
     def bind(operands: Sequence[Operand], dialect: Dialect) -> Bound:
         return text_bound(name, operands, dialect, kinds, compute, gives, fast, single_value)
 
-    return ScalarFunction(name, signature, summary, bind, tuple(examples), len(kinds) if least is None else least, len(kinds), aliases)
+    return ScalarFunction(
+        name, signature, summary, bind, tuple(examples), len(kinds) if least is None else least, len(kinds), aliases
+    )
 
 
 def expect_batch(size_bytes: int) -> None:
     """Raise QueryExecutionError for results that together are too long."""
     if size_bytes > BATCH_BYTES_MAX:
-        raise QueryExecutionError(f"expected at most {BATCH_BYTES_MAX} bytes of text from one function in a batch, found more: make shorter texts")
+        raise QueryExecutionError(
+            f"expected at most {BATCH_BYTES_MAX} bytes of text from one function in a batch, found more: make shorter "
+            "texts"
+        )
 
 
 def expect_length(units: int, function: str) -> None:
     """Raise QueryExecutionError for a result that would be too long."""
     if units > TEXT_UNITS_MAX:
-        raise QueryExecutionError(f"expected at most {TEXT_UNITS_MAX} characters as the result of {function.upper()}, found {units}")
+        raise QueryExecutionError(
+            f"expected at most {TEXT_UNITS_MAX} characters as the result of {function.upper()}, found {units}"
+        )

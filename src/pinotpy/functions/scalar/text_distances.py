@@ -31,7 +31,10 @@ def _compare(left: str, right: str) -> int:
 def _levenshtein_distance(left: str, right: str) -> int:
     ours, theirs = sorted((_units(left), _units(right)), key=len)
     if len(ours) * len(theirs) > _CELLS_MAX:
-        raise QueryExecutionError(f"expected texts of which the lengths multiply to at most {_CELLS_MAX}, found {len(ours)} and {len(theirs)} characters")
+        raise QueryExecutionError(
+            f"expected texts of which the lengths multiply to at most {_CELLS_MAX}, found {len(ours)} and "
+            f"{len(theirs)} characters"
+        )
     at = np.arange(len(theirs) + 1)
     row = at  # from no unit of ours to each beginning of theirs
     for number, unit in enumerate(ours, 1):
@@ -45,7 +48,8 @@ FUNCTIONS = (
     text_function(
         "strcmp",
         "STRCMP(a, b)",
-        "Less than 0 if a comes before b, 0 if they are equal, else more: how far the first different characters are apart, or else the lengths.",
+        "Less than 0 if a comes before b, 0 if they are equal, else more: how far the first different characters are "
+        "apart, or else the lengths.",
         (TEXT, TEXT),
         _compare,
         Example("strcmp('abc', 'abd')", -1),

@@ -1,4 +1,6 @@
-"""Functions that give all beginnings or ends of a text, for columns that an inverted index finds: PREFIXES, SUFFIXES."""
+"""Functions that give all beginnings or ends of a text, for columns that an inverted index finds: PREFIXES,
+SUFFIXES.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Functions that look for text in text: STRPOS, STARTSWITH, CONTAINS, and those with patterns, which run on RE2 only."""
+"""Functions that look for text in text: STRPOS, STARTSWITH, CONTAINS, and those with patterns, which run on RE2
+only.
+"""
 
 from __future__ import annotations
 
@@ -14,14 +16,24 @@ from pinotpy.errors import InvalidQueryError, QueryExecutionError
 from pinotpy.functions.arguments import constant_int, constant_text, map_distinct, texts
 from pinotpy.functions.scalar.conversions import on_array
 from pinotpy.functions.scalar.spec import Bound, Example, Operand, ScalarFunction, Value
-from pinotpy.functions.scalar.text_arguments import NUMBER, TEXT, expect_single_texts, in_slices, is_ascii, java_length, java_position, text_function
+from pinotpy.functions.scalar.text_arguments import (
+    NUMBER,
+    TEXT,
+    expect_single_texts,
+    in_slices,
+    is_ascii,
+    java_length,
+    java_position,
+    text_function,
+)
 from pinotpy.functions.text.patterns import TextPattern, like_pattern, regexp_pattern
 from pinotpy.pql.ast import Dialect
 
 _JAVA_REPLACEMENT = re.compile(r"\\(.)|\$(\d)|(\\|\$)", re.DOTALL)
 
 
-# --- positions ---------------------------------------------------------------------------------------------------------
+# --- positions
+# ---------------------------------------------------------------------------------------------------------
 
 
 def _strpos(text: str, find: str, instance: int = 1) -> int:
@@ -48,7 +60,11 @@ def _strrpos(text: str, find: str, start: int | None = None) -> int:
 
 def _code_point_position(text: str, position: int) -> int:
     """The position of the code point that has the UTF-16 unit at a position within the text."""
-    return position if text.isascii() else len(text.encode("utf-16-le")[: 2 * position + 2].decode("utf-16-le", "replace")) - 1
+    return (
+        position
+        if text.isascii()
+        else len(text.encode("utf-16-le")[: 2 * position + 2].decode("utf-16-le", "replace")) - 1
+    )
 
 
 def _hamming_distance(left: str, right: str) -> int:
@@ -56,7 +72,8 @@ def _hamming_distance(left: str, right: str) -> int:
     return sum(a != b for a, b in zip(left, right, strict=True)) if len(left) == len(right) else -1
 
 
-# --- patterns ----------------------------------------------------------------------------------------------------------
+# --- patterns
+# ----------------------------------------------------------------------------------------------------------
 
 
 def _pattern(operand: Operand, function: str, *, ignore_case: bool = False) -> TextPattern:
@@ -70,7 +87,13 @@ def _pattern(operand: Operand, function: str, *, ignore_case: bool = False) -> T
 def _bind_regexp_like(operands: Sequence[Operand], dialect: Dialect) -> Bound:
     expect_single_texts(operands, "regexp_like")
     source = operands[0].data_type
-    flag = constant_text(operands[2], "flag", "REGEXP_LIKE") if len(operands) == 3 else "i" if dialect is Dialect.PQL else "c"
+    flag = (
+        constant_text(operands[2], "flag", "REGEXP_LIKE")
+        if len(operands) == 3
+        else "i"
+        if dialect is Dialect.PQL
+        else "c"
+    )
     if flag not in ("i", "c"):
         raise InvalidQueryError(f"expected 'i' or 'c' as the flag of REGEXP_LIKE, found '{flag[:40]}'")
     pattern = _pattern(operands[1], "REGEXP_LIKE", ignore_case=flag == "i")
@@ -92,13 +115,18 @@ def _bind_extract(operands: Sequence[Operand], dialect: Dialect) -> Bound:
     group = constant_int(operands[2], "group", "REGEXPEXTRACT") if len(operands) > 2 else 0
     otherwise = constant_text(operands[3], "default", "REGEXPEXTRACT") if len(operands) > 3 else ""
     if not 0 <= group <= pattern.num_groups:
-        raise InvalidQueryError(f"expected a group from 0 to {pattern.num_groups} of the pattern of REGEXPEXTRACT, found {group}")
+        raise InvalidQueryError(
+            f"expected a group from 0 to {pattern.num_groups} of the pattern of REGEXPEXTRACT, found {group}"
+        )
 
     def extract(text: str) -> str:
         found = pattern.extract(text, group)
         return otherwise if found is None else found
 
-    return Bound(DataType.STRING, lambda values: on_array(texts(values[0], source), lambda array: map_distinct(array, extract, pa.string())))
+    return Bound(
+        DataType.STRING,
+        lambda values: on_array(texts(values[0], source), lambda array: map_distinct(array, extract, pa.string())),
+    )
 
 
 def _bind_replace(operands: Sequence[Operand], dialect: Dialect) -> Bound:
@@ -109,7 +137,9 @@ def _bind_replace(operands: Sequence[Operand], dialect: Dialect) -> Bound:
     rewrite = _re2_replacement(written)
     groups = [int(digit) for digit in re.findall(r"(?:^|[^\\])(?:\\\\)*\\(\d)", rewrite)]
     if groups and max(groups) > pattern.num_groups:
-        raise InvalidQueryError(f"expected groups up to ${pattern.num_groups} in the replacement of REGEXPREPLACE, found '{written[:40]}'")
+        raise InvalidQueryError(
+            f"expected groups up to ${pattern.num_groups} in the replacement of REGEXPREPLACE, found '{written[:40]}'"
+        )
 
     growth = len(rewrite.encode()) + 1
 
@@ -232,7 +262,10 @@ FUNCTIONS = (
         "REGEXPREPLACE(text, pattern, replacement)",
         "With all matches replaced; $1 is the first group.",
         _bind_replace,
-        (Example("regexpReplace(s, '[aeiou]', '_')", "H_ll_, W_rld"), Example("regexpReplace(s, '(l+)o', '<$1>')", "He<ll>, World")),
+        (
+            Example("regexpReplace(s, '[aeiou]', '_')", "H_ll_, W_rld"),
+            Example("regexpReplace(s, '(l+)o', '<$1>')", "He<ll>, World"),
+        ),
         3,
         3,
     ),

@@ -1,7 +1,7 @@
 """Functions that pad, replace, repeat and split text, and code points.
 
-SPLIT takes neighbouring separators as one and drops empty parts at both ends, as commons-lang's splitByWholeSeparator does,
-which the reference calls. A part beyond the end is 'null'.
+SPLIT takes neighbouring separators as one and drops empty parts at both ends, as commons-lang's splitByWholeSeparator
+does, which the reference calls. A part beyond the end is 'null'.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ from pinotpy.pql.ast import Dialect
 _FORMS = ("NFC", "NFD", "NFKC", "NFKD")
 
 
-# --- longer ------------------------------------------------------------------------------------------------------------
+# --- longer
+# ------------------------------------------------------------------------------------------------------------
 
 
 def _padding(text: str, size: int, pad: str, function: str) -> str:
@@ -74,7 +75,8 @@ def _repeat(text: str, *arguments: Any) -> str:
     return str(separator).join([text] * count)
 
 
-# --- replaced ----------------------------------------------------------------------------------------------------------
+# --- replaced
+# ----------------------------------------------------------------------------------------------------------
 
 
 def _replace(text: str, find: str, substitute: str) -> str:
@@ -101,7 +103,8 @@ def _normalize(text: str, form: str = "NFC") -> str:
     return unicodedata.normalize(form.upper(), text)  # type: ignore[arg-type]
 
 
-# --- parts -------------------------------------------------------------------------------------------------------------
+# --- parts
+# -------------------------------------------------------------------------------------------------------------
 
 
 def split_by_whole_separator(text: str, separator: str, limit: int = -1) -> list[str]:
@@ -138,7 +141,8 @@ def _unique_ngrams(text: str, least: int, greatest: int | None = None) -> list[s
     return list(dict.fromkeys(text[at : at + length] for length in lengths for at in range(len(text) - length + 1)))
 
 
-# --- code points -------------------------------------------------------------------------------------------------------
+# --- code points
+# -------------------------------------------------------------------------------------------------------
 
 
 def _codepoint(text: str) -> int:
@@ -216,7 +220,8 @@ FUNCTIONS = (
     text_function(
         "splitpart",
         "SPLITPART(text, separator, n)",
-        "The n-th part from 0; below 0 from the end; 'null' beyond. SPLITPART(text, separator, limit, n) splits into at most limit parts.",
+        "The n-th part from 0; below 0 from the end; 'null' beyond. SPLITPART(text, separator, limit, n) splits into "
+        "at most limit parts.",
         (TEXT, TEXT, NUMBER, NUMBER),
         _split_part,
         Example("splitPart(s, ', ', 1)", "World"),
@@ -247,9 +252,17 @@ FUNCTIONS = (
         single_value=False,
     ),
     text_function(
-        "codepoint", "CODEPOINT(text)", "The Unicode number of the first character.", (TEXT,), _codepoint, Example("codepoint('A')", 65), gives=DataType.INT
+        "codepoint",
+        "CODEPOINT(text)",
+        "The Unicode number of the first character.",
+        (TEXT,),
+        _codepoint,
+        Example("codepoint('A')", 65),
+        gives=DataType.INT,
     ),
-    text_function("chr", "CHR(number)", "The character with a Unicode number.", (NUMBER,), _chr, Example("chr(65)", "A")),
+    text_function(
+        "chr", "CHR(number)", "The character with a Unicode number.", (NUMBER,), _chr, Example("chr(65)", "A")
+    ),
     text_function(
         "toutf8",
         "TOUTF8(text)",

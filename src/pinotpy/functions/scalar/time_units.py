@@ -1,4 +1,6 @@
-"""TIMECONVERT, toEpoch… and fromEpoch…: counts of one unit of time to counts of another, as java.util.concurrent.TimeUnit."""
+"""TIMECONVERT, toEpoch… and fromEpoch…: counts of one unit of time to counts of another, as
+java.util.concurrent.TimeUnit.
+"""
 
 from __future__ import annotations
 
@@ -63,7 +65,9 @@ def saturating_product(left: Longs, right: Longs) -> Longs:
 
 
 def convert_units(values: Longs, source: str, target: str) -> Longs:
-    """Counts of `source` as counts of `target`, toward zero; WEEKS, MONTHS and YEARS are whole ones since 1970 in UTC."""
+    """Counts of `source` as counts of `target`, toward zero; WEEKS, MONTHS and YEARS are whole ones since 1970 in
+    UTC.
+    """
     if target in _CALENDAR_UNITS:
         millis = convert_units(values, source, "MILLISECONDS")
         return units_between(_CALENDAR_UNITS[target], np.zeros_like(millis), millis)
@@ -169,7 +173,9 @@ def _binary(compute: Callable[[Longs, Longs], Any]) -> Callable[[Sequence[Operan
     def bind(operands: Sequence[Operand], dialect: Dialect) -> Bound:
         expect_single(operands, "the function")
         first, second = (operand.data_type for operand in operands)
-        return Bound(DataType.LONG, lambda values: pa.array(compute(long_array(values[0], first), long_array(values[1], second))))
+        return Bound(
+            DataType.LONG, lambda values: pa.array(compute(long_array(values[0], first), long_array(values[1], second)))
+        )
 
     return bind
 
@@ -178,9 +184,13 @@ FUNCTIONS = (
     ScalarFunction(
         "timeconvert",
         "TIMECONVERT(value, unit, outputUnit)",
-        "A time in one unit since 1970 as whole units of another, toward zero; WEEKS, MONTHS and YEARS are counted in UTC.",
+        "A time in one unit since 1970 as whole units of another, toward zero; WEEKS, MONTHS and YEARS are counted in "
+        "UTC.",
         _bind_time_convert,
-        (Example("timeConvert(days, 'DAYS', 'HOURS')", 438312), Example("timeConvert(ts, 'MILLISECONDS', 'MONTHS')", 600)),
+        (
+            Example("timeConvert(days, 'DAYS', 'HOURS')", 438312),
+            Example("timeConvert(ts, 'MILLISECONDS', 'MONTHS')", 600),
+        ),
         arguments_min=3,
         arguments_max=3,
     ),

@@ -1,6 +1,8 @@
-"""Functions that take URLs apart, cut parts off, and read their parameters: URLDOMAIN, CUTQUERYSTRING, EXTRACTURLPARAMETER.
+"""Functions that take URLs apart, cut parts off, and read their parameters: URLDOMAIN, CUTQUERYSTRING,
+EXTRACTURLPARAMETER.
 
-What is no URL (a blank in it, no host where one must be) gives null, -1 or an empty list, never an error; the functions that cut leave it as it
+What is no URL (a blank in it, no host where one must be) gives null, -1 or an empty list, never an error; the functions
+that cut leave it as it
 is. They cut the text itself: what stays is not encoded anew, as the reference does, which takes %2F for a slash.
 """
 
@@ -24,7 +26,8 @@ _WWW: Final = "www."
 _EXAMPLE: Final = "https://ann:pw@www.shop.example.com:8080/a/b%20c?x=1&y=2#top"
 
 
-# --- parts ---------------------------------------------------------------------------------------------------------------
+# --- parts
+# ---------------------------------------------------------------------------------------------------------------
 
 
 def _of_url(part: Callable[[Url], Any], otherwise: Any = None) -> Callable[[str], Any]:
@@ -78,7 +81,8 @@ def _net_location(url: Url) -> str:
     return (f"{user}@" if user else "") + (url.host or "") + (f":{url.port}" if url.port >= 0 else "")
 
 
-# --- parameters ----------------------------------------------------------------------------------------------------------
+# --- parameters
+# ----------------------------------------------------------------------------------------------------------
 
 
 def _raw_parameters(url: Url) -> list[str]:
@@ -109,7 +113,8 @@ def _parameter(text: str, name: str) -> str:
     return ""
 
 
-# --- hierarchies ---------------------------------------------------------------------------------------------------------
+# --- hierarchies
+# ---------------------------------------------------------------------------------------------------------
 
 
 def _steps(url: Url) -> list[str]:
@@ -125,7 +130,8 @@ def _hierarchy(url: Url) -> list[str]:
     return [root, *(root + step for step in _steps(url))]
 
 
-# --- cut -----------------------------------------------------------------------------------------------------------------
+# --- cut
+# -----------------------------------------------------------------------------------------------------------------
 
 
 def _cut(change: Callable[[Url], Url]) -> Callable[[str], str]:
@@ -155,14 +161,36 @@ def _decoded_form(text: str) -> str | None:
     return None if _NO_ESCAPE.search(text) else unquote_plus(text)
 
 
-def _part(name: str, summary: str, compute: Callable[[str], Any], value: Any, gives: DataType = DataType.STRING, *, many: bool = False) -> ScalarFunction:
-    return text_function(name, f"{name.upper()}(url)", summary, (TEXT,), compute, Example(f"{name}('{_EXAMPLE}')", value), gives=gives, single_value=not many)
+def _part(
+    name: str,
+    summary: str,
+    compute: Callable[[str], Any],
+    value: Any,
+    gives: DataType = DataType.STRING,
+    *,
+    many: bool = False,
+) -> ScalarFunction:
+    return text_function(
+        name,
+        f"{name.upper()}(url)",
+        summary,
+        (TEXT,),
+        compute,
+        Example(f"{name}('{_EXAMPLE}')", value),
+        gives=gives,
+        single_value=not many,
+    )
 
 
 FUNCTIONS = (
     _part("urlprotocol", "The protocol of a URL.", _of_url(lambda url: url.scheme), "https"),
     _part("urldomain", "The host of a URL.", _of_url(lambda url: url.host), "www.shop.example.com"),
-    _part("urldomainwithoutwww", "The host of a URL without www. before it.", _of_url(lambda url: _without_www(url.host)), "shop.example.com"),
+    _part(
+        "urldomainwithoutwww",
+        "The host of a URL without www. before it.",
+        _of_url(lambda url: _without_www(url.host)),
+        "shop.example.com",
+    ),
     _part("urltopleveldomain", "The last label of the host.", _of_labels(lambda labels: labels[-1]), "com"),
     _part(
         "urlfirstsignificantsubdomain",
@@ -170,7 +198,12 @@ FUNCTIONS = (
         _of_labels(lambda labels: labels[_significant(labels)]),
         "example",
     ),
-    _part("cuttofirstsignificantsubdomain", "The host from the label on that tells who it is.", _of_labels(_from_significant), "example.com"),
+    _part(
+        "cuttofirstsignificantsubdomain",
+        "The host from the label on that tells who it is.",
+        _of_labels(_from_significant),
+        "example.com",
+    ),
     _part(
         "cuttofirstsignificantsubdomainwithwww",
         "The host from the label on that tells who it is, with www. if that stands right before it.",
@@ -180,10 +213,25 @@ FUNCTIONS = (
     _part("urlport", "The port of a URL, -1 without one.", _of_url(lambda url: url.port, -1), 8080, DataType.INT),
     _part("urlnetloc", "User, host and port of a URL.", _of_url(_net_location), "ann:pw@www.shop.example.com:8080"),
     _part("urlpath", "The path of a URL with protocol and host, decoded.", _of_url(_path), "/a/b c"),
-    _part("urlpathwithquery", "The path and the query of a URL with protocol and host, as they stand in it.", _of_url(_path_with_query), "/a/b%20c?x=1&y=2"),
-    _part("urlquerystring", "The query of a URL, without ?, as it stands in it.", _of_url(lambda url: url.query), "x=1&y=2"),
+    _part(
+        "urlpathwithquery",
+        "The path and the query of a URL with protocol and host, as they stand in it.",
+        _of_url(_path_with_query),
+        "/a/b%20c?x=1&y=2",
+    ),
+    _part(
+        "urlquerystring",
+        "The query of a URL, without ?, as it stands in it.",
+        _of_url(lambda url: url.query),
+        "x=1&y=2",
+    ),
     _part("urlfragment", "What follows # in a URL, decoded.", _of_url(lambda url: decoded(url.fragment)), "top"),
-    _part("urlquerystringandfragment", "The query and the fragment of a URL, decoded.", _of_url(_query_and_fragment), "x=1&y=2#top"),
+    _part(
+        "urlquerystringandfragment",
+        "The query and the fragment of a URL, decoded.",
+        _of_url(_query_and_fragment),
+        "x=1&y=2#top",
+    ),
     text_function(
         "extracturlparameter",
         "EXTRACTURLPARAMETER(url, name)",
@@ -192,8 +240,16 @@ FUNCTIONS = (
         _parameter,
         Example(f"extractURLParameter('{_EXAMPLE}', 'y')", "2"),
     ),
-    _part("extracturlparameters", "All parameters as name=value, decoded.", _of_url(_parameters, []), ["x=1", "y=2"], many=True),
-    _part("extracturlparameternames", "The names of all parameters.", _of_url(_parameter_names, []), ["x", "y"], many=True),
+    _part(
+        "extracturlparameters",
+        "All parameters as name=value, decoded.",
+        _of_url(_parameters, []),
+        ["x=1", "y=2"],
+        many=True,
+    ),
+    _part(
+        "extracturlparameternames", "The names of all parameters.", _of_url(_parameter_names, []), ["x", "y"], many=True
+    ),
     _part(
         "urlhierarchy",
         "The URL of the host, then of each step of its path.",
@@ -201,10 +257,26 @@ FUNCTIONS = (
         ["https://www.shop.example.com", "https://www.shop.example.com/a", "https://www.shop.example.com/a/b c"],
         many=True,
     ),
-    _part("urlpathhierarchy", "Each step of the path.", _of_url(lambda url: [] if is_opaque(url) else _steps(url), []), ["/a", "/a/b c"], many=True),
+    _part(
+        "urlpathhierarchy",
+        "Each step of the path.",
+        _of_url(lambda url: [] if is_opaque(url) else _steps(url), []),
+        ["/a", "/a/b c"],
+        many=True,
+    ),
     _part("cutwww", "The URL without www. before its host.", _cut(_cut_www), _EXAMPLE.replace("www.", "")),
-    _part("cutquerystring", "The URL without its query.", _cut(lambda url: replace(url, query=None)), _EXAMPLE.replace("?x=1&y=2", "")),
-    _part("cutfragment", "The URL without its fragment.", _cut(lambda url: replace(url, fragment=None)), _EXAMPLE.replace("#top", "")),
+    _part(
+        "cutquerystring",
+        "The URL without its query.",
+        _cut(lambda url: replace(url, query=None)),
+        _EXAMPLE.replace("?x=1&y=2", ""),
+    ),
+    _part(
+        "cutfragment",
+        "The URL without its fragment.",
+        _cut(lambda url: replace(url, fragment=None)),
+        _EXAMPLE.replace("#top", ""),
+    ),
     _part(
         "cutquerystringandfragment",
         "The URL without its query and fragment.",
@@ -222,7 +294,8 @@ FUNCTIONS = (
     text_function(
         "urldecode",
         "URLDECODE(text)",
-        "The text of a percent-encoded one, + as a blank; null where a % has no two digits after it, which DECODEURL refuses.",
+        "The text of a percent-encoded one, + as a blank; null where a % has no two digits after it, which DECODEURL "
+        "refuses.",
         (TEXT,),
         _decoded_form,
         Example("urlDecode('Hello%2C+World')", "Hello, World"),

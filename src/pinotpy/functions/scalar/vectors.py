@@ -1,4 +1,6 @@
-"""Functions of vectors, which are multi-values of numbers: COSINEDISTANCE, L2DISTANCE, DOTPRODUCT. Computed in doubles."""
+"""Functions of vectors, which are multi-values of numbers: COSINEDISTANCE, L2DISTANCE, DOTPRODUCT. Computed in
+doubles.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +51,9 @@ def _bind_two(name: str, compute: OfTwo, operands: Sequence[Operand], dialect: D
         apart = np.flatnonzero(left.counts != right.counts)
         if len(apart):
             row = apart[0]
-            raise QueryExecutionError(f"expected vectors of one length, found {left.counts[row]} and {right.counts[row]} numbers")
+            raise QueryExecutionError(
+                f"expected vectors of one length, found {left.counts[row]} and {right.counts[row]} numbers"
+            )
         with np.errstate(all="ignore"):
             found = compute(_flat(left, types[0]), _flat(right, types[1]), _sum_of(left))
         if len(values) < 3:
@@ -102,7 +106,13 @@ def _bind_norm(operands: Sequence[Operand], dialect: Dialect) -> Bound:
 
 def _of_two(name: str, summary: str, compute: OfTwo, example: Example, more: str = "") -> ScalarFunction:
     return ScalarFunction(
-        name, f"{name.upper()}(v, w{more})", summary, lambda operands, dialect: _bind_two(name, compute, operands, dialect), (example,), 2, 3 if more else 2
+        name,
+        f"{name.upper()}(v, w{more})",
+        summary,
+        lambda operands, dialect: _bind_two(name, compute, operands, dialect),
+        (example,),
+        2,
+        3 if more else 2,
     )
 
 
@@ -117,15 +127,30 @@ FUNCTIONS = (
     _of_two("innerproduct", "The sum of the products.", _dot_product, Example("innerProduct(mi, mi)", 14.0)),
     _of_two("dotproduct", "The sum of the products.", _dot_product, Example("dotProduct(ml, md)", 65.0)),
     _of_two("l1distance", "The sum of the absolute differences.", _l1_distance, Example("l1Distance(ml, md)", 26.0)),
-    _of_two("l2distance", "The root of the sum of the squared differences.", _l2_distance, Example("l2Distance(array(1, 5), array(4, 1))", 5.0)),
+    _of_two(
+        "l2distance",
+        "The root of the sum of the squared differences.",
+        _l2_distance,
+        Example("l2Distance(array(1, 5), array(4, 1))", 5.0),
+    ),
     _of_two(
         "euclideandistance",
         "The sum of the squared differences: no root is taken.",
         _squared_distance,
         Example("euclideanDistance(array(1, 5), array(4, 1))", 25.0),
     ),
-    ScalarFunction("vectordims", "VECTORDIMS(v)", "How many numbers a vector has.", _bind_dimensions, (Example("vectorDims(md)", 2),)),
     ScalarFunction(
-        "vectornorm", "VECTORNORM(v)", "The length of a vector: the root of the sum of its squares.", _bind_norm, (Example("vectorNorm(array(3, 4))", 5.0),)
+        "vectordims",
+        "VECTORDIMS(v)",
+        "How many numbers a vector has.",
+        _bind_dimensions,
+        (Example("vectorDims(md)", 2),),
+    ),
+    ScalarFunction(
+        "vectornorm",
+        "VECTORNORM(v)",
+        "The length of a vector: the root of the sum of its squares.",
+        _bind_norm,
+        (Example("vectorNorm(array(3, 4))", 5.0),),
     ),
 )

@@ -1,4 +1,5 @@
-"""CPC sketches (compressed probabilistic counting), as Apache DataSketches has them: a set of coupons of 2^lgK rows and 64 columns.
+"""CPC sketches (compressed probabilistic counting), as Apache DataSketches has them: a set of coupons of 2^lgK rows and
+64 columns.
 
 State columns, one row a group, of values:
 
@@ -8,10 +9,12 @@ State columns, one row a group, of values:
 
 and of serialized sketches (BYTES): `sketch binary`, their union.
 
-A value's row are the low bits of its MurmurHash3_x64_128 (seed 9001), its column the zeros before the first bit of the second half.
-The set depends on the set of values alone. The estimate is ICON's, the one that the library gives of a union: the number of values
-of which so many coupons are expected. The library alone writes and reads sketches: it is given the values that are kept, and of
-the sketches in columns those that `cpc_bytes.py` has found to be whole, for it would write beyond its memory for others.
+A value's row are the low bits of its MurmurHash3_x64_128 (seed 9001), its column the zeros before the first bit of the
+second half. The set depends on the set of values alone. The estimate is ICON's, the one that the library gives of a
+union: the number of values
+of which so many coupons are expected. The library alone writes and reads sketches: it is given the values that are
+kept, and of the sketches in columns those that `cpc_bytes.py` has found to be whole, for it would write beyond its
+memory for others.
 """
 
 from __future__ import annotations
@@ -59,7 +62,9 @@ def _value_type(data_type: DataType) -> pa.DataType:
 
 
 def lg_k_parameter(parameters: Sequence[Any], function: str) -> int:
-    """The lgK of a call: a number, or 'nominalEntries=…;accumulatorThreshold=…', of which the second changes no answer."""
+    """The lgK of a call: a number, or 'nominalEntries=…;accumulatorThreshold=…', of which the second changes no
+    answer.
+    """
     text = str(parameters[0]).replace(" ", "") if parameters else str(LG_K_DEFAULT)
     found = whole_number(text)
     if "=" in text:
@@ -68,18 +73,24 @@ def lg_k_parameter(parameters: Sequence[Any], function: str) -> int:
             key, _, value = part.partition("=")
             number = whole_number(value)
             if key.lower() not in ("nominalentries", "accumulatorthreshold") or number is None:
-                raise InvalidQueryError(f"expected 'nominalEntries=<n>' as second argument of {function}, found '{text[:60]}'")
+                raise InvalidQueryError(
+                    f"expected 'nominalEntries=<n>' as second argument of {function}, found '{text[:60]}'"
+                )
             if key.lower() == "nominalentries":
                 found = max(number - 1, 0).bit_length()
     if found is None or not LG_K_MIN <= found <= LG_K_MAX:
-        raise InvalidQueryError(f"expected lgK between {LG_K_MIN} and {LG_K_MAX} as second argument of {function}, found '{text[:60]}'")
+        raise InvalidQueryError(
+            f"expected lgK between {LG_K_MIN} and {LG_K_MAX} as second argument of {function}, found '{text[:60]}'"
+        )
     return found
 
 
 # --- from values ---------------------------------------------------------------------------------------------------
 
 
-def states_of_values(rows: Rows, values: pa.Array, num_rows: int, data_type: DataType, lg_k: int, *, with_values: bool) -> list[pa.Array]:
+def states_of_values(
+    rows: Rows, values: pa.Array, num_rows: int, data_type: DataType, lg_k: int, *, with_values: bool
+) -> list[pa.Array]:
     """State columns from (row, value) pairs (stored form, no nulls). Empty texts are no values, as in DataSketches."""
     lg_ks = np.zeros(num_rows, np.int8)
     lg_ks[rows] = lg_k
@@ -136,11 +147,16 @@ def _states(rows: Rows, coupons: NDArray[np.int64], values: pa.Array | None, lg_
         np.not_equal(keys[1:], keys[:-1], out=fresh[1:])
         keys, values = keys[fresh], values.take(pa.array(order[fresh]))
     if len(keys) >= 2**31:
-        raise QueryExecutionError(f"the groups of this query keep {len(keys)} coupons, more than 2^31: lower lgK or group by less")
+        raise QueryExecutionError(
+            f"the groups of this query keep {len(keys)} coupons, more than 2^31: lower lgK or group by less"
+        )
     offsets = pa.array(np.concatenate([[0], np.cumsum(np.bincount(keys >> 32, minlength=len(lg_k)))]).astype(np.int32))
     nothing = lg_k == 0
     lists = [pa.array((keys & 0xFFFFFFFF).astype(np.int32)), *([] if values is None else [values])]
-    return [pa.array(lg_k, mask=nothing), *(pa.ListArray.from_arrays(offsets, items, mask=pa.array(nothing)) for items in lists)]
+    return [
+        pa.array(lg_k, mask=nothing),
+        *(pa.ListArray.from_arrays(offsets, items, mask=pa.array(nothing)) for items in lists),
+    ]
 
 
 # --- merging -------------------------------------------------------------------------------------------------------
@@ -187,7 +203,9 @@ def _written(sketch: Any) -> bytes:
         data: bytes = sketch.serialize()
     except RuntimeError as error:
         # The library writes no sketch of more than 2^32 / 1,000 coupons, which 2^20 rows have of 24 million values.
-        raise QueryExecutionError(f"a CPC sketch of so many values cannot be written ({error}): ask for a lower lgK") from error
+        raise QueryExecutionError(
+            f"a CPC sketch of so many values cannot be written ({error}): ask for a lower lgK"
+        ) from error
     return data
 
 
@@ -213,7 +231,8 @@ def _read(data: bytes) -> Any:
 
 def _no_sketch(data: bytes, error: Exception) -> QueryExecutionError:
     return QueryExecutionError(
-        f"Caught exception while merging CPC sketches: expected serialized CPC sketches, found BYTES of length {len(data)} ({error}): "
+        "Caught exception while merging CPC sketches: expected serialized CPC sketches, found BYTES of length "
+        f"{len(data)} ({error}): "
         "name a column that holds them"
     )
 
@@ -224,7 +243,9 @@ def _no_sketch(data: bytes, error: Exception) -> QueryExecutionError:
 def estimates(states: Sequence[pa.Array]) -> pa.Array:
     """The number of distinct values of each row, int64; 0 where nothing was seen."""
     if len(states) == 1:
-        return pa.array([0 if data is None else round(_union_of(data).get_estimate()) for data in states[0].to_pylist()], pa.int64())
+        return pa.array(
+            [0 if data is None else round(_union_of(data).get_estimate()) for data in states[0].to_pylist()], pa.int64()
+        )
     lg_k = pc.fill_null(states[0], 0).to_numpy(zero_copy_only=False)
     counts = pc.fill_null(pc.list_value_length(states[1]), 0).to_numpy(zero_copy_only=False).astype(np.float64)
     found = np.zeros(len(counts))
@@ -256,7 +277,10 @@ def _expected_coupons(lg_k: int) -> tuple[NDArray[np.float64], NDArray[np.float6
 def serialized(states: Sequence[pa.Array], lg_k_of_nothing: int) -> list[bytes]:
     """The sketches as the library writes them."""
     if len(states) == 1:
-        return [cpc_sketch(lg_k_of_nothing).serialize() if data is None else _written(_union_of(data)) for data in states[0].to_pylist()]
+        return [
+            cpc_sketch(lg_k_of_nothing).serialize() if data is None else _written(_union_of(data))
+            for data in states[0].to_pylist()
+        ]
     found = []
     for lg_k, values in zip(states[0].to_pylist(), states[2], strict=True):
         sketch = cpc_sketch(lg_k_of_nothing if lg_k is None else lg_k)

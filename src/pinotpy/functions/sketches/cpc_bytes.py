@@ -1,12 +1,13 @@
 """What the words of a serialized CPC sketch mean: its head, its prefix codes, and whether it is whole.
 
-    u8 words of the head | u8 version 1 | u8 family 16 | u8 lgK | u8 first column that matters | u8 flags | u16 hash of the seed
-    u32 coupons | u32 pairs, with both streams | f64 kxp, f64 estimate, with both and flag 4
-    | u32 words of pairs (flag 8) | u32 words of the window (flag 16) | f64 kxp, f64 estimate, without both and with flag 4
+    u8 words of the head | u8 version 1 | u8 family 16 | u8 lgK | u8 first column that matters | u8 flags | u16 hash of
+    the seed u32 coupons | u32 pairs, with both streams | f64 kxp, f64 estimate, with both and flag 4 | u32 words of
+    pairs (flag 8) | u32 words of the window (flag 16) | f64 kxp, f64 estimate, without both and with flag 4
     | the window | the pairs                                    an empty sketch ends after 8 bytes
 
-All integers are little-endian. By the coupons C of k rows a sketch is sparse (32 C < 3 k) or hybrid (2 C < k), both without a window,
-pinned (8 C < 27 k) or sliding. Source: Apache DataSketches, of which the lengths of codes and the order of columns are as well.
+All integers are little-endian. By the coupons C of k rows a sketch is sparse (32 C < 3 k) or hybrid (2 C < k), both
+without a window, pinned (8 C < 27 k) or sliding. Source: Apache DataSketches, of which the lengths of codes and the
+order of columns are as well.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ LG_K_MIN, LG_K_MAX = 4, 26
 _WINDOW_LG_K_MAX: Final = 20
 # The library chooses codes by 1,000 × coupons in 32 bits.
 _WINDOW_COUPONS_MAX: Final = (2**32 - 1) // 1000
-# Sketches without window have less than half a coupon a row, pinned ones less than 27/8; sliding ones have half a pair a row.
+# Sketches without window have less than half a coupon a row, pinned ones less than 27/8; sliding ones have half a pair
+# a row.
 _PAIRS_OF_A_ROW_MAX: Final = 4
 _VERSION, _FAMILY = 1, 16
 _HIP, _PAIRS, _WINDOW = 4, 8, 16
@@ -45,17 +47,26 @@ def check(data: bytes) -> None:
         raise DecodeError(f"a sketch has {_START.size} bytes at least")
     _, version, family, lg_k, first_column, flags, _ = _START.unpack_from(data)
     if version != _VERSION or family != _FAMILY or not LG_K_MIN <= lg_k <= LG_K_MAX:
-        raise DecodeError(f"expected version {_VERSION}, family {_FAMILY} and lgK of {LG_K_MIN} to {LG_K_MAX}, found {version}, {family} and {lg_k}")
+        raise DecodeError(
+            f"expected version {_VERSION}, family {_FAMILY} and lgK of {LG_K_MIN} to {LG_K_MAX}, found {version}, "
+            f"{family} and {lg_k}"
+        )
     if not flags & (_PAIRS | _WINDOW):
         if len(data) != _START.size:
             raise DecodeError(f"an empty sketch has {_START.size} bytes")
         return
     num_coupons, num_pairs, pairs, window = _streams(data, flags)
     offset, code = _window_of(lg_k, num_coupons)
-    if (code is not None) != bool(flags & _WINDOW) or (code is None and not len(pairs)) or (code is not None and not len(window)):
+    if (
+        (code is not None) != bool(flags & _WINDOW)
+        or (code is None and not len(pairs))
+        or (code is not None and not len(window))
+    ):
         raise DecodeError(f"a sketch of {num_coupons} coupons and 2^{lg_k} rows has other parts")
     if first_column > offset or num_pairs > min(num_coupons, _PAIRS_OF_A_ROW_MAX << lg_k):
-        raise DecodeError(f"column {first_column} and {num_pairs} pairs do not go with {num_coupons} coupons of 2^{lg_k} rows")
+        raise DecodeError(
+            f"column {first_column} and {num_pairs} pairs do not go with {num_coupons} coupons of 2^{lg_k} rows"
+        )
     from pinotpy.kernels.sketch.cpc_check import fault
 
     columns = _columns(num_coupons >> (lg_k - 4) & 15 if code is not None and 8 * num_coupons >= 27 << lg_k else None)
@@ -68,7 +79,14 @@ def _streams(data: bytes, flags: int) -> tuple[int, int, NDArray[np.uint32], NDA
     """Coupons, pairs, and the words of both streams."""
     has_pairs, has_window, has_hip = bool(flags & _PAIRS), bool(flags & _WINDOW), bool(flags & _HIP)
     both = has_pairs and has_window
-    head = struct.Struct("<I" + "I" * both + "16x" * (both and has_hip) + "I" * has_pairs + "I" * has_window + "16x" * (has_hip and not both))
+    head = struct.Struct(
+        "<I"
+        + "I" * both
+        + "16x" * (both and has_hip)
+        + "I" * has_pairs
+        + "I" * has_window
+        + "16x" * (has_hip and not both)
+    )
     begin = _START.size + head.size
     if len(data) < begin or data[0] * 4 != begin:
         raise DecodeError(f"its head has {begin} bytes")
@@ -87,7 +105,10 @@ def _window_of(lg_k: int, num_coupons: int) -> tuple[int, int | None]:
     if 2 * num_coupons < 1 << lg_k:
         return 0, None
     if lg_k > _WINDOW_LG_K_MAX or num_coupons > _WINDOW_COUPONS_MAX:
-        raise DecodeError(f"{num_coupons} coupons of 2^{lg_k} rows are more than is read: at most {_WINDOW_COUPONS_MAX} of 2^{_WINDOW_LG_K_MAX}")
+        raise DecodeError(
+            f"{num_coupons} coupons of 2^{lg_k} rows are more than is read: at most {_WINDOW_COUPONS_MAX} of "
+            f"2^{_WINDOW_LG_K_MAX}"
+        )
     offset = max(8 * num_coupons - (19 << lg_k), 0) >> (lg_k + 3)
     if offset > 56:
         raise DecodeError(f"2^{lg_k} rows cannot have {num_coupons} coupons")
@@ -100,12 +121,15 @@ def _window_of(lg_k: int, num_coupons: int) -> tuple[int, int | None]:
 @cache
 def _codes(window: int) -> NDArray[np.uint16]:
     """The prefix codes of columns and of windows of this number, as the kernel reads them."""
-    return np.stack([_prefix_code(_COLUMN_LENGTHS.ljust(65, "c")), _prefix_code(_WINDOW_LENGTHS[window].ljust(256, "c"))])
+    return np.stack(
+        [_prefix_code(_COLUMN_LENGTHS.ljust(65, "c")), _prefix_code(_WINDOW_LENGTHS[window].ljust(256, "c"))]
+    )
 
 
 def _prefix_code(lengths: str) -> NDArray[np.uint16]:
-    """uint16[4096]: length << 8 | value for the next 12 bits. Codes go up by length, then by value, and lie in words the first
-    bit lowest."""
+    """uint16[4096]: length << 8 | value for the next 12 bits. Codes go up by length, then by value, and lie in words
+    the first bit lowest.
+    """
     table = np.zeros(1 << _PEEK_BITS, np.uint16)
     code = last = 0
     for length, value in sorted((int(digit, 16), value) for value, digit in enumerate(lengths)):

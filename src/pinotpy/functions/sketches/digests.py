@@ -15,8 +15,9 @@ Longs = NDArray[np.int64]
 def unfold(
     rows: Longs, digests: pa.Array, counts: Longs, read: Callable[[bytes], tuple[NDArray[Any], Longs]], kind: type[Any]
 ) -> tuple[Longs, NDArray[Any], Longs]:
-    """Entries (row, number, count) of serialized digests (binary), each digest read once; the counts of a digest are multiplied by how
-    often it was seen. `read` gives numbers of the dtype `kind` and their counts; errors are its own."""
+    """Entries (row, number, count) of serialized digests (binary), each digest read once; the counts of a digest are
+    multiplied by how often it was seen. `read` gives numbers of the dtype `kind` and their counts; errors are its own.
+    """
     encoded = digests.dictionary_encode()
     parts = [read(data) for data in encoded.dictionary.to_pylist()]
     if not parts:
@@ -27,4 +28,8 @@ def unfold(
     which = encoded.indices.to_numpy()
     repeats = lengths[which]
     entries = np.arange(int(repeats.sum())) + np.repeat(starts[which] - (np.cumsum(repeats) - repeats), repeats)
-    return np.repeat(rows, repeats), numbers[entries].astype(kind, copy=False), weights[entries] * np.repeat(counts, repeats)
+    return (
+        np.repeat(rows, repeats),
+        numbers[entries].astype(kind, copy=False),
+        weights[entries] * np.repeat(counts, repeats),
+    )

@@ -1,4 +1,5 @@
-"""Frequent items as Apache DataSketches has them: the heaviest values with their counts, and by how much these may be too low.
+"""Frequent items as Apache DataSketches has them: the heaviest values with their counts, and by how much these may be
+too low.
 
 State columns, one row a group:
 
@@ -7,12 +8,13 @@ State columns, one row a group:
     items    list<int64> or list<binary>
     counts   list<int64>                 of each item, > 0; items by falling count, then ascending
 
-A state keeps up to 16 × the map's capacity (3/4 of its size): so many different values a group are counted exactly, in any order and
-split. Of more, the heaviest stay and all counts become lower by the count of the first that goes (Misra and Gries), which is
-added to `offset`. Serialized:
+A state keeps up to 16 × the map's capacity (3/4 of its size): so many different values a group are counted exactly, in
+any order and split. Of more, the heaviest stay and all counts become lower by the count of the first that goes (Misra
+and Gries), which is added to `offset`. Serialized:
 
-    u8 words of the preamble (1 if empty, else 4) | u8 version 1 | u8 family 10 | u8 log2 of the largest map | u8 of this one
-    | u8 flags (5 if empty) | u16 0 | u32 items | u32 0 | u64 total | u64 offset | u64 counts … | items: i64, or u32 length and UTF-8
+    u8 words of the preamble (1 if empty, else 4) | u8 version 1 | u8 family 10 | u8 log2 of the largest map | u8 of
+    this one | u8 flags (5 if empty) | u16 0 | u32 items | u32 0 | u64 total | u64 offset | u64 counts … | items: i64,
+    or u32 length and UTF-8
 """
 
 from __future__ import annotations
@@ -46,13 +48,21 @@ def map_size_parameter(parameters: Sequence[Any], function: str) -> int:
     text = str(parameters[0]).strip()
     size = whole_number(text) or 0
     if not MAP_SIZE_MIN <= size <= MAP_SIZE_MAX or size & (size - 1):
-        raise InvalidQueryError(f"expected a power of two between {MAP_SIZE_MIN} and {MAP_SIZE_MAX} as maxMapSize of {function}, found '{text[:40]}'")
+        raise InvalidQueryError(
+            f"expected a power of two between {MAP_SIZE_MIN} and {MAP_SIZE_MAX} as maxMapSize of {function}, found "
+            f"'{text[:40]}'"
+        )
     return size
 
 
 def state_fields(item: pa.DataType) -> list[pa.Field]:
     """The state columns of a sketch of int64 or binary items."""
-    return [pa.field("total", pa.int64()), pa.field("offset", pa.int64()), pa.field("items", pa.list_(item)), pa.field("counts", pa.list_(pa.int64()))]
+    return [
+        pa.field("total", pa.int64()),
+        pa.field("offset", pa.int64()),
+        pa.field("items", pa.list_(item)),
+        pa.field("counts", pa.list_(pa.int64())),
+    ]
 
 
 # --- states --------------------------------------------------------------------------------------------------------
@@ -70,7 +80,9 @@ def _capacity(map_size: int) -> int:
     return map_size * 3 // 4
 
 
-def _states(rows: Longs, items: pa.Array, counts: Longs, totals: Longs, offsets: Longs, seen: NDArray[np.bool_], kept_max: int) -> list[pa.Array]:
+def _states(
+    rows: Longs, items: pa.Array, counts: Longs, totals: Longs, offsets: Longs, seen: NDArray[np.bool_], kept_max: int
+) -> list[pa.Array]:
     num_rows = len(totals)
     encoded = items.dictionary_encode()
     order = pc.array_sort_indices(encoded.dictionary).to_numpy()
@@ -110,7 +122,11 @@ def merge_states(states: Sequence[pa.Array], groups: Longs, num_groups: int, map
 
 def _merged(states: Sequence[pa.Array], groups: Longs, num_groups: int, kept_max: int) -> list[pa.Array]:
     present = states[0].is_valid().to_numpy(zero_copy_only=False)
-    totals, offsets, seen = np.zeros(num_groups, np.int64), np.zeros(num_groups, np.int64), np.zeros(num_groups, np.bool_)
+    totals, offsets, seen = (
+        np.zeros(num_groups, np.int64),
+        np.zeros(num_groups, np.int64),
+        np.zeros(num_groups, np.bool_),
+    )
     np.add.at(totals, groups, pc.fill_null(states[0], 0).to_numpy(zero_copy_only=False))
     np.add.at(offsets, groups, pc.fill_null(states[1], 0).to_numpy(zero_copy_only=False))
     seen[groups[present]] = True
@@ -143,15 +159,25 @@ def _items(items: list[Any]) -> bytes:
     return b"".join(struct.pack("<I", len(item)) + item for item in items)
 
 
-def states_of_serialized(rows: Longs, values: pa.Array, counts: Longs, num_rows: int, map_size: int, item: pa.DataType) -> list[pa.Array]:
-    """State columns from (row, serialized sketch, how often it was seen) entries; empty bytes, the default of null, hold nothing.
-    Raises QueryExecutionError for bytes that are no sketch of such items."""
+def states_of_serialized(
+    rows: Longs, values: pa.Array, counts: Longs, num_rows: int, map_size: int, item: pa.DataType
+) -> list[pa.Array]:
+    """State columns from (row, serialized sketch, how often it was seen) entries; empty bytes, the default of null,
+    hold nothing. Raises QueryExecutionError for bytes that are no sketch of such items.
+    """
     encoded = values.dictionary_encode()
     read = [_read(data, item) for data in encoded.dictionary.to_pylist()]
-    columns = [pa.array([state[i] for state in read], field.type).take(encoded.indices) for i, field in enumerate(state_fields(item))]
+    columns = [
+        pa.array([state[i] for state in read], field.type).take(encoded.indices)
+        for i, field in enumerate(state_fields(item))
+    ]
     times = pa.array(counts)
-    repeated = pa.array(np.repeat(counts, pc.fill_null(pc.list_value_length(columns[3]), 0).to_numpy(zero_copy_only=False)))
-    weighed = pa.ListArray.from_arrays(columns[3].offsets, pc.multiply(columns[3].flatten(), repeated), mask=columns[3].is_null())
+    repeated = pa.array(
+        np.repeat(counts, pc.fill_null(pc.list_value_length(columns[3]), 0).to_numpy(zero_copy_only=False))
+    )
+    weighed = pa.ListArray.from_arrays(
+        columns[3].offsets, pc.multiply(columns[3].flatten(), repeated), mask=columns[3].is_null()
+    )
     columns = [pc.multiply(columns[0], times), pc.multiply(columns[1], times), columns[2], weighed]
     return _merged(columns, rows, num_rows, _KEPT_FACTOR * _capacity(map_size))
 
@@ -194,5 +220,6 @@ def _read_texts(data: bytes, at: int, size: int) -> tuple[list[bytes], int]:
 
 def _not_serialized(found: str) -> QueryExecutionError:
     return QueryExecutionError(
-        f"Caught exception while merging frequent items: expected sketches of Apache DataSketches, found {found}: name a column that holds them"
+        f"Caught exception while merging frequent items: expected sketches of Apache DataSketches, found {found}: "
+        "name a column that holds them"
     )

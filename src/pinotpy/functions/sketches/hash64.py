@@ -1,9 +1,9 @@
-"""The 64-bit hashes of HyperLogLog++ and UltraLogLog, over whole arrays: MurmurHash64A as stream-lib has it, of the value's text
-as Java writes it, and wyhash (final version 4) as hash4j has it, of the value's little-endian bytes, of texts their UTF-16 and
-its length.
+"""The 64-bit hashes of HyperLogLog++ and UltraLogLog, over whole arrays: MurmurHash64A as stream-lib has it, of the
+value's text as Java writes it, and wyhash (final version 4) as hash4j has it, of the value's little-endian bytes, of
+texts their UTF-16 and its length.
 
-Source: the public definitions of both hashes, and facts about what the libraries feed them (checked against recorded answers).
-Integer arithmetic wraps. The kernels hash longs themselves (kernels/sketch/register_hashes.py).
+Source: the public definitions of both hashes, and facts about what the libraries feed them (checked against recorded
+answers). Integer arithmetic wraps. The kernels hash longs themselves (kernels/sketch/register_hashes.py).
 """
 
 from __future__ import annotations
@@ -31,12 +31,16 @@ _LOW: Final = np.uint64(0xFFFFFFFF)
 
 
 def murmur64_of_values(values: pa.Array, data_type: DataType) -> Hashes:
-    """MurmurHash64A of each value's text (stored form, no nulls); BOOLEAN counts as 0 and 1, −0.0 as 0.0, every NaN as one."""
+    """MurmurHash64A of each value's text (stored form, no nulls); BOOLEAN counts as 0 and 1, −0.0 as 0.0, every NaN as
+    one.
+    """
     return murmur64(java_texts(values, data_type))
 
 
 def wyhash_of_values(values: pa.Array, data_type: DataType) -> Hashes:
-    """wyhash of each value (stored form, no nulls): INT, BOOLEAN and FLOAT are 4 bytes, other numbers 8; BIG_DECIMAL is its text."""
+    """wyhash of each value (stored form, no nulls): INT, BOOLEAN and FLOAT are 4 bytes, other numbers 8; BIG_DECIMAL is
+    its text.
+    """
     if data_type is DataType.BIG_DECIMAL or not data_type.stored.is_fixed:
         return _wyhash_of_texts(java_texts(values, data_type))
     plain = values.to_numpy(zero_copy_only=False)
@@ -98,7 +102,9 @@ def murmur64(values: pa.Array) -> Hashes:
         position += 8
     left = length & 7
     some = np.flatnonzero(left)
-    tail = words[begin[some] + (length[some] & ~7)].astype(np.uint64) & (~np.uint64(0) >> (np.uint64(8) * (8 - left[some]).astype(np.uint64)))
+    tail = words[begin[some] + (length[some] & ~7)].astype(np.uint64) & (
+        ~np.uint64(0) >> (np.uint64(8) * (8 - left[some]).astype(np.uint64))
+    )
     hashes[some] = (hashes[some] ^ tail) * factor
     hashes = (hashes ^ (hashes >> np.uint64(47))) * factor
     return hashes ^ (hashes >> np.uint64(47))
@@ -116,8 +122,14 @@ def _wyhash_of_texts(texts: pa.Array) -> Hashes:
     units = units_before[begin + length] - units_before[begin]
     wide = np.frombuffer(body.tobytes().decode("utf-8", "replace").encode("utf-16-le", "surrogatepass"), np.uint16)
     if len(wide) != units.sum():  # texts that are no UTF-8: each broken one has its own replacement characters
-        parts = [np.frombuffer(bytes(data[b : b + n]).decode("utf-8", "replace").encode("utf-16-le"), np.uint16) for b, n in zip(begin, length, strict=True)]
-        units, wide = np.array([len(part) for part in parts], np.int64), np.concatenate([np.empty(0, np.uint16), *parts])
+        parts = [
+            np.frombuffer(bytes(data[b : b + n]).decode("utf-8", "replace").encode("utf-16-le"), np.uint16)
+            for b, n in zip(begin, length, strict=True)
+        ]
+        units, wide = (
+            np.array([len(part) for part in parts], np.int64),
+            np.concatenate([np.empty(0, np.uint16), *parts]),
+        )
     ends = np.cumsum(units + 2)
     out = np.zeros(int(ends[-1]) + 8 if len(ends) else 8, np.uint16)
     out[np.arange(len(wide)) + np.repeat(2 * np.arange(len(units)), units)] = wide

@@ -5,8 +5,8 @@ State columns, one row a group:
     log2m      int8           null: nothing seen
     registers  list<int32>    register << 5 | rank of the registers that are not 0, ascending: a group of few values is small
 
-Serialized (BYTES columns, DISTINCTCOUNTRAWHLL), all integers big-endian: int log2m, int size of the words in bytes, int words
-of six registers, register j in word j // 6 at bit 5 * (j % 6).
+Serialized (BYTES columns, DISTINCTCOUNTRAWHLL), all integers big-endian: int log2m, int size of the words in bytes, int
+words of six registers, register j in word j // 6 at bit 5 * (j % 6).
 """
 
 from __future__ import annotations
@@ -51,7 +51,9 @@ def log2m_parameter(value: Any, function: str) -> int:
     text = str(value).strip()
     log2m = whole_number(text)
     if isinstance(value, bool) or log2m is None or not 1 <= log2m <= LOG2M_MAX:
-        raise InvalidQueryError(f"expected a whole number between 1 and {LOG2M_MAX} as log2m of {function}, found '{text[:40]}'")
+        raise InvalidQueryError(
+            f"expected a whole number between 1 and {LOG2M_MAX} as log2m of {function}, found '{text[:40]}'"
+        )
     return log2m
 
 
@@ -59,15 +61,20 @@ def log2m_parameter(value: Any, function: str) -> int:
 
 
 def hash_values(values: pa.Array, data_type: DataType) -> NDArray[np.uint32]:
-    """The 32-bit hash of each value (stored form, no nulls). BOOLEAN is hashed as the text true or false, BIG_DECIMAL as its
-    text; −0.0 as 0.0 and every NaN as one."""
+    """The 32-bit hash of each value (stored form, no nulls). BOOLEAN is hashed as the text true or false, BIG_DECIMAL
+    as its text; −0.0 as 0.0 and every NaN as one.
+    """
     if data_type is DataType.BOOLEAN:
-        of_truth: NDArray[np.uint32] = murmur2_bytes(pa.array([b"false", b"true"], pa.binary()))[(values.to_numpy(zero_copy_only=False) != 0).astype(np.int64)]
+        of_truth: NDArray[np.uint32] = murmur2_bytes(pa.array([b"false", b"true"], pa.binary()))[
+            (values.to_numpy(zero_copy_only=False) != 0).astype(np.int64)
+        ]
         return of_truth
     if data_type is DataType.BIG_DECIMAL:
         encoded = values.dictionary_encode()
         texts = [format(decode_decimal(data), "f").encode() for data in encoded.dictionary.to_pylist()]
-        of_texts: NDArray[np.uint32] = murmur2_bytes(pa.array(texts, pa.binary()))[encoded.indices.to_numpy(zero_copy_only=False)]
+        of_texts: NDArray[np.uint32] = murmur2_bytes(pa.array(texts, pa.binary()))[
+            encoded.indices.to_numpy(zero_copy_only=False)
+        ]
         return of_texts
     if not data_type.stored.is_fixed:
         return murmur2_bytes(values)
@@ -91,7 +98,9 @@ def register_entries(hashes: NDArray[np.uint32], log2m: int) -> NDArray[np.int64
 
 def states_of_values(rows: Rows, values: pa.Array, num_rows: int, data_type: DataType, log2m: int) -> list[pa.Array]:
     """State columns from (row, value) pairs, as DistributionPlan.collect gets them."""
-    return highest_ranks(rows, register_entries(hash_values(values, data_type), log2m), log2m_of_rows(rows, num_rows, log2m))
+    return highest_ranks(
+        rows, register_entries(hash_values(values, data_type), log2m), log2m_of_rows(rows, num_rows, log2m)
+    )
 
 
 def states_of_entries(rows: Rows, entries: NDArray[np.int64], num_rows: int, log2m: int) -> list[pa.Array]:
@@ -106,17 +115,24 @@ def log2m_of_rows(rows: Rows, num_rows: int, log2m: int) -> NDArray[np.int8]:
 
 
 def highest_ranks(rows: Rows, entries: NDArray[np.int64], log2m: NDArray[np.int8]) -> list[pa.Array]:
-    """State columns of len(log2m) rows from (row, entry) pairs in any order: the highest rank of each register stays."""
+    """State columns of len(log2m) rows from (row, entry) pairs in any order: the highest rank of each register
+    stays.
+    """
     keys = np.sort((rows << _ENTRY_BITS) | entries)
     last = np.ones(len(keys), np.bool_)
     np.not_equal(keys[1:] >> _RANK_BITS, keys[:-1] >> _RANK_BITS, out=last[:-1])
     keys = keys[last]
     if len(keys) >= 2**31:
-        raise QueryExecutionError(f"the groups of this query fill {len(keys)} HyperLogLog registers, more than 2^31: lower log2m or group by less")
+        raise QueryExecutionError(
+            f"the groups of this query fill {len(keys)} HyperLogLog registers, more than 2^31: lower log2m or group "
+            "by less"
+        )
     offsets = np.zeros(len(log2m) + 1, np.int32)
     np.cumsum(np.bincount(keys >> _ENTRY_BITS, minlength=len(log2m)), out=offsets[1:])
     nothing = log2m == 0
-    registers = pa.ListArray.from_arrays(pa.array(offsets), pa.array((keys & ((1 << _ENTRY_BITS) - 1)).astype(np.int32)), mask=pa.array(nothing))
+    registers = pa.ListArray.from_arrays(
+        pa.array(offsets), pa.array((keys & ((1 << _ENTRY_BITS) - 1)).astype(np.int32)), mask=pa.array(nothing)
+    )
     return [pa.array(log2m, mask=nothing), registers]
 
 
@@ -124,12 +140,19 @@ def highest_ranks(rows: Rows, entries: NDArray[np.int64], log2m: NDArray[np.int8
 
 
 def states_of_serialized(rows: Rows, values: pa.Array, num_rows: int) -> list[pa.Array]:
-    """State columns from (row, serialized HyperLogLog) pairs; raises QueryExecutionError for bytes that are none and for
-    HyperLogLogs of different log2m in one row."""
+    """State columns from (row, serialized HyperLogLog) pairs; raises QueryExecutionError for bytes that are none and
+    for HyperLogLogs of different log2m in one row.
+    """
     begin, length, data = byte_strings(values)
     log2m, size_bytes = _big_endian_ints(data, begin), _big_endian_ints(data, begin + 4)
     expected = 4 * num_words(np.clip(log2m, 0, LOG2M_MAX))
-    wrong = (length < _HEADER_SIZE_BYTES) | (log2m < 1) | (log2m > LOG2M_MAX) | (size_bytes != expected) | (length != _HEADER_SIZE_BYTES + expected)
+    wrong = (
+        (length < _HEADER_SIZE_BYTES)
+        | (log2m < 1)
+        | (log2m > LOG2M_MAX)
+        | (size_bytes != expected)
+        | (length != _HEADER_SIZE_BYTES + expected)
+    )
     if wrong.any():
         raise not_serialized(f"BYTES of length {int(length[np.argmax(wrong)])}")
     parents, parts = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
@@ -144,12 +167,16 @@ def states_of_serialized(rows: Rows, values: pa.Array, num_rows: int) -> list[pa
             filled[chunk[place]] = True
             parents.append(rows[chunk[place]])
             parts.append(entries)
-    return highest_ranks(np.concatenate(parents), np.concatenate(parts), agreed_log2m(rows, log2m.astype(np.int8), filled, num_rows))
+    return highest_ranks(
+        np.concatenate(parents), np.concatenate(parts), agreed_log2m(rows, log2m.astype(np.int8), filled, num_rows)
+    )
 
 
 def not_serialized(found: str) -> QueryExecutionError:
     """The error for values that are no HyperLogLogs."""
-    return QueryExecutionError(f"{_MERGE_FAULT}: expected serialized HyperLogLogs, found {found}: name a column that holds them")
+    return QueryExecutionError(
+        f"{_MERGE_FAULT}: expected serialized HyperLogLogs, found {found}: name a column that holds them"
+    )
 
 
 def _big_endian_ints(data: NDArray[np.uint8], begin: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -186,14 +213,20 @@ def merge_states(states: Sequence[pa.Array], groups: Rows, num_groups: int) -> l
 
 def agreed_log2m(groups: Rows, log2m: NDArray[np.int8], filled: NDArray[np.bool_], num_groups: int) -> NDArray[np.int8]:
     """The log2m of each group: those of empty HyperLogLogs count only where all are empty."""
-    high, low, of_empty = np.zeros(num_groups, np.int8), np.full(num_groups, LOG2M_MAX + 1, np.int8), np.zeros(num_groups, np.int8)
+    high, low, of_empty = (
+        np.zeros(num_groups, np.int8),
+        np.full(num_groups, LOG2M_MAX + 1, np.int8),
+        np.zeros(num_groups, np.int8),
+    )
     np.maximum.at(high, groups[filled], log2m[filled])
     np.minimum.at(low, groups[filled], log2m[filled])
     np.maximum.at(of_empty, groups[~filled], log2m[~filled])
     differ = (high > 0) & (low != high)
     if differ.any():
         at = int(np.argmax(differ))
-        raise QueryExecutionError(f"{_MERGE_FAULT}: expected one log2m, found {low[at]} and {high[at]} in one group: aggregate them apart")
+        raise QueryExecutionError(
+            f"{_MERGE_FAULT}: expected one log2m, found {low[at]} and {high[at]} in one group: aggregate them apart"
+        )
     return np.where(high > 0, high, of_empty)
 
 
@@ -227,7 +260,9 @@ def serialized(states: Sequence[pa.Array], log2m_of_nothing: int) -> list[bytes]
     log2m = pc.fill_null(states[0], log2m_of_nothing).to_numpy(zero_copy_only=False).astype(np.int64)
     parents, register, ranks = register_ranks(states[1])
     words, starts = pack_registers(log2m, parents, register, ranks)
-    out = np.insert(words, np.repeat(starts[:-1], 2), np.column_stack([log2m, 4 * np.diff(starts)]).ravel().astype(np.uint32))
+    out = np.insert(
+        words, np.repeat(starts[:-1], 2), np.column_stack([log2m, 4 * np.diff(starts)]).ravel().astype(np.uint32)
+    )
     starts = starts + 2 * np.arange(len(starts))
     body, ends = out.astype(">u4").tobytes(), (4 * starts).tolist()
     return [body[begin:end] for begin, end in pairwise(ends)]

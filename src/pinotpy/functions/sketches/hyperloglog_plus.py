@@ -1,5 +1,5 @@
-"""HyperLogLog++ as stream-lib has it: 2^p registers of 5 bits from 64-bit hashes, and, where a sparse precision sp is asked
-for, the sp-bit prefixes of the hashes themselves as long as there are at most 3/4 × 2^p of them.
+"""HyperLogLog++ as stream-lib has it: 2^p registers of 5 bits from 64-bit hashes, and, where a sparse precision sp is
+asked for, the sp-bit prefixes of the hashes themselves as long as there are at most 3/4 × 2^p of them.
 
 State columns, one row a group:
 
@@ -8,15 +8,15 @@ State columns, one row a group:
     registers  list<int32>    register << 5 | rank, as in hyperloglog.py
     sparse     list<int64>    codes of prefixes, ascending; null: in registers
 
-A code is `prefix << 1`, or, where the sp − p bits behind the register's are all 0, `(prefix << 6 | rank ^ 63) << 1 | 1`. Which form a
-state has depends on the set of values alone, so that merging in any order gives one answer.
+A code is `prefix << 1`, or, where the sp − p bits behind the register's are all 0, `(prefix << 6 | rank ^ 63) << 1 |
+1`. Which form a state has depends on the set of values alone, so that merging in any order gives one answer.
 
-Serialized: int −2 (big-endian), then unsigned LEB128 numbers p, sp and form; form 0 is followed by the size in bytes and the
-register words of hyperloglog.py, form 1 by the number of codes and their differences.
+Serialized: int −2 (big-endian), then unsigned LEB128 numbers p, sp and form; form 0 is followed by the size in bytes
+and the register words of hyperloglog.py, form 1 by the number of codes and their differences.
 
-Estimates: up to a threshold for each p by the registers that are 0; else the harmonic mean, up to 5 × 2^p less its bias. The reference
-interpolates a table of simulated biases; here the bias is computed (`_bias_curve`); recorded answers
-differ by a quarter of a percent.
+Estimates: up to a threshold for each p by the registers that are 0; else the harmonic mean, up to 5 × 2^p less its
+bias. The reference interpolates a table of simulated biases; here the bias is computed (`_bias_curve`); recorded
+answers differ by a quarter of a percent.
 """
 
 from __future__ import annotations
@@ -33,7 +33,15 @@ from numpy.typing import NDArray
 
 from pinotpy.errors import InvalidQueryError, QueryExecutionError
 from pinotpy.functions.sketches.bits import bit_lengths
-from pinotpy.functions.sketches.hyperloglog import agreed_log2m, alphas, highest_ranks, num_words, pack_registers, register_ranks, unpacked_registers
+from pinotpy.functions.sketches.hyperloglog import (
+    agreed_log2m,
+    alphas,
+    highest_ranks,
+    num_words,
+    pack_registers,
+    register_ranks,
+    unpacked_registers,
+)
 from pinotpy.functions.whole_numbers import whole_number
 
 P_DEFAULT: Final = 14
@@ -50,7 +58,12 @@ Rows = NDArray[np.int64]
 
 def state_fields() -> list[pa.Field]:
     """The state columns."""
-    return [pa.field("p", pa.int8()), pa.field("sp", pa.int8()), pa.field("registers", pa.list_(pa.int32())), pa.field("sparse", pa.list_(pa.int64()))]
+    return [
+        pa.field("p", pa.int8()),
+        pa.field("sp", pa.int8()),
+        pa.field("registers", pa.list_(pa.int32())),
+        pa.field("sparse", pa.list_(pa.int64())),
+    ]
 
 
 def precisions(parameters: Sequence[Any], function: str) -> tuple[int, int]:
@@ -59,9 +72,13 @@ def precisions(parameters: Sequence[Any], function: str) -> tuple[int, int]:
     p = whole_number(texts[0]) if texts else P_DEFAULT
     sp = whole_number(texts[1]) if texts[1:] else 0
     if p is None or not P_MIN <= p <= P_MAX:
-        raise InvalidQueryError(f"expected a whole number between {P_MIN} and {P_MAX} as p of {function}, found '{texts[0][:40]}'")
+        raise InvalidQueryError(
+            f"expected a whole number between {P_MIN} and {P_MAX} as p of {function}, found '{texts[0][:40]}'"
+        )
     if sp is None or (sp and not p <= sp <= SP_MAX):
-        raise InvalidQueryError(f"expected 0 or a whole number between p = {p} and {SP_MAX} as sp of {function}, found '{texts[1][:40]}'")
+        raise InvalidQueryError(
+            f"expected 0 or a whole number between p = {p} and {SP_MAX} as sp of {function}, found '{texts[1][:40]}'"
+        )
     return p, sp
 
 
@@ -101,9 +118,17 @@ _NO_ENTRIES: Final = (np.empty(0, np.int64), np.empty(0, np.int64))
 
 
 def _assembled(
-    p: NDArray[np.int8], sp: NDArray[np.int8], normal: NDArray[np.bool_], rows: Rows, entries: NDArray[np.int64], sparse_rows: Rows, codes: NDArray[np.int64]
+    p: NDArray[np.int8],
+    sp: NDArray[np.int8],
+    normal: NDArray[np.bool_],
+    rows: Rows,
+    entries: NDArray[np.int64],
+    sparse_rows: Rows,
+    codes: NDArray[np.int64],
 ) -> list[pa.Array]:
-    """State columns from register entries and codes in any order; p 0: nothing seen. Rows of too many codes become registers."""
+    """State columns from register entries and codes in any order; p 0: nothing seen. Rows of too many codes become
+    registers.
+    """
     order = np.lexsort((codes, sparse_rows))
     sparse_rows, codes = sparse_rows[order], codes[order]
     prefix = _prefixes(codes)
@@ -117,7 +142,9 @@ def _assembled(
     if moved.any():
         more_rows = sparse_rows[moved]
         rows = np.concatenate([rows, more_rows])
-        entries = np.concatenate([entries, _entries_of_codes(codes[moved], p[more_rows].astype(np.int64), sp[more_rows].astype(np.int64))])
+        entries = np.concatenate(
+            [entries, _entries_of_codes(codes[moved], p[more_rows].astype(np.int64), sp[more_rows].astype(np.int64))]
+        )
         sparse_rows, codes = sparse_rows[~moved], codes[~moved]
     precision, registers = highest_ranks(rows, entries, p)
     offsets = np.concatenate([[0], np.cumsum(np.bincount(sparse_rows, minlength=len(p)))]).astype(np.int32)
@@ -143,7 +170,9 @@ def _entries_of_codes(codes: NDArray[np.int64], p: NDArray[np.int64], sp: NDArra
 def merge_states(states: Sequence[pa.Array], groups: Rows, num_groups: int) -> list[pa.Array]:
     """State columns of `num_groups` rows; raises QueryExecutionError for different p or sp in one group."""
     p, sp = (pc.fill_null(state, 0).to_numpy(zero_copy_only=False) for state in states[:2])
-    filled = (pc.fill_null(pc.list_value_length(states[2]), 0).to_numpy(zero_copy_only=False) > 0) | (_sparse_lengths(states) > 0)
+    filled = (pc.fill_null(pc.list_value_length(states[2]), 0).to_numpy(zero_copy_only=False) > 0) | (
+        _sparse_lengths(states) > 0
+    )
     seen = p > 0
     normal = np.zeros(num_groups, np.bool_)
     normal[groups[seen & filled & states[3].is_null().to_numpy(zero_copy_only=False)]] = True
@@ -153,7 +182,9 @@ def merge_states(states: Sequence[pa.Array], groups: Rows, num_groups: int) -> l
     # An empty one of registers among those that have codes keeps the registers' form of nothing: it says nothing.
     normal |= (own_sp == 0) & (own_p > 0)
     if (sp[seen & filled] != own_sp[groups[seen & filled]]).any():
-        raise QueryExecutionError("Caught exception while merging HyperLogLogPlus: they have different sparse precisions (sp)")
+        raise QueryExecutionError(
+            "Caught exception while merging HyperLogLogPlus: they have different sparse precisions (sp)"
+        )
     parents, register, ranks = register_ranks(states[2])
     codes_of = pc.list_parent_indices(states[3]).to_numpy(zero_copy_only=False).astype(np.int64)
     codes = states[3].flatten().to_numpy(zero_copy_only=False)
@@ -161,7 +192,9 @@ def merge_states(states: Sequence[pa.Array], groups: Rows, num_groups: int) -> l
 
 
 def _sparse_lengths(states: Sequence[pa.Array]) -> NDArray[np.int64]:
-    lengths: NDArray[np.int64] = pc.fill_null(pc.list_value_length(states[3]), 0).to_numpy(zero_copy_only=False).astype(np.int64)
+    lengths: NDArray[np.int64] = (
+        pc.fill_null(pc.list_value_length(states[3]), 0).to_numpy(zero_copy_only=False).astype(np.int64)
+    )
     return lengths
 
 
@@ -196,9 +229,9 @@ def estimates(states: Sequence[pa.Array]) -> pa.Array:
 def _bias_curve(p: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """(raw estimate expected of n distinct values, n), ascending.
 
-    With n values in m registers, those of a register are about Poisson with mean λ = n / m, so that its rank is at most k with
-    probability exp(−λ / 2^k), and the mean μ and variance σ² of 2^−rank are sums over k. The raw estimate α m² / Σ 2^−rank is
-    then α m / μ × (1 + σ² / (m μ²)) on average, to the second order.
+    With n values in m registers, those of a register are about Poisson with mean λ = n / m, so that its rank is at most
+    k with probability exp(−λ / 2^k), and the mean μ and variance σ² of 2^−rank are sums over k. The raw estimate α m² /
+    Σ 2^−rank is then α m / μ × (1 + σ² / (m μ²)) on average, to the second order.
     """
     m = float(1 << p)
     load = np.linspace(0.0, 7.0, 1401)
@@ -219,7 +252,9 @@ def serialized(states: Sequence[pa.Array], p_of_nothing: int, sp_of_nothing: int
     """The sketches in stream-lib's form."""
     p = pc.fill_null(states[0], p_of_nothing).to_numpy(zero_copy_only=False).astype(np.int64)
     sp = pc.fill_null(states[1], sp_of_nothing).to_numpy(zero_copy_only=False).astype(np.int64)
-    in_registers = states[3].is_null().to_numpy(zero_copy_only=False) & ((sp == 0) | states[0].is_valid().to_numpy(zero_copy_only=False))
+    in_registers = states[3].is_null().to_numpy(zero_copy_only=False) & (
+        (sp == 0) | states[0].is_valid().to_numpy(zero_copy_only=False)
+    )
     parents, register, ranks = register_ranks(states[2])
     words, starts = pack_registers(np.where(in_registers, p, 1), parents, register, ranks)
     body, ends = words.astype(">u4").tobytes(), (4 * starts).tolist()
@@ -300,5 +335,6 @@ def _number_at(data: bytes, at: int) -> tuple[int, int]:
 
 def _not_serialized(found: str) -> QueryExecutionError:
     return QueryExecutionError(
-        f"Caught exception while merging HyperLogLogPlus: expected what stream-lib writes (version −2), found {found}: name a column that holds them"
+        "Caught exception while merging HyperLogLogPlus: expected what stream-lib writes (version −2), found "
+        f"{found}: name a column that holds them"
     )

@@ -5,10 +5,10 @@
     02 00 i32 bitmaps, each: i32 high word, RoaringBitmap of the low words             LONG, TIMESTAMP, as unsigned 64 bits
     03 funnel 01 u8 hashes i32 longs, i64 …                       Bloom filter: any other type, and sets over the size threshold
 
-Integers outside RoaringBitmaps are big-endian. Funnels, that is what is hashed: 0 INT and bits of FLOAT, 1 LONG and bits of
-DOUBLE (both little-endian), 2 STRING (UTF-16, little-endian), 3 BYTES and stored BIG_DECIMAL. The filter is Guava's: its
-64-bit words hold bit j at j // 64, 1 << j % 64; hash i of a value is (first + i * second) & (2^63 − 1) modulo the bits, of
-MurmurHash3_x64_128 with seed 0.
+Integers outside RoaringBitmaps are big-endian. Funnels, that is what is hashed: 0 INT and bits of FLOAT, 1 LONG and
+bits of DOUBLE (both little-endian), 2 STRING (UTF-16, little-endian), 3 BYTES and stored BIG_DECIMAL. The filter is
+Guava's: its 64-bit words hold bit j at j // 64, 1 << j % 64; hash i of a value is (first + i * second) & (2^63 − 1)
+modulo the bits, of MurmurHash3_x64_128 with seed 0.
 
 −0.0 counts as 0.0 and every NaN as one.
 """
@@ -63,12 +63,16 @@ class IdSetOptions:
 
 
 def parse_options(text: str) -> IdSetOptions:
-    """`sizeThresholdInBytes=1000;expectedInsertions=10000;fpp=0.03`, any of them, any letter case; raises InvalidQueryError."""
+    """`sizeThresholdInBytes=1000;expectedInsertions=10000;fpp=0.03`, any of them, any letter case; raises
+    InvalidQueryError.
+    """
     found: dict[str, float] = {}
     for part in filter(None, text.replace(" ", "").split(";")):
         key, _, value = part.partition("=")
         if key.lower() not in ("sizethresholdinbytes", "expectedinsertions", "fpp"):
-            raise InvalidQueryError(f"expected sizeThresholdInBytes, expectedInsertions or fpp as parameters of IDSET, found '{part[:60]}'")
+            raise InvalidQueryError(
+                f"expected sizeThresholdInBytes, expectedInsertions or fpp as parameters of IDSET, found '{part[:60]}'"
+            )
         try:
             found[key.lower()] = float(value) if key.lower() == "fpp" else int(value)
         except ValueError as error:
@@ -78,15 +82,21 @@ def parse_options(text: str) -> IdSetOptions:
     insertions = int(found.get("expectedinsertions", options.expected_insertions))
     rate = found.get("fpp", options.false_positive_rate)
     if not 0 < insertions < 2**31 or not 0 < rate < 1:
-        raise InvalidQueryError(f"expected expectedInsertions above 0 and fpp between 0 and 1, found {insertions} and {rate}")
+        raise InvalidQueryError(
+            f"expected expectedInsertions above 0 and fpp between 0 and 1, found {insertions} and {rate}"
+        )
     options = IdSetOptions(threshold, insertions, rate)
     if 8 * options.filter_longs > FILTER_SIZE_BYTES_MAX:
         raise InvalidQueryError(
-            f"a Bloom filter of {insertions} values with fpp {rate} takes {8 * options.filter_longs} bytes, more than {FILTER_SIZE_BYTES_MAX}: "
+            f"a Bloom filter of {insertions} values with fpp {rate} takes {8 * options.filter_longs} bytes, more than "
+            f"{FILTER_SIZE_BYTES_MAX}: "
             "lower expectedInsertions or raise fpp"
         )
     if options.filter_hashes > _FILTER_HASHES_MAX:
-        raise InvalidQueryError(f"a Bloom filter with fpp {rate} takes {options.filter_hashes} hashes of each value, more than {_FILTER_HASHES_MAX}: raise fpp")
+        raise InvalidQueryError(
+            f"a Bloom filter with fpp {rate} takes {options.filter_hashes} hashes of each value, more than "
+            f"{_FILTER_HASHES_MAX}: raise fpp"
+        )
     return options
 
 
@@ -94,7 +104,9 @@ def parse_options(text: str) -> IdSetOptions:
 
 
 def write_id_set(values: pa.Array, options: IdSetOptions) -> bytes:
-    """The id set of distinct values. Their Arrow type says what they are: int32, int64, float32, float64, string, binary."""
+    """The id set of distinct values. Their Arrow type says what they are: int32, int64, float32, float64, string,
+    binary.
+    """
     if not len(values):
         return bytes([_EMPTY])
     if options.size_threshold_bytes > 0 and pa.types.is_integer(values.type):
@@ -124,7 +136,10 @@ def _write_bloom(values: pa.Array, options: IdSetOptions) -> bytes:
     for first in range(0, len(values), _HASHED_AT_ONCE):
         for bits in _bits_of(values.slice(first, _HASHED_AT_ONCE), 64 * len(words), options.filter_hashes):
             np.bitwise_or.at(words, bits >> 6, np.uint64(1) << (bits & 63).astype(np.uint64))
-    return struct.pack(">BBBBi", _BLOOM, _funnel(values.type), _GUAVA_STRATEGY, options.filter_hashes, len(words)) + words.astype(">u8").tobytes()
+    return (
+        struct.pack(">BBBBi", _BLOOM, _funnel(values.type), _GUAVA_STRATEGY, options.filter_hashes, len(words))
+        + words.astype(">u8").tobytes()
+    )
 
 
 def _funnel(kind: pa.DataType) -> int:
@@ -143,8 +158,15 @@ def _bits_of(values: pa.Array, num_bits: int, num_hashes: int) -> list[NDArray[n
         first, second = murmur3_bytes(values, 0)
     else:
         plain = _canonical(values.to_numpy(zero_copy_only=False))
-        first, second = murmur3_ints(plain.view(np.uint32), 0) if plain.dtype.itemsize == 4 else murmur3_words(plain.view(np.uint64), 0)
-    return [(((first + np.uint64(i) * second) & np.uint64(2**63 - 1)) % np.uint64(num_bits)).astype(np.int64) for i in range(num_hashes)]
+        first, second = (
+            murmur3_ints(plain.view(np.uint32), 0)
+            if plain.dtype.itemsize == 4
+            else murmur3_words(plain.view(np.uint64), 0)
+        )
+    return [
+        (((first + np.uint64(i) * second) & np.uint64(2**63 - 1)) % np.uint64(num_bits)).astype(np.int64)
+        for i in range(num_hashes)
+    ]
 
 
 def _canonical(values: NDArray[Any]) -> NDArray[Any]:
@@ -182,7 +204,9 @@ class BitmapIdSet:
     def check(self, data_type: DataType | None) -> None:
         """Numbers may be looked up; raises InvalidQueryError for other types."""
         if data_type is DataType.BIG_DECIMAL or (data_type is not None and not data_type.stored.is_fixed):
-            raise InvalidQueryError(f"expected numbers for an id set of {'INT' if self.is_int else 'LONG'} values, found {data_type.value}")
+            raise InvalidQueryError(
+                f"expected numbers for an id set of {'INT' if self.is_int else 'LONG'} values, found {data_type.value}"
+            )
 
     def contains(self, values: pa.Array) -> NDArray[np.bool_]:
         plain = values.to_numpy(zero_copy_only=False)
@@ -217,7 +241,9 @@ class BloomIdSet:
     def check(self, data_type: DataType | None) -> None:
         """Only types that hash like the values may be looked up; raises InvalidQueryError for others."""
         if data_type is not None and _funnel(_lookup_type(data_type)) != self.funnel:
-            raise InvalidQueryError(f"expected {_FUNNEL_NAMES[self.funnel]} values for this id set, a Bloom filter, found {data_type.value}")
+            raise InvalidQueryError(
+                f"expected {_FUNNEL_NAMES[self.funnel]} values for this id set, a Bloom filter, found {data_type.value}"
+            )
 
     def contains(self, values: pa.Array) -> NDArray[np.bool_]:
         found = np.ones(len(values), np.bool_)
@@ -245,11 +271,15 @@ def read_id_set(text: str) -> IdSet:
     try:
         data = base64.b64decode(text, validate=True)
     except ValueError as error:
-        raise InvalidQueryError(f"expected an id set in base64, as IDSET answers it, found '{text[:40]}', which is no base64") from error
+        raise InvalidQueryError(
+            f"expected an id set in base64, as IDSET answers it, found '{text[:40]}', which is no base64"
+        ) from error
     try:
         return _read(data)
     except DecodeError as error:
-        raise InvalidQueryError(f"expected an id set in base64, as IDSET answers it, found '{text[:40]}': {error}") from error
+        raise InvalidQueryError(
+            f"expected an id set in base64, as IDSET answers it, found '{text[:40]}': {error}"
+        ) from error
 
 
 def _read(data: bytes) -> IdSet:
@@ -294,6 +324,8 @@ def _read_bitmap_64(data: bytes) -> IdSet:
 def _read_bloom(data: bytes) -> IdSet:
     funnel, strategy, num_hashes, longs = _unpacked(">BBBi", data, 1)
     if funnel > _FUNNEL_BYTES or strategy != _GUAVA_STRATEGY or num_hashes < 1 or longs < 1:
-        raise DecodeError(f"expected a Bloom filter, found funnel {funnel}, strategy {strategy}, {num_hashes} hashes, {longs} longs")
+        raise DecodeError(
+            f"expected a Bloom filter, found funnel {funnel}, strategy {strategy}, {num_hashes} hashes, {longs} longs"
+        )
     _expect_end(data, 8 + 8 * longs)
     return BloomIdSet(funnel, num_hashes, np.frombuffer(data, ">u8", longs, 8).astype(np.uint64))

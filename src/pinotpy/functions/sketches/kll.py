@@ -1,11 +1,13 @@
-"""KLL sketches of doubles in the form of Apache DataSketches, made from whole multisets: ranks are cut evenly, nothing is random.
+"""KLL sketches of doubles in the form of Apache DataSketches, made from whole multisets: ranks are cut evenly, nothing
+is random.
 
-A sketch has levels; an item of level h stands for 2^h values. A multiset of at most K values lies in level 0. Of more, the values
-at the middles of 2^h ranks each are in level h, the least with at most K of them, and what is left over in the levels below: no rank
-is off by more than 2^h ≤ size / K × 2.
+A sketch has levels; an item of level h stands for 2^h values. A multiset of at most K values lies in level 0. Of more,
+the values at the middles of 2^h ranks each are in level h, the least with at most K of them, and what is left over in
+the levels below: no rank is off by more than 2^h ≤ size / K × 2.
 
-    u8 words of the preamble (5, 2 if empty or of one item) | u8 version 1 (one item: 2) | u8 family 15 | u8 flags | u16 K | u8 m 8
-    | u8 0 | u64 size | u16 K | u8 levels | u8 0 | u32 where each level begins … | f64 least, greatest | f64 items, level by level
+    u8 words of the preamble (5, 2 if empty or of one item) | u8 version 1 (one item: 2) | u8 family 15 | u8 flags | u16
+    K | u8 m 8 | u8 0 | u64 size | u16 K | u8 levels | u8 0 | u32 where each level begins … | f64 least, greatest | f64
+    items, level by level
 """
 
 from __future__ import annotations
@@ -54,7 +56,12 @@ def _sketch(values: NDArray[np.float64], counts: NDArray[np.int64], k: int) -> b
     capacity = sum(_capacity(k, len(levels), level) for level in range(len(levels)))
     starts = capacity - sum(levels) + np.concatenate([[0], np.cumsum(levels)])[:-1]
     head = struct.pack("<BBBBHBBQHBB", 5, 1, 15, _SORTED | _DOUBLES, k, _LEVEL_ITEMS_MIN, 0, size, k, len(levels), 0)
-    return head + starts.astype("<u4").tobytes() + np.array([values[0], values[-1]], "<f8").tobytes() + items.astype("<f8").tobytes()
+    return (
+        head
+        + starts.astype("<u4").tobytes()
+        + np.array([values[0], values[-1]], "<f8").tobytes()
+        + items.astype("<f8").tobytes()
+    )
 
 
 def _capacity(k: int, num_levels: int, level: int) -> int:

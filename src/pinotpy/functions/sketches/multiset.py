@@ -1,5 +1,7 @@
-"""Multisets of numbers, one a group, as two state columns of equal shape: the sorted distinct values and how often each was
-seen. Every percentile is read off one: the exact ones keep all values, the estimating ones thin them out beyond a limit.
+"""Multisets of numbers, one a group, as two state columns of equal shape: the sorted distinct values and how often each
+was
+seen. Every percentile is read off one: the exact ones keep all values, the estimating ones thin them out beyond a
+limit.
 
     values   list<int64> or list<double>   ascending, distinct; doubles with −0.0 = 0.0 and one NaN, above all others
     counts   list<int64>                   of each value, > 0
@@ -72,7 +74,8 @@ class Multisets:
         """The two state columns; raises QueryExecutionError for more entries than a column holds."""
         if len(self.values) > ENTRIES_MAX:
             raise QueryExecutionError(
-                f"the distinct values of all groups are {len(self.values)}, more than the {ENTRIES_MAX} that an answer holds: "
+                f"the distinct values of all groups are {len(self.values)}, more than the {ENTRIES_MAX} that an "
+                "answer holds: "
                 "filter the rows, or use percentileEst or percentileTDigest, which keep less"
             )
         offsets = pa.array(self.offsets.astype(np.int32))
@@ -158,12 +161,13 @@ def merge_multisets(states: Sequence[pa.Array], groups: Longs, num_groups: int) 
 
 
 def thin(multisets: Multisets, buckets: int = BUCKETS) -> Multisets:
-    """Bounded memory: multisets of more than 4 × `buckets` distinct values become ones of at most 2 × `buckets` + 3; others
-    stay as they are.
+    """Bounded memory: multisets of more than 4 × `buckets` distinct values become ones of at most 2 × `buckets` + 3;
+    others stay as they are.
 
-    The ranks are cut into buckets, narrow at both ends (the arcsine scale of t-digests), and each bucket's values are replaced
-    by the middle one of them. A value that reaches across buckets is kept, and so are the least and the greatest. No rank moves
-    by more than size × π / (2 × buckets), at 2,048 buckets 0.077 % of the size, and near the ends by far less. Sizes stay.
+    The ranks are cut into buckets, narrow at both ends (the arcsine scale of t-digests), and each bucket's values are
+    replaced by the middle one of them. A value that reaches across buckets is kept, and so are the least and the
+    greatest. No rank moves by more than size × π / (2 × buckets), at 2,048 buckets 0.077 % of the size, and near the
+    ends by far less. Sizes stay.
     """
     if not (multisets.lengths > 4 * buckets).any():
         return multisets
@@ -194,7 +198,9 @@ def _bucket(parts: Doubles, buckets: int) -> Longs:
 
 
 def elements(multisets: Multisets, ranks: Longs) -> NDArray[Any]:
-    """The element at rank ranks[g] (from 0) of each group's sorted multiset; ranks must be below the sizes, no group empty."""
+    """The element at rank ranks[g] (from 0) of each group's sorted multiset; ranks must be below the sizes, no group
+    empty.
+    """
     total = np.cumsum(multisets.counts)
     before = np.concatenate([[0], total])[multisets.offsets[:-1]]
     found: NDArray[Any] = multisets.values[np.searchsorted(total, before + ranks, side="right")]

@@ -1,4 +1,5 @@
-"""The hashes of the sketches, over whole arrays: MurmurHash2 as HyperLogLog's library writes it, MurmurHash3 of theta sketches.
+"""The hashes of the sketches, over whole arrays: MurmurHash2 as HyperLogLog's library writes it, MurmurHash3 of theta
+sketches.
 
 Source: facts about stream-lib 2.7 (checked register by register against recorded answers) and the public definition of
 MurmurHash3_x64_128. Integer arithmetic wraps, as in Java.
@@ -19,7 +20,9 @@ def byte_strings(values: pa.Array) -> tuple[NDArray[np.int64], NDArray[np.int64]
     """(begin, length, bytes) of a binary or string array without nulls; `bytes` has 16 more behind the last."""
     _, offsets, body = values.buffers()
     wide = pa.types.is_large_binary(values.type) or pa.types.is_large_string(values.type)
-    ends = np.frombuffer(offsets, np.int64 if wide else np.int32)[values.offset : values.offset + len(values) + 1].astype(np.int64)
+    ends = np.frombuffer(offsets, np.int64 if wide else np.int32)[
+        values.offset : values.offset + len(values) + 1
+    ].astype(np.int64)
     if not len(values):
         return np.empty(0, np.int64), np.empty(0, np.int64), np.zeros(16, np.uint8)
     used = np.frombuffer(body, np.uint8)[ends[0] : ends[-1]] if body is not None else np.empty(0, np.uint8)
@@ -28,7 +31,9 @@ def byte_strings(values: pa.Array) -> tuple[NDArray[np.int64], NDArray[np.int64]
     return ends[:-1] - ends[0], np.diff(ends), padded
 
 
-def _words_at(data: NDArray[np.uint8], width: type[np.uint32] | type[np.uint64]) -> NDArray[np.uint32] | NDArray[np.uint64]:
+def _words_at(
+    data: NDArray[np.uint8], width: type[np.uint32] | type[np.uint64]
+) -> NDArray[np.uint32] | NDArray[np.uint64]:
     """Little-endian words that begin at every byte of `data` (a view)."""
     kind = np.dtype(width).newbyteorder("<")
     return np.ndarray((len(data) - kind.itemsize + 1,), kind, data.data, strides=(1,))
@@ -46,7 +51,9 @@ def murmur2_longs(values: NDArray[np.int64]) -> NDArray[np.uint32]:
 
 
 def murmur2_bytes(values: pa.Array) -> NDArray[np.uint32]:
-    """HyperLogLog's hash of byte strings: the bytes of an incomplete last word count from the end and with their sign."""
+    """HyperLogLog's hash of byte strings: the bytes of an incomplete last word count from the end and with their
+    sign.
+    """
     begin, length, data = byte_strings(values)
     words = _words_at(data, np.uint32)
     hashes = (length ^ -1).astype(np.uint32)
@@ -137,7 +144,9 @@ def _avalanched(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
     return words ^ (words >> np.uint64(33))
 
 
-def _finished3(first: NDArray[np.uint64], second: NDArray[np.uint64], length: NDArray[np.uint64]) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
+def _finished3(
+    first: NDArray[np.uint64], second: NDArray[np.uint64], length: NDArray[np.uint64]
+) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
     first, second = first ^ length, second ^ length
     first = first + second
     second = second + first

@@ -1,11 +1,12 @@
 """Quantile digests as Pinot's PERCENTILEEST has them: LONG values, ranks by quantile × size, and the serialized form.
 
-The reference keeps a q-digest (Shrivastava et al., 2004) whose error is up to 5 % of the ranks; where its recorded answers do not
-depend on how rows came to segments, they are those of the exact multiset, which is what is kept here.
+The reference keeps a q-digest (Shrivastava et al., 2004) whose error is up to 5 % of the ranks; where its recorded
+answers do not depend on how rows came to segments, they are those of the exact multiset, which is what is kept here.
 
-Serialized, big-endian: maximal error f64, decay f64, landmark i64, least i64, greatest i64, number of nodes i32; then the nodes of
-the binary tree over the values in post-order: flags u8 (1 has a left, 2 has a right child), level u8, bits i64 (the value with its
-sign bit turned, of which the low `level` bits are free), weight f64.
+Serialized, big-endian: maximal error f64, decay f64, landmark i64, least i64, greatest i64, number of nodes i32; then
+the nodes of
+the binary tree over the values in post-order: flags u8 (1 has a left, 2 has a right child), level u8, bits i64 (the
+value with its sign bit turned, of which the low `level` bits are free), weight f64.
 """
 
 from __future__ import annotations
@@ -47,8 +48,9 @@ def quantile_ranks(sizes: Longs, quantile: float) -> Longs:
 
 
 def read_digest(data: bytes) -> tuple[Longs, Longs]:
-    """Values and weights of a serialized quantile digest: each node counts as its greatest value, as the reference reads
-    quantiles. Empty bytes, the default of null, hold nothing. Raises QueryExecutionError for other bytes."""
+    """Values and weights of a serialized quantile digest: each node counts as its greatest value, as the reference
+    reads quantiles. Empty bytes, the default of null, hold nothing. Raises QueryExecutionError for other bytes.
+    """
     if not data:
         return np.empty(0, np.int64), np.empty(0, np.int64)
     try:
@@ -62,12 +64,18 @@ def read_digest(data: bytes) -> tuple[Longs, Longs]:
         nodes = np.frombuffer(data, _NODE, num_nodes, _HEAD.size)
     except ValueError as error:
         raise QueryExecutionError(
-            f"a serialized quantile digest of {len(data)} bytes does not hold together: the column holds something else ({error})"
+            f"a serialized quantile digest of {len(data)} bytes does not hold together: the column holds something "
+            f"else ({error})"
         ) from error
     if decay != 0 or (nodes["level"] > 64).any() or not np.isfinite(nodes["weight"]).all():
-        raise QueryExecutionError("a serialized quantile digest has levels of 0 to 64, finite weights and no decay: the column holds something else")
+        raise QueryExecutionError(
+            "a serialized quantile digest has levels of 0 to 64, finite weights and no decay: the column holds "
+            "something else"
+        )
     level = nodes["level"].astype(np.uint64)
-    free = np.where(level == 64, np.iinfo(np.uint64).max, (np.uint64(1) << np.minimum(level, np.uint64(63))) - np.uint64(1))
+    free = np.where(
+        level == 64, np.iinfo(np.uint64).max, (np.uint64(1) << np.minimum(level, np.uint64(63))) - np.uint64(1)
+    )
     upper = ((nodes["bits"].astype(np.uint64) | free) ^ _SIGN).view(np.int64)
     weights = np.rint(nodes["weight"]).astype(np.int64)
     seen = weights > 0
@@ -81,14 +89,19 @@ def write_digests(multisets: Multisets) -> list[bytes]:
     found = []
     for begin, end in pairwise(multisets.offsets.tolist()):
         own, nodes = keys[begin:end], _nodes(keys[begin:end], counts[begin:end])
-        least, greatest = (int((own[at] ^ _SIGN).astype(np.int64)) for at in (0, -1)) if len(own) else (np.iinfo(np.int64).max, np.iinfo(np.int64).min)
+        least, greatest = (
+            (int((own[at] ^ _SIGN).astype(np.int64)) for at in (0, -1))
+            if len(own)
+            else (np.iinfo(np.int64).max, np.iinfo(np.int64).min)
+        )
         found.append(_HEAD.pack(MAX_ERROR, 0.0, 0, int(least), int(greatest), len(nodes)) + nodes.tobytes())
     return found
 
 
 def _nodes(keys: NDArray[np.uint64], counts: NDArray[np.float64]) -> NDArray[Any]:
-    """The leaves and the nodes above two children, in post-order. Two neighbouring keys meet at the level of their highest bit
-    that differs; a node is complete as soon as a pair that meets higher up comes."""
+    """The leaves and the nodes above two children, in post-order. Two neighbouring keys meet at the level of their
+    highest bit that differs; a node is complete as soon as a pair that meets higher up comes.
+    """
     nodes = np.zeros(max(2 * len(keys) - 1, 0), _NODE)
     meets = bit_lengths(keys[1:] ^ keys[:-1]).tolist()
     open_levels: list[int] = []

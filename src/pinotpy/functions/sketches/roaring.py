@@ -1,7 +1,9 @@
-"""RoaringBitmaps in their portable form, read with every length and order checked: they come from queries and columns, and
+"""RoaringBitmaps in their portable form, read with every length and order checked: they come from queries and columns,
+and
 the C library trusts what it is given. Source: the published RoaringFormatSpec. All integers are little-endian.
 
-    u32 cookie: 12346, then u32 containers; or 12347 | (containers − 1) << 16, then one bit a container: it is one of runs
+    u32 cookie: 12346, then u32 containers; or 12347 | (containers − 1) << 16, then one bit a container: it is one of
+    runs
     a container: u16 key, u16 cardinality − 1
     a container: u32 offset (absent with runs and fewer than 4 containers)
     the containers: u16 values ascending (at most 4096) | 1024 u64 of bits | u16 runs, a run: u16 start, u16 length − 1
@@ -36,7 +38,9 @@ def read_bitmap(data: bytes, begin: int = 0) -> tuple[BitMap, int]:
     cookie = int(reader.take("<u4", 1)[0])
     if cookie & 0xFFFF == _RUN_COOKIE:
         num_containers = (cookie >> 16) + 1
-        flags = np.unpackbits(reader.take("u1", (num_containers + 7) // 8), bitorder="little")[:num_containers].astype(np.bool_)
+        flags = np.unpackbits(reader.take("u1", (num_containers + 7) // 8), bitorder="little")[:num_containers].astype(
+            np.bool_
+        )
     elif cookie == _PLAIN_COOKIE:
         num_containers = int(reader.take("<u4", 1)[0])
         flags = np.zeros(min(num_containers, _CONTAINERS_MAX), np.bool_)
@@ -69,7 +73,10 @@ class _Reader:
     def take(self, kind: str, count: int) -> NDArray[Any]:
         size_bytes = np.dtype(kind).itemsize * count
         if len(self.data) - self.position < size_bytes:
-            raise DecodeError(f"expected {size_bytes} bytes of a RoaringBitmap at {self.position}, found {len(self.data) - self.position}")
+            raise DecodeError(
+                f"expected {size_bytes} bytes of a RoaringBitmap at {self.position}, found "
+                f"{len(self.data) - self.position}"
+            )
         found = np.frombuffer(self.data, kind, count, self.position)
         self.position += size_bytes
         return found
@@ -79,7 +86,11 @@ def _check_container(reader: _Reader, cardinality: int, *, is_runs: bool) -> Non
     if is_runs:
         runs = reader.take("<u2", 2 * int(reader.take("<u2", 1)[0])).reshape(-1, 2).astype(np.int64)
         ends = runs.sum(axis=1)
-        good = bool((runs[1:, 0] > ends[:-1]).all()) and bool((ends < 1 << 16).all()) and int((runs[:, 1] + 1).sum()) == cardinality
+        good = (
+            bool((runs[1:, 0] > ends[:-1]).all())
+            and bool((ends < 1 << 16).all())
+            and int((runs[:, 1] + 1).sum()) == cardinality
+        )
     elif cardinality <= _ARRAY_VALUES_MAX:
         values = reader.take("<u2", cardinality).astype(np.int64)
         good = bool((np.diff(values) > 0).all())

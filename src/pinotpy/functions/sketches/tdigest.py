@@ -1,15 +1,19 @@
 """T-digests as Pinot's are (t-digest 3.2, merging, arcsine weight limit), computed from whole multisets.
 
-A digest cuts the sorted values into centroids, wide in the middle and single values at both ends; a quantile lies on the line
-between the means of the two centroids around its rank. Where a centroid ends depends on the number of values and on the
+A digest cuts the sorted values into centroids, wide in the middle and single values at both ends; a quantile lies on
+the line between the means of the two centroids around its rank. Where a centroid ends depends on the number of values
+and on the
 compression δ alone: a centroid of w values between the ranks a and a + w of n satisfies
 
     (w δ / (π n))² ≤ q (1 − q)   for q = a / n and for q = (a + w) / n, and is as wide as that allows.
 
-The reference answers exactly so while a group has few values (up to 5 δ, its buffer), to the digit; beyond that it merges digests
-of digests, and its answer depends on their order. Here the digest is always that of all values at once: the same for any order
-and split, as long as the multiset was not thinned. The answer lies within the two centroids around its rank: off by at most
-one and a half widths, n × 3π / (4 δ) in the middle (2.4 % for δ = 100, for smooth data a tenth of that), and exact at both ends.
+The reference answers exactly so while a group has few values (up to 5 δ, its buffer), to the digit; beyond that it
+merges digests
+of digests, and its answer depends on their order. Here the digest is always that of all values at once: the same for
+any order
+and split, as long as the multiset was not thinned. The answer lies within the two centroids around its rank: off by at
+most one and a half widths, n × 3π / (4 δ) in the middle (2.4 % for δ = 100, for smooth data a tenth of that), and exact
+at both ends.
 Source: T. Dunning, "Computing extremely accurate quantiles using t-digests".
 """
 
@@ -56,7 +60,9 @@ def centroids_of_sizes(sizes: Longs, quantile: float, compression: float) -> tup
     distinct, where = np.unique(sizes, return_inverse=True)
     index = quantile * distinct.astype(np.float64)
     if len(distinct) <= _ONE_BY_ONE_MAX:
-        around = [_centroids_around_one(*pair, compression) for pair in zip(distinct.tolist(), index.tolist(), strict=True)]
+        around = [
+            _centroids_around_one(*pair, compression) for pair in zip(distinct.tolist(), index.tolist(), strict=True)
+        ]
         begin, middle, end = np.array(around, np.int64).reshape(-1, 3).T
     else:
         begin, middle, end = centroids_around(distinct, index, compression)
@@ -64,9 +70,10 @@ def centroids_of_sizes(sizes: Longs, quantile: float, compression: float) -> tup
 
 
 def centroids_around(sizes: Longs, index: Doubles, compression: float) -> tuple[Longs, Longs, Longs]:
-    """Edges (begin, middle, end) of the two neighbouring centroids whose middles stand around `index`: ranks begin … middle and
-    middle … end. Where `index` is at or beyond the middle of the first or the last centroid: of that one, and nothing right of it
-    counts (begin and middle enclose it)."""
+    """Edges (begin, middle, end) of the two neighbouring centroids whose middles stand around `index`: ranks begin …
+    middle and middle … end. Where `index` is at or beyond the middle of the first or the last centroid: of that one,
+    and nothing right of it counts (begin and middle enclose it).
+    """
     begin, middle = np.zeros_like(sizes), np.minimum(sizes, 1)
     end = middle + _widths(sizes, middle, compression)
     beyond = index > 0.5
@@ -82,7 +89,9 @@ def centroids_around(sizes: Longs, index: Doubles, compression: float) -> tuple[
 
 
 def _centroids_around_one(size: int, index: float, compression: float) -> tuple[int, int, int]:
-    """The same of one size, by the same steps in Python's numbers: numpy takes twenty times as long for arrays of one."""
+    """The same of one size, by the same steps in Python's numbers: numpy takes twenty times as long for arrays of
+    one.
+    """
     scale = compression / math.pi
     square = scale * scale + 1
 
@@ -128,7 +137,9 @@ def _fits(n: Doubles, a: Doubles, widths: Longs, compression: float) -> NDArray[
 
 
 def _means(multisets: Multisets, begin: Longs, end: Longs, groups: Longs | None = None) -> Doubles:
-    """The mean of the values at ranks begin[i] … end[i] of group groups[i] (i without `groups`); of its last value where that is no rank."""
+    """The mean of the values at ranks begin[i] … end[i] of group groups[i] (i without `groups`); of its last value
+    where that is no rank.
+    """
     total = np.cumsum(multisets.counts)
     of_group = slice(None) if groups is None else groups
     base = np.concatenate([[0], total])[multisets.offsets[:-1]][of_group]
@@ -139,7 +150,9 @@ def _means(multisets: Multisets, begin: Longs, end: Longs, groups: Longs | None 
     lengths = np.searchsorted(total, end - 1, side="right") - first + 1
     starts = np.cumsum(lengths) - lengths
     entries = np.arange(int(lengths.sum())) + np.repeat(first - starts, lengths)
-    weights = np.minimum(total[entries], np.repeat(end, lengths)) - np.maximum(total[entries] - multisets.counts[entries], np.repeat(begin, lengths))
+    weights = np.minimum(total[entries], np.repeat(end, lengths)) - np.maximum(
+        total[entries] - multisets.counts[entries], np.repeat(begin, lengths)
+    )
     values = multisets.values[entries].astype(np.float64)
     width = (end - begin).astype(np.float64)
     with np.errstate(invalid="ignore", over="ignore"):
@@ -152,8 +165,10 @@ def _means(multisets: Multisets, begin: Longs, end: Longs, groups: Longs | None 
 
 
 def read_digest(data: bytes) -> tuple[Doubles, Longs]:
-    """Means and weights of a serialized t-digest (3.2, verbose or small encoding), as a multiset: ascending, and with the least
-    and the greatest value as values of their own. Empty bytes, the default of null, hold nothing. Raises QueryExecutionError."""
+    """Means and weights of a serialized t-digest (3.2, verbose or small encoding), as a multiset: ascending, and with
+    the least and the greatest value as values of their own. Empty bytes, the default of null, hold nothing. Raises
+    QueryExecutionError.
+    """
     if not data:
         return np.empty(0), np.empty(0, np.int64)
     try:
@@ -162,7 +177,10 @@ def read_digest(data: bytes) -> tuple[Doubles, Longs]:
         (encoding,) = struct.unpack_from(">i", data)
         head = {_VERBOSE: _VERBOSE_HEAD, _SMALL: _SMALL_HEAD}.get(encoding)
         if head is None:
-            raise QueryExecutionError(f"a serialized t-digest begins with encoding 1 (verbose) or 2 (small), found {encoding}: is this column of t-digests?")
+            raise QueryExecutionError(
+                f"a serialized t-digest begins with encoding 1 (verbose) or 2 (small), found {encoding}: is this "
+                "column of t-digests?"
+            )
         if len(data) < head.size:
             raise ValueError(f"its head alone has {head.size} bytes")
         fields: tuple[Any, ...] = head.unpack_from(data)
@@ -173,10 +191,15 @@ def read_digest(data: bytes) -> tuple[Doubles, Longs]:
             raise ValueError(f"{fields[-1]} centroids have {2 * fields[-1] * kind.itemsize} bytes")
         pairs = np.frombuffer(data, kind, 2 * fields[-1], head.size).reshape(-1, 2).astype(np.float64)
     except ValueError as error:
-        raise QueryExecutionError(f"a serialized t-digest of {len(data)} bytes does not hold together: the column holds something else ({error})") from error
+        raise QueryExecutionError(
+            f"a serialized t-digest of {len(data)} bytes does not hold together: the column holds something else "
+            f"({error})"
+        ) from error
     weights, means = np.rint(pairs[:, 0]).astype(np.int64), pairs[:, 1]
     if np.isnan(means).any() or (weights <= 0).any():
-        raise QueryExecutionError("a serialized t-digest has centroids that are no numbers or have no weight: the column holds something else")
+        raise QueryExecutionError(
+            "a serialized t-digest has centroids that are no numbers or have no weight: the column holds something else"
+        )
     return _with_ends(means, weights, float(fields[1]), float(fields[2]))
 
 
@@ -212,7 +235,9 @@ def write_digests(multisets: Multisets, compression: float) -> list[bytes]:
     groups, begins, ends = (np.concatenate([np.empty(0, np.int64), *(part[i] for part in parts)]) for i in range(3))
     order = np.argsort(groups, kind="stable")
     groups, begins, ends = groups[order], begins[order], ends[order]
-    centroids = np.column_stack([ends - begins, _means(filled, begins, ends, groups)]) if len(groups) else np.empty((0, 2))
+    centroids = (
+        np.column_stack([ends - begins, _means(filled, begins, ends, groups)]) if len(groups) else np.empty((0, 2))
+    )
     bounds = np.searchsorted(groups, np.arange(len(sizes) + 1))
     found, number = [], 0
     for group, is_seen in enumerate(seen.tolist()):

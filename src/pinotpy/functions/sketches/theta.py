@@ -1,15 +1,18 @@
-"""Theta sketches: the `nominal entries` smallest 63-bit hashes of what was seen, and theta, the bound below which all were kept.
+"""Theta sketches: the `nominal entries` smallest 63-bit hashes of what was seen, and theta, the bound below which all
+were kept.
 
 State columns, one row a group:
 
     theta   int64          null: nothing seen; 2^63 − 1: every hash is kept, the count is exact
     hashes  list<int64>    ascending, below theta
 
-A state depends only on the set of values, not on their order or on how they were split: keeping the k smallest hashes and
-the (k+1)-th as theta is associative. Hashes (MurmurHash3_x64_128, seed 9001, first 64 bits >> 1) and the serialized form,
-compact sketches of serial version 3, are those of Apache DataSketches, so sketches are exchanged with its libraries:
+A state depends only on the set of values, not on their order or on how they were split: keeping the k smallest hashes
+and the (k+1)-th as theta is associative. Hashes (MurmurHash3_x64_128, seed 9001, first 64 bits >> 1) and the serialized
+form, compact sketches of serial version 3, are those of Apache DataSketches, so sketches are exchanged with its
+libraries:
 
-    u8 preamble longs (1, 2, 3) | u8 3 | u8 family 3 | u16 0 | u8 flags | u16 seed hash | u32 count | f32 1.0 | u64 theta | u64 hashes …
+    u8 preamble longs (1, 2, 3) | u8 3 | u8 family 3 | u16 0 | u8 flags | u16 seed hash | u32 count | f32 1.0 | u64
+    theta | u64 hashes …
 """
 
 from __future__ import annotations
@@ -48,7 +51,9 @@ def state_fields() -> list[pa.Field]:
 # --- from values ---------------------------------------------------------------------------------------------------
 
 
-def states_of_values(rows: Rows, values: pa.Array, num_rows: int, data_type: DataType, nominal_entries: int) -> list[pa.Array]:
+def states_of_values(
+    rows: Rows, values: pa.Array, num_rows: int, data_type: DataType, nominal_entries: int
+) -> list[pa.Array]:
     """State columns from (row, value) pairs (stored form, no nulls). Empty texts are no values, as in DataSketches."""
     hashes = _hash_values(values, data_type)
     kept = hashes != 0
@@ -60,7 +65,9 @@ def states_of_values(rows: Rows, values: pa.Array, num_rows: int, data_type: Dat
 
 
 def _hash_values(values: pa.Array, data_type: DataType) -> NDArray[np.int64]:
-    """63 bits of each value; 0 is never a hash of a sketch. FLOAT as the double, −0.0 as 0.0, one NaN; BOOLEAN as 0 and 1."""
+    """63 bits of each value; 0 is never a hash of a sketch. FLOAT as the double, −0.0 as 0.0, one NaN; BOOLEAN as 0 and
+    1.
+    """
     if not data_type.stored.is_fixed:
         first, _ = murmur3_bytes(values, _SEED)
     else:
@@ -76,7 +83,9 @@ def _hash_values(values: pa.Array, data_type: DataType) -> NDArray[np.int64]:
 
 
 def _states(rows: Rows, hashes: NDArray[np.int64], theta: NDArray[np.int64], nominal_entries: int) -> list[pa.Array]:
-    """State columns from (row, hash) pairs in any order. theta (−1: nothing seen) is at most the bound of each row's parts."""
+    """State columns from (row, hash) pairs in any order. theta (−1: nothing seen) is at most the bound of each row's
+    parts.
+    """
     num_rows = len(theta)
     below = hashes < theta[rows]
     rows, hashes = rows[below], hashes[below]
@@ -97,11 +106,16 @@ def _states(rows: Rows, hashes: NDArray[np.int64], theta: NDArray[np.int64], nom
         hashes = hashes[np.arange(len(hashes)) - starts[rows] < nominal_entries]
         sizes = np.minimum(sizes, nominal_entries)
     if len(hashes) >= 2**31:
-        raise QueryExecutionError(f"the groups of this query keep {len(hashes)} hashes, more than 2^31: lower nominalEntries or group by less")
+        raise QueryExecutionError(
+            f"the groups of this query keep {len(hashes)} hashes, more than 2^31: lower nominalEntries or group by less"
+        )
     offsets = np.zeros(num_rows + 1, np.int32)
     np.cumsum(sizes, out=offsets[1:])
     nothing = theta < 0
-    return [pa.array(theta, mask=nothing), pa.ListArray.from_arrays(pa.array(offsets), pa.array(hashes), mask=pa.array(nothing))]
+    return [
+        pa.array(theta, mask=nothing),
+        pa.ListArray.from_arrays(pa.array(offsets), pa.array(hashes), mask=pa.array(nothing)),
+    ]
 
 
 # --- merging -------------------------------------------------------------------------------------------------------
@@ -112,7 +126,12 @@ def merge_states(states: Sequence[pa.Array], groups: Rows, num_groups: int, nomi
     seen = states[0].is_valid().to_numpy(zero_copy_only=False)
     thetas = pc.fill_null(states[0], EXACT).to_numpy(zero_copy_only=False)
     parents = pc.list_parent_indices(states[1]).to_numpy(zero_copy_only=False).astype(np.int64)
-    return _states(groups[parents], states[1].flatten().to_numpy(zero_copy_only=False), _bounds(groups[seen], thetas[seen], num_groups), nominal_entries)
+    return _states(
+        groups[parents],
+        states[1].flatten().to_numpy(zero_copy_only=False),
+        _bounds(groups[seen], thetas[seen], num_groups),
+        nominal_entries,
+    )
 
 
 def _bounds(groups: Rows, thetas: NDArray[np.int64], num_groups: int) -> NDArray[np.int64]:
@@ -139,8 +158,13 @@ def serialized(states: Sequence[pa.Array]) -> list[bytes]:
     """Each row as a compact, ordered sketch."""
     theta = pc.fill_null(states[0], EXACT).to_numpy(zero_copy_only=False).tolist()
     hashes = states[1].flatten().to_numpy(zero_copy_only=False).astype("<i8")
-    ends = np.concatenate([[0], np.cumsum(pc.fill_null(pc.list_value_length(states[1]), 0).to_numpy(zero_copy_only=False))]).tolist()
-    return [_preamble(bound, end - begin) + hashes[begin:end].tobytes() for bound, (begin, end) in zip(theta, pairwise(ends), strict=True)]
+    ends = np.concatenate(
+        [[0], np.cumsum(pc.fill_null(pc.list_value_length(states[1]), 0).to_numpy(zero_copy_only=False))]
+    ).tolist()
+    return [
+        _preamble(bound, end - begin) + hashes[begin:end].tobytes()
+        for bound, (begin, end) in zip(theta, pairwise(ends), strict=True)
+    ]
 
 
 def _preamble(theta: int, count: int) -> bytes:
@@ -154,7 +178,9 @@ def _preamble(theta: int, count: int) -> bytes:
 
 
 def states_of_serialized(rows: Rows, values: pa.Array, num_rows: int, nominal_entries: int) -> list[pa.Array]:
-    """State columns from (row, serialized sketch) pairs; raises QueryExecutionError for bytes that are no compact sketch."""
+    """State columns from (row, serialized sketch) pairs; raises QueryExecutionError for bytes that are no compact
+    sketch.
+    """
     encoded = values.dictionary_encode()
     read = [_read(data) for data in encoded.dictionary.to_pylist()]
     sizes = np.array([len(hashes) for _, hashes in read], np.int64)
@@ -171,7 +197,8 @@ def _read(data: bytes) -> tuple[int, NDArray[np.int64]]:
     """(theta, hashes) of a compact sketch of serial version 3."""
     if len(data) < 8 or data[1] != 3 or data[2] != 3 or not data[5] & _COMPACT:
         raise QueryExecutionError(
-            f"Caught exception while merging Theta Sketches: expected compact theta sketches of serial version 3, found BYTES of length {len(data)}: "
+            "Caught exception while merging Theta Sketches: expected compact theta sketches of serial version 3, "
+            f"found BYTES of length {len(data)}: "
             "name a column that holds them"
         )
     longs, seed_hash = data[0] & 0x3F, int.from_bytes(data[6:8], "little")
@@ -181,10 +208,13 @@ def _read(data: bytes) -> tuple[int, NDArray[np.int64]]:
     theta = int.from_bytes(data[16:24], "little") if longs == 3 else EXACT
     if longs not in (1, 2, 3) or seed_hash != _SEED_HASH or len(data) != 8 * (longs + count) or not 0 < theta <= EXACT:
         raise QueryExecutionError(
-            f"Caught exception while merging Theta Sketches: expected {8 * (longs + count)} bytes with seed hash {_SEED_HASH}, "
+            f"Caught exception while merging Theta Sketches: expected {8 * (longs + count)} bytes with seed hash "
+            f"{_SEED_HASH}, "
             f"found {len(data)} bytes with {seed_hash}"
         )
     hashes = np.frombuffer(data, "<i8", count, 8 * longs).astype(np.int64)
     if ((hashes <= 0) | (hashes >= theta)).any():
-        raise QueryExecutionError("Caught exception while merging Theta Sketches: expected hashes between 0 and theta, found others")
+        raise QueryExecutionError(
+            "Caught exception while merging Theta Sketches: expected hashes between 0 and theta, found others"
+        )
     return theta, hashes

@@ -1,14 +1,15 @@
-"""UltraLogLog (O. Ertl, 2023), as hash4j has it: 2^p registers of a byte, each what its values' hashes have shown of their ranks.
+"""UltraLogLog (O. Ertl, 2023), as hash4j has it: 2^p registers of a byte, each what its values' hashes have shown of
+their ranks.
 
 State columns, one row a group:
 
     p          int8           null: nothing seen
     registers  list<int32>    register << 8 | byte of the registers that are not 0, ascending
 
-A byte says which the highest rank k is (k << 2; p − 1 more than the number of zeros behind the register's bits) and whether k − 1
-(bit 1) and k − 2 (bit 0) were seen too. Of different p the lower is kept: the registers are folded. The state depends on the set
-of values alone. Serialized it is its 2^p registers (hash4j);
-in BYTES columns the byte p may stand before them (Pinot). The estimate is the paper's optimal FGRA estimator.
+A byte says which the highest rank k is (k << 2; p − 1 more than the number of zeros behind the register's bits) and
+whether k − 1 (bit 1) and k − 2 (bit 0) were seen too. Of different p the lower is kept: the registers are folded. The
+state depends on the set of values alone. Serialized it is its 2^p registers (hash4j); in BYTES columns the byte p may
+stand before them (Pinot). The estimate is the paper's optimal FGRA estimator.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ P_MIN, P_MAX = 3, 22  # 2^26 registers, what hash4j allows, would not fit the en
 _BYTE: Final = 8
 _RANK_BITS: Final = 6
 
-# The paper's constants of the optimal estimator: exponent τ, weights η of a register by its two lowest bits, variance v.
+# The paper's constants of the optimal estimator: exponent τ, weights η of a register by its two lowest bits, variance
+# v.
 _TAU: Final = 0.8194911375910897
 _ETA: Final = np.array([4.663135422063788, 2.1378502137958524, 2.781144650979996, 0.9824082545153715])
 _V: Final = 0.6118931496978437
@@ -55,7 +57,9 @@ def precision(parameters: Sequence[Any], function: str) -> int:
     p = whole_number(text)
     if len(parameters) > 1 or p is None or not P_MIN <= p <= P_MAX:
         shown = f"'{text[:40]}'" if len(parameters) == 1 else f"{len(parameters)} constants"
-        raise InvalidQueryError(f"expected a whole number between {P_MIN} and {P_MAX} as p of {function}, found {shown}")
+        raise InvalidQueryError(
+            f"expected a whole number between {P_MIN} and {P_MAX} as p of {function}, found {shown}"
+        )
     return p
 
 
@@ -84,10 +88,15 @@ def _states(rows: Rows, entries: NDArray[np.int64], p: NDArray[np.int8]) -> list
         ranks = np.bitwise_or.reduceat(_ranks_of_bytes(keys & 0xFF), starts)
         keys = (places[starts] << _BYTE) | _bytes_of_ranks(ranks)
     if len(keys) >= 2**31:
-        raise QueryExecutionError(f"the groups of this query fill {len(keys)} UltraLogLog registers, more than 2^31: lower p or group by less")
+        raise QueryExecutionError(
+            f"the groups of this query fill {len(keys)} UltraLogLog registers, more than 2^31: lower p or group by less"
+        )
     offsets = np.concatenate([[0], np.cumsum(np.bincount(keys >> 32, minlength=len(p)))]).astype(np.int32)
     nothing = pa.array(p == 0)
-    return [pa.array(p, mask=p == 0), pa.ListArray.from_arrays(pa.array(offsets), pa.array((keys & 0xFFFFFFFF).astype(np.int32)), mask=nothing)]
+    return [
+        pa.array(p, mask=p == 0),
+        pa.ListArray.from_arrays(pa.array(offsets), pa.array((keys & 0xFFFFFFFF).astype(np.int32)), mask=nothing),
+    ]
 
 
 def _ranks_of_bytes(registers: NDArray[np.int64]) -> NDArray[np.uint64]:
@@ -120,8 +129,9 @@ def _entries(registers: pa.Array) -> tuple[Rows, NDArray[np.int64]]:
 
 
 def _folded(entries: NDArray[np.int64], from_p: NDArray[np.int64], to_p: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Entries of lower precision. The bits that a register's number loses are the first of its values' ranks: where one of them is
-    set, it alone says the rank."""
+    """Entries of lower precision. The bits that a register's number loses are the first of its values' ranks: where one
+    of them is set, it alone says the rank.
+    """
     if (from_p == to_p).all():
         return entries
     register, lost = entries >> _BYTE, from_p - to_p
@@ -144,13 +154,19 @@ def estimates(states: Sequence[pa.Array]) -> pa.Array:
     full = place >= 0
     weights = _ETA[place[full] & 3] * np.exp2(-_TAU * (3 + (place[full] >> 2)))
     total = np.bincount(parents[full], weights, num_rows).astype(np.float64)
-    c4, c8, c10 = (np.bincount(parents[place == which], minlength=num_rows).astype(np.float64) for which in (-8, -4, -2))
+    c4, c8, c10 = (
+        np.bincount(parents[place == which], minlength=num_rows).astype(np.float64) for which in (-8, -4, -2)
+    )
     c0 = size - np.bincount(parents, minlength=num_rows)
     z = _share_of_unseen(c0, c4, c8, c10, size)
     half, quarter = 2.0**-_TAU, 4.0**-_TAU
     few = (c0 + c4 + c8 + c10) > 0
     total += np.where(few, c4 * half * _psi(z), 0.0)
-    total += np.where(few, c8 * quarter * (z * (_ETA[0] - _ETA[1]) + _ETA[1]) + c10 * quarter * (z * (_ETA[2] - _ETA[3]) + _ETA[3]), 0.0)
+    total += np.where(
+        few,
+        c8 * quarter * (z * (_ETA[0] - _ETA[1]) + _ETA[1]) + c10 * quarter * (z * (_ETA[2] - _ETA[3]) + _ETA[3]),
+        0.0,
+    )
     empty = c0 >= size
     unseen = (c0 > 0) & ~empty
     total[unseen] += c0[unseen] * _sigma(z[unseen])
@@ -230,5 +246,6 @@ def _read(data: bytes) -> tuple[int | None, Any]:
 
 def _not_serialized(found: str) -> QueryExecutionError:
     return QueryExecutionError(
-        f"Caught exception while merging UltraLogLogs: expected 2^p registers, perhaps behind the byte p, found {found}: name a column that holds them"
+        "Caught exception while merging UltraLogLogs: expected 2^p registers, perhaps behind the byte p, found "
+        f"{found}: name a column that holds them"
     )

@@ -20,8 +20,9 @@ _LOW_HALF = np.int64(0xFFFFFFFF)
 
 
 class DistinctSums(AggregateFunction):
-    """Numbers in; a function adds `finish`. The multi-value twins see the default value of null rows even under null handling,
-    as DISTINCTCOUNTMV does."""
+    """Numbers in; a function adds `finish`. The multi-value twins see the default value of null rows even under null
+    handling, as DISTINCTCOUNTMV does.
+    """
 
     accepts_multi_value: ClassVar[bool] = True
     dictionary_only: ClassVar[bool] = True
@@ -51,7 +52,9 @@ class DistinctSums(AggregateFunction):
         return [distinct_sets(np.zeros(len(dictionary), np.int64), dictionary, 1)]
 
     def sums(self, states: Sequence[pa.Array]) -> tuple[pa.Array, NDArray[np.int64]]:
-        """The sum of each set, as the state column of a SUM of the same type (null of none), and how many values it has."""
+        """The sum of each set, as the state column of a SUM of the same type (null of none), and how many values it
+        has.
+        """
         sets = states[0]
         sizes = pc.fill_null(pc.list_value_length(sets), 0).to_numpy(zero_copy_only=False).astype(np.int64)
         groups = np.repeat(np.arange(len(sets), dtype=np.int64), sizes)

@@ -4,8 +4,9 @@ A sum is an integer in units of 2^-1076 (docs/adr/0003-sums.md) and travels as l
 
     [flags * 65536 + first, d0, d1, … dn]      sum = (d0 + d1 * 2^32 + … ) * 2^(32 * first) * 2^-1076
 
-Digits are 0 .. 2^32-1, the last one is signed and may be longer. Flags as in kernels/aggregate/exact_sums.py: an infinity or NaN
-was among the values. Adding integers is associative and commutative, so any order of merging gives the same bits.
+Digits are 0 .. 2^32-1, the last one is signed and may be longer. Flags as in kernels/aggregate/exact_sums.py: an
+infinity or NaN was among the values. Adding integers is associative and commutative, so any order of merging gives the
+same bits.
 """
 
 from __future__ import annotations
@@ -47,11 +48,16 @@ def exact_array(low: Words, high: Words, seen: NDArray[np.bool_], spilled: Seque
     return _encode(digits, first, flags, seen)
 
 
-def exact_of_columns(columns: Sequence[tuple[int, Words, Words]], spilled: Sequence[Words], seen: NDArray[np.bool_]) -> pa.Array:
-    """Sums of one state row each, from columns (position, low, high) of 128-bit integers at a bit position that counts from the lowest
-    bit of the sum's unit, and from spilled entries (rows, positions, low, high)."""
+def exact_of_columns(
+    columns: Sequence[tuple[int, Words, Words]], spilled: Sequence[Words], seen: NDArray[np.bool_]
+) -> pa.Array:
+    """Sums of one state row each, from columns (position, low, high) of 128-bit integers at a bit position that counts
+    from the lowest bit of the sum's unit, and from spilled entries (rows, positions, low, high).
+    """
     rows, places, spilled_low, spilled_high = spilled
-    positions = [position for position, _, _ in columns] + ([int(places.min()), int(places.max())] if len(places) else [])
+    positions = [position for position, _, _ in columns] + (
+        [int(places.min()), int(places.max())] if len(places) else []
+    )
     first, last = min(positions) >> 5, (max(positions) >> 5) + 5
     digits = np.zeros((len(seen), last - first + 1), np.int64)
     for position, low, high in columns:
@@ -71,7 +77,11 @@ def exact_integers(states: pa.Array) -> tuple[list[int], int, Words]:
     _carry(digits)
     width = digits.shape[1] * 4
     data = digits.astype("<u4").tobytes()  # the last digit is but a sign
-    return [int.from_bytes(data[at : at + width], "little", signed=True) for at in range(0, len(data), width)], 32 * first, flags
+    return (
+        [int.from_bytes(data[at : at + width], "little", signed=True) for at in range(0, len(data), width)],
+        32 * first,
+        flags,
+    )
 
 
 def sum_doubles(groups: Words, values: NDArray[np.float64], num_groups: int) -> pa.Array:
@@ -194,7 +204,9 @@ def round_exact(states: pa.Array) -> NDArray[np.float64]:
     top = np.maximum(top, 2)
     rows = np.arange(len(padded))
     high, middle, low = (padded[rows, top - k].astype(np.uint64) for k in range(3))
-    below = np.cumsum(nonzero, axis=1)[rows, top] - nonzero[rows, top] - nonzero[rows, top - 1] - nonzero[rows, top - 2] > 0
+    below = (
+        np.cumsum(nonzero, axis=1)[rows, top] - nonzero[rows, top] - nonzero[rows, top - 1] - nonzero[rows, top - 2] > 0
+    )
     # 64 bits with a leading one; what is cut is or-ed into the last bit, so that the conversion rounds rightly.
     room = np.uint64(32) - _bit_length(high)
     mantissa = ((high << np.uint64(32) | middle) << room) | (low >> (np.uint64(32) - room))

@@ -37,7 +37,10 @@ class Extremes(AggregateFunction):
         return extremes_plan(argument, self.which)
 
     def merge(self, states: Sequence[pa.Array], groups: Groups, num_groups: int) -> list[pa.Array]:
-        return [merge_extremes(state, groups, num_groups, is_min=name == "min") for name, state in zip(self.which, states, strict=True)]
+        return [
+            merge_extremes(state, groups, num_groups, is_min=name == "min")
+            for name, state in zip(self.which, states, strict=True)
+        ]
 
     def from_dictionary(self, dictionary: pa.Array) -> list[pa.Array]:
         return extremes_of_dictionary(dictionary, self.which)

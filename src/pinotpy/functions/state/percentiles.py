@@ -1,6 +1,7 @@
 """What the percentile functions share: the level, and a multiset of the values as state (sketches/multiset.py).
 
-A function adds how values become numbers (`numbers`), how much of them it keeps (`keep`) and what it reads off (`read`).
+A function adds how values become numbers (`numbers`), how much of them it keeps (`keep`) and what it reads off
+(`read`).
 """
 
 from __future__ import annotations
@@ -15,7 +16,14 @@ from numpy.typing import NDArray
 
 from pinotpy.data_types import DataType
 from pinotpy.errors import InvalidQueryError
-from pinotpy.functions.sketches.multiset import Multisets, collect_multisets, merge_multisets, multiset_fields, multisets_of, numbers_of
+from pinotpy.functions.sketches.multiset import (
+    Multisets,
+    collect_multisets,
+    merge_multisets,
+    multiset_fields,
+    multisets_of,
+    numbers_of,
+)
 from pinotpy.functions.spec import AggregateFunction, Argument, Groups, Parameter, check_number
 from pinotpy.functions.state.plans import DistributionPlan
 from pinotpy.pql.ast import Dialect
@@ -49,7 +57,9 @@ class PercentileFunction(AggregateFunction):
         level = parameters[0] if parameters else None
         if isinstance(level, bool) or not isinstance(level, int | float) or not 0 <= level <= 100:
             shown = "none" if level is None else f"'{level}'"
-            raise InvalidQueryError(f"{self.display_name} takes a percentile from 0 to 100, found {shown}: write {self.display_name}(x, 95)")
+            raise InvalidQueryError(
+                f"{self.display_name} takes a percentile from 0 to 100, found {shown}: write {self.display_name}(x, 95)"
+            )
         return level
 
     def check_type(self, argument: Argument, dialect: Dialect) -> None:
@@ -60,7 +70,9 @@ class PercentileFunction(AggregateFunction):
         return multiset_fields(argument.data_type)
 
     def plan(self, argument: Argument, *, sum_fits_long: bool) -> DistributionPlan:
-        def collect(rows: NDArray[np.int64], values: pa.Array, counts: NDArray[np.int64], num_rows: int) -> list[pa.Array]:
+        def collect(
+            rows: NDArray[np.int64], values: pa.Array, counts: NDArray[np.int64], num_rows: int
+        ) -> list[pa.Array]:
             rows, numbers, counts = self.numbers(argument, rows, values, counts)
             return self.keep(collect_multisets(rows, numbers, counts, num_rows)).to_arrow()
 
@@ -69,11 +81,15 @@ class PercentileFunction(AggregateFunction):
         return DistributionPlan(collect, rank_of=rank_of, as_longs=as_longs, means_of=self.means_of(argument))
 
     def rank_of(self, argument: Argument) -> Callable[[NDArray[np.int64]], NDArray[np.int64]] | None:
-        """The rank of the one value that `read` needs, by the number of values (DistributionPlan.rank_of); None: it needs more."""
+        """The rank of the one value that `read` needs, by the number of values (DistributionPlan.rank_of); None: it
+        needs more.
+        """
         return None
 
     def means_of(self, argument: Argument) -> Callable[[Longs], tuple[Longs, Longs, Longs]] | None:
-        """The ranks of the two means that `read` needs, by the number of values (DistributionPlan.means_of); None: it needs more."""
+        """The ranks of the two means that `read` needs, by the number of values (DistributionPlan.means_of); None: it
+        needs more.
+        """
         return None
 
     def numbers(

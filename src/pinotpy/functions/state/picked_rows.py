@@ -1,7 +1,8 @@
 """Aggregations whose answer is one row of a group: of the first or last time, of the least or greatest measures.
 
-State columns: `value`, what is shown of the row; `key0` …, what rows are chosen by; `place`, a text that orders rows of all servers
-(RowBlock.places), so that rows with equal keys are chosen between alike, whoever has them and whichever state is merged first.
+State columns: `value`, what is shown of the row; `key0` …, what rows are chosen by; `place`, a text that orders rows of
+all servers (RowBlock.places), so that rows with equal keys are chosen between alike, whoever has them and whichever
+state is merged first.
 """
 
 from __future__ import annotations
@@ -21,7 +22,9 @@ Words = NDArray[np.int64]
 _SIGN = np.uint64(1 << 63)
 
 
-def pick_rows(block: RowBlock, keys: Sequence[pa.Array], kept: NDArray[np.bool_], num_rows: int, *, greatest: bool, last: bool) -> list[pa.Array]:
+def pick_rows(
+    block: RowBlock, keys: Sequence[pa.Array], kept: NDArray[np.bool_], num_rows: int, *, greatest: bool, last: bool
+) -> list[pa.Array]:
     """State columns: of every state row the row of the block that its keys choose, null where no row is `kept`.
 
     Args:
@@ -39,19 +42,29 @@ def pick_rows(block: RowBlock, keys: Sequence[pa.Array], kept: NDArray[np.bool_]
     return taken if places is None else [column.take(places) for column in taken]
 
 
-def merge_picked(states: Sequence[pa.Array], groups: Groups, num_groups: int, *, greatest: bool, last: bool) -> list[pa.Array]:
+def merge_picked(
+    states: Sequence[pa.Array], groups: Groups, num_groups: int, *, greatest: bool, last: bool
+) -> list[pa.Array]:
     """The state rows that keys and places choose among those of each group."""
     valid = np.flatnonzero(states[-1].is_valid().to_numpy(zero_copy_only=False))
     rows, codes = groups[valid], order_codes([key.take(pa.array(valid)) for key in states[1:-1]])
     order = np.lexsort((codes, rows))
-    ends = np.flatnonzero(np.diff(rows[order], append=-1)) if greatest else np.flatnonzero(np.diff(rows[order], prepend=-1))
+    ends = (
+        np.flatnonzero(np.diff(rows[order], append=-1))
+        if greatest
+        else np.flatnonzero(np.diff(rows[order], prepend=-1))
+    )
     best = np.zeros(num_groups, np.int64)
     best[rows[order[ends]]] = codes[order[ends]]
     tied = np.flatnonzero(codes == best[rows])
     if len(tied) > len(ends):
         ranks = order_codes([states[-1].take(pa.array(valid[tied]))])
         order = tied[np.lexsort((ranks, rows[tied]))]
-        ends = np.flatnonzero(np.diff(rows[order], append=-1)) if last else np.flatnonzero(np.diff(rows[order], prepend=-1))
+        ends = (
+            np.flatnonzero(np.diff(rows[order], append=-1))
+            if last
+            else np.flatnonzero(np.diff(rows[order], prepend=-1))
+        )
     chosen = np.full(num_groups, -1, np.int64)
     chosen[rows[order[ends]]] = valid[order[ends]]
     taken = pa.array(chosen, mask=chosen < 0)
@@ -59,8 +72,9 @@ def merge_picked(states: Sequence[pa.Array], groups: Groups, num_groups: int, *,
 
 
 def order_codes(columns: Sequence[pa.Array]) -> Words:
-    """Numbers that are ordered as the rows of these columns are: by the first, where it is equal by the next. −0.0 is 0.0, NaN above
-    all numbers, texts go by their bytes; what stands for null is not said."""
+    """Numbers that are ordered as the rows of these columns are: by the first, where it is equal by the next. −0.0 is
+    0.0, NaN above all numbers, texts go by their bytes; what stands for null is not said.
+    """
     codes = _codes(columns[0])
     for column in columns[1:]:
         more = _dense(_codes(column))
@@ -81,5 +95,7 @@ def _codes(column: pa.Array) -> Words:
     if pa.types.is_integer(column.type):
         filled = pc.fill_null(column, 0) if column.null_count else column
         return np.ascontiguousarray(filled.to_numpy(zero_copy_only=False).astype(np.int64, copy=False))
-    ranks: Words = pc.rank(column, sort_keys="ascending", tiebreaker="dense").to_numpy(zero_copy_only=False).astype(np.int64)
+    ranks: Words = (
+        pc.rank(column, sort_keys="ascending", tiebreaker="dense").to_numpy(zero_copy_only=False).astype(np.int64)
+    )
     return ranks

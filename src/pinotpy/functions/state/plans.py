@@ -1,4 +1,5 @@
-"""How a scan fills the state of an aggregation: what an aggregation's `plan` (spec.py) tells the operators of the query room.
+"""How a scan fills the state of an aggregation: what an aggregation's `plan` (spec.py) tells the operators of the query
+room.
 
  - `SlotPlan`: int64 words in the row of a group, changed by block functions; zero = nothing seen;
  - `DistributionPlan`: the distinct values of each group with their counts;
@@ -30,7 +31,9 @@ class Values(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """One select instruction of a function: addresses of its grouped and its single form (arguments: kernels/aggregate/counts_and_sums.py)."""
+    """One select instruction of a function: addresses of its grouped and its single form (arguments:
+    kernels/aggregate/counts_and_sums.py).
+    """
 
     grouped: int
     single: int
@@ -41,7 +44,9 @@ class Update:
 
 @dataclass(frozen=True, slots=True)
 class Spilled:
-    """Parts of exact double sums outside the main window: one entry a (row, word, window); see kernels/aggregate/exact_sums.py."""
+    """Parts of exact double sums outside the main window: one entry a (row, word, window); see
+    kernels/aggregate/exact_sums.py.
+    """
 
     rows: NDArray[np.int64]
     words: NDArray[np.int64]
@@ -79,7 +84,9 @@ class StateForm(Enum):
     SEEN = "SEEN"  # number of values; never null
     LONG = "LONG"  # the first word, as a 128-bit integer; null where nothing was seen, as the next
     WIDE = "WIDE"  # the first two words, a 128-bit integer
-    EXACT = "EXACT"  # the main window of an exact sum of doubles in the first two words (functions/state/exact_sums.py); not with spilled parts
+    # the main window of an exact sum of doubles in the first two words (functions/state/exact_sums.py); not with
+    # spilled parts
+    EXACT = "EXACT"
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +95,8 @@ class SlotPlan:
 
     collect(slots, seen, spilled): slots int64[rows, words]; seen int64[rows] counts the values that were not
         skipped; gives the state columns.
-    rank: how the first words of the slots give the value that groups are ordered by, up to a constant factor above 0; None:
-        not without `collect`.
+    rank: how the first words of the slots give the value that groups are ordered by, up to a constant factor above 0;
+        None: not without `collect`.
     forms: what `collect` makes of the words, where that takes no computing; few groups are sent so, without Arrow.
     """
 
@@ -108,14 +115,16 @@ class DistributionPlan:
         free) counts[i] times; a (row, value) pair may come more than once. Gives the state columns, num_rows long.
     by_segment: a row is what one segment saw of a group; the function's `merge` puts the segments of a group together.
     counted: `counts` is read; where it is not, a scan need not count and gives an empty one.
-    rank_of: where the answer is made of this state alone, all that `finish` reads of numbers is the value at this rank (from 0)
-        of the sorted values, by their number; then `collect` is given that one value, once. None: it reads more.
+    rank_of: where the answer is made of this state alone, all that `finish` reads of numbers is the value at this rank
+        (from 0) of the sorted values, by their number; then `collect` is given that one value, once. None: it reads
+        more.
     as_longs: `rank_of` counts doubles as LONG, the way Java casts (NaN is 0); the one value is LONG then.
-    means_of: in the same case all that `finish` reads are the means of the sorted values at ranks begin … middle - 1 and middle …
-        end - 1; this gives (begin, middle, end) by their number. Then `collect` may be given the two means, counted as often as
-        there are ranks before middle, and from it on.
-    count_state: in the same case all that `finish` reads is how many different values there are, and this makes the state of it.
-    assemble(offsets, values, counts): the same from the values of row r at offsets[r] … offsets[r + 1], each once; what a
+    means_of: in the same case all that `finish` reads are the means of the sorted values at ranks begin … middle - 1
+        and middle … end - 1; this gives (begin, middle, end) by their number. Then `collect` may be given the two
+        means, counted as often as there are ranks before middle, and from it on.
+    count_state: in the same case all that `finish` reads is how many different values there are, and this makes the
+    state of it. assemble(offsets, values, counts): the same from the values of row r at offsets[r] … offsets[r + 1],
+    each once; what a
         scan calls where there is one.
     """
 
@@ -125,7 +134,9 @@ class DistributionPlan:
     assemble: Callable[[NDArray[np.int64], pa.Array, NDArray[np.int64]], list[pa.Array]] | None = None
     rank_of: Callable[[NDArray[np.int64]], NDArray[np.int64]] | None = None
     as_longs: bool = False
-    means_of: Callable[[NDArray[np.int64]], tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]] | None = None
+    means_of: Callable[[NDArray[np.int64]], tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]] | None = (
+        None
+    )
     count_state: Callable[[NDArray[np.int64]], list[pa.Array]] | None = None
 
 
@@ -144,7 +155,8 @@ class RegisterPlan:
 
     collect(rows, entries, num_rows): entry i says that state row rows[i] has register entries[i] >> 5 at least at rank
         entries[i] & 31; of sets, that rank entries[i] & 63 is in register entries[i] >> 6. Gives the state columns.
-    entries_of_values(values): the entries of values of a dictionary (stored form); only where `hashing` is not HYPERLOGLOG.
+    entries_of_values(values): the entries of values of a dictionary (stored form); only where `hashing` is not
+    HYPERLOGLOG.
     """
 
     log2m: int
@@ -164,7 +176,9 @@ class RegisterPlan:
 
 
 class RowBlock(Protocol):
-    """Some of the rows that a scan selected, in the order of segments and docs: a doc stands once for every group that it is in."""
+    """Some of the rows that a scan selected, in the order of segments and docs: a doc stands once for every group that
+    it is in.
+    """
 
     @property
     def rows(self) -> NDArray[np.int64]:
@@ -175,8 +189,9 @@ class RowBlock(Protocol):
         """Whether values may be null."""
 
     def argument(self, index: int, at: NDArray[np.int64] | None = None) -> pa.Array:
-        """The values of an argument (type `DataType.arrow`), of all rows or of those at these places. Nulls only where the function
-        is null aware and the query handles nulls; else the default stands for them."""
+        """The values of an argument (type `DataType.arrow`), of all rows or of those at these places. Nulls only where
+        the function is null aware and the query handles nulls; else the default stands for them.
+        """
 
     def places(self, at: NDArray[np.int64]) -> pa.Array:
         """Texts that order rows of all servers: by the names of their segments, then by doc."""
@@ -186,10 +201,11 @@ class RowBlock(Protocol):
 class RowPlan:
     """State made from the rows of a group, with the values of all arguments; the scan notes which docs each group has.
 
-    collect(block, num_rows): the state columns, num_rows long, of a block of rows; every state row has rows of it. The states of
+    collect(block, num_rows): the state columns, num_rows long, of a block of rows; every state row has rows of it. The
+    states of
         blocks are merged in the order of segments and docs.
-    counts_different: the answer is how many different rows a group has: where the state will not be merged any more, it need not be
-        made of them (states.count_states stands for it).
+    counts_different: the answer is how many different rows a group has: where the state will not be merged any more, it
+        need not be made of them (states.count_states stands for it).
     """
 
     collect: Callable[[RowBlock, int], list[pa.Array]]

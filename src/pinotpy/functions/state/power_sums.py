@@ -1,8 +1,10 @@
-"""Exact sums of the first powers of numbers: the state of variances, skewness and kurtosis, and what is computed from it.
+"""Exact sums of the first powers of numbers: the state of variances, skewness and kurtosis, and what is computed from
+it.
 
-State columns `count` (int64) and `sum1`, `sum2`, … (exact sums as in exact_sums.py; that of power p in units of 2^(-1076 p), so that
-all are integers). They are put together like integers and every result is one rational number, rounded once: the same bits for
-any split, thread count and order, and no cancellation however large the values are beside their spread.
+State columns `count` (int64) and `sum1`, `sum2`, … (exact sums as in exact_sums.py; that of power p in units of
+2^(-1076 p), so that all are integers). They are put together like integers and every result is one rational number,
+rounded once: the same bits for any split, thread count and order, and no cancellation however large the values are
+beside their spread.
 """
 
 from __future__ import annotations
@@ -17,7 +19,17 @@ import pyarrow as pa
 
 from pinotpy.data_types import DataType
 from pinotpy.functions.spec import AggregateFunction, Argument, Groups, check_types
-from pinotpy.functions.state.exact_sums import EXACT_HEADER, UNIT_BIAS, WINDOW, WINDOW_MAIN, Words, exact_array, exact_integers, exact_of_columns, merge_exact
+from pinotpy.functions.state.exact_sums import (
+    EXACT_HEADER,
+    UNIT_BIAS,
+    WINDOW,
+    WINDOW_MAIN,
+    Words,
+    exact_array,
+    exact_integers,
+    exact_of_columns,
+    merge_exact,
+)
 from pinotpy.functions.state.plans import SlotPlan, Spilled, Update, Values, Word
 from pinotpy.functions.state.states import EXACT, merge_counts
 from pinotpy.pql.ast import Dialect
@@ -28,8 +40,9 @@ _PQL_TYPES: Final = tuple(data_type for data_type in _TYPES if data_type is not 
 
 @dataclass(frozen=True, slots=True)
 class Powers:
-    """Of one group: the number of values, and the sums of their powers 1, 2, … in units of 2^(exponent p) for power p. `is_finite`: no
-    infinity or NaN was among them."""
+    """Of one group: the number of values, and the sums of their powers 1, 2, … in units of 2^(exponent p) for power p.
+    `is_finite`: no infinity or NaN was among them.
+    """
 
     count: int
     sums: tuple[int, ...]
@@ -52,8 +65,9 @@ class Powers:
 
 
 class PowerSums(AggregateFunction):
-    """Numbers in, a DOUBLE out. `power`: the highest one that is summed; `nothing`: what no values give without null handling.
-    A function adds `value`."""
+    """Numbers in, a DOUBLE out. `power`: the highest one that is summed; `nothing`: what no values give without null
+    handling. A function adds `value`.
+    """
 
     result_type: ClassVar[DataType] = DataType.DOUBLE
     power: ClassVar[int] = 2
@@ -79,7 +93,11 @@ class PowerSums(AggregateFunction):
         assert argument.data_type is not None
         floating = argument.data_type.stored.is_floating
         values = Values.DOUBLE if floating else Values.LONG
-        plain = (sums_of_doubles.sum_double, sums_of_doubles.sum_double_single) if floating else (counts_and_sums.sum_wide, counts_and_sums.sum_wide_single)
+        plain = (
+            (sums_of_doubles.sum_double, sums_of_doubles.sum_double_single)
+            if floating
+            else (counts_and_sums.sum_wide, counts_and_sums.sum_wide_single)
+        )
         kernels: dict[int, Any] = {
             2: moments.double_squares if floating else moments.long_squares,
             3: moments.double_cubes if floating else moments.long_cubes,
@@ -106,7 +124,9 @@ class PowerSums(AggregateFunction):
                 columns = [exact_of_columns([(UNIT_BIAS, slots[:, 0], slots[:, 1])], own(0, 0), some)]
             for power, first, count in places:
                 base = power * (WINDOW * WINDOW_MAIN if floating else UNIT_BIAS)
-                limbs = [(base + j * moments.LIMB_BITS, slots[:, first + j], slots[:, first + j] >> 63) for j in range(count)]
+                limbs = [
+                    (base + j * moments.LIMB_BITS, slots[:, first + j], slots[:, first + j] >> 63) for j in range(count)
+                ]
                 rows, windows, low, high = own(first, moments.WINDOW_FIRST)
                 columns.append(exact_of_columns(limbs, (rows, windows * WINDOW, low, high), some))
             return [pa.array(seen), *columns]
@@ -114,7 +134,10 @@ class PowerSums(AggregateFunction):
         return SlotPlan(tuple(words), tuple(instructions), collect)
 
     def merge(self, states: Sequence[pa.Array], groups: Groups, num_groups: int) -> list[pa.Array]:
-        return [merge_counts(states[0], groups, num_groups), *(merge_exact(state, groups, num_groups) for state in states[1:])]
+        return [
+            merge_counts(states[0], groups, num_groups),
+            *(merge_exact(state, groups, num_groups) for state in states[1:]),
+        ]
 
     def finish(self, states: Sequence[pa.Array], *, null_handling: bool) -> pa.Array:
         counts, columns = states[0].to_pylist(), [exact_integers(state) for state in states[1:]]
@@ -122,13 +145,19 @@ class PowerSums(AggregateFunction):
         finite = (columns[0][2] == 0).tolist()
         sums = zip(*(integers for integers, _, _ in columns), strict=True)
         groups = (
-            Powers(count, tuple([total << shift for total, shift in zip(totals, shifts, strict=True)]), exponent, is_finite) if count else None
+            Powers(
+                count, tuple([total << shift for total, shift in zip(totals, shifts, strict=True)]), exponent, is_finite
+            )
+            if count
+            else None
             for count, totals, is_finite in zip(counts, sums, finite, strict=True)
         )
         return pa.array(self._results(groups, null_handling), pa.float64())
 
     def finish_values(self, states: Sequence[Sequence[Any]], *, null_handling: bool) -> list[Any]:
-        return self._results((powers_of(count, sums) if count else None for count, *sums in zip(*states, strict=True)), null_handling)
+        return self._results(
+            (powers_of(count, sums) if count else None for count, *sums in zip(*states, strict=True)), null_handling
+        )
 
     def _results(self, groups: Iterable[Powers | None], null_handling: bool) -> list[float | None]:
         unseen = None if null_handling and self.null_aware else self.nothing
@@ -140,8 +169,9 @@ class PowerSums(AggregateFunction):
 
 
 def _one_unit(bits: Sequence[int]) -> tuple[list[int], int]:
-    """(shifts, exponent): sums of powers 1, 2, … that count from these bits, moved up by `shifts`, are integers in units of
-    2^(exponent p) for power p."""
+    """(shifts, exponent): sums of powers 1, 2, … that count from these bits, moved up by `shifts`, are integers in
+    units of 2^(exponent p) for power p.
+    """
     lowest = min(bit // power for power, bit in enumerate(bits, 1))
     return [bit - power * lowest for power, bit in enumerate(bits, 1)], lowest - UNIT_BIAS
 
@@ -175,6 +205,8 @@ def quotient(numerator: int, denominator: int, exponent: int) -> float:
 
 
 def root(numerator: int, denominator: int, exponent: int) -> float:
-    """The square root of numerator / denominator * 2^(2 exponent); neither overflows nor underflows before the root does."""
+    """The square root of numerator / denominator * 2^(2 exponent); neither overflows nor underflows before the root
+    does.
+    """
     shift = (numerator.bit_length() - denominator.bit_length()) // 2
     return ldexp(sqrt(quotient(numerator, denominator, -2 * shift)), exponent + shift)

@@ -12,7 +12,17 @@ from numpy.typing import NDArray
 from pinotpy.data_types import DataType
 from pinotpy.functions.spec import Argument
 from pinotpy.functions.state.exact_sums import exact_array
-from pinotpy.functions.state.plans import DistributionPlan, Plan, RankKind, SlotPlan, Spilled, StateForm, Update, Values, Word
+from pinotpy.functions.state.plans import (
+    DistributionPlan,
+    Plan,
+    RankKind,
+    SlotPlan,
+    Spilled,
+    StateForm,
+    Update,
+    Values,
+    Word,
+)
 from pinotpy.functions.state.states import decimal_sums, extreme_array, extremes_of, wide_array
 
 Words = NDArray[np.int64]
@@ -42,7 +52,9 @@ def sum_plan(argument: Argument, *, sum_fits_long: bool, with_count: bool) -> Pl
         return columns(exact_array(slots[:, 0], slots[:, 1], seen > 0, parts), seen)
 
     seen_form = (StateForm.SEEN,) if with_count else ()
-    long_rank, wide_rank = (RankKind.LONG_QUOTIENT, RankKind.WIDE_QUOTIENT) if with_count else (RankKind.LONG, RankKind.WIDE)
+    long_rank, wide_rank = (
+        (RankKind.LONG_QUOTIENT, RankKind.WIDE_QUOTIENT) if with_count else (RankKind.LONG, RankKind.WIDE)
+    )
     if data_type.stored.is_floating:
         return SlotPlan(
             _WIDE,
@@ -118,4 +130,6 @@ def extremes_plan(argument: Argument, which: tuple[str, ...]) -> Plan:
         ("min", True): RankKind.LEAST_DOUBLE,
         ("max", True): RankKind.GREATEST_DOUBLE,
     }
-    return SlotPlan((Word.GROW,) * len(which), tuple(instructions), collect, ranks[which[0], floating] if len(which) == 1 else None)
+    return SlotPlan(
+        (Word.GROW,) * len(which), tuple(instructions), collect, ranks[which[0], floating] if len(which) == 1 else None
+    )

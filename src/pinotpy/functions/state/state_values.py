@@ -1,7 +1,8 @@
 """States of few groups as Python values, and what finishing makes of them: the same bits as the columns of states.py.
 
-Values are those of `Array.to_pylist` of a state column: int, float, bytes, a list of ints (an exact sum), Decimal or int (a wide
-sum), None where nothing was seen. Whoever has ten groups finishes them here before a vectorised function is called once.
+Values are those of `Array.to_pylist` of a state column: int, float, bytes, a list of ints (an exact sum), Decimal or
+int (a wide sum), None where nothing was seen. Whoever has ten groups finishes them here before a vectorised function is
+called once.
 """
 
 from __future__ import annotations
@@ -27,7 +28,9 @@ def sum_of(state: Any) -> float:
 
 
 def average_of(state: Any, count: int) -> float:
-    """A sum over a count above 0: of integers and BIG_DECIMAL the exact quotient is rounded, of doubles the rounded sum divided."""
+    """A sum over a count above 0: of integers and BIG_DECIMAL the exact quotient is rounded, of doubles the rounded sum
+    divided.
+    """
     if isinstance(state, list):
         return rounded_exact(state) / count
     if not isinstance(state, bytes):

@@ -145,8 +145,9 @@ def sums_as_doubles(states: pa.Array) -> tuple[NDArray[np.float64], NDArray[np.b
 
 
 def averages_as_doubles(states: pa.Array, counts: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-    """Sums over counts, and which rows have seen anything. Of integers and BIG_DECIMAL the exact quotient is rounded, once;
-    of doubles the rounded sum is divided."""
+    """Sums over counts, and which rows have seen anything. Of integers and BIG_DECIMAL the exact quotient is rounded,
+    once; of doubles the rounded sum is divided.
+    """
     sums, seen = sums_as_doubles(states)
     out: NDArray[np.float64] = sums / np.maximum(counts, 1)
     if pa.types.is_list(states.type):
@@ -232,7 +233,13 @@ def extremes_of(rows: NDArray[np.int64], values: pa.Array, num_rows: int, *, is_
 
 def extremes_of_dictionary(dictionary: pa.Array, which: tuple[str, ...]) -> list[pa.Array]:
     """One row of extremes of a sorted dictionary (stored form); null if it is empty."""
-    kind = dictionary.type if pa.types.is_binary(dictionary.type) else pa.float64() if pa.types.is_floating(dictionary.type) else pa.int64()
+    kind = (
+        dictionary.type
+        if pa.types.is_binary(dictionary.type)
+        else pa.float64()
+        if pa.types.is_floating(dictionary.type)
+        else pa.int64()
+    )
     ends = {"min": dictionary[:1], "max": dictionary[len(dictionary) - 1 :]} if len(dictionary) else {}
     return [ends[name].cast(kind) if ends else pa.nulls(1, kind) for name in which]
 
@@ -247,7 +254,9 @@ def extremes_as_doubles(states: pa.Array) -> tuple[NDArray[np.float64], NDArray[
     return filled.to_numpy(zero_copy_only=False).astype(np.float64), seen
 
 
-def double_result(values: NDArray[np.float64], seen: NDArray[np.bool_], *, nothing: float, null_handling: bool) -> pa.Array:
+def double_result(
+    values: NDArray[np.float64], seen: NDArray[np.bool_], *, nothing: float, null_handling: bool
+) -> pa.Array:
     """A DOUBLE result column: `nothing` (or null under null handling) where nothing was seen; never −0.0."""
     if seen.all():
         return pa.array(values + 0.0)
@@ -278,7 +287,10 @@ def distinct_sets(rows: NDArray[np.int64], values: pa.Array, num_rows: int) -> p
 def assemble_sets(offsets: NDArray[np.int64], values: pa.Array, counts: NDArray[np.int64]) -> list[pa.Array]:
     """The state column of sets from the distinct values of all rows, row after row (see DistributionPlan.assemble)."""
     if offsets[-1] >= 2**31:
-        raise QueryExecutionError(f"the groups of this query have {offsets[-1]} different values, more than 2^31: use distinctCountHLL or group by less")
+        raise QueryExecutionError(
+            f"the groups of this query have {offsets[-1]} different values, more than 2^31: use distinctCountHLL or "
+            "group by less"
+        )
     return [pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32)), values)]
 
 
@@ -289,7 +301,9 @@ def count_states(sizes: NDArray[np.int64]) -> list[pa.Array]:
 
 def merge_sets(states: pa.Array, groups: Groups, num_groups: int) -> pa.Array:
     if pa.types.is_integer(states.type):
-        raise DataError("a server counted different values for an answer of its own, but its result is one of several: ask again")
+        raise DataError(
+            "a server counted different values for an answer of its own, but its result is one of several: ask again"
+        )
     parents = pc.list_parent_indices(states).to_numpy(zero_copy_only=False).astype(np.int64)
     return distinct_sets(groups[parents], states.flatten(), num_groups)
 
@@ -303,5 +317,10 @@ def set_sizes(states: pa.Array) -> pa.Array:
 
 def set_field(name: str, data_type: DataType) -> pa.Field:
     """The state column of a set of values of this type."""
-    stored = {StoredType.INT: pa.int32(), StoredType.LONG: pa.int64(), StoredType.FLOAT: pa.float32(), StoredType.DOUBLE: pa.float64()}
+    stored = {
+        StoredType.INT: pa.int32(),
+        StoredType.LONG: pa.int64(),
+        StoredType.FLOAT: pa.float32(),
+        StoredType.DOUBLE: pa.float64(),
+    }
     return pa.field(name, pa.list_(stored.get(data_type.stored, pa.binary())))

@@ -10,11 +10,12 @@ Ints = NDArray[np.int64]
 
 
 def within_edits(terms: pa.Array, word: str, edits: int) -> NDArray[np.bool_]:
-    """Whether each term is at most `edits` away from `word`, shape (len(terms),); `terms` large_string or string without nulls.
+    """Whether each term is at most `edits` away from `word`, shape (len(terms),); `terms` large_string or string
+    without nulls.
 
-    An edit inserts, deletes or replaces a character or swaps two neighbours, and no character is edited twice (optimal string
-    alignment). As in Lucene's FuzzyQuery a term other than the word itself must be nearer than the shorter of both is long:
-    'ab' is not 2 edits away from 'cd'.
+    An edit inserts, deletes or replaces a character or swaps two neighbours, and no character is edited twice (optimal
+    string alignment). As in Lucene's FuzzyQuery a term other than the word itself must be nearer than the shorter of
+    both is long: 'ab' is not 2 edits away from 'cd'.
     """
     points, starts, lengths = _code_points(terms)
     wanted = np.frombuffer(word.encode("utf-32-le"), np.uint32)
@@ -47,7 +48,8 @@ def _distances(letters: NDArray[np.uint32], lengths: Ints, wanted: NDArray[np.ui
     """Edit distances, those above `edits` as `edits` + 1. `letters` (num_terms, len(wanted) + edits)."""
     num_terms, size = len(letters), len(wanted)
     far = edits + 1
-    # Column j of the classic table for all terms; rows further than `edits` from the diagonal are far whatever they hold.
+    # Column j of the classic table for all terms; rows further than `edits` from the diagonal are far whatever they
+    # hold.
     last = np.full((size + 1, num_terms), far, np.int64)
     last[: min(edits, size) + 1] = np.arange(min(edits, size) + 1)[:, None]
     before_last = last

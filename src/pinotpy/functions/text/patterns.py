@@ -1,8 +1,8 @@
 """The door to regular expressions: RE2 only, so that no pattern of a user can take more than linear time.
 
-REGEXP_LIKE finds anywhere in the text, LIKE matches all of it. Patterns come in Java's or SQL's spelling and run as RE2;
-what RE2 refuses (look-around, back-references) is a QueryExecutionError that says so. Matching of whole arrays goes
-through Arrow's kernels, which carry their own RE2 and release the GIL.
+REGEXP_LIKE finds anywhere in the text, LIKE matches all of it. Patterns come in Java's or SQL's spelling and run as
+RE2; what RE2 refuses (look-around, back-references) is a QueryExecutionError that says so. Matching of whole arrays
+goes through Arrow's kernels, which carry their own RE2 and release the GIL.
 """
 
 from __future__ import annotations
@@ -28,9 +28,10 @@ _MEMORY_BYTES_MAX = 64 << 20
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Pieces:
-    """Byte strings that a text must have one behind another, the first at its start and the last at its end if `anchors`
-    (kernels.text.substring_search.ANCHOR_*) say so. `is_all`: a text with them matches, so that no regular expression is needed. `leads`: every
-    match begins with the first."""
+    """Byte strings that a text must have one behind another, the first at its start and the last at its end if
+    `anchors` (kernels.text.substring_search.ANCHOR_*) say so. `is_all`: a text with them matches, so that no regular
+    expression is needed. `leads`: every match begins with the first.
+    """
 
     data: NDArray[np.uint8]
     offsets: NDArray[np.int64]
@@ -39,7 +40,9 @@ class Pieces:
     leads: bool = False
 
     @staticmethod
-    def of(parts: Sequence[str], *, start: bool, end: bool, is_all: bool, ignore_case: bool, leads: bool = False) -> Pieces | None:
+    def of(
+        parts: Sequence[str], *, start: bool, end: bool, is_all: bool, ignore_case: bool, leads: bool = False
+    ) -> Pieces | None:
         """None if what they match in either case is not known."""
         anchors = int(start) + 2 * int(end)
         if ignore_case:
@@ -53,7 +56,9 @@ class Pieces:
         return Pieces(np.frombuffer(b"".join(encoded) or b"\0", np.uint8), offsets, anchors, is_all, leads)
 
     def words(self) -> tuple[int, int, int, int]:
-        """Addresses of bytes and offsets, number of pieces, anchors: the words W_PIECES … W_ANCHORS of a search (kernels/text/substring_search.py)."""
+        """Addresses of bytes and offsets, number of pieces, anchors: the words W_PIECES … W_ANCHORS of a search
+        (kernels/text/substring_search.py).
+        """
         return self.data.ctypes.data, self.offsets.ctypes.data, len(self.offsets) - 1, self.anchors
 
 
@@ -95,7 +100,9 @@ def regexp_pattern(pattern: str, *, ignore_case: bool) -> TextPattern:
 
 @lru_cache(maxsize=512)
 def like_pattern(pattern: str, *, ignore_case: bool, escape: str = "\\") -> TextPattern:
-    """Pattern of LIKE: `%` any text, `_` one code point, `escape` takes the next character as it is; newlines are text."""
+    """Pattern of LIKE: `%` any text, `_` one code point, `escape` takes the next character as it is; newlines are
+    text.
+    """
     parts = []
     literal = [""]  # texts between %
     wildcards = 0  # _
@@ -118,7 +125,13 @@ def like_pattern(pattern: str, *, ignore_case: bool, escape: str = "\\") -> Text
     regex = f"{flags}\\A(?:{''.join(parts)})\\z"
     if wildcards or len(literal) == 1:
         return _checked(regex, pattern)
-    known = Pieces.of([part for part in literal if part], start=bool(literal[0]), end=bool(literal[-1]), is_all=True, ignore_case=ignore_case)
+    known = Pieces.of(
+        [part for part in literal if part],
+        start=bool(literal[0]),
+        end=bool(literal[-1]),
+        is_all=True,
+        ignore_case=ignore_case,
+    )
     return _checked(regex, pattern, known)
 
 
@@ -126,7 +139,13 @@ def like_pattern(pattern: str, *, ignore_case: bool, escape: str = "\\") -> Text
 def literal_pattern(text: str, *, start: bool = False, end: bool = False) -> TextPattern:
     """Pattern of texts that have `text`: anywhere, at their start or at their end."""
     regex = ("\\A" if start else "") + str(re2.escape(text)) + ("\\z" if end else "")
-    return _checked(regex, text, Pieces.of([text] if text else [], start=bool(start and text), end=bool(end and text), is_all=True, ignore_case=False))
+    return _checked(
+        regex,
+        text,
+        Pieces.of(
+            [text] if text else [], start=bool(start and text), end=bool(end and text), is_all=True, ignore_case=False
+        ),
+    )
 
 
 def _required_pieces(regex: str) -> Pieces | None:
@@ -137,7 +156,9 @@ def _required_pieces(regex: str) -> Pieces | None:
     found = required_text(tree)
     if not found.parts:
         return None
-    return Pieces.of(found.parts, start=found.start, end=found.end, is_all=found.is_all, ignore_case=found.fold, leads=found.leads)
+    return Pieces.of(
+        found.parts, start=found.start, end=found.end, is_all=found.is_all, ignore_case=found.fold, leads=found.leads
+    )
 
 
 @lru_cache(maxsize=512)
@@ -150,11 +171,16 @@ def _compiled(regex: str) -> Any:
 
 def _checked(regex: str, written: str, pieces: Pieces | None = None) -> TextPattern:
     if len(written.encode()) > PATTERN_BYTES_MAX:
-        raise QueryExecutionError(f"a pattern may have at most {PATTERN_BYTES_MAX} bytes, found {len(written.encode())}: shorten it")
+        raise QueryExecutionError(
+            f"a pattern may have at most {PATTERN_BYTES_MAX} bytes, found {len(written.encode())}: shorten it"
+        )
     try:
         _compiled(regex)
     except re2.error as error:
         cause = error.args[0] if error.args else "it is malformed"
         text = cause.decode(errors="replace") if isinstance(cause, bytes) else str(cause)
-        raise QueryExecutionError(f"the pattern '{written[:200]}' cannot be used: {text} (patterns are RE2: no look-around, no back-references)") from error
+        raise QueryExecutionError(
+            f"the pattern '{written[:200]}' cannot be used: {text} (patterns are RE2: no look-around, no "
+            "back-references)"
+        ) from error
     return TextPattern(regex, _required_pieces(regex) if pieces is None else pieces)

@@ -1,8 +1,8 @@
 """Regular expressions as trees: the part of RE2's syntax that automata of bytes and literal searches are made from.
 
-What is outside of it (word boundaries, properties of Unicode, other case of letters beyond ASCII, anchors of lines) is `Opaque`
-where only a character or a place is unknown; a pattern that is not understood as a whole has no tree. Patterns have been
-checked by RE2 before, so that nothing here refuses any; greedy and lazy repetitions match the same texts.
+What is outside of it (word boundaries, properties of Unicode, other case of letters beyond ASCII, anchors of lines) is
+`Opaque` where only a character or a place is unknown; a pattern that is not understood as a whole has no tree. Patterns
+have been checked by RE2 before, so that nothing here refuses any; greedy and lazy repetitions match the same texts.
 """
 
 from __future__ import annotations
@@ -79,7 +79,8 @@ def parse_regex(regex: str) -> Node | None:
     return tree if parser.at == len(regex) else None
 
 
-# --- sets of characters ------------------------------------------------------------------------------------------------
+# --- sets of characters
+# ------------------------------------------------------------------------------------------------
 
 _DIGITS: Final[tuple[Range, ...]] = ((0x30, 0x39),)
 _WORDS: Final[tuple[Range, ...]] = ((0x30, 0x39), (0x41, 0x5A), (0x5F, 0x5F), (0x61, 0x7A))
@@ -137,7 +138,8 @@ def _with_other_case(ranges: tuple[Range, ...]) -> tuple[Range, ...]:
     return _merged([*both, *beyond])
 
 
-# --- the parser --------------------------------------------------------------------------------------------------------
+# --- the parser
+# --------------------------------------------------------------------------------------------------------
 
 Flags = frozenset[str]
 

@@ -1,4 +1,6 @@
-"""Texts that whatever matches a pattern has, one behind another: what is looked for before an automaton or RE2 looks closer."""
+"""Texts that whatever matches a pattern has, one behind another: what is looked for before an automaton or RE2 looks
+closer.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +48,9 @@ def required_text(tree: Node) -> RequiredText:
     first, last = bool(known) and known[0] is not None, bool(known) and known[-1] is not None
     # One text at both ends: kernels compare two.
     start, end = begins and first, ends and last and not (begins and len(parts) == 1)
-    return RequiredText(tuple(parts), start, end, first and not begins, is_plain and (begins, ends) == (start, end), fold)
+    return RequiredText(
+        tuple(parts), start, end, first and not begins, is_plain and (begins, ends) == (start, end), fold
+    )
 
 
 def _is_letter(one: Characters) -> bool:

@@ -1,14 +1,15 @@
-"""Texts → the tokens that a text index holds and a search compares: the rules of Lucene's StandardAnalyzer, as the reference uses it.
+"""Texts → the tokens that a text index holds and a search compares: the rules of Lucene's StandardAnalyzer, as the
+reference uses it.
 
-A token is a word in the sense of Unicode (UAX #29): a run of letters and digits, where an apostrophe, full stop or colon
-between two letters and a comma, full stop, semicolon or apostrophe between two digits belong to it, underscores join, and
-marks belong to the letter before them. Each Han and Hiragana character and each emoji is a token by itself, Katakana and
-the scripts without spaces (Thai, Lao, Khmer, Myanmar …) are tokens by runs. A token longer than 255 characters is cut
-there. Tokens are lower-cased character by character, and English stop words are left out; a position counts them, so that
-a phrase knows the gap.
+A token is a word in the sense of Unicode (UAX #29): a run of letters and digits, where an apostrophe, full stop or
+colon between two letters and a comma, full stop, semicolon or apostrophe between two digits belong to it, underscores
+join, and marks belong to the letter before them. Each Han and Hiragana character and each emoji is a token by itself,
+Katakana and the scripts without spaces (Thai, Lao, Khmer, Myanmar …) are tokens by runs. A token longer than 255
+characters is cut there. Tokens are lower-cased character by character, and English stop words are left out; a position
+counts them, so that a phrase knows the gap.
 
-Approximations: character classes come from general categories and script blocks of Python's Unicode, emoji sequences are
-not joined, Hebrew's double quote is none.
+Approximations: character classes come from general categories and script blocks of Python's Unicode, emoji sequences
+are not joined, Hebrew's double quote is none.
 """
 
 from __future__ import annotations
@@ -27,28 +28,34 @@ from numpy.typing import NDArray
 from pinotpy.errors import DataError
 
 STOP_WORDS: Final = (
-    "a", "an", "and", "are", "as", "at", "be", "but", "by", "for", "if", "in", "into", "is", "it", "no", "not", "of", "on", "or", "such",
+    "a", "an", "and", "are", "as", "at", "be", "but", "by", "for", "if", "in", "into", "is", "it", "no", "not", "of",
+    "on", "or", "such",
     "that", "the", "their", "then", "there", "these", "they", "this", "to", "was", "will", "with",
 )  # fmt: skip
 TOKEN_CHARACTERS_MAX: Final = 255
 
 # Classes of characters; those from _LETTER to _SINGLE make tokens.
-_OTHER, _LETTER, _DIGIT, _JOINER, _KATAKANA, _UNSPACED, _SINGLE, _MID_LETTER, _MID_NUMBER, _MID_BOTH, _EXTEND = range(11)
+_OTHER, _LETTER, _DIGIT, _JOINER, _KATAKANA, _UNSPACED, _SINGLE, _MID_LETTER, _MID_NUMBER, _MID_BOTH, _EXTEND = range(
+    11
+)
 
 _MID_LETTERS: Final = ":\u00b7\u0387\u055f\u05f4\u2027\ufe13\ufe55\uff1a"
 _MID_NUMBERS: Final = ",;\u037e\u0589\u060c\u060d\u066c\u07f8\u2044\ufe10\ufe14\ufe50\ufe54\uff0c\uff1b"
 _MID_BOTHS: Final = ".'\u2018\u2019\u2024\ufe52\uff07\uff0e"
 _SINGLE_BLOCKS: Final = (
-    (0x2E80, 0x2FD5), (0x3005, 0x3005), (0x3007, 0x3007), (0x3021, 0x3029), (0x3038, 0x303B), (0x3400, 0x4DBF), (0x4E00, 0x9FFF), (0xF900, 0xFAFF),
+    (0x2E80, 0x2FD5), (0x3005, 0x3005), (0x3007, 0x3007), (0x3021, 0x3029), (0x3038, 0x303B), (0x3400, 0x4DBF),
+    (0x4E00, 0x9FFF), (0xF900, 0xFAFF),
     (0x20000, 0x3FFFF),  # Han
     (0x3041, 0x3096), (0x309D, 0x309F), (0x1B001, 0x1B11F), (0x1F200, 0x1F200),  # Hiragana
 )  # fmt: skip
 _EMOJI_BLOCKS: Final = ((0x2600, 0x27BF), (0x1F000, 0x1F1E5), (0x1F201, 0x1FAFF))
 _KATAKANA_BLOCKS: Final = (
-    (0x3031, 0x3035), (0x309B, 0x309C), (0x30A0, 0x30FA), (0x30FC, 0x30FF), (0x31F0, 0x31FF), (0x32D0, 0x3357), (0xFF66, 0xFF9D), (0x1B000, 0x1B000),
+    (0x3031, 0x3035), (0x309B, 0x309C), (0x30A0, 0x30FA), (0x30FC, 0x30FF), (0x31F0, 0x31FF), (0x32D0, 0x3357),
+    (0xFF66, 0xFF9D), (0x1B000, 0x1B000),
 )  # fmt: skip
 _UNSPACED_BLOCKS: Final = (
-    (0x0E00, 0x0E4E), (0x0E80, 0x0ECF), (0x0EDC, 0x0EDF), (0x1000, 0x103F), (0x104E, 0x108F), (0x109A, 0x109F), (0x1780, 0x17DD), (0x1950, 0x19DF),
+    (0x0E00, 0x0E4E), (0x0E80, 0x0ECF), (0x0EDC, 0x0EDF), (0x1000, 0x103F), (0x104E, 0x108F), (0x109A, 0x109F),
+    (0x1780, 0x17DD), (0x1950, 0x19DF),
     (0x1A20, 0x1A7F), (0x1A90, 0x1AAD), (0xA9E0, 0xA9EF), (0xA9FA, 0xA9FE), (0xAA60, 0xAADF),
 )  # fmt: skip
 _SKIN_TONES: Final = (0x1F3FB, 0x1F3FF)
@@ -102,7 +109,10 @@ def analyze(text: str) -> list[tuple[str, int]]:
         return [] if (word := text.lower()) in STOP_WORDS else [(word, 0)]
     data = np.frombuffer(text.encode("utf-8", "replace"), np.uint8)
     tokens = tokenize(data, np.array([0, len(data)], np.int64))
-    return [(term.decode(), position) for term, position in zip(tokens.terms.to_pylist(), tokens.positions.tolist(), strict=True)]
+    return [
+        (term.decode(), position)
+        for term, position in zip(tokens.terms.to_pylist(), tokens.positions.tolist(), strict=True)
+    ]
 
 
 def lower_case(text: str) -> str:
@@ -117,7 +127,9 @@ def lower_case(text: str) -> str:
 
 
 def _characters(data: NDArray[np.uint8], offsets: NDArray[np.int64]) -> tuple[NDArray[Any], NDArray[np.int64], Any]:
-    """Code points (ASCII stays bytes), where each text starts among them, and what makes terms of some of them again."""
+    """Code points (ASCII stays bytes), where each text starts among them, and what makes terms of some of them
+    again.
+    """
     plain = data.tobytes()
     if plain.isascii():
         return data, offsets[:-1], _ascii_terms
@@ -158,7 +170,9 @@ def _lower(points: NDArray[np.uint32]) -> NDArray[np.uint32]:
 # --- words ---------------------------------------------------------------------------------------------------------
 
 
-def _spans(characters: NDArray[Any], starts: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[Any]]:
+def _spans(
+    characters: NDArray[Any], starts: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[Any]]:
     """Where tokens begin, how many characters each has, and the characters of all tokens one after the other."""
     is_ascii = characters.dtype == np.uint8
     classes = _class_table()[:256][characters] if is_ascii else _classes(characters)
@@ -188,7 +202,9 @@ def _classes(points: NDArray[np.uint32]) -> NDArray[np.uint8]:
     return classes
 
 
-def _give_marks_to_their_letters(classes: NDArray[np.uint8], extends: NDArray[np.bool_], first: NDArray[np.bool_]) -> None:
+def _give_marks_to_their_letters(
+    classes: NDArray[np.uint8], extends: NDArray[np.bool_], first: NDArray[np.bool_]
+) -> None:
     """A mark has the class of the character before it; without a word before it it is nothing."""
     if not extends.any():
         return
@@ -212,7 +228,9 @@ def _breaks(classes: NDArray[np.uint8]) -> NDArray[np.bool_]:
     """Whether a token ends between two neighbours that are both of words, shape (len(classes) - 1,)."""
     families = np.where(classes == _DIGIT, _LETTER, classes)
     left, right = families[:-1], families[1:]
-    ends: NDArray[np.bool_] = (left == _SINGLE) | (right == _SINGLE) | ((left != right) & (left != _JOINER) & (right != _JOINER))
+    ends: NDArray[np.bool_] = (
+        (left == _SINGLE) | (right == _SINGLE) | ((left != right) & (left != _JOINER) & (right != _JOINER))
+    )
     return ends
 
 
@@ -242,7 +260,12 @@ def _class_table() -> NDArray[np.uint8]:
     table[categories == "Nd"] = _DIGIT
     table[_ARABIC_DECIMAL_SEPARATOR] = _DIGIT
     table[categories == "Pc"] = _JOINER
-    for blocks, kind in ((_UNSPACED_BLOCKS, _UNSPACED), (_EMOJI_BLOCKS, _SINGLE), (_SINGLE_BLOCKS, _SINGLE), (_KATAKANA_BLOCKS, _KATAKANA)):
+    for blocks, kind in (
+        (_UNSPACED_BLOCKS, _UNSPACED),
+        (_EMOJI_BLOCKS, _SINGLE),
+        (_SINGLE_BLOCKS, _SINGLE),
+        (_KATAKANA_BLOCKS, _KATAKANA),
+    ):
         for low, high in blocks:
             table[low : high + 1] = kind
     unassigned = np.char.startswith(categories, "C")

@@ -1,4 +1,5 @@
-r"""Search texts of TEXT_MATCH → a tree of terms, phrases and boolean clauses: the language of Lucene's classic query parser.
+r"""Search texts of TEXT_MATCH → a tree of terms, phrases and boolean clauses: the language of Lucene's classic query
+parser.
 
     quick fox            either            quick AND fox, +quick +fox    both            quick -fox, quick NOT fox    without
     "brown fox"          next to each other, in order                    "fox brown"~3   within 3 moves of that
@@ -6,13 +7,14 @@ r"""Search texts of TEXT_MATCH → a tree of terms, phrases and boolean clauses:
     fox~  fox~1          at most 2 (1) edits away                        [ant TO cow}    terms in a range, * = no end
     (a OR b) AND c       grouping          a^2      a weight, accepted   \+  \"          the character itself
 
-Operators stand in capitals; && || ! are the same as AND OR NOT. Words and phrases are analyzed like the indexed texts, so that a
-word may become several terms (wi-fi: any of them) or none (stop words: the clause counts for nothing). Patterns, ranges
-and fuzzy words are only lower-cased.
+Operators stand in capitals; && || ! are the same as AND OR NOT. Words and phrases are analyzed like the indexed texts,
+so that a word may become several terms (wi-fi: any of them) or none (stop words: the clause counts for nothing).
+Patterns, ranges and fuzzy words are only lower-cased.
 
-Precedence is Lucene's, not that of algebra: a clause is *required* if it stands beside AND or behind +, *prohibited* behind
-NOT or -, else *optional*. A doc must satisfy all required clauses and no prohibited one; of the optional ones it needs one
-only if nothing is required. So `a OR b AND c` is `b AND c`, and prohibited clauses alone match nothing. Write parentheses.
+Precedence is Lucene's, not that of algebra: a clause is *required* if it stands beside AND or behind +, *prohibited*
+behind NOT or -, else *optional*. A doc must satisfy all required clauses and no prohibited one; of the optional ones it
+needs one only if nothing is required. So `a OR b AND c` is `b AND c`, and prohibited clauses alone match nothing. Write
+parentheses.
 
 Refused: fields (`title:fox`), except that `*:*` is every doc.
 """
@@ -78,7 +80,9 @@ class TermPattern:
 
 @dataclass(frozen=True, slots=True)
 class Fuzzy:
-    """Docs with a term at most so many edits away: characters inserted, deleted, replaced, or two neighbours swapped."""
+    """Docs with a term at most so many edits away: characters inserted, deleted, replaced, or two neighbours
+    swapped.
+    """
 
     text: str
     edits: int
@@ -91,8 +95,10 @@ class EveryDoc:
 
 @dataclass(frozen=True, slots=True)
 class Clauses:
-    """All of `required`, none of `prohibited`, and any of `optional` if nothing is required. Without required and optional
-    clauses: no doc."""
+    """All of `required`, none of `prohibited`, and any of `optional` if nothing is required. Without required and
+    optional
+    clauses: no doc.
+    """
 
     required: tuple[TextQuery, ...] = ()
     optional: tuple[TextQuery, ...] = ()
@@ -106,7 +112,9 @@ def parse_text_query(text: str) -> TextQuery:
     """The tree of a search text; raises QueryExecutionError (200) that names the position of what is wrong."""
     found = len(text.encode("utf-8", "replace"))
     if found > TEXT_QUERY_BYTES_MAX:
-        raise QueryExecutionError(f"a search text may have at most {TEXT_QUERY_BYTES_MAX} bytes, found {found}: shorten it")
+        raise QueryExecutionError(
+            f"a search text may have at most {TEXT_QUERY_BYTES_MAX} bytes, found {found}: shorten it"
+        )
     parser = _Parser(text.encode("utf-8", "replace").decode())
     tree = parser.query(0)
     if not parser.at_end():
@@ -167,7 +175,10 @@ class _Parser:
     def query(self, depth: int) -> TextQuery | None:
         """Clauses up to the end or a closing parenthesis."""
         if depth > TEXT_QUERY_DEPTH_MAX:
-            raise QueryExecutionError(f"a search text may be nested {TEXT_QUERY_DEPTH_MAX} deep, found more at character {self._at}: write it flatter")
+            raise QueryExecutionError(
+                f"a search text may be nested {TEXT_QUERY_DEPTH_MAX} deep, found more at character {self._at}: write "
+                "it flatter"
+            )
         clauses: list[_Clause] = []
         join = _Join.NONE
         while True:
@@ -185,13 +196,17 @@ class _Parser:
 
     def error(self, expected: str) -> QueryExecutionError:
         found = f"'{self._text[self._at : self._at + 20]}'" if self._at < len(self._text) else "the end"
-        return QueryExecutionError(f"the search text '{self._text[:200]}' cannot be read at character {self._at}: expected {expected}, found {found}")
+        return QueryExecutionError(
+            f"the search text '{self._text[:200]}' cannot be read at character {self._at}: expected {expected}, found "
+            f"{found}"
+        )
 
     def _count(self, more: int) -> None:
         self._num_clauses += more
         if self._num_clauses > TEXT_QUERY_CLAUSES_MAX:
             raise QueryExecutionError(
-                f"a search text may have at most {TEXT_QUERY_CLAUSES_MAX} words and clauses, found more at character {self._at}: shorten it"
+                f"a search text may have at most {TEXT_QUERY_CLAUSES_MAX} words and clauses, found more at character "
+                f"{self._at}: shorten it"
             )
 
     def _skip_blanks(self) -> None:
@@ -272,7 +287,11 @@ class _Parser:
                 self._at = start
                 raise self.error("a word that does not begin with '*' or '?'")
             self._boost()
-            return Prefix(lower_case(_plain(word[:-1]))) if wildcards == [len(word) - 1] and word[-1] == "*" else _wildcard_query(word, wildcards[0])
+            return (
+                Prefix(lower_case(_plain(word[:-1])))
+                if wildcards == [len(word) - 1] and word[-1] == "*"
+                else _wildcard_query(word, wildcards[0])
+            )
         edits = self._edits(len(_plain(word)))
         text = _plain(word)
         if edits is not None:
@@ -289,7 +308,9 @@ class _Parser:
             raise self.error("no field name: the search is in one column; write '\\:' for a colon")
 
     def _edits(self, num_characters: int) -> int | None:
-        """Edits of a fuzzy word, or None if it is none. Less than 1 is the old way: a share of the word that must stay."""
+        """Edits of a fuzzy word, or None if it is none. Less than 1 is the old way: a share of the word that must
+        stay.
+        """
         found = self._suffix()
         if found is None:
             return None

@@ -1,7 +1,8 @@
 """A URL taken apart as java.net.URI does (RFC 2396), for the functions of URLs.
 
-URI is stricter than urllib: a blank, a bracket in a path or a % without two digits after it is no URL at all. An authority that is no host
-(my_host, a port beyond Java's int) makes a URL without host and port. Parts keep their percent signs here; `decoded` takes them away.
+URI is stricter than urllib: a blank, a bracket in a path or a % without two digits after it is no URL at all. An
+authority that is no host (my_host, a port beyond Java's int) makes a URL without host and port. Parts keep their
+percent signs here; `decoded` takes them away.
 """
 
 from __future__ import annotations
@@ -13,7 +14,9 @@ from functools import lru_cache
 from typing import Final
 from urllib.parse import unquote
 
-_PARTS: Final = re.compile(r"(?:([A-Za-z][A-Za-z0-9+.\-]*):)?(?://([^/?#]*))?([^?#]*)(?:\?([^#]*))?(?:#(.*))?", re.DOTALL)
+_PARTS: Final = re.compile(
+    r"(?:([A-Za-z][A-Za-z0-9+.\-]*):)?(?://([^/?#]*))?([^?#]*)(?:\?([^#]*))?(?:#(.*))?", re.DOTALL
+)
 # What stands in a part beside escapes; blanks and controls beyond ASCII are as illegal as those in it.
 _OTHER: Final = r"[^\x00-\xa0\s]|%[0-9A-Fa-f]{2}|[A-Za-z0-9_\-!.~'()*"
 _PATH: Final = re.compile(rf"(?:{_OTHER};/:@&=+$,])*")
@@ -41,8 +44,12 @@ class Url:
 
     def text(self) -> str:
         """The URL of these parts."""
-        head = (f"{self.scheme}:" if self.scheme is not None else "") + (f"//{self.authority}" if self.authority is not None else "")
-        tail = (f"?{self.query}" if self.query is not None else "") + (f"#{self.fragment}" if self.fragment is not None else "")
+        head = (f"{self.scheme}:" if self.scheme is not None else "") + (
+            f"//{self.authority}" if self.authority is not None else ""
+        )
+        tail = (f"?{self.query}" if self.query is not None else "") + (
+            f"#{self.fragment}" if self.fragment is not None else ""
+        )
         return head + (self.path or "") + tail
 
 
@@ -56,7 +63,11 @@ def parse_url(text: str) -> Url | None:
     is_opaque = scheme is not None and authority is None and not path.startswith("/")
     if is_opaque:  # mailto:a@b.c is a scheme and what it says: no path, and a ? is a part of it
         said = path if query is None else f"{path}?{query}"
-        return Url(scheme, None, None, None, -1, said, None, fragment) if said and _QUERY.fullmatch(said) and _is_query(fragment) else None
+        return (
+            Url(scheme, None, None, None, -1, said, None, fragment)
+            if said and _QUERY.fullmatch(said) and _is_query(fragment)
+            else None
+        )
     if scheme is None and authority is None and ":" in path.partition("/")[0]:
         return None  # a name before the first colon is a scheme, and this one is none
     if not (_PATH.fullmatch(path) and _is_query(query) and _is_query(fragment)):
@@ -99,7 +110,9 @@ def _is_host(host: str) -> bool:
 
 def _is_version4(host: str) -> bool:
     octets = host.split(".")
-    return len(octets) == 4 and all(octet.isascii() and octet.isdigit() and len(octet) <= 3 and int(octet) <= 255 for octet in octets)
+    return len(octets) == 4 and all(
+        octet.isascii() and octet.isdigit() and len(octet) <= 3 and int(octet) <= 255 for octet in octets
+    )
 
 
 def is_opaque(url: Url) -> bool:

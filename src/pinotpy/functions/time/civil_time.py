@@ -31,7 +31,9 @@ _EPOCH_MONTHS: Final = 1970 * 12
 
 
 def within_calendar(instants: Longs) -> Longs:
-    """Instants (or wall clocks), those beyond INSTANT_MIN and INSTANT_MAX moved there: order stays, and nothing changes sign."""
+    """Instants (or wall clocks), those beyond INSTANT_MIN and INSTANT_MAX moved there: order stays, and nothing changes
+    sign.
+    """
     if instants.size and (instants.min() < INSTANT_MIN or instants.max() > INSTANT_MAX):
         return np.clip(instants, INSTANT_MIN, INSTANT_MAX)
     return instants
@@ -61,7 +63,9 @@ def days_of_months(months: NDArray[Any]) -> Longs:
     shifted = _narrow(months) + (_EPOCH_MONTHS - 2)  # months since 0000-03
     year = shifted // 12
     month = shifted - year * 12
-    days: Longs = (365 * year.astype(np.int64) + year // 4 - year // 100 + year // 400 + (153 * month + 2) // 5) - _EPOCH_DAYS
+    days: Longs = (
+        365 * year.astype(np.int64) + year // 4 - year // 100 + year // 400 + (153 * month + 2) // 5
+    ) - _EPOCH_DAYS
     return days
 
 
@@ -109,14 +113,27 @@ def _calendar_floor(unit: str) -> Callable[[Longs], Longs]:
 
 
 _MONTHS: Final = {"MONTH": 1, "QUARTER": 3, "YEAR": 12}
-FIXED_MS: Final = {"MILLISECOND": 1, "SECOND": SECOND_MS, "MINUTE": MINUTE_MS, "HOUR": HOUR_MS, "DAY": DAY_MS, "WEEK": 7 * DAY_MS}
-_FLOORS: Final = {unit: _fixed_floor(size) for unit, size in FIXED_MS.items() if unit != "WEEK"} | {unit: _calendar_floor(unit) for unit in ("WEEK", *_MONTHS)}
+FIXED_MS: Final = {
+    "MILLISECOND": 1,
+    "SECOND": SECOND_MS,
+    "MINUTE": MINUTE_MS,
+    "HOUR": HOUR_MS,
+    "DAY": DAY_MS,
+    "WEEK": 7 * DAY_MS,
+}
+_FLOORS: Final = {unit: _fixed_floor(size) for unit, size in FIXED_MS.items() if unit != "WEEK"} | {
+    unit: _calendar_floor(unit) for unit in ("WEEK", *_MONTHS)
+}
 UNITS: Final = tuple(_FLOORS)
-CLOCK_UNITS: Final = frozenset({"MILLISECOND", "SECOND", "MINUTE", "HOUR"})  # their floors keep the offset that holds at the instant
+CLOCK_UNITS: Final = frozenset(
+    {"MILLISECOND", "SECOND", "MINUTE", "HOUR"}
+)  # their floors keep the offset that holds at the instant
 
 
 def floor_millis(unit: str, millis: Longs) -> Longs:
-    """The start of the MILLISECOND, SECOND, MINUTE, HOUR, DAY, WEEK (Monday), MONTH, QUARTER or YEAR, also before 1970."""
+    """The start of the MILLISECOND, SECOND, MINUTE, HOUR, DAY, WEEK (Monday), MONTH, QUARTER or YEAR, also before
+    1970.
+    """
     return _FLOORS[unit](millis)
 
 
@@ -127,8 +144,15 @@ def add_units(unit: str, amount: NDArray[Any], millis: Longs) -> Longs:
     """
     limit = 2**62 // FIXED_MS.get(unit, 31 * DAY_MS * _MONTHS.get(unit, 1))
     amount = np.asarray(amount, np.int64)
-    if amount.size and millis.size and (max(abs(int(amount.min())), abs(int(amount.max()))) > limit or np.abs(millis // 2).max() >= 2**61):
-        exact = [_added(unit, more, at) for more, at in zip(*(part.tolist() for part in np.broadcast_arrays(amount, millis)), strict=True)]
+    if (
+        amount.size
+        and millis.size
+        and (max(abs(int(amount.min())), abs(int(amount.max()))) > limit or np.abs(millis // 2).max() >= 2**61)
+    ):
+        exact = [
+            _added(unit, more, at)
+            for more, at in zip(*(part.tolist() for part in np.broadcast_arrays(amount, millis)), strict=True)
+        ]
         return np.array(exact, np.int64)
     if unit in FIXED_MS:
         moved: Longs = millis + amount * FIXED_MS[unit]
@@ -150,16 +174,27 @@ def _added(unit: str, amount: int, millis: int) -> int:
         months = amount * _MONTHS[unit]
         eras, rest = divmod(months, 4800)
         away, near = divmod(millis, _ERA_DAYS * DAY_MS)
-        found = int(add_units("MONTH", np.array([rest]), np.array([near], np.int64))[0]) + (eras + away) * _ERA_DAYS * DAY_MS
+        found = (
+            int(add_units("MONTH", np.array([rest]), np.array([near], np.int64))[0])
+            + (eras + away) * _ERA_DAYS * DAY_MS
+        )
     if not -(2**63) <= found < 2**63:
-        raise QueryExecutionError(f"expected a time within 64 bits of milliseconds, found {millis} and {amount} {unit.lower()}s: add less")
+        raise QueryExecutionError(
+            f"expected a time within 64 bits of milliseconds, found {millis} and {amount} {unit.lower()}s: add less"
+        )
     return found
 
 
 def units_between(unit: str, start: Longs, end: Longs) -> Longs:
-    """Whole units from start to end, negative if end comes first: the most that `add_units` may add to the earlier one."""
+    """Whole units from start to end, negative if end comes first: the most that `add_units` may add to the earlier
+    one.
+    """
     if unit in FIXED_MS:
-        return truncating_divide(end - start, FIXED_MS[unit]) if _is_near(start) and _is_near(end) else _far_units_between(FIXED_MS[unit], start, end)
+        return (
+            truncating_divide(end - start, FIXED_MS[unit])
+            if _is_near(start) and _is_near(end)
+            else _far_units_between(FIXED_MS[unit], start, end)
+        )
     start, end = within_calendar(start), within_calendar(end)
     first, last = np.minimum(start, end), np.maximum(start, end)
     months: Longs = (months_of_days(last // DAY_MS)[0] - months_of_days(first // DAY_MS)[0]).astype(np.int64)

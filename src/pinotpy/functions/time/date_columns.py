@@ -1,7 +1,8 @@
 """Whole arrays of texts to wall clocks, for the patterns that most columns have: numbers, literals and English names.
 
-Digits at fixed places are read by arithmetic on bytes, numbers of changing width and names by a regular expression (RE2,
-within Arrow). Either tells which texts it has understood; the others are for the reader of single texts, whose rules these are.
+Digits at fixed places are read by arithmetic on bytes, numbers of changing width and names by a regular expression
+(RE2, within Arrow). Either tells which texts it has understood; the others are for the reader of single texts, whose
+rules these are.
 """
 
 from __future__ import annotations
@@ -66,7 +67,13 @@ def _matching_reader(pieces: tuple[Piece, ...]) -> ColumnReader | None:
         if piece.letter == "":
             expression.append(re.escape(piece.text))
         elif piece.is_number:
-            if piece.before_digits or piece.is_short_year or piece.letter not in "yMdHhmsS" or piece.length > 9 or after.text[:1].isdigit():
+            if (
+                piece.before_digits
+                or piece.is_short_year
+                or piece.letter not in "yMdHhmsS"
+                or piece.length > 9
+                or after.text[:1].isdigit()
+            ):
                 return None
             most = {"y": 8, "S": piece.length}.get(piece.letter, max(piece.length, 2))
             expression.append(f"(?P<{piece.letter}>[0-9]{{1,{most}}})")
@@ -76,7 +83,11 @@ def _matching_reader(pieces: tuple[Piece, ...]) -> ColumnReader | None:
         else:
             return None
     letters = {piece.letter for piece in pieces}
-    if ("h" in letters) != ("a" in letters) or {"h", "H"} <= letters or ("E" in letters and not {"y", "M", "d"} <= letters):
+    if (
+        ("h" in letters) != ("a" in letters)
+        or {"h", "H"} <= letters
+        or ("E" in letters and not {"y", "M", "d"} <= letters)
+    ):
         return None
     return _MatchingReader("^" + "".join(expression) + "$", tuple(piece for piece in pieces if piece.letter))
 
@@ -164,12 +175,16 @@ class _MatchingReader:
             number: NDArray[Any] = group.cast(pa.int32()).to_numpy()
             return number
         names, first = _NAMES[piece.letter]
-        places: NDArray[Any] = pc.index_in(pc.utf8_slice_codeunits(group, 0, 3), pa.array([name[:3] for name in names])).to_numpy()
+        places: NDArray[Any] = pc.index_in(
+            pc.utf8_slice_codeunits(group, 0, 3), pa.array([name[:3] for name in names])
+        ).to_numpy()
         return places + first
 
 
 def _wall_clocks(values: Mapping[str, NDArray[Any]], good: NDArray[np.bool_]) -> tuple[Longs, NDArray[np.bool_]]:
-    """Milliseconds of the fields, and which are good: none out of its range, and the day of the week that of the date."""
+    """Milliseconds of the fields, and which are good: none out of its range, and the day of the week that of the
+    date.
+    """
     month, day = values.get("M"), values.get("d")
     for letter, least, most in (("H", 0, 23), ("h", 1, 12), ("m", 0, 59), ("s", 0, 59)):
         if letter in values:

@@ -1,7 +1,8 @@
 """The fields that a text of a date names, put together to a wall clock: by their size, the largest first.
 
 Every field is set on what the larger ones made, as Joda does: 2014 and week 5 is week 5 of 2014, and where a text says
-more than is needed ("Mon Jan 01 2014") the smallest field counts. One text at a time, so all of this is on plain integers.
+more than is needed ("Mon Jan 01 2014") the smallest field counts. One text at a time, so all of this is on plain
+integers.
 """
 
 from __future__ import annotations
@@ -72,7 +73,12 @@ def _plain_millis(values: dict[str, int]) -> int:
     year, month, day = values.get("y", 1970), values.get("M", 1), values.get("d", 1)
     if day > 28:
         _check("dayOfMonth", day, 1, _month_length(year, month))
-    clock = values.get("H", 0) * HOUR_MS + values.get("m", 0) * MINUTE_MS + values.get("s", 0) * SECOND_MS + values.get("S", 0)
+    clock = (
+        values.get("H", 0) * HOUR_MS
+        + values.get("m", 0) * MINUTE_MS
+        + values.get("s", 0) * SECOND_MS
+        + values.get("S", 0)
+    )
     return (_days(year, month) + day - 1) * DAY_MS + clock
 
 
@@ -81,7 +87,8 @@ def _check(name: str, value: int, low: int, high: int) -> None:
         raise ValueError(f"Value {value} for {name} must be in the range [{low},{high}]")
 
 
-# --- the calendar of civil_time.py, of single dates ------------------------------------------------------------------------
+# --- the calendar of civil_time.py, of single dates
+# ------------------------------------------------------------------------
 
 
 def _days(year: int, month: int) -> int:

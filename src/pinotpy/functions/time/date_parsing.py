@@ -1,8 +1,10 @@
 """Text of dates to instants, by the patterns of functions/time/date_patterns.py.
 
-Most patterns are read as whole arrays (functions/time/date_columns.py). What those do not understand goes one distinct text at a
+Most patterns are read as whole arrays (functions/time/date_columns.py). What those do not understand goes one distinct
+text at a
 time through the rules of Joda: a number takes as many digits as it finds (up to two for a month), names
-are English, a field that is missing is its first value, the year 2000 if there is a month or day and 1970 if there is neither.
+are English, a field that is missing is its first value, the year 2000 if there is a month or day and 1970 if there is
+neither.
 """
 
 from __future__ import annotations
@@ -26,7 +28,9 @@ from pinotpy.functions.time.time_zones import UTC, TimeZone, find_time_zone
 _MAX_DIGITS: Final = {"D": 3, "e": 1}  # of the others: 2, years 9
 _NAMED_ZONES: Final = {"UT": "UTC", "UTC": "UTC", "GMT": "UTC"} | {
     name: zone
-    for names, zone in ((("EST", "EDT"), "America/New_York"), (("CST", "CDT"), "America/Chicago"), (("MST", "MDT"), "America/Denver"))
+    for names,
+        zone in ((("EST", "EDT"), "America/New_York"), (("CST", "CDT"), "America/Chicago"),
+        (("MST", "MDT"), "America/Denver"))
     for name in names
 } | {"PST": "America/Los_Angeles", "PDT": "America/Los_Angeles"}  # fmt: skip
 
@@ -58,11 +62,14 @@ def _instants(local: Longs, zone: TimeZone, texts: pa.Array) -> Longs:
         skipped = zone.to_local(instants) != local
         if skipped.any():
             text = texts[int(np.flatnonzero(skipped)[0])].as_py()
-            raise QueryExecutionError(f'cannot parse "{text[:60]}": clocks skip this time in {zone.id}, where the offset changes')
+            raise QueryExecutionError(
+                f'cannot parse "{text[:60]}": clocks skip this time in {zone.id}, where the offset changes'
+            )
     return instants
 
 
-# --- one text ----------------------------------------------------------------------------------------------------------
+# --- one text
+# ----------------------------------------------------------------------------------------------------------
 
 
 def _read_each(pieces: tuple[Piece, ...], texts: pa.Array, zone: TimeZone) -> Longs:
@@ -218,12 +225,27 @@ _Step = Callable[[_Reader, Piece, str, int, _Found], int]
 
 
 def _spellings(names: tuple[str, ...], first: int) -> list[tuple[int, dict[str, int]]]:
-    """(length, value by word), the longest first: names in full and by three letters, as they are, in small and in capitals."""
-    forms = {form: value for value, name in enumerate(names, first) for word in (name, name[:3]) for form in (word, word.lower(), word.upper())}
-    return [(size, {form: value for form, value in forms.items() if len(form) == size}) for size in sorted({len(form) for form in forms}, reverse=True)]
+    """(length, value by word), the longest first: names in full and by three letters, as they are, in small and in
+    capitals.
+    """
+    forms = {
+        form: value
+        for value, name in enumerate(names, first)
+        for word in (name, name[:3])
+        for form in (word, word.lower(), word.upper())
+    }
+    return [
+        (size, {form: value for form, value in forms.items() if len(form) == size})
+        for size in sorted({len(form) for form in forms}, reverse=True)
+    ]
 
 
-_WORDS: Final = {"M": _spellings(MONTHS, 1), "E": _spellings(DAYS, 1), "a": _spellings(HALVES, 0), "G": _spellings(ERAS, 0)}
+_WORDS: Final = {
+    "M": _spellings(MONTHS, 1),
+    "E": _spellings(DAYS, 1),
+    "a": _spellings(HALVES, 0),
+    "G": _spellings(ERAS, 0),
+}
 
 
 def _step(piece: Piece) -> _Step:

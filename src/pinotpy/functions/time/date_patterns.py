@@ -1,8 +1,10 @@
-"""Patterns of dates (Joda's DateTimeFormat, the part of SimpleDateFormat that queries use), compiled once: instants to text.
+"""Patterns of dates (Joda's DateTimeFormat, the part of SimpleDateFormat that queries use), compiled once: instants to
+text.
 
 Letters: G era, C century of era, Y year of era, y year, x week-based year, w week, e/E day of week, D day of year,
-M month, d day, a AM/PM, K/h hour of the half day from 0/1, H/k hour from 0/1, m, s, S fraction, z zone name, Z offset (ZZ with
-a colon, ZZZ the zone's id); text in quotes, '' is a quote. Text is English. Parsing is functions/time/date_parsing.py.
+M month, d day, a AM/PM, K/h hour of the half day from 0/1, H/k hour from 0/1, m, s, S fraction, z zone name, Z offset
+(ZZ with a colon, ZZZ the zone's id); text in quotes, '' is a quote. Text is English. Parsing is
+functions/time/date_parsing.py.
 """
 
 from __future__ import annotations
@@ -19,10 +21,33 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from pinotpy.errors import InvalidQueryError
-from pinotpy.functions.time.civil_time import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, Longs, day_of_week, day_of_year, week_of_year, year_month_day
+from pinotpy.functions.time.civil_time import (
+    DAY_MS,
+    HOUR_MS,
+    MINUTE_MS,
+    SECOND_MS,
+    Longs,
+    day_of_week,
+    day_of_year,
+    week_of_year,
+    year_month_day,
+)
 from pinotpy.functions.time.time_zones import UTC, TimeZone
 
-MONTHS: Final = ("January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November", "December")
+MONTHS: Final = (
+    "January",
+    "February",
+    "March",
+    "April",
+    "May",
+    "June",
+    "July",
+    "August",
+    "September",
+    "October",
+    "November",
+    "December",
+)
 DAYS: Final = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 ERAS: Final = ("BC", "AD")
 HALVES: Final = ("AM", "PM")
@@ -33,7 +58,9 @@ _CHUNK: Final = 16_384  # instants at a time, so that what is computed of them s
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A run of one letter, or text to be copied (letter ''). before_digits: the next piece is a number that follows directly."""
+    """A run of one letter, or text to be copied (letter ''). before_digits: the next piece is a number that follows
+    directly.
+    """
 
     letter: str
     length: int
@@ -59,13 +86,17 @@ def pattern_pieces(pattern: str) -> tuple[Piece, ...]:
         if letter in string.ascii_letters:
             if letter not in _LETTERS:
                 raise InvalidQueryError(
-                    f"expected a pattern of dates such as yyyy-MM-dd HH:mm, found the letter '{letter}' in '{pattern[:60]}': put text into quotes"
+                    f"expected a pattern of dates such as yyyy-MM-dd HH:mm, found the letter '{letter}' in "
+                    f"'{pattern[:60]}': put text into quotes"
                 )
             end = at
             while end < len(pattern) and pattern[end] == letter:
                 end += 1
             if end - at > 64:
-                raise InvalidQueryError(f"expected at most 64 times the same letter in a pattern of dates, found {end - at} times '{letter}'")
+                raise InvalidQueryError(
+                    f"expected at most 64 times the same letter in a pattern of dates, found {end - at} times "
+                    f"'{letter}'"
+                )
             pieces.append(Piece(letter, end - at))
             at = end
         else:
@@ -75,7 +106,10 @@ def pattern_pieces(pattern: str) -> tuple[Piece, ...]:
     if not pieces:
         raise InvalidQueryError("expected a pattern of dates such as yyyy-MM-dd, found an empty text")
     following = [*pieces[1:], Piece("", 0)]
-    return tuple(Piece(p.letter, p.length, p.text, p.is_number and after.is_number) for p, after in zip(pieces, following, strict=True))
+    return tuple(
+        Piece(p.letter, p.length, p.text, p.is_number and after.is_number)
+        for p, after in zip(pieces, following, strict=True)
+    )
 
 
 def _literal(pattern: str, at: int) -> tuple[str, int]:
@@ -197,9 +231,12 @@ _NUMBER_OF: Final[dict[str, Callable[[_Clock], NDArray[Any]]]] = {
 _NUMBERS: Final = frozenset(_NUMBER_OF) - {"M"}  # M and MM are numbers, too
 _LONG_NAMES: Final = {
     "UTC": "Coordinated Universal Time", "GMT": "Greenwich Mean Time",
-    "EST": "Eastern Standard Time", "EDT": "Eastern Daylight Time", "CST": "Central Standard Time", "CDT": "Central Daylight Time",
-    "MST": "Mountain Standard Time", "MDT": "Mountain Daylight Time", "PST": "Pacific Standard Time", "PDT": "Pacific Daylight Time",
-    "CET": "Central European Time", "CEST": "Central European Summer Time", "IST": "India Standard Time", "JST": "Japan Standard Time",
+    "EST": "Eastern Standard Time", "EDT": "Eastern Daylight Time", "CST": "Central Standard Time",
+    "CDT": "Central Daylight Time",
+    "MST": "Mountain Standard Time", "MDT": "Mountain Daylight Time", "PST": "Pacific Standard Time",
+    "PDT": "Pacific Daylight Time",
+    "CET": "Central European Time", "CEST": "Central European Summer Time", "IST": "India Standard Time",
+    "JST": "Japan Standard Time",
 }  # fmt: skip
 
 
@@ -220,7 +257,9 @@ def format_local(pattern: str, local: Longs, offsets: Longs, zone: TimeZone = UT
     if not len(local):
         return pa.array([], pa.string())
     ends = range(0, len(local), _CHUNK)
-    return pa.concat_arrays([_format_chunk(pieces, _Clock(local[at : at + _CHUNK], offsets[at : at + _CHUNK], zone)) for at in ends])
+    return pa.concat_arrays(
+        [_format_chunk(pieces, _Clock(local[at : at + _CHUNK], offsets[at : at + _CHUNK], zone)) for at in ends]
+    )
 
 
 def _format_chunk(pieces: tuple[Piece, ...], clock: _Clock) -> pa.Array:
@@ -233,7 +272,9 @@ def _format_chunk(pieces: tuple[Piece, ...], clock: _Clock) -> pa.Array:
 
 @dataclass(frozen=True, slots=True)
 class _Column:
-    """What a piece prints of each value: numbers padded with zeros to min_digits, or texts[values]. Literals are one text."""
+    """What a piece prints of each value: numbers padded with zeros to min_digits, or texts[values]. Literals are one
+    text.
+    """
 
     values: NDArray[Any] | None
     texts: tuple[str, ...] = ()

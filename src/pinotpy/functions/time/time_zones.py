@@ -18,11 +18,15 @@ from pinotpy.functions.time.zone_files import CYCLE_MS, Transitions, parse_zone_
 
 # java.time.ZoneId.SHORT_IDS
 _SHORT_IDS: Final = {
-    "ACT": "Australia/Darwin", "AET": "Australia/Sydney", "AGT": "America/Argentina/Buenos_Aires", "ART": "Africa/Cairo",
-    "AST": "America/Anchorage", "BET": "America/Sao_Paulo", "BST": "Asia/Dhaka", "CAT": "Africa/Harare", "CNT": "America/St_Johns",
-    "CST": "America/Chicago", "CTT": "Asia/Shanghai", "EAT": "Africa/Addis_Ababa", "ECT": "Europe/Paris", "IET": "America/Indiana/Indianapolis",
+    "ACT": "Australia/Darwin", "AET": "Australia/Sydney", "AGT": "America/Argentina/Buenos_Aires",
+    "ART": "Africa/Cairo",
+    "AST": "America/Anchorage", "BET": "America/Sao_Paulo", "BST": "Asia/Dhaka", "CAT": "Africa/Harare",
+    "CNT": "America/St_Johns",
+    "CST": "America/Chicago", "CTT": "Asia/Shanghai", "EAT": "Africa/Addis_Ababa", "ECT": "Europe/Paris",
+    "IET": "America/Indiana/Indianapolis",
     "IST": "Asia/Kolkata", "JST": "Asia/Tokyo", "MIT": "Pacific/Apia", "NET": "Asia/Yerevan", "NST": "Pacific/Auckland",
-    "PLT": "Asia/Karachi", "PNT": "America/Phoenix", "PRT": "America/Puerto_Rico", "PST": "America/Los_Angeles", "SST": "Pacific/Guadalcanal",
+    "PLT": "Asia/Karachi", "PNT": "America/Phoenix", "PRT": "America/Puerto_Rico", "PST": "America/Los_Angeles",
+    "SST": "Pacific/Guadalcanal",
     "VST": "Asia/Ho_Chi_Minh",
 }  # fmt: skip
 _FIXED_IDS: Final = {"EST": -5, "MST": -7, "HST": -10}  # hours; Java gives them no history
@@ -34,8 +38,9 @@ _BUCKET_BITS: Final = 30  # 12.4 days of milliseconds
 
 
 class _Changes:
-    """Which of the periods between sorted times each value lies in. A table of equal buckets leads to the period in which its
-    bucket begins; the few changes within a bucket are stepped over. Five times as fast as a binary search."""
+    """Which of the periods between sorted times each value lies in. A table of equal buckets leads to the period in
+    which its bucket begins; the few changes within a bucket are stepped over. Five times as fast as a binary search.
+    """
 
     def __init__(self, starts: Longs) -> None:
         self.starts = starts
@@ -72,7 +77,8 @@ class TimeZone:
         self._names = transitions.names
         self._cycle_start = None if transitions.cycle_start_s is None else transitions.cycle_start_s * 1_000
         before, after = self._offsets[:-1], self._offsets[1:]
-        # A wall clock reads the offset before a change up to here: in a gap the clock goes on, in an overlap the first pass counts.
+        # A wall clock reads the offset before a change up to here: in a gap the clock goes on, in an overlap the first
+        # pass counts.
         self._walls = _Changes(np.concatenate([instants[:1], instants[1:] + np.maximum(before, after)]))
         self._instants = _Changes(instants)
         self.fixed_offset_ms = int(self._offsets[0]) if len(set(self._offsets.tolist())) == 1 else None
@@ -96,7 +102,9 @@ class TimeZone:
         return instants if self.fixed_offset_ms == 0 else instants + self.offsets_at(instants)
 
     def to_instants(self, local: Longs) -> Longs:
-        """Instants of wall clocks. One that a change skips is as much later; of one that comes twice the first is meant."""
+        """Instants of wall clocks. One that a change skips is as much later; of one that comes twice the first is
+        meant.
+        """
         local = within_calendar(local)
         if self.fixed_offset_ms is not None:
             return local if self.fixed_offset_ms == 0 else local - self.fixed_offset_ms
@@ -105,8 +113,8 @@ class TimeZone:
     def floor(self, unit: str, instants: Longs) -> Longs:
         """Starts of units (civil_time.UNITS) on the wall clock of this zone.
 
-        Times at the ends of 64 bits are moved inward first. Where the clock reads the start of a day twice, the one with the
-        instant's own offset is meant, as in Joda.
+        Times at the ends of 64 bits are moved inward first. Where the clock reads the start of a day twice, the one
+        with the instant's own offset is meant, as in Joda.
         """
         instants = within_calendar(instants)
         if self.fixed_offset_ms == 0:
@@ -168,5 +176,7 @@ def time_zone(zone_id: str) -> TimeZone:
     """The zone of this id; raises InvalidQueryError."""
     found = find_time_zone(zone_id)
     if found is None:
-        raise InvalidQueryError(f"expected a time zone such as UTC, America/Los_Angeles, PST or +05:30, found '{zone_id[:60]}'")
+        raise InvalidQueryError(
+            f"expected a time zone such as UTC, America/Los_Angeles, PST or +05:30, found '{zone_id[:60]}'"
+        )
     return found

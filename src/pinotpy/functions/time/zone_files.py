@@ -22,9 +22,11 @@ CYCLE_MS: Final = 146_097 * DAY_MS
 
 @dataclass(frozen=True, slots=True)
 class Transitions:
-    """instants_s[i]: seconds since the epoch from which offsets_s[i] and names[i] hold; the first entry holds before, too.
+    """instants_s[i]: seconds since the epoch from which offsets_s[i] and names[i] hold; the first entry holds before,
+    too.
 
-    cycle_start_s: instants from here on are those of 400 years earlier again; None where the last offset stays for ever.
+    cycle_start_s: instants from here on are those of 400 years earlier again; None where the last offset stays for
+    ever.
     """
 
     instants_s: tuple[int, ...]
@@ -55,7 +57,9 @@ def read_zone_file(zone_id: str) -> bytes | None:
 def parse_zone_file(data: bytes) -> Transitions:
     """Transitions of a TZif file of version 2 or later, its rule of the future spelled out for 400 years."""
     _, _, utc_count, std_count, leap_count, time_count, type_count, char_count = _HEADER.unpack_from(data)
-    second = _HEADER.size + time_count * 5 + type_count * 6 + char_count + leap_count * 8 + std_count + utc_count  # data of version 1
+    second = (
+        _HEADER.size + time_count * 5 + type_count * 6 + char_count + leap_count * 8 + std_count + utc_count
+    )  # data of version 1
     _, _, utc_count, std_count, leap_count, time_count, type_count, char_count = _HEADER.unpack_from(data, second)
     at = second + _HEADER.size
     times = struct.unpack_from(f">{time_count}q", data, at)
@@ -72,14 +76,21 @@ def parse_zone_file(data: bytes) -> Transitions:
         start = types[kind][2]
         return letters[start : letters.index(b"\0", start)].decode("ascii")
 
-    found = [(-(2**62), types[0][0], name(0))] + [(time, types[kind][0], name(kind)) for time, kind in zip(times, kinds, strict=True)]
+    found = [(-(2**62), types[0][0], name(0))] + [
+        (time, types[kind][0], name(kind)) for time, kind in zip(times, kinds, strict=True)
+    ]
     last = found[-1][0] if time_count else 0
     cycle_start = None
     if rule:
         yearly = _Rule(rule)
         if yearly.changes:
             first_year = int(year_month_day(np.array([last // 86_400]))[0][0])
-            future = [change for year in range(first_year, first_year + _CYCLE_YEARS + 2) for change in yearly.changes_of(year) if change[0] > last]
+            future = [
+                change
+                for year in range(first_year, first_year + _CYCLE_YEARS + 2)
+                for change in yearly.changes_of(year)
+                if change[0] > last
+            ]
             found += sorted(future)
             # One whole cycle lies before this, all of it made by the rule.
             cycle_start = int(days_of_months(np.array([(first_year + 1 + _CYCLE_YEARS - 1970) * 12]))[0]) * 86_400
@@ -111,7 +122,9 @@ class _Rule:
         standard, offset, summer, summer_offset, start, start_time, end, end_time = match.groups()
         self.standard_name = standard.strip("<>")
         self.standard_s = -_seconds(offset)
-        self.changes: tuple[tuple[str, int, int, int, str], ...] = ()  # date, wall clock, offset before, offset after, name after
+        self.changes: tuple[
+            tuple[str, int, int, int, str], ...
+        ] = ()  # date, wall clock, offset before, offset after, name after
         if summer is not None:
             summer_s = -_seconds(summer_offset) if summer_offset else self.standard_s + 3600
             self.changes = (
@@ -121,11 +134,16 @@ class _Rule:
 
     def changes_of(self, year: int) -> list[tuple[int, int, str]]:
         """(instant, offset, name) of the two changes of a year."""
-        return [(_rule_day(date, year) * 86_400 + wall - before, after, name) for date, wall, before, after, name in self.changes]
+        return [
+            (_rule_day(date, year) * 86_400 + wall - before, after, name)
+            for date, wall, before, after, name in self.changes
+        ]
 
 
 def _rule_day(date: str, year: int) -> int:
-    """Days since the epoch of Mm.w.d (d = 0 is Sunday; w = 5 the last), Jn (n from 1 without leap days) or n (from 0)."""
+    """Days since the epoch of Mm.w.d (d = 0 is Sunday; w = 5 the last), Jn (n from 1 without leap days) or n (from
+    0).
+    """
     if not date.startswith("M"):
         day = int(date.lstrip("J")) - date.startswith("J")
         if date.startswith("J") and day >= 59:  # from March 1st on

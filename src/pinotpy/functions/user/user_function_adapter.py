@@ -1,7 +1,7 @@
 """User functions as scalar functions: types checked when bound, Arrow → numpy → Arrow when evaluated, faults named.
 
-Whatever the Python function does wrong ends as a QueryExecutionError with its name: an exception (logged with its traceback,
-which clients never see), another length, another dtype, an entry that is no value of the declared type.
+Whatever the Python function does wrong ends as a QueryExecutionError with its name: an exception (logged with its
+traceback, which clients never see), another length, another dtype, an entry that is no value of the declared type.
 """
 
 from __future__ import annotations
@@ -48,7 +48,9 @@ def scalar_function(user: UserFunction) -> ScalarFunction:
 
     count = len(user.parameters)
     examples = (Example(_example_text(user), user.example[1]),) if user.example is not None else ()
-    return ScalarFunction(user.name, user.signature, user.summary, bind, examples, count, count, constant=user.deterministic, origin=user)
+    return ScalarFunction(
+        user.name, user.signature, user.summary, bind, examples, count, count, constant=user.deterministic, origin=user
+    )
 
 
 def check_example(user: UserFunction) -> None:
@@ -57,25 +59,39 @@ def check_example(user: UserFunction) -> None:
         return
     given, expected = user.example
     try:
-        arrays = [_example_array(value, data_type) for value, (_, data_type) in zip(given, user.parameters, strict=True)]
-        found = _evaluate(user, [_to_numpy(data_type) for _, data_type in user.parameters], arrays, _FailureLog(user.name))[0].as_py()
+        arrays = [
+            _example_array(value, data_type) for value, (_, data_type) in zip(given, user.parameters, strict=True)
+        ]
+        found = _evaluate(
+            user, [_to_numpy(data_type) for _, data_type in user.parameters], arrays, _FailureLog(user.name)
+        )[0].as_py()
     except (QueryExecutionError, pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as error:
         raise InvalidConfigError(f"the example of function '{user.spelling}' cannot be computed: {error}") from error
     if user.result is DataType.BIG_DECIMAL:
         found, expected = decode_decimal(found), Decimal(str(expected))
-    is_close = isinstance(found, float) and isinstance(expected, int | float) and math.isclose(found, expected, rel_tol=_REL_TOLERANCE)
+    is_close = (
+        isinstance(found, float)
+        and isinstance(expected, int | float)
+        and math.isclose(found, expected, rel_tol=_REL_TOLERANCE)
+    )
     both_nan = isinstance(found, float) and isinstance(expected, float) and math.isnan(found) and math.isnan(expected)
     if not (is_close or both_nan or found == expected):
-        raise InvalidConfigError(f"the example of function '{user.spelling}' is wrong: expected {expected!r}, found {found!r}")
+        raise InvalidConfigError(
+            f"the example of function '{user.spelling}' is wrong: expected {expected!r}, found {found!r}"
+        )
 
 
 def _example_array(value: Any, data_type: DataType) -> pa.Array:
-    return pa.array([encode_decimal(Decimal(str(value))) if data_type is DataType.BIG_DECIMAL else value], data_type.arrow)
+    return pa.array(
+        [encode_decimal(Decimal(str(value))) if data_type is DataType.BIG_DECIMAL else value], data_type.arrow
+    )
 
 
 def _example_text(user: UserFunction) -> str:
     assert user.example is not None
-    shown = ["'" + str(value).replace("'", "''") + "'" if isinstance(value, str) else str(value) for value in user.example[0]]
+    shown = [
+        "'" + str(value).replace("'", "''") + "'" if isinstance(value, str) else str(value) for value in user.example[0]
+    ]
     return f"{user.spelling}({', '.join(shown)})"
 
 
@@ -85,7 +101,9 @@ Converter = Callable[[Value, int], NDArray[Any]]
 
 
 def _converter(user: UserFunction, place: int, operand: Operand) -> Converter:
-    """How an argument becomes the array that the function declares; raises InvalidQueryError for types that do not fit."""
+    """How an argument becomes the array that the function declares; raises InvalidQueryError for types that do not
+    fit.
+    """
     name, declared = user.parameters[place]
     what = f"argument {place + 1} ({name}) of {user.spelling}"
     found = operand.data_type
@@ -104,7 +122,9 @@ def _converter(user: UserFunction, place: int, operand: Operand) -> Converter:
         return lambda value, count: _to_numpy(declared)(_cast(doubles(value, found), declared), count)
     if declared is DataType.STRING or (declared is DataType.JSON and found is DataType.STRING):
         return lambda value, count: _to_numpy(declared)(texts(value, found), count)
-    raise InvalidQueryError(f"{what} is {declared}, found {operand.name}: write CAST(… AS {declared}), or pass another column")
+    raise InvalidQueryError(
+        f"{what} is {declared}, found {operand.name}: write CAST(… AS {declared}), or pass another column"
+    )
 
 
 def _constant(text: str, declared: DataType, what: str) -> pa.Scalar:
@@ -135,7 +155,9 @@ def _whole(value: Value, found: DataType, declared: DataType, what: str) -> Valu
             return value.cast(pa.int8()).cast(declared.arrow)
         return value.cast(declared.arrow)
     except (pa.ArrowInvalid, ValueError, OverflowError) as error:
-        raise QueryExecutionError(f"{what} is {declared}, found a fraction or a number beyond its range: {error}") from error
+        raise QueryExecutionError(
+            f"{what} is {declared}, found a fraction or a number beyond its range: {error}"
+        ) from error
 
 
 def _exact_int(number: Decimal) -> int:
@@ -150,7 +172,11 @@ def _cast(value: Value, declared: DataType) -> Value:
 
 
 def _decimals(array: pa.Array) -> pa.Array:
-    return map_distinct(array, lambda number: encode_decimal(Decimal(str(int(number) if isinstance(number, bool) else number))), pa.binary())
+    return map_distinct(
+        array,
+        lambda number: encode_decimal(Decimal(str(int(number) if isinstance(number, bool) else number))),
+        pa.binary(),
+    )
 
 
 def _to_numpy(data_type: DataType) -> Converter:
@@ -173,7 +199,9 @@ def _to_numpy(data_type: DataType) -> Converter:
 
 
 class _FailureLog:
-    """Tracebacks of one function, at most one in LOG_INTERVAL_NS; those between are counted. The lock guards both fields."""
+    """Tracebacks of one function, at most one in LOG_INTERVAL_NS; those between are counted. The lock guards both
+    fields.
+    """
 
     def __init__(self, function: str) -> None:
         self._function = function
@@ -188,10 +216,18 @@ class _FailureLog:
                 self._unlogged += 1
                 return
             self._next_ns, unlogged, self._unlogged = now_ns + LOG_INTERVAL_NS, self._unlogged, 0
-        _log.warning("user function failed function=%s rows=%d more_since_last=%d", self._function, rows, unlogged, exc_info=error)
+        _log.warning(
+            "user function failed function=%s rows=%d more_since_last=%d",
+            self._function,
+            rows,
+            unlogged,
+            exc_info=error,
+        )
 
 
-def _evaluate(user: UserFunction, converters: Sequence[Converter], values: Sequence[Value], log: _FailureLog) -> pa.Array:
+def _evaluate(
+    user: UserFunction, converters: Sequence[Converter], values: Sequence[Value], log: _FailureLog
+) -> pa.Array:
     count = length_of(values)
     if count == 0:
         return pa.array([], user.result.arrow)
@@ -199,10 +235,15 @@ def _evaluate(user: UserFunction, converters: Sequence[Converter], values: Seque
     try:
         with np.errstate(all="ignore"):
             result = user.function(*arrays)
-    except (Exception, SystemExit) as error:  # somebody else's code: whatever it raises ends this query and nothing more
+    except (
+        Exception,
+        SystemExit,
+    ) as error:  # somebody else's code: whatever it raises ends this query and nothing more
         log.failed(error, count)
         text = str(error)[:_MESSAGE_CHARACTERS_MAX]
-        raise QueryExecutionError(f"user function '{user.spelling}' failed: {type(error).__name__}{f': {text}' if text else ''}") from error
+        raise QueryExecutionError(
+            f"user function '{user.spelling}' failed: {type(error).__name__}{f': {text}' if text else ''}"
+        ) from error
     return _checked(user, result, count)
 
 
@@ -210,7 +251,9 @@ def _checked(user: UserFunction, result: Any, count: int) -> pa.Array:
     """The result as an Arrow array of the declared type; raises QueryExecutionError for anything else."""
 
     def fault(expected: str, found: object) -> QueryExecutionError:
-        return QueryExecutionError(f"user function '{user.spelling}' gave a wrong result: expected {expected}, found {found}")
+        return QueryExecutionError(
+            f"user function '{user.spelling}' gave a wrong result: expected {expected}, found {found}"
+        )
 
     if not isinstance(result, np.ndarray) or np.ma.isMaskedArray(result):
         raise fault("a numpy array", f"a {type(result).__name__}")
@@ -222,11 +265,16 @@ def _checked(user: UserFunction, result: Any, count: int) -> pa.Array:
             raise fault(f"values of type {user.result} (dtype object)", f"dtype {result.dtype}")
         return _from_objects(user, result, fault)
     if not (result.dtype == target or (target.kind != "b" and np.can_cast(result.dtype, target, "safe"))):
-        raise fault(f"dtype {target} for {user.result}, or one that it holds without loss", f"dtype {result.dtype}: end with .astype(np.{target})")
+        raise fault(
+            f"dtype {target} for {user.result}, or one that it holds without loss",
+            f"dtype {result.dtype}: end with .astype(np.{target})",
+        )
     return pa.array(np.ascontiguousarray(result, target))
 
 
-def _from_objects(user: UserFunction, result: NDArray[Any], fault: Callable[[str, object], QueryExecutionError]) -> pa.Array:
+def _from_objects(
+    user: UserFunction, result: NDArray[Any], fault: Callable[[str, object], QueryExecutionError]
+) -> pa.Array:
     kind = {DataType.BYTES: bytes, DataType.BIG_DECIMAL: Decimal}.get(user.result, str)
     entries: list[Any] = result.tolist()
     for row, entry in enumerate(entries):

@@ -69,7 +69,9 @@ class UserFunction:
     @property
     def signature(self) -> str:
         """`distance(x DOUBLE, y DOUBLE) DOUBLE`: two daemons have the same function if they agree in this."""
-        return f"{self.spelling}({', '.join(f'{name} {data_type}' for name, data_type in self.parameters)}) {self.result}"
+        return (
+            f"{self.spelling}({', '.join(f'{name} {data_type}' for name, data_type in self.parameters)}) {self.result}"
+        )
 
 
 def udf(
@@ -83,16 +85,17 @@ def udf(
     """Declare a function over numpy arrays as a function of queries and ingestion.
 
     Args:
-        arguments: the type of each argument, at least one: INT LONG FLOAT DOUBLE BOOLEAN TIMESTAMP STRING JSON BYTES BIG_DECIMAL.
-            The function gets one read-only array of shape (n,) for each, with the dtype of DTYPES; nulls never come in.
+        arguments: the type of each argument, at least one: INT LONG FLOAT DOUBLE BOOLEAN TIMESTAMP STRING JSON BYTES
+            BIG_DECIMAL. The function gets one read-only array of shape (n,) for each, with the dtype of DTYPES; nulls
+            never come in.
         result: the type of its values; it returns one array of shape (n,).
         name: the name in queries; default: that of the Python function.
         example: (values of the arguments, value of the call); shown in listings, checked when the function is loaded.
         deterministic: False where equal arguments may give different values.
 
     Raises:
-        InvalidConfigError: a type that is none, a name that queries cannot call, a Python function that takes another number
-            of arguments.
+        InvalidConfigError: a type that is none, a name that queries cannot call, a Python function that takes another
+            number of arguments.
     """
 
     def declare(function: Callable[..., Any]) -> UserFunction:
@@ -101,7 +104,10 @@ def udf(
         _check_name(spelling)
         names = _parameter_names(function, len(types), spelling)
         if example is not None and len(example[0]) != len(types):
-            raise InvalidConfigError(f"function '{spelling}': expected {len(types)} values of arguments in its example, found {len(example[0])}")
+            raise InvalidConfigError(
+                f"function '{spelling}': expected {len(types)} values of arguments in its example, found "
+                f"{len(example[0])}"
+            )
         return UserFunction(
             canonical_function(spelling),
             spelling,
@@ -119,7 +125,9 @@ def udf(
 def _data_type(found: str | DataType, what: str, function: str) -> DataType:
     known = DataType.__members__.get(str(found))
     if known is None or known not in DTYPES:
-        raise InvalidConfigError(f"function '{function}': expected one of {', '.join(DTYPES)} as type of its {what}, found '{found}'")
+        raise InvalidConfigError(
+            f"function '{function}': expected one of {', '.join(DTYPES)} as type of its {what}, found '{found}'"
+        )
     return known
 
 
@@ -127,11 +135,16 @@ def _check_name(name: str) -> None:
     """Raise InvalidConfigError unless both dialects read `name(…)` as a call of a scalar function."""
     plain = canonical_function(name)
     if not (name.isascii() and name.isidentifier()) or len(name) > NAME_CHARACTERS_MAX or not plain:
-        raise InvalidConfigError(f"function '{name[:NAME_CHARACTERS_MAX]}': expected a name of ASCII letters, digits and underscores, not longer than 128")
+        raise InvalidConfigError(
+            f"function '{name[:NAME_CHARACTERS_MAX]}': expected a name of ASCII letters, digits and underscores, not "
+            "longer than 128"
+        )
     if is_aggregation(name):
         raise InvalidConfigError(f"function '{name}': an aggregation has this name; name it otherwise: udf(name=…)")
     if plain in OPERATOR_NAMES | _OWN_FORMS or {plain.upper(), name.upper()} & RESERVED:
-        raise InvalidConfigError(f"function '{name}': the query language keeps this word for itself; name it otherwise: udf(name=…)")
+        raise InvalidConfigError(
+            f"function '{name}': the query language keeps this word for itself; name it otherwise: udf(name=…)"
+        )
 
 
 def _parameter_names(function: Callable[..., Any], count: int, spelling: str) -> list[str]:
@@ -146,7 +159,10 @@ def _parameter_names(function: Callable[..., Any], count: int, spelling: str) ->
     try:
         bound = signature.bind(*range(count))
     except TypeError as error:
-        raise InvalidConfigError(f"function '{spelling}': {count} types of arguments are declared, which the Python function does not take: {error}") from error
+        raise InvalidConfigError(
+            f"function '{spelling}': {count} types of arguments are declared, which the Python function does not "
+            f"take: {error}"
+        ) from error
     names: list[str] = []
     for parameter, value in bound.arguments.items():
         is_rest = signature.parameters[parameter].kind is inspect.Parameter.VAR_POSITIONAL

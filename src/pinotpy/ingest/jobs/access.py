@@ -13,5 +13,8 @@ def access_of(spec: IngestionJobSpec) -> Access:
     if tls is None:
         return Access(auth=spec.auth_token)
     if tls.key_store_password is not None:
-        raise UserError("tlsSpec.keyStorePassword: keys are read from PEM files without password here; protect the file by its rights instead")
+        raise UserError(
+            "tlsSpec.keyStorePassword: keys are read from PEM files without password here; protect the file by its "
+            "rights instead"
+        )
     return Access(auth=spec.auth_token, ca=tls.trust_store_path, certificate=tls.key_store_path)

@@ -39,7 +39,9 @@ UnitProgress = Callable[[int], None]
 
 @dataclass(slots=True)
 class _State:
-    """Where the unit's rejected rows went, if there are any; whether it is of one input file, and whether that is still read."""
+    """Where the unit's rejected rows went, if there are any; whether it is of one input file, and whether that is still
+    read.
+    """
 
     is_of_file: bool
     reads: bool
@@ -56,13 +58,21 @@ class _Place:
     state: _State
 
 
-def build_unit(context: JobContext, unit: Unit, work_dir: Path, *, threads: int | None = None, progress: UnitProgress = lambda bytes_done: None) -> UnitReport:
+def build_unit(
+    context: JobContext,
+    unit: Unit,
+    work_dir: Path,
+    *,
+    threads: int | None = None,
+    progress: UnitProgress = lambda bytes_done: None,
+) -> UnitReport:
     """Do one unit. Nothing is raised but what ends processes: what went wrong stands in the report.
 
     Args:
-        work_dir: folder of the job on this machine; the unit makes one of its own in it and removes it, DEAL units leave
-            `dealt/<unit_id>` there.
-        threads: that build and compress a segment, default: the cores, at most 4. The bytes are the same with any number.
+        work_dir: folder of the job on this machine; the unit makes one of its own in it and removes it, DEAL units
+            leave `dealt/<unit_id>` there.
+        threads: that build and compress a segment, default: the cores, at most 4. The bytes are the same with any
+            number.
     """
     started = time.perf_counter()
     own = work_dir / f"unit-{unit.unit_id}"
@@ -79,9 +89,16 @@ def build_unit(context: JobContext, unit: Unit, work_dir: Path, *, threads: int 
             _log.exception("unit failed unit=%d", unit.unit_id)
         else:
             _log.warning("unit failed unit=%d cause=%s", unit.unit_id, error)
-        if isinstance(error, OSError) and "no space left" in str(error).lower():  # storages tell theirs by errors of their own
-            error = ResourceError(f"no space left in the working folder '{work_dir}'; name a larger one by pinotpy.workingDir (Spark: spark.local.dir)")
-        report = failed_unit(unit.unit_id, error, _unread_files(unit, ledger, str(error)), is_input_fault=_is_input_fault(error, state))
+        if (
+            isinstance(error, OSError) and "no space left" in str(error).lower()
+        ):  # storages tell theirs by errors of their own
+            error = ResourceError(
+                f"no space left in the working folder '{work_dir}'; name a larger one by pinotpy.workingDir (Spark: "
+                "spark.local.dir)"
+            )
+        report = failed_unit(
+            unit.unit_id, error, _unread_files(unit, ledger, str(error)), is_input_fault=_is_input_fault(error, state)
+        )
     finally:
         shutil.rmtree(own, ignore_errors=True)
     took_ms = round((time.perf_counter() - started) * 1000)
@@ -118,7 +135,13 @@ def _read_unit(context: JobContext, unit: Unit, place: _Place, ledger: RowLedger
         )
         if unit.kind is UnitKind.DEAL:
             folder = dealt_folder(place.work_dir.parent, unit.unit_id)
-            deal_rows(with_checked_times(context, rows, masked(entry.uri)), context.groups, context.schema, folder, context.spec.pinotpy.memory_bytes_max)
+            deal_rows(
+                with_checked_times(context, rows, masked(entry.uri)),
+                context.groups,
+                context.schema,
+                folder,
+                context.spec.pinotpy.memory_bytes_max,
+            )
             entry = with_content(entry, file.path, opened)
         else:
             batches = hold_rows(rows, context.dictionary_columns)
@@ -127,8 +150,14 @@ def _read_unit(context: JobContext, unit: Unit, place: _Place, ledger: RowLedger
             if batches:
                 segments.append(_segment(context, replace(unit, inputs=(entry,)), batches, place))
     if ledger.num_rows_indexed == 0 and context.spec.fail_on_empty_segment:
-        raise DataError(f"'{masked(entry.uri)}' has no row to index, and failOnEmptySegment is true", file=masked(entry.uri))
-    return UnitReport(unit.unit_id, (replace(file_report(masked(entry.uri), entry.size_bytes, ledger), checksum=entry.checksum),), tuple(segments))
+        raise DataError(
+            f"'{masked(entry.uri)}' has no row to index, and failOnEmptySegment is true", file=masked(entry.uri)
+        )
+    return UnitReport(
+        unit.unit_id,
+        (replace(file_report(masked(entry.uri), entry.size_bytes, ledger), checksum=entry.checksum),),
+        tuple(segments),
+    )
 
 
 def with_checked_times(context: JobContext, batches: Iterable[pa.RecordBatch], where: str) -> Iterator[pa.RecordBatch]:
@@ -192,7 +221,9 @@ def _local_input(context: JobContext, entry: InputEntry, place: _Place) -> Itera
 
 @contextmanager
 def _kept_rejects(context: JobContext, entry: InputEntry, place: _Place, ledger: RowLedger) -> Iterator[None]:
-    """Rejected rows go to `<rejectFileURI>/<path of the input>.rejects.jsonl`, also if the unit fails; without any, none is left there."""
+    """Rejected rows go to `<rejectFileURI>/<path of the input>.rejects.jsonl`, also if the unit fails; without any,
+    none is left there.
+    """
     if context.spec.pinotpy.reject_file_uri is None:
         yield
         return
@@ -212,7 +243,8 @@ def _kept_rejects(context: JobContext, entry: InputEntry, place: _Place, ledger:
         except PinotError as error:
             place.state.is_of_file = place.state.reads = False
             raise DataError(
-                f"rejected rows of '{masked(entry.uri)}' cannot be written to '{masked(uri)}': {error.message}; see pinotpy.rejectFileURI"
+                f"rejected rows of '{masked(entry.uri)}' cannot be written to '{masked(uri)}': {error.message}; see "
+                "pinotpy.rejectFileURI"
             ) from error
 
 

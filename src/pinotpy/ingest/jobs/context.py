@@ -35,7 +35,9 @@ class JobContext:
     @cached_property
     def pipeline(self) -> RowPipeline:
         ours = self.spec.pinotpy
-        return RowPipeline(self.schema, self.table_config, reject_share_max=ours.reject_share_max, missing_columns=ours.missing_columns)
+        return RowPipeline(
+            self.schema, self.table_config, reject_share_max=ours.reject_share_max, missing_columns=ours.missing_columns
+        )
 
     @cached_property
     def names(self) -> SegmentNameGenerator:
@@ -58,11 +60,15 @@ class JobContext:
         ours = self.spec.pinotpy
         if ours.keep_input_order:
             return ()
-        return ours.sort_columns or (tuple(self.table_config.indexing.sorted_column) if self.table_config is not None else ())
+        return ours.sort_columns or (
+            tuple(self.table_config.indexing.sorted_column) if self.table_config is not None else ()
+        )
 
     @cached_property
     def dictionary_columns(self) -> frozenset[str]:
-        return frozenset(name for name, indexing in resolve_indexing(self.schema, self.table_config).items() if indexing.dictionary)
+        return frozenset(
+            name for name, indexing in resolve_indexing(self.schema, self.table_config).items() if indexing.dictionary
+        )
 
     @property
     def table_name(self) -> str:
@@ -72,14 +78,21 @@ class JobContext:
         """Refuse before the first byte is read what no unit could do.
 
         Raises:
-            InvalidConfigError, UserError: expressions, names, groups or sort columns that table and schema do not allow.
+            InvalidConfigError, UserError: expressions, names, groups or sort columns that table and schema do not
+                allow.
         """
         _ = self.pipeline, self.groups, self.dictionary_columns
         faults = []
         for index, name in enumerate(self.sort_columns):
             spec = self.schema.field_specs.get(name)
             if spec is None or not spec.single_value:
-                faults.append(Fault(f"$.pinotpy.sortColumns[{index}]", f"'{name}'", f"single-valued columns of schema '{self.schema.schema_name}'"))
+                faults.append(
+                    Fault(
+                        f"$.pinotpy.sortColumns[{index}]",
+                        f"'{name}'",
+                        f"single-valued columns of schema '{self.schema.schema_name}'",
+                    )
+                )
         if self.regroups and isinstance(self.names, InputFileNames | FixedName):
             faults.append(
                 Fault(
@@ -99,7 +112,9 @@ class JobContext:
     def from_json_dict(plain: Mapping[str, Any]) -> JobContext:
         config = plain["tableConfig"]
         return JobContext(
-            IngestionJobSpec.from_json(plain["spec"]), Schema.from_json(plain["schema"]), TableConfig.from_json(config) if config is not None else None
+            IngestionJobSpec.from_json(plain["spec"]),
+            Schema.from_json(plain["schema"]),
+            TableConfig.from_json(config) if config is not None else None,
         )
 
 
@@ -115,4 +130,9 @@ def open_context(spec: IngestionJobSpec) -> JobContext:
 
 def file_system_settings(spec: IngestionJobSpec) -> FileSystemSettings:
     """`pinotFSSpecs` for the file door."""
-    return FileSystemSettings.from_specs([{"scheme": each.scheme, "className": each.class_name or "", "configs": each.configs} for each in spec.pinot_fs_specs])
+    return FileSystemSettings.from_specs(
+        [
+            {"scheme": each.scheme, "className": each.class_name or "", "configs": each.configs}
+            for each in spec.pinot_fs_specs
+        ]
+    )

@@ -1,8 +1,8 @@
 """Rows dealt to groups, in one file of the working folder for each input file: written once, read by group.
 
-The file is Arrow's IPC file with record batches of one group each; an index beside it says which batches a group has. Groups
-are written when what is held reaches the limit, so the memory is bounded by it and not by the input; a group's batches keep
-the rows in the order of the input.
+The file is Arrow's IPC file with record batches of one group each; an index beside it says which batches a group has.
+Groups are written when what is held reaches the limit, so the memory is bounded by it and not by the input; a group's
+batches keep the rows in the order of the input.
 """
 
 from __future__ import annotations
@@ -26,7 +26,9 @@ _ROWS_FILE: Final = "rows.arrow"
 _INDEX_FILE: Final = "index.json"
 
 
-def deal_rows(batches: Iterable[pa.RecordBatch], groups: SplitsRows, schema: Schema, folder: Path, memory_bytes_max: int) -> dict[str, int]:
+def deal_rows(
+    batches: Iterable[pa.RecordBatch], groups: SplitsRows, schema: Schema, folder: Path, memory_bytes_max: int
+) -> dict[str, int]:
     """Deal rows in storage form to groups; the number of rows of each group.
 
     Args:
@@ -43,7 +45,10 @@ def deal_rows(batches: Iterable[pa.RecordBatch], groups: SplitsRows, schema: Sch
     folder.mkdir(parents=True, exist_ok=True)
     options = pa.ipc.IpcWriteOptions(compression="lz4" if pa.Codec.is_available("lz4") else None, use_threads=False)
     try:
-        with pa.OSFile(str(folder / _ROWS_FILE), "wb") as file, pa.ipc.new_file(file, arrow_schema, options=options) as writer:
+        with (
+            pa.OSFile(str(folder / _ROWS_FILE), "wb") as file,
+            pa.ipc.new_file(file, arrow_schema, options=options) as writer,
+        ):
 
             def flush() -> None:
                 nonlocal num_batches
@@ -88,7 +93,9 @@ class DealtFile:
             self._map = pa.memory_map(str(folder / _ROWS_FILE))
             self._reader = pa.ipc.open_file(self._map)
         except (OSError, ValueError, pa.ArrowInvalid) as error:
-            raise SegmentCorruptError(f"'{folder}' has no dealt rows that can be read: {error}; run the job again", file=str(folder)) from error
+            raise SegmentCorruptError(
+                f"'{folder}' has no dealt rows that can be read: {error}; run the job again", file=str(folder)
+            ) from error
 
     def __enter__(self) -> DealtFile:
         return self

@@ -1,7 +1,8 @@
 """What earlier runs left at a job's output: archives whose rows this run has built anew are marked, others are told.
 
-A file that was corrected has other times, one that was renamed has another tag: the segment gets a new name, and the old archive is
-still there. Pushed together, rows would be there twice. Lists of input files tell which archives those are.
+A file that was corrected has other times, one that was renamed has another tag: the segment gets a new name, and the
+old archive is still there. Pushed together, rows would be there twice. Lists of input files tell which archives those
+are.
 """
 
 from __future__ import annotations
@@ -42,11 +43,15 @@ class _Inputs:
     settings: FileSystemSettings
 
     def has(self, file: SegmentInput) -> bool:
-        """Whether the job has read the file; of one that is gone from its folder, whether another has its content: it was moved."""
+        """Whether the job has read the file; of one that is gone from its folder, whether another has its content: it
+        was moved.
+        """
         return file.uri in self.uris or (file.content in self.contents and self.is_gone(file))
 
     def is_gone(self, file: SegmentInput) -> bool:
-        """Whether a file of the job's folder is not there any more. One that cannot be asked for is taken to be there."""
+        """Whether a file of the job's folder is not there any more. One that cannot be asked for is taken to be
+        there.
+        """
         if file.uri in self.uris or self.root is None:
             return False
         try:
@@ -55,14 +60,17 @@ class _Inputs:
             return False
 
     def replace(self, files: Sequence[SegmentInput]) -> bool:
-        """Whether nothing of a segment of these files is wanted beside the job's own: all of them were read again or are gone, and not all are gone."""
+        """Whether nothing of a segment of these files is wanted beside the job's own: all of them were read again or
+        are gone, and not all are gone.
+        """
         return any(self.has(file) for file in files) and all(self.has(file) or self.is_gone(file) for file in files)
 
 
 def with_earlier_archives(spec: IngestionJobSpec, report: JobReport) -> JobReport:
     """The report of a job that built, with the archives at its output that are not its segments.
 
-    Those whose rows are in its segments are marked first, so that no push of the folder takes them; marks of its own segments go.
+    Those whose rows are in its segments are marked first, so that no push of the folder takes them; marks of its own
+    segments go.
     """
     if report.error is not None:
         return report
@@ -81,7 +89,11 @@ def with_earlier_archives(spec: IngestionJobSpec, report: JobReport) -> JobRepor
     try:
         _mark(there, again, replaced, report, settings)
     except PinotError as error:
-        return replace(report, error=f"built, but archives that it replaces cannot be marked at '{masked(report.output_dir_uri)}': {error.message}")
+        return replace(
+            report,
+            error=f"built, but archives that it replaces cannot be marked at '{masked(report.output_dir_uri)}': "
+            f"{error.message}",
+        )
     gone = set(replaced)
     return replace(
         report,
@@ -92,7 +104,11 @@ def with_earlier_archives(spec: IngestionJobSpec, report: JobReport) -> JobRepor
 
 
 def _inputs_of(report: JobReport, spec: IngestionJobSpec, settings: FileSystemSettings) -> _Inputs:
-    read = {(listed_uri(file.uri), file.size_bytes, file.checksum) for file in report.files if file.error is None and file.checksum}
+    read = {
+        (listed_uri(file.uri), file.size_bytes, file.checksum)
+        for file in report.files
+        if file.error is None and file.checksum
+    }
     if not read:  # a source of Spark's own: the report is one of all files
         own = _lists_of([segment.uri for segment in report.segments if segment.has_input_list], settings)
         read = {(file.uri, file.size_bytes, file.checksum) for files in own.values() for file in files}
@@ -116,10 +132,20 @@ def _lists_of(archive_uris: Sequence[str], settings: FileSystemSettings) -> dict
             return None
 
     with ThreadPoolExecutor(max(1, min(_LOOKS_AT_ONCE, len(archive_uris))), "earlier-lists") as pool:
-        return {uri: files for uri, files in zip(archive_uris, pool.map(read, archive_uris), strict=True) if files is not None}
+        return {
+            uri: files
+            for uri, files in zip(archive_uris, pool.map(read, archive_uris), strict=True)
+            if files is not None
+        }
 
 
-def _mark(there: ArchiveListing, again: Sequence[str], replaced: Sequence[str], report: JobReport, settings: FileSystemSettings) -> None:
+def _mark(
+    there: ArchiveListing,
+    again: Sequence[str],
+    replaced: Sequence[str],
+    report: JobReport,
+    settings: FileSystemSettings,
+) -> None:
     for uri in again:
         file_system_for(uri, settings).delete(mark_uri(uri))
     if not replaced:

@@ -10,7 +10,9 @@ _PLACES_SHOWN = 3
 
 
 def rejected_rows(samples: Iterable[RejectSample]) -> list[str]:
-    """`column 'qty': 'many' is no number: 7 rows, 3, 5, 9, …`: a line for every cause of the rows that a report keeps of a file."""
+    """`column 'qty': 'many' is no number: 7 rows, 3, 5, 9, …`: a line for every cause of the rows that a report keeps
+    of a file.
+    """
     rows: dict[tuple[str, str], list[int]] = {}
     for sample in samples:
         rows.setdefault((sample.column, sample.cause), []).append(sample.row)
@@ -18,7 +20,9 @@ def rejected_rows(samples: Iterable[RejectSample]) -> list[str]:
 
 
 def failed_units(report: JobReport) -> list[tuple[str, str]]:
-    """(input files, cause) of what was not built; units that failed for one cause stand together. The first one's cause is shown as it is."""
+    """(input files, cause) of what was not built; units that failed for one cause stand together. The first one's cause
+    is shown as it is.
+    """
     alike: dict[str, list[UnitReport]] = {}
     for unit in report.units:
         if unit.error is not None:

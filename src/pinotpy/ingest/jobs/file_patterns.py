@@ -1,7 +1,8 @@
-"""`glob:…` and `regex:…` patterns of job specs. Source: java.nio.file.FileSystem.getPathMatcher, as Pinot's jobs use it.
+"""`glob:…` and `regex:…` patterns of job specs. Source: java.nio.file.FileSystem.getPathMatcher, as Pinot's jobs use
+it.
 
-A pattern is compared with the whole path of a file and with its path below the input's folder; either may match: `glob:*.avro`
-takes the files of the folder itself, `glob:**/*.avro` those of all folders below it too.
+A pattern is compared with the whole path of a file and with its path below the input's folder; either may match:
+`glob:*.avro` takes the files of the folder itself, `glob:**/*.avro` those of all folders below it too.
 """
 
 from __future__ import annotations

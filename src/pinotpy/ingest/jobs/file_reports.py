@@ -1,4 +1,6 @@
-"""What became of input files, from the ledgers of their rows; and what a job says of the columns that all of them lack."""
+"""What became of input files, from the ledgers of their rows; and what a job says of the columns that all of them
+lack.
+"""
 
 from __future__ import annotations
 
@@ -43,14 +45,17 @@ def joined_report(files: Sequence[FileReport]) -> FileReport:
     return FileReport(
         uri=files[0].uri if files else "",
         reject_samples=tuple(sample for file in files for sample in file.reject_samples)[:SAMPLES_MAX],
-        missing_columns=tuple(name for name in files[0].missing_columns if all(name in each for each in missing)) if files else (),
+        missing_columns=tuple(name for name in files[0].missing_columns if all(name in each for each in missing))
+        if files
+        else (),
         other_fields=tuple(sorted({name for file in files for name in file.other_fields})[:OTHER_FIELDS_MAX]),
         **counts,
     )
 
 
 def missing_in_all(pipeline: RowPipeline, reports: Sequence[UnitReport]) -> str | None:
-    """A fault if no record of any file has a column that must be there; of records that name their own fields only the job can tell.
+    """A fault if no record of any file has a column that must be there; of records that name their own fields only the
+    job can tell.
 
     Files that declare their fields were refused for such columns where they were read.
     """
@@ -62,9 +67,12 @@ def missing_in_all(pipeline: RowPipeline, reports: Sequence[UnitReport]) -> str 
     if not faults:
         return None
     num_built = sum(len(report.segments) for report in reports)
-    built = f"; {num_built:,} segments were built by then and lie at the output, nothing was pushed" if num_built else ""
+    built = (
+        f"; {num_built:,} segments were built by then and lie at the output, nothing was pushed" if num_built else ""
+    )
     return (
-        f"no record of {_named([file.uri for file in files])} has {'this column' if len(faults) == 1 else f'these {len(faults)} columns'} "
+        f"no record of {_named([file.uri for file in files])} has "
+        f"{'this column' if len(faults) == 1 else f'these {len(faults)} columns'} "
         f"of schema '{pipeline.schema.schema_name}': {fault_text(faults, whole.other_fields)}{built}"
     )
 
@@ -78,7 +86,10 @@ def missing_warnings(pipeline: RowPipeline, reports: Sequence[UnitReport]) -> tu
     for name in pipeline.expected.required:
         lacking = [file.uri for file in files if name in file.missing_columns]
         if lacking:
-            found.append(f"{_named(lacking)} of {len(files):,} lack{'s' if len(lacking) == 1 else ''} column '{name}': {_default(pipeline.schema, name)}")
+            found.append(
+                f"{_named(lacking)} of {len(files):,} lack{'s' if len(lacking) == 1 else ''} column '{name}': "
+                f"{_default(pipeline.schema, name)}"
+            )
     return tuple(sorted(found))
 
 

@@ -25,9 +25,12 @@ _HIDDEN: Final = (".", "_")
 
 @dataclass(frozen=True, slots=True)
 class InputEntry:
-    """One input file. `below`: its path below the input's folder; `folder` of it, '' for files of the folder itself: where its
-    segment goes below the output, and within which files are numbered. `checksum`: as of SegmentInput, "" before it is read;
-    `num_rows`: its rows in all segments, -1 before."""
+    """One input file. `below`: its path below the input's folder; `folder` of it, '' for files of the folder itself:
+    where its
+    segment goes below the output, and within which files are numbered. `checksum`: as of SegmentInput, "" before it is
+    read;
+    `num_rows`: its rows in all segments, -1 before.
+    """
 
     uri: str
     below: str
@@ -42,9 +45,10 @@ class InputEntry:
 def find_inputs(spec: IngestionJobSpec, settings: FileSystemSettings) -> list[InputEntry]:
     """The files that the job reads, by URI ascending.
 
-    Names that begin with '.' or '_', and what lies in such folders, are no data, nor is what jobs write: archives and what lies beside them, and all below the
-    output and the folder for rejected rows where these lie in the input's folder. Without includeFileNamePattern the files are
-    those whose name tells a known format, or, with dataFormat, all of them.
+    Names that begin with '.' or '_', and what lies in such folders, are no data, nor is what jobs write: archives and
+    what lies beside them, and all below the output and the folder for rejected rows where these lie in the input's
+    folder. Without includeFileNamePattern the files are those whose name tells a known format, or, with dataFormat, all
+    of them.
 
     Raises:
         NotFoundError: there is none.
@@ -52,9 +56,21 @@ def find_inputs(spec: IngestionJobSpec, settings: FileSystemSettings) -> list[In
     """
     assert spec.input_dir_uri is not None
     root, given = spec.input_dir_uri, reader_format(spec)
-    include = file_pattern(spec.include_file_name_pattern, "includeFileNamePattern") if spec.include_file_name_pattern else None
-    exclude = file_pattern(spec.exclude_file_name_pattern, "excludeFileNamePattern") if spec.exclude_file_name_pattern else None
-    own = [folder for folder in (spec.output_dir_uri, spec.pinotpy.reject_file_uri) if folder is not None and lies_below(folder, root)]
+    include = (
+        file_pattern(spec.include_file_name_pattern, "includeFileNamePattern")
+        if spec.include_file_name_pattern
+        else None
+    )
+    exclude = (
+        file_pattern(spec.exclude_file_name_pattern, "excludeFileNamePattern")
+        if spec.exclude_file_name_pattern
+        else None
+    )
+    own = [
+        folder
+        for folder in (spec.output_dir_uri, spec.pinotpy.reject_file_uri)
+        if folder is not None and lies_below(folder, root)
+    ]
     found: list[InputEntry] = []
     num_seen = 0
     for entry in file_system_for(root, settings).list(root):
@@ -69,13 +85,28 @@ def find_inputs(spec: IngestionJobSpec, settings: FileSystemSettings) -> list[In
             continue
         file_format = given or format_of(PurePosixPath(below))  # type: ignore[arg-type]
         if file_format is not None:
-            found.append(InputEntry(entry.uri, below, str(file_format), entry.size_bytes, entry.modified_ms, below.rpartition("/")[0]))
+            found.append(
+                InputEntry(
+                    entry.uri, below, str(file_format), entry.size_bytes, entry.modified_ms, below.rpartition("/")[0]
+                )
+            )
         elif include is not None:
-            raise UserError(f"'{masked(entry.uri)}': the name tells no format; say it by recordReaderSpec.dataFormat, one of {', '.join(FileFormat)}")
+            raise UserError(
+                f"'{masked(entry.uri)}': the name tells no format; say it by recordReaderSpec.dataFormat, one of "
+                f"{', '.join(FileFormat)}"
+            )
     if not found:
-        wanted = f"that '{spec.include_file_name_pattern}' takes" if include is not None else f"of format {given}" if given else "whose name tells a format"
+        wanted = (
+            f"that '{spec.include_file_name_pattern}' takes"
+            if include is not None
+            else f"of format {given}"
+            if given
+            else "whose name tells a format"
+        )
         pattern = "; inputDirURI is no pattern, includeFileNamePattern is one" if set("*?[{") & set(root) else ""
-        raise NotFoundError(f"no input file {wanted} in '{masked(root)}': {num_seen} files are there{pattern}", uri=masked(root))
+        raise NotFoundError(
+            f"no input file {wanted} in '{masked(root)}': {num_seen} files are there{pattern}", uri=masked(root)
+        )
     refuse_links_to_one_file(found)
     return found
 
@@ -83,11 +114,15 @@ def find_inputs(spec: IngestionJobSpec, settings: FileSystemSettings) -> list[In
 def is_hidden(below: str) -> bool:
     """Whether a path below the input's folder is no data by its names; a folder `_day=5` is a column's value."""
     *folders, name = below.split("/")
-    return name.startswith(_HIDDEN) or any(folder.startswith(".") or (folder.startswith("_") and "=" not in folder) for folder in folders)
+    return name.startswith(_HIDDEN) or any(
+        folder.startswith(".") or (folder.startswith("_") and "=" not in folder) for folder in folders
+    )
 
 
 def refuse_links_to_one_file(entries: Sequence[InputEntry]) -> None:
-    """Raises UserError for two entries that are one file of this machine, such as by a folder `latest` that is a link: every row would be there twice."""
+    """Raises UserError for two entries that are one file of this machine, such as by a folder `latest` that is a link:
+    every row would be there twice.
+    """
     by_path: dict[Path, InputEntry] = {}
     for entry in entries:
         if scheme_of(entry.uri) not in LOCAL_SCHEMES:
@@ -95,14 +130,17 @@ def refuse_links_to_one_file(entries: Sequence[InputEntry]) -> None:
         path = real_path(entry.uri)
         if path in by_path:
             raise UserError(
-                f"'{masked(by_path[path].uri)}' and '{masked(entry.uri)}' are one file, by a link: its rows would be read twice; leave one of them out "
+                f"'{masked(by_path[path].uri)}' and '{masked(entry.uri)}' are one file, by a link: its rows would be "
+                "read twice; leave one of them out "
                 "(jobs: excludeFileNamePattern)"
             )
         by_path[path] = entry
 
 
 def reader_format(spec: IngestionJobSpec) -> FileFormat | None:
-    """The format that recordReaderSpec names, by dataFormat or by the name of Pinot's reader class; None = by each file's name."""
+    """The format that recordReaderSpec names, by dataFormat or by the name of Pinot's reader class; None = by each
+    file's name.
+    """
     reader = spec.record_reader_spec
     if reader.data_format is not None:
         return format_from_text(reader.data_format)
@@ -112,6 +150,7 @@ def reader_format(spec: IngestionJobSpec) -> FileFormat | None:
     found = next((each for each in FileFormat if name.startswith(each.value)), None)
     if found is None:
         raise UserError(
-            f"recordReaderSpec.className '{reader.class_name[:200]}' reads no format known here, expected dataFormat as one of {', '.join(FileFormat)}"
+            f"recordReaderSpec.className '{reader.class_name[:200]}' reads no format known here, expected dataFormat "
+            f"as one of {', '.join(FileFormat)}"
         )
     return found

@@ -22,10 +22,14 @@ _WEB_USER: Final = re.compile(r"(?<=//)[^/@?#]*@")
 
 
 def input_list(unit: Unit, num_docs: int) -> InputList | None:
-    """The list of a segment that was built of a unit; None where its rows come from no files, or from more than a list can have."""
+    """The list of a segment that was built of a unit; None where its rows come from no files, or from more than a list
+    can have.
+    """
     counts = [rows.count for rows in unit.slices] or [num_docs]
     files = [
-        SegmentInput(listed_uri(entry.uri), entry.size_bytes, entry.checksum, count, entry.num_rows if unit.slices else num_docs)
+        SegmentInput(
+            listed_uri(entry.uri), entry.size_bytes, entry.checksum, count, entry.num_rows if unit.slices else num_docs
+        )
         for entry, count in zip(unit.inputs, counts, strict=True)
         if entry.checksum or entry.file_format
     ]
@@ -57,7 +61,8 @@ def with_content(entry: InputEntry, path: Path, opened: FileIdentity | None) -> 
 
     Args:
         path: the file, or its local copy.
-        opened: `identity_of` it when it began to be read. If it is another file now, what was read is gone, and the checksum unknown.
+        opened: `identity_of` it when it began to be read. If it is another file now, what was read is gone, and the
+            checksum unknown.
     """
     try:
         with path.open("rb") as stream:

@@ -22,19 +22,29 @@ def _reader_settings(value: Any) -> Any:
 class ExecutionFrameworkSpec(Document):
     """What runs the job."""
 
-    name: Text = Field("standalone", description="standalone: processes of this machine. spark: `pinotpy spark`. Class names are accepted and not used.")
+    name: Text = Field(
+        "standalone",
+        description="standalone: processes of this machine. spark: `pinotpy spark`. Class names are accepted and not "
+        "used.",
+    )
     segment_generation_job_runner_class_name: Text | None = Field(None, description="Accepted.")
     segment_tar_push_job_runner_class_name: Text | None = Field(None, description="Accepted.")
     segment_uri_push_job_runner_class_name: Text | None = Field(None, description="Accepted.")
     segment_metadata_push_job_runner_class_name: Text | None = Field(None, description="Accepted.")
-    extra_configs: dict[str, Text] = Field(default_factory=dict, description="`stagingDir`: folder beside the output for what is not finished (Spark).")
+    extra_configs: dict[str, Text] = Field(
+        default_factory=dict, description="`stagingDir`: folder beside the output for what is not finished (Spark)."
+    )
 
 
 class PinotFSSpec(Document):
     """Settings of one file system."""
 
     scheme: Text = Field(description="file, s3, gs, abfs, hdfs, …")
-    class_name: Text | None = Field(None, description="Pinot's classes are accepted and the scheme decides; module:attribute names a file system of your own.")
+    class_name: Text | None = Field(
+        None,
+        description="Pinot's classes are accepted and the scheme decides; module:attribute names a file system of "
+        "your own.",
+    )
     configs: dict[str, Text] = Field(default_factory=dict, description="Settings of the file system, such as `region`.")
 
 
@@ -42,24 +52,41 @@ class TableSpec(Document):
     """The table that segments are for."""
 
     table_name: Text = Field(description="Name of the table, without its type.")
-    schema_uri: Text | None = Field(None, alias="schemaURI", description="Place of the schema; default: the controller's answer.")
-    table_config_uri: Text | None = Field(None, alias="tableConfigURI", description="Place of the table config; default: the controller's answer.")
+    schema_uri: Text | None = Field(
+        None, alias="schemaURI", description="Place of the schema; default: the controller's answer."
+    )
+    table_config_uri: Text | None = Field(
+        None, alias="tableConfigURI", description="Place of the table config; default: the controller's answer."
+    )
 
 
 class RecordReaderSpec(Document):
     """How input files are read."""
 
-    data_format: Text | None = Field(None, description="csv, json, avro, parquet, orc; default: what each file's name tells.")
-    class_name: Text | None = Field(None, description="Pinot's reader class: tells the format where dataFormat does not stand.")
+    data_format: Text | None = Field(
+        None, description="csv, json, avro, parquet, orc; default: what each file's name tells."
+    )
+    class_name: Text | None = Field(
+        None, description="Pinot's reader class: tells the format where dataFormat does not stand."
+    )
     config_class_name: Text | None = Field(None, description="Accepted; the format decides.")
-    configs: Annotated[dict[str, Any], BeforeValidator(_reader_settings)] = Field(default_factory=dict, description="Settings of the format's reader.")
+    configs: Annotated[dict[str, Any], BeforeValidator(_reader_settings)] = Field(
+        default_factory=dict, description="Settings of the format's reader."
+    )
 
 
 class SegmentNameGeneratorSpec(Document):
     """How segments are called."""
 
-    type: Text | None = Field(None, description="simple, normalizedDate, fixed or inputFile; default: what configs and the table's time column tell.")
-    configs: dict[str, Text] = Field(default_factory=dict, description="segment.name, segment.name.prefix, segment.name.postfix, exclude.sequence.id, …")
+    type: Text | None = Field(
+        None,
+        description="simple, normalizedDate, fixed or inputFile; default: what configs and the table's time column "
+        "tell.",
+    )
+    configs: dict[str, Text] = Field(
+        default_factory=dict,
+        description="segment.name, segment.name.prefix, segment.name.postfix, exclude.sequence.id, …",
+    )
 
 
 class PinotClusterSpec(Document):
@@ -74,15 +101,26 @@ class PushJobSpec(Document):
     push_attempts: WholeNumber = Field(1, ge=1, le=10_000, description="Attempts for each segment; 1 = no retry.")
     push_parallelism: WholeNumber = Field(1, ge=1, le=1_000, description="Segments pushed at once.")
     push_retry_interval_millis: WholeNumber = Field(
-        1000, ge=0, le=86_400_000, description="Pause before the second attempt, in milliseconds; doubled for each further one."
+        1000,
+        ge=0,
+        le=86_400_000,
+        description="Pause before the second attempt, in milliseconds; doubled for each further one.",
     )
-    segment_uri_prefix: Text | None = Field(None, description="Put before the path of a segment to make the URI that the controller is told.")
+    segment_uri_prefix: Text | None = Field(
+        None, description="Put before the path of a segment to make the URI that the controller is told."
+    )
     segment_uri_suffix: Text | None = Field(None, description="Put after it.")
-    push_file_name_pattern: Text | None = Field(None, description="`glob:…` or `regex:…`: push only these archives of outputDirURI.")
-    copy_to_deep_store_for_metadata_push: Truth = Field(False, description="Let the controller copy what is pushed as metadata into its deep store.")
+    push_file_name_pattern: Text | None = Field(
+        None, description="`glob:…` or `regex:…`: push only these archives of outputDirURI."
+    )
+    copy_to_deep_store_for_metadata_push: Truth = Field(
+        False, description="Let the controller copy what is pushed as metadata into its deep store."
+    )
     batch_segment_upload: Truth = Field(False, description="Accepted.")
     prefer_metadata_tar_gz: Truth = Field(True, description="Accepted: metadata are read from the archives themselves.")
-    segment_metadata_generation_parallelism: WholeNumber = Field(1, ge=1, le=1_000, description="Accepted; pushParallelism counts.")
+    segment_metadata_generation_parallelism: WholeNumber = Field(
+        1, ge=1, le=1_000, description="Accepted; pushParallelism counts."
+    )
 
 
 class TlsSpec(Document):
@@ -90,16 +128,22 @@ class TlsSpec(Document):
 
     key_store_type: Text | None = Field(None, description="PEM.")
     key_store_path: Text | None = Field(None, description="PEM file with the client's certificate and key.")
-    key_store_password: Text | None = Field(None, description="Password of the key.", json_schema_extra={"secret": True})
+    key_store_password: Text | None = Field(
+        None, description="Password of the key.", json_schema_extra={"secret": True}
+    )
     trust_store_type: Text | None = Field(None, description="PEM.")
     trust_store_path: Text | None = Field(None, description="PEM file of the CA to trust.")
     trust_store_password: Text | None = Field(None, description="Accepted.", json_schema_extra={"secret": True})
-    connect_timeout: WholeNumber | None = Field(None, description="Accepted; pinotpy.pushTimeoutMs is the time of a push.")
+    connect_timeout: WholeNumber | None = Field(
+        None, description="Accepted; pinotpy.pushTimeoutMs is the time of a push."
+    )
     read_timeout: WholeNumber | None = Field(None, description="Accepted.")
 
 
 def unknown_keys(model: type[BaseModel], raw: dict[str, Any], path: str) -> Iterator[Fault]:
-    """A fault for each key that no field of the model (and of the models within) has, with the nearest one that there is."""
+    """A fault for each key that no field of the model (and of the models within) has, with the nearest one that there
+    is.
+    """
     fields = {field.alias or name: field for name, field in model.model_fields.items()}
     for key, value in raw.items():
         here = child_path(path, key)

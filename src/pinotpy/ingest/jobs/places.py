@@ -10,7 +10,8 @@ from pinotpy.ingest.segment_names import path_of
 
 
 def lies_below(uri: str, folder: str) -> bool:
-    """Whether a file or folder lies in a folder, not being it; on this machine however the two are written, and by links.
+    """Whether a file or folder lies in a folder, not being it; on this machine however the two are written, and by
+    links.
 
     Raises UserError for text that is no URI.
     """
@@ -25,7 +26,11 @@ def real_path(uri: str) -> Path:
 
 
 def path_below(uri: str, folder: str) -> str:
-    """The path of a listed file below the folder that was listed, however that is written (`./in`, `in//a`); its name where the folder is the file."""
-    path, root = (str(local_path(each)) if scheme_of(each) in LOCAL_SCHEMES else path_of(each) for each in (uri, folder))
+    """The path of a listed file below the folder that was listed, however that is written (`./in`, `in//a`); its name
+    where the folder is the file.
+    """
+    path, root = (
+        str(local_path(each)) if scheme_of(each) in LOCAL_SCHEMES else path_of(each) for each in (uri, folder)
+    )
     prefix = "" if root == "." else root.rstrip("/") + "/"
     return path[len(prefix) :] if path.startswith(prefix) else file_name(uri)

@@ -49,7 +49,9 @@ class RowSlice:
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """One unit of work. `folder`: where below the output its segment goes. `tag`: in its name instead of the number, "" = the number."""
+    """One unit of work. `folder`: where below the output its segment goes. `tag`: in its name instead of the number, ""
+    = the number.
+    """
 
     unit_id: int
     kind: UnitKind
@@ -63,7 +65,9 @@ class Unit:
     @property
     def size_bytes(self) -> int:
         """Bytes of input files to read; of dealt rows 0."""
-        return sum(max(entry.size_bytes, 0) for entry in self.inputs) if self.kind in (UnitKind.FILE, UnitKind.DEAL) else 0
+        return (
+            sum(max(entry.size_bytes, 0) for entry in self.inputs) if self.kind in (UnitKind.FILE, UnitKind.DEAL) else 0
+        )
 
     @property
     def modified_ms(self) -> int:
@@ -109,21 +113,30 @@ def plan_units(context: JobContext, inputs: Sequence[InputEntry] | None = None) 
     Raises:
         NotFoundError: there is no input. UserError: one fixed name for several files.
     """
-    entries = sorted(inputs if inputs is not None else find_inputs(context.spec, context.file_systems), key=lambda entry: entry.uri)
+    entries = sorted(
+        inputs if inputs is not None else find_inputs(context.spec, context.file_systems), key=lambda entry: entry.uri
+    )
     if context.regroups:
         return [Unit(index, UnitKind.DEAL, index, (entry,)) for index, entry in enumerate(entries)]
     if isinstance(context.names, FixedName) and len(entries) > 1:
-        raise UserError(f"the fixed segment name '{context.names.name}' serves one input file, found {len(entries)}: use simple or normalizedDate names")
+        raise UserError(
+            f"the fixed segment name '{context.names.name}' serves one input file, found {len(entries)}: use simple "
+            "or normalizedDate names"
+        )
     by_folder = numbers_by_folder(context.spec.segment_name_generator_spec)
     ids = _numbers([entry.folder if by_folder else "" for entry in entries])
     tags = [tag_of(entry.below) if by_folder is None else "" for entry in entries]
     return [
-        Unit(index, UnitKind.FILE, number, (entry,), entry.folder, tag=tag) for index, (entry, number, tag) in enumerate(zip(entries, ids, tags, strict=True))
+        Unit(index, UnitKind.FILE, number, (entry,), entry.folder, tag=tag)
+        for index, (entry, number, tag) in enumerate(zip(entries, ids, tags, strict=True))
     ]
 
 
-def plan_groups(context: JobContext, dealt: Sequence[DealtRows], first_unit_id: int, rows_per_segment: int | None) -> list[Unit]:
-    """The GROUP units over dealt rows: groups ascending, their rows by file and position, cut into segments of about equal size.
+def plan_groups(
+    context: JobContext, dealt: Sequence[DealtRows], first_unit_id: int, rows_per_segment: int | None
+) -> list[Unit]:
+    """The GROUP units over dealt rows: groups ascending, their rows by file and position, cut into segments of about
+    equal size.
 
     Args:
         dealt: in the order of their files.
@@ -132,10 +145,19 @@ def plan_groups(context: JobContext, dealt: Sequence[DealtRows], first_unit_id: 
     totals: Counter[str] = Counter()
     for each in dealt:
         totals.update(each.num_rows)
-    cuts = [(group, cut, first, last) for group in sorted(totals) for cut, (first, last) in enumerate(_cuts(totals[group], rows_per_segment))]
+    cuts = [
+        (group, cut, first, last)
+        for group in sorted(totals)
+        for cut, (first, last) in enumerate(_cuts(totals[group], rows_per_segment))
+    ]
     by_bucket = numbers_by_folder(context.spec.segment_name_generator_spec)
     # Numbered within a time bucket, another day's data changes no name of this one.
-    ids = _numbers([_name_part(context, group) if by_bucket and context.spec.pinotpy.time_bucket is not None else "" for group, *_ in cuts])
+    ids = _numbers(
+        [
+            _name_part(context, group) if by_bucket and context.spec.pinotpy.time_bucket is not None else ""
+            for group, *_ in cuts
+        ]
+    )
     units = []
     for index, ((group, cut, first, last), number) in enumerate(zip(cuts, ids, strict=True)):
         unit = _group_unit(UnitKind.GROUP, first_unit_id + index, number, group, dealt, first, last)
@@ -144,7 +166,9 @@ def plan_groups(context: JobContext, dealt: Sequence[DealtRows], first_unit_id: 
 
 
 def with_contents(units: Sequence[Unit], reports: Sequence[UnitReport]) -> list[Unit]:
-    """DEAL units whose entries have the sizes, checksums and rows that were found when they were read; those that failed stay as they were."""
+    """DEAL units whose entries have the sizes, checksums and rows that were found when they were read; those that
+    failed stay as they were.
+    """
     read = {report.unit_id: report.files[0] for report in reports if report.error is None and report.files}
     found = []
     for unit in units:
@@ -156,7 +180,9 @@ def with_contents(units: Sequence[Unit], reports: Sequence[UnitReport]) -> list[
 
 
 def _name_part(context: JobContext, group: str) -> str:
-    """What of a group's time bucket stands in the names of its segments: two hours of a day are one where names tell days."""
+    """What of a group's time bucket stands in the names of its segments: two hours of a day are one where names tell
+    days.
+    """
     label = group.rpartition("/")[2]
     names = context.names
     tells_days = isinstance(names, NormalizedDateNames) and names.push_frequency is not PushFrequency.HOURLY
@@ -174,7 +200,9 @@ def plan_trial(dealt: Sequence[DealtRows], unit_id: int, rows_max: int = TRIAL_R
     return _group_unit(UnitKind.TRIAL, unit_id, 0, group, dealt, 0, min(totals[group], rows_max))
 
 
-def _group_unit(kind: UnitKind, unit_id: int, number: int, group: str, dealt: Sequence[DealtRows], first: int, last: int) -> Unit:
+def _group_unit(
+    kind: UnitKind, unit_id: int, number: int, group: str, dealt: Sequence[DealtRows], first: int, last: int
+) -> Unit:
     """Rows [first, last) of a group, counted over all files."""
     slices, entries, start = [], [], 0
     for each in dealt:

@@ -4,9 +4,10 @@
     path.to.output=/user/pinot/output             push.to.hosts=controller_host_0,controller_host_1
     path.to.schema=flights-schema.json            push.to.port=8888
 
-Source: the manual ("Creating segments using hadoop") and Pinot's JobConfigConstants. A file may also be in the form of the newer
-jobs: any key of the YAML spec as a dotted path (`pushJobSpec.pushAttempts=3`, `pinotpy.repartition=true`). Keys of Hadoop itself
-(`mapreduce.…`, `fs.…`, …) are for Hadoop and are left alone.
+Source: the manual ("Creating segments using hadoop") and Pinot's JobConfigConstants. A file may also be in the form of
+the newer
+jobs: any key of the YAML spec as a dotted path (`pushJobSpec.pushAttempts=3`, `pinotpy.repartition=true`). Keys of
+Hadoop itself (`mapreduce.…`, `fs.…`, …) are for Hadoop and are left alone.
 """
 
 from __future__ import annotations
@@ -51,24 +52,57 @@ _NAME_CONFIGS: Final = frozenset(
         "segment.name.template",
     ]
 )
-# Accepted where they ask for what is done anyway, refused where they ask for more. Value: (values that are fine, what is done).
+# Accepted where they ask for what is done anyway, refused where they ask for more. Value: (values that are fine, what
+# is done).
 _FIXED: Final[dict[str, tuple[tuple[str, ...], str]]] = {
     "create.tar.gz": (("true",), "true: segments are archives"),
     "use.relative.path": (("true",), "true: archives lie below the output as the input lies below its folder"),
-    "enable.preprocessing": (("false",), "false; ask for pinotpy.sortColumns, pinotpy.repartition and pinotpy.rowsPerSegment instead"),
-    "delete.extra.segments": (("false",), "false; ask for pinotpy.consistentPush=TABLE instead, which replaces all segments at once"),
+    "enable.preprocessing": (
+        ("false",),
+        "false; ask for pinotpy.sortColumns, pinotpy.repartition and pinotpy.rowsPerSegment instead",
+    ),
+    "delete.extra.segments": (
+        ("false",),
+        "false; ask for pinotpy.consistentPush=TABLE instead, which replaces all segments at once",
+    ),
     "enable.parallel.push": (("true", "false"), "true or false"),
 }
 # Read elsewhere, or of no meaning here.
 _ACCEPTED: Final = frozenset(
-    ["path.to.deps.jar", "preprocess.path.to.output", "table.config", "data.schema", "push.to.hosts", "push.to.port", "job.type", "job-spec-format"]
+    [
+        "path.to.deps.jar",
+        "preprocess.path.to.output",
+        "table.config",
+        "data.schema",
+        "push.to.hosts",
+        "push.to.port",
+        "job.type",
+        "job-spec-format",
+    ]
 )
-_HADOOP: Final = ("hadoop.", "mapreduce.", "mapred.", "yarn.", "fs.", "dfs.", "io.", "ipc.", "spark.", "azkaban.", "tez.", "hive.")
+_HADOOP: Final = (
+    "hadoop.",
+    "mapreduce.",
+    "mapred.",
+    "yarn.",
+    "fs.",
+    "dfs.",
+    "io.",
+    "ipc.",
+    "spark.",
+    "azkaban.",
+    "tez.",
+    "hive.",
+)
 _SPEC_ROOTS: Final = frozenset(field.alias or name for name, field in IngestionJobSpec.model_fields.items())
-_ALL: Final = sorted([*PLACES, *_NAME_CONFIGS, *_FIXED, *_ACCEPTED, "path.to.reader.config", "look.back.period.in.days"])
+_ALL: Final = sorted(
+    [*PLACES, *_NAME_CONFIGS, *_FIXED, *_ACCEPTED, "path.to.reader.config", "look.back.period.in.days"]
+)
 
 
-def read_properties_spec(text: str, values: Mapping[str, str] | None = None, *, job_type: JobType | None = None) -> IngestionJobSpec:
+def read_properties_spec(
+    text: str, values: Mapping[str, str] | None = None, *, job_type: JobType | None = None
+) -> IngestionJobSpec:
     """A spec from the text of a properties file; `${name}` stands for `values[name]`. See `spec_from_properties`."""
     faults: list[Fault] = []
     filled = fill_templates(parse_properties(text, WHAT), values or {}, faults)
@@ -84,7 +118,8 @@ def spec_from_properties(properties: Mapping[str, str], *, job_type: JobType | N
         job_type: what to do; default: `job.type`, else creation, with tar push where `push.to.hosts` stands.
 
     Raises:
-        InvalidConfigError: with every fault, by the property's name; what the spec itself refuses is told with the spec's path.
+        InvalidConfigError: with every fault, by the property's name; what the spec itself refuses is told with the
+            spec's path.
     """
     faults: list[Fault] = []
     plain: dict[str, Any] = {}
@@ -102,7 +137,11 @@ def spec_from_properties(properties: Mapping[str, str], *, job_type: JobType | N
         elif key.split(".", 1)[0] in _SPEC_ROOTS:
             _put_path(plain, key, text, faults)
         elif key in ("path.to.reader.config", "look.back.period.in.days"):
-            allowed = "recordReaderSpec.configs.<name>=<value>" if key == "path.to.reader.config" else "pinotpy.timeBucket, or another inputDirURI"
+            allowed = (
+                "recordReaderSpec.configs.<name>=<value>"
+                if key == "path.to.reader.config"
+                else "pinotpy.timeBucket, or another inputDirURI"
+            )
             faults.append(Fault(key, describe(text), f"no such property: say what it holds by {allowed}"))
         elif key not in _ACCEPTED and not key.startswith(_HADOOP):
             near = get_close_matches(key, _ALL, 1, 0.75)
@@ -111,7 +150,11 @@ def spec_from_properties(properties: Mapping[str, str], *, job_type: JobType | N
     controllers = _controllers(properties, faults)
     if controllers:
         _put(plain, ("pinotClusterSpecs",), [{"controllerURI": uri} for uri in controllers], "push.to.hosts", faults)
-    if job_type is None and "jobType" in plain and properties.get("job.type", plain["jobType"]).strip() != plain["jobType"]:
+    if (
+        job_type is None
+        and "jobType" in plain
+        and properties.get("job.type", plain["jobType"]).strip() != plain["jobType"]
+    ):
         faults.append(Fault("job.type", describe(properties["job.type"]), "one property for jobType"))
     plain.setdefault("jobType", _job_type(properties, job_type, bool(controllers)))
     if properties.get("enable.parallel.push", "").strip().lower() == "false":
@@ -125,7 +168,9 @@ def _controllers(properties: Mapping[str, str], faults: list[Fault]) -> list[str
     hosts = [host.strip() for host in properties.get("push.to.hosts", "").split(",") if host.strip()]
     port = properties.get("push.to.port", "").strip()
     if hosts and not (_is_number(port) and 0 < int(port) < 65536):
-        faults.append(Fault("push.to.port", describe(port) if port else "nothing", "the port of the controllers in push.to.hosts"))
+        faults.append(
+            Fault("push.to.port", describe(port) if port else "nothing", "the port of the controllers in push.to.hosts")
+        )
         return []
     return [f"{host}:{port}" if "://" in host else f"http://{host}:{port}" for host in hosts]
 
@@ -146,7 +191,9 @@ def _put(plain: dict[str, Any], place: tuple[str, ...], value: Any, key: str, fa
             faults.append(Fault(key, "a key below a value", f"'{step}' with keys, or without"))
             return
     if here.setdefault(place[-1], value) != value:  # without the values: one may be a token
-        faults.append(Fault(key, "another value than another property has for the same", f"one property for {'.'.join(place)}"))
+        faults.append(
+            Fault(key, "another value than another property has for the same", f"one property for {'.'.join(place)}")
+        )
 
 
 def _is_number(text: str) -> bool:

@@ -22,7 +22,8 @@ from pinotpy.ingest.segment_names import path_of
 def push_archives(spec: IngestionJobSpec, report: JobReport) -> JobReport:
     """The report of a job with that of its push; what was not pushed is an error of the job.
 
-    A job that builds pushes what it built, one that only pushes what lies at outputDirURI. What replaces other segments is pushed whole or
+    A job that builds pushes what it built, one that only pushes what lies at outputDirURI. What replaces other segments
+    is pushed whole or
     not at all: with a file left out, its rows would go from the table.
     """
     from pinotpy.ingest.push.job import push_segments
@@ -35,14 +36,27 @@ def push_archives(spec: IngestionJobSpec, report: JobReport) -> JobReport:
         uris, report = list(found.current), replace(report, replaced_archive_uris=found.replaced)
     try:
         if report.num_failures and replaces_at_once(spec):
-            raise UserError(f"{report.num_failures} input files were left out, and what replaces the table's rows (consistentPush) must be whole")
-        pushed = push_segments(spec, uris, file_systems=settings, are_whole=spec.job_type.creates and not report.num_failures, empty_files=empty_files(report))
+            raise UserError(
+                f"{report.num_failures} input files were left out, and what replaces the table's rows "
+                "(consistentPush) must be whole"
+            )
+        pushed = push_segments(
+            spec,
+            uris,
+            file_systems=settings,
+            are_whole=spec.job_type.creates and not report.num_failures,
+            empty_files=empty_files(report),
+        )
     except PinotError as error:
         if not spec.job_type.creates:
             raise
         # What was built stays, and the report says so.
         return replace(report, error=f"built, not pushed: {error.message}")
-    report = replace(report, push=pushed.to_json(), error="; ".join(["not everything was pushed", *pushed.causes()]) if pushed.has_failed else None)
+    report = replace(
+        report,
+        push=pushed.to_json(),
+        error="; ".join(["not everything was pushed", *pushed.causes()]) if pushed.has_failed else None,
+    )
     if report.error is None and spec.clean_up_output_dir:
         delete_archives(uris, settings)
     return report
@@ -62,7 +76,9 @@ def delete_archives(uris: Sequence[str], settings: FileSystemSettings) -> None:
 
 
 def find_archives(spec: IngestionJobSpec) -> ArchiveListing:
-    """The archives at outputDirURI, those that pushFileNamePattern takes. Raises NotFoundError if none is to be pushed."""
+    """The archives at outputDirURI, those that pushFileNamePattern takes. Raises NotFoundError if none is to be
+    pushed.
+    """
     root = spec.output_dir_uri or ""
     pattern = spec.push_job_spec.push_file_name_pattern
     takes = file_pattern(pattern, "pushJobSpec.pushFileNamePattern") if pattern else None
@@ -74,7 +90,11 @@ def find_archives(spec: IngestionJobSpec) -> ArchiveListing:
     found = replace(there, current=taken(there.current), replaced=taken(there.replaced))
     if not found.current:
         besides = f"; {len(found.replaced)} are marked as replaced" if found.replaced else ""
-        raise NotFoundError(f"no segment archive (….tar.gz) in '{masked(root)}'{f' that {pattern!r} takes' if pattern else ''}{besides}", uri=masked(root))
+        raise NotFoundError(
+            "no segment archive (….tar.gz) in "
+            f"'{masked(root)}'{f' that {pattern!r} takes' if pattern else ''}{besides}",
+            uri=masked(root),
+        )
     return found
 
 
@@ -84,7 +104,9 @@ def replaces_at_once(spec: IngestionJobSpec) -> bool:
 
     if spec.pinotpy.consistent_push is not None:
         return spec.pinotpy.consistent_push is not ConsistentPush.NONE
-    from_controller = spec.model_copy(update={"table_spec": spec.table_spec.model_copy(update={"table_config_uri": None})})
+    from_controller = spec.model_copy(
+        update={"table_spec": spec.table_spec.model_copy(update={"table_config_uri": None})}
+    )
     _, config = read_table_documents(from_controller, file_system_settings(spec))
     batch = config.ingestion.batch_ingestion_config if config is not None and config.ingestion is not None else None
     return batch is not None and batch.consistent_data_push

@@ -22,8 +22,21 @@ SAMPLES_MAX: Final = 20
 OTHERS_SHOWN_MAX: Final = 100
 _COLUMNS_TOLD: Final = 5
 # Fields of a FileReport that add up over files.
-ROW_COUNTS: Final = ("num_rows_read", "num_rows_indexed", "num_rows_rejected", "num_rows_filtered", "num_rows_added", "num_null_times")
-BY_COLUMN_COUNTS: Final = ("rejects_by_column", "nulls_by_column", "cuts_by_column", "defaults_by_column", "dropped_by_column")
+ROW_COUNTS: Final = (
+    "num_rows_read",
+    "num_rows_indexed",
+    "num_rows_rejected",
+    "num_rows_filtered",
+    "num_rows_added",
+    "num_null_times",
+)
+BY_COLUMN_COUNTS: Final = (
+    "rejects_by_column",
+    "nulls_by_column",
+    "cuts_by_column",
+    "defaults_by_column",
+    "dropped_by_column",
+)
 _TOLD: Final = (
     ("nulls_by_column", "without a value"),
     ("cuts_by_column", "cut to their longest length"),
@@ -58,9 +71,10 @@ class RejectSample:
 class FileReport:
     """What became of the rows of one input file: read + added (by unnesting) = indexed + rejected + filtered.
 
-    `error`: why it could not be read to its end; its rows are then in no segment. The columns of the schema that it lacks, with fields
-    of it that fill no column; of the rows that are indexed, by column: rows without a value, values cut to their longest length, values in
-    whose place the default stands, entries left out of lists; and rows without a value in the time column.
+    `error`: why it could not be read to its end; its rows are then in no segment. The columns of the schema that it
+    lacks, with fields of it that fill no column; of the rows that are indexed, by column: rows without a value, values
+    cut to their longest length, values in whose place the default stands, entries left out of lists; and rows without a
+    value in the time column.
     `checksum`: of its bytes, as of SegmentInput.
     """
 
@@ -86,7 +100,9 @@ class FileReport:
 
 @dataclass(frozen=True, slots=True)
 class SegmentReport:
-    """One segment: its archive's URI, its rows, bytes of its files and of its archive, its CRC, its time range (ms since the epoch)."""
+    """One segment: its archive's URI, its rows, bytes of its files and of its archive, its CRC, its time range (ms
+    since the epoch).
+    """
 
     segment_name: str
     uri: str
@@ -105,7 +121,9 @@ class SegmentReport:
 
 @dataclass(frozen=True, slots=True)
 class UnitReport:
-    """One unit of work. `error` says why it was not built, `code` is Pinot's number of it, `is_input_fault` whether its input is to blame."""
+    """One unit of work. `error` says why it was not built, `code` is Pinot's number of it, `is_input_fault` whether its
+    input is to blame.
+    """
 
     unit_id: int
     files: tuple[FileReport, ...] = ()
@@ -150,9 +168,10 @@ class JobReport:
     """The whole job. `push` is the push's own report as JSON, None where nothing was pushed.
 
     warnings: sentences about what the job was told to let pass.
-    other_archive_uris: what lies at its output besides its segments, and would be pushed with them by a push of the folder; rows of
-    `num_mixed_archives` of them are in its segments, too. replaced_archive_uris: marked at the output, by this run or before: their rows
-    are in other segments, and no push of the folder takes them.
+    other_archive_uris: what lies at its output besides its segments, and would be pushed with them by a push of the
+    folder; rows of
+    `num_mixed_archives` of them are in its segments, too. replaced_archive_uris: marked at the output, by this run or
+    before: their rows are in other segments, and no push of the folder takes them.
     """
 
     job_type: str
@@ -177,23 +196,35 @@ class JobReport:
 
     @property
     def others_told(self) -> str | None:
-        """What is to be said of other archives at the output and of segments without a list of input files, None if there are none."""
+        """What is to be said of other archives at the output and of segments without a list of input files, None if
+        there are none.
+        """
         told = []
         if self.replaced_archive_uris:
             told.append(
-                "archives at the output whose rows later runs have put into other segments, or whose files have no row any more: "
-                f"{len(self.replaced_archive_uris):,}, first '{masked(self.replaced_archive_uris[0])}'. No push of the folder takes them; "
+                "archives at the output whose rows later runs have put into other segments, or whose files have no "
+                "row any more: "
+                f"{len(self.replaced_archive_uris):,}, first '{masked(self.replaced_archive_uris[0])}'. No push of "
+                "the folder takes them; "
                 "remove them once the table does not serve them"
             )
         if self.other_archive_uris:
-            mixed = f" {self.num_mixed_archives:,} of them hold rows of this job's files and of others." if self.num_mixed_archives else ""
+            mixed = (
+                f" {self.num_mixed_archives:,} of them hold rows of this job's files and of others."
+                if self.num_mixed_archives
+                else ""
+            )
             told.append(
                 f"archives of other jobs or of earlier runs lie at the output, too: {len(self.other_archive_uris):,}, "
                 f"first '{masked(self.other_archive_uris[0])}'.{mixed} "
-                "A push of the whole folder takes them as well: remove them if their rows are old, or choose by pushJobSpec.pushFileNamePattern"
+                "A push of the whole folder takes them as well: remove them if their rows are old, or choose by "
+                "pushJobSpec.pushFileNamePattern"
             )
         if self.num_unlisted:
-            told.append(f"segments without a list of their input files: {self.num_unlisted:,}; a push cannot tell whether the table has their rows already")
+            told.append(
+                f"segments without a list of their input files: {self.num_unlisted:,}; a push cannot tell whether the "
+                "table has their rows already"
+            )
         return "; ".join(told) or None
 
     @property
@@ -203,7 +234,9 @@ class JobReport:
 
     @property
     def columns_told(self) -> str | None:
-        """What of the columns is not as the files have it, None if all is: columns that files lack, values that are not there, cut, replaced."""
+        """What of the columns is not as the files have it, None if all is: columns that files lack, values that are not
+        there, cut, replaced.
+        """
         missing = Counter(name for file in self.files for name in file.missing_columns)
         parts = [f"missing in files: {_counts(missing)}"] if missing else []
         parts += [f"{word}: {_counts(counts)}" for name, word in _TOLD if (counts := self.by_column(name))]
@@ -219,8 +252,12 @@ class JobReport:
         """What the push did, over all clusters, in a few words; empty without one."""
         if self.push is None:
             return ""
-        totals = [(sum(int(cluster.get(key, 0)) for cluster in self.push["clusters"]), word) for key, word in _PUSH_TOLD]
-        return f"push {str(self.push['state']).lower()}: " + (", ".join(f"{count:,} {word}" for count, word in totals if count) or "nothing")
+        totals = [
+            (sum(int(cluster.get(key, 0)) for cluster in self.push["clusters"]), word) for key, word in _PUSH_TOLD
+        ]
+        return f"push {str(self.push['state']).lower()}: " + (
+            ", ".join(f"{count:,} {word}" for count, word in totals if count) or "nothing"
+        )
 
     @property
     def num_failures(self) -> int:
@@ -257,7 +294,11 @@ class JobReport:
             "warnings": list(self.warnings),
             "segments": [_camel(asdict(segment)) for segment in self.segments],
             "files": [_camel(asdict(file)) for file in self.files],
-            "errors": [{"unitId": unit.unit_id, "error": unit.error, "code": unit.code} for unit in self.units if unit.error is not None],
+            "errors": [
+                {"unitId": unit.unit_id, "error": unit.error, "code": unit.code}
+                for unit in self.units
+                if unit.error is not None
+            ],
             "rejectFileURIs": [unit.reject_file_uri for unit in self.units if unit.reject_file_uri is not None],
             "numOtherArchives": len(self.other_archive_uris),
             "numMixedArchives": self.num_mixed_archives,
@@ -275,14 +316,27 @@ def _counts(counts: Counter[str]) -> str:
     return shown + (f" and {len(counts) - _COLUMNS_TOLD} more columns" if len(counts) > _COLUMNS_TOLD else "")
 
 
-def failed_unit(unit_id: int, error: Exception, files: tuple[FileReport, ...] = (), *, is_input_fault: bool = False, took_ms: int = 0) -> UnitReport:
+def failed_unit(
+    unit_id: int,
+    error: Exception,
+    files: tuple[FileReport, ...] = (),
+    *,
+    is_input_fault: bool = False,
+    took_ms: int = 0,
+) -> UnitReport:
     """The report of a unit that ended with an error."""
     if isinstance(error, PinotError):
-        return UnitReport(unit_id, files, error=error.message, code=error.code, took_ms=took_ms, is_input_fault=is_input_fault)
+        return UnitReport(
+            unit_id, files, error=error.message, code=error.code, took_ms=took_ms, is_input_fault=is_input_fault
+        )
     if isinstance(error, OSError):
         where = f" '{error.filename}'" if error.filename else ""
-        return UnitReport(unit_id, files, error=f"{(error.strerror or str(error)).lower()}{where}", took_ms=took_ms, code=450)
-    return UnitReport(unit_id, files, error=f"internal error: {type(error).__name__}: {str(error)[:500]}", took_ms=took_ms, code=450)
+        return UnitReport(
+            unit_id, files, error=f"{(error.strerror or str(error)).lower()}{where}", took_ms=took_ms, code=450
+        )
+    return UnitReport(
+        unit_id, files, error=f"internal error: {type(error).__name__}: {str(error)[:500]}", took_ms=took_ms, code=450
+    )
 
 
 # Names of columns are keys of these: they stay as they are.

@@ -1,6 +1,7 @@
 """A whole job on this machine: inputs → units → segments at the output → push. `run_job` is the place to start reading.
 
-A job that runs again gives the same segments with the same bytes, whatever became of the one before; nothing half-written is ever seen.
+A job that runs again gives the same segments with the same bytes, whatever became of the one before; nothing
+half-written is ever seen.
 """
 
 from __future__ import annotations
@@ -40,7 +41,9 @@ _TRIALS_MAX: Final = 6
 
 @dataclass(frozen=True, slots=True)
 class JobProgress:
-    """How far a step is: 'reading' files into groups, 'building' segments; units, and bytes of the input where files are read."""
+    """How far a step is: 'reading' files into groups, 'building' segments; units, and bytes of the input where files
+    are read.
+    """
 
     step: str
     units_done: int
@@ -56,7 +59,8 @@ def run_job(spec: IngestionJobSpec, *, progress: Progress = lambda progress: Non
     """Do what a job spec asks for.
 
     Raises:
-        PinotError: nothing was done: the spec, its documents or its input are not there or not right, or another job is at work.
+        PinotError: nothing was done: the spec, its documents or its input are not there or not right, or another job is
+            at work.
         What goes wrong later stands in the report: `error` of the job, and of each unit.
     """
     started = time.perf_counter()
@@ -69,35 +73,57 @@ def run_job(spec: IngestionJobSpec, *, progress: Progress = lambda progress: Non
     return replace(report, took_ms=_since_ms(started))
 
 
-def build_segments(context: JobContext, inputs: Sequence[InputEntry] | None = None, *, progress: Progress = lambda progress: None) -> JobReport:
+def build_segments(
+    context: JobContext, inputs: Sequence[InputEntry] | None = None, *, progress: Progress = lambda progress: None
+) -> JobReport:
     """The part of a job that builds, of the files that the spec names or of `inputs`; errors as of `run_job`."""
     started = time.perf_counter()
     spec = context.spec
     if spec.input_dir_uri is None and inputs is None:
-        raise UserError("pinotpy.sourceTable and pinotpy.sourceQuery are read by `pinotpy spark`: name the files of a job on one machine by inputDirURI")
+        raise UserError(
+            "pinotpy.sourceTable and pinotpy.sourceQuery are read by `pinotpy spark`: name the files of a job on one "
+            "machine by inputDirURI"
+        )
     skips = spec.pinotpy.on_file_error is FileErrors.SKIP
     with work_folder(spec) as work_dir:
         units = plan_units(context, inputs)
         reports = _done(context, units, work_dir, "reading" if context.regroups else "building", progress)
-        error = equal_names(reports) or why_it_ends(reports, len(units), skips) or missing_in_all(context.pipeline, reports)
+        error = (
+            equal_names(reports) or why_it_ends(reports, len(units), skips) or missing_in_all(context.pipeline, reports)
+        )
         if context.regroups and error is None:
             by_id = {report.unit_id: report for report in reports if report.error is None}
             dealt = [_dealt(unit, work_dir) for unit in with_contents(units, reports) if unit.unit_id in by_id]
-            num_rows, error = rows_per_segment(context, dealt, len(units), lambda trial: build_unit(context, trial, work_dir))
+            num_rows, error = rows_per_segment(
+                context, dealt, len(units), lambda trial: build_unit(context, trial, work_dir)
+            )
             if error is None:
                 groups = plan_groups(context, dealt, len(units), num_rows)
                 reports += _done(context, groups, work_dir, "building", progress)
                 error = equal_names(reports) or why_it_ends(reports, len(units) + len(groups), skips)
     reports.sort(key=lambda report: report.unit_id)
-    job = JobReport(spec.job_type.value, context.table_name, spec.output_dir_uri or "", tuple(reports), took_ms=_since_ms(started), error=error)
+    job = JobReport(
+        spec.job_type.value,
+        context.table_name,
+        spec.output_dir_uri or "",
+        tuple(reports),
+        took_ms=_since_ms(started),
+        error=error,
+    )
     job = replace(job, warnings=missing_warnings(context.pipeline, reports))
     if job.error is None and not job.segments:
         unread = f"{job.num_failures} could not be read, " if job.num_failures else ""
-        job = replace(job, error=f"no segment was built: of {len(job.files)} input files {unread}{'the others' if unread else 'all'} hold no row to index")
+        job = replace(
+            job,
+            error=f"no segment was built: of {len(job.files)} input files {unread}{'the others' if unread else 'all'} "
+            "hold no row to index",
+        )
     return with_earlier_archives(spec, job)
 
 
-def _done(context: JobContext, units: Sequence[Unit], work_dir: Path, step: str, progress: Progress) -> list[UnitReport]:
+def _done(
+    context: JobContext, units: Sequence[Unit], work_dir: Path, step: str, progress: Progress
+) -> list[UnitReport]:
     """The reports of units; where a failure ends the job, of those that were done by then."""
     sizes = {unit.unit_id: unit.size_bytes for unit in units}
     bytes_total = sum(sizes.values())
@@ -121,7 +147,9 @@ def _done(context: JobContext, units: Sequence[Unit], work_dir: Path, step: str,
         for report in running:
             reports.append(report)
             tell(report.unit_id, sizes[report.unit_id])
-            if report.error is not None and not (report.is_input_fault and context.spec.pinotpy.on_file_error is FileErrors.SKIP):
+            if report.error is not None and not (
+                report.is_input_fault and context.spec.pinotpy.on_file_error is FileErrors.SKIP
+            ):
                 break
             fresh = {segment.segment_name for segment in report.segments}
             if names & fresh:
@@ -142,8 +170,16 @@ def why_it_ends(reports: Sequence[UnitReport], num_units: int, skips: bool) -> s
     failed = [report for report in reports if report.error is not None and not (skips and report.is_input_fault)]
     if not failed:
         return None
-    hint = "; pinotpy.onFileError SKIP builds the others" if all(report.is_input_fault for report in failed) and num_units > 1 else ""
-    undone = f"; {num_units - len(reports)} of {num_units} units were not begun or not finished" if len(reports) < num_units else ""
+    hint = (
+        "; pinotpy.onFileError SKIP builds the others"
+        if all(report.is_input_fault for report in failed) and num_units > 1
+        else ""
+    )
+    undone = (
+        f"; {num_units - len(reports)} of {num_units} units were not begun or not finished"
+        if len(reports) < num_units
+        else ""
+    )
     return f"{failed[0].error}{undone}{hint}"
 
 
@@ -152,11 +188,14 @@ def _dealt(unit: Unit, work_dir: Path) -> DealtRows:
     return DealtRows(unit.inputs[0], str(folder), dealt_counts(folder))
 
 
-def rows_per_segment(context: JobContext, dealt: Sequence[DealtRows], unit_id: int, build_trial: Callable[[Unit], UnitReport]) -> tuple[int | None, str | None]:
-    """Largest number of rows of a segment, by rows and by the bytes that trial segments have a row; or why it cannot be told.
+def rows_per_segment(
+    context: JobContext, dealt: Sequence[DealtRows], unit_id: int, build_trial: Callable[[Unit], UnitReport]
+) -> tuple[int | None, str | None]:
+    """Largest number of rows of a segment, by rows and by the bytes that trial segments have a row; or why it cannot be
+    told.
 
-    Small segments have more bytes a row, of dictionaries and headers: the trial is made again with as many rows as the last one
-    said, until it says no less.
+    Small segments have more bytes a row, of dictionaries and headers: the trial is made again with as many rows as the
+    last one said, until it says no less.
 
     Args:
         unit_id: of trials.
@@ -175,7 +214,9 @@ def rows_per_segment(context: JobContext, dealt: Sequence[DealtRows], unit_id: i
             return None, report.error
         (segment,) = report.segments
         rows = max(1, ours.bytes_per_segment * segment.num_docs // segment.size_bytes)
-        _log.info("trial segment built docs=%d bytes=%d rows_per_segment=%d", segment.num_docs, segment.size_bytes, rows)
+        _log.info(
+            "trial segment built docs=%d bytes=%d rows_per_segment=%d", segment.num_docs, segment.size_bytes, rows
+        )
         if rows > segment.num_docs * _TRIAL_NEAR:
             break
     return min(rows, ours.rows_per_segment or rows), None
@@ -185,17 +226,26 @@ def equal_names(reports: Sequence[UnitReport]) -> str | None:
     """A fault if two segments have one name: pushed, the second would take the place of the first."""
     names = Counter(segment.segment_name for report in reports for segment in report.segments)
     twice = [name for name, count in names.items() if count > 1]
-    of = [segment.uri for report in reports for segment in report.segments if twice and segment.segment_name == twice[0]]
+    of = [
+        segment.uri for report in reports for segment in report.segments if twice and segment.segment_name == twice[0]
+    ]
     if not twice:
         # In one folder the second found the first there: to the one that wrote it, it was what somebody else had left.
         refused = [report.error or "" for report in reports if report.code == AlreadyExistsError.code]
-        met = [segment for report in reports for segment in report.segments if any(error.startswith(f"'{masked(segment.uri)}'") for error in refused)]
+        met = [
+            segment
+            for report in reports
+            for segment in report.segments
+            if any(error.startswith(f"'{masked(segment.uri)}'") for error in refused)
+        ]
         twice, of = [segment.segment_name for segment in met], [segment.uri for segment in met]
     if not twice:
         return None
     return (
-        f"{len(twice)} segment names were given more than once, first '{twice[0]}' to {', '.join(of[:4])}: one would replace the other. "
-        "Names of types simple and normalizedDate follow the files unless segmentNameGeneratorSpec.configs leaves that out (exclude.sequence.id true) "
+        f"{len(twice)} segment names were given more than once, first '{twice[0]}' to {', '.join(of[:4])}: one would "
+        "replace the other. "
+        "Names of types simple and normalizedDate follow the files unless segmentNameGeneratorSpec.configs leaves "
+        "that out (exclude.sequence.id true) "
         "or numbers files by folder (use.global.directory.sequence.id false, local.directory.sequence.id true); "
         "a template of type inputFile must take enough of the path"
     )

@@ -1,4 +1,6 @@
-"""`segmentNameGeneratorSpec` → what makes the names of a job's segments, and what tells those of one time apart: a tag or a number."""
+"""`segmentNameGeneratorSpec` → what makes the names of a job's segments, and what tells those of one time apart: a tag
+or a number.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,14 @@ from pinotpy.config.segments_config import PushFrequency
 from pinotpy.config.table import TableConfig
 from pinotpy.errors import Fault, UserError
 from pinotpy.ingest.jobs.job_parts import SegmentNameGeneratorSpec
-from pinotpy.ingest.segment_names import FixedName, InputFileNames, NormalizedDateNames, SegmentNameGenerator, SimpleNames, compile_pattern
+from pinotpy.ingest.segment_names import (
+    FixedName,
+    InputFileNames,
+    NormalizedDateNames,
+    SegmentNameGenerator,
+    SimpleNames,
+    compile_pattern,
+)
 from pinotpy.names import check_segment_name
 
 TYPES: Final = ("simple", "normalizedDate", "fixed", "inputFile")
@@ -26,7 +35,11 @@ _NAME, _PREFIX, _POSTFIX = "segment.name", "segment.name.prefix", "segment.name.
 _EXCLUDE_ID, _UUID = "exclude.sequence.id", "append.uuid.to.segment.name"
 _GLOBAL_ID, _LOCAL_ID = "use.global.directory.sequence.id", "local.directory.sequence.id"
 # One setting under the names that it had.
-_EXCLUDE_TIMES: Final = ("omit.timestamps.in.segment.name", "exclude.timestamps.in.segment.name", "exclude.time.in.segment.name")
+_EXCLUDE_TIMES: Final = (
+    "omit.timestamps.in.segment.name",
+    "exclude.timestamps.in.segment.name",
+    "exclude.time.in.segment.name",
+)
 _PATTERN, _TEMPLATE = "file.path.pattern", "segment.name.template"
 _KEYS: Final[dict[str, tuple[str, ...]]] = {
     "simple": (_POSTFIX, _EXCLUDE_ID, *_EXCLUDE_TIMES, _UUID),
@@ -38,11 +51,13 @@ _NUMBERING: Final = (_GLOBAL_ID, _LOCAL_ID)
 _FLAGS: Final = frozenset([_EXCLUDE_ID, _UUID, _GLOBAL_ID, _LOCAL_ID, *_EXCLUDE_TIMES])
 
 
-def segment_name_generator(spec: SegmentNameGeneratorSpec, schema: Schema, table_config: TableConfig | None) -> SegmentNameGenerator:
+def segment_name_generator(
+    spec: SegmentNameGeneratorSpec, schema: Schema, table_config: TableConfig | None
+) -> SegmentNameGenerator:
     """The generator of a job.
 
-    Without a type: fixed where segment.name stands, inputFile where file.path.pattern stands, normalizedDate where the time
-    column holds dates as text, else simple (Pinot: SegmentGeneratorConfig.inferSegmentNameGeneratorType).
+    Without a type: fixed where segment.name stands, inputFile where file.path.pattern stands, normalizedDate where the
+    time column holds dates as text, else simple (Pinot: SegmentGeneratorConfig.inferSegmentNameGeneratorType).
 
     Raises:
         InvalidConfigError: an unknown type or key, a key of another type, a missing one, a part that no name can have.
@@ -61,15 +76,18 @@ def segment_name_generator(spec: SegmentNameGeneratorSpec, schema: Schema, table
             return InputFileNames(configs[_PATTERN], configs[_TEMPLATE], flag(_UUID))
         case "normalizedDate":
             append, frequency = push_habits(table_config)
-            return NormalizedDateNames(configs.get(_PREFIX), append, frequency, flag(_EXCLUDE_ID), configs.get(_POSTFIX), flag(_UUID))
+            return NormalizedDateNames(
+                configs.get(_PREFIX), append, frequency, flag(_EXCLUDE_ID), configs.get(_POSTFIX), flag(_UUID)
+            )
     return SimpleNames(configs.get(_POSTFIX), flag(_EXCLUDE_ID), flag(*_EXCLUDE_TIMES), flag(_UUID))
 
 
 def numbers_by_folder(spec: SegmentNameGeneratorSpec) -> bool | None:
-    """Whether sequence ids begin anew in each folder (and each time bucket) or run through; None: names have tags, not numbers.
+    """Whether sequence ids begin anew in each folder (and each time bucket) or run through; None: names have tags, not
+    numbers.
 
-    Numbers are asked for by `use.global.directory.sequence.id`, or `local.directory.sequence.id` of older jobs. A file that is added
-    or removed changes those of the files after it, and with them the names.
+    Numbers are asked for by `use.global.directory.sequence.id`, or `local.directory.sequence.id` of older jobs. A file
+    that is added or removed changes those of the files after it, and with them the names.
     """
     configs = spec.configs
     if _GLOBAL_ID in configs:
@@ -80,12 +98,16 @@ def numbers_by_folder(spec: SegmentNameGeneratorSpec) -> bool | None:
 
 
 def tag_of(origin: str) -> str:
-    """What stands for a file (its path below the input's folder) or a part of a group in a name: the same on every machine and in every run."""
+    """What stands for a file (its path below the input's folder) or a part of a group in a name: the same on every
+    machine and in every run.
+    """
     return hashlib.sha256(os.fsencode(origin)).hexdigest()[:_TAG_DIGITS]
 
 
 def push_habits(table_config: TableConfig | None) -> tuple[bool, PushFrequency | None]:
-    """Whether pushes append, and how often they come; the newer place of both settings wins (Pinot: IngestionConfigUtils)."""
+    """Whether pushes append, and how often they come; the newer place of both settings wins (Pinot:
+    IngestionConfigUtils).
+    """
     if table_config is None:
         return True, None
     append, frequency = table_config.segments.is_append, table_config.segments.segment_push_frequency
@@ -103,9 +125,13 @@ def _type(spec: SegmentNameGeneratorSpec, schema: Schema, table_config: TableCon
         return "fixed"
     if _PATTERN in spec.configs:
         return "inputFile"
-    time_column = schema.field_specs.get((table_config.segments.time_column_name if table_config is not None else None) or "")
+    time_column = schema.field_specs.get(
+        (table_config.segments.time_column_name if table_config is not None else None) or ""
+    )
     time_format = time_column.date_time_format if time_column is not None else None
-    return "normalizedDate" if time_format is not None and time_format.kind is TimeFormat.SIMPLE_DATE_FORMAT else "simple"
+    return (
+        "normalizedDate" if time_format is not None and time_format.kind is TimeFormat.SIMPLE_DATE_FORMAT else "simple"
+    )
 
 
 def _faults(spec: SegmentNameGeneratorSpec, kind: str) -> Iterator[Fault]:
@@ -117,9 +143,17 @@ def _faults(spec: SegmentNameGeneratorSpec, kind: str) -> Iterator[Fault]:
         path = f'{_PATH}.configs["{key}"]'
         if key not in known:
             near = get_close_matches(key, sorted(known), 1, 0.7)
-            yield Fault(path, "an unknown key", f"'{near[0]}' (did you mean that?)" if near else "one of " + ", ".join(sorted(known)))
+            yield Fault(
+                path,
+                "an unknown key",
+                f"'{near[0]}' (did you mean that?)" if near else "one of " + ", ".join(sorted(known)),
+            )
         elif key not in _KEYS[kind] and key not in _NUMBERING:
-            yield Fault(path, f"a key of other names than {kind}", "for " + " or ".join(name for name, keys in _KEYS.items() if key in keys))
+            yield Fault(
+                path,
+                f"a key of other names than {kind}",
+                "for " + " or ".join(name for name, keys in _KEYS.items() if key in keys),
+            )
         elif key in _FLAGS and value.strip().lower() not in ("true", "false"):
             yield Fault(path, describe(value), "true or false")
         elif key in (_NAME, _PREFIX, _POSTFIX):

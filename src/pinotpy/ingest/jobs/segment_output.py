@@ -1,8 +1,8 @@
-"""Rows of one segment → its archive at the job's output, and beside it the list of its input files: sorted, named, built, packed, put
-there whole or not at all.
+"""Rows of one segment → its archive at the job's output, and beside it the list of its input files: sorted, named,
+built, packed, put there whole or not at all.
 
-Equal rows give equal names and equal bytes, on any machine and with any number of threads: rows have a total order, and the
-segment is dated by its input. So a job that runs again finds its archives there, and knows them.
+Equal rows give equal names and equal bytes, on any machine and with any number of threads: rows have a total order, and
+the segment is dated by its input. So a job that runs again finds its archives there, and knows them.
 """
 
 from __future__ import annotations
@@ -49,7 +49,8 @@ def write_segment(
     threads: int | None = None,
     puts: bool = True,
 ) -> SegmentReport:
-    """Build one segment and put its archive to `<outputDirURI>/<folder>/<segment>.tar.gz`, its list of input files beside it.
+    """Build one segment and put its archive to `<outputDirURI>/<folder>/<segment>.tar.gz`, its list of input files
+    beside it.
 
     Args:
         batches: rows in storage form, in the order of input file and position; the list is emptied, for the memory.
@@ -58,32 +59,49 @@ def write_segment(
         puts: False: build and measure only.
 
     Raises:
-        AlreadyExistsError: another segment has that name at the output, and overwriteOutput is false. One with the same rows is no fault.
-        DecodeError: times outside 1971..2071. UserError: a name that no segment can have. Else as of `build_segment` and the output's file system.
+        AlreadyExistsError: another segment has that name at the output, and overwriteOutput is false. One with the same
+            rows is no fault.
+        DecodeError: times outside 1971..2071. UserError: a name that no segment can have. Else as of `build_segment`
+            and the output's file system.
     """
     started = time.perf_counter()
     input_uris = tuple(entry.uri for entry in unit.inputs)
     where = input_uris[0] if len(input_uris) == 1 else f"{len(input_uris)} files"
     facts = segment_facts(context.schema, context.table_config, batches, unit.sequence_id, where)
-    facts = replace(facts, input_uri=input_uris[0] if len(input_uris) == 1 else None, identity=unit.identity, tag=unit.tag)
+    facts = replace(
+        facts, input_uri=input_uris[0] if len(input_uris) == 1 else None, identity=unit.identity, tag=unit.tag
+    )
     name = context.names(facts)
     if len(name) > _NAME_MAX:
-        raise UserError(f"the segment name '{name[:80]}…' has {len(name)} characters, at most {_NAME_MAX} fit a file's name: shorten the prefix or template")
+        raise UserError(
+            f"the segment name '{name[:80]}…' has {len(name)} characters, at most {_NAME_MAX} fit a file's name: "
+            "shorten the prefix or template"
+        )
     if context.sort_columns:
         batches = sort_rows(batches, context.schema, context.sort_columns)
     directory, archive = work_dir / name, work_dir / f"{name}{ARCHIVE_ENDING}"
     try:
         metadata = build_segment(
-            context.schema, context.table_config, handed_over(batches), work_dir, name, creation_time_ms=max(unit.modified_ms, 0), threads=threads
+            context.schema,
+            context.table_config,
+            handed_over(batches),
+            work_dir,
+            name,
+            creation_time_ms=max(unit.modified_ms, 0),
+            threads=threads,
         )
         folder_bytes = sum(file.stat().st_size for file in directory.iterdir())
         uri, size_bytes, kept, listed = "", 0, None, None
         if puts:
             pack_segment(directory, archive, threads=threads)
             size_bytes = archive.stat().st_size
-            uri = join(context.spec.output_dir_uri or "", *(part for part in unit.folder.split("/") if part), archive.name)
+            uri = join(
+                context.spec.output_dir_uri or "", *(part for part in unit.folder.split("/") if part), archive.name
+            )
             listed = input_list(unit, metadata.num_docs)
-            put_archive(uri, archive, metadata.crc, listed, context.file_systems, overwrite=context.spec.overwrite_output)
+            put_archive(
+                uri, archive, metadata.crc, listed, context.file_systems, overwrite=context.spec.overwrite_output
+            )
             kept = _keep_folder(directory, uri) if context.spec.pinotpy.keep_folders else None
     finally:
         shutil.rmtree(directory, ignore_errors=True)
@@ -106,10 +124,14 @@ def write_segment(
     )
 
 
-def put_archive(uri: str, archive: Path, crc: int, inputs: InputList | None, file_systems: FileSystemSettings, *, overwrite: bool) -> None:
-    """Put a segment's archive where nobody sees a part of it. The list of its input files comes before it: no archive has an older list.
+def put_archive(
+    uri: str, archive: Path, crc: int, inputs: InputList | None, file_systems: FileSystemSettings, *, overwrite: bool
+) -> None:
+    """Put a segment's archive where nobody sees a part of it. The list of its input files comes before it: no archive
+    has an older list.
 
-    What is there with the same bytes stays as it is. What is there with the same CRC has the same rows and another date, of a copy
+    What is there with the same bytes stays as it is. What is there with the same CRC has the same rows and another
+    date, of a copy
     of the input: it is replaced.
 
     Raises:
@@ -119,7 +141,9 @@ def put_archive(uri: str, archive: Path, crc: int, inputs: InputList | None, fil
     is_there = files.exists(uri)
     stays = is_there and _is_equal(uri, archive, files)
     if is_there and not stays and not overwrite and _crc_of(uri, files) != crc:
-        raise AlreadyExistsError(f"'{masked(uri)}' exists with other content; remove it, or set overwriteOutput to true", uri=masked(uri))
+        raise AlreadyExistsError(
+            f"'{masked(uri)}' exists with other content; remove it, or set overwriteOutput to true", uri=masked(uri)
+        )
     list_uri = input_list_uri(uri)
     if inputs is not None:
         local = archive.with_name("inputs.json")
@@ -163,11 +187,16 @@ def _equal(one: BinaryIO, other: BinaryIO) -> bool:
 
 
 def _keep_folder(directory: Path, uri: str) -> str | None:
-    """The segment's folder beside its archive, swapped in by two renames; None where the output is not of this machine."""
+    """The segment's folder beside its archive, swapped in by two renames; None where the output is not of this
+    machine.
+    """
     if scheme_of(uri) not in LOCAL_SCHEMES:
         return None
     target = local_path(uri).parent / directory.name
-    fresh, old = target.with_name(f".unfinished-{directory.name}"), target.with_name(f".unfinished-old-{directory.name}")
+    fresh, old = (
+        target.with_name(f".unfinished-{directory.name}"),
+        target.with_name(f".unfinished-old-{directory.name}"),
+    )
     for leftover in (fresh, old):
         shutil.rmtree(leftover, ignore_errors=True)
     shutil.copytree(directory, fresh)

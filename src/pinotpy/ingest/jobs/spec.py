@@ -1,8 +1,10 @@
 """The ingestion job spec: which files become which segments, and where they go.
 
-One model for Pinot's YAML job spec, the properties of its older jobs (`properties_spec`), the command line and Spark. Keys and
-meanings are Pinot's (configuration reference, "Ingestion Job Spec"); what pinotpy adds stands in one block, `pinotpy`.
-`read_job_spec` reports every fault with its path, also unknown keys: a misspelt key of a job would change what it does silently.
+One model for Pinot's YAML job spec, the properties of its older jobs (`properties_spec`), the command line and Spark.
+Keys and meanings are Pinot's (configuration reference, "Ingestion Job Spec"); what pinotpy adds stands in one block,
+`pinotpy`.
+`read_job_spec` reports every fault with its path, also unknown keys: a misspelt key of a job would change what it does
+silently.
 """
 
 from __future__ import annotations
@@ -16,7 +18,18 @@ from typing import Annotated, Any, Final
 
 from pydantic import BeforeValidator, Field
 
-from pinotpy.config.document import Document, Number, Text, Truth, WholeNumber, collect, describe, named, refuse, to_plain
+from pinotpy.config.document import (
+    Document,
+    Number,
+    Text,
+    Truth,
+    WholeNumber,
+    collect,
+    describe,
+    named,
+    refuse,
+    to_plain,
+)
 from pinotpy.config.ingestion import MissingColumns
 from pinotpy.errors import Fault, UserError
 from pinotpy.ingest.jobs.job_parts import (
@@ -103,41 +116,82 @@ class JobAdditions(Document):
     """What pinotpy adds to Pinot's job spec."""
 
     sort_columns: Annotated[tuple[Text, ...], BeforeValidator(_names)] = Field(
-        (), description="Rows of a segment are sorted by these, then by input file and position. Default: the table's sortedColumn."
+        (),
+        description="Rows of a segment are sorted by these, then by input file and position. Default: the table's "
+        "sortedColumn.",
     )
-    keep_input_order: Truth = Field(False, description="Do not sort, also where the table has a sortedColumn: rows stay as files and positions give them.")
-    repartition: Truth = Field(False, description="Rows are dealt to segments by the table's segmentPartitionConfig, so that each segment has one partition.")
+    keep_input_order: Truth = Field(
+        False,
+        description="Do not sort, also where the table has a sortedColumn: rows stay as files and positions give them.",
+    )
+    repartition: Truth = Field(
+        False,
+        description="Rows are dealt to segments by the table's segmentPartitionConfig, so that each segment has one "
+        "partition.",
+    )
     time_bucket: Annotated[Bucket | None, BeforeValidator(_bucket)] = Field(
         None, description="HOUR, DAY, MONTH or YEAR of the time column, in UTC: a segment has rows of one bucket."
     )
-    rows_per_segment: WholeNumber | None = Field(None, ge=1, description="Larger segments are cut, smaller inputs are put together.")
-    bytes_per_segment: WholeNumber | None = Field(None, ge=1, description="The same by the bytes of rows in memory, in bytes.")
-    memory_bytes_max: WholeNumber = Field(1 << 30, ge=1 << 20, description="Rows that one process holds before it writes them to its working folder, in bytes.")
-    working_dir: Text | None = Field(None, description="Local folder for what is not finished; default: the system's folder for temporary files.")
-    reject_share_max: Number | None = Field(
-        None, ge=0, le=1, description="Largest share of bad rows of an input file; default: 0, or 1 with the table's continueOnError."
+    rows_per_segment: WholeNumber | None = Field(
+        None, ge=1, description="Larger segments are cut, smaller inputs are put together."
     )
-    reject_file_uri: Text | None = Field(None, alias="rejectFileURI", description="Folder for rejected rows with their causes, a file for each unit of work.")
+    bytes_per_segment: WholeNumber | None = Field(
+        None, ge=1, description="The same by the bytes of rows in memory, in bytes."
+    )
+    memory_bytes_max: WholeNumber = Field(
+        1 << 30,
+        ge=1 << 20,
+        description="Rows that one process holds before it writes them to its working folder, in bytes.",
+    )
+    working_dir: Text | None = Field(
+        None, description="Local folder for what is not finished; default: the system's folder for temporary files."
+    )
+    reject_share_max: Number | None = Field(
+        None,
+        ge=0,
+        le=1,
+        description="Largest share of bad rows of an input file; default: 0, or 1 with the table's continueOnError.",
+    )
+    reject_file_uri: Text | None = Field(
+        None,
+        alias="rejectFileURI",
+        description="Folder for rejected rows with their causes, a file for each unit of work.",
+    )
     on_file_error: Annotated[FileErrors, named(FileErrors)] = Field(
-        FileErrors.FAIL, description="FAIL: a file that cannot be read fails the job. SKIP: the others are built, the job says so and ends with status 1."
+        FileErrors.FAIL,
+        description="FAIL: a file that cannot be read fails the job. SKIP: the others are built, the job says so and "
+        "ends with status 1.",
     )
     missing_columns: Annotated[MissingColumns, named(MissingColumns)] | None = Field(
-        None, description="FAIL, WARN or DEFAULT: what becomes of files that lack a column of the schema. Default: what the table says, else FAIL."
+        None,
+        description="FAIL, WARN or DEFAULT: what becomes of files that lack a column of the schema. Default: what the "
+        "table says, else FAIL.",
     )
-    keep_folders: Truth = Field(False, description="Leave each segment as a folder beside its archive (local output only).")
+    keep_folders: Truth = Field(
+        False, description="Leave each segment as a folder beside its archive (local output only)."
+    )
     consistent_push: Annotated[ConsistentPush, named(ConsistentPush)] | None = Field(
-        None, description="NONE, TABLE or TIME_RANGE: what a push replaces at once. Default: TABLE where the table has consistentDataPush."
+        None,
+        description="NONE, TABLE or TIME_RANGE: what a push replaces at once. Default: TABLE where the table has "
+        "consistentDataPush.",
     )
     allow_duplicates: Truth = Field(
-        False, description="Push also rows of input files that stay in other segments of the table, or may; nothing is replaced for it."
+        False,
+        description="Push also rows of input files that stay in other segments of the table, or may; nothing is "
+        "replaced for it.",
     )
     adopt: Truth = Field(
         False,
-        description="Segments of the table without a list of input files get the list of a pushed one of the same time range and rows, which is not sent.",
+        description="Segments of the table without a list of input files get the list of a pushed one of the same "
+        "time range and rows, which is not sent.",
     )
-    push_timeout_ms: WholeNumber = Field(600_000, ge=1, le=86_400_000, description="Longest time for the push of one segment, in milliseconds.")
+    push_timeout_ms: WholeNumber = Field(
+        600_000, ge=1, le=86_400_000, description="Longest time for the push of one segment, in milliseconds."
+    )
     source_table: Text | None = Field(None, description="Spark only: a table of its catalog instead of inputDirURI.")
-    source_query: Text | None = Field(None, description="Spark only: SQL text whose rows are the input, instead of inputDirURI.")
+    source_query: Text | None = Field(
+        None, description="Spark only: SQL text whose rows are the input, instead of inputDirURI."
+    )
     source_options: dict[str, Text] = Field(default_factory=dict, description="Spark only: options of its reader.")
 
 
@@ -147,37 +201,63 @@ class IngestionJobSpec(Document):
     execution_framework_spec: ExecutionFrameworkSpec = Field(
         default_factory=partial(ExecutionFrameworkSpec.model_validate, {}), description="What runs the job."
     )
-    job_type: Annotated[JobType, named(JobType)] = Field(description="SegmentCreation, Segment…Push or SegmentCreationAnd…Push.")
-    input_dir_uri: Text | None = Field(None, alias="inputDirURI", description="Folder (or file) of the input, by path or URI.")
+    job_type: Annotated[JobType, named(JobType)] = Field(
+        description="SegmentCreation, Segment…Push or SegmentCreationAnd…Push."
+    )
+    input_dir_uri: Text | None = Field(
+        None, alias="inputDirURI", description="Folder (or file) of the input, by path or URI."
+    )
     search_recursively: Truth = Field(True, description="Look for input below the folders of inputDirURI too.")
-    include_file_name_pattern: Text | None = Field(None, description="`glob:…` or `regex:…`: only these files. Default: the names that the format has.")
+    include_file_name_pattern: Text | None = Field(
+        None, description="`glob:…` or `regex:…`: only these files. Default: the names that the format has."
+    )
     exclude_file_name_pattern: Text | None = Field(None, description="`glob:…` or `regex:…`: not these files.")
-    output_dir_uri: Text | None = Field(None, alias="outputDirURI", description="Folder of the segments' archives, by path or URI; also the input of pushes.")
+    output_dir_uri: Text | None = Field(
+        None,
+        alias="outputDirURI",
+        description="Folder of the segments' archives, by path or URI; also the input of pushes.",
+    )
     overwrite_output: Truth = Field(False, description="Replace archives of the same name instead of refusing.")
-    create_metadata_tar_gz: Truth = Field(False, description="Accepted: a push reads the metadata at the front of an archive, without the rest of it.")
+    create_metadata_tar_gz: Truth = Field(
+        False, description="Accepted: a push reads the metadata at the front of an archive, without the rest of it."
+    )
     segment_creation_job_parallelism: WholeNumber = Field(
         0, ge=0, le=10_000, description="Units of work built at once; 0 = as many as there are cores (Spark: tasks)."
     )
-    pinot_fs_specs: tuple[PinotFSSpec, ...] = Field((), alias="pinotFSSpecs", description="Settings of file systems, by scheme.")
+    pinot_fs_specs: tuple[PinotFSSpec, ...] = Field(
+        (), alias="pinotFSSpecs", description="Settings of file systems, by scheme."
+    )
     table_spec: TableSpec = Field(description="The table.")
-    record_reader_spec: RecordReaderSpec = Field(default_factory=partial(RecordReaderSpec.model_validate, {}), description="Format of the input.")
+    record_reader_spec: RecordReaderSpec = Field(
+        default_factory=partial(RecordReaderSpec.model_validate, {}), description="Format of the input."
+    )
     segment_name_generator_spec: SegmentNameGeneratorSpec = Field(
         default_factory=partial(SegmentNameGeneratorSpec.model_validate, {}), description="Names of segments."
     )
     pinot_cluster_specs: tuple[PinotClusterSpec, ...] = Field((), description="Controllers to push to.")
-    push_job_spec: PushJobSpec = Field(default_factory=partial(PushJobSpec.model_validate, {}), description="How segments are pushed.")
+    push_job_spec: PushJobSpec = Field(
+        default_factory=partial(PushJobSpec.model_validate, {}), description="How segments are pushed."
+    )
     clean_up_output_dir: Truth = Field(False, description="Delete the archives once all are pushed.")
-    fail_on_empty_segment: Truth = Field(False, description="Fail if an input has no row to index; else no segment is built of it.")
+    fail_on_empty_segment: Truth = Field(
+        False, description="Fail if an input has no row to index; else no segment is built of it."
+    )
     tls_spec: TlsSpec | None = Field(None, description="TLS towards the controller.")
     auth_token: Text | None = Field(
-        None, description="What the controller wants to see: `Basic …` or `Bearer …`, or a bare token.", json_schema_extra={"secret": True}
+        None,
+        description="What the controller wants to see: `Basic …` or `Bearer …`, or a bare token.",
+        json_schema_extra={"secret": True},
     )
-    pinotpy: JobAdditions = Field(default_factory=partial(JobAdditions.model_validate, {}), description="What pinotpy adds.")
+    pinotpy: JobAdditions = Field(
+        default_factory=partial(JobAdditions.model_validate, {}), description="What pinotpy adds."
+    )
 
     @classmethod
     def from_json(cls, document: str | bytes | Mapping[str, Any]) -> IngestionJobSpec:
         """A spec from its own JSON form (`to_json_dict`). Raises InvalidConfigError with every fault."""
-        return _checked(parse_yaml(document, WHAT) if isinstance(document, str | bytes) else json.loads(json.dumps(document)), [])
+        return _checked(
+            parse_yaml(document, WHAT) if isinstance(document, str | bytes) else json.loads(json.dumps(document)), []
+        )
 
     def with_missing_columns(self, text: str | None) -> IngestionJobSpec:
         """The spec with `pinotpy.missingColumns` as a command's option says, in any case; None: as it is."""
@@ -185,7 +265,9 @@ class IngestionJobSpec(Document):
             return self
         if text.upper() not in MissingColumns.__members__:
             raise UserError(f"--missing-columns '{text[:40]}': expected one of {', '.join(MissingColumns)}")
-        return self.model_copy(update={"pinotpy": self.pinotpy.model_copy(update={"missing_columns": MissingColumns[text.upper()]})})
+        return self.model_copy(
+            update={"pinotpy": self.pinotpy.model_copy(update={"missing_columns": MissingColumns[text.upper()]})}
+        )
 
     def to_json_dict(self, *, with_secrets: bool = True) -> dict[str, Any]:
         """Plain JSON that `from_json` reads; without secrets for logs and reports."""
@@ -227,12 +309,24 @@ def _faults_of(spec: IngestionJobSpec) -> Iterator[Fault]:
     if spec.job_type.push_mode is not None and not spec.pinot_cluster_specs:
         yield Fault("$.pinotClusterSpecs", "nothing", f"the controllers to push to: {spec.job_type} pushes segments")
     if spec.clean_up_output_dir and spec.job_type.push_mode is not PushMode.TAR:
-        yield Fault("$.cleanUpOutputDir", "true", f"false, or a job that sends archives: after {spec.job_type} servers or the next job read what lies there")
+        yield Fault(
+            "$.cleanUpOutputDir",
+            "true",
+            f"false, or a job that sends archives: after {spec.job_type} servers or the next job read what lies there",
+        )
     if not spec.pinot_cluster_specs and spec.job_type.creates and (spec.table_spec.schema_uri is None):
-        yield Fault("$.tableSpec.schemaURI", "nothing", "the place of the schema, or pinotClusterSpecs to ask the controller for it")
+        yield Fault(
+            "$.tableSpec.schemaURI",
+            "nothing",
+            "the place of the schema, or pinotClusterSpecs to ask the controller for it",
+        )
     rejects = spec.pinotpy.reject_file_uri
     if rejects is not None and spec.input_dir_uri is not None and _lies_within(rejects, spec.input_dir_uri):
-        yield Fault("$.pinotpy.rejectFileURI", describe(rejects), "a folder outside of inputDirURI: the next run would read what this one rejects")
+        yield Fault(
+            "$.pinotpy.rejectFileURI",
+            describe(rejects),
+            "a folder outside of inputDirURI: the next run would read what this one rejects",
+        )
     schemes: set[str] = set()
     for index, each in enumerate(spec.pinot_fs_specs):
         if each.scheme.lower() in schemes:

@@ -13,7 +13,9 @@ from pinotpy.ingest.jobs.yaml_text import TEXT_BYTES_MAX
 
 
 def read_spec_file(uri: str, values: Mapping[str, str]) -> IngestionJobSpec:
-    """The spec at a path or URI; `${name}` stands for `values[name]`. Raises as `read_text`, and InvalidConfigError with every fault."""
+    """The spec at a path or URI; `${name}` stands for `values[name]`. Raises as `read_text`, and InvalidConfigError
+    with every fault.
+    """
     read = read_properties_spec if file_name(uri).endswith(".properties") else read_job_spec
     return read(read_text(uri), values)
 

@@ -21,7 +21,8 @@ _DOCUMENT_BYTES_MAX = 8 << 20
 
 
 def read_table_documents(spec: IngestionJobSpec, settings: FileSystemSettings) -> tuple[Schema, TableConfig | None]:
-    """Schema and OFFLINE table config, checked against each other; no config where neither place nor controller is named.
+    """Schema and OFFLINE table config, checked against each other; no config where neither place nor controller is
+    named.
 
     URIs that begin with a controller's of pinotClusterSpecs are asked for with the job's credentials, others without.
 
@@ -34,14 +35,18 @@ def read_table_documents(spec: IngestionJobSpec, settings: FileSystemSettings) -
     schema_uri = spec.table_spec.schema_uri or (f"{controller}/tables/{table}/schema" if controller else None)
     config_uri = spec.table_spec.table_config_uri or (f"{controller}/tables/{table}" if controller else None)
     if schema_uri is None:
-        raise UserError("tableSpec.schemaURI is missing, and pinotClusterSpecs names no controller to ask for the schema")
+        raise UserError(
+            "tableSpec.schemaURI is missing, and pinotClusterSpecs names no controller to ask for the schema"
+        )
     schema = Schema.from_json(_read(schema_uri, spec, settings, "schema"))
     config = None
     if config_uri is not None:
         document = _read(config_uri, spec, settings, "table config")
         config = TableConfig.from_json(_half(document, config_uri))
     if schema.schema_name != table or (config is not None and config.raw_table_name != table):
-        found = f"the schema is of '{schema.schema_name}'" + (f", the table config of '{config.raw_table_name}'" if config is not None else "")
+        found = f"the schema is of '{schema.schema_name}'" + (
+            f", the table config of '{config.raw_table_name}'" if config is not None else ""
+        )
         raise UserError(f"tableSpec.tableName is '{table}', {found}: expected one name")
     if config is not None:
         check_against_schema(config, schema)
@@ -68,5 +73,7 @@ def _half(document: Any, uri: str) -> Any:
     if not isinstance(document, dict) or "tableName" in document:
         return document
     if TableType.OFFLINE.value not in document:
-        raise NotFoundError(f"'{masked(uri)}' has no OFFLINE table config: segments of batch jobs are for OFFLINE tables")
+        raise NotFoundError(
+            f"'{masked(uri)}' has no OFFLINE table config: segments of batch jobs are for OFFLINE tables"
+        )
     return document[TableType.OFFLINE.value]

@@ -1,7 +1,8 @@
 """`${name}` in job specs: values from the command line, the environment and a properties file.
 
-Texts are filled in after the document is read, so that no value can change its shape. `\\${` is a plain `${`, and what is no name in
-braces (`${filePathPattern:\\1}` of segment names) stays as it is. Source: Pinot's GroovyTemplateUtils, without the Groovy.
+Texts are filled in after the document is read, so that no value can change its shape. `\\${` is a plain `${`, and what
+is no name in braces (`${filePathPattern:\\1}` of segment names) stays as it is. Source: Pinot's GroovyTemplateUtils,
+without the Groovy.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """The folder of a job on this machine: what is not finished lies there, and nowhere else.
 
-Its name is made of the output's URI, so that the job that runs again after a kill finds what was left, and removes it. It is locked
-while a job lives, and so is a local output itself, for jobs with other working folders: two jobs into one output would write over
-each other. Locks go with the process, however it ends.
+Its name is made of the output's URI, so that the job that runs again after a kill finds what was left, and removes it.
+It is locked
+while a job lives, and so is a local output itself, for jobs with other working folders: two jobs into one output would
+write over each other. Locks go with the process, however it ends.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ from pinotpy.ingest.jobs.spec import IngestionJobSpec
 
 @contextmanager
 def work_folder(spec: IngestionJobSpec) -> Iterator[Path]:
-    """An empty folder for the job, removed at the end; half-written files at a local output go before and after, of jobs and workers
-    that were killed.
+    """An empty folder for the job, removed at the end; half-written files at a local output go before and after, of
+    jobs and workers that were killed.
 
     Raises:
         OutOfCapacityError: another job of this machine builds into the same output now.
@@ -63,7 +64,10 @@ def _locked_output(output: str) -> Iterator[None]:
         folder.mkdir(parents=True, exist_ok=True)
         held = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except OSError as error:
-        raise UserError(f"the output '{masked(output)}' cannot be made: {(error.strerror or str(error)).lower()}; name another outputDirURI") from error
+        raise UserError(
+            f"the output '{masked(output)}' cannot be made: {(error.strerror or str(error)).lower()}; name another "
+            "outputDirURI"
+        ) from error
     try:
         try:
             fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -80,7 +84,9 @@ def _locked_output(output: str) -> Iterator[None]:
 
 
 def _busy(output: str) -> OutOfCapacityError:
-    return OutOfCapacityError(f"another job builds into '{masked(output)}' now: wait for its end, or name another outputDirURI")
+    return OutOfCapacityError(
+        f"another job builds into '{masked(output)}' now: wait for its end, or name another outputDirURI"
+    )
 
 
 def _locked(folder: Path, output: str) -> int:
@@ -94,7 +100,8 @@ def _locked(folder: Path, output: str) -> int:
             lock = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
             raise UserError(
-                f"the working folder '{folder}' cannot be made: {(error.strerror or str(error)).lower()}; name another one by pinotpy.workingDir"
+                f"the working folder '{folder}' cannot be made: {(error.strerror or str(error)).lower()}; name "
+                "another one by pinotpy.workingDir"
             ) from error
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

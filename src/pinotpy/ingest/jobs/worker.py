@@ -49,7 +49,14 @@ def main(arguments: list[str]) -> int:
                 last_s = time.monotonic()
                 send({"unit_id": unit_id, "bytes_done": bytes_done})
 
-        send({"unit_id": unit.unit_id, "report": build_unit(context, unit, Path(work_dir), threads=int(threads), progress=progress).to_json_dict()})
+        send(
+            {
+                "unit_id": unit.unit_id,
+                "report": build_unit(
+                    context, unit, Path(work_dir), threads=int(threads), progress=progress
+                ).to_json_dict(),
+            }
+        )
 
 
 def _listen(lines: queue.Queue[str]) -> None:

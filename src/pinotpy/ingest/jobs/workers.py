@@ -1,7 +1,8 @@
 """Units done by several processes of this machine, or by this one.
 
-Workers are new processes, never forks: a fork of a process with threads may hang for ever. They get JSON lines and answer JSON
-lines. One that dies (killed for its memory, a crash in a library) is noticed by the end of its output: its unit is done once more by
+Workers are new processes, never forks: a fork of a process with threads may hang for ever. They get JSON lines and
+answer JSON lines. One that dies (killed for its memory, a crash in a library) is noticed by the end of its output: its
+unit is done once more by
 a new one, then given up. Workers end when we do, also if we are killed: their input ends.
 """
 
@@ -33,14 +34,17 @@ _log = logging.getLogger(__name__)
 
 ATTEMPTS_MAX: Final = 2
 _END_TIMEOUT_S: Final = 5.0
-# Each takes 100 MB and more, also when it waits for its input: a number that was meant for a cluster would stop this machine.
+# Each takes 100 MB and more, also when it waits for its input: a number that was meant for a cluster would stop this
+# machine.
 _PROCESSES_PER_CORE: Final = 8
 
 Progress = Callable[[int, int], None]
 """(unit id, bytes of its input that are read)."""
 
 
-def run_units(context: JobContext, units: Sequence[Unit], work_dir: Path, parallelism: int, progress: Progress) -> Iterator[UnitReport]:
+def run_units(
+    context: JobContext, units: Sequence[Unit], work_dir: Path, parallelism: int, progress: Progress
+) -> Iterator[UnitReport]:
     """The reports of units as they are done, in any order. Closing the iterator stops the workers.
 
     Args:
@@ -49,17 +53,27 @@ def run_units(context: JobContext, units: Sequence[Unit], work_dir: Path, parall
     parallelism = min(parallelism, len(units), _PROCESSES_PER_CORE * len(os.sched_getaffinity(0)))
     if parallelism <= 1:
         for unit in units:
-            yield build_unit(context, unit, work_dir, progress=lambda done, unit_id=unit.unit_id: progress(unit_id, done))  # type: ignore[misc]
+            yield build_unit(
+                context, unit, work_dir, progress=lambda done, unit_id=unit.unit_id: progress(unit_id, done)
+            )  # type: ignore[misc]
         return
     context_file = work_dir / "context.json"
     try:
-        with os.fdopen(os.open(context_file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:  # has the job's secrets
+        with os.fdopen(
+            os.open(context_file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w"
+        ) as file:  # has the job's secrets
             json.dump(context.to_json_dict(), file)
     except OSError as error:
         cause = (error.strerror or str(error)).lower()
-        raise ResourceError(f"the working folder '{work_dir}' cannot be written: {cause}; name another one by pinotpy.workingDir") from error
+        raise ResourceError(
+            f"the working folder '{work_dir}' cannot be written: {cause}; name another one by pinotpy.workingDir"
+        ) from error
     threads = max(1, len(os.sched_getaffinity(0)) // parallelism)
-    pool = _Pool([sys.executable, "-m", "pinotpy.ingest.jobs.worker", str(context_file), str(work_dir), str(threads)], units, progress)
+    pool = _Pool(
+        [sys.executable, "-m", "pinotpy.ingest.jobs.worker", str(context_file), str(work_dir), str(threads)],
+        units,
+        progress,
+    )
     try:
         yield from pool.run(parallelism)
     finally:
@@ -131,10 +145,18 @@ class _Pool:
         # The worker imports this very package, however this process found it.
         path = os.pathsep.join(filter(None, [str(Path(pinotpy.__file__).parent.parent), os.environ.get("PYTHONPATH")]))
         try:
-            worker = subprocess.Popen(self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": path})
+            worker = subprocess.Popen(
+                self._command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                text=True,
+                env={**os.environ, "PYTHONPATH": path},
+            )
         except OSError as error:
             cause = (error.strerror or str(error)).lower()
-            raise ResourceError(f"no further process can be started: {cause}; ask for fewer by segmentCreationJobParallelism") from error
+            raise ResourceError(
+                f"no further process can be started: {cause}; ask for fewer by segmentCreationJobParallelism"
+            ) from error
         threading.Thread(target=self._listen, args=(worker,), daemon=True, name=f"worker-{worker.pid}").start()
         return worker
 
@@ -162,10 +184,17 @@ class _Pool:
         if attempt < ATTEMPTS_MAX:
             self._waiting.appendleft((unit, attempt + 1))
             return None
-        hint = "; SIGKILL is what a system without memory sends: fewer units at once (segmentCreationJobParallelism) need less" if status == -9 else ""
+        hint = (
+            "; SIGKILL is what a system without memory sends: fewer units at once (segmentCreationJobParallelism) "
+            "need less"
+            if status == -9
+            else ""
+        )
         # A file can be such that it takes its reader down: that is its fault as far as anyone can tell.
         cause = f"the process that built it died {attempt} times, last with {how}{hint}"
-        files = tuple(FileReport(masked(entry.uri), entry.size_bytes, error=cause) for entry in unit.inputs if unit.size_bytes)
+        files = tuple(
+            FileReport(masked(entry.uri), entry.size_bytes, error=cause) for entry in unit.inputs if unit.size_bytes
+        )
         return failed_unit(unit.unit_id, DataError(cause), files, is_input_fault=bool(files))
 
 

@@ -1,8 +1,8 @@
 """YAML and JSON texts of job specs, read as plain objects: the one file that knows PyYAML.
 
-Only the document's tree is taken from the library. Every scalar stays the text that was written (`2014_01` is no number, `no` no
-boolean): the models know what each key shall be. `<<` takes in another mapping's keys, as in Pinot's YAML library. Equal keys, tags
-that would make objects, and aliases that unfold without end are faults.
+Only the document's tree is taken from the library. Every scalar stays the text that was written (`2014_01` is no
+number, `no` no boolean): the models know what each key shall be. `<<` takes in another mapping's keys, as in Pinot's
+YAML library. Equal keys, tags that would make objects, and aliases that unfold without end are faults.
 """
 
 from __future__ import annotations
@@ -31,11 +31,16 @@ def parse_yaml(text: str | bytes, what: str) -> Any:
         InvalidConfigError: not UTF-8, no YAML (with line and column), several documents, equal keys, tags, too large.
     """
     if len(text) > TEXT_BYTES_MAX:
-        raise InvalidConfigError(f"{what} is too large", (Fault("$", f"{len(text)} bytes", f"at most {TEXT_BYTES_MAX} bytes"),))
+        raise InvalidConfigError(
+            f"{what} is too large", (Fault("$", f"{len(text)} bytes", f"at most {TEXT_BYTES_MAX} bytes"),)
+        )
     try:
         node = yaml.compose(text.decode("utf-8-sig") if isinstance(text, bytes) else text, Loader=yaml.SafeLoader)
     except UnicodeDecodeError as error:
-        raise InvalidConfigError(f"{what} is no YAML", (Fault("$", f"byte 0x{error.object[error.start]:02x} at {error.start}", "UTF-8 text"),)) from error
+        raise InvalidConfigError(
+            f"{what} is no YAML",
+            (Fault("$", f"byte 0x{error.object[error.start]:02x} at {error.start}", "UTF-8 text"),),
+        ) from error
     except (yaml.YAMLError, RecursionError) as error:
         raise InvalidConfigError(f"{what} is no YAML", (Fault("$", _cause(error), "YAML text"),)) from error
     reader = _Reader()
@@ -56,7 +61,13 @@ class _Reader:
         self._num_nodes += 1
         if depth > _DEPTH_MAX or self._num_nodes > _NODES_MAX:
             if self._num_nodes <= _NODES_MAX or not self.faults:
-                self.faults.append(Fault(path, "a document that is nested too deeply, or unfolds to too much", f"{_DEPTH_MAX} levels, {_NODES_MAX} values"))
+                self.faults.append(
+                    Fault(
+                        path,
+                        "a document that is nested too deeply, or unfolds to too much",
+                        f"{_DEPTH_MAX} levels, {_NODES_MAX} values",
+                    )
+                )
             return None
         match node:
             case yaml.ScalarNode():

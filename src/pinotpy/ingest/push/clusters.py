@@ -1,7 +1,8 @@
 """Which controllers belong to one cluster, and calls to a cluster of which one controller may be down.
 
-A job names controllers, not clusters. Those that see the same instances, two or more controllers among them, are of one cluster:
-a segment goes to it once, by whichever of them answers. Every other controller is a cluster of its own, and gets the push, too.
+A job names controllers, not clusters. Those that see the same instances, two or more controllers among them, are of one
+cluster: a segment goes to it once, by whichever of them answers. Every other controller is a cluster of its own, and
+gets the push, too.
 """
 
 from __future__ import annotations
@@ -72,8 +73,8 @@ def find_clusters(
 ) -> tuple[list[Cluster], list[Unreachable]]:
     """The clusters behind controllers, in the order of their first URL.
 
-    A controller that is down is left out if another one's cluster has it; else it is asked again after each of the waits, and is
-    then among the unreachable.
+    A controller that is down is left out if another one's cluster has it; else it is asked again after each of the
+    waits, and is then among the unreachable.
     """
     if not urls:
         raise UserError("a push needs a controller: give its URL, such as http://localhost:9000")
@@ -84,7 +85,11 @@ def find_clusters(
     seen: dict[str, frozenset[str]] = {}
     while True:
         silent = [_look(url, access, seen) for url in wanted if url not in seen]
-        lost = [one for one in silent if one is not None and not any(_has_controller(instances, one.url) for instances in seen.values())]
+        lost = [
+            one
+            for one in silent
+            if one is not None and not any(_has_controller(instances, one.url) for instances in seen.values())
+        ]
         wait_s = next(waits_s, None) if lost else None
         if wait_s is None:
             return _grouped(wanted, seen, access), lost

@@ -1,7 +1,8 @@
-"""What a push does to the rows of its files: `plan_inputs`, pure, of the lists of the segments that come and of those that are live.
+"""What a push does to the rows of its files: `plan_inputs`, pure, of the lists of the segments that come and of those
+that are live.
 
-Each row of a file shall be in the table once. A file is the same one if its URI is the same, or if its bytes are and the old URI has
-no file any more (moved, renamed). Rules, by the files that have rows in a live segment:
+Each row of a file shall be in the table once. A file is the same one if its URI is the same, or if its bytes are and
+the old URI has no file any more (moved, renamed). Rules, by the files that have rows in a live segment:
 
     its files                              of another name than those that come    of the same name as one that comes
     all come                               replaced                                refreshed
@@ -13,8 +14,8 @@ no file any more (moved, renamed). Rules, by the files that have rows in a live 
 
 What comes of the same URI or moved from one that is gone is the file, with old bytes or corrected ones.
 
-Of a live segment without a list only name, CRC, time range and rows are known: one that a new segment overlaps in time may hold the
-same rows. The same CRC means the same name and content.
+Of a live segment without a list only name, CRC, time range and rows are known: one that a new segment overlaps in time
+may hold the same rows. The same CRC means the same name and content.
 """
 
 from __future__ import annotations
@@ -33,8 +34,9 @@ Extent = tuple[int | None, int | None, int]  # time range and number of rows of 
 
 @dataclass(frozen=True, slots=True)
 class LiveSegment:
-    """A segment, live or to come: its CRC, the range of its time column in ms (None if it has none), its rows, its input files if they
-    are known; `inputs_sha256`: of the list that its record names, "" if it names none."""
+    """A segment, live or to come: its CRC, the range of its time column in ms (None if it has none), its rows, its
+    input files if they are known; `inputs_sha256`: of the list that its record names, "" if it names none.
+    """
 
     crc: int
     start_ms: int | None
@@ -77,7 +79,8 @@ class InputPlan:
         unknown: live segments without a list that may hold rows of this push.
         listed: live segment → pushed one of the same rows, whose list it gets.
         adopted: pushed segments that are there under another name.
-        alike: live segments of files that are gone, with the time range and number of rows of a new one: perhaps its file under an older name.
+        alike: live segments of files that are gone, with the time range and number of rows of a new one: perhaps its
+            file under an older name.
         kept: live segments of files that are not in this push.
         num_without_list: pushed segments without a list: nothing is known of their files.
     """
@@ -101,7 +104,8 @@ class KnownFiles:
     Attributes:
         exists: whether there is a file, of `files_in_question`; None or absent where nobody can tell.
         are_whole: the push has all rows of its files; else that is so where the lists say how many there are.
-        refreshed_folder: of a REFRESH table, the folder whose files are the table, with '/' at its end; "" for none. What is gone from it goes.
+        refreshed_folder: of a REFRESH table, the folder whose files are the table, with '/' at its end; "" for none.
+            What is gone from it goes.
         empty: files of the push that have no row, and so no segment; what the table has of them goes.
     """
 
@@ -111,7 +115,9 @@ class KnownFiles:
     empty: Collection[str] = ()
 
 
-def plan_inputs(pushed: Mapping[str, LiveSegment], live: Mapping[str, LiveSegment], known: KnownFiles, *, adopts: bool = False) -> InputPlan:
+def plan_inputs(
+    pushed: Mapping[str, LiveSegment], live: Mapping[str, LiveSegment], known: KnownFiles, *, adopts: bool = False
+) -> InputPlan:
     """What a push does to the segments that are live.
 
     Args:
@@ -151,27 +157,55 @@ def plan_inputs(pushed: Mapping[str, LiveSegment], live: Mapping[str, LiveSegmen
             alike.append(name)
         else:
             kept.append(name)
-    unknown = _unknown(new, {name: segment for name, segment in live.items() if segment.inputs is None and name not in pushed and name not in listed})
+    unknown = _unknown(
+        new,
+        {
+            name: segment
+            for name, segment in live.items()
+            if segment.inputs is None and name not in pushed and name not in listed
+        },
+    )
     versions = tuple(_two_versions(with_list))
     return InputPlan(
-        tuple(replaced), tuple(twice), versions, tuple(lost), tuple(unknown), listed, adopted, tuple(alike), tuple(kept), len(pushed) - len(with_list)
+        tuple(replaced),
+        tuple(twice),
+        versions,
+        tuple(lost),
+        tuple(unknown),
+        listed,
+        adopted,
+        tuple(alike),
+        tuple(kept),
+        len(pushed) - len(with_list),
     )
 
 
-def files_in_question(pushed: Mapping[str, LiveSegment], live: Mapping[str, LiveSegment], refreshed_folder: str = "") -> set[str]:
-    """URIs of live segments' files of which it matters whether they exist: a push has the same bytes under an URI that is new, they lie
-    in the folder of a REFRESH job and do not come, or their segment has the time range and number of rows of a new one."""
+def files_in_question(
+    pushed: Mapping[str, LiveSegment], live: Mapping[str, LiveSegment], refreshed_folder: str = ""
+) -> set[str]:
+    """URIs of live segments' files of which it matters whether they exist: a push has the same bytes under an URI that
+    is new, they lie in the folder of a REFRESH job and do not come, or their segment has the time range and number of
+    rows of a new one.
+    """
     uris = {file.uri for segment in pushed.values() for file in segment.files}
     copies = _new_contents(pushed, live)
     extents = _timed_extents({name: segment for name, segment in pushed.items() if name not in live})
     missing = [(segment, file) for name, segment in live.items() for file in segment.files if file.uri not in uris]
-    return {file.uri for segment, file in missing if file.content in copies or segment.extent in extents or _lies_in(refreshed_folder, file.uri)}
+    return {
+        file.uri
+        for segment, file in missing
+        if file.content in copies or segment.extent in extents or _lies_in(refreshed_folder, file.uri)
+    }
 
 
 def shared_rows(pushed: Mapping[str, LiveSegment], others: Mapping[str, LiveSegment]) -> list[Overlap]:
     """What other segments have of the files of a push."""
     uris = {file.uri for segment in pushed.values() for file in segment.files}
-    found = [Overlap(name, tuple(file for file in segment.files if file.uri in uris)) for name, segment in others.items() if name not in pushed]
+    found = [
+        Overlap(name, tuple(file for file in segment.files if file.uri in uris))
+        for name, segment in others.items()
+        if name not in pushed
+    ]
     return [overlap for overlap in found if overlap.files]
 
 
@@ -186,7 +220,9 @@ class _Fate(Enum):
     STAYS = "the push has nothing of it"
 
 
-def _fates(pushed: Mapping[str, LiveSegment], live: Mapping[str, LiveSegment], known: KnownFiles) -> Callable[[SegmentInput], _Fate]:
+def _fates(
+    pushed: Mapping[str, LiveSegment], live: Mapping[str, LiveSegment], known: KnownFiles
+) -> Callable[[SegmentInput], _Fate]:
     """What becomes of each file of live segments."""
     rows: Counter[str] = Counter()
     wanted: dict[str, int] = {}
@@ -196,7 +232,9 @@ def _fates(pushed: Mapping[str, LiveSegment], live: Mapping[str, LiveSegment], k
             wanted[file.uri] = file.file_rows
     wanted |= dict.fromkeys(known.empty, 0)
     copies = _new_contents(pushed, live)
-    moved = _moved(copies, [file for segment in live.values() for file in segment.files if file.uri not in wanted], known)
+    moved = _moved(
+        copies, [file for segment in live.values() for file in segment.files if file.uri not in wanted], known
+    )
     # Of equal files, each new one stands for one that is gone; a copy is what is left over.
     num_copies = {content: len(new) - sum(1 for uri in moved.values() if uri in new) for content, new in copies.items()}
 
@@ -220,7 +258,9 @@ def _lies_in(folder: str, uri: str) -> bool:
     return bool(folder) and uri.startswith(folder)
 
 
-def _new_contents(pushed: Mapping[str, LiveSegment], live: Mapping[str, LiveSegment]) -> dict[tuple[int, str] | None, set[str]]:
+def _new_contents(
+    pushed: Mapping[str, LiveSegment], live: Mapping[str, LiveSegment]
+) -> dict[tuple[int, str] | None, set[str]]:
     """Contents of the pushed files whose URIs the table does not have → their URIs."""
     known = {file.uri for segment in live.values() for file in segment.files}
     found: dict[tuple[int, str] | None, set[str]] = {}
@@ -230,13 +270,19 @@ def _new_contents(pushed: Mapping[str, LiveSegment], live: Mapping[str, LiveSegm
     return found
 
 
-def _moved(copies: Mapping[tuple[int, str] | None, set[str]], others: Collection[SegmentInput], known: KnownFiles) -> dict[str, str]:
+def _moved(
+    copies: Mapping[tuple[int, str] | None, set[str]], others: Collection[SegmentInput], known: KnownFiles
+) -> dict[str, str]:
     """Files that are gone → the new one of the same bytes, one each, by URI."""
     gone: dict[tuple[int, str] | None, set[str]] = {}
     for file in others:
         if file.content in copies and known.exists.get(file.uri) is False:
             gone.setdefault(file.content, set()).add(file.uri)
-    return {old: new for content, uris in gone.items() for old, new in zip(sorted(uris), sorted(copies[content]), strict=False)}
+    return {
+        old: new
+        for content, uris in gone.items()
+        for old, new in zip(sorted(uris), sorted(copies[content]), strict=False)
+    }
 
 
 def _timed_extents(segments: Mapping[str, LiveSegment]) -> set[Extent]:
@@ -247,7 +293,11 @@ def _two_versions(pushed: Mapping[str, LiveSegment]) -> Iterator[Overlap]:
     """Of files that two pushed segments have with different bytes, what the later ones have."""
     seen: dict[str, tuple[int, str]] = {}
     for name, segment in sorted(pushed.items()):
-        other = tuple(file for file in segment.files if file.content is not None and seen.setdefault(file.uri, file.content) != file.content)
+        other = tuple(
+            file
+            for file in segment.files
+            if file.content is not None and seen.setdefault(file.uri, file.content) != file.content
+        )
         if other:
             yield Overlap(name, other)
 
@@ -267,10 +317,21 @@ def _unknown(new: Mapping[str, LiveSegment], live: Mapping[str, LiveSegment]) ->
     return sorted(name for name, segment in live.items() if segment.num_docs and may_share(segment))
 
 
-def _adopted(pushed: Mapping[str, LiveSegment], live: Mapping[str, LiveSegment]) -> tuple[dict[str, str], frozenset[str]]:
-    """Live segments without a list that are a pushed one under another name: of the same time range and rows, where only one on each side is."""
-    new, old = _by_extent(pushed, live), _by_extent({name: each for name, each in live.items() if each.inputs is None}, pushed)
-    pairs = {old[extent][0]: new[extent][0] for extent in new.keys() & old.keys() if len(new[extent]) == len(old[extent]) == 1}
+def _adopted(
+    pushed: Mapping[str, LiveSegment], live: Mapping[str, LiveSegment]
+) -> tuple[dict[str, str], frozenset[str]]:
+    """Live segments without a list that are a pushed one under another name: of the same time range and rows, where
+    only one on each side is.
+    """
+    new, old = (
+        _by_extent(pushed, live),
+        _by_extent({name: each for name, each in live.items() if each.inputs is None}, pushed),
+    )
+    pairs = {
+        old[extent][0]: new[extent][0]
+        for extent in new.keys() & old.keys()
+        if len(new[extent]) == len(old[extent]) == 1
+    }
     listed = {name: source for name, source in pairs.items() if pushed[source].inputs is not None}
     return listed, frozenset(listed.values())
 

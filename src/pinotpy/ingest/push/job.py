@@ -55,8 +55,12 @@ def push_segments(
     files = file_systems or file_systems_of(spec)
     if replaces is None:
         replaces = _scope_of(spec, segments, files)
-    settings = replace(settings_of(spec, are_whole=are_whole, empty_files=empty_files), replace=replaces, checks_inputs=checks_inputs)
-    return push(settings, segments, access=access or access_of(spec), file_systems=files, clock=clock, progress=progress)
+    settings = replace(
+        settings_of(spec, are_whole=are_whole, empty_files=empty_files), replace=replaces, checks_inputs=checks_inputs
+    )
+    return push(
+        settings, segments, access=access or access_of(spec), file_systems=files, clock=clock, progress=progress
+    )
 
 
 def settings_of(spec: IngestionJobSpec, *, are_whole: bool = False, empty_files: Sequence[str] = ()) -> PushSettings:
@@ -81,7 +85,9 @@ def settings_of(spec: IngestionJobSpec, *, are_whole: bool = False, empty_files:
         asks_table=spec.pinotpy.consistent_push is None,
         are_whole=are_whole,
         empty_files=tuple(empty_files),
-        input_folder=_listed_folder(spec.input_dir_uri) if are_whole and spec.pinotpy.consistent_push is not ConsistentPush.NONE else "",
+        input_folder=_listed_folder(spec.input_dir_uri)
+        if are_whole and spec.pinotpy.consistent_push is not ConsistentPush.NONE
+        else "",
         allows_duplicates=spec.pinotpy.allow_duplicates,
         adopts=spec.pinotpy.adopt,
     )
@@ -94,7 +100,9 @@ def _listed_folder(uri: str | None) -> str:
 
 def file_systems_of(spec: IngestionJobSpec) -> FileSystemSettings:
     """The job's file systems. Class names are Pinot's and not used: the scheme decides."""
-    return FileSystemSettings.from_specs([{"scheme": each.scheme, "configs": dict(each.configs)} for each in spec.pinot_fs_specs])
+    return FileSystemSettings.from_specs(
+        [{"scheme": each.scheme, "configs": dict(each.configs)} for each in spec.pinot_fs_specs]
+    )
 
 
 def _scope_of(spec: IngestionJobSpec, segments: Sequence[str], files: FileSystemSettings) -> ReplaceScope | None:
@@ -107,16 +115,24 @@ def _scope_of(spec: IngestionJobSpec, segments: Sequence[str], files: FileSystem
             ranges = [source.metadata.time_range for source in sources]
             known = [each for each in ranges if each is not None]
             if not known or len(known) != len(ranges):
-                raise UserError("consistentPush TIME_RANGE needs segments with a time column: the table's timeColumnName")
+                raise UserError(
+                    "consistentPush TIME_RANGE needs segments with a time column: the table's timeColumnName"
+                )
             start_ms, end_ms = min(each.start_ms for each in known), max(each.end_ms for each in known)
             bucket = spec.pinotpy.time_bucket
             # Segments of whole buckets replace whole buckets, also where their first or last rows are missing.
-            return ReplaceScope(start_ms, end_ms + 1) if bucket is None else ReplaceScope(_bucket_start(bucket, start_ms), _bucket_end(bucket, end_ms))
+            return (
+                ReplaceScope(start_ms, end_ms + 1)
+                if bucket is None
+                else ReplaceScope(_bucket_start(bucket, start_ms), _bucket_end(bucket, end_ms))
+            )
     return None
 
 
 def _bucket_start(bucket: Bucket, time_ms: int) -> int:
-    return int(np.datetime64(time_ms, "ms").astype(f"datetime64[{bucket.value}]").astype("datetime64[ms]").astype(np.int64))
+    return int(
+        np.datetime64(time_ms, "ms").astype(f"datetime64[{bucket.value}]").astype("datetime64[ms]").astype(np.int64)
+    )
 
 
 def _bucket_end(bucket: Bucket, time_ms: int) -> int:

@@ -1,7 +1,7 @@
 """A push from its first look at the archives to its report: `push` is the place to start reading.
 
-What is there with the same CRC is not sent again, so a push that broke off is taken up by making it once more. Rows of one input file
-come into the table once (`looking`, `inputs`).
+What is there with the same CRC is not sent again, so a push that broke off is taken up by making it once more. Rows of
+one input file come into the table once (`looking`, `inputs`).
 """
 
 from __future__ import annotations
@@ -47,20 +47,36 @@ def push(
         progress: called with each segment that is done, from any thread.
 
     Raises:
-        UserError and its kin: nothing can be pushed (no segment, no such table, no right, rows that would be there twice); nothing was sent.
+        UserError and its kin: nothing can be pushed (no segment, no such table, no right, rows that would be there
+            twice); nothing was sent.
         NotFoundError, RemoteError: a segment is not there, or its storage cannot be reached.
         What fails later is in the report, also controllers that cannot be reached.
     """
     clock = clock or SystemClock()
     with _begun(settings, segments, access, file_systems, clock) as begun:
-        done = [_push_to(cluster, begun.sources, own, found, file_systems, clock, progress) for cluster, own, found in begun.clusters]
+        done = [
+            _push_to(cluster, begun.sources, own, found, file_systems, clock, progress)
+            for cluster, own, found in begun.clusters
+        ]
     sources, silent = begun.sources, begun.silent
-    lost = [ClusterPush((one.url,), tuple(reported(source, Outcome.FAILED, cause=one.cause) for source in sources), 0.0, cause=one.cause) for one in silent]
+    lost = [
+        ClusterPush(
+            (one.url,),
+            tuple(reported(source, Outcome.FAILED, cause=one.cause) for source in sources),
+            0.0,
+            cause=one.cause,
+        )
+        for one in silent
+    ]
     return PushReport(table_name_with_type(settings.table, settings.table_type), settings.kind, (*done, *lost))
 
 
-def first_looks(settings: PushSettings, segments: Sequence[str], *, access: Access | None, file_systems: FileSystemSettings | None) -> dict[str, Look]:
-    """What `push` would find before it sends the first segment, by the cluster's first controller, for those who send by other ways. Raises as `push`."""
+def first_looks(
+    settings: PushSettings, segments: Sequence[str], *, access: Access | None, file_systems: FileSystemSettings | None
+) -> dict[str, Look]:
+    """What `push` would find before it sends the first segment, by the cluster's first controller, for those who send
+    by other ways. Raises as `push`.
+    """
     with _begun(settings, segments, access, file_systems, SystemClock()) as begun:
         return {cluster.urls[0]: found for cluster, _, found in begun.clusters}
 
@@ -74,20 +90,27 @@ def last_looks(
     access: Access | None,
     file_systems: FileSystemSettings | None,
 ) -> dict[str, str]:
-    """The second look of who sent the segments `pushed` by other ways: what was taken back for another push's sake, by the cluster's first controller."""
+    """The second look of who sent the segments `pushed` by other ways: what was taken back for another push's sake, by
+    the cluster's first controller.
+    """
     causes = {}
     with _begun(replace(settings, checks_inputs=False), segments, access, file_systems, SystemClock()) as begun:
         for cluster, _, _ in begun.clusters:
             found = looks.get(cluster.urls[0], Look(InputPlan()))
             if others := came_meanwhile(cluster, begun.sources, settings, found):
-                added, refreshed = [name for name in pushed if name not in found.live], [name for name in pushed if name in found.live]
+                added, refreshed = (
+                    [name for name in pushed if name not in found.live],
+                    [name for name in pushed if name in found.live],
+                )
                 causes[cluster.urls[0]] = take_back(cluster, settings, others, None, added, refreshed)
     return causes
 
 
 @dataclass(frozen=True, slots=True)
 class _Begun:
-    """The segments of a push, its clusters with their settings and first looks, and the controllers that do not answer."""
+    """The segments of a push, its clusters with their settings and first looks, and the controllers that do not
+    answer.
+    """
 
     sources: list[SegmentSource]
     clusters: list[tuple[Cluster, PushSettings, Look]]
@@ -95,7 +118,13 @@ class _Begun:
 
 
 @contextmanager
-def _begun(settings: PushSettings, segments: Sequence[str], access: Access | None, file_systems: FileSystemSettings | None, clock: Clock) -> Iterator[_Begun]:
+def _begun(
+    settings: PushSettings,
+    segments: Sequence[str],
+    access: Access | None,
+    file_systems: FileSystemSettings | None,
+    clock: Clock,
+) -> Iterator[_Begun]:
     """Look at all segments and every table, before the first byte is sent anywhere."""
     if not segments:
         raise UserError("there is no segment to push")
@@ -113,7 +142,9 @@ def _begun(settings: PushSettings, segments: Sequence[str], access: Access | Non
 
 
 def _as_table_says(cluster: Cluster, settings: PushSettings) -> PushSettings:
-    """The settings for one cluster. Raises NotFoundError if it has no such table: said once, not by the refusal of every segment."""
+    """The settings for one cluster. Raises NotFoundError if it has no such table: said once, not by the refusal of
+    every segment.
+    """
     halves = cluster.ask(lambda client: client.table(settings.table))
     config = halves.get(settings.table_type.value)
     if config is None:
@@ -149,47 +180,91 @@ def _push_to(
         if found.swap is None:
             segments = _send_missing(cluster, sent, settings, file_systems, clock, progress)
             if settings.online_timeout_s is not None:
-                _wait_online(cluster, settings, [segment.name for segment in segments if segment.outcome is not Outcome.FAILED], settings.online_timeout_s)
+                _wait_online(
+                    cluster,
+                    settings,
+                    [segment.name for segment in segments if segment.outcome is not Outcome.FAILED],
+                    settings.online_timeout_s,
+                )
         else:
             segments, replacement = _replace(cluster, sent, settings, found.swap, file_systems, clock, progress)
         segments += [reported(by_name[name], Outcome.PRESENT) for name in sorted(found.plan.adopted)]
         if others := came_meanwhile(cluster, sources, settings, found):
             segments, replacement, cause = _taken_back(cluster, settings, found, others, segments, replacement)
     except PinotError as error:
-        log.warning("push failed controllers=%s table=%s cause=%s", ",".join(cluster.urls), settings.table, error.message)
+        log.warning(
+            "push failed controllers=%s table=%s cause=%s", ",".join(cluster.urls), settings.table, error.message
+        )
         cause = error.message
         segments = segments or [reported(source, Outcome.FAILED, cause=error.message) for source in sources]
-    return ClusterPush(cluster.urls, tuple(segments), (clock.monotonic_ns() - began_ns) / 1e9, replacement, cause, counts(found, settings))
+    return ClusterPush(
+        cluster.urls,
+        tuple(segments),
+        (clock.monotonic_ns() - began_ns) / 1e9,
+        replacement,
+        cause,
+        counts(found, settings),
+    )
 
 
 def _set_inputs(cluster: Cluster, settings: PushSettings, segment: str, source: SegmentSource, crc: int) -> None:
     assert source.inputs is not None
     data = source.inputs.to_bytes()
-    cluster.ask(lambda client: client.set_segment_inputs(table_name_with_type(settings.table, settings.table_type), segment, data, crc=crc))
+    cluster.ask(
+        lambda client: client.set_segment_inputs(
+            table_name_with_type(settings.table, settings.table_type), segment, data, crc=crc
+        )
+    )
 
 
 def _taken_back(
-    cluster: Cluster, settings: PushSettings, found: Look, others: Sequence[Overlap], segments: Sequence[PushedSegment], replacement: Replacement | None
+    cluster: Cluster,
+    settings: PushSettings,
+    found: Look,
+    others: Sequence[Overlap],
+    segments: Sequence[PushedSegment],
+    replacement: Replacement | None,
 ) -> tuple[list[PushedSegment], Replacement | None, str]:
     """The report of a push that another one of the same files was faster than."""
     pushed = [segment.name for segment in segments if segment.outcome is Outcome.PUSHED]
-    added, refreshed = [name for name in pushed if name not in found.live], [name for name in pushed if name in found.live]
+    added, refreshed = (
+        [name for name in pushed if name not in found.live],
+        [name for name in pushed if name in found.live],
+    )
     ended = replacement if replacement is not None and replacement.is_complete else None
-    cause = take_back(cluster, settings, others, ended.lineage_entry_id if ended is not None else None, added, refreshed)
-    failed = [replace(each, outcome=Outcome.FAILED, cause=cause) if each.name in set(added) else each for each in segments]
+    cause = take_back(
+        cluster, settings, others, ended.lineage_entry_id if ended is not None else None, added, refreshed
+    )
+    failed = [
+        replace(each, outcome=Outcome.FAILED, cause=cause) if each.name in set(added) else each for each in segments
+    ]
     return failed, replace(ended, is_complete=False) if ended is not None else replacement, cause
 
 
 def _send_missing(
-    cluster: Cluster, sources: Sequence[SegmentSource], settings: PushSettings, file_systems: FileSystemSettings | None, clock: Clock, progress: Progress
+    cluster: Cluster,
+    sources: Sequence[SegmentSource],
+    settings: PushSettings,
+    file_systems: FileSystemSettings | None,
+    clock: Clock,
+    progress: Progress,
 ) -> list[PushedSegment]:
     """Send what is not there with the same CRC; one report each, in the order of `sources`."""
-    records = {} if settings.sends_again else cluster.ask(lambda client: client.segment_records(settings.table, table_type=settings.table_type.value))
-    is_there = {source.name: int(records.get(source.name, {}).get("segment.crc", -1)) == source.metadata.crc for source in sources}
+    records = (
+        {}
+        if settings.sends_again
+        else cluster.ask(lambda client: client.segment_records(settings.table, table_type=settings.table_type.value))
+    )
+    is_there = {
+        source.name: int(records.get(source.name, {}).get("segment.crc", -1)) == source.metadata.crc
+        for source in sources
+    }
     present = {source.name: reported(source, Outcome.PRESENT) for source in sources if is_there[source.name]}
     for segment in present.values():
         progress(segment)
-    sent = send_all(cluster, [source for source in sources if not is_there[source.name]], settings, file_systems, clock, progress)
+    sent = send_all(
+        cluster, [source for source in sources if not is_there[source.name]], settings, file_systems, clock, progress
+    )
     by_name = present | {segment.name: segment for segment in sent}
     return [by_name[source.name] for source in sources]
 
@@ -226,7 +301,11 @@ def _end(cluster: Cluster, settings: PushSettings, entry_id: str) -> None:
     """Swap. If the answer says no, or never comes, what the lineage says counts."""
     table_type, timeout_s = settings.table_type.value, settings.online_timeout_s or ONLINE_TIMEOUT_S
     try:
-        cluster.ask(lambda client: client.end_replace_segments(settings.table, entry_id, table_type=table_type, timeout_s=timeout_s))
+        cluster.ask(
+            lambda client: client.end_replace_segments(
+                settings.table, entry_id, table_type=table_type, timeout_s=timeout_s
+            )
+        )
     except BaseException:
         # If nobody can say, the entry stays as it is: the next push of the same segments goes on with it.
         if cluster.ask(lambda client: is_complete(client, settings, entry_id)):
@@ -236,23 +315,41 @@ def _end(cluster: Cluster, settings: PushSettings, entry_id: str) -> None:
 
 
 def _give_up(cluster: Cluster, settings: PushSettings, entry_id: str) -> None:
-    """Revert a replacement that did not take place. The same push made twice at once shares an entry: what the other one ended stays."""
+    """Revert a replacement that did not take place. The same push made twice at once shares an entry: what the other
+    one ended stays.
+    """
     try:
         took_place = cluster.ask(lambda client: is_complete(client, settings, entry_id))
     except PinotError as error:
-        log.warning("replacement not reverted, nobody says whether it took place table=%s entry=%s cause=%s", settings.table, entry_id, error.message)
+        log.warning(
+            "replacement not reverted, nobody says whether it took place table=%s entry=%s cause=%s",
+            settings.table,
+            entry_id,
+            error.message,
+        )
         return
     if not took_place:
         _revert(cluster, settings, entry_id)
 
 
 def _revert(cluster: Cluster, settings: PushSettings, entry_id: str) -> None:
-    """Give a replacement up. If that fails, too, the new segments stay hidden, and the next push of the same segments goes on with the entry."""
+    """Give a replacement up. If that fails, too, the new segments stay hidden, and the next push of the same segments
+    goes on with the entry.
+    """
     try:
-        cluster.ask(lambda client: client.revert_replace_segments(settings.table, entry_id, table_type=settings.table_type.value, force_revert=True))
+        cluster.ask(
+            lambda client: client.revert_replace_segments(
+                settings.table, entry_id, table_type=settings.table_type.value, force_revert=True
+            )
+        )
         log.info("replacement reverted table=%s entry=%s", settings.table, entry_id)
     except PinotError as error:
-        log.warning("replacement not reverted, its segments stay hidden table=%s entry=%s cause=%s", settings.table, entry_id, error.message)
+        log.warning(
+            "replacement not reverted, its segments stay hidden table=%s entry=%s cause=%s",
+            settings.table,
+            entry_id,
+            error.message,
+        )
 
 
 def _wait_online(cluster: Cluster, settings: PushSettings, names: Sequence[str], timeout_s: float) -> None:

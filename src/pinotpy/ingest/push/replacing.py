@@ -1,8 +1,9 @@
 """Swapping the pushed segments in for others, all at once, by an entry of the segment lineage.
 
-started (old segments answer) → all pushed and loaded → ended (new ones answer, from one query to the next). Whatever fails in
-between, the entry is reverted and the old segments go on answering. A push that died in between left its entry: the next one with
-the same segments takes it up, and sends only what is missing.
+started (old segments answer) → all pushed and loaded → ended (new ones answer, from one query to the next). Whatever
+fails in
+between, the entry is reverted and the old segments go on answering. A push that died in between left its entry: the
+next one with the same segments takes it up, and sends only what is missing.
 """
 
 from __future__ import annotations
@@ -30,7 +31,9 @@ class ReplacePlan:
     segments_to: tuple[str, ...]
 
 
-def plan_replacement(scope: ReplaceScope, pushed: Sequence[SegmentSource], live: Mapping[str, LiveSegment]) -> ReplacePlan:
+def plan_replacement(
+    scope: ReplaceScope, pushed: Sequence[SegmentSource], live: Mapping[str, LiveSegment]
+) -> ReplacePlan:
     """What has to be swapped so that within the scope the pushed segments answer, and nothing else.
 
     Raises:
@@ -39,31 +42,47 @@ def plan_replacement(scope: ReplaceScope, pushed: Sequence[SegmentSource], live:
     """
     outside = [source.name for source in pushed if not _lies_within(scope, _range_of(source))]
     if outside:
-        raise UserError(f"{shown(outside)} have times outside of those to replace ({_scope_text(scope)}), or no time column")
+        raise UserError(
+            f"{shown(outside)} have times outside of those to replace ({_scope_text(scope)}), or no time column"
+        )
     across = [name for name, segment in live.items() if _lies_across(scope, (segment.start_ms, segment.end_ms))]
     if across:
         raise UserError(
-            f"{shown(across)} of the table lie across the border of the times to replace ({_scope_text(scope)}): their rows outside would be lost; "
+            f"{shown(across)} of the table lie across the border of the times to replace ({_scope_text(scope)}): "
+            "their rows outside would be lost; "
             "choose times that hold whole segments"
         )
     changed = [source.name for source in pushed if source.name in live and live[source.name].crc != source.metadata.crc]
     if changed:
         raise AlreadyExistsError(
-            f"{shown(changed)}: there already, with other content; old and new ones stand side by side until they are swapped, so the new ones need "
+            f"{shown(changed)}: there already, with other content; old and new ones stand side by side until they are "
+            "swapped, so the new ones need "
             "names of their own: build them with another prefix or postfix of their names"
         )
     unchanged = {source.name for source in pushed if source.name in live}
-    gone = tuple(sorted(name for name, segment in live.items() if name not in unchanged and _lies_within(scope, (segment.start_ms, segment.end_ms))))
+    gone = tuple(
+        sorted(
+            name
+            for name, segment in live.items()
+            if name not in unchanged and _lies_within(scope, (segment.start_ms, segment.end_ms))
+        )
+    )
     return ReplacePlan(gone, tuple(sorted(source.name for source in pushed if source.name not in unchanged)))
 
 
 def start_or_resume(client: ControllerClient, settings: PushSettings, plan: ReplacePlan) -> str:
     """The id of the plan's entry in the lineage: that of an earlier push that did not end, or a new one."""
     for entry_id, entry in _entries(client, settings).items():
-        if entry["state"] == "IN_PROGRESS" and set(entry["segmentsTo"]) == set(plan.segments_to) and set(entry["segmentsFrom"]) == set(plan.segments_from):
+        if (
+            entry["state"] == "IN_PROGRESS"
+            and set(entry["segmentsTo"]) == set(plan.segments_to)
+            and set(entry["segmentsFrom"]) == set(plan.segments_from)
+        ):
             log.info("replacement taken up again table=%s entry=%s", settings.table, entry_id)
             return entry_id
-    return client.start_replace_segments(settings.table, plan.segments_from, plan.segments_to, table_type=settings.table_type.value)
+    return client.start_replace_segments(
+        settings.table, plan.segments_from, plan.segments_to, table_type=settings.table_type.value
+    )
 
 
 def is_complete(client: ControllerClient, settings: PushSettings, entry_id: str) -> bool:
@@ -98,7 +117,10 @@ def _lies_across(scope: ReplaceScope, times: tuple[int | None, int | None]) -> b
 
 
 def _scope_text(scope: ReplaceScope) -> str:
-    return f"{'' if scope.start_ms is None else scope.start_ms} ms to before {'' if scope.end_ms is None else scope.end_ms} ms"
+    return (
+        f"{'' if scope.start_ms is None else scope.start_ms} ms to before "
+        f"{'' if scope.end_ms is None else scope.end_ms} ms"
+    )
 
 
 def shown(names: Iterable[str]) -> str:

@@ -56,14 +56,21 @@ class Replacement:
 
     def to_json(self) -> dict[str, Any]:
         state = "COMPLETED" if self.is_complete else "REVERTED"
-        return {"segmentLineageEntryId": self.lineage_entry_id, "segmentsFrom": [*self.segments_from], "segmentsTo": [*self.segments_to], "state": state}
+        return {
+            "segmentLineageEntryId": self.lineage_entry_id,
+            "segmentsFrom": [*self.segments_from],
+            "segmentsTo": [*self.segments_to],
+            "state": state,
+        }
 
 
 @dataclass(frozen=True, slots=True)
 class InputCounts:
-    """What a push did by the lists of input files: rows that it left in the table twice, as it was allowed; segments of the table that got
-    the list of a pushed one; pushed segments without a list, of which nothing could be compared; segments of the table whose files are not
-    in the push, and keep their rows; segments of the table without a list, which may have rows of the push, as it was allowed."""
+    """What a push did by the lists of input files: rows that it left in the table twice, as it was allowed; segments of
+    the table that got the list of a pushed one; pushed segments without a list, of which nothing could be compared;
+    segments of the table whose files are not in the push, and keep their rows; segments of the table without a list,
+    which may have rows of the push, as it was allowed.
+    """
 
     rows_twice: int = 0
     adopted: int = 0
@@ -125,7 +132,9 @@ class ClusterPush:
             **{f"segments{outcome.value.capitalize()}": self.count(outcome) for outcome in Outcome},
             "bytesPushed": self.bytes_pushed,
             "attempts": self.attempts,
-            "segmentsReplaced": len(self.replacement.segments_from) if self.replacement is not None and self.replacement.is_complete else 0,
+            "segmentsReplaced": len(self.replacement.segments_from)
+            if self.replacement is not None and self.replacement.is_complete
+            else 0,
             **self.inputs.to_json(),
             "seconds": round(self.seconds, 3),
             "segments": [segment.to_json() for segment in self.segments],
@@ -168,7 +177,10 @@ class PushReport:
             for segment in cluster.segments:
                 if segment.outcome is Outcome.FAILED and segment.cause != cluster.cause:
                     failed.setdefault(segment.cause, []).append(segment.name)
-            lines += [f"{', '.join(names[:3])}{f' and {len(names) - 3:,} more' if len(names) > 3 else ''}: {cause}" for cause, names in failed.items()]
+            lines += [
+                f"{', '.join(names[:3])}{f' and {len(names) - 3:,} more' if len(names) > 3 else ''}: {cause}"
+                for cause, names in failed.items()
+            ]
         return lines if len(lines) <= 20 else [*lines[:20], f"and {len(lines) - 20} more"]
 
     def to_json(self) -> dict[str, Any]:

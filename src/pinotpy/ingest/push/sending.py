@@ -1,7 +1,8 @@
 """Sending segments to one cluster: in parallel, each with bounded attempts, until a deadline.
 
-A segment that is sent twice is the same as one that is sent once (the controller compares CRCs), so an attempt whose answer was
-lost is simply made again. What the controller refuses for good (4xx) is not tried again; 409 is, where another upload was in the way.
+A segment that is sent twice is the same as one that is sent once (the controller compares CRCs), so an attempt whose
+answer was lost is simply made again. What the controller refuses for good (4xx) is not tried again; 409 is, where
+another upload was in the way.
 """
 
 from __future__ import annotations
@@ -32,9 +33,16 @@ _DOUBLED_MAX = 20
 
 
 def send_all(
-    cluster: Cluster, sources: Sequence[SegmentSource], settings: PushSettings, file_systems: FileSystemSettings | None, clock: Clock, progress: Progress
+    cluster: Cluster,
+    sources: Sequence[SegmentSource],
+    settings: PushSettings,
+    file_systems: FileSystemSettings | None,
+    clock: Clock,
+    progress: Progress,
 ) -> list[PushedSegment]:
-    """Send segments to one cluster; one report each, in their order. Whatever fails is in the reports; nothing is raised."""
+    """Send segments to one cluster; one report each, in their order. Whatever fails is in the reports; nothing is
+    raised.
+    """
     ended = threading.Event()  # set when nobody waits for the result any more
     ends_ns = clock.monotonic_ns() + int(settings.deadline_s * 1e9)
 
@@ -56,12 +64,25 @@ def send_all(
                 elif wait_s * 1e9 > ends_ns - clock.monotonic_ns():
                     cause = f"{error.message}; the push's time of {settings.deadline_s:g} s was over"
                 else:
-                    log.warning("segment not pushed segment=%s attempt=%d of=%d cause=%s", source.name, attempts, settings.attempts_max, error.message)
+                    log.warning(
+                        "segment not pushed segment=%s attempt=%d of=%d cause=%s",
+                        source.name,
+                        attempts,
+                        settings.attempts_max,
+                        error.message,
+                    )
                     clock.wait(ended, wait_s)
         took_s = (clock.monotonic_ns() - began_ns) / 1e9
         outcome = Outcome.FAILED if cause else Outcome.PUSHED
         done = reported(source, outcome, attempts=attempts, seconds=took_s, cause=cause)
-        log.info("segment %s segment=%s bytes=%d attempts=%d took_ms=%d", outcome.value, source.name, source.size_bytes, attempts, took_s * 1000)
+        log.info(
+            "segment %s segment=%s bytes=%d attempts=%d took_ms=%d",
+            outcome.value,
+            source.name,
+            source.size_bytes,
+            attempts,
+            took_s * 1000,
+        )
         progress(done)
         return done
 
@@ -72,7 +93,14 @@ def send_all(
             ended.set()
 
 
-def send_once(cluster: Cluster, source: SegmentSource, settings: PushSettings, file_systems: FileSystemSettings | None, *, timeout_s: float) -> None:
+def send_once(
+    cluster: Cluster,
+    source: SegmentSource,
+    settings: PushSettings,
+    file_systems: FileSystemSettings | None,
+    *,
+    timeout_s: float,
+) -> None:
     """One attempt. Raises what storage or the controller says."""
     table, table_type = settings.table, settings.table_type.value
     inputs = source.inputs.to_bytes() if source.inputs is not None else None
@@ -81,10 +109,14 @@ def send_once(cluster: Cluster, source: SegmentSource, settings: PushSettings, f
         match settings.kind:
             case PushKind.TAR:
                 with source.opened(file_systems) as stream:
-                    client.upload_segment(None, table, table_type=table_type, stream=stream, inputs=inputs, timeout_s=timeout_s)
+                    client.upload_segment(
+                        None, table, table_type=table_type, stream=stream, inputs=inputs, timeout_s=timeout_s
+                    )
             case PushKind.URI:
                 headers = {"UPLOAD_TYPE": "URI", "DOWNLOAD_URI": download_uri(source, settings)}
-                client.upload_segment(None, table, table_type=table_type, headers=headers, inputs=inputs, timeout_s=timeout_s)
+                client.upload_segment(
+                    None, table, table_type=table_type, headers=headers, inputs=inputs, timeout_s=timeout_s
+                )
             case PushKind.METADATA:
                 headers = {
                     "UPLOAD_TYPE": "METADATA",
@@ -92,18 +124,30 @@ def send_once(cluster: Cluster, source: SegmentSource, settings: PushSettings, f
                     "COPY_SEGMENT_TO_DEEP_STORE": str(settings.copy_to_deep_store).lower(),
                 }
                 packed = BytesIO(pack_metadata(source.metadata_bytes, source.name))
-                client.upload_segment(None, table, table_type=table_type, stream=packed, headers=headers, inputs=inputs, timeout_s=timeout_s)
+                client.upload_segment(
+                    None,
+                    table,
+                    table_type=table_type,
+                    stream=packed,
+                    headers=headers,
+                    inputs=inputs,
+                    timeout_s=timeout_s,
+                )
 
     cluster.once(call)
 
 
 def download_uri(source: SegmentSource, settings: PushSettings) -> str:
-    """Where the controller shall find a segment: its URI, or with a prefix `<prefix><path><suffix>`, as Pinot's push jobs make it.
+    """Where the controller shall find a segment: its URI, or with a prefix `<prefix><path><suffix>`, as Pinot's push
+    jobs make it.
 
     Raises UserError for a segment that only this machine knows.
     """
     if source.folder is not None:
-        raise UserError(f"segment '{source.name}' is a folder of this machine: a {settings.kind.value} push needs an archive, pack it or use a tar push")
+        raise UserError(
+            f"segment '{source.name}' is a folder of this machine: a {settings.kind.value} push needs an archive, "
+            "pack it or use a tar push"
+        )
     is_local = scheme_of(source.uri) in LOCAL_SCHEMES
     uri = file_uri(local_path(source.uri).absolute()) if is_local else source.uri
     if not settings.uri_prefix:
@@ -126,7 +170,11 @@ def retry_wait_s(settings: PushSettings, attempts: int) -> float:
     return wait_ms / 1000 * random.uniform(0.5, 1.5)
 
 
-def reported(source: SegmentSource, outcome: Outcome, *, attempts: int = 0, seconds: float = 0.0, cause: str = "") -> PushedSegment:
+def reported(
+    source: SegmentSource, outcome: Outcome, *, attempts: int = 0, seconds: float = 0.0, cause: str = ""
+) -> PushedSegment:
     """The line of a segment in the report."""
     metadata = source.metadata
-    return PushedSegment(source.name, source.uri, metadata.crc, source.size_bytes, metadata.num_docs, outcome, attempts, seconds, cause)
+    return PushedSegment(
+        source.name, source.uri, metadata.crc, source.size_bytes, metadata.num_docs, outcome, attempts, seconds, cause
+    )

@@ -25,7 +25,9 @@ class PushKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ReplaceScope:
-    """Which segments the pushed ones replace: those with rows from `start_ms` until before `end_ms`, ms since the epoch; None = no bound."""
+    """Which segments the pushed ones replace: those with rows from `start_ms` until before `end_ms`, ms since the
+    epoch; None = no bound.
+    """
 
     start_ms: int | None = None
     end_ms: int | None = None
@@ -46,18 +48,21 @@ class PushSettings:
         retry_wait_ms: wait before the second attempt, doubled for each further one up to 30 s, with jitter.
         parallelism: segments that are sent at once.
         deadline_s: for the whole push of a cluster; what was not begun by then has failed.
-        uri_prefix, uri_suffix: put before and behind the URIs that the controller gets; with a prefix, of a URI its path only.
+        uri_prefix, uri_suffix: put before and behind the URIs that the controller gets; with a prefix, of a URI its
+            path only.
         copy_to_deep_store: of a metadata push: the controller copies the bytes to its deep store after all.
         sends_again: also what is there with the same CRC.
         replace: swap the pushed segments in for others, all at once; None = they come beside what is there.
         asks_table: without `replace`: the whole table is replaced if its config says consistentDataPush.
-        checks_inputs: compare the segments' input files with those of the table's segments; without, they are sent as they are.
+        checks_inputs: compare the segments' input files with those of the table's segments; without, they are sent as
+            they are.
         are_whole: of its input files the push has all rows: it is what a job built of them.
         empty_files: URIs, as lists of input files write them, of files of the push that have no row, and so no segment.
-        input_folder: of a job, the folder that it reads, as lists of input files write it, with '/' at its end; what is gone from it goes from a
-            REFRESH table. "" = none.
+        input_folder: of a job, the folder that it reads, as lists of input files write it, with '/' at its end; what is
+            gone from it goes from a REFRESH table. "" = none.
         allows_duplicates: push also rows of files that stay in other segments, or may.
-        adopts: live segments without a list of input files get that of a pushed segment of the same time range and rows, which is not sent.
+        adopts: live segments without a list of input files get that of a pushed segment of the same time range and
+            rows, which is not sent.
         online_timeout_s: longest wait until servers have loaded what was pushed; None = do not wait, unless to replace.
     """
 

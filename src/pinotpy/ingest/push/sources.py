@@ -1,7 +1,7 @@
 """The segments that are to be pushed: archives on any file system, or segment folders on this machine.
 
-Only the metadata is read here (the first kilobytes of an archive), and the list of input files that may lie beside the segment: name, CRC,
-time range and input files decide what has to be sent.
+Only the metadata is read here (the first kilobytes of an archive), and the list of input files that may lie beside the
+segment: name, CRC, time range and input files decide what has to be sent.
 """
 
 from __future__ import annotations
@@ -29,8 +29,9 @@ from pinotpy.segment.metadata_reader import read_metadata
 
 @dataclass(frozen=True, slots=True)
 class SegmentSource:
-    """One segment to push. `metadata_bytes`: its metadata file; `folder`: where it lies unpacked, None for an archive; `inputs`: the list of
-    its input files, None if there is none beside it."""
+    """One segment to push. `metadata_bytes`: its metadata file; `folder`: where it lies unpacked, None for an archive;
+    `inputs`: the list of its input files, None if there is none beside it.
+    """
 
     uri: str
     metadata: SegmentMetadata
@@ -56,7 +57,9 @@ class SegmentSource:
                 yield stream
 
 
-def read_sources(uris: Sequence[str], file_systems: FileSystemSettings | None, *, parallelism: int) -> list[SegmentSource]:
+def read_sources(
+    uris: Sequence[str], file_systems: FileSystemSettings | None, *, parallelism: int
+) -> list[SegmentSource]:
     """Look at every segment; in the order of `uris`.
 
     Raises:
@@ -73,7 +76,10 @@ def read_sources(uris: Sequence[str], file_systems: FileSystemSettings | None, *
     by_name: dict[str, SegmentSource] = {}
     for source in found:
         if source.name in by_name:
-            raise UserError(f"'{masked(by_name[source.name].uri)}' and '{masked(source.uri)}' are both segment '{source.name}': push one of them")
+            raise UserError(
+                f"'{masked(by_name[source.name].uri)}' and '{masked(source.uri)}' are both segment '{source.name}': "
+                "push one of them"
+            )
         by_name[source.name] = source
     return found
 
@@ -95,7 +101,9 @@ def _read_source(uri: str, file_systems: FileSystemSettings | None) -> SegmentSo
         directory = FileDirectory(folder)
         data = directory.read(layout.METADATA, size_max=layout.METADATA_MAX_BYTES)
         metadata = read_metadata(data, f"{folder}/{layout.METADATA}")
-        return SegmentSource(uri, metadata, data, len(data) + metadata.size_bytes, folder, _read_inputs(str(folder), None))
+        return SegmentSource(
+            uri, metadata, data, len(data) + metadata.size_bytes, folder, _read_inputs(str(folder), None)
+        )
     files = file_system_for(uri, file_systems)
     size_bytes = files.stat(uri).size_bytes
     with files.open(uri) as stream:

@@ -7,7 +7,14 @@ from typing import Final
 import pyarrow as pa
 
 # A page that claims to be huge ends in MemoryError.
-DAMAGE: Final = (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowKeyError, OSError, MemoryError, UnicodeDecodeError)
+DAMAGE: Final = (
+    pa.ArrowInvalid,
+    pa.ArrowNotImplementedError,
+    pa.ArrowKeyError,
+    OSError,
+    MemoryError,
+    UnicodeDecodeError,
+)
 
 
 def cause_of(error: BaseException) -> str:

@@ -35,7 +35,8 @@ class Assembler:
     def array(self, node: Node, count: int) -> pa.Array:
         """The values of a node, `count` visits.
 
-        Unions with null are nulls; other unions are what `ingest.unions.union_of` makes; maps are Arrow maps, records structs.
+        Unions with null are nulls; other unions are what `ingest.unions.union_of` makes; maps are Arrow maps, records
+        structs.
 
         Raises:
             DamagedAvroError: text that is not UTF-8, decimals that do not fit.
@@ -53,7 +54,9 @@ class Assembler:
             case "array" | "map":
                 return self._list(node)
             case "enum":
-                return pa.DictionaryArray.from_arrays(pa.array(self._words[node.slot].astype(np.int32)), pa.array(of.symbols, pa.string()))
+                return pa.DictionaryArray.from_arrays(
+                    pa.array(self._words[node.slot].astype(np.int32)), pa.array(of.symbols, pa.string())
+                )
             case "string" | "bytes":
                 return self._sized(of, self._words[node.slot])
             case "fixed":
@@ -139,7 +142,10 @@ class Assembler:
     def _big_decimals(self, starts: Words, lengths: Words) -> pa.Array:
         # As text: each has a scale of its own, and an array of decimals one for all.
         try:
-            texts = [big_decimal_text(self._data[start : start + length].tobytes()) for start, length in zip(starts.tolist(), lengths.tolist(), strict=True)]
+            texts = [
+                big_decimal_text(self._data[start : start + length].tobytes())
+                for start, length in zip(starts.tolist(), lengths.tolist(), strict=True)
+            ]
         except ValueError as error:
             raise DamagedAvroError(str(error)) from error
         return pa.array(texts, pa.string())
@@ -148,7 +154,10 @@ class Assembler:
         words = self._words[node.slot]
         spans = zip(words[0::2].tolist(), words[1::2].tolist(), strict=True)
         try:
-            return pa.array([json_of_value(node.of, self._data[start : start + length].tobytes()) for start, length in spans], pa.string())
+            return pa.array(
+                [json_of_value(node.of, self._data[start : start + length].tobytes()) for start, length in spans],
+                pa.string(),
+            )
         except ValueError as error:
             raise DamagedAvroError(str(error)) from error
 
@@ -201,10 +210,14 @@ def _durations(rows: NDArray[np.uint8]) -> pa.Array:
     months, days, millis = (pa.array(parts[:, part].astype(np.int64)) for part in range(3))
     seconds = pc.divide(millis, 1000).cast(pa.string())
     fraction = pc.utf8_slice_codeunits(pc.add(pa.array(parts[:, 2].astype(np.int64) % 1000), 1000).cast(pa.string()), 1)
-    return pc.binary_join_element_wise("P", months.cast(pa.string()), "M", days.cast(pa.string()), "DT", seconds, ".", fraction, "S", "")
+    return pc.binary_join_element_wise(
+        "P", months.cast(pa.string()), "M", days.cast(pa.string()), "DT", seconds, ".", fraction, "S", ""
+    )
 
 
 def part_of_map(array: pa.Array, *, keys: bool) -> pa.Array:
     """list<…> of the keys or of the values of a map array; null where the map is."""
     entries = map_entries(array)
-    return lists_of_lengths(entries.lengths, entries.keys if keys else entries.items, array.is_null() if array.null_count else None)
+    return lists_of_lengths(
+        entries.lengths, entries.keys if keys else entries.items, array.is_null() if array.null_count else None
+    )

@@ -70,7 +70,9 @@ def read_blocks(stream: BinaryIO, header: Header) -> Iterator[tuple[int, bytes]]
         count = _long(stream, start)
         size = _long(stream)
         if count < 0 or not 0 <= size <= BLOCK_BYTES_MAX:
-            raise DamagedAvroError(f"a block of {count} records in {size} bytes, expected at most {BLOCK_BYTES_MAX} bytes")
+            raise DamagedAvroError(
+                f"a block of {count} records in {size} bytes, expected at most {BLOCK_BYTES_MAX} bytes"
+            )
         packed = _exactly(stream, size)
         if _exactly(stream, _SYNC_BYTES) != header.sync:
             raise DamagedAvroError("a block does not end with the file's sync marker")
@@ -111,7 +113,8 @@ def _exactly(stream: BinaryIO, size: int) -> bytes:
     return content
 
 
-# --- codecs -----------------------------------------------------------------------------------------------------------------
+# --- codecs
+# -----------------------------------------------------------------------------------------------------------------
 
 
 def _too_large() -> DamagedAvroError:
@@ -163,7 +166,9 @@ def _zstandard(packed: bytes) -> bytes:
 
 
 def _snappy(packed: bytes) -> bytes:
-    """Snappy, then the CRC-32 of the content, big-endian. The content says its length first, so that it can be refused."""
+    """Snappy, then the CRC-32 of the content, big-endian. The content says its length first, so that it can be
+    refused.
+    """
     body, check = packed[:-4], packed[-4:]
     length, shift = 0, 0
     for byte in body[:5]:

@@ -1,7 +1,7 @@
 """Avro's logical type big-decimal: every value says its own scale.
 
-Source: Avro 1.12, `Conversions.BigDecimalConversion`: the bytes of a value are an Avro bytes (the unscaled number, big-endian in
-two's complement) and an Avro int (the scale).
+Source: Avro 1.12, `Conversions.BigDecimalConversion`: the bytes of a value are an Avro bytes (the unscaled number,
+big-endian in two's complement) and an Avro int (the scale).
 """
 
 from __future__ import annotations
@@ -26,7 +26,9 @@ def big_decimal_text(content: bytes) -> str:
     if length < 0 or end != len(content):
         raise ValueError(f"a big-decimal that is none: {content[:40].hex()}")
     if length > BYTES_MAX or abs(scale) > SCALE_MAX:
-        raise ValueError(f"a big-decimal of {length} bytes and scale {scale}, expected at most {BYTES_MAX} bytes and {SCALE_MAX}")
+        raise ValueError(
+            f"a big-decimal of {length} bytes and scale {scale}, expected at most {BYTES_MAX} bytes and {SCALE_MAX}"
+        )
     unscaled = int.from_bytes(content[begin : begin + length], "big", signed=True)
     return format(Decimal(unscaled).scaleb(-scale, _ALL_DIGITS), "f")
 

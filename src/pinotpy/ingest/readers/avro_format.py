@@ -1,8 +1,9 @@
 """Avro container files: many blocks at once are decoded into arrays by a kernel; only the wanted fields are kept.
 
-Unions with null are nulls, wider ones what `ingest.unions` says; arrays are multi-values; a map `X` also gives `X__KEYS` and
-`X__VALUES` (map columns of old schemas); records and maps are JSON text unless the column is wanted nested. Logical types
-arrive as Arrow's dates, times, timestamps and decimals; uuids, durations and big-decimals as text.
+Unions with null are nulls, wider ones what `ingest.unions` says; arrays are multi-values; a map `X` also gives
+`X__KEYS` and `X__VALUES` (map columns of old schemas); records and maps are JSON text unless the column is wanted
+nested. Logical types arrive as Arrow's dates, times, timestamps and decimals; uuids, durations and big-decimals as
+text.
 """
 
 from __future__ import annotations
@@ -22,7 +23,17 @@ from pinotpy.ingest.readers.avro_arrays import Assembler, part_of_map
 from pinotpy.ingest.readers.avro_container import DamagedAvroError, Header, read_blocks, read_header
 from pinotpy.ingest.readers.avro_schema import AvroType, Program
 from pinotpy.ingest.readers.columns import nested_array
-from pinotpy.ingest.readers.spec import BATCH_ROWS, FileFields, InputBatch, InputFile, Progress, ReaderColumn, Reject, buffered_reader, numbered
+from pinotpy.ingest.readers.spec import (
+    BATCH_ROWS,
+    FileFields,
+    InputBatch,
+    InputFile,
+    Progress,
+    ReaderColumn,
+    Reject,
+    buffered_reader,
+    numbered,
+)
 from pinotpy.ingest.unions import without_union
 from pinotpy.kernels.ingest import avro_records as kernel
 
@@ -45,11 +56,14 @@ _ENDS: Final = {
 }
 
 
-def read(file: InputFile, columns: Sequence[ReaderColumn], config: Mapping[str, Any], reject: Reject, progress: Progress) -> Iterator[InputBatch]:
+def read(
+    file: InputFile, columns: Sequence[ReaderColumn], config: Mapping[str, Any], reject: Reject, progress: Progress
+) -> Iterator[InputBatch]:
     """Read an Avro file; see `readers.spec.ReadFile`."""
     if config:
         raise InvalidConfigError(
-            "avro reader config is not valid:", tuple(Fault(f"$.{key}", "an unknown key", "no keys: Avro has no settings") for key in config)
+            "avro reader config is not valid:",
+            tuple(Fault(f"$.{key}", "an unknown key", "no keys: Avro has no settings") for key in config),
         )
     row = 1
     with file.open() as raw:
@@ -69,7 +83,9 @@ def read(file: InputFile, columns: Sequence[ReaderColumn], config: Mapping[str, 
                 row += part.num_rows
                 progress(file.position_bytes, file.size_bytes)
         except (DamagedAvroError, pa.ArrowInvalid, MemoryError) as error:
-            raise file.broken(f"damaged from about here on: {_cause(error)}", row=row + decoder.num_rows_before_error) from error
+            raise file.broken(
+                f"damaged from about here on: {_cause(error)}", row=row + decoder.num_rows_before_error
+            ) from error
         progress(file.position_bytes, file.size_bytes)
 
 
@@ -95,7 +111,9 @@ def _sources(record: AvroType, columns: Sequence[ReaderColumn]) -> dict[ReaderCo
 
 
 def _keep_bytes(of: AvroType) -> None:
-    """Leave big-decimals as the bytes that they are, for a column of bytes: of a text its digits would be taken for hex."""
+    """Leave big-decimals as the bytes that they are, for a column of bytes: of a text its digits would be taken for
+    hex.
+    """
     if of.logical == "big-decimal":
         of.logical = ""
     if of.kind in ("union", "array"):
@@ -116,7 +134,9 @@ class _Decoder:
         self._program = Program(record, {field for field, _ in sources.values()})
         self._nodes = self._program.nodes()
         # Words of each slot; grown to what the data needs. Of a schema with thousands of fields, less at first.
-        self._rooms = [max(1024, BATCH_ROWS // (1 + len(self._program.widths) // 256)) * width for width in self._program.widths]
+        self._rooms = [
+            max(1024, BATCH_ROWS // (1 + len(self._program.widths) // 256)) * width for width in self._program.widths
+        ]
         self._frames = np.zeros((kernel.DEPTH_MAX, 3), np.int64)
         self.num_rows_before_error = 0
 
@@ -145,7 +165,9 @@ class _Decoder:
             count = int(state[kernel.RECORDS])
             yield self._batch(Assembler(data, words), count)
 
-    def _one_batch(self, data: NDArray[np.uint8], blocks: kernel.Blocks, state: NDArray[np.int64]) -> list[NDArray[np.int64]]:
+    def _one_batch(
+        self, data: NDArray[np.uint8], blocks: kernel.Blocks, state: NDArray[np.int64]
+    ) -> list[NDArray[np.int64]]:
         items_max = _EMPTY_ITEMS_MAX + 2 * len(data)
         while True:
             rooms = np.array(self._rooms, np.int64)
@@ -154,12 +176,17 @@ class _Decoder:
             ended = kernel.decode(data, blocks, self._nodes, slots, words, self._frames, state, BATCH_ROWS, items_max)
             if ended == kernel.DONE:
                 begins = slots.begins.tolist()
-                return [words[begin : begin + filled] for begin, filled in zip(begins, slots.filled.tolist(), strict=True)]
+                return [
+                    words[begin : begin + filled] for begin, filled in zip(begins, slots.filled.tolist(), strict=True)
+                ]
             if ended != kernel.FULL:
                 self.num_rows_before_error = int(state[kernel.RECORDS])
                 raise DamagedAvroError(_ENDS[ended])
             # Those that are about to be full grow with it, so that this happens seldom.
-            self._rooms = [room * 2 if 2 * filled >= room else room for room, filled in zip(self._rooms, slots.filled.tolist(), strict=True)]
+            self._rooms = [
+                room * 2 if 2 * filled >= room else room
+                for room, filled in zip(self._rooms, slots.filled.tolist(), strict=True)
+            ]
 
     def _batch(self, assembler: Assembler, count: int) -> pa.RecordBatch:
         if not self._sources:
@@ -167,7 +194,10 @@ class _Decoder:
             return pa.RecordBatch.from_struct_array(pa.array([{}] * count, pa.struct([])))
         nodes = self._program.fields
         fields = {name: assembler.array(node, count) for name, node in nodes.items()}
-        arrays = [_for_column(fields[field], column, part, is_lazy=nodes[field].is_lazy) for column, (field, part) in self._sources.items()]
+        arrays = [
+            _for_column(fields[field], column, part, is_lazy=nodes[field].is_lazy)
+            for column, (field, part) in self._sources.items()
+        ]
         return pa.RecordBatch.from_arrays(arrays, [column.name for column in self._sources])
 
 

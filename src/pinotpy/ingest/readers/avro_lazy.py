@@ -1,4 +1,5 @@
-"""Avro values of types that contain themselves, such as trees, as JSON text: read value by value, since no array has their shape.
+"""Avro values of types that contain themselves, such as trees, as JSON text: read value by value, since no array has
+their shape.
 
 Times are the numbers of the file.
 """
@@ -21,7 +22,8 @@ _ALL_DIGITS: Final = Context(prec=1000)
 
 
 def json_of_value(of: AvroType, content: bytes) -> str:
-    """The JSON text of one value, whose bytes were checked already; with NaN or infinity a text that JSON columns refuse.
+    """The JSON text of one value, whose bytes were checked already; with NaN or infinity a text that JSON columns
+    refuse.
 
     Raises:
         ValueError: a decimal of more than 32 bytes, a big-decimal that is none.
@@ -30,7 +32,9 @@ def json_of_value(of: AvroType, content: bytes) -> str:
     try:
         return json_text.dumps(value)
     except ValueError:
-        return json.dumps(value, ensure_ascii=False, default=lambda other: other.hex() if isinstance(other, bytes) else str(other))
+        return json.dumps(
+            value, ensure_ascii=False, default=lambda other: other.hex() if isinstance(other, bytes) else str(other)
+        )
 
 
 class _Reader:
@@ -63,7 +67,9 @@ class _Reader:
                 return {name: self.value(child) for name, child in zip(of.field_names, of.children, strict=True)}
             case "array":
                 return [self.value(of.children[0]) for _ in self._items()]
-        return {self._take(self._number()).decode("utf-8", "replace"): self.value(of.children[0]) for _ in self._items()}
+        return {
+            self._take(self._number()).decode("utf-8", "replace"): self.value(of.children[0]) for _ in self._items()
+        }
 
     def _items(self) -> Any:
         while (count := self._number()) != 0:

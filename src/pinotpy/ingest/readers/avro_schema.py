@@ -1,7 +1,8 @@
 """Avro schemas: from JSON to types, from types to the nodes that `kernels/ingest/avro_records.py` decodes by.
 
-Named types may refer to themselves. What is not wanted is stepped over by nodes that all references to a type share. What is wanted
-gets nodes of its own; of a field in which a type contains itself the bytes are noted and read later (LAZY).
+Named types may refer to themselves. What is not wanted is stepped over by nodes that all references to a type share.
+What is wanted gets nodes of its own; of a field in which a type contains itself the bytes are noted and read later
+(LAZY).
 """
 
 from __future__ import annotations
@@ -33,9 +34,11 @@ _TIME_UNITS: Final = {"millis": "ms", "micros": "us", "nanos": "ns"}
 
 @dataclass(slots=True, eq=False)
 class AvroType:
-    """A type. `kind` is Avro's word; `logical` one of date, time, timestamp, local-timestamp, decimal, big-decimal, uuid, duration or ''.
+    """A type. `kind` is Avro's word; `logical` one of date, time, timestamp, local-timestamp, decimal, big-decimal,
+    uuid, duration or ''.
 
-    unit: of time and timestamps: ms, us, ns. children: fields of a record, branches of a union, items of an array, values of a map.
+    unit: of time and timestamps: ms, us, ns. children: fields of a record, branches of a union, items of an array,
+    values of a map.
     """
 
     kind: str
@@ -100,9 +103,13 @@ class _Parser:
 
     def _record(self, document: Mapping[str, Any], namespace: str, depth: int) -> AvroType:
         fields = document.get("fields")
-        if not isinstance(fields, list) or not all(isinstance(one, dict) and isinstance(one.get("name"), str) for one in fields):
+        if not isinstance(fields, list) or not all(
+            isinstance(one, dict) and isinstance(one.get("name"), str) for one in fields
+        ):
             raise ValueError("a record without a list of named fields")
-        record = self._named_type(document, namespace, AvroType("record", field_names=tuple(one["name"] for one in fields)))
+        record = self._named_type(
+            document, namespace, AvroType("record", field_names=tuple(one["name"] for one in fields))
+        )
         inner = record.name.rpartition(".")[0]
         record.children.extend(self.parse(one.get("type"), inner, depth + 1) for one in fields)
         return record
@@ -118,7 +125,9 @@ class _Parser:
     def _by_name(self, name: str, namespace: str) -> AvroType:
         if name in _PRIMITIVES:
             return AvroType(name)
-        known = self._named.get(f"{namespace}.{name}" if namespace and "." not in name else name) or self._named.get(name)
+        known = self._named.get(f"{namespace}.{name}" if namespace and "." not in name else name) or self._named.get(
+            name
+        )
         if known is None:
             raise ValueError(f"the type '{name[:60]}', which the schema does not define")
         return known
@@ -133,7 +142,10 @@ def _logical(found: AvroType, document: Mapping[str, Any]) -> AvroType:
     match found.kind, name:
         case "int", "date":
             found.logical = "date"
-        case ("int", "time-millis") | ("long", "time-micros" | "timestamp-millis" | "timestamp-micros" | "timestamp-nanos"):
+        case ("int", "time-millis") | (
+            "long",
+            "time-micros" | "timestamp-millis" | "timestamp-micros" | "timestamp-nanos",
+        ):
             found.logical, found.unit = logical, _TIME_UNITS[unit]
         case "long", "local-timestamp-millis" | "local-timestamp-micros" | "local-timestamp-nanos":
             found.logical, found.unit = logical, _TIME_UNITS[unit]
@@ -141,7 +153,13 @@ def _logical(found: AvroType, document: Mapping[str, Any]) -> AvroType:
             found.logical = "big-decimal"
         case "bytes" | "fixed", "decimal":
             precision, scale = document.get("precision"), document.get("scale", 0)
-            if isinstance(precision, int) and isinstance(scale, int) and 0 < precision <= 76 and 0 <= scale <= precision and found.size <= 32:
+            if (
+                isinstance(precision, int)
+                and isinstance(scale, int)
+                and 0 < precision <= 76
+                and 0 <= scale <= precision
+                and found.size <= 32
+            ):
                 found.logical, found.precision, found.scale = "decimal", precision, scale
         case "string", "uuid":
             found.logical = "uuid"
@@ -154,7 +172,9 @@ def _logical(found: AvroType, document: Mapping[str, Any]) -> AvroType:
 
 @dataclass(slots=True)
 class Node:
-    """A wanted value: its type, the slot of its words (-1: none) and the nodes below. `key_slot` is that of a map's keys."""
+    """A wanted value: its type, the slot of its words (-1: none) and the nodes below. `key_slot` is that of a map's
+    keys.
+    """
 
     of: AvroType
     slot: int = -1
@@ -266,7 +286,14 @@ def _contains_itself(of: AvroType) -> bool:
 
 
 def _kernel_kind(of: AvroType) -> int:
-    others = {"fixed": kernel.FIXED, "enum": kernel.ENUM, "record": kernel.RECORD, "union": kernel.UNION, "array": kernel.ARRAY, "map": kernel.MAP}
+    others = {
+        "fixed": kernel.FIXED,
+        "enum": kernel.ENUM,
+        "record": kernel.RECORD,
+        "union": kernel.UNION,
+        "array": kernel.ARRAY,
+        "map": kernel.MAP,
+    }
     return _PRIMITIVES[of.kind] if of.kind in _PRIMITIVES else others[of.kind]
 
 

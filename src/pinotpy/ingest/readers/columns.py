@@ -1,7 +1,7 @@
 """Python values of one column → an Arrow array in input form, for formats that are read record by record.
 
-What an array looks like depends on the values of its batch; the column that the pipeline casts it to does not: where values of
-several types meet, each is text as it would be alone.
+What an array looks like depends on the values of its batch; the column that the pipeline casts it to does not: where
+values of several types meet, each is text as it would be alone.
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ _NUMBERS = (*_WHOLE, DataType.FLOAT, DataType.DOUBLE)
 
 
 def array_from_values(values: Sequence[Any], column: ReaderColumn) -> Converted:
-    """An array of the values' own common type; nested values are JSON text unless wanted nested; mixed types meet as text."""
+    """An array of the values' own common type; nested values are JSON text unless wanted nested; mixed types meet as
+    text.
+    """
     if column.nested:
         return Converted(nested_array(values))
     bad: list[Bad] = []
@@ -43,7 +45,9 @@ def array_from_values(values: Sequence[Any], column: ReaderColumn) -> Converted:
         kinds = kinds | set(map(type, chain.from_iterable(value for value in values if type(value) is list)))
     is_mixed = len(kinds - {_NONE, list}) > 1 and column.data_type in (DataType.STRING, *_TEXTUAL)
     try:
-        array = _array([_plain(value, column.single_value, column.data_type) for value in values] if is_mixed else values)
+        array = _array(
+            [_plain(value, column.single_value, column.data_type) for value in values] if is_mixed else values
+        )
     except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
         array = _array([_plain(value, column.single_value, column.data_type) for value in values])
     # A column without any value has Arrow's null type, which the pipeline takes as it is.
@@ -51,7 +55,8 @@ def array_from_values(values: Sequence[Any], column: ReaderColumn) -> Converted:
 
 
 def _with_texts_of_nested(values: Sequence[Any], column: ReaderColumn, bad: list[Bad]) -> list[Any]:
-    """Objects, and lists where text is wanted, as JSON text, each by itself: an Arrow struct would give it its neighbours' keys.
+    """Objects, and lists where text is wanted, as JSON text, each by itself: an Arrow struct would give it its
+    neighbours' keys.
 
     Where one value of another type is wanted, a list of one is that value, an empty one is none.
     """
@@ -64,7 +69,9 @@ def _with_texts_of_nested(values: Sequence[Any], column: ReaderColumn, bad: list
                     raise ValueError(f"{len(value)} values, expected one for a single-valued column")
                 items = [json_text.dumps(item) if isinstance(item, dict | list) else item for item in value]
                 found.append(items if not column.single_value else items[0] if items else None)
-            elif isinstance(value, dict | list) or (column.data_type in _TEXTUAL and value is not None and not isinstance(value, str | bytes)):
+            elif isinstance(value, dict | list) or (
+                column.data_type in _TEXTUAL and value is not None and not isinstance(value, str | bytes)
+            ):
                 found.append(json_text.dumps(value))
             else:
                 found.append(value)
@@ -86,7 +93,9 @@ def _without_numbers(values: Sequence[Any], bad: list[Bad]) -> list[Any]:
 
 
 def nested_array(values: Sequence[Any]) -> pa.Array:
-    """Objects as structs of all their keys, lists as lists, scalars as they are; where kinds meet, each value is text."""
+    """Objects as structs of all their keys, lists as lists, scalars as they are; where kinds meet, each value is
+    text.
+    """
     kinds = set(map(type, values)) - {_NONE}
     if kinds == {dict}:
         names = dict.fromkeys(name for value in values if value is not None for name in value)
@@ -116,7 +125,9 @@ def _offsets(lengths: Sequence[int]) -> list[int]:
 
 
 def _plain(value: Any, single_value: bool, data_type: DataType = DataType.STRING) -> Any:
-    """Text of a value among values of other types, for which the cast of the pipeline then decides as for the value alone."""
+    """Text of a value among values of other types, for which the cast of the pipeline then decides as for the value
+    alone.
+    """
     if value is None:
         return None
     if not single_value:

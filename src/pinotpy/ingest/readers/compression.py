@@ -31,8 +31,9 @@ def decompressed(raw: BinaryIO) -> BinaryIO:
 
 
 class _Bzip2:
-    """Members one after the other, each checked. (Python's own file takes what is no member for the end, so that a damaged one and
-    all behind it would be lost without a word.)"""
+    """Members one after the other, each checked. (Python's own file takes what is no member for the end, so that a
+    damaged one and all behind it would be lost without a word.)
+    """
 
     def __init__(self, raw: BinaryIO) -> None:
         self._raw = raw
@@ -71,7 +72,12 @@ _KINDS: Final[tuple[tuple[Callable[[bytes], bool], Callable[[BinaryIO], Any]], .
     # The digits of pi stand where blocks begin, those of its root where there is none.
     (lambda start: start.startswith(b"BZh") and start[4:] in (b"1AY&SY", b"\x17rE8P\x90"), _Bzip2),
     # Tools that work in parallel begin with a frame to be skipped.
-    (lambda start: start.startswith(b"\x28\xb5\x2f\xfd") or (start[1:4] == b"\x2a\x4d\x18" and 0x50 <= start[0] <= 0x5F), _zstandard),
+    (
+        lambda start: (
+            start.startswith(b"\x28\xb5\x2f\xfd") or (start[1:4] == b"\x2a\x4d\x18" and 0x50 <= start[0] <= 0x5F)
+        ),
+        _zstandard,
+    ),
 )
 
 

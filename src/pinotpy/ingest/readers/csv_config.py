@@ -46,25 +46,41 @@ Character = Annotated[str, BeforeValidator(_character)]
 class CsvReaderConfig(Document):
     """Reader config of the manual (`-readerConfigFile`) and of `recordReaderSpec.configs`."""
 
-    file_format: Annotated[CsvFileFormat, named(CsvFileFormat)] = Field(CsvFileFormat.DEFAULT, description="DEFAULT, EXCEL, MYSQL, RFC4180 or TDF.")
-    header: Text | None = Field(None, description="Column names joined by the delimiter; the file then has no header row.")
+    file_format: Annotated[CsvFileFormat, named(CsvFileFormat)] = Field(
+        CsvFileFormat.DEFAULT, description="DEFAULT, EXCEL, MYSQL, RFC4180 or TDF."
+    )
+    header: Text | None = Field(
+        None, description="Column names joined by the delimiter; the file then has no header row."
+    )
     skip_header: Truth = Field(False, description="Leave out the file's first row although `header` is given.")
     delimiter: Character | None = Field(None, description="Between fields; default: by fileFormat.")
     multi_value_delimiter: Character | None = Field(";", description="Between the values of a multi-valued column.")
-    multi_value_delimiter_enabled: Truth = Field(True, description="Whether values of multi-valued columns are split at all.")
+    multi_value_delimiter_enabled: Truth = Field(
+        True, description="Whether values of multi-valued columns are split at all."
+    )
     quote_character: Character | None = Field(None, description="Around fields; default: by fileFormat.")
-    escape_character: Character | None = Field(None, description="Before a character that stands for itself, or n, r, t, b, f for what they mean in C.")
+    escape_character: Character | None = Field(
+        None, description="Before a character that stands for itself, or n, r, t, b, f for what they mean in C."
+    )
     comment_marker: Character | None = Field(None, description="First character of lines that are left out.")
     null_string_value: Text | None = Field(None, description="A text that means no value, besides the empty one.")
     ignore_empty_lines: Truth | None = Field(None, description="Default: by fileFormat.")
     ignore_surrounding_spaces: Truth | None = Field(None, description="Default: by fileFormat.")
     skip_un_parseable_lines: Truth = Field(
-        False, description="Leave out rows that are no CSV, listed as rejected, without counting them as bad; a quoted field then ends with its line."
+        False,
+        description="Leave out rows that are no CSV, listed as rejected, without counting them as bad; a quoted field "
+        "then ends with its line.",
     )
-    quote_mode: Annotated[QuoteMode, named(QuoteMode)] | None = Field(None, description="How fields would be written; accepted.")
+    quote_mode: Annotated[QuoteMode, named(QuoteMode)] | None = Field(
+        None, description="How fields would be written; accepted."
+    )
     record_separator: Text | None = Field(None, description="How lines would be written; LF, CR LF and CR are read.")
-    date_format: Text = Field("mm-dd-yyyy", description="Pattern of the date columns; mm without hours means the month.")
-    date_columns: tuple[Text, ...] = Field((), description="Columns that are read by dateFormat into milliseconds since 1970-01-01 UTC.")
+    date_format: Text = Field(
+        "mm-dd-yyyy", description="Pattern of the date columns; mm without hours means the month."
+    )
+    date_columns: tuple[Text, ...] = Field(
+        (), description="Columns that are read by dateFormat into milliseconds since 1970-01-01 UTC."
+    )
 
     @property
     def effective_delimiter(self) -> str:
@@ -87,7 +103,11 @@ class CsvReaderConfig(Document):
 
     @property
     def trims(self) -> bool:
-        return self.ignore_surrounding_spaces if self.ignore_surrounding_spaces is not None else self.file_format is CsvFileFormat.TDF
+        return (
+            self.ignore_surrounding_spaces
+            if self.ignore_surrounding_spaces is not None
+            else self.file_format is CsvFileFormat.TDF
+        )
 
     @property
     def null_texts(self) -> list[str]:
@@ -129,7 +149,11 @@ def _equal_characters(config: CsvReaderConfig) -> list[Fault]:
     """Characters with two meanings, as Commons CSV refuses them."""
     seen: dict[str, str] = {config.effective_delimiter: "delimiter"}
     faults = []
-    for name, character in (("quoteCharacter", config.quote), ("escapeCharacter", config.escape), ("commentMarker", config.comment_marker)):
+    for name, character in (
+        ("quoteCharacter", config.quote),
+        ("escapeCharacter", config.escape),
+        ("commentMarker", config.comment_marker),
+    ):
         if character is not None and character in seen:
             faults.append(Fault(f"$.{name}", describe(character), f"another character than the {seen[character]}"))
         elif character is not None:

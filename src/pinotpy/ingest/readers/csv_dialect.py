@@ -1,4 +1,6 @@
-"""Streams of CSV as what Arrow's reader knows: dialects as plain CSV; rows that are no CSV, which it would read somehow, are set aside."""
+"""Streams of CSV as what Arrow's reader knows: dialects as plain CSV; rows that are no CSV, which it would read
+somehow, are set aside.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ _CR: Final = 13
 
 @dataclass(frozen=True, slots=True)
 class BadRecord:
-    """A record that is no CSV. `records_before`: how many were written before it; `is_open`: the rest of the file is in its quotes."""
+    """A record that is no CSV. `records_before`: how many were written before it; `is_open`: the rest of the file is in
+    its quotes.
+    """
 
     records_before: int
     text: str
@@ -37,8 +41,8 @@ class RewrittenCsv(io.RawIOBase):
     """Plain CSV of a stream, by Commons CSV's rules. `bad` grows while it is read.
 
     Attributes:
-        marks: delimiter and quote of what is read from here: comma and double quote for dialects that Arrow does not know; else the
-            dialect's own (no quote: None), and parts without any quote are handed on as they are.
+        marks: delimiter and quote of what is read from here: comma and double quote for dialects that Arrow does not
+            know; else the dialect's own (no quote: None), and parts without any quote are handed on as they are.
     """
 
     def __init__(self, below: BinaryIO, config: CsvReaderConfig) -> None:
@@ -52,11 +56,22 @@ class RewrittenCsv(io.RawIOBase):
         self._lines_alone = config.skip_un_parseable_lines
         self._skips_empty_lines = config.skips_empty_lines
         self._is_plain = not config.needs_rewriting
-        self.marks: tuple[str, str | None] = (config.effective_delimiter, config.quote) if self._is_plain else (",", '"')
+        self.marks: tuple[str, str | None] = (
+            (config.effective_delimiter, config.quote) if self._is_plain else (",", '"')
+        )
         self._quote = self.marks[1].encode() if self.marks[1] is not None else None
         characters = (config.effective_delimiter, config.quote, config.escape, config.comment_marker)
         words = [ord(mark) if mark is not None else -1 for mark in characters]
-        self._dialect = np.array([*words, self._skips_empty_lines, config.trims, self._lines_alone, *(ord(mark or '"') for mark in self.marks)], np.int64)
+        self._dialect = np.array(
+            [
+                *words,
+                self._skips_empty_lines,
+                config.trims,
+                self._lines_alone,
+                *(ord(mark or '"') for mark in self.marks),
+            ],
+            np.int64,
+        )
         self._bad_words = np.empty((_BAD_ROWS, kernel.BAD_WORDS), np.int64)
 
     def readable(self) -> bool:
@@ -95,10 +110,16 @@ class RewrittenCsv(io.RawIOBase):
         out = np.empty(3 * len(data) + 16, np.uint8)
         state = np.zeros(kernel.STATE_WORDS, np.int64)
         kernel.rewrite(data, self._ended, self._dialect, out, self._bad_words, state)
-        read, written, records, bad = (int(state[word]) for word in (kernel.READ, kernel.WRITTEN, kernel.RECORDS, kernel.BAD))
+        read, written, records, bad = (
+            int(state[word]) for word in (kernel.READ, kernel.WRITTEN, kernel.RECORDS, kernel.BAD)
+        )
         for before, begin, end, fault in self._bad_words[:bad].tolist():
             is_open = fault == kernel.OPEN_QUOTE
-            cause = "a quote that is opened and never closed" if is_open else "text behind a closing quote, expected the delimiter or the end of the line"
+            cause = (
+                "a quote that is opened and never closed"
+                if is_open
+                else "text behind a closing quote, expected the delimiter or the end of the line"
+            )
             text = self._rest[begin : min(end, begin + 8192)].decode("utf-8", "replace")
             self.bad.append(BadRecord(self._records + before, text, cause, is_open and not self._lines_alone))
         self._records += records

@@ -1,7 +1,9 @@
-"""CSV with the reader config of the manual. All values are text; an empty field is no value (as Pinot's CSVRecordExtractor).
+"""CSV with the reader config of the manual. All values are text; an empty field is no value (as Pinot's
+CSVRecordExtractor).
 
-Arrow reads plain CSV; other dialects, and quotes, of which it takes any, are rewritten on the way (`csv_dialect.py`). Rows with too few
-or too many fields, with text behind a closing quote, and values that are not UTF-8, are rejected rows.
+Arrow reads plain CSV; other dialects, and quotes, of which it takes any, are rewritten on the way (`csv_dialect.py`).
+Rows with too few or too many fields, with text behind a closing quote, and values that are not UTF-8, are rejected
+rows.
 """
 
 from __future__ import annotations
@@ -26,14 +28,26 @@ from pinotpy.ingest.conversion import Converted, by_unique, halving
 from pinotpy.ingest.list_arrays import with_items
 from pinotpy.ingest.readers.csv_config import CsvReaderConfig, read_config
 from pinotpy.ingest.readers.csv_dialect import RecordTooLongError, RewrittenCsv, WithoutByteOrderMark
-from pinotpy.ingest.readers.spec import BufferedStream, FileFields, InputBatch, InputFile, Progress, ReaderColumn, Reject, buffered_reader, column_names
+from pinotpy.ingest.readers.spec import (
+    BufferedStream,
+    FileFields,
+    InputBatch,
+    InputFile,
+    Progress,
+    ReaderColumn,
+    Reject,
+    buffered_reader,
+    column_names,
+)
 
 HEADER_BYTES_MAX: Final = 1 << 20
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _OTHER_ENCODINGS: Final = {b"\xff\xfe": "UTF-16", b"\xfe\xff": "UTF-16"}
 
 
-def read(file: InputFile, columns: Sequence[ReaderColumn], config: Mapping[str, Any], reject: Reject, progress: Progress) -> Iterator[InputBatch]:
+def read(
+    file: InputFile, columns: Sequence[ReaderColumn], config: Mapping[str, Any], reject: Reject, progress: Progress
+) -> Iterator[InputBatch]:
     """Read a CSV file; see `readers.spec.ReadFile`."""
     settings = read_config(config)
     with file.open() as raw:
@@ -54,8 +68,10 @@ def read(file: InputFile, columns: Sequence[ReaderColumn], config: Mapping[str, 
         if columns and not wanted:
             shown = ", ".join(repr(name[:60]) for name in names[:5])
             raise file.broken(
-                f"the header has none of the schema's columns, found {shown}{' …' if len(names) > 5 else ''}, expected some of "
-                f"{', '.join(column.name for column in columns[:5])}; check the header and the delimiter (now {settings.effective_delimiter!r})",
+                f"the header has none of the schema's columns, found {shown}{' …' if len(names) > 5 else ''}, "
+                "expected some of "
+                f"{', '.join(column.name for column in columns[:5])}; check the header and the delimiter (now "
+                f"{settings.effective_delimiter!r})",
                 row=0,
             )
         numbering = _Numbering(file, rewritten, int(has_header), reject, allowed=settings.skip_un_parseable_lines)
@@ -76,8 +92,16 @@ class _Numbering:
         allowed: whether rows that are no CSV may be left out.
     """
 
-    def __init__(self, file: InputFile, rewritten: RewrittenCsv, num_headers: int, reject: Reject, *, allowed: bool) -> None:
-        self._file, self._rewritten, self._num_headers, self._reject, self._allowed = file, rewritten, num_headers, reject, allowed
+    def __init__(
+        self, file: InputFile, rewritten: RewrittenCsv, num_headers: int, reject: Reject, *, allowed: bool
+    ) -> None:
+        self._file, self._rewritten, self._num_headers, self._reject, self._allowed = (
+            file,
+            rewritten,
+            num_headers,
+            reject,
+            allowed,
+        )
         self.next_row = 1
         self._num_parsed = 0
         self._skipped: list[int] = []
@@ -91,7 +115,13 @@ class _Numbering:
             self._take_bad(block.num_bad, refuses_open=False)
             number = self._in_file(self._num_parsed + int(row.number))
             self._skipped.append(number)
-            self._reject(number, "", f"{row.actual_columns} fields, expected {row.expected_columns}", row.text, allowed=self._allowed)
+            self._reject(
+                number,
+                "",
+                f"{row.actual_columns} fields, expected {row.expected_columns}",
+                row.text,
+                allowed=self._allowed,
+            )
         self._num_parsed += count + len(block.left_out)
         self._take_bad(block.num_bad)
         ahead = np.array(sorted(row for row in self._skipped if row >= self.next_row), np.int64)
@@ -123,7 +153,9 @@ class _Numbering:
         return number + sum(max(bad.records_before - self._num_headers, 0) < number for bad in self._rewritten.bad)
 
 
-def _header(file: InputFile, stream: BufferedStream, settings: CsvReaderConfig, delimiter: str, quote: str | None) -> tuple[list[str], bool]:
+def _header(
+    file: InputFile, stream: BufferedStream, settings: CsvReaderConfig, delimiter: str, quote: str | None
+) -> tuple[list[str], bool]:
     """(column names, whether they stand in the file); the stream then stands at the first row."""
     if settings.header is not None:
         names = next(csv.reader([settings.header], delimiter=settings.effective_delimiter))
@@ -182,8 +214,9 @@ def _blocks(stream: BufferedStream, rewritten: RewrittenCsv) -> Iterator[bytes]:
 
 @dataclass(frozen=True, slots=True)
 class _Block:
-    """Rows that Arrow gave of a block; those of another number of fields, which it left out and which count within the block; and how many
-    records of the file up to the block's end were no CSV: the next block is read meanwhile."""
+    """Rows that Arrow gave of a block; those of another number of fields, which it left out and which count within the
+    block; and how many records of the file up to the block's end were no CSV: the next block is read meanwhile.
+    """
 
     rows: pa.RecordBatch
     left_out: list[Any]
@@ -191,11 +224,14 @@ class _Block:
 
 
 class _Parser:
-    """Arrow, given a block at a time. Its own reader of streams calls Python, for bytes and with rows that it leaves out, from threads of
+    """Arrow, given a block at a time. Its own reader of streams calls Python, for bytes and with rows that it leaves
+    out, from threads of
     its own: while a batch is worked on, and when the process ends.
     """
 
-    def __init__(self, settings: CsvReaderConfig, marks: tuple[str, str | None], names: list[str], wanted: list[ReaderColumn]) -> None:
+    def __init__(
+        self, settings: CsvReaderConfig, marks: tuple[str, str | None], names: list[str], wanted: list[ReaderColumn]
+    ) -> None:
         delimiter, quote = marks
         self._names = names
         self._left_out: list[Any] = []
@@ -224,7 +260,9 @@ class _Parser:
         # One of Arrow's own blocks, since it takes no record that reaches over two.
         options = pacsv.ReadOptions(use_threads=False, block_size=len(block), column_names=self._names)
         self._left_out = []
-        table = pacsv.read_csv(pa.BufferReader(block), read_options=options, parse_options=self._parse, convert_options=self._convert)
+        table = pacsv.read_csv(
+            pa.BufferReader(block), read_options=options, parse_options=self._parse, convert_options=self._convert
+        )
         (batch,) = table.combine_chunks().to_batches() or [pa.RecordBatch.from_pylist([], table.schema)]
         return batch, self._left_out
 
@@ -233,7 +271,9 @@ class _Parser:
         return "skip"
 
 
-def _parsed(file: InputFile, stream: BufferedStream, rewritten: RewrittenCsv, parser: _Parser, numbering: _Numbering) -> Generator[_Block]:
+def _parsed(
+    file: InputFile, stream: BufferedStream, rewritten: RewrittenCsv, parser: _Parser, numbering: _Numbering
+) -> Generator[_Block]:
     """The blocks, parsed; the next one is read and parsed meanwhile."""
 
     def parse_next() -> _Block | None:
@@ -247,7 +287,9 @@ def _parsed(file: InputFile, stream: BufferedStream, rewritten: RewrittenCsv, pa
             try:
                 found = ahead.result()
             except (pa.ArrowInvalid, RecordTooLongError, EOFError, OSError) as error:
-                raise file.broken(f"cannot be read from about here on: {_reason(error)}", row=numbering.next_row) from error
+                raise file.broken(
+                    f"cannot be read from about here on: {_reason(error)}", row=numbering.next_row
+                ) from error
             if found is None:
                 numbering.finish()
                 return
@@ -259,7 +301,13 @@ def _reason(error: Exception) -> str:
     return str(error).splitlines()[0].removeprefix("CSV parse error: ")[:300].lower()
 
 
-def _converted(batch: pa.RecordBatch, wanted: list[ReaderColumn], settings: CsvReaderConfig, rows: NDArray[np.int64], reject: Reject) -> InputBatch:
+def _converted(
+    batch: pa.RecordBatch,
+    wanted: list[ReaderColumn],
+    settings: CsvReaderConfig,
+    rows: NDArray[np.int64],
+    reject: Reject,
+) -> InputBatch:
     arrays = []
     bad: dict[int, tuple[str, str]] = {}
     for column in wanted:
@@ -267,7 +315,11 @@ def _converted(batch: pa.RecordBatch, wanted: list[ReaderColumn], settings: CsvR
         values = text
         if column.name in settings.date_columns:
             values = _dates(text.array, settings.date_pattern).after(text)
-        elif not column.single_value and settings.multi_value_delimiter is not None and settings.multi_value_delimiter_enabled:
+        elif (
+            not column.single_value
+            and settings.multi_value_delimiter is not None
+            and settings.multi_value_delimiter_enabled
+        ):
             values = Converted(_split(text.array, settings.multi_value_delimiter), text.bad)
         for one in values.bad:
             bad.setdefault(one.row, (column.name, one.cause))
@@ -279,7 +331,8 @@ def _converted(batch: pa.RecordBatch, wanted: list[ReaderColumn], settings: CsvR
     for row in sorted(bad):
         keep[row] = False
         shown = settings.effective_delimiter.join(
-            (value.as_py() or b"").decode("utf-8", "replace") for value in batch.slice(row, 1).to_struct_array()[0].values()
+            (value.as_py() or b"").decode("utf-8", "replace")
+            for value in batch.slice(row, 1).to_struct_array()[0].values()
         )
         reject(int(rows[row]), *bad[row], shown)
     return InputBatch(converted.filter(pa.array(keep)), rows[keep])

@@ -1,6 +1,7 @@
 """JSON: one object a line, several objects one after the other, or an array of objects.
 
-Objects are parsed one by one (orjson), columns made of many. Arrow's JSON reader is no choice: damaged lines can end the process.
+Objects are parsed one by one (orjson), columns made of many. Arrow's JSON reader is no choice: damaged lines can end
+the process.
 """
 
 from __future__ import annotations
@@ -21,7 +22,17 @@ from pinotpy.data_types import DataType
 from pinotpy.errors import Fault, InvalidConfigError
 from pinotpy.ingest import json_text
 from pinotpy.ingest.readers.columns import array_from_values
-from pinotpy.ingest.readers.spec import BATCH_ROWS, BufferedStream, FileFields, InputBatch, InputFile, Progress, ReaderColumn, Reject, buffered_reader
+from pinotpy.ingest.readers.spec import (
+    BATCH_ROWS,
+    BufferedStream,
+    FileFields,
+    InputBatch,
+    InputFile,
+    Progress,
+    ReaderColumn,
+    Reject,
+    buffered_reader,
+)
 
 LINE_BYTES_MAX: Final = 64 << 20
 # Keys that no column wants are noted of the first records of each batch, for messages.
@@ -36,11 +47,16 @@ _MANY_DIGITS: Final = b"0" * 19
 _NO_UTF8: Final = re.compile("[\udc80-\udcff]")
 
 
-def read(file: InputFile, columns: Sequence[ReaderColumn], config: Mapping[str, Any], reject: Reject, progress: Progress) -> Iterator[InputBatch]:
-    """Read a JSON file; see `readers.spec.ReadFile`. A line that is no object is left out; unended text ends the reading."""
+def read(
+    file: InputFile, columns: Sequence[ReaderColumn], config: Mapping[str, Any], reject: Reject, progress: Progress
+) -> Iterator[InputBatch]:
+    """Read a JSON file; see `readers.spec.ReadFile`. A line that is no object is left out; unended text ends the
+    reading.
+    """
     if config:
         raise InvalidConfigError(
-            "json reader config is not valid:", tuple(Fault(f"$.{key}", "an unknown key", "no keys: JSON has no settings") for key in config)
+            "json reader config is not valid:",
+            tuple(Fault(f"$.{key}", "an unknown key", "no keys: JSON has no settings") for key in config),
         )
     with file.open() as stream:
         file.fields = fields = FileFields(set(), declared=False)
@@ -59,7 +75,14 @@ def read(file: InputFile, columns: Sequence[ReaderColumn], config: Mapping[str, 
         progress(file.position_bytes, file.size_bytes)
 
 
-def _batch(rows: list[dict[str, Any]], numbers: list[int], columns: Sequence[ReaderColumn], exact: bool, reject: Reject, fields: FileFields) -> InputBatch:
+def _batch(
+    rows: list[dict[str, Any]],
+    numbers: list[int],
+    columns: Sequence[ReaderColumn],
+    exact: bool,
+    reject: Reject,
+    fields: FileFields,
+) -> InputBatch:
     arrays = []
     if len(fields.names) < _FIELDS_NOTED_MAX:
         fields.names.update(*rows[:_RECORDS_NOTED])
@@ -71,7 +94,9 @@ def _batch(rows: list[dict[str, Any]], numbers: list[int], columns: Sequence[Rea
         converted = array_from_values(values, column)
         for one in converted.bad:
             bad.setdefault(one.row, (column.name, one.cause))
-        if column.name not in fields.names and (converted.array.null_count < len(rows) or any(column.name in row for row in rows)):
+        if column.name not in fields.names and (
+            converted.array.null_count < len(rows) or any(column.name in row for row in rows)
+        ):
             fields.names.add(column.name)
         arrays.append(converted.array)
     batch = pa.RecordBatch.from_arrays(arrays, [column.name for column in columns])
@@ -142,7 +167,9 @@ class _Parser:
         return found
 
 
-def _records(file: InputFile, stream: BufferedStream, parser: _Parser, reject: Reject) -> Iterator[tuple[int, dict[str, Any]]]:
+def _records(
+    file: InputFile, stream: BufferedStream, parser: _Parser, reject: Reject
+) -> Iterator[tuple[int, dict[str, Any]]]:
     """(row number, object); the first line decides whether lines or running text follow."""
     _refuse_other_encodings(file, stream)
     number = 0
@@ -201,8 +228,12 @@ def _is_row(record: Any, number: int, may_be_deep: bool, reject: Reject) -> Type
     return True
 
 
-def _running_text(file: InputFile, stream: BufferedStream, start: bytes, parser: _Parser, reject: Reject) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Objects over several lines, in arrays or not. After damage nothing tells where the next object begins: that ends the reading."""
+def _running_text(
+    file: InputFile, stream: BufferedStream, start: bytes, parser: _Parser, reject: Reject
+) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Objects over several lines, in arrays or not. After damage nothing tells where the next object begins: that ends
+    the reading.
+    """
     decode = codecs.getincrementaldecoder("utf-8")("surrogateescape").decode
     text, position, number = decode(start), 0, 0
     in_array, ended = False, False

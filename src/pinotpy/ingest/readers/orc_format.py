@@ -9,15 +9,28 @@ from pyarrow import orc
 
 from pinotpy.errors import Fault, InvalidConfigError
 from pinotpy.ingest.readers.arrow_damage import DAMAGE, cause_of
-from pinotpy.ingest.readers.spec import BATCH_ROWS, FileFields, InputBatch, InputFile, Progress, ReaderColumn, Reject, column_names, numbered
+from pinotpy.ingest.readers.spec import (
+    BATCH_ROWS,
+    FileFields,
+    InputBatch,
+    InputFile,
+    Progress,
+    ReaderColumn,
+    Reject,
+    column_names,
+    numbered,
+)
 from pinotpy.ingest.readers.valid_text import with_valid_text
 
 
-def read(file: InputFile, columns: Sequence[ReaderColumn], config: Mapping[str, Any], reject: Reject, progress: Progress) -> Iterator[InputBatch]:
+def read(
+    file: InputFile, columns: Sequence[ReaderColumn], config: Mapping[str, Any], reject: Reject, progress: Progress
+) -> Iterator[InputBatch]:
     """Read an ORC file; see `readers.spec.ReadFile`. A stripe is held at once (64 MiB as they are usually written)."""
     if config:
         raise InvalidConfigError(
-            "orc reader config is not valid:", tuple(Fault(f"$.{key}", "an unknown key", "no keys: ORC has no settings") for key in config)
+            "orc reader config is not valid:",
+            tuple(Fault(f"$.{key}", "an unknown key", "no keys: ORC has no settings") for key in config),
         )
     with file.open_seekable() as stream:
         try:
@@ -49,5 +62,8 @@ def read(file: InputFile, columns: Sequence[ReaderColumn], config: Mapping[str, 
 def _cause(error: BaseException) -> str:
     cause = cause_of(error)
     if "nanosecond resolution" in cause:
-        return f"from about here on times outside of the years 1678 to 2261, which cannot be read from ORC: write them as bigint or string ({cause})"
+        return (
+            "from about here on times outside of the years 1678 to 2261, which cannot be read from ORC: write "
+            f"them as bigint or string ({cause})"
+        )
     return f"damaged from about here on: {cause}"

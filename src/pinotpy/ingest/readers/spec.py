@@ -1,8 +1,8 @@
 """The door of file readers: a file of some format becomes Arrow batches in *input form*.
 
-Input form: one Arrow column for each wanted column that the file has, typed as the file has it (CSV: text; JSON, Avro, Parquet:
-what stands there), with null where there is no value. `ingest.pipeline` makes the storage form of it. A reader is a module of
-this folder with `FORMAT` and `read`; the folder is scanned by `catalog`.
+Input form: one Arrow column for each wanted column that the file has, typed as the file has it (CSV: text; JSON, Avro,
+Parquet: what stands there), with null where there is no value. `ingest.pipeline` makes the storage form of it. A reader
+is a module of this folder with `FORMAT` and `read`; the folder is scanned by `catalog`.
 """
 
 from __future__ import annotations
@@ -32,9 +32,11 @@ Progress = Callable[[int, int], None]
 
 
 class Reject(Protocol):
-    """Called for each row that the reader leaves out: row from 1, column or '', cause, and the row's text where it is known.
+    """Called for each row that the reader leaves out: row from 1, column or '', cause, and the row's text where it is
+    known.
 
-    `allowed`: the reader's settings say that such a row may be left out; it is listed, and does not count for the largest share.
+    `allowed`: the reader's settings say that such a row may be left out; it is listed, and does not count for the
+    largest share.
     """
 
     def __call__(self, row: int, column: str, cause: str, text: str = "", *, allowed: bool = False) -> None: ...
@@ -55,7 +57,8 @@ class FileFormat(StrEnum):
 class ReaderColumn:
     """A column that the caller wants, if the file has it.
 
-    nested: records, lists and maps are wanted as Arrow's structs, lists and maps instead of text, for `ingest.complex_types`.
+    nested: records, lists and maps are wanted as Arrow's structs, lists and maps instead of text, for
+    `ingest.complex_types`.
     """
 
     name: str
@@ -66,7 +69,9 @@ class ReaderColumn:
 
 @dataclass(frozen=True, slots=True)
 class InputBatch:
-    """Rows in input form. `row_numbers` (int64, one a row) count from 1 in the file, also over rows that were left out."""
+    """Rows in input form. `row_numbers` (int64, one a row) count from 1 in the file, also over rows that were left
+    out.
+    """
 
     batch: pa.RecordBatch
     row_numbers: NDArray[np.int64]
@@ -74,15 +79,17 @@ class InputBatch:
 
 @dataclass(slots=True)
 class FileFields:
-    """The fields of a file. `declared`: its header or schema names them; else each record names its own (JSON), and these were met so far:
-    all that are wanted, and some of the others."""
+    """The fields of a file. `declared`: its header or schema names them; else each record names its own (JSON), and
+    these were met so far: all that are wanted, and some of the others.
+    """
 
     names: set[str]
     declared: bool = True
 
 
 class InputFile:
-    """A file to read, plain or compressed (gzip, bzip2, Zstandard, told by its first bytes), of this machine or another.
+    """A file to read, plain or compressed (gzip, bzip2, Zstandard, told by its first bytes), of this machine or
+    another.
 
     Args:
         path: of the file; shown in messages.
@@ -120,14 +127,17 @@ class InputFile:
         try:
             raw: BinaryIO = self._opener() if self._opener is not None else self.path.open("rb")
         except OSError as error:
-            raise UserError(f"'{self.name}' cannot be opened: {(error.strerror or str(error)).lower()}", file=self.name) from error
+            raise UserError(
+                f"'{self.name}' cannot be opened: {(error.strerror or str(error)).lower()}", file=self.name
+            ) from error
         if self._opener is None and self._opened is None:
             self._opened = os.fstat(raw.fileno())
         self._raw = raw
         return decompressed(raw)
 
     def check_unchanged(self) -> None:
-        """Raise DecodeError if somebody wrote to the file since it was opened: what was read may be half of a row, or rows of two versions.
+        """Raise DecodeError if somebody wrote to the file since it was opened: what was read may be half of a row, or
+        rows of two versions.
 
         A file that was replaced or removed meanwhile was read as it had been.
         """
@@ -136,11 +146,15 @@ class InputFile:
                 raise self.broken("it was written to while it was read; run again once it is whole")
 
     def open_seekable(self) -> BinaryIO:
-        """Like `open`, for formats that are read from their end. Raises DecodeError for a file that is compressed from outside."""
+        """Like `open`, for formats that are read from their end. Raises DecodeError for a file that is compressed from
+        outside.
+        """
         stream = self.open()
         if stream is not self._raw:
             stream.close()
-            raise self.broken("a compressed file around a format that is compressed within and read from its end; unpack it first")
+            raise self.broken(
+                "a compressed file around a format that is compressed within and read from its end; unpack it first"
+            )
         return stream
 
     def broken(self, cause: str, row: int | None = None, column: str = "") -> DecodeError:
@@ -157,12 +171,17 @@ def _is_written(opened: os.stat_result, now: os.stat_result) -> bool:
 class ReadFile(Protocol):
     """What a reader module's `read` is.
 
-    Yields batches of about BATCH_ROWS rows. Rows that cannot be read at all go to `reject`; damage after which nothing can be
-    read raises DecodeError with file and row; settings that the format does not know raise InvalidConfigError.
+    Yields batches of about BATCH_ROWS rows. Rows that cannot be read at all go to `reject`; damage after which nothing
+    can be read raises DecodeError with file and row; settings that the format does not know raise InvalidConfigError.
     """
 
     def __call__(
-        self, file: InputFile, columns: Sequence[ReaderColumn], config: Mapping[str, Any], reject: Reject, progress: Progress
+        self,
+        file: InputFile,
+        columns: Sequence[ReaderColumn],
+        config: Mapping[str, Any],
+        reject: Reject,
+        progress: Progress,
     ) -> Iterator[InputBatch]: ...
 
 
@@ -170,7 +189,9 @@ def column_names(file: InputFile, names: Sequence[str]) -> list[str]:
     """Check the columns of a file: equal names would make one of them unreadable."""
     twice = sorted({name for name in names if list(names).count(name) > 1})
     if twice:
-        raise file.broken(f"columns {', '.join(repr(name) for name in twice[:5])} stand more than once, expected each name once")
+        raise file.broken(
+            f"columns {', '.join(repr(name) for name in twice[:5])} stand more than once, expected each name once"
+        )
     return list(names)
 
 

@@ -9,6 +9,8 @@ from pinotpy.ingest.readers import csv_format
 from pinotpy.ingest.readers.spec import InputBatch, InputFile, Progress, ReaderColumn, Reject
 
 
-def read(file: InputFile, columns: Sequence[ReaderColumn], config: Mapping[str, Any], reject: Reject, progress: Progress) -> Iterator[InputBatch]:
+def read(
+    file: InputFile, columns: Sequence[ReaderColumn], config: Mapping[str, Any], reject: Reject, progress: Progress
+) -> Iterator[InputBatch]:
     """Read a TSV file; see `readers.spec.ReadFile`."""
     yield from csv_format.read(file, columns, {"delimiter": "\t", **config}, reject, progress)

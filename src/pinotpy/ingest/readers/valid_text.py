@@ -10,7 +10,9 @@ from pinotpy.ingest.readers.spec import InputBatch, Reject
 
 
 def with_valid_text(rows: InputBatch, reject: Reject) -> InputBatch:
-    """The rows whose texts, also those in lists and records, are UTF-8. A batch without damage is looked at once, by Arrow."""
+    """The rows whose texts, also those in lists and records, are UTF-8. A batch without damage is looked at once, by
+    Arrow.
+    """
     damaged = [index for index, column in enumerate(rows.batch.columns) if not _is_valid(column)]
     if not damaged:
         return rows

@@ -18,8 +18,26 @@ from typing import Any, Final
 
 from numba import int64, njit, uint64
 
-from pinotpy.kernels.aggregate.replicated_counters import COPIES, FEW, add, add_totals, clear, count, count_unflagged, num_groups, total
-from pinotpy.kernels.aggregate.result_context import G_CONTROL, G_ROW_WORDS, G_SCRATCH, G_TABLE, SCRATCH_WORDS, context_of, vector_at
+from pinotpy.kernels.aggregate.replicated_counters import (
+    COPIES,
+    FEW,
+    add,
+    add_totals,
+    clear,
+    count,
+    count_unflagged,
+    num_groups,
+    total,
+)
+from pinotpy.kernels.aggregate.result_context import (
+    G_CONTROL,
+    G_ROW_WORDS,
+    G_SCRATCH,
+    G_TABLE,
+    SCRATCH_WORDS,
+    context_of,
+    vector_at,
+)
 from pinotpy.kernels.runtime.abi import (
     A0,
     BLOCK,
@@ -171,7 +189,9 @@ def _or_not(out: Any, skip: Any, counts: Any) -> None:
 
 @block_function
 def skip_flags(state_address: int, args_address: int) -> Any:
-    """Flags of rows that do not count, of a FILTER's flags: A0 out, A1 null flags or -1, A2 flags of rows that count."""
+    """Flags of rows that do not count, of a FILTER's flags: A0 out, A1 null flags or -1, A2 flags of rows that
+    count.
+    """
     state, args = words(state_address, STATE_WORDS), words(args_address, INSTRUCTION_WORDS)
     n = state[S_SELECTED]
     out, counts = register_u8(state, args[A0])[:n], register_u8(state, args[A0 + 2])[:n]

@@ -1,12 +1,13 @@
-"""Sets of values as bits: while a unit is read there is a bit for every dict id of the column in each of its groups, few enough to stay in a
-core's own cache. What is left of a unit is the global ids (query/segments/shared_codes.py) of each group; sets of units are united and counted, and no
-value is compared.
+"""Sets of values as bits: while a unit is read there is a bit for every dict id of the column in each of its groups,
+few enough to stay in a core's own cache. What is left of a unit is the global ids (query/segments/shared_codes.py) of
+each group; sets of units are united and counted, and no value is compared.
 
     begin_bits   A0 word of the distribution in the context, A1 groups, A2 words of a set             begin
     add_bits     A0 groups or -1, A1 ids, A2 distribution, A3 flags of rows that do not count or -1   select
     end_bits     A0 distribution, A1 address of int32 global ids by dict id, A2 cardinality           end, after the rows
 
-What a unit leaves in `runs` of the distribution: (arena row, address of ascending uint32 ids, how many) of each group that has values.
+What a unit leaves in `runs` of the distribution: (arena row, address of ascending uint32 ids, how many) of each group
+that has values.
 """
 
 from __future__ import annotations
@@ -30,7 +31,18 @@ from pinotpy.kernels.aggregate.result_context import (
     vector_at,
 )
 from pinotpy.kernels.aggregate.value_lists import RUN_ENTRY_WORDS
-from pinotpy.kernels.runtime.abi import A0, E_OK, INSTRUCTION_WORDS, S_SELECTED, S_USER, STATE_WORDS, block_function, register_u8, register_u32, words
+from pinotpy.kernels.runtime.abi import (
+    A0,
+    E_OK,
+    INSTRUCTION_WORDS,
+    S_SELECTED,
+    S_USER,
+    STATE_WORDS,
+    block_function,
+    register_u8,
+    register_u32,
+    words,
+)
 from pinotpy.kernels.runtime.bits import lowest_bit, num_bits
 from pinotpy.kernels.runtime.growable import POOL_WORDS, V_ADDRESS, V_USED, reserve, reserve_zeroed, take
 from pinotpy.kernels.runtime.views import view_i32, view_u8, view_u32, view_u64
@@ -117,7 +129,9 @@ def _ids_of(bits: Any, remap: Any, ids: Any) -> None:
 
 @block_function
 def end_bits(state_address: int, args_address: int) -> Any:
-    """Keep the sets that are not empty, by the arena rows of their groups: word 0 of the groups' rows. The thread's bits are 0 then."""
+    """Keep the sets that are not empty, by the arena rows of their groups: word 0 of the groups' rows. The thread's
+    bits are 0 then.
+    """
     state, args = words(state_address, STATE_WORDS), words(args_address, INSTRUCTION_WORDS)
     context, own = context_of(state), words(state[S_USER] + args[A0] * 8, SET_WORDS)
     code = reserve(context[G_CONTROL], vector_at(own, D_RUNS), own[D_COUNTS] * RUN_ENTRY_WORDS)
@@ -152,7 +166,8 @@ def _place_of(ids: Any, value: int) -> Any:
 
 @njit(cache=True, nogil=True)
 def count_united(addresses: Any, sizes: Any, starts: Any, first: int, last: int, counts: Any) -> None:
-    """counts[g] (int64[groups]) += ids of the united sets of each group, of those whose bits are in words first … last - 1.
+    """counts[g] (int64[groups]) += ids of the united sets of each group, of those whose bits are in words first … last
+    - 1.
 
     Args:
         addresses, sizes: int64[sets], as units left them, by group; starts: int64[groups + 1], sets of a group.

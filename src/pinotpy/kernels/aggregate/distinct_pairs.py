@@ -1,8 +1,8 @@
 """Uniting the (group, value) entries that all units and threads left: each pair once, its counts added up, by group.
 
-An entry is two words: group (or arena row) << ROW_SHIFT | count, and the value's 64 bits or its code. Entries are dealt by
-hash to parts that fit the cache, and each part is united in place with a small table of its own; nothing is sorted, and
-every step can be shared out between threads.
+An entry is two words: group (or arena row) << ROW_SHIFT | count, and the value's 64 bits or its code. Entries are dealt
+by hash to parts that fit the cache, and each part is united in place with a small table of its own; nothing is sorted,
+and every step can be shared out between threads.
 
     translate   arena rows → groups, dict ids → values, in place
     count_parts, deal   entries → parts
@@ -174,13 +174,25 @@ def unite(entries: Any, counts: Any, starts: Any, first: int, last: int, used: A
         while need < 2 * size:
             need *= 2
         table[:need] = -1
-        used[part] = _unite_part(entries[starts[part] : starts[part + 1]], counts[starts[part] : starts[part + 1]], table, uint64(need - 1))
+        used[part] = _unite_part(
+            entries[starts[part] : starts[part + 1]], counts[starts[part] : starts[part + 1]], table, uint64(need - 1)
+        )
         for i in range(starts[part], starts[part] + used[part]):
             sizes[entries[i, 0]] += 1
 
 
 @njit(cache=True, nogil=True)
-def spread(entries: Any, counts: Any, starts: Any, first: int, last: int, used: Any, places: Any, values: Any, values_counts: Any) -> None:
+def spread(
+    entries: Any,
+    counts: Any,
+    starts: Any,
+    first: int,
+    last: int,
+    used: Any,
+    places: Any,
+    values: Any,
+    values_counts: Any,
+) -> None:
     """Copy the distinct pairs of parts first … last - 1 to the next place of their group; `places` (int64) moves on.
 
     Args:

@@ -1,7 +1,7 @@
 """Counting the different rows of several words, by group: COUNT(DISTINCT a, b).
 
-A row is int64[width], its group first. Rows are dealt by hash to parts that fit the cache; the rows of a part are told apart by a small
-table, which compares all words. Every step can be shared out between threads.
+A row is int64[width], its group first. Rows are dealt by hash to parts that fit the cache; the rows of a part are told
+apart by a small table, which compares all words. Every step can be shared out between threads.
 
     count_parts, deal   rows → parts
     count_different     the different rows of some parts, by group

@@ -93,7 +93,9 @@ def _grow_spill(context: Any) -> Any:
     # Twice the entries; the old ones are kept in a copy while the table is made anew.
     old_count = context[G_SPILL_MASK] + 1 if context[G_SPILL_MASK] > 0 else 0
     count = max(old_count * 2, _SPILL_FIRST)
-    kept = words(context[G_SPILL + V_ADDRESS], old_count * _SPILL_WORDS).copy() if old_count > 0 else np.empty(0, np.int64)
+    kept = (
+        words(context[G_SPILL + V_ADDRESS], old_count * _SPILL_WORDS).copy() if old_count > 0 else np.empty(0, np.int64)
+    )
     if old_count > 0:
         words(context[G_SPILL + V_ADDRESS], old_count * _SPILL_WORDS)[:] = 0
     code = reserve_zeroed(context[G_CONTROL], vector_at(context, G_SPILL), count * _SPILL_WORDS)
@@ -147,8 +149,9 @@ def spill(context: Any, group: int, slot: int, b: Any) -> Any:
 
 @njit(nogil=True)
 def spill_part(context: Any, group: int, slot: int, window: int, low: int, high: int) -> Any:
-    """Add a 128-bit integer in units of `window` (of WINDOW_SPECIAL: flags in `low`) to the spill of (group, slot). Returns
-    E_OK or E_MEMORY."""
+    """Add a 128-bit integer in units of `window` (of WINDOW_SPECIAL: flags in `low`) to the spill of (group, slot).
+    Returns E_OK or E_MEMORY.
+    """
     code, at = _spill_entry(context, group, slot, window)
     if code != E_OK:
         return code
@@ -185,13 +188,17 @@ def _leave(context: Any, by_number: bool) -> Any:
     width = context[G_ROW_WORDS]
     count = context[G_SPILL_MASK] + 1
     entries = words(context[G_SPILL + V_ADDRESS], count * _SPILL_WORDS)
-    out = words(context[G_SPILL_ARENA + V_ADDRESS], context[G_SPILL_ARENA + V_USED] + context[G_SPILL_USED] * _SPILL_ARENA_WORDS)
+    out = words(
+        context[G_SPILL_ARENA + V_ADDRESS], context[G_SPILL_ARENA + V_USED] + context[G_SPILL_USED] * _SPILL_ARENA_WORDS
+    )
     position = context[G_SPILL_ARENA + V_USED]
     for i in range(count):
         if entries[i * _SPILL_WORDS] == 0:
             continue
         key = entries[i * _SPILL_WORDS] - 1
-        out[position] = (key >> 24) if by_number else words(context[G_TABLE + V_ADDRESS] + (key >> 24) * width * 8, 1)[0]
+        out[position] = (
+            (key >> 24) if by_number else words(context[G_TABLE + V_ADDRESS] + (key >> 24) * width * 8, 1)[0]
+        )
         out[position + 1], out[position + 2] = (key >> 8) & 0xFFFF, key & 0xFF
         out[position + 3], out[position + 4] = entries[i * _SPILL_WORDS + 1], entries[i * _SPILL_WORDS + 2]
         position += _SPILL_ARENA_WORDS

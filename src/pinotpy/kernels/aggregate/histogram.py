@@ -1,12 +1,13 @@
-"""A select instruction that counts values by bucket; arguments as of those in counts_and_sums.py, one form for both: without a register of groups
-(A0 below 0) all goes to row 0. A4 is the address of the buckets:
+"""A select instruction that counts values by bucket; arguments as of those in counts_and_sums.py, one form for both:
+without a register of groups (A0 below 0) all goes to row 0. A4 is the address of the buckets:
 
     word 0              their number n
     word 1              bit 0: the values are doubles, else i64; bit 1: the edges are finite and evenly apart, n over
                         their distance is finite too
     words 2 … n + 2     their edges, doubles in ascending order
 
-Slot contents: word i counts the values of bucket i, from its edge to below the next one, the last one's upper edge included.
+Slot contents: word i counts the values of bucket i, from its edge to below the next one, the last one's upper edge
+included.
 """
 
 from __future__ import annotations
@@ -34,8 +35,9 @@ from pinotpy.kernels.runtime.abi import (
 
 @inner
 def _bucket(edges: Any, value: float) -> Any:
-    """The bucket of a value that lies between the first and the last edge. Every value takes the same steps and no branch: which
-    way a search goes can be foreseen for no value."""
+    """The bucket of a value that lies between the first and the last edge. Every value takes the same steps and no
+    branch: which way a search goes can be foreseen for no value.
+    """
     low, left = 0, len(edges)
     while left > 1:
         half = left >> 1
@@ -46,7 +48,9 @@ def _bucket(edges: Any, value: float) -> Any:
 
 @inner
 def _even_bucket(edges: Any, value: float, scale: float) -> Any:
-    """The same where edges are as far apart as they are rounded to: a product says which, an edge beside it corrects the rounding."""
+    """The same where edges are as far apart as they are rounded to: a product says which, an edge beside it corrects
+    the rounding.
+    """
     bucket = min(int64((value - edges[0]) * scale), len(edges) - 2)
     while edges[bucket] > value:
         bucket -= 1
@@ -56,7 +60,18 @@ def _even_bucket(edges: Any, value: float, scale: float) -> Any:
 
 
 @njit(nogil=True)
-def _count(table: Any, width: Any, slot: Any, groups: Any, single: bool, values: Any, skip: Any, flagged: bool, edges: Any, even: bool) -> None:
+def _count(
+    table: Any,
+    width: Any,
+    slot: Any,
+    groups: Any,
+    single: bool,
+    values: Any,
+    skip: Any,
+    flagged: bool,
+    edges: Any,
+    even: bool,
+) -> None:
     last = len(edges) - 1
     scale = last / (edges[last] - edges[0]) if even else 0.0
     for i in range(len(values)):

@@ -1,7 +1,7 @@
 """Select instructions that keep the least or the greatest value of each group, and the same for one group.
 
-Arguments as in counts_and_sums.py. A slot holds ~key (minima) or key (maxima) of `order_key`: an unsigned number that only grows,
-zero = nothing seen.
+Arguments as in counts_and_sums.py. A slot holds ~key (minima) or key (maxima) of `order_key`: an unsigned number that
+only grows, zero = nothing seen.
 """
 
 from __future__ import annotations
@@ -13,7 +13,18 @@ from numba import int64, njit, uint64
 
 from pinotpy.kernels.aggregate.counts_and_sums import table_of
 from pinotpy.kernels.aggregate.result_context import G_ROW_WORDS, context_of
-from pinotpy.kernels.runtime.abi import A0, E_OK, INSTRUCTION_WORDS, S_SELECTED, STATE_WORDS, block_function, register_i64, register_u8, register_u32, words
+from pinotpy.kernels.runtime.abi import (
+    A0,
+    E_OK,
+    INSTRUCTION_WORDS,
+    S_SELECTED,
+    STATE_WORDS,
+    block_function,
+    register_i64,
+    register_u8,
+    register_u32,
+    words,
+)
 
 _SIGN = np.uint64(1 << 63)
 _NAN_KEY = np.uint64(0x7FF8 << 48) ^ _SIGN
@@ -45,7 +56,9 @@ def _grow_keys(table: Any, width: Any, slot: Any, groups: Any, values: Any, is_d
 
 
 @njit(nogil=True)
-def _grow_keys_flagged(table: Any, width: Any, slot: Any, groups: Any, values: Any, skip: Any, is_double: bool, is_min: bool) -> None:
+def _grow_keys_flagged(
+    table: Any, width: Any, slot: Any, groups: Any, values: Any, skip: Any, is_double: bool, is_min: bool
+) -> None:
     for i in range(len(groups)):
         key = order_key(values[i], is_double)
         if is_min:

@@ -1,8 +1,10 @@
-"""Select instructions that bring exact sums of squares, cubes and fourth powers into the states of their groups; arguments as of
+"""Select instructions that bring exact sums of squares, cubes and fourth powers into the states of their groups;
+arguments as of
 those in counts_and_sums.py, and one form for both: without a register of groups (A0 below 0) all goes to row 0.
 
-A power is an integer in **limbs** of LIMB_BITS bits, and so is its sum: word j of the slots adds up limbs j without carries, which any
-2^31 values may do. Adding integers is exact, so that any order and any split gives the same bits (docs/adr/0003-sums.md).
+A power is an integer in **limbs** of LIMB_BITS bits, and so is its sum: word j of the slots adds up limbs j without
+carries, which any 2^31 values may do. Adding integers is exact, so that any order and any split gives the same bits
+(docs/adr/0003-sums.md).
 
     whole numbers   slots of power p: WORDS_LONG[p] limbs of the sum of x^p
     doubles         x = m * 2^s in units of the main window of exact_sums.py; slots: WORDS_DOUBLE[p] limbs of the sum of m^p * 2^(p s)
@@ -20,7 +22,17 @@ from numba import int64, njit, types, uint64
 from pinotpy.kernels.aggregate.counts_and_sums import counted_values, prepare, scratch, table_of
 from pinotpy.kernels.aggregate.exact_sums import WINDOW, WINDOW_MAIN, spill_part
 from pinotpy.kernels.aggregate.result_context import G_ROW_WORDS, context_of
-from pinotpy.kernels.runtime.abi import A0, E_OK, INSTRUCTION_WORDS, S_SELECTED, STATE_WORDS, block_function, inner, register_u32, words
+from pinotpy.kernels.runtime.abi import (
+    A0,
+    E_OK,
+    INSTRUCTION_WORDS,
+    S_SELECTED,
+    STATE_WORDS,
+    block_function,
+    inner,
+    register_u32,
+    words,
+)
 
 LIMB_BITS: Final = 30
 WINDOW_FIRST: Final = 64  # above all windows of a plain sum, WINDOW_SPECIAL among them
@@ -40,8 +52,9 @@ _POWER: Final = 16
 
 @inner
 def _multiply(limbs: Any, at: int, left: int, num_left: int, right: int, num_right: int) -> Any:
-    """Limbs at `at` of the product of the limbs at `left` and at `right`; gives how many they are. A column has at most five
-    products of 60 bits."""
+    """Limbs at `at` of the product of the limbs at `left` and at `right`; gives how many they are. A column has at most
+    five products of 60 bits.
+    """
     carry = int64(0)
     for k in range(num_left + num_right - 1):
         for i in range(max(0, k - num_right + 1), min(k, num_left - 1) + 1):
@@ -107,7 +120,11 @@ def _add_long_squares(table: Any, width: Any, slot: Any, groups: Any, values: An
         at = slot if single else uint64(groups[i]) * width + slot
         v = values[i]
         magnitude = uint64(-v if v < 0 else v)
-        a, b, c = int64(magnitude & uint64(_LIMB)), int64((magnitude >> uint64(30)) & uint64(_LIMB)), int64(magnitude >> uint64(60))
+        a, b, c = (
+            int64(magnitude & uint64(_LIMB)),
+            int64((magnitude >> uint64(30)) & uint64(_LIMB)),
+            int64(magnitude >> uint64(60)),
+        )
         t = a * a
         table[at] += t & _LIMB
         t = (t >> 30) + 2 * a * b
@@ -161,7 +178,11 @@ def _add_long_fourths(table: Any, width: Any, slot: Any, groups: Any, values: An
 @njit(nogil=True)
 def _add_wide_power(table: Any, at: Any, magnitude: Any, sign: int, power: int, limbs: Any) -> None:
     # Of a whole number of more than two limbs, which is rare.
-    limbs[0], limbs[1], limbs[2] = magnitude & uint64(_LIMB), (magnitude >> uint64(LIMB_BITS)) & uint64(_LIMB), magnitude >> uint64(2 * LIMB_BITS)
+    limbs[0], limbs[1], limbs[2] = (
+        magnitude & uint64(_LIMB),
+        (magnitude >> uint64(LIMB_BITS)) & uint64(_LIMB),
+        magnitude >> uint64(2 * LIMB_BITS),
+    )
     _raise(limbs, 3, power)
     for j in range(2 * power + 1):  # the limbs beyond are 0
         table[at + uint64(j)] += sign * limbs[_POWER + j]
@@ -220,7 +241,9 @@ def _spill_power(context: Any, group: int, slot: int, bits: Any, power: int, lim
         if limb != 0:
             shift = (position + j * LIMB_BITS) % WINDOW
             high = limb >> (64 - shift) if shift > 0 else limb >> 63
-            code = spill_part(context, group, slot, (position + j * LIMB_BITS) // WINDOW + WINDOW_FIRST, limb << shift, high)
+            code = spill_part(
+                context, group, slot, (position + j * LIMB_BITS) // WINDOW + WINDOW_FIRST, limb << shift, high
+            )
             if code != E_OK:
                 return code
     return E_OK
@@ -322,7 +345,9 @@ def _add_doubles(state_address: int, args_address: int, power: int) -> Any:
         for i in range(n):
             places = int64((bits[i] >> uint64(52)) & uint64(_INFINITE)) - _MAIN_BASE
             if not 0 < places <= WINDOW and (bits[i] << uint64(1)) != uint64(0):
-                code = _spill_power(context, int64(0) if single else int64(groups[i]), args[A0 + 2], bits[i], power, limbs)
+                code = _spill_power(
+                    context, int64(0) if single else int64(groups[i]), args[A0 + 2], bits[i], power, limbs
+                )
                 if code != E_OK:
                     return code
     return E_OK

@@ -1,7 +1,8 @@
 """Values at some ranks of each group, exactly, in one pass over its runs (value_lists.py), without sorting them.
 
-A sample of a group says between which two values (a *bracket*) the ranks must lie; the pass counts what is below, and copies
-the few values inside; only these are put in order. Should the ranks lie outside after all, the group is read again with a
+A sample of a group says between which two values (a *bracket*) the ranks must lie; the pass counts what is below, and
+copies the few values inside; only these are put in order. Should the ranks lie outside after all, the group is read
+again with a
 wider bracket: the sample decides how long it takes, never what comes out.
 
     brackets        sample → least and greatest word of every group
@@ -49,11 +50,14 @@ def _sample(addresses: Any, sizes: Any, total: int, out: Any) -> None:
 
 
 @njit(cache=True, nogil=True)
-def brackets(addresses: Any, sizes: Any, starts: Any, totals: Any, first_ranks: Any, last_ranks: Any, lows: Any, highs: Any) -> None:
+def brackets(
+    addresses: Any, sizes: Any, starts: Any, totals: Any, first_ranks: Any, last_ranks: Any, lows: Any, highs: Any
+) -> None:
     """Words that most likely enclose the ranks first_ranks[g] … last_ranks[g] of each group.
 
     Args:
-        addresses, sizes: of all runs, by group; starts: int64[groups + 1], runs of a group; totals: int64[groups], its values.
+        addresses, sizes: of all runs, by group; starts: int64[groups + 1], runs of a group; totals: int64[groups], its
+            values.
         lows, highs: int64[groups], written.
     """
     sample = np.empty(SAMPLE_MAX, np.int64)
@@ -98,9 +102,11 @@ def _count_run(values: Any, low: Any, high: Any, copies: Any, counts: Any) -> An
 
 
 @njit(cache=True, nogil=True)
-def count_and_copy(context: Any, addresses: Any, sizes: Any, groups: Any, first: int, last: int, lows: Any, highs: Any, counts: Any) -> Any:
-    """Read runs first … last - 1: counts[g] (int64[groups, COUNT_WORDS]) += its words; those inside the bracket → G_ARENA of `context`,
-    run after run. Returns E_OK or an error word.
+def count_and_copy(
+    context: Any, addresses: Any, sizes: Any, groups: Any, first: int, last: int, lows: Any, highs: Any, counts: Any
+) -> Any:
+    """Read runs first … last - 1: counts[g] (int64[groups, COUNT_WORDS]) += its words; those inside the bracket →
+    G_ARENA of `context`, run after run. Returns E_OK or an error word.
 
     Args:
         groups: group of every run, ascending. A group whose low is above its high is passed by.
@@ -172,7 +178,9 @@ def _place_rank(keys: Any, low: Any, high: Any, rank: Any) -> None:
 
 @njit(cache=True, nogil=True)
 def pick(keys: Any, counts: Any, low: Any, high: Any, rank: int) -> Any:
-    """(whether the bracket holds the rank, its word). keys: int64[INSIDE], put in another order; counts: int64[COUNT_WORDS]."""
+    """(whether the bracket holds the rank, its word). keys: int64[INSIDE], put in another order; counts:
+    int64[COUNT_WORDS].
+    """
     at = rank - counts[BELOW]
     if at < 0 or at >= counts[EQUAL_LEAST] + counts[INSIDE] + counts[EQUAL_GREATEST]:
         return False, int64(0)
@@ -192,7 +200,8 @@ def _value(word: Any, doubles: bool) -> Any:
 
 @njit(nogil=True)
 def _mean(keys: Any, low: Any, num_low: int, high: Any, num_high: int, doubles: bool) -> Any:
-    # Of `keys` and so many times the ends. Summed as integers in units of the last bit of the largest: the same for any order.
+    # Of `keys` and so many times the ends. Summed as integers in units of the last bit of the largest: the same for any
+    # order.
     count = len(keys) + num_low + num_high
     least, greatest = (low, low) if num_low > 0 else (high, high)
     if num_low + num_high == 0:
@@ -225,8 +234,9 @@ def _mean(keys: Any, low: Any, num_low: int, high: Any, num_high: int, doubles: 
 
 @njit(cache=True, nogil=True)
 def pick_means(keys: Any, counts: Any, low: Any, high: Any, begin: int, middle: int, end: int, doubles: bool) -> Any:
-    """(whether the bracket holds the ranks, mean of the values at ranks begin … middle - 1, and at middle … end - 1, which is the first
-    again where that is none)."""
+    """(whether the bracket holds the ranks, mean of the values at ranks begin … middle - 1, and at middle … end - 1,
+    which is the first again where that is none).
+    """
     first = counts[BELOW]
     inside = first + counts[EQUAL_LEAST]
     behind = inside + counts[INSIDE]

@@ -1,8 +1,8 @@
-"""The value at a rank of every group, exactly, without sorting: entries (distinct_pairs.py) go to their groups, and each group is cut in two
-around a pivot until the rank is found (quickselect, values weighted by their counts).
+"""The value at a rank of every group, exactly, without sorting: entries (distinct_pairs.py) go to their groups, and
+each group is cut in two around a pivot until the rank is found (quickselect, values weighted by their counts).
 
-Values compare as *order words*: integers as they are, doubles by their bits with the magnitude of negative ones turned, NaN
-above all.
+Values compare as *order words*: integers as they are, doubles by their bits with the magnitude of negative ones turned,
+NaN above all.
 """
 
 from __future__ import annotations
@@ -105,7 +105,8 @@ def select_ranks(keys: Any, counts: Any, offsets: Any, ranks: Any, first: int, l
     """out[g] = the order word at rank ranks[g] (from 0, below the sum of the counts) of groups first … last - 1.
 
     Args:
-        keys, counts: int64[n], those of group g at offsets[g] … offsets[g + 1]; their order changes. Empty groups are left out.
+        keys, counts: int64[n], those of group g at offsets[g] … offsets[g + 1]; their order changes. Empty groups are
+            left out.
     """
     for group in range(first, last):
         if offsets[group + 1] > offsets[group]:

@@ -73,7 +73,21 @@ D_RUNS: Final = 16
 D_RUN_WORDS: Final = 19
 D_POOL: Final = 20
 
-_VECTORS: Final = (G_TABLE, G_PAGES, G_KEYS, G_INDEX, G_KEY_BLOCK, G_SPILL, G_ARENA, G_UNITS, G_SPILL_ARENA, G_SCRATCH, G_STREAMS, G_CHUNKS, G_CUT)
+_VECTORS: Final = (
+    G_TABLE,
+    G_PAGES,
+    G_KEYS,
+    G_INDEX,
+    G_KEY_BLOCK,
+    G_SPILL,
+    G_ARENA,
+    G_UNITS,
+    G_SPILL_ARENA,
+    G_SCRATCH,
+    G_STREAMS,
+    G_CHUNKS,
+    G_CUT,
+)
 SCRATCH_WORDS: Final = 4 * BLOCK
 PAGE_SHIFT: Final = 6  # groups a page, as a power of two
 
@@ -100,7 +114,11 @@ def _release_all(context: Any, vectors: Any, pools: Any) -> None:
 @cache
 def _vectors_and_pools(num_sets: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Where the vectors and the pools of a context are."""
-    sets = [G_SETS + i * SET_WORDS + part for i in range(num_sets) for part in (D_TABLE, D_ARENA, D_REGISTERS, D_STREAMS, D_RUNS)]
+    sets = [
+        G_SETS + i * SET_WORDS + part
+        for i in range(num_sets)
+        for part in (D_TABLE, D_ARENA, D_REGISTERS, D_STREAMS, D_RUNS)
+    ]
     pools = [G_POOL, *(G_SETS + i * SET_WORDS + D_POOL for i in range(num_sets))]
     return np.array([*_VECTORS, *sets], np.int64), np.array(pools, np.int64)
 

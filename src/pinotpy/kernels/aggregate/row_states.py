@@ -1,6 +1,8 @@
-"""What aggregations that read rows compute of arrays of a block: exact sums of doubles and of products, and the best row of each group.
+"""What aggregations that read rows compute of arrays of a block: exact sums of doubles and of products, and the best
+row of each group.
 
-Sums are kept as in exact_sums.py, with a 128-bit integer for every window that occurs: exact, so that any order gives the same bits.
+Sums are kept as in exact_sums.py, with a 128-bit integer for every window that occurs: exact, so that any order gives
+the same bits.
 """
 
 from __future__ import annotations
@@ -83,8 +85,8 @@ def best_rows(rows: Any, codes: Any, kept: Any, greatest: bool, last: bool, best
     """Where the greatest (or least) code of each row stands; of equal ones the last or the first.
 
     Args:
-        rows, codes: int64[n]; kept: bool[n], others do not count. best, at: int64[rows], written; at is -1 where nothing counts, as it
-            must be at first.
+        rows, codes: int64[n]; kept: bool[n], others do not count. best, at: int64[rows], written; at is -1 where
+            nothing counts, as it must be at first.
     """
     for i in range(len(rows)):
         if not kept[i]:

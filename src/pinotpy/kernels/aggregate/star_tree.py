@@ -1,6 +1,7 @@
 """Star-trees: adding up sorted records, splitting nodes, and the walk that finds the records of a query.
 
-A tree is a flat array of nodes, int32[num_nodes, NODE_WORDS] (docs/format/star-tree.md). The root is node 0, the children
+A tree is a flat array of nodes, int32[num_nodes, NODE_WORDS] (docs/format/star-tree.md). The root is node 0, the
+children
 of a node stand together: the star node first, if there is one, then the others by ascending dict id. They stand behind
 their parent, so a loop from the last node to the first sees children before parents.
 """
@@ -34,7 +35,9 @@ NEED_TESTS: Final = 2  # tests that choose children
 TEST_WORDS: Final = 4
 X_KIND: Final = 0
 X_NEGATED: Final = 1
-X_LOW: Final = 2  # RANGE: ids [low, high); MEMBERS: address of ascending u32 ids, and their number; TABLE: address of u8 by id
+X_LOW: Final = (
+    2  # RANGE: ids [low, high); MEMBERS: address of ascending u32 ids, and their number; TABLE: address of u8 by id
+)
 X_HIGH: Final = 3
 TEST_RANGE: Final = 0
 TEST_MEMBERS: Final = 1
@@ -126,8 +129,9 @@ def fill_children(ids: Any, first: Any, end: Any, at: Any, level: int, nodes: An
 
 @njit(cache=True, nogil=True)
 def inherit_aggregated(nodes: Any) -> None:
-    """Give the inner nodes without a record of their own (N_AGGREGATED < 0) that of their first child: the star node, or the
-    only child."""
+    """Give the inner nodes without a record of their own (N_AGGREGATED < 0) that of their first child: the star node,
+    or the only child.
+    """
     for node in range(len(nodes) - 1, -1, -1):
         if nodes[node, N_AGGREGATED] < 0:
             nodes[node, N_AGGREGATED] = nodes[nodes[node, N_FIRST], N_AGGREGATED]
@@ -187,7 +191,8 @@ def _pushed(stack: Any, used: int, node: int) -> Any:
 
 @njit(nogil=True)
 def _walk(nodes: Any, needs: Any, tests: Any, spans: Any, runs: Any, count: int) -> Any:
-    # Append the runs of records of one tree to `runs`; gives (runs, their number, whether a test was left to the records).
+    # Append the runs of records of one tree to `runs`; gives (runs, their number, whether a test was left to the
+    # records).
     last_needed, last_tested, left = int64(-1), int64(-1), False
     for dimension in range(len(needs)):
         if needs[dimension] != NEED_NOTHING:
@@ -231,13 +236,20 @@ def _walk(nodes: Any, needs: Any, tests: Any, spans: Any, runs: Any, count: int)
             if tests[i, X_NEGATED] != 0:
                 continue
             if tests[i, X_KIND] == TEST_RANGE:
-                begin, last = _child_from(nodes, begin, last, tests[i, X_LOW]), _child_from(nodes, begin, last, tests[i, X_HIGH])
+                begin, last = (
+                    _child_from(nodes, begin, last, tests[i, X_LOW]),
+                    _child_from(nodes, begin, last, tests[i, X_HIGH]),
+                )
             elif tests[i, X_KIND] == TEST_MEMBERS and few < 0:
                 few = i
         if few >= 0 and tests[few, X_HIGH] * 8 < last - begin:
             for value in view_u32(tests[few, X_LOW], tests[few, X_HIGH]):
                 child = _child_from(nodes, begin, last, int64(value))
-                if child < last and nodes[child * NODE_WORDS + N_VALUE] == int64(value) and _passes(tests, test, test_end, int64(value)):
+                if (
+                    child < last
+                    and nodes[child * NODE_WORDS + N_VALUE] == int64(value)
+                    and _passes(tests, test, test_end, int64(value))
+                ):
                     stack = _pushed(stack, used, child)
                     used += 1
             continue
@@ -258,7 +270,8 @@ def walk_trees(trees: Any, needs: Any, tests: Any, spans: Any, offsets: Any) -> 
         tests: int64[m, TEST_WORDS]; spans: int64[n, dimensions, 2], which of them a child on a dimension must pass.
         offsets: int64[n + 1], written.
 
-    Returns (runs, left): tree i has the runs [start, end) of rows offsets[i] … offsets[i + 1], in no order; a record is in at
+    Returns (runs, left): tree i has the runs [start, end) of rows offsets[i] … offsets[i + 1], in no order; a record is
+    in at
     most one of them. left: not all tests could choose children, some are left to be made on the records.
     """
     runs = np.empty((256, 2), np.int64)
@@ -340,10 +353,14 @@ def parents_of(nodes: Any) -> Any:
 def check_dimension(nodes: Any, parents: Any, ids: Any, dimension: int, cardinality: int) -> Any:
     """(fault, node) of the first node whose records do not hold in this dimension what its path says.
 
-    Below the level of a leaf, its records hold ids of the dictionary; above it the id of the path, or a star where the path
-    goes through a star node. The aggregated record of any node is checked as far as its path goes: no more of it is read.
+    Below the level of a leaf, its records hold ids of the dictionary; above it the id of the path, or a star where the
+    path
+    goes through a star node. The aggregated record of any node is checked as far as its path goes: no more of it is
+    read.
     """
-    path = np.empty(len(nodes), np.int64)  # what the path of each node says of this dimension: an id, STAR, or -2 (not yet)
+    path = np.empty(
+        len(nodes), np.int64
+    )  # what the path of each node says of this dimension: an id, STAR, or -2 (not yet)
     for node in range(len(nodes)):
         level = nodes[node, N_LEVEL]
         if level == dimension + 1:

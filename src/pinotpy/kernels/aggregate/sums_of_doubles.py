@@ -1,9 +1,11 @@
-"""Select instructions that bring sums of doubles into the states of their groups; arguments as of those in counts_and_sums.py.
+"""Select instructions that bring sums of doubles into the states of their groups; arguments as of those in
+counts_and_sums.py.
 
-    slot contents: low, high words of the main window of an exact sum (exact_sums.py); what lies outside of it is spilled
+    slot contents: low, high words of the main window of an exact sum (exact_sums.py); what lies outside of it is
+    spilled
 
-A value of the main window has up to 101 bits. For adding they are cut into two **lanes**, high * 2^LANE_BITS + low, of which a
-whole block adds up in 64 bits each, without carries; only their totals are joined.
+A value of the main window has up to 101 bits. For adding they are cut into two **lanes**, high * 2^LANE_BITS + low, of
+which a whole block adds up in 64 bits each, without carries; only their totals are joined.
 """
 
 from __future__ import annotations
@@ -17,7 +19,17 @@ from pinotpy.kernels.aggregate.counts_and_sums import add_wide, copies_of, count
 from pinotpy.kernels.aggregate.exact_sums import WINDOW, WINDOW_MAIN, is_outside, spill
 from pinotpy.kernels.aggregate.replicated_counters import FEW, add, clear, num_groups, total
 from pinotpy.kernels.aggregate.result_context import G_ROW_WORDS, context_of
-from pinotpy.kernels.runtime.abi import A0, E_OK, INSTRUCTION_WORDS, S_SELECTED, STATE_WORDS, block_function, inner, register_u32, words
+from pinotpy.kernels.runtime.abi import (
+    A0,
+    E_OK,
+    INSTRUCTION_WORDS,
+    S_SELECTED,
+    STATE_WORDS,
+    block_function,
+    inner,
+    register_u32,
+    words,
+)
 
 LANE_BITS: Final = 51
 _LANE: Final = (1 << LANE_BITS) - 1

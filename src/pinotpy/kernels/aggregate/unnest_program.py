@@ -1,8 +1,8 @@
 """Walking the values of a multi-value column for functions that see each of them (SUMMV, DISTINCTCOUNTMV …).
 
 For portions of at most BLOCK lanes (lanes.py) the instruction fills a register with entry indexes and one with the
-groups of their docs, and runs its own small program on them as if the lanes were selected docs. How many values there are
-(COUNTMV) is known without looking at them.
+groups of their docs, and runs its own small program on them as if the lanes were selected docs. How many values there
+are (COUNTMV) is known without looking at them.
 
     walk            A0 address of the column's meta, A1 register of groups or -1, A2 out: groups of the lanes, A3 out: entries,
                     A4 register of flags of docs that do not count or -1, A5 address of the program, A6 its length
@@ -117,5 +117,11 @@ def count_lengths(state_address: int, args_address: int) -> Any:
     if args[A0 + 1] < 0:
         table_of(context)[args[A0 + 2]] += _total(lengths)
     else:
-        _add_lengths(table_of(context), uint64(context[G_ROW_WORDS]), uint64(args[A0 + 2]), register_u32(state, args[A0 + 1])[:n], lengths)
+        _add_lengths(
+            table_of(context),
+            uint64(context[G_ROW_WORDS]),
+            uint64(args[A0 + 2]),
+            register_u32(state, args[A0 + 1])[:n],
+            lengths,
+        )
     return E_OK

@@ -1,8 +1,9 @@
-"""Values of each group behind each other, for functions that look for a few ranks of them: nothing but the value is kept of a row.
+"""Values of each group behind each other, for functions that look for a few ranks of them: nothing but the value is
+kept of a row.
 
-Values are kept as *order words* (integers as they are, doubles so that they compare as integers, see ranks.py). Each group of a
-unit fills runs of the distribution's pool, one after the other; `runs` says of which arena row each is: (row, address, number of
-words).
+Values are kept as *order words* (integers as they are, doubles so that they compare as integers, see ranks.py). Each
+group of a unit fills runs of the distribution's pool, one after the other; `runs` says of which arena row each is:
+(row, address, number of words).
 
     begin_runs    A0 word of the distribution in the context, A1 groups, A2 words of a run            begin
     add_to_runs   A0 groups or -1, A1 values, A2 distribution, A3 flags of rows that do not count or -1, A4 LONGS, DOUBLES or

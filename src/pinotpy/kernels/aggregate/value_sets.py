@@ -1,9 +1,11 @@
-"""Distributions: which values each group saw, and how often where that counts (DISTINCTCOUNT, percentiles, sums of BIG_DECIMAL).
+"""Distributions: which values each group saw, and how often where that counts (DISTINCTCOUNT, percentiles, sums of
+BIG_DECIMAL).
 
-Where groups * cardinality is at most DIRECT_MAX, or DIRECT_PAIRS_PER_DOC for every doc, a unit has a place for every (group,
-dict id): a byte (seen), or a u32 (how often) where the distribution counts. Else every row is appended as it comes. When a
-unit ends, the distribution's arena holds entries of two words: arena row << 32 | count, then the dict id of the unit or the
-64 bits of a raw value (doubles with −0.0 as 0.0 and one NaN). Equal entries may come several times; distinct_pairs.py unites them.
+Where groups * cardinality is at most DIRECT_MAX, or DIRECT_PAIRS_PER_DOC for every doc, a unit has a place for every
+(group, dict id): a byte (seen), or a u32 (how often) where the distribution counts. Else every row is appended as it
+comes. When a unit ends, the distribution's arena holds entries of two words: arena row << 32 | count, then the dict id
+of the unit or the 64 bits of a raw value (doubles with −0.0 as 0.0 and one NaN). Equal entries may come several times;
+distinct_pairs.py unites them.
 
     begin_distribution  A0 word of the distribution in the context, A1 groups, A2 cardinality (0: appended), A3 counts    begin
     add_ids             A0 groups or -1, A1 ids, A2 distribution, A3 flags of rows that do not count or -1     select
@@ -193,7 +195,9 @@ def add_values(state_address: int, args_address: int) -> Any:
         return code
     out = words(own[D_ARENA + V_ADDRESS] + own[D_ARENA + V_USED] * 8, (n + 1) * ENTRY_WORDS)
     if args[A0 + 4] != 0:
-        own[D_ARENA + V_USED] += _append_doubles(out, out.view(np.float64), groups, single, register_f64(state, args[A0 + 1])[:n], skip, flagged)
+        own[D_ARENA + V_USED] += _append_doubles(
+            out, out.view(np.float64), groups, single, register_f64(state, args[A0 + 1])[:n], skip, flagged
+        )
     else:
         own[D_ARENA + V_USED] += _append(out, groups, single, register_i64(state, args[A0 + 1])[:n], skip, flagged)
     return E_OK
@@ -257,7 +261,10 @@ def _leave_seen(context: Any, own: Any, groups: int) -> Any:
     cardinality = own[D_CARDINALITY]
     table = words(own[D_TABLE + V_ADDRESS], _table_words(own, groups))
     flags = view_u8(own[D_TABLE + V_ADDRESS], len(table) * 8)
-    at, out = own[D_ARENA + V_USED], words(own[D_ARENA + V_ADDRESS], own[D_ARENA + V_USED] + (_seen(own, groups) + 1) * ENTRY_WORDS)
+    at, out = (
+        own[D_ARENA + V_USED],
+        words(own[D_ARENA + V_ADDRESS], own[D_ARENA + V_USED] + (_seen(own, groups) + 1) * ENTRY_WORDS),
+    )
     group, first, row = 0, 0, _row(context, 0) << ROW_SHIFT
     for i in range(len(table)):
         if table[i] == 0:
@@ -299,4 +306,8 @@ def end_distribution(state_address: int, args_address: int) -> Any:
         used = own[D_ARENA + V_USED] - own[D_FIRST]
         _name_rows(context, words(own[D_ARENA + V_ADDRESS] + own[D_FIRST] * 8, used))
         return E_OK
-    return _leave_counts(context, own, context[G_NUM_GROUPS]) if own[D_COUNTS] != 0 else _leave_seen(context, own, context[G_NUM_GROUPS])
+    return (
+        _leave_counts(context, own, context[G_NUM_GROUPS])
+        if own[D_COUNTS] != 0
+        else _leave_seen(context, own, context[G_NUM_GROUPS])
+    )

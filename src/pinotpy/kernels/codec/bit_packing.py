@@ -6,7 +6,8 @@ of all 128 lanes lies together, so that one row is decoded by one shift and one 
 
     block b:  word 0 of lanes 0..127 | word 1 of lanes 0..127 | … | word width-1 of lanes 0..127     (width * 512 bytes)
 
-The last block is padded with zeros to its full size. Words are passed as uint32 arrays, shape (packed_words(n, width),).
+The last block is padded with zeros to its full size. Words are passed as uint32 arrays, shape (packed_words(n,
+width),).
 """
 
 from __future__ import annotations
@@ -92,7 +93,8 @@ def unpack(words: Any, width: int, start: int, out: Any) -> None:
     num_values = out.shape[0]
     row = start // 128
     done = 0
-    # Rows as carrays: slices of an array count references, which took four fifths of the time (0.25 against 0.06 ns a value).
+    # Rows as carrays: slices of an array count references, which took four fifths of the time (0.25 against 0.06 ns a
+    # value).
     base, target = words.ctypes.data, out.ctypes.data
     while done < num_values:
         count = min(128, num_values - done)
@@ -111,7 +113,9 @@ def unpack(words: Any, width: int, start: int, out: Any) -> None:
 
 @njit(cache=True, nogil=True)
 def packed_max(words: Any, width: int, num_values: int) -> Any:
-    """Largest value among the first `num_values` (-1 if there are none): the check of a segment before its ids are trusted."""
+    """Largest value among the first `num_values` (-1 if there are none): the check of a segment before its ids are
+    trusted.
+    """
     buffer = np.empty(4096, np.uint32)
     largest = np.int64(-1)
     start = 0

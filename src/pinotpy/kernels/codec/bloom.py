@@ -1,7 +1,8 @@
-"""Split-block Bloom filters: 64-bit hashes of values, setting and testing bits, for one filter or those of all segments.
+"""Split-block Bloom filters: 64-bit hashes of values, setting and testing bits, for one filter or those of all
+segments.
 
-A filter is uint32[8 * num_blocks]. A hash picks a block by its upper half and one bit in each of the block's eight words by
-its lower half, so that a test touches one cache line (docs/format/bloom-filter.md).
+A filter is uint32[8 * num_blocks]. A hash picks a block by its upper half and one bit in each of the block's eight
+words by its lower half, so that a test touches one cache line (docs/format/bloom-filter.md).
 """
 
 from __future__ import annotations
@@ -16,7 +17,9 @@ from pinotpy.kernels.runtime.views import view_u32
 
 BLOCK_WORDS: Final = 8
 # Odd constants of the eight words (square roots of the first primes); the product's upper five bits name the bit.
-_SALTS = np.array([0x6A09E667, 0xBB67AE85, 0x3C6EF373, 0xA54FF53B, 0x510E527F, 0x9B05688D, 0x1F83D9AB, 0x5BE0CD19], np.uint32)
+_SALTS = np.array(
+    [0x6A09E667, 0xBB67AE85, 0x3C6EF373, 0xA54FF53B, 0x510E527F, 0x9B05688D, 0x1F83D9AB, 0x5BE0CD19], np.uint32
+)
 _SEED = np.uint64(0x9E3779B97F4A7C15)
 _ROUND = np.uint64(0xBF58476D1CE4E5B9)
 _FINAL = np.uint64(0x94D049BB133111EB)
@@ -67,7 +70,7 @@ def set_bits(hashes: Any, blocks: Any) -> None:
 def _may_hold(blocks: Any, num_blocks: int, h: Any) -> Any:
     first = np.int64(((h >> np.uint64(32)) * np.uint64(num_blocks)) >> np.uint64(32)) * BLOCK_WORDS
     low = np.uint32(h & _HALF)
-    for k in range(BLOCK_WORDS):  # noqa: SIM110  # compiled code has no all()
+    for k in range(BLOCK_WORDS):  # compiled code has no all()
         if (blocks[first + k] >> (np.uint32(low * _SALTS[k]) >> np.uint32(27))) & np.uint32(1) == 0:
             return False
     return True

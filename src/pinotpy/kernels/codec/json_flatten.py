@@ -1,8 +1,10 @@
-"""Flattens JSON documents into records of numbered terms, as functions/json/json_records.py says, many documents at once.
+"""Flattens JSON documents into records of numbered terms, as functions/json/json_records.py says, many documents at
+once.
 
-Paths and terms are numbered by two tables of one form: an entry is (owner, kind, bytes); a path's owner is the path above it, a term's its
-path. Documents that need more than this reads (escaped keys, keys that come twice, numbers beyond 18 digits, halves of characters, anything
-that is no JSON, very deep or very wide ones) are left out, and their numbers given: the caller reads them.
+Paths and terms are numbered by two tables of one form: an entry is (owner, kind, bytes); a path's owner is the path
+above it, a term's its path. Documents that need more than this reads (escaped keys, keys that come twice, numbers
+beyond 18 digits, halves of characters, anything that is no JSON, very deep or very wide ones) are left out, and their
+numbers given: the caller reads them.
 """
 
 from __future__ import annotations
@@ -13,7 +15,17 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from pinotpy.kernels.codec.json_tokens import ESCAPED, FALSE, NULL, TEXT, TRUE, is_word, number_end, space_end, string_end
+from pinotpy.kernels.codec.json_tokens import (
+    ESCAPED,
+    FALSE,
+    NULL,
+    TEXT,
+    TRUE,
+    is_word,
+    number_end,
+    space_end,
+    string_end,
+)
 from pinotpy.kernels.codec.numbered_entries import number_of
 from pinotpy.kernels.runtime.abi import inner
 
@@ -30,7 +42,8 @@ OUTPUT_FULL: Final = 3
 _LEFT_OUT: Final = 4
 _READ: Final = 5
 
-# Words of the state: the next document; paths, terms; pairs, records and documents left out that were written; objects begun.
+# Words of the state: the next document; paths, terms; pairs, records and documents left out that were written; objects
+# begun.
 DOCUMENT: Final = 0
 PATHS: Final = 1
 TERMS: Final = 2
@@ -86,8 +99,15 @@ def new_scratch() -> Scratch:
 
 @inner
 def _joined(scratch: Any, first: Any, records: Any, group: Any, groups: Any, base: Any, base_end: Any) -> Any:
-    # Every combination of the records of an object's parts, in the place of those records; gives the number of records, -1: too many.
-    pool, begins, part_begins, chosen, shared = scratch.pool, scratch.begins, scratch.groups, scratch.chosen, scratch.base
+    # Every combination of the records of an object's parts, in the place of those records; gives the number of records,
+    # -1: too many.
+    pool, begins, part_begins, chosen, shared = (
+        scratch.pool,
+        scratch.begins,
+        scratch.groups,
+        scratch.chosen,
+        scratch.base,
+    )
     product = 1
     for g in range(group, groups):
         until = part_begins[g + 1] if g + 1 < groups else records
@@ -135,7 +155,14 @@ def _joined(scratch: Any, first: Any, records: Any, group: Any, groups: Any, bas
 @inner
 def _records_of(data: Any, at: Any, end: Any, paths: Any, terms: Any, state: Any, scratch: Any) -> Any:
     # The records of one document; gives how it ended and their number.
-    frames, base, pool, begins, part_begins, digits = scratch.frames, scratch.base, scratch.pool, scratch.begins, scratch.groups, scratch.digits
+    frames, base, pool, begins, part_begins, digits = (
+        scratch.frames,
+        scratch.base,
+        scratch.pool,
+        scratch.begins,
+        scratch.groups,
+        scratch.digits,
+    )
     seen = paths.seen
     depth, records, base_end, groups = 0, 0, 0, 0
     begins[0] = 0
@@ -220,7 +247,12 @@ def _records_of(data: Any, at: Any, end: Any, paths: Any, terms: Any, state: Any
                 return _LEFT_OUT, 0
             here = depth
             frames[here, _IS_ARRAY] = 1 if c == 91 else 0
-            frames[here, _PATH], frames[here, _BASE], frames[here, _FIRST], frames[here, _GROUPS] = path, base_end, records, groups
+            frames[here, _PATH], frames[here, _BASE], frames[here, _FIRST], frames[here, _GROUPS] = (
+                path,
+                base_end,
+                records,
+                groups,
+            )
             marks = 0
             if in_array:
                 above = depth - 1
@@ -272,7 +304,9 @@ def _records_of(data: Any, at: Any, end: Any, paths: Any, terms: Any, state: Any
                 first = frames[here, _FIRST]
                 if frames[here, _IS_ARRAY] == 0:
                     if groups > frames[here, _GROUPS]:
-                        records = _joined(scratch, first, records, frames[here, _GROUPS], groups, frames[here, _BASE], base_end)
+                        records = _joined(
+                            scratch, first, records, frames[here, _GROUPS], groups, frames[here, _BASE], base_end
+                        )
                         if records < 0:
                             return _LEFT_OUT, 0
                     elif base_end - frames[here, _BASE] > frames[here, _MARKS]:
@@ -321,13 +355,26 @@ def _records_of(data: Any, at: Any, end: Any, paths: Any, terms: Any, state: Any
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def flatten(offsets: Any, data: Any, paths: Any, terms: Any, state: Any, scratch: Any, pair_terms: Any, pair_records: Any, entries: Any, left_out: Any) -> Any:
-    """Flatten documents from state[DOCUMENT] on; gives what it ended with. After one of *_FULL the caller makes room and calls again.
+def flatten(
+    offsets: Any,
+    data: Any,
+    paths: Any,
+    terms: Any,
+    state: Any,
+    scratch: Any,
+    pair_terms: Any,
+    pair_records: Any,
+    entries: Any,
+    left_out: Any,
+) -> Any:
+    """Flatten documents from state[DOCUMENT] on; gives what it ended with. After one of *_FULL the caller makes room
+    and calls again.
 
     Args:
         offsets, data: documents as valid UTF-8, int64[n + 1] and uint8.
         paths, terms: tables; path 0, of the document itself, is there. state: int64[STATE_WORDS].
-        pair_terms, pair_records: term of a record and number of the record, int32[m]. entries: document of each record, int32.
+        pair_terms, pair_records: term of a record and number of the record, int32[m]. entries: document of each record,
+            int32.
         left_out: documents that were not read, int32.
     """
     for document in range(state[DOCUMENT], offsets.shape[0] - 1):

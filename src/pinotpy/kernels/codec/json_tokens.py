@@ -1,4 +1,6 @@
-"""Strings, numbers and words of JSON in bytes: where they end, if a kernel may read them (json_flatten.py says what it leaves out)."""
+"""Strings, numbers and words of JSON in bytes: where they end, if a kernel may read them (json_flatten.py says what it
+leaves out).
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,8 @@ def _is_hex(c: Any) -> Any:
 
 @inner
 def string_end(data: Any, at: Any, end: Any) -> Any:
-    # From behind the first quote to the last one; its place and whether there are escapes. -1: this reads no such string.
+    # From behind the first quote to the last one; its place and whether there are escapes. -1: this reads no such
+    # string.
     escaped = False
     while at < end:
         c = data[at]
@@ -76,10 +79,13 @@ def number_end(data: Any, at: Any, end: Any) -> Any:
         places = at - point
         if places == 0:
             return np.int64(-1), TEXT
-        # The text that Java writes: shortest digits, from 1e-3 to below 1e7. 15 digits name one double, so they are its shortest.
+        # The text that Java writes: shortest digits, from 1e-3 to below 1e7. 15 digits name one double, so they are its
+        # shortest.
         plain = whole <= 7 and whole + places <= 15 and (data[at - 1] != 48 or places == 1)
         if zero:
-            plain = plain and (data[point] != 48 or (places > 1 and data[point + 1] != 48) or (places > 2 and data[point + 2] != 48))
+            plain = plain and (
+                data[point] != 48 or (places > 1 and data[point + 1] != 48) or (places > 2 and data[point + 2] != 48)
+            )
     if at < end and (data[at] | 32) == 101:
         plain = False
         at += 1

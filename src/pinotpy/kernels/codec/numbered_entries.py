@@ -1,4 +1,6 @@
-"""Numbers for entries (owner, kind, bytes), in the order in which they come: a hash table that its caller makes larger."""
+"""Numbers for entries (owner, kind, bytes), in the order in which they come: a hash table that its caller makes
+larger.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,9 @@ from pinotpy.kernels.runtime.abi import inner
 
 
 class Table(NamedTuple):
-    """Numbered entries, the number of each its place. `slots` (a power of two, at least twice as many) find them by hash; -1 = free."""
+    """Numbered entries, the number of each its place. `slots` (a power of two, at least twice as many) find them by
+    hash; -1 = free.
+    """
 
     owners: NDArray[np.int32]
     kinds: NDArray[np.uint8]
@@ -63,7 +67,14 @@ def _fill_slots(hashes: Any, used: Any, slots: Any) -> None:
 def number_of(table: Any, state: Any, word: Any, owner: Any, kind: Any, data: Any, begin: Any, end: Any) -> Any:
     # The number of an entry, which is made if there is none; -1: the table is full.
     # Taken out of the tuple once: each time counts references.
-    slots, hashes, owners, kinds, offsets, known = table.slots, table.hashes, table.owners, table.kinds, table.offsets, table.data
+    slots, hashes, owners, kinds, offsets, known = (
+        table.slots,
+        table.hashes,
+        table.owners,
+        table.kinds,
+        table.offsets,
+        table.data,
+    )
     h = (np.uint64(owner) * np.uint64(4) + np.uint64(kind) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
     for i in range(begin, end):
         h = (h ^ np.uint64(data[i])) * np.uint64(0x100000001B3)

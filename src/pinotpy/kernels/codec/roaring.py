@@ -1,7 +1,7 @@
 """Sets of docs as Roaring bitmaps in their published portable format: written, checked, and read where they lie.
 
-A bitmap is cut into containers by the upper 16 bits of docs; a container lists the lower ones, or has a bit for each of 65,536, or
-lists runs, whatever is smallest:
+A bitmap is cut into containers by the upper 16 bits of docs; a container lists the lower ones, or has a bit for each of
+65,536, or lists runs, whatever is smallest:
 
     u32 12346, u32 containers                                 if there are no runs, else
     u32 12347 | (containers - 1) << 16, a bit a container     1 = it has runs
@@ -79,7 +79,9 @@ def _measure(docs: Any) -> Any:
 
 @njit(cache=True, nogil=True)
 def bitmap_offsets(offsets: Any, docs: Any, out: Any) -> None:
-    """out (int64[lists + 1]) = where the bitmap of each list begins. List i is docs[offsets[i] : offsets[i + 1]], ascending int32."""
+    """out (int64[lists + 1]) = where the bitmap of each list begins. List i is docs[offsets[i] : offsets[i + 1]],
+    ascending int32.
+    """
     out[0] = 0
     for i in range(len(offsets) - 1):
         containers, any_runs, size = _measure(docs[int64(offsets[i]) : int64(offsets[i + 1])])
@@ -204,7 +206,9 @@ def _add_run(first: int, end: int, words: Any) -> None:
 
 @inner
 def add_bitmap(address: int, found: Any) -> None:
-    """Add the docs of a checked bitmap to the set `found`: uint64 words that have a bit for every doc of the segment."""
+    """Add the docs of a checked bitmap to the set `found`: uint64 words that have a bit for every doc of the
+    segment.
+    """
     containers, flags, keys, at = _open(address)
     for i in range(containers):
         first, count = u16_at(keys + 4 * i) * _WORDS, u16_at(keys + 4 * i + 2) + 1
@@ -347,7 +351,8 @@ def first_bad_bitmap(address: int, begins: Any, counts: Any, num_docs: int) -> i
     counts[i + 1] - counts[i] docs below `num_docs`; -1 if all are sound. Reads nothing outside of those bytes.
 
     Args:
-        address: of the bytes; begins: int64[lists + 1], ascending from 0 to their number; counts: uint32[lists + 1], ascending.
+        address: of the bytes; begins: int64[lists + 1], ascending from 0 to their number; counts: uint32[lists + 1],
+            ascending.
     """
     for i in range(len(begins) - 1):
         if _check(address + begins[i], begins[i + 1] - begins[i], num_docs) != int64(counts[i + 1]) - int64(counts[i]):

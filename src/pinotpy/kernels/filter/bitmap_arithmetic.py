@@ -1,8 +1,10 @@
-"""A condition on a chain of arithmetic (chains.py) as a leg of bitmap_scan.py: a bit a doc, of all docs of a chunk in one pass.
+"""A condition on a chain of arithmetic (chains.py) as a leg of bitmap_scan.py: a bit a doc, of all docs of a chunk in
+one pass.
 
-As an instruction such a leg is `expression_leg` with a small program, which fetches what does not lie in a row and runs the chain
-into flags of bytes. Where all columns lie in a row nothing is fetched, and the comparison gives the bits themselves: no list of
-docs, no flags and no masks are written, so that memory is read without a pause.
+As an instruction such a leg is `expression_leg` with a small program, which fetches what does not lie in a row and runs
+the chain
+into flags of bytes. Where all columns lie in a row nothing is fetched, and the comparison gives the bits themselves: no
+list of docs, no flags and no masks are written, so that memory is read without a pause.
 """
 
 from __future__ import annotations
@@ -12,7 +14,18 @@ from typing import Any, Final
 from numba import uint64
 
 from pinotpy.kernels.filter.predicate_frame import A_TEST
-from pinotpy.kernels.runtime.abi import A0, BLOCK, C_FUSED_TESTS, I_FUNCTION, INSTRUCTION_WORDS, M_DATA, META_WORDS, S_SCRATCH, inner, words
+from pinotpy.kernels.runtime.abi import (
+    A0,
+    BLOCK,
+    C_FUSED_TESTS,
+    I_FUNCTION,
+    INSTRUCTION_WORDS,
+    M_DATA,
+    META_WORDS,
+    S_SCRATCH,
+    inner,
+    words,
+)
 from pinotpy.kernels.runtime.views import view_u8, view_u64
 from pinotpy.kernels.vector.fetch import chain_source
 from pinotpy.kernels.vector.fused_instruction import COLUMN, KEPT_AT, KEPT_MAX, bytes_of
@@ -69,7 +82,9 @@ def _tail(state: Any, column: int) -> Any:
 
 @inner
 def _place_steps(state: Any, chain: Any, base: int, tail: bool) -> Any:
-    """The chain's steps over docs from `base` on, or over those that `_copy_tails` put aside, to scratch 0; gives how many."""
+    """The chain's steps over docs from `base` on, or over those that `_copy_tails` put aside, to scratch 0; gives how
+    many.
+    """
     count, scratch = chain[A0 + 2], state[S_SCRATCH]
     planned, steps = words(chain[A0 + 1], count * STEP_WORDS), words(scratch, count * STEP_WORDS)
     for i in range(0, count * STEP_WORDS, STEP_WORDS):

@@ -1,11 +1,14 @@
 """Filters that are an AND of comparisons, a bit a doc: which docs of a chunk pass, and their ids.
 
-Legs that ask whether an id lies in a few runs, a raw number in a range, or a doc is null are most filters. Here a leg is three
-instructions for 64 docs: load, compare, combine with the word of the legs before (comparisons of arithmetic: bitmap_arithmetic.py). Where
-the words of some legs are mostly zero, the next one reads only the columns' cache lines of words that are not. Selected docs of as
-many chunks as it takes are put together, so that the select section begins with a full selection however few docs pass.
+Legs that ask whether an id lies in a few runs, a raw number in a range, or a doc is null are most filters. Here a leg
+is three
+instructions for 64 docs: load, compare, combine with the word of the legs before (comparisons of arithmetic:
+bitmap_arithmetic.py). Where the words of some legs are mostly zero, the next one reads only the columns' cache lines of
+words that are not. Selected docs of as many chunks as it takes are put together, so that the select section begins with
+a full selection however few docs pass.
 
-Other filters, and units that must be looked at a block at a time, run as block functions with byte masks (predicate_frame.py).
+Other filters, and units that must be looked at a block at a time, run as block functions with byte masks
+(predicate_frame.py).
 """
 
 from __future__ import annotations
@@ -18,7 +21,17 @@ from numba import carray, float32, int32, njit, types, uint64
 from numba.extending import intrinsic
 
 from pinotpy.kernels.filter.bitmap_arithmetic import EXPRESSION, is_chain, keep_chain
-from pinotpy.kernels.filter.predicate_frame import A_KEPT, A_META, A_MODE, A_NEGATED, A_NULLS, A_OUT, A_TEST, LEG_ALWAYS, LEG_NEVER
+from pinotpy.kernels.filter.predicate_frame import (
+    A_KEPT,
+    A_META,
+    A_MODE,
+    A_NEGATED,
+    A_NULLS,
+    A_OUT,
+    A_TEST,
+    LEG_ALWAYS,
+    LEG_NEVER,
+)
 from pinotpy.kernels.runtime.abi import (
     BLOCK,
     C_FUSED_TESTS,
@@ -79,8 +92,8 @@ _ALL: Final = np.uint64(0xFFFFFFFFFFFFFFFF)
 
 
 def _comparing(number: ir.Type, lower: str, upper: str | None, parameter: Any) -> Any:
-    # Of 64 numbers at an address: bit k is set if number k is in the range. With one comparison: of the distance from the first
-    # parameter with the second.
+    # Of 64 numbers at an address: bit k is set if number k is in the range. With one comparison: of the distance from
+    # the first parameter with the second.
     @intrinsic
     def compare(typingctx: Any, address: Any, low: Any, high: Any) -> Any:
         def codegen(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
@@ -88,15 +101,31 @@ def _comparing(number: ir.Type, lower: str, upper: str | None, parameter: Any) -
             loaded = builder.load(builder.inttoptr(arguments[0], vector.as_pointer()), align=1)
             bounds = []
             for word in arguments[1:]:
-                narrow = builder.trunc(word, number) if isinstance(number, ir.IntType) and number.width < 64 and word.type.width == 64 else word
-                spread = builder.insert_element(ir.Constant(vector, ir.Undefined), narrow, ir.Constant(ir.IntType(32), 0))
-                bounds.append(builder.shuffle_vector(spread, ir.Constant(vector, ir.Undefined), ir.Constant(ir.VectorType(ir.IntType(32), 64), [0] * 64)))
+                narrow = (
+                    builder.trunc(word, number)
+                    if isinstance(number, ir.IntType) and number.width < 64 and word.type.width == 64
+                    else word
+                )
+                spread = builder.insert_element(
+                    ir.Constant(vector, ir.Undefined), narrow, ir.Constant(ir.IntType(32), 0)
+                )
+                bounds.append(
+                    builder.shuffle_vector(
+                        spread,
+                        ir.Constant(vector, ir.Undefined),
+                        ir.Constant(ir.VectorType(ir.IntType(32), 64), [0] * 64),
+                    )
+                )
             if upper is None:
                 found = builder.icmp_unsigned(lower, builder.sub(loaded, bounds[0]), bounds[1])
             elif isinstance(number, ir.IntType):
-                found = builder.and_(builder.icmp_signed(lower, loaded, bounds[0]), builder.icmp_signed(upper, loaded, bounds[1]))
+                found = builder.and_(
+                    builder.icmp_signed(lower, loaded, bounds[0]), builder.icmp_signed(upper, loaded, bounds[1])
+                )
             else:
-                found = builder.and_(builder.fcmp_ordered(lower, loaded, bounds[0]), builder.fcmp_ordered(upper, loaded, bounds[1]))
+                found = builder.and_(
+                    builder.fcmp_ordered(lower, loaded, bounds[0]), builder.fcmp_ordered(upper, loaded, bounds[1])
+                )
             return builder.bitcast(found, ir.IntType(64))
 
         return types.uint64(types.int64, parameter, parameter), codegen
@@ -160,7 +189,9 @@ _leg_f64 = _leg_with(_compare_f64, 8)
 
 
 @inner
-def _ids_between(meta: Any, base: int, low: int, span: int, flip: Any, bits: Any, n: int, count: int, buffer: int) -> None:
+def _ids_between(
+    meta: Any, base: int, low: int, span: int, flip: Any, bits: Any, n: int, count: int, buffer: int
+) -> None:
     width = meta[M_WIDTH]
     address = meta[M_DATA] + base * width
     if width == 1:
@@ -172,7 +203,9 @@ def _ids_between(meta: Any, base: int, low: int, span: int, flip: Any, bits: Any
 
 
 @inner
-def _values_between(meta: Any, base: int, args: Any, args_address: int, flip: Any, bits: Any, n: int, count: int, buffer: int) -> None:
+def _values_between(
+    meta: Any, base: int, args: Any, args_address: int, flip: Any, bits: Any, n: int, count: int, buffer: int
+) -> None:
     stored, address, low, high = meta[M_STORED], meta[M_DATA], args[A_TEST], args[A_TEST + 1]
     reals = view_f64(args_address + A_TEST * 8, 2)
     if stored == T_INT:
@@ -253,7 +286,9 @@ def _test_chunk(state: Any, tests: Any, filters: int, num_filter: int, base: int
             else:
                 state[S_ENTRIES_FILTER] += count
                 if function == tests[IDS_RANGE]:
-                    _ids_between(meta, base, args[A_TEST], args[A_TEST + 1] - args[A_TEST], flip, bits, n, count, buffer)
+                    _ids_between(
+                        meta, base, args[A_TEST], args[A_TEST + 1] - args[A_TEST], flip, bits, n, count, buffer
+                    )
                 elif function == tests[EXPRESSION]:
                     keep_chain(state, args, base, flip, bits, n, count)
                 elif function == tests[IDS_RUNS]:
@@ -275,7 +310,8 @@ def _without(out: Any, bits: Any, others: Any) -> None:
 
 @inner
 def _ids_in_runs(state: Any, meta: Any, base: int, runs: Any, flip: Any, bits: Any, n: int, count: int) -> None:
-    # What lies outside of every run is what is left when each run is taken away: no run is asked about words that have none left.
+    # What lies outside of every run is what is left when each run is taken away: no run is asked about words that have
+    # none left.
     buffer, left = state[S_SCRATCH], view_u64(state[S_SCRATCH] + 512, len(bits))
     for i in range(len(left)):
         left[i] = bits[i]
@@ -290,21 +326,35 @@ def _ids_in_runs(state: Any, meta: Any, base: int, runs: Any, flip: Any, bits: A
 
 @njit(cache=True, nogil=True)
 def are_ranges(control: Any, filters: int, num_filter: int) -> Any:
-    """Whether the filter instructions at address `filters` can be run here: legs under AND, each of a test that is done here."""
+    """Whether the filter instructions at address `filters` can be run here: legs under AND, each of a test that is done
+    here.
+    """
     for leg in range(num_filter):
         args = words(filters + leg * (INSTRUCTION_WORDS * 8), INSTRUCTION_WORDS)
         function, known = args[I_FUNCTION], False
         for i in range(NUM_FUSED_TESTS):
-            known |= function != 0 and function == control[C_FUSED_TESTS + i] and (i != EXPRESSION or is_chain(control, args))
-        if not known or args[A_OUT] != 0 or args[A_KEPT] != (-1 if leg == 0 else 0) or words(args[A_META], META_WORDS)[M_MV_OFFSETS] != 0:
+            known |= (
+                function != 0
+                and function == control[C_FUSED_TESTS + i]
+                and (i != EXPRESSION or is_chain(control, args))
+            )
+        if (
+            not known
+            or args[A_OUT] != 0
+            or args[A_KEPT] != (-1 if leg == 0 else 0)
+            or words(args[A_META], META_WORDS)[M_MV_OFFSETS] != 0
+        ):
             return False
     return num_filter > 0
 
 
 @njit(cache=True, nogil=True)
-def scan_ranges(state_address: int, control: Any, cursor: Any, filters: int, num_filter: int, position: int, high: int) -> Any:
-    """Put docs from `position` on that pass behind the S_GATHERED ones of the selection, until it is full, CHUNKS_MAX chunks are
-    read or `high` is reached; gives the next position, how many were added, and whether the select section should run before the next call.
+def scan_ranges(
+    state_address: int, control: Any, cursor: Any, filters: int, num_filter: int, position: int, high: int
+) -> Any:
+    """Put docs from `position` on that pass behind the S_GATHERED ones of the selection, until it is full, CHUNKS_MAX
+    chunks are read or `high` is reached; gives the next position, how many were added, and whether the select section
+    should run before the next call.
 
     Args:
         cursor: int64[RANGE_WORDS], of this thread; R_END is 0 before the first call for a unit.

@@ -1,7 +1,7 @@
 """Byte masks of one block: counting, combining with the legs before, clearing nulls, listing the survivors.
 
-Mask register SCRATCH_MASK holds what a leg's test says of each position; the leg's result is in & (test ^ negated) & not
-null. Counts of all registers stand in the state, so that an AND that has nothing left skips its other legs.
+Mask register SCRATCH_MASK holds what a leg's test says of each position; the leg's result is in & (test ^ negated) &
+not null. Counts of all registers stand in the state, so that an AND that has nothing left skips its other legs.
 """
 
 from __future__ import annotations
@@ -79,8 +79,9 @@ def clear_tail(mask: Any, n: int) -> None:
         mask[i] = 0
 
 
-# Masks are combined a word at a time, eight flags. A loop over three arrays of which two may be one is not vectorised (0.4 ns a
-# doc instead of 0.02), so that each case has its own. What a word holds beyond the block is cleared at the end.
+# Masks are combined a word at a time, eight flags. A loop over three arrays of which two may be one is not vectorised
+# (0.4 ns a doc instead of 0.02), so that each case has its own. What a word holds beyond the block is cleared at the
+# end.
 
 
 @inner

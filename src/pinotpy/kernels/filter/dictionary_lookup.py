@@ -74,7 +74,8 @@ def fixed_range_end(meta: Any, first: int, high_word: int, high_real: float) -> 
 
 @inner
 def _next_bound(values: Any, at: int, value: Any) -> Any:
-    # First position from `at` on whose value is >= value: steps that double, then bisection, so that near ones cost little.
+    # First position from `at` on whose value is >= value: steps that double, then bisection, so that near ones cost
+    # little.
     if at == len(values) or values[at] >= value:
         return at
     low, step = at, 1
@@ -93,7 +94,8 @@ def _next_bound(values: Any, at: int, value: Any) -> Any:
 
 @inner
 def _bounds_together(dictionary: Any, values: Any, at: Any) -> None:
-    # First positions whose values are >= `values`, all lanes one step of bisection after the other: their loads overlap.
+    # First positions whose values are >= `values`, all lanes one step of bisection after the other: their loads
+    # overlap.
     at[:] = 0
     size = len(dictionary)
     while size > 1:
@@ -197,8 +199,9 @@ def _var_members(meta: Any, data: Any, offsets: Any, out: Any) -> Any:
 
 @njit(cache=True, nogil=True)
 def fixed_members(metas: Any, integers: Any, reals: Any, out: Any, starts: Any) -> None:
-    """Ids of those of the sorted distinct `integers` (or `reals`) that each dictionary has: out[starts[s] : starts[s + 1]],
-    ascending. `out` (uint32) must hold the smaller of cardinality and values for every segment."""
+    """Ids of those of the sorted distinct `integers` (or `reals`) that each dictionary has: out[starts[s] : starts[s +
+    1]], ascending. `out` (uint32) must hold the smaller of cardinality and values for every segment.
+    """
     at = 0
     for s in range(len(metas)):
         starts[s] = at
@@ -227,7 +230,9 @@ def fill_tables(ids: Any, starts: Any, tables: Any, bases: Any) -> None:
 
 @njit(cache=True, nogil=True)
 def fill_bits(ids: Any, starts: Any, tables: Any, bases: Any) -> None:
-    """Bit `id` of the uint32 words from tables[bases[s]] on is set, for the ids of every segment; bases[s] < 0: left out."""
+    """Bit `id` of the uint32 words from tables[bases[s]] on is set, for the ids of every segment; bases[s] < 0: left
+    out.
+    """
     for s in range(len(bases)):
         if bases[s] >= 0:
             for i in range(starts[s], starts[s + 1]):

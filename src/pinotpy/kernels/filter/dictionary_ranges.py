@@ -1,9 +1,10 @@
 """Where a range of values lies in the sorted dictionaries of many segments, LANES of them at a time.
 
-The dictionaries of a table's segments are alike: where a value stands in the first is where it stands, or nearly, in the others. So
-each search begins there and goes on in steps that grow, then by bisection. And all lanes take a step together: first they ask for the
-memory of their step, then they read it, so that their cache misses overlap. With cold caches a text in the dictionaries of 50
-segments, 20,000 values each, took 320 µs one segment after the other.
+The dictionaries of a table's segments are alike: where a value stands in the first is where it stands, or nearly, in
+the others. So
+each search begins there and goes on in steps that grow, then by bisection. And all lanes take a step together: first
+they ask for the memory of their step, then they read it, so that their cache misses overlap. With cold caches a text in
+the dictionaries of 50 segments, 20,000 values each, took 320 µs one segment after the other.
 """
 
 from __future__ import annotations
@@ -14,7 +15,17 @@ import numpy as np
 from numba import int64
 
 from pinotpy.kernels.filter.dictionary_lookup import fixed_range_end, var_range_end
-from pinotpy.kernels.runtime.abi import M_CARDINALITY, M_DICTIONARY, M_DICTIONARY_OFFSETS, M_STORED, T_FLOAT, T_INT, T_LONG, T_VAR, inner
+from pinotpy.kernels.runtime.abi import (
+    M_CARDINALITY,
+    M_DICTIONARY,
+    M_DICTIONARY_OFFSETS,
+    M_STORED,
+    T_FLOAT,
+    T_INT,
+    T_LONG,
+    T_VAR,
+    inner,
+)
 from pinotpy.kernels.runtime.byte_words import order_bytes
 from pinotpy.kernels.runtime.prefetch import prefetch
 from pinotpy.kernels.runtime.views import view_f32, view_f64, view_i32, view_i64
@@ -85,7 +96,10 @@ def _search_fixed(lanes: Any, word: int, real: float) -> None:
         is_open = False
         for i in range(len(lanes)):
             if lanes[i, _LOW] < lanes[i, _HIGH]:
-                prefetch(lanes[i, _BEGIN] + lanes[i, _AT] * (4 if lanes[i, _STORED] == T_INT or lanes[i, _STORED] == T_FLOAT else 8))
+                prefetch(
+                    lanes[i, _BEGIN]
+                    + lanes[i, _AT] * (4 if lanes[i, _STORED] == T_INT or lanes[i, _STORED] == T_FLOAT else 8)
+                )
         for i in range(len(lanes)):
             if lanes[i, _LOW] < lanes[i, _HIGH]:
                 is_open = True
@@ -115,13 +129,23 @@ def _search_texts(lanes: Any, value: int, size: int) -> None:
 
 @inner
 def search_ranges(
-    metas: Any, segments: Any, low_word: int, low_real: float, high_word: int, high_real: float, low: Any, end: Any, has_end: bool, out: Any
+    metas: Any,
+    segments: Any,
+    low_word: int,
+    low_real: float,
+    high_word: int,
+    high_real: float,
+    low: Any,
+    end: Any,
+    has_end: bool,
+    out: Any,
 ) -> None:
-    """The ids of a range in the dictionaries of some segments: out[2 * s], out[2 * s + 1] = first and end, end at least first.
+    """The ids of a range in the dictionaries of some segments: out[2 * s], out[2 * s + 1] = first and end, end at least
+    first.
 
     Args:
-        metas: int64[n, META_WORDS] of one column; segments: int64[k], those to be looked at, all with a dictionary, either all of texts
-            or none.
+        metas: int64[n, META_WORDS] of one column; segments: int64[k], those to be looked at, all with a dictionary,
+            either all of texts or none.
         low_word … high_real: both ends included, as integer and as double, of columns of fixed types.
         low, end: u8 arrays, of texts or bytes: the end excluded, where there is one.
     """

@@ -1,8 +1,9 @@
-"""A filter leg that computes: a small program over the docs that the legs before let through leaves flags in a register.
+"""A filter leg that computes: a small program over the docs that the legs before let through leaves flags in a
+register.
 
 The program's instructions are those of the select section; for their time the survivors are the selection. Arguments
-behind the frame's (predicate_frame.py): A6 address of the program, A7 its length, A8 register of the truth, A9 register of flags
-where it is unknown or -1. Its registers are its own (abi.NUM_LEG_REGISTERS).
+behind the frame's (predicate_frame.py): A6 address of the program, A7 its length, A8 register of the truth, A9 register
+of flags where it is unknown or -1. Its registers are its own (abi.NUM_LEG_REGISTERS).
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Sets of 64-bit words for IN on raw values and on wide dictionaries: open addressing, linear probing, at most half full.
+"""Sets of 64-bit words for IN on raw values and on wide dictionaries: open addressing, linear probing, at most half
+full.
 
 A table is int64[2 * slots], slots a power of two, in pairs (used, word). Words of floats are the bits of the f64, with
 −0.0 as 0.0.

@@ -1,9 +1,10 @@
-"""Planning the scan of a filter in compiled code: what a range is in every segment, and the units and instructions of conditions
-that all must hold. One call each for all segments of a query, however many there are.
+"""Planning the scan of a filter in compiled code: what a range is in every segment, and the units and instructions of
+conditions that all must hold. One call each for all segments of a query, however many there are.
 
-A **leg table** is int64[LEG_ROWS, num_segments], contiguous: what one leg is in every segment (query/filter/bind.py, ResolvedLeg).
-Some rows are arrays of other shapes in the memory of so many rows: flags are bytes at the start of their row, pairs and tests lie
-together by segment.
+A **leg table** is int64[LEG_ROWS, num_segments], contiguous: what one leg is in every segment (query/filter/bind.py,
+ResolvedLeg).
+Some rows are arrays of other shapes in the memory of so many rows: flags are bytes at the start of their row, pairs and
+tests lie together by segment.
 """
 
 from __future__ import annotations
@@ -56,7 +57,8 @@ L_SPANS: Final = 12
 L_TESTS: Final = 14
 LEG_ROWS: Final = 18
 
-# Words of a leg given to `conjunction`: addresses of its table and of the column's metas, whether it is negated, whether nulls fail.
+# Words of a leg given to `conjunction`: addresses of its table and of the column's metas, whether it is negated,
+# whether nulls fail.
 C_TABLE: Final = 0
 C_METAS: Final = 1
 C_NEGATED: Final = 2
@@ -79,7 +81,17 @@ N_COUNTS: Final = 8
 
 
 @inner
-def _outside(known: int, least: int, most: int, s: int, stored: int, low_word: int, low_real: float, high_word: int, high_real: float) -> Any:
+def _outside(
+    known: int,
+    least: int,
+    most: int,
+    s: int,
+    stored: int,
+    low_word: int,
+    low_real: float,
+    high_word: int,
+    high_real: float,
+) -> Any:
     # -1: nothing is known, 1: no value of segment s is in the range, 2: all are, 0: some may be.
     if known == 0 or view_u8(known, s + 1)[s] == 0:
         return -1
@@ -115,15 +127,19 @@ def flag_of(table: Any, num_segments: int, row: int, segment: int) -> Any:
 
 @njit(cache=True, nogil=True)
 def range_leg(
-    metas: Any, table: Any, low_word: int, low_real: float, high_word: int, high_real: float, low: Any, end: Any, has_end: bool, known: int, least: int,
+    metas: Any, table: Any, low_word: int, low_real: float, high_word: int, high_real: float, low: Any, end: Any,
+    has_end: bool, known: int, least: int,
     most: int, prunes: bool, functions: Any,
 ) -> Any:  # fmt: skip
-    """Fill the leg table (flat) of a range for every segment that is not excluded yet (by its rule or mode), before any negation.
+    """Fill the leg table (flat) of a range for every segment that is not excluded yet (by its rule or mode), before any
+    negation.
 
     Args:
         metas: int64[n, META_WORDS], raw VAR columns excepted (they are left alone).
-        low_word … high_real: both ends included, as integer and as double; low, end: u8 arrays, of VAR columns, the end excluded.
-        known, least, most: addresses of u8[n] and int64[n] or float64[n] (query/segments/segment_set.py, ColumnRanges), 0: unknown.
+        low_word … high_real: both ends included, as integer and as double; low, end: u8 arrays, of VAR columns, the end
+        excluded.
+        known, least, most: addresses of u8[n] and int64[n] or float64[n] (query/segments/segment_set.py, ColumnRanges),
+            0: unknown.
         prunes: what lies outside of them is pruned before its dictionary is looked at.
         functions: int64[3], addresses of the tests by ids, by docs and of raw values.
 
@@ -146,7 +162,10 @@ def range_leg(
             if stored <= T_LONG:
                 table[L_TESTS * n + 4 * s], table[L_TESTS * n + 4 * s + 1] = low_word, high_word
             else:
-                table.view(np.float64)[L_TESTS * n + 4 * s], table.view(np.float64)[L_TESTS * n + 4 * s + 1] = low_real, high_real
+                table.view(np.float64)[L_TESTS * n + 4 * s], table.view(np.float64)[L_TESTS * n + 4 * s + 1] = (
+                    low_real,
+                    high_real,
+                )
             place = _outside(known, least, most, s, stored, low_word, low_real, high_word, high_real)
             if place == 1:
                 table[L_MODE * n + s], flag_of(table, n, L_PRUNE, s)[0] = LEG_NEVER, 1
@@ -156,7 +175,11 @@ def range_leg(
             share += 0.5 if place < 0 else _overlap(least, most, s, stored, low_real, high_real)
             counted += 1
             continue
-        if prunes and stored != T_VAR and _outside(known, least, most, s, stored, low_word, low_real, high_word, high_real) == 1:
+        if (
+            prunes
+            and stored != T_VAR
+            and _outside(known, least, most, s, stored, low_word, low_real, high_word, high_real) == 1
+        ):
             table[L_MODE * n + s], flag_of(table, n, L_PRUNE, s)[0] = LEG_NEVER, 1
             continue
         searched[num_searched] = s
@@ -166,7 +189,11 @@ def range_leg(
     for s in searched[:num_searched]:
         first, last, cardinality = ids[2 * s], ids[2 * s + 1], metas[s, M_CARDINALITY]
         flag_of(table, n, L_RANGED, s)[0] = 1
-        table[L_FUNCTION * n + s], table[L_TESTS * n + 4 * s], table[L_TESTS * n + 4 * s + 1] = functions[0], first, last
+        table[L_FUNCTION * n + s], table[L_TESTS * n + 4 * s], table[L_TESTS * n + 4 * s + 1] = (
+            functions[0],
+            first,
+            last,
+        )
         share += (last - first) / max(cardinality, 1)
         counted += 1
         num_sorted += id_range_leg(metas[s], table, n, s, first, last, functions[1])
@@ -185,7 +212,11 @@ def id_range_leg(meta: Any, table: Any, n: int, s: int, first: int, last: int, d
     if meta[M_SORTED_STARTS] == 0:
         return 0
     starts = view_u32(meta[M_SORTED_STARTS], cardinality + 1)
-    table[L_DOCS * n + 2 * s], table[L_DOCS * n + 2 * s + 1], flag_of(table, n, L_SORTED, s)[0] = starts[first], starts[last], 1
+    table[L_DOCS * n + 2 * s], table[L_DOCS * n + 2 * s + 1], flag_of(table, n, L_SORTED, s)[0] = (
+        starts[first],
+        starts[last],
+        1,
+    )
     table[L_FUNCTION * n + s], table[L_FLAGS * n + s] = docs_range, I_LEG
     table[L_TESTS * n + 4 * s], table[L_TESTS * n + 4 * s + 1] = starts[first], starts[last]
     return 1
@@ -197,7 +228,11 @@ def id_range_legs(metas: Any, table: Any, segments: Any, functions: Any) -> Any:
     n, num_sorted = len(metas), 0
     for s in segments:
         first, last = table[L_IDS * n + 2 * s], table[L_IDS * n + 2 * s + 1]
-        table[L_FUNCTION * n + s], table[L_TESTS * n + 4 * s], table[L_TESTS * n + 4 * s + 1] = functions[0], first, last
+        table[L_FUNCTION * n + s], table[L_TESTS * n + 4 * s], table[L_TESTS * n + 4 * s + 1] = (
+            functions[0],
+            first,
+            last,
+        )
         num_sorted += id_range_leg(metas[s], table, n, s, first, last, functions[1])
     return num_sorted
 
@@ -205,7 +240,9 @@ def id_range_legs(metas: Any, table: Any, segments: Any, functions: Any) -> Any:
 @inner
 def _holds(table: Any, n: int, metas: int, nulls: int, s: int) -> Any:
     # The leg is true of every doc of the segment.
-    return table[L_MODE * n + s] == LEG_ALWAYS and (nulls == 0 or words(metas + s * META_WORDS * 8, META_WORDS)[M_NULLS] == 0)
+    return table[L_MODE * n + s] == LEG_ALWAYS and (
+        nulls == 0 or words(metas + s * META_WORDS * 8, META_WORDS)[M_NULLS] == 0
+    )
 
 
 @inner
@@ -215,8 +252,10 @@ def leg_table(address: int, num_segments: int) -> Any:
 
 @njit(cache=True, nogil=True)
 def deal(units: Any, threads: int, thread_docs_min: int) -> Any:
-    """Contiguous slices of units for at most so many threads, of about equal numbers of docs and at least `thread_docs_min`; a unit
-    at a border is cut at a block. Gives the units, some of them halves, and starts int64[threads + 1]."""
+    """Contiguous slices of units for at most so many threads, of about equal numbers of docs and at least
+    `thread_docs_min`; a unit at a border is cut at a block. Gives the units, some of them halves, and starts
+    int64[threads + 1].
+    """
     total = 0
     for i in range(len(units)):
         total += units[i, U_HIGH] - units[i, U_LOW]
@@ -253,13 +292,14 @@ def conjunction(docs: Any, legs: Any, listed: Any, threads: int, thread_docs_min
     """Units, their deal to threads, and the filter program, of legs that all must hold, tested in the given order.
 
     Args:
-        docs: int64[n], docs of every segment. legs: int64[num_legs, CONJUNCT_WORDS]; modes of legs that a run of docs stands for
+        docs: int64[n], docs of every segment. legs: int64[num_legs, CONJUNCT_WORDS]; modes of legs that a run of docs
+            stands for
             become LEG_ALWAYS. threads: at most so many; each gets `thread_docs_min` docs or more.
         listed: int64[n, LIST_WORDS], lists that indexes gave (kernels/filter/short_postings.py), or no rows.
         counts: int64[N_COUNTS] of zeros, filled.
 
-    Returns: units int64[u, UNIT_WORDS], ascending by segment; starts int64[threads + 1]; program int64[u, k, INSTRUCTION_WORDS],
-    whose result is mask 0.
+    Returns: units int64[u, UNIT_WORDS], ascending by segment; starts int64[threads + 1]; program int64[u, k,
+    INSTRUCTION_WORDS], whose result is mask 0.
     """
     n, num_legs = len(docs), len(legs)
     runs = np.zeros((n, UNIT_WORDS), np.int64)
@@ -299,7 +339,9 @@ def conjunction(docs: Any, legs: Any, listed: Any, threads: int, thread_docs_min
     tested = np.zeros(num_legs, np.bool_)
     for unit in range(len(units)):
         for leg in range(num_legs):
-            tested[leg] |= not every_doc and not _holds(leg_table(legs[leg, C_TABLE], n), n, legs[leg, C_METAS], legs[leg, C_NULLS], units[unit, U_SEGMENT])
+            tested[leg] |= not every_doc and not _holds(
+                leg_table(legs[leg, C_TABLE], n), n, legs[leg, C_METAS], legs[leg, C_NULLS], units[unit, U_SEGMENT]
+            )
     num_tested = int(tested.sum())
     counts[N_LEGS] = num_tested
     program = np.zeros((len(units), num_tested, INSTRUCTION_WORDS), np.int64)

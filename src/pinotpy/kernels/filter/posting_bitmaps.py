@@ -1,12 +1,13 @@
 """Sets of docs as bitmaps: what indexes know of a predicate, for all chosen segments in one call.
 
-A set is uint64[ceil(num_docs / 64)], doc d is bit d % 64 of word d / 64. Doc lists are written into it, so that joining lists,
-dropping docs that stand in several of them and putting docs in order is one thing. `metas` is int64[num_segments,
-META_WORDS] of one column; `segments` are row numbers in it, and `sets` the addresses of their bitmaps.
+A set is uint64[ceil(num_docs / 64)], doc d is bit d % 64 of word d / 64. Doc lists are written into it, so that joining
+lists, dropping docs that stand in several of them and putting docs in order is one thing. `metas` is
+int64[num_segments, META_WORDS] of one column; `segments` are row numbers in it, and `sets` the addresses of their
+bitmaps.
 
-**Range index**: entries are dealt to buckets by value. bounds[b] is the least value (raw column) or dict id of bucket b, the
-docs of bucket b are docs[offsets[b] : offsets[b + 1]], ascending, each once. A range covers buckets [first, end); only the docs
-of the first and the last of them are compared one by one.
+**Range index**: entries are dealt to buckets by value. bounds[b] is the least value (raw column) or dict id of bucket
+b, the docs of bucket b are docs[offsets[b] : offsets[b + 1]], ascending, each once. A range covers buckets [first,
+end); only the docs of the first and the last of them are compared one by one.
 """
 
 from __future__ import annotations
@@ -40,7 +41,17 @@ from pinotpy.kernels.runtime.abi import (
     inner,
 )
 from pinotpy.kernels.runtime.bits import lowest_bit, num_bits
-from pinotpy.kernels.runtime.views import mv_offsets, view_f32, view_f64, view_i32, view_i64, view_u8, view_u16, view_u32, view_u64
+from pinotpy.kernels.runtime.views import (
+    mv_offsets,
+    view_f32,
+    view_f64,
+    view_i32,
+    view_i64,
+    view_u8,
+    view_u16,
+    view_u32,
+    view_u64,
+)
 
 
 @inner
@@ -55,7 +66,8 @@ def _add(docs: Any, found: Any) -> None:
         found[doc >> np.uint32(6)] |= uint64(1) << uint64(doc & np.uint32(63))
 
 
-# --- inverted index --------------------------------------------------------------------------------------------------------
+# --- inverted index
+# --------------------------------------------------------------------------------------------------------
 
 
 @inner
@@ -90,14 +102,17 @@ def add_postings_of(metas: Any, segments: Any, members: Any, spans: Any, sets: A
 
 @njit(cache=True, nogil=True)
 def list_bitmaps(metas: Any, segments: Any, ids: Any, starts: Any, out: Any) -> None:
-    """out[starts[i] : starts[i + 1]] = docs of dict id ids[segments[i], 0] of an inverted index of bitmaps, ascending, int32."""
+    """out[starts[i] : starts[i + 1]] = docs of dict id ids[segments[i], 0] of an inverted index of bitmaps, ascending,
+    int32.
+    """
     for i in range(len(segments)):
         s = segments[i]
         begins = view_i64(metas[s, M_BITMAP_OFFSETS], metas[s, M_CARDINALITY] + 1)
         list_bitmap(metas[s, M_BITMAPS] + begins[ids[s, 0]], out[starts[i] : starts[i + 1]])
 
 
-# --- range index -----------------------------------------------------------------------------------------------------------
+# --- range index
+# -----------------------------------------------------------------------------------------------------------
 
 
 @inner
@@ -134,11 +149,15 @@ def bucket_span(meta: Any, low: int, low_real: float, high: int, high_real: floa
 
 
 @njit(cache=True, nogil=True)
-def range_spans(metas: Any, ids: Any, low_word: int, low_real: float, high_word: int, high_real: float, out: Any) -> None:
-    """out[s] = buckets [first, end) and number of entries that a range may select; untouched where there is no range index.
+def range_spans(
+    metas: Any, ids: Any, low_word: int, low_real: float, high_word: int, high_real: float, out: Any
+) -> None:
+    """out[s] = buckets [first, end) and number of entries that a range may select; untouched where there is no range
+    index.
 
     Args:
-        ids: int64[num_segments, 2], dict ids [low, high) of columns with a dictionary; not empty where there is an index.
+        ids: int64[num_segments, 2], dict ids [low, high) of columns with a dictionary; not empty where there is an
+            index.
         low_word, high_word: both ends, included, of raw INT and LONG; low_real, high_real of raw FLOAT and DOUBLE.
         out: int64[num_segments, 3].
     """
@@ -209,7 +228,17 @@ def _add_edge(meta: Any, low: int, low_real: float, high: int, high_real: float,
 
 
 @njit(cache=True, nogil=True)
-def add_ranges(metas: Any, segments: Any, spans: Any, ids: Any, low_word: int, low_real: float, high_word: int, high_real: float, sets: Any) -> None:
+def add_ranges(
+    metas: Any,
+    segments: Any,
+    spans: Any,
+    ids: Any,
+    low_word: int,
+    low_real: float,
+    high_word: int,
+    high_real: float,
+    sets: Any,
+) -> None:
     """Add the docs with a value in the range; arguments as of `range_spans`, `spans` its answer."""
     for i in range(len(segments)):
         s = segments[i]
@@ -241,7 +270,8 @@ def assign_buckets(values: Any, bounds: Any, out: Any) -> None:
         out[i] = at
 
 
-# --- from sets to lists ----------------------------------------------------------------------------------------------------
+# --- from sets to lists
+# ----------------------------------------------------------------------------------------------------
 
 
 @inner

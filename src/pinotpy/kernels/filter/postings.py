@@ -1,4 +1,5 @@
-"""What inverted indexes have for a predicate, in all segments of a query in one call: how many docs, and where one list lies.
+"""What inverted indexes have for a predicate, in all segments of a query in one call: how many docs, and where one list
+lies.
 
 `metas` is int64[num_segments, META_WORDS] of one column.
 """
@@ -24,14 +25,17 @@ def _entries_of(offsets: Any, ids: Any) -> Any:
 
 
 @njit(cache=True, nogil=True)
-def count_postings(metas: Any, usable: Any, ranged: Any, ids: Any, members: Any, spans: Any, lists: Any, bitmaps: Any, entries: Any) -> None:
+def count_postings(
+    metas: Any, usable: Any, ranged: Any, ids: Any, members: Any, spans: Any, lists: Any, bitmaps: Any, entries: Any
+) -> None:
     """How many lists of the index a predicate reads in each segment, and how many docs they hold together.
 
     Args:
         usable: bool, the segment is of interest; one without index is left out in any case.
-        ranged: bool, the predicate is dict ids [ids[s, 0], ids[s, 1]), else members[spans[s, 0] : spans[s, 1]] (uint32).
-        lists, bitmaps, entries: int64[num_segments], written where there is an index: lists (0: none of them passes), those of
-            them that are Roaring bitmaps, and docs.
+        ranged: bool, the predicate is dict ids [ids[s, 0], ids[s, 1]), else members[spans[s, 0] : spans[s, 1]]
+            (uint32).
+        lists, bitmaps, entries: int64[num_segments], written where there is an index: lists (0: none of them passes),
+            those of them that are Roaring bitmaps, and docs.
     """
     for s in range(len(metas)):
         if not usable[s] or metas[s, M_INVERTED_OFFSETS] == 0:
@@ -61,8 +65,9 @@ def first_from(docs: Any, doc: int) -> Any:
 
 @njit(cache=True, nogil=True)
 def own_lists(metas: Any, segments: Any, ids: Any, runs: Any, lists: Any) -> None:
-    """The index's list of dict id ids[segments[i], 0]: its address into lists[i] (0: not there before), and the run of docs runs[i]
-    becomes the positions of those docs in it. Lists that are given (written out of bitmaps) are cut alone."""
+    """The index's list of dict id ids[segments[i], 0]: its address into lists[i] (0: not there before), and the run of
+    docs runs[i] becomes the positions of those docs in it. Lists that are given (written out of bitmaps) are cut alone.
+    """
     for i in range(len(segments)):
         s = segments[i]
         offsets = view_u32(metas[s, M_INVERTED_OFFSETS], metas[s, M_CARDINALITY] + 1)

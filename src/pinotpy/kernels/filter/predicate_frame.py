@@ -5,8 +5,9 @@ Arguments of every leg:
     A3 LEG_RUN, LEG_ALWAYS or LEG_NEVER (known when planning; reads nothing)      A4 1: negated (not any, for multi-values)
     A5 1: false where the column is null                                          A6.. of the test
 
-A leg reads only docs that survived the legs before it, which is what S_ENTRIES_FILTER counts (in values): all of a block
-at once where many did (multi-values: multi_value.py), one by one where few did or where the block is a list of docs.
+A leg reads only docs that survived the legs before it, which is what S_ENTRIES_FILTER counts (in values): all of a
+block at once where many did (multi-values: multi_value.py), one by one where few did or where the block is a list of
+docs.
 """
 
 from __future__ import annotations
@@ -52,8 +53,8 @@ LEG_RUN: Final = 0
 LEG_ALWAYS: Final = 1
 LEG_NEVER: Final = 2
 
-# Below one survivor in this many docs a leg looks at them one by one. Ids of one or two bytes are compared by the register, so
-# that the whole block costs less than finding the survivors.
+# Below one survivor in this many docs a leg looks at them one by one. Ids of one or two bytes are compared by the
+# register, so that the whole block costs less than finding the survivors.
 SPARSE: Final = 16
 SPARSE_NARROW: Final = 64
 

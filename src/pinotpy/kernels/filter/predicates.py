@@ -1,7 +1,7 @@
 """Tests of filter legs: what a predicate says of the values of a block, into the scratch mask.
 
-The driver runs the frame around each (predicate_frame.py), so a test only scans: all docs of the block where S_SURVIVORS is -1,
-else the docs listed in the scratch memory. Arguments of tests are words A6, A7.
+The driver runs the frame around each (predicate_frame.py), so a test only scans: all docs of the block where
+S_SURVIVORS is -1, else the docs listed in the scratch memory. Arguments of tests are words A6, A7.
 """
 
 from __future__ import annotations
@@ -44,7 +44,16 @@ from pinotpy.kernels.runtime.abi import (
     words,
 )
 from pinotpy.kernels.runtime.bit_flags import flags_at, flags_from
-from pinotpy.kernels.runtime.views import mv_offsets, view_f32, view_f64, view_i32, view_i64, view_u8, view_u16, view_u32
+from pinotpy.kernels.runtime.views import (
+    mv_offsets,
+    view_f32,
+    view_f64,
+    view_i32,
+    view_i64,
+    view_u8,
+    view_u16,
+    view_u32,
+)
 
 # --- tests: value, two parameters → bool ---------------------------------------------------------------------------
 
@@ -186,7 +195,9 @@ def ids_lut(state_address: int, args_address: int) -> Any:
 
 @block_function
 def ids_bits(state_address: int, args_address: int) -> Any:
-    """Bit of the dict id in the table of u32 words at A6: of dictionaries whose bytes would not fit the nearest cache."""
+    """Bit of the dict id in the table of u32 words at A6: of dictionaries whose bytes would not fit the nearest
+    cache.
+    """
     state, args = words(state_address, STATE_WORDS), words(args_address, INSTRUCTION_WORDS)
     meta = words(args[A_META], META_WORDS)
     width, address, count = meta[M_WIDTH], meta[M_DATA], meta[M_NUM_VALUES]
@@ -242,8 +253,9 @@ _scan_runs_u32 = _runs_with(_in_range_u32, uint32)
 
 @block_function
 def ids_runs(state_address: int, args_address: int) -> Any:
-    """Dict id in one of A7 runs [low, end) at A6 (int64 pairs): a few comparisons of whole registers instead of a look-up for
-    every id. Of single values."""
+    """Dict id in one of A7 runs [low, end) at A6 (int64 pairs): a few comparisons of whole registers instead of a
+    look-up for every id. Of single values.
+    """
     state, args = words(state_address, STATE_WORDS), words(args_address, INSTRUCTION_WORDS)
     meta = words(args[A_META], META_WORDS)
     width, address, count = meta[M_WIDTH], meta[M_DATA], meta[M_NUM_VALUES]
@@ -293,7 +305,9 @@ def raw_range(state_address: int, args_address: int) -> Any:
 
 @block_function
 def raw_set(state_address: int, args_address: int) -> Any:
-    """Raw value of a fixed type in the hash table at A6 (pairs used, word; words of floats are f64 bits); A7 slots − 1."""
+    """Raw value of a fixed type in the hash table at A6 (pairs used, word; words of floats are f64 bits); A7 slots
+    − 1.
+    """
     state, args = words(state_address, STATE_WORDS), words(args_address, INSTRUCTION_WORDS)
     meta = words(args[A_META], META_WORDS)
     address, count, stored = meta[M_DATA], meta[M_NUM_VALUES], meta[M_STORED]

@@ -1,8 +1,9 @@
-"""Docs of an index instead of a scan, where a list is so short that no other price matters: chosen and made for all segments of
-a query in two calls, before `planning.conjunction`.
+"""Docs of an index instead of a scan, where a list is so short that no other price matters: chosen and made for all
+segments of a query in two calls, before `planning.conjunction`.
 
-Legs are those of `planning.conjunction`, with more words. A leg has a list in a segment if it is one list of an inverted index
-(of docs, or a Roaring bitmap, which is written out), or a span of buckets of a range index, whose docs are compared where a bucket
+Legs are those of `planning.conjunction`, with more words. A leg has a list in a segment if it is one list of an
+inverted index (of docs, or a Roaring bitmap, which is written out), or a span of buckets of a range index, whose docs
+are compared where a bucket
 may be cut, and put in order. Few docs are scanned sooner than any index is weighed: that is seen here too.
 """
 
@@ -68,9 +69,9 @@ E_LOW_REAL: Final = 3
 E_HIGH_REAL: Final = 4
 END_WORDS: Final = 5
 
-# Prices, ns: a doc that is scanned; a doc of a list, of one written out of a bitmap, of one compared and put in order; another condition
-# on a doc of a list; a range of ids of one, two and four bytes, and of raw numbers, tested on a doc; what any saving must exceed to be
-# worth weighing indexes.
+# Prices, ns: a doc that is scanned; a doc of a list, of one written out of a bitmap, of one compared and put in order;
+# another condition on a doc of a list; a range of ids of one, two and four bytes, and of raw numbers, tested on a doc;
+# what any saving must exceed to be worth weighing indexes.
 P_SCAN: Final = 0
 P_LIST: Final = 1
 P_BITMAP: Final = 2
@@ -155,14 +156,16 @@ def _test_price(table: Any, n: int, meta: Any, ends: Any, s: int, prices: Any) -
 
 @njit(cache=True, nogil=True)
 def choose_lists(docs: Any, legs: Any, ends: Any, prices: Any, chosen: Any, room: Any) -> Any:
-    """For every segment that may select something, the leg whose list is cheapest. Changes nothing but `chosen` and `room`.
+    """For every segment that may select something, the leg whose list is cheapest. Changes nothing but `chosen` and
+    `room`.
 
     Args:
         docs, legs: as of `planning.conjunction`; ends: int64[num_legs, END_WORDS]; prices: float64[NUM_PRICES].
         chosen: int64[n], leg, or -1 where nothing is selected. room: int64[n], docs to be made room for.
 
-    Returns: LISTS if in every segment the list costs less than only walking its docs would; SCAN (and -1 for every segment) if no
-        list lies ready anywhere and all segments are scanned sooner than indexes are weighed; else WEIGH.
+    Returns: LISTS if in every segment the list costs less than only walking its docs would; SCAN (and -1 for every
+        segment) if no list lies ready anywhere and all segments are scanned sooner than indexes are weighed; else
+        WEIGH.
     """
     n, num_legs = len(docs), len(legs)
     others = prices[P_OTHER] * (num_legs - 1)
@@ -237,7 +240,12 @@ def _of_buckets(meta: Any, ends: Any, ids: Any, out: Any) -> Any:
     first, end = bucket_span(meta, low, low_real, high, high_real)
     offsets = view_u32(meta[M_RANGE_OFFSETS], meta[M_RANGE_BUCKETS] + 1)
     docs = view_i32(meta[M_RANGE_DOCS], int64(offsets[meta[M_RANGE_BUCKETS]]))
-    begin, inside, edge, stop = int64(offsets[first]), int64(offsets[first + 1]), int64(offsets[end - 1]), int64(offsets[end])
+    begin, inside, edge, stop = (
+        int64(offsets[first]),
+        int64(offsets[first + 1]),
+        int64(offsets[end - 1]),
+        int64(offsets[end]),
+    )
     found = _of_edge(meta, low, low_real, high, high_real, docs[begin:inside], out)
     if end - first > 1:
         out[found : found + edge - inside] = docs[inside:edge]
@@ -248,11 +256,14 @@ def _of_buckets(meta: Any, ends: Any, ids: Any, out: Any) -> Any:
 
 
 @njit(cache=True, nogil=True)
-def make_lists(docs: Any, legs: Any, ends: Any, chosen: Any, starts: Any, out: Any, out_address: int, listed: Any) -> None:
+def make_lists(
+    docs: Any, legs: Any, ends: Any, chosen: Any, starts: Any, out: Any, out_address: int, listed: Any
+) -> None:
     """Make the chosen lists; their legs hold everywhere from here on.
 
     Args:
-        chosen: as `choose_lists` left it; starts: int64[n], where a segment's room in `out` (int32, at `out_address`) begins.
+        chosen: as `choose_lists` left it; starts: int64[n], where a segment's room in `out` (int32, at `out_address`)
+            begins.
         listed: int64[n, LIST_WORDS] of zeros, filled.
     """
     n = len(docs)
@@ -277,12 +288,20 @@ def make_lists(docs: Any, legs: Any, ends: Any, chosen: Any, starts: Any, out: A
             address = out_address + starts[s] * 4
         own = view_i32(address, count)
         listed[s, LIST_ADDRESS] = address
-        listed[s, LIST_LOW], listed[s, LIST_HIGH] = (0, count) if high - low == docs[s] else (first_from(own, low), first_from(own, high))
+        listed[s, LIST_LOW], listed[s, LIST_HIGH] = (
+            (0, count) if high - low == docs[s] else (first_from(own, low), first_from(own, high))
+        )
         table[L_MODE * n + s] = LEG_ALWAYS
 
 
 def warm() -> None:
-    """Compile for the argument types that queries use: lists save nothing in the segments of four docs that others are compiled on."""
-    none, legs, ends = np.zeros(0, np.int64), np.zeros((0, CONJUNCT_WORDS), np.int64), np.zeros((0, END_WORDS), np.int64)
+    """Compile for the argument types that queries use: lists save nothing in the segments of four docs that others are
+    compiled on.
+    """
+    none, legs, ends = (
+        np.zeros(0, np.int64),
+        np.zeros((0, CONJUNCT_WORDS), np.int64),
+        np.zeros((0, END_WORDS), np.int64),
+    )
     choose_lists(none, legs, ends, np.zeros(NUM_PRICES), none, none)
     make_lists(none, legs, ends, none, none, np.zeros(1, np.int32), 0, np.zeros((0, LIST_WORDS), np.int64))

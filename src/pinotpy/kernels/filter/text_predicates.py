@@ -1,7 +1,8 @@
-"""Tests of filter legs over raw VAR values: byte strings compared in place, in the order of bytes (searched: text_search.py).
+"""Tests of filter legs over raw VAR values: byte strings compared in place, in the order of bytes (searched:
+text_search.py).
 
-As in predicates.py the driver runs the frame (predicate_frame.py). Every string costs a jump in memory, so survivors are always looked
-at one by one.
+As in predicates.py the driver runs the frame (predicate_frame.py). Every string costs a jump in memory, so survivors
+are always looked at one by one.
 """
 
 from __future__ import annotations
@@ -97,7 +98,9 @@ _scan_members = _scan_with(_in_sorted)
 
 @block_function
 def var_range(state_address: int, args_address: int) -> Any:
-    """Raw bytes in [low, high): A6 address and A8 length of low, A7 address and A9 length of high (-1: no upper bound)."""
+    """Raw bytes in [low, high): A6 address and A8 length of low, A7 address and A9 length of high (-1: no upper
+    bound).
+    """
     state, args = words(state_address, STATE_WORDS), words(args_address, INSTRUCTION_WORDS)
     _scan_range(args, state, words(args[A_META], META_WORDS))
     return E_OK

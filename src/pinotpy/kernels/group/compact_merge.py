@@ -1,5 +1,6 @@
-"""Few rows of many units. `put_together` in one pass: their dict ids become global ids, equal composites one group, numbered by first
-appearance; words of rows are added up as `merge.merge_rows` does."""
+"""Few rows of many units. `put_together` in one pass: their dict ids become global ids, equal composites one group,
+numbered by first appearance; words of rows are added up as `merge.merge_rows` does.
+"""
 
 from __future__ import annotations
 
@@ -21,15 +22,28 @@ _MULTIPLIER: Final = np.uint64(0x9E3779B97F4A7C15)
 
 @njit(cache=True, nogil=True)
 def put_together(
-    context: Any, segments: Any, remaps: Any, cardinalities: Any, sizes: Any, kinds: Any, index: Any, groups: Any, first: int, keys: Any, out: Any, known: int
+    context: Any,
+    segments: Any,
+    remaps: Any,
+    cardinalities: Any,
+    sizes: Any,
+    kinds: Any,
+    index: Any,
+    groups: Any,
+    first: int,
+    keys: Any,
+    out: Any,
+    known: int,
 ) -> Any:
     """Add the rows of one thread's arena to the groups; gives how many there are then.
 
     Args:
         context: words of the thread's result context; a row's key words come first.
         segments: int64, of every unit its row in the next two.
-        remaps, cardinalities: int64[n, keys], address of int32[cardinality]: dict id → global id. Ids past the dictionary are null.
-        sizes: int64[keys]: global ids of each key, the last of them null where there are nulls; their product is below 2^62.
+        remaps, cardinalities: int64[n, keys], address of int32[cardinality]: dict id → global id. Ids past the
+            dictionary are null.
+        sizes: int64[keys]: global ids of each key, the last of them null where there are nulls; their product is below
+            2^62.
         kinds: how each word of a row is added (merge_rows.py).
         index: int64[2^b], zeros at first, at least twice as many as rows of all threads: number of a group + 1.
         groups: int64, written from `first` on: the group of each row.
@@ -38,7 +52,10 @@ def put_together(
     """
     num_keys, width = context[G_KEY_WORDS], context[G_KEY_WORDS] + context[G_ROW_WORDS]
     num_rows, num_units = context[G_ARENA + V_USED] // width, context[G_UNITS + V_USED] // 2
-    arena, units = words(context[G_ARENA + V_ADDRESS], num_rows * width), words(context[G_UNITS + V_ADDRESS], num_units * 2)
+    arena, units = (
+        words(context[G_ARENA + V_ADDRESS], num_rows * width),
+        words(context[G_UNITS + V_ADDRESS], num_units * 2),
+    )
     mask, count = uint64(len(index) - 1), known
     for u in range(num_units):
         segment = segments[units[2 * u]]
@@ -81,9 +98,11 @@ def exact_lists(table: Any, word: int, position: int) -> Any:
     """Exact sums whose parts all lie in one window, as they travel (functions/state/exact_sums.py).
 
     Args:
-        table: int64[n, row words], the 128-bit integers of the window in words `word` and `word` + 1; position: their bit 0.
+        table: int64[n, row words], the 128-bit integers of the window in words `word` and `word` + 1; position: their
+            bit 0.
 
-    Returns: int64[n, k], a list of equal length for each row: [index of the first digit, digits of 32 bits …, the signed last one].
+    Returns: int64[n, k], a list of equal length for each row: [index of the first digit, digits of 32 bits …, the
+    signed last one].
     """
     n, shift, mask = len(table), position & 31, int64(0xFFFFFFFF)
     digits = np.zeros((n, EXACT_DIGITS), np.int64)

@@ -1,10 +1,10 @@
 """Group numbers of hashed tables: for raw key columns, and where composites of dict ids would be too many.
 
-A key is G_KEY_WORDS words: dict ids, 64-bit values, and behind it a word with the null flag for a column that is raw and
-nullable in some unit (A4 = 1). Groups are numbered by appearance in the unit, up to the context's limit, if it has one: rows of
-further keys have the number of the limit. Keys and rows of groups lie behind each other, so memory follows the groups that
-exist. The index is open addressing. An entry is one word, the upper half of the hash as a tag and group + 1; for keys of
-one word it is two, the key itself and group + 1, so that a row costs one cache miss.
+A key is G_KEY_WORDS words: dict ids, 64-bit values, and behind it a word with the null flag for a column that is raw
+and nullable in some unit (A4 = 1). Groups are numbered by appearance in the unit, up to the context's limit, if it has
+one: rows of further keys have the number of the limit. Keys and rows of groups lie behind each other, so memory follows
+the groups that exist. The index is open addressing. An entry is one word, the upper half of the hash as a tag and group
++ 1; for keys of one word it is two, the key itself and group + 1, so that a row costs one cache miss.
 
     begin_hashed   A0 number of expected groups at first                               begin
     key_ids        A0 ids, A1 word of the key, A2 null flags or -1, A3 id of null, A4 flag word      select
@@ -218,8 +218,8 @@ def _places(block: Any, mask: Any, places: Any) -> None:
 
 @njit(nogil=True)
 def _found_at_once(block: Any, index: Any, places: Any, out: Any, missed: Any) -> Any:
-    # Groups of the keys that lie in their first place; the others are listed. Without branches, which could not be foretold, and
-    # with loads that do not wait for each other, so that cache misses overlap.
+    # Groups of the keys that lie in their first place; the others are listed. Without branches, which could not be
+    # foretold, and with loads that do not wait for each other, so that cache misses overlap.
     misses = uint64(0)
     for i in range(len(out)):
         at = uint64(2) * uint64(places[i])
@@ -324,7 +324,10 @@ def find_groups(state_address: int, args_address: int) -> Any:
     if code == E_OK:
         code = _grow_index(context, groups_max)
     if code == E_OK:
-        block, out = words(context[G_KEY_BLOCK + V_ADDRESS], BLOCK * context[G_KEY_WORDS]), register_u32(state, args[A0])[:n]
+        block, out = (
+            words(context[G_KEY_BLOCK + V_ADDRESS], BLOCK * context[G_KEY_WORDS]),
+            register_u32(state, args[A0])[:n],
+        )
         if context[G_KEY_WORDS] == 1:
             _find_single(context, block, out)
         else:
@@ -336,7 +339,11 @@ def find_groups(state_address: int, args_address: int) -> Any:
 def _is_cut(context: Any) -> Any:
     # Whether rows of the unit are beyond its limit.
     groups = context[G_NUM_GROUPS]
-    return groups > 0 and groups == context[G_LIMIT] and words(context[G_TABLE + V_ADDRESS] + groups * context[G_ROW_WORDS] * 8, 1)[0] != 0
+    return (
+        groups > 0
+        and groups == context[G_LIMIT]
+        and words(context[G_TABLE + V_ADDRESS] + groups * context[G_ROW_WORDS] * 8, 1)[0] != 0
+    )
 
 
 @block_function
@@ -356,7 +363,9 @@ def end_hashed(state_address: int, args_address: int) -> Any:
         if code != E_OK:
             return code
         words(context[G_KEYS + V_ADDRESS] + groups * key_words * 8, key_words)[:] = 0
-        words(context[G_CUT + V_ADDRESS] + context[G_CUT + V_USED] * 8, 1)[0] = context[G_ARENA + V_USED] // (key_words + width) + groups
+        words(context[G_CUT + V_ADDRESS] + context[G_CUT + V_USED] * 8, 1)[0] = (
+            context[G_ARENA + V_USED] // (key_words + width) + groups
+        )
         context[G_CUT + V_USED] += 1
         groups += 1
     code = reserve(context[G_CONTROL], vector_at(context, G_ARENA), groups * (key_words + width))

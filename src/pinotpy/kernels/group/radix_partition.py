@@ -1,16 +1,17 @@
 """Rows that a scan deals to parts by the hash of their key, and groups that are made of them part by part.
 
-Hashed groups of a million keys cost a cache miss or two a row, and as much again to put threads together. Here a scan only
-writes each selected row, its key and what the updates read, behind the others of its part. A part has few enough groups for
-a table that stays in the second level cache, and is made into groups by one thread, from the rows of all threads: nothing is
-put together afterwards.
+Hashed groups of a million keys cost a cache miss or two a row, and as much again to put threads together. Here a scan
+only writes each selected row, its key and what the updates read, behind the others of its part. A part has few enough
+groups for
+a table that stays in the second level cache, and is made into groups by one thread, from the rows of all threads:
+nothing is put together afterwards.
 
     begin_dealing   A0 64 − log2 of the parts, A1 words of a row, A2 bytes that may wait      begin
     deal_rows       A0 number of 64-bit fields, A1 number of flag fields, A2 … their registers; E_FLUSH when too much waits     select
 
-The key is the word that key instructions left in the key block (thread_hash_table.py). A row is its key, then a word a field.
-Parts grow in chunks of CHUNK_ROWS rows of the pool; `chunks` holds (part, address) of each, `streams` the address of the next row
-and of the end of the last chunk of each part.
+The key is the word that key instructions left in the key block (thread_hash_table.py). A row is its key, then a word a
+field. Parts grow in chunks of CHUNK_ROWS rows of the pool; `chunks` holds (part, address) of each, `streams` the
+address of the next row and of the end of the last chunk of each part.
 """
 
 from __future__ import annotations
@@ -64,7 +65,17 @@ from pinotpy.kernels.runtime.abi import (
     register_u8,
     words,
 )
-from pinotpy.kernels.runtime.growable import P_BYTES, POOL_WORDS, V_ADDRESS, V_CAPACITY, V_USED, release_pool, reserve, reserve_zeroed, take
+from pinotpy.kernels.runtime.growable import (
+    P_BYTES,
+    POOL_WORDS,
+    V_ADDRESS,
+    V_CAPACITY,
+    V_USED,
+    release_pool,
+    reserve,
+    reserve_zeroed,
+    take,
+)
 
 CHUNK_ROWS: Final = 256
 FIELDS_MAX: Final = INSTRUCTION_WORDS - A0 - 2
@@ -198,7 +209,17 @@ def _run_rows(state: Any, state_address: int, program: int, num_instructions: in
 
 
 @njit(nogil=True)
-def _update(state: Any, state_address: int, context: Any, program: int, num_instructions: int, addresses: Any, sizes: Any, width: int, num_values: int) -> Any:
+def _update(
+    state: Any,
+    state_address: int,
+    context: Any,
+    program: int,
+    num_instructions: int,
+    addresses: Any,
+    sizes: Any,
+    width: int,
+    num_values: int,
+) -> Any:
     # All rows of these chunks, a register full at a time.
     key_block = words(context[G_KEY_BLOCK + V_ADDRESS], BLOCK)
     filled = 0
@@ -231,7 +252,10 @@ def _leave(context: Any, rows: Any, every: bool) -> Any:
         code = reserve(context[G_CONTROL], vector_at(context, G_UNITS), count)
     if code != E_OK:
         return code
-    table, keys = words(context[G_TABLE + V_ADDRESS], context[G_NUM_GROUPS] * width), words(context[G_KEYS + V_ADDRESS], context[G_NUM_GROUPS])
+    table, keys = (
+        words(context[G_TABLE + V_ADDRESS], context[G_NUM_GROUPS] * width),
+        words(context[G_KEYS + V_ADDRESS], context[G_NUM_GROUPS]),
+    )
     rows_out = words(context[G_ARENA + V_ADDRESS] + context[G_ARENA + V_USED] * 8, count * width)
     keys_out = words(context[G_UNITS + V_ADDRESS] + context[G_UNITS + V_USED] * 8, count)
     if every:
@@ -263,23 +287,38 @@ def _end_part(context: Any, kind: int, word: int, seen_word: int, ascending: boo
         return _leave(context, none, True)
     if kind < 0 or groups <= len(heap):
         return _leave(context, none, True)
-    chosen = candidates(words(context[G_TABLE + V_ADDRESS], groups * width), width, kind, word, seen_word, ascending, heap)
+    chosen = candidates(
+        words(context[G_TABLE + V_ADDRESS], groups * width), width, kind, word, seen_word, ascending, heap
+    )
     return _leave(context, chosen, chosen[0] < 0)
 
 
 @njit(cache=True, nogil=True)
 def group_parts(
-    state: Any, state_address: int, program: Any, addresses: Any, sizes: Any, starts: Any, first: int, last: int, num_values: int, rank: Any, heap: Any
+    state: Any,
+    state_address: int,
+    program: Any,
+    addresses: Any,
+    sizes: Any,
+    starts: Any,
+    first: int,
+    last: int,
+    num_values: int,
+    rank: Any,
+    heap: Any,
 ) -> Any:
-    """Make groups of the rows of parts first … last - 1: rows → G_ARENA, their keys → G_UNITS of the state's context. Returns E_OK or
-    an error word.
+    """Make groups of the rows of parts first … last - 1: rows → G_ARENA, their keys → G_UNITS of the state's context.
+    Returns E_OK or an error word.
 
     Args:
         state: of a thread, with its own context; state_address: where it is.
-        program: int64[k, INSTRUCTION_WORDS]: hashing.find_groups into register 0, then updates that read register 1 … as fields.
-        addresses, sizes: of all chunks, by part: where its rows are, and how many; starts: int64[parts + 1], chunks of a part.
+        program: int64[k, INSTRUCTION_WORDS]: hashing.find_groups into register 0, then updates that read register 1 …
+            as fields.
+        addresses, sizes: of all chunks, by part: where its rows are, and how many; starts: int64[parts + 1], chunks of
+            a part.
         num_values: fields of 64 bits, flags behind them.
-        rank: int64[4]: kind, word, seen word and 1 for ascending, of top_groups.candidates; kind -1: all groups are left.
+        rank: int64[4]: kind, word, seen word and 1 for ascending, of top_groups.candidates; kind -1: all groups are
+            left.
         heap: float64[k], scratch: so many groups are shown.
     """
     context = context_of(state)
@@ -295,7 +334,17 @@ def group_parts(
         low, high = starts[part], starts[part + 1]
         if low == high:
             continue
-        code = _update(state, state_address, context, program.ctypes.data, len(program), addresses[low:high], sizes[low:high], width, num_values)
+        code = _update(
+            state,
+            state_address,
+            context,
+            program.ctypes.data,
+            len(program),
+            addresses[low:high],
+            sizes[low:high],
+            width,
+            num_values,
+        )
         if code == E_OK:
             code = _end_part(context, rank[0], rank[1], rank[2], rank[3] != 0, heap)
         if code != E_OK:
@@ -315,7 +364,17 @@ def take_rows(state: Any, state_address: int, program: Any, addresses: Any, size
         code = start_hashed(context)
         if code != E_OK:
             return code
-    code = _update(state, state_address, context, program.ctypes.data, len(program), addresses, sizes, context[G_DEAL_WORDS], num_values)
+    code = _update(
+        state,
+        state_address,
+        context,
+        program.ctypes.data,
+        len(program),
+        addresses,
+        sizes,
+        context[G_DEAL_WORDS],
+        num_values,
+    )
     release_pool(context[G_CONTROL], context[G_POOL : G_POOL + POOL_WORDS])
     context[G_CHUNKS + V_USED] = 0
     words(context[G_STREAMS + V_ADDRESS], context[G_STREAMS + V_CAPACITY])[:] = 0
@@ -331,5 +390,17 @@ def warm() -> None:
     context = ResultContext(control, 1, 1)
     state = State(control, context.address)
     program, none = np.zeros((0, INSTRUCTION_WORDS), np.int64), np.empty(0, np.int64)
-    group_parts(state.words, state.address, program, none, none, np.zeros(2, np.int64), 0, 1, 0, np.full(4, -1, np.int64), np.empty(1, np.float64))
+    group_parts(
+        state.words,
+        state.address,
+        program,
+        none,
+        none,
+        np.zeros(2, np.int64),
+        0,
+        1,
+        0,
+        np.full(4, -1, np.int64),
+        np.empty(1, np.float64),
+    )
     take_rows(state.words, state.address, program, none, none, 0)

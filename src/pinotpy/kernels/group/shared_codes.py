@@ -1,6 +1,7 @@
 """Merging sorted dictionaries: of two the union, and where the values of one stand in a larger one.
 
-Values of fixed types come as *words*: int64 that order like the values (`words_of`). VAR values come as int64 offsets and
+Values of fixed types come as *words*: int64 that order like the values (`words_of`). VAR values come as int64 offsets
+and
 the address of their bytes. A *directory* is a list of distinct values by id, in any order, with `order`: the ids in the
 order of their values (empty where the ids themselves are in that order, as after a union).
 """
@@ -22,8 +23,9 @@ _MAGNITUDE: Final = np.int64(0x7FFFFFFFFFFFFFFF)
 
 
 def words_of(values: NDArray[Any]) -> NDArray[np.int64]:
-    """int64 that order like the values, integers as they are; of floats (no NaN, −0.0 = 0.0) the bits of the double with
-    the magnitude of negative ones turned. A copy."""
+    """int64 that order like the values, integers as they are; of floats (no NaN, −0.0 = 0.0) the bits of the double
+    with the magnitude of negative ones turned. A copy.
+    """
     if values.dtype.kind != "f":
         return values.astype(np.int64)
     bits = (values.astype(np.float64) + 0.0).view(np.int64)
@@ -198,7 +200,9 @@ def merge_order_bytes(offsets: Any, data: int, order: Any, known: int, out: Any)
     for i in range(count):
         takes_known = new == count
         if not takes_known and rank < known:
-            takes_known = _compare_at(offsets, data, order, rank, data + offsets[new], offsets[new + 1] - offsets[new]) < 0
+            takes_known = (
+                _compare_at(offsets, data, order, rank, data + offsets[new], offsets[new + 1] - offsets[new]) < 0
+            )
         if takes_known:
             out[i] = order[rank] if len(order) > 0 else int32(rank)
             rank += 1

@@ -1,15 +1,15 @@
 """Dense groups put together by global ids: when a unit ends, its rows are added to one table of the thread, in which a
 group's row number is the composite of its global ids; tables of threads are added up, and nothing is compared by value.
 
-The table is the thread's arena (result_context.py), of a fixed size, with rows of zeros where a group was not seen. What
-units leave aside (spilled parts of double sums) names the row of that table.
+The table is the thread's arena (result_context.py), of a fixed size, with rows of zeros where a group was not seen.
+What units leave aside (spilled parts of double sums) names the row of that table.
 
     begin_global   A0 rows of the table                                             begin, before begin_dense
     end_global     A0 address of the unit's key words, A1 address of the kinds of a row's words, A2 1: leave word 0 as the
                    row's number                                                     end
 
-Key words: K_WORDS int64 a key column: address of int32[cardinality] (dict id → global id), cardinality, global id of null
-(dict ids from the cardinality on), stride of the composite, size of the local composite.
+Key words: K_WORDS int64 a key column: address of int32[cardinality] (dict id → global id), cardinality, global id of
+null (dict ids from the cardinality on), stride of the composite, size of the local composite.
 """
 
 from __future__ import annotations
@@ -106,7 +106,9 @@ def _move_two(table: Any, first: int, count: int, remap: Any, null_row: int, out
 
 
 @njit(nogil=True)
-def _move(table: Any, first: int, count: int, width: int, keys: Any, num_keys: int, kinds: Any, out: Any, numbered: bool) -> None:
+def _move(
+    table: Any, first: int, count: int, width: int, keys: Any, num_keys: int, kinds: Any, out: Any, numbered: bool
+) -> None:
     for i in range(count):
         row = table[i * width : (i + 1) * width]
         if row[0] != 0:

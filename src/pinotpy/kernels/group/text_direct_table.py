@@ -1,5 +1,5 @@
-"""Groups whose numbers are the dict ids themselves, the same in all segments (kernels/text/text_codes.py): one table a thread, over
-all its units, a row for every id. Nothing ends a unit; tables of threads are added up row by row.
+"""Groups whose numbers are the dict ids themselves, the same in all segments (kernels/text/text_codes.py): one table a
+thread, over all its units, a row for every id. Nothing ends a unit; tables of threads are added up row by row.
 
     begin_numbered   A0 rows of the table                                             begin
 """
@@ -8,7 +8,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from pinotpy.kernels.aggregate.result_context import G_CONTROL, G_NUM_GROUPS, G_ROW_WORDS, G_TABLE, context_of, vector_at
+from pinotpy.kernels.aggregate.result_context import (
+    G_CONTROL,
+    G_NUM_GROUPS,
+    G_ROW_WORDS,
+    G_TABLE,
+    context_of,
+    vector_at,
+)
 from pinotpy.kernels.runtime.abi import A0, INSTRUCTION_WORDS, STATE_WORDS, block_function, words
 from pinotpy.kernels.runtime.growable import reserve_zeroed
 

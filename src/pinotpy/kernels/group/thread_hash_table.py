@@ -1,5 +1,5 @@
-"""Hashed groups that last over all units of a thread: for keys of one word that means the same in every segment, a composite
-of global ids or a raw value. Nothing is left in the arena; tables of threads are put together by key.
+"""Hashed groups that last over all units of a thread: for keys of one word that means the same in every segment, a
+composite of global ids or a raw value. Nothing is left in the arena; tables of threads are put together by key.
 
     begin_lasting   no arguments                                                      begin
     key_global      A0 ids, A1 null flags or -1, A2 address of int32 global ids, A3 cardinality, A4 global id of null, A5 stride,
@@ -18,7 +18,18 @@ from pinotpy.kernels.aggregate.exact_sums import leave_spill
 from pinotpy.kernels.aggregate.result_context import G_INDEX, G_KEY_BLOCK, context_of
 from pinotpy.kernels.group.hash_table import start_hashed
 from pinotpy.kernels.group.shared_direct_table import add_row
-from pinotpy.kernels.runtime.abi import A0, BLOCK, E_OK, INSTRUCTION_WORDS, S_SELECTED, STATE_WORDS, block_function, register_u8, register_u32, words
+from pinotpy.kernels.runtime.abi import (
+    A0,
+    BLOCK,
+    E_OK,
+    INSTRUCTION_WORDS,
+    S_SELECTED,
+    STATE_WORDS,
+    block_function,
+    register_u8,
+    register_u32,
+    words,
+)
 from pinotpy.kernels.runtime.growable import V_ADDRESS, V_CAPACITY
 from pinotpy.kernels.runtime.views import view_i32
 
@@ -91,7 +102,9 @@ def part_sizes(keys: Any, shift: int, out: Any) -> None:
 
 
 @njit(cache=True, nogil=True)
-def scatter(keys: Any, rows: Any, width: int, shift: int, ends: Any, keys_out: Any, rows_out: Any, places_out: Any) -> None:
+def scatter(
+    keys: Any, rows: Any, width: int, shift: int, ends: Any, keys_out: Any, rows_out: Any, places_out: Any
+) -> None:
     """Copy the groups of one thread to their parts.
 
     Args:

@@ -1,7 +1,7 @@
 """Which groups can be among the first k by one aggregation, read from the words of their rows.
 
-Values are computed to within APPROXIMATION of themselves, so what comes out holds all groups that can be among the first k
-by the exact, rounded values (and those that tie with the last of them), perhaps with a few more.
+Values are computed to within APPROXIMATION of themselves, so what comes out holds all groups that can be among the
+first k by the exact, rounded values (and those that tie with the last of them), perhaps with a few more.
 """
 
 from __future__ import annotations
@@ -76,8 +76,8 @@ def _sink(heap: Any, value: float) -> None:
 
 @njit(cache=True, nogil=True)
 def candidates(table: Any, width: int, kind: int, word: int, seen_word: int, ascending: bool, heap: Any) -> Any:
-    """Numbers of the rows that can be among the first len(heap), ascending; [-1] where that cannot be told: where a row has
-    no value (its seen word is 0) or NaN.
+    """Numbers of the rows that can be among the first len(heap), ascending; [-1] where that cannot be told: where a row
+    has no value (its seen word is 0) or NaN.
 
     Args:
         table: int64[rows * width], flat; rows whose word 0 is 0 are no groups.

@@ -1,13 +1,16 @@
-"""Decodes records of Avro's binary encoding into columns of words, one call for many blocks; what is not wanted is stepped over.
+"""Decodes records of Avro's binary encoding into columns of words, one call for many blocks; what is not wanted is
+stepped over.
 
-A schema is a table of nodes (`Nodes`), made by `ingest/readers/avro_schema.py`. A node with a slot leaves one entry a visit:
+A schema is a table of nodes (`Nodes`), made by `ingest/readers/avro_schema.py`. A node with a slot leaves one entry a
+visit:
 
     BOOLEAN, INT, LONG, ENUM   the value                    FLOAT, DOUBLE   its bits
     TEXT (string or bytes)     start in the data, length    FIXED           start in the data
     UNION                      number of the branch         ARRAY, MAP      number of items (keys of a map: a TEXT node)
     LAZY (of any type)         start in the data, length
 
-Nothing in the data is believed: every read is checked against its block, depth and items have limits, and an error gives its place.
+Nothing in the data is believed: every read is checked against its block, depth and items have limits, and an error
+gives its place.
 """
 
 from __future__ import annotations
@@ -61,8 +64,10 @@ DEPTH_MAX: Final = 128
 
 
 class Nodes(NamedTuple):
-    """A schema. int64, one entry a node: its kind; where its children begin in `children` and how many there are (for FIXED and
-    ENUM: bytes and symbols); its slot or -1. A map's children are its key (TEXT) and its value."""
+    """A schema. int64, one entry a node: its kind; where its children begin in `children` and how many there are (for
+    FIXED and
+    ENUM: bytes and symbols); its slot or -1. A map's children are its key (TEXT) and its value.
+    """
 
     kinds: NDArray[np.int64]
     firsts: NDArray[np.int64]
@@ -125,8 +130,12 @@ def _put(words: Any, slots: Any, slot: Any, word: Any) -> Any:
 
 
 @inner
-def _record(data: Any, at: Any, end: Any, nodes: Any, slots: Any, words: Any, frames: Any, items_left: Any, state: Any) -> Any:
-    """One value of node 0 from `at`: (how it ended, position behind it, items left). Frames: node, next child or items left, items."""
+def _record(
+    data: Any, at: Any, end: Any, nodes: Any, slots: Any, words: Any, frames: Any, items_left: Any, state: Any
+) -> Any:
+    """One value of node 0 from `at`: (how it ended, position behind it, items left). Frames: node, next child or items
+    left, items.
+    """
     depth = 0
     node = np.int64(0)
     while True:
@@ -240,7 +249,17 @@ def _record(data: Any, at: Any, end: Any, nodes: Any, slots: Any, words: Any, fr
 
 
 @njit(cache=True, nogil=True)
-def decode(data: Any, blocks: Blocks, nodes: Nodes, slots: Slots, words: Any, frames: Any, state: Any, records_max: int, items_max: int) -> Any:
+def decode(
+    data: Any,
+    blocks: Blocks,
+    nodes: Nodes,
+    slots: Slots,
+    words: Any,
+    frames: Any,
+    state: Any,
+    records_max: int,
+    items_max: int,
+) -> Any:
     """Decode up to `records_max` records from where `state` stands.
 
     Args:
@@ -292,7 +311,9 @@ def gather_bytes(data: Any, starts: Any, offsets: Any, out: Any) -> None:
 
 @njit(cache=True, nogil=True)
 def gather_numbers(data: Any, starts: Any, lengths: Any, out: Any) -> int:
-    """Big-endian two's complement numbers as little-endian ones of out.shape[1] bytes: the row of the first that does not fit, or -1."""
+    """Big-endian two's complement numbers as little-endian ones of out.shape[1] bytes: the row of the first that does
+    not fit, or -1.
+    """
     width = out.shape[1]
     for i in range(starts.shape[0]):
         start, length = starts[i], lengths[i]

@@ -1,6 +1,8 @@
-"""Rewrites a dialect of CSV that Arrow's reader does not know as plain CSV: comments, blanks around fields, escapes, damaged lines.
+"""Rewrites a dialect of CSV that Arrow's reader does not know as plain CSV: comments, blanks around fields, escapes,
+damaged lines.
 
-Each record comes out as `"a","b"` (or with other marks) and a newline, quotes doubled. Source of the rules: the lexer of Apache Commons CSV.
+Each record comes out as `"a","b"` (or with other marks) and a newline, quotes doubled. Source of the rules: the lexer
+of Apache Commons CSV.
 """
 
 from __future__ import annotations
@@ -64,7 +66,9 @@ def _put(c: int, out_quote: int, out: Any, top: int) -> Any:
 
 @inner
 def _put_escaped(letter: int, dialect: Any, out: Any, top: int) -> Any:
-    """Write what a letter behind an escape stands for; one that stands for nothing keeps its escape. Gives where the next one goes."""
+    """Write what a letter behind an escape stands for; one that stands for nothing keeps its escape. Gives where the
+    next one goes.
+    """
     c = letter
     if letter == 110:  # n
         c = _LF
@@ -84,7 +88,8 @@ def _put_escaped(letter: int, dialect: Any, out: Any, top: int) -> Any:
 
 @njit(cache=True, nogil=True)
 def rewrite(data: Any, is_last: bool, dialect: Any, out: Any, bad: Any, state: Any) -> None:
-    """Rewrite all whole records of `data`; without `is_last` the last one is only whole with its line end and a byte behind it.
+    """Rewrite all whole records of `data`; without `is_last` the last one is only whole with its line end and a byte
+    behind it.
 
     Args:
         data: uint8.

@@ -1,7 +1,7 @@
 """Which rows come first?
 
-Sort keys of several columns as words that compare as the values do, the best rows of a scan in a heap, and the threshold that lets a scan
-leave out rows that cannot be among them.
+Sort keys of several columns as words that compare as the values do, the best rows of a scan in a heap, and the
+threshold that lets a scan leave out rows that cannot be among them.
 
 Read first: `sort_words`, then `top_rows`, then `first_key` (the threshold).
 Must not know groups: the best groups are in `group/top_groups`.

@@ -48,7 +48,14 @@ def collect_docs(state_address: int, _args_address: int) -> Any:
     count, wanted, selected = collector[CW_COUNT], collector[CW_WANTED], state[S_SELECTED]
     taken = min(selected, wanted - count) if wanted > 0 else selected
     capacity = collector[CW_CAPACITY]
-    _append(view_i32(collector[CW_UNITS], capacity), view_i32(collector[CW_DOCS], capacity), count, state[S_UNIT], selection(state), taken)
+    _append(
+        view_i32(collector[CW_UNITS], capacity),
+        view_i32(collector[CW_DOCS], capacity),
+        count,
+        state[S_UNIT],
+        selection(state),
+        taken,
+    )
     collector[CW_COUNT] = count + taken
     # Docs that the answer does not need were not scanned for it.
     state[S_DOCS_SCANNED] -= selected - taken

@@ -1,7 +1,7 @@
 """Sort keys with a dictionary: what is behind the worst row is told by dict ids, whatever the values are.
 
-A dictionary ascends, so that the values that are not behind the worst row's are the first or the last ids, and at most one id
-has its very value. Both are looked up when the worst row is another than last time, then ids are compared.
+A dictionary ascends, so that the values that are not behind the worst row's are the first or the last ids, and at most
+one id has its very value. Both are looked up when the worst row is another than last time, then ids are compared.
 """
 
 from __future__ import annotations
@@ -12,7 +12,14 @@ import numpy as np
 from numba import uint8, uint32
 
 from pinotpy.kernels.filter.byte_masks import SCRATCH_MASK
-from pinotpy.kernels.order.sort_keys import dictionary_text, first_bytes, flip_of, order_texts, word_of_double, word_of_integer
+from pinotpy.kernels.order.sort_keys import (
+    dictionary_text,
+    first_bytes,
+    flip_of,
+    order_texts,
+    word_of_double,
+    word_of_integer,
+)
 from pinotpy.kernels.order.top_n import T_VERSION, T_WIDTH, T_WORST, keep_flagged, top_of
 from pinotpy.kernels.runtime.abi import (
     A0,
@@ -91,9 +98,10 @@ def _flag_ids(flags: Any, tied: Any, ids: Any, low: Any, high: Any, same: Any) -
 
 @block_function
 def narrow_ids(state_address: int, args_address: int) -> Any:
-    """As top_rows.narrow, by the ids in register A0 of the column whose meta is at A1: A2 1 = descending, A3 first word of the key
-    in a row, A4 register of flags of docs that tie, A5 1 = nothing comes before, A6 1 = this is the last key, A7 a bit for each
-    register of words that are known. A8 to A11 are the function's own."""
+    """As top_rows.narrow, by the ids in register A0 of the column whose meta is at A1: A2 1 = descending, A3 first word
+    of the key in a row, A4 register of flags of docs that tie, A5 1 = nothing comes before, A6 1 = this is the last
+    key, A7 a bit for each register of words that are known. A8 to A11 are the function's own.
+    """
     state, args = words(state_address, STATE_WORDS), words(args_address, INSTRUCTION_WORDS)
     top, n = top_of(state), state[S_SELECTED]
     if top[T_VERSION] == 0 or n == 0:
@@ -106,10 +114,22 @@ def narrow_ids(state_address: int, args_address: int) -> Any:
         same = low <= high and _order_of_id(meta, last, worst, worst[0], flip, True) == 0
         if low > high:
             low, high = 1, 0
-        args[_KNOWN], args[_KNOWN + 1], args[_KNOWN + 2], args[_KNOWN + 3] = top[T_VERSION], low, high, last if same else -1
+        args[_KNOWN], args[_KNOWN + 1], args[_KNOWN + 2], args[_KNOWN + 3] = (
+            top[T_VERSION],
+            low,
+            high,
+            last if same else -1,
+        )
     flags, tied = mask_register(state, SCRATCH_MASK)[:n], register_u8(state, args[A0 + 4])[:n]
     if args[A0 + 5] != 0:
         tied[:] = 1
-    _flag_ids(flags, tied, register_u32(state, args[A0]), uint32(args[_KNOWN + 1]), uint32(args[_KNOWN + 2]), uint32(args[_KNOWN + 3]))
+    _flag_ids(
+        flags,
+        tied,
+        register_u32(state, args[A0]),
+        uint32(args[_KNOWN + 1]),
+        uint32(args[_KNOWN + 2]),
+        uint32(args[_KNOWN + 3]),
+    )
     keep_flagged(state, flags, tied, args[A0 + 7], args[A0 + 6] != 0)
     return E_OK

@@ -1,11 +1,12 @@
 """Sort keys as unsigned words whose ascending order is the order of the rows, and the order of rows made of such words.
 
-A number is one word, a null flag one, a text (or bytes) three: its first eight bytes, its address and its length. Words of
-descending keys are turned over, but for address and length, so that texts compare without being copied. What the words of a
-row mean is told by a *kind* a word (K_*); rows are compared word by word, a text's bytes only where its first eight are equal.
+A number is one word, a null flag one, a text (or bytes) three: its first eight bytes, its address and its length. Words
+of descending keys are turned over, but for address and length, so that texts compare without being copied. What the
+words of a row mean is told by a *kind* a word (K_*); rows are compared word by word, a text's bytes only where its
+first eight are equal.
 
-Arguments of the block functions: A0 register to fill (the first of three for texts), A1 register to read (texts: address of
-the column's meta), A2 1 = descending. Numbers: −0.0 equals 0.0, NaN is above all.
+Arguments of the block functions: A0 register to fill (the first of three for texts), A1 register to read (texts:
+address of the column's meta), A2 1 = descending. Numbers: −0.0 equals 0.0, NaN is above all.
 """
 
 from __future__ import annotations
@@ -57,7 +58,8 @@ def flip_of(descending: int) -> Any:
     return ALL if descending != 0 else uint64(0)
 
 
-# --- numbers -------------------------------------------------------------------------------------------------------------
+# --- numbers
+# -------------------------------------------------------------------------------------------------------------
 
 
 @inner
@@ -108,7 +110,9 @@ def _words_of_flags(out: Any, flags: Any, flip: Any) -> None:
 def key_of_integers(state_address: int, args_address: int) -> Any:
     """Words of INT and LONG values."""
     state, args = words(state_address, STATE_WORDS), words(args_address, INSTRUCTION_WORDS)
-    _words_of_integers(register_i64(state, args[A0])[: state[S_SELECTED]], register_i64(state, args[A0 + 1]), flip_of(args[A0 + 2]))
+    _words_of_integers(
+        register_i64(state, args[A0])[: state[S_SELECTED]], register_i64(state, args[A0 + 1]), flip_of(args[A0 + 2])
+    )
     return E_OK
 
 
@@ -116,7 +120,9 @@ def key_of_integers(state_address: int, args_address: int) -> Any:
 def key_of_floats(state_address: int, args_address: int) -> Any:
     """Words of FLOAT and DOUBLE values."""
     state, args = words(state_address, STATE_WORDS), words(args_address, INSTRUCTION_WORDS)
-    _words_of_doubles(register_i64(state, args[A0])[: state[S_SELECTED]], register_f64(state, args[A0 + 1]), flip_of(args[A0 + 2]))
+    _words_of_doubles(
+        register_i64(state, args[A0])[: state[S_SELECTED]], register_f64(state, args[A0 + 1]), flip_of(args[A0 + 2])
+    )
     return E_OK
 
 
@@ -124,7 +130,9 @@ def key_of_floats(state_address: int, args_address: int) -> Any:
 def key_of_nulls(state_address: int, args_address: int) -> Any:
     """Words of null flags: nulls last, or first where A2 is 1."""
     state, args = words(state_address, STATE_WORDS), words(args_address, INSTRUCTION_WORDS)
-    _words_of_flags(register_i64(state, args[A0])[: state[S_SELECTED]], register_u8(state, args[A0 + 1]), flip_of(args[A0 + 2]))
+    _words_of_flags(
+        register_i64(state, args[A0])[: state[S_SELECTED]], register_u8(state, args[A0 + 1]), flip_of(args[A0 + 2])
+    )
     return E_OK
 
 
@@ -136,7 +144,8 @@ def no_nulls(state_address: int, args_address: int) -> Any:
     return E_OK
 
 
-# --- texts ---------------------------------------------------------------------------------------------------------------
+# --- texts
+# ---------------------------------------------------------------------------------------------------------------
 
 
 @inner
@@ -147,8 +156,9 @@ def first_bytes(address: int, length: int) -> Any:
 
 @inner
 def order_texts(a: int, a_length: int, b: int, b_length: int) -> Any:
-    """-1, 0 or 1 as the text at `a` sorts before, equals or sorts after the one at `b`, byte by byte, unsigned. Their first
-    eight bytes are equal."""
+    """-1, 0 or 1 as the text at `a` sorts before, equals or sorts after the one at `b`, byte by byte, unsigned. Their
+    first eight bytes are equal.
+    """
     at = 8 if a != b else a_length  # rows of one segment often have one dictionary's text
     while at < a_length and at < b_length:
         one, other = first_bytes(a + at, a_length - at), first_bytes(b + at, b_length - at)
@@ -187,7 +197,11 @@ def key_of_texts(state_address: int, args_address: int) -> Any:
     state, args = words(state_address, STATE_WORDS), words(args_address, INSTRUCTION_WORDS)
     meta, n, flip = words(args[A0 + 1], META_WORDS), state[S_SELECTED], flip_of(args[A0 + 2])
     docs = view_u32(state[S_SELECTION], n)
-    prefixes, addresses, lengths = register_i64(state, args[A0]), register_i64(state, args[A0] + 1), register_i64(state, args[A0] + 2)
+    prefixes, addresses, lengths = (
+        register_i64(state, args[A0]),
+        register_i64(state, args[A0] + 1),
+        register_i64(state, args[A0] + 2),
+    )
     count = meta[M_NUM_DOCS]
     if meta[M_CARDINALITY] < 0:
         _raw_texts(prefixes, addresses, lengths, view_i64(meta[M_RAW_OFFSETS], count + 1), meta[M_DATA], docs, flip)
@@ -200,7 +214,8 @@ def key_of_texts(state_address: int, args_address: int) -> Any:
     return E_OK
 
 
-# --- rows ----------------------------------------------------------------------------------------------------------------
+# --- rows
+# ----------------------------------------------------------------------------------------------------------------
 
 
 @inner

@@ -1,14 +1,15 @@
 """The rows that sort first, of all docs that a thread selects: a buffer of candidates, cut to the best when it is full.
 
-A row is the words of its keys (sort_keys.py) and its place, unit << 32 | doc, so that no two rows are equal and rows with
-equal keys keep the order of docs. When the buffer is full the `wanted` best are kept, found by quickselect; the last of them
+A row is the words of its keys (sort_keys.py) and its place, unit << 32 | doc, so that no two rows are equal and rows
+with equal keys keep the order of docs. When the buffer is full the `wanted` best are kept, found by quickselect; the
+last of them
 is the *worst*: from then on only rows before it enter. It costs little per candidate, however many are wanted, and the
-candidates become rare: of n rows in random order wanted * ln(n / wanted) or so. Threads tell each other the first word of
-their worst, since nothing behind the worst of one thread can be among the best of all.
+candidates become rare: of n rows in random order wanted * ln(n / wanted) or so. Threads tell each other the first word
+of their worst, since nothing behind the worst of one thread can be among the best of all.
 
-Context (S_USER, int64[TOP_WORDS], T_*). Block functions: `narrow` after each key drops docs that are behind the worst already,
-so that the next key is fetched for few; `tell_bound` after the first key those that the rest of the block puts behind;
-`keep_rows` at the end puts what is left into the buffer.
+Context (S_USER, int64[TOP_WORDS], T_*). Block functions: `narrow` after each key drops docs that are behind the worst
+already, so that the next key is fetched for few; `tell_bound` after the first key those that the rest of the block puts
+behind; `keep_rows` at the end puts what is left into the buffer.
 """
 
 from __future__ import annotations
@@ -71,7 +72,8 @@ def _key_words(state: Any, count: int) -> Any:
     return carray(pointer(state[S_REGISTERS], types.uint64), count * BLOCK)
 
 
-# --- quickselect and quicksort of rows -----------------------------------------------------------------------------------
+# --- quickselect and quicksort of rows
+# -----------------------------------------------------------------------------------
 
 
 @inner
@@ -175,8 +177,9 @@ def sort_runs(rows_address: int, count: int, column: int, kinds_address: int, wi
 
     Args:
         rows_address: of uint64[count, width], changed in place. kinds_address: of int64[width], kinds of its words.
-        scratch_address: of SORT_STACK_WORDS + width words of the caller's. Views of addresses, not arrays: those of Python would be
-            counted at each of millions of calls, and one of this function's own is gone once its address was taken.
+        scratch_address: of SORT_STACK_WORDS + width words of the caller's. Views of addresses, not arrays: those of
+            Python would be counted at each of millions of calls, and one of this function's own is gone once its
+            address was taken.
     """
     rows, kinds = view_u64(rows_address, count * width), view_i64(kinds_address, width)
     stack, pivot = view_i64(scratch_address, SORT_STACK_WORDS), view_u64(scratch_address + SORT_STACK_WORDS * 8, width)
@@ -188,7 +191,8 @@ def sort_runs(rows_address: int, count: int, column: int, kinds_address: int, wi
             first = i
 
 
-# --- block functions -----------------------------------------------------------------------------------------------------
+# --- block functions
+# -----------------------------------------------------------------------------------------------------
 
 
 @njit(nogil=True)
@@ -200,13 +204,16 @@ def _cut(top: Any, rows: Any, kinds: Any) -> None:
     _copy(worst, 0, rows, wanted - 1, width)
     top[T_COUNT] = wanted
     top[T_VERSION] += 1
-    # Without a lock: two threads at once may lose the better of two words until the next one is told, which only costs time.
+    # Without a lock: two threads at once may lose the better of two words until the next one is told, which only costs
+    # time.
     shared[0] = min(shared[0], worst[0])
 
 
 @block_function
 def keep_rows(state_address: int, args_address: int) -> Any:
-    """Offer the selected docs, the words of whose keys lie in registers 0 to A0 - 1; `narrow` has seen all of these keys."""
+    """Offer the selected docs, the words of whose keys lie in registers 0 to A0 - 1; `narrow` has seen all of these
+    keys.
+    """
     state, args = words(state_address, STATE_WORDS), words(args_address, INSTRUCTION_WORDS)
     top, num_words = top_of(state), args[A0]
     width, capacity, version = top[T_WIDTH], top[T_CAPACITY], top[T_VERSION]
@@ -269,7 +276,9 @@ def _compact(values: Any, flags: Any) -> None:
 
 @inner
 def keep_flagged(state: Any, flags: Any, tied: Any, registers: int, is_last: bool) -> None:
-    """Keep the selected docs that have a flag, with their words in `registers`, a bit each, and drop docs that tie by the last key."""
+    """Keep the selected docs that have a flag, with their words in `registers`, a bit each, and drop docs that tie by
+    the last key.
+    """
     if is_last:
         _drop_ties(flags, tied)
     kept = _count(flags)
@@ -293,7 +302,8 @@ def _least_of_lanes(lanes: Any, keys: Any) -> None:
 
 @inner
 def _bound(keys: Any, lanes: Any) -> Any:
-    # The greatest of the least words of each lane (key i is in lane i mod lanes): as many keys as there are lanes are not above.
+    # The greatest of the least words of each lane (key i is in lane i mod lanes): as many keys as there are lanes are
+    # not above.
     lanes[:] = ALL
     for first in range(0, len(keys) - len(lanes) + 1, len(lanes)):
         _least_of_lanes(lanes, keys[first : first + len(lanes)])
@@ -305,10 +315,10 @@ def _bound(keys: Any, lanes: Any) -> Any:
 
 @block_function
 def tell_bound(state_address: int, args_address: int) -> Any:
-    """Tell all threads a bound of the first words, which lie in register 0, where many docs are selected for the rows wanted: what
-    a block itself says keeps most of it out of the buffer, also where every row is before all rows so far (newest first, in
-    docs that ascend by time). A0 a free register, A1 number of registers that
-    hold words."""
+    """Tell all threads a bound of the first words, which lie in register 0, where many docs are selected for the rows
+    wanted: what a block itself says keeps most of it out of the buffer, also where every row is before all rows so far
+    (newest first, in docs that ascend by time). A0 a free register, A1 number of registers that hold words.
+    """
     state, args = words(state_address, STATE_WORDS), words(args_address, INSTRUCTION_WORDS)
     top, n = top_of(state), state[S_SELECTED]
     num_lanes = (top[T_WANTED] + 7) & ~7
@@ -332,11 +342,12 @@ def tell_bound(state_address: int, args_address: int) -> Any:
 
 @block_function
 def narrow(state_address: int, args_address: int) -> Any:
-    """Drop selected docs that sort after the worst row by the word or text whose words lie in registers A0 to A1 - 1, where they
-    tie by what comes before it.
+    """Drop selected docs that sort after the worst row by the word or text whose words lie in registers A0 to A1 - 1,
+    where they tie by what comes before it.
 
-    A2 register of flags, 1 = the doc ties with the worst row by the keys so far; A3 1 = nothing comes before; A4 1 = this is the
-    last key, so that docs that tie are behind the worst row too; A5 a bit for each register of words that are known.
+    A2 register of flags, 1 = the doc ties with the worst row by the keys so far; A3 1 = nothing comes before; A4 1 =
+    this is the last key, so that docs that tie are behind the worst row too; A5 a bit for each register of words that
+    are known.
     """
     state, args = words(state_address, STATE_WORDS), words(args_address, INSTRUCTION_WORDS)
     top, first, end, n = top_of(state), args[A0], args[A0 + 1], state[S_SELECTED]

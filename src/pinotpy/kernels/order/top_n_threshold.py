@@ -1,14 +1,15 @@
 """The first sort key against the worst row so far, in the column as it lies: most docs of a long scan end here.
 
-`narrow` comes before anything is fetched. It compares the column of the first key, whole blocks of it where most of their
-docs are selected, with bounds made of the worst row's first words (top_n.py): bounds of values for raw numbers, bounds of
-dict ids where there is a dictionary, looked up when the worst row is another than last time. Docs that can still be among the
-best stay selected, with those that tie; what they cost afterwards is as nothing. Texts without dictionary are not for it: to
-look at their first bytes is to fetch them. Not for units that gather docs of several blocks (U_GATHER): mask 0 must be of the
-block in hand.
+`narrow` comes before anything is fetched. It compares the column of the first key, whole blocks of it where most of
+their docs are selected, with bounds made of the worst row's first words (top_n.py): bounds of values for raw numbers,
+bounds of dict ids where there is a dictionary, looked up when the worst row is another than last time. Docs that can
+still be among the best stay selected, with those that tie; what they cost afterwards is as nothing. Texts without
+dictionary are not for it: to look at their first bytes is to fetch them. Not for units that gather docs of several
+blocks (U_GATHER): mask 0 must be of the block in hand.
 
-Arguments: A0 address of the column's meta, A1 1 = descending, A2 what null flags are before the key's words: 0 there are none,
-1 nulls sort last, 2 nulls sort first. A3 to A6 are the function's own: for which worst row its bounds of ids are.
+Arguments: A0 address of the column's meta, A1 1 = descending, A2 what null flags are before the key's words: 0 there
+are none, 1 nulls sort last, 2 nulls sort first. A3 to A6 are the function's own: for which worst row its bounds of ids
+are.
 """
 
 from __future__ import annotations
@@ -60,7 +61,8 @@ _INT_MIN, _INT_MAX = np.int64(-(2**31)), np.int64(2**31 - 1)
 _LONG_MIN, _LONG_MAX = np.int64(-(2**63)), np.int64(2**63 - 1)
 
 
-# --- flags: 1 = the value lies within the bounds ---------------------------------------------------------------------------
+# --- flags: 1 = the value lies within the bounds
+# ---------------------------------------------------------------------------
 
 
 @inner
@@ -98,7 +100,9 @@ def _flag(flags: Any, values: Any, whole: bool, base: int, docs: Any, low: Any, 
 
 
 @inner
-def _flag_doubles(flags: Any, values: Any, whole: bool, base: int, docs: Any, low: float, high: float, nan: Any) -> None:
+def _flag_doubles(
+    flags: Any, values: Any, whole: bool, base: int, docs: Any, low: float, high: float, nan: Any
+) -> None:
     if whole:
         _doubles_between(flags, values[base : base + len(flags)], low, high, nan)
     else:
@@ -113,7 +117,8 @@ def _add_nulls(flags: Any, meta: Any, whole: bool, base: int, docs: Any) -> None
         flags[i] |= (bits[doc >> 3] >> uint8(doc & 7)) & uint8(1)
 
 
-# --- the block function --------------------------------------------------------------------------------------------------------
+# --- the block function
+# --------------------------------------------------------------------------------------------------------
 
 
 @inner
@@ -128,7 +133,15 @@ def _flag_values(flags: Any, meta: Any, whole: bool, base: int, docs: Any, word:
         elif low > _INT_MAX or high < _INT_MIN:
             flags[:] = 0
         else:
-            _flag(flags, view_i32(address, count), whole, base, docs, np.int32(max(low, _INT_MIN)), np.int32(min(high, _INT_MAX)))
+            _flag(
+                flags,
+                view_i32(address, count),
+                whole,
+                base,
+                docs,
+                np.int32(max(low, _INT_MIN)),
+                np.int32(min(high, _INT_MAX)),
+            )
         return
     # NaN is above all: behind any other worst value when ascending, before it when descending.
     limit = ~word if descending else word

@@ -20,7 +20,8 @@ the inner loops are plain njit leaves over typed arrays that index from 0 (numba
 **Instruction** (int64[INSTRUCTION_WORDS]): word 0 = address of the function, word 1 = flags of the driver (I_*), words
 2.. = arguments (A0 = 2). A row belongs to one segment and one query run: a function may keep a cursor in its own words.
 
-**Column meta** (int64[META_WORDS], see M_*): what kernels know of one column of one segment; `segment` fills it at load.
+**Column meta** (int64[META_WORDS], see M_*): what kernels know of one column of one segment; `segment` fills it at
+load.
 """
 
 from __future__ import annotations
@@ -59,7 +60,8 @@ S_UNIT: Final = 15  # number of the unit (a run of docs of one segment) in the p
 S_MASK_COUNTS: Final = 16  # ..31: ones in each mask register
 S_SELECTIONS: Final = 32  # address of int32[NUM_SELECTIONS][BLOCK]: selection 0 is the filter's, others made by expand
 S_SCRATCH: Final = 33  # address of int32[NUM_SCRATCH][BLOCK]: of the filter stage; within one select function anybody's
-S_SURVIVORS: Final = 34  # docs that a filter leg has to look at one by one (positions in scratch 0, ids in scratch 1), -1: the whole block
+# docs that a filter leg has to look at one by one (positions in scratch 0, ids in scratch 1), -1: the whole block
+S_SURVIVORS: Final = 34
 S_FILTER_NS: Final = 35  # counter: time in filters, if C_TRACE
 S_GATHERED: Final = 36  # docs of blocks before this one that wait in selection 0 for the select section (U_GATHER)
 STATE_WORDS: Final = 64
@@ -112,7 +114,9 @@ M_INVERTED_OFFSETS: Final = 14  # address of uint32[cardinality + 1], docs of th
 M_INVERTED_DOCS: Final = 15  # address of int32[num entries], the doc lists one after the other; 0: they are bitmaps
 M_BLOOM: Final = 16  # address of the Bloom filter uint32[8 * blocks] (bloom.py), else 0
 M_BLOOM_BLOCKS: Final = 17
-M_RANGE_BOUNDS: Final = 18  # address of the least dict id (u32) or raw value of every bucket of the range index (doc_sets.py), else 0
+M_RANGE_BOUNDS: Final = (
+    18  # address of the least dict id (u32) or raw value of every bucket of the range index (doc_sets.py), else 0
+)
 M_RANGE_BUCKETS: Final = 19
 M_RANGE_OFFSETS: Final = 20  # address of uint32[buckets + 1]
 M_RANGE_DOCS: Final = 21  # address of int32[num entries]
@@ -138,7 +142,9 @@ C_MEMORY_MAX: Final = 3
 C_ERROR: Final = 4  # first error word of any thread
 C_QUANTUM_NS: Final = 5
 C_TRACE: Final = 6  # != 0: count the time of filters in S_FILTER_NS
-C_FUSED_TESTS: Final = 8  # ..14: addresses of functions whose work the driver may do itself (range_scan.py, chain_leg.py), 0: none
+C_FUSED_TESTS: Final = (
+    8  # ..14: addresses of functions whose work the driver may do itself (range_scan.py, chain_leg.py), 0: none
+)
 CONTROL_WORDS: Final = 16
 
 # Error words (return value of block functions and of the driver's step).
@@ -148,8 +154,11 @@ E_DEADLINE: Final = 2
 E_MEMORY: Final = 3
 E_BLOCK: Final = 4  # a block function failed by its data; it wrote the cause to its own context
 E_MORE: Final = 16  # the driver's quantum ended; call again with the same cursor
-E_FLUSH: Final = 17  # of a select function: done, but my buffer cannot take another block; the driver ends the block, then returns this
-E_REPEAT: Final = 18  # of an expanding function: after the last instruction come back to me, I have more lanes for this block
+# of a select function: done, but my buffer cannot take another block; the driver ends the block, then returns this
+E_FLUSH: Final = 17
+E_REPEAT: Final = (
+    18  # of an expanding function: after the last instruction come back to me, I have more lanes for this block
+)
 E_NEXT_UNIT: Final = 19  # of a select function: this unit has given all that I want
 E_STOP: Final = 20  # of a select function: this thread has all that it wants; also returned by the driver
 
@@ -157,7 +166,9 @@ _SIGNATURE = types.int64(types.int64, types.int64)
 
 
 def inner(function: Callable[..., Any]) -> Any:
-    """Compile a function that only compiled code calls: without the wrappers for Python, which take as long to compile."""
+    """Compile a function that only compiled code calls: without the wrappers for Python, which take as long to
+    compile.
+    """
     return njit(nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)(function)
 
 

@@ -14,7 +14,9 @@ from pinotpy.kernels.runtime.views import view_u8, view_u64
 def _spread(byte: Any) -> Any:
     # The multiplication puts bit k of the lower seven in front of byte k; the eighth would carry into another's place.
     word = uint64(byte)
-    return (((word & uint64(0x7F)) * uint64(0x0002040810204081)) & uint64(0x0001010101010101)) | ((word >> uint64(7)) << uint64(56))
+    return (((word & uint64(0x7F)) * uint64(0x0002040810204081)) & uint64(0x0001010101010101)) | (
+        (word >> uint64(7)) << uint64(56)
+    )
 
 
 @inner
@@ -32,8 +34,9 @@ def _spread_shifted(out: Any, bits: Any, following: Any, shift: Any) -> None:
 
 @inner
 def flags_from(out_address: int, bits: Any, base: int, n: int) -> None:
-    """The n bits from bit `base` on as bytes at `out_address`, which has room for n rounded up to 8 (what is beyond n is left
-    undefined)."""
+    """The n bits from bit `base` on as bytes at `out_address`, which has room for n rounded up to 8 (what is beyond n
+    is left undefined).
+    """
     count = (n + 7) >> 3
     out = view_u64(out_address, count)
     own = bits[base >> 3 :]

@@ -1,4 +1,6 @@
-"""CLOCK_MONOTONIC inside nogil code: the C library's clock_gettime, called by address (a ctypes function would not cache)."""
+"""CLOCK_MONOTONIC inside nogil code: the C library's clock_gettime, called by address (a ctypes function would not
+cache).
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,9 @@ def _clock_gettime(typingctx: Any, address: Any, clock_id: Any, timespec: Any) -
 
 @njit(cache=True, nogil=True)
 def monotonic_ns(clock: int, timespec: int) -> Any:
-    """Nanoseconds of CLOCK_MONOTONIC; `clock` from clock_address(), `timespec` the address of 2 int64 words to write to."""
+    """Nanoseconds of CLOCK_MONOTONIC; `clock` from clock_address(), `timespec` the address of 2 int64 words to write
+    to.
+    """
     _clock_gettime(clock, _MONOTONIC, timespec)
     pair = words(timespec, 2)
     return pair[0] * 1_000_000_000 + pair[1]

@@ -1,10 +1,10 @@
 """Memory that kernels grow by themselves: buffers of the C library, charged to the query's control block.
 
-A *vector* is three words (address, used words, capacity in words) inside a context. A *pool* is POOL_WORDS words: a vector with the
-addresses and sizes of its blocks, and the first and last free address of the newest; what is taken from it never moves, so that
-growing copies nothing and the pages of a large one are mapped once. Everything here charges what it
-takes to C_MEMORY_USED with an atomic add, because threads of one query share the control block, and answers E_MEMORY
-instead of allocating when the budget would be passed.
+A *vector* is three words (address, used words, capacity in words) inside a context. A *pool* is POOL_WORDS words: a
+vector with the addresses and sizes of its blocks, and the first and last free address of the newest; what is taken from
+it never moves, so that growing copies nothing and the pages of a large one are mapped once. Everything here charges
+what it takes to C_MEMORY_USED with an atomic add, because threads of one query share the control block, and answers
+E_MEMORY instead of allocating when the budget would be passed.
 """
 
 from __future__ import annotations
@@ -55,7 +55,9 @@ def _atomic_add(typingctx: Any, address: Any, amount: Any) -> Any:
 
 @njit(nogil=True)
 def charge(control_address: int, size_bytes: int) -> Any:
-    """Account for `size_bytes` more (or less, when negative); E_MEMORY if that passes the budget (nothing is charged then)."""
+    """Account for `size_bytes` more (or less, when negative); E_MEMORY if that passes the budget (nothing is charged
+    then).
+    """
     control = words(control_address, CONTROL_WORDS)
     before = _atomic_add(control_address + C_MEMORY_USED * 8, size_bytes)
     if size_bytes > 0 and control[C_MEMORY_MAX] != 0 and before + size_bytes > control[C_MEMORY_MAX]:
@@ -66,7 +68,9 @@ def charge(control_address: int, size_bytes: int) -> Any:
 
 @njit(nogil=True)
 def _use_huge_pages(address: int, size_bytes: int) -> None:
-    """Ask for pages of 2 MiB where the memory holds some: the first touch of 4 KiB pages costs more than most kernels."""
+    """Ask for pages of 2 MiB where the memory holds some: the first touch of 4 KiB pages costs more than most
+    kernels.
+    """
     if _HAS_HUGE_PAGES and size_bytes >= 2 * _HUGE_BYTES:
         first = (address + _PAGE_BYTES - 1) & -_PAGE_BYTES
         _madvise(first, (address + size_bytes - first) & -_PAGE_BYTES, _MADV_HUGEPAGE)
@@ -117,7 +121,9 @@ def reserve_zeroed(control_address: int, vector: Any, capacity: int) -> Any:
 
 @njit(nogil=True)
 def grow_zeroed(control_address: int, vector: Any, needed: int) -> Any:
-    """Make `vector` hold at least `needed` words, keeping its contents; new words are zero. Returns E_OK or E_MEMORY."""
+    """Make `vector` hold at least `needed` words, keeping its contents; new words are zero. Returns E_OK or
+    E_MEMORY.
+    """
     old = vector[V_CAPACITY]
     if needed <= old:
         return E_OK

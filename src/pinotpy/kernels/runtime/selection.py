@@ -57,8 +57,12 @@ def _compress_range(typingctx: Any, mask_address: Any, first: Any, out_address: 
         vector = ir.VectorType(lane, _LANES)
         start = builder.trunc(arguments[1], lane)
         spread = builder.insert_element(ir.Constant(vector, ir.Undefined), start, ir.Constant(lane, 0))
-        spread = builder.shuffle_vector(spread, ir.Constant(vector, ir.Undefined), ir.Constant(ir.VectorType(lane, _LANES), [0] * _LANES))
-        return _vector_store(builder, arguments[0], builder.add(spread, ir.Constant(vector, list(range(_LANES)))), arguments[2])
+        spread = builder.shuffle_vector(
+            spread, ir.Constant(vector, ir.Undefined), ir.Constant(ir.VectorType(lane, _LANES), [0] * _LANES)
+        )
+        return _vector_store(
+            builder, arguments[0], builder.add(spread, ir.Constant(vector, list(range(_LANES)))), arguments[2]
+        )
 
     return signature, codegen
 
@@ -83,8 +87,12 @@ def _compress_bits(typingctx: Any, bits: Any, first: Any, out_address: Any) -> A
     def codegen(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
         lane = ir.IntType(32)
         vector = ir.VectorType(lane, _LANES)
-        spread = builder.insert_element(ir.Constant(vector, ir.Undefined), builder.trunc(arguments[1], lane), ir.Constant(lane, 0))
-        spread = builder.shuffle_vector(spread, ir.Constant(vector, ir.Undefined), ir.Constant(ir.VectorType(lane, _LANES), [0] * _LANES))
+        spread = builder.insert_element(
+            ir.Constant(vector, ir.Undefined), builder.trunc(arguments[1], lane), ir.Constant(lane, 0)
+        )
+        spread = builder.shuffle_vector(
+            spread, ir.Constant(vector, ir.Undefined), ir.Constant(ir.VectorType(lane, _LANES), [0] * _LANES)
+        )
         values = builder.add(spread, ir.Constant(vector, list(range(_LANES))))
         bits = builder.bitcast(builder.trunc(arguments[0], ir.IntType(16)), ir.VectorType(ir.IntType(1), _LANES))
         kept = builder.call(_compress(builder, vector), [values, ir.Constant(vector, [0] * _LANES), bits])
@@ -126,7 +134,9 @@ if HAS_AVX512:
 
     @inner
     def docs_of_bits(bits: Any, first: int, out_address: int) -> Any:
-        """first + k for every bit k of a uint64 that is set, as int32 to the address, where 80 have room; gives how many."""
+        """first + k for every bit k of a uint64 that is set, as int32 to the address, where 80 have room; gives how
+        many.
+        """
         at = out_address
         for quarter in range(4):
             own = (bits >> uint64(quarter * _LANES)) & uint64(0xFFFF)
@@ -138,7 +148,9 @@ else:
 
     @inner
     def docs_of_bits(bits: Any, first: int, out_address: int) -> Any:
-        """first + k for every bit k of a uint64 that is set, as int32 to the address, where 80 have room; gives how many."""
+        """first + k for every bit k of a uint64 that is set, as int32 to the address, where 80 have room; gives how
+        many.
+        """
         count = int64(num_bits(bits))
         _each_bit(bits, first, carray(pointer(out_address, types.int32), 64), count)
         return count
@@ -149,8 +161,9 @@ _FEW_BITS = 4
 
 @inner
 def docs_of_few_bits(bits: Any, first: int, out_address: int) -> Any:
-    """The same where there are hardly ever more than four: these are looked for whether they are there or not, since asking after
-    each would be guessed wrong."""
+    """The same where there are hardly ever more than four: these are looked for whether they are there or not, since
+    asking after each would be guessed wrong.
+    """
     count = int64(num_bits(bits))
     if count > _FEW_BITS:
         return docs_of_bits(bits, first, out_address)

@@ -1,8 +1,8 @@
 """The loop of every scan: units → blocks → filter → selection → select instructions. Resumable.
 
-`step` runs until its units are done, a quantum has passed, or something wants Python; it leaves everything that it needs
-to go on in `cursor` and in the thread's State, so that it can be called again on any thread. Cancel word, deadline,
-memory and errors of other threads are looked at between blocks, at most CHECK_BLOCKS blocks apart.
+`step` runs until its units are done, a quantum has passed, or something wants Python; it leaves everything that it
+needs to go on in `cursor` and in the thread's State, so that it can be called again on any thread. Cancel word,
+deadline, memory and errors of other threads are looked at between blocks, at most CHECK_BLOCKS blocks apart.
 """
 
 from __future__ import annotations
@@ -79,8 +79,8 @@ K_RANGES: Final = 16  # ..: what range_scan.py keeps
 CURSOR_WORDS: Final = K_RANGES + RANGE_WORDS
 
 CHECK_BLOCKS: Final = 8
-# A block with at most so many selected docs waits for others, where it may: a select function costs as much as fifty docs,
-# and the cache misses of many docs overlap.
+# A block with at most so many selected docs waits for others, where it may: a select function costs as much as fifty
+# docs, and the cache misses of many docs overlap.
 GATHER_MAX: Final = BLOCK // 8
 _INSTRUCTION_BYTES: Final = INSTRUCTION_WORDS * 8
 
@@ -128,7 +128,9 @@ def _copy(out: Any, docs: Any) -> None:
 
 @inner
 def _select(state: Any, filtered: bool) -> None:
-    """Turn mask 0 (if `filtered`, else all docs of the block) into the selection, behind the docs that were gathered."""
+    """Turn mask 0 (if `filtered`, else all docs of the block) into the selection, behind the docs that were
+    gathered.
+    """
     n, gathered = state[S_NUM], state[S_GATHERED]
     selected = state[S_MASK_COUNTS] if filtered else n
     state[S_SELECTION] = state[S_SELECTIONS]
@@ -153,12 +155,15 @@ def _select(state: Any, filtered: bool) -> None:
 
 
 @njit(cache=True, nogil=True)
-def step(units: Any, last_unit: int, _state: Any, state_address: int, cursor: Any, timespec: int, control: Any, clock: int) -> Any:
+def step(
+    units: Any, last_unit: int, _state: Any, state_address: int, cursor: Any, timespec: int, control: Any, clock: int
+) -> Any:
     """Run units cursor[K_UNIT] .. last_unit - 1.
 
     Args:
         units: int64[num_units, UNIT_WORDS]; control: int64[CONTROL_WORDS]
-        cursor: int64 words of this thread; state_address and timespec the addresses of its State's words and of cursor[K_TIMESPEC:]
+        cursor: int64 words of this thread; state_address and timespec the addresses of its State's words and of
+            cursor[K_TIMESPEC:]
         clock: address of clock_gettime.
 
     Returns E_OK when all units are done, E_MORE or E_FLUSH to be called again, E_STOP, or an error word.
@@ -198,7 +203,9 @@ def step(units: Any, last_unit: int, _state: Any, state_address: int, cursor: An
                 blocks += 1
                 if ranges and position < high:
                     filter_began = monotonic_ns(clock, timespec) if control[C_TRACE] != 0 else 0
-                    position, selected, ready = scan_ranges(state_address, control, cursor[K_RANGES:], filters, row[U_NUM_FILTER], position, high)
+                    position, selected, ready = scan_ranges(
+                        state_address, control, cursor[K_RANGES:], filters, row[U_NUM_FILTER], position, high
+                    )
                     row[U_SELECTED] += selected
                     state[S_DOCS_SCANNED] += selected
                     if filter_began != 0:

@@ -1,4 +1,6 @@
-"""Programs of a query's units, put together in one pass: instructions that queries of one shape share around the query's filter."""
+"""Programs of a query's units, put together in one pass: instructions that queries of one shape share around the
+query's filter.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,15 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from pinotpy.kernels.runtime.abi import INSTRUCTION_WORDS, U_NUM_BEGIN, U_NUM_END, U_NUM_FILTER, U_NUM_SELECT, U_PROGRAM, UNIT_WORDS
+from pinotpy.kernels.runtime.abi import (
+    INSTRUCTION_WORDS,
+    U_NUM_BEGIN,
+    U_NUM_END,
+    U_NUM_FILTER,
+    U_NUM_SELECT,
+    U_PROGRAM,
+    UNIT_WORDS,
+)
 
 
 @njit(nogil=True)
@@ -24,7 +34,8 @@ def bind(units: Any, numbers: Any, begin: Any, filters: Any, select: Any, end: A
 
     Args:
         units: int64[n, UNIT_WORDS]: gets where its program is and how long its parts are.
-        numbers: int64[n], the rows of a unit in `begin`, `select` and `end`; filters: int64[n, k, INSTRUCTION_WORDS], the units' own.
+        numbers: int64[n], the rows of a unit in `begin`, `select` and `end`; filters: int64[n, k, INSTRUCTION_WORDS],
+            the units' own.
         program: int64[n, all, INSTRUCTION_WORDS] at `address`, written.
     """
     size = program.shape[1] * INSTRUCTION_WORDS * 8
@@ -35,7 +46,12 @@ def bind(units: Any, numbers: Any, begin: Any, filters: Any, select: Any, end: A
         at = _copy(own, at, select[row])
         _copy(own, at, end[row])
         unit = units[u]
-        unit[U_NUM_BEGIN], unit[U_NUM_FILTER], unit[U_NUM_SELECT], unit[U_NUM_END] = begin.shape[1], filters.shape[1], select.shape[1], end.shape[1]
+        unit[U_NUM_BEGIN], unit[U_NUM_FILTER], unit[U_NUM_SELECT], unit[U_NUM_END] = (
+            begin.shape[1],
+            filters.shape[1],
+            select.shape[1],
+            end.shape[1],
+        )
         unit[U_PROGRAM] = address + u * size
 
 

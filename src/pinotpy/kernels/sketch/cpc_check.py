@@ -1,11 +1,12 @@
-"""Serialized CPC sketches, walked through bit by bit to see that nothing in them leads outside: the C++ library that reads them
-writes to the rows that they name without looking.
+"""Serialized CPC sketches, walked through bit by bit to see that nothing in them leads outside: the C++ library that
+reads them writes to the rows that they name without looking.
 
 A sketch of k rows and 64 columns is two streams of bits, in words of 32, the lowest bit first:
 
     the window    a byte for each of k rows, in a prefix code: 8 columns of the row from the window's offset on
     the pairs     ascending (row, column): where the row is other than the window and its defaults say. Columns above the last of
-                  the same row in a prefix code, rows above the last by Golomb: the upper bits unary (zeros, then 1), the lower ones as they are
+                  the same row in a prefix code, rows above the last by Golomb: the upper bits unary (zeros, then 1),
+                      the lower ones as they are
 
 A prefix code is a table of 4,096: of the next 12 bits, length << 8 | value.
 """
@@ -24,7 +25,8 @@ _PEEK_BITS: Final = 12
 _UNARY_PEEK_BITS: Final = 8
 _COLUMNS: Final = 64
 _WINDOW_COLUMNS: Final = 8
-# A hash table of pairs with random rows is searched 1 or 2 steps for each; rows chosen to collide cost the square of their number.
+# A hash table of pairs with random rows is searched 1 or 2 steps for each; rows chosen to collide cost the square of
+# their number.
 _STEPS_MAX: Final = 64
 
 
@@ -46,7 +48,17 @@ def _window_ones(window: Any, num_rows: int, code: Any) -> Any:
 
 
 @njit(cache=True, nogil=True)
-def fault(lg_k: int, num_coupons: int, offset: int, first_column: int, num_pairs: int, pairs: Any, window: Any, codes: Any, columns: Any) -> int:
+def fault(
+    lg_k: int,
+    num_coupons: int,
+    offset: int,
+    first_column: int,
+    num_pairs: int,
+    pairs: Any,
+    window: Any,
+    codes: Any,
+    columns: Any,
+) -> int:
     """What is wrong with a sketch, WHOLE if nothing.
 
     Args:
@@ -61,7 +73,8 @@ def fault(lg_k: int, num_coupons: int, offset: int, first_column: int, num_pairs
         columns: uint8[56], the column right of the window (turned round at 64) that each column of a pair stands for.
 
     Returns:
-        TORN: a stream ends before it is read. OUTSIDE: a pair is no bit of the matrix. UNEQUAL: other bits are set than the head says.
+        TORN: a stream ends before it is read. OUTSIDE: a pair is no bit of the matrix. UNEQUAL: other bits are set than
+            the head says.
         CROWDED: rows so near to each other that no hash has chosen them.
 
     Source: the compressed form of Apache DataSketches' CPC sketches.

@@ -1,8 +1,10 @@
-"""HyperLogLog registers: each the highest rank of its values' hashes (functions/sketches/hyperloglog.py says which hash).
+"""HyperLogLog registers: each the highest rank of its values' hashes (functions/sketches/hyperloglog.py says which
+hash).
 
 Where a unit's registers of all groups are few, they lie as bytes by (group, register), and the groups' registers go to
-D_REGISTERS when the unit ends, as rows of [arena row, registers …]; without groups they are kept from unit to unit instead.
-Else every value is appended to D_ARENA as an entry of pairs.py, with register << RANK_BITS | rank in the place of the value.
+D_REGISTERS when the unit ends, as rows of [arena row, registers …]; without groups they are kept from unit to unit
+instead. Else every value is appended to D_ARENA as an entry of pairs.py, with register << RANK_BITS | rank in the place
+of the value.
 
     begin_registers   A0 word of the set in the context, A1 groups (0: appended), A2 log2m                         begin
     add_hashed_ids    A0 groups or -1, A1 ids, A2 set, A3 flags of rows that do not count or -1, A4 address of

@@ -1,5 +1,6 @@
-"""The hash of HyperLogLogs (functions/sketches/murmur.py says where it comes from): of numbers a block at a time, of texts alone, or
-many short ones together, a word of each in a lane."""
+"""The hash of HyperLogLogs (functions/sketches/murmur.py says where it comes from): of numbers a block at a time, of
+texts alone, or many short ones together, a word of each in a lane.
+"""
 
 from __future__ import annotations
 
@@ -73,7 +74,9 @@ def _hash_text(address: int, length: int) -> Any:
         value = uint32(uint32(value * _M) ^ _mixed(uint32(tail_word(address + at, 4))))
     left = length & 3
     for distance in range(left, 0, -1):
-        value = uint32(value ^ uint32(np.int64(np.int8(load_byte(address + length - distance))) << np.int64(8 * (distance - 1))))
+        value = uint32(
+            value ^ uint32(np.int64(np.int8(load_byte(address + length - distance))) << np.int64(8 * (distance - 1)))
+        )
     if left > 0:
         value = uint32(value * _M)
     return _finished(value)
@@ -93,7 +96,9 @@ def _signed_byte(word: Any, shift: Any) -> Any:
 
 @njit(nogil=True)
 def _hash_words(out: Any, lengths: Any, tails: Any, rows: Any, num_rows: int) -> None:
-    """out = the hashes of len(out) short texts, whose bytes stand in columns of uint64 rows, eight in each; all lanes at once."""
+    """out = the hashes of len(out) short texts, whose bytes stand in columns of uint64 rows, eight in each; all lanes
+    at once.
+    """
     for i in range(len(out)):
         out[i] = ~lengths[i]
         tails[i] = uint32(0)
@@ -108,7 +113,8 @@ def _hash_words(out: Any, lengths: Any, tails: Any, rows: Any, num_rows: int) ->
             tails[i] = second if high == full else tail
             out[i] = value
     for i in range(len(out)):
-        # The bytes of an incomplete last word, as _hash_text takes them; without a branch, so that all lanes go together.
+        # The bytes of an incomplete last word, as _hash_text takes them; without a branch, so that all lanes go
+        # together.
         left, tail, value = lengths[i] & uint32(3), tails[i], out[i]
         one, two, three = _signed_byte(tail, uint32(24)), _signed_byte(tail, uint32(16)), _signed_byte(tail, uint32(8))
         rest = uint32(uint32(one << uint32(8)) ^ two)
@@ -167,7 +173,9 @@ def _spread(data: int, at: Any, rows: Any, num_rows: int) -> None:
 
 @njit(nogil=True)
 def hash_texts_of_docs(out: Any, data: int, starts: Any, docs: Any) -> None:
-    """uint32 hashes of the texts of ascending docs: text i is the bytes from data + starts[i] up to those of the next."""
+    """uint32 hashes of the texts of ascending docs: text i is the bytes from data + starts[i] up to those of the
+    next.
+    """
     rows, at = np.empty((_WORDS_MAX, _LANES), np.uint64), np.empty(_LANES, np.int64)
     lengths, tails = np.empty(_LANES, np.uint32), np.empty(_LANES, np.uint32)
     end = starts[len(starts) - 1]

@@ -1,8 +1,9 @@
-"""64-bit hashes of numbers on their way into registers: HyperLogLog++ as the highest rank of each (hyperloglog.py), UltraLogLog and CPC
-as the set of ranks of each, a word of bits. functions/sketches/hash64.py and murmur.py say which hashes; theirs are the numpy twins.
+"""64-bit hashes of numbers on their way into registers: HyperLogLog++ as the highest rank of each (hyperloglog.py),
+UltraLogLog and CPC as the set of ranks of each, a word of bits. functions/sketches/hash64.py and murmur.py say which
+hashes; theirs are the numpy twins.
 
-The table of sets has 8 bytes a register: A2 of begin_registers is log2 of the number of registers + 3, and D_LOG2M too. An entry is
-register << 6 | rank. All arguments but the last are those of registers.add_hashed_longs.
+The table of sets has 8 bytes a register: A2 of begin_registers is log2 of the number of registers + 3, and D_LOG2M too.
+An entry is register << 6 | rank. All arguments but the last are those of registers.add_hashed_longs.
 
     add_plus_longs         HyperLogLog++ of i64 values: the hash of their decimal text
     add_ultra_longs        UltraLogLog of i64 values, A4 how many bytes of them are hashed, 4 or 8
@@ -140,14 +141,19 @@ def _plus_entries(out: Any, hashes: Any, log2m: Any) -> None:
     p = uint64(log2m)
     for i in range(len(out)):
         rank = uint64(65) - _bit_length((hashes[i] << p) | (uint64(1) << (p - uint64(1))))
-        out[i] = uint32((hashes[i] >> (uint64(64) - p)) << uint64(_PLUS_RANK_BITS)) | uint32(min(rank, uint64(_PLUS_RANK_MAX)))
+        out[i] = uint32((hashes[i] >> (uint64(64) - p)) << uint64(_PLUS_RANK_BITS)) | uint32(
+            min(rank, uint64(_PLUS_RANK_MAX))
+        )
 
 
 @block_function
 def add_plus_longs(state_address: int, args_address: int) -> Any:
     """Bring i64 values into the registers of HyperLogLog++."""
     state, args = words(state_address, STATE_WORDS), words(args_address, INSTRUCTION_WORDS)
-    entries, hashes = view_u32(state[S_SCRATCH], state[S_SELECTED]), view_u64(state[S_SCRATCH] + BLOCK * 8, state[S_SELECTED])
+    entries, hashes = (
+        view_u32(state[S_SCRATCH], state[S_SELECTED]),
+        view_u64(state[S_SCRATCH] + BLOCK * 8, state[S_SELECTED]),
+    )
     # In two loops, of which the second is one of vectors: half the time of one.
     _murmur_texts(hashes, register_i64(state, args[A0 + 1])[: state[S_SELECTED]])
     _plus_entries(entries, hashes, set_at(state, args[A0 + 2])[D_LOG2M])
@@ -163,7 +169,9 @@ def _unite(sets: Any, log2m: Any, groups: Any, single: bool, entries: Any, skip:
         if flagged and skip[i] != 0:
             continue
         group = uint64(0) if single else uint64(groups[i])
-        sets[(group << uint64(log2m)) + uint64(entries[i] >> uint32(RANK_BITS))] |= np.int64(1) << np.int64(entries[i] & uint32(63))
+        sets[(group << uint64(log2m)) + uint64(entries[i] >> uint32(RANK_BITS))] |= np.int64(1) << np.int64(
+            entries[i] & uint32(63)
+        )
 
 
 @inner
@@ -271,7 +279,10 @@ def _coupons_of_doubles(out: Any, values: Any, mask: Any) -> None:
 def add_coupons_of_longs(state_address: int, args_address: int) -> Any:
     """Bring i64 values into the rows of CPC sketches."""
     state, args = words(state_address, STATE_WORDS), words(args_address, INSTRUCTION_WORDS)
-    entries, lg_k = view_u32(state[S_SCRATCH], state[S_SELECTED]), uint64(set_at(state, args[A0 + 2])[D_LOG2M] - SET_LOG2)
+    entries, lg_k = (
+        view_u32(state[S_SCRATCH], state[S_SELECTED]),
+        uint64(set_at(state, args[A0 + 2])[D_LOG2M] - SET_LOG2),
+    )
     _coupons_of_longs(entries, register_i64(state, args[A0 + 1])[: state[S_SELECTED]], (uint64(1) << lg_k) - uint64(1))
     return _bring_sets(state, args, entries)
 
@@ -280,8 +291,13 @@ def add_coupons_of_longs(state_address: int, args_address: int) -> Any:
 def add_coupons_of_doubles(state_address: int, args_address: int) -> Any:
     """Bring f64 values into the rows of CPC sketches."""
     state, args = words(state_address, STATE_WORDS), words(args_address, INSTRUCTION_WORDS)
-    entries, lg_k = view_u32(state[S_SCRATCH], state[S_SELECTED]), uint64(set_at(state, args[A0 + 2])[D_LOG2M] - SET_LOG2)
-    _coupons_of_doubles(entries, register_f64(state, args[A0 + 1])[: state[S_SELECTED]], (uint64(1) << lg_k) - uint64(1))
+    entries, lg_k = (
+        view_u32(state[S_SCRATCH], state[S_SELECTED]),
+        uint64(set_at(state, args[A0 + 2])[D_LOG2M] - SET_LOG2),
+    )
+    _coupons_of_doubles(
+        entries, register_f64(state, args[A0 + 1])[: state[S_SELECTED]], (uint64(1) << lg_k) - uint64(1)
+    )
     return _bring_sets(state, args, entries)
 
 

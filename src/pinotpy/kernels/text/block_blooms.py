@@ -1,8 +1,9 @@
-"""Small Bloom filters of the texts of each run of BLOCK docs: which runs certainly do not have a text, without reading any.
+"""Small Bloom filters of the texts of each run of BLOCK docs: which runs certainly do not have a text, without reading
+any.
 
-A run has LINES lines of 64 bytes. The upper half of a text's hash names the line, and BITS bits are set in it, so that a test
-touches one cache line. uint64[runs, LINES * 8], ten bits a doc: of 2,048 different texts about one run in a hundred is
-read in vain.
+A run has LINES lines of 64 bytes. The upper half of a text's hash names the line, and BITS bits are set in it, so that
+a test touches one cache line. uint64[runs, LINES * 8], ten bits a doc: of 2,048 different texts about one run in a
+hundred is read in vain.
 """
 
 from __future__ import annotations
@@ -59,7 +60,9 @@ def _may_hold(filters: int, run: int, hashed: Any) -> Any:
 
 @inner
 def may_hold(filters: int, low: int, high: int, hashed: Any) -> Any:
-    """Whether a doc of [low, high) may have a text with this hash (byte_words.hash_bytes); filters: address of all runs."""
+    """Whether a doc of [low, high) may have a text with this hash (byte_words.hash_bytes); filters: address of all
+    runs.
+    """
     for run in range(low // BLOCK, (high + BLOCK - 1) // BLOCK):  # noqa: SIM110  # compiled code has no any()
         if _may_hold(filters, run, hashed):
             return True

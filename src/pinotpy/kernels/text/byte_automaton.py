@@ -44,7 +44,8 @@ def determine(follow: Any, members: Any, ends: Any, begin: Any, table: Any) -> i
     Args:
         follow: uint64[positions + 1, words], the positions behind each; the last row is of the place before the text.
         members: uint64[classes, words], the positions that take the bytes of a class.
-        ends: uint64[3, words]: the positions that are tried at every byte, those that end a match, those that end it at the end of the text.
+        ends: uint64[3, words]: the positions that are tried at every byte, those that end a match, those that end it at
+            the end of the text.
         begin: uint64[words], the set of the place before the text alone.
         table: uint32[states, classes + 1], of zeros.
     """

@@ -21,7 +21,12 @@ def murmur2_texts(offsets: Any, data: Any, out: Any) -> None:
         h = np.uint32(np.uint32(0x9747B28C) ^ np.uint32(length))
         full = begin + (length & ~3)
         for i in range(begin, full, 4):
-            k = np.uint32(data[i]) | np.uint32(data[i + 1]) << np.uint32(8) | np.uint32(data[i + 2]) << np.uint32(16) | np.uint32(data[i + 3]) << np.uint32(24)
+            k = (
+                np.uint32(data[i])
+                | np.uint32(data[i + 1]) << np.uint32(8)
+                | np.uint32(data[i + 2]) << np.uint32(16)
+                | np.uint32(data[i + 3]) << np.uint32(24)
+            )
             k = np.uint32(k * m)
             k = np.uint32((k ^ (k >> np.uint32(24))) * m)
             h = np.uint32(np.uint32(h * m) ^ k)
@@ -36,7 +41,9 @@ def murmur2_texts(offsets: Any, data: Any, out: Any) -> None:
 
 @njit(cache=True, nogil=True)
 def string_hash_codes(offsets: Any, data: Any, out: Any) -> None:
-    """String.hashCode of valid UTF-8 texts, over their UTF-16 code units, into uint32 `out` (the bits of Java's int)."""
+    """String.hashCode of valid UTF-8 texts, over their UTF-16 code units, into uint32 `out` (the bits of Java's
+    int).
+    """
     for text in range(out.shape[0]):
         h = np.uint32(0)
         i, end = offsets[text], offsets[text + 1]

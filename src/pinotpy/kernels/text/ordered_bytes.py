@@ -10,7 +10,9 @@ from numba import njit
 
 @njit(cache=True, nogil=True)
 def compare_bytes(data: Any, begin: int, end: int, key: Any, key_begin: int, key_end: int) -> int:
-    """-1, 0 or 1 as data[begin:end] sorts before, equals or sorts after key[key_begin:key_end], byte by byte, unsigned."""
+    """-1, 0 or 1 as data[begin:end] sorts before, equals or sorts after key[key_begin:key_end], byte by byte,
+    unsigned.
+    """
     length, key_length = end - begin, key_end - key_begin
     for i in range(min(length, key_length)):
         a, b = data[begin + i], key[key_begin + i]

@@ -1,4 +1,6 @@
-"""Places where three bytes stand at given distances, 64 places at a time: what a search for texts by rare bytes is made of (substring_search.py)."""
+"""Places where three bytes stand at given distances, 64 places at a time: what a search for texts by rare bytes is made
+of (substring_search.py).
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,9 @@ def _equal_bits(builder: Any, address: Any, byte: Any, fold: Any) -> Any:
 
 
 @intrinsic
-def rare_bits(typingctx: Any, a: Any, b: Any, c: Any, byte_a: Any, byte_b: Any, byte_c: Any, fold_a: Any, fold_b: Any, fold_c: Any) -> Any:
+def rare_bits(
+    typingctx: Any, a: Any, b: Any, c: Any, byte_a: Any, byte_b: Any, byte_c: Any, fold_a: Any, fold_b: Any, fold_c: Any
+) -> Any:
     """Bit i: (byte at address a + i) | fold_a == byte_a, and so for b and c. Reads 64 bytes at each address."""
     signature = types.uint64(types.int64, types.int64, types.int64, *[types.uint8] * 6)
 
@@ -43,9 +47,21 @@ def rare_bits(typingctx: Any, a: Any, b: Any, c: Any, byte_a: Any, byte_b: Any, 
 
 @intrinsic
 def next_rare(
-    typingctx: Any, place: Any, stop: Any, a: Any, b: Any, c: Any, byte_a: Any, byte_b: Any, byte_c: Any, fold_a: Any, fold_b: Any, fold_c: Any
+    typingctx: Any,
+    place: Any,
+    stop: Any,
+    a: Any,
+    b: Any,
+    c: Any,
+    byte_a: Any,
+    byte_b: Any,
+    byte_c: Any,
+    fold_a: Any,
+    fold_b: Any,
+    fold_c: Any,
 ) -> Any:
-    """The first of place, place + 64, … up to `stop` where rare_bits(a + place, …) are not 0; else the first beyond `stop`.
+    """The first of place, place + 64, … up to `stop` where rare_bits(a + place, …) are not 0; else the first beyond
+    `stop`.
 
     a <= b <= c < a + 64. Reads 128 bytes at a + place.
     """
@@ -59,14 +75,16 @@ def next_rare(
 
 
 def _next_rare_function(module: Any) -> Any:
-    # Every byte is loaded once: bits of b and c are moved to where a's are, from this 64 bytes and the next. Never inlined: among
-    # calls the vectors would live in memory, and be read again for every 64 bytes.
+    # Every byte is loaded once: bits of b and c are moved to where a's are, from this 64 bytes and the next. Never
+    # inlined: among calls the vectors would live in memory, and be read again for every 64 bytes.
     word, byte = ir.IntType(64), ir.IntType(8)
     function = ir.Function(module, ir.FunctionType(word, [word] * 5 + [byte] * 6), _NEXT_RARE)
     function.linkage = "internal"
     function.attributes.add("noinline")
     first, stop, a, b, c, *values = function.args
-    entry, begin, head, body, onward, done = (function.append_basic_block(name) for name in ("entry", "begin", "head", "body", "onward", "done"))
+    entry, begin, head, body, onward, done = (
+        function.append_basic_block(name) for name in ("entry", "begin", "head", "body", "onward", "done")
+    )
     builder = ir.IRBuilder(entry)
     vectors = [_in_all_lanes(builder, value) for value in values]
     distances = [builder.sub(address, a) for address in (b, c)]
@@ -101,7 +119,9 @@ def _next_rare_function(module: Any) -> Any:
 
 
 @inner
-def few_rare_bits(count: int, a: int, b: int, c: int, byte_a: Any, byte_b: Any, byte_c: Any, fold_a: Any, fold_b: Any, fold_c: Any) -> Any:
+def few_rare_bits(
+    count: int, a: int, b: int, c: int, byte_a: Any, byte_b: Any, byte_c: Any, fold_a: Any, fold_b: Any, fold_c: Any
+) -> Any:
     """The first `count` (to 64) bits of rare_bits, reading no byte beyond them."""
     bits = uint64(0)
     for i in range(count):

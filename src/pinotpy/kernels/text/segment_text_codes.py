@@ -1,6 +1,7 @@
 """Numbers of the distinct texts in the raw column of one segment, by appearance.
 
-Texts are looked up by a 64-bit hash of their bytes and compared as bytes, with copies of the distinct ones that lie close
+Texts are looked up by a 64-bit hash of their bytes and compared as bytes, with copies of the distinct ones that lie
+close
 together. An index is open addressing over words: the upper half of a hash as a tag, and number + 1; at most half full.
 """
 
@@ -16,17 +17,31 @@ from pinotpy.kernels.runtime.views import view_i64, view_u8
 
 _TAG: Final = np.uint64(0xFFFFFFFF00000000)
 _NUMBER: Final = np.uint64(0xFFFFFFFF)
-_LOOKAHEAD: Final = 256  # hashes are computed, and places of the index looked at, for so many texts before one is searched
+_LOOKAHEAD: Final = (
+    256  # hashes are computed, and places of the index looked at, for so many texts before one is searched
+)
 
 
 @njit(cache=True, nogil=True)
-def number_texts(data: int, starts_address: int, num_texts: int, docs: Any, ids: Any, index: Any, hashes: Any, ends: Any, texts: Any, count: int) -> Any:
+def number_texts(
+    data: int,
+    starts_address: int,
+    num_texts: int,
+    docs: Any,
+    ids: Any,
+    index: Any,
+    hashes: Any,
+    ends: Any,
+    texts: Any,
+    count: int,
+) -> Any:
     """Numbers of the texts of `docs` into uint32 `ids`; new ones get the numbers from `count` on. Gives the new count.
 
     Args:
         data, starts_address: addresses of the column's bytes and of its int64 offsets, num_texts + 1 of them.
-        index: uint64, a power of two, at least 2 * (count + len(docs)). hashes: uint64, of each number, with room for count +
-            len(docs). texts: uint8, the distinct texts by number; ends: int64, where each begins and, one on, ends.
+        index: uint64, a power of two, at least 2 * (count + len(docs)). hashes: uint64, of each number, with room for
+            count + len(docs). texts: uint8, the distinct texts by number; ends: int64, where each begins and, one on,
+            ends.
     """
     starts = view_i64(starts_address, num_texts + 1)
     mask = uint64(len(index) - 1)
@@ -58,7 +73,9 @@ def number_texts(data: int, starts_address: int, num_texts: int, docs: Any, ids:
                 if entry & _TAG == h & _TAG:
                     number = (entry & _NUMBER) - uint64(1)
                     length = starts[doc + 1] - starts[doc]
-                    if length == ends[number + uint64(1)] - ends[number] and same_bytes(data + starts[doc], copies + ends[number], length):
+                    if length == ends[number + uint64(1)] - ends[number] and same_bytes(
+                        data + starts[doc], copies + ends[number], length
+                    ):
                         ids[base + i] = uint32(number)
                         break
                 at = (at + uint64(1)) & mask

@@ -1,9 +1,10 @@
-"""Texts searched where they lie: the texts of neighbouring docs are one run of bytes, so that a block is looked through as a whole.
+"""Texts searched where they lie: the texts of neighbouring docs are one run of bytes, so that a block is looked through
+as a whole.
 
-A search has a *needle*, bytes that every text has that passes. Three bytes of it, the rarest, are compared at 64 places at
-a time (rare_bytes.py); where they are there the needle is compared, then the text that holds the place is found among the offsets,
-which are not read otherwise, and tested. A needle across two texts is no hit. Texts that are asked for one by one are tested without
-a needle.
+A search has a *needle*, bytes that every text has that passes. Three bytes of it, the rarest, are compared at 64 places
+at a time (rare_bytes.py); where they are there the needle is compared, then the text that holds the place is found
+among the offsets, which are not read otherwise, and tested. A needle across two texts is no hit. Texts that are asked
+for one by one are tested without a needle.
 
 Search words (int64[SEARCH_WORDS], see W_*), one set for a leg.
 """
@@ -37,7 +38,15 @@ from pinotpy.kernels.runtime.abi import (
     mask_register,
     words,
 )
-from pinotpy.kernels.runtime.byte_words import find_bytes, fold_word, has_high_bytes, load_word, same_bytes, same_folded, trailing_zeros
+from pinotpy.kernels.runtime.byte_words import (
+    find_bytes,
+    fold_word,
+    has_high_bytes,
+    load_word,
+    same_bytes,
+    same_folded,
+    trailing_zeros,
+)
 from pinotpy.kernels.runtime.views import mv_offsets, view_i64, view_u8, view_u32
 from pinotpy.kernels.text.block_blooms import may_hold
 from pinotpy.kernels.text.byte_automaton import accepts
@@ -57,7 +66,9 @@ W_THIRD: Final = 8
 W_HEAD: Final = 9  # the first eight bytes of the needle, zeros behind it
 W_HEAD_MASK: Final = 10  # ones where the head has bytes
 W_DECIDES: Final = 11  # 1: a text with the needle passes
-W_FIXED: Final = 12  # 1: where in a text the needle may be is known, so that testing a long text takes less than searching it
+W_FIXED: Final = (
+    12  # 1: where in a text the needle may be is known, so that testing a long text takes less than searching it
+)
 # What MATCHING tests (byte_automaton.py).
 W_TABLE: Final = 13  # address of its table
 W_CLASSES: Final = 14  # address of the classes of bytes
@@ -123,7 +134,8 @@ def _text_at(starts: Any, low: int, high: int, place: int) -> Any:
     return low
 
 
-# --- tests of one text -------------------------------------------------------------------------------------------------
+# --- tests of one text
+# -------------------------------------------------------------------------------------------------
 
 
 @inner
@@ -133,7 +145,8 @@ def _equals(text: int, length: int, find: Any) -> Any:
 
 @inner
 def _has_pieces(text: int, length: int, pieces: int, offsets: Any, count: int, anchors: int) -> Any:
-    # Pieces in their order, each at its first place behind the one before; the last one at the end if it is anchored there.
+    # Pieces in their order, each at its first place behind the one before; the last one at the end if it is anchored
+    # there.
     first, last, fold = 0, count, anchors & FOLD_CASE != 0
     if anchors & ANCHOR_START:
         size = offsets[1] - offsets[0]
@@ -177,7 +190,8 @@ def _like(text: int, length: int, find: Any) -> Any:
     if anchors & FOLD_LETTERS and has_high_bytes(text, length):
         plain = np.empty(length, np.uint8)
         found = _has_pieces(plain.ctypes.data, _plain_letters(text, length, plain), pieces, offsets, count, anchors)
-        # Used once more, so that its memory lasts until here: an array is given back after its last use, whoever has its address.
+        # Used once more, so that its memory lasts until here: an array is given back after its last use, whoever has
+        # its address.
         return found and len(plain) == length
     return _has_pieces(text, length, pieces, offsets, count, anchors)
 
@@ -191,7 +205,8 @@ def _passes(text: int, length: int, find: Any) -> Any:
     return accepts(text, length, find[W_TABLE], find[W_ENTRIES], find[W_CLASSES], find[W_STRIDE])
 
 
-# --- ways through texts ------------------------------------------------------------------------------------------------
+# --- ways through texts
+# ------------------------------------------------------------------------------------------------
 
 
 @inner
@@ -211,7 +226,11 @@ def _search(find: Any, data: int, starts: Any, first: int, out: Any) -> None:
     out[:] = 0
     fold, leads = find[W_ANCHORS] & FOLD_CASE != 0, find[W_LEADS] != 0
     a, b, c = find[W_FIRST], find[W_SECOND], find[W_THIRD]
-    byte_a, byte_b, byte_c = view_u8(find[W_NEEDLE] + a, 1)[0], view_u8(find[W_NEEDLE] + b, 1)[0], view_u8(find[W_NEEDLE] + c, 1)[0]
+    byte_a, byte_b, byte_c = (
+        view_u8(find[W_NEEDLE] + a, 1)[0],
+        view_u8(find[W_NEEDLE] + b, 1)[0],
+        view_u8(find[W_NEEDLE] + c, 1)[0],
+    )
     fold_a, fold_b, fold_c = _case_bit(byte_a, fold), _case_bit(byte_b, fold), _case_bit(byte_c, fold)
     a, b, c = a + data, b + data, c + data
     wide_stop, text = end_of_all - size - 2 * LANES, first
@@ -224,7 +243,18 @@ def _search(find: Any, data: int, starts: Any, first: int, out: Any) -> None:
             if stop - place < LANES:
                 bits &= (uint64(1) << uint64(stop - place)) - uint64(1)
         else:
-            bits = few_rare_bits(min(LANES, stop - place), a + place, b + place, c + place, byte_a, byte_b, byte_c, fold_a, fold_b, fold_c)
+            bits = few_rare_bits(
+                min(LANES, stop - place),
+                a + place,
+                b + place,
+                c + place,
+                byte_a,
+                byte_b,
+                byte_c,
+                fold_a,
+                fold_b,
+                fold_c,
+            )
         following = place + LANES
         while bits != 0:
             hit = place + trailing_zeros(bits)
@@ -294,7 +324,9 @@ def flag_texts(data: int, starts_address: int, find: Any, out: Any) -> int:
 
 @njit(cache=True, nogil=True)
 def sample_bytes(data: int, starts_address: int, count: int, out: Any) -> tuple[int, float]:
-    """Some runs of the bytes of `count` texts into uint8 out[SAMPLE_BYTES]; gives how many bytes, and the mean length of a text."""
+    """Some runs of the bytes of `count` texts into uint8 out[SAMPLE_BYTES]; gives how many bytes, and the mean length
+    of a text.
+    """
     starts = view_i64(starts_address, count + 1)
     low, total = starts[0], starts[count] - starts[0]
     size = min(SAMPLE_BYTES // _SAMPLES, total)

@@ -1,9 +1,10 @@
 """Numbers of the distinct texts of a raw column in all its segments, part by part.
 
-A text is an entry of three words: its hash with, in the lowest byte, its length (LONG: more than INLINE_BYTES); then its bytes,
-padded with zeros, or the address and the length of a long one. So most texts are compared without being read again, and
-entries are equal exactly where the texts are. Entries are dealt by hash to parts whose tables fit a cache; equal texts meet in
-one part, so that nothing has to be put together afterwards. The number of a text is its place in its part * parts + part.
+A text is an entry of three words: its hash with, in the lowest byte, its length (LONG: more than INLINE_BYTES); then
+its bytes, padded with zeros, or the address and the length of a long one. So most texts are compared without being read
+again, and entries are equal exactly where the texts are. Entries are dealt by hash to parts whose tables fit a cache;
+equal texts meet in one part, so that nothing has to be put together afterwards. The number of a text is its place in
+its part * parts + part.
 
     deal_texts    the texts of a run of docs → entries, by part
     number_part   the entries of one part in several runs → numbers, and the table of distinct entries
@@ -63,7 +64,17 @@ def _hash(address: int, length: int) -> Any:
 
 
 @njit(cache=True, nogil=True)
-def deal_texts(data: int, starts_address: int, docs: Any, first_doc: int, hash_mask: Any, hashes: Any, entries: Any, docs_out: Any, ends: Any) -> None:
+def deal_texts(
+    data: int,
+    starts_address: int,
+    docs: Any,
+    first_doc: int,
+    hash_mask: Any,
+    hashes: Any,
+    entries: Any,
+    docs_out: Any,
+    ends: Any,
+) -> None:
     """The texts of a run of docs as entries, by part.
 
     Args:
@@ -71,7 +82,8 @@ def deal_texts(data: int, starts_address: int, docs: Any, first_doc: int, hash_m
         docs: int32[n], or empty: the docs from first_doc on.
         hash_mask: bits of a hash that count, all of them but in tests.
         hashes: uint64[n], to work in. entries: uint64[n * ENTRY_WORDS]; docs_out: uint32[n], the doc of every entry.
-        ends: int64[parts + 1] of zeros: gets where the entries of each part begin and, one on, end. parts: a power of two.
+        ends: int64[parts + 1] of zeros: gets where the entries of each part begin and, one on, end. parts: a power of
+            two.
     """
     parts = len(ends) - 1
     part_mask, n, listed = uint64(parts - 1), len(hashes), len(docs) > 0
@@ -98,7 +110,10 @@ def deal_texts(data: int, starts_address: int, docs: Any, first_doc: int, hash_m
             entries[at], entries[at + uint64(1)], entries[at + uint64(2)] = h | _CODE, uint64(address), uint64(length)
         else:
             entries[at] = (h & ~_CODE) | uint64(length)
-            entries[at + uint64(1)], entries[at + uint64(2)] = _first_word(address, length), _second_word(address, length)
+            entries[at + uint64(1)], entries[at + uint64(2)] = (
+                _first_word(address, length),
+                _second_word(address, length),
+            )
 
 
 # --- numbering -------------------------------------------------------------------------------------------------------
@@ -114,7 +129,9 @@ def _is_same(table: Any, at: Any, one: Any, second: Any, third: Any) -> Any:
 
 
 @inner
-def _number_run(entries: Any, docs: Any, ids: Any, wanted: bool, part: Any, parts: Any, table: Any, index: Any, count: Any) -> Any:
+def _number_run(
+    entries: Any, docs: Any, ids: Any, wanted: bool, part: Any, parts: Any, table: Any, index: Any, count: Any
+) -> Any:
     mask = uint64(len(index) - 1)
     for i in range(len(docs)):
         at = uint64(i) * uint64(ENTRY_WORDS)
@@ -154,10 +171,10 @@ def number_part(runs: Any, ends: Any, part: int, table: Any, index: Any, count: 
     """Numbers of the entries of one part.
 
     Args:
-        runs: int64[runs, RUN_WORDS]: of every run the addresses of its entries, of its docs, and of uint32 ids by doc, to be
-            written (0: not wanted); and the docs of its segment. ends: int64[runs, parts + 1], of deal_texts.
-        table: uint64[k * ENTRY_WORDS], the distinct entries by place, `count` so far; index: uint32, a power of two, open
-            addressing of place + 1, at most half full. Both are empty at first.
+        runs: int64[runs, RUN_WORDS]: of every run the addresses of its entries, of its docs, and of uint32 ids by doc,
+            to be written (0: not wanted); and the docs of its segment. ends: int64[runs, parts + 1], of deal_texts.
+        table: uint64[k * ENTRY_WORDS], the distinct entries by place, `count` so far; index: uint32, a power of two,
+            open addressing of place + 1, at most half full. Both are empty at first.
 
     Returns: (table, index, count), made anew where they had to grow.
     """
@@ -179,7 +196,9 @@ def number_part(runs: Any, ends: Any, part: int, table: Any, index: Any, count: 
             index = _indexed(table, count, size)
         entries = view_u64(runs[run, 0] + first * ENTRY_WORDS * 8, (last - first) * ENTRY_WORDS)
         docs, ids = view_u32(runs[run, 1] + first * 4, last - first), view_u32(runs[run, 2], runs[run, 3])
-        count = int64(_number_run(entries, docs, ids, runs[run, 2] != 0, uint64(part), uint64(parts), table, index, uint64(count)))
+        count = int64(
+            _number_run(entries, docs, ids, runs[run, 2] != 0, uint64(part), uint64(parts), table, index, uint64(count))
+        )
     return table, index, count
 
 
@@ -201,7 +220,9 @@ def _see_all(ids: Any, seen: Any) -> None:
 
 @njit(cache=True, nogil=True)
 def see_ids(ids: Any, docs: Any, first_doc: int, count: int, seen: Any) -> None:
-    """seen (uint8) = 1 at the ids (uint32, by doc) of `docs` (int32), or where that is empty of `count` docs from the first on."""
+    """seen (uint8) = 1 at the ids (uint32, by doc) of `docs` (int32), or where that is empty of `count` docs from the
+    first on.
+    """
     if len(docs) > 0:
         _see(ids, docs, seen)
     else:

@@ -1,7 +1,7 @@
 """How is an expression computed on a block of values?
 
-Instructions on vector registers: values are fetched from columns, gathered, converted, compared, chosen and combined; arithmetic that can
-be done in one pass over the columns is one fused program (`fused`, `chains`).
+Instructions on vector registers: values are fetched from columns, gathered, converted, compared, chosen and combined;
+arithmetic that can be done in one pass over the columns is one fused program (`fused`, `chains`).
 
 Read first: `fetch`, then `arithmetic`, then `fused`.
 Must not know what a result is for: filters, aggregates and sort keys read the registers that are filled here.

@@ -1,8 +1,8 @@
 """Arithmetic of expressions on value registers: what functions/scalar computes on whole arrays, block by block.
 
-Operations that follow each other in a vector register are steps of chains (fused_program.py), and here only named. Instructions are those of
-operands.py. Doubles follow IEEE 754 with one rounding an operation (nothing is fused), integers wrap; the
-planner uses integer operations only where they cannot overflow.
+Operations that follow each other in a vector register are steps of chains (fused_program.py), and here only named.
+Instructions are those of operands.py. Doubles follow IEEE 754 with one rounding an operation (nothing is fused),
+integers wrap; the planner uses integer operations only where they cannot overflow.
 """
 
 from __future__ import annotations
@@ -12,7 +12,18 @@ from typing import Any, Final
 import numpy as np
 from numba import int64
 
-from pinotpy.kernels.runtime.abi import A0, E_OK, INSTRUCTION_WORDS, S_SELECTED, STATE_WORDS, block_function, inner, register_f64, register_i64, words
+from pinotpy.kernels.runtime.abi import (
+    A0,
+    E_OK,
+    INSTRUCTION_WORDS,
+    S_SELECTED,
+    STATE_WORDS,
+    block_function,
+    inner,
+    register_f64,
+    register_i64,
+    words,
+)
 from pinotpy.kernels.runtime.views import view_f64
 from pinotpy.kernels.vector.operands import FORM_LEFT, FORM_RIGHT, commuting, forms_of, map_with, operand
 

@@ -6,7 +6,18 @@ from typing import Any, Final
 
 from numba import uint8
 
-from pinotpy.kernels.runtime.abi import A0, E_OK, INSTRUCTION_WORDS, S_SELECTED, STATE_WORDS, block_function, inner, register_i64, register_u8, words
+from pinotpy.kernels.runtime.abi import (
+    A0,
+    E_OK,
+    INSTRUCTION_WORDS,
+    S_SELECTED,
+    STATE_WORDS,
+    block_function,
+    inner,
+    register_i64,
+    register_u8,
+    words,
+)
 from pinotpy.kernels.vector.operands import FORM_LEFT, FORM_REGISTERS, FORM_RIGHT, map_with, registers_with
 
 AND: Final = 0  # A0 = A1 & A2
@@ -27,7 +38,11 @@ def combine_flags(state_address: int, args_address: int) -> Any:
     """Flags A0 = A1 op A2; operation A3."""
     state, args = words(state_address, STATE_WORDS), words(args_address, INSTRUCTION_WORDS)
     n, operation = state[S_SELECTED], args[A0 + 3]
-    out, left, right = register_u8(state, args[A0])[:n], register_u8(state, args[A0 + 1])[:n], register_u8(state, args[A0 + 2])[:n]
+    out, left, right = (
+        register_u8(state, args[A0])[:n],
+        register_u8(state, args[A0 + 1])[:n],
+        register_u8(state, args[A0 + 2])[:n],
+    )
     if operation == AND:
         _and_all(out, left, right)
     elif operation == OR:
@@ -117,6 +132,9 @@ def choose_flags(state_address: int, args_address: int) -> Any:
     state, args = words(state_address, STATE_WORDS), words(args_address, INSTRUCTION_WORDS)
     n = state[S_SELECTED]
     _choose_flags(
-        register_u8(state, args[A0])[:n], register_u8(state, args[A0 + 3])[:n], register_u8(state, args[A0 + 1])[:n], register_u8(state, args[A0 + 2])[:n]
+        register_u8(state, args[A0])[:n],
+        register_u8(state, args[A0 + 3])[:n],
+        register_u8(state, args[A0 + 1])[:n],
+        register_u8(state, args[A0 + 2])[:n],
     )
     return E_OK

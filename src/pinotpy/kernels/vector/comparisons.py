@@ -1,4 +1,6 @@
-"""Comparisons on value registers: flags of 0 and 1. A register of null flags beside them says where they are unknown."""
+"""Comparisons on value registers: flags of 0 and 1. A register of null flags beside them says where they are
+unknown.
+"""
 
 from __future__ import annotations
 
@@ -61,7 +63,11 @@ def _greater_or_equal(a: Any, b: Any) -> Any:
 
 
 _equal_all, _not_equal_all, _less_all = commuting(_equal), commuting(_not_equal), commuting(_less)
-_less_or_equal_all, _greater_all, _greater_or_equal_all = commuting(_less_or_equal), commuting(_greater), commuting(_greater_or_equal)
+_less_or_equal_all, _greater_all, _greater_or_equal_all = (
+    commuting(_less_or_equal),
+    commuting(_greater),
+    commuting(_greater_or_equal),
+)
 
 
 @inner
@@ -147,7 +153,9 @@ def among_doubles(state_address: int, args_address: int) -> Any:
     """Flags A0 = register A1 is one of A3 sorted doubles at A2; NaN is none."""
     state, args = words(state_address, STATE_WORDS), words(args_address, INSTRUCTION_WORDS)
     n = state[S_SELECTED]
-    _among(register_u8(state, args[A0])[:n], register_f64(state, args[A0 + 1])[:n], view_f64(args[A0 + 2], args[A0 + 3]))
+    _among(
+        register_u8(state, args[A0])[:n], register_f64(state, args[A0 + 1])[:n], view_f64(args[A0 + 2], args[A0 + 3])
+    )
     return E_OK
 
 
@@ -156,5 +164,7 @@ def among_longs(state_address: int, args_address: int) -> Any:
     """Flags A0 = register A1 is one of A3 sorted integers at A2."""
     state, args = words(state_address, STATE_WORDS), words(args_address, INSTRUCTION_WORDS)
     n = state[S_SELECTED]
-    _among(register_u8(state, args[A0])[:n], register_i64(state, args[A0 + 1])[:n], view_i64(args[A0 + 2], args[A0 + 3]))
+    _among(
+        register_u8(state, args[A0])[:n], register_i64(state, args[A0 + 1])[:n], view_i64(args[A0 + 2], args[A0 + 3])
+    )
     return E_OK

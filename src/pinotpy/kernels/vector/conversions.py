@@ -7,7 +7,18 @@ from typing import Any, Final
 import numpy as np
 from numba import float64, int64
 
-from pinotpy.kernels.runtime.abi import A0, E_OK, INSTRUCTION_WORDS, S_SELECTED, STATE_WORDS, block_function, inner, register_f64, register_i64, words
+from pinotpy.kernels.runtime.abi import (
+    A0,
+    E_OK,
+    INSTRUCTION_WORDS,
+    S_SELECTED,
+    STATE_WORDS,
+    block_function,
+    inner,
+    register_f64,
+    register_i64,
+    words,
+)
 from pinotpy.kernels.vector.operands import map_with
 
 # Conversions.
@@ -36,7 +47,11 @@ _LONG_END: Final = 2.0**63
 def _to_long(v: Any) -> Any:
     inside = (v > -_LONG_END) & (v < _LONG_END)
     whole = int64(v if inside else 0.0)
-    return whole if inside else (np.int64(2**63 - 1) if v >= _LONG_END else (np.int64(-(2**63)) if v <= -_LONG_END else np.int64(0)))
+    return (
+        whole
+        if inside
+        else (np.int64(2**63 - 1) if v >= _LONG_END else (np.int64(-(2**63)) if v <= -_LONG_END else np.int64(0)))
+    )
 
 
 @inner

@@ -56,7 +56,8 @@ _NEAR: Final = 2
 
 
 def _reading(size_bytes: int) -> Any:
-    # One function for values of each size: the rows of a cache line are a loop of known length, which becomes a few vectors.
+    # One function for values of each size: the rows of a cache line are a loop of known length, which becomes a few
+    # vectors.
     rows = LINE_BYTES // size_bytes
 
     @inner
@@ -149,8 +150,8 @@ def _fill(out: Any, value: int) -> None:
 
 @inner
 def _are_near(positions: Any) -> Any:
-    # Most of the docs between the first and the last are read, so that the next block will be as well. Not of lanes and of sorted
-    # rows, whose positions may stand in any order; a wrong guess costs hints, no more.
+    # Most of the docs between the first and the last are read, so that the next block will be as well. Not of lanes and
+    # of sorted rows, whose positions may stand in any order; a wrong guess costs hints, no more.
     return len(positions) > 1 and int64(positions[len(positions) - 1]) - int64(positions[0]) < _NEAR * len(positions)
 
 
@@ -162,7 +163,8 @@ def _add(out: Any, first: int) -> None:
 
 @inner
 def _first_of_run(meta: Any) -> Any:
-    # (whether the dictionary's integers follow each other without a gap, the first of them): then ids are the values but for it.
+    # (whether the dictionary's integers follow each other without a gap, the first of them): then ids are the values
+    # but for it.
     stored, last = meta[M_STORED], meta[M_CARDINALITY] - 1
     if last < 0 or stored > T_LONG:
         return False, int64(0)
@@ -184,7 +186,14 @@ def fetch_ids(state_address: int, args_address: int) -> Any:
     """Dict ids, u32."""
     state, args = words(state_address, STATE_WORDS), words(args_address, INSTRUCTION_WORDS)
     dense, positions = state[S_DENSE] == 1 and args[A0 + 2] == 0, _positions(state, args)
-    _ids(register_u32(state, args[A0])[: state[S_SELECTED]], words(args[A0 + 1], META_WORDS), dense, state[S_BASE], positions, _are_near(positions))
+    _ids(
+        register_u32(state, args[A0])[: state[S_SELECTED]],
+        words(args[A0 + 1], META_WORDS),
+        dense,
+        state[S_BASE],
+        positions,
+        _are_near(positions),
+    )
     return E_OK
 
 
@@ -247,7 +256,8 @@ def chain_source(meta: Any) -> Any:
 
 @inner
 def lies_in_a_row(state: Any, meta: Any) -> Any:
-    """(source, integer to add): how fused_program.py reads the values of the block where the column lies; source -1: only `fetch_values` can.
+    """(source, integer to add): how fused_program.py reads the values of the block where the column lies; source -1:
+    only `fetch_values` can.
 
     A chain reads whole chunks: those of the last block of a column may end behind it.
     """

@@ -53,7 +53,11 @@ assert KEPT_AT + KEPT_MAX * 64 * 8 <= BLOCK * 4
 @inner
 def bytes_of(source: int, meta: Any) -> Any:
     """Bytes of a value of a column that a chain reads by `source`."""
-    return int64(meta[M_WIDTH]) if source >= IDS_1 else int64(8 if meta[M_STORED] == T_LONG or meta[M_STORED] == T_DOUBLE else 4)
+    return (
+        int64(meta[M_WIDTH])
+        if source >= IDS_1
+        else int64(8 if meta[M_STORED] == T_LONG or meta[M_STORED] == T_DOUBLE else 4)
+    )
 
 
 @block_function
@@ -68,7 +72,10 @@ def fused_doubles(state_address: int, args_address: int) -> Any:
             meta, register = words(args[A0 + 4 + 2 * operand], META_WORDS), args[A0 + 5 + 2 * operand]
             source, first = lies_in_a_row(state, meta)
             if source < 0:
-                source, operand = int64(LONGS if meta[M_STORED] <= T_LONG else DOUBLES), registers + register * (BLOCK * 8)
+                source, operand = (
+                    int64(LONGS if meta[M_STORED] <= T_LONG else DOUBLES),
+                    registers + register * (BLOCK * 8),
+                )
             else:
                 other, operand = first, meta[M_DATA] + state[S_BASE] * bytes_of(source, meta)
         elif source in (DOUBLE_REGISTER, LONG_REGISTER):

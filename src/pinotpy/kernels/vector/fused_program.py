@@ -1,14 +1,18 @@
 """Chains: several steps of arithmetic on doubles in one pass, without registers of a block between them.
 
-A chain is a list of **steps** on an accumulator, which holds the values of CHUNK docs in registers of the CPU: each takes an
-operand (a column as it lies on disk, a value register, a constant, or what was kept) and does one operation. The steps are data,
-read by one loop that was compiled once: which step comes next costs a few cycles for CHUNK docs. Columns are read once, where they
-lie, and what is between two operations never sees memory. Every operation rounds as its instruction in arithmetic.py does.
+A chain is a list of **steps** on an accumulator, which holds the values of CHUNK docs in registers of the CPU: each
+takes an operand (a column as it lies on disk, a value register, a constant, or what was kept) and does one operation.
+The steps are data,
+read by one loop that was compiled once: which step comes next costs a few cycles for CHUNK docs. Columns are read once,
+where they lie, and what is between two operations never sees memory. Every operation rounds as its instruction in
+arithmetic.py does.
 
     step: int64[STEP_WORDS] = source, operation, operand (address, or the bits of a constant), other
 
-`other` is the integer that ids and integers are read with (added to each), of BETWEEN the bits of the upper bound. The last step
-writes: STORE the values, a comparison the flags, a byte a doc, or with AS_BITS added to its number a bit a doc. The block function
+`other` is the integer that ids and integers are read with (added to each), of BETWEEN the bits of the upper bound. The
+last step
+writes: STORE the values, a comparison the flags, a byte a doc, or with AS_BITS added to its number a bit a doc. The
+block function
 around this loop: fused_instruction.py; the leg of a filter: chain_leg.py.
 """
 
@@ -75,7 +79,9 @@ def _spread(builder: Any, value: Any) -> Any:
     # The same value in every place.
     vector = ir.VectorType(value.type, CHUNK)
     one = builder.insert_element(ir.Constant(vector, ir.Undefined), value, ir.Constant(_I32, 0))
-    return builder.shuffle_vector(one, ir.Constant(vector, ir.Undefined), ir.Constant(ir.VectorType(_I32, CHUNK), [0] * CHUNK))
+    return builder.shuffle_vector(
+        one, ir.Constant(vector, ir.Undefined), ir.Constant(ir.VectorType(_I32, CHUNK), [0] * CHUNK)
+    )
 
 
 def _load(builder: Any, address: Any, element: Any) -> Any:
@@ -85,7 +91,9 @@ def _load(builder: Any, address: Any, element: Any) -> Any:
 def _ask_ahead(builder: Any, address: Any, num_bytes: int) -> None:
     byte = _I8.as_pointer()
     name = "llvm.prefetch.p0"
-    function = builder.module.globals.get(name) or ir.Function(builder.module, ir.FunctionType(ir.VoidType(), [byte, _I32, _I32, _I32]), name)
+    function = builder.module.globals.get(name) or ir.Function(
+        builder.module, ir.FunctionType(ir.VoidType(), [byte, _I32, _I32, _I32]), name
+    )
     for line in range(0, num_bytes, LINE_BYTES):
         ahead = builder.inttoptr(builder.add(address, ir.Constant(_I64, AHEAD_OF_SEVERAL_BYTES + line)), byte)
         builder.call(function, [ahead, ir.Constant(_I32, 0), ir.Constant(_I32, TO_FIRST_CACHE), ir.Constant(_I32, 1)])
@@ -138,7 +146,9 @@ _SOURCES: Final = {
 def _of_vector(name: str) -> Callable[[Any, Any, Any], Any]:
     def run(builder: Any, a: Any, _v: Any) -> Any:
         full = f"llvm.{name}.v{CHUNK}f64"
-        function = builder.module.globals.get(full) or ir.Function(builder.module, ir.FunctionType(_DOUBLES, [_DOUBLES]), full)
+        function = builder.module.globals.get(full) or ir.Function(
+            builder.module, ir.FunctionType(_DOUBLES, [_DOUBLES]), full
+        )
         return builder.call(function, [a])
 
     return run
@@ -193,15 +203,17 @@ _COMPARISONS: Final[dict[int, Callable[[Any, Any, Any, Any], Any]]] = {
 
 @intrinsic
 def run_steps(typingctx: Any, steps: Any, num_steps: Any, first_chunk: Any, end_chunk: Any, out: Any) -> Any:
-    """Run int64[num_steps, STEP_WORDS] at address `steps` over chunks first_chunk .. end_chunk - 1; the last step writes to its place
-    from address `out` on, double[CHUNK], uint8[CHUNK] or CHUNK bits a chunk."""
+    """Run int64[num_steps, STEP_WORDS] at address `steps` over chunks first_chunk .. end_chunk - 1; the last step
+    writes to its place from address `out` on, double[CHUNK], uint8[CHUNK] or CHUNK bits a chunk.
+    """
 
     def codegen(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
         first_step, count, first_chunk, end_chunk, target = arguments
         zero, one = ir.Constant(_I64, 0), ir.Constant(_I64, 1)
         before = builder.block
         chunk_head, step_head, read_done, step_done, chunk_done, end = (
-            builder.append_basic_block(f"chain.{name}") for name in ("chunk", "step", "read", "next_step", "next_chunk", "end")
+            builder.append_basic_block(f"chain.{name}")
+            for name in ("chunk", "step", "read", "next_step", "next_chunk", "end")
         )
         builder.cbranch(builder.icmp_signed("<", first_chunk, end_chunk), chunk_head, end)
 
@@ -214,8 +226,12 @@ def run_steps(typingctx: Any, steps: Any, num_steps: Any, first_chunk: Any, end_
         step, a = builder.phi(_I64, "step"), builder.phi(_DOUBLES, "a")
         step.add_incoming(zero, chunk_head)
         a.add_incoming(ir.Constant(_DOUBLES, ir.Undefined), chunk_head)
-        row = builder.inttoptr(builder.add(first_step, builder.mul(step, ir.Constant(_I64, _STEP_BYTES))), _I64.as_pointer())
-        source, operation, operand, other = (builder.load(builder.gep(row, [ir.Constant(_I64, k)])) for k in range(STEP_WORDS))
+        row = builder.inttoptr(
+            builder.add(first_step, builder.mul(step, ir.Constant(_I64, _STEP_BYTES))), _I64.as_pointer()
+        )
+        source, operation, operand, other = (
+            builder.load(builder.gep(row, [ir.Constant(_I64, k)])) for k in range(STEP_WORDS)
+        )
         sources = builder.switch(source, end)
 
         builder.position_at_end(read_done)

@@ -69,7 +69,9 @@ def nulls_at(metas: Any, segments: Any, docs: Any, out: Any) -> None:
     """out[i] (bool) = the row is null."""
     for i in range(len(docs)):
         meta, doc = metas[segments[i]], docs[i]
-        out[i] = meta[M_NULLS] != 0 and (view_u8(meta[M_NULLS], (meta[M_NUM_DOCS] + 7) >> 3)[doc >> 3] >> (doc & 7)) & 1 != 0
+        out[i] = (
+            meta[M_NULLS] != 0 and (view_u8(meta[M_NULLS], (meta[M_NUM_DOCS] + 7) >> 3)[doc >> 3] >> (doc & 7)) & 1 != 0
+        )
 
 
 @njit(cache=True, nogil=True)
@@ -85,7 +87,8 @@ def values_at(metas: Any, segments: Any, docs: Any, out: Any, doubles: Any) -> N
 
 @njit(cache=True, nogil=True)
 def ends_at(metas: Any, segments: Any, docs: Any, places: Any, offsets: Any) -> Any:
-    """First pass of texts or bytes, which have dictionaries in all segments: where they lie and how long they are together.
+    """First pass of texts or bytes, which have dictionaries in all segments: where they lie and how long they are
+    together.
 
     Args:
         places: int64[n], written: addresses of their bytes. offsets: int32[n + 1], written.

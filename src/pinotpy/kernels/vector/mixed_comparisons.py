@@ -1,7 +1,8 @@
 """Whole numbers beside doubles on value registers, by value: flags of 0 and 1, as comparisons.py has them.
 
-Rounding a LONG to a double keeps the order but for what it makes equal. There the double is a whole number, and the difference of the two
-decides; 2^63 is beyond all LONGs. Blocks whose LONGs are all below 2^53 are compared as doubles, in vectors.
+Rounding a LONG to a double keeps the order but for what it makes equal. There the double is a whole number, and the
+difference of the two decides; 2^63 is beyond all LONGs. Blocks whose LONGs are all below 2^53 are compared as doubles,
+in vectors.
 """
 
 from __future__ import annotations
@@ -61,7 +62,11 @@ def _loops(compare: Any) -> Any:
     return run
 
 
-_equal_all, _not_equal_all, _less_all = _loops(comparisons._equal), _loops(comparisons._not_equal), _loops(comparisons._less)
+_equal_all, _not_equal_all, _less_all = (
+    _loops(comparisons._equal),
+    _loops(comparisons._not_equal),
+    _loops(comparisons._less),
+)
 _less_or_equal_all, _greater_all = _loops(comparisons._less_or_equal), _loops(comparisons._greater)
 _greater_or_equal_all = _loops(comparisons._greater_or_equal)
 
@@ -71,7 +76,11 @@ def compare_long_double(state_address: int, args_address: int) -> Any:
     """Flags A0 = integers A1 compared with doubles A2, comparison A3 of comparisons.py."""
     state, args = words(state_address, STATE_WORDS), words(args_address, INSTRUCTION_WORDS)
     n, comparison = state[S_SELECTED], args[A0 + 3]
-    out, left, right = register_u8(state, args[A0])[:n], register_i64(state, args[A0 + 1])[:n], register_f64(state, args[A0 + 2])[:n]
+    out, left, right = (
+        register_u8(state, args[A0])[:n],
+        register_i64(state, args[A0 + 1])[:n],
+        register_f64(state, args[A0 + 2])[:n],
+    )
     is_small = _is_small(left)
     if comparison == comparisons.EQUAL:
         _equal_all(out, left, right, is_small)

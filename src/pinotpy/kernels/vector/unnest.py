@@ -1,11 +1,13 @@
-"""Expanding a multi-value column: each selected doc becomes one lane per value (unnested_entries.py), at most BLOCK lanes at a time.
+"""Expanding a multi-value column: each selected doc becomes one lane per value (unnested_entries.py), at most BLOCK
+lanes at a time.
 
 The instruction keeps its place in its own words and answers E_REPEAT while docs of the block are left, so the driver
 runs what follows once per portion. Expanding inside an expansion makes the cross product.
 
 Arguments: A0 address of the column's meta, A1 register (u32) for the entry of every lane, A2 level 1.. (which selection
 buffer to fill), A3 number of registers of outer expansions to carry over (0..2), A4..A7 them as (from, to).
-Own words: A8 = 1 while in the middle of a block, then A9 position in the outer selection, A10 entry within that doc, and
+Own words: A8 = 1 while in the middle of a block, then A9 position in the outer selection, A10 entry within that doc,
+and
 the outer selection: A11 its address, A12 its length.
 """
 
@@ -52,7 +54,9 @@ def expand(state_address: int, args_address: int) -> Any:
     outer = view_u32(args[_OUTER], args[_OUTER_LENGTH])
     offsets = mv_offsets(words(args[A0], META_WORDS))
     entries = state[S_REGISTERS] + args[A0 + 1] * BLOCK * 8
-    n, args[_DOC], args[_ENTRY] = fill_lanes(offsets, outer, register_u8(state, 0), False, args[_DOC], args[_ENTRY], entries, state[S_SCRATCH])
+    n, args[_DOC], args[_ENTRY] = fill_lanes(
+        offsets, outer, register_u8(state, 0), False, args[_DOC], args[_ENTRY], entries, state[S_SCRATCH]
+    )
     sources = view_u32(state[S_SCRATCH], BLOCK)
     docs_address = state[S_SELECTIONS] + args[A0 + 2] * BLOCK * 4
     of_docs(view_u32(docs_address, n), outer, sources)

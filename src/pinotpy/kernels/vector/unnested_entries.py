@@ -1,7 +1,8 @@
-"""Lanes: the values of selected docs of a multi-value column side by side, one lane a value, a portion of BLOCK at a time.
+"""Lanes: the values of selected docs of a multi-value column side by side, one lane a value, a portion of BLOCK at a
+time.
 
-A lane is the entry of its value in the column and the position of its doc in the selection, so that whatever is known of docs
-becomes known of lanes by one gather.
+A lane is the entry of its value in the column and the position of its doc in the selection, so that whatever is known
+of docs becomes known of lanes by one gather.
 """
 
 from __future__ import annotations
@@ -46,9 +47,11 @@ _store_ascending = _storing(1)
 
 
 @inner
-def _fill_short(offsets: Any, docs: Any, skip: Any, flagged: bool, position: int, entries: int, positions: int, n: int) -> Any:
-    # From `position` on until a doc has too many values, or the portion is nearly full. _AT_ONCE lanes are stored whatever the doc
-    # has: the next doc overwrites what is too much.
+def _fill_short(
+    offsets: Any, docs: Any, skip: Any, flagged: bool, position: int, entries: int, positions: int, n: int
+) -> Any:
+    # From `position` on until a doc has too many values, or the portion is nearly full. _AT_ONCE lanes are stored
+    # whatever the doc has: the next doc overwrites what is too much.
     while position < len(docs) and n <= BLOCK - _AT_ONCE:
         doc = docs[position]
         first = offsets[doc]
@@ -65,7 +68,16 @@ def _fill_short(offsets: Any, docs: Any, skip: Any, flagged: bool, position: int
 
 
 @inner
-def fill_lanes(offsets: Any, docs: Any, skip: Any, flagged: bool, position: int, entry: int, entries_address: int, positions_address: int) -> Any:
+def fill_lanes(
+    offsets: Any,
+    docs: Any,
+    skip: Any,
+    flagged: bool,
+    position: int,
+    entry: int,
+    entries_address: int,
+    positions_address: int,
+) -> Any:
     """The next portion of lanes, from value `entry` (−1: the first) of the doc at `position` on.
 
     Args:
@@ -73,7 +85,8 @@ def fill_lanes(offsets: Any, docs: Any, skip: Any, flagged: bool, position: int,
         skip: uint8 by position, 1 = the doc has no lanes, if `flagged`.
         entries_address, positions_address: of uint32[BLOCK], written.
 
-    Returns (number of lanes, position, entry): where the next portion begins; position is len(docs) after the last lane.
+    Returns (number of lanes, position, entry): where the next portion begins; position is len(docs) after the last
+    lane.
     """
     entries, positions = view_u32(entries_address, BLOCK), view_u32(positions_address, BLOCK)
     n = int64(0)

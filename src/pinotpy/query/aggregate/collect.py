@@ -27,7 +27,14 @@ Words = NDArray[np.int64]
 
 
 def collect_states(
-    layout: Layout, threads: Sequence[ArenaRows], key_words: int, groups: Words, num_groups: int, sources: Sources, values_max: int, plan: ScanPlan
+    layout: Layout,
+    threads: Sequence[ArenaRows],
+    key_words: int,
+    groups: Words,
+    num_groups: int,
+    sources: Sources,
+    values_max: int,
+    plan: ScanPlan,
 ) -> dict[str, pa.Array]:
     """State columns of all aggregations, `num_groups` rows.
 
@@ -63,11 +70,15 @@ def collect_states(
                 states.append(collect_bits(plan, entry, entry.plan, own, groups, num_groups))
                 continue
             rows_of_threads = [(thread.context, thread.units, thread.first) for thread in threads]
-            states.append(collect_distribution(index, entry, entry.plan, rows_of_threads, groups, num_groups, sources, plan))
+            states.append(
+                collect_distribution(index, entry, entry.plan, rows_of_threads, groups, num_groups, sources, plan)
+            )
     return state_columns(layout, states)
 
 
-def _collect_slots(layout: Layout, threads: Sequence[ArenaRows], key_words: int, groups: Words, num_groups: int) -> list[list[pa.Array]]:
+def _collect_slots(
+    layout: Layout, threads: Sequence[ArenaRows], key_words: int, groups: Words, num_groups: int
+) -> list[list[pa.Array]]:
     """State columns of the aggregations that have slots, in their order."""
     merged = np.zeros((num_groups, layout.row_words), np.int64)
     kinds = word_kinds(layout)

@@ -1,6 +1,8 @@
-"""Distinct counts whose answer is made here alone, of columns with global ids: a bit a value and group (kernels/aggregate/distinct_bitmaps.py).
+"""Distinct counts whose answer is made here alone, of columns with global ids: a bit a value and group
+(kernels/aggregate/distinct_bitmaps.py).
 
-Taken where the bits of a unit's groups are soon looked through, and the sets take no more memory than the ids of their docs would.
+Taken where the bits of a unit's groups are soon looked through, and the sets take no more memory than the ids of their
+docs would.
 """
 
 from __future__ import annotations
@@ -32,7 +34,8 @@ DOCS_MIN: Final = 1 << 16
 GROUPS_MAX: Final = 1 << 16
 # Bytes of sets for every doc: a pair that is kept as it comes takes twice as much.
 BYTES_PER_DOC: Final = 8
-# Words of bits that all units look through, for every doc: a word is a fraction of what a pair costs that is kept as it comes.
+# Words of bits that all units look through, for every doc: a word is a fraction of what a pair costs that is kept as it
+# comes.
 WORDS_PER_DOC: Final = 4
 _ID_BYTES: Final = 4
 MEMORY_SHARE_MAX: Final = 0.25
@@ -42,7 +45,12 @@ _STEP_WORDS: Final = 1 << 22
 
 def pays_off(plan: ScanPlan, layout: Layout) -> bool:
     """Whether some aggregation might keep bits."""
-    if not plan.is_whole or plan.pre_aggregated or plan.num_units < 2 or plan.context.options.num_groups_limit is not None:
+    if (
+        not plan.is_whole
+        or plan.pre_aggregated
+        or plan.num_units < 2
+        or plan.context.options.num_groups_limit is not None
+    ):
         return False
     return any(_is_counted(entry) for entry in layout.aggregations) and _num_docs(plan) >= DOCS_MIN
 
@@ -60,10 +68,16 @@ def with_bits(plan: ScanPlan, layout: Layout, keys: Sequence[Key]) -> Layout:
     words_left = num_docs * WORDS_PER_DOC
     entries = []
     for entry in layout.aggregations:
-        if _is_counted(entry) and isinstance(entry.source, Identifier) and bool((plan.metas.of(entry.source.name)[:, abi.M_CARDINALITY] >= 0).all()):
+        if (
+            _is_counted(entry)
+            and isinstance(entry.source, Identifier)
+            and bool((plan.metas.of(entry.source.name)[:, abi.M_CARDINALITY] >= 0).all())
+        ):
             ids = global_ids(plan, entry.source.name)
             if ids is not None:
-                num_words = groups * _words_of_set(plan.metas.of(entry.source.name)[plan.units[:, abi.U_SEGMENT], abi.M_CARDINALITY])
+                num_words = groups * _words_of_set(
+                    plan.metas.of(entry.source.name)[plan.units[:, abi.U_SEGMENT], abi.M_CARDINALITY]
+                )
                 looked_through = int(num_words.sum())
                 # Bits while a thread reads a unit, and ids, of which a doc has one at most.
                 size_bytes = int(num_words.max()) * plan.num_threads * 8 + num_docs * _ID_BYTES
@@ -83,7 +97,9 @@ def _is_counted(entry: AggregationLayout) -> bool:
 
 
 def count_dictionaries(plan: ScanPlan, name: str) -> int | None:
-    """How many different values the dictionaries of a column in all segments of the plan hold; None without global ids of them."""
+    """How many different values the dictionaries of a column in all segments of the plan hold; None without global ids
+    of them.
+    """
     ids = global_ids(plan, name)
     if ids is None or bool((ids.remaps == 0).any()):
         return None
@@ -95,7 +111,12 @@ def count_dictionaries(plan: ScanPlan, name: str) -> int | None:
         before = np.cumsum(cardinalities)
         workers, first = [], 0
         for thread in range(plan.num_threads):
-            last = int(before.searchsorted(int(before[-1]) * (thread + 1) // plan.num_threads, "right" if thread == plan.num_threads - 1 else "left"))
+            last = int(
+                before.searchsorted(
+                    int(before[-1]) * (thread + 1) // plan.num_threads,
+                    "right" if thread == plan.num_threads - 1 else "left",
+                )
+            )
 
             def work(low: int, high: int, own: NDArray[np.uint8] = flags[thread]) -> None:
                 distinct_bitmaps.flag_ids(ids.remaps, cardinalities, low, high, own)
@@ -132,7 +153,12 @@ def _words_of_set(cardinalities: Words) -> Words:
 
 
 def collect_bits(
-    plan: ScanPlan, entry: AggregationLayout, distribution: DistributionPlan, threads: Sequence[tuple[Any, int]], groups: Words, num_groups: int
+    plan: ScanPlan,
+    entry: AggregationLayout,
+    distribution: DistributionPlan,
+    threads: Sequence[tuple[Any, int]],
+    groups: Words,
+    num_groups: int,
 ) -> list[pa.Array]:
     """State columns: how many values each group has.
 

@@ -1,6 +1,8 @@
-"""COUNT(DISTINCT a, b) of an answer that is made here alone: how many different rows each group has, without the rows themselves.
+"""COUNT(DISTINCT a, b) of an answer that is made here alone: how many different rows each group has, without the rows
+themselves.
 
-Values become words: numbers their 64 bits, texts their number among the texts of all blocks. The kernels of distinct_rows.py count.
+Values become words: numbers their 64 bits, texts their number among the texts of all blocks. The kernels of
+distinct_rows.py count.
 """
 
 from __future__ import annotations
@@ -22,9 +24,11 @@ from pinotpy.query.runtime.jobs import run_jobs
 Words = NDArray[np.int64]
 
 
-def count_rows(plan: ScanPlan, blocks: Sequence[Callable[[], RowBlock]], num_arguments: int, num_groups: int) -> list[pa.Array]:
-    """The state column that stands for the sets of all groups (functions.state.states.count_states). `blocks`: the rows of each have
-    their groups as numbers.
+def count_rows(
+    plan: ScanPlan, blocks: Sequence[Callable[[], RowBlock]], num_arguments: int, num_groups: int
+) -> list[pa.Array]:
+    """The state column that stands for the sets of all groups (functions.state.states.count_states). `blocks`: the rows
+    of each have their groups as numbers.
 
     Raises: MemoryLimitError; what arguments and the control raise.
     """
@@ -68,7 +72,9 @@ def _words(column: pa.Array) -> Words | pa.DictionaryArray:
     return np.asarray(column.cast(pa.int64()).to_numpy(zero_copy_only=False))
 
 
-def _count(plan: ScanPlan, parts: list[tuple[Words, list[Words | pa.DictionaryArray]]], num_arguments: int, num_groups: int) -> Words:
+def _count(
+    plan: ScanPlan, parts: list[tuple[Words, list[Words | pa.DictionaryArray]]], num_arguments: int, num_groups: int
+) -> Words:
     starts = np.concatenate([[0], np.cumsum([len(groups) for groups, _ in parts])])
     total = int(starts[-1])
     size_bytes = 2 * total * (1 + num_arguments) * 8
@@ -92,9 +98,14 @@ def _numbered(columns: list[Any]) -> list[Words]:
         return columns
     # The chunks of one encoding share its dictionary; empty ones are left out.
     united = pa.chunked_array([column.dictionary for column in columns]).dictionary_encode().chunks
-    numbers = np.concatenate([np.empty(0, np.int64), *(chunk.indices.to_numpy(zero_copy_only=False) for chunk in united)])
+    numbers = np.concatenate(
+        [np.empty(0, np.int64), *(chunk.indices.to_numpy(zero_copy_only=False) for chunk in united)]
+    )
     starts = np.concatenate([[0], np.cumsum([len(column.dictionary) for column in columns])])
-    return [numbers[start + column.indices.to_numpy(zero_copy_only=False)] for start, column in zip(starts, columns, strict=False)]
+    return [
+        numbers[start + column.indices.to_numpy(zero_copy_only=False)]
+        for start, column in zip(starts, columns, strict=False)
+    ]
 
 
 def _count_different(plan: ScanPlan, rows: Words, num_groups: int) -> Words:
@@ -113,7 +124,13 @@ def _count_different(plan: ScanPlan, rows: Words, num_groups: int) -> Words:
     counts = np.zeros((workers, num_groups), np.int64)
     borders = [num_parts * worker // workers for worker in range(workers + 1)]
     plan.control.check()
-    _run(plan, [partial(distinct_rows.count_different, dealt, starts, borders[w], borders[w + 1], counts[w]) for w in range(workers)])
+    _run(
+        plan,
+        [
+            partial(distinct_rows.count_different, dealt, starts, borders[w], borders[w + 1], counts[w])
+            for w in range(workers)
+        ],
+    )
     return np.asarray(counts.sum(axis=0))
 
 

@@ -71,11 +71,22 @@ class _Emitter:
         """An aggregation that sees one value a row."""
         skip = self._skip(entry)
         if entry.seen_word:
-            self._apply(self._form(counts_and_sums.count_values.address, counts_and_sums.count_values_single.address), NO_REGISTER, entry.seen_word, skip)
+            self._apply(
+                self._form(counts_and_sums.count_values.address, counts_and_sums.count_values_single.address),
+                NO_REGISTER,
+                entry.seen_word,
+                skip,
+            )
         if isinstance(entry.plan, SlotPlan):
             for update in entry.plan.updates:
                 register = self._values(entry, update.values)
-                self._apply(self._form(update.grouped, update.single), register, entry.first_word + update.word, skip, update.parameter)
+                self._apply(
+                    self._form(update.grouped, update.single),
+                    register,
+                    entry.first_word + update.word,
+                    skip,
+                    update.parameter,
+                )
             return
         if isinstance(entry.plan, RowPlan):
             if entry.distribution not in self._with_docs:
@@ -100,10 +111,14 @@ class _Emitter:
             return
         kind = Values.DOUBLE if entry.argument.data_type.stored.is_floating else Values.LONG
         doubles = int(kind is Values.DOUBLE)
-        self.shape.emit(value_sets.add_values.address, self.groups, self._values(entry, kind), entry.distribution, skip, doubles)
+        self.shape.emit(
+            value_sets.add_values.address, self.groups, self._values(entry, kind), entry.distribution, skip, doubles
+        )
 
     def walk(self, index: int, entry: AggregationLayout) -> None:
-        """An aggregation that sees every value of a multi-value column: a program of its own (kernels/aggregate/unnest_program.py)."""
+        """An aggregation that sees every value of a multi-value column: a program of its own
+        (kernels/aggregate/unnest_program.py).
+        """
         assert isinstance(entry.source, Identifier), "only columns are multi-valued"
         shape, column = self.shape, entry.source.name
         skip = self._skip(entry)
@@ -116,7 +131,10 @@ class _Emitter:
         if isinstance(entry.plan, SlotPlan):
             inner.append(fetch.fetch_values.address, (register, shape.meta(column), entries + 1))
             for update in entry.plan.updates:
-                inner.append(self._form(update.grouped, update.single), (own_groups, register, entry.first_word + update.word, NO_REGISTER, update.parameter))
+                inner.append(
+                    self._form(update.grouped, update.single),
+                    (own_groups, register, entry.first_word + update.word, NO_REGISTER, update.parameter),
+                )
         else:
             source = self._source(entry)
             if isinstance(entry.plan, RegisterPlan):
@@ -124,18 +142,25 @@ class _Emitter:
                 self._walk_program(inner, column, lane_groups, entries, register, skip)
                 return
             self.sources.note(index, shape, source)
-            inner.append(fetch.fetch_ids.address if source.by_id else fetch.fetch_values.address, (register, source.metas, entries + 1))
+            inner.append(
+                fetch.fetch_ids.address if source.by_id else fetch.fetch_values.address,
+                (register, source.metas, entries + 1),
+            )
             add = value_sets.add_ids.address if source.by_id else value_sets.add_values.address
             doubles = int(entry.argument.data_type is not None and entry.argument.data_type.stored.is_floating)
             inner.append(add, (own_groups, register, entry.distribution, NO_REGISTER, doubles))
         self._walk_program(inner, column, lane_groups, entries, register, skip)
 
-    def _walk_program(self, inner: Instructions, column: str, lane_groups: int, entries: int, register: int, skip: int) -> None:
+    def _walk_program(
+        self, inner: Instructions, column: str, lane_groups: int, entries: int, register: int, skip: int
+    ) -> None:
         shape = self.shape
         program = inner.assemble(shape.num_units)
         shape.plan.keep_alive.append(program)
         addresses = program.ctypes.data + np.arange(shape.num_units, dtype=np.int64) * program.strides[0]
-        shape.emit(walk.walk.address, shape.meta(column), self.groups, lane_groups, entries, skip, addresses, len(inner))
+        shape.emit(
+            walk.walk.address, shape.meta(column), self.groups, lane_groups, entries, skip, addresses, len(inner)
+        )
         for own in (lane_groups, entries, register):
             shape.release(own)
 
@@ -145,12 +170,16 @@ class _Emitter:
         stored = entry.argument.data_type.stored
         if source is not None and not stored.is_fixed:
             # Raw texts are hashed where they lie.
-            values = self._hold("ids", entry.source, lambda: fetch_ids(self.shape, source)) if source.by_id else NO_REGISTER
+            values = (
+                self._hold("ids", entry.source, lambda: fetch_ids(self.shape, source)) if source.by_id else NO_REGISTER
+            )
         else:
             values = self._values(entry, Values.DOUBLE if stored.is_floating else Values.LONG)
         self.shape.emit(add, self.groups, values, entry.distribution, skip, *further)
 
-    def _walk_hashes(self, inner: Instructions, entry: AggregationLayout, source: Source, groups: int, entries: int, register: int) -> None:
+    def _walk_hashes(
+        self, inner: Instructions, entry: AggregationLayout, source: Source, groups: int, entries: int, register: int
+    ) -> None:
         add, further = sketches.addition(self.shape, entry, source)
         assert entry.argument.data_type is not None
         fetched = fetch.fetch_values.address if entry.argument.data_type.stored.is_fixed else fetch.fetch_ids.address
@@ -167,7 +196,9 @@ class _Emitter:
     def _source(self, entry: AggregationLayout) -> Source:
         return self.sources.of(self.shape, entry.source)
 
-    def _hold(self, kind: str, what: Filter | Expression | tuple[Filter | None, Expression], make: Callable[[], int]) -> int:
+    def _hold(
+        self, kind: str, what: Filter | Expression | tuple[Filter | None, Expression], make: Callable[[], int]
+    ) -> int:
         if (kind, what) not in self._held:
             self._held[kind, what] = make()
         return self._held[kind, what]
@@ -208,8 +239,9 @@ class _Emitter:
 
 @dataclass(frozen=True, slots=True)
 class RowFields:
-    """What updates read of a row: registers of the scan with 64-bit values and with flags; and the updates, for groups in register 0,
-    64-bit fields in registers 1 …, and flags in those behind."""
+    """What updates read of a row: registers of the scan with 64-bit values and with flags; and the updates, for groups
+    in register 0, 64-bit fields in registers 1 …, and flags in those behind.
+    """
 
     values: list[int]
     flags: list[int]
@@ -217,7 +249,9 @@ class RowFields:
 
 
 def record_updates(shape: Shape, layout: Layout, sources: Sources) -> RowFields:
-    """Fetch what the updates read, and put the updates off: of aggregations that keep words only and walk no multi-values."""
+    """Fetch what the updates read, and put the updates off: of aggregations that keep words only and walk no
+    multi-values.
+    """
     recorder = _Recorder(shape, 0, sources)
     for index, entry in enumerate(layout.aggregations):
         recorder.update(index, entry)
@@ -228,7 +262,9 @@ def record_updates(shape: Shape, layout: Layout, sources: Sources) -> RowFields:
     program.append(counts_and_sums.count_rows.address, (0,))
     for function, value, word, skip, parameter in recorder.applied:
         of_value = 1 + values.index(value) if value >= 0 else 0
-        program.append(function, (0, of_value, word, 1 + len(values) + flags.index(skip) if skip >= 0 else NO_REGISTER, parameter))
+        program.append(
+            function, (0, of_value, word, 1 + len(values) + flags.index(skip) if skip >= 0 else NO_REGISTER, parameter)
+        )
     return RowFields(values, flags, program.assemble(1)[0])
 
 
@@ -274,11 +310,18 @@ def emit_distribution_frame(shape: Shape, layout: Layout, num_groups: NDArray[np
             value_lists.emit_frame(shape, entry, num_groups)
             continue
         cardinalities = np.zeros(shape.num_units, np.int64)
-        if num_groups is not None and not shape.plan.pre_aggregated and isinstance(entry.source, Identifier) and shape.has_dictionary(entry.source.name):
+        if (
+            num_groups is not None
+            and not shape.plan.pre_aggregated
+            and isinstance(entry.source, Identifier)
+            and shape.has_dictionary(entry.source.name)
+        ):
             direct = shape.meta_word(entry.source.name, abi.M_CARDINALITY)
             docs = shape.plan.segments.docs[shape.segments]
             allowed = np.maximum(docs * value_sets.DIRECT_PAIRS_PER_DOC, value_sets.DIRECT_MAX)
             cardinalities = np.where(direct * num_groups <= allowed, direct, 0)
         groups = num_groups if num_groups is not None else 0
-        shape.begin(value_sets.begin_distribution.address, entry.distribution, groups, cardinalities, int(entry.plan.counted))
+        shape.begin(
+            value_sets.begin_distribution.address, entry.distribution, groups, cardinalities, int(entry.plan.counted)
+        )
         shape.end(value_sets.end_distribution.address, entry.distribution)

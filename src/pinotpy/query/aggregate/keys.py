@@ -14,7 +14,8 @@ from pinotpy.pql.ast import Expression, Identifier
 from pinotpy.query.model.result_types import result_type
 from pinotpy.query.plan.scan_plan import ScanPlan
 
-# A dense table may have so many groups for every doc of the segments (or DENSE_FREE altogether): above, hashing is faster.
+# A dense table may have so many groups for every doc of the segments (or DENSE_FREE altogether): above, hashing is
+# faster.
 DENSE_GROUPS_PER_DOC: Final = 4
 DENSE_FREE: Final = 1 << 16
 DENSE_GROUPS_MAX: Final = 1 << 24
@@ -23,8 +24,9 @@ DENSE_GROUPS_MAX: Final = 1 << 24
 @dataclass(slots=True)
 class Key:
     """One group expression: its type, its first word in a group's key, whether a null flag follows, whether null is a
-    group, whether each value of a multi-value column is one, and per unit the address of the meta row whose dict ids its
-    words are (0: 64-bit values)."""
+    group, whether each value of a multi-value column is one, and per unit the address of the meta row whose dict ids
+    its words are (0: 64-bit values).
+    """
 
     expression: Expression
     data_type: DataType

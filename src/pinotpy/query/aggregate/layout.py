@@ -39,11 +39,12 @@ class AggregationLayout:
     """One aggregation: its function, argument, and where its state is.
 
     seen_word: word of the row that counts its values (0: the group's row count serves).
-    first_word: of its slots; distribution: word of its distribution in the context, -1 if it has none. Functions that read rows
+    first_word: of its slots; distribution: word of its distribution in the context, -1 if it has none. Functions that
+    read rows
     share one where they have the same filter: the docs of each group.
     walks: it sees each value of a multi-value column.
-    runs: its distribution keeps runs of values (value_lists.py). bits: global ids of its values, where it keeps a bit for each
-    (distinct_bitmaps.py).
+    runs: its distribution keeps runs of values (value_lists.py). bits: global ids of its values, where it keeps a bit
+    for each (distinct_bitmaps.py).
     """
 
     aggregation: Aggregation
@@ -74,7 +75,9 @@ class Layout:
 
 
 def make_layout(plan: ScanPlan) -> Layout:
-    """Decide the layout of a plan's query; raises QueryExecutionError or InvalidQueryError for arguments that a function refuses."""
+    """Decide the layout of a plan's query; raises QueryExecutionError or InvalidQueryError for arguments that a
+    function refuses.
+    """
     context = plan.context
     entries: list[AggregationLayout] = []
     fits: dict[Expression, bool] = {}
@@ -88,7 +91,9 @@ def make_layout(plan: ScanPlan) -> Layout:
             function.check([argument], context.dialect)
         if source not in fits:
             fits[source] = _sum_fits_long(source, plan)
-        kept = (_sketch_plan(function) if plan.pre_aggregated else None) or function.plan(argument, sum_fits_long=fits[source])
+        kept = (_sketch_plan(function) if plan.pre_aggregated else None) or function.plan(
+            argument, sum_fits_long=fits[source]
+        )
         skips_nulls = context.null_handling and function.null_aware and not function.reads_rows
         flagged = aggregation.filter is not None or (skips_nulls and _may_be_null(source, plan))
         walks = not argument.single_value and function.name != "count"
@@ -106,9 +111,16 @@ def make_layout(plan: ScanPlan) -> Layout:
             distributions += 1
             if isinstance(kept, RowPlan):
                 docs[aggregation.filter] = distribution
-        entries.append(AggregationLayout(aggregation, function, argument, kept, seen_word, first_word, distribution, walks, flagged))
+        entries.append(
+            AggregationLayout(
+                aggregation, function, argument, kept, seen_word, first_word, distribution, walks, flagged
+            )
+        )
     if word > ROW_WORDS_MAX:
-        raise InvalidQueryError(f"the aggregations of a query keep at most {ROW_WORDS_MAX} words a group, found {word}: compute fewer at once")
+        raise InvalidQueryError(
+            f"the aggregations of a query keep at most {ROW_WORDS_MAX} words a group, found {word}: compute fewer at "
+            "once"
+        )
     return Layout(tuple(entries), word, distributions)
 
 
@@ -117,7 +129,9 @@ def _may_be_null(source: Expression, plan: ScanPlan) -> bool:
         return source.value is None
     if not is_strict(source, plan.context):
         return True  # CASE without ELSE
-    return any((plan.metas.of(name)[:, abi.M_NULLS] != 0).any() for name in columns_in(source)) if plan.segments else False
+    return (
+        any((plan.metas.of(name)[:, abi.M_NULLS] != 0).any() for name in columns_in(source)) if plan.segments else False
+    )
 
 
 def _sum_fits_long(source: Expression, plan: ScanPlan) -> bool:
@@ -159,7 +173,9 @@ def state_columns(layout: Layout, states: Sequence[Sequence[pa.Array]]) -> dict[
 
 def projected_columns(context: QueryContext) -> tuple[str, ...]:
     """Columns that the scan reads after the filter, each once."""
-    names = [name for aggregation in context.aggregations for arg in expressions_of(aggregation) for name in columns_in(arg)]
+    names = [
+        name for aggregation in context.aggregations for arg in expressions_of(aggregation) for name in columns_in(arg)
+    ]
     names += [name for expression in context.group_by for name in columns_in(expression)]
     return tuple(dict.fromkeys(names))
 
@@ -167,15 +183,23 @@ def projected_columns(context: QueryContext) -> tuple[str, ...]:
 def values_bound(plan: ScanPlan, layout: Layout, expanded: tuple[str, ...]) -> int:
     """At most so many values go to one group."""
     walked = {name for entry in layout.aggregations if entry.walks for name in columns_in(entry.source)}
-    docs = int((plan.units[:, abi.U_HIGH] - plan.units[:, abi.U_LOW]).sum()) if not plan.pre_aggregated else num_rows(plan.segments)
+    docs = (
+        int((plan.units[:, abi.U_HIGH] - plan.units[:, abi.U_LOW]).sum())
+        if not plan.pre_aggregated
+        else num_rows(plan.segments)
+    )
     for names in (walked, expanded):
-        widest = [max((segment.column(name).max_values_per_doc for segment in plan.segments), default=1) for name in names]
+        widest = [
+            max((segment.column(name).max_values_per_doc for segment in plan.segments), default=1) for name in names
+        ]
         docs *= math.prod(widest) if names is expanded else max(widest, default=1)
     return docs
 
 
 def _sketch_plan(function: AggregateFunction) -> DistributionPlan | None:
-    """The plan of an aggregation whose records keep sketches, None for others: the scan notes which records each group saw."""
+    """The plan of an aggregation whose records keep sketches, None for others: the scan notes which records each group
+    saw.
+    """
     if not set(STATES_OF.get(function.name, ())) & set(_SKETCHES):
         return None
 

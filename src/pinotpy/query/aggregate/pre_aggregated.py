@@ -1,5 +1,6 @@
-"""Aggregations whose records keep sketches (HyperLogLogs, multisets): a scan notes the records of each group as a distribution of
-doc ids, and their states are merged when it is over."""
+"""Aggregations whose records keep sketches (HyperLogLogs, multisets): a scan notes the records of each group as a
+distribution of doc ids, and their states are merged when it is over.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +23,9 @@ from pinotpy.segment.star_tree.spec import STATES_OF
 Longs = NDArray[np.int64]
 
 
-def collect_sketches(plan: ScanPlan, entry: AggregationLayout, threads: Sequence[ArenaRows], groups: Longs, num_groups: int) -> list[pa.Array]:
+def collect_sketches(
+    plan: ScanPlan, entry: AggregationLayout, threads: Sequence[ArenaRows], groups: Longs, num_groups: int
+) -> list[pa.Array]:
     """State columns of an aggregation whose records keep sketches: its distribution holds the records of each group."""
     (kind,) = STATES_OF[entry.function.name]
     assert isinstance(entry.source, Identifier), "choose.py lets nothing else pass"

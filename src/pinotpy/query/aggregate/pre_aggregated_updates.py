@@ -1,5 +1,6 @@
-"""The select instructions that add up the states of records, in place of those of operators/emit.py. Groups, rows and arenas are
-those of any scan; a record adds its rows to the count of its group."""
+"""The select instructions that add up the states of records, in place of those of operators/emit.py. Groups, rows and
+arenas are those of any scan; a record adds its rows to the count of its group.
+"""
 
 from __future__ import annotations
 
@@ -45,12 +46,22 @@ class _Emitter:
             self._shape.emit(star_tree_states.doc_ids.address, docs)
             self._shape.emit(value_sets.add_values.address, self._groups, docs, entry.distribution, skip)
         elif isinstance(entry.plan, SlotPlan) and entry.plan.updates:
-            temporary += self._extremes(entry, entry.plan, skip) if entry.plan.words[0] is Word.GROW else self._sum(entry, entry.plan, skip)
+            temporary += (
+                self._extremes(entry, entry.plan, skip)
+                if entry.plan.words[0] is Word.GROW
+                else self._sum(entry, entry.plan, skip)
+            )
         for register in temporary:
             self._shape.release(register)
 
     def add_longs(self, values: int, word: int, skip: int) -> None:
-        self._shape.emit(self._form(counts_and_sums.sum_long.address, counts_and_sums.sum_long_single.address), self._groups, values, word, skip)
+        self._shape.emit(
+            self._form(counts_and_sums.sum_long.address, counts_and_sums.sum_long_single.address),
+            self._groups,
+            values,
+            word,
+            skip,
+        )
 
     def _sum(self, entry: AggregationLayout, plan: SlotPlan, skip: int) -> list[int]:
         column, word = _column(entry), entry.first_word
@@ -59,7 +70,13 @@ class _Emitter:
             self.add_longs(low, word, skip)
             return [low]
         if column not in self._trees[0].wide_columns:
-            self._shape.emit(self._form(counts_and_sums.sum_wide.address, counts_and_sums.sum_wide_single.address), self._groups, low, word, skip)
+            self._shape.emit(
+                self._form(counts_and_sums.sum_wide.address, counts_and_sums.sum_wide_single.address),
+                self._groups,
+                low,
+                word,
+                skip,
+            )
             return [low]
         high = self._shape.fetch_values(state_column(names.SUM, column, names.HIGH))
         form = self._form(star_tree_states.add_pairs.address, star_tree_states.add_pairs_single.address)
@@ -67,7 +84,9 @@ class _Emitter:
         spilled = [tree.spilled(column) for tree in self._trees]
         if any(map(len, spilled)):
             self._shape.plan.keep_alive.append(spilled)
-            addresses = np.array([parts.__array_interface__["data"][0] for parts in spilled], np.int64)[self._shape.segments]
+            addresses = np.array([parts.__array_interface__["data"][0] for parts in spilled], np.int64)[
+                self._shape.segments
+            ]
             lengths = np.array([len(parts) for parts in spilled], np.int64)[self._shape.segments]
             form = self._form(star_tree_states.add_spilled.address, star_tree_states.add_spilled_single.address)
             self._shape.emit(form, self._groups, addresses, word, skip, lengths)
@@ -77,7 +96,9 @@ class _Emitter:
         column, registers = _column(entry), []
         for kind, update in zip(STATES_OF[entry.function.name], plan.updates, strict=True):
             values = self._shape.fetch_values(state_column(kind, column, names.VALUE))
-            self._shape.emit(self._form(update.grouped, update.single), self._groups, values, entry.first_word + update.word, skip)
+            self._shape.emit(
+                self._form(update.grouped, update.single), self._groups, values, entry.first_word + update.word, skip
+            )
             registers.append(values)
         return registers
 

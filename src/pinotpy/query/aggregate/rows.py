@@ -1,5 +1,5 @@
-"""Aggregations that read rows: the scan notes which docs each group has, then their arguments are read block by block, on all
-threads of the query, and the states of the blocks are merged in the order of segments and docs.
+"""Aggregations that read rows: the scan notes which docs each group has, then their arguments are read block by block,
+on all threads of the query, and the states of the blocks are merged in the order of segments and docs.
 
 What is kept of a doc is 16 bytes, whatever the arguments are; a block holds their values for BLOCK_ROWS rows at a time.
 """
@@ -63,12 +63,21 @@ class _Block:
     def places(self, at: Words) -> pa.Array:
         segments = self.plan.units[self.units[at], abi.U_SEGMENT]
         used, where = np.unique(segments, return_inverse=True)
-        names = pa.array([self.plan.segments[segment].name for segment in used.tolist()], pa.string()).take(pa.array(where))
-        return pc.binary_join_element_wise(names, pc.utf8_lpad(pa.array(self.docs[at]).cast(pa.string()), _DOC_DIGITS, "0"), "\0")
+        names = pa.array([self.plan.segments[segment].name for segment in used.tolist()], pa.string()).take(
+            pa.array(where)
+        )
+        return pc.binary_join_element_wise(
+            names, pc.utf8_lpad(pa.array(self.docs[at]).cast(pa.string()), _DOC_DIGITS, "0"), "\0"
+        )
 
 
 def collect_rows(
-    plan: ScanPlan, entry: AggregationLayout, row_plan: RowPlan, threads: Sequence[tuple[Any, Words, int]], groups: Words, num_groups: int
+    plan: ScanPlan,
+    entry: AggregationLayout,
+    row_plan: RowPlan,
+    threads: Sequence[tuple[Any, Words, int]],
+    groups: Words,
+    num_groups: int,
 ) -> list[pa.Array]:
     """State columns of an aggregation that reads rows.
 
@@ -102,7 +111,9 @@ def collect_rows(
     try:
         return merging.merged()
     except pa.ArrowInvalid as error:
-        raise QueryExecutionError(f"the values of {entry.aggregation.name} are more than an answer holds: select fewer rows ({error})") from error
+        raise QueryExecutionError(
+            f"the values of {entry.aggregation.name} are more than an answer holds: select fewer rows ({error})"
+        ) from error
     finally:
         merging.release()
 
@@ -113,7 +124,15 @@ def _block_of(plan: ScanPlan, entry: AggregationLayout, entries: Words, units: W
     return _Block(plan, entry, groups[rows], units[rows], np.ascontiguousarray(entries[:, 1]))
 
 
-def _states_of(plan: ScanPlan, entry: AggregationLayout, row_plan: RowPlan, entries: Words, units: Words, groups: Words, num_groups: int) -> Any:
+def _states_of(
+    plan: ScanPlan,
+    entry: AggregationLayout,
+    row_plan: RowPlan,
+    entries: Words,
+    units: Words,
+    groups: Words,
+    num_groups: int,
+) -> Any:
     plan.control.check()
     rows = entries[:, 0] >> distinct_pairs.ROW_SHIFT
     present, numbers = _numbered(groups[rows], num_groups)
@@ -134,7 +153,9 @@ def _numbered(groups: Words, num_groups: int) -> tuple[Words, Words]:
     return present, numbers[groups]
 
 
-def _run(plan: ScanPlan, jobs: Sequence[Callable[[], tuple[Words, list[pa.Array]]]]) -> list[tuple[Words, list[pa.Array]]]:
+def _run(
+    plan: ScanPlan, jobs: Sequence[Callable[[], tuple[Words, list[pa.Array]]]]
+) -> list[tuple[Words, list[pa.Array]]]:
     found: list[tuple[Words, list[pa.Array]] | None] = [None] * len(jobs)
 
     def work(index: int) -> None:
@@ -173,7 +194,9 @@ class _Merging:
         if len(self._parts) == 1 and len(self._parts[0][0]) == self._num_groups:
             return self._parts[0][1]
         groups = np.concatenate([np.empty(0, np.int64), *(present for present, _ in self._parts)])
-        columns = [pa.concat_arrays([empty, *(states[i] for _, states in self._parts)]) for i, empty in enumerate(self._empty)]
+        columns = [
+            pa.concat_arrays([empty, *(states[i] for _, states in self._parts)]) for i, empty in enumerate(self._empty)
+        ]
         return self._entry.function.merge(columns, groups, self._num_groups)
 
     def release(self) -> None:

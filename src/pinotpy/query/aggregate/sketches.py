@@ -1,7 +1,8 @@
-"""HyperLogLog registers of a scan: which kernel hashes an argument, the hashes of dictionaries of text, and the state columns.
+"""HyperLogLog registers of a scan: which kernel hashes an argument, the hashes of dictionaries of text, and the state
+columns.
 
-Numbers are hashed as they come, and so are texts without a dictionary, where they lie. Other texts are hashed once a dictionary
-value; those of stored columns are kept beside the segment (segment/decoded_cache.py, under its budget).
+Numbers are hashed as they come, and so are texts without a dictionary, where they lie. Other texts are hashed once a
+dictionary value; those of stored columns are kept beside the segment (segment/decoded_cache.py, under its budget).
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ from pinotpy.segment.column import ImmutableColumn
 
 Words = NDArray[np.int64]
 
-# Registers of all groups of a unit may take so many bytes a doc (or REGISTERS_FREE altogether): above, values are appended.
+# Registers of all groups of a unit may take so many bytes a doc (or REGISTERS_FREE altogether): above, values are
+# appended.
 _BYTES_PER_DOC: Final = 4
 _REGISTERS_FREE: Final = 1 << 20
 _HASHES: Final = "hyperloglog.hashes"
@@ -39,8 +41,9 @@ _REGISTERS: Final = "hyperloglog.registers"
 
 
 def addition(shape: Shape, entry: AggregationLayout, source: Source | None) -> tuple[int, tuple[Word, ...]]:
-    """The function that brings a register of values (of texts: ids, or nothing where they are raw) into the registers, and its
-    arguments after the flags."""
+    """The function that brings a register of values (of texts: ids, or nothing where they are raw) into the registers,
+    and its arguments after the flags.
+    """
     assert entry.argument.data_type is not None
     stored = entry.argument.data_type.stored
     assert isinstance(entry.plan, RegisterPlan)
@@ -79,7 +82,9 @@ def _text_hashes(shape: Shape, entry: AggregationLayout, source: Source | None) 
                 found[segment] = _hashes(dictionary_at(meta))
     shape.plan.keep_alive.append(found)
     of_units = [found[segment] for segment in shape.segments.tolist()]
-    return np.array([hashes.ctypes.data for hashes in of_units], np.int64), np.array([len(hashes) for hashes in of_units], np.int64)
+    return np.array([hashes.ctypes.data for hashes in of_units], np.int64), np.array(
+        [len(hashes) for hashes in of_units], np.int64
+    )
 
 
 def registers_of_dictionaries(plan: ScanPlan, entry: AggregationLayout, registered: RegisterPlan) -> list[pa.Array]:
@@ -102,7 +107,9 @@ def registers_of_dictionaries(plan: ScanPlan, entry: AggregationLayout, register
             own = _registers(meta, log2m)
         np.maximum(together, own, out=together)
     register = np.flatnonzero(together)
-    return registered.collect(np.zeros(len(register), np.int64), (register << hyperloglog.RANK_BITS) | together[register], 1)
+    return registered.collect(
+        np.zeros(len(register), np.int64), (register << hyperloglog.RANK_BITS) | together[register], 1
+    )
 
 
 def _entries_of_dictionaries(plan: ScanPlan, name: str, registered: RegisterPlan) -> list[pa.Array]:
@@ -151,7 +158,9 @@ def warm() -> None:
 
 
 def emit_frame(shape: Shape, entry: AggregationLayout, plan: RegisterPlan, num_groups: Words | None) -> None:
-    """Begin and end instructions; `num_groups` per unit, None where groups are hashed (their number is not known then)."""
+    """Begin and end instructions; `num_groups` per unit, None where groups are hashed (their number is not known
+    then).
+    """
     direct = np.zeros(shape.num_units, np.int64)
     if num_groups is not None:
         docs = np.array([segment.num_docs for segment in shape.plan.segments], np.int64)[shape.segments]
@@ -162,7 +171,13 @@ def emit_frame(shape: Shape, entry: AggregationLayout, plan: RegisterPlan, num_g
 
 
 def collect_registers(
-    entry: AggregationLayout, plan: RegisterPlan, threads: Sequence[tuple[Any, int, int]], groups: Words, num_groups: int, *, grouped: bool
+    entry: AggregationLayout,
+    plan: RegisterPlan,
+    threads: Sequence[tuple[Any, int, int]],
+    groups: Words,
+    num_groups: int,
+    *,
+    grouped: bool,
 ) -> list[pa.Array]:
     """State columns.
 

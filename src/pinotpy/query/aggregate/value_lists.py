@@ -1,5 +1,6 @@
-"""Percentiles of long scans whose answer is made here alone: the values of each group in runs (kernels/aggregate/value_lists.py), of which
-only a few ranks are looked for (kernels/aggregate/rank_select.py), instead of every distinct value with its count.
+"""Percentiles of long scans whose answer is made here alone: the values of each group in runs
+(kernels/aggregate/value_lists.py), of which only a few ranks are looked for (kernels/aggregate/rank_select.py), instead
+of every distinct value with its count.
 
 Taken for raw columns and expressions in few groups whose number is known before the scan.
 """
@@ -41,7 +42,12 @@ def with_runs(plan: ScanPlan, layout: Layout, keys: Sequence[Key]) -> Layout:
     """The layout in which aggregations keep runs where that pays off."""
     if not pays_off(plan, layout) or groups_of_unit(plan, keys) > GROUPS_MAX:
         return layout
-    entries = tuple([replace(entry, runs=True) if _looks_for_ranks(entry) and _is_raw(plan, entry) else entry for entry in layout.aggregations])
+    entries = tuple(
+        [
+            replace(entry, runs=True) if _looks_for_ranks(entry) and _is_raw(plan, entry) else entry
+            for entry in layout.aggregations
+        ]
+    )
     return replace(layout, aggregations=entries)
 
 
@@ -61,11 +67,17 @@ def _looks_for_ranks(entry: AggregationLayout) -> bool:
     plan = entry.plan
     if not isinstance(plan, DistributionPlan) or (plan.rank_of is None and plan.means_of is None) or entry.walks:
         return False
-    return entry.argument.data_type is not None and entry.argument.data_type.stored.is_fixed and isinstance(entry.source, Identifier | Call)
+    return (
+        entry.argument.data_type is not None
+        and entry.argument.data_type.stored.is_fixed
+        and isinstance(entry.source, Identifier | Call)
+    )
 
 
 def _is_raw(plan: ScanPlan, entry: AggregationLayout) -> bool:
-    return not isinstance(entry.source, Identifier) or bool((plan.metas.of(entry.source.name)[:, abi.M_CARDINALITY] < 0).all())
+    return not isinstance(entry.source, Identifier) or bool(
+        (plan.metas.of(entry.source.name)[:, abi.M_CARDINALITY] < 0).all()
+    )
 
 
 def groups_of_unit(plan: ScanPlan, keys: Sequence[Key]) -> float:
@@ -99,7 +111,12 @@ def emit_values(shape: Shape, entry: AggregationLayout, groups: int, values: int
 
 
 def collect_runs(
-    plan: ScanPlan, entry: AggregationLayout, distribution: DistributionPlan, threads: Sequence[tuple[Any, int]], groups: Words, num_groups: int
+    plan: ScanPlan,
+    entry: AggregationLayout,
+    distribution: DistributionPlan,
+    threads: Sequence[tuple[Any, int]],
+    groups: Words,
+    num_groups: int,
 ) -> list[pa.Array]:
     """State columns.
 
@@ -126,7 +143,9 @@ def collect_runs(
         means = np.zeros((num_groups, 2))
 
         def means_of(group: int, keys: Words, counts: Words, low: int, high: int) -> bool:
-            inside, *means[group] = rank_select.pick_means(keys, counts, low, high, begin[group], middle[group], end[group], doubles)
+            inside, *means[group] = rank_select.pick_means(
+                keys, counts, low, high, begin[group], middle[group], end[group], doubles
+            )
             return bool(inside)
 
         search.run(begin, np.maximum(end, middle) - 1, means_of)
@@ -144,7 +163,9 @@ def collect_runs(
 
     search.run(wanted, wanted, rank_of)
     bits = ranks.values_of_words(words[seen], doubles=doubles)
-    return distribution.collect(seen, pa.array(bits.view(np.float64) if doubles else bits), np.ones(len(seen), np.int64), num_groups)
+    return distribution.collect(
+        seen, pa.array(bits.view(np.float64) if doubles else bits), np.ones(len(seen), np.int64), num_groups
+    )
 
 
 # (group, the words inside its bracket, its counts, the bracket's ends) → whether the bracket held what is looked for.
@@ -163,7 +184,9 @@ class _Search:
     def run(self, first_ranks: Words, last_ranks: Words, pick: _Pick) -> None:
         """Give every group that has values what lies around these ranks."""
         lows, highs = np.empty_like(self.totals), np.empty_like(self.totals)
-        rank_select.brackets(self._addresses, self._sizes, self._starts, self.totals, first_ranks, last_ranks, lows, highs)
+        rank_select.brackets(
+            self._addresses, self._sizes, self._starts, self.totals, first_ranks, last_ranks, lows, highs
+        )
         lows[self.totals == 0], highs[self.totals == 0] = 1, 0
         missed = self._read(lows, highs, pick)
         if missed:
@@ -179,7 +202,10 @@ class _Search:
         plan, num_runs = self._plan, len(self._sizes)
         shares = np.concatenate([[0], np.cumsum(self._sizes)])
         num_workers = plan.num_threads if shares[-1] > _STEP_VALUES // 4 else 1
-        borders = [*shares.searchsorted([shares[-1] * worker // num_workers for worker in range(num_workers)]).tolist(), num_runs]
+        borders = [
+            *shares.searchsorted([shares[-1] * worker // num_workers for worker in range(num_workers)]).tolist(),
+            num_runs,
+        ]
         counts = np.zeros((num_workers, len(lows), rank_select.COUNT_WORDS), np.int64)
         contexts = [ResultContext(plan.control.words, 1) for _ in range(num_workers)]
         sizes = self._sizes.tolist()
@@ -187,7 +213,9 @@ class _Search:
         for worker, (low, high) in enumerate(pairwise(borders)):
 
             def work(first: int, last: int, words: Words = contexts[worker].words, own: Words = counts[worker]) -> None:
-                code = rank_select.count_and_copy(words, self._addresses, self._sizes, self._groups, first, last, lows, highs, own)
+                code = rank_select.count_and_copy(
+                    words, self._addresses, self._sizes, self._groups, first, last, lows, highs, own
+                )
                 _check(plan, code)
 
             workers.append(in_shares(sizes, low, high, _STEP_VALUES, work))
@@ -198,7 +226,10 @@ class _Search:
             together = counts.sum(axis=0)
             missed = []
             for group in np.flatnonzero(lows <= highs).tolist():
-                inside = [copy[end[group] - own[group, rank_select.INSIDE] : end[group]] for copy, end, own in zip(copies, ends, counts, strict=True)]
+                inside = [
+                    copy[end[group] - own[group, rank_select.INSIDE] : end[group]]
+                    for copy, end, own in zip(copies, ends, counts, strict=True)
+                ]
                 full = [part for part in inside if len(part)]
                 keys = full[0] if len(full) == 1 else np.concatenate([np.empty(0, np.int64), *full])
                 if not pick(group, keys, together[group], int(lows[group]), int(highs[group])):

@@ -1,7 +1,8 @@
-"""From the entries that units left of a distribution to its state columns: pairs of all units united by value, by group.
+"""From the entries that units left of a distribution to its state columns: pairs of all units united by value, by
+group.
 
-Dict ids become values, of texts numbers in one dictionary of all units; then the kernels of pairs.py deal the pairs to parts
-and unite each, on the threads of the query.
+Dict ids become values, of texts numbers in one dictionary of all units; then the kernels of pairs.py deal the pairs to
+parts and unite each, on the threads of the query.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ from pinotpy.query.project.sources import Sources
 
 Words = NDArray[np.int64]
 
-# A text dictionary is numbered whole where it has at most so many values for every entry; else the entries' own texts are.
+# A text dictionary is numbered whole where it has at most so many values for every entry; else the entries' own texts
+# are.
 _DICTIONARY_PER_ENTRY_MAX: Final = 4
 _TEXT_BYTES_MAX: Final = 2**31 - 1
 
@@ -54,8 +56,9 @@ class ThreadEntries:
 
 @dataclass(frozen=True, slots=True)
 class Distribution:
-    """The distinct values of every group: those of group g are offsets[g] … offsets[g + 1]. values: Arrow, stored form, null
-    free; counts: int64, how often each was seen (empty where the function does not count)."""
+    """The distinct values of every group: those of group g are offsets[g] … offsets[g + 1]. values: Arrow, stored form,
+    null free; counts: int64, how often each was seen (empty where the function does not count).
+    """
 
     offsets: Words
     values: pa.Array
@@ -76,7 +79,8 @@ def collect_distribution(
     sources: Sources,
     plan: ScanPlan,
 ) -> list[pa.Array]:
-    """State columns of an aggregation that has a distribution; where it counts by segment, the parts of a group are merged.
+    """State columns of an aggregation that has a distribution; where it counts by segment, the parts of a group are
+    merged.
 
     Args:
         threads: (result context, unit of each arena row, number of the first row) of every thread.
@@ -96,7 +100,9 @@ def collect_distribution(
     if distribution.rank_of is not None and plan.is_whole:
         return _ranked(plan, entry, distribution, distribution.rank_of, found, num_groups, metas)
     if distribution.count_state is not None and plan.is_whole:
-        return distribution.count_state(np.diff(_united(plan, entry, found, num_groups, metas, counted=False, only_sizes=True).offsets))
+        return distribution.count_state(
+            np.diff(_united(plan, entry, found, num_groups, metas, counted=False, only_sizes=True).offsets)
+        )
     num_parts = len(group_of_part) if distribution.by_segment else num_groups
     united = _united(plan, entry, found, num_parts, metas, counted=distribution.counted, only_sizes=False)
     if distribution.assemble is not None:
@@ -106,8 +112,12 @@ def collect_distribution(
     return entry.function.merge(states, group_of_part, num_groups) if distribution.by_segment else states
 
 
-def united_dictionaries(plan: ScanPlan, distribution: DistributionPlan, dictionaries: Sequence[NDArray[Any]]) -> list[pa.Array]:
-    """State columns, one row, of a function that needs the set of values only: of all values of dictionaries of one fixed type."""
+def united_dictionaries(
+    plan: ScanPlan, distribution: DistributionPlan, dictionaries: Sequence[NDArray[Any]]
+) -> list[pa.Array]:
+    """State columns, one row, of a function that needs the set of values only: of all values of dictionaries of one
+    fixed type.
+    """
     assert distribution.assemble is not None
     none, threads = np.zeros(1, np.int64), []
     floating = dictionaries[0].dtype.kind == "f"
@@ -124,7 +134,14 @@ def united_dictionaries(plan: ScanPlan, distribution: DistributionPlan, dictiona
 
 
 def _united(
-    plan: ScanPlan, entry: AggregationLayout, threads: list[ThreadEntries], num_groups: int, metas: Words, *, counted: bool, only_sizes: bool
+    plan: ScanPlan,
+    entry: AggregationLayout,
+    threads: list[ThreadEntries],
+    num_groups: int,
+    metas: Words,
+    *,
+    counted: bool,
+    only_sizes: bool,
 ) -> Distribution:
     assert entry.argument.data_type is not None
     stored = entry.argument.data_type.stored
@@ -162,7 +179,10 @@ def _taken(texts: pa.Array, codes: Words) -> pa.Array:
         if longest > _TEXT_BYTES_MAX:
             exact = int(np.diff(_offsets(texts))[codes].sum())
             if exact > _TEXT_BYTES_MAX:
-                raise QueryExecutionError(f"the values of the groups take {exact} bytes, more than an answer holds: group by shorter values or fewer")
+                raise QueryExecutionError(
+                    f"the values of the groups take {exact} bytes, more than an answer holds: group by shorter values "
+                    "or fewer"
+                )
     return texts.take(pa.array(codes))
 
 
@@ -173,12 +193,16 @@ def _offsets(texts: pa.Array) -> Words:
 # --- texts ---------------------------------------------------------------------------------------------------------
 
 
-def _number_texts(plan: ScanPlan, threads: list[ThreadEntries], metas: Words, keep: list[Any]) -> tuple[Words, pa.Array, Words]:
+def _number_texts(
+    plan: ScanPlan, threads: list[ThreadEntries], metas: Words, keep: list[Any]
+) -> tuple[Words, pa.Array, Words]:
     """Numbers for the dict ids of all units: (addresses of int32 numbers by dict id, by unit; the texts; metas)."""
     used = np.flatnonzero(metas)
     distinct, where = np.unique(metas[used], return_inverse=True)
     dictionaries = [dictionary_at(int(address)) for address in distinct]
-    if len(dictionaries) == 1 or not any(len(dictionary) for dictionary in dictionaries):  # none: every list of a multi-value is empty
+    if len(dictionaries) == 1 or not any(
+        len(dictionary) for dictionary in dictionaries
+    ):  # none: every list of a multi-value is empty
         return np.empty(0, np.int64), dictionaries[0], np.zeros_like(metas)  # ids are numbers already
     num_entries = sum(len(thread.entries) for thread in threads)
     if sum(len(dictionary) for dictionary in dictionaries) > _DICTIONARY_PER_ENTRY_MAX * num_entries:
@@ -232,10 +256,17 @@ def dictionary_at(meta_address: int) -> pa.Array:
 
 
 def unite(
-    plan: ScanPlan, threads: list[ThreadEntries], num_groups: int, metas: Words, codes: Words, *, counted: bool, only_sizes: bool = False
+    plan: ScanPlan,
+    threads: list[ThreadEntries],
+    num_groups: int,
+    metas: Words,
+    codes: Words,
+    *,
+    counted: bool,
+    only_sizes: bool = False,
 ) -> tuple[Words, Words, Words]:
-    """(offsets, keys, counts) of the distinct (group, key) pairs of all threads, by group; with `only_sizes` the offsets alone
-    are made. The entries are used up.
+    """(offsets, keys, counts) of the distinct (group, key) pairs of all threads, by group; with `only_sizes` the
+    offsets alone are made. The entries are used up.
 
     Raises: MemoryLimitError; what `control.check` raises.
     """
@@ -262,13 +293,23 @@ def unite(
         workers = plan.num_threads if total > distinct_pairs.PART_ENTRIES else 1
         shares = [num_parts * worker // workers for worker in range(workers + 1)]
         used, of_groups = np.zeros(num_parts, np.int64), np.zeros((workers, num_groups), np.int64)
-        _each(plan, lambda w: distinct_pairs.unite(dealt, seen, starts, shares[w], shares[w + 1], used, of_groups[w]), workers)
+        _each(
+            plan,
+            lambda w: distinct_pairs.unite(dealt, seen, starts, shares[w], shares[w + 1], used, of_groups[w]),
+            workers,
+        )
         offsets = np.concatenate([[0], np.cumsum(of_groups.sum(axis=0))])
         if only_sizes:
             return offsets, np.empty(0, np.int64), np.empty(0, np.int64)
         targets = offsets[:-1] + np.cumsum(of_groups, axis=0) - of_groups
         keys, counts = np.empty(int(offsets[-1]), np.int64), np.empty(int(offsets[-1]) if counted else 0, np.int64)
-        _each(plan, lambda w: distinct_pairs.spread(dealt, seen, starts, shares[w], shares[w + 1], used, targets[w], keys, counts), workers)
+        _each(
+            plan,
+            lambda w: distinct_pairs.spread(
+                dealt, seen, starts, shares[w], shares[w + 1], used, targets[w], keys, counts
+            ),
+            workers,
+        )
         return offsets, keys, counts
     finally:
         plan.control.release(size_bytes)
@@ -299,7 +340,9 @@ def _ranked(
         sizes, totals = np.zeros((len(threads), num_groups), np.int64), np.zeros((len(threads), num_groups), np.int64)
 
         def count(i: int) -> None:
-            distinct_pairs.translate(threads[i].entries, threads[i].groups, threads[i].units, metas, np.empty(0, np.int64))
+            distinct_pairs.translate(
+                threads[i].entries, threads[i].groups, threads[i].units, metas, np.empty(0, np.int64)
+            )
             if casts:
                 threads[i].entries[:, 1] = longs_of(threads[i].entries[:, 1].view(np.float64))
             ranks.count_groups(threads[i].entries, sizes[i], totals[i])
@@ -314,8 +357,14 @@ def _ranked(
         wanted[seen] = rank_of(totals.sum(axis=0)[seen])
         # Equal shares of entries, a group whole.
         workers = plan.num_threads if total > distinct_pairs.PART_ENTRIES else 1
-        shares = [0, *np.searchsorted(offsets, [total * worker // workers for worker in range(1, workers)]).tolist(), num_groups]
-        _each(plan, lambda w: ranks.select_ranks(keys, counts, offsets, wanted, shares[w], shares[w + 1], found), workers)
+        shares = [
+            0,
+            *np.searchsorted(offsets, [total * worker // workers for worker in range(1, workers)]).tolist(),
+            num_groups,
+        ]
+        _each(
+            plan, lambda w: ranks.select_ranks(keys, counts, offsets, wanted, shares[w], shares[w + 1], found), workers
+        )
         values = _values(ranks.values_of_words(found[seen], doubles=doubles), stored)
         return distribution.collect(seen, values, np.ones(len(seen), np.int64), num_groups)
     finally:

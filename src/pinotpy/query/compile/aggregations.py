@@ -45,7 +45,15 @@ def has_aggregation(expression: Expression) -> bool:
 class AggregationCollector:
     """Numbers the aggregations of one query in order of appearance, equal ones once."""
 
-    def __init__(self, dialect: Dialect, resolver: ColumnResolver, filters: FilterCompiler, *, null_handling: bool, sql_names: bool) -> None:
+    def __init__(
+        self,
+        dialect: Dialect,
+        resolver: ColumnResolver,
+        filters: FilterCompiler,
+        *,
+        null_handling: bool,
+        sql_names: bool,
+    ) -> None:
         self._dialect = dialect
         self._resolver = resolver
         self._filters = filters
@@ -59,22 +67,28 @@ class AggregationCollector:
         return tuple(self._aggregations)
 
     def add(self, call: Call) -> tuple[int, str]:
-        """Index of the aggregation that a call means, and its printed name. Raises for wrong arguments: ParseError (150) for
-        their number, InvalidQueryError (700) for their values, QueryExecutionError (200) where PQL's reference does."""
+        """Index of the aggregation that a call means, and its printed name. Raises for wrong arguments: ParseError
+        (150) for their number, InvalidQueryError (700) for their values, QueryExecutionError (200) where PQL's
+        reference does.
+        """
         found = find_aggregation(call.name)
         assert found is not None, call.name
         entry, percentile = found
         if self._dialect is Dialect.PQL and (entry.name not in functions() or functions()[entry.name].sql_only):
             # In SQL the name is read all the same, and refused with 700 when it shall run.
             whose = "of SQL" if entry.name in functions() else "that pinotpy does not have"
-            raise QueryExecutionError(f"Unsupported function: {call.name.upper()} is an aggregation {whose}{position_text(call.position)}")
+            raise QueryExecutionError(
+                f"Unsupported function: {call.name.upper()} is an aggregation {whose}{position_text(call.position)}"
+            )
         function = entry.name
         if function == "distinctcount" and len(call.args) > 1 and self._dialect is Dialect.SQL:
             entry, function = COUNTED_ROWS, COUNTED_ROWS.name
         args = self._arguments(call, entry, percentile)
         # COUNT counts rows whatever stands in it, so that its column is checked and not read.
         condition = None if call.filter is None else self._filters.compile(self._resolver.resolve(call.filter))
-        if function == "count" or (function == "countmv" and self._dialect is Dialect.SQL and self._is_single_column(args[0])):
+        if function == "count" or (
+            function == "countmv" and self._dialect is Dialect.SQL and self._is_single_column(args[0])
+        ):
             args, function = self._count(args)
         args = tuple([self._resolver.resolve(arg) for arg in args])
         function = self._by_shape(call, entry, function, args)
@@ -92,7 +106,9 @@ class AggregationCollector:
         return index, name
 
     def place(self, expression: Expression) -> Expression | AggregationRef:
-        """The expression over aggregations: AggregationRef for one alone, else with Call('$agg', (index,)) in their place."""
+        """The expression over aggregations: AggregationRef for one alone, else with Call('$agg', (index,)) in their
+        place.
+        """
         if isinstance(expression, Call) and is_aggregation(expression.name):
             return AggregationRef(self.add(expression)[0])
         return self.place_inside(expression)
@@ -111,7 +127,11 @@ class AggregationCollector:
         if function == "count" or self._null_handling or isinstance(args[0], Star) or not (items := items_in(args[0])):
             return condition
         present = [Predicate(item, Comparison.IS_NOT_NULL) for item in dict.fromkeys(items)]
-        return And((*([] if condition is None else [condition]), *present)) if condition is not None or len(present) > 1 else present[0]
+        return (
+            And((*([] if condition is None else [condition]), *present))
+            if condition is not None or len(present) > 1
+            else present[0]
+        )
 
     # --- arguments -------------------------------------------------------------------------------------------------
 
@@ -122,10 +142,16 @@ class AggregationCollector:
             args = (Star(call.position),)
         for arg in args:
             if isinstance(arg, Star) and not is_count:
-                raise parse_error(f"expected a column or an expression in {call.name.upper()}, found *; only COUNT takes *", arg.position)
+                raise parse_error(
+                    f"expected a column or an expression in {call.name.upper()}, found *; only COUNT takes *",
+                    arg.position,
+                )
             inner = next(aggregations_in(arg), None)
             if inner is not None:
-                message = f"Unsupported function: {inner.name} inside {call.name}: aggregations do not nest" + position_text(inner.position)
+                message = (
+                    f"Unsupported function: {inner.name} inside {call.name}: aggregations do not nest"
+                    + position_text(inner.position)
+                )
                 raise QueryExecutionError(message) if self._dialect is Dialect.PQL else InvalidQueryError(message)
         if entry.is_percentile:
             return self._percentile(call, entry, args, percentile)
@@ -135,7 +161,9 @@ class AggregationCollector:
             raise self._wrong_count(call, entry.arguments_min, entry.arguments_max, len(args))
         return args
 
-    def _percentile(self, call: Call, entry: AggregationName, args: tuple[Expression, ...], percentile: int | None) -> tuple[Expression, ...]:
+    def _percentile(
+        self, call: Call, entry: AggregationName, args: tuple[Expression, ...], percentile: int | None
+    ) -> tuple[Expression, ...]:
         if percentile is not None:
             if not args or (len(args) > 1 and self._dialect is Dialect.SQL):
                 raise self._wrong_count(call, 1, 1, len(args))
@@ -151,14 +179,20 @@ class AggregationCollector:
                 value = None
         if value is None or not 0 <= value <= 100:
             found = f"'{level.text[:40]}'" if isinstance(level, Literal) else "an expression"
-            raise InvalidQueryError(f"expected a number from 0 to 100 as percentile of {call.name.upper()}, found {found}{position_text(level.position)}")
+            raise InvalidQueryError(
+                f"expected a number from 0 to 100 as percentile of {call.name.upper()}, found "
+                f"{found}{position_text(level.position)}"
+            )
         whole = value == int(value)
         exact = integer_literal(int(value), level.position) if whole else double_literal(value, level.position)
         return (args[0], exact, *args[2:])
 
     def _wrong_count(self, call: Call, low: int, high: int, found: int, hint: str = "") -> ParseError:
         expected = f"{low}" if low == high else f"{low} to {high}" if high < 100 else f"at least {low}"
-        return parse_error(f"expected {expected} argument{'s' if expected != '1' else ''} of {call.name.upper()}, found {found}{hint}", call.position)
+        return parse_error(
+            f"expected {expected} argument{'s' if expected != '1' else ''} of {call.name.upper()}, found {found}{hint}",
+            call.position,
+        )
 
     def _count(self, args: tuple[Expression, ...]) -> tuple[tuple[Expression, ...], str]:
         """COUNT of what is never null counts rows: all but, under null handling, COUNT(expression)."""
@@ -182,8 +216,13 @@ class AggregationCollector:
             twin = entry.multi_value if multi_value else entry.name.removesuffix("mv")
             assert twin is not None
             return twin
-        shape, hint = ("multi", f"{call.name.upper()}MV") if multi_value else ("single", call.name.upper().removesuffix("MV"))
-        raise QueryExecutionError(f"{call.name.upper()} does not work on a {shape}-value column; write {hint}{position_text(argument.position)}")
+        shape, hint = (
+            ("multi", f"{call.name.upper()}MV") if multi_value else ("single", call.name.upper().removesuffix("MV"))
+        )
+        raise QueryExecutionError(
+            f"{call.name.upper()} does not work on a {shape}-value column; write "
+            f"{hint}{position_text(argument.position)}"
+        )
 
     def _as_numbers(self, function: str, args: tuple[Expression, ...]) -> tuple[Expression, ...]:
         """PQL computes with text that is numbers, and fails (200) at the first that is none (pql-live §4)."""
@@ -195,8 +234,15 @@ class AggregationCollector:
         try:
             function_named(function).check([argument], self._dialect)
         except QueryExecutionError:
-            text = args[0] if argument.data_type is not DataType.BOOLEAN else Call("cast", (args[0], string_literal("STRING", args[0].position)))
-            return (Call("cast", (text, string_literal("DOUBLE", args[0].position)), position=args[0].position), *args[1:])
+            text = (
+                args[0]
+                if argument.data_type is not DataType.BOOLEAN
+                else Call("cast", (args[0], string_literal("STRING", args[0].position)))
+            )
+            return (
+                Call("cast", (text, string_literal("DOUBLE", args[0].position)), position=args[0].position),
+                *args[1:],
+            )
         return args
 
     def _as_argument_type(self, function: str, args: tuple[Expression, ...]) -> tuple[Expression, ...]:
@@ -209,12 +255,17 @@ class AggregationCollector:
         argument = argument_of(args, types_of_columns(self._resolver.read_columns(), self._dialect))
         if argument.data_type is wanted or not argument.single_value:
             return args
-        return (Call("cast", (args[0], string_literal(wanted.value, args[0].position)), position=args[0].position), *args[1:])
+        return (
+            Call("cast", (args[0], string_literal(wanted.value, args[0].position)), position=args[0].position),
+            *args[1:],
+        )
 
     def _is_single_column(self, argument: Expression) -> bool:
         return isinstance(argument, Identifier) and not self._resolver.is_multi_value(argument)
 
-    def _shown_arguments(self, call: Call, entry: AggregationName, args: tuple[Expression, ...], function: str) -> tuple[Expression, ...]:
+    def _shown_arguments(
+        self, call: Call, entry: AggregationName, args: tuple[Expression, ...], function: str
+    ) -> tuple[Expression, ...]:
         """As written, in the schema's spelling; COUNT of a column that counts rows is count(*)."""
         if function == "count" and not entry.is_multi_value:
             return args

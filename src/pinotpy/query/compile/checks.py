@@ -8,34 +8,58 @@ from pinotpy.data_types import DataType
 from pinotpy.errors import InvalidQueryError
 from pinotpy.pql.ast import Call, Dialect, Expression
 from pinotpy.query.model.conditions import FilterCompiler
-from pinotpy.query.model.context import AggregationRef, And, ExpressionPredicate, Filter, Not, Or, Predicate, QueryContext, QueryKind
+from pinotpy.query.model.context import (
+    AggregationRef,
+    And,
+    ExpressionPredicate,
+    Filter,
+    Not,
+    Or,
+    Predicate,
+    QueryContext,
+    QueryKind,
+)
 from pinotpy.query.model.deadline import Check, no_deadline
 from pinotpy.query.model.result_types import PREDICATES, ExpressionTypes, expressions_of, types_of
 from pinotpy.query.result.post_aggregation import as_rows_of_groups, filter_over_groups, type_of_groups
 
-# Every different key takes a register of the kernels, and the number of the group one more (kernels/runtime/abi.NUM_REGISTERS, which
-# brokers do not load). Nulls and multi-values take registers too: fewer keys with them can be too many for servers.
+# Every different key takes a register of the kernels, and the number of the group one more
+# (kernels/runtime/abi.NUM_REGISTERS, which brokers do not load). Nulls and multi-values take registers too: fewer keys
+# with them can be too many for servers.
 GROUP_KEYS_MAX: Final = 23
-# Rows of groups (operators/layout.ROW_WORDS_MAX) have room for more, but planning and merging them take time that no deadline ends.
+# Rows of groups (operators/layout.ROW_WORDS_MAX) have room for more, but planning and merging them take time that no
+# deadline ends.
 AGGREGATIONS_MAX: Final = 1_024
 
 
 def check_expressions(context: QueryContext, check: Check = no_deadline) -> None:
-    """Find functions that do not exist or do not take their arguments, and more keys or aggregations than a query may have.
+    """Find functions that do not exist or do not take their arguments, and more keys or aggregations than a query may
+    have.
 
-    Raises: QueryExecutionError (200) in PQL, InvalidQueryError (700) in SQL; InvalidQueryError for too many; what `check`, the query's
-        deadline, raises.
+    Raises: QueryExecutionError (200) in PQL, InvalidQueryError (700) in SQL; InvalidQueryError for too many; what
+        `check`, the query's deadline, raises.
     """
     _check_group_keys(context)
     if len(context.aggregations) > AGGREGATIONS_MAX:
-        raise InvalidQueryError(f"a query computes at most {AGGREGATIONS_MAX} different aggregations, found {len(context.aggregations)}: split it")
+        raise InvalidQueryError(
+            f"a query computes at most {AGGREGATIONS_MAX} different aggregations, found {len(context.aggregations)}: "
+            "split it"
+        )
     types = types_of(context)
-    expressions = [*context.group_by, *(arg for aggregation in context.aggregations for arg in expressions_of(aggregation))]
+    expressions = [
+        *context.group_by,
+        *(arg for aggregation in context.aggregations for arg in expressions_of(aggregation)),
+    ]
     if context.kind in (QueryKind.SELECTION, QueryKind.DISTINCT):
-        expressions += [column.expression for column in context.output if not isinstance(column.expression, AggregationRef)]
+        expressions += [
+            column.expression for column in context.output if not isinstance(column.expression, AggregationRef)
+        ]
         expressions += [by.expression for by in context.order_by if not isinstance(by.expression, AggregationRef)]
     elif context.dialect is Dialect.SQL:
-        for over_groups in [*(column.expression for column in context.output), *(by.expression for by in context.order_by)]:
+        for over_groups in [
+            *(column.expression for column in context.output),
+            *(by.expression for by in context.order_by),
+        ]:
             check()
             if isinstance(over_groups, Call) and over_groups not in context.group_by:
                 type_of_groups(over_groups, context)
@@ -50,15 +74,23 @@ def check_expressions(context: QueryContext, check: Check = no_deadline) -> None
         if condition is not None:
             checked.filter(condition)
     if context.having is not None and context.dialect is Dialect.SQL:
-        CheckedExpressions(types_of(as_rows_of_groups(context)), check).filter(filter_over_groups(context.having, context))
+        CheckedExpressions(types_of(as_rows_of_groups(context)), check).filter(
+            filter_over_groups(context.having, context)
+        )
 
 
 def _check_group_keys(context: QueryContext) -> None:
     """Servers would compute all keys before they find that these are too many."""
-    keys = {column.expression for column in context.output} if context.kind is QueryKind.DISTINCT else set(context.group_by)
+    keys = (
+        {column.expression for column in context.output}
+        if context.kind is QueryKind.DISTINCT
+        else set(context.group_by)
+    )
     if len(keys) > GROUP_KEYS_MAX:
         where = "DISTINCT" if context.kind is QueryKind.DISTINCT else "GROUP BY"
-        raise InvalidQueryError(f"{where} takes at most {GROUP_KEYS_MAX} different columns and expressions, found {len(keys)}: name fewer")
+        raise InvalidQueryError(
+            f"{where} takes at most {GROUP_KEYS_MAX} different columns and expressions, found {len(keys)}: name fewer"
+        )
 
 
 class CheckedExpressions:

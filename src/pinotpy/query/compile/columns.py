@@ -1,4 +1,6 @@
-"""Names in expressions to columns of the schema, in the schema's spelling, and the list of columns that a query reads."""
+"""Names in expressions to columns of the schema, in the schema's spelling, and the list of columns that a query
+reads.
+"""
 
 from __future__ import annotations
 
@@ -43,8 +45,9 @@ class TableSchema(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class _Columns:
-    """Columns of one schema: those of its fields, with the virtual ones, the spelling of each lower-case name, and the type of values
-    in each MAP."""
+    """Columns of one schema: those of its fields, with the virtual ones, the spelling of each lower-case name, and the
+    type of values in each MAP.
+    """
 
     schema: TableSchema
     physical: dict[str, ColumnRef]
@@ -60,9 +63,16 @@ _columns_by_schema: dict[int, _Columns] = {}
 def _columns_of(schema: TableSchema) -> _Columns:
     found = _columns_by_schema.get(id(schema))
     if found is None or found.schema is not schema:
-        physical = {name: ColumnRef(name, spec.data_type, spec.single_value, spec.default_in_segments) for name, spec in schema.field_specs.items()}
+        physical = {
+            name: ColumnRef(name, spec.data_type, spec.single_value, spec.default_in_segments)
+            for name, spec in schema.field_specs.items()
+        }
         known = physical | {name: ColumnRef(name, data_type) for name, data_type in VIRTUAL_COLUMNS.items()}
-        map_values = {name: value_type(spec.child_field_specs) for name, spec in schema.field_specs.items() if spec.data_type is DataType.MAP}
+        map_values = {
+            name: value_type(spec.child_field_specs)
+            for name, spec in schema.field_specs.items()
+            if spec.data_type is DataType.MAP
+        }
         found = _Columns(schema, physical, known, {name.lower(): name for name in known}, map_values)
         if len(_columns_by_schema) >= _SCHEMAS_MAX:
             _columns_by_schema.clear()
@@ -71,7 +81,9 @@ def _columns_of(schema: TableSchema) -> _Columns:
 
 
 class ColumnResolver:
-    """Resolves names against one schema and remembers the columns that were read, in order of appearance. `check` is the query's deadline."""
+    """Resolves names against one schema and remembers the columns that were read, in order of appearance. `check` is
+    the query's deadline.
+    """
 
     def __init__(self, schema: TableSchema, table: str, *, case_insensitive: bool, check: Check = no_deadline) -> None:
         self.check = check
@@ -115,7 +127,11 @@ class ColumnResolver:
             return expression
         self.check()
         condition = None if expression.filter is None else self.resolve(expression.filter)
-        return replace(expression, args=tuple([arg if type(arg) is Literal else self.resolve(arg) for arg in expression.args]), filter=condition)
+        return replace(
+            expression,
+            args=tuple([arg if type(arg) is Literal else self.resolve(arg) for arg in expression.args]),
+            filter=condition,
+        )
 
     def spell(self, expression: Expression) -> Expression:
         """Like `resolve`, without counting the columns as read: for clauses that are checked and then ignored."""
@@ -151,5 +167,7 @@ class ColumnResolver:
             hint = f"did you mean '{near[0]}'?"
         else:
             hint = f"the table has {', '.join(sorted(known)[:10])}{' …' if len(known) > 10 else ''}"
-        message = f"Unknown columnName '{shown}' found in the query (line {position.line}, column {position.column}); {hint}"
+        message = (
+            f"Unknown columnName '{shown}' found in the query (line {position.line}, column {position.column}); {hint}"
+        )
         return UnknownColumnError(message, column=shown, line=position.line, position=position.column)

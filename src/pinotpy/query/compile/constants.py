@@ -39,7 +39,9 @@ def compile_without_table(statement: Statement, options: QueryOptions, check: Ch
     if statement.dialect is not Dialect.SQL:
         raise InvalidQueryError("QueryValidationError: Data source (FROM clause) not found")
     if statement.group_by or statement.having is not None:
-        raise InvalidQueryError("QueryValidationError: Data source (FROM clause) not found; GROUP BY and HAVING need a table")
+        raise InvalidQueryError(
+            "QueryValidationError: Data source (FROM clause) not found; GROUP BY and HAVING need a table"
+        )
     now_ms = _clock.now_ms()  # one moment for all of them
     empty = QueryContext(Dialect.SQL, QueryKind.SELECTION, "", (), null_handling=True)
     checked = CheckedExpressions(types_of(empty), check)
@@ -60,7 +62,9 @@ def compile_without_table(statement: Statement, options: QueryOptions, check: Ch
         if item.alias is not None and item.alias in aliases:
             raise parse_error(f"expected each alias once, found '{item.alias}' twice", item.expression.position)
         aliases.add(item.alias)
-        name = print_literal(expression) if isinstance(expression, Literal) else print_expression(expression, Dialect.SQL)
+        name = (
+            print_literal(expression) if isinstance(expression, Literal) else print_expression(expression, Dialect.SQL)
+        )
         output.append(OutputColumn(name if item.alias is None else item.alias, expression))
     for by in statement.order_by:  # one row has no order; its names are checked
         if not isinstance(by.expression, Identifier) or by.expression.name not in aliases:
@@ -89,7 +93,10 @@ def _expect_constant(expression: Expression) -> None:
                 _expect_constant(arg)
             return
     what = print_expression(expression, Dialect.SQL)
-    raise InvalidQueryError(f"QueryValidationError: Data source (FROM clause) not found; '{what[:80]}' needs a table{position_text(expression.position)}")
+    raise InvalidQueryError(
+        f"QueryValidationError: Data source (FROM clause) not found; '{what[:80]}' needs a "
+        f"table{position_text(expression.position)}"
+    )
 
 
 def _no_column(name: str) -> None:

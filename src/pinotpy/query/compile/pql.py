@@ -1,7 +1,7 @@
 """PQL statements to QueryContexts: PQL's defaults, its silences and its kinds.
 
-Any aggregation makes an aggregation; plain columns beside it are dropped. TOP (default 10, TOP 0 is 50) counts groups, LIMIT counts
-rows; clauses that a kind does not use are checked and ignored. Source: pql.md §1, pql-live.md §1 and §2.
+Any aggregation makes an aggregation; plain columns beside it are dropped. TOP (default 10, TOP 0 is 50) counts groups,
+LIMIT counts rows; clauses that a kind does not use are checked and ignored. Source: pql.md §1, pql-live.md §1 and §2.
 """
 
 from __future__ import annotations
@@ -18,7 +18,15 @@ from pinotpy.pql.printer import print_expression
 from pinotpy.query.compile.aggregations import AggregationCollector, aggregations_in, has_aggregation
 from pinotpy.query.compile.columns import ColumnResolver
 from pinotpy.query.model.conditions import FilterCompiler, parse_error
-from pinotpy.query.model.context import AggregationRef, Filter, OrderBy, OutputColumn, QueryContext, QueryKind, QueryOptions
+from pinotpy.query.model.context import (
+    AggregationRef,
+    Filter,
+    OrderBy,
+    OutputColumn,
+    QueryContext,
+    QueryKind,
+    QueryOptions,
+)
 from pinotpy.query.model.fold import fold_constants
 from pinotpy.query.model.positions import position_text
 
@@ -31,7 +39,9 @@ _INFIX: Final = frozenset({"plus", "minus", "times", "divide", "mod", "concat"})
 class PqlCompiler:
     """Compiles one PQL statement."""
 
-    def __init__(self, statement: Statement, resolver: ColumnResolver, options: QueryOptions, *, null_handling: bool) -> None:
+    def __init__(
+        self, statement: Statement, resolver: ColumnResolver, options: QueryOptions, *, null_handling: bool
+    ) -> None:
         self._statement = statement
         self._resolver = resolver
         self._options = options
@@ -56,10 +66,14 @@ class PqlCompiler:
         return self._selection(items)
 
     def _aggregation_of(self, item: Expression) -> list[Call]:
-        """The aggregation of a select item: add(SUM(x),1) counts as SUM(x), as in the reference; infix arithmetic is refused."""
+        """The aggregation of a select item: add(SUM(x),1) counts as SUM(x), as in the reference; infix arithmetic is
+        refused.
+        """
         found = list(aggregations_in(item))
         if found and isinstance(item, Call) and item is not found[0] and (len(found) > 1 or item.name in _INFIX):
-            raise parse_error("expected one aggregation without arithmetic around it; SQL computes with aggregations", item.position)
+            raise parse_error(
+                "expected one aggregation without arithmetic around it; SQL computes with aggregations", item.position
+            )
         return found
 
     # --- the three kinds -------------------------------------------------------------------------------------------
@@ -80,15 +94,21 @@ class PqlCompiler:
         self._check_ignored(statement.group_by)
         order_by = self._order_by_columns()
         limit, offset = self._rows(sorts=bool(statement.order_by))
-        output = tuple([OutputColumn(print_expression(expression, self._dialect), expression) for expression in selected])
+        output = tuple(
+            [OutputColumn(print_expression(expression, self._dialect), expression) for expression in selected]
+        )
         return self._context(QueryKind.SELECTION, output, condition, order_by=order_by, limit=limit, offset=offset)
 
     def _distinct(self, distinct: list[Call], calls: list[Call], items: list[Expression]) -> QueryContext:
         statement = self._statement
         if calls or len(distinct) > 1:
-            raise InvalidQueryError(f"Aggregation functions cannot be used with DISTINCT{position_text(distinct[0].position)}")
+            raise InvalidQueryError(
+                f"Aggregation functions cannot be used with DISTINCT{position_text(distinct[0].position)}"
+            )
         if statement.group_by:
-            raise InvalidQueryError(f"DISTINCT cannot be used with GROUP BY{position_text(statement.group_by[0].position)}")
+            raise InvalidQueryError(
+                f"DISTINCT cannot be used with GROUP BY{position_text(statement.group_by[0].position)}"
+            )
         if statement.having is not None:
             raise parse_error("expected no HAVING beside DISTINCT", statement.having.position)
         if statement.limit == 0:
@@ -100,15 +120,21 @@ class PqlCompiler:
         for expression in selected:
             if self._resolver.is_multi_value(expression):
                 hint = "SQL's SELECT DISTINCT can"
-                raise QueryExecutionError(f"DISTINCT does not work on multi-value columns in PQL; {hint}{position_text(expression.position)}")
+                raise QueryExecutionError(
+                    f"DISTINCT does not work on multi-value columns in PQL; {hint}{position_text(expression.position)}"
+                )
         self._check_ignored(tuple(item for item in items if item is not distinct[0]))
         condition = self._where()
         order_by = self._order_by_columns()
         for key in order_by:
             if key.expression not in selected:
-                raise InvalidQueryError("ORDER By should be only on some/all of the columns passed as arguments to DISTINCT")
+                raise InvalidQueryError(
+                    "ORDER By should be only on some/all of the columns passed as arguments to DISTINCT"
+                )
         limit, offset = self._rows(sorts=False)
-        output = tuple([OutputColumn(print_expression(expression, self._dialect), expression) for expression in selected])
+        output = tuple(
+            [OutputColumn(print_expression(expression, self._dialect), expression) for expression in selected]
+        )
         return self._context(QueryKind.DISTINCT, output, condition, order_by=order_by, limit=limit, offset=offset)
 
     def _aggregation(self, calls: list[Call], items: list[Expression]) -> QueryContext:
@@ -116,7 +142,9 @@ class PqlCompiler:
         grouped = bool(statement.group_by)
         sql_table = options.response_format_sql
         sql_names = sql_table or (grouped and options.group_by_mode_sql)
-        collector = AggregationCollector(self._dialect, self._resolver, self._filters, null_handling=self._null_handling, sql_names=sql_names)
+        collector = AggregationCollector(
+            self._dialect, self._resolver, self._filters, null_handling=self._null_handling, sql_names=sql_names
+        )
         folded = [fold_constants(call) for call in calls]
         selected = [collector.add(call) for call in folded if isinstance(call, Call)]  # an aggregation never folds away
         output = [OutputColumn(name, AggregationRef(index)) for index, name in selected]
@@ -130,9 +158,14 @@ class PqlCompiler:
         groups = tuple([self._value(expression) for expression in statement.group_by])
         if sql_table:
             if len(selected) > 1 and not options.group_by_mode_sql:
-                message = "The results of a GROUP BY query with multiple aggregations in PQL is not tabular, and cannot be returned in SQL response format"
+                message = (
+                    "The results of a GROUP BY query with multiple aggregations in PQL is not tabular, and "
+                    "cannot be returned in SQL response format"
+                )
                 raise InvalidQueryError(f"{message}; set groupByMode=sql")
-            output = [OutputColumn(print_expression(expression, self._dialect), expression) for expression in groups] + output
+            output = [
+                OutputColumn(print_expression(expression, self._dialect), expression) for expression in groups
+            ] + output
         having = self._having(collector)
         order_by: tuple[OrderBy, ...] = ()
         if options.group_by_mode_sql:
@@ -157,7 +190,9 @@ class PqlCompiler:
         """A select item, group or sort key without aggregation, resolved."""
         inner = next(aggregations_in(expression), None)
         if inner is not None:
-            raise QueryExecutionError(f"Unsupported function: {inner.name} here: an aggregation is no column{position_text(inner.position)}")
+            raise QueryExecutionError(
+                f"Unsupported function: {inner.name} here: an aggregation is no column{position_text(inner.position)}"
+            )
         return self._resolver.resolve(fold_constants(expression))
 
     def _where(self) -> Filter | None:
@@ -166,7 +201,10 @@ class PqlCompiler:
             return None
         inner = next(aggregations_in(where), None)
         if inner is not None:
-            raise QueryExecutionError(f"Unsupported function: {inner.name} in WHERE: conditions on aggregations go to HAVING{position_text(inner.position)}")
+            raise QueryExecutionError(
+                f"Unsupported function: {inner.name} in WHERE: conditions on aggregations go to "
+                f"HAVING{position_text(inner.position)}"
+            )
         return self._filters.compile(self._resolver.resolve(where))
 
     def _having(self, collector: AggregationCollector) -> Filter | None:
@@ -185,7 +223,9 @@ class PqlCompiler:
             if isinstance(expression, Literal):
                 continue  # 'runs' is a constant here: it orders nothing
             if self._resolver.is_multi_value(expression):
-                raise QueryExecutionError(f"ORDER BY does not work on multi-value columns{position_text(expression.position)}")
+                raise QueryExecutionError(
+                    f"ORDER BY does not work on multi-value columns{position_text(expression.position)}"
+                )
             keys.setdefault(expression, OrderBy(expression, item.ascending))
         return tuple(keys.values())
 
@@ -201,13 +241,17 @@ class PqlCompiler:
                 if isinstance(key, Literal):
                     continue
                 if key not in groups:
-                    raise InvalidQueryError(f"expected ORDER BY to name group expressions or aggregations{position_text(expression.position)}")
+                    raise InvalidQueryError(
+                        "expected ORDER BY to name group expressions or "
+                        f"aggregations{position_text(expression.position)}"
+                    )
             keys.setdefault(key, OrderBy(key, item.ascending))
         return tuple(keys.values())
 
     def _rows(self, *, sorts: bool) -> tuple[int, int]:
-        """LIMIT [offset,] n of selections and DISTINCT: negative counts mean the default, negative offsets 0 (an error when
-        sorting). Source: pql-live §1.13."""
+        """LIMIT [offset,] n of selections and DISTINCT: negative counts mean the default, negative offsets 0 (an error
+        when sorting). Source: pql-live §1.13.
+        """
         statement = self._statement
         limit = DEFAULT_ROWS if statement.limit is None or statement.limit < 0 else statement.limit
         offset = statement.offset or 0

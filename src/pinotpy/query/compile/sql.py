@@ -1,7 +1,7 @@
 """SQL statements to QueryContexts: aliases and ordinals replaced, SQL's rules of grouping, SQL's names.
 
-Aliases stand for their expression in GROUP BY, HAVING and ORDER BY, where they beat columns of the same name; nowhere else. A query
-groups, aggregates, is DISTINCT or selects; HAVING and OFFSET hold for all rows. Source: sql-live.md.
+Aliases stand for their expression in GROUP BY, HAVING and ORDER BY, where they beat columns of the same name; nowhere
+else. A query groups, aggregates, is DISTINCT or selects; HAVING and OFFSET hold for all rows. Source: sql-live.md.
 """
 
 from __future__ import annotations
@@ -22,7 +22,15 @@ from pinotpy.query.compile.rewrite.aggregations import rewrite_aggregations
 from pinotpy.query.compile.rewrite.constants import fold_functions
 from pinotpy.query.compile.rewrite.map_items import with_value_types
 from pinotpy.query.model.conditions import FilterCompiler, parse_error
-from pinotpy.query.model.context import AggregationRef, Filter, OrderBy, OutputColumn, QueryContext, QueryKind, QueryOptions
+from pinotpy.query.model.context import (
+    AggregationRef,
+    Filter,
+    OrderBy,
+    OutputColumn,
+    QueryContext,
+    QueryKind,
+    QueryOptions,
+)
 from pinotpy.query.model.positions import position_text
 from pinotpy.query.model.unknown_function import check_functions
 
@@ -32,7 +40,9 @@ DEFAULT_ROWS: Final = 10
 class SqlCompiler:
     """Compiles one SQL statement."""
 
-    def __init__(self, statement: Statement, resolver: ColumnResolver, options: QueryOptions, *, null_handling: bool) -> None:
+    def __init__(
+        self, statement: Statement, resolver: ColumnResolver, options: QueryOptions, *, null_handling: bool
+    ) -> None:
         self._statement = statement
         self._resolver = resolver
         self._options = options
@@ -58,7 +68,9 @@ class SqlCompiler:
             return self._distinct(groups, having, order, aggregates)
         conditions = [] if having is None else [having]
         if groups:
-            aggregates = aggregates or any(has_aggregation(expression) for expression in [*conditions, *(item.expression for item in order)])
+            aggregates = aggregates or any(
+                has_aggregation(expression) for expression in [*conditions, *(item.expression for item in order)]
+            )
             return self._grouped(groups, having, order, aggregates)
         if aggregates or any(has_aggregation(condition) for condition in conditions):
             return self._aggregation(having, order)
@@ -70,14 +82,18 @@ class SqlCompiler:
         for item in self._statement.select:
             if isinstance(item.expression, Star):
                 if self._statement.distinct:
-                    raise parse_error(f"{MULTI_STAGE}; DISTINCT * is not answered, name the columns", item.expression.position)
+                    raise parse_error(
+                        f"{MULTI_STAGE}; DISTINCT * is not answered, name the columns", item.expression.position
+                    )
                 for column in self._resolver.physical_columns():
                     yield SelectItem(replace(column, position=item.expression.position))
             else:
                 yield SelectItem(self._prepared(item.expression), item.alias)
 
     def _prepared(self, expression: Expression) -> Expression:
-        """Constants folded, known names in the schema's spelling, aggregations rewritten; unknown names are left for `resolve`."""
+        """Constants folded, known names in the schema's spelling, aggregations rewritten; unknown names are left for
+        `resolve`.
+        """
         self._resolver.check()
         expression = self._typed(fold_functions(self._spelled(expression), null_handling=self._null_handling))
         return rewrite_aggregations(expression, self._resolver.is_multi_value)
@@ -88,7 +104,11 @@ class SqlCompiler:
     def _spelled(self, expression: Expression) -> Expression:
         if isinstance(expression, Identifier):
             column = self._resolver.find(expression.name)
-            return expression if column is None or column.name == expression.name else Identifier(column.name, expression.position)
+            return (
+                expression
+                if column is None or column.name == expression.name
+                else Identifier(column.name, expression.position)
+            )
         if not isinstance(expression, Call):
             return expression
         condition = None if expression.filter is None else self._spelled(expression.filter)
@@ -109,13 +129,22 @@ class SqlCompiler:
             return self._aliases.get(expression.name, expression)
         if isinstance(expression, Call):
             condition = None if expression.filter is None else self._substituted(expression.filter)
-            return replace(expression, args=tuple([self._substituted(arg) for arg in expression.args]), filter=condition)
+            return replace(
+                expression, args=tuple([self._substituted(arg) for arg in expression.args]), filter=condition
+            )
         return expression
 
     def _by_ordinal(self, expression: Expression) -> Expression:
-        if isinstance(expression, Literal) and isinstance(expression.value, int) and not isinstance(expression.value, bool):
+        if (
+            isinstance(expression, Literal)
+            and isinstance(expression.value, int)
+            and not isinstance(expression.value, bool)
+        ):
             if not 1 <= expression.value <= len(self._items):
-                raise parse_error(f"Expected Ordinal value to be between 1 and {len(self._items)}., found {expression.value}", expression.position)
+                raise parse_error(
+                    f"Expected Ordinal value to be between 1 and {len(self._items)}., found {expression.value}",
+                    expression.position,
+                )
             return self._items[expression.value - 1].expression
         return self._prepared(self._substituted(expression))
 
@@ -142,12 +171,19 @@ class SqlCompiler:
 
     def _selection(self, having: Expression | None, order: list[OrderItem]) -> QueryContext:
         if having is not None:
-            raise parse_error("expected GROUP BY or an aggregation beside HAVING; conditions on rows go to WHERE", having.position)
+            raise parse_error(
+                "expected GROUP BY or an aggregation beside HAVING; conditions on rows go to WHERE", having.position
+            )
         for item in order:
             if has_aggregation(item.expression):
                 text = print_expression(item.expression, Dialect.SQL)
-                raise InvalidQueryError(f"expected GROUP BY beside ORDER BY {text}{position_text(item.expression.position)}")
-        output = [OutputColumn(name, self._resolver.resolve(item.expression)) for name, item in zip(self._names(), self._items, strict=True)]
+                raise InvalidQueryError(
+                    f"expected GROUP BY beside ORDER BY {text}{position_text(item.expression.position)}"
+                )
+        output = [
+            OutputColumn(name, self._resolver.resolve(item.expression))
+            for name, item in zip(self._names(), self._items, strict=True)
+        ]
         condition = self._where()
         order_by = tuple([self._sort_key(self._resolver.resolve(item.expression), item) for item in order])
         for key in order_by:
@@ -156,11 +192,17 @@ class SqlCompiler:
                 raise InvalidQueryError(f"MV expression: {text} should not be included in the ORDER-BY clause")
         return self._context(QueryKind.SELECTION, output, condition, order_by=order_by)
 
-    def _distinct(self, groups: list[Expression], having: Expression | None, order: list[OrderItem], aggregates: bool) -> QueryContext:
+    def _distinct(
+        self, groups: list[Expression], having: Expression | None, order: list[OrderItem], aggregates: bool
+    ) -> QueryContext:
         statement = self._statement
         position = self._items[0].expression.position
         if aggregates:
-            raise parse_error("Syntax error: Use of DISTINCT with aggregation functions is not supported; GROUP BY gives distinct rows", position)
+            raise parse_error(
+                "Syntax error: Use of DISTINCT with aggregation functions is not supported; GROUP BY gives distinct "
+                "rows",
+                position,
+            )
         if groups or having is not None:
             raise parse_error(f"{MULTI_STAGE}; DISTINCT with GROUP BY is not answered, leave DISTINCT away", position)
         if statement.limit == 0:
@@ -172,8 +214,13 @@ class SqlCompiler:
                 raise parse_error(f"{MULTI_STAGE}; {hint}", written.expression.position)
         for item in order:
             if item.expression not in selected:
-                raise parse_error("ORDER-BY columns should be included in the DISTINCT columns", item.expression.position)
-        output = [OutputColumn(name, self._resolver.resolve(expression)) for name, expression in zip(self._names(), selected, strict=True)]
+                raise parse_error(
+                    "ORDER-BY columns should be included in the DISTINCT columns", item.expression.position
+                )
+        output = [
+            OutputColumn(name, self._resolver.resolve(expression))
+            for name, expression in zip(self._names(), selected, strict=True)
+        ]
         order_by = tuple([self._sort_key(self._resolver.resolve(item.expression), item) for item in order])
         return self._context(QueryKind.DISTINCT, output, self._where(), order_by=order_by)
 
@@ -181,7 +228,9 @@ class SqlCompiler:
         for item in self._items:
             if not _depends_on(item.expression, frozenset()):
                 check_functions(item.expression)  # perhaps an aggregation is misspelt
-                raise parse_error("Columns and Aggregate functions can't co-exist without GROUP BY clause", item.expression.position)
+                raise parse_error(
+                    "Columns and Aggregate functions can't co-exist without GROUP BY clause", item.expression.position
+                )
         collector = self._collector()
         output = self._aggregated_output(collector)
         condition = self._where()
@@ -190,18 +239,35 @@ class SqlCompiler:
             self._resolver.spell(key.expression)
         return self._context(QueryKind.AGGREGATION, output, condition, collector=collector, having=placed)
 
-    def _grouped(self, groups: list[Expression], having: Expression | None, order: list[OrderItem], aggregates: bool) -> QueryContext:
+    def _grouped(
+        self, groups: list[Expression], having: Expression | None, order: list[OrderItem], aggregates: bool
+    ) -> QueryContext:
         selected = [item.expression for item in self._items]
         known = frozenset(groups)
-        clauses: list[Expression] = [*selected, *([] if having is None else [having]), *(item.expression for item in order)]
+        clauses: list[Expression] = [
+            *selected,
+            *([] if having is None else [having]),
+            *(item.expression for item in order),
+        ]
         for expression in clauses:
             if not _depends_on(expression, known):
                 for written in [expression, *groups]:
                     check_functions(written)  # perhaps an aggregation is misspelt
                 text = print_expression(_first_column(expression, known), Dialect.SQL)
-                raise parse_error(f"'{text}' should be functionally dependent on the columns used in GROUP BY clause.", expression.position)
-        if not aggregates and having is None and set(selected) == known and all(item.expression in known for item in order):
-            output = [OutputColumn(name, self._resolver.resolve(expression)) for name, expression in zip(self._names(), selected, strict=True)]
+                raise parse_error(
+                    f"'{text}' should be functionally dependent on the columns used in GROUP BY clause.",
+                    expression.position,
+                )
+        if (
+            not aggregates
+            and having is None
+            and set(selected) == known
+            and all(item.expression in known for item in order)
+        ):
+            output = [
+                OutputColumn(name, self._resolver.resolve(expression))
+                for name, expression in zip(self._names(), selected, strict=True)
+            ]
             order_by = tuple([self._sort_key(self._resolver.resolve(item.expression), item) for item in order])
             return self._context(QueryKind.DISTINCT, output, self._where(), order_by=order_by)
         collector = self._collector()
@@ -210,12 +276,22 @@ class SqlCompiler:
         group_by = tuple([self._resolver.resolve(expression) for expression in dict.fromkeys(groups)])
         placed = None if having is None else self._filters.compile(collector.place_inside(having))
         order_by = tuple([self._sort_key(collector.place(item.expression), item) for item in order])
-        return self._context(QueryKind.GROUP_BY, output, condition, collector=collector, group_by=group_by, having=placed, order_by=order_by)
+        return self._context(
+            QueryKind.GROUP_BY,
+            output,
+            condition,
+            collector=collector,
+            group_by=group_by,
+            having=placed,
+            order_by=order_by,
+        )
 
     # --- parts -----------------------------------------------------------------------------------------------------
 
     def _collector(self) -> AggregationCollector:
-        return AggregationCollector(Dialect.SQL, self._resolver, self._filters, null_handling=self._null_handling, sql_names=True)
+        return AggregationCollector(
+            Dialect.SQL, self._resolver, self._filters, null_handling=self._null_handling, sql_names=True
+        )
 
     def _aggregated_output(self, collector: AggregationCollector) -> list[OutputColumn]:
         output = []
@@ -247,8 +323,13 @@ class SqlCompiler:
             return None
         inner = next(aggregations_in(where), None)
         if inner is not None:
-            raise QueryExecutionError(f"Unsupported function: {inner.name} in WHERE: conditions on aggregations go to HAVING{position_text(inner.position)}")
-        return self._filters.compile(self._typed(fold_functions(self._resolver.resolve(where), null_handling=self._null_handling)))
+            raise QueryExecutionError(
+                f"Unsupported function: {inner.name} in WHERE: conditions on aggregations go to "
+                f"HAVING{position_text(inner.position)}"
+            )
+        return self._filters.compile(
+            self._typed(fold_functions(self._resolver.resolve(where), null_handling=self._null_handling))
+        )
 
     def _sort_key(self, expression: Expression | AggregationRef, item: OrderItem) -> OrderBy:
         return OrderBy(expression, item.ascending, item.nulls_last)

@@ -50,11 +50,15 @@ def compile_query(
         QueryExecutionError: (200) what the reference finds only while running, such as an aggregation in WHERE.
     """
     if limit_override:
-        limit, top = (None if count is None else min(count, response_rows_max) for count in (statement.limit, statement.top))
+        limit, top = (
+            None if count is None else min(count, response_rows_max) for count in (statement.limit, statement.top)
+        )
         statement = replace(statement, limit=limit, top=top)
     for name, count in (("LIMIT", statement.limit), ("TOP", statement.top)):
         if count is not None and count > response_rows_max:
-            raise InvalidQueryError(f"Value for '{name}' ({count}) exceeds maximum allowed value of {response_rows_max}")
+            raise InvalidQueryError(
+                f"Value for '{name}' ({count}) exceeds maximum allowed value of {response_rows_max}"
+            )
     if not statement.table:
         raise InvalidQueryError("QueryValidationError: Data source (FROM clause) not found")
     folded = statement.dialect is Dialect.SQL if case_insensitive is None else case_insensitive

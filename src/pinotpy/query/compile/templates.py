@@ -1,8 +1,9 @@
 """Query templates: what compiling one text says about all texts of its shape.
 
-A template is found by trying: the text is compiled with one literal exchanged at a time, and a literal that then stands at
-exactly one place of the filter, with nothing else changed, is a slot. All others (TOP 10, the 'day' of a function) belong to
-the template's key as they are written. Whatever compiling decides by the value of a slot is checked when literals are bound.
+A template is found by trying: the text is compiled with one literal exchanged at a time, and a literal that then stands
+at exactly one place of the filter, with nothing else changed, is a slot. All others (TOP 10, the 'day' of a function)
+belong to the template's key as they are written. Whatever compiling decides by the value of a slot is checked when
+literals are bound.
 """
 
 from __future__ import annotations
@@ -37,7 +38,9 @@ _SLOTS: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class _Slot:
-    """Literal `literal` of the text, of kind `kind`, stands at `place` of the filter's literals, with its sign turned if `negative`."""
+    """Literal `literal` of the text, of kind `kind`, stands at `place` of the filter's literals, with its sign turned
+    if `negative`.
+    """
 
     literal: int
     place: int
@@ -49,8 +52,8 @@ class _Slot:
 class Template:
     """`context`: as compiled for one text; of its filter's literals those at slots belong to that text alone.
 
-    fixed: which literals of the text belong to the key. lists: places of the filter's literals of which no two may be equal. patterns:
-    places of regular expressions, and whether they ignore case.
+    fixed: which literals of the text belong to the key. lists: places of the filter's literals of which no two may be
+    equal. patterns: places of regular expressions, and whether they ignore case.
     """
 
     context: QueryContext
@@ -62,7 +65,9 @@ class Template:
     patterns: tuple[tuple[int, bool], ...] = ()
 
     def bind(self, written: list[str]) -> list[LiteralValue] | None:
-        """The filter's literals for the literals of another text of this shape and key; None if that text has to be compiled."""
+        """The filter's literals for the literals of another text of this shape and key; None if that text has to be
+        compiled.
+        """
         values = list(self.literals)
         for slot in self.slots:
             value = literal_value(written[slot.literal], slot.kind, self.dialect)
@@ -75,7 +80,9 @@ class Template:
         return values if all(_is_pattern(values[place], ignore_case) for place, ignore_case in self.patterns) else None
 
 
-def make_template(shape: Shape, literals: list[str], dialect: Dialect, compiled: Callable[[str], QueryContext]) -> Template | None:
+def make_template(
+    shape: Shape, literals: list[str], dialect: Dialect, compiled: Callable[[str], QueryContext]
+) -> Template | None:
     """The template of a text; None if no literal of it may be exchanged.
 
     Args:
@@ -93,7 +100,11 @@ def make_template(shape: Shape, literals: list[str], dialect: Dialect, compiled:
         if slot is not None:
             slots.append(slot)
             marked[index] = mark
-    if not slots or len({slot.place for slot in slots}) < len(slots) or not _may_stand_together(marked, slots, shape, values, expected, compiled):
+    if (
+        not slots
+        or len({slot.place for slot in slots}) < len(slots)
+        or not _may_stand_together(marked, slots, shape, values, expected, compiled)
+    ):
         return None
     lists, patterns = [], []
     place = 0
@@ -149,7 +160,9 @@ def _found(
     mark = literal_value(marked[index], kind, dialect)
     if len(found) != len(values) or mark is None:
         return None
-    places = [i for i, (old, new) in enumerate(zip(values, found, strict=True)) if type(old) is not type(new) or old != new]
+    places = [
+        i for i, (old, new) in enumerate(zip(values, found, strict=True)) if type(old) is not type(new) or old != new
+    ]
     if len(places) != 1:
         return None
     value = found[places[0]]
@@ -162,7 +175,12 @@ def _found(
 
 
 def _may_stand_together(
-    marked: list[str], slots: list[_Slot], shape: Shape, values: list[LiteralValue], expected: bytes, compiled: Callable[[str], QueryContext]
+    marked: list[str],
+    slots: list[_Slot],
+    shape: Shape,
+    values: list[LiteralValue],
+    expected: bytes,
+    compiled: Callable[[str], QueryContext],
 ) -> bool:
     try:
         context = compiled(text_of(shape, marked))
@@ -170,6 +188,8 @@ def _may_stand_together(
         return False
     found = literals_of(context.filter)
     places = {slot.place for slot in slots}
-    if len(found) != len(values) or any(type(a) is type(b) and a == b for i, (a, b) in enumerate(zip(values, found, strict=True)) if i in places):
+    if len(found) != len(values) or any(
+        type(a) is type(b) and a == b for i, (a, b) in enumerate(zip(values, found, strict=True)) if i in places
+    ):
         return False
     return encode_context(with_literals(context, values)) == expected

@@ -69,9 +69,17 @@ class FilterExplainer:
         shown = predicate_text(node, self._dialect)
         finding: Finding = {"operator": shown.operator, "predicate": shown.text}
         if isinstance(node, ComputedLeg):
-            column = deciding_column(condition_columns(node.condition.condition), self._metas.segments[segment], strict=False)
-            docs = "the docs that the other conditions leave" if id(node) in self._joined else "all docs, because it stands under OR"
-            why = f"computed on {docs}" + ("" if column is None else f", or on the dictionary of {column.name} if that is less")
+            column = deciding_column(
+                condition_columns(node.condition.condition), self._metas.segments[segment], strict=False
+            )
+            docs = (
+                "the docs that the other conditions leave"
+                if id(node) in self._joined
+                else "all docs, because it stands under OR"
+            )
+            why = f"computed on {docs}" + (
+                "" if column is None else f", or on the dictionary of {column.name} if that is less"
+            )
             unused = _unused("any index", "an index is over the values of a column, not of an expression")
             return finding | {"access": "expression", "why": why, "notUsed": [unused]}
         return finding | self._leg(node, segment)
@@ -90,14 +98,23 @@ class FilterExplainer:
             return {"access": "everything", "why": self._why_always(leg, words)}
         docs = int(leg.docs[segment, 1] - leg.docs[segment, 0])
         if by == BY_RUN:
-            return {"access": SORTED, "why": "the docs are one run", "docs": [docs, docs], "notUsed": self._unused(leg, segment, SORTED)}
+            return {
+                "access": SORTED,
+                "why": "the docs are one run",
+                "docs": [docs, docs],
+                "notUsed": self._unused(leg, segment, SORTED),
+            }
         if by == BY_LIST:
             return self._by_index(leg, segment, "only the docs of its list are read")
         if id(leg) in self._choices.bits and self._choices.bits[id(leg)][segment]:
             return self._by_index(leg, segment, "its lists are set as bits, and each doc is tested by its bit")
         if isinstance(leg.leg.test, TextSearch):
             why = "its terms and positions give the docs that match, as flags"
-            return {"access": TEXT, "why": why, "notUsed": [_unused("any other index", "only a text index knows words")]}
+            return {
+                "access": TEXT,
+                "why": why,
+                "notUsed": [_unused("any other index", "only a text index knows words")],
+            }
         if isinstance(leg.leg.test, JsonSearch):
             return self._json_access(leg.leg.test, self._metas.segments[segment].column(leg.leg.column).json_index)
         access, why = _OF_FUNCTION.get(int(leg.function[segment]), ("scan", "raw texts are compared"))
@@ -110,7 +127,11 @@ class FilterExplainer:
         lacks = None if index is None else left_out(index.indexing, parse_json_query(test.text))
         if index is not None and lacks is None:
             why = "its terms give the records that match, and the documents that they belong to"
-            return {"access": JSON, "why": why, "notUsed": [_unused("any other index", "only a JSON index knows paths")]}
+            return {
+                "access": JSON,
+                "why": why,
+                "notUsed": [_unused("any other index", "only a JSON index knows paths")],
+            }
         unused = _unused(JSON, lacks or "not built: name the column in jsonIndexColumns and reload the table")
         return {"access": "scan", "why": "every document is read and flattened", "notUsed": [unused]}
 
@@ -125,16 +146,25 @@ class FilterExplainer:
             return "every value passes the condition that is negated"
         if isinstance(leg.leg.test, Nothing):
             return "no value of the column's type can be it"
-        return "no value of the dictionary passes" if words[abi.M_CARDINALITY] >= 0 else "min and max of the raw values exclude it"
+        return (
+            "no value of the dictionary passes"
+            if words[abi.M_CARDINALITY] >= 0
+            else "min and max of the raw values exclude it"
+        )
 
     def _why_always(self, leg: ResolvedLeg, words: NDArray[np.int64]) -> str:
         if isinstance(leg.leg.test, NullTest):
             return "the segment has no nulls in this column" if leg.leg.negated else "every doc is null"
         if leg.leg.negated:
             return "no value passes the condition that is negated"
-        return "every value of the dictionary passes" if words[abi.M_CARDINALITY] >= 0 else "min and max of the raw values lie inside"
+        return (
+            "every value of the dictionary passes"
+            if words[abi.M_CARDINALITY] >= 0
+            else "min and max of the raw values lie inside"
+        )
 
-    # --- the roads not taken -------------------------------------------------------------------------------------------
+    # --- the roads not taken
+    # -------------------------------------------------------------------------------------------
 
     def _unused(self, leg: ResolvedLeg, segment: int, access: str) -> list[Finding]:
         words = self._metas.planned(leg.leg.column).metas[segment]
@@ -142,13 +172,18 @@ class FilterExplainer:
             return [_unused("any index", "nulls are no values: only the null vector knows them")]
         if words[abi.M_CARDINALITY] < 0:
             why = "the column is raw: it has no dictionary"
-            anew = f"{why}, and a reload gives it none: take the column out of noDictionaryColumns and build the segment anew"
+            anew = (
+                f"{why}, and a reload gives it none: take the column out of noDictionaryColumns and build the "
+                "segment anew"
+            )
             found = [_unused(DICTIONARY, why), _unused(SORTED, why), _unused(INVERTED, anew)]
             return found if access == RANGE else [*found, self._why_not_indexed(leg, segment, words, access, RANGE)]
         found = []
         if access != SORTED:
             found.append(_unused(SORTED, self._why_not_sorted(leg, segment, words)))
-        return found + [self._why_not_indexed(leg, segment, words, access, index) for index in (INVERTED, RANGE) if index != access]
+        return found + [
+            self._why_not_indexed(leg, segment, words, access, index) for index in (INVERTED, RANGE) if index != access
+        ]
 
     def _why_not_sorted(self, leg: ResolvedLeg, segment: int, words: NDArray[np.int64]) -> str:
         if words[abi.M_MV_OFFSETS]:
@@ -159,17 +194,28 @@ class FilterExplainer:
             return "the values that pass do not lie side by side"
         return "a shorter list of docs was found"
 
-    def _why_not_indexed(self, leg: ResolvedLeg, segment: int, words: NDArray[np.int64], access: str, index: str) -> Finding:
+    def _why_not_indexed(
+        self, leg: ResolvedLeg, segment: int, words: NDArray[np.int64], access: str, index: str
+    ) -> Finding:
         if not words[abi.M_INVERTED_OFFSETS if index == INVERTED else abi.M_RANGE_BOUNDS]:
             return _unused(index, "not built")
         if access == SORTED and self._notes.of(leg).by[segment] == BY_RUN:
             return _unused(index, "the sorted index gives one run of docs")
         indexed = self._choices.legs.get(id(leg))
         if indexed is None or indexed.index[segment] == index_docs.NO_INDEX:
-            return _unused(index, "no value passes" if leg.ranged[segment] or len(leg.members) else "it does not answer this kind of condition")
+            return _unused(
+                index,
+                "no value passes"
+                if leg.ranged[segment] or len(leg.members)
+                else "it does not answer this kind of condition",
+            )
         if _NAMES[int(indexed.index[segment])] != index:
             return _unused(index, f"the {_NAMES[int(indexed.index[segment])]} knows more")
-        others = [n for n in conjuncts(self._tree) if n is not leg and isinstance(n, ResolvedLeg) and self._notes.of(n).by[segment] == BY_LIST]
+        others = [
+            n
+            for n in conjuncts(self._tree)
+            if n is not leg and isinstance(n, ResolvedLeg) and self._notes.of(n).by[segment] == BY_LIST
+        ]
         if others:
             return _unused(index, f"the list of {predicate_text(others[0], self._dialect).text} is shorter")
         estimates, why = self._estimates(leg, segment), f"{{percent}} % of the docs: {_PRICES}"
@@ -178,7 +224,9 @@ class FilterExplainer:
         return _unused(index, why) | estimates
 
     def _by_index(self, leg: ResolvedLeg, segment: int, why: str) -> Finding:
-        """A leg that an index answers: how many docs its lists hold, and what the alternatives were estimated to cost."""
+        """A leg that an index answers: how many docs its lists hold, and what the alternatives were estimated to
+        cost.
+        """
         indexed = self._choices.legs.get(id(leg))
         name = INVERTED if indexed is None else _NAMES.get(int(indexed.index[segment]), INVERTED)
         if indexed is None or indexed.index[segment] == index_docs.NO_INDEX:
@@ -187,17 +235,26 @@ class FilterExplainer:
         if indexed.bitmaps[segment]:
             why = f"{why}; the index has Roaring bitmaps"
         count = int(indexed.entries[segment])
-        found = {"access": name, "why": f"{why}; {_PRICES}", "docs": [count, count], "notUsed": self._unused(leg, segment, name)}
+        found = {
+            "access": name,
+            "why": f"{why}; {_PRICES}",
+            "docs": [count, count],
+            "notUsed": self._unused(leg, segment, name),
+        }
         return found | {k: v for k, v in self._estimates(leg, segment).items() if k != "percent"}
 
     def _estimates(self, leg: ResolvedLeg, segment: int) -> Finding:
         indexed = self._choices.legs[id(leg)]
         docs = max(int(self._metas.planned(leg.leg.column).metas[segment, abi.M_NUM_DOCS]), 1)
-        index_us, scan_us = (round(float(prices[id(leg)][segment]) / 1000, 2) for prices in (self._choices.index_ns, self._choices.scan_ns))
+        index_us, scan_us = (
+            round(float(prices[id(leg)][segment]) / 1000, 2)
+            for prices in (self._choices.index_ns, self._choices.scan_ns)
+        )
         percent = round(100 * int(indexed.entries[segment]) / docs, 2)
         return {"percent": [percent, percent], "indexMicros": [index_us, index_us], "scanMicros": [scan_us, scan_us]}
 
-    # --- pruning -------------------------------------------------------------------------------------------------------
+    # --- pruning
+    # -------------------------------------------------------------------------------------------------------
 
     def _pruners(self, node: Resolved, segment: int) -> list[Finding]:
         if isinstance(node, ComputedLeg):
@@ -206,7 +263,13 @@ class FilterExplainer:
             if not node.prune[segment]:
                 return []
             column = self._metas.segments[segment].column(node.leg.column)
-            return [{"predicate": predicate_text(node, self._dialect).text, "column": column.name, "rule": int(node.rule[segment])}]
+            return [
+                {
+                    "predicate": predicate_text(node, self._dialect).text,
+                    "column": column.name,
+                    "rule": int(node.rule[segment]),
+                }
+            ]
         found = [self._pruners(child, segment) for child in node.children]
         if isinstance(node, ResolvedAny):
             return [pruner for each in found for pruner in each] if all(found) else []

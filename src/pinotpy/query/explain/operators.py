@@ -21,7 +21,10 @@ from pinotpy.query.project.sources import Sources
 
 _DENSE: Final = ("dense table", "ids of the keys number the groups, few enough for the docs")
 _RAW_KEY: Final = ("hash table", "a key is raw: its values have no ids")
-_MANY_GROUPS: Final = ("hash table", f"the dictionaries of the keys allow more than {DENSE_GROUPS_PER_DOC} groups for every doc")
+_MANY_GROUPS: Final = (
+    "hash table",
+    f"the dictionaries of the keys allow more than {DENSE_GROUPS_PER_DOC} groups for every doc",
+)
 _WHY_SORTED: Final = {
     SortWay.ROWS: "all sort keys are columns: docs behind the worst row kept so far are dropped while the filter runs",
     SortWay.BATCHES: "a sort key is an expression, or there are many: keys are computed for the docs that are left",
@@ -29,14 +32,18 @@ _WHY_SORTED: Final = {
 
 
 def operator_of(context: QueryContext, plan: ScanPlan) -> dict[str, Any]:
-    """The operator of a plan: name and arguments as the reference writes them, `way` and `why` in words, the columns that are read."""
+    """The operator of a plan: name and arguments as the reference writes them, `way` and `why` in words, the columns
+    that are read.
+    """
     match context.kind:
         case QueryKind.AGGREGATION:
             return _aggregation(context, plan)
         case QueryKind.GROUP_BY:
             keys = ", ".join([print_expression(key, context.dialect) for key in context.group_by])
             names = ", ".join([aggregation.name for aggregation in context.aggregations])
-            return _operator("GROUP_BY", f"groupKeys:{keys}, aggregations:{names}", projected_columns(context)) | _groups(context.group_by, plan)
+            return _operator(
+                "GROUP_BY", f"groupKeys:{keys}, aggregations:{names}", projected_columns(context)
+            ) | _groups(context.group_by, plan)
         case QueryKind.DISTINCT:
             outputs = [_plain(column.expression) for column in context.output]
             keys = ", ".join([print_expression(key, context.dialect) for key in outputs])
@@ -53,12 +60,22 @@ def _aggregation(context: QueryContext, plan: ScanPlan) -> dict[str, Any]:
     names = ", ".join([aggregation.name for aggregation in context.aggregations])
     source = _answered_by(plan, make_layout(plan))
     if source is not None:
-        why = "the segments know how many docs they have" if source == "metadata" else "dictionaries hold the values, and every doc counts"
+        why = (
+            "the segments know how many docs they have"
+            if source == "metadata"
+            else "dictionaries hold the values, and every doc counts"
+        )
         return {"name": "AGGREGATE_NO_SCAN", "arguments": "", "columns": [], "way": f"from {source}", "why": why}
     found = _operator("AGGREGATE", f"aggregations:{names}", projected_columns(context))
     if not plan.match_all:
-        return found | {"way": "scan", "why": "a filter leaves some docs out" if context.filter is not None else "not every doc is read"}
-    return found | {"way": "scan", "why": "not all aggregations can be answered by metadata alone, nor all by dictionaries"}
+        return found | {
+            "way": "scan",
+            "why": "a filter leaves some docs out" if context.filter is not None else "not every doc is read",
+        }
+    return found | {
+        "way": "scan",
+        "why": "not all aggregations can be answered by metadata alone, nor all by dictionaries",
+    }
 
 
 def _answered_by(plan: ScanPlan, layout: Layout) -> str | None:
@@ -71,13 +88,19 @@ def _answered_by(plan: ScanPlan, layout: Layout) -> str | None:
 
 def _groups(keys: tuple[Expression, ...], plan: ScanPlan) -> dict[str, Any]:
     if not all(isinstance(key, Identifier) for key in keys):
-        return {"way": "dense table or hash table", "why": "keys are computed for the docs that are left; then the number of their values decides"}
+        return {
+            "way": "dense table or hash table",
+            "why": "keys are computed for the docs that are left; then the number of their values decides",
+        }
     made = make_keys(plan)
     texts = [key for key in made if key.data_type.stored is StoredType.VAR and isinstance(key.expression, Identifier)]
     for key in texts:
         assert isinstance(key.expression, Identifier)
         if plan.segments and bool((plan.metas.of(key.expression.name)[:, abi.M_CARDINALITY] < 0).any()):
-            return {"way": "dense table or hash table", "why": f"the raw texts of {key.expression.name} are numbered first; then their number decides"}
+            return {
+                "way": "dense table or hash table",
+                "why": f"the raw texts of {key.expression.name} are numbered first; then their number decides",
+            }
     sources = Sources(plan)
     ways = set()
     for shape in plan.shapes(projected_columns(plan.context)):

@@ -20,7 +20,14 @@ from pinotpy.query.segments.segment_set import SegmentSet
 from pinotpy.segment.data_source import Segment, Stored
 
 # Rules that prune a segment, in the words of the answer.
-NO_DOCS, MIN_MAX, BLOOM, PARTITION, LIMIT, LIMIT_ZERO = "no docs", "min and max", "bloom filter", "partition", "limit", "limit 0"
+NO_DOCS, MIN_MAX, BLOOM, PARTITION, LIMIT, LIMIT_ZERO = (
+    "no docs",
+    "min and max",
+    "bloom filter",
+    "partition",
+    "limit",
+    "limit 0",
+)
 _OF_RULE = {BY_MIN_MAX: MIN_MAX, BY_BLOOM: BLOOM, BY_PARTITION: PARTITION}
 _WHY = {
     MIN_MAX: "lies outside the values of the segment",
@@ -29,23 +36,33 @@ _WHY = {
 }
 
 
-def explain_segments(context: QueryContext, segments: Sequence[Segment], wanted: Sequence[Segment], control: QueryControl) -> PartialResult:
-    """Plan the query over `wanted`, the first of `segments` that LIMIT asks for, and say what was decided; reads no docs.
+def explain_segments(
+    context: QueryContext, segments: Sequence[Segment], wanted: Sequence[Segment], control: QueryControl
+) -> PartialResult:
+    """Plan the query over `wanted`, the first of `segments` that LIMIT asks for, and say what was decided; reads no
+    docs.
 
     The partial result has no rows; its `explain` is a list of groups of segments:
       segments, names: how many, and up to explain.groups.NAMES_SHOWN_MAX of them;
       docs: [least, most] of one segment;
-      pruned: {rule, why}, for the rule `min and max` also values: {column: [least, most] of each named segment}; or else
+      pruned: {rule, why}, for the rule `min and max` also values: {column: [least, most] of each named segment}; or
+          else
       operator: what is done with the docs (operators.py); toRead: [least, most] docs of one segment that are looked at;
-      filter, selects: how it is answered (access.py), and whether it selects nothing, some or everything; absent without filter;
-      starTree: of segments that have trees: {number, dimensionsSplitOrder, why} of the one that answers (then toRead are its
-      records, and there is no filter), or only `why` none does.
+      filter, selects: how it is answered (access.py), and whether it selects nothing, some or everything; absent
+          without filter;
+      starTree: of segments that have trees: {number, dimensionsSplitOrder, why} of the one that answers (then toRead
+      are its records, and there is no filter), or only `why` none does.
 
     Raises: what build_scan raises.
     """
-    statistics = Statistics(num_segments_queried=len(segments), total_docs=sum(segment.num_docs for segment in segments))
+    statistics = Statistics(
+        num_segments_queried=len(segments), total_docs=sum(segment.num_docs for segment in segments)
+    )
     if context.limit == 0 and context.kind in (QueryKind.SELECTION, QueryKind.DISTINCT):
-        groups = [_pruned(segment, LIMIT_ZERO, "only the names and types of the columns are asked for") for segment in segments]
+        groups = [
+            _pruned(segment, LIMIT_ZERO, "only the names and types of the columns are asked for")
+            for segment in segments
+        ]
     else:
         why = f"the segments before hold the {context.offset + context.limit} docs that LIMIT asks for"
         groups = [_pruned(segment, LIMIT, why) for segment in segments[len(wanted) :]]
@@ -77,7 +94,9 @@ def _planned(context: QueryContext, wanted: Sequence[Segment], control: QueryCon
         if explainer is not None:
             assert notes.facts is not None
             group["filter"] = explainer.in_segment(number)
-            group["selects"] = "nothing" if notes.facts.never[number] else "everything" if notes.facts.always[number] else "some"
+            group["selects"] = (
+                "nothing" if notes.facts.never[number] else "everything" if notes.facts.always[number] else "some"
+            )
         groups.append(group)
     return groups
 
@@ -96,10 +115,16 @@ def _by_values(segment: Segment, pruners: list[Finding]) -> Finding:
     if len(set(rules)) == 1:
         reasons = [f"{' and '.join(pruner['predicate'] for pruner in pruners)} {_WHY[rules[0]]}"]
     found: Finding = {"rule": " and ".join(dict.fromkeys(rules)), "why": "; ".join(reasons)}
-    names = list(dict.fromkeys(pruner["column"] for pruner, rule in zip(pruners, rules, strict=True) if rule == MIN_MAX))
+    names = list(
+        dict.fromkeys(pruner["column"] for pruner, rule in zip(pruners, rules, strict=True) if rule == MIN_MAX)
+    )
     if not names:
         return found
-    return found | {"values": {name: [[_shown(segment.column(name).min_value), _shown(segment.column(name).max_value)]] for name in names}}
+    return found | {
+        "values": {
+            name: [[_shown(segment.column(name).min_value), _shown(segment.column(name).max_value)]] for name in names
+        }
+    }
 
 
 def _shown(value: Stored | None) -> Any:

@@ -1,4 +1,6 @@
-"""Predicates as EXPLAIN shows them: `yearID > '2000'`, `team IN ('A','B')`, literals always in quotes, as the reference prints."""
+"""Predicates as EXPLAIN shows them: `yearID > '2000'`, `team IN ('A','B')`, literals always in quotes, as the reference
+prints.
+"""
 
 from __future__ import annotations
 
@@ -62,7 +64,10 @@ def _body(predicate: Predicate, comparison: Comparison, lhs: str) -> str:
         case Comparison.IN | Comparison.NOT_IN:
             shown = [_quoted(value) for value in predicate.values[:VALUES_SHOWN_MAX]]
             more = len(predicate.values) - len(shown)
-            return f"{lhs} {'IN' if comparison is Comparison.IN else 'NOT IN'} ({','.join(shown)}{f',… {more} more' if more else ''})"
+            return (
+                f"{lhs} {'IN' if comparison is Comparison.IN else 'NOT IN'} "
+                f"({','.join(shown)}{f',… {more} more' if more else ''})"
+            )
         case Comparison.RANGE:
             return _range(predicate, lhs)
         case Comparison.LIKE | Comparison.NOT_LIKE:

@@ -16,15 +16,24 @@ from pinotpy.query.segments.segment_set import SegmentSet
 _WHY = "its dimensions decide the filter and the groups, and it keeps the states of all aggregations"
 
 
-def explain_trees(context: QueryContext, segments: SegmentSet, control: QueryControl) -> tuple[list[Finding], SegmentSet, dict[str, Finding]]:
-    """(groups, rest, unused): one group for each segment whose tree answers; the other segments, those of which nothing is
-    read among them; and for segments of `rest` that have trees, by name, why none answers. Walks nodes, reads no records."""
+def explain_trees(
+    context: QueryContext, segments: SegmentSet, control: QueryControl
+) -> tuple[list[Finding], SegmentSet, dict[str, Finding]]:
+    """(groups, rest, unused): one group for each segment whose tree answers; the other segments, those of which nothing
+    is read among them; and for segments of `rest` that have trees, by name, why none answers. Walks nodes, reads no
+    records.
+    """
     found = tree_plans(context, segments, control)
     groups: list[Finding] = []
     answered = np.zeros(len(segments), np.bool_)
     for shape, rows, plan in found.trees:
-        operator = operator_of(context, plan) | {"way": "scan of records", "why": "records of a star-tree are added up, each stands for many rows"}
-        counts = np.bincount(plan.units[:, abi.U_SEGMENT], plan.units[:, abi.U_HIGH] - plan.units[:, abi.U_LOW], len(plan.segments)).astype(np.int64)
+        operator = operator_of(context, plan) | {
+            "way": "scan of records",
+            "why": "records of a star-tree are added up, each stands for many rows",
+        }
+        counts = np.bincount(
+            plan.units[:, abi.U_SEGMENT], plan.units[:, abi.U_HIGH] - plan.units[:, abi.U_LOW], len(plan.segments)
+        ).astype(np.int64)
         to_read = dict(zip([tree.name for tree in plan.segments], counts.tolist(), strict=True))
         for row in rows.tolist():
             segment, count = segments[row], to_read.get(segments[row].name, 0)

@@ -1,9 +1,9 @@
-"""Expressions compiled to instructions on value registers: the same values, types and nulls as interpreter.py gives, bit for bit
-(tests/unit/query/test_block_expressions.py), at the speed of memory.
+"""Expressions compiled to instructions on value registers: the same values, types and nulls as interpreter.py gives,
+bit for bit (tests/unit/query/test_block_expressions.py), at the speed of memory.
 
-What is known: numbers, booleans and timestamps, in columns of any encoding; arithmetic, LEAST and GREATEST, CASE, COALESCE, casts
-between numbers, fixed units of time, comparisons and conditions (conditions.py). Everything else is Unsupported, an
-expression with one such part as a whole.
+What is known: numbers, booleans and timestamps, in columns of any encoding; arithmetic, LEAST and GREATEST, CASE,
+COALESCE, casts between numbers, fixed units of time, comparisons and conditions (conditions.py). Everything else is
+Unsupported, an expression with one such part as a whole.
 """
 
 from __future__ import annotations
@@ -64,11 +64,17 @@ class BlockCompiler:
             if expression.is_string and expression.data_type is None:
                 return Lane(Kind.LONG, DataType.STRING, constant=expression.text)
             data_type = type_of_literal(expression)
-            if data_type not in (DataType.INT, DataType.LONG, DataType.DOUBLE, DataType.BOOLEAN) or isinstance(value, str):
+            if data_type not in (DataType.INT, DataType.LONG, DataType.DOUBLE, DataType.BOOLEAN) or isinstance(
+                value, str
+            ):
                 raise Unsupported
             if data_type is DataType.DOUBLE:
                 return Lane(Kind.DOUBLE, data_type, constant=float(value))
-            return Lane(Kind.FLAGS if data_type is DataType.BOOLEAN else Kind.LONG, data_type, constant=value if isinstance(value, bool) else int(value))
+            return Lane(
+                Kind.FLAGS if data_type is DataType.BOOLEAN else Kind.LONG,
+                data_type,
+                constant=value if isinstance(value, bool) else int(value),
+            )
         if not isinstance(expression, Call) or not is_constant(expression):
             raise Unsupported
         if not columns_in(expression):
@@ -88,8 +94,9 @@ class BlockCompiler:
         return found
 
     def result(self, expression: Expression) -> Lane:
-        """Values as operators see them: conditions are INT in PQL, and where nulls are not handled a function without a value gives
-        0; never FLAGS, never a constant of nulls. Arithmetic may not be emitted yet."""
+        """Values as operators see them: conditions are INT in PQL, and where nulls are not handled a function without a
+        value gives 0; never FLAGS, never a constant of nulls. Arithmetic may not be emitted yet.
+        """
         lane = self.operand(expression)
         kind = self.types.of(expression)
         if kind.data_type not in _FIXED or lane.data_type is None or isinstance(lane.constant, str):
@@ -128,7 +135,9 @@ class BlockCompiler:
         if not column.single_value or column.data_type not in _FIXED:
             raise Unsupported
         kind = Kind.LONG if column.data_type in _LONGS else Kind.DOUBLE
-        return self.lanes.column(name, kind, column.data_type, self.target.fetch_nulls(name) if self.context.null_handling else None)
+        return self.lanes.column(
+            name, kind, column.data_type, self.target.fetch_nulls(name) if self.context.null_handling else None
+        )
 
     def _folded(self, call: Call) -> Lane:
         """A call without columns, computed once."""
@@ -144,12 +153,18 @@ class BlockCompiler:
         data_type = DataType.BOOLEAN if call.name in CONDITIONS else self.types.of(call).data_type
         if found is None or isinstance(found, list) or data_type not in _FIXED:
             raise Unsupported
-        return Lane(Kind.FLAGS if data_type is DataType.BOOLEAN else Kind.DOUBLE if isinstance(found, float) else Kind.LONG, data_type, constant=found)
+        return Lane(
+            Kind.FLAGS if data_type is DataType.BOOLEAN else Kind.DOUBLE if isinstance(found, float) else Kind.LONG,
+            data_type,
+            constant=found,
+        )
 
 
-def probe(expression: Expression, context: QueryContext, has_nulls: Callable[[str], bool], *, registers: int, filters: bool) -> Lane | None:
-    """What `BlockCompiler.result` of this expression gives, without emitting it; None if blocks cannot compute it in so many
-    registers.
+def probe(
+    expression: Expression, context: QueryContext, has_nulls: Callable[[str], bool], *, registers: int, filters: bool
+) -> Lane | None:
+    """What `BlockCompiler.result` of this expression gives, without emitting it; None if blocks cannot compute it in so
+    many registers.
 
     Raises: what types of expressions raise.
     """
@@ -223,7 +238,10 @@ def _coalesce(compiler: BlockCompiler, call: Call) -> Lane:
     if len(call.args) > 8:
         raise Unsupported
     handles_nulls = compiler.context.null_handling
-    lanes = [compiler.lanes.as_type(compiler.value(arg) if handles_nulls else compiler.present(arg), data_type) for arg in call.args]
+    lanes = [
+        compiler.lanes.as_type(compiler.value(arg) if handles_nulls else compiler.present(arg), data_type)
+        for arg in call.args
+    ]
     found = lanes[-1]
     for lane in reversed(lanes[:-1]):
         if lane.nulls == NEVER:
@@ -283,7 +301,9 @@ def _units(compiler: BlockCompiler, lane: Lane, source: str, target: str) -> Lan
     have, want = NANOS[source], NANOS[target]
     if have == want:
         return lane
-    operation, size = (conversions.SATURATED_MULTIPLY, have // want) if have > want else (conversions.TRUNCATE_DIVIDE, want // have)
+    operation, size = (
+        (conversions.SATURATED_MULTIPLY, have // want) if have > want else (conversions.TRUNCATE_DIVIDE, want // have)
+    )
     return compiler.lanes.time(operation, lane, size)
 
 
@@ -295,13 +315,18 @@ def _time_convert(compiler: BlockCompiler, call: Call) -> Lane:
 
 
 def _date_trunc(compiler: BlockCompiler, call: Call) -> Lane:
-    unit, texts = calendar_unit(_constant(call, 0), "datetrunc"), [_constant(call, place) for place in range(2, len(call.args))]
+    unit, texts = (
+        calendar_unit(_constant(call, 0), "datetrunc"),
+        [_constant(call, place) for place in range(2, len(call.args))],
+    )
     if unit not in FIXED_MS or unit == "WEEK" or (len(texts) > 1 and time_zone(texts[1]) is not UTC):
         raise Unsupported
     source = time_unit(texts[0], "DATETRUNC") if texts else "MILLISECONDS"
     target = output_unit(texts[2], "DATETRUNC") if len(texts) > 2 else source
     millis = _units(compiler, _time_argument(compiler, call.args[1]), source, "MILLISECONDS")
-    found = _units(compiler, compiler.lanes.time(conversions.FLOOR_UNIT, millis, FIXED_MS[unit]), "MILLISECONDS", target)
+    found = _units(
+        compiler, compiler.lanes.time(conversions.FLOOR_UNIT, millis, FIXED_MS[unit]), "MILLISECONDS", target
+    )
     found.data_type = DataType.LONG
     return found
 

@@ -1,4 +1,6 @@
-"""Conditions inside block expressions: comparisons, logic with unknown, null tests, and predicates with literals as WHERE reads them."""
+"""Conditions inside block expressions: comparisons, logic with unknown, null tests, and predicates with literals as
+WHERE reads them.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,17 @@ from pinotpy.pql.ast import Call, Dialect, Expression, Identifier, Literal
 from pinotpy.query.expression.vector_ops import Lanes
 from pinotpy.query.expression.vectors import ALWAYS, NEVER, Kind, Lane, Target, Unsupported
 from pinotpy.query.model.conditions import FilterCompiler
-from pinotpy.query.model.context import And, ColumnRef, Constant, ExpressionPredicate, Filter, Not, Or, Predicate, QueryContext
+from pinotpy.query.model.context import (
+    And,
+    ColumnRef,
+    Constant,
+    ExpressionPredicate,
+    Filter,
+    Not,
+    Or,
+    Predicate,
+    QueryContext,
+)
 from pinotpy.query.model.predicate import FixedMembers, FixedRange, Nothing, NullTest, typed_leg, with_truths
 from pinotpy.query.model.result_types import PREDICATES, ExpressionTypes
 
@@ -52,7 +64,9 @@ def condition(compiler: Compiler, call: Call) -> Lane:
         return _comparison(compiler, call)
     if name in ("and", "or") and args:
         operation = boolean.AND if name == "and" else boolean.OR
-        return reduce(lambda one, other: compiler.lanes.kleene(operation, one, other), (_truth(compiler, arg) for arg in args))
+        return reduce(
+            lambda one, other: compiler.lanes.kleene(operation, one, other), (_truth(compiler, arg) for arg in args)
+        )
     if name == "not" and len(args) == 1:
         return compiler.lanes.invert(_truth(compiler, args[0]))
     if name in ("is_null", "is_not_null") and len(args) == 1:
@@ -72,7 +86,10 @@ def filter_lane(compiler: Compiler, condition: Filter) -> Lane:
     match condition:
         case And(children=children) | Or(children=children) if children:
             operation = boolean.AND if isinstance(condition, And) else boolean.OR
-            return reduce(lambda one, other: compiler.lanes.kleene(operation, one, other), (filter_lane(compiler, child) for child in children))
+            return reduce(
+                lambda one, other: compiler.lanes.kleene(operation, one, other),
+                (filter_lane(compiler, child) for child in children),
+            )
         case Not(child=child):
             return compiler.lanes.invert(filter_lane(compiler, child))
         case Constant(value=value):
@@ -110,7 +127,9 @@ def _is_null(compiler: Compiler, expression: Expression) -> Lane:
 
 
 def _everywhere(compiler: Compiler, value: bool) -> Lane:
-    """Flags of their own, no constant: whether blocks compute an expression must not depend on which segments have nulls."""
+    """Flags of their own, no constant: whether blocks compute an expression must not depend on which segments have
+    nulls.
+    """
     return Lane(Kind.FLAGS, DataType.BOOLEAN, compiler.lanes.constant_flags(value), owned=True)
 
 
@@ -157,7 +176,10 @@ def _beside_number(compiler: Compiler, call: Call, types: Sequence[DataType | No
         if lane.is_constant:
             raise Unsupported
         if lane.kind is Kind.FLAGS or (data_type is DataType.INT and isinstance(number, float)):
-            lane, data_type = compiler.lanes.as_double(lane), DataType.DOUBLE  # which holds every INT, and is compared where the column lies
+            lane, data_type = (
+                compiler.lanes.as_double(lane),
+                DataType.DOUBLE,
+            )  # which holds every INT, and is compared where the column lies
         found = beside(name, number, data_type)
         if isinstance(found, bool):
             raise Unsupported  # so it is of every value
@@ -173,13 +195,20 @@ def _type_of(compiler: Compiler, expression: Expression) -> DataType | None:
 
 
 def _text_comparison(compiler: Compiler, call: Call, literals: list[Literal]) -> Lane:
-    """A column of text beside a constant text is what WHERE compares; a number beside one, in PQL, is compared as numbers."""
+    """A column of text beside a constant text is what WHERE compares; a number beside one, in PQL, is compared as
+    numbers.
+    """
     texts = [arg for arg in call.args if isinstance(arg, Identifier)]
     if len(literals) == 1 and literals[0].is_string and len(texts) == 1:
         found = compiler.types.columns[texts[0].name].data_type
         if found is DataType.STRING:
             return _written(compiler, call)
-        if compiler.context.dialect is Dialect.PQL and found in (DataType.INT, DataType.LONG, DataType.FLOAT, DataType.DOUBLE):
+        if compiler.context.dialect is Dialect.PQL and found in (
+            DataType.INT,
+            DataType.LONG,
+            DataType.FLOAT,
+            DataType.DOUBLE,
+        ):
             beside_number = _beside_number(compiler, call, [_type_of(compiler, arg) for arg in call.args])
             if beside_number is not None:
                 return beside_number
@@ -195,7 +224,9 @@ def _written(compiler: Compiler, call: Call) -> Lane:
         return None if column is None else column.data_type
 
     context = compiler.context
-    compiled = FilterCompiler(context.dialect, type_of, null_handling=context.null_handling, as_value=True).compile(call)
+    compiled = FilterCompiler(context.dialect, type_of, null_handling=context.null_handling, as_value=True).compile(
+        call
+    )
     return Lane(Kind.FLAGS, DataType.BOOLEAN, constant=True) if compiled is None else filter_lane(compiler, compiled)
 
 
@@ -203,7 +234,15 @@ def _predicate(compiler: Compiler, predicate: Predicate) -> Lane:
     found = compiler.types.of(predicate.lhs)
     if not found.single_value or found.data_type is None:
         raise Unsupported
-    plain = Predicate(Identifier("$expression"), predicate.comparison, predicate.values, predicate.lower, predicate.upper, predicate.flags, predicate.escape)
+    plain = Predicate(
+        Identifier("$expression"),
+        predicate.comparison,
+        predicate.values,
+        predicate.lower,
+        predicate.upper,
+        predicate.flags,
+        predicate.escape,
+    )
     leg = typed_leg(plain, ColumnRef("$expression", found.data_type), compiler.context.dialect)
     test = leg.test
     if isinstance(test, NullTest):
@@ -225,14 +264,23 @@ def _passed(compiler: Compiler, lane: Lane, test: object) -> Lane:
         return compiler.lanes.between(lane, test.low, test.high)
     if isinstance(test, FixedMembers):
         members = test.values
-        if (lane.kind is Kind.LONG) is not np.issubdtype(members.dtype, np.integer) or np.isnan(members.astype(np.float64)).any():
+        if (lane.kind is Kind.LONG) is not np.issubdtype(members.dtype, np.integer) or np.isnan(
+            members.astype(np.float64)
+        ).any():
             raise Unsupported
         return compiler.lanes.among(lane, members)
     if isinstance(test, Nothing):
         nulls, owned = lane.nulls, lane.owned_nulls
         lane.owned_nulls = False
         compiler.lanes.free(lane)
-        return Lane(Kind.FLAGS, DataType.BOOLEAN, compiler.lanes.constant_flags(False), nulls=nulls, owned=True, owned_nulls=owned)
+        return Lane(
+            Kind.FLAGS,
+            DataType.BOOLEAN,
+            compiler.lanes.constant_flags(False),
+            nulls=nulls,
+            owned=True,
+            owned_nulls=owned,
+        )
     raise Unsupported
 
 

@@ -1,5 +1,6 @@
-"""Arithmetic on doubles on its way to one instruction: a chain is put together operation by operation and emitted when somebody
-needs its values (kernels/vector/fused_program.py, kernels/vector/fused_instruction.py)."""
+"""Arithmetic on doubles on its way to one instruction: a chain is put together operation by operation and emitted when
+somebody needs its values (kernels/vector/fused_program.py, kernels/vector/fused_instruction.py).
+"""
 
 from __future__ import annotations
 
@@ -97,7 +98,9 @@ _COMPARISONS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """Steps, each a source and an operation of kernels.vector.fused_program; the first is SET. `slots`: so many are in use at once."""
+    """Steps, each a source and an operation of kernels.vector.fused_program; the first is SET. `slots`: so many are in
+    use at once.
+    """
 
     steps: tuple[tuple[Source, int], ...]
     slots: int = 0
@@ -127,13 +130,20 @@ class Chain:
             return self.then(operations[0], other.steps[0][0])
         if self.is_leaf:
             return other.then(operations[1], self.steps[0][0])
-        moved = tuple((Slot(source.number + 1) if isinstance(source, Slot) else source, operation) for source, operation in other.steps)
+        moved = tuple(
+            (Slot(source.number + 1) if isinstance(source, Slot) else source, operation)
+            for source, operation in other.steps
+        )
         steps = (*self.steps, (Slot(0), fused_program.KEEP), *moved, (Slot(0), operations[1]))
         return Chain(steps, max(self.slots, other.slots + 1))
 
     def fits(self) -> bool:
         """One instruction can run it."""
-        return len(self.steps) <= _STEPS_MAX and len(self.operands()) <= OPERANDS_MAX and self.slots <= fused_instruction.KEPT_MAX
+        return (
+            len(self.steps) <= _STEPS_MAX
+            and len(self.operands()) <= OPERANDS_MAX
+            and self.slots <= fused_instruction.KEPT_MAX
+        )
 
 
 def leaf(source: Column | Register) -> Chain:
@@ -157,8 +167,9 @@ def comparing_steps(comparison: int) -> tuple[int, int]:
 
 
 def emit_chain(chain: Chain, target: ChainTarget) -> int:
-    """Emit the instructions of a chain that ends with a step that writes; gives the register of the outcome, which the caller owns.
-    Registers of operands are given back."""
+    """Emit the instructions of a chain that ends with a step that writes; gives the register of the outcome, which the
+    caller owns. Registers of operands are given back.
+    """
     places: dict[Column | Register, tuple[int, int]] = {}  # source of the planned step, operand
     columns: list[Word] = []
     done: list[int] = []
@@ -175,7 +186,10 @@ def emit_chain(chain: Chain, target: ChainTarget) -> int:
             number, owned = target.fetch(source.name)
         else:
             number, owned = source.number, source.owned
-        places[source] = fused_instruction.LONG_REGISTER if source.is_long else fused_instruction.DOUBLE_REGISTER, number
+        places[source] = (
+            fused_instruction.LONG_REGISTER if source.is_long else fused_instruction.DOUBLE_REGISTER,
+            number,
+        )
         if owned:
             done.append(number)
     rows = [_row(source, operation, places) for source, operation in chain.steps]

@@ -1,9 +1,9 @@
-"""Expressions over columns, evaluated on whole arrays: what is selected, sorted by, grouped by, aggregated or compared beside
-a kernel.
+"""Expressions over columns, evaluated on whole arrays: what is selected, sorted by, grouped by, aggregated or compared
+beside a kernel.
 
-Scalar functions come from functions/scalar; conditions are evaluated here, because null vectors and predicates with literals
-decide them. The value of an expression is an Arrow array in the type that query.model.result_types gives it; without null handling none is
-null but a bare NULL.
+Scalar functions come from functions/scalar; conditions are evaluated here, because null vectors and predicates with
+literals decide them. The value of an expression is an Arrow array in the type that query.model.result_types gives it;
+without null handling none is null but a bare NULL.
 """
 
 from __future__ import annotations
@@ -23,13 +23,42 @@ from pinotpy.data_types import DataType, FieldType, default_null_value
 from pinotpy.decimals import encode_decimal
 from pinotpy.errors import InvalidQueryError, PinotError, QueryExecutionError
 from pinotpy.functions.arguments import doubles, spread, texts
-from pinotpy.functions.scalar.number_order import COMPARE, FLIPPED, compared, compared_alike, compared_with, is_number_type, literal_beside
+from pinotpy.functions.scalar.number_order import (
+    COMPARE,
+    FLIPPED,
+    compared,
+    compared_alike,
+    compared_with,
+    is_number_type,
+    literal_beside,
+)
 from pinotpy.functions.scalar.spec import Value
 from pinotpy.functions.scalar.spec import evaluate as evaluate_function
 from pinotpy.pql.ast import Call, Dialect, Expression, Identifier, Literal
 from pinotpy.query.model.conditions import FilterCompiler
-from pinotpy.query.model.context import And, ColumnRef, Constant, ExpressionPredicate, Filter, Not, Or, Predicate, QueryContext
-from pinotpy.query.model.predicate import FixedMembers, FixedRange, Leg, Nothing, NullTest, TextTest, VarMembers, VarRange, typed_leg, with_truths
+from pinotpy.query.model.context import (
+    And,
+    ColumnRef,
+    Constant,
+    ExpressionPredicate,
+    Filter,
+    Not,
+    Or,
+    Predicate,
+    QueryContext,
+)
+from pinotpy.query.model.predicate import (
+    FixedMembers,
+    FixedRange,
+    Leg,
+    Nothing,
+    NullTest,
+    TextTest,
+    VarMembers,
+    VarRange,
+    typed_leg,
+    with_truths,
+)
 from pinotpy.query.model.result_types import CONDITIONS, PREDICATES, types_of
 
 Read = Callable[[str], pa.Array]
@@ -54,8 +83,8 @@ class Rows:
     def evaluate(self, expression: Expression) -> pa.Array:
         """Values of `expression`, shape (count,), in the Arrow form of its result type.
 
-        Raises: QueryExecutionError (200) for functions that do not exist and arguments that do not fit; InvalidQueryError (700)
-            in SQL where the text alone shows it.
+        Raises: QueryExecutionError (200) for functions that do not exist and arguments that do not fit;
+            InvalidQueryError (700) in SQL where the text alone shows it.
         """
         values = spread(self.value(expression), self.count)
         if pa.types.is_boolean(values.type) and self.types.of(expression).data_type is DataType.INT:
@@ -76,8 +105,10 @@ class Rows:
         raise QueryExecutionError("* is no value: name the columns")
 
     def _call(self, call: Call) -> pa.Array:
-        """A scalar function. Where nulls read as defaults, null vectors still decide COALESCE, a function without a value gives
-        '', 0, 0.0 or false, also inside another, and a key that a MAP lacks the default null value of its type."""
+        """A scalar function. Where nulls read as defaults, null vectors still decide COALESCE, a function without a
+        value gives '', 0, 0.0 or false, also inside another, and a key that a MAP lacks the default null value of its
+        type.
+        """
         found = self.computed(call)
         if self.context.null_handling or not found.null_count:
             return found
@@ -89,7 +120,11 @@ class Rows:
     def computed(self, call: Call) -> pa.Array:
         """What a scalar function makes of its arguments, null where it has no value, in both null modes."""
         by_nulls = call.name == "coalesce" and not self.context.null_handling
-        return evaluate_function(self.types.bound(call), [self._present(arg) if by_nulls else self.value(arg) for arg in call.args], self.count)
+        return evaluate_function(
+            self.types.bound(call),
+            [self._present(arg) if by_nulls else self.value(arg) for arg in call.args],
+            self.count,
+        )
 
     def _present(self, expression: Expression) -> Value:
         """Values as they read without null handling, null where the row has none."""
@@ -99,16 +134,23 @@ class Rows:
         return pc.if_else(pa.array(missing), pa.scalar(None, values.type), spread(values, self.count))
 
     def type_of(self, expression: Expression) -> DataType | None:
-        return DataType.BOOLEAN if isinstance(expression, Call) and expression.name in CONDITIONS else self.types.of(expression).data_type
+        return (
+            DataType.BOOLEAN
+            if isinstance(expression, Call) and expression.name in CONDITIONS
+            else self.types.of(expression).data_type
+        )
 
     def is_null(self, expression: Expression) -> NDArray[np.bool_]:
-        """Whether the expression has no value, by the null vectors of its columns, in both null modes; a condition is unknown only where
-        nulls are handled."""
+        """Whether the expression has no value, by the null vectors of its columns, in both null modes; a condition is
+        unknown only where nulls are handled.
+        """
         if isinstance(expression, Identifier):
             found = self._nulls(expression.name)
             return np.zeros(self.count, np.bool_) if found is None else found
         if isinstance(expression, Call) and (self.context.null_handling or expression.name not in CONDITIONS):
-            missing: NDArray[np.bool_] = spread(self._with_nulls().value(expression), self.count).is_null().to_numpy(zero_copy_only=False)
+            missing: NDArray[np.bool_] = (
+                spread(self._with_nulls().value(expression), self.count).is_null().to_numpy(zero_copy_only=False)
+            )
             return missing
         return np.full(self.count, isinstance(expression, Literal) and expression.value is None)
 
@@ -126,7 +168,11 @@ class Rows:
     def truth(self, expression: Expression) -> pa.Array:
         """The expression as a condition, BOOLEAN with null for unknown: numbers are true unless they are 0."""
         values = spread(self.value(expression), self.count)
-        return self._known(values if pa.types.is_boolean(values.type) else pc.not_equal(spread(self.doubles(expression), self.count), 0.0))
+        return self._known(
+            values
+            if pa.types.is_boolean(values.type)
+            else pc.not_equal(spread(self.doubles(expression), self.count), 0.0)
+        )
 
     def _known(self, condition: pa.Array) -> pa.Array:
         """A condition, false where it is unknown unless nulls are handled: its negation is true there."""
@@ -142,7 +188,9 @@ class Rows:
         try:
             return doubles(values, self.type_of(expression))
         except QueryExecutionError as error:
-            raise (fault if isinstance(expression, Literal) else QueryExecutionError)(f"arithmetic needs numbers: {error}") from error
+            raise (fault if isinstance(expression, Literal) else QueryExecutionError)(
+                f"arithmetic needs numbers: {error}"
+            ) from error
 
     def filter(self, condition: Filter) -> pa.Array:
         """Where a filter is true, false or (null) unknown."""
@@ -168,7 +216,9 @@ def _without_null(values: pa.Array, data_type: DataType) -> pa.Array:
     if data_type is DataType.BIG_DECIMAL:
         return pc.fill_null(values, pa.scalar(encode_decimal(Decimal(0)), values.type))
     nothing = "" if pa.types.is_string(values.type) else b"" if pa.types.is_binary(values.type) else 0
-    return pc.fill_null(values, pa.scalar(nothing, pa.int8()).cast(values.type) if nothing == 0 else pa.scalar(nothing, values.type))
+    return pc.fill_null(
+        values, pa.scalar(nothing, pa.int8()).cast(values.type) if nothing == 0 else pa.scalar(nothing, values.type)
+    )
 
 
 def value_rows(context: QueryContext, values: pa.Array) -> Rows:
@@ -235,8 +285,9 @@ def _comparison(rows: Rows, call: Call) -> pa.Array:
 
 
 def _reads_literal(rows: Rows, call: Call) -> bool:
-    """Whether a literal is read as the other side's type, as in WHERE: b = 'true', ts > '2001-01-01'. PQL's functions compare
-    numbers with text as numbers (recorded), so there it is so only for types that are no numbers."""
+    """Whether a literal is read as the other side's type, as in WHERE: b = 'true', ts > '2001-01-01'. PQL's functions
+    compare numbers with text as numbers (recorded), so there it is so only for types that are no numbers.
+    """
     literals = [arg for arg in call.args if isinstance(arg, Literal) and arg.value is not None]
     if len(literals) != 1:
         return False
@@ -264,7 +315,9 @@ def _written_predicate(rows: Rows, call: Call) -> pa.Array:
         column = rows.types.columns.get(name)
         return None if column is None else column.data_type
 
-    compiled = FilterCompiler(rows.context.dialect, type_of, null_handling=rows.context.null_handling, as_value=True).compile(call)
+    compiled = FilterCompiler(
+        rows.context.dialect, type_of, null_handling=rows.context.null_handling, as_value=True
+    ).compile(call)
     return pa.array(np.ones(rows.count, np.bool_)) if compiled is None else rows.filter(compiled)
 
 
@@ -283,12 +336,21 @@ _CONDITIONS: Final[dict[str, Callable[[Rows, Call], pa.Array]]] = {
 
 
 def _predicate(rows: Rows, predicate: Predicate) -> pa.Array:
-    """A predicate with literals over any expression, by the same typed tests as over columns. Of a multi-value any value
-    passes a positive test, all pass a negative one."""
+    """A predicate with literals over any expression, by the same typed tests as over columns. Of a multi-value any
+    value passes a positive test, all pass a negative one.
+    """
     found = rows.types.of(predicate.lhs)
     data_type, single_value = found.data_type or DataType.STRING, found.single_value
     leg = typed_leg(
-        Predicate(Identifier("$expression"), predicate.comparison, predicate.values, predicate.lower, predicate.upper, predicate.flags, predicate.escape),
+        Predicate(
+            Identifier("$expression"),
+            predicate.comparison,
+            predicate.values,
+            predicate.lower,
+            predicate.upper,
+            predicate.flags,
+            predicate.escape,
+        ),
         ColumnRef("$expression", data_type, single_value),
         rows.context.dialect,
     )
@@ -303,7 +365,9 @@ def _predicate(rows: Rows, predicate: Predicate) -> pa.Array:
 def _any_passes(values: Any, leg: Leg, data_type: DataType) -> pa.Array:
     flat = _passes(values.flatten(), leg, data_type).to_numpy(zero_copy_only=False)
     # Not list_parent_indices: it counts what lies below null lists, which flatten leaves out.
-    parents = np.repeat(np.arange(len(values)), pc.fill_null(pc.list_value_length(values), 0).to_numpy(zero_copy_only=False))
+    parents = np.repeat(
+        np.arange(len(values)), pc.fill_null(pc.list_value_length(values), 0).to_numpy(zero_copy_only=False)
+    )
     found = np.zeros(len(values), np.bool_)
     found[parents[flat]] = True
     return pa.array(found, mask=values.is_null().to_numpy(zero_copy_only=False) if values.null_count else None)
@@ -323,13 +387,17 @@ def _passes(values: Any, leg: Leg, data_type: DataType) -> pa.Array:
     if isinstance(test, FixedMembers):
         if pa.types.is_floating(values.type):
             values = pc.add(values, pa.scalar(0, values.type))  # −0.0 is 0.0, also where bits are hashed
-        return _keep_nulls(pc.is_in(values.cast(pa.from_numpy_dtype(test.values.dtype)), value_set=pa.array(test.values + 0)), values)
+        return _keep_nulls(
+            pc.is_in(values.cast(pa.from_numpy_dtype(test.values.dtype)), value_set=pa.array(test.values + 0)), values
+        )
     stored = values.cast(pa.binary()) if pa.types.is_string(values.type) else values
     if isinstance(test, VarRange):
         above = pc.greater_equal(stored, pa.scalar(test.low, pa.binary()))
         return above if test.end is None else pc.and_(above, pc.less(stored, pa.scalar(test.end, pa.binary())))
     assert isinstance(test, VarMembers)
-    members = pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(test.offsets) - 1, [None, pa.py_buffer(test.offsets), pa.py_buffer(test.data)])
+    members = pa.LargeBinaryArray.from_buffers(
+        pa.large_binary(), len(test.offsets) - 1, [None, pa.py_buffer(test.offsets), pa.py_buffer(test.data)]
+    )
     return _keep_nulls(pc.is_in(stored, value_set=members.cast(pa.binary())), values)
 
 

@@ -20,7 +20,8 @@ def segment_rows(context: QueryContext, segment: Segment, docs: Docs) -> Rows:
 
 
 def dictionary_rows(context: QueryContext, column: Column, first: int, end: int) -> Rows:
-    """The values [first, end) of a column's dictionary as rows, none of them null: expressions over this column alone are
-    computed once a distinct value."""
+    """The values [first, end) of a column's dictionary as rows, none of them null: expressions over this column alone
+    are computed once a distinct value.
+    """
     assert column.dictionary is not None, f"column '{column.name}' is raw"
     return value_rows(context, logical_values(column.dictionary.arrow()[first:end], column.data_type))

@@ -1,9 +1,9 @@
 """The operations of an expression that kernels compute, on lanes (vectors.py).
 
-`Lanes` emits instructions of kernels (arithmetic, conversions, conditions, choice; chains of arithmetic as one) into a `Target`: the
-select section of a shape, the program of a filter leg, or nothing at all (to find out whether an expression can be computed so, and in
-how many registers). What block expressions do not know raises `Unsupported`; such expressions are computed on Arrow arrays
-(interpreter.py).
+`Lanes` emits instructions of kernels (arithmetic, conversions, conditions, choice; chains of arithmetic as one) into a
+`Target`: the select section of a shape, the program of a filter leg, or nothing at all (to find out whether an
+expression can be computed so, and in how many registers). What block expressions do not know raises `Unsupported`; such
+expressions are computed on Arrow arrays (interpreter.py).
 """
 
 from __future__ import annotations
@@ -19,10 +19,28 @@ from pinotpy.data_types import DataType
 from pinotpy.errors import PinotError
 from pinotpy.functions.arguments import doubles
 from pinotpy.functions.scalar.conversions import converted
-from pinotpy.kernels.vector import arithmetic, boolean, comparisons, conversions, fused_program, mixed_comparisons, operands
+from pinotpy.kernels.vector import (
+    arithmetic,
+    boolean,
+    comparisons,
+    conversions,
+    fused_program,
+    mixed_comparisons,
+    operands,
+)
 from pinotpy.query.expression.fusion import Constant, binary_steps, comparing_steps, unary_step
 from pinotpy.query.expression.vector_registers import LaneRegisters
-from pinotpy.query.expression.vectors import ALWAYS, INTEGERS, NEVER, Kind, Lane, Unsupported, constant_word, kind_of, word_of
+from pinotpy.query.expression.vectors import (
+    ALWAYS,
+    INTEGERS,
+    NEVER,
+    Kind,
+    Lane,
+    Unsupported,
+    constant_word,
+    kind_of,
+    word_of,
+)
 from pinotpy.query.runtime.instructions import Word
 
 
@@ -40,7 +58,14 @@ class Lanes(LaneRegisters):
         if lane.chain is not None:
             return Lane(Kind.DOUBLE, DataType.DOUBLE, nulls=lane.nulls, owned_nulls=lane.owned_nulls, chain=lane.chain)
         whole = self.as_long_word(lane)
-        return self._made(Kind.DOUBLE, DataType.DOUBLE, [whole], conversions.convert.address, whole.register, conversions.LONG_TO_DOUBLE)
+        return self._made(
+            Kind.DOUBLE,
+            DataType.DOUBLE,
+            [whole],
+            conversions.convert.address,
+            whole.register,
+            conversions.LONG_TO_DOUBLE,
+        )
 
     def as_long_word(self, lane: Lane) -> Lane:
         """Flags as 0 and 1 in 64 bits; others as they are."""
@@ -60,7 +85,9 @@ class Lanes(LaneRegisters):
         if lane.data_type is None:
             return Lane(kind_of(target), target, constant=0, nulls=ALWAYS)
         if lane.is_constant:
-            return self._constant_as(lane, kind_of(target), lambda value: converted(value, lane.data_type, target), target)
+            return self._constant_as(
+                lane, kind_of(target), lambda value: converted(value, lane.data_type, target), target
+            )
         if target is DataType.DOUBLE:
             wide = self.as_double(lane)
             wide.data_type = target  # a FLOAT is in its register as a double already
@@ -69,7 +96,9 @@ class Lanes(LaneRegisters):
             return self.truth(lane)
         if target is DataType.FLOAT:
             wide = self.as_double(lane)
-            return self._made(Kind.DOUBLE, target, [wide], conversions.convert.address, wide.register, conversions.DOUBLE_TO_FLOAT)
+            return self._made(
+                Kind.DOUBLE, target, [wide], conversions.convert.address, wide.register, conversions.DOUBLE_TO_FLOAT
+            )
         if target not in INTEGERS:
             raise Unsupported
         whole = self.as_long_word(lane)
@@ -77,15 +106,23 @@ class Lanes(LaneRegisters):
             how = conversions.DOUBLE_TO_WRAPPED_INT if target is DataType.INT else conversions.DOUBLE_TO_LONG
             return self._made(Kind.LONG, target, [whole], conversions.convert.address, whole.register, how)
         if target is DataType.INT and whole.data_type in (DataType.LONG, DataType.TIMESTAMP):
-            return self._made(Kind.LONG, target, [whole], conversions.convert.address, whole.register, conversions.LONG_TO_INT)
+            return self._made(
+                Kind.LONG, target, [whole], conversions.convert.address, whole.register, conversions.LONG_TO_INT
+            )
         whole.data_type = target
         return whole
 
-    def _constant_as(self, lane: Lane, kind: Kind, convert: Callable[[pa.Scalar], Any], data_type: DataType = DataType.DOUBLE) -> Lane:
+    def _constant_as(
+        self, lane: Lane, kind: Kind, convert: Callable[[pa.Scalar], Any], data_type: DataType = DataType.DOUBLE
+    ) -> Lane:
         if lane.constant is None:
             raise Unsupported
         value = lane.constant
-        scalar = pa.scalar(value) if isinstance(value, str | bool | float) else pa.scalar(value, (lane.data_type or DataType.LONG).arrow)
+        scalar = (
+            pa.scalar(value)
+            if isinstance(value, str | bool | float)
+            else pa.scalar(value, (lane.data_type or DataType.LONG).arrow)
+        )
         try:
             found = convert(scalar).as_py()
         except PinotError as error:  # the arrays know whether a row asks for it, and say it in their words
@@ -118,7 +155,15 @@ class Lanes(LaneRegisters):
         if left.is_constant and operation != arithmetic.REMAINDER:
             left, right = right, left
         function = arithmetic.binary_doubles if left.kind is Kind.DOUBLE else arithmetic.binary_longs
-        return self._made(left.kind, data_type, [left, right], function.address, *_operands(left, right), operation, _form(left, right))
+        return self._made(
+            left.kind,
+            data_type,
+            [left, right],
+            function.address,
+            *_operands(left, right),
+            operation,
+            _form(left, right),
+        )
 
     def unary(self, operation: int, lane: Lane, data_type: DataType) -> Lane:
         """An operation on doubles."""
@@ -136,7 +181,9 @@ class Lanes(LaneRegisters):
     def time(self, operation: int, lane: Lane, size: int) -> Lane:
         """An operation on times, i64."""
         assert lane.kind is Kind.LONG and not lane.is_constant
-        return self._made(Kind.LONG, DataType.LONG, [lane], conversions.time_longs.address, lane.register, operation, size)
+        return self._made(
+            Kind.LONG, DataType.LONG, [lane], conversions.time_longs.address, lane.register, operation, size
+        )
 
     def compare(self, comparison: int, left: Lane, right: Lane) -> Lane:
         """Flags of a comparison of two lanes of one kind."""
@@ -149,7 +196,15 @@ class Lanes(LaneRegisters):
         if left.is_constant:
             left, right, comparison = right, left, SWAPPED[comparison]
         function = comparisons.compare_doubles if left.kind is Kind.DOUBLE else comparisons.compare_longs
-        return self._made(Kind.FLAGS, DataType.BOOLEAN, [left, right], function.address, *_operands(left, right), comparison, _form(left, right))
+        return self._made(
+            Kind.FLAGS,
+            DataType.BOOLEAN,
+            [left, right],
+            function.address,
+            *_operands(left, right),
+            comparison,
+            _form(left, right),
+        )
 
     def compare_mixed(self, comparison: int, left: Lane, right: Lane) -> Lane:
         """Flags of a comparison of 64-bit integers with doubles by value; neither is a constant."""
@@ -158,7 +213,9 @@ class Lanes(LaneRegisters):
         assert left.kind is Kind.LONG and right.kind is Kind.DOUBLE
         left, right = self.emitted(left), self.emitted(right)
         function = mixed_comparisons.compare_long_double.address
-        return self._made(Kind.FLAGS, DataType.BOOLEAN, [left, right], function, left.register, right.register, comparison)
+        return self._made(
+            Kind.FLAGS, DataType.BOOLEAN, [left, right], function, left.register, right.register, comparison
+        )
 
     def between(self, lane: Lane, low: int | float, high: int | float) -> Lane:
         """Flags: low <= value <= high."""
@@ -167,20 +224,40 @@ class Lanes(LaneRegisters):
             return self._written(self._fitting(lane).then(fused_program.BETWEEN, bounds), [lane])
         lane = self.emitted(lane)
         function = comparisons.between_doubles if lane.kind is Kind.DOUBLE else comparisons.between_longs
-        return self._made(Kind.FLAGS, DataType.BOOLEAN, [lane], function.address, lane.register, word_of(low, lane.kind), word_of(high, lane.kind))
+        return self._made(
+            Kind.FLAGS,
+            DataType.BOOLEAN,
+            [lane],
+            function.address,
+            lane.register,
+            word_of(low, lane.kind),
+            word_of(high, lane.kind),
+        )
 
     def among(self, lane: Lane, members: NDArray[Any]) -> Lane:
         """Flags: the value is one of `members`, sorted, int64 or float64."""
         lane = self.emitted(lane)
         function = comparisons.among_doubles if lane.kind is Kind.DOUBLE else comparisons.among_longs
         kept = np.ascontiguousarray(members, np.float64 if lane.kind is Kind.DOUBLE else np.int64)
-        return self._made(Kind.FLAGS, DataType.BOOLEAN, [lane], function.address, lane.register, self.target.keep(kept), len(kept))
+        return self._made(
+            Kind.FLAGS, DataType.BOOLEAN, [lane], function.address, lane.register, self.target.keep(kept), len(kept)
+        )
 
     def invert(self, lane: Lane) -> Lane:
         """NOT: unknown stays unknown."""
         if lane.is_constant:
-            return Lane(Kind.FLAGS, DataType.BOOLEAN, constant=not lane.constant, nulls=lane.nulls, owned_nulls=lane.owned_nulls)
-        return self._made(Kind.FLAGS, DataType.BOOLEAN, [lane], boolean.combine_flags.address, lane.register, lane.register, boolean.NOT)
+            return Lane(
+                Kind.FLAGS, DataType.BOOLEAN, constant=not lane.constant, nulls=lane.nulls, owned_nulls=lane.owned_nulls
+            )
+        return self._made(
+            Kind.FLAGS,
+            DataType.BOOLEAN,
+            [lane],
+            boolean.combine_flags.address,
+            lane.register,
+            lane.register,
+            boolean.NOT,
+        )
 
     def kleene(self, operation: int, left: Lane, right: Lane) -> Lane:
         """AND or OR of conditions in three-valued logic; `operation` is choice.AND or choice.OR."""
@@ -193,7 +270,15 @@ class Lanes(LaneRegisters):
                 return other
         left, right = self.materialized(left), self.materialized(right)
         if left.nulls == NEVER and right.nulls == NEVER:
-            return self._made(Kind.FLAGS, DataType.BOOLEAN, [left, right], boolean.combine_flags.address, left.register, right.register, operation)
+            return self._made(
+                Kind.FLAGS,
+                DataType.BOOLEAN,
+                [left, right],
+                boolean.combine_flags.address,
+                left.register,
+                right.register,
+                operation,
+            )
         # Certainly the deciding value on either side, else unknown if either is unknown.
         truths = [self._certain(lane, deciding) for lane in (left, right)]
         decided = self.flags(boolean.OR, truths[0].register, truths[1].register)
@@ -246,10 +331,28 @@ class Lanes(LaneRegisters):
             left, right = self.materialized(self.truth(left)), self.materialized(self.truth(right))
         nulls = self._chosen_nulls(certain, left, right)
         if flags:
-            found = self._made(Kind.FLAGS, data_type, [], boolean.choose_flags.address, left.register, right.register, certain.register, nulls=nulls)
+            found = self._made(
+                Kind.FLAGS,
+                data_type,
+                [],
+                boolean.choose_flags.address,
+                left.register,
+                right.register,
+                certain.register,
+                nulls=nulls,
+            )
         else:
             form = operands.FORM_CONSTANTS if left.is_constant and right.is_constant else _form(left, right)
-            found = self._made(left.kind, data_type, [], boolean.choose.address, *_operands(left, right), certain.register, form, nulls=nulls)
+            found = self._made(
+                left.kind,
+                data_type,
+                [],
+                boolean.choose.address,
+                *_operands(left, right),
+                certain.register,
+                form,
+                nulls=nulls,
+            )
         self.free(left, right, certain)
         return found
 
@@ -296,4 +399,10 @@ def _operands(left: Lane, right: Lane) -> tuple[Word, Word]:
 
 
 def _form(left: Lane, right: Lane) -> int:
-    return operands.FORM_LEFT if left.is_constant else operands.FORM_RIGHT if right.is_constant else operands.FORM_REGISTERS
+    return (
+        operands.FORM_LEFT
+        if left.is_constant
+        else operands.FORM_RIGHT
+        if right.is_constant
+        else operands.FORM_REGISTERS
+    )

@@ -1,5 +1,6 @@
-"""Where the values of lanes are while an expression is computed: in columns that nothing has read yet, in chains of arithmetic that
-are not emitted yet, in registers; and where their null flags are. What computes with them is vector_ops.py.
+"""Where the values of lanes are while an expression is computed: in columns that nothing has read yet, in chains of
+arithmetic that are not emitted yet, in registers; and where their null flags are. What computes with them is
+vector_ops.py.
 """
 
 from __future__ import annotations
@@ -12,7 +13,9 @@ from pinotpy.query.runtime.instructions import Word
 
 
 class LaneRegisters:
-    """Emits what gives a lane its values and takes the registers of a target; a new lane frees the registers of those that it took."""
+    """Emits what gives a lane its values and takes the registers of a target; a new lane frees the registers of those
+    that it took.
+    """
 
     def __init__(self, target: Target) -> None:
         self.target = target
@@ -47,7 +50,9 @@ class LaneRegisters:
         return lane
 
     def emitted(self, lane: Lane, *, canonical: bool = False) -> Lane:
-        """The lane with its values in a register; canonical: of a chain with operations they may be looked at as bits then."""
+        """The lane with its values in a register; canonical: of a chain with operations they may be looked at as bits
+        then.
+        """
         chain = lane.chain
         if chain is None:
             return lane
@@ -79,7 +84,10 @@ class LaneRegisters:
         if right.is_constant:
             return self._fitting(left).then(operations[0], Constant(constant_word(right)))
         for lane in sorted((left, right), key=lambda each: 0 if each.chain is None else -len(each.chain.operands())):
-            one, other = (each.chain if each.chain is not None else leaf(Register(each.register, False, False)) for each in (left, right))
+            one, other = (
+                each.chain if each.chain is not None else leaf(Register(each.register, False, False))
+                for each in (left, right)
+            )
             if one.with_chain(operations, other).fits():
                 break
             self.emitted(lane)
@@ -98,7 +106,9 @@ class LaneRegisters:
         lane.nulls, lane.owned_nulls = source.nulls, source.owned_nulls
         return lane
 
-    def _made(self, kind: Kind, data_type: DataType, taken: list[Lane], function: int, *args: Word, nulls: Lane | None = None) -> Lane:
+    def _made(
+        self, kind: Kind, data_type: DataType, taken: list[Lane], function: int, *args: Word, nulls: Lane | None = None
+    ) -> Lane:
         """A lane in a new register by one instruction (`args` behind the register); null where one of `taken` is, or as
         `nulls` says."""
         register = self.target.allocate()

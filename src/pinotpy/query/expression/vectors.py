@@ -1,5 +1,5 @@
-"""What stands between the operations of an expression that kernels compute: lanes (registers, constants, null flags, chains that are not
-emitted yet), and what instructions are emitted to.
+"""What stands between the operations of an expression that kernels compute: lanes (registers, constants, null flags,
+chains that are not emitted yet), and what instructions are emitted to.
 """
 
 from __future__ import annotations
@@ -39,9 +39,10 @@ class Lane:
     """The values of one (sub)expression for the docs of a block.
 
     data_type: of the expression, None for a bare NULL. constant: its value where `register` is -1.
-    chain: arithmetic that gives the values and is not emitted yet (fusion.py); `Lanes.emitted` does it, for operations that know no
-    chains. nulls: a register of flags, NEVER or ALWAYS. owned, owned_nulls: whoever is done with the lane gives the registers back to
-    the target.
+    chain: arithmetic that gives the values and is not emitted yet (fusion.py); `Lanes.emitted` does it, for operations
+    that know no
+    chains. nulls: a register of flags, NEVER or ALWAYS. owned, owned_nulls: whoever is done with the lane gives the
+    registers back to the target.
     """
 
     kind: Kind

@@ -25,12 +25,15 @@ from pinotpy.query.runtime.control import QueryControl
 from pinotpy.query.segments.column_metas import ColumnMetas
 from pinotpy.query.segments.segment_set import ColumnRows
 
-# From so many segments on the smallest and largest text of each is looked at before its dictionary, in which a text is found within
-# about 1 us (kernels/filter/dictionary_ranges.py): with cold caches the look itself takes 70 us. Raw texts have filters to be made first.
+# From so many segments on the smallest and largest text of each is looked at before its dictionary, in which a text is
+# found within about 1 us (kernels/filter/dictionary_ranges.py): with cold caches the look itself takes 70 us. Raw texts
+# have filters to be made first.
 _BY_RANGES_MIN: Final = 256
 _RAW_BY_RANGES_MIN: Final = 32
 # Tests of a range, as kernels/filter/planner.py wants them.
-_RANGE_TESTS: Final = np.array([predicates.ids_range.address, predicates.docs_range.address, predicates.raw_range.address], np.int64)
+_RANGE_TESTS: Final = np.array(
+    [predicates.ids_range.address, predicates.docs_range.address, predicates.raw_range.address], np.int64
+)
 _NO_BYTES: Final = np.zeros(0, np.uint8)
 
 
@@ -97,14 +100,28 @@ def _as_range(resolved: ResolvedLeg, metas: ColumnMetas, rows: ColumnRows, contr
     else:
         assert isinstance(test, FixedRange)
         whole = isinstance(test.low, int)
-        literals = (int(test.low) if whole else 0, float(test.low), int(test.high) if whole else 0, float(test.high), _NO_BYTES, _NO_BYTES, False)
+        literals = (
+            int(test.low) if whole else 0,
+            float(test.low),
+            int(test.high) if whole else 0,
+            float(test.high),
+            _NO_BYTES,
+            _NO_BYTES,
+            False,
+        )
     prunes = leg.prunes and len(rows.metas) > 1
-    if prunes and isinstance(test, VarRange) and len(rows.metas) >= (_RAW_BY_RANGES_MIN if rows.has_raw else _BY_RANGES_MIN):
+    if (
+        prunes
+        and isinstance(test, VarRange)
+        and len(rows.metas) >= (_RAW_BY_RANGES_MIN if rows.has_raw else _BY_RANGES_MIN)
+    ):
         # Before any dictionary is looked at; kernels cannot compare these.
         excluded = values_outside(test, ranges) & (resolved.rule == NOT_PRUNED)
         resolved.prune[:], resolved.mode[excluded] = excluded, LEG_NEVER
     table = resolved.table.reshape(-1)
-    resolved.selectivity, num_raw, num_sorted = planner.range_leg(rows.metas, table, *literals, known, least, most, prunes, _RANGE_TESTS)
+    resolved.selectivity, num_raw, num_sorted = planner.range_leg(
+        rows.metas, table, *literals, known, least, most, prunes, _RANGE_TESTS
+    )
     if num_raw:
         resolved.cost = COST_RAW
     elif num_sorted:
@@ -141,7 +158,9 @@ def _in_text_indexes(resolved: ResolvedLeg, metas: ColumnMetas) -> None:
     resolved.cost = 0.1
 
 
-def _on_dictionaries(resolved: ResolvedLeg, metas: ColumnMetas, words: Words, encoded: Words, control: QueryControl) -> None:
+def _on_dictionaries(
+    resolved: ResolvedLeg, metas: ColumnMetas, words: Words, encoded: Words, control: QueryControl
+) -> None:
     enter_members(resolved, words, encoded, *member_ids(resolved.leg.test, resolved, metas, words, encoded, control))
     ranged = encoded[resolved.ranged[encoded]]
     if len(ranged):

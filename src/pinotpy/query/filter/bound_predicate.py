@@ -22,7 +22,15 @@ Words = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
 # A leg reads about this much per doc, in terms of one id range: decides the order of legs.
-COST_IDS, COST_RAW, COST_TABLE, COST_BITS, COST_SET, COST_MULTI_VALUE, COST_STRINGS = 1.0, 1.5, 2.0, 4.0, 16.0, 8.0, 16.0
+COST_IDS, COST_RAW, COST_TABLE, COST_BITS, COST_SET, COST_MULTI_VALUE, COST_STRINGS = (
+    1.0,
+    1.5,
+    2.0,
+    4.0,
+    16.0,
+    8.0,
+    16.0,
+)
 COST_PATTERN: Final = 64.0
 _NO_MEMBERS: Final = np.zeros(0, np.uint32)
 
@@ -147,11 +155,29 @@ class ResolvedLeg:
         taken = ResolvedLeg(self.leg, empty_table(len(rows)), nulls=self.nulls, has_index=self.has_index)
         for name in _FIELDS:
             getattr(taken, name)[:] = getattr(self, name)[rows]
-        taken.members, taken.selectivity, taken.cost, taken.keep_alive = self.members, self.selectivity, self.cost, self.keep_alive
+        taken.members, taken.selectivity, taken.cost, taken.keep_alive = (
+            self.members,
+            self.selectivity,
+            self.cost,
+            self.keep_alive,
+        )
         return taken
 
 
-_FIELDS: Final = ("mode", "function", "flags", "tests", "prune", "rule", "docs", "sorted", "ids", "ranged", "computed", "spans")
+_FIELDS: Final = (
+    "mode",
+    "function",
+    "flags",
+    "tests",
+    "prune",
+    "rule",
+    "docs",
+    "sorted",
+    "ids",
+    "ranged",
+    "computed",
+    "spans",
+)
 
 
 def empty_table(num_segments: int) -> Words:

@@ -1,4 +1,6 @@
-"""Conditions over expressions that kernels compute: a leg with a program of its own (kernels/filter/expression_predicate.py)."""
+"""Conditions over expressions that kernels compute: a leg with a program of its own
+(kernels/filter/expression_predicate.py).
+"""
 
 from __future__ import annotations
 
@@ -23,8 +25,9 @@ from pinotpy.query.runtime.instructions import Instructions, Word
 from pinotpy.query.segments.column_metas import ColumnMetas
 
 _NO_COLUMN: Final = np.zeros(abi.META_WORDS, np.int64)
-# Price per doc beside the legs of bind.py, for which a test of ids is 1: of a leg's own mask, and of each of its instructions.
-# Measured: `a * 2.275 + b > 210` of raw columns (three instructions) takes four times as long as a test of ids of a byte.
+# Price per doc beside the legs of bind.py, for which a test of ids is 1: of a leg's own mask, and of each of its
+# instructions. Measured: `a * 2.275 + b > 210` of raw columns (three instructions) takes four times as long as a test
+# of ids of a byte.
 _LEG_COST, _INSTRUCTION_COST = 1.0, 0.75
 
 
@@ -122,7 +125,9 @@ def block_leg(condition: Computed, context: QueryContext, metas: ColumnMetas) ->
 
 
 def _compile(condition: Computed, compiler: BlockCompiler) -> Lane:
-    """Flags in a register where the condition is true (if negated, false), and a register of flags where it is unknown or NEVER."""
+    """Flags in a register where the condition is true (if negated, false), and a register of flags where it is unknown
+    or NEVER.
+    """
     lane = filter_lane(compiler, condition.condition)
     if condition.negated:
         lane = compiler.lanes.invert(lane)

@@ -52,7 +52,9 @@ class ScanNotes:
     choices: Choices = field(default_factory=Choices)
     _legs: dict[int, LegNotes] = field(default_factory=dict)
 
-    def resolved(self, metas: ColumnMetas, tree: Resolved | None, facts: Known | None, selects: NDArray[np.bool_]) -> None:
+    def resolved(
+        self, metas: ColumnMetas, tree: Resolved | None, facts: Known | None, selects: NDArray[np.bool_]
+    ) -> None:
         """The filter is resolved; no index was used yet."""
         self.segments, self.metas, self.tree, self.facts, self.selects = metas.segments, metas, tree, facts, selects
         for leg in legs_of(tree) if tree is not None else ():

@@ -1,7 +1,8 @@
 """Segments that smallest and largest values exclude, left out before any condition is looked up in any segment.
 
-Of 720 segments by time a query of three hours needs three. What a condition is in a segment costs a few cache lines of the column's
-meta; smallest and largest values of all segments lie together (query/segments/segment_set.py, ColumnRanges), and are asked first.
+Of 720 segments by time a query of three hours needs three. What a condition is in a segment costs a few cache lines of
+the column's meta; smallest and largest values of all segments lie together (query/segments/segment_set.py,
+ColumnRanges), and are asked first.
 """
 
 from __future__ import annotations
@@ -20,8 +21,9 @@ SEGMENTS_MIN: Final = 32
 
 
 def within_ranges(condition: Node, segments: SegmentSet) -> SegmentSet:
-    """The segments in which every =, comparison and BETWEEN of fixed types under AND may hold: at least one, for the types of its
-    columns, and all of them where most are left. Those left out count as pruned."""
+    """The segments in which every =, comparison and BETWEEN of fixed types under AND may hold: at least one, for the
+    types of its columns, and all of them where most are left. Those left out count as pruned.
+    """
     if len(segments) <= SEGMENTS_MIN:
         return segments
     outside: NDArray[np.bool_] | None = None

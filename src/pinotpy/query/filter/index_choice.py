@@ -4,7 +4,8 @@ What an index would give is known without reading it: its lists have known lengt
 
   scan   every doc of the unit is tested;
   list   the docs that one condition under AND selects become the unit, and the other conditions are tested on them only. The
-         list is the index's own where it is one list, else lists are joined (also those of an OR of indexed conditions);
+         list is the index's own where it is one list, else lists are joined (also those of an OR of indexed
+         conditions);
   bits   a condition is tested by one bit a doc, set from the index's lists: where its own test is dear (multi-values), or
          where it stands under OR. NOT flips the bit.
 
@@ -52,7 +53,8 @@ _NS_GATHER: Final = 1.5
 # A doc of an index's list made a bit; a doc of the segment cleared before and looked through afterwards.
 _NS_BIT: Final = 1.0
 _NS_BITMAP_DOC: Final = 0.02
-# A Roaring bitmap joined into a set, by its docs or by the words of the segment's docs; written out as a list, by its docs.
+# A Roaring bitmap joined into a set, by its docs or by the words of the segment's docs; written out as a list, by its
+# docs.
 _NS_ROARING_DOC: Final = 0.6
 _NS_ROARING_WORDS: Final = 0.005
 _NS_ROARING_LISTED: Final = 0.8
@@ -64,15 +66,18 @@ _FEW: Final = 1 / 16
 
 
 def short_list_prices() -> Prices:
-    """Prices for kernels/filter/short_postings.py, in the order of its P_*: of a doc that is only walked, of docs of lists, of tests."""
+    """Prices for kernels/filter/short_postings.py, in the order of its P_*: of a doc that is only walked, of docs of
+    lists, of tests.
+    """
     of_lists = [_NS_LIST_DOC, _NS_ROARING_LISTED, _NS_ORDERED_DOC, _NS_GATHER + _NS_TABLE]
     return np.array([_NS_SCAN_DOC, *of_lists, *_NS_IDS.values(), _NS_RAW[8], _NS_OVERHEAD])
 
 
 @dataclass(slots=True)
 class Choices:
-    """What was decided, for EXPLAIN: by identity of the leg, its LegIndex, and the estimated prices (ns) of reading by index and
-    by scan in every segment; `bits`: the legs that are tested by bits, with the segments where they are."""
+    """What was decided, for EXPLAIN: by identity of the leg, its LegIndex, and the estimated prices (ns) of reading by
+    index and by scan in every segment; `bits`: the legs that are tested by bits, with the segments where they are.
+    """
 
     legs: dict[int, LegIndex] = field(default_factory=dict)
     index_ns: dict[int, Prices] = field(default_factory=dict)
@@ -80,7 +85,8 @@ class Choices:
     bits: dict[int, NDArray[np.bool_]] = field(default_factory=dict)
 
 
-# --- prices -------------------------------------------------------------------------------------------------------------------
+# --- prices
+# -------------------------------------------------------------------------------------------------------------------
 
 
 def _joined_ns(indexed: LegIndex, docs: Words) -> Prices:
@@ -94,7 +100,9 @@ def _joined_ns(indexed: LegIndex, docs: Words) -> Prices:
 def _listed_ns(indexed: LegIndex, docs: Words) -> Prices:
     """What having the lists as one list costs: nothing where the index has it so."""
     joined = _joined_ns(indexed, docs) + docs * _NS_BITMAP_DOC
-    alone = np.where(indexed.bitmaps > 0, np.where(indexed.index == NO_INDEX, 0, indexed.entries) * _NS_ROARING_LISTED, 0.0)
+    alone = np.where(
+        indexed.bitmaps > 0, np.where(indexed.index == NO_INDEX, 0, indexed.entries) * _NS_ROARING_LISTED, 0.0
+    )
     found: Prices = np.where(indexed.direct, alone, joined)
     return found
 
@@ -135,14 +143,18 @@ def _share(leg: Resolved, indexed: LegIndex | None, docs: Words) -> Prices:
     return share
 
 
-# --- choosing -----------------------------------------------------------------------------------------------------------------
+# --- choosing
+# -----------------------------------------------------------------------------------------------------------------
 
 
 class IndexAccess:
-    """Chooses for one plan; `apply` changes units and legs. `chosen`: where short lists were chosen already (planner.py), the
-    number of the condition in every segment; prices are asked for to be told."""
+    """Chooses for one plan; `apply` changes units and legs. `chosen`: where short lists were chosen already
+    (planner.py), the number of the condition in every segment; prices are asked for to be told.
+    """
 
-    def __init__(self, tree: Resolved, metas: ColumnMetas, control: QueryControl, *, chosen: Words | None = None) -> None:
+    def __init__(
+        self, tree: Resolved, metas: ColumnMetas, control: QueryControl, *, chosen: Words | None = None
+    ) -> None:
         self._tree, self._metas, self._chosen = tree, metas, chosen
         self._docs = metas.segments.docs
         self._indexed = IndexedDocs(metas, control)
@@ -152,12 +164,15 @@ class IndexAccess:
         self.choices = Choices(self._indexed.legs)
 
     def apply(self, units: Words) -> Words:
-        """The units, those that became lists among them; legs that lists answer hold everywhere, others are tested by bits."""
+        """The units, those that became lists among them; legs that lists answer hold everywhere, others are tested by
+        bits.
+        """
         if not self.choices.legs or not len(units):
             return units
         return self._use_bits(self._use_lists(units))
 
-    # --- lists ---------------------------------------------------------------------------------------------------------------
+    # --- lists
+    # ---------------------------------------------------------------------------------------------------------------
 
     def _use_lists(self, units: Words) -> Words:
         parts = conjuncts(self._tree)
@@ -176,7 +191,10 @@ class IndexAccess:
             if entries is None:
                 continue
             entries, direct = entries[at], direct[at]
-            others = sum((np.where(tests[i] > 0, _NS_GATHER + tests[i], 0.0) for i in range(len(parts)) if i != number), np.zeros(len(at)))
+            others = sum(
+                (np.where(tests[i] > 0, _NS_GATHER + tests[i], 0.0) for i in range(len(parts)) if i != number),
+                np.zeros(len(at)),
+            )
             possible = entries != ENDLESS
             listed = np.where(possible, np.minimum(entries, docs), 0) * (run / np.maximum(docs, 1))
             list_ns = np.where(possible, listed * (_NS_LIST_DOC + others) + made_ns[at], np.inf)
@@ -206,14 +224,19 @@ class IndexAccess:
         return found
 
     def _entries(self, part: Resolved) -> tuple[Words | None, NDArray[np.bool_], Prices]:
-        """Docs in the lists that would give the docs of a condition under AND, in every segment (endless where it cannot),
-        where that is one list of the index, and the price of making it one."""
+        """Docs in the lists that would give the docs of a condition under AND, in every segment (endless where it
+        cannot), where that is one list of the index, and the price of making it one.
+        """
         nowhere, made_ns = np.zeros(len(self._docs), np.bool_), np.zeros(len(self._docs))
         if isinstance(part, ResolvedLeg):
             indexed = self._indexed.of(part)
             if indexed is None or part.negated:
                 return None, nowhere, made_ns
-            return np.where(part.mode == LEG_RUN, indexed.entries, ENDLESS), indexed.direct, _listed_ns(indexed, self._docs)
+            return (
+                np.where(part.mode == LEG_RUN, indexed.entries, ENDLESS),
+                indexed.direct,
+                _listed_ns(indexed, self._docs),
+            )
         if not isinstance(part, ResolvedAny) or not part.children:
             return None, nowhere, made_ns
         total = np.zeros(len(self._docs), np.float64)
@@ -223,7 +246,11 @@ class IndexAccess:
             indexed = self._indexed.of(child)
             if indexed is not None:
                 made_ns += _joined_ns(indexed, self._docs)
-            entries = np.full(len(total), np.inf) if indexed is None else np.where(indexed.entries == ENDLESS, np.inf, indexed.entries)
+            entries = (
+                np.full(len(total), np.inf)
+                if indexed is None
+                else np.where(indexed.entries == ENDLESS, np.inf, indexed.entries)
+            )
             # Null docs stand in the list of the default: such a list holds more than the condition.
             entries[self._clears_nulls(child)] = np.inf
             entries[child.mode == LEG_NEVER] = 0
@@ -236,7 +263,8 @@ class IndexAccess:
         has_nulls: NDArray[np.bool_] = self._metas.planned(leg.leg.column).metas[:, abi.M_NULLS] != 0
         return has_nulls & bool(leg.nulls)
 
-    # --- bits ----------------------------------------------------------------------------------------------------------------
+    # --- bits
+    # ----------------------------------------------------------------------------------------------------------------
 
     def _use_bits(self, units: Words) -> Words:
         at = units[:, abi.U_SEGMENT]
@@ -258,7 +286,11 @@ class IndexAccess:
         gather = np.where(listed, _NS_GATHER, 0.0)
         scan_ns = tested * (_test_prices(leg, self._metas) + gather)
         possible = (indexed.index != NO_INDEX) & (leg.mode == LEG_RUN) & (tested > 0)
-        bits_ns = np.where(possible, _joined_ns(indexed, self._docs) + self._docs * _NS_BITMAP_DOC + tested * (_NS_FLAG + gather), np.inf)
+        bits_ns = np.where(
+            possible,
+            _joined_ns(indexed, self._docs) + self._docs * _NS_BITMAP_DOC + tested * (_NS_FLAG + gather),
+            np.inf,
+        )
         if id(leg) not in self.choices.index_ns:
             self._note(leg, np.arange(len(self._docs)), bits_ns, scan_ns)
         better = bits_ns < scan_ns

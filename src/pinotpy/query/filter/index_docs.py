@@ -1,5 +1,5 @@
-"""The docs that indexes have for the conditions of a filter: how many is known without reading them, and they are read as lists
-of docs, which become units of the scan, or as sets with one bit a doc.
+"""The docs that indexes have for the conditions of a filter: how many is known without reading them, and they are read
+as lists of docs, which become units of the scan, or as sets with one bit a doc.
 
 Which of them are worth reading is decided in index_choice.py.
 """
@@ -35,7 +35,8 @@ ENDLESS: Final = np.iinfo(np.int64).max
 class LegIndex:
     """What indexes have for one leg, arrays of shape (num_segments,) unless said otherwise.
 
-    index: NO_INDEX, INVERTED or RANGE; entries: docs in the lists that would be read; spans (num_segments, 3): buckets of RANGE.
+    index: NO_INDEX, INVERTED or RANGE; entries: docs in the lists that would be read; spans (num_segments, 3): buckets
+    of RANGE.
     direct: the lists are one list of the index, in order, each doc once.
     bitmaps: how many Roaring bitmaps the lists are; 0: they are lists.
     """
@@ -55,7 +56,11 @@ def leg_index(leg: ResolvedLeg, metas: ColumnMetas) -> LegIndex | None:
     if not has_postings.any() and not has_range.any():
         return None
     num_segments = len(words)
-    lists, bitmaps, entries = np.zeros(num_segments, np.int64), np.zeros(num_segments, np.int64), np.full(num_segments, ENDLESS)
+    lists, bitmaps, entries = (
+        np.zeros(num_segments, np.int64),
+        np.zeros(num_segments, np.int64),
+        np.full(num_segments, ENDLESS),
+    )
     spans = np.zeros((num_segments, 3), np.int64)
     usable = has_postings & ~(leg.ranged & leg.sorted)
     postings.count_postings(words, usable, leg.ranged, leg.ids, leg.members, leg.spans, lists, bitmaps, entries)
@@ -106,7 +111,8 @@ class IndexedDocs:
         """What indexes have for it; None if it is no leg, or one without index in every segment."""
         return self.legs.get(id(part))
 
-    # --- lists ---------------------------------------------------------------------------------------------------------------
+    # --- lists
+    # ---------------------------------------------------------------------------------------------------------------
 
     def make_lists(self, units: Words, chosen: Words, part: Resolved) -> None:
         """The units at `chosen` become the docs of a leg, or of an OR of legs, within their runs."""
@@ -166,10 +172,13 @@ class IndexedDocs:
         units[chosen, abi.U_LIST] = docs.ctypes.data + starts[:-1] * 4
         units[chosen, abi.U_LOW], units[chosen, abi.U_HIGH] = 0, counts
 
-    # --- sets ----------------------------------------------------------------------------------------------------------------
+    # --- sets
+    # ----------------------------------------------------------------------------------------------------------------
 
     def bits(self, leg: ResolvedLeg, segments: Words) -> Words:
-        """Addresses of sets of the docs of the positive test of `leg` in these segments: uint64, bit d % 64 of word d // 64 is doc d."""
+        """Addresses of sets of the docs of the positive test of `leg` in these segments: uint64, bit d % 64 of word d
+        // 64 is doc d.
+        """
         words, sets = self._sets(segments)
         self._keep_alive.append(words)
         self._fill(leg, segments, sets)

@@ -1,7 +1,7 @@
 """Conditions over expressions, computed in Python: on a dictionary's values where one column decides, else doc by doc.
 
-Under AND they see only docs that the rest of the filter has let through (narrow.py). Elsewhere (inside OR) they are legs
-whose flags of docs are computed before the scan.
+Under AND they see only docs that the rest of the filter has let through (narrow.py). Elsewhere (inside OR) they are
+legs whose flags of docs are computed before the scan.
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ class ConditionOnDocs:
         self._condition, self._context = condition, context
         self._columns = condition_columns(condition.condition)
         self._by_value = all(map(is_constant, condition_expressions(condition.condition)))
-        # By identity of the segment: flags by dict id, and the docs' ids; None: the dictionary has values that the condition
-        # cannot take.
+        # By identity of the segment: flags by dict id, and the docs' ids; None: the dictionary has values that the
+        # condition cannot take.
         self._by_id: dict[int, tuple[NDArray[np.uint8], NDArray[Any]] | None] = {}
 
     def __call__(self, segment: Segment, docs: NDArray[np.int64], control: QueryControl) -> NDArray[np.uint8]:
@@ -66,7 +66,11 @@ class ConditionOnDocs:
         if column is not None and (id(segment) in self._by_id or column.cardinality <= _VALUES_PER_DOC * len(docs)):
             if id(segment) not in self._by_id:
                 try:
-                    flags = self._flags(column.cardinality, lambda first, end: dictionary_rows(self._context, column, first, end), control)
+                    flags = self._flags(
+                        column.cardinality,
+                        lambda first, end: dictionary_rows(self._context, column, first, end),
+                        control,
+                    )
                     self._by_id[id(segment)] = flags, column.ids()
                 except MemoryLimitError:
                     raise
@@ -81,13 +85,17 @@ class ConditionOnDocs:
     def _flags(self, count: int, rows: Callable[[int, int], Rows], control: QueryControl) -> NDArray[np.uint8]:
         found = np.zeros(count, np.uint8)
         for first, end in batches(count, control):
-            found[first:end] = condition_mask(self._condition.condition, rows(first, end), negated=self._condition.negated)
+            found[first:end] = condition_mask(
+                self._condition.condition, rows(first, end), negated=self._condition.negated
+            )
         return found
 
 
 @dataclass(slots=True)
 class ComputedLeg:
-    """Like resolve.ResolvedLeg, of a predicate over an expression: always to be run, negation and nulls inside its flags."""
+    """Like resolve.ResolvedLeg, of a predicate over an expression: always to be run, negation and nulls inside its
+    flags.
+    """
 
     condition: Computed
     on_docs: ConditionOnDocs
@@ -118,7 +126,14 @@ class ComputedLeg:
 
     def take(self, rows: NDArray[np.int64]) -> ComputedLeg:
         """The leg in the segments at `rows`."""
-        return replace(self, meta=self.meta[rows], mode=self.mode[rows], function=self.function[rows], flags=self.flags[rows], tests=self.tests[rows])
+        return replace(
+            self,
+            meta=self.meta[rows],
+            mode=self.mode[rows],
+            function=self.function[rows],
+            flags=self.flags[rows],
+            tests=self.tests[rows],
+        )
 
 
 def computed_leg(condition: Computed, context: QueryContext, metas: ColumnMetas) -> ComputedLeg:

@@ -1,4 +1,6 @@
-"""Lists of values and patterns against dictionaries: which ids pass in each segment, and how docs are tested for them."""
+"""Lists of values and patterns against dictionaries: which ids pass in each segment, and how docs are tested for
+them.
+"""
 
 from __future__ import annotations
 
@@ -20,22 +22,37 @@ from pinotpy.query.segments.column_metas import ColumnMetas
 _LUT_SMALL: Final = 1 << 16
 # Up to this many ids it is worth its memory whatever the share of them that pass.
 _BITS_FREE: Final = 1 << 24
-# So many runs of ids of one byte are compared in less time than ids are looked up; fewer of wider ids, of which fewer fit a register.
+# So many runs of ids of one byte are compared in less time than ids are looked up; fewer of wider ids, of which fewer
+# fit a register.
 _RUNS_OF_BYTES_MAX: Final = 16
 _RUN_IDS_MAX: Final = 1 << 16
 
 
-def member_ids(test: Test, resolved: ResolvedLeg, metas: ColumnMetas, words: Words, encoded: Words, control: QueryControl) -> tuple[NDArray[np.uint32], Words]:
-    """Ids that pass in each of the `encoded` segments, one after another, and where each segment's start, shape (n + 1,)."""
+def member_ids(
+    test: Test, resolved: ResolvedLeg, metas: ColumnMetas, words: Words, encoded: Words, control: QueryControl
+) -> tuple[NDArray[np.uint32], Words]:
+    """Ids that pass in each of the `encoded` segments, one after another, and where each segment's start, shape (n +
+    1,).
+    """
     starts = np.zeros(len(encoded) + 1, np.int64)
     if isinstance(test, TextTest):
         found = []
         for segment in encoded.tolist():
             control.check()
-            found.append(np.flatnonzero(dictionary_matches(metas.segments[segment].column(resolved.leg.column), test.pattern)).astype(np.uint32))
+            found.append(
+                np.flatnonzero(
+                    dictionary_matches(metas.segments[segment].column(resolved.leg.column), test.pattern)
+                ).astype(np.uint32)
+            )
         np.cumsum([len(ids) for ids in found], out=starts[1:])
         return np.concatenate(found), starts
-    num_values = len(test.offsets) - 1 if isinstance(test, VarMembers) else len(test.values) if isinstance(test, FixedMembers) else 0
+    num_values = (
+        len(test.offsets) - 1
+        if isinstance(test, VarMembers)
+        else len(test.values)
+        if isinstance(test, FixedMembers)
+        else 0
+    )
     cardinalities = words[encoded, abi.M_CARDINALITY]
     out = np.empty(int(np.minimum(cardinalities, num_values).sum()), np.uint32)
     if isinstance(test, VarMembers):
@@ -62,7 +79,10 @@ def enter_members(resolved: ResolvedLeg, words: Words, encoded: Words, ids: NDAr
     if not scattered.any():
         return
     resolved.members = ids
-    resolved.spans[encoded[scattered], 0], resolved.spans[encoded[scattered], 1] = starts[:-1][scattered], starts[1:][scattered]
+    resolved.spans[encoded[scattered], 0], resolved.spans[encoded[scattered], 1] = (
+        starts[:-1][scattered],
+        starts[1:][scattered],
+    )
     spare = _by_runs(resolved, words, encoded, ids, starts, scattered)
     by_table = spare & (cardinalities <= _LUT_SMALL)
     by_bits = spare & ~by_table & ((counts * 64 >= cardinalities) | (cardinalities <= _BITS_FREE))
@@ -78,7 +98,10 @@ def enter_members(resolved: ResolvedLeg, words: Words, encoded: Words, ids: NDAr
         fill(ids, starts, tables, bases)
         resolved.keep_alive.append(tables)
         at = encoded[chosen]
-        resolved.function[at], resolved.tests[at, 0] = function.address, tables.ctypes.data + bases[chosen] * tables.itemsize
+        resolved.function[at], resolved.tests[at, 0] = (
+            function.address,
+            tables.ctypes.data + bases[chosen] * tables.itemsize,
+        )
         resolved.cost = max(resolved.cost, COST_TABLE if function is predicates.ids_lut else COST_BITS)
     for i in np.flatnonzero(spare & ~by_table & ~by_bits).tolist():
         table = hash_set(ids[starts[i] : starts[i + 1]].astype(np.int64))
@@ -89,7 +112,9 @@ def enter_members(resolved: ResolvedLeg, words: Words, encoded: Words, ids: NDAr
         resolved.cost = COST_SET
 
 
-def _by_runs(resolved: ResolvedLeg, words: Words, encoded: Words, ids: NDArray[np.uint32], starts: Words, scattered: Flags) -> Flags:
+def _by_runs(
+    resolved: ResolvedLeg, words: Words, encoded: Words, ids: NDArray[np.uint32], starts: Words, scattered: Flags
+) -> Flags:
     """Make few runs of ids a test by comparison; gives the scattered segments that it did not serve."""
     if len(ids) > _RUN_IDS_MAX or bool((words[encoded, abi.M_MV_OFFSETS] != 0).any()):
         return scattered

@@ -13,7 +13,18 @@ from typing import Union
 from pinotpy.errors import InvalidQueryError, UnknownColumnError
 from pinotpy.pql.ast import Dialect, Identifier
 from pinotpy.query.filter.text.functions import text_leg
-from pinotpy.query.model.context import And, ColumnRef, Comparison, Constant, ExpressionPredicate, Filter, Not, Or, Predicate, QueryContext
+from pinotpy.query.model.context import (
+    And,
+    ColumnRef,
+    Comparison,
+    Constant,
+    ExpressionPredicate,
+    Filter,
+    Not,
+    Or,
+    Predicate,
+    QueryContext,
+)
 from pinotpy.query.model.predicate import FixedRange, Leg, VarRange, typed_leg
 
 _DEPTH_MAX = 200
@@ -71,7 +82,9 @@ def _node(condition: Filter, negated: bool, columns: Mapping[str, ColumnRef], di
     if isinstance(condition, Predicate) and isinstance(condition.lhs, Identifier):
         column = columns.get(condition.lhs.name)
         if column is None:
-            raise UnknownColumnError(f"no column '{condition.lhs.name}' among those of the query", column=condition.lhs.name)
+            raise UnknownColumnError(
+                f"no column '{condition.lhs.name}' among those of the query", column=condition.lhs.name
+            )
         leg = typed_leg(condition, column, dialect)
         return leg.inverse() if negated else leg
     found = text_leg(condition, columns)
@@ -117,7 +130,12 @@ def _with_whole_ranges(node: AllOf, columns: Mapping[str, ColumnRef]) -> Node:
 def _open_end(leg: Leg) -> bool | None:
     """Whether it is the upper end of a range that is open; None: neither end is, or both."""
     source = leg.source
-    if leg.negated or not isinstance(leg.test, (FixedRange, VarRange)) or not isinstance(source, Predicate) or source.comparison is not Comparison.RANGE:
+    if (
+        leg.negated
+        or not isinstance(leg.test, (FixedRange, VarRange))
+        or not isinstance(source, Predicate)
+        or source.comparison is not Comparison.RANGE
+    ):
         return None
     return source.upper is None if (source.lower is None) is not (source.upper is None) else None
 
@@ -132,6 +150,11 @@ def _whole_range(first: Node, second: Leg) -> Leg | None:
     source = Predicate(low.source.lhs, Comparison.RANGE, lower=low.source.lower, upper=high.source.upper)
     if isinstance(low.test, FixedRange) and isinstance(high.test, FixedRange) and low.test.low <= high.test.high:
         return Leg(low.column, FixedRange(low.test.low, high.test.high), prunes=low.prunes, source=source)
-    if isinstance(low.test, VarRange) and isinstance(high.test, VarRange) and high.test.end is not None and low.test.low < high.test.end:
+    if (
+        isinstance(low.test, VarRange)
+        and isinstance(high.test, VarRange)
+        and high.test.end is not None
+        and low.test.low < high.test.end
+    ):
         return Leg(low.column, VarRange(low.test.low, high.test.end), prunes=low.prunes, source=source)
     return None

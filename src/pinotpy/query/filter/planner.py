@@ -1,8 +1,9 @@
 """The units and the filter program of conditions that all must hold: planned by kernels for all segments at once.
 
-Most queries ask nothing else. Where indexes have lists so short that no other price matters (kernels/filter/short_postings.py), those become
-the units; where a scan is over before indexes are weighed, it is a scan. Indexes that are worth weighing, OR, and what Python
-computes take the longer way (scan.py), which decides the same step by step and tells EXPLAIN.
+Most queries ask nothing else. Where indexes have lists so short that no other price matters
+(kernels/filter/short_postings.py), those become the units; where a scan is over before indexes are weighed, it is a
+scan. Indexes that are worth weighing, OR, and what Python computes take the longer way (scan.py), which decides the
+same step by step and tells EXPLAIN.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ from pinotpy.query.runtime.control import QueryControl
 from pinotpy.query.segments.column_metas import ColumnMetas
 from pinotpy.query.segments.segment_set import SegmentSet
 
-# Of more segments those that are left are taken out, so that the others cost nothing from here on; of fewer that costs more.
+# Of more segments those that are left are taken out, so that the others cost nothing from here on; of fewer that costs
+# more.
 KEPT_SEGMENTS_MAX: Final = 32
 _NOT_LISTED: Final = np.zeros((0, planner.LIST_WORDS), np.int64)
 Words = NDArray[np.int64]
@@ -53,10 +55,18 @@ def is_plain(tree: Resolved) -> bool:
 
 
 def plan_conjunction(
-    tree: Resolved, segments: SegmentSet, metas: ColumnMetas, statistics: Statistics, control: QueryControl, *, threads: int, thread_docs_min: int
+    tree: Resolved,
+    segments: SegmentSet,
+    metas: ColumnMetas,
+    statistics: Statistics,
+    control: QueryControl,
+    *,
+    threads: int,
+    thread_docs_min: int,
 ) -> PlannedFilter | None:
-    """Plan a filter that `is_plain` over `segments`, all of which have docs; counts what is pruned. None, and nothing is changed,
-    where indexes are to be weighed. The tree must live as long as the program."""
+    """Plan a filter that `is_plain` over `segments`, all of which have docs; counts what is pruned. None, and nothing
+    is changed, where indexes are to be weighed. The tree must live as long as the program.
+    """
     legs, words = _legs(tree, metas)
     listed, keep_alive = _NOT_LISTED, list[Any]()
     if any(leg.has_index for leg in legs):
@@ -87,8 +97,9 @@ def plan_conjunction(
 
 
 def short_lists(tree: Resolved, segments: SegmentSet, metas: ColumnMetas) -> Words | None:
-    """For EXPLAIN: the condition, by its number under AND, whose list `plan_conjunction` would take in every segment (-1: none is
-    read there); None where it would weigh indexes or not plan the filter."""
+    """For EXPLAIN: the condition, by its number under AND, whose list `plan_conjunction` would take in every segment
+    (-1: none is read there); None where it would weigh indexes or not plan the filter.
+    """
     if not is_plain(tree):
         return None
     legs, words = _legs(tree, metas)
@@ -99,13 +110,17 @@ def short_lists(tree: Resolved, segments: SegmentSet, metas: ColumnMetas) -> Wor
 def _legs(tree: Resolved, metas: ColumnMetas) -> tuple[list[ResolvedLeg], Words]:
     """The legs, and their words for kernels."""
     legs = [leg for leg in conjuncts(tree) if isinstance(leg, ResolvedLeg)]
-    words = np.array([(leg.table.ctypes.data, metas.planned(leg.leg.column).address, leg.negated, leg.nulls) for leg in legs], np.int64)
+    words = np.array(
+        [(leg.table.ctypes.data, metas.planned(leg.leg.column).address, leg.negated, leg.nulls) for leg in legs],
+        np.int64,
+    )
     return legs, words.reshape(len(legs), planner.CONJUNCT_WORDS)
 
 
 class _ShortLists:
-    """Lists of indexes for every segment. found: what to do (kernels.LISTS, SCAN or WEIGH); legs_of_segments: int64[n], the leg whose
-    list is taken, or -1."""
+    """Lists of indexes for every segment. found: what to do (kernels.LISTS, SCAN or WEIGH); legs_of_segments: int64[n],
+    the leg whose list is taken, or -1.
+    """
 
     def __init__(self, legs: list[ResolvedLeg], words: Words, segments: SegmentSet) -> None:
         self._legs, self._words, self._docs = legs, words, segments.docs
@@ -120,7 +135,11 @@ class _ShortLists:
                 reals[row, kernels.E_LOW_REAL], reals[row, kernels.E_HIGH_REAL] = test.low, test.high
         self.legs_of_segments: Words = np.empty(len(segments), np.int64)
         self._room = np.empty(len(segments), np.int64)
-        self.found = int(kernels.choose_lists(self._docs, words, self._ends, index_choice.short_list_prices(), self.legs_of_segments, self._room))
+        self.found = int(
+            kernels.choose_lists(
+                self._docs, words, self._ends, index_choice.short_list_prices(), self.legs_of_segments, self._room
+            )
+        )
 
     def make(self, metas: ColumnMetas, control: QueryControl) -> tuple[Words, list[Any]]:
         """(int64[n, LIST_WORDS], what it points to). The legs hold where their lists are."""
@@ -133,5 +152,7 @@ class _ShortLists:
         control.reserve(total * 4)
         docs = np.empty(max(total, 1), np.int32)
         listed = np.zeros((len(self._docs), planner.LIST_WORDS), np.int64)
-        kernels.make_lists(self._docs, self._words, self._ends, self.legs_of_segments, starts, docs, docs.ctypes.data, listed)
+        kernels.make_lists(
+            self._docs, self._words, self._ends, self.legs_of_segments, starts, docs, docs.ctypes.data, listed
+        )
         return listed, [docs]

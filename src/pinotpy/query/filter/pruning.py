@@ -1,4 +1,6 @@
-"""Segments that cannot hold a value that is asked for: by their Bloom filters and by their partitions, all segments at once."""
+"""Segments that cannot hold a value that is asked for: by their Bloom filters and by their partitions, all segments at
+once.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,8 @@ BY_MIN_MAX: Final = 1
 BY_BLOOM: Final = 2
 BY_PARTITION: Final = 3
 
-# More values than this are looked up in the columns themselves: some segment's filter would let one of them pass anyway.
+# More values than this are looked up in the columns themselves: some segment's filter would let one of them pass
+# anyway.
 _VALUES_MAX: Final = 256
 
 

@@ -1,4 +1,6 @@
-"""Legs of columns without dictionary: each test reads the values of the docs, unless the least and the greatest of a segment decide."""
+"""Legs of columns without dictionary: each test reads the values of the docs, unless the least and the greatest of a
+segment decide.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,15 @@ from pinotpy.kernels.filter.hash_set import float_words, hash_set
 from pinotpy.kernels.filter.predicate_frame import LEG_ALWAYS, LEG_NEVER
 from pinotpy.kernels.runtime import abi
 from pinotpy.kernels.text import substring_search
-from pinotpy.query.filter.bound_predicate import COST_PATTERN, COST_RAW, COST_SET, COST_STRINGS, Flags, ResolvedLeg, Words
+from pinotpy.query.filter.bound_predicate import (
+    COST_PATTERN,
+    COST_RAW,
+    COST_SET,
+    COST_STRINGS,
+    Flags,
+    ResolvedLeg,
+    Words,
+)
 from pinotpy.query.filter.text.blooms import text_blooms
 from pinotpy.query.filter.text.needle import TextNeedle, equality, needle_of, text_sample
 from pinotpy.query.model.predicate import FixedMembers, TextTest, VarMembers, VarRange
@@ -45,7 +55,12 @@ def on_raw_values(resolved: ResolvedLeg, metas: ColumnMetas, words: Words, raw: 
             low, end = kernel_bytes(test.low or b"\0"), kernel_bytes(test.end or b"\0")
             resolved.keep_alive += [low, end]
             resolved.function[raw] = text_predicates.var_range.address
-            resolved.tests[raw] = low.ctypes.data, end.ctypes.data, len(test.low), -1 if test.end is None else len(test.end)
+            resolved.tests[raw] = (
+                low.ctypes.data,
+                end.ctypes.data,
+                len(test.low),
+                -1 if test.end is None else len(test.end),
+            )
     elif isinstance(test, VarMembers):
         resolved.keep_alive.append(test)
         resolved.function[raw] = text_predicates.var_members.address
@@ -55,7 +70,10 @@ def on_raw_values(resolved: ResolvedLeg, metas: ColumnMetas, words: Words, raw: 
         assert isinstance(test, TextTest)
         column = metas.column(resolved.leg.column)
         if column.data_type.stored is not StoredType.VAR:
-            raise QueryExecutionError(f"a pattern needs text: column '{column.name}' is {column.data_type} without dictionary; cast it to STRING")
+            raise QueryExecutionError(
+                f"a pattern needs text: column '{column.name}' is {column.data_type} without dictionary; cast it to "
+                "STRING"
+            )
         metas.ready(resolved.leg.column, raw)
         found = needle_of(test.pattern, text_sample(words[raw[0]]))
         if found is not None:

@@ -46,8 +46,9 @@ Resolved = Union[ResolvedAll, ResolvedAny, ResolvedLeg, ComputedLeg]
 
 @dataclass(slots=True)
 class Known:
-    """Per segment: the filter selects nothing, selects everything, excludes the segment before anything is read, and by which
-    rule (pruning.BY_*)."""
+    """Per segment: the filter selects nothing, selects everything, excludes the segment before anything is read, and by
+    which rule (pruning.BY_*).
+    """
 
     never: Flags
     always: Flags
@@ -87,8 +88,10 @@ def _rank(node: Resolved) -> float:
 
 
 def estimated_share(node: Resolved | None) -> float:
-    """Share of the docs that are scanned which pass, as if conditions were independent. Conditions on sorted columns under AND do
-    not count: they decide what is scanned."""
+    """Share of the docs that are scanned which pass, as if conditions were independent. Conditions on sorted columns
+    under AND do
+    not count: they decide what is scanned.
+    """
     if node is None:
         return 1.0
     legs = [leg for leg in conjuncts(node) if not isinstance(leg, ResolvedLeg) or leg.negated or not leg.sorted.any()]
@@ -107,7 +110,12 @@ def known(node: Resolved, num_segments: int, metas: ColumnMetas) -> Known:
     if isinstance(node, ResolvedAll):
         never = np.logical_or.reduce([part.never for part in parts], initial=False) | nothing
         always = np.logical_and.reduce([part.always for part in parts], initial=True) & everything
-        return Known(never, always, np.logical_or.reduce([part.prune for part in parts], initial=False) | nothing, _first_rule(parts, num_segments))
+        return Known(
+            never,
+            always,
+            np.logical_or.reduce([part.prune for part in parts], initial=False) | nothing,
+            _first_rule(parts, num_segments),
+        )
     never = np.logical_and.reduce([part.never for part in parts], initial=True) & everything
     always = np.logical_or.reduce([part.always for part in parts], initial=False) | nothing
     prune = np.logical_and.reduce([part.prune for part in parts], initial=True) & everything
@@ -160,8 +168,9 @@ class _Emitter:
         self._metas = metas
 
     def emit(self, node: Resolved, kept: int, target: int, free: int) -> bool:
-        """Mask `target` = mask `kept` and node; registers from `free` on may be used. False: node holds everywhere, nothing
-        was written."""
+        """Mask `target` = mask `kept` and node; registers from `free` on may be used. False: node holds everywhere,
+        nothing was written.
+        """
         if isinstance(node, ResolvedAll):
             return self._all(node, kept, target, free)
         if isinstance(node, ResolvedAny):
@@ -174,7 +183,9 @@ class _Emitter:
             return all(self._holds(child) for child in node.children)
         if isinstance(node, ResolvedAny):
             return any(self._holds(child) for child in node.children)
-        return isinstance(node, ResolvedLeg) and bool(node.always(self._metas.planned(node.leg.column).metas)[self._segments].all())
+        return isinstance(node, ResolvedLeg) and bool(
+            node.always(self._metas.planned(node.leg.column).metas)[self._segments].all()
+        )
 
     def _leg(self, leg: ResolvedLeg | ComputedLeg, kept: int, target: int) -> bool:
         at = self._segments
@@ -200,7 +211,9 @@ class _Emitter:
 
     def _any(self, node: ResolvedAny, kept: int, target: int, free: int) -> bool:
         if free + 1 >= SCRATCH_MASK:
-            raise InvalidQueryError(f"OR may be nested in AND {SCRATCH_MASK // 2} times, found more: write the condition flatter")
+            raise InvalidQueryError(
+                f"OR may be nested in AND {SCRATCH_MASK // 2} times, found more: write the condition flatter"
+            )
         if self._holds(node):
             return False
         # `target` may be `kept`, which all children read: collect beside it.

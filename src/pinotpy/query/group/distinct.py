@@ -21,7 +21,9 @@ def grouping_context(context: QueryContext) -> QueryContext:
     for column in context.output:
         assert not isinstance(column.expression, AggregationRef), "DISTINCT has no aggregations"
         expressions.append(column.expression)
-    return replace(context, kind=QueryKind.GROUP_BY, group_by=tuple(expressions), aggregations=(), order_by=(), having=None)
+    return replace(
+        context, kind=QueryKind.GROUP_BY, group_by=tuple(expressions), aggregations=(), order_by=(), having=None
+    )
 
 
 def run_distinct(plan: ScanPlan) -> PartialResult:

@@ -1,6 +1,7 @@
-"""GROUP BY: per unit a dense table over composites of dict ids, or a hashed one; then rows of equal keys are added up by
-value. One group a distinct combination of key values; null is a value of its own under null handling; a doc counts once
-for every value of a multi-value key column."""
+"""GROUP BY: per unit a dense table over composites of dict ids, or a hashed one; then rows of equal keys are added up
+by value. One group a distinct combination of key values; null is a value of its own under null handling; a doc counts
+once for every value of a multi-value key column.
+"""
 
 from __future__ import annotations
 
@@ -66,7 +67,9 @@ def run_group_by(plan: ScanPlan) -> PartialResult:
     ready = prepare(plan, _make, calls_of)
     if plan.context.options.num_groups_limit is not None:
         ready = None  # shared instructions have room for all groups
-    if ready is not None and (value_lists.pays_off(plan, ready.made.layout) or distinct_bitmaps.pays_off(plan, ready.made.layout)):
+    if ready is not None and (
+        value_lists.pays_off(plan, ready.made.layout) or distinct_bitmaps.pays_off(plan, ready.made.layout)
+    ):
         ready = None
     if ready is None:
         num_read = len(projected_columns(plan.context))
@@ -88,7 +91,9 @@ def run_group_by(plan: ScanPlan) -> PartialResult:
         context.words[G_LIMIT] = limit or 0
         return context.address, context
 
-    contexts = plan.run(make_context, on_flush=together.on_flush if isinstance(together, DealtTable) else None, gathers=True)
+    contexts = plan.run(
+        make_context, on_flush=together.on_flush if isinstance(together, DealtTable) else None, gathers=True
+    )
     plan.statistics.num_entries_scanned_post_filter += plan.statistics.num_docs_scanned * num_read
     rows: pa.Table | FewRows | None
     num_rows = None
@@ -118,7 +123,9 @@ def run_group_by(plan: ScanPlan) -> PartialResult:
 
 
 def _table_of_all(plan: ScanPlan, layout: Layout, keys: list[Key], most_rows: float) -> _Together | None:
-    """The table that groups of all units go to; None where units are merged by value. Units leave `most_rows` at most."""
+    """The table that groups of all units go to; None where units are merged by value. Units leave `most_rows` at
+    most.
+    """
     if leaves_few_rows(plan, keys, most_rows):
         return None
     if plan.context.options.num_groups_limit is not None:
@@ -165,7 +172,11 @@ def _emit(shape: Shape, layout: Layout, keys: list[Key], sources: Sources, toget
         assert sizes is not None, "a table for all units is dense in each"
         together.begin(shape)
     num_groups = None if sizes is None else sizes.prod(axis=1)
-    register = _emit_hashed(shape, keys, found) if sizes is None or num_groups is None else _emit_dense(shape, keys, found, sizes, num_groups)
+    register = (
+        _emit_hashed(shape, keys, found)
+        if sizes is None or num_groups is None
+        else _emit_dense(shape, keys, found, sizes, num_groups)
+    )
     emit_updates(shape, layout, register, sources)
     if together is not None:
         numbered = _has_doubles(layout)
@@ -180,7 +191,10 @@ def _emit(shape: Shape, layout: Layout, keys: list[Key], sources: Sources, toget
 
 def _has_doubles(layout: Layout) -> bool:
     """Whether sums of doubles may leave parts aside that name the rows of their groups."""
-    return any(isinstance(entry.plan, SlotPlan) and any(update.values is Values.DOUBLE for update in entry.plan.updates) for entry in layout.aggregations)
+    return any(
+        isinstance(entry.plan, SlotPlan) and any(update.values is Values.DOUBLE for update in entry.plan.updates)
+        for entry in layout.aggregations
+    )
 
 
 def table_sizes(shape: Shape, keys: list[Key], found: list[Source]) -> NDArray[np.int64] | None:
@@ -197,7 +211,9 @@ def table_sizes(shape: Shape, keys: list[Key], found: list[Source]) -> NDArray[n
     docs = shape.plan.segments.docs[shape.segments].astype(np.float64)
     allowed = np.maximum(docs * DENSE_GROUPS_PER_DOC, DENSE_FREE)
     limit = shape.plan.context.options.num_groups_limit
-    if product.sum() > allowed.sum() or product.max() > (DENSE_GROUPS_MAX if limit is None else min(limit, DENSE_GROUPS_MAX)):
+    if product.sum() > allowed.sum() or product.max() > (
+        DENSE_GROUPS_MAX if limit is None else min(limit, DENSE_GROUPS_MAX)
+    ):
         return None
     return table
 
@@ -212,10 +228,14 @@ def _name(key: Key) -> str:
     return key.expression.name
 
 
-def _emit_dense(shape: Shape, keys: list[Key], found: list[Source], sizes: NDArray[np.int64], num_groups: NDArray[np.int64]) -> int:
+def _emit_dense(
+    shape: Shape, keys: list[Key], found: list[Source], sizes: NDArray[np.int64], num_groups: NDArray[np.int64]
+) -> int:
     sizes = np.ascontiguousarray(sizes)
     shape.plan.keep_alive.append(sizes)
-    shape.begin(direct_table.begin_dense.address, num_groups, sizes.ctypes.data + np.arange(shape.num_units) * sizes.strides[0])
+    shape.begin(
+        direct_table.begin_dense.address, num_groups, sizes.ctypes.data + np.arange(shape.num_units) * sizes.strides[0]
+    )
     register, used = NO_REGISTER, set[int]()
     for key, source in zip(keys, found, strict=True):
         ids, nulls = fetch_ids(shape, source), null_fetch(shape, key, source)
@@ -244,7 +264,14 @@ def _emit_hashed(shape: Shape, keys: list[Key], found: list[Source]) -> int:
         else:
             values, nulls = fetch_values(shape, source), null_fetch(shape, key, source)
             used |= {values, nulls}
-            shape.emit(hash_table.key_values.address, values, key.word, nulls, int(key.data_type.stored.is_floating), int(key.has_flag))
+            shape.emit(
+                hash_table.key_values.address,
+                values,
+                key.word,
+                nulls,
+                int(key.data_type.stored.is_floating),
+                int(key.has_flag),
+            )
     register = shape.allocate()
     shape.emit(hash_table.find_groups.address, register)
     _release(shape, used)
@@ -282,13 +309,18 @@ def _collect(
     num_groups = len(first) + (len(cut) > 0)
     plan.control.check()
     expanded = tuple(dict.fromkeys(_name(key) for key in keys if key.expanded))
-    out = {f"k{i}": _texts(plan, key, column.take(pa.array(first))) for i, (key, column) in enumerate(zip(keys, columns, strict=True))}
+    out = {
+        f"k{i}": _texts(plan, key, column.take(pa.array(first)))
+        for i, (key, column) in enumerate(zip(keys, columns, strict=True))
+    }
     counts = None
     if plan.context.options.num_groups_limit is not None:
         counts = np.zeros(num_groups, np.int64)
         np.add.at(counts, numbers, np.concatenate([thread.rows[:, key_words] for thread in threads]))
         counts = counts[: len(first)]
-    states = collect_states(layout, threads, key_words, numbers, num_groups, sources, values_bound(plan, layout, expanded), plan)
+    states = collect_states(
+        layout, threads, key_words, numbers, num_groups, sources, values_bound(plan, layout, expanded), plan
+    )
     return pa.table(out | {name: column[: len(first)] for name, column in states.items()}), counts
 
 

@@ -1,4 +1,6 @@
-"""Groups after merging, before anything is decoded: their words, and keys that are decoded for the rows that are wanted."""
+"""Groups after merging, before anything is decoded: their words, and keys that are decoded for the rows that are
+wanted.
+"""
 
 from __future__ import annotations
 
@@ -59,5 +61,9 @@ class MergedGroups:
         last = entry.first_word + len(entry.plan.words)
         part = self.spilled[(self.spilled[:, 1] >= entry.first_word) & (self.spilled[:, 1] < last)]
         part = part[np.isin(part[:, 0], rows)] if len(part) else part
-        spilled = Spilled(rows.searchsorted(part[:, 0]), part[:, 1] - entry.first_word, part[:, 2], part[:, 3], part[:, 4])
-        return entry.plan.collect(self.table[:, entry.first_word : last][rows], self.table[rows, entry.seen_word], spilled)
+        spilled = Spilled(
+            rows.searchsorted(part[:, 0]), part[:, 1] - entry.first_word, part[:, 2], part[:, 3], part[:, 4]
+        )
+        return entry.plan.collect(
+            self.table[:, entry.first_word : last][rows], self.table[rows, entry.seen_word], spilled
+        )

@@ -1,5 +1,7 @@
-"""Groups of a hashed GROUP BY whose key is one word for all segments (kernels/group/thread_hash_table.py): a composite of global ids, or
-the value of one raw column. A thread keeps one table over all its units; threads are put together part by part of the hashes."""
+"""Groups of a hashed GROUP BY whose key is one word for all segments (kernels/group/thread_hash_table.py): a composite
+of global ids, or the value of one raw column. A thread keeps one table over all its units; threads are put together
+part by part of the hashes.
+"""
 
 from __future__ import annotations
 
@@ -57,14 +59,25 @@ class LastingTable:
         used = set[int]()
         if self.columns is None:
             register = fetch_values(shape, found[0])
-            shape.emit(hash_table.key_values.address, register, 0, -1, int(self.keys[0].data_type.stored.is_floating), 0)
+            shape.emit(
+                hash_table.key_values.address, register, 0, -1, int(self.keys[0].data_type.stored.is_floating), 0
+            )
             used.add(register)
         else:
             for k, (key, source, ids) in enumerate(zip(self.keys, found, self.columns, strict=True)):
                 register, nulls = fetch_ids(shape, source), null_fetch(shape, key, source)
                 cardinalities = shape.meta_word(source.name, abi.M_CARDINALITY)
                 remaps = ids.remaps[shape.segments]
-                shape.emit(thread_hash_table.key_global.address, register, nulls, remaps, cardinalities, ids.num_ids, int(self.strides[k]), int(k == 0))
+                shape.emit(
+                    thread_hash_table.key_global.address,
+                    register,
+                    nulls,
+                    remaps,
+                    cardinalities,
+                    ids.num_ids,
+                    int(self.strides[k]),
+                    int(k == 0),
+                )
                 used |= {register, nulls}
         for register in used - {-1}:
             shape.release(register)
@@ -78,11 +91,17 @@ class LastingTable:
                 self.plan.control.check()
                 raise self.plan.control.memory_error()
         # What lies behind the last group is of rows beyond a limit.
-        spilled = [entries[entries[:, 0] < own.words[G_NUM_GROUPS]] for own in contexts for entries in [own.vector(G_SPILL_ARENA).reshape(-1, 5)]]
+        spilled = [
+            entries[entries[:, 0] < own.words[G_NUM_GROUPS]]
+            for own in contexts
+            for entries in [own.vector(G_SPILL_ARENA).reshape(-1, 5)]
+        ]
         full = [i for i, (keys, _) in enumerate(parts) if len(keys)]
         if len(full) <= 1:
             keys, rows = parts[full[0]] if full else (np.empty(0, np.int64), np.empty(0, np.int64))
-            return MergedGroups(rows.reshape(-1, width), np.concatenate(spilled), lambda chosen: self.decode_keys(keys[chosen]))
+            return MergedGroups(
+                rows.reshape(-1, width), np.concatenate(spilled), lambda chosen: self.decode_keys(keys[chosen])
+            )
         return self._put_together(layout, [parts[i] for i in full], [spilled[i] for i in full])
 
     def _put_together(self, layout: Layout, parts: list[tuple[Words, Words]], spilled: list[Words]) -> MergedGroups:
@@ -106,7 +125,9 @@ class LastingTable:
                 low, high = int(ends[part]), int(ends[part + 1])
                 index = np.zeros(1 << max(int(2 * (high - low)).bit_length(), 2), np.int64)
                 own = numbers[low:high] if has_spilled else numbers
-                counts[part] = thread_hash_table.merge_part(all_keys[low:high], all_rows[low * width : high * width], width, kinds, index, own)
+                counts[part] = thread_hash_table.merge_part(
+                    all_keys[low:high], all_rows[low * width : high * width], width, kinds, index, own
+                )
 
         if total < FEW_GROUPS:  # threads are not worth waking
             put(0, len(sizes))
@@ -114,7 +135,9 @@ class LastingTable:
             plan.in_ranges(len(sizes), put)
         plan.control.check()
         # What is left of each part stands in front of it.
-        kept = np.concatenate([np.arange(low, low + count) for low, count in zip(ends[:-1].tolist(), counts.tolist(), strict=True)])
+        kept = np.concatenate(
+            [np.arange(low, low + count) for low, count in zip(ends[:-1].tolist(), counts.tolist(), strict=True)]
+        )
         outside = [np.empty((0, 5), np.int64)]
         for own, entries in zip(places, spilled, strict=True):
             if len(entries):
@@ -122,7 +145,11 @@ class LastingTable:
                 at = own[entries[:, 0]]
                 moved[:, 0] = numbers[at] + (np.cumsum(counts) - counts)[ends[1:].searchsorted(at, side="right")]
                 outside.append(moved)
-        return MergedGroups(all_rows.reshape(-1, width)[kept], np.concatenate(outside), lambda chosen: self.decode_keys(all_keys[kept[chosen]]))
+        return MergedGroups(
+            all_rows.reshape(-1, width)[kept],
+            np.concatenate(outside),
+            lambda chosen: self.decode_keys(all_keys[kept[chosen]]),
+        )
 
     def decode_keys(self, words: Words) -> list[pa.Array]:
         """Key columns of key words."""
@@ -143,11 +170,18 @@ def lasting_table(plan: ScanPlan, layout: Layout, keys: list[Key]) -> LastingTab
     docs = int((plan.units[:, abi.U_HIGH] - plan.units[:, abi.U_LOW]).sum())
     if plan.num_units < 2 or docs < MERGED_ROWS_MIN or not has_only_words(layout, keys):
         return None
-    expanded = tuple(dict.fromkeys(key.expression.name for key in keys if key.expanded and isinstance(key.expression, Identifier)))
+    expanded = tuple(
+        dict.fromkeys(key.expression.name for key in keys if key.expanded and isinstance(key.expression, Identifier))
+    )
     if values_bound(plan, layout, expanded) > UNIT_DOCS_MAX:
         return None
     none = np.zeros(0, np.int64)
-    if len(keys) == 1 and not keys[0].nullable and keys[0].data_type.stored is not StoredType.VAR and not keys[0].expanded:
+    if (
+        len(keys) == 1
+        and not keys[0].nullable
+        and keys[0].data_type.stored is not StoredType.VAR
+        and not keys[0].expanded
+    ):
         assert isinstance(keys[0].expression, Identifier)
         if bool((plan.metas.of(keys[0].expression.name)[plan.units[:, abi.U_SEGMENT], abi.M_CARDINALITY] < 0).all()):
             return LastingTable(plan, keys, None, none, none)

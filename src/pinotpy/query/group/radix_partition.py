@@ -1,9 +1,9 @@
 """Groups of a long scan over keys of one word (hash_table.py), made part by part of rows that the scan deals out
-(kernels/group/radix_partition.py): tables of parts stay in the cache, nothing is put together by key, and where the answer shows the first
-groups of a ranking, no others leave their part.
+(kernels/group/radix_partition.py): tables of parts stay in the cache, nothing is put together by key, and where the
+answer shows the first groups of a ranking, no others leave their part.
 
-Rows wait in memory: where more of them would than POOL_SHARE_MAX of the query's budget, each thread brings those that it has
-into a table of its own, as without dealing, and the tables are put together at the end.
+Rows wait in memory: where more of them would than POOL_SHARE_MAX of the query's budget, each thread brings those that
+it has into a table of its own, as without dealing, and the tables are put together at the end.
 """
 
 from __future__ import annotations
@@ -117,22 +117,39 @@ class DealtTable:
         assert self.fields is not None
         chunks = waiting_chunks(context)
         state = abi.State(self.plan.control.words, context.address)
-        self._check(radix_partition.take_rows(state.words, state.address, self.fields.program, chunks.addresses, chunks.sizes, len(self.fields.values)))
+        self._check(
+            radix_partition.take_rows(
+                state.words, state.address, self.fields.program, chunks.addresses, chunks.sizes, len(self.fields.values)
+            )
+        )
 
-    def _in_parts(self, contexts: Sequence[ResultContext], found: Sequence[Chunks], num_rows: int, ranking: Ranking | None) -> MergedGroups:
+    def _in_parts(
+        self, contexts: Sequence[ResultContext], found: Sequence[Chunks], num_rows: int, ranking: Ranking | None
+    ) -> MergedGroups:
         assert self.fields is not None
         plan, fields, num_parts = self.plan, self.fields, 1 << self.bits
-        parts = np.concatenate([np.repeat(np.arange(num_parts), np.diff(one.starts)) for one in found if len(one.sizes)])
+        parts = np.concatenate(
+            [np.repeat(np.arange(num_parts), np.diff(one.starts)) for one in found if len(one.sizes)]
+        )
         order = np.argsort(parts.astype(np.uint16), kind="stable")
-        addresses, sizes = (np.concatenate([getattr(one, name) for one in found if len(one.sizes)])[order] for name in ("addresses", "sizes"))
+        addresses, sizes = (
+            np.concatenate([getattr(one, name) for one in found if len(one.sizes)])[order]
+            for name in ("addresses", "sizes")
+        )
         starts = np.concatenate([[0], np.cumsum(np.bincount(parts, minlength=num_parts))])
         before = np.concatenate([[0], np.cumsum(sizes)])[starts]
         rows = np.diff(before).tolist()
-        rank = np.array([-1, 0, 0, 0] if ranking is None else [ranking.kind, ranking.word, ranking.seen_word, ranking.ascending], np.int64)
+        rank = np.array(
+            [-1, 0, 0, 0] if ranking is None else [ranking.kind, ranking.word, ranking.seen_word, ranking.ascending],
+            np.int64,
+        )
         # A part has no more groups than rows: LIMIT 2147483647 is no reason for 16 GiB of scratch.
         num_chosen = 0 if ranking is None else min(ranking.shown, max(rows))
         num_workers = plan.num_threads
-        borders = [*np.searchsorted(before, [num_rows * worker // num_workers for worker in range(num_workers)]).tolist(), num_parts]
+        borders = [
+            *np.searchsorted(before, [num_rows * worker // num_workers for worker in range(num_workers)]).tolist(),
+            num_parts,
+        ]
         made = [ResultContext(plan.control.words, self.layout.row_words, 1) for _ in range(num_workers)]
         workers = []
         for context, low, high in zip(made, borders[:-1], borders[1:], strict=True):
@@ -142,7 +159,17 @@ class DealtTable:
             def work(first: int, last: int, state: abi.State = state, heap: NDArray[np.float64] = heap) -> None:
                 self._check(
                     radix_partition.group_parts(
-                        state.words, state.address, fields.program, addresses, sizes, starts, first, last, len(fields.values), rank, heap
+                        state.words,
+                        state.address,
+                        fields.program,
+                        addresses,
+                        sizes,
+                        starts,
+                        first,
+                        last,
+                        len(fields.values),
+                        rank,
+                        heap,
                     )
                 )
 
@@ -158,7 +185,9 @@ class DealtTable:
                 spilled.append(entries)
                 first_row += len(table)
             plan.control.reserve(first_row * (self.layout.row_words + 1) * 8)
-            return MergedGroups(np.concatenate(tables), np.concatenate(spilled), lambda chosen: self._decode(keys[chosen]))
+            return MergedGroups(
+                np.concatenate(tables), np.concatenate(spilled), lambda chosen: self._decode(keys[chosen])
+            )
         finally:
             for context in made:
                 context.close()
@@ -181,18 +210,34 @@ class DealtTable:
 def dealt_table(plan: ScanPlan, layout: Layout, lasting: LastingTable) -> DealtTable | None:
     """The table for a query, None where rows are better brought into their groups as they come."""
     docs = int(plan.docs_expected)
-    # Raw keys are often few: their groups are in the cache, which is not known before. A record of a star-tree is more than one row.
-    if docs < DOCS_MIN or plan.pre_aggregated or lasting.columns is None or any(entry.walks for entry in layout.aggregations) or not _is_alike(plan):
+    # Raw keys are often few: their groups are in the cache, which is not known before. A record of a star-tree is more
+    # than one row.
+    if (
+        docs < DOCS_MIN
+        or plan.pre_aggregated
+        or lasting.columns is None
+        or any(entry.walks for entry in layout.aggregations)
+        or not _is_alike(plan)
+    ):
         return None
-    num_values = len({entry.source for entry in layout.aggregations if isinstance(entry.plan, SlotPlan) and entry.plan.updates})
+    num_values = len(
+        {entry.source for entry in layout.aggregations if isinstance(entry.plan, SlotPlan) and entry.plan.updates}
+    )
     num_flags = len({(entry.aggregation.filter, entry.source) for entry in layout.aggregations if entry.flagged})
     computed = any(isinstance(entry.source, Call) for entry in layout.aggregations)
     if num_values + num_flags > (FIELDS_OF_EXPRESSIONS_MAX if computed else FIELDS_MAX):
         return None
     bits = min(max((docs // PART_DOCS).bit_length(), PART_BITS_MIN), PART_BITS_MAX)
     memory_max = int(plan.control.words[abi.C_MEMORY_MAX])
-    pool_bytes = int(min(memory_max * POOL_SHARE_MAX if memory_max else POOL_BYTES_MAX, POOL_BYTES_MAX)) // plan.num_threads
-    least_bytes = ((1 << bits) + abi.BLOCK // radix_partition.CHUNK_ROWS) * radix_partition.CHUNK_ROWS * (1 + num_values + num_flags) * 8
+    pool_bytes = (
+        int(min(memory_max * POOL_SHARE_MAX if memory_max else POOL_BYTES_MAX, POOL_BYTES_MAX)) // plan.num_threads
+    )
+    least_bytes = (
+        ((1 << bits) + abi.BLOCK // radix_partition.CHUNK_ROWS)
+        * radix_partition.CHUNK_ROWS
+        * (1 + num_values + num_flags)
+        * 8
+    )
     return DealtTable(lasting, layout, bits, pool_bytes) if pool_bytes > POOL_CHUNKS_MIN * least_bytes else None
 
 

@@ -1,7 +1,8 @@
-"""Groups of a dense GROUP BY put together by global ids (kernels/group/shared_direct_table.py): one table a thread, added up at the end.
+"""Groups of a dense GROUP BY put together by global ids (kernels/group/shared_direct_table.py): one table a thread,
+added up at the end.
 
-Taken where every key column has global ids in all segments (query/segments/shared_codes.py) and the composites of global ids make a
-table that is not much larger than the docs; else units are merged by value.
+Taken where every key column has global ids in all segments (query/segments/shared_codes.py) and the composites of
+global ids make a table that is not much larger than the docs; else units are merged by value.
 """
 
 from __future__ import annotations
@@ -30,12 +31,13 @@ from pinotpy.query.project.decode import key_array
 from pinotpy.query.project.sources import Source, fetch_nulls
 from pinotpy.query.segments.shared_codes import ColumnIds
 
-# Where units leave fewer rows than this, merging them by value costs less than instructions of the query's own (prepared.py).
+# Where units leave fewer rows than this, merging them by value costs less than instructions of the query's own
+# (prepared.py).
 MERGED_ROWS_MIN: Final = 16_384
 # The tables of all threads may take this share of the query's memory.
 MEMORY_SHARE_MAX: Final = 0.5
-# A table of more words than this for every doc that the filter is expected to select costs more to clear and to look through than
-# its groups cost to find by hash (the words above DENSE_FREE; fewer are in the cache).
+# A table of more words than this for every doc that the filter is expected to select costs more to clear and to look
+# through than its groups cost to find by hash (the words above DENSE_FREE; fewer are in the cache).
 WORDS_PER_DOC_MAX: Final = 4
 # Tables of fewer words are added up by one thread.
 PARALLEL_WORDS_MIN: Final = 1 << 17
@@ -85,16 +87,24 @@ class GlobalTable:
 
 
 def rows_left(plan: ScanPlan, keys: list[Key]) -> tuple[float, float]:
-    """At most so many rows the units of a plan leave, and one of them; infinite where a key has no dictionary everywhere."""
+    """At most so many rows the units of a plan leave, and one of them; infinite where a key has no dictionary
+    everywhere.
+    """
     if not plan.num_units or not _have_dictionaries(plan, keys):
         return math.inf, math.inf
-    tables = np.stack([_local_sizes(plan, key)[plan.units[:, abi.U_SEGMENT]] for key in keys]).astype(np.float64).prod(axis=0)
+    tables = (
+        np.stack([_local_sizes(plan, key)[plan.units[:, abi.U_SEGMENT]] for key in keys])
+        .astype(np.float64)
+        .prod(axis=0)
+    )
     rows = np.minimum(tables, (plan.units[:, abi.U_HIGH] - plan.units[:, abi.U_LOW]).astype(np.float64))
     return float(rows.sum()), float(rows.max())
 
 
 def leaves_few_rows(plan: ScanPlan, keys: list[Key], most_rows: float = math.inf) -> bool:
-    """Whether units leave so few rows of so small tables that merging them costs next to nothing; `most_rows`: not more."""
+    """Whether units leave so few rows of so small tables that merging them costs next to nothing; `most_rows`: not
+    more.
+    """
     if most_rows < MERGED_ROWS_MIN:
         return True
     if not _have_dictionaries(plan, keys):
@@ -110,7 +120,9 @@ def global_table(plan: ScanPlan, layout: Layout, keys: list[Key]) -> GlobalTable
     if plan.num_units < 2 or not has_only_words(layout, keys):
         return None
     docs = (plan.units[:, abi.U_HIGH] - plan.units[:, abi.U_LOW]).astype(np.float64)
-    expanded = tuple(dict.fromkeys(key.expression.name for key in keys if key.expanded and isinstance(key.expression, Identifier)))
+    expanded = tuple(
+        dict.fromkeys(key.expression.name for key in keys if key.expanded and isinstance(key.expression, Identifier))
+    )
     if docs.sum() < MERGED_ROWS_MIN or values_bound(plan, layout, expanded) > UNIT_DOCS_MAX:
         return None
     segments = plan.units[:, abi.U_SEGMENT]
@@ -136,7 +148,9 @@ def global_table(plan: ScanPlan, layout: Layout, keys: list[Key]) -> GlobalTable
     for k, (key, ids) in enumerate(zip(keys, columns, strict=True)):
         assert isinstance(key.expression, Identifier)
         key_words[:, k, shared_direct_table.K_REMAP] = ids.remaps[segments]
-        key_words[:, k, shared_direct_table.K_CARDINALITY] = plan.metas.of(key.expression.name)[segments, abi.M_CARDINALITY]
+        key_words[:, k, shared_direct_table.K_CARDINALITY] = plan.metas.of(key.expression.name)[
+            segments, abi.M_CARDINALITY
+        ]
         key_words[:, k, shared_direct_table.K_NULL] = ids.num_ids
         key_words[:, k, shared_direct_table.K_STRIDE] = strides[k]
         key_words[:, k, shared_direct_table.K_SIZE] = local[:, k]
@@ -160,7 +174,10 @@ def ids_of_keys(plan: ScanPlan, keys: list[Key]) -> list[ColumnIds] | None:
 
 
 def _have_dictionaries(plan: ScanPlan, keys: list[Key]) -> bool:
-    return all(isinstance(key.expression, Identifier) and (plan.metas.of(key.expression.name)[:, abi.M_CARDINALITY] >= 0).all() for key in keys)
+    return all(
+        isinstance(key.expression, Identifier) and (plan.metas.of(key.expression.name)[:, abi.M_CARDINALITY] >= 0).all()
+        for key in keys
+    )
 
 
 def _local_sizes(plan: ScanPlan, key: Key) -> NDArray[np.int64]:
@@ -176,7 +193,9 @@ def add_up(plan: ScanPlan, target: NDArray[np.int64], source: NDArray[np.int64],
     if target.size < PARALLEL_WORDS_MIN:
         shared_direct_table.add_tables(target, source, kinds)
     else:
-        plan.in_ranges(len(target), lambda low, high: shared_direct_table.add_tables(target[low:high], source[low:high], kinds))
+        plan.in_ranges(
+            len(target), lambda low, high: shared_direct_table.add_tables(target[low:high], source[low:high], kinds)
+        )
 
 
 def null_fetch(shape: Shape, key: Key, source: Source) -> int:

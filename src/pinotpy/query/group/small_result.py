@@ -1,8 +1,9 @@
-"""Few groups of a dense GROUP BY put together by global ids that the set of segments keeps (kernels/group/compact_merge.py), without Arrow.
+"""Few groups of a dense GROUP BY put together by global ids that the set of segments keeps
+(kernels/group/compact_merge.py), without Arrow.
 
-Units of small tables leave few rows. Where the dictionaries of all keys are small altogether, their values are numbered once a set
-(and once a segment: a later set takes the numberings over), so that a query looks nothing up by value: rows of equal composites of
-global ids are added up by one kernel, and only the keys of groups that are left are read.
+Units of small tables leave few rows. Where the dictionaries of all keys are small altogether, their values are numbered
+once a set (and once a segment: a later set takes the numberings over), so that a query looks nothing up by value: rows
+of equal composites of global ids are added up by one kernel, and only the keys of groups that are left are read.
 """
 
 from __future__ import annotations
@@ -34,8 +35,8 @@ from pinotpy.segment.global_ids.values import Bytes, Words
 from pinotpy.segment.star_tree.reader import RecordColumn
 
 Integers = NDArray[np.int64]
-# Values of one column in the dictionaries of all segments together (720 segments with 500 values each are 360,000): the second query
-# of a shape waits until they are numbered, about 0.13 us each.
+# Values of one column in the dictionaries of all segments together (720 segments with 500 values each are 360,000): the
+# second query of a shape waits until they are numbered, about 0.13 us each.
 VALUES_MAX: Final = 1 << 19
 # A numbering of so many times as many values as there are in the segments is begun anew.
 _WORN: Final = 4
@@ -66,8 +67,8 @@ class _KeyValues:
 
 @dataclass(frozen=True, slots=True)
 class FewGroups:
-    """How rows of one shape of queries over one set of segments are put together; without keys all of them. Shared by threads,
-    never changed.
+    """How rows of one shape of queries over one set of segments are put together; without keys all of them. Shared by
+    threads, never changed.
 
     remaps, cardinalities: int64[segments, keys]; sizes: int64[keys]. held: what the addresses point to.
     state_names: of each aggregation.
@@ -83,8 +84,9 @@ class FewGroups:
     state_names: list[list[str]]
 
     def rows(self, layout: Layout, contexts: Sequence[ResultContext], segments: Integers) -> FewRows | pa.Table | None:
-        """The groups of all threads; None if there are none. `segments`: of every unit, its row in the set. All aggregations have
-        slots (`has_slots`)."""
+        """The groups of all threads; None if there are none. `segments`: of every unit, its row in the set. All
+        aggregations have slots (`has_slots`).
+        """
         used = [int(context.words[G_ARENA + V_USED]) for context in contexts]
         width = len(self.keys) + layout.row_words
         num_rows = sum(used) // width
@@ -96,7 +98,18 @@ class FewGroups:
         spilled = []
         for context, words in zip(contexts, used, strict=True):
             count = compact_merge.put_together(
-                context.words, segments, self.remaps, self.cardinalities, self.sizes, self.kinds, index, groups, first, composites, table, count
+                context.words,
+                segments,
+                self.remaps,
+                self.cardinalities,
+                self.sizes,
+                self.kinds,
+                index,
+                groups,
+                first,
+                composites,
+                table,
+                count,
             )
             if context.words[G_SPILL_ARENA + V_USED]:
                 entries = context.vector(G_SPILL_ARENA).reshape(-1, 5).copy()
@@ -107,7 +120,11 @@ class FewGroups:
         columns = self._keys(composites[:count])
         if count > FEW_ROWS_MAX:
             outside = np.concatenate(spilled) if spilled else _NO_SPILL
-            states = [_collected(entry, entry.plan, table, outside) for entry in layout.aggregations if isinstance(entry.plan, SlotPlan)]
+            states = [
+                _collected(entry, entry.plan, table, outside)
+                for entry in layout.aggregations
+                if isinstance(entry.plan, SlotPlan)
+            ]
             return pa.table({name: column.arrow() for name, column in columns.items()} | state_columns(layout, states))
         few = [_few_states(entry, table, spilled) for entry in layout.aggregations]
         for names, own in zip(self.state_names, few, strict=True):
@@ -116,7 +133,9 @@ class FewGroups:
 
     def _keys(self, composites: Integers) -> dict[str, FewColumn]:
         found, rest = [], composites
-        for key, values, size in zip(reversed(self.keys), reversed(self.values), self.sizes[::-1].tolist(), strict=True):
+        for key, values, size in zip(
+            reversed(self.keys), reversed(self.values), self.sizes[::-1].tolist(), strict=True
+        ):
             rest, own = (np.divmod(rest, size)) if len(self.keys) > 1 else (rest, rest)
             found.append(values.column(own, nullable=key.nullable))
         return {f"k{i}": column for i, column in enumerate(reversed(found))}
@@ -136,7 +155,10 @@ def _few_states(entry: AggregationLayout, table: Integers, spilled: list[Integer
     plan = entry.plan
     assert isinstance(plan, SlotPlan)
     if plan.forms is None or (StateForm.EXACT in plan.forms and spilled):
-        found = [FewColumn.of(state) for state in _collected(entry, plan, table, np.concatenate(spilled) if spilled else _NO_SPILL)]
+        found = [
+            FewColumn.of(state)
+            for state in _collected(entry, plan, table, np.concatenate(spilled) if spilled else _NO_SPILL)
+        ]
         return [column for column in found if column is not None]
     seen = table[:, entry.seen_word]
     valid = None if seen.all() else seen != 0
@@ -145,10 +167,14 @@ def _few_states(entry: AggregationLayout, table: Integers, spilled: list[Integer
         if form is StateForm.SEEN:
             out.append(FewColumn(Kind.LONG, np.ascontiguousarray(seen)))
         elif form is StateForm.WIDE:
-            out.append(FewColumn(Kind.WIDE, np.ascontiguousarray(table[:, entry.first_word : entry.first_word + 2]), valid))
+            out.append(
+                FewColumn(Kind.WIDE, np.ascontiguousarray(table[:, entry.first_word : entry.first_word + 2]), valid)
+            )
         elif form is StateForm.EXACT:
             lists = compact_merge.exact_lists(table, entry.first_word, WINDOW * WINDOW_MAIN)
-            counts = np.full(len(table), lists.shape[1], np.int32) if valid is None else np.where(valid, lists.shape[1], 0)
+            counts = (
+                np.full(len(table), lists.shape[1], np.int32) if valid is None else np.where(valid, lists.shape[1], 0)
+            )
             offsets = np.zeros(len(table) + 1, np.int32)
             counts.cumsum(out=offsets[1:])
             out.append(FewColumn(Kind.LONGS, (lists if valid is None else lists[valid]).reshape(-1), valid, offsets))
@@ -164,13 +190,18 @@ def has_slots(layout: Layout) -> bool:
     """Whether a group's words are all that there is of it, and its state columns are of types that FewRows has."""
     return all(
         isinstance(entry.plan, SlotPlan)
-        and (entry.plan.forms is not None or all(kind_of(field.type) is not None for field in entry.function.state_fields(entry.argument)))
+        and (
+            entry.plan.forms is not None
+            or all(kind_of(field.type) is not None for field in entry.function.state_fields(entry.argument))
+        )
         for entry in layout.aggregations
     )
 
 
 def few_groups_of(plan: ScanPlan, layout: Layout, keys: list[Key]) -> FewGroups | None:
-    """How to put together rows of the set that `plan` is over; None where the keys have no dictionaries, or too large ones."""
+    """How to put together rows of the set that `plan` is over; None where the keys have no dictionaries, or too large
+    ones.
+    """
     whole = plan.segments
     if not len(whole) or not has_slots(layout) or values_bound(plan, layout, ()) > UNIT_DOCS_MAX:
         return None
@@ -187,8 +218,13 @@ def few_groups_of(plan: ScanPlan, layout: Layout, keys: list[Key]) -> FewGroups 
         return None
     names = [key.expression.name for key in keys if isinstance(key.expression, Identifier)]
     cardinalities = _side_by_side([plan.metas.of(name)[:, abi.M_CARDINALITY] for name in names], len(whole))
-    state_names = [[f"a{i}_{field.name}" for field in entry.function.state_fields(entry.argument)] for i, entry in enumerate(layout.aggregations)]
-    return FewGroups(keys, values, _side_by_side(remaps, len(whole)), cardinalities, sizes, word_kinds(layout), held, state_names)
+    state_names = [
+        [f"a{i}_{field.name}" for field in entry.function.state_fields(entry.argument)]
+        for i, entry in enumerate(layout.aggregations)
+    ]
+    return FewGroups(
+        keys, values, _side_by_side(remaps, len(whole)), cardinalities, sizes, word_kinds(layout), held, state_names
+    )
 
 
 def _side_by_side(columns: list[Integers], num_rows: int) -> Integers:
@@ -218,12 +254,20 @@ def _numbered(whole: SegmentSet, plan: ScanPlan, key: Key) -> tuple[_KeyValues, 
         return None
     columns = [segment.column(name) for segment in whole]
     # Columns that are made for one query (virtual, computed, of later schemas) have no lasting dictionary.
-    dictionaries = [column.dictionary for column in columns if isinstance(column, ImmutableColumn | RecordColumn) and column.dictionary is not None]
+    dictionaries = [
+        column.dictionary
+        for column in columns
+        if isinstance(column, ImmutableColumn | RecordColumn) and column.dictionary is not None
+    ]
     if len(dictionaries) < len(columns) or any(column.data_type is not key.data_type for column in columns):
         return None
     kept = whole.attached(SmallDictionaries)
     numbering = kept.columns.get(name)
-    if numbering is None or numbering.stored is not key.data_type.stored or numbering.num_ids > max(_WORN * num_values, VALUES_MAX):
+    if (
+        numbering is None
+        or numbering.stored is not key.data_type.stored
+        or numbering.num_ids > max(_WORN * num_values, VALUES_MAX)
+    ):
         numbering = GlobalDictionary(key.data_type.stored)
         kept.columns = {**kept.columns, name: numbering}
     numbering.add(dictionaries)

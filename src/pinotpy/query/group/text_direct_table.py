@@ -1,5 +1,6 @@
-"""Groups by one raw column of text whose numbers are the same in all segments (text_numbers.py): the number is the group, in one
-table a thread over all its units."""
+"""Groups by one raw column of text whose numbers are the same in all segments (text_numbers.py): the number is the
+group, in one table a thread over all its units.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +54,10 @@ class NumberedTable:
                 self.plan.control.check()
                 raise self.plan.control.memory_error()
         width, kinds = layout.row_words, word_kinds(layout)
-        tables = [context.words_at(G_TABLE, int(context.words[G_NUM_GROUPS]) * width).reshape(-1, width) for context in contexts]
+        tables = [
+            context.words_at(G_TABLE, int(context.words[G_NUM_GROUPS]) * width).reshape(-1, width)
+            for context in contexts
+        ]
         tables = [table for table in tables if len(table)] or [np.empty((0, width), np.int64)]
         for other in tables[1:]:
             add_up(self.plan, tables[0], other, kinds)

@@ -1,6 +1,7 @@
-"""Which groups the answer can show: only these are decoded and sent by a server whose result is all that the answer is made
-of. They are chosen by bounds that leave nothing out (kernels/group/top_n_groups.py); the reduce decides (`reduce.without_hidden_groups` does
-so on the server, of what is left)."""
+"""Which groups the answer can show: only these are decoded and sent by a server whose result is all that the answer is
+made of. They are chosen by bounds that leave nothing out (kernels/group/top_n_groups.py); the reduce decides
+(`reduce.without_hidden_groups` does so on the server, of what is left).
+"""
 
 from __future__ import annotations
 
@@ -25,8 +26,9 @@ GROUPS_MIN: Final = 4096
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
-    """What decides which groups the answer shows: the first `shown` by an aggregation. kind, word, seen_word: how a row gives its
-    value (kernels/group/top_n_groups.py); num_words: of the aggregation, from `word` on."""
+    """What decides which groups the answer shows: the first `shown` by an aggregation. kind, word, seen_word: how a row
+    gives its value (kernels/group/top_n_groups.py); num_words: of the aggregation, from `word` on.
+    """
 
     kind: int
     word: int
@@ -37,7 +39,9 @@ class Ranking:
 
 
 def rankings(context: QueryContext, layout: Layout) -> list[Ranking] | None:
-    """The rankings of an answer, which may show groups of each; None: all groups may be needed, or it is not known which."""
+    """The rankings of an answer, which may show groups of each; None: all groups may be needed, or it is not known
+    which.
+    """
     shown = context.offset + context.limit
     if not shown or context.having is not None:
         return None
@@ -59,13 +63,24 @@ def rankings(context: QueryContext, layout: Layout) -> list[Ranking] | None:
         if not isinstance(entry.plan, SlotPlan) or entry.plan.rank is None:
             return None
         num_words = len(entry.plan.words)
-        found.append(Ranking(int(entry.plan.rank), entry.first_word if num_words else entry.seen_word, num_words, entry.seen_word, ascending, shown))
+        found.append(
+            Ranking(
+                int(entry.plan.rank),
+                entry.first_word if num_words else entry.seen_word,
+                num_words,
+                entry.seen_word,
+                ascending,
+                shown,
+            )
+        )
     return found or None
 
 
 def pays_off_to_choose(context: QueryContext, num_groups: int) -> bool:
     """Whether leaving out groups that the answer cannot show saves more than choosing them costs."""
-    return context.options.num_groups_limit is None and num_groups >= max(GROUPS_MIN, (context.offset + context.limit) * GROUPS_PER_SHOWN_MIN)
+    return context.options.num_groups_limit is None and num_groups >= max(
+        GROUPS_MIN, (context.offset + context.limit) * GROUPS_PER_SHOWN_MIN
+    )
 
 
 def needed_groups(context: QueryContext, layout: Layout, merged: MergedGroups) -> NDArray[np.int64] | None:
@@ -93,6 +108,12 @@ def _candidates(merged: MergedGroups, ranking: Ranking) -> NDArray[np.int64] | N
         return None
     table = merged.table
     rows: NDArray[np.int64] = top_n_groups.candidates(
-        table.reshape(-1), table.shape[1], ranking.kind, ranking.word, ranking.seen_word, ranking.ascending, np.empty(ranking.shown)
+        table.reshape(-1),
+        table.shape[1],
+        ranking.kind,
+        ranking.word,
+        ranking.seen_word,
+        ranking.ascending,
+        np.empty(ranking.shown),
     )
     return None if len(rows) == 1 and rows[0] < 0 else rows

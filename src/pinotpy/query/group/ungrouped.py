@@ -18,7 +18,14 @@ from pinotpy.query.aggregate import distinct_bitmaps, value_lists
 from pinotpy.query.aggregate.arena_rows import arena_rows
 from pinotpy.query.aggregate.collect import collect_states
 from pinotpy.query.aggregate.emit import NO_REGISTER, emit_distribution_frame, emit_updates
-from pinotpy.query.aggregate.layout import AggregationLayout, Layout, make_layout, projected_columns, state_columns, values_bound
+from pinotpy.query.aggregate.layout import (
+    AggregationLayout,
+    Layout,
+    make_layout,
+    projected_columns,
+    state_columns,
+    values_bound,
+)
 from pinotpy.query.aggregate.sketches import registers_of_dictionaries
 from pinotpy.query.aggregate.value_sets import united_dictionaries
 from pinotpy.query.group.small_result import FewGroups, few_groups_of
@@ -38,7 +45,9 @@ _UNITED_VALUES_MIN: Final = 1 << 16
 def run_aggregation(plan: ScanPlan) -> PartialResult:
     """One row of states; no rows if nothing matched. Raises what functions and limits raise."""
     ready = prepare(plan, _make_shared, calls_of)
-    if ready is not None and (value_lists.pays_off(plan, ready.made.layout) or distinct_bitmaps.pays_off(plan, ready.made.layout)):
+    if ready is not None and (
+        value_lists.pays_off(plan, ready.made.layout) or distinct_bitmaps.pays_off(plan, ready.made.layout)
+    ):
         ready = None
     layout = make_layout(plan) if ready is None else ready.made.layout
     if plan.match_all and plan.segments:
@@ -61,7 +70,9 @@ def from_metadata(plan: ScanPlan, layout: Layout) -> dict[str, pa.Array] | None:
 
 
 def _from_dictionaries(plan: ScanPlan, layout: Layout) -> dict[str, pa.Array] | None:
-    """MIN, MAX, MINMAXRANGE, DISTINCTCOUNT and HyperLogLogs of dictionary columns, when there is nothing else (pql-live §1.16)."""
+    """MIN, MAX, MINMAXRANGE, DISTINCTCOUNT and HyperLogLogs of dictionary columns, when there is nothing else (pql-live
+    §1.16).
+    """
     if not all(dictionary_answers(plan, entry) for entry in layout.aggregations):
         return None
     states = []
@@ -77,10 +88,16 @@ def _from_dictionaries(plan: ScanPlan, layout: Layout) -> dict[str, pa.Array] | 
             continue
         if _is_large_set(entry, columns):
             assert isinstance(entry.plan, DistributionPlan)
-            values = [column.dictionary.values() for column in columns if column.dictionary is not None and column.num_docs]
+            values = [
+                column.dictionary.values() for column in columns if column.dictionary is not None and column.num_docs
+            ]
             states.append(united_dictionaries(plan, entry.plan, values))
             continue
-        rows = [entry.function.from_dictionary(column.dictionary.arrow()) for column in columns if column.dictionary is not None and column.num_docs]
+        rows = [
+            entry.function.from_dictionary(column.dictionary.arrow())
+            for column in columns
+            if column.dictionary is not None and column.num_docs
+        ]
         if not rows:
             states.append(entry.function.nothing_seen(entry.argument))
             continue
@@ -90,8 +107,15 @@ def _from_dictionaries(plan: ScanPlan, layout: Layout) -> dict[str, pa.Array] | 
 
 
 def _counted_by_ids(plan: ScanPlan, entry: AggregationLayout, columns: Sequence[Column]) -> list[pa.Array] | None:
-    """The state of a distinct count of an answer that is made here alone, of many values that are numbered for all segments."""
-    if not plan.is_whole or not isinstance(entry.plan, DistributionPlan) or entry.plan.count_state is None or entry.plan.by_segment:
+    """The state of a distinct count of an answer that is made here alone, of many values that are numbered for all
+    segments.
+    """
+    if (
+        not plan.is_whole
+        or not isinstance(entry.plan, DistributionPlan)
+        or entry.plan.count_state is None
+        or entry.plan.by_segment
+    ):
         return None
     assert isinstance(entry.source, Identifier)
     if sum(column.cardinality for column in columns) <= _UNITED_VALUES_MIN:
@@ -102,7 +126,12 @@ def _counted_by_ids(plan: ScanPlan, entry: AggregationLayout, columns: Sequence[
 
 def _is_large_set(entry: AggregationLayout, columns: Sequence[Column]) -> bool:
     """Whether sets of numbers are united, so many that kernels are worth it."""
-    if not isinstance(entry.plan, DistributionPlan) or entry.plan.assemble is None or entry.plan.by_segment or not columns[0].data_type.stored.is_fixed:
+    if (
+        not isinstance(entry.plan, DistributionPlan)
+        or entry.plan.assemble is None
+        or entry.plan.by_segment
+        or not columns[0].data_type.stored.is_fixed
+    ):
         return False
     return sum(column.cardinality for column in columns if column.num_docs) > _UNITED_VALUES_MIN
 
@@ -146,12 +175,24 @@ def _make(plan: ScanPlan) -> _Made:
 
 
 def _counts_texts(plan: ScanPlan, entry: AggregationLayout) -> bool:
-    """Whether only the distinct texts of a raw column matter to an aggregation: no doc needs to know which is its own."""
-    if not isinstance(entry.plan, DistributionPlan) or entry.plan.counted or entry.plan.by_segment or entry.flagged or plan.pre_aggregated:
+    """Whether only the distinct texts of a raw column matter to an aggregation: no doc needs to know which is its
+    own.
+    """
+    if (
+        not isinstance(entry.plan, DistributionPlan)
+        or entry.plan.counted
+        or entry.plan.by_segment
+        or entry.flagged
+        or plan.pre_aggregated
+    ):
         return False
     read = np.unique(plan.units[:, abi.U_SEGMENT]).tolist()
     source = entry.source
-    return isinstance(source, Identifier) and len(read) > 0 and all(is_numbered(plan, segment, source.name) for segment in read)
+    return (
+        isinstance(source, Identifier)
+        and len(read) > 0
+        and all(is_numbered(plan, segment, source.name) for segment in read)
+    )
 
 
 def _scan_and_texts(plan: ScanPlan, layout: Layout) -> PartialResult:
@@ -159,21 +200,32 @@ def _scan_and_texts(plan: ScanPlan, layout: Layout) -> PartialResult:
     context, all_read = plan.context, len(projected_columns(plan.context))
     plan = plan if plan.match_all else narrow(plan)
     others = [index for index, entry in enumerate(layout.aggregations) if not _counts_texts(plan, entry)]
-    rest = replace(plan, context=replace(context, aggregations=tuple([context.aggregations[index] for index in others])))
+    rest = replace(
+        plan, context=replace(context, aggregations=tuple([context.aggregations[index] for index in others]))
+    )
     partial = _scan(rest, None)
     if partial.rows is None:
         return partial
-    partial.statistics.num_entries_scanned_post_filter += partial.statistics.num_docs_scanned * (all_read - len(projected_columns(rest.context)))
+    partial.statistics.num_entries_scanned_post_filter += partial.statistics.num_docs_scanned * (
+        all_read - len(projected_columns(rest.context))
+    )
     numbers: dict[str, TextNumbers] = {}
     states = []
     for index, entry in enumerate(layout.aggregations):
         if index in others:
             place = others.index(index)
-            states.append([partial.rows.column(f"a{place}_{field.name}").combine_chunks() for field in entry.function.state_fields(entry.argument)])
+            states.append(
+                [
+                    partial.rows.column(f"a{place}_{field.name}").combine_chunks()
+                    for field in entry.function.state_fields(entry.argument)
+                ]
+            )
             continue
         assert isinstance(entry.source, Identifier) and isinstance(entry.plan, DistributionPlan)
         if entry.source.name not in numbers:
-            numbers[entry.source.name] = number_texts(plan, entry.source.name, np.unique(plan.units[:, abi.U_SEGMENT]).tolist(), with_ids=False)
+            numbers[entry.source.name] = number_texts(
+                plan, entry.source.name, np.unique(plan.units[:, abi.U_SEGMENT]).tolist(), with_ids=False
+            )
         states.append(_state_of_texts(entry.plan, numbers[entry.source.name], is_whole=plan.is_whole))
     return PartialResult(pa.table(state_columns(layout, states)), partial.statistics)
 

@@ -12,7 +12,18 @@ from pinotpy.functions.text.patterns import regexp_pattern
 from pinotpy.pql.ast import Call, Dialect, Expression, Identifier, Literal, Position
 from pinotpy.pql.literals import null_literal
 from pinotpy.pql.sql_keywords import MULTI_STAGE
-from pinotpy.query.model.context import And, Bound, Comparison, Constant, ExpressionPredicate, Filter, LiteralValue, Not, Or, Predicate
+from pinotpy.query.model.context import (
+    And,
+    Bound,
+    Comparison,
+    Constant,
+    ExpressionPredicate,
+    Filter,
+    LiteralValue,
+    Not,
+    Or,
+    Predicate,
+)
 from pinotpy.query.model.deadline import Check, no_deadline
 from pinotpy.query.model.fold import fold_constants
 from pinotpy.query.model.positions import position_text
@@ -39,7 +50,13 @@ class FilterCompiler:
     """
 
     def __init__(
-        self, dialect: Dialect, type_of: Callable[[str], DataType | None], *, null_handling: bool, as_value: bool = False, check: Check = no_deadline
+        self,
+        dialect: Dialect,
+        type_of: Callable[[str], DataType | None],
+        *,
+        null_handling: bool,
+        as_value: bool = False,
+        check: Check = no_deadline,
     ) -> None:
         self._check = check
         self._as_value = as_value and null_handling
@@ -77,7 +94,8 @@ class FilterCompiler:
         build = _BUILDERS.get(name)
         if build is not None:
             return build(self, node)
-        # A value alone is asked whether it is true, as a column is: BOOLEAN says it, text may, a number is 700 (1 is not TRUE).
+        # A value alone is asked whether it is true, as a column is: BOOLEAN says it, text may, a number is 700 (1 is
+        # not TRUE).
         return Predicate(node, Comparison.EQ, (True,)) if self._dialect is Dialect.SQL else ExpressionPredicate(node)
 
     def _not(self, node: Expression) -> Filter:
@@ -87,7 +105,9 @@ class FilterCompiler:
         return Not(inner)
 
     def _unknown(self) -> Filter:
-        """A constant that is null keeps no row: it is false, and below a NOT true, because NOT of null is null again."""
+        """A constant that is null keeps no row: it is false, and below a NOT true, because NOT of null is null
+        again.
+        """
         if self._as_value:
             return _UNKNOWN
         return Constant(self._null_handling and self._negated)
@@ -115,7 +135,12 @@ class FilterCompiler:
             if right.data_type is not None:
                 return self._unknown()
             raise parse_error(f"{MULTI_STAGE}; = NULL is never true, write IS NULL or IS NOT NULL", node.position)
-        if isinstance(right.value, bool) and isinstance(left, Call) and left.name in _CONDITION_NAMES and name in ("equals", "not_equals"):
+        if (
+            isinstance(right.value, bool)
+            and isinstance(left, Call)
+            and left.name in _CONDITION_NAMES
+            and name in ("equals", "not_equals")
+        ):
             return self._filter(left) if right.value is (name == "equals") else self._not(left)
         value = right.value
         if name == "equals":
@@ -127,11 +152,14 @@ class FilterCompiler:
             return Predicate(left, Comparison.RANGE, lower=bound)
         return Predicate(left, Comparison.RANGE, upper=bound)
 
-    # --- one method per kind of predicate ------------------------------------------------------------------------------
+    # --- one method per kind of predicate
+    # ------------------------------------------------------------------------------
 
     def _between(self, node: Call) -> Filter:
         if len(node.args) != 3:
-            raise parse_error(f"expected BETWEEN to have a value and two bounds, found {len(node.args)} arguments", node.position)
+            raise parse_error(
+                f"expected BETWEEN to have a value and two bounds, found {len(node.args)} arguments", node.position
+            )
         left, low, high = node.args
         lower, upper = self._literal(low, node), self._literal(high, node)
         if isinstance(left, Literal) or lower is None or upper is None:
@@ -142,14 +170,21 @@ class FilterCompiler:
     def _in(self, node: Call) -> Filter:
         if len(node.args) < 2:
             raise parse_error("expected IN to have a value and a list", node.position)
-        listed = [arg.value if type(arg) is Literal and arg.value is not None else self._literal(arg, node) for arg in node.args[1:]]
+        listed = [
+            arg.value if type(arg) is Literal and arg.value is not None else self._literal(arg, node)
+            for arg in node.args[1:]
+        ]
         values = tuple([value for value in listed if value is not None])
         is_in = node.name == "in"
         left = node.args[0]
         if not values or (isinstance(left, Literal) and left.value is None):
             return self._unknown()
         if isinstance(left, Literal):
-            equal = [fold_constants(Call("equals", (left, arg))) for arg in node.args[1:] if isinstance(arg, Literal) and arg.value is not None]
+            equal = [
+                fold_constants(Call("equals", (left, arg)))
+                for arg in node.args[1:]
+                if isinstance(arg, Literal) and arg.value is not None
+            ]
             found = any(isinstance(same, Literal) and same.value is True for same in equal)
             return Constant(found is is_in) if found or len(values) == len(listed) else self._unknown()
         members = Predicate(left, Comparison.IN if is_in else Comparison.NOT_IN, values)
@@ -164,13 +199,20 @@ class FilterCompiler:
             return expression.value
         if not isinstance(expression, Literal) or expression.value is None:
             word = node.name.upper().replace("_", " ")
-            hint = "write IS NULL beside the list" if isinstance(expression, Literal) else "compare columns with =, < or > one by one"
+            hint = (
+                "write IS NULL beside the list"
+                if isinstance(expression, Literal)
+                else "compare columns with =, < or > one by one"
+            )
             raise parse_error(f"{MULTI_STAGE}; expected literals after {word}; {hint}", expression.position)
         return expression.value
 
     def _like(self, node: Call) -> Filter:
         if len(node.args) not in (2, 3):
-            raise parse_error(f"expected {node.name.upper()} to have a value and a pattern, found {len(node.args)} arguments", node.position)
+            raise parse_error(
+                f"expected {node.name.upper()} to have a value and a pattern, found {len(node.args)} arguments",
+                node.position,
+            )
         pattern = self._pattern(node)
         if pattern is None:
             return self._unknown()
@@ -184,7 +226,9 @@ class FilterCompiler:
 
     def _regexp_like(self, node: Call) -> Filter:
         if len(node.args) not in (2, 3):
-            raise parse_error(f"expected REGEXP_LIKE to have a value and a pattern, found {len(node.args)} arguments", node.position)
+            raise parse_error(
+                f"expected REGEXP_LIKE to have a value and a pattern, found {len(node.args)} arguments", node.position
+            )
         flags = "i" if self._dialect is Dialect.PQL else ""
         pattern = self._pattern(node)
         if pattern is None:
@@ -192,7 +236,10 @@ class FilterCompiler:
         if len(node.args) == 3:
             third = node.args[2]
             if not isinstance(third, Literal) or third.text not in ("i", "c"):
-                raise InvalidQueryError("expected 'i' (ignore case) or 'c' (case counts) as third argument of REGEXP_LIKE" + position_text(third.position))
+                raise InvalidQueryError(
+                    "expected 'i' (ignore case) or 'c' (case counts) as third argument of REGEXP_LIKE"
+                    + position_text(third.position)
+                )
             flags = "i" if third.text == "i" else ""
         try:
             regexp_pattern(pattern, ignore_case=flags == "i")
@@ -205,19 +252,28 @@ class FilterCompiler:
         if len(node.args) < 2:
             raise parse_error("expected TEXT_MATCH to have a column and a search text", node.position)
         if not isinstance(node.args[0], Identifier):
-            raise parse_error("expected TEXT_MATCH to have a column, whose text index is searched, found an expression", node.position)
+            raise parse_error(
+                "expected TEXT_MATCH to have a column, whose text index is searched, found an expression", node.position
+            )
         pattern = self._pattern(node)
         return self._unknown() if pattern is None else Predicate(node.args[0], Comparison.TEXT_MATCH, (pattern,))
 
     def _json_match(self, node: Call) -> Filter:
         if len(node.args) != 2:
-            raise parse_error(f"expected JSON_MATCH to have a column and a condition, found {len(node.args)} arguments", node.position)
+            raise parse_error(
+                f"expected JSON_MATCH to have a column and a condition, found {len(node.args)} arguments", node.position
+            )
         column = node.args[0]
         if not isinstance(column, Identifier):
-            raise parse_error("expected JSON_MATCH to have a column, whose documents are searched, found an expression", node.position)
+            raise parse_error(
+                "expected JSON_MATCH to have a column, whose documents are searched, found an expression", node.position
+            )
         data_type = self._type_of(column.name)
         if data_type is not None and data_type not in _TEXT_TYPES:
-            raise InvalidQueryError(f"Unsupported data type: {data_type}: JSON_MATCH needs a JSON or STRING column" + position_text(column.position))
+            raise InvalidQueryError(
+                f"Unsupported data type: {data_type}: JSON_MATCH needs a JSON or STRING column"
+                + position_text(column.position)
+            )
         pattern = self._pattern(node)
         return self._unknown() if pattern is None else Predicate(column, Comparison.JSON_MATCH, (pattern,))
 
@@ -225,12 +281,17 @@ class FilterCompiler:
         """The text of a pattern; None where it, or the value beside it, is null."""
         left, pattern = node.args[0], node.args[1]
         if not isinstance(pattern, Literal) or (pattern.value is None and pattern.data_type is None):
-            raise parse_error(f"{MULTI_STAGE}; expected a pattern in single quotes in {node.name.upper()}", pattern.position)
+            raise parse_error(
+                f"{MULTI_STAGE}; expected a pattern in single quotes in {node.name.upper()}", pattern.position
+            )
         if self._dialect is Dialect.SQL and isinstance(left, Identifier):
             data_type = self._type_of(left.name)
             if data_type is not None and data_type not in _TEXT_TYPES:
                 hint = f"CAST({'…' if left.name.startswith('$') else left.name} AS VARCHAR) makes it text"
-                raise InvalidQueryError(f"Unsupported data type: {data_type}: {node.name.upper()} needs text; {hint}" + position_text(left.position))
+                raise InvalidQueryError(
+                    f"Unsupported data type: {data_type}: {node.name.upper()} needs text; {hint}"
+                    + position_text(left.position)
+                )
         return None if pattern.value is None or (isinstance(left, Literal) and left.value is None) else pattern.text
 
     def _null(self, node: Call) -> Filter:
@@ -268,7 +329,9 @@ class FilterCompiler:
             if right.value is None:
                 return self._filter(Call("is_null" if same else "is_not_null", (left,)))
             if isinstance(left, Literal):
-                return self._filter(fold_constants(Call("equals" if same else "not_equals", (left, right), position=node.position)))
+                return self._filter(
+                    fold_constants(Call("equals" if same else "not_equals", (left, right), position=node.position))
+                )
             if same:
                 return And((present, Predicate(left, Comparison.EQ, (right.value,))))
             return Or((missing, Predicate(left, Comparison.NOT_EQ, (right.value,))))

@@ -80,8 +80,10 @@ class Bound:
 
 @dataclass(frozen=True, slots=True)
 class Predicate:
-    """`lhs` (column or expression) against literals. EQ/NOT_EQ/LIKE/REGEXP/TEXT_MATCH/JSON_MATCH: values[0]; IN/NOT_IN: values;
-    RANGE: lower and upper, None = open."""
+    """`lhs` (column or expression) against literals. EQ/NOT_EQ/LIKE/REGEXP/TEXT_MATCH/JSON_MATCH: values[0]; IN/NOT_IN:
+    values;
+    RANGE: lower and upper, None = open.
+    """
 
     lhs: Expression
     comparison: Comparison
@@ -195,8 +197,8 @@ class QueryContext:
 class ColumnRef:
     """A column that the query reads, as the schema has it.
 
-    default_null: what stands for null, in stored form: the value of docs whose segment was built before the schema had the
-        column. None for virtual columns.
+    default_null: what stands for null, in stored form: the value of docs whose segment was built before the schema had
+        the column. None for virtual columns.
     """
 
     name: str

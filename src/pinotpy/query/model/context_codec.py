@@ -1,8 +1,9 @@
 """QueryContext ⇄ bytes: what a broker sends to servers. JSON, versioned, decoded strictly.
 
-Expressions and filters are flat lists in postfix order (children before their parent, which says how many it takes), so that
-neither side recurses, however deep they nest. Positions are not sent. A literal value is null or [tag, text]: "i" whole number of any size, "f" double
-(NaN and infinities included), "d" decimal, "s" string, "b" boolean, "x" bytes in hex.
+Expressions and filters are flat lists in postfix order (children before their parent, which says how many it takes), so
+that neither side recurses, however deep they nest. Positions are not sent. A literal value is null or [tag, text]: "i"
+whole number of any size, "f" double (NaN and infinities included), "d" decimal, "s" string, "b" boolean, "x" bytes in
+hex.
 
     expression  ["i",name] ["l",value,text,is_string] ["*"] ["c",name,args,distinct,has_filter]   ["a",index]: AggregationRef
     filter      ["and",n] ["or",n] ["not"] ["const",bool] ["p",lhs,comparison,values,lower,upper,flags,escape] ["e",expression]
@@ -57,13 +58,19 @@ def encode_context(context: QueryContext) -> bytes:
             "output": [[column.name, _expression_out(column.expression)] for column in context.output],
             "filter": _filter_out(context.filter),
             "groupBy": [_expression_out(expression) for expression in context.group_by],
-            "aggregations": [[a.function, [_expression_out(arg) for arg in a.args], a.name, _filter_out(a.filter)] for a in context.aggregations],
+            "aggregations": [
+                [a.function, [_expression_out(arg) for arg in a.args], a.name, _filter_out(a.filter)]
+                for a in context.aggregations
+            ],
             "having": _filter_out(context.having),
             "orderBy": [[_expression_out(key.expression), key.ascending, key.nulls_last] for key in context.order_by],
             "limit": context.limit,
             "offset": context.offset,
             "nullHandling": context.null_handling,
-            "columns": [[column.name, column.data_type.value, column.single_value, write_value(column.default_null)] for column in context.columns],
+            "columns": [
+                [column.name, column.data_type.value, column.single_value, write_value(column.default_null)]
+                for column in context.columns
+            ],
             "options": {item.name: getattr(context.options, item.name) for item in fields(QueryOptions)},
             "explain": context.explain,
             # Only where there are some: a server that does not know the key cannot answer such a query, and says so.
@@ -124,7 +131,15 @@ def _expression_out(expression: Expression | AggregationRef) -> list[list[Any]]:
         if isinstance(node, Identifier):
             flat.append(["i", node.name])
         elif isinstance(node, Literal):
-            flat.append(["l", write_value(node.value), node.text, node.is_string, *([] if node.data_type is None else [node.data_type.value])])
+            flat.append(
+                [
+                    "l",
+                    write_value(node.value),
+                    node.text,
+                    node.is_string,
+                    *([] if node.data_type is None else [node.data_type.value]),
+                ]
+            )
         elif isinstance(node, Star):
             flat.append(["*"])
         elif isinstance(node, AggregationRef):
@@ -154,9 +169,14 @@ def _filter_out(root: Filter | None) -> list[list[Any]] | None:
         elif isinstance(node, Constant):
             flat.append(["const", node.value])
         elif isinstance(node, Predicate):
-            bounds = [None if bound is None else [write_value(bound.value), bound.inclusive] for bound in (node.lower, node.upper)]
+            bounds = [
+                None if bound is None else [write_value(bound.value), bound.inclusive]
+                for bound in (node.lower, node.upper)
+            ]
             values = _values_out(node.values)
-            flat.append(["p", _expression_out(node.lhs), node.comparison.value, values, *bounds, node.flags, node.escape])
+            flat.append(
+                ["p", _expression_out(node.lhs), node.comparison.value, values, *bounds, node.flags, node.escape]
+            )
         else:
             flat.append(["e", _expression_out(node.expression)])
     flat.reverse()
@@ -170,7 +190,21 @@ def _context_in(raw: Any) -> QueryContext:
     version = _of(dict, raw).get("v")
     if version != VERSION or isinstance(version, bool):
         raise UnsupportedVersionError("a query context cannot be read", found=version, supported=VERSION)
-    known = {"v", "dialect", "kind", "table", "output", "filter", "groupBy", "aggregations", "having", "orderBy", "limit", "offset", "nullHandling"}
+    known = {
+        "v",
+        "dialect",
+        "kind",
+        "table",
+        "output",
+        "filter",
+        "groupBy",
+        "aggregations",
+        "having",
+        "orderBy",
+        "limit",
+        "offset",
+        "nullHandling",
+    }
     if unknown := raw.keys() - known - {"columns", "options", "explain", "userFunctions"}:
         raise ValueError(f"unknown keys {sorted(unknown)}")
     context = QueryContext(
@@ -186,7 +220,9 @@ def _context_in(raw: Any) -> QueryContext:
         ),
         having=_filter_in(raw["having"]),
         order_by=tuple(
-            OrderBy(_expression_in(expression), _of(bool, ascending), None if nulls_last is None else _of(bool, nulls_last))
+            OrderBy(
+                _expression_in(expression), _of(bool, ascending), None if nulls_last is None else _of(bool, nulls_last)
+            )
             for expression, ascending, nulls_last in raw["orderBy"]
         ),
         limit=_count(raw["limit"]),
@@ -207,7 +243,10 @@ def _context_in(raw: Any) -> QueryContext:
 def _check_indexes(context: QueryContext) -> None:
     """Every AggregationRef points to an aggregation."""
     count = len(context.aggregations)
-    for expression in [*(column.expression for column in context.output), *(key.expression for key in context.order_by)]:
+    for expression in [
+        *(column.expression for column in context.output),
+        *(key.expression for key in context.order_by),
+    ]:
         if isinstance(expression, AggregationRef) and expression.index >= count:
             raise ValueError(f"aggregation {expression.index} of {count}")
 
@@ -356,7 +395,9 @@ def _filter_in(raw: Any) -> Filter | None:
             lhs, comparison, values, lower, upper, flags, escape = rest
             bounds = _bound_in(lower), _bound_in(upper)
             literals = _values_in(values)
-            stack.append(Predicate(_plain(lhs), Comparison(comparison), literals, *bounds, _of(str, flags), _of(str, escape)))
+            stack.append(
+                Predicate(_plain(lhs), Comparison(comparison), literals, *bounds, _of(str, flags), _of(str, escape))
+            )
         elif tag == "e":
             (expression,) = rest
             stack.append(ExpressionPredicate(_plain(expression)))

@@ -1,4 +1,6 @@
-"""What the broker's work on one query calls again and again, so that it ends when the query's time is up; and how a server's own limit is named."""
+"""What the broker's work on one query calls again and again, so that it ends when the query's time is up; and how a
+server's own limit is named.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """Constants: arithmetic, comparisons and logic over literals alone become literals.
 
-Integers stay whole under + - *; / and % are doubles, as everywhere (7 / 2 is 3.5, x / 0 is an infinity or NaN). A call that folding does
+Integers stay whole under + - *; / and % are doubles, as everywhere (7 / 2 is 3.5, x / 0 is an infinity or NaN). A call
+that folding does
 not know stays as it is. Source: sql-live.md §2 and §3.
 """
 
@@ -57,7 +58,10 @@ def _compare(compare: Callable[[int], bool], left: Literal, right: Literal, posi
         return boolean_literal(compare((a > b) - (a < b)), position)
     one, two = _number(left), _number(right)
     if one is not None and two is not None:
-        if float in (type(one), type(two)) and DataType.BIG_DECIMAL not in (left.data_type, right.data_type):  # fractions written out are DOUBLE
+        if float in (type(one), type(two)) and DataType.BIG_DECIMAL not in (
+            left.data_type,
+            right.data_type,
+        ):  # fractions written out are DOUBLE
             one, two = (float(value) if isinstance(value, Decimal) else value for value in (one, two))
         if any(isinstance(value, float) and math.isnan(value) for value in (one, two)):
             return boolean_literal(False, position)
@@ -69,7 +73,11 @@ def _compare(compare: Callable[[int], bool], left: Literal, right: Literal, posi
 
 def _number(literal: Literal) -> Number | None:
     value = literal.value
-    return value if isinstance(value, int | float | Decimal) and not isinstance(value, bool) and not literal.is_string else None
+    return (
+        value
+        if isinstance(value, int | float | Decimal) and not isinstance(value, bool) and not literal.is_string
+        else None
+    )
 
 
 def _literal(value: Number | None, position: Position) -> Literal | None:
@@ -77,11 +85,15 @@ def _literal(value: Number | None, position: Position) -> Literal | None:
         return None
     if isinstance(value, int):
         whole = integer_literal(value, position)
-        return replace(whole, data_type=DataType.LONG) if INT_MIN <= value <= -INT_MIN - 1 else whole  # 1 + 1 is LONG, as in the reference
+        return (
+            replace(whole, data_type=DataType.LONG) if INT_MIN <= value <= -INT_MIN - 1 else whole
+        )  # 1 + 1 is LONG, as in the reference
     return double_literal(float(value), position)
 
 
-def _whole(operate: Callable[[int, int], int], inexact: Callable[[float, float], float]) -> Callable[[Number, Number], Number | None]:
+def _whole(
+    operate: Callable[[int, int], int], inexact: Callable[[float, float], float]
+) -> Callable[[Number, Number], Number | None]:
     def apply(left: Number, right: Number) -> Number | None:
         if isinstance(left, int) and isinstance(right, int):
             # Digits are bounded, so that no text makes a number that takes seconds.

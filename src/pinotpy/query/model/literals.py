@@ -1,7 +1,7 @@
 """The literals of a filter, taken out and put back: queries of one template differ in nothing else.
 
-A template is a context whose filter's literals count for nothing. `blank` writes 0 for each of them, so that all queries of a
-template have one blank context; `encode_literals` writes what was taken out.
+A template is a context whose filter's literals count for nothing. `blank` writes 0 for each of them, so that all
+queries of a template have one blank context; `encode_literals` writes what was taken out.
 """
 
 from __future__ import annotations
@@ -19,7 +19,11 @@ from pinotpy.query.model.context_codec import read_value, write_value
 
 def literals_of(condition: Filter | None) -> list[LiteralValue]:
     """Every literal of the predicates of a filter, in order."""
-    return [] if condition is None else [value for predicate in predicates_of(condition) for value in predicate_literals(predicate)]
+    return (
+        []
+        if condition is None
+        else [value for predicate in predicates_of(condition) for value in predicate_literals(predicate)]
+    )
 
 
 def predicates_of(condition: Filter) -> Iterator[Predicate]:
@@ -81,7 +85,9 @@ def decode_literals(content: bytes) -> list[LiteralValue]:
     try:
         return [read_value(value) for value in orjson.loads(content)]
     except (ValueError, TypeError, KeyError, ArithmeticError) as error:
-        raise DataError(f"the literals of a query cannot be read: {type(error).__name__}: {str(error)[:200]}") from error
+        raise DataError(
+            f"the literals of a query cannot be read: {type(error).__name__}: {str(error)[:200]}"
+        ) from error
 
 
 _NAMES = tuple(item.name for item in fields(QueryContext))

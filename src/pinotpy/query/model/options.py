@@ -1,7 +1,9 @@
 """Options of a query from all their sources to one QueryOptions.
 
-Sources, strongest first: OPTION(…) and SET in the text, the request's `queryOptions` ("k=v;k=v"), its `debugOptions` and `trace`. Ceilings of
-the configuration hold for all: a client may lower a limit, never raise it. Names count letter by letter, values don't; unknown
+Sources, strongest first: OPTION(…) and SET in the text, the request's `queryOptions` ("k=v;k=v"), its `debugOptions`
+and `trace`. Ceilings of
+the configuration hold for all: a client may lower a limit, never raise it. Names count letter by letter, values don't;
+unknown
 options are kept, nobody minds them. Source: pql-live.md §2 and §7, sql-live.md §1 and §7.
 """
 
@@ -15,7 +17,17 @@ from pinotpy.pql.ast import Statement
 from pinotpy.query.model.context import QueryOptions
 
 _KNOWN: Final = frozenset(
-    {"timeoutMs", "preserveType", "responseFormat", "groupByMode", "enableNullHandling", "numGroupsLimit", "trace", "useStarTree", "maxExecutionThreads"}
+    {
+        "timeoutMs",
+        "preserveType",
+        "responseFormat",
+        "groupByMode",
+        "enableNullHandling",
+        "numGroupsLimit",
+        "trace",
+        "useStarTree",
+        "maxExecutionThreads",
+    }
 )
 OPTIONS_CHARACTERS_MAX: Final = 64 * 1024
 _LONG_MAX: Final = 2**63 - 1
@@ -31,7 +43,9 @@ def parse_option_text(text: str, what: str) -> dict[str, str]:
             continue
         name, equals, value = part.partition("=")
         if not equals or "=" in value or not name.strip():
-            raise ParseError(f"Chunk [{part[:100]}] is not a valid entry of {what}: expected name=value, separated by ';'")
+            raise ParseError(
+                f"Chunk [{part[:100]}] is not a valid entry of {what}: expected name=value, separated by ';'"
+            )
         options[name.strip()] = value.strip()
     return options
 
@@ -52,7 +66,8 @@ def query_options(
 
     Raises:
         ParseError: (150) options that are not `k=v;k=v`.
-        InvalidQueryError: (700) timeoutMs, numGroupsLimit, maxExecutionThreads or maxQueryResponseSizeBytes that are no positive whole number.
+        InvalidQueryError: (700) timeoutMs, numGroupsLimit, maxExecutionThreads or maxQueryResponseSizeBytes that are no
+            positive whole number.
     """
     requested = parse_option_text(request_options, "queryOptions") if isinstance(request_options, str) else {}
     debug = parse_option_text(debug_options, "debugOptions") if isinstance(debug_options, str) else {}
@@ -79,7 +94,9 @@ def response_bytes_max(options: QueryOptions) -> int | None:
 
 
 def asks_to_explain(options: QueryOptions, *, requested: object = False) -> bool:
-    """Whether the option `explain` is on; the option in the text or in `queryOptions` wins over the body's flag `requested`."""
+    """Whether the option `explain` is on; the option in the text or in `queryOptions` wins over the body's flag
+    `requested`.
+    """
     for name, value in options.other:
         if name == "explain":
             return value.lower() == "true"
@@ -91,7 +108,9 @@ def _is_true(options: Mapping[str, str], name: str) -> bool:
 
 
 def _traces(trace: object) -> bool:
-    return trace is True or (isinstance(trace, str) and trace.lower() == "true") or (isinstance(trace, int) and trace == 1)
+    return (
+        trace is True or (isinstance(trace, str) and trace.lower() == "true") or (isinstance(trace, int) and trace == 1)
+    )
 
 
 def _positive(options: Mapping[str, str], name: str) -> int | None:

@@ -6,9 +6,9 @@ negated; on multi-values the test asks for any value and the negation for none. 
 
  - PQL: a literal is text that must parse as the column's type, else QueryExecutionError (200). BOOLEAN is the STRING
    'true' or 'false'.
- - SQL: numbers compare by value (int = 5.5 and int = 3000000000 are never true), in IN as beside =; quoted numbers and all
-   literals on multi-values must parse, else InvalidQueryError (700). BOOLEAN: 'true' in any case and '1' are true, anything
-   else false.
+ - SQL: numbers compare by value (int = 5.5 and int = 3000000000 are never true), in IN as beside =; quoted numbers and
+   all literals on multi-values must parse, else InvalidQueryError (700). BOOLEAN: 'true' in any case and '1' are true,
+   anything else false.
  - FLOAT columns compare as float. STRING, JSON and BYTES order by bytes.
 """
 
@@ -129,7 +129,8 @@ def typed_leg(predicate: Predicate, column: ColumnRef, dialect: Dialect) -> Leg:
     """The leg of a predicate on a column.
 
     Raises:
-        QueryExecutionError: (200) in PQL: a literal that is not of the column's type, a bad pattern; both dialects: a bad search text.
+        QueryExecutionError: (200) in PQL: a literal that is not of the column's type, a bad pattern; both dialects: a
+            bad search text.
         InvalidQueryError: (700) in SQL: a literal that is not of the column's type, a bad pattern.
     """
     assert isinstance(predicate.lhs, Identifier)
@@ -153,7 +154,10 @@ def _test(predicate: Predicate, comparison: Comparison, column: ColumnRef, diale
         assert isinstance(text, str)
         if data_type not in (DataType.STRING, DataType.JSON) or not column.single_value:
             found = data_type if column.single_value else f"multi-valued {data_type}"
-            raise refusal(dialect)(f"JSON_MATCH needs a single-valued STRING or JSON column, found '{column.name}', which is {found}", column=column.name)
+            raise refusal(dialect)(
+                f"JSON_MATCH needs a single-valued STRING or JSON column, found '{column.name}', which is {found}",
+                column=column.name,
+            )
         return JsonSearch(text)
     if comparison in (Comparison.REGEXP_LIKE, Comparison.LIKE):
         pattern = _pattern(predicate, comparison, dialect)
@@ -165,7 +169,9 @@ def _test(predicate: Predicate, comparison: Comparison, column: ColumnRef, diale
     if data_type is DataType.BOOLEAN:
         return _boolean(predicate, comparison, dialect)
     strict = dialect is Dialect.PQL or not column.single_value
-    convert = _Converter(StoredLiterals(data_type, dialect, strict, "" if column.name.startswith("$") else f" of column '{column.name}'"))
+    convert = _Converter(
+        StoredLiterals(data_type, dialect, strict, "" if column.name.startswith("$") else f" of column '{column.name}'")
+    )
     if comparison is Comparison.RANGE:
         return convert.range(predicate.lower, predicate.upper)
     if comparison is Comparison.IN and len(predicate.values) > 1:
@@ -194,7 +200,12 @@ def _boolean_test(passes: Callable[[str], bool]) -> Test:
 
 def _boolean(predicate: Predicate, comparison: Comparison, dialect: Dialect) -> Test:
     if dialect is Dialect.SQL:
-        as_int = replace(predicate, values=tuple(_truth(v) for v in predicate.values), lower=_truth_bound(predicate.lower), upper=_truth_bound(predicate.upper))
+        as_int = replace(
+            predicate,
+            values=tuple(_truth(v) for v in predicate.values),
+            lower=_truth_bound(predicate.lower),
+            upper=_truth_bound(predicate.upper),
+        )
         convert = _Converter(StoredLiterals(DataType.INT, dialect, strict=False))
         if comparison is Comparison.RANGE:
             return convert.range(as_int.lower, as_int.upper)
@@ -217,10 +228,17 @@ def _truth(value: LiteralValue) -> int:
 
 
 def with_truths(call: Call, types: Sequence[DataType | None], dialect: Dialect) -> Call:
-    """A comparison whose numbers beside a BOOLEAN are truths, 1 or 0, as filters read them in SQL: 5 is neither 'true' nor '1'."""
+    """A comparison whose numbers beside a BOOLEAN are truths, 1 or 0, as filters read them in SQL: 5 is neither 'true'
+    nor '1'.
+    """
     if dialect is not Dialect.SQL or DataType.BOOLEAN not in types:
         return call
-    args = [replace(arg, value=_truth(arg.value)) if isinstance(arg, Literal) and type(arg.value) in (int, float, Decimal) else arg for arg in call.args]
+    args = [
+        replace(arg, value=_truth(arg.value))
+        if isinstance(arg, Literal) and type(arg.value) in (int, float, Decimal)
+        else arg
+        for arg in call.args
+    ]
     return replace(call, args=tuple(args))
 
 
@@ -259,7 +277,11 @@ class _Converter:
         stored = self.literals.data_type.stored
         if stored is StoredType.VAR:
             plain = self.literals.data_type in (DataType.STRING, DataType.JSON) and set(map(type, values)) == {str}
-            strings = sorted(set(map(str.encode, values)) if plain and "".join(values).isascii() else {self.literals.var_bytes(value) for value in values})  # type: ignore[arg-type]
+            strings = sorted(
+                set(map(str.encode, values))
+                if plain and "".join(values).isascii()
+                else {self.literals.var_bytes(value) for value in values}
+            )  # type: ignore[arg-type]
             if len(strings) == 1:
                 return VarRange(strings[0], strings[0] + b"\0")
             offsets = np.zeros(len(strings) + 1, np.int64)
@@ -269,7 +291,11 @@ class _Converter:
             least, most = INT_LIMITS[self.literals.data_type]
             numbers = [value for value in values if type(value) is int]
             if len(numbers) < len(values) or min(numbers) < least or max(numbers) > most:
-                exact = [v for v in map(self.literals.integer, values) if isinstance(v, int) or (math.isfinite(v) and v == int(v))]
+                exact = [
+                    v
+                    for v in map(self.literals.integer, values)
+                    if isinstance(v, int) or (math.isfinite(v) and v == int(v))
+                ]
                 numbers = [int(v) for v in exact if least <= v <= most]
             integers = sorted(set(numbers))
             found: NDArray[Any] = np.array(integers, np.int64)

@@ -9,8 +9,9 @@ from pinotpy.data_types import DataType
 
 @dataclass(frozen=True, slots=True)
 class ResultType:
-    """Type of a result column. `data_type` None is UNKNOWN (a bare null); `shown_as` is what the answer calls it instead: OBJECT
-    for CASE and CAST over aggregates."""
+    """Type of a result column. `data_type` None is UNKNOWN (a bare null); `shown_as` is what the answer calls it
+    instead: OBJECT for CASE and CAST over aggregates.
+    """
 
     data_type: DataType | None
     single_value: bool = True

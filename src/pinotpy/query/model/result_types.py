@@ -20,11 +20,25 @@ from pinotpy.query.model.result_type import ResultType
 from pinotpy.query.model.unknown_function import unknown_function
 
 ARITHMETIC = frozenset({"plus", "minus", "times", "divide", "mod"})
-COMPARISONS = frozenset({"equals", "not_equals", "greater_than", "greater_than_or_equal", "less_than", "less_than_or_equal"})
+COMPARISONS = frozenset(
+    {"equals", "not_equals", "greater_than", "greater_than_or_equal", "less_than", "less_than_or_equal"}
+)
 # What the query room evaluates itself, because null vectors or predicates decide; everything else is a scalar function.
 NULL_TESTS = frozenset({"is_null", "is_not_null"})
 TRUTH_TESTS = frozenset({"is_true", "is_not_true", "is_false", "is_not_false"})
-PREDICATES = frozenset({"between", "not_between", "in", "not_in", "like", "not_like", "regexp_like", "is_distinct_from", "is_not_distinct_from"})
+PREDICATES = frozenset(
+    {
+        "between",
+        "not_between",
+        "in",
+        "not_in",
+        "like",
+        "not_like",
+        "regexp_like",
+        "is_distinct_from",
+        "is_not_distinct_from",
+    }
+)
 LOGIC = frozenset({"and", "or", "not"})
 CONDITIONS = COMPARISONS | PREDICATES | LOGIC | NULL_TESTS | TRUTH_TESTS
 
@@ -39,13 +53,16 @@ class ExpressionTypes:
     def __init__(self, columns: tuple[ColumnRef, ...], dialect: Dialect) -> None:
         self.columns: Mapping[str, ColumnRef] = {column.name: column for column in columns}
         self.dialect = dialect
-        # By identity, because deep expressions are asked at every level, and only while the call lives: a call may hold 50,000 literals.
+        # By identity, because deep expressions are asked at every level, and only while the call lives: a call may hold
+        # 50,000 literals.
         self._bound: dict[int, tuple[ref[Call], Bound]] = {}
         # PQL has no booleans: conditions are 1 and 0.
         self._condition = ResultType(DataType.BOOLEAN if dialect is Dialect.SQL else DataType.INT)
 
     def of(self, expression: Expression | AggregationRef) -> ResultType:
-        """Raises QueryExecutionError (PQL) or InvalidQueryError (SQL) for functions that do not exist or do not take their arguments."""
+        """Raises QueryExecutionError (PQL) or InvalidQueryError (SQL) for functions that do not exist or do not take
+        their arguments.
+        """
         match expression:
             case Identifier(name=name):
                 column = self.columns[name]
@@ -78,7 +95,9 @@ class ExpressionTypes:
         operands = tuple([self.operand(arg) for arg in call.args])
         if find_scalar_function(call.name) is None:
             raise unknown_function(call, self.dialect)
-        is_long = any(operand.literal is not None and len(operand.literal.text) > _KEPT_CHARACTERS_MAX for operand in operands)
+        is_long = any(
+            operand.literal is not None and len(operand.literal.text) > _KEPT_CHARACTERS_MAX for operand in operands
+        )
         try:
             found = (bind.__wrapped__ if is_long else bind)(call.name, operands, self.dialect)
         except (InvalidQueryError, QueryExecutionError) as error:
@@ -139,7 +158,9 @@ def argument_of(args: tuple[Expression, ...], types: ExpressionTypes, num_expres
     if num_expressions == 1:
         return Argument(found.data_type, found.single_value)
     further = [types.of(arg) for arg in args[1:num_expressions]]
-    return Argument(found.data_type, found.single_value, tuple([Argument(one.data_type, one.single_value) for one in further]))
+    return Argument(
+        found.data_type, found.single_value, tuple([Argument(one.data_type, one.single_value) for one in further])
+    )
 
 
 def expressions_of(aggregation: Aggregation) -> tuple[Expression, ...]:

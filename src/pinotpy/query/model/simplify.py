@@ -1,7 +1,7 @@
 """Filters in a plain form, as the reference's optimizer leaves them, so that statistics mean the same.
 
-Nested AND in AND and OR in OR melt together; TRUE and FALSE disappear; IN with one value is =, NOT IN with one is <>; equalities and INs on one
-column under an OR are one IN. Ranges and <> are left alone. Source: pql-live.md §6.
+Nested AND in AND and OR in OR melt together; TRUE and FALSE disappear; IN with one value is =, NOT IN with one is <>;
+equalities and INs on one column under an OR are one IN. Ranges and <> are left alone. Source: pql-live.md §6.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""A literal as a value of a column's stored type: what parses, what is refused, and the first or last stored value inside a bound."""
+"""A literal as a value of a column's stored type: what parses, what is refused, and the first or last stored value
+inside a bound.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,11 @@ _WHOLE_DIGITS_MAX: Final = 20
 # Possessive: a literal may have a million digits, of which nothing is tried twice.
 _REAL = re.compile(r"\s*[+-]?(?:NaN|Infinity|(?:[0-9]++\.?[0-9]*+|\.[0-9]++)(?:[eE][+-]?[0-9]++)?[fFdD]?)\s*")
 _TIME = re.compile(r"(\d{4})-(\d{1,2})-(\d{1,2})(?:([ T])(\d{1,2}):(\d{2})(?::(\d{2})(\.\d{1,9})?)?(Z?))?")
-INT_LIMITS: Final = {DataType.INT: (-(2**31), 2**31 - 1), DataType.LONG: (-(2**63), 2**63 - 1), DataType.TIMESTAMP: (-(2**63), 2**63 - 1)}
+INT_LIMITS: Final = {
+    DataType.INT: (-(2**31), 2**31 - 1),
+    DataType.LONG: (-(2**63), 2**63 - 1),
+    DataType.TIMESTAMP: (-(2**63), 2**63 - 1),
+}
 
 
 def literal_text(value: LiteralValue) -> str:
@@ -45,7 +51,8 @@ def refusal(dialect: Dialect) -> type[PinotError]:
 
 @dataclass(frozen=True, slots=True)
 class StoredLiterals:
-    """Literals to stored values of one type. strict: every literal must parse as the type, numbers too. whose: what messages call it.
+    """Literals to stored values of one type. strict: every literal must parse as the type, numbers too. whose: what
+    messages call it.
 
     All raise `refusal`'s error for a literal that is not of the type.
     """
@@ -56,7 +63,9 @@ class StoredLiterals:
     whose: str = ""
 
     def _error(self, value: LiteralValue) -> PinotError:
-        return refusal(self.dialect)(f"Cannot convert value: '{literal_text(value)}' to type: {self.data_type}{self.whose}")
+        return refusal(self.dialect)(
+            f"Cannot convert value: '{literal_text(value)}' to type: {self.data_type}{self.whose}"
+        )
 
     def integer(self, value: LiteralValue) -> int | float | Decimal:
         """The exact number; with `strict` an int within the type."""
@@ -68,7 +77,9 @@ class StoredLiterals:
             if not _WHOLE.fullmatch(value):
                 raise self._error(value)
             # Python reads no number of thousands of digits, and none of so many fits.
-            number: int | float | Decimal = int(Decimal(value)) if len(value.lstrip("+-0")) <= _WHOLE_DIGITS_MAX else math.inf
+            number: int | float | Decimal = (
+                int(Decimal(value)) if len(value.lstrip("+-0")) <= _WHOLE_DIGITS_MAX else math.inf
+            )
             must_fit = True
         else:
             number = value
@@ -94,7 +105,9 @@ class StoredLiterals:
             raise self._error(text)
         year, month, day, _, hour, minute, second, fraction, _ = match.groups()
         try:
-            moment = datetime(int(year), int(month), int(day), int(hour or 0), int(minute or 0), int(second or 0), tzinfo=UTC)
+            moment = datetime(
+                int(year), int(month), int(day), int(hour or 0), int(minute or 0), int(second or 0), tzinfo=UTC
+            )
         except ValueError as error:
             raise self._error(text) from error
         millis = int((fraction or ".0")[1:4].ljust(3, "0"))
@@ -107,7 +120,11 @@ class StoredLiterals:
         if isinstance(value, str):
             if not _REAL.fullmatch(value):
                 raise self._error(value)
-            number = float(value.strip().rstrip("fFdD") if value.strip() not in ("NaN", "Infinity", "-Infinity", "+Infinity") else value)
+            number = float(
+                value.strip().rstrip("fFdD")
+                if value.strip() not in ("NaN", "Infinity", "-Infinity", "+Infinity")
+                else value
+            )
         else:
             number = as_double(value)
         return as_float(number) if self.data_type is DataType.FLOAT else number

@@ -102,7 +102,11 @@ def check_functions(expression: Expression) -> None:
     """Raise `unknown_function` for the first call in an expression of SQL whose function does not exist."""
     if not isinstance(expression, Call):
         return
-    if expression.name not in OPERATOR_NAMES and not is_aggregation(expression.name) and find_scalar_function(expression.name) is None:
+    if (
+        expression.name not in OPERATOR_NAMES
+        and not is_aggregation(expression.name)
+        and find_scalar_function(expression.name) is None
+    ):
         raise unknown_function(expression, Dialect.SQL)
     for arg in expression.args:
         check_functions(arg)

@@ -1,7 +1,8 @@
-"""Which user functions a query takes: the broker writes them into the query, a server compares before it touches a segment.
+"""Which user functions a query takes: the broker writes them into the query, a server compares before it touches a
+segment.
 
-A function is the same on both sides if its signature is: a server whose package is of another version, with another type of an
-argument or of the result, would merge into wrong answers.
+A function is the same on both sides if its signature is: a server whose package is of another version, with another
+type of an argument or of the result, would merge into wrong answers.
 """
 
 from __future__ import annotations
@@ -13,7 +14,16 @@ from pinotpy.errors import QueryExecutionError
 from pinotpy.functions.scalar.spec import user_functions
 from pinotpy.pql.ast import Call, Expression
 from pinotpy.pql.function_names import canonical_function
-from pinotpy.query.model.context import AggregationRef, And, ExpressionPredicate, Filter, Not, Or, Predicate, QueryContext
+from pinotpy.query.model.context import (
+    AggregationRef,
+    And,
+    ExpressionPredicate,
+    Filter,
+    Not,
+    Or,
+    Predicate,
+    QueryContext,
+)
 
 
 def with_user_functions(context: QueryContext) -> QueryContext:
@@ -22,7 +32,11 @@ def with_user_functions(context: QueryContext) -> QueryContext:
     if not known:
         return context
     used = {name for call in _calls(context) if (name := canonical_function(call.name)) in known}
-    return replace(context, user_functions=tuple((name, known[name].signature) for name in sorted(used))) if used else context
+    return (
+        replace(context, user_functions=tuple((name, known[name].signature) for name in sorted(used)))
+        if used
+        else context
+    )
 
 
 def check_user_functions(context: QueryContext) -> None:
@@ -34,12 +48,14 @@ def check_user_functions(context: QueryContext) -> None:
         found = known.get(name)
         if found is None:
             raise QueryExecutionError(
-                f"this server has no function '{name}', expected {signature}: install its package there, or name it in pinot.server.user.functions",
+                f"this server has no function '{name}', expected {signature}: install its package there, or name it "
+                "in pinot.server.user.functions",
                 function=name,
             )
         if found.signature != signature:
             raise QueryExecutionError(
-                f"this server has another function '{name}' than the broker: expected {signature}, found {found.signature}; install one version everywhere",
+                f"this server has another function '{name}' than the broker: expected {signature}, found "
+                f"{found.signature}; install one version everywhere",
                 function=name,
             )
 

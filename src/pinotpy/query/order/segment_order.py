@@ -1,8 +1,8 @@
 """ORDER BY … LIMIT over segments whose value ranges differ: best ranges first, and the rest is left unread.
 
-A segment whose smallest value of the first sort key is behind the worst row kept so far cannot contribute (largest value
-for DESC). Source: behaviour of Pinot's MinMaxValueBasedSelectionOrderByCombineOperator; segments left out count as
-processed, not as matched.
+A segment whose smallest value of the first sort key is behind the worst row kept so far cannot contribute (largest
+value for DESC). Source: behaviour of Pinot's MinMaxValueBasedSelectionOrderByCombineOperator; segments left out count
+as processed, not as matched.
 """
 
 from __future__ import annotations
@@ -50,24 +50,35 @@ def in_order_of_values(context: QueryContext, segments: SegmentSet, run: Run) ->
         found = partials[-1].rows
         rows += 0 if found is None else found.num_rows
         if rows * len(order) < wanted * len(partials):
-            break  # all together are not expected to have enough, as where few docs are selected: each plan costs more than their rows
+            # all together are not expected to have enough, as where few docs are selected: each plan costs more than
+            # their rows
+            break
     if rows < wanted:
         return run(segments)
     edge = _edge(context, merge_partials(context, partials), by)
-    reading = order[: len(partials)] + [i for i in order[len(partials) :] if edge is None or _reaches(ranges[i], edge, ascending)]
-    # What was read to find the edge is read again where others join it, so that rows equal in all keys come in doc order.
+    reading = order[: len(partials)] + [
+        i for i in order[len(partials) :] if edge is None or _reaches(ranges[i], edge, ascending)
+    ]
+    # What was read to find the edge is read again where others join it, so that rows equal in all keys come in doc
+    # order.
     whole = partials[0] if len(reading) == 1 else run(segments.take(np.array(sorted(reading))))
     whole.statistics.add(Statistics(num_segments_processed=len(order) - len(reading)))
     return whole
 
 
 def _leaves_few(condition: Filter | None, segments: Sequence[Segment], wanted: int) -> bool:
-    """Whether an equality is expected to leave fewer rows than are wanted, so that all segments are read anyhow: by the number of
-    distinct values in the first segment, as if all were as frequent. Where that is wrong, segments are read for nothing."""
+    """Whether an equality is expected to leave fewer rows than are wanted, so that all segments are read anyhow: by the
+    number of distinct values in the first segment, as if all were as frequent. Where that is wrong, segments are read
+    for nothing.
+    """
     parts = condition.children if isinstance(condition, And) else (condition,)
     first = segments[0]
     for part in parts:
-        if isinstance(part, Predicate) and part.comparison in (Comparison.EQ, Comparison.IN) and isinstance(part.lhs, Identifier):
+        if (
+            isinstance(part, Predicate)
+            and part.comparison in (Comparison.EQ, Comparison.IN)
+            and isinstance(part.lhs, Identifier)
+        ):
             cardinality = first.column(part.lhs.name).cardinality
             share = len(part.values) / cardinality if cardinality > 0 else 1.0
             if share * sum(segment.num_docs for segment in segments) < wanted:
@@ -76,7 +87,9 @@ def _leaves_few(condition: Filter | None, segments: Sequence[Segment], wanted: i
 
 
 def key_ranges(context: QueryContext, by: OrderBy, segments: Sequence[Segment]) -> list[Range] | None:
-    """First and last value of the sort key in every segment; None if one does not know, or nulls have a place of their own."""
+    """First and last value of the sort key in every segment; None if one does not know, or nulls have a place of their
+    own.
+    """
     if not isinstance(by.expression, Identifier) or len(segments) < 2:
         return None
     name = by.expression.name

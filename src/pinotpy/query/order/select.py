@@ -1,7 +1,7 @@
 """SELECT of rows: without ORDER BY the first docs that match, in doc order; with it the docs that sort first.
 
-With ORDER BY two ways: where all sort keys are columns, kernels keep the best rows while they scan (top_n.py); other keys are
-evaluated outside the kernels in batches of selected docs, of which only the best so far are kept.
+With ORDER BY two ways: where all sort keys are columns, kernels keep the best rows while they scan (top_n.py); other
+keys are evaluated outside the kernels in batches of selected docs, of which only the best so far are kept.
 """
 
 from __future__ import annotations
@@ -51,7 +51,9 @@ def run_selection(plan: ScanPlan) -> PartialResult:
         if name not in names:
             names.append(name)
             expressions.append(key)
-    rows = selected_rows(plan, names, expressions, units, docs) or rows_table(plan, names, expressions, evaluate_rows(plan, units, docs, expressions))
+    rows = selected_rows(plan, names, expressions, units, docs) or rows_table(
+        plan, names, expressions, evaluate_rows(plan, units, docs, expressions)
+    )
     return PartialResult(rows, plan.statistics)
 
 
@@ -77,7 +79,10 @@ class Collector:
         self.words = np.zeros(collect_rows.COLLECTOR_WORDS, np.int64)
         self.units, self.docs = np.empty(capacity, np.int32), np.empty(capacity, np.int32)
         self.words[collect_rows.CW_CAPACITY], self.words[collect_rows.CW_WANTED] = capacity, wanted
-        self.words[collect_rows.CW_UNITS], self.words[collect_rows.CW_DOCS] = self.units.ctypes.data, self.docs.ctypes.data
+        self.words[collect_rows.CW_UNITS], self.words[collect_rows.CW_DOCS] = (
+            self.units.ctypes.data,
+            self.docs.ctypes.data,
+        )
 
     def take(self) -> tuple[Ints, Ints]:
         """What was collected since the last take: units and docs."""
@@ -100,7 +105,10 @@ def _first_docs(plan: ScanPlan, wanted: int) -> tuple[Ints, Ints]:
         return collector.words.ctypes.data, collector
 
     taken = [collector.take() for collector in plan.run(make_context)]
-    units, docs = np.concatenate([part[0] for part in taken])[:wanted], np.concatenate([part[1] for part in taken])[:wanted]
+    units, docs = (
+        np.concatenate([part[0] for part in taken])[:wanted],
+        np.concatenate([part[1] for part in taken])[:wanted],
+    )
     plan.statistics.num_docs_scanned = len(docs)
     return units, docs
 
@@ -134,7 +142,11 @@ def _top_docs(plan: ScanPlan, keys: Sequence[Expression], wanted: int) -> tuple[
 def _best(plan: ScanPlan, units: Ints, docs: Ints, keys: Sequence[Expression], wanted: int) -> tuple[Ints, Ints]:
     # Ascending (unit, doc) in, so that equal rows keep the order of docs.
     values = evaluate_rows(plan, units, docs, keys)
-    order = order_indices([SortKey(v, by.ascending, by.nulls_last) for v, by in zip(values, plan.context.order_by, strict=True)], len(docs), wanted)
+    order = order_indices(
+        [SortKey(v, by.ascending, by.nulls_last) for v, by in zip(values, plan.context.order_by, strict=True)],
+        len(docs),
+        wanted,
+    )
     return units[order], docs[order]
 
 

@@ -1,7 +1,8 @@
-"""The docs that sort first, kept by kernels while the filter runs: only docs that the first key leaves in the race cost more
-than a comparison, and the columns of the answer are read for the rows of the answer.
+"""The docs that sort first, kept by kernels while the filter runs: only docs that the first key leaves in the race cost
+more than a comparison, and the columns of the answer are read for the rows of the answer.
 
-Sort keys are columns. Each thread keeps the best of its docs as rows of key words (kernels/order/top_n.py), which compare by value
+Sort keys are columns. Each thread keeps the best of its docs as rows of key words (kernels/order/top_n.py), which
+compare by value
 whatever the encoding is: numbers, texts, bytes, with a dictionary or without, null or not.
 """
 
@@ -24,8 +25,8 @@ from pinotpy.query.project.rows import is_number
 
 Ints = NDArray[np.int64]
 
-# Candidates that a thread's buffer holds beyond those wanted: as many again, within these. With few the buffer is cut too often,
-# with many it takes memory and leaves the cache.
+# Candidates that a thread's buffer holds beyond those wanted: as many again, within these. With few the buffer is cut
+# too often, with many it takes memory and leaves the cache.
 _SPARE_MIN: Final = 512
 _SPARE_MAX: Final = 1 << 18
 _NONE, _LAST, _FIRST = 0, 1, 2  # null flags before a key: none, nulls last, nulls first (first_key.py)
@@ -36,13 +37,18 @@ def keeps_top_rows(plan: ScanPlan, keys: Sequence[Expression]) -> bool:
     columns = columns_by_name(plan.context)
     if not plan.segments or not all(isinstance(key, Identifier) for key in keys):
         return False
-    num_words = sum(_num_words(is_number(columns[key.name].data_type), has_flag=plan.context.null_handling) for key in keys if isinstance(key, Identifier))
+    num_words = sum(
+        _num_words(is_number(columns[key.name].data_type), has_flag=plan.context.null_handling)
+        for key in keys
+        if isinstance(key, Identifier)
+    )
     return num_words <= top_n.KEY_WORDS_MAX
 
 
 def find_top_rows(plan: ScanPlan, wanted: int) -> tuple[Ints, Ints]:
-    """Units and docs of the rows that sort first, at most `wanted` (>= 1), in order; equal rows in the order of docs. The query
-    orders by columns alone (`keeps_top_rows`)."""
+    """Units and docs of the rows that sort first, at most `wanted` (>= 1), in order; equal rows in the order of docs.
+    The query orders by columns alone (`keeps_top_rows`).
+    """
     ready = prepare(plan, _make, _no_calls, sorts=plan.context.order_by)
     kinds = _make(plan) if ready is None else ready.made
     if ready is not None:
@@ -53,7 +59,9 @@ def find_top_rows(plan: ScanPlan, wanted: int) -> tuple[Ints, Ints]:
         top = _Top(plan, thread, wanted, kinds, shared)
         return top.words.ctypes.data, top
 
-    found = np.concatenate([top.rows_kept() for top in plan.run(make_context)] or [np.zeros((0, len(kinds)), np.uint64)])
+    found = np.concatenate(
+        [top.rows_kept() for top in plan.run(make_context)] or [np.zeros((0, len(kinds)), np.uint64)]
+    )
     plan.control.check()
     places = _in_order(found, wanted, kinds)[:, -1]
     return (places >> np.uint64(32)).astype(np.int64), (places & np.uint64(0xFFFFFFFF)).astype(np.int64)
@@ -73,9 +81,15 @@ def _no_calls(_plan: ScanPlan) -> list[Expression]:
 
 
 def _in_order(rows: NDArray[np.uint64], wanted: int, kinds: Ints) -> NDArray[np.uint64]:
-    """The first rows of those that the threads kept: sorted by one word, then runs in which it is the same by all words."""
+    """The first rows of those that the threads kept: sorted by one word, then runs in which it is the same by all
+    words.
+    """
     column = 0
-    while column < len(kinds) - 1 and kinds[column] == sort_keys.K_WORD and bool((rows[:, column] == rows[:1, column]).all()):
+    while (
+        column < len(kinds) - 1
+        and kinds[column] == sort_keys.K_WORD
+        and bool((rows[:, column] == rows[:1, column]).all())
+    ):
         column += 1
     if wanted < len(rows):
         rows = rows[rows[:, column] <= np.partition(rows[:, column], wanted - 1)[wanted - 1]]
@@ -93,9 +107,18 @@ class _Top:
         num_docs, width = int((units[:, abi.U_HIGH] - units[:, abi.U_LOW]).sum()), len(kinds)
         capacity = min(wanted + min(max(wanted, _SPARE_MIN), _SPARE_MAX), num_docs)
         plan.control.reserve(capacity * width * 8)
-        self._rows, self._worst, self._kinds, self._shared = np.empty((capacity, width), np.uint64), np.zeros(width, np.uint64), kinds, shared
+        self._rows, self._worst, self._kinds, self._shared = (
+            np.empty((capacity, width), np.uint64),
+            np.zeros(width, np.uint64),
+            kinds,
+            shared,
+        )
         self.words = np.zeros(top_n.TOP_WORDS, np.int64)
-        self.words[top_n.T_CAPACITY], self.words[top_n.T_WANTED], self.words[top_n.T_WIDTH] = capacity, min(wanted, num_docs), width
+        self.words[top_n.T_CAPACITY], self.words[top_n.T_WANTED], self.words[top_n.T_WIDTH] = (
+            capacity,
+            min(wanted, num_docs),
+            width,
+        )
         self.words[top_n.T_ROWS], self.words[top_n.T_WORST] = self._rows.ctypes.data, self._worst.ctypes.data
         self.words[top_n.T_KINDS], self.words[top_n.T_SHARED] = kinds.ctypes.data, shared.ctypes.data
 
@@ -117,13 +140,19 @@ def _kinds(plan: ScanPlan, numbers: Sequence[bool]) -> list[int]:
         if is_a_number:
             kinds.append(sort_keys.K_WORD)
         else:
-            kinds += [sort_keys.K_TEXT if by.ascending else sort_keys.K_TEXT_DESCENDING, sort_keys.K_PLACE, sort_keys.K_PLACE]
+            kinds += [
+                sort_keys.K_TEXT if by.ascending else sort_keys.K_TEXT_DESCENDING,
+                sort_keys.K_PLACE,
+                sort_keys.K_PLACE,
+            ]
     return [*kinds, sort_keys.K_WORD]
 
 
 def _emit(shape: Shape, names: Sequence[str], numbers: Sequence[bool]) -> None:
-    """Key words into registers 0, 1, …; after each key, docs that are behind already are dropped. By ids where there is a
-    dictionary: then the words themselves are made at the end, for the few that are left."""
+    """Key words into registers 0, 1, …; after each key, docs that are behind already are dropped. By ids where there is
+    a
+    dictionary: then the words themselves are made at the end, for the few that are left.
+    """
     context = shape.plan.context
     has_flags = context.null_handling
     total = sum(_num_words(is_a_number, has_flag=has_flags) for is_a_number in numbers)
@@ -144,7 +173,17 @@ def _emit(shape: Shape, names: Sequence[str], numbers: Sequence[bool]) -> None:
         is_first, is_last = int(at == 0), int(end == total)
         if shape.has_dictionary(name):
             ids = shape.fetch_ids(name)
-            shape.emit(dictionary_sort_keys.narrow_ids.address, ids, shape.meta(name), int(not by.ascending), at, tied, is_first, is_last, known)
+            shape.emit(
+                dictionary_sort_keys.narrow_ids.address,
+                ids,
+                shape.meta(name),
+                int(not by.ascending),
+                at,
+                tied,
+                is_first,
+                is_last,
+                known,
+            )
             shape.release(ids)
             later.append((name, by, at, is_a_number))
         else:
@@ -186,5 +225,7 @@ def _emit_key(shape: Shape, name: str, by: OrderBy, target: int, is_a_number: bo
         return
     values = shape.fetch_values(name)
     is_integer = columns_by_name(shape.plan.context)[name].data_type.stored.is_integer
-    shape.emit((sort_keys.key_of_integers if is_integer else sort_keys.key_of_floats).address, target, values, descending)
+    shape.emit(
+        (sort_keys.key_of_integers if is_integer else sort_keys.key_of_floats).address, target, values, descending
+    )
     shape.release(values)

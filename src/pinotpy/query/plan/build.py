@@ -21,7 +21,19 @@ from pinotpy.query.filter.interpreted import ComputedLeg
 from pinotpy.query.filter.normal_form import EVERYWHERE, normal_form
 from pinotpy.query.filter.planner import is_plain, plan_conjunction, short_lists
 from pinotpy.query.filter.pruning import BY_BLOOM, BY_PARTITION
-from pinotpy.query.filter.tree import RESULT, Known, Resolved, ResolvedAll, conjuncts, emit_tree, estimated_share, known, legs_of, resolve_tree, take_segments
+from pinotpy.query.filter.tree import (
+    RESULT,
+    Known,
+    Resolved,
+    ResolvedAll,
+    conjuncts,
+    emit_tree,
+    estimated_share,
+    known,
+    legs_of,
+    resolve_tree,
+    take_segments,
+)
 from pinotpy.query.model.context import Filter, QueryContext, QueryKind
 from pinotpy.query.plan.scan_plan import ScanPlan, Shape
 from pinotpy.query.plan.selection_list import narrow
@@ -49,7 +61,8 @@ def build_scan(
     dictionaries: GlobalDictionaries | None = None,
     is_whole: bool = False,
 ) -> ScanPlan:
-    """The plan of a query over `segments`. With `notes` (EXPLAIN) the decisions are kept there, and the plan cannot be run.
+    """The plan of a query over `segments`. With `notes` (EXPLAIN) the decisions are kept there, and the plan cannot be
+    run.
 
     Raises: UnknownColumnError; for literals and patterns what predicate.typed_leg raises; what `control.check` raises.
     """
@@ -67,7 +80,13 @@ def build_scan(
         tree = resolve_tree(condition, context, metas, control)
         allowed = threads if executor is not None else 1
         is_asked = notes is None and is_plain(tree)
-        found = plan_conjunction(tree, kept, metas, statistics, control, threads=allowed, thread_docs_min=DOCS_PER_THREAD_MIN) if is_asked else None
+        found = (
+            plan_conjunction(
+                tree, kept, metas, statistics, control, threads=allowed, thread_docs_min=DOCS_PER_THREAD_MIN
+            )
+            if is_asked
+            else None
+        )
         if found is not None:
             return ScanPlan(
                 context=context,
@@ -136,7 +155,9 @@ def build_scan(
         filter_program=program.assemble(len(units)),
         statistics=statistics,
         emit_filter=emit_filter,
-        match_all=len(program) == 0 and not units[:, abi.U_LIST].any() and int((units[:, abi.U_HIGH] - units[:, abi.U_LOW]).sum()) == asked.total_docs,
+        match_all=len(program) == 0
+        and not units[:, abi.U_LIST].any()
+        and int((units[:, abi.U_HIGH] - units[:, abi.U_LOW]).sum()) == asked.total_docs,
         executor=executor,
         keep_alive=keep_alive,
         dictionaries=dictionaries,
@@ -157,7 +178,9 @@ def count_pruned(statistics: Statistics, facts: Known) -> None:
 
 
 def _split_late(tree: Resolved) -> tuple[Resolved | None, list[ComputedLeg]]:
-    """The filter without the conditions under AND that Python computes, and those: they see only docs that the rest keeps."""
+    """The filter without the conditions under AND that Python computes, and those: they see only docs that the rest
+    keeps.
+    """
     legs = conjuncts(tree)
     late = [leg for leg in legs if isinstance(leg, ComputedLeg) and leg.is_late]
     rest: list[Resolved] = [leg for leg in legs if not isinstance(leg, ComputedLeg) or not leg.is_late]
@@ -174,7 +197,9 @@ def _units(segments: NDArray[np.int64], docs: NDArray[np.int64]) -> NDArray[np.i
 
 
 def _clip_to_sorted(units: NDArray[np.int64], tree: Resolved) -> NDArray[np.int64]:
-    """A predicate on a sorted column under AND is a run of docs: the unit shrinks to it and the leg holds everywhere."""
+    """A predicate on a sorted column under AND is a run of docs: the unit shrinks to it and the leg holds
+    everywhere.
+    """
     for leg in conjuncts(tree):
         if not isinstance(leg, ResolvedLeg) or leg.negated or not leg.sorted.any():
             continue
@@ -188,12 +213,21 @@ def _clip_to_sorted(units: NDArray[np.int64], tree: Resolved) -> NDArray[np.int6
 
 
 def deal(units: NDArray[np.int64], threads: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Contiguous slices of about equal numbers of docs; a unit at a border is cut. Gives units and starts (threads + 1)."""
+    """Contiguous slices of about equal numbers of docs; a unit at a border is cut. Gives units and starts (threads +
+    1).
+    """
     dealt: tuple[NDArray[np.int64], NDArray[np.int64]] = planner.deal(units, threads, DOCS_PER_THREAD_MIN)
     return dealt
 
 
-def _compute(tree: Resolved, units: NDArray[np.int64], metas: ColumnMetas, control: QueryControl, threads: int, executor: Executor | None) -> int:
+def _compute(
+    tree: Resolved,
+    units: NDArray[np.int64],
+    metas: ColumnMetas,
+    control: QueryControl,
+    threads: int,
+    executor: Executor | None,
+) -> int:
     """Let the legs that need Python compute their flags, a segment a job; gives the number of values read."""
     needed = [leg for leg in legs_of(tree) if isinstance(leg, ComputedLeg) or leg.computed.any()]
     if not needed:
@@ -209,7 +243,9 @@ def _compute(tree: Resolved, units: NDArray[np.int64], metas: ColumnMetas, contr
     def run(leg: ResolvedLeg | ComputedLeg, segment: int, first: int, end: int) -> None:
         entries.append(leg.compute(segment, metas, control, first, end))
 
-    jobs: list[Callable[[], None]] = [partial(run, leg, segment, first, end) for leg in needed for segment, (first, end) in ranges.items()]
+    jobs: list[Callable[[], None]] = [
+        partial(run, leg, segment, first, end) for leg in needed for segment, (first, end) in ranges.items()
+    ]
     run_jobs(jobs, threads=threads, executor=executor)
     return sum(entries)
 
@@ -219,7 +255,9 @@ def emit_filter(condition: Filter, shape: Shape, register: int) -> None:
     plan = shape.plan
     tree = resolve_tree(normal_form(condition, plan.context), plan.context, plan.metas, plan.control)
     plan.keep_alive.append(tree)
-    plan.statistics.num_entries_scanned_in_filter += _compute(tree, plan.units[shape.units], plan.metas, plan.control, plan.num_threads, plan.executor)
+    plan.statistics.num_entries_scanned_in_filter += _compute(
+        tree, plan.units[shape.units], plan.metas, plan.control, plan.num_threads, plan.executor
+    )
     program = Instructions()
     written = emit_tree(tree, program, shape.segments, plan.metas)
     shape.emit(filter_clause.enter.address)

@@ -18,4 +18,6 @@ def hashes_in_place(aggregation: Aggregation, context: QueryContext) -> bool:
     argument = argument_of(aggregation.args, types_of(context))
     if argument.data_type is None or argument.data_type.stored is not StoredType.VAR or not argument.single_value:
         return False
-    return isinstance(aggregation_function(aggregation.function, aggregation.args).plan(argument, sum_fits_long=False), RegisterPlan)
+    return isinstance(
+        aggregation_function(aggregation.function, aggregation.args).plan(argument, sum_fits_long=False), RegisterPlan
+    )

@@ -1,16 +1,16 @@
-"""What is the same for all queries of one shape over one set of segments, made once: layouts, and the instructions of select
-functions for every segment.
+"""What is the same for all queries of one shape over one set of segments, made once: layouts, and the instructions of
+select functions for every segment.
 
-Two queries have the same shape when only literals of their filters differ. The filter decides which segments and docs are
-read and how; what is done with the selected docs does not depend on it. So an operator emits its instructions over a plan
-of *all* segments of the set, one unit each, and a query takes the rows of its own units:
+Two queries have the same shape when only literals of their filters differ. The filter decides which segments and docs
+are read and how; what is done with the selected docs does not depend on it. So an operator emits its instructions over
+a plan of *all* segments of the set, one unit each, and a query takes the rows of its own units:
 
     ready = prepare(plan, _make, calls_of)  # _make(plan of all segments) -> anything; emits into plan.shapes(…)
     numbers = ready.bind(plan)              # instructions into this query's plan; unit → number in `ready.plan`
     contexts = plan.run(make_context)
 
-What `_make` returns is shared by queries on many threads: never changed after it was made. Prepared shapes live in their
-SegmentSet, at most PREPARED_MAX of them and PREPARED_BYTES_MAX bytes, and go with it.
+What `_make` returns is shared by queries on many threads: never changed after it was made. Prepared shapes live in
+their SegmentSet, at most PREPARED_MAX of them and PREPARED_BYTES_MAX bytes, and go with it.
 """
 
 from __future__ import annotations
@@ -73,8 +73,9 @@ class Prepared(Generic[T]):
 
 
 class PreparedShapes(Attachment):
-    """prepared: by shape of a query over the set, None for those that cannot share instructions. asked: hashes of the shapes
-    with expressions that were asked for once."""
+    """prepared: by shape of a query over the set, None for those that cannot share instructions. asked: hashes of the
+    shapes with expressions that were asked for once.
+    """
 
     def __init__(self) -> None:
         self.prepared: dict[Any, Prepared[Any] | None] = {}
@@ -85,7 +86,11 @@ class PreparedShapes(Attachment):
 
 
 def prepare(
-    plan: ScanPlan, make: Callable[[ScanPlan], T], calls_of: Callable[[ScanPlan], Sequence[Expression]], *, sorts: tuple[OrderBy, ...] = ()
+    plan: ScanPlan,
+    make: Callable[[ScanPlan], T],
+    calls_of: Callable[[ScanPlan], Sequence[Expression]],
+    *,
+    sorts: tuple[OrderBy, ...] = (),
 ) -> Prepared[T] | None:
     """The prepared shape of a plan's query; None for a query that cannot share its instructions with others.
 
@@ -104,8 +109,8 @@ def prepare(
     if found is not _NOT_KEPT:
         return cast(Prepared[T] | None, found)
     if _has_calls(context) and hash(key) not in shapes.asked:
-        # Literals of expressions are part of the shape: one that is asked once only is not worth all segments. Its hash will do:
-        # a shape may hold 50,000 literals, and one of an equal hash is prepared a query too early.
+        # Literals of expressions are part of the shape: one that is asked once only is not worth all segments. Its hash
+        # will do: a shape may hold 50,000 literals, and one of an equal hash is prepared a query too early.
         shapes.asked = frozenset([hash(key)]) if len(shapes.asked) >= PREPARED_MAX else shapes.asked | {hash(key)}
         return None
     made = _prepared(context, whole, make, calls_of) if whole and is_shared(context, whole, sorts) else None
@@ -122,14 +127,18 @@ def _has_calls(context: QueryContext) -> bool:
 
 
 def is_shared(context: QueryContext, segments: SegmentSet, sorts: Sequence[OrderBy] = ()) -> bool:
-    """Whether all columns that the scan of the query reads after its filter lie in the segments as kernels read them."""
+    """Whether all columns that the scan of the query reads after its filter lie in the segments as kernels read
+    them.
+    """
     if any(aggregation.filter is not None or reads_rows(aggregation) for aggregation in context.aggregations):
         return False
     # Texts that are hashed or compared need no ids.
     by_id = {name for key in context.group_by for name in columns_in(key)}
     by_text = {by.expression.name for by in sorts if isinstance(by.expression, Identifier)}
     for aggregation in context.aggregations:
-        (by_text if hashes_in_place(aggregation, context) else by_id).update(name for arg in aggregation.args for name in columns_in(arg))
+        (by_text if hashes_in_place(aggregation, context) else by_id).update(
+            name for arg in aggregation.args for name in columns_in(arg)
+        )
     read = [column for column in context.columns if column.name in by_id | by_text]
     return all(_is_read_in_place(column, segments, needs_ids=column.name in by_id) for column in read)
 
@@ -146,7 +155,10 @@ def _is_read_in_place(column: ColumnRef, segments: SegmentSet, *, needs_ids: boo
 
 
 def _prepared(
-    context: QueryContext, segments: SegmentSet, make: Callable[[ScanPlan], T], calls_of: Callable[[ScanPlan], Sequence[Expression]]
+    context: QueryContext,
+    segments: SegmentSet,
+    make: Callable[[ScanPlan], T],
+    calls_of: Callable[[ScanPlan], Sequence[Expression]],
 ) -> Prepared[T] | None:
     units = np.zeros((len(segments), abi.UNIT_WORDS), np.int64)
     units[:, abi.U_SEGMENT] = np.arange(len(segments))

@@ -80,7 +80,9 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Sections:
-    """Instructions of units, int64[units, k, INSTRUCTION_WORDS] each: before the first block, per block, after the last."""
+    """Instructions of units, int64[units, k, INSTRUCTION_WORDS] each: before the first block, per block, after the
+    last.
+    """
 
     begin: NDArray[np.int64]
     select: NDArray[np.int64]
@@ -167,7 +169,9 @@ class ScanPlan:
         return np.repeat(np.arange(self.num_threads), np.diff(self.starts))
 
     def in_ranges(self, count: int, work: Callable[[int, int], object]) -> None:
-        """Call work(first, last) for ranges that make up 0 .. count, one on each thread of the plan; kernels that hold no GIL."""
+        """Call work(first, last) for ranges that make up 0 .. count, one on each thread of the plan; kernels that hold
+        no GIL.
+        """
         borders = [count * part // self.num_threads for part in range(self.num_threads + 1)]
         tasks = []
         if self.executor is not None:
@@ -177,8 +181,10 @@ class ScanPlan:
             task.result()
 
     def shapes(self, columns: Sequence[str] = ()) -> Iterator[Shape]:
-        """Groups of units in which each of `columns` is encoded alike (dictionary or raw, has nulls or not), together all
-        units. Call once per plan: the instructions of all shapes are run by one `run`."""
+        """Groups of units in which each of `columns` is encoded alike (dictionary or raw, has nulls or not), together
+        all
+        units. Call once per plan: the instructions of all shapes are run by one `run`.
+        """
         assert not self._sections and not self._programs, "shapes() was called before on this plan"
         if not len(self.units):
             return
@@ -205,12 +211,18 @@ class ScanPlan:
         program = np.concatenate(parts, axis=1)
         for word, part in zip(_LENGTHS, parts, strict=True):
             self.units[units, word] = part.shape[1]
-        self.units[units, abi.U_PROGRAM] = program.ctypes.data + np.arange(len(units)) * (program.shape[1] * abi.INSTRUCTION_WORDS * 8)
+        self.units[units, abi.U_PROGRAM] = program.ctypes.data + np.arange(len(units)) * (
+            program.shape[1] * abi.INSTRUCTION_WORDS * 8
+        )
         self._programs.append(program)
 
     def bind_program(self, sections: Sections, numbers: NDArray[np.int64]) -> None:
-        """Instructions of all units from those that many queries share: `numbers` are the rows of each unit in `sections`."""
-        length = sections.begin.shape[1] + self.filter_program.shape[1] + sections.select.shape[1] + sections.end.shape[1]
+        """Instructions of all units from those that many queries share: `numbers` are the rows of each unit in
+        `sections`.
+        """
+        length = (
+            sections.begin.shape[1] + self.filter_program.shape[1] + sections.select.shape[1] + sections.end.shape[1]
+        )
         program = np.empty((self.num_units, length, abi.INSTRUCTION_WORDS), np.int64)
         parts = sections.begin, self.filter_program, sections.select, sections.end
         binding.bind(self.units, numbers, *parts, program, program.ctypes.data)
@@ -238,7 +250,9 @@ class ScanPlan:
             self.add_program(units, sections)
         self.units[:, abi.U_GATHER] = gathers
         contexts = [make_context(thread) for thread in range(self.num_threads)]
-        counts = run_threads(self, [address for address, _ in contexts], [value for _, value in contexts], on_flush, on_error)
+        counts = run_threads(
+            self, [address for address, _ in contexts], [value for _, value in contexts], on_flush, on_error
+        )
         self.statistics.num_docs_scanned += counts.docs_scanned
         self.statistics.num_entries_scanned_in_filter += counts.entries_in_filter
         self.statistics.num_segments_matched += counts.segments_matched
@@ -285,12 +299,15 @@ class Shape:
     def allocate(self) -> int:
         """A free register; the caller's own functions fill it."""
         if not self._free:
-            raise InvalidQueryError(f"the query needs more than {abi.NUM_REGISTERS} columns at once: select fewer columns or group by fewer")
+            raise InvalidQueryError(
+                f"the query needs more than {abi.NUM_REGISTERS} columns at once: select fewer columns or group by fewer"
+            )
         return self._free.pop()
 
     def holds(self, kind: str, what: str | Filter) -> bool:
-        """Whether a register has this already ("values", "nulls" of a column, "filter"), so that fetching it costs nothing and
-        somebody else gives it back."""
+        """Whether a register has this already ("values", "nulls" of a column, "filter"), so that fetching it costs
+        nothing and somebody else gives it back.
+        """
         return (kind, what) in self._held
 
     def release(self, register: int) -> None:
@@ -307,8 +324,12 @@ class Shape:
         return self._fetch("ids", column, fetch.fetch_ids.address)
 
     def fetch_values(self, column: str) -> int:
-        """Values in their own kind: i64 for INT and LONG, f64 for FLOAT and DOUBLE (through the dictionary if there is one)."""
-        assert self.plan.metas.column(column).data_type.stored is not StoredType.VAR, f"{column} has no fixed-type values"
+        """Values in their own kind: i64 for INT and LONG, f64 for FLOAT and DOUBLE (through the dictionary if there is
+        one).
+        """
+        assert self.plan.metas.column(column).data_type.stored is not StoredType.VAR, (
+            f"{column} has no fixed-type values"
+        )
         return self._fetch("values", column, fetch.fetch_values.address)
 
     def fetch_nulls(self, column: str) -> int | None:
@@ -331,7 +352,9 @@ class Shape:
         assert column not in self._lanes, f"{column} is expanded already"
         level = len(self._lanes) + 1
         if level > _EXPANDS_MAX:
-            raise InvalidQueryError(f"at most {_EXPANDS_MAX} multi-value columns can be grouped by at once, found more: '{column}'")
+            raise InvalidQueryError(
+                f"at most {_EXPANDS_MAX} multi-value columns can be grouped by at once, found more: '{column}'"
+            )
         self._held = {}
         entries = self.allocate()
         carried = {name: self.allocate() for name in self._lanes}
@@ -361,7 +384,11 @@ class Shape:
 
     def sections(self) -> Sections:
         """What was emitted, for every unit of the shape."""
-        return Sections(self._begin.assemble(self.num_units), self._select.assemble(self.num_units), self._end.assemble(self.num_units))
+        return Sections(
+            self._begin.assemble(self.num_units),
+            self._select.assemble(self.num_units),
+            self._end.assemble(self.num_units),
+        )
 
     def _fetch(self, kind: str, column: str, function: int) -> int:
         if self.plan.metas.column(column).single_value:

@@ -1,7 +1,10 @@
-"""Narrowing a plan to lists of docs: what a filter selects, found once, so that everything after it reads just those docs.
+"""Narrowing a plan to lists of docs: what a filter selects, found once, so that everything after it reads just those
+docs.
 
-Conditions that only Python can compute, and expressions that are grouped or aggregated, are evaluated on docs that the rest of
-the filter has let through, never on others: `WHERE kind = 'a' AND cast(text, 'INT') > 5` must not fail on the text of a 'b'.
+Conditions that only Python can compute, and expressions that are grouped or aggregated, are evaluated on docs that the
+rest of
+the filter has let through, never on others: `WHERE kind = 'a' AND cast(text, 'INT') > 5` must not fail on the text of a
+'b'.
 """
 
 from __future__ import annotations
@@ -33,7 +36,10 @@ class _Collected:
         self.words = np.zeros(collect_rows.COLLECTOR_WORDS, np.int64)
         self._units, self._docs = np.empty(capacity, np.int32), np.empty(capacity, np.int32)
         self.words[collect_rows.CW_CAPACITY] = capacity
-        self.words[collect_rows.CW_UNITS], self.words[collect_rows.CW_DOCS] = self._units.ctypes.data, self._docs.ctypes.data
+        self.words[collect_rows.CW_UNITS], self.words[collect_rows.CW_DOCS] = (
+            self._units.ctypes.data,
+            self._docs.ctypes.data,
+        )
         self._plan, self._conditions, self._wanted = plan, conditions, wanted
         self._kept = 0
         self.pieces: list[tuple[int, NDArray[np.int32]]] = []
@@ -62,7 +68,8 @@ class _Collected:
 
 
 def narrow(plan: ScanPlan, conditions: Sequence[Condition] = (), *, wanted: int | None = None) -> ScanPlan:
-    """A plan whose units are lists of the docs that `plan` selects and all `conditions` keep, without filter instructions.
+    """A plan whose units are lists of the docs that `plan` selects and all `conditions` keep, without filter
+    instructions.
 
     Args:
         wanted: so many docs of each thread are enough, the first ones.
@@ -84,7 +91,9 @@ def narrow(plan: ScanPlan, conditions: Sequence[Condition] = (), *, wanted: int 
         collected.flush()
         for unit, docs in collected.pieces:
             lists[unit].append(docs)
-    statistics.num_entries_scanned_in_filter = plan.statistics.num_entries_scanned_in_filter + sum(c.entries for c in contexts)
+    statistics.num_entries_scanned_in_filter = plan.statistics.num_entries_scanned_in_filter + sum(
+        c.entries for c in contexts
+    )
     return _list_plan(replace(plan, statistics=statistics), lists)
 
 
@@ -100,4 +109,14 @@ def _list_plan(plan: ScanPlan, lists: list[list[NDArray[np.int32]]]) -> ScanPlan
     starts = np.searchsorted(threads[kept], np.arange(plan.num_threads + 1))
     # Every doc of a list stays: no instructions.
     program = np.zeros((len(units), 0, abi.INSTRUCTION_WORDS), np.int64)
-    return replace(plan, units=units, starts=starts, filter_program=program, match_all=False, listed=listed, keep_alive=[plan], _sections=[], _programs=[])
+    return replace(
+        plan,
+        units=units,
+        starts=starts,
+        filter_program=program,
+        match_all=False,
+        listed=listed,
+        keep_alive=[plan],
+        _sections=[],
+        _programs=[],
+    )

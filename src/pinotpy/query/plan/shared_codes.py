@@ -35,7 +35,11 @@ def global_ids(plan: ScanPlan, column: str) -> ColumnIds | None:
     if plan.dictionaries is None:
         return None
     columns = [plan.segments[segment].column(column) for segment in used.tolist()]
-    dictionaries = [found.dictionary for found in columns if isinstance(found, ImmutableColumn | RecordColumn) and found.dictionary is not None]
+    dictionaries = [
+        found.dictionary
+        for found in columns
+        if isinstance(found, ImmutableColumn | RecordColumn) and found.dictionary is not None
+    ]
     # Columns that are made for one query (virtual, computed, of later schemas) have no lasting dictionary.
     if len(dictionaries) < len(columns) or len({found.data_type for found in columns}) > 1:
         return None

@@ -1,4 +1,6 @@
-"""Expressions computed at the docs that a query selects, in batches, on threads; once a distinct text where texts repeat."""
+"""Expressions computed at the docs that a query selects, in batches, on threads; once a distinct text where texts
+repeat.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,14 @@ from pinotpy.query.expression.rows import segment_rows
 from pinotpy.query.model.result_type import ResultType
 from pinotpy.query.model.result_types import columns_in, is_constant, is_strict
 from pinotpy.query.plan.scan_plan import ScanPlan
-from pinotpy.query.project.computed_column import ComputedColumn, Docs, SortedValues, encoded_values, spread, stored_values
+from pinotpy.query.project.computed_column import (
+    ComputedColumn,
+    Docs,
+    SortedValues,
+    encoded_values,
+    spread,
+    stored_values,
+)
 from pinotpy.query.project.raw_texts import SegmentTexts
 from pinotpy.query.runtime.batches import batches
 from pinotpy.query.segments.values import logical_values, nulls_at, values_at
@@ -34,8 +43,9 @@ _RUN_DOCS: Final = 1 << 18
 
 
 class ColumnOnDocs:
-    """An expression at docs of a segment, computed in runs of docs that threads share, and in batches within a run, so that the
-    deadline is looked at often; text is encoded batch by batch as well."""
+    """An expression at docs of a segment, computed in runs of docs that threads share, and in batches within a run, so
+    that the deadline is looked at often; text is encoded batch by batch as well.
+    """
 
     def __init__(self, plan: ScanPlan, index: int, call: Expression, name: str, kind: ResultType, docs: Docs) -> None:
         self.index, self.call, self.name = index, call, name
@@ -65,8 +75,9 @@ class ColumnOnDocs:
 
 
 class ColumnOnTexts:
-    """An expression of nothing but a raw column of text, at docs of a segment: the texts are numbered, and it is computed once a
-    distinct text, unless nearly all of them are distinct."""
+    """An expression of nothing but a raw column of text, at docs of a segment: the texts are numbered, and it is
+    computed once a distinct text, unless nearly all of them are distinct.
+    """
 
     def __init__(self, plan: ScanPlan, index: int, call: Expression, name: str, kind: ResultType, docs: Docs) -> None:
         self.index, self.call, self.name = index, call, name
@@ -92,7 +103,10 @@ class ColumnOnTexts:
                 raise
             except QueryExecutionError:
                 pass  # perhaps no doc but one without a value has the text at fault
-        self.texts, self._on_docs = None, ColumnOnDocs(self._plan, self.index, self.call, self.name, self._kind, self._docs)
+        self.texts, self._on_docs = (
+            None,
+            ColumnOnDocs(self._plan, self.index, self.call, self.name, self._kind, self._docs),
+        )
         for job in self._on_docs.jobs():
             job()
 
@@ -113,7 +127,9 @@ class ColumnOnTexts:
         null = nulls_at(self._source, self._docs)
         column = ComputedColumn(self.name, self._kind, num_docs)
         # The default stands for docs without a value, not what the expression gives for the column's default.
-        stored = pa.concat_arrays([stored_values(values, self._kind), stored_values(pa.nulls(1, values.type), self._kind)])
+        stored = pa.concat_arrays(
+            [stored_values(values, self._kind), stored_values(pa.nulls(1, values.type), self._kind)]
+        )
         table, dictionary = encoded_values(stored)
         ids = table[self.texts.ids]
         if null is not None and plan.context.null_handling:
@@ -130,13 +146,20 @@ class ColumnOnTexts:
         return column
 
 
-def pending_column(plan: ScanPlan, index: int, call: Expression, name: str, kind: ResultType, docs: Docs) -> ColumnOnDocs | ColumnOnTexts:
+def pending_column(
+    plan: ScanPlan, index: int, call: Expression, name: str, kind: ResultType, docs: Docs
+) -> ColumnOnDocs | ColumnOnTexts:
     """The column of an expression at `docs` of a segment, to be computed by its jobs."""
     columns = set(columns_in(call))
     if isinstance(call, Call) and len(columns) == 1 and kind.single_value and is_constant(call) and len(docs):
         source = plan.segments[index].column(columns.pop())
         meta = plan.metas.of(source.name)[index]
-        if meta[abi.M_CARDINALITY] < 0 and meta[abi.M_RAW_OFFSETS] and source.single_value and (is_strict(call, plan.context) or not source.has_nulls):
+        if (
+            meta[abi.M_CARDINALITY] < 0
+            and meta[abi.M_RAW_OFFSETS]
+            and source.single_value
+            and (is_strict(call, plan.context) or not source.has_nulls)
+        ):
             return ColumnOnTexts(plan, index, call, name, kind, docs)
     return ColumnOnDocs(plan, index, call, name, kind, docs)
 
@@ -148,12 +171,16 @@ def _values(plan: ScanPlan, segment: Segment, call: Expression, docs: Docs) -> t
         null = nulls_at(column, docs)
         return values_at(column, docs, null_handling=False), np.zeros(len(docs), np.bool_) if null is None else null
     values = segment_rows(plan.context, segment, docs).evaluate(call)
-    return values, values.is_null().to_numpy(zero_copy_only=False) if values.null_count else np.zeros(len(values), np.bool_)
+    return values, values.is_null().to_numpy(zero_copy_only=False) if values.null_count else np.zeros(
+        len(values), np.bool_
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """Values of a batch of docs: how many each doc has (None: one), and the values in stored form, text as a dictionary."""
+    """Values of a batch of docs: how many each doc has (None: one), and the values in stored form, text as a
+    dictionary.
+    """
 
     lengths: NDArray[np.int64] | None
     values: pa.Array
@@ -168,7 +195,9 @@ class _Part:
         return _Part(lengths, stored.dictionary_encode() if pa.types.is_binary(stored.type) else stored)
 
 
-def made_column(plan: ScanPlan, name: str, kind: ResultType, num_docs: int, parts: Sequence[_Part], docs: Docs) -> ComputedColumn:
+def made_column(
+    plan: ScanPlan, name: str, kind: ResultType, num_docs: int, parts: Sequence[_Part], docs: Docs
+) -> ComputedColumn:
     """A column that has the values of `parts` at `docs` and nothing of interest elsewhere."""
     column = ComputedColumn(name, kind, num_docs)
     at = docs if kind.single_value else None
@@ -181,7 +210,9 @@ def made_column(plan: ScanPlan, name: str, kind: ResultType, num_docs: int, part
         column.put_values(values if at is None else spread(values, at, num_docs))
     if at is None:
         lengths = np.zeros(num_docs, np.int64)
-        lengths[docs] = np.concatenate([part.lengths for part in parts if part.lengths is not None] or [np.zeros(0, np.int64)])
+        lengths[docs] = np.concatenate(
+            [part.lengths for part in parts if part.lengths is not None] or [np.zeros(0, np.int64)]
+        )
         column.put_offsets(lengths)
     return column
 

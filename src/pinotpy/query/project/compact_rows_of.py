@@ -1,6 +1,8 @@
-"""Few selected rows from (unit, doc) pairs without Arrow: a kernel reads a column of all rows where it lies, whatever the segment.
+"""Few selected rows from (unit, doc) pairs without Arrow: a kernel reads a column of all rows where it lies, whatever
+the segment.
 
-For a handful of rows Arrow's arrays, casts and tables cost ten times what reading the values does (rows.py). What is not provided
+For a handful of rows Arrow's arrays, casts and tables cost ten times what reading the values does (rows.py). What is
+not provided
 for here goes that way: many rows, expressions, multi-values, raw texts, and columns that must be decoded first.
 """
 
@@ -26,22 +28,31 @@ _BYTES_MAX: Final = 2**31 - 1
 # Of so many Arrow makes a table as fast; few rows have 1,024 on the wire at most.
 _COLUMNS_MAX: Final = 256
 _KINDS: Final = {
-    DataType.INT: Kind.INT, DataType.LONG: Kind.LONG, DataType.TIMESTAMP: Kind.LONG, DataType.FLOAT: Kind.FLOAT, DataType.DOUBLE: Kind.DOUBLE,
+    DataType.INT: Kind.INT, DataType.LONG: Kind.LONG, DataType.TIMESTAMP: Kind.LONG, DataType.FLOAT: Kind.FLOAT,
+    DataType.DOUBLE: Kind.DOUBLE,
     DataType.BOOLEAN: Kind.BOOLEAN, DataType.STRING: Kind.TEXT, DataType.JSON: Kind.TEXT, DataType.MAP: Kind.TEXT,
     DataType.BYTES: Kind.BINARY, DataType.BIG_DECIMAL: Kind.BINARY,
 }  # fmt: skip
 _DTYPES: Final = {Kind.INT: np.int32, Kind.FLOAT: np.float32, Kind.BOOLEAN: np.uint8}
 
 
-def selected_rows(plan: ScanPlan, names: Sequence[str], expressions: Sequence[Expression], units: Ints, docs: Ints) -> FewRows | None:
-    """The rows (units[i], docs[i]) in that order, a column of values for each expression; None where rows.py has to make them."""
+def selected_rows(
+    plan: ScanPlan, names: Sequence[str], expressions: Sequence[Expression], units: Ints, docs: Ints
+) -> FewRows | None:
+    """The rows (units[i], docs[i]) in that order, a column of values for each expression; None where rows.py has to
+    make them.
+    """
     if not 0 < len(docs) <= FEW_ROWS_MAX or len(expressions) > _COLUMNS_MAX:
         return None
     known = columns_by_name(plan.context)
     whole, rows_of_whole = plan.segments.whole, plan.segments.rows_of_whole
     columns: list[tuple[Kind, ColumnRows]] = []
     for expression in expressions:
-        if not isinstance(expression, Identifier) or not known[expression.name].single_value or not whole.has_column(expression.name):
+        if (
+            not isinstance(expression, Identifier)
+            or not known[expression.name].single_value
+            or not whole.has_column(expression.name)
+        ):
             return None
         kind, rows = _KINDS[known[expression.name].data_type], whole.column(expression.name)
         if not rows.in_place or (rows.has_raw and kind in (Kind.TEXT, Kind.BINARY)):

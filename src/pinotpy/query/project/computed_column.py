@@ -1,4 +1,6 @@
-"""The column that an expression becomes in a segment: values or dict ids where kernels read them, and values in stored form."""
+"""The column that an expression becomes in a segment: values or dict ids where kernels read them, and values in stored
+form.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +18,18 @@ from pinotpy.query.model.result_type import ResultType
 from pinotpy.segment.data_source import Dictionary, Stored
 
 Docs = NDArray[np.int64]
-_STORED_WORDS: Final = {StoredType.INT: abi.T_INT, StoredType.LONG: abi.T_LONG, StoredType.FLOAT: abi.T_FLOAT, StoredType.DOUBLE: abi.T_DOUBLE}
-_ARROW: Final = {StoredType.INT: pa.int32(), StoredType.LONG: pa.int64(), StoredType.FLOAT: pa.float32(), StoredType.DOUBLE: pa.float64()}
+_STORED_WORDS: Final = {
+    StoredType.INT: abi.T_INT,
+    StoredType.LONG: abi.T_LONG,
+    StoredType.FLOAT: abi.T_FLOAT,
+    StoredType.DOUBLE: abi.T_DOUBLE,
+}
+_ARROW: Final = {
+    StoredType.INT: pa.int32(),
+    StoredType.LONG: pa.int64(),
+    StoredType.FLOAT: pa.float32(),
+    StoredType.DOUBLE: pa.float64(),
+}
 
 
 @dataclass(slots=True)
@@ -102,7 +114,12 @@ class ComputedColumn:
         self._kept.append(ids)
         self.cardinality = num_ids
         meta = self.meta
-        meta[abi.M_ENCODING], meta[abi.M_WIDTH], meta[abi.M_CARDINALITY], meta[abi.M_STORED] = abi.ENC_DICT, ids.itemsize, num_ids, abi.T_VAR
+        meta[abi.M_ENCODING], meta[abi.M_WIDTH], meta[abi.M_CARDINALITY], meta[abi.M_STORED] = (
+            abi.ENC_DICT,
+            ids.itemsize,
+            num_ids,
+            abi.T_VAR,
+        )
         meta[abi.M_DATA] = self._address(ids)
 
     def put_offsets(self, lengths: NDArray[np.int64]) -> None:

@@ -1,7 +1,8 @@
-"""Expressions that are grouped or aggregated become columns of the segments, so that kernels read them like any other; so do
-raw columns of text, which have no dict ids to read.
+"""Expressions that are grouped or aggregated become columns of the segments, so that kernels read them like any other;
+so do raw columns of text, which have no dict ids to read.
 
-An expression over one dictionary column is computed on its dictionary; any other is computed on the docs that the filter
+An expression over one dictionary column is computed on its dictionary; any other is computed on the docs that the
+filter
 selects, in batches, and never on others: a value that no selected doc has can make nothing fail.
 """
 
@@ -66,16 +67,29 @@ def with_computed_columns(plan: ScanPlan) -> ScanPlan:
             added[index][names[call]] = column
 
     read = np.unique(plan.units[:, abi.U_SEGMENT]).tolist()
-    raw = {call: [index for index in read if is_numbered(plan, index, call.name)] for call in calls if isinstance(call, Identifier)}
+    raw = {
+        call: [index for index in read if is_numbered(plan, index, call.name)]
+        for call in calls
+        if isinstance(call, Identifier)
+    }
     has_numbers: set[tuple[int, Expression]] = {(index, call) for call, indexes in raw.items() for index in indexes}
-    _run(plan, [partial(on_dictionary, index, call) for index in read for call in calls if (index, call) not in has_numbers])
+    _run(
+        plan,
+        [partial(on_dictionary, index, call) for index in read for call in calls if (index, call) not in has_numbers],
+    )
     if (pending or has_numbers) and not plan.match_all:
         plan = narrow(plan)
     numbered = {
-        names[call]: numbers for call, indexes in raw.items() if (numbers := _put_numbers(plan, call, names[call], types[call], indexes, added)) is not None
+        names[call]: numbers
+        for call, indexes in raw.items()
+        if (numbers := _put_numbers(plan, call, names[call], types[call], indexes, added)) is not None
     }
     docs = _docs_by_segment(plan) if pending else {}
-    columns_on_docs = [pending_column(plan, index, call, names[call], types[call], docs[index]) for index, call in pending if index in docs]
+    columns_on_docs = [
+        pending_column(plan, index, call, names[call], types[call], docs[index])
+        for index, call in pending
+        if index in docs
+    ]
     _run(plan, [job for column in columns_on_docs for job in column.jobs()])
 
     def finish(column: ColumnOnDocs | ColumnOnTexts) -> None:
@@ -90,10 +104,16 @@ def with_computed_columns(plan: ScanPlan) -> ScanPlan:
 
 
 def calls_of(plan: ScanPlan) -> list[Expression]:
-    """The expressions that the plan's query groups or aggregates by and that the scan cannot compute itself, each once."""
+    """The expressions that the plan's query groups or aggregates by and that the scan cannot compute itself, each
+    once.
+    """
     context = plan.context
     keys = [key for key in context.group_by if isinstance(key, Literal) or _is_computed(plan, key)]
-    arguments = [a for a in context.aggregations if a.args and not reads_rows(a) and _is_computed(plan, a.args[0]) and not _needs_no_ids(a, context)]
+    arguments = [
+        a
+        for a in context.aggregations
+        if a.args and not reads_rows(a) and _is_computed(plan, a.args[0]) and not _needs_no_ids(a, context)
+    ]
     calls: dict[Expression, None] = dict.fromkeys(key for key in keys if not _is_key_of_blocks(plan, key))
     calls |= dict.fromkeys(a.args[0] for a in arguments if not _is_argument_of_blocks(plan, a))
     return list(calls)
@@ -110,7 +130,9 @@ def _needs_no_ids(aggregation: Aggregation, context: QueryContext) -> bool:
     """Whether an aggregation reads the texts of a raw column where they lie, or only whether they are null."""
     if not isinstance(aggregation.args[0], Identifier):
         return False
-    return aggregation_function(aggregation.function, aggregation.args).name == "count" or hashes_in_place(aggregation, context)
+    return aggregation_function(aggregation.function, aggregation.args).name == "count" or hashes_in_place(
+        aggregation, context
+    )
 
 
 def _is_key_of_blocks(plan: ScanPlan, key: Expression) -> bool:
@@ -123,7 +145,9 @@ def _is_key_of_blocks(plan: ScanPlan, key: Expression) -> bool:
 
 
 def _is_argument_of_blocks(plan: ScanPlan, aggregation: Aggregation) -> bool:
-    """Whether the scan computes an argument itself. Functions that take nulls for values need them as the type's default."""
+    """Whether the scan computes an argument itself. Functions that take nulls for values need them as the type's
+    default.
+    """
     source = aggregation.args[0]
     if not isinstance(source, Call) or len(plan.context.group_by) > _BLOCK_KEYS_MAX:
         return False
@@ -133,16 +157,32 @@ def _is_argument_of_blocks(plan: ScanPlan, aggregation: Aggregation) -> bool:
     return computes(source, plan)
 
 
-def _rewritten(plan: ScanPlan, names: dict[Expression, str], types: dict[Expression, ResultType], added: Sequence[dict[str, ComputedColumn]]) -> ScanPlan:
+def _rewritten(
+    plan: ScanPlan,
+    names: dict[Expression, str],
+    types: dict[Expression, ResultType],
+    added: Sequence[dict[str, ComputedColumn]],
+) -> ScanPlan:
     def stand_in(expression: Expression) -> Expression:
         return Identifier(names[expression]) if expression in names else expression
 
     context = plan.context
-    refs = [ColumnRef(name, types[call].data_type or DataType.STRING, types[call].single_value) for call, name in names.items()]
-    aggregations: list[Aggregation] = [
-        a if not a.args or reads_rows(a) or _needs_no_ids(a, context) else replace(a, args=(stand_in(a.args[0]), *a.args[1:])) for a in context.aggregations
+    refs = [
+        ColumnRef(name, types[call].data_type or DataType.STRING, types[call].single_value)
+        for call, name in names.items()
     ]
-    segments = SegmentSet([CompletedSegment(segment, dict[str, Any](columns)) for segment, columns in zip(plan.segments, added, strict=True)])
+    aggregations: list[Aggregation] = [
+        a
+        if not a.args or reads_rows(a) or _needs_no_ids(a, context)
+        else replace(a, args=(stand_in(a.args[0]), *a.args[1:]))
+        for a in context.aggregations
+    ]
+    segments = SegmentSet(
+        [
+            CompletedSegment(segment, dict[str, Any](columns))
+            for segment, columns in zip(plan.segments, added, strict=True)
+        ]
+    )
     return replace(
         plan,
         context=replace(
@@ -162,7 +202,10 @@ def _rewritten(plan: ScanPlan, names: dict[Expression, str], types: dict[Express
 def _docs_by_segment(plan: ScanPlan) -> dict[int, Docs]:
     """The docs that are read of each segment, ascending."""
     if plan.match_all:
-        return {index: np.arange(plan.segments[index].num_docs) for index in np.unique(plan.units[:, abi.U_SEGMENT]).tolist()}
+        return {
+            index: np.arange(plan.segments[index].num_docs)
+            for index in np.unique(plan.units[:, abi.U_SEGMENT]).tolist()
+        }
     found: dict[int, list[NDArray[np.int32]]] = {}
     for index, docs in zip(plan.units[:, abi.U_SEGMENT].tolist(), plan.listed, strict=True):
         found.setdefault(index, []).append(docs)
@@ -170,7 +213,9 @@ def _docs_by_segment(plan: ScanPlan) -> dict[int, Docs]:
 
 
 def _on_dictionary(plan: ScanPlan, index: int, call: Expression, name: str, kind: ResultType) -> ComputedColumn | None:
-    """Computed once a dictionary value; None where that is impossible, not worth it, or fails for a value that perhaps no doc has."""
+    """Computed once a dictionary value; None where that is impossible, not worth it, or fails for a value that perhaps
+    no doc has.
+    """
     segment = plan.segments[index]
     decided = kind.single_value and is_constant(call)
     source = deciding_column(columns_in(call), segment, strict=is_strict(call, plan.context)) if decided else None
@@ -178,7 +223,10 @@ def _on_dictionary(plan: ScanPlan, index: int, call: Expression, name: str, kind
         return None
     try:
         values = pa.concat_arrays(
-            [dictionary_rows(plan.context, source, first, end).evaluate(call) for first, end in batches(source.cardinality, plan.control)]
+            [
+                dictionary_rows(plan.context, source, first, end).evaluate(call)
+                for first, end in batches(source.cardinality, plan.control)
+            ]
         )
     except MemoryLimitError:
         raise
@@ -204,10 +252,17 @@ def _on_dictionary(plan: ScanPlan, index: int, call: Expression, name: str, kind
 
 
 def _put_numbers(
-    plan: ScanPlan, call: Identifier, name: str, kind: ResultType, indexes: Sequence[int], added: Sequence[dict[str, ComputedColumn]]
+    plan: ScanPlan,
+    call: Identifier,
+    name: str,
+    kind: ResultType,
+    indexes: Sequence[int],
+    added: Sequence[dict[str, ComputedColumn]],
 ) -> TextNumbers | None:
-    """Columns with the numbers of a raw column's texts, in those of the segments at `indexes` that are read. Gives the numbers
-    where all segments that are read have them; else the columns have the texts as their dictionary, and None comes back."""
+    """Columns with the numbers of a raw column's texts, in those of the segments at `indexes` that are read. Gives the
+    numbers where all segments that are read have them; else the columns have the texts as their dictionary, and None
+    comes back.
+    """
     read = np.unique(plan.units[:, abi.U_SEGMENT]).tolist()
     used = [index for index in read if index in set(indexes)]
     if not used:

@@ -33,10 +33,15 @@ def decode(words: Words, units: Words, metas: Words, stored: StoredType) -> tupl
         offsets = np.empty(len(words) + 1, np.int64)
         merge_rows.decode_var_lengths(words, units, metas, offsets, nulls)
         if offsets[-1] >= 2**31:
-            raise QueryExecutionError(f"the values of the groups take {offsets[-1]} bytes, more than an answer holds: group by shorter values or fewer")
+            raise QueryExecutionError(
+                f"the values of the groups take {offsets[-1]} bytes, more than an answer holds: group by shorter "
+                "values or fewer"
+            )
         body = np.empty(max(int(offsets[-1]), 1), np.uint8)
         merge_rows.decode_var_bytes(words, units, metas, offsets, body)
-        return pa.Array.from_buffers(pa.binary(), len(words), [None, pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(body)]), nulls
+        return pa.Array.from_buffers(
+            pa.binary(), len(words), [None, pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(body)]
+        ), nulls
     if metas.all() or not len(words):
         values = np.empty(len(words), np.int64)
         merge_rows.decode_fixed(words, units, metas, values, nulls)

@@ -1,4 +1,6 @@
-"""The distinct texts of a raw column in one segment, for expressions that are computed once a text (kernels/text/segment_text_codes.py)."""
+"""The distinct texts of a raw column in one segment, for expressions that are computed once a text
+(kernels/text/segment_text_codes.py).
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,8 @@ _BYTES_MAX: Final = 2**31 - 1
 class SegmentTexts:
     """The distinct texts of some docs of one segment.
 
-    ids: uint32[len(docs)], the number of each doc's text. texts, ends: the distinct texts by number, one behind another.
+    ids: uint32[len(docs)], the number of each doc's text. texts, ends: the distinct texts by number, one behind
+    another.
     """
 
     def __init__(self, meta: NDArray[np.int64], docs: Docs, control: QueryControl) -> None:
@@ -33,7 +36,11 @@ class SegmentTexts:
         self._control = control
         # As long as they could become; memory that is not written takes none.
         size = _num_bytes(meta) if len(docs) else 0
-        self._hashes, self._ends, self._texts = np.empty(len(docs), np.uint64), np.zeros(len(docs) + 1, np.int64), np.empty(size, np.uint8)
+        self._hashes, self._ends, self._texts = (
+            np.empty(len(docs), np.uint64),
+            np.zeros(len(docs) + 1, np.int64),
+            np.empty(size, np.uint8),
+        )
         self._index = np.zeros(_INDEX_FIRST, np.uint64)
         self._done = 0
 
@@ -89,7 +96,11 @@ class SegmentTexts:
         """The distinct texts by number, binary."""
         ends = self._ends[: self.count + 1]
         _check_size(int(ends[-1]))
-        return pa.Array.from_buffers(pa.binary(), self.count, [None, pa.py_buffer(ends.astype(np.int32)), pa.py_buffer(self._texts[: int(ends[-1])])])
+        return pa.Array.from_buffers(
+            pa.binary(),
+            self.count,
+            [None, pa.py_buffer(ends.astype(np.int32)), pa.py_buffer(self._texts[: int(ends[-1])])],
+        )
 
 
 def _num_bytes(meta: NDArray[np.int64]) -> int:
@@ -99,4 +110,7 @@ def _num_bytes(meta: NDArray[np.int64]) -> int:
 
 def _check_size(size_bytes: int) -> None:
     if size_bytes > _BYTES_MAX:
-        raise QueryExecutionError(f"the values of the groups take {size_bytes} bytes, more than an answer holds: group by shorter values or fewer")
+        raise QueryExecutionError(
+            f"the values of the groups take {size_bytes} bytes, more than an answer holds: group by shorter values or "
+            "fewer"
+        )

@@ -49,7 +49,9 @@ def _joined(plan: ScanPlan, parts: Sequence[pa.Array]) -> pa.Array:
     plan.control.check()
     size_bytes = sum(part.nbytes for part in parts)
     if size_bytes > _ARRAY_BYTES_MAX and not pa.types.is_primitive(parts[0].type):
-        raise QueryExecutionError(f"the values of one column take {size_bytes} bytes, more than an answer holds: ask for fewer rows")
+        raise QueryExecutionError(
+            f"the values of one column take {size_bytes} bytes, more than an answer holds: ask for fewer rows"
+        )
     return pa.concat_arrays(parts)
 
 
@@ -60,15 +62,23 @@ def _piece(plan: ScanPlan, units: Ints, docs: Ints, expressions: Sequence[Expres
     starts = np.flatnonzero(np.diff(segments if order is None else segments[order], prepend=-1))
     found: dict[Expression, pa.Array] = {}
     if len(starts) >= _GATHER_SEGMENTS_MIN:
-        found = {expression: _gathered(plan, segments, docs, expression) for expression in expressions if _can_gather(plan, expression)}
+        found = {
+            expression: _gathered(plan, segments, docs, expression)
+            for expression in expressions
+            if _can_gather(plan, expression)
+        }
     others = [expression for expression in dict.fromkeys(expressions) if expression not in found]
     if others:
         found.update(zip(others, _by_segment(plan, segments, docs, order, starts, others), strict=True))
     return [found[expression] for expression in expressions]
 
 
-def _by_segment(plan: ScanPlan, segments: Ints, docs: Ints, order: Ints | None, starts: Ints, expressions: Sequence[Expression]) -> list[pa.Array]:
-    """Segment after segment, so that a dictionary is read once however the rows are mixed. order: of rows by segment; None: it is theirs."""
+def _by_segment(
+    plan: ScanPlan, segments: Ints, docs: Ints, order: Ints | None, starts: Ints, expressions: Sequence[Expression]
+) -> list[pa.Array]:
+    """Segment after segment, so that a dictionary is read once however the rows are mixed. order: of rows by segment;
+    None: it is theirs.
+    """
     parts: list[list[pa.Array]] = [[] for _ in expressions]
     if order is not None:
         segments, docs = segments[order], docs[order]
@@ -90,7 +100,9 @@ def _can_gather(plan: ScanPlan, expression: Expression) -> bool:
     if not isinstance(expression, Identifier):
         return False
     column = columns_by_name(plan.context)[expression.name]
-    return column.single_value and (column.data_type.stored.is_fixed or bool((plan.metas.of(column.name)[:, abi.M_CARDINALITY] >= 0).all()))
+    return column.single_value and (
+        column.data_type.stored.is_fixed or bool((plan.metas.of(column.name)[:, abi.M_CARDINALITY] >= 0).all())
+    )
 
 
 def _gathered(plan: ScanPlan, segments: Ints, docs: Ints, expression: Expression) -> pa.Array:
@@ -118,10 +130,15 @@ def output_field(plan: ScanPlan, name: str, expression: Expression) -> pa.Field:
     return pa.field(name, arrow, metadata={b"type": label.encode()})
 
 
-def rows_table(plan: ScanPlan, names: Sequence[str], expressions: Sequence[Expression], values: Sequence[pa.Array]) -> pa.Table:
+def rows_table(
+    plan: ScanPlan, names: Sequence[str], expressions: Sequence[Expression], values: Sequence[pa.Array]
+) -> pa.Table:
     """The table of a partial result."""
     fields = [output_field(plan, name, expression) for name, expression in zip(names, expressions, strict=True)]
-    arrays = [array if array.type == field.type else array.cast(field.type) for field, array in zip(fields, values, strict=True)]
+    arrays = [
+        array if array.type == field.type else array.cast(field.type)
+        for field, array in zip(fields, values, strict=True)
+    ]
     return pa.table(arrays, schema=pa.schema(fields))
 
 

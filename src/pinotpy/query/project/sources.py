@@ -32,8 +32,9 @@ BLOCK_REGISTERS: int = 10
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """What is read in the units of a shape: `metas` addresses of a column's meta rows (0: computed in the scan), `by_id` whether
-    it reads as dict ids."""
+    """What is read in the units of a shape: `metas` addresses of a column's meta rows (0: computed in the scan),
+    `by_id` whether it reads as dict ids.
+    """
 
     expression: Expression
     metas: Addresses
@@ -67,7 +68,12 @@ class Sources:
             return Source(expression, shape.meta(name), shape.has_dictionary(name), shape.has_nulls(name))
         lane = probe(expression, self.plan.context, shape.has_nulls, registers=BLOCK_REGISTERS, filters=True)
         assert lane is not None, "expressions are columns by now, or blocks compute them (computed_columns.py)"
-        return Source(expression, np.zeros(shape.num_units, np.int64), False, self.plan.context.null_handling and lane.nulls != NEVER)
+        return Source(
+            expression,
+            np.zeros(shape.num_units, np.int64),
+            False,
+            self.plan.context.null_handling and lane.nulls != NEVER,
+        )
 
 
 def fetch_ids(shape: Shape, source: Source) -> int:
@@ -112,7 +118,9 @@ def _registers(target: _ShapeTarget, lane: Lane) -> tuple[int, int]:
     if lane.is_constant:
         assert not isinstance(lane.constant, str)
         register = target.allocate()
-        target.emit(counts_and_sums.fill.address, register, 0 if lane.constant is None else word_of(lane.constant, lane.kind))
+        target.emit(
+            counts_and_sums.fill.address, register, 0 if lane.constant is None else word_of(lane.constant, lane.kind)
+        )
         lane.register, lane.owned = register, True
         return lane.register, _null_register(target, lane)
     if lane.chain is not None and not lane.chain.is_leaf:
@@ -124,7 +132,9 @@ def _registers(target: _ShapeTarget, lane: Lane) -> tuple[int, int]:
         if lane.kind is Kind.DOUBLE:
             target.emit(arithmetic.unary_doubles.address, register, lane.register, arithmetic.CANONICAL)
         else:
-            target.emit(arithmetic.binary_longs.address, register, lane.register, 0, arithmetic.ADD, operands.FORM_RIGHT)
+            target.emit(
+                arithmetic.binary_longs.address, register, lane.register, 0, arithmetic.ADD, operands.FORM_RIGHT
+            )
         if lane.owned:
             target.release(lane.register)
         lane.register, lane.owned = register, True
@@ -143,8 +153,9 @@ def _null_register(target: _ShapeTarget, lane: Lane) -> int:
 
 
 class _ShapeTarget:
-    """The select section of a shape. What one expression fetches twice has two readers, and is given back by the last: a CASE
-    may be done with its condition before it takes the value that the condition read."""
+    """The select section of a shape. What one expression fetches twice has two readers, and is given back by the last:
+    a CASE may be done with its condition before it takes the value that the condition read.
+    """
 
     def __init__(self, shape: Shape) -> None:
         self._shape = shape
@@ -204,7 +215,9 @@ def computes(expression: Expression, plan: ScanPlan) -> bool:
     some = [bool(of_column.any()) for of_column in nulls]
     # Segments without nulls are computed by other instructions than those with.
     kinds = (
-        {tuple(some)} if all(of_column.all() == any_of for of_column, any_of in zip(nulls, some, strict=True)) else {tuple(some), *map(tuple, nulls.T.tolist())}
+        {tuple(some)}
+        if all(of_column.all() == any_of for of_column, any_of in zip(nulls, some, strict=True))
+        else {tuple(some), *map(tuple, nulls.T.tolist())}
     )
     for flags in kinds:
         has_nulls = dict(zip(names, flags, strict=True)).__getitem__

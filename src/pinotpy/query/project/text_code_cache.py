@@ -1,8 +1,8 @@
-"""Numbers of the raw texts of all docs of a set of segments, kept for later queries beside decoded columns and under their budget
-(segment/decoded_cache.py): who asks again for a large part of the docs hashes nothing.
+"""Numbers of the raw texts of all docs of a set of segments, kept for later queries beside decoded columns and under
+their budget (segment/decoded_cache.py): who asks again for a large part of the docs hashes nothing.
 
-They are made when a query reads all docs anyway, or when one asks that is not the first to read a good part of them. A set of
-segments never changes; that of a changed table begins anew, and what was kept for a set goes with it.
+They are made when a query reads all docs anyway, or when one asks that is not the first to read a good part of them. A
+set of segments never changes; that of a changed table begins anew, and what was kept for a set goes with it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,9 @@ _tokens: Final = itertools.count(1)
 
 @dataclass(slots=True)
 class Asked:
-    """What is known of a column of a set: how often a good part of it was asked for, and whether its numbers are too large."""
+    """What is known of a column of a set: how often a good part of it was asked for, and whether its numbers are too
+    large.
+    """
 
     token: int = field(default_factory=lambda: next(_tokens))
     times: int = 0
@@ -70,7 +72,9 @@ class _AskedColumns(Attachment):
         self.columns: dict[str, Asked] = {}
 
 
-def kept_texts(segments: SegmentSet, name: str, docs_read: int, control: QueryControl, threads: int, executor: Executor | None) -> KeptTexts | None:
+def kept_texts(
+    segments: SegmentSet, name: str, docs_read: int, control: QueryControl, threads: int, executor: Executor | None
+) -> KeptTexts | None:
     """The numbers of a column in a whole set; None where there are none, and none are to be made for this query.
 
     Args:
@@ -127,7 +131,9 @@ class _Budget(QueryControl):
         self._query.check()
 
 
-def _made(segments: SegmentSet, name: str, control: QueryControl, threads: int, executor: Executor | None) -> NDArray[np.int64]:
+def _made(
+    segments: SegmentSet, name: str, control: QueryControl, threads: int, executor: Executor | None
+) -> NDArray[np.int64]:
     metas, docs = segments.column(name).metas, dict(enumerate(segments.docs.tolist()))
     runs = [run for row, count in docs.items() for run in runs_of(row, None, count)]
     budget = _Budget(control)
@@ -136,7 +142,12 @@ def _made(segments: SegmentSet, name: str, control: QueryControl, threads: int, 
     except MemoryLimitError:
         control.check()  # it may be the query's own
         raise _TooLargeError from None
-    words = 1 + len(numbered.tables) + sum(count * _ENTRY_WORDS for _, count in numbered.tables) + sum((count + 1) // 2 for count in docs.values())
+    words = (
+        1
+        + len(numbered.tables)
+        + sum(count * _ENTRY_WORDS for _, count in numbered.tables)
+        + sum((count + 1) // 2 for count in docs.values())
+    )
     held = np.empty(words, np.int64)
     held[0] = len(numbered.tables)
     held[1 : 1 + len(numbered.tables)] = [count for _, count in numbered.tables]

@@ -1,11 +1,12 @@
-"""Numbers for the texts of a raw column, the same in all segments that a query reads: groups and distinct values are counted by
-number, and only the texts of an answer are read again.
+"""Numbers for the texts of a raw column, the same in all segments that a query reads: groups and distinct values are
+counted by number, and only the texts of an answer are read again.
 
     numbers = number_texts(plan, "session", segments)
     numbers.ids[segment]          # uint32[num_docs]
     numbers.values(ids)           # Arrow binary
 
-They are those of the docs that the query reads (text_coding.py), or those of all docs, kept from query to query (text_code_cache.py).
+They are those of the docs that the query reads (text_coding.py), or those of all docs, kept from query to query
+(text_code_cache.py).
 """
 
 from __future__ import annotations
@@ -32,15 +33,22 @@ _BYTES_MAX: Final = 2**31 - 1
 class TextNumbers:
     """Distinct texts of a raw column, among them all at the docs that a plan reads.
 
-    num_ids: all numbers are below it, not all of them are used. ids: by segment, uint32[num_docs], the number of each doc that
-    is read; nothing of interest at others. Texts are read where they lie: hold the segments.
+    num_ids: all numbers are below it, not all of them are used. ids: by segment, uint32[num_docs], the number of each
+    doc that is read; nothing of interest at others. Texts are read where they lie: hold the segments.
 
     Args:
         tables: address and count of the entries of every part; keep: what they lie in.
         used: the numbers at the docs that are read; None: all that there are.
     """
 
-    def __init__(self, control: QueryControl, tables: Sequence[tuple[int, int]], ids: dict[int, Ids], keep: object, used: NDArray[np.int64] | None) -> None:
+    def __init__(
+        self,
+        control: QueryControl,
+        tables: Sequence[tuple[int, int]],
+        ids: dict[int, Ids],
+        keep: object,
+        used: NDArray[np.int64] | None,
+    ) -> None:
         self.ids = ids
         self._control, self._kept, self._used = control, keep, used
         self._tables = np.array(tables, np.int64)
@@ -57,7 +65,9 @@ class TextNumbers:
         if self._used is not None:
             return self._used
         parts = len(self._tables)
-        return np.concatenate([np.arange(count) * parts + part for part, count in enumerate(self._tables[:, 1].tolist())])
+        return np.concatenate(
+            [np.arange(count) * parts + part for part, count in enumerate(self._tables[:, 1].tolist())]
+        )
 
     def values(self, ids: NDArray[np.integer[Any]]) -> pa.Array:
         """The texts of numbers, binary; of one that is not used, the empty one."""
@@ -65,11 +75,16 @@ class TextNumbers:
         kernels.text_lengths(self._tables, numbers, offsets)
         size = int(offsets[-1])
         if size > _BYTES_MAX:
-            raise QueryExecutionError(f"the values of the groups take {size} bytes, more than an answer holds: group by shorter values or fewer")
+            raise QueryExecutionError(
+                f"the values of the groups take {size} bytes, more than an answer holds: group by shorter values or "
+                "fewer"
+            )
         self._control.reserve(size + len(ids) * 4)
         body = np.empty(max(size, 1), np.uint8)
         kernels.copy_texts(self._tables, numbers, offsets, body)
-        return pa.Array.from_buffers(pa.binary(), len(ids), [None, pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(body)])
+        return pa.Array.from_buffers(
+            pa.binary(), len(ids), [None, pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(body)]
+        )
 
     def same(self) -> NDArray[np.int32]:
         """int32[num_ids], every number itself: what global ids of a segment's ids are (global_ids.py)."""
@@ -82,10 +97,14 @@ class TextNumbers:
 def is_numbered(plan: ScanPlan, segment: int, name: str) -> bool:
     """Whether a column has raw single texts in a segment, in a form that is numbered here."""
     meta = plan.metas.of(name)[segment]
-    return bool(meta[abi.M_CARDINALITY] < 0 and meta[abi.M_RAW_OFFSETS] and plan.segments[segment].column(name).single_value)
+    return bool(
+        meta[abi.M_CARDINALITY] < 0 and meta[abi.M_RAW_OFFSETS] and plan.segments[segment].column(name).single_value
+    )
 
 
-def number_texts(plan: ScanPlan, name: str, segments: Sequence[int], *, with_ids: bool = True, hash_mask: int = HASH_MASK) -> TextNumbers:
+def number_texts(
+    plan: ScanPlan, name: str, segments: Sequence[int], *, with_ids: bool = True, hash_mask: int = HASH_MASK
+) -> TextNumbers:
     """Numbers for the texts of a column in some of the segments that a plan reads.
 
     Args:
@@ -99,7 +118,9 @@ def number_texts(plan: ScanPlan, name: str, segments: Sequence[int], *, with_ids
     runs = _runs(plan, set(segments))
     kept = None
     if hash_mask == HASH_MASK:
-        kept = kept_texts(plan.segments.whole, name, sum(run.count for run in runs), plan.control, plan.num_threads, plan.executor)
+        kept = kept_texts(
+            plan.segments.whole, name, sum(run.count for run in runs), plan.control, plan.num_threads, plan.executor
+        )
     if kept is not None:
         return _of_kept(plan, kept, runs, segments, workers, with_ids=with_ids)
     docs = {segment: plan.segments[segment].num_docs for segment in segments}
@@ -108,7 +129,9 @@ def number_texts(plan: ScanPlan, name: str, segments: Sequence[int], *, with_ids
     return TextNumbers(plan.control, tables, found.ids, found, None)
 
 
-def _of_kept(plan: ScanPlan, kept: KeptTexts, runs: Sequence[Run], segments: Sequence[int], workers: Workers, *, with_ids: bool) -> TextNumbers:
+def _of_kept(
+    plan: ScanPlan, kept: KeptTexts, runs: Sequence[Run], segments: Sequence[int], workers: Workers, *, with_ids: bool
+) -> TextNumbers:
     rows = plan.segments.rows_of_whole
     ids = {segment: kept.ids[segment if rows is None else int(rows[segment])] for segment in segments}
     numbers, used = TextNumbers(plan.control, kept.tables, ids, kept, None), None
@@ -117,7 +140,9 @@ def _of_kept(plan: ScanPlan, kept: KeptTexts, runs: Sequence[Run], segments: Seq
     if sum(run.count for run in runs) < plan.segments.whole.total_docs:
         plan.control.reserve(numbers.num_ids * 9)
         seen = np.zeros(numbers.num_ids, np.uint8)
-        workers.run([partial(kernels.see_ids, ids[run.segment], run.listed, run.first, run.count, seen) for run in runs])
+        workers.run(
+            [partial(kernels.see_ids, ids[run.segment], run.listed, run.first, run.count, seen) for run in runs]
+        )
         used = np.flatnonzero(seen)
     return TextNumbers(plan.control, kept.tables, {}, kept, used)
 
@@ -126,5 +151,14 @@ def _runs(plan: ScanPlan, segments: set[int]) -> list[Run]:
     """The docs that a plan reads of some segments, in runs."""
     of_units = plan.units[:, abi.U_SEGMENT].tolist()
     if plan.match_all:
-        return [run for segment in sorted(segments & set(of_units)) for run in runs_of(segment, None, plan.segments[segment].num_docs)]
-    return [run for segment, docs in zip(of_units, plan.listed, strict=True) if segment in segments for run in runs_of(segment, docs, len(docs))]
+        return [
+            run
+            for segment in sorted(segments & set(of_units))
+            for run in runs_of(segment, None, plan.segments[segment].num_docs)
+        ]
+    return [
+        run
+        for segment, docs in zip(of_units, plan.listed, strict=True)
+        if segment in segments
+        for run in runs_of(segment, docs, len(docs))
+    ]

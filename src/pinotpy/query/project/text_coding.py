@@ -1,5 +1,7 @@
-"""Numbering the texts of a raw column: docs are dealt in runs to parts by the hash of their text, and every part is numbered by
-itself (kernels/text/text_codes.py); in waves, so that what lies between the two steps stays small however many docs there are."""
+"""Numbering the texts of a raw column: docs are dealt in runs to parts by the hash of their text, and every part is
+numbered by itself (kernels/text/text_codes.py); in waves, so that what lies between the two steps stays small however
+many docs there are.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +46,9 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Workers:
-    """Who works, and who says when to stop: `control` accounts for what is kept and raises when the query has to end."""
+    """Who works, and who says when to stop: `control` accounts for what is kept and raises when the query has to
+    end.
+    """
 
     control: QueryControl
     threads: int
@@ -72,8 +76,9 @@ class Workers:
 
 @dataclass(frozen=True, slots=True)
 class Numbered:
-    """tables: of every part its distinct entries and how many there are; a number is a place in it * parts + part. ids: by
-    segment uint32[num_docs], written at the docs of the runs."""
+    """tables: of every part its distinct entries and how many there are; a number is a place in it * parts + part. ids:
+    by segment uint32[num_docs], written at the docs of the runs.
+    """
 
     tables: list[tuple[NDArray[np.uint64], int]]
     ids: dict[int, Ids]
@@ -82,11 +87,20 @@ class Numbered:
 def runs_of(segment: int, listed: NDArray[np.int32] | None, count: int) -> list[Run]:
     """Docs of a segment in runs; None: all of them."""
     docs = _NO_DOCS if listed is None else listed
-    return [Run(segment, docs[first : first + RUN_DOCS], first, min(RUN_DOCS, count - first)) for first in range(0, count, RUN_DOCS)]
+    return [
+        Run(segment, docs[first : first + RUN_DOCS], first, min(RUN_DOCS, count - first))
+        for first in range(0, count, RUN_DOCS)
+    ]
 
 
 def number_runs(
-    workers: Workers, metas: NDArray[np.int64], runs: Sequence[Run], num_docs: Mapping[int, int], *, with_ids: bool = True, hash_mask: int = HASH_MASK
+    workers: Workers,
+    metas: NDArray[np.int64],
+    runs: Sequence[Run],
+    num_docs: Mapping[int, int],
+    *,
+    with_ids: bool = True,
+    hash_mask: int = HASH_MASK,
 ) -> Numbered:
     """Number the texts of runs.
 
@@ -102,14 +116,24 @@ def number_runs(
     if found is None:  # so uneven are parts of texts that were made for it
         found = _Numbering(workers, metas, runs, num_docs, 1, hash_mask).numbered(with_ids)
     if found is None:
-        raise QueryExecutionError(f"a query tells at most {NUMBERS_MAX} texts of a column without a dictionary apart: select fewer rows")
+        raise QueryExecutionError(
+            f"a query tells at most {NUMBERS_MAX} texts of a column without a dictionary apart: select fewer rows"
+        )
     return found
 
 
 class _Numbering:
     """Numbering at work."""
 
-    def __init__(self, workers: Workers, metas: NDArray[np.int64], runs: Sequence[Run], num_docs: Mapping[int, int], parts: int, hash_mask: int) -> None:
+    def __init__(
+        self,
+        workers: Workers,
+        metas: NDArray[np.int64],
+        runs: Sequence[Run],
+        num_docs: Mapping[int, int],
+        parts: int,
+        hash_mask: int,
+    ) -> None:
         self._workers, self._metas, self._runs, self._num_docs = workers, metas, runs, num_docs
         self._parts, self._hash_mask = parts, np.uint64(hash_mask)
         self._tables = [(np.zeros(0, np.uint64), np.zeros(0, np.uint32), 0)] * parts
@@ -138,12 +162,26 @@ class _Numbering:
     def _number(self, runs: Sequence[Run], entries: NDArray[np.uint64], docs: Ids) -> None:
         ends = np.zeros((len(runs), self._parts + 1), np.int64)
         words = np.zeros((len(runs), kernels.RUN_WORDS), np.int64)
-        self._workers.run([partial(self._deal, run, entries[i], docs[i], ends[i], words[i]) for i, run in enumerate(runs)])
+        self._workers.run(
+            [partial(self._deal, run, entries[i], docs[i], ends[i], words[i]) for i, run in enumerate(runs)]
+        )
         self._workers.run([partial(self._number_part, part, words, ends) for part in range(self._parts)])
 
-    def _deal(self, run: Run, entries: NDArray[np.uint64], docs: Ids, ends: NDArray[np.int64], words: NDArray[np.int64]) -> None:
+    def _deal(
+        self, run: Run, entries: NDArray[np.uint64], docs: Ids, ends: NDArray[np.int64], words: NDArray[np.int64]
+    ) -> None:
         meta, hashes = self._metas[run.segment], np.empty(run.count, np.uint64)
-        kernels.deal_texts(int(meta[abi.M_DATA]), int(meta[abi.M_RAW_OFFSETS]), run.listed, run.first, self._hash_mask, hashes, entries, docs, ends)
+        kernels.deal_texts(
+            int(meta[abi.M_DATA]),
+            int(meta[abi.M_RAW_OFFSETS]),
+            run.listed,
+            run.first,
+            self._hash_mask,
+            hashes,
+            entries,
+            docs,
+            ends,
+        )
         ids = self._ids[run.segment].ctypes.data if self._ids else 0
         words[:] = entries.ctypes.data, docs.ctypes.data, ids, self._num_docs[run.segment]
 

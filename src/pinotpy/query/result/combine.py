@@ -21,8 +21,9 @@ from pinotpy.query.result.partial import PartialResult, Statistics
 def merge_partials(context: QueryContext, partials: Sequence[PartialResult]) -> PartialResult:
     """One partial result that says what all of them say.
 
-    Rows of a SELECTION or DISTINCT are in the order of the query and cut to offset + limit; without ORDER BY they keep the
-    order of `partials`. Groups are in order of first appearance. Raises DataError for rows that do not fit together.
+    Rows of a SELECTION or DISTINCT are in the order of the query and cut to offset + limit; without ORDER BY they keep
+    the order of `partials`. Groups are in order of first appearance. Raises DataError for rows that do not fit
+    together.
     """
     statistics = Statistics()
     for partial in partials:
@@ -48,7 +49,8 @@ def limit_groups(context: QueryContext, partial: PartialResult, num_rows: NDArra
     """Keep at most num_groups_limit groups, and say so in the statistics.
 
     Args:
-        num_rows: selected rows of every group, for the bound of what is missing; None: not known, then all rows are the bound.
+        num_rows: selected rows of every group, for the bound of what is missing; None: not known, then all rows are the
+            bound.
     """
     limit = context.options.num_groups_limit
     if limit is not None and partial.num_rows > limit and partial.rows is not None:
@@ -100,8 +102,12 @@ def _grouped(context: QueryContext, rows: pa.Table, keys: list[str]) -> pa.Table
     else:
         groups, first = number_rows([_column(rows, name) for name in keys])
     out = {name: _column(rows, name).take(pa.array(first)) for name in keys}
-    for aggregation, names in zip(context.aggregations, state_names(rows.column_names, len(context.aggregations)), strict=True):
-        merged = aggregation_function(aggregation.function, aggregation.args).merge([_column(rows, name) for name in names], groups, len(first))
+    for aggregation, names in zip(
+        context.aggregations, state_names(rows.column_names, len(context.aggregations)), strict=True
+    ):
+        merged = aggregation_function(aggregation.function, aggregation.args).merge(
+            [_column(rows, name) for name in names], groups, len(first)
+        )
         out.update(zip(names, merged, strict=True))
     return pa.table([out[name] for name in rows.column_names], schema=rows.schema)
 
@@ -115,9 +121,16 @@ def _ordered(context: QueryContext, rows: pa.Table) -> pa.Table:
     wanted = context.offset + context.limit
     if not context.order_by:
         return rows.slice(0, wanted)
-    keys = [SortKey(_column(rows, name), by.ascending, by.nulls_last) for name, by in zip(sort_columns(context), context.order_by, strict=True)]
+    keys = [
+        SortKey(_column(rows, name), by.ascending, by.nulls_last)
+        for name, by in zip(sort_columns(context), context.order_by, strict=True)
+    ]
     # Rows equal in all keys: by their other values, so that the order of the parts does not show.
-    others = [SortKey(_column(rows, name)) for name in rows.column_names if not pa.types.is_nested(rows.schema.field(name).type)]
+    others = [
+        SortKey(_column(rows, name))
+        for name in rows.column_names
+        if not pa.types.is_nested(rows.schema.field(name).type)
+    ]
     return rows.take(pa.array(order_indices([*keys, *others], rows.num_rows, wanted)))
 
 

@@ -1,8 +1,9 @@
 """FewRows: the rows of a small partial result as numpy arrays, and their bytes on the wire.
 
-Most answers of a server have a few groups. Making, writing, reading and checking an Arrow table for them costs more than their
-scan; here a column is one array (or texts and their offsets), its bytes are the array's own, and nobody needs Arrow to read it.
-What few rows cannot say (more than FEW_ROWS_MAX rows, nested or other types) stays an Arrow table.
+Most answers of a server have a few groups. Making, writing, reading and checking an Arrow table for them costs more
+than their scan; here a column is one array (or texts and their offsets), its bytes are the array's own, and nobody
+needs Arrow to read it. What few rows cannot say (more than FEW_ROWS_MAX rows, nested or other types) stays an Arrow
+table.
 
     rows = FewRows.of(table)          # None: it has to stay a table
     rows.table()                      # the same as an Arrow table
@@ -11,7 +12,8 @@ What few rows cannot say (more than FEW_ROWS_MAX rows, nested or other types) st
 
 Bytes, little-endian, every part padded to 8 bytes; n rows:
 
-    for each column:  u8 kind, u8 1 if a byte for each row says whether it is null, u16 length of the name, u32 bytes of values, name
+    for each column:  u8 kind, u8 1 if a byte for each row says whether it is null, u16 length of the name, u32 bytes of
+                      values, name
                       u8[n]       1: not null (only if the second byte says so)
                       i32[n + 1]  offsets, of texts, binaries and lists
                       values      as KINDS says
@@ -55,7 +57,8 @@ class Kind(IntEnum):
 
 
 _NUMBERS: Final[dict[Kind, np.dtype[Any]]] = {
-    Kind.INT: np.dtype("<i4"), Kind.LONG: np.dtype("<i8"), Kind.FLOAT: np.dtype("<f4"), Kind.DOUBLE: np.dtype("<f8"), Kind.BOOLEAN: np.dtype("u1"),
+    Kind.INT: np.dtype("<i4"), Kind.LONG: np.dtype("<i8"), Kind.FLOAT: np.dtype("<f4"), Kind.DOUBLE: np.dtype("<f8"),
+        Kind.BOOLEAN: np.dtype("u1"),
     Kind.WIDE: np.dtype("<i8"), Kind.LONGS: np.dtype("<i8"), Kind.DOUBLES: np.dtype("<f8"),
 }  # fmt: skip
 _LISTS: Final = frozenset({Kind.LONGS, Kind.DOUBLES})
@@ -65,7 +68,8 @@ _BYTES: Final = frozenset({Kind.TEXT, Kind.BINARY})
 @cache
 def _arrow_types() -> dict[Kind, pa.DataType]:
     return {
-        Kind.INT: pa.int32(), Kind.LONG: pa.int64(), Kind.FLOAT: pa.float32(), Kind.DOUBLE: pa.float64(), Kind.BOOLEAN: pa.bool_(),
+        Kind.INT: pa.int32(), Kind.LONG: pa.int64(), Kind.FLOAT: pa.float32(), Kind.DOUBLE: pa.float64(),
+            Kind.BOOLEAN: pa.bool_(),
         Kind.WIDE: pa.decimal128(38, 0), Kind.TEXT: pa.string(), Kind.BINARY: pa.binary(),
         Kind.LONGS: pa.list_(pa.int64()), Kind.DOUBLES: pa.list_(pa.float64()),
     }  # fmt: skip
@@ -85,7 +89,8 @@ def kind_of(arrow: pa.DataType) -> Kind | None:
 class FewColumn:
     """One column of n rows.
 
-    values: an array of n numbers; WIDE int64[n, 2]; BOOLEAN uint8[n]; lists: the values of all rows; TEXT and BINARY: bytes.
+    values: an array of n numbers; WIDE int64[n, 2]; BOOLEAN uint8[n]; lists: the values of all rows; TEXT and BINARY:
+    bytes.
     valid: bool[n], False where null; None: nothing is null. What stands in a null's place means nothing.
     offsets: int32[n + 1] into values, of TEXT, BINARY and lists; else None.
     """
@@ -101,7 +106,9 @@ class FewColumn:
     @property
     def nbytes(self) -> int:
         size = len(self.values) if isinstance(self.values, bytes) else self.values.nbytes
-        return size + (0 if self.offsets is None else self.offsets.nbytes) + (0 if self.valid is None else len(self.valid))
+        return (
+            size + (0 if self.offsets is None else self.offsets.nbytes) + (0 if self.valid is None else len(self.valid))
+        )
 
     def to_list(self) -> list[Any]:
         """Python values: int, float, bool, str, bytes, lists of numbers; None where null."""
@@ -137,7 +144,9 @@ class FewColumn:
         arrow, count = _arrow_types()[self.kind], len(self)
         valid = None if self.valid is None else pa.py_buffer(np.packbits(self.valid, bitorder="little"))
         if self.offsets is None:
-            values = np.packbits(np.asarray(self.values), bitorder="little") if self.kind is Kind.BOOLEAN else self.values
+            values = (
+                np.packbits(np.asarray(self.values), bitorder="little") if self.kind is Kind.BOOLEAN else self.values
+            )
             return pa.Array.from_buffers(arrow, count, [valid, pa.py_buffer(values)])
         if isinstance(self.values, bytes):
             return pa.Array.from_buffers(arrow, count, [valid, pa.py_buffer(self.offsets), pa.py_buffer(self.values)])
@@ -153,14 +162,20 @@ class FewColumn:
         count, first, buffers = len(array), array.offset, array.buffers()
         valid = None
         if array.null_count:
-            valid = np.unpackbits(np.frombuffer(buffers[0], np.uint8), bitorder="little")[first : first + count].view(np.bool_)
+            valid = np.unpackbits(np.frombuffer(buffers[0], np.uint8), bitorder="little")[first : first + count].view(
+                np.bool_
+            )
         if kind is Kind.BOOLEAN:
             bits = np.frombuffer(buffers[1], np.uint8) if count else np.empty(0, np.uint8)
             return cls(kind, np.unpackbits(bits, bitorder="little")[first : first + count], valid)
         if kind not in _LISTS and kind not in _BYTES:
             words = 2 if kind is Kind.WIDE else 1
             dtype = _NUMBERS[kind]
-            values = np.frombuffer(buffers[1], dtype, count * words, first * words * dtype.itemsize) if count else np.empty(0, dtype)
+            values = (
+                np.frombuffer(buffers[1], dtype, count * words, first * words * dtype.itemsize)
+                if count
+                else np.empty(0, dtype)
+            )
             return cls(kind, values.reshape(count, 2) if words == 2 else values, valid)
         offsets = np.frombuffer(buffers[1], np.int32, count + 1, first * 4) if count else np.zeros(1, np.int32)
         low, high = int(offsets[0]), int(offsets[-1])
@@ -230,7 +245,9 @@ class FewRows:
 
     @classmethod
     def from_bytes(cls, data: bytes, position: int, num_columns: int, num_rows: int) -> FewRows:
-        """Inverse of `to_bytes`: the columns at data[position:], which must end with them. ValueError for anything else."""
+        """Inverse of `to_bytes`: the columns at data[position:], which must end with them. ValueError for anything
+        else.
+        """
         if num_rows > FEW_ROWS_MAX or num_columns > _COLUMNS_MAX:
             raise ValueError(f"{num_rows} rows of {num_columns} columns are not few")
         columns: dict[str, FewColumn] = {}
@@ -251,11 +268,20 @@ class FewRows:
             columns[name] = _checked(name, kind, _part(data, position, size), valid, offsets, num_rows)
             position += _padded(size)
         if position != len(data) or len(columns) != num_columns:
-            raise ValueError(f"{num_columns} columns end at byte {position} of {len(data)}, {len(columns)} of other names")
+            raise ValueError(
+                f"{num_columns} columns end at byte {position} of {len(data)}, {len(columns)} of other names"
+            )
         return cls(columns, num_rows)
 
 
-def _checked(name: str, kind: Kind, content: bytes, valid: NDArray[np.bool_] | None, offsets: NDArray[np.int32] | None, num_rows: int) -> FewColumn:
+def _checked(
+    name: str,
+    kind: Kind,
+    content: bytes,
+    valid: NDArray[np.bool_] | None,
+    offsets: NDArray[np.int32] | None,
+    num_rows: int,
+) -> FewColumn:
     """The column, if its bytes are ones that `to_bytes` may write."""
     if kind in _BYTES:
         assert offsets is not None

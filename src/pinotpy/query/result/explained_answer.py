@@ -1,7 +1,8 @@
-"""What EXPLAIN answers: the plans of all servers together, as JSON (key `explain`) and as the table of operators that the
-reference's SQL has: Operator, Operator_Id, Parent_Id (sql-live.md; recorded answers).
+"""What EXPLAIN answers: the plans of all servers together, as JSON (key `explain`) and as the table of operators that
+the reference's SQL has: Operator, Operator_Id, Parent_Id (sql-live.md; recorded answers).
 
-In the table every plan begins with PLAN_START and its number of segments. Texts of operators are the reference's; what it
+In the table every plan begins with PLAN_START and its number of segments. Texts of operators are the reference's; what
+it
 does not say follows inside the brackets: `reason`, `notUsed`.
 """
 
@@ -16,7 +17,13 @@ from pinotpy.query.model.context import AggregationRef, OrderBy, QueryContext, Q
 from pinotpy.query.result.explained_groups import INVERTED, JSON, RANGE, SORTED, TEXT, Finding, merge_groups
 
 TABLE_COLUMNS: Final = (("Operator", "STRING"), ("Operator_Id", "INT"), ("Parent_Id", "INT"))
-_INDEX_NAMES: Final = {SORTED: "sorted_index", INVERTED: "inverted_index", RANGE: "range_index", TEXT: "text_index", JSON: "json_index"}
+_INDEX_NAMES: Final = {
+    SORTED: "sorted_index",
+    INVERTED: "inverted_index",
+    RANGE: "range_index",
+    TEXT: "text_index",
+    JSON: "json_index",
+}
 _OF_ACCESS: Final = {
     "nothing": "FILTER_EMPTY",
     "everything": "FILTER_MATCH_ENTIRE_SEGMENT",
@@ -58,7 +65,9 @@ class Explanation:
             rows += _plan_rows(group)
         if pruned:
             rows.append(_plan_start(sum(group["segments"] for group in pruned)))
-            reasons = "; ".join([f"{group['segments']} by {group['pruned']['rule']}: {group['pruned']['why']}" for group in pruned])
+            reasons = "; ".join(
+                [f"{group['segments']} by {group['pruned']['rule']}: {group['pruned']['why']}" for group in pruned]
+            )
             name, number = ("SEGMENTS_PRUNED_ON_SERVER", 3) if planned else ("ALL_SEGMENTS_PRUNED_ON_SERVER", 2)
             rows.append([f"{name}(reason:[{reasons}])", number, number - 1])
         return rows
@@ -75,7 +84,9 @@ def explain_constants() -> Explanation:
 
 def explanation(context: QueryContext, parts: Iterable[list[Finding]]) -> Explanation:
     """The answer from the parts of all servers."""
-    arguments = [] if not context.order_by else [f"sort:[{', '.join([_sort_key(context, key) for key in context.order_by])}]"]
+    arguments = (
+        [] if not context.order_by else [f"sort:[{', '.join([_sort_key(context, key) for key in context.order_by])}]"]
+    )
     if context.having is not None:
         arguments.append("having")
     arguments.append(f"limit:{context.limit}")
@@ -85,7 +96,11 @@ def explanation(context: QueryContext, parts: Iterable[list[Finding]]) -> Explan
 
 def _sort_key(context: QueryContext, key: OrderBy) -> str:
     expression = key.expression
-    text = context.aggregations[expression.index].name if isinstance(expression, AggregationRef) else print_expression(expression, context.dialect)
+    text = (
+        context.aggregations[expression.index].name
+        if isinstance(expression, AggregationRef)
+        else print_expression(expression, context.dialect)
+    )
     return f"{text} {'ASC' if key.ascending else 'DESC'}"
 
 
@@ -101,7 +116,8 @@ def _combine(context: QueryContext) -> str:
             return "COMBINE_SELECT_ORDERBY_MINMAX" if context.order_by else "COMBINE_SELECT"
 
 
-# --- the table ---------------------------------------------------------------------------------------------------------
+# --- the table
+# ---------------------------------------------------------------------------------------------------------
 
 
 def _plan_start(num_segments: int) -> Row:

@@ -1,7 +1,8 @@
-"""Findings about segments, and grouping segments with the same plan. Loads no kernels: the broker groups the findings of servers.
+"""Findings about segments, and grouping segments with the same plan. Loads no kernels: the broker groups the findings
+of servers.
 
-A finding is a dict that goes over the wire as it is. Keys in NUMBERS hold [least, most] over the segments that it stands
-for; everything else is the same in all of them.
+A finding is a dict that goes over the wire as it is. Keys in NUMBERS hold [least, most] over the segments that it
+stands for; everything else is the same in all of them.
 """
 
 from __future__ import annotations
@@ -14,7 +15,14 @@ import orjson
 Finding = dict[str, Any]
 NUMBERS: Final = ("docs", "percent", "toRead", "indexMicros", "scanMicros")
 NAMES_SHOWN_MAX: Final = 5
-SORTED, INVERTED, RANGE, TEXT, JSON, DICTIONARY = "sorted index", "inverted index", "range index", "text index", "json index", "dictionary"
+SORTED, INVERTED, RANGE, TEXT, JSON, DICTIONARY = (
+    "sorted index",
+    "inverted index",
+    "range index",
+    "text index",
+    "json index",
+    "dictionary",
+)
 
 
 def merge_groups(groups: Iterable[Finding]) -> list[Finding]:

@@ -1,7 +1,7 @@
 """Sorting rows by several keys, keeping only the first few: vectorised, deterministic.
 
-Order of values: numbers by value with NaN above all and −0.0 = 0.0; text and bytes by bytes; false before true. Nulls come
-last when ascending and first when descending unless said otherwise (sql-live §5).
+Order of values: numbers by value with NaN above all and −0.0 = 0.0; text and bytes by bytes; false before true. Nulls
+come last when ascending and first when descending unless said otherwise (sql-live §5).
 """
 
 from __future__ import annotations
@@ -48,15 +48,19 @@ def order_indices(keys: Sequence[SortKey], num_rows: int, limit: int | None = No
 
 
 def _possible(keys: Sequence[SortKey], num_rows: int, limit: int) -> NDArray[np.int64] | None:
-    """Rows, ascending, among which the first `limit` in order are; None: all. A later key is looked at only in rows that are equal to
-    the limit-th in all keys before: a hundred thousand groups may have one row each."""
+    """Rows, ascending, among which the first `limit` in order are; None: all. A later key is looked at only in rows
+    that are equal to
+    the limit-th in all keys before: a hundred thousand groups may have one row each.
+    """
     surely: list[NDArray[np.int64]] = []
     equal: NDArray[np.int64] | None = None
     left, wanted = num_rows, limit
     for key in keys:
         if left < PARTITION_ROWS_MIN or left <= wanted:
             break
-        codes = _codes(key if equal is None else SortKey(key.values.take(pa.array(equal)), key.ascending, key.nulls_last))
+        codes = _codes(
+            key if equal is None else SortKey(key.values.take(pa.array(equal)), key.ascending, key.nulls_last)
+        )
         last = np.partition(codes, wanted - 1)[wanted - 1]
         before, at = np.flatnonzero(codes < last), np.flatnonzero(codes == last)
         surely.append(before if equal is None else equal[before])
@@ -95,7 +99,11 @@ def _ascending_codes(values: pa.Array) -> tuple[NDArray[np.int64], int, int]:
         values = values.cast(kind.value_type)
     if pa.types.is_floating(kind):
         # −0.0 + 0.0 = 0.0
-        return _ordered_doubles(_filled(values, 0.0).to_numpy(zero_copy_only=False).astype(np.float64) + 0.0), -_NAN, _NAN
+        return (
+            _ordered_doubles(_filled(values, 0.0).to_numpy(zero_copy_only=False).astype(np.float64) + 0.0),
+            -_NAN,
+            _NAN,
+        )
     if pa.types.is_integer(kind):
         return _ordered_longs(_filled(values, 0).to_numpy(zero_copy_only=False))
     if len(values) <= FEW_ROWS_MAX:

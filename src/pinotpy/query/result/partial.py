@@ -6,13 +6,14 @@ All merging (segments of a thread, threads of a server, servers of a broker) mer
 Columns of `rows` (Arrow, one table):
   SELECTION   o0..        one per output column, then s0.. for sort keys that are not output columns
   DISTINCT    o0..        one per output column
-  AGGREGATION one row: a<i>_<state> for each state field of aggregation i (functions.spec.AggregateFunction.state_fields)
+  AGGREGATION one row: a<i>_<state> for each state field of aggregation i
+  (functions.spec.AggregateFunction.state_fields)
   GROUP_BY    k0..        one per group expression, then a<i>_<state>
 Arrow types are `data_types.DataType.arrow` (lists of it for multi-values). Field metadata {b"type": b"INT"} or
 b"STRING_ARRAY" names pinotpy's type. Nulls appear only under null handling.
 
-Small results are `few` (compact_rows.py) instead of an Arrow table; `rows` makes the table of them when somebody asks for it, so
-whoever can read `few` should ask for that first.
+Small results are `few` (compact_rows.py) instead of an Arrow table; `rows` makes the table of them when somebody asks
+for it, so whoever can read `few` should ask for that first.
 
 On the wire a peer that says so (wire.FLAG_FEW_ROWS) gets magic "PPR2", everybody else "PPR1" (see `to_bytes`):
 
@@ -151,8 +152,9 @@ class PartialResult:
         return 0 if self._rows is None else int(self._rows.nbytes)
 
     def to_bytes(self, *, few: bool = False) -> bytes:
-        """The result on the wire: "PPR2" with `few`, which the reader must know; else MAGIC, u32 little-endian length of a JSON
-        header, the header, then an Arrow IPC stream (absent if no rows)."""
+        """The result on the wire: "PPR2" with `few`, which the reader must know; else MAGIC, u32 little-endian length
+        of a JSON header, the header, then an Arrow IPC stream (absent if no rows).
+        """
         if few:
             return self._few_bytes()
         rows = self.rows
@@ -208,7 +210,9 @@ class PartialResult:
         if num_counters > _COUNTERS_MAX or end > len(data):
             raise ValueError(f"{num_counters} counters and {rare_bytes} bytes beside rows in {len(data)} bytes")
         counters = struct.unpack_from(f"<{num_counters}q", data, _HEAD.size)
-        statistics = Statistics(*[counter != 0 if is_flag else counter for counter, is_flag in zip(counters, _IS_FLAG, strict=False)])
+        statistics = Statistics(
+            *[counter != 0 if is_flag else counter for counter, is_flag in zip(counters, _IS_FLAG, strict=False)]
+        )
         position = end + (-rare_bytes & 7)
         rows: pa.Table | FewRows | None = None
         if form == _ROWS_FEW:
@@ -217,7 +221,11 @@ class PartialResult:
             rows = _table_of(data, position)
         elif form != _ROWS_NONE or position != len(data):
             raise ValueError(f"rows of form {form} after byte {position} of {len(data)}")
-        return cls(rows, statistics, *_read_rare(orjson.loads(data[end - rare_bytes : end]))) if rare_bytes else cls(rows, statistics)
+        return (
+            cls(rows, statistics, *_read_rare(orjson.loads(data[end - rare_bytes : end])))
+            if rare_bytes
+            else cls(rows, statistics)
+        )
 
 
 _COUNTERS: Final = struct.Struct(f"<{len(STATISTICS)}q")
@@ -225,8 +233,12 @@ _IS_FLAG: Final = tuple(isinstance(item.default, bool) for item in fields(Statis
 
 
 def _ipc_stream(rows: pa.Table) -> list[bytes | pa.Buffer]:
-    """The parts of an Arrow IPC stream. Messages are made one by one, each in one allocation: a growing stream is copied as it grows."""
-    assert not any(pa.types.is_dictionary(kind) for kind in rows.schema.types), "dictionaries have messages of their own"
+    """The parts of an Arrow IPC stream. Messages are made one by one, each in one allocation: a growing stream is
+    copied as it grows.
+    """
+    assert not any(pa.types.is_dictionary(kind) for kind in rows.schema.types), (
+        "dictionaries have messages of their own"
+    )
     return [rows.schema.serialize(), *(batch.serialize() for batch in rows.to_batches()), _END_OF_STREAM]
 
 
@@ -237,7 +249,9 @@ def _table_of(data: bytes, position: int) -> pa.Table:
     return rows
 
 
-def _read_rare(found: dict[str, Any]) -> tuple[list[QueryException], list[str], list[dict[str, Any]], list[dict[str, Any]]]:
+def _read_rare(
+    found: dict[str, Any],
+) -> tuple[list[QueryException], list[str], list[dict[str, Any]], list[dict[str, Any]]]:
     exceptions = [QueryException(int(c), str(m)) for c, m in found["exceptions"]]
     # A server of an earlier release has no word for `explain`.
     return exceptions, list(found["missing"]), list(found["trace"]), list(found.get("explain", []))

@@ -1,8 +1,11 @@
-"""Expressions and conditions over finished groups: HAVING, ORDER BY and selected expressions such as ROUND(SUM(a) / COUNT(*), 2).
+"""Expressions and conditions over finished groups: HAVING, ORDER BY and selected expressions such as ROUND(SUM(a) /
+COUNT(*), 2).
 
-Evaluated once per answer over whole columns: aggregations and group keys stand as columns of one small table, over which scalar
-functions and conditions mean what they mean over rows: without null handling they take the null that a function makes for the
-default of its type. Where it is itself what is shown or ordered by, such as a CASE without ELSE, it is null in both null modes.
+Evaluated once per answer over whole columns: aggregations and group keys stand as columns of one small table, over
+which scalar
+functions and conditions mean what they mean over rows: without null handling they take the null that a function makes
+for the default of its type. Where it is itself what is shown or ordered by, such as a CASE without ELSE, it is null in
+both null modes.
 """
 
 from __future__ import annotations
@@ -45,8 +48,9 @@ _UNTYPED: Final = frozenset({"case", "cast", "coalesce", "nullif"})
 
 @dataclass(frozen=True, slots=True)
 class Groups:
-    """Finished groups: key columns by expression, aggregation values by index, all `num_rows` long; `ranks`: by index what
-    PQL orders groups by."""
+    """Finished groups: key columns by expression, aggregation values by index, all `num_rows` long; `ranks`: by index
+    what PQL orders groups by.
+    """
 
     context: QueryContext
     keys: Mapping[Expression, pa.Array]
@@ -72,33 +76,47 @@ def evaluate(expression: Expression | AggregationRef, groups: Groups) -> pa.Arra
 def _rows(groups: Groups) -> Rows:
     columns = {f"$agg{i}": values for i, values in enumerate(groups.values)}
     columns |= {f"$key{groups.context.group_by.index(key)}": values for key, values in groups.keys.items()}
-    return Rows(as_rows_of_groups(groups.context), groups.num_rows, columns.__getitem__, lambda name: _nulls(columns[name]))
+    return Rows(
+        as_rows_of_groups(groups.context), groups.num_rows, columns.__getitem__, lambda name: _nulls(columns[name])
+    )
 
 
 def type_of_groups(expression: Expression | AggregationRef, context: QueryContext) -> ResultType:
     """The type of an expression over aggregations and keys.
 
-    Raises: InvalidQueryError for functions that do not exist or do not take their arguments, and columns that are not grouped.
+    Raises: InvalidQueryError for functions that do not exist or do not take their arguments, and columns that are not
+    grouped.
     """
     match expression:
         case AggregationRef(index=index) | Call(name="$agg", args=(Literal(value=int(index)),)):
             return type_of_aggregation(context, context.aggregations[index])
         case Identifier() | Call() if expression in context.group_by:
-            return ResultType(result_type(expression, context).data_type)  # a multi-value group expression shows one value a group
+            return ResultType(
+                result_type(expression, context).data_type
+            )  # a multi-value group expression shows one value a group
         case _:
             found = types_of(as_rows_of_groups(context)).of(_over_columns(expression, context))
-            return replace(found, shown_as="OBJECT") if isinstance(expression, Call) and expression.name in _UNTYPED else found
+            return (
+                replace(found, shown_as="OBJECT")
+                if isinstance(expression, Call) and expression.name in _UNTYPED
+                else found
+            )
 
 
 def type_of_aggregation(context: QueryContext, aggregation: Aggregation) -> ResultType:
     """The type of an aggregation's value."""
-    found = aggregation_function(aggregation.function, aggregation.args).result_of(argument_of(aggregation.args, types_of(context)))
+    found = aggregation_function(aggregation.function, aggregation.args).result_of(
+        argument_of(aggregation.args, types_of(context))
+    )
     return ResultType(found.data_type, found.single_value)
 
 
 def as_rows_of_groups(context: QueryContext) -> QueryContext:
     """The query as if aggregations and keys were its columns."""
-    keys = [ColumnRef(f"$key{i}", result_type(key, context).data_type or DataType.STRING) for i, key in enumerate(context.group_by)]
+    keys = [
+        ColumnRef(f"$key{i}", result_type(key, context).data_type or DataType.STRING)
+        for i, key in enumerate(context.group_by)
+    ]
     values = []
     for index, aggregation in enumerate(context.aggregations):
         found = type_of_aggregation(context, aggregation)
@@ -119,7 +137,9 @@ def _over_columns(expression: Expression | AggregationRef, context: QueryContext
         case _:
             assert not isinstance(expression, AggregationRef)
             text = print_expression(expression, context.dialect)
-            raise InvalidQueryError(f"'{text}' is neither grouped nor an aggregation{position_text(expression.position)}")
+            raise InvalidQueryError(
+                f"'{text}' is neither grouped nor an aggregation{position_text(expression.position)}"
+            )
 
 
 def _nulls(values: pa.Array) -> np.ndarray[Any, np.dtype[np.bool_]] | None:
@@ -142,7 +162,9 @@ def filter_over_groups(condition: Filter, context: QueryContext) -> Filter:
         case ExpressionPredicate(expression=expression):
             return ExpressionPredicate(_over_columns(expression, context))
         case Predicate(comparison=Comparison.TEXT_MATCH | Comparison.JSON_MATCH as comparison):
-            raise InvalidQueryError(f"{comparison} searches a column in rows: it stands in WHERE or FILTER (WHERE …), not in HAVING")
+            raise InvalidQueryError(
+                f"{comparison} searches a column in rows: it stands in WHERE or FILTER (WHERE …), not in HAVING"
+            )
         case Predicate(lhs=left):
             return replace(condition, lhs=_over_columns(left, context))
         case Constant():

@@ -1,7 +1,8 @@
 """From merged state columns to the whole answer: finish, HAVING over all groups, ORDER BY, LIMIT.
 
-PQL answers a GROUP BY with one list per aggregation, each with its own best groups (largest first; MIN and MINMV smallest
-first); groups that tie at the cut are chosen by their keys, so that the answer does not depend on who delivered first.
+PQL answers a GROUP BY with one list per aggregation, each with its own best groups (largest first; MIN and MINMV
+smallest first); groups that tie at the cut are chosen by their keys, so that the answer does not depend on who
+delivered first.
 """
 
 from __future__ import annotations
@@ -41,8 +42,13 @@ def reduce_partials(context: QueryContext, partial: PartialResult) -> ReducedRes
 def constant_row(context: QueryContext) -> ReducedResult:
     """The answer to a select list of constants: one row, no server asked."""
     groups = Groups(context, {}, (), 1)
-    columns = [ResultColumn(c.name, result_type(c.expression, context), evaluate(c.expression, groups)) for c in context.output]
-    return ReducedResult(context.kind, tuple(ResultColumn(c.name, c.type, c.values.slice(context.offset, context.limit)) for c in columns))
+    columns = [
+        ResultColumn(c.name, result_type(c.expression, context), evaluate(c.expression, groups)) for c in context.output
+    ]
+    return ReducedResult(
+        context.kind,
+        tuple(ResultColumn(c.name, c.type, c.values.slice(context.offset, context.limit)) for c in columns),
+    )
 
 
 # --- rows ----------------------------------------------------------------------------------------------------------
@@ -80,11 +86,15 @@ def _aggregation(context: QueryContext, rows: pa.Table | None) -> ReducedResult:
     kept = 0 if context.dialect is Dialect.SQL and context.limit == 0 else 1
     if context.having is not None and context.dialect is Dialect.SQL:
         kept = min(kept, int(select_groups(context.having, groups)[0]))
-    return ReducedResult(context.kind, tuple(_output(context, column, groups, slice(0, kept)) for column in context.output))
+    return ReducedResult(
+        context.kind, tuple(_output(context, column, groups, slice(0, kept)) for column in context.output)
+    )
 
 
 def _finished(context: QueryContext, rows: pa.Table | None) -> tuple[list[pa.Array], list[pa.Array]]:
-    """The value column of every aggregation, and what PQL orders its groups by. Without rows: one row of nothing seen."""
+    """The value column of every aggregation, and what PQL orders its groups by. Without rows: one row of nothing
+    seen.
+    """
     values, ranks = [], []
     names = state_names([] if rows is None else rows.column_names, len(context.aggregations))
     for aggregation, states_of in zip(context.aggregations, names, strict=True):
@@ -98,10 +108,14 @@ def _finished(context: QueryContext, rows: pa.Table | None) -> tuple[list[pa.Arr
     return values, ranks
 
 
-def _output(context: QueryContext, column: OutputColumn, groups: Groups, rows: slice | NDArray[np.int64] | pa.Array) -> ResultColumn:
+def _output(
+    context: QueryContext, column: OutputColumn, groups: Groups, rows: slice | NDArray[np.int64] | pa.Array
+) -> ResultColumn:
     values = evaluate(column.expression, groups)
     kind = type_of_groups(column.expression, context)
-    taken = values[rows] if isinstance(rows, slice) else values.take(rows if isinstance(rows, pa.Array) else pa.array(rows))
+    taken = (
+        values[rows] if isinstance(rows, slice) else values.take(rows if isinstance(rows, pa.Array) else pa.array(rows))
+    )
     return ResultColumn(column.name, kind, taken)
 
 
@@ -109,20 +123,27 @@ def _output(context: QueryContext, column: OutputColumn, groups: Groups, rows: s
 
 
 def without_hidden_groups(context: QueryContext, rows: pa.Table) -> pa.Table:
-    """The groups that the answer shows, or may show, of rows that the whole answer is made of: the same answer of fewer rows.
+    """The groups that the answer shows, or may show, of rows that the whole answer is made of: the same answer of fewer
+    rows.
 
     A server that has everything sends these instead of all its groups; the reduce of them decides again, alike.
     """
     if context.having is None and not context.order_by and context.dialect is Dialect.SQL:
         return rows.slice(0, context.offset + context.limit)
     groups = _groups(context, rows)
-    chosen = np.arange(rows.num_rows) if context.having is None else np.flatnonzero(select_groups(context.having, groups))
+    chosen = (
+        np.arange(rows.num_rows) if context.having is None else np.flatnonzero(select_groups(context.having, groups))
+    )
     if context.having is not None:
         groups = _take(groups, chosen)
     if context.dialect is Dialect.SQL or context.options.group_by_mode_sql:
         shown = _ordered(context, groups)
     else:
-        shown = np.unique(np.concatenate([_best(context, column, groups) for column in context.output if not _is_key(context, column)]))
+        shown = np.unique(
+            np.concatenate(
+                [_best(context, column, groups) for column in context.output if not _is_key(context, column)]
+            )
+        )
     return rows.take(pa.array(chosen[shown]))
 
 
@@ -158,7 +179,9 @@ def _no_groups(context: QueryContext) -> ReducedResult:
         return ReducedResult(context.kind, (), tuple(_group_list(context, column, groups) for column in context.output))
     if context.dialect is Dialect.PQL:
         return _pql_in_common_order(context, groups)
-    return ReducedResult(context.kind, tuple(_output(context, column, groups, slice(0, 0)) for column in context.output))
+    return ReducedResult(
+        context.kind, tuple(_output(context, column, groups, slice(0, 0)) for column in context.output)
+    )
 
 
 def has_own_lists(context: QueryContext) -> bool:
@@ -216,12 +239,15 @@ def _pql_in_common_order(context: QueryContext, groups: Groups) -> ReducedResult
     shown = [column for column in context.output if isinstance(column.expression, AggregationRef)]
     if not by_sql_mode and len(shown) > 1:
         raise InvalidQueryError(
-            "a GROUP BY with several aggregations has one list per aggregation in PQL and is no table: add the option groupByMode=sql, or ask one aggregation"
+            "a GROUP BY with several aggregations has one list per aggregation in PQL and is no table: add the option "
+            "groupByMode=sql, or ask one aggregation"
         )
     order = _ordered(context, groups)[: context.limit] if by_sql_mode else _best(context, shown[0], groups)
     if not context.options.response_format_sql:
         keys = tuple(_keys(context, groups, order))
-        return ReducedResult(context.kind, (), tuple(GroupList(c.name, keys, _output(context, c, groups, order)) for c in shown))
+        return ReducedResult(
+            context.kind, (), tuple(GroupList(c.name, keys, _output(context, c, groups, order)) for c in shown)
+        )
     columns = [_output(context, column, groups, order) for column in context.output]
     if not by_sql_mode:
         columns = [c if column in shown else _as_text(c) for column, c in zip(context.output, columns, strict=True)]

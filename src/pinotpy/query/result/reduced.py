@@ -12,7 +12,9 @@ from pinotpy.query.model.result_type import ResultType
 
 @dataclass(frozen=True, slots=True)
 class ResultColumn:
-    """One column of an answer; `values` has the Arrow type `data_types.DataType.arrow` (lists of it for multi-values)."""
+    """One column of an answer; `values` has the Arrow type `data_types.DataType.arrow` (lists of it for
+    multi-values).
+    """
 
     name: str
     type: ResultType

@@ -1,9 +1,9 @@
 """Answers of few rows that one server gave: finished, ordered and shown without Arrow.
 
-The long way (combine, reduce, response) calls a vectorised function for every step, which for ten groups takes a hundred times
-as long as the ten groups do, and far more with cold caches. Here the values are Python's, and all that depends on the shape of
-the query alone (functions, types, names) is found out once a plan. The answer has the same bytes; what is not provided for
-here (HAVING, expressions over aggregations, sketches, …) goes the long way.
+The long way (combine, reduce, response) calls a vectorised function for every step, which for ten groups takes a
+hundred times as long as the ten groups do, and far more with cold caches. Here the values are Python's, and all that
+depends on the shape of the query alone (functions, types, names) is found out once a plan. The answer has the same
+bytes; what is not provided for here (HAVING, expressions over aggregations, sketches, …) goes the long way.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ from pinotpy.query.result.post_aggregation import type_of_aggregation
 from pinotpy.query.result.reduce import SMALLEST_FIRST, has_own_lists
 from pinotpy.query.result.response import values
 
-# From here on vectorised functions are as fast, with caches that are warm; with cold ones they cost 0.5 ms more at 600 rows.
+# From here on vectorised functions are as fast, with caches that are warm; with cold ones they cost 0.5 ms more at 600
+# rows.
 SHORT_ROWS_MAX: Final = 700
 SHORT_BYTES_MAX: Final = 64 << 10
 
@@ -35,7 +36,8 @@ SHORT_BYTES_MAX: Final = 64 << 10
 RowValues = dict[str, list[Any]]
 # Values of one column as values of JSON.
 Show = Callable[[list[Any]], list[Any]]
-# The keys of the answer that hold its rows, as `result_keys` of response/pql.py and response/sql.py; None: the long way.
+# The keys of the answer that hold its rows, as `result_keys` of response/pql.py and response/sql.py; None: the long
+# way.
 ShortAnswer = Callable[[RowValues, int], dict[str, Any] | None]
 
 
@@ -52,8 +54,15 @@ def shown_shortly(answer: ShortAnswer, result: PartialResult) -> dict[str, Any] 
 
 
 def short_answer_of(context: QueryContext) -> ShortAnswer | None:
-    """How few rows become the answer to queries that differ from this one in the literals of their filter; None: the long way."""
-    if context.explain or context.options.trace or context.having is not None or context.options.num_groups_limit is not None:
+    """How few rows become the answer to queries that differ from this one in the literals of their filter; None: the
+    long way.
+    """
+    if (
+        context.explain
+        or context.options.trace
+        or context.having is not None
+        or context.options.num_groups_limit is not None
+    ):
         return None
     match context.kind:
         case QueryKind.SELECTION | QueryKind.DISTINCT:
@@ -61,7 +70,13 @@ def short_answer_of(context: QueryContext) -> ShortAnswer | None:
         case QueryKind.AGGREGATION:
             return _aggregation(context)
         case QueryKind.GROUP_BY:
-            return _own_lists(context) if has_own_lists(context) else _groups(context) if context.dialect is Dialect.SQL else None
+            return (
+                _own_lists(context)
+                if has_own_lists(context)
+                else _groups(context)
+                if context.dialect is Dialect.SQL
+                else None
+            )
 
 
 # --- columns -------------------------------------------------------------------------------------------------------
@@ -81,7 +96,9 @@ def _output(context: QueryContext, name: str, expression: Expression | Aggregati
     match expression:
         case AggregationRef(index=index) | Call(name="$agg", args=(Literal(value=int(index)),)):
             kind = type_of_aggregation(context, context.aggregations[index])
-            return _Output(name, index, None, kind.data_type) if kind.data_type is not None and kind.single_value else None
+            return (
+                _Output(name, index, None, kind.data_type) if kind.data_type is not None and kind.single_value else None
+            )
         case Identifier() | Call() if expression in context.group_by:
             data_type = result_type(expression, context).data_type
             return None if data_type is None else _Output(name, None, context.group_by.index(expression), data_type)
@@ -121,7 +138,8 @@ class _Finishing:
 def _finishing(context: QueryContext) -> _Finishing | None:
     functions = [aggregation_function(aggregation.function, aggregation.args) for aggregation in context.aggregations]
     has_short_way = all(
-        type(function).finish_values is not AggregateFunction.finish_values and type(function).order_values is AggregateFunction.order_values
+        type(function).finish_values is not AggregateFunction.finish_values
+        and type(function).order_values is AggregateFunction.order_values
         for function in functions
     )
     return _Finishing(functions, context.null_handling) if has_short_way else None
@@ -146,15 +164,19 @@ def _of_lists(show: Show) -> Show:
 
 
 def _sort(order: list[int], column: list[Any], *, ascending: bool = True, nulls_last: bool | None = None) -> None:
-    """Sort row numbers by a column, as query/result/ordering.py does; rows with equal values keep their order, so the first key is
-    sorted by last."""
+    """Sort row numbers by a column, as query/result/ordering.py does; rows with equal values keep their order, so the
+    first key is sorted by last.
+    """
     keys = column
     has_nulls = None in column
     if has_nulls or (column and isinstance(column[0], float) and any(map(isnan, column))):
         last = ascending if nulls_last is None else nulls_last
         null = (2,) if last == ascending else (-1,)
         # NaN is above all numbers.
-        keys = [null if value is None else (1,) if isinstance(value, float) and isnan(value) else (0, value) for value in column]
+        keys = [
+            null if value is None else (1,) if isinstance(value, float) and isnan(value) else (0, value)
+            for value in column
+        ]
     order.sort(key=keys.__getitem__, reverse=not ascending)
 
 
@@ -175,14 +197,21 @@ def _aggregation(context: QueryContext) -> ShortAnswer | None:
         finished = finishing(rows)
         if finished is None or num_rows != 1:
             return None
-        shown = [{"function": name, "value": show(finished[index])[0]} for name, index, show in zip(names, indexes, shows, strict=True)]  # type: ignore[index]
+        shown = [
+            {"function": name, "value": show(finished[index])[0]}
+            for name, index, show in zip(names, indexes, shows, strict=True)
+        ]  # type: ignore[index]
         return {"aggregationResults": shown}
 
     return answer
 
 
 def _shown_aggregation(context: QueryContext, data_type: DataType) -> Show:
-    return _native(data_type, pql=True) if context.options.preserve_type else partial(values.aggregation_values, data_type=data_type)
+    return (
+        _native(data_type, pql=True)
+        if context.options.preserve_type
+        else partial(values.aggregation_values, data_type=data_type)
+    )
 
 
 def _table_of_aggregations(context: QueryContext, outputs: list[_Output], finishing: _Finishing) -> ShortAnswer:
@@ -197,14 +226,20 @@ def _table_of_aggregations(context: QueryContext, outputs: list[_Output], finish
     return answer
 
 
-def _table_writer(context: QueryContext, columns: Sequence[tuple[str, DataType | None, bool]]) -> Callable[[list[list[Any]], int], dict[str, Any]]:
+def _table_writer(
+    context: QueryContext, columns: Sequence[tuple[str, DataType | None, bool]]
+) -> Callable[[list[list[Any]], int], dict[str, Any]]:
     """Writes a `resultTable`: columns by name, type, and whether they have one value a row."""
     pql = context.dialect is Dialect.PQL
     shows = [_native(data_type, pql=pql) for _, data_type, _ in columns]
-    shows = [show if single_value else _of_lists(show) for show, (_, _, single_value) in zip(shows, columns, strict=True)]
+    shows = [
+        show if single_value else _of_lists(show) for show, (_, _, single_value) in zip(shows, columns, strict=True)
+    ]
     schema = {
         "columnNames": [name for name, _, _ in columns],
-        "columnDataTypes": [_type_name(data_type, single_value=single_value, pql=pql) for _, data_type, single_value in columns],
+        "columnDataTypes": [
+            _type_name(data_type, single_value=single_value, pql=pql) for _, data_type, single_value in columns
+        ],
     }
 
     def write(found: list[list[Any]], num_rows: int) -> dict[str, Any]:
@@ -218,15 +253,27 @@ def _table_writer(context: QueryContext, columns: Sequence[tuple[str, DataType |
 def _own_lists(context: QueryContext) -> ShortAnswer | None:
     """PQL: a list for each aggregation, its best groups first, ties by key."""
     outputs, finishing = _outputs(context), _finishing(context)
-    keys = [_output(context, print_expression(expression, context.dialect), expression) for expression in context.group_by]
+    keys = [
+        _output(context, print_expression(expression, context.dialect), expression) for expression in context.group_by
+    ]
     known = [key for key in keys if key is not None]
-    if outputs is None or finishing is None or len(known) < len(keys) or any(output.aggregation is None for output in outputs):
+    if (
+        outputs is None
+        or finishing is None
+        or len(known) < len(keys)
+        or any(output.aggregation is None for output in outputs)
+    ):
         return None
     show_keys = [partial(values.group_values, data_type=key.data_type) for key in known]
     key_columns = [f"k{i}" for i in range(len(known))]
     names = [key.name for key in known]
     lists = [
-        (output.name, output.aggregation, _shown_aggregation(context, output.data_type), context.aggregations[output.aggregation].function in SMALLEST_FIRST)  # type: ignore[index]
+        (
+            output.name,
+            output.aggregation,
+            _shown_aggregation(context, output.data_type),
+            context.aggregations[output.aggregation].function in SMALLEST_FIRST,
+        )  # type: ignore[index]
         for output in outputs
     ]
     limit = context.limit
@@ -245,8 +292,13 @@ def _own_lists(context: QueryContext) -> ShortAnswer | None:
             _sort(order, found, ascending=is_smallest_first)
             del order[limit:]
             texts = show([found[row] for row in order])
-            groups = [show_key([rows[column][row] for row in order]) for show_key, column in zip(show_keys, key_columns, strict=True)]
-            best = [{"value": value, "group": group} for value, group in zip(texts, zip(*groups, strict=True), strict=True)]
+            groups = [
+                show_key([rows[column][row] for row in order])
+                for show_key, column in zip(show_keys, key_columns, strict=True)
+            ]
+            best = [
+                {"value": value, "group": group} for value, group in zip(texts, zip(*groups, strict=True), strict=True)
+            ]
             shown.append({"groupByResult": best, "function": name, "groupByColumns": names})
         return {"aggregationResults": shown}
 
@@ -295,7 +347,9 @@ def _rows(context: QueryContext) -> ShortAnswer | None:
     single = [is_distinct or kind.single_value for kind in types]
     sorts = list(zip(sort_columns(context), context.order_by, strict=True))
     offset, end = context.offset, context.offset + context.limit
-    write = _rows_writer(context, [(c.name, kind.data_type, one) for c, kind, one in zip(context.output, types, single, strict=True)])
+    write = _rows_writer(
+        context, [(c.name, kind.data_type, one) for c, kind, one in zip(context.output, types, single, strict=True)]
+    )
 
     def answer(rows: RowValues, num_rows: int) -> dict[str, Any] | None:
         if is_distinct:
@@ -322,7 +376,9 @@ def _rows(context: QueryContext) -> ShortAnswer | None:
     return answer
 
 
-def _rows_writer(context: QueryContext, columns: Sequence[tuple[str, DataType | None, bool]]) -> Callable[[list[list[Any]], int], dict[str, Any]]:
+def _rows_writer(
+    context: QueryContext, columns: Sequence[tuple[str, DataType | None, bool]]
+) -> Callable[[list[list[Any]], int], dict[str, Any]]:
     if context.dialect is Dialect.SQL or context.options.response_format_sql:
         return _table_writer(context, columns)
     is_native = context.options.preserve_type or context.kind is QueryKind.DISTINCT

@@ -1,4 +1,6 @@
-"""Batches of rows for what is computed in Python: as large as functions are fast, so that a deadline is looked at in time."""
+"""Batches of rows for what is computed in Python: as large as functions are fast, so that a deadline is looked at in
+time.
+"""
 
 from __future__ import annotations
 
@@ -19,8 +21,8 @@ _FAST_NS: Final = 5_000_000
 def batches(count: int, control: QueryControl) -> Iterator[tuple[int, int]]:
     """Runs [first, end) of `count` rows, one after another; raises between them what the control raises.
 
-    Dates and sums take a nanosecond a row and come in batches of BATCH_DOCS; a pattern that backtracks over long texts takes
-    a millisecond and comes in batches of a few rows.
+    Dates and sums take a nanosecond a row and come in batches of BATCH_DOCS; a pattern that backtracks over long texts
+    takes a millisecond and comes in batches of a few rows.
     """
     size, first = _FIRST_DOCS, 0
     while first < count:

@@ -1,4 +1,6 @@
-"""QueryControl: how a running query is stopped, and what it may use. Shared by its threads and by whoever cancels it."""
+"""QueryControl: how a running query is stopped, and what it may use. Shared by its threads and by whoever cancels
+it.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,9 @@ for _place, _test in _FUSED.items():
 
 
 class TooManyDocsError(Exception):
-    """The query would read more docs than its caller has the time for; it read none, and can be asked again elsewhere."""
+    """The query would read more docs than its caller has the time for; it read none, and can be asked again
+    elsewhere.
+    """
 
 
 class QueryControl:
@@ -46,7 +50,13 @@ class QueryControl:
     """
 
     def __init__(
-        self, deadline_ns: int = 0, memory_max_bytes: int = 0, *, quantum_ns: int = QUANTUM_NS, trace: Trace | None = None, docs_max: int | None = None
+        self,
+        deadline_ns: int = 0,
+        memory_max_bytes: int = 0,
+        *,
+        quantum_ns: int = QUANTUM_NS,
+        trace: Trace | None = None,
+        docs_max: int | None = None,
     ) -> None:
         self.trace = trace
         self.docs_max = docs_max

@@ -1,11 +1,11 @@
 """The threads on which a server runs the scans of all its queries, a quantum at a time.
 
-Tasks wait in one queue. A scan that has used up a quantum (some milliseconds, control.QUANTUM_NS) while others wait goes
-to the end of the queue, so that of queries that run at once each gets its share from the start, and none waits longer than
-one quantum for every task before it. With nobody waiting a scan goes on where it is.
+Tasks wait in one queue. A scan that has used up a quantum (some milliseconds, control.QUANTUM_NS) while others wait
+goes to the end of the queue, so that of queries that run at once each gets its share from the start, and none waits
+longer than one quantum for every task before it. With nobody waiting a scan goes on where it is.
 
-The threads have a lower priority than all others of the process (NICENESS): a query over few docs runs on the thread that
-received it, and the operating system lets that one go first while others scan billions of rows.
+The threads have a lower priority than all others of the process (NICENESS): a query over few docs runs on the thread
+that received it, and the operating system lets that one go first while others scan billions of rows.
 """
 
 from __future__ import annotations
@@ -31,7 +31,9 @@ class KernelThreads(Executor):
         self._condition = threading.Condition()
         self._queue: deque[tuple[Step, Future[None]]] = deque()
         self._is_stopping = False
-        self._threads = [threading.Thread(target=self._run, name=f"{name}_{number}", daemon=True) for number in range(num_threads)]
+        self._threads = [
+            threading.Thread(target=self._run, name=f"{name}_{number}", daemon=True) for number in range(num_threads)
+        ]
         for thread in self._threads:
             thread.start()
 

@@ -59,8 +59,8 @@ def run_threads(
     on_flush: Callable[[T], None] | None,
     on_error: Callable[[T], str] | None,
 ) -> ScanCounts:
-    """Run every thread's slice of the plan's units. The calling thread takes the first slice itself, unless the scan is long
-    and the executor KernelThreads, on which slices take turns with those of other queries.
+    """Run every thread's slice of the plan's units. The calling thread takes the first slice itself, unless the scan is
+    long and the executor KernelThreads, on which slices take turns with those of other queries.
 
     All threads have ended when this returns or raises.
     """
@@ -98,8 +98,9 @@ def run_threads(
 
 
 def _borrow(control: NDArray[np.int64], address: int) -> abi.State:
-    """A state for one thread, with the scratch of an earlier query if there is one: mapping half a megabyte anew takes as
-    long as scanning 100,000 rows. Scratch needs no clearing, every block writes what it reads."""
+    """A state for one thread, with the scratch of an earlier query if there is one: mapping half a megabyte anew takes
+    as long as scanning 100,000 rows. Scratch needs no clearing, every block writes what it reads.
+    """
     try:
         state = _spare.pop()
     except IndexError:
@@ -118,7 +119,9 @@ class _Slice:
 
     __slots__ = ("_context", "_cursor", "_last", "_on_flush", "_plan", "_state", "_timespec")
 
-    def __init__(self, plan: Scan, thread: int, state: abi.State, context: Any, on_flush: Callable[[Any], None] | None) -> None:
+    def __init__(
+        self, plan: Scan, thread: int, state: abi.State, context: Any, on_flush: Callable[[Any], None] | None
+    ) -> None:
         self._plan, self._state, self._context, self._on_flush = plan, state, context, on_flush
         self._cursor = driver.new_cursor(int(plan.starts[thread]))
         self._timespec = self._cursor.ctypes.data + driver.K_TIMESPEC * 8
@@ -133,7 +136,16 @@ class _Slice:
         """For a quantum, or until something wants Python; gives whether the slice is done."""
         plan, state = self._plan, self._state
         try:
-            code = driver.step(plan.units, self._last, state.words, state.address, self._cursor, self._timespec, plan.control.words, _CLOCK)
+            code = driver.step(
+                plan.units,
+                self._last,
+                state.words,
+                state.address,
+                self._cursor,
+                self._timespec,
+                plan.control.words,
+                _CLOCK,
+            )
             if code == abi.E_FLUSH:
                 assert self._on_flush is not None, "a select function asked for a flush that nobody answers"
                 self._on_flush(self._context)
@@ -159,14 +171,20 @@ def _failure(task: Future[None]) -> BaseException | None:
 def _counts(plan: Scan, states: list[abi.State]) -> ScanCounts:
     matched = plan.units[plan.units[:, abi.U_SELECTED] > 0, abi.U_SEGMENT]
     words = [state.words for state in states]
-    scanned, entries = sum(int(one[abi.S_DOCS_SCANNED]) for one in words), sum(int(one[abi.S_ENTRIES_FILTER]) for one in words)
+    scanned, entries = (
+        sum(int(one[abi.S_DOCS_SCANNED]) for one in words),
+        sum(int(one[abi.S_ENTRIES_FILTER]) for one in words),
+    )
     return ScanCounts(scanned, entries, len(set(matched.tolist())))
 
 
 def _trace(plan: Scan, stage: Stage, states: list[abi.State], wall_ns: int) -> None:
     """One scan: wall time; the time of all threads in filters; docs that were looked at and that were selected."""
     units = plan.units
-    read, selected = int((units[:, abi.U_HIGH] - units[:, abi.U_LOW]).sum()), sum(int(state.words[abi.S_DOCS_SCANNED]) for state in states)
+    read, selected = (
+        int((units[:, abi.U_HIGH] - units[:, abi.U_LOW]).sum()),
+        sum(int(state.words[abi.S_DOCS_SCANNED]) for state in states),
+    )
     filter_ns = sum(int(state.words[abi.S_FILTER_NS]) for state in states)
     stage.add(
         "SCAN",
@@ -176,7 +194,11 @@ def _trace(plan: Scan, stage: Stage, states: list[abi.State], wall_ns: int) -> N
         docsOut=selected,
         children=[
             {"operator": "FILTER", "timeMs": milliseconds(filter_ns), "docsIn": read, "docsOut": selected},
-            {"operator": "PROJECT", "timeMs": milliseconds(max(wall_ns * max(len(states), 1) - filter_ns, 0)), "docsIn": selected},
+            {
+                "operator": "PROJECT",
+                "timeMs": milliseconds(max(wall_ns * max(len(states), 1) - filter_ns, 0)),
+                "docsIn": selected,
+            },
         ],
     )
 

@@ -1,5 +1,6 @@
-"""Work after a scan, shared out between the threads of its query: in steps of a few milliseconds, between which other queries
-have their turn, as in the scan itself (kernel_threads.py)."""
+"""Work after a scan, shared out between the threads of its query: in steps of a few milliseconds, between which other
+queries have their turn, as in the scan itself (kernel_threads.py).
+"""
 
 from __future__ import annotations
 
@@ -14,8 +15,8 @@ from pinotpy.query.runtime.kernel_threads import KernelThreads, Step
 def run_steps(control: QueryControl, executor: Executor | None, workers: Sequence[Step]) -> None:
     """Call each worker until it gives True, each on a thread of its own; without an executor one after the other here.
 
-    All have ended when this returns or raises. Raises the first of what workers raise, after which the others stop; and what
-    `control.check`, asked before every step, raises.
+    All have ended when this returns or raises. Raises the first of what workers raise, after which the others stop; and
+    what `control.check`, asked before every step, raises.
     """
     failed: list[BaseException] = []
 
@@ -61,7 +62,9 @@ def _failure(task: Future[None]) -> BaseException | None:
 
 
 def in_shares(sizes: Sequence[int], first: int, last: int, share: int, work: Callable[[int, int], None]) -> Step:
-    """A worker that calls work(low, high) for ranges of first … last, each of about `share` by their `sizes` together."""
+    """A worker that calls work(low, high) for ranges of first … last, each of about `share` by their `sizes`
+    together.
+    """
     position = first
 
     def step() -> bool:

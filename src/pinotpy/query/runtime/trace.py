@@ -1,6 +1,7 @@
 """Trace: where the time of one query went, as a tree of operators with times and row counts.
 
-A stage is a dict {"operator", "timeMs", numbers such as "docsIn" and "docsOut", "children"}. Times of a stage contain those
+A stage is a dict {"operator", "timeMs", numbers such as "docsIn" and "docsOut", "children"}. Times of a stage contain
+those
 of its children, except where threads run at once: `SCAN` is wall time, its children add up the time of all threads.
 Nothing is measured unless the query asked for it: `stage(None, …)` costs a function call.
 """
@@ -82,7 +83,9 @@ class Trace:
 
 
 class Laps:
-    """Stages that follow one another without gaps: each lap is what passed since the one before. Cheap, but cheaper not measured: `UNTIMED`."""
+    """Stages that follow one another without gaps: each lap is what passed since the one before. Cheap, but cheaper not
+    measured: `UNTIMED`.
+    """
 
     def __init__(self) -> None:
         self._last_ns = time.perf_counter_ns()
@@ -96,7 +99,10 @@ class Laps:
 
     def stages(self) -> list[Entry]:
         """As in Trace."""
-        return [{"operator": operator, "timeMs": milliseconds(time_ns), **numbers} for operator, time_ns, numbers in self._laps]
+        return [
+            {"operator": operator, "timeMs": milliseconds(time_ns), **numbers}
+            for operator, time_ns, numbers in self._laps
+        ]
 
 
 class _Untimed(Laps):

@@ -1,4 +1,6 @@
-"""Column metas of all segments of a query, one contiguous array a column, so that kernels and numpy see them at once."""
+"""Column metas of all segments of a query, one contiguous array a column, so that kernels and numpy see them at
+once.
+"""
 
 from __future__ import annotations
 
@@ -19,8 +21,9 @@ class ColumnMetas:
     """int64[num_segments, META_WORDS] for each column that the query touches: those that the set of segments keeps.
 
     Encodings that kernels do not read in place (packed ids, compressed raw chunks) are decoded here, and the copies of
-    their metas changed to point to the decoded arrays, which live as long as this object. Planning asks for metas without
-    values (`planned`), and decodes where a scan will read them (`ready`): segments that are pruned are never decoded.
+    their metas changed to point to the decoded arrays, which live as long as this object. Planning asks for metas
+    without values (`planned`), and decodes where a scan will read them (`ready`): segments that are pruned are never
+    decoded.
     """
 
     def __init__(self, segments: Sequence[Segment]) -> None:
@@ -56,11 +59,16 @@ class ColumnMetas:
     def within_doubles(self, name: str) -> bool:
         """Whether the segments' smallest and largest integers of a column tell that doubles hold all of them."""
         ranges = self.segments.ranges(name)
-        return bool(ranges.known.all() and (ranges.least >= -_WHOLE_DOUBLES_MAX).all() and (ranges.most <= _WHOLE_DOUBLES_MAX).all())
+        return bool(
+            ranges.known.all()
+            and (ranges.least >= -_WHOLE_DOUBLES_MAX).all()
+            and (ranges.most <= _WHOLE_DOUBLES_MAX).all()
+        )
 
     def planned(self, name: str) -> ColumnRows:
-        """The same but for the values of columns that must be decoded: M_DATA (and M_RAW_OFFSETS) are those of `ready` segments
-        only. All other words are as they will be."""
+        """The same but for the values of columns that must be decoded: M_DATA (and M_RAW_OFFSETS) are those of `ready`
+        segments only. All other words are as they will be.
+        """
         found = self._columns.get(name)
         if found is None:
             found = self.segments.column(name)
@@ -70,7 +78,9 @@ class ColumnMetas:
                 self._pending[name] = packed | (metas[:, abi.M_DATA] == 0)
                 cardinalities = metas[packed, abi.M_CARDINALITY]
                 metas[packed, abi.M_ENCODING], metas[packed, abi.M_DATA] = abi.ENC_DICT, 0
-                metas[packed, abi.M_WIDTH] = np.where(cardinalities <= 1 << 8, 1, np.where(cardinalities <= 1 << 16, 2, 4))
+                metas[packed, abi.M_WIDTH] = np.where(
+                    cardinalities <= 1 << 8, 1, np.where(cardinalities <= 1 << 16, 2, 4)
+                )
                 found = found.decoded(metas)
             self._columns[name] = found
         return found

@@ -8,10 +8,12 @@ from pinotpy.segment.data_source import Column, Segment
 
 
 def deciding_column(columns: Sequence[str], segment: Segment, *, strict: bool) -> Column | None:
-    """The one single-value dictionary column that an expression reads, if its value decides the expression in this segment.
+    """The one single-value dictionary column that an expression reads, if its value decides the expression in this
+    segment.
 
     Args:
-        strict: the expression is null wherever the column is, and asks for nothing else of nulls. Without it a column with
+        strict: the expression is null wherever the column is, and asks for nothing else of nulls. Without it a column
+            with
             nulls does not decide: its dictionary has the default in their place.
     """
     names = set(columns)

@@ -1,9 +1,9 @@
 """SegmentSet: the segments that queries run over, with arrays of what planning needs of each of them.
 
-A server keeps one set a table (server/tables/registry.py) and makes a new one when a segment comes, goes or is replaced;
-what a query asks about all its segments (docs, columns, metas) is collected once a set, not once a query. A set made from
-an older one takes over the rows of the segments that stayed. Sets are never changed and may be shared by threads; the
-addresses in their arrays are valid while the segments are held.
+A server keeps one set a table (server/tables/registry.py) and makes a new one when a segment comes, goes or is
+replaced; what a query asks about all its segments (docs, columns, metas) is collected once a set, not once a query. A
+set made from an older one takes over the rows of the segments that stayed. Sets are never changed and may be shared by
+threads; the addresses in their arrays are valid while the segments are held.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from pinotpy.segment.metadata import PartitionMetadata
 
 Words = NDArray[np.int64]
 
-# Arrays of columns that one set keeps at most; beyond it those that were asked for first are dropped and collected again.
+# Arrays of columns that one set keeps at most; beyond it those that were asked for first are dropped and collected
+# again.
 KEPT_BYTES_MAX: Final = 64 << 20
 NAMES_KEPT_MAX: Final = 4096
 # Parts of a set that are kept, and segments of such a part.
@@ -44,7 +45,8 @@ class Partitionings:
 
 
 class Attachment:
-    """A cache that a module keeps beside a set of segments (`SegmentSet.attached`), typed and filled by that module alone.
+    """A cache that a module keeps beside a set of segments (`SegmentSet.attached`), typed and filled by that module
+    alone.
 
     outlives_set: the next set, which a server makes when a segment comes or goes, goes on with it.
     """
@@ -184,8 +186,9 @@ class SegmentSet(Sequence[Segment]):
         return found
 
     def let_go(self) -> None:
-        """Nobody reads the set any more: forget its parts and what is attached to it, which refer back to it. Files of segments
-        that were replaced would be held until all garbage is collected, which daemons seldom do."""
+        """Nobody reads the set any more: forget its parts and what is attached to it, which refer back to it. Files of
+        segments that were replaced would be held until all garbage is collected, which daemons seldom do.
+        """
         parts = list(self._parts.values())
         if isinstance(self._occupied, SegmentSet):
             parts.append(self._occupied)
@@ -221,8 +224,8 @@ class SegmentSet(Sequence[Segment]):
 
 
 class ColumnRows:
-    """One column in every segment of a set. Hold it as long as its addresses are in use; never write to its arrays (they are
-    not marked read-only, for which kernels would be compiled once more).
+    """One column in every segment of a set. Hold it as long as its addresses are in use; never write to its arrays
+    (they are not marked read-only, for which kernels would be compiled once more).
 
     metas: int64[n, META_WORDS]; addresses: int64[n], of the rows of `metas`, the first at `address`.
     stored, single_value: of the column. has_raw: some segment has no dictionary.
@@ -230,7 +233,17 @@ class ColumnRows:
     has_index: some segment has an inverted or a range index; has_bloom: … a Bloom filter.
     """
 
-    __slots__ = ("address", "addresses", "has_bloom", "has_index", "has_raw", "in_place", "metas", "single_value", "stored")
+    __slots__ = (
+        "address",
+        "addresses",
+        "has_bloom",
+        "has_index",
+        "has_raw",
+        "in_place",
+        "metas",
+        "single_value",
+        "stored",
+    )
 
     def __init__(self, metas: Words, *, stored: StoredType, single_value: bool) -> None:
         self.metas = metas
@@ -260,7 +273,8 @@ class ColumnRows:
 
 
 class ColumnRanges:
-    """Smallest and largest stored value of one column in every segment, where `known`: int64, float64, or bytes as objects.
+    """Smallest and largest stored value of one column in every segment, where `known`: int64, float64, or bytes as
+    objects.
 
     addresses: of the three arrays; 0 where values are objects.
     """
@@ -270,7 +284,9 @@ class ColumnRanges:
     def __init__(self, known: NDArray[np.bool_], least: NDArray[Any], most: NDArray[Any]) -> None:
         self.known, self.least, self.most = known, least, most
         is_fixed = least.dtype != np.dtype(object)
-        self.addresses: tuple[int, int, int] = (known.ctypes.data, least.ctypes.data, most.ctypes.data) if is_fixed else (0, 0, 0)
+        self.addresses: tuple[int, int, int] = (
+            (known.ctypes.data, least.ctypes.data, most.ctypes.data) if is_fixed else (0, 0, 0)
+        )
 
     def take(self, rows: Words) -> ColumnRanges:
         """The ranges of some of the segments."""
@@ -291,6 +307,9 @@ def _partitionings(recorded: Sequence[PartitionMetadata | None]) -> Partitioning
     if not any(recorded):
         return None
     numbers: dict[tuple[str, int], int] = {}
-    of_segment = [-1 if one is None else numbers.setdefault((one.function_name, one.num_partitions), len(numbers)) for one in recorded]
+    of_segment = [
+        -1 if one is None else numbers.setdefault((one.function_name, one.num_partitions), len(numbers))
+        for one in recorded
+    ]
     held = tuple(frozenset[int]() if one is None else frozenset(one.partitions) for one in recorded)
     return Partitionings(tuple(numbers), np.array(of_segment, np.int64), held)

@@ -25,7 +25,10 @@ def values_at(column: Column, docs: Docs, *, null_handling: bool) -> pa.Array:
         values = logical_values(_stored(column, docs), column.data_type)
         return values if nulls is None else pc.if_else(pa.array(nulls), pa.scalar(None, values.type), values)
     offsets = column.offsets()
-    first, counts = offsets[docs].astype(np.int64), np.diff(offsets)[docs] if len(docs) * 16 > len(offsets) else offsets[docs + 1] - offsets[docs]
+    first, counts = (
+        offsets[docs].astype(np.int64),
+        np.diff(offsets)[docs] if len(docs) * 16 > len(offsets) else offsets[docs + 1] - offsets[docs],
+    )
     ends = np.zeros(len(docs) + 1, np.int32)
     np.cumsum(counts, out=ends[1:])
     entries = np.repeat(first - ends[:-1], counts) + np.arange(ends[-1])

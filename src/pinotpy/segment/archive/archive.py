@@ -27,14 +27,16 @@ from pinotpy.segment.metadata_reader import metadata_of, read_metadata
 
 # Dict ids and plain numbers gain little from more effort, and level 1 is three times faster than the default.
 _GZIP_LEVEL: Final = 1
-_METADATA_LIMITS: Final = ArchiveLimits(entries_max=4, file_max_bytes=layout.METADATA_MAX_BYTES, total_max_bytes=layout.METADATA_MAX_BYTES)
+_METADATA_LIMITS: Final = ArchiveLimits(
+    entries_max=4, file_max_bytes=layout.METADATA_MAX_BYTES, total_max_bytes=layout.METADATA_MAX_BYTES
+)
 
 
 def pack_segment(segment_dir: Path, tar_gz_path: Path, *, threads: int | None = None) -> Path:
     """Write the segment in `segment_dir` as `tar_gz_path` (replaced in one step if it exists) and return it.
 
-    Equal segments give equal archives: no times, owners or host in it. `threads` compress, default: the cores, at most 4.
-    Raises SegmentCorruptError if the metadata cannot be read; the buffers are not checked.
+    Equal segments give equal archives: no times, owners or host in it. `threads` compress, default: the cores, at most
+    4. Raises SegmentCorruptError if the metadata cannot be read; the buffers are not checked.
     """
     directory = FileDirectory(Path(segment_dir))
     metadata = metadata_of(directory)
@@ -72,15 +74,19 @@ def _header(name: str, size: int, kind: bytes) -> bytes:
     return info.tobuf(tarfile.PAX_FORMAT)
 
 
-def unpack_segment(tar_path: Path, into_dir: Path, *, limits: ArchiveLimits | None = None, is_durable: bool = True) -> Path:
+def unpack_segment(
+    tar_path: Path, into_dir: Path, *, limits: ArchiveLimits | None = None, is_durable: bool = True
+) -> Path:
     """Unpack a segment of unknown origin to `into_dir/<segment name>` and return that folder.
 
-    The name is the archive's own: compare it with the one that you expect, then `load_segment` checks the bytes. Files are
-    streamed into a temporary folder, opened with O_EXCL and O_NOFOLLOW, and appear in one step; on failure nothing is left.
+    The name is the archive's own: compare it with the one that you expect, then `load_segment` checks the bytes. Files
+    are streamed into a temporary folder, opened with O_EXCL and O_NOFOLLOW, and appear in one step; on failure nothing
+    is left.
     `is_durable` false: only to look at, the files are not forced to the disk.
 
     Raises:
-        UnsafeArchiveError: anything but one directory with the files of a segment, within the limits; says what and why.
+        UnsafeArchiveError: anything but one directory with the files of a segment, within the limits; says what and
+            why.
         AlreadyExistsError: `into_dir` has a segment of that name.
     """
     draft: SegmentDraft | None = None
@@ -107,8 +113,8 @@ def segment_entries(source: BinaryIO, limits: ArchiveLimits) -> Iterator[tuple[s
     """(folder, file in it or '' for the folder itself, entry) of the archive of a segment, in its order.
 
     Raises:
-        UnsafeArchiveError: anything but one directory with the files of a segment, within the limits; that a file is missing is
-            seen behind the last entry.
+        UnsafeArchiveError: anything but one directory with the files of a segment, within the limits; that a file is
+            missing is seen behind the last entry.
     """
     root = ""
     seen: set[str] = set()
@@ -127,7 +133,8 @@ def segment_entries(source: BinaryIO, limits: ArchiveLimits) -> Iterator[tuple[s
 
 
 def read_archive_metadata(source: BinaryIO, *, limits: ArchiveLimits | None = None) -> tuple[SegmentMetadata, bytes]:
-    """The metadata of a packed segment, read and as its file stands, without reading further than it: it comes first where we pack.
+    """The metadata of a packed segment, read and as its file stands, without reading further than it: it comes first
+    where we pack.
 
     Raises:
         UnsafeArchiveError: no archive of a segment up to there.
@@ -138,27 +145,37 @@ def read_archive_metadata(source: BinaryIO, *, limits: ArchiveLimits | None = No
         if file != layout.METADATA:
             continue
         if entry.size_bytes > layout.METADATA_MAX_BYTES:
-            raise UnsafeArchiveError(f"archive has {entry.size_bytes} bytes of metadata, allowed: {layout.METADATA_MAX_BYTES}")
+            raise UnsafeArchiveError(
+                f"archive has {entry.size_bytes} bytes of metadata, allowed: {layout.METADATA_MAX_BYTES}"
+            )
         data = b"".join(entry.contents)
         metadata = read_metadata(data, f"{folder}/{layout.METADATA}")
         if metadata.segment_name != folder:
-            raise UnsafeArchiveError(f"the archive's folder is '{folder[:200]}', its metadata says segment '{metadata.segment_name[:200]}'")
+            raise UnsafeArchiveError(
+                f"the archive's folder is '{folder[:200]}', its metadata says segment '{metadata.segment_name[:200]}'"
+            )
         return metadata, data
     raise UnsafeArchiveError(f"archive is no segment: '{layout.METADATA}' is missing")
 
 
 def read_metadata_archive(source: BinaryIO) -> SegmentMetadata:
-    """The metadata of a metadata push: an archive as `pack_metadata` makes it, nothing more in it. Raises as `read_archive_metadata`."""
+    """The metadata of a metadata push: an archive as `pack_metadata` makes it, nothing more in it. Raises as
+    `read_archive_metadata`.
+    """
     metadata, _ = read_archive_metadata(source, limits=_METADATA_LIMITS)
     source.seek(0)
     for entry in read_entries(source, _METADATA_LIMITS):
         if not entry.is_directory and _split_name(entry)[1] != layout.METADATA:
-            raise UnsafeArchiveError(f"archive of a metadata push has '{entry.name[:200]}': expected {layout.METADATA} alone")
+            raise UnsafeArchiveError(
+                f"archive of a metadata push has '{entry.name[:200]}': expected {layout.METADATA} alone"
+            )
     return metadata
 
 
 def pack_metadata(metadata: bytes, segment_name: str) -> bytes:
-    """The archive of a metadata push: the folder of a segment with its metadata file alone. Equal metadata give equal bytes."""
+    """The archive of a metadata push: the folder of a segment with its metadata file alone. Equal metadata give equal
+    bytes.
+    """
     root, out = check_segment_name(segment_name), BytesIO()
     with GzipStream(out, _GZIP_LEVEL, 1) as packed:
         packed.write(_header(root, 0, tarfile.DIRTYPE))
@@ -175,11 +192,17 @@ def _split_name(entry: Entry) -> tuple[str, str]:
     if entry.name.startswith("/") or ".." in name.split("/") or "\\" in name:
         raise UnsafeArchiveError(f"archive entry {shown} leaves its directory", entry=entry.name[:400])
     if not folder or not (file or entry.is_directory):
-        raise UnsafeArchiveError(f"archive entry {shown} stands outside of the segment's directory: expected <segment name>/{layout.METADATA}")
+        raise UnsafeArchiveError(
+            f"archive entry {shown} stands outside of the segment's directory: expected <segment "
+            f"name>/{layout.METADATA}"
+        )
     try:
         check_segment_name(folder)
     except UserError as error:
         raise UnsafeArchiveError(f"archive entry {shown}: {error.message}") from None
     if file and (entry.is_directory or not layout.is_segment_file(file)):
-        raise UnsafeArchiveError(f"archive entry {shown} is no part of a segment: allowed are {layout.METADATA}, {layout.COLUMNS}, {layout.COLUMNS}.N")
+        raise UnsafeArchiveError(
+            f"archive entry {shown} is no part of a segment: allowed are {layout.METADATA}, {layout.COLUMNS}, "
+            f"{layout.COLUMNS}.N"
+        )
     return folder, file

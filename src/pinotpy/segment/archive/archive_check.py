@@ -1,7 +1,8 @@
-"""An archive of unknown origin is read to its last byte, to learn whether it is a segment: in memory if there is room, else on disk.
+"""An archive of unknown origin is read to its last byte, to learn whether it is a segment: in memory if there is room,
+else on disk.
 
-What is only looked at needs no file. A segment that is unpacked to a disk costs its bytes once more on their way there, and the disk
-the work to forget them.
+What is only looked at needs no file. A segment that is unpacked to a disk costs its bytes once more on their way there,
+and the disk the work to forget them.
 """
 
 from __future__ import annotations
@@ -55,13 +56,17 @@ def _checked(directory: SegmentDirectory, name: str) -> SegmentMetadata:
     with open_segment(directory, verify=True) as segment:
         metadata = segment.metadata
     if name != metadata.segment_name:
-        raise UnsafeArchiveError(f"the archive's folder is '{name[:200]}', its metadata says segment '{metadata.segment_name[:200]}'")
+        raise UnsafeArchiveError(
+            f"the archive's folder is '{name[:200]}', its metadata says segment '{metadata.segment_name[:200]}'"
+        )
     return metadata
 
 
 @contextmanager
 def _held(archive: Path, limits: ArchiveLimits, room: Room) -> Iterator[tuple[str, MemoryDirectory] | None]:
-    """(name of its folder, its files), None where they do not fit: told by a header, before what it announces is read."""
+    """(name of its folder, its files), None where they do not fit: told by a header, before what it announces is
+    read.
+    """
     taken_bytes = 0
     try:
         files: dict[str, NDArray[np.uint8]] = {}

@@ -1,6 +1,7 @@
 """gunzip in pieces: by ISA-L where its package is installed, else by zlib. This is the one file that knows which.
 
-Both read the same streams and refuse the same ones; ISA-L takes half the time, which is most of what an upload costs a controller.
+Both read the same streams and refuse the same ones; ISA-L takes half the time, which is most of what an upload costs a
+controller.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """A tar.gz read as a stream, one bounded piece at a time, by a reader that knows regular files and one directory only.
 
-Python's tarfile is not used for reading: its filters have been bypassed more than once (CVE-2025-4517 and others), and they
-bound neither the number of entries nor sizes. Here what is not understood is refused, and nothing is ever seeked or trusted.
+Python's tarfile is not used for reading: its filters have been bypassed more than once (CVE-2025-4517 and others), and
+they bound neither the number of entries nor sizes. Here what is not understood is refused, and nothing is ever seeked
+or trusted.
 """
 
 from __future__ import annotations
@@ -106,10 +107,15 @@ class _Inflater:
         limits = self._limits
         # Headers and padding come on top of the files.
         if self._num_plain > limits.total_max_bytes + (limits.entries_max + 20) * 3 * BLOCK + _READ_BYTES:
-            raise UnsafeArchiveError(f"archive unpacks to more than {limits.total_max_bytes} bytes", found=self._num_plain, allowed=limits.total_max_bytes)
+            raise UnsafeArchiveError(
+                f"archive unpacks to more than {limits.total_max_bytes} bytes",
+                found=self._num_plain,
+                allowed=limits.total_max_bytes,
+            )
         if self._num_plain > limits.ratio_floor_bytes and self._num_plain > limits.ratio_max * self._num_read:
             raise UnsafeArchiveError(
-                f"archive unpacks to more than {limits.ratio_max} times its size ({self._num_read} bytes gave {self._num_plain} so far)",
+                f"archive unpacks to more than {limits.ratio_max} times its size ({self._num_read} bytes gave "
+                f"{self._num_plain} so far)",
                 found=self._num_plain // max(1, self._num_read),
                 allowed=limits.ratio_max,
             )
@@ -140,9 +146,15 @@ def read_entries(source: BinaryIO, limits: ArchiveLimits) -> Iterator[Entry]:
         extended = {}
         total += size
         if size > limits.file_max_bytes:
-            raise UnsafeArchiveError(f"archive entry '{name[:200]}' has {size} bytes, allowed: {limits.file_max_bytes}", found=size)
+            raise UnsafeArchiveError(
+                f"archive entry '{name[:200]}' has {size} bytes, allowed: {limits.file_max_bytes}", found=size
+            )
         if total > limits.total_max_bytes:
-            raise UnsafeArchiveError(f"archive unpacks to more than {limits.total_max_bytes} bytes", found=total, allowed=limits.total_max_bytes)
+            raise UnsafeArchiveError(
+                f"archive unpacks to more than {limits.total_max_bytes} bytes",
+                found=total,
+                allowed=limits.total_max_bytes,
+            )
         if kind == _DIRECTORY and size:
             raise UnsafeArchiveError(f"archive directory '{name[:200]}' has contents")
         contents = _contents(stream, size, name)
@@ -185,7 +197,10 @@ def _parse_header(header: bytes) -> tuple[bytes, str, int]:
     if kind == b"\0":
         kind = _DIRECTORY if name.endswith(b"/") else _REGULAR
     if kind not in (_REGULAR, _DIRECTORY, _PAX, _LONG_NAME):
-        raise UnsafeArchiveError(f"archive entry '{_text(name)[:200]}' is {_REFUSED.get(kind, f'of unknown type {kind!r}')}: only regular files are allowed")
+        raise UnsafeArchiveError(
+            f"archive entry '{_text(name)[:200]}' is {_REFUSED.get(kind, f'of unknown type {kind!r}')}: only regular "
+            "files are allowed"
+        )
     return kind, _text(name), _number(header[124:136])
 
 

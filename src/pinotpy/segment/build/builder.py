@@ -51,14 +51,16 @@ def build_segment(
     Args:
         schema: columns and their defaults.
         table_config: dictionaries, indexes, codecs, time column; None: a dictionary for every column and no index.
-        batches: storage form: one Arrow column a schema column, types `DataType.arrow` (BOOLEAN bool, TIMESTAMP int64 ms,
-            BIG_DECIMAL binary, multi-values list<…>; dictionary<string> is taken as it is); null = no value in the input,
-            the default is stored and the null bit set. A missing column is null throughout, a column that the schema
-            does not know is an error. Consumed once and held as Arrow memory; a column's goes when it is encoded.
+        batches: storage form: one Arrow column a schema column, types `DataType.arrow` (BOOLEAN bool, TIMESTAMP int64
+            ms, BIG_DECIMAL binary, multi-values list<…>; dictionary<string> is taken as it is); null = no value in the
+            input, the default is stored and the null bit set. A missing column is null throughout, a column that the
+            schema does not know is an error. Consumed once and held as Arrow memory; a column's goes when it is
+            encoded.
         out_dir: made if missing. Nothing is visible in it before the segment is complete and durable.
         raw_table_name: recorded; default: the table config's, else the schema's name.
         creation_time_ms: recorded outside of every checksum of content; 0 = not known.
-        threads: columns that are encoded at once; default: the cores, at most 4. The bytes are the same with any number.
+        threads: columns that are encoded at once; default: the cores, at most 4. The bytes are the same with any
+            number.
 
     Raises:
         AlreadyExistsError: `out_dir/segment_name` exists.
@@ -67,7 +69,8 @@ def build_segment(
     """
     directory = FileDirectory(Path(out_dir) / check_segment_name(segment_name))
     return build_segment_into(
-        directory, schema, table_config, batches, segment_name, raw_table_name=raw_table_name, creation_time_ms=creation_time_ms, threads=threads
+        directory, schema, table_config, batches, segment_name, raw_table_name=raw_table_name,
+        creation_time_ms=creation_time_ms, threads=threads
     )
 
 
@@ -97,7 +100,8 @@ def build_segment_into(
         star_trees: tuple[StarTreeMetadata, ...] = ()
         if trees or with_default:
             metadata_of_columns = [column.metadata for column in written]
-            star_trees = add_star_trees(trees, metadata_of_columns, num_docs, segment_name, draft, writer, with_default=with_default)
+            star_trees = add_star_trees(trees, metadata_of_columns, num_docs, segment_name, draft, writer,
+                with_default=with_default)
         metadata = SegmentMetadata(
             segment_name=check_segment_name(segment_name),
             table_name=raw_table_name,
@@ -114,7 +118,8 @@ def build_segment_into(
         draft.commit()
     finally:
         draft.abort()
-    _log.info("segment built segment=%s table=%s docs=%d bytes=%d crc=%d", segment_name, raw_table_name, num_docs, metadata.size_bytes, metadata.crc)
+    _log.info("segment built segment=%s table=%s docs=%d bytes=%d crc=%d", segment_name, raw_table_name, num_docs,
+        metadata.size_bytes, metadata.crc)
     return metadata
 
 
@@ -124,9 +129,12 @@ def default_threads() -> int:
 
 
 def _write_columns(
-    schema: Schema, indexing: dict[str, ColumnIndexing], columns: dict[str, pa.ChunkedArray], writer: BufferWriter, threads: int
+    schema: Schema, indexing: dict[str, ColumnIndexing], columns: dict[str, pa.ChunkedArray], writer: BufferWriter,
+        threads: int
 ) -> list[WrittenColumn]:
-    """Encode columns on threads, write them in the schema's order. Arrow and numpy let go of the interpreter where time goes."""
+    """Encode columns on threads, write them in the schema's order. Arrow and numpy let go of the interpreter where time
+    goes.
+    """
 
     def encode(name: str) -> tuple[WrittenColumn, StagedBuffers]:
         staged = StagedBuffers()
@@ -159,7 +167,8 @@ def _read(schema: Schema, batches: Iterable[pa.RecordBatch]) -> tuple[dict[str, 
     for batch in batches:
         unknown = [name for name in batch.schema.names if name not in chunks]
         if unknown:
-            raise DataError(f"batch has columns {unknown[:10]} that schema '{schema.schema_name}' does not have", columns=unknown[:100])
+            raise DataError(f"batch has columns {unknown[:10]} that schema '{schema.schema_name}' does not "
+                            "have", columns=unknown[:100])
         num_docs += batch.num_rows
         if num_docs > layout.DOCS_MAX:
             raise DataError(f"a segment holds at most {layout.DOCS_MAX} rows, found more: make smaller segments")
@@ -184,7 +193,8 @@ def _chunked(name: str, parts: list[pa.Array], schema: Schema) -> pa.ChunkedArra
         raise DataError(f"column '{name}' cannot be stored as {spec.data_type.value}: {error}", column=name) from error
 
 
-def _text_times(schema: Schema, table_config: TableConfig | None, columns: dict[str, pa.ChunkedArray]) -> tuple[str, str] | None:
+def _text_times(schema: Schema, table_config: TableConfig | None, columns: dict[str, pa.ChunkedArray]) -> tuple[str,
+    str] | None:
     name = _time_column(schema, table_config)
     return text_extremes_in_time(columns[name].chunks, schema.field_specs[name]) if name is not None else None
 
@@ -194,7 +204,8 @@ def _time_column(schema: Schema, table_config: TableConfig | None) -> str | None
     return name if name in schema.field_specs else None
 
 
-def _time_range(schema: Schema, table_config: TableConfig | None, written: list[WrittenColumn], times: tuple[str, str] | None) -> TimeRange | None:
+def _time_range(schema: Schema, table_config: TableConfig | None, written: list[WrittenColumn],
+    times: tuple[str, str] | None) -> TimeRange | None:
     name = _time_column(schema, table_config)
     if name is None:
         return None

@@ -43,7 +43,8 @@ class WrittenColumn:
     last_present: Stored | None
 
 
-def write_column(column: pa.ChunkedArray, spec: FieldSpec, indexing: ColumnIndexing, writer: BufferSink) -> WrittenColumn:
+def write_column(column: pa.ChunkedArray, spec: FieldSpec, indexing: ColumnIndexing,
+    writer: BufferSink) -> WrittenColumn:
     """Encode and write one column in storage form."""
     default = spec.default_in_segments
     values = column_values(column, spec.name, spec.data_type, single_value=spec.single_value, default=default)
@@ -77,8 +78,10 @@ class _Encoder:
         if ascends:
             buffers += write_sorted_index(self.writer, ids, cardinality)
         source = IndexedValues(self.spec.name, encoded.dictionary, ids, None, self.values.mv_offsets, bool(ascends))
-        buffers += write_indexes(self.writer, source, self.indexing, self._wanted(has_dictionary=True, is_sorted=bool(ascends)))
-        first, last = (_value_at(encoded.dictionary, 0), _value_at(encoded.dictionary, cardinality - 1)) if cardinality else (None, None)
+        buffers += write_indexes(self.writer, source, self.indexing,
+            self._wanted(has_dictionary=True, is_sorted=bool(ascends)))
+        first, last = (_value_at(encoded.dictionary, 0),
+            _value_at(encoded.dictionary, cardinality - 1)) if cardinality else (None, None)
         first_present, last_present = self._present_range(encoded)
         metadata = self._metadata(
             encoding,
@@ -118,25 +121,29 @@ class _Encoder:
         buffers += self._row_buffers()
         plain_values = values if isinstance(values, np.ndarray) else values.cast(pa.large_binary())
         source = IndexedValues(self.spec.name, None, None, plain_values, self.values.mv_offsets, False)
-        buffers += write_indexes(self.writer, source, self.indexing, self._wanted(has_dictionary=False, is_sorted=False))
+        buffers += write_indexes(self.writer, source, self.indexing,
+            self._wanted(has_dictionary=False, is_sorted=False))
         metadata = self._metadata(RAW_ENCODING, width, -1, ascends, first, last, partition, buffers, longest=longest)
         return WrittenColumn(metadata, first_present, last_present)
 
     def _wanted(self, *, has_dictionary: bool, is_sorted: bool) -> list[str]:
-        return wanted_indexes(self.indexing, has_dictionary=has_dictionary, is_sorted=is_sorted, is_fixed=self.spec.data_type.stored.is_fixed)
+        return wanted_indexes(self.indexing, has_dictionary=has_dictionary, is_sorted=is_sorted,
+            is_fixed=self.spec.data_type.stored.is_fixed)
 
     def _dictionary_buffers(self, encoded: Encoded) -> list[BufferEntry]:
         if isinstance(encoded.dictionary, np.ndarray):
             return [self.writer.append(layout.DICTIONARY, encoded.dictionary)]
         offsets, parts = var_parts(pa.chunked_array([encoded.dictionary]))
-        return [self.writer.append(layout.DICTIONARY, *parts), self.writer.append(layout.DICTIONARY_OFFSETS, offsets.astype(np.int32))]
+        return [self.writer.append(layout.DICTIONARY, *parts),
+            self.writer.append(layout.DICTIONARY_OFFSETS, offsets.astype(np.int32))]
 
     def _forward_buffers(self, *parts: NDArray[np.uint8]) -> list[BufferEntry]:
         codec = self._codec
         if codec is None:
             return [self.writer.append(layout.FORWARD, *parts)]
         plain = parts[0] if len(parts) == 1 else np.concatenate([np.zeros(0, np.uint8), *parts])
-        stored, table = compress_chunks(plain, codec, self.spec.data_type.stored.numpy.itemsize if codec == DELTA else 1)
+        stored, table = compress_chunks(plain, codec,
+            self.spec.data_type.stored.numpy.itemsize if codec == DELTA else 1)
         return [self.writer.append(layout.FORWARD, stored), self.writer.append(layout.FORWARD_CHUNKS, table)]
 
     @property
@@ -162,8 +169,10 @@ class _Encoder:
     def _partition(self, distinct: NDArray[Any] | pa.Array) -> PartitionMetadata | None:
         if not self.indexing.num_partitions:
             return None
-        found = partitions_of(self.indexing.partition_function, self.indexing.num_partitions, distinct, self.spec.data_type)
-        return None if found is None else PartitionMetadata(self.indexing.partition_function, self.indexing.num_partitions, found)
+        found = partitions_of(self.indexing.partition_function, self.indexing.num_partitions, distinct,
+            self.spec.data_type)
+        return None if found is None else PartitionMetadata(self.indexing.partition_function,
+            self.indexing.num_partitions, found)
 
     def _metadata(
         self,
@@ -209,7 +218,9 @@ def ids_ascend(ids: NDArray[Any]) -> bool:
 
 
 def var_parts(column: pa.ChunkedArray) -> tuple[NDArray[np.int64], list[NDArray[np.uint8]]]:
-    """Offsets, shape (n + 1,), from 0, and the bytes chunk by chunk of a binary or large_binary column without nulls."""
+    """Offsets, shape (n + 1,), from 0, and the bytes chunk by chunk of a binary or large_binary column without
+    nulls.
+    """
     parts, offsets, end = [], [np.zeros(1, np.int64)], 0
     for chunk in column.chunks:
         if not len(chunk):
@@ -229,7 +240,8 @@ def _value_at(dictionary: NDArray[Any] | pa.Array, dict_id: int) -> Stored:
 
 
 def _longest(dictionary: NDArray[Any] | pa.Array) -> int:
-    return dictionary.itemsize if isinstance(dictionary, np.ndarray) else pc.max(pc.binary_length(dictionary)).as_py() or 0
+    return dictionary.itemsize if isinstance(dictionary,
+        np.ndarray) else pc.max(pc.binary_length(dictionary)).as_py() or 0
 
 
 def _short(value: Stored | None) -> Stored | None:

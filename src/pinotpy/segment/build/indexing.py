@@ -38,13 +38,16 @@ class ColumnIndexing:
     Attributes:
         dictionary: sorted dictionary and dict ids; else raw values.
         packed: dict ids fixed-bit instead of byte-aligned.
-        codec: raw values in compressed chunks (LZ4, ZSTANDARD, SNAPPY, DELTA); without effect on a dictionary column, as in Pinot.
+        codec: raw values in compressed chunks (LZ4, ZSTANDARD, SNAPPY, DELTA); without effect on a dictionary column,
+            as in Pinot.
         inverted: inverted index (needs the dictionary; a sorted column has one for free).
         range_index: range index, over a dictionary or raw numbers (a sorted column has one for free).
         text: text index, for TEXT_MATCH; over a dictionary or raw values.
         json: what of the documents the JSON index holds, for JSON_MATCH; None = no index.
-        bloom_fpp: rate of false positives of the bloom filter; 0 = no filter. bloom_max_bytes: its largest size, 0 = no limit.
-        min_max: record the least and the greatest value of raw columns, which prune segments. (A dictionary's ends are known.)
+        bloom_fpp: rate of false positives of the bloom filter; 0 = no filter. bloom_max_bytes: its largest size, 0 = no
+            limit.
+        min_max: record the least and the greatest value of raw columns, which prune segments. (A dictionary's ends are
+            known.)
         null_vector: remember which rows had no value. Without it they hold the default like any other value, as in the
             reference: IS NULL finds none.
         partition_function, num_partitions: record the partitions of the values; 0 = not partitioned.
@@ -107,7 +110,8 @@ def _apply(schema: Schema, table_config: TableConfig, plan: dict[str, ColumnInde
     for name in indexing.bloom_filter_columns:
         change(name, "$.tableIndexConfig.bloomFilterColumns", bloom_fpp=DEFAULT_FPP)
     for name, bloom in (indexing.bloom_filter_configs or {}).items():
-        change(name, "$.tableIndexConfig.bloomFilterConfigs", bloom_fpp=bloom.fpp, bloom_max_bytes=bloom.max_size_in_bytes)
+        change(name, "$.tableIndexConfig.bloomFilterConfigs", bloom_fpp=bloom.fpp,
+            bloom_max_bytes=bloom.max_size_in_bytes)
     for i, field in enumerate(table_config.field_configs):
         change(field.name, f"$.fieldConfigList[{i}]", **_field_changes(field))
     for name in _without_min_max(schema, table_config):
@@ -121,12 +125,14 @@ def _apply(schema: Schema, table_config: TableConfig, plan: dict[str, ColumnInde
             # Segments without partitions are never pruned by them: slower, and right.
             _log.warning("partition function not built column=%s function=%s", name, partition.function_name)
     faults.extend(
-        Fault("$.tableIndexConfig.invertedIndexColumns", f"'{name}', a column without dictionary", "columns with a dictionary")
+        Fault("$.tableIndexConfig.invertedIndexColumns", f"'{name}', a column without dictionary", "columns with a "
+                                                                                                   "dictionary")
         for name, column in plan.items()
         if column.inverted and not column.dictionary
     )
     faults.extend(
-        Fault("$.tableIndexConfig.rangeIndexColumns", f"'{name}', a {spec.data_type} column without dictionary", "numbers, or columns with a dictionary")
+        Fault("$.tableIndexConfig.rangeIndexColumns", f"'{name}', a {spec.data_type} column without "
+                                                      "dictionary", "numbers, or columns with a dictionary")
         for name, spec in schema.field_specs.items()
         if plan[name].range_index and not plan[name].dictionary and not spec.data_type.stored.is_fixed
     )
@@ -137,12 +143,14 @@ def _apply(schema: Schema, table_config: TableConfig, plan: dict[str, ColumnInde
             "single-valued STRING or JSON columns",
         )
         for name, spec in schema.field_specs.items()
-        if plan[name].json is not None and not (spec.data_type in (DataType.STRING, DataType.JSON) and spec.single_value)
+        if plan[name].json is not None and not (spec.data_type in (DataType.STRING,
+        DataType.JSON) and spec.single_value)
     )
     for i, field in enumerate(table_config.field_configs):
         spec = schema.field_specs.get(field.name)
         if spec is not None and plan[field.name].text and not spec.data_type.is_text:
-            faults.append(Fault(f"$.fieldConfigList[{i}]", f"a text index on '{field.name}' of type {spec.data_type}", "columns of type STRING, JSON"))
+            faults.append(Fault(f"$.fieldConfigList[{i}]", f"a text index on '{field.name}' of type "
+                                                           f"{spec.data_type}", "columns of type STRING, JSON"))
 
 
 def _without_min_max(schema: Schema, table_config: TableConfig) -> list[str]:

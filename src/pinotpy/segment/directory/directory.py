@@ -1,7 +1,9 @@
 """The segment directory door: where a segment's files are written and mapped.
 
-`FileDirectory` (file_directory.py) is a folder on disk, `MemoryDirectory` (memory_directory.py) its in-memory twin. A segment is
-written through a *draft*: nothing is visible before `commit`, which makes the files durable and read-only and names them in one step.
+`FileDirectory` (file_directory.py) is a folder on disk, `MemoryDirectory` (memory_directory.py) its in-memory twin. A
+segment is
+written through a *draft*: nothing is visible before `commit`, which makes the files durable and read-only and names
+them in one step.
 """
 
 from __future__ import annotations
@@ -49,8 +51,10 @@ class SegmentDirectory(Protocol):
     def create(self) -> SegmentDraft: ...
 
     def amend(self) -> SegmentDraft:
-        """Add files to a segment and replace its metadata, which is written last: before that nothing has changed. A file of
-        the same name that an earlier, unfinished amendment left is replaced. Raises NotFoundError if there is no segment."""
+        """Add files to a segment and replace its metadata, which is written last: before that nothing has changed. A
+        file of the same name that an earlier, unfinished amendment left is replaced. Raises NotFoundError if there is
+        no segment.
+        """
         ...
 
     def fingerprint(self) -> Fingerprint:
@@ -63,8 +67,9 @@ class SegmentDirectory(Protocol):
         ...
 
     def release(self, data: NDArray[np.uint8], start: int, end: int) -> None:
-        """Let go of the memory of bytes [start, end) of `data`, which `map` of this directory gave. No byte changes: only where they
-        come again from a file is there anything to let go of."""
+        """Let go of the memory of bytes [start, end) of `data`, which `map` of this directory gave. No byte changes:
+        only where they come again from a file is there anything to let go of.
+        """
         ...
 
     def read(self, name: str, *, size_max: int) -> bytes:
@@ -93,4 +98,6 @@ def frozen(array: NDArray[np.uint8]) -> NDArray[np.uint8]:
 def check_size(size: int, size_max: int, file: str) -> None:
     """Raise SegmentCorruptError if a file has more than `size_max` bytes; `file` is for the message."""
     if size > size_max:
-        raise SegmentCorruptError("file is too large", file=file, expected=f"<= {size_max} bytes", found=f"{size} bytes")
+        raise SegmentCorruptError(
+            "file is too large", file=file, expected=f"<= {size_max} bytes", found=f"{size} bytes"
+        )

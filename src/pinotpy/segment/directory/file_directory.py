@@ -44,7 +44,11 @@ class FileDirectory:
 
     def fingerprint(self) -> Fingerprint:
         try:
-            return {entry.name: (stat.st_size, stat.st_mtime_ns) for entry in os.scandir(self.path) if (stat := entry.stat(follow_symlinks=False))}
+            return {
+                entry.name: (stat.st_size, stat.st_mtime_ns)
+                for entry in os.scandir(self.path)
+                if (stat := entry.stat(follow_symlinks=False))
+            }
         except (FileNotFoundError, NotADirectoryError):
             raise NotFoundError(f"no segment at '{self.location}'", path=self.location) from None
 
@@ -79,7 +83,9 @@ class FileDirectory:
         try:
             return os.read(descriptor, READ_BYTES)
         except OSError as error:  # a sector that the disk cannot read any more
-            raise SegmentCorruptError("file cannot be read", file=f"{self.location}/{name}", expected="its bytes", found=error.strerror) from None
+            raise SegmentCorruptError(
+                "file cannot be read", file=f"{self.location}/{name}", expected="its bytes", found=error.strerror
+            ) from None
 
     def put_marker(self, name: str, data: bytes) -> None:
         try:
@@ -104,7 +110,12 @@ class FileDirectory:
         try:
             descriptor = os.open(self.path / name, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
         except OSError as error:
-            raise SegmentCorruptError("file cannot be opened", file=f"{self.location}/{name}", expected="a readable file", found=error.strerror) from None
+            raise SegmentCorruptError(
+                "file cannot be opened",
+                file=f"{self.location}/{name}",
+                expected="a readable file",
+                found=error.strerror,
+            ) from None
         try:
             yield descriptor
         finally:
@@ -114,13 +125,21 @@ class FileDirectory:
 class _FileDraft:
     def __init__(self, target: Path, *, is_durable: bool = True) -> None:
         if len(os.fsencode(target.name)) > _NAME_MAX_BYTES:
-            raise UserError(f"segment name has {len(os.fsencode(target.name))} bytes, a folder's name has at most {_NAME_MAX_BYTES}", name=target.name)
+            raise UserError(
+                f"segment name has {len(os.fsencode(target.name))} bytes, a folder's name has at most "
+                f"{_NAME_MAX_BYTES}",
+                name=target.name,
+            )
         if target.exists():
-            raise AlreadyExistsError(f"there is a segment at '{target}' already: delete it or choose another folder", path=str(target))
+            raise AlreadyExistsError(
+                f"there is a segment at '{target}' already: delete it or choose another folder", path=str(target)
+            )
         target.parent.mkdir(parents=True, exist_ok=True)
         self._target = target
         self._is_durable = is_durable
-        self._folder: Path | None = Path(tempfile.mkdtemp(prefix=f".{target.name[:100]}.", suffix=".tmp", dir=target.parent))
+        self._folder: Path | None = Path(
+            tempfile.mkdtemp(prefix=f".{target.name[:100]}.", suffix=".tmp", dir=target.parent)
+        )
         self._descriptors: dict[str, int] = {}
 
     def append(self, name: str, data: bytes | NDArray[Any]) -> None:
@@ -152,7 +171,8 @@ class _FileDraft:
                 if error.errno not in (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR):
                     raise
                 raise AlreadyExistsError(
-                    f"there is a segment at '{self._target}' already: delete it or choose another folder", path=str(self._target)
+                    f"there is a segment at '{self._target}' already: delete it or choose another folder",
+                    path=str(self._target),
                 ) from None
             self._folder = None
             if self._is_durable:

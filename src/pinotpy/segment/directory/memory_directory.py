@@ -34,7 +34,10 @@ class MemoryDirectory:
 
     def create(self) -> _MemoryDraft:
         if self._files is not None:
-            raise AlreadyExistsError(f"there is a segment at '{self.location}' already: delete it or choose another folder", path=self.location)
+            raise AlreadyExistsError(
+                f"there is a segment at '{self.location}' already: delete it or choose another folder",
+                path=self.location,
+            )
         return _MemoryDraft(self)
 
     def amend(self) -> _MemoryDraft:
@@ -50,7 +53,12 @@ class MemoryDirectory:
     def map(self, name: str) -> NDArray[np.uint8]:
         data = ((self._files or {}) | self._markers).get(name)
         if data is None:
-            raise SegmentCorruptError("file cannot be opened", file=f"{self.location}/{name}", expected="a readable file", found="No such file or directory")
+            raise SegmentCorruptError(
+                "file cannot be opened",
+                file=f"{self.location}/{name}",
+                expected="a readable file",
+                found="No such file or directory",
+            )
         return data
 
     def release(self, data: NDArray[np.uint8], start: int, end: int) -> None:
@@ -81,7 +89,10 @@ class MemoryDirectory:
 
     def _commit(self, files: dict[str, bytearray]) -> None:
         if self._files is not None:
-            raise AlreadyExistsError(f"there is a segment at '{self.location}' already: delete it or choose another folder", path=self.location)
+            raise AlreadyExistsError(
+                f"there is a segment at '{self.location}' already: delete it or choose another folder",
+                path=self.location,
+            )
         self._version += 1
         self._files = {name: _aligned_copy(data) for name, data in files.items()}
 

@@ -1,8 +1,8 @@
 """A segment whose files are read into memory when it is opened (`loadMode` HEAP) instead of being mapped.
 
-Mapped pages come when they are first read, and the system takes them back for others: a query that looks into indexes of many
-segments then waits for the disk. What is resident costs its size in memory of the process and never waits; large arrays lie on huge
-pages. Everything but `map` is the directory's own.
+Mapped pages come when they are first read, and the system takes them back for others: a query that looks into indexes
+of many segments then waits for the disk. What is resident costs its size in memory of the process and never waits;
+large arrays lie on huge pages. Everything but `map` is the directory's own.
 """
 
 from __future__ import annotations
@@ -67,7 +67,9 @@ def placed(directory: SegmentDirectory, *, resident: bool) -> SegmentDirectory:
 
 
 def _pages(size_bytes: int) -> NDArray[np.uint8]:
-    """Room for a file on pages of its own: when it is let go of they go back to the system, which the C library does not promise."""
+    """Room for a file on pages of its own: when it is let go of they go back to the system, which the C library does
+    not promise.
+    """
     pages = mmap.mmap(-1, max(size_bytes, 1), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     if hasattr(mmap, "MADV_HUGEPAGE"):  # Linux
         with contextlib.suppress(OSError):  # a kernel without huge pages

@@ -1,4 +1,5 @@
-"""The numberings of all columns that queries group by, under a byte budget; built and extended by one thread of low priority.
+"""The numberings of all columns that queries group by, under a byte budget; built and extended by one thread of low
+priority.
 
 A query asks and never waits: where something is missing it gets None, merges by value, and the builder is told. Least
 recently asked for goes first when the budget is passed; queries that hold ids keep what they hold.
@@ -22,7 +23,8 @@ _log = logging.getLogger(__name__)
 BUDGET_BYTES_DEFAULT: Final = 512 << 20
 # Requests that wait; more are dropped, and come again with the next query.
 WAITING_MAX: Final = 256
-# Numbered anew when more than this share of the ids was appended (remaps no longer ascend) or belongs to nobody any more.
+# Numbered anew when more than this share of the ids was appended (remaps no longer ascend) or belongs to nobody any
+# more.
 APPENDED_SHARE_MAX: Final = 0.25
 DEAD_SHARE_MAX: Final = 0.5
 # Not numbered anew for fewer ids than this: their remaps fit into a cache in any order.
@@ -50,7 +52,9 @@ class GlobalDictionaries:
         self._thread: threading.Thread | None = None
         self._closed = False
 
-    def find(self, table: str, column: str, data_type: DataType, dictionaries: Sequence[Dictionary]) -> GlobalIds | None:
+    def find(
+        self, table: str, column: str, data_type: DataType, dictionaries: Sequence[Dictionary]
+    ) -> GlobalIds | None:
         """Ids for these dictionaries of one column; None where they are not (yet) known: then they are asked for."""
         if not self._budget_bytes or not dictionaries:
             return None
@@ -63,7 +67,11 @@ class GlobalDictionaries:
                     self._entries.move_to_end(key)
                 return found
             num_values = sum(dictionary.cardinality for dictionary in dictionaries)
-            if self._closed or num_values >= self._refused.get(key, num_values + 1) or (key not in self._waiting and len(self._waiting) >= WAITING_MAX):
+            if (
+                self._closed
+                or num_values >= self._refused.get(key, num_values + 1)
+                or (key not in self._waiting and len(self._waiting) >= WAITING_MAX)
+            ):
                 return None
             # The last who asked knows best which segments there are.
             self._waiting[key] = list(dictionaries)
@@ -126,7 +134,13 @@ class GlobalDictionaries:
             if _least_bytes(key[2], wanted) > self._budget_bytes:
                 with self._condition:
                     self._refused[key] = num_values
-                _log.info("global ids refused table=%s column=%s values=%d budget_bytes=%d", key[0], key[1], num_values, self._budget_bytes)
+                _log.info(
+                    "global ids refused table=%s column=%s values=%d budget_bytes=%d",
+                    key[0],
+                    key[1],
+                    num_values,
+                    self._budget_bytes,
+                )
                 return
             entry = GlobalDictionary(key[2])
         entry.add(wanted)

@@ -1,5 +1,6 @@
-"""The numbering of one column's values over the segments of a table. Ids are only ever appended: what an id means, and what
-was mapped to it, stays true as long as anybody holds the numbering."""
+"""The numbering of one column's values over the segments of a table. Ids are only ever appended: what an id means, and
+what was mapped to it, stays true as long as anybody holds the numbering.
+"""
 
 from __future__ import annotations
 
@@ -23,8 +24,9 @@ IDS_MAX: Final = 2**31 - 1
 
 @dataclass(frozen=True, slots=True)
 class Remap:
-    """`ids` int32[cardinality]: global id of every dict id of one segment, at `address`; `ascending`: they ascend, as after a
-    union."""
+    """`ids` int32[cardinality]: global id of every dict id of one segment, at `address`; `ascending`: they ascend, as
+    after a union.
+    """
 
     ids: Ids
     address: int
@@ -105,7 +107,13 @@ class GlobalDictionary:
         assert known is not None
         held = tuple(remap for remap in found if remap is not None)
         addresses = np.fromiter((remap.address for remap in held), np.int64, len(held))
-        return GlobalIds(len(known[0]), addresses, np.fromiter((remap.ascending for remap in held), np.bool_, len(held)), known[0], held)
+        return GlobalIds(
+            len(known[0]),
+            addresses,
+            np.fromiter((remap.ascending for remap in held), np.bool_, len(held)),
+            known[0],
+            held,
+        )
 
     def add(self, dictionaries: Sequence[Dictionary]) -> None:
         """Map these dictionaries; the first call numbers their values in order, later ones append what is new.

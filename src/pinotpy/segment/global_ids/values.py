@@ -29,7 +29,9 @@ class Values(Protocol):
     def nbytes(self) -> int: ...
 
     def remap(self, order: Ids, local: Any) -> tuple[Ids, int]:
-        """Id of every value of the ascending `local` (-1: not here), and how many are not here; `order` as in kernels.group.shared_codes."""
+        """Id of every value of the ascending `local` (-1: not here), and how many are not here; `order` as in
+        kernels.group.shared_codes.
+        """
         ...
 
     def extended(self, local: Any, positions: NDArray[np.int64]) -> Values:
@@ -91,11 +93,16 @@ class Bytes:
 
     def remap(self, order: Ids, local: Bytes) -> tuple[Ids, int]:
         ids = np.empty(len(local), np.int32)
-        return ids, int(kernel.remap_bytes(self.offsets, self.body.ctypes.data, order, local.offsets, local.body.ctypes.data, ids))
+        return ids, int(
+            kernel.remap_bytes(self.offsets, self.body.ctypes.data, order, local.offsets, local.body.ctypes.data, ids)
+        )
 
     def extended(self, local: Bytes, positions: NDArray[np.int64]) -> Bytes:
         offsets, body = local.gathered(positions)
-        return Bytes(np.concatenate([self.offsets, offsets[1:] + self.offsets[-1]]), np.concatenate([self.body[: self.offsets[-1]], body]))
+        return Bytes(
+            np.concatenate([self.offsets, offsets[1:] + self.offsets[-1]]),
+            np.concatenate([self.body[: self.offsets[-1]], body]),
+        )
 
     def merged_order(self, order: Ids, known: int) -> Ids:
         out = np.empty(len(self), np.int32)

@@ -1,4 +1,6 @@
-"""Bloom filter: which values a column may have, in few bytes; prunes segments for = and IN (docs/format/bloom-filter.md)."""
+"""Bloom filter: which values a column may have, in few bytes; prunes segments for = and IN
+(docs/format/bloom-filter.md).
+"""
 
 from __future__ import annotations
 
@@ -23,10 +25,13 @@ _BITS_OF_A_VALUE: Final = 8
 Stored = int | float | bytes
 
 
-def write_bloom_filter(writer: BufferSink, values: NDArray[Any] | pa.Array | pa.ChunkedArray, fpp: float, max_bytes: int) -> list[BufferEntry]:
+def write_bloom_filter(
+    writer: BufferSink, values: NDArray[Any] | pa.Array | pa.ChunkedArray, fpp: float, max_bytes: int
+) -> list[BufferEntry]:
     """Of stored values, which may repeat: a numpy array, or binary or large_binary without nulls.
 
-    fpp: rate of values that the filter holds by mistake; max_bytes: largest size, which lets the rate grow; 0 = no limit.
+    fpp: rate of values that the filter holds by mistake; max_bytes: largest size, which lets the rate grow; 0 = no
+    limit.
     """
     hashes = value_hashes(values)
     blocks = np.zeros(num_blocks(_num_distinct(hashes), fpp, max_bytes) * BLOCK_BYTES // 4, np.uint32)
@@ -61,8 +66,9 @@ def num_blocks(num_values: int, fpp: float, max_bytes: int = 0) -> int:
 
 
 def _values_of_a_block(fpp: float) -> float:
-    """How many values a block may hold on average: the largest load, to 1/64, at which a value that is not in the filter passes at
-    most at the rate `fpp`. Blocks are loaded unequally, by Poisson's distribution."""
+    """How many values a block may hold on average: the largest load, to 1/64, at which a value that is not in the
+    filter passes at most at the rate `fpp`. Blocks are loaded unequally, by Poisson's distribution.
+    """
     low, high = 1, 64 * 256
     while low < high:
         middle = (low + high + 1) // 2

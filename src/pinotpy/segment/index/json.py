@@ -27,15 +27,23 @@ from pinotpy.segment.layout import BufferEntry
 from pinotpy.segment.metadata import ColumnMetadata
 
 _RECORDS_MAX: Final = 2**31 - 1
-_KINDS: Final = (layout.JSON_TERMS, layout.JSON_TERMS_OFFSETS, layout.JSON_OFFSETS, layout.JSON_RECORDS, layout.JSON_ENTRIES)
+_KINDS: Final = (
+    layout.JSON_TERMS,
+    layout.JSON_TERMS_OFFSETS,
+    layout.JSON_OFFSETS,
+    layout.JSON_RECORDS,
+    layout.JSON_ENTRIES,
+)
 
 
 class JsonRecords:
-    """Terms and records of documents, in memory or mapped; implements data_source.JsonIndex. Safe to share between threads.
+    """Terms and records of documents, in memory or mapped; implements data_source.JsonIndex. Safe to share between
+    threads.
 
     Args:
         term_offsets, term_bytes: terms ascending by bytes, int32[terms + 1] and uint8.
-        offsets, records: records of term i are records[offsets[i] : offsets[i + 1]], ascending; uint32[terms + 1], int32.
+        offsets, records: records of term i are records[offsets[i] : offsets[i + 1]], ascending; uint32[terms + 1],
+            int32.
         entries: entry of each record, ascending, int32.
         indexing: what of the documents is here; None where nobody recorded that.
     """
@@ -59,7 +67,9 @@ class JsonRecords:
         return self._terms.lower_bound(term)
 
     def terms(self, low: int, high: int) -> pa.Array:
-        whole = pa.Array.from_buffers(pa.string(), self.num_terms, [None, pa.py_buffer(self._term_offsets), pa.py_buffer(self._term_bytes)])
+        whole = pa.Array.from_buffers(
+            pa.string(), self.num_terms, [None, pa.py_buffer(self._term_offsets), pa.py_buffer(self._term_bytes)]
+        )
         return whole.slice(low, high - low)
 
     def records(self, low: int, high: int) -> NDArray[np.int32]:
@@ -74,7 +84,9 @@ def json_settings(indexing: JsonIndexing) -> str:
 def _recorded(settings: str) -> JsonIndexing | None:
     """The settings that a segment recorded; None where it recorded none, or others than this release knows."""
     try:
-        found: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in orjson.loads(settings).items()}
+        found: dict[str, Any] = {
+            name: tuple(value) if isinstance(value, list) else value for name, value in orjson.loads(settings).items()
+        }
         return JsonIndexing(**found)
     except (orjson.JSONDecodeError, AttributeError, TypeError):
         return None
@@ -99,7 +111,11 @@ def build_json_records(name: str, documents: pa.Array | pa.ChunkedArray, indexin
     """
     found = flat_pairs(documents, indexing)
     if len(found.entries) > _RECORDS_MAX:
-        raise DataError(f"column '{name}' has more than {_RECORDS_MAX} JSON records, more than an index holds: make smaller segments", column=name)
+        raise DataError(
+            f"column '{name}' has more than {_RECORDS_MAX} JSON records, more than an index holds: make smaller "
+            "segments",
+            column=name,
+        )
     encoded = encode_bytes(found.terms, name)
     offsets, order = inverted_index(encoded.ids, encoded.cardinality)
     term_offsets, term_bytes = np.zeros(1, np.int32), np.zeros(0, np.uint8)
@@ -111,14 +127,23 @@ def build_json_records(name: str, documents: pa.Array | pa.ChunkedArray, indexin
     return JsonRecords(term_offsets, term_bytes, offsets, found.records.take(order), found.entries, indexing)
 
 
-def write_json_index(writer: BufferSink, name: str, documents: pa.Array | pa.ChunkedArray, indexing: JsonIndexing) -> list[BufferEntry]:
+def write_json_index(
+    writer: BufferSink, name: str, documents: pa.Array | pa.ChunkedArray, indexing: JsonIndexing
+) -> list[BufferEntry]:
     """Index the documents of a dictionary or of the rows of a raw column."""
     found = build_json_records(name, documents, indexing)
-    arrays: tuple[NDArray[Any], ...] = (found._term_bytes, found._term_offsets, found._offsets, found._records, found.entries)
+    arrays: tuple[NDArray[Any], ...] = (
+        found._term_bytes,
+        found._term_offsets,
+        found._offsets,
+        found._records,
+        found.entries,
+    )
     return [writer.append(kind, values) for kind, values in zip(_KINDS, arrays, strict=True)]
 
 
-# --- checks ------------------------------------------------------------------------------------------------------------------
+# --- checks
+# ------------------------------------------------------------------------------------------------------------------
 
 
 def check_json_sizes(column: ColumnMetadata, sizes: dict[str, int], wrong: Wrong) -> None:
@@ -126,7 +151,12 @@ def check_json_sizes(column: ColumnMetadata, sizes: dict[str, int], wrong: Wrong
     found = [sizes[kind] for kind in _KINDS if kind in sizes]
     if not found:
         return
-    if len(found) != len(_KINDS) or column.data_type.stored is not StoredType.VAR or not column.data_type.is_text or not column.single_value:
+    if (
+        len(found) != len(_KINDS)
+        or column.data_type.stored is not StoredType.VAR
+        or not column.data_type.is_text
+        or not column.single_value
+    ):
         raise wrong("json index", f"{', '.join(_KINDS)} of a single-valued STRING or JSON column", sorted(sizes))
     _, term_offsets, offsets, records, entries = found
     if term_offsets % 4 or term_offsets < 4 or offsets != term_offsets or records % 4 or entries % 4:
@@ -137,14 +167,24 @@ def check_json_index(column: ColumnMetadata, buffers: ColumnBuffers, wrong: Wron
     """Raises unless terms ascend and are UTF-8, lists lie within their buffer, records and entries within theirs."""
     if layout.JSON_RECORDS not in buffers:
         return
-    term_offsets, term_bytes = buffers.view(layout.JSON_TERMS_OFFSETS, np.int32), buffers.view(layout.JSON_TERMS, np.uint8)
-    offsets, records, entries = (buffers.view(kind, np.int32) for kind in (layout.JSON_OFFSETS, layout.JSON_RECORDS, layout.JSON_ENTRIES))
-    for what, table, size in (("terms", term_offsets, len(term_bytes)), ("lists", offsets.view(np.uint32), len(records))):
+    term_offsets, term_bytes = (
+        buffers.view(layout.JSON_TERMS_OFFSETS, np.int32),
+        buffers.view(layout.JSON_TERMS, np.uint8),
+    )
+    offsets, records, entries = (
+        buffers.view(kind, np.int32) for kind in (layout.JSON_OFFSETS, layout.JSON_RECORDS, layout.JSON_ENTRIES)
+    )
+    for what, table, size in (
+        ("terms", term_offsets, len(term_bytes)),
+        ("lists", offsets.view(np.uint32), len(records)),
+    ):
         if table[0] != 0 or int(table[-1]) != size or (table[1:] < table[:-1]).any():
             raise wrong(f"{what} of the json index", f"offsets ascending from 0 to {size}", f"{table[:1]}…{table[-1:]}")
     if not bytes_strictly_ascend(term_offsets, term_bytes):
         raise wrong("terms of the json index", "strictly ascending terms", "unordered ones")
-    terms: Any = pa.Array.from_buffers(pa.string(), len(term_offsets) - 1, [None, pa.py_buffer(term_offsets), pa.py_buffer(term_bytes)])
+    terms: Any = pa.Array.from_buffers(
+        pa.string(), len(term_offsets) - 1, [None, pa.py_buffer(term_offsets), pa.py_buffer(term_bytes)]
+    )
     try:
         terms.validate(full=True)
     except pa.ArrowInvalid as error:

@@ -1,6 +1,7 @@
 """The pairs (term, record) of many JSON documents: read by a kernel, and what that leaves out one by one.
 
-Both ways give the same, `functions/json/json_records.py` says what; a column whose index leaves something out goes the second way as a whole.
+Both ways give the same, `functions/json/json_records.py` says what; a column whose index leaves something out goes the
+second way as a whole.
 """
 
 from __future__ import annotations
@@ -28,7 +29,9 @@ _TABLE: Final = 1 << 12
 
 @dataclass(frozen=True, slots=True)
 class FlatPairs:
-    """`terms`: large_binary in dictionary arrays, `records`: int32, one of each a pair, ascending by record; `entries`: of each record."""
+    """`terms`: large_binary in dictionary arrays, `records`: int32, one of each a pair, ascending by record; `entries`:
+    of each record.
+    """
 
     terms: pa.ChunkedArray
     records: NDArray[np.int32]
@@ -98,11 +101,18 @@ class _Reader:
         # Copies: kernels are compiled for arrays that may be written.
         offsets = np.frombuffer(texts.buffers()[1], np.int64)[texts.offset : texts.offset + len(texts) + 1].copy()
         body = texts.buffers()[2]
-        data = np.frombuffer(body, np.uint8)[offsets[0] : offsets[-1]].copy() if body is not None else np.zeros(0, np.uint8)
+        data = (
+            np.frombuffer(body, np.uint8)[offsets[0] : offsets[-1]].copy()
+            if body is not None
+            else np.zeros(0, np.uint8)
+        )
         offsets -= offsets[0]
         # No document has more terms than half its bytes, so that short columns need short arrays.
         room = min(max(len(data), 1024), _BATCH_PAIRS)
-        pair_terms, pair_records = np.empty(max(room, kernel.PAIRS_OF_ONE_MAX), np.int32), np.empty(max(room, kernel.PAIRS_OF_ONE_MAX), np.int32)
+        pair_terms, pair_records = (
+            np.empty(max(room, kernel.PAIRS_OF_ONE_MAX), np.int32),
+            np.empty(max(room, kernel.PAIRS_OF_ONE_MAX), np.int32),
+        )
         entries = np.empty(max(room, kernel.RECORDS_OF_ONE_MAX), np.int32)
         left_out = np.empty(len(texts), np.int32)
         self._scratch = self._scratch or kernel.new_scratch()
@@ -110,17 +120,34 @@ class _Reader:
         state[kernel.DOCUMENT] = state[kernel.LEFT_OUT] = 0
         ended = kernel.OUTPUT_FULL
         while ended != kernel.DONE:
-            ended = kernel.flatten(offsets, data, self._paths, self._terms, state, self._scratch, pair_terms, pair_records, entries, left_out)
+            ended = kernel.flatten(
+                offsets,
+                data,
+                self._paths,
+                self._terms,
+                state,
+                self._scratch,
+                pair_terms,
+                pair_records,
+                entries,
+                left_out,
+            )
             document = int(state[kernel.DOCUMENT])
             if ended == kernel.PATHS_FULL:
-                self._paths = grown(self._paths, int(state[kernel.PATHS]), int(offsets[document + 1] - offsets[document]))
+                self._paths = grown(
+                    self._paths, int(state[kernel.PATHS]), int(offsets[document + 1] - offsets[document])
+                )
             elif ended == kernel.TERMS_FULL:
-                self._terms = grown(self._terms, int(state[kernel.TERMS]), int(offsets[document + 1] - offsets[document]))
+                self._terms = grown(
+                    self._terms, int(state[kernel.TERMS]), int(offsets[document + 1] - offsets[document])
+                )
             else:
                 self._keep(pair_terms, pair_records, entries, first)
         return left_out[: state[kernel.LEFT_OUT]]
 
-    def _keep(self, pair_terms: NDArray[np.int32], pair_records: NDArray[np.int32], entries: NDArray[np.int32], first: int) -> None:
+    def _keep(
+        self, pair_terms: NDArray[np.int32], pair_records: NDArray[np.int32], entries: NDArray[np.int32], first: int
+    ) -> None:
         state = self._state
         num_pairs, num_records = int(state[kernel.PAIRS]), int(state[kernel.RECORDS])
         self._ids.append(pair_terms[:num_pairs].copy())
@@ -132,18 +159,28 @@ class _Reader:
     def pairs(self) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32]]:
         """Number of the term and record of each pair, entry of each record."""
         nothing = np.zeros(0, np.int32)
-        return np.concatenate([nothing, *self._ids]), np.concatenate([nothing, *self._records]), np.concatenate([nothing, *self._entries])
+        return (
+            np.concatenate([nothing, *self._ids]),
+            np.concatenate([nothing, *self._records]),
+            np.concatenate([nothing, *self._entries]),
+        )
 
     def terms(self) -> pa.Array:
-        """Texts of the terms by their numbers, large_binary; equal ones may have several numbers, and some are of no record."""
+        """Texts of the terms by their numbers, large_binary; equal ones may have several numbers, and some are of no
+        record.
+        """
         terms, used = self._terms, int(self._state[kernel.TERMS])
         buffers = [None, pa.py_buffer(terms.offsets[: used + 1].copy()), pa.py_buffer(terms.data)]
         values = pa.Array.from_buffers(pa.large_binary(), used, buffers)
         kinds = terms.kinds[:used]
         if kinds.any():
             raw = zip(values.filter(pa.array(kinds != TEXT)).to_pylist(), kinds[kinds != TEXT].tolist(), strict=True)
-            texts = [float_text(float(text)) if kind == FRACTION else orjson.loads(b'"' + text + b'"') for text, kind in raw]
-            values = pc.replace_with_mask(values, pa.array(kinds != TEXT), pa.array(texts, pa.large_string()).cast(pa.large_binary()))
+            texts = [
+                float_text(float(text)) if kind == FRACTION else orjson.loads(b'"' + text + b'"') for text, kind in raw
+            ]
+            values = pc.replace_with_mask(
+                values, pa.array(kinds != TEXT), pa.array(texts, pa.large_string()).cast(pa.large_binary())
+            )
         paths = self._path_texts().take(pa.array(terms.owners[:used]))
         return pc.binary_join_element_wise(paths, values, pa.scalar(SEPARATOR.encode(), pa.large_binary()))
 
@@ -151,7 +188,9 @@ class _Reader:
         paths, used = self._paths, int(self._state[kernel.PATHS])
         follows = {kernel.ELEMENT: ELEMENT.encode(), kernel.NUMBER: NUMBER.encode()}
         data, offsets, texts = paths.data.tobytes(), paths.offsets.tolist(), [b""]
-        for path, (owner, kind) in enumerate(zip(paths.owners[1:used].tolist(), paths.kinds[1:used].tolist(), strict=True), start=1):
+        for path, (owner, kind) in enumerate(
+            zip(paths.owners[1:used].tolist(), paths.kinds[1:used].tolist(), strict=True), start=1
+        ):
             texts.append(texts[owner] + (follows.get(kind) or b"." + data[offsets[path] : offsets[path + 1]]))
         return pa.array(texts, pa.large_binary())
 
@@ -167,7 +206,9 @@ class _OneByOne:
 
     def read(self, documents: pa.Array, entries: Iterable[int]) -> None:
         numbers = iter(entries)
-        for text in (value for first in range(0, len(documents), 4096) for value in documents.slice(first, 4096).to_pylist()):
+        for text in (
+            value for first in range(0, len(documents), 4096) for value in documents.slice(first, 4096).to_pylist()
+        ):
             entry = next(numbers)
             for record in records_of(text, self._indexing):
                 # A term counts once in a record: equal keys of one object have been joined by the reader.

@@ -15,12 +15,15 @@ from pinotpy.segment.buffers import BufferSink, ColumnBuffers, Wrong
 from pinotpy.segment.layout import BufferEntry
 from pinotpy.segment.metadata import ColumnMetadata
 
-# Entries of a bucket: few, because those of two buckets are compared one by one; not fewer, because every bucket costs 12 bytes.
+# Entries of a bucket: few, because those of two buckets are compared one by one; not fewer, because every bucket costs
+# 12 bytes.
 BUCKET_VALUES: Final = 256
 _KINDS: Final = (layout.RANGE_BOUNDS, layout.RANGE_OFFSETS, layout.RANGE_DOCS)
 
 
-def write_range_index(writer: BufferSink, values: NDArray[Any], mv_offsets: NDArray[np.uint32] | None) -> list[BufferEntry]:
+def write_range_index(
+    writer: BufferSink, values: NDArray[Any], mv_offsets: NDArray[np.uint32] | None
+) -> list[BufferEntry]:
     """Of dict ids (unsigned) or raw values of a fixed type; `mv_offsets` for multi-value columns."""
     if values.dtype.kind == "u":
         values = values.astype(np.uint32, copy=False)  # one kernel for ids of all widths
@@ -45,7 +48,9 @@ def _bounds(values: NDArray[Any]) -> NDArray[Any]:
 
 
 def check_range_sizes(column: ColumnMetadata, sizes: dict[str, int], wrong: Wrong) -> None:
-    """Raises unless all three buffers are there, over a dictionary or raw numbers, with sizes that fit together, or none is."""
+    """Raises unless all three buffers are there, over a dictionary or raw numbers, with sizes that fit together, or
+    none is.
+    """
     found = [sizes[kind] for kind in _KINDS if kind in sizes]
     if not found:
         return
@@ -53,7 +58,13 @@ def check_range_sizes(column: ColumnMetadata, sizes: dict[str, int], wrong: Wron
         raise wrong("range index", f"{', '.join(_KINDS)} over a dictionary or raw numbers", sorted(sizes))
     bounds, offsets, docs = found
     width = _bound_type(column).itemsize
-    if bounds % width or offsets != bounds // width * 4 + 4 or docs % 4 or docs > 4 * column.num_values or (bounds == 0) != (column.num_values == 0):
+    if (
+        bounds % width
+        or offsets != bounds // width * 4 + 4
+        or docs % 4
+        or docs > 4 * column.num_values
+        or (bounds == 0) != (column.num_values == 0)
+    ):
         raise wrong("range index", f"{width} bytes a bucket, 4 an offset, at most {column.num_values} docs", found)
 
 
@@ -65,9 +76,14 @@ def check_range_index(column: ColumnMetadata, buffers: ColumnBuffers, num_docs: 
     """Raises unless bounds and docs of a bucket ascend, lists lie within the buffer and docs within the segment."""
     if layout.RANGE_DOCS not in buffers:
         return
-    bounds, offsets = buffers.view(layout.RANGE_BOUNDS, _bound_type(column)), buffers.view(layout.RANGE_OFFSETS, np.uint32)
+    bounds, offsets = (
+        buffers.view(layout.RANGE_BOUNDS, _bound_type(column)),
+        buffers.view(layout.RANGE_OFFSETS, np.uint32),
+    )
     docs = buffers.view(layout.RANGE_DOCS, np.int32)
-    if not (bounds[1:] > bounds[:-1]).all() or (column.data_type.stored is not StoredType.VAR and bounds.dtype.kind == "f" and np.isnan(bounds).any()):
+    if not (bounds[1:] > bounds[:-1]).all() or (
+        column.data_type.stored is not StoredType.VAR and bounds.dtype.kind == "f" and np.isnan(bounds).any()
+    ):
         raise wrong("bounds of the range index", "strictly ascending ones", "unordered ones")
     if offsets[0] != 0 or int(offsets[-1]) != len(docs) or (offsets[1:] < offsets[:-1]).any():
         raise wrong("offsets of the range index", f"ascending from 0 to {len(docs)}", f"{offsets[:1]}…{offsets[-1:]}")

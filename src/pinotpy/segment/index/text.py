@@ -27,7 +27,13 @@ VALUE_GAP: Final = 100
 POSITION_MAX: Final = 2**31 - 1
 _OCCURRENCES_MAX: Final = 2**31 - 1
 _BATCH_BYTES: Final = 4 << 20
-_KINDS: Final = (layout.TEXT_TERMS, layout.TEXT_TERMS_OFFSETS, layout.TEXT_OFFSETS, layout.TEXT_DOCS, layout.TEXT_POSITIONS)
+_KINDS: Final = (
+    layout.TEXT_TERMS,
+    layout.TEXT_TERMS_OFFSETS,
+    layout.TEXT_OFFSETS,
+    layout.TEXT_DOCS,
+    layout.TEXT_POSITIONS,
+)
 
 Ints = NDArray[np.int64]
 Numbers = NDArray[Any]  # of any integer type
@@ -37,9 +43,14 @@ Numbers = NDArray[Any]  # of any integer type
 
 
 def write_text_index(
-    writer: BufferSink, name: str, texts: pa.ChunkedArray, ids: NDArray[Any] | None, mv_offsets: NDArray[np.uint32] | None
+    writer: BufferSink,
+    name: str,
+    texts: pa.ChunkedArray,
+    ids: NDArray[Any] | None,
+    mv_offsets: NDArray[np.uint32] | None,
 ) -> list[BufferEntry]:
-    """Index the values of column `name`: `texts` (binary or large_binary, UTF-8, no nulls), or the texts that `ids` name.
+    """Index the values of column `name`: `texts` (binary or large_binary, UTF-8, no nulls), or the texts that `ids`
+    name.
 
     Raises DataError where the index would pass the limits of its format.
     """
@@ -53,7 +64,8 @@ def write_text_index(
     last_position = int(positions.max(initial=0))
     if len(docs) > _OCCURRENCES_MAX or last_position > POSITION_MAX:
         raise DataError(
-            f"column '{name}' has {len(docs)} words and a row with {last_position} positions, a text index holds at most {_OCCURRENCES_MAX} of both: "
+            f"column '{name}' has {len(docs)} words and a row with {last_position} positions, a text index holds at "
+            f"most {_OCCURRENCES_MAX} of both: "
             "make smaller segments",
             column=name,
         )
@@ -110,7 +122,9 @@ def _tokens(texts: pa.ChunkedArray, name: str) -> tuple[Encoded, Numbers, Number
     return encoded, np.concatenate(values), np.concatenate(positions), np.concatenate(lengths)
 
 
-def _repeated(term_ids: NDArray[Any], texts: Numbers, positions: Numbers, lengths: Ints, ids: NDArray[Any]) -> tuple[NDArray[Any], Numbers, Numbers, Ints]:
+def _repeated(
+    term_ids: NDArray[Any], texts: Numbers, positions: Numbers, lengths: Ints, ids: NDArray[Any]
+) -> tuple[NDArray[Any], Numbers, Numbers, Ints]:
     """From tokens of distinct texts to tokens of the values that name them."""
     counts = np.bincount(texts, minlength=len(lengths))
     starts = np.cumsum(counts) - counts
@@ -120,7 +134,9 @@ def _repeated(term_ids: NDArray[Any], texts: Numbers, positions: Numbers, length
     return term_ids[at], values, positions[at], lengths[ids]
 
 
-def _by_doc(values: Numbers, positions: Numbers, lengths: Ints, mv_offsets: NDArray[np.uint32]) -> tuple[Numbers, Numbers]:
+def _by_doc(
+    values: Numbers, positions: Numbers, lengths: Ints, mv_offsets: NDArray[np.uint32]
+) -> tuple[Numbers, Numbers]:
     """Docs of the tokens, and positions that count through all values of a doc."""
     starts = mv_offsets.astype(np.int64)
     docs = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
@@ -131,7 +147,9 @@ def _by_doc(values: Numbers, positions: Numbers, lengths: Ints, mv_offsets: NDAr
 
 
 def _position_dtype(last_position: int) -> np.dtype[Any]:
-    return np.dtype("<u1") if last_position < 1 << 8 else np.dtype("<u2") if last_position < 1 << 16 else np.dtype("<u4")
+    return (
+        np.dtype("<u1") if last_position < 1 << 8 else np.dtype("<u2") if last_position < 1 << 16 else np.dtype("<u4")
+    )
 
 
 # --- reading -------------------------------------------------------------------------------------------------------
@@ -156,7 +174,9 @@ class MappedTextIndex:
         return self._terms.index_of(term)
 
     def terms(self, low: int, high: int) -> pa.Array:
-        whole = pa.Array.from_buffers(pa.string(), self.num_terms, [None, pa.py_buffer(self._term_offsets), pa.py_buffer(self._term_bytes)])
+        whole = pa.Array.from_buffers(
+            pa.string(), self.num_terms, [None, pa.py_buffer(self._term_offsets), pa.py_buffer(self._term_bytes)]
+        )
         return whole.slice(low, high - low)
 
     def docs(self, low: int, high: int) -> NDArray[np.int32]:
@@ -189,7 +209,9 @@ class ConstantTextIndex:
 
     def docs(self, low: int, high: int) -> NDArray[np.int32]:
         every = np.arange(self._num_docs, dtype=np.int32)
-        return np.concatenate([np.zeros(0, np.int32), *(every.repeat(len(places)) for places in self._places[low:high])])
+        return np.concatenate(
+            [np.zeros(0, np.int32), *(every.repeat(len(places)) for places in self._places[low:high])]
+        )
 
     def positions(self, term_id: int) -> NDArray[Any]:
         return np.tile(np.array(self._places[term_id], np.uint32), self._num_docs)
@@ -212,22 +234,35 @@ def check_text_sizes(column: ColumnMetadata, sizes: dict[str, int], wrong: Wrong
     if len(found) != len(_KINDS) or column.data_type.stored is not StoredType.VAR or not column.data_type.is_text:
         raise wrong("text index", f"{', '.join(_KINDS)} of a STRING or JSON column", sorted(sizes))
     _, term_offsets, offsets, docs, positions = found
-    if term_offsets % 4 or term_offsets < 4 or offsets != term_offsets or docs % 4 or positions not in (docs // 4, docs // 2, docs):
+    if (
+        term_offsets % 4
+        or term_offsets < 4
+        or offsets != term_offsets
+        or docs % 4
+        or positions not in (docs // 4, docs // 2, docs)
+    ):
         raise wrong("text index", "4 bytes a doc, 1, 2 or 4 a position, and as many offsets as terms", found)
 
 
 def check_text_index(buffers: ColumnBuffers, num_docs: int, wrong: Wrong) -> None:
-    """Raises unless terms ascend and are UTF-8, every list lies within the buffer, and its docs and positions ascend."""
+    """Raises unless terms ascend and are UTF-8, every list lies within the buffer, and its docs and positions
+    ascend.
+    """
     if layout.TEXT_DOCS not in buffers:
         return
-    term_offsets, term_bytes = buffers.view(layout.TEXT_TERMS_OFFSETS, np.int32), buffers.view(layout.TEXT_TERMS, np.uint8)
+    term_offsets, term_bytes = (
+        buffers.view(layout.TEXT_TERMS_OFFSETS, np.int32),
+        buffers.view(layout.TEXT_TERMS, np.uint8),
+    )
     offsets, docs = buffers.view(layout.TEXT_OFFSETS, np.uint32), buffers.view(layout.TEXT_DOCS, np.int32)
     for what, table, size in (("terms", term_offsets, len(term_bytes)), ("lists", offsets, len(docs))):
         if table[0] != 0 or int(table[-1]) != size or (table[1:] < table[:-1]).any():
             raise wrong(f"{what} of the text index", f"offsets ascending from 0 to {size}", f"{table[:1]}…{table[-1:]}")
     if not bytes_strictly_ascend(term_offsets, term_bytes):
         raise wrong("terms of the text index", "strictly ascending terms", "unordered ones")
-    terms = pa.Array.from_buffers(pa.string(), len(term_offsets) - 1, [None, pa.py_buffer(term_offsets), pa.py_buffer(term_bytes)])
+    terms = pa.Array.from_buffers(
+        pa.string(), len(term_offsets) - 1, [None, pa.py_buffer(term_offsets), pa.py_buffer(term_bytes)]
+    )
     try:
         terms.validate(full=True)
     except pa.ArrowInvalid as error:

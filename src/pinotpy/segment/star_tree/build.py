@@ -1,7 +1,7 @@
 """Rows → a star-tree, level by level (the manual's "Index Generation"): no recursion, no loop over rows in Python.
 
-A tree's records are the base records (distinct combinations of the dimensions, sorted by them), then level by level those
-behind star nodes, then the aggregated records of the nodes that need one of their own.
+A tree's records are the base records (distinct combinations of the dimensions, sorted by them), then level by level
+those behind star nodes, then the aggregated records of the nodes that need one of their own.
 """
 
 from __future__ import annotations
@@ -15,7 +15,17 @@ from numpy.typing import NDArray
 
 from pinotpy.errors import DataError
 from pinotpy.kernels.aggregate import star_tree as kernels
-from pinotpy.kernels.aggregate.star_tree import N_AGGREGATED, N_END, N_FIRST, N_LAST, N_LEVEL, N_START, N_VALUE, NODE_WORDS, STAR
+from pinotpy.kernels.aggregate.star_tree import (
+    N_AGGREGATED,
+    N_END,
+    N_FIRST,
+    N_LAST,
+    N_LEVEL,
+    N_START,
+    N_VALUE,
+    NODE_WORDS,
+    STAR,
+)
 from pinotpy.segment import layout
 from pinotpy.segment.data_source import Column
 from pinotpy.segment.star_tree.metadata import StateMetadata
@@ -37,7 +47,9 @@ class TooManyRecordsError(DataError):
 
 @dataclass(frozen=True, slots=True)
 class BuiltTree:
-    """dimensions: ids by dimension, STAR_ID for stars; counts: rows of each record; nodes: int32[num_nodes, NODE_WORDS]."""
+    """dimensions: ids by dimension, STAR_ID for stars; counts: rows of each record; nodes: int32[num_nodes,
+    NODE_WORDS].
+    """
 
     spec: TreeSpec
     num_base_docs: int
@@ -69,7 +81,9 @@ def build_tree(spec: TreeSpec, columns: Mapping[str, Column], num_docs: int) -> 
     skipped = [name in spec.skip_star_node_creation_for_dimensions for name in spec.dimensions]
     nodes = _split(records, sizes, skipped, spec.max_leaf_records)
     _aggregate(records, nodes)
-    return BuiltTree(spec, num_base_docs, records.dimensions, records.counts, list(zip(states, records.states, strict=True)), nodes)
+    return BuiltTree(
+        spec, num_base_docs, records.dimensions, records.counts, list(zip(states, records.states, strict=True)), nodes
+    )
 
 
 def sorted_runs(keys: Sequence[NDArray[Any]], sizes: Sequence[int], count: int) -> tuple[Longs, Longs]:
@@ -127,10 +141,14 @@ class _Records:
         return len(self.counts)
 
     def append(self, order: Longs, starts: Longs, first_star: Longs | int, end_star: int) -> None:
-        """Add a record for each run of `order` (see states.py); dimensions [first_star[g], end_star) of record g are stars."""
+        """Add a record for each run of `order` (see states.py); dimensions [first_star[g], end_star) of record g are
+        stars.
+        """
         wanted = self.num_docs + len(starts) - 1
         if wanted > min(self.num_docs_max, layout.DOCS_MAX):
-            raise TooManyRecordsError(f"it would have more than {min(self.num_docs_max, layout.DOCS_MAX)} records", found=wanted)
+            raise TooManyRecordsError(
+                f"it would have more than {min(self.num_docs_max, layout.DOCS_MAX)} records", found=wanted
+            )
         source = order[starts[:-1]]
         for index, ids in enumerate(self.dimensions):
             starred = np.less_equal(first_star, index) & (index < end_star)
@@ -141,7 +159,9 @@ class _Records:
         self.states = [state.joined(state.grouped(order, starts)) for state in self.states]
 
 
-def _split(records: _Records, sizes: Sequence[int], skipped: Sequence[bool], max_leaf_records: int) -> NDArray[np.int32]:
+def _split(
+    records: _Records, sizes: Sequence[int], skipped: Sequence[bool], max_leaf_records: int
+) -> NDArray[np.int32]:
     """Make the nodes, and the records behind star nodes."""
     root = np.zeros((1, NODE_WORDS), np.int32)
     root[0, N_VALUE], root[0, N_END] = STAR, records.num_docs
@@ -181,7 +201,9 @@ def _add_star_records(records: _Records, first: Longs, end: Longs, level: int, s
     below = range(level + 1, len(sizes))
     keys: list[NDArray[Any]] = [np.repeat(np.arange(len(first)), lengths)] if len(first) > 1 else []
     keys += [records.dimensions[index][positions] for index in below]
-    order, starts = sorted_runs(keys, [*([len(first)] if len(first) > 1 else []), *(sizes[index] for index in below)], len(positions))
+    order, starts = sorted_runs(
+        keys, [*([len(first)] if len(first) > 1 else []), *(sizes[index] for index in below)], len(positions)
+    )
     before = records.num_docs
     owners = np.searchsorted(np.cumsum(lengths), order[starts[:-1]], side="right")
     records.append(positions[order], starts, level, level + 1)
@@ -189,8 +211,9 @@ def _add_star_records(records: _Records, first: Longs, end: Longs, level: int, s
 
 
 def _aggregate(records: _Records, nodes: NDArray[np.int32]) -> None:
-    """Give every node its aggregated record: a new one where neither a single record, nor the star child's, nor the only
-    child's is it."""
+    """Give every node its aggregated record: a new one where neither a single record, nor the star child's, nor the
+    only child's is it.
+    """
     start, end = nodes[:, N_START].astype(np.int64), nodes[:, N_END].astype(np.int64)
     num_children = nodes[:, N_LAST] - nodes[:, N_FIRST]
     is_leaf = num_children == 0
@@ -202,5 +225,7 @@ def _aggregate(records: _Records, nodes: NDArray[np.int32]) -> None:
         lengths = end[own] - start[own]
         nodes[own, N_AGGREGATED] = records.num_docs + np.arange(len(own))
         starts = np.concatenate([[0], np.cumsum(lengths)])
-        records.append(ranges(start[own], lengths), starts, nodes[own, N_LEVEL].astype(np.int64), len(records.dimensions))
+        records.append(
+            ranges(start[own], lengths), starts, nodes[own, N_LEVEL].astype(np.int64), len(records.dimensions)
+        )
     kernels.inherit_aggregated(nodes)

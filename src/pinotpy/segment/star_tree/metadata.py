@@ -64,7 +64,10 @@ class StarTreeMetadata:
     def to_json(self) -> dict[str, Any]:
         """As it stands in the segment's metadata."""
         return self.content_json() | {
-            "buffers": [{"kind": b.kind, "file": b.file, "offset": b.offset, "size": b.size_bytes, "crc": b.crc} for b in self.buffers]
+            "buffers": [
+                {"kind": b.kind, "file": b.file, "offset": b.offset, "size": b.size_bytes, "crc": b.crc}
+                for b in self.buffers
+            ]
         }
 
     def content_json(self) -> dict[str, Any]:
@@ -78,12 +81,16 @@ class StarTreeMetadata:
             "numBaseDocs": self.num_base_docs,
             "numDocs": self.num_docs,
             "numNodes": self.num_nodes,
-            "states": [{"kind": state.kind, "column": state.column, "dataType": state.data_type.value} for state in self.states],
+            "states": [
+                {"kind": state.kind, "column": state.column, "dataType": state.data_type.value} for state in self.states
+            ],
         }
 
 
 def star_tree_from_json(item: Any, num_files: int) -> StarTreeMetadata:
-    """Read JSON of unknown origin; raises ValueError that says what is wrong (LookupError for a tree of a later version)."""
+    """Read JSON of unknown origin; raises ValueError that says what is wrong (LookupError for a tree of a later
+    version).
+    """
     if not isinstance(item, dict):
         raise ValueError(f"expected an object, found {type(item).__name__}")
     version = item.get("version")

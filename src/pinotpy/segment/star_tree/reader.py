@@ -29,15 +29,23 @@ COUNT_COLUMN: Final = "$count"
 class StarTree:
     """A tree of a segment. Implements data_source.Segment over the tree's records, each a doc:
 
-    - a dimension is a dictionary column with the dictionary of the segment's column; the id behind the last stands for a star;
+    - a dimension is a dictionary column with the dictionary of the segment's column; the id behind the last stands for
+      a star;
     - a column with pre-aggregated states is known by type, number of values and extremes; it has no value a doc;
-    - COUNT_COLUMN (rows of each record) and the parts of states, named by `state_column`, are raw columns that kernels add up.
+    - COUNT_COLUMN (rows of each record) and the parts of states, named by `state_column`, are raw columns that kernels
+      add up.
 
     Views keep the map alive; addresses are valid while the segment is held.
     """
 
     def __init__(
-        self, metadata: StarTreeMetadata, buffers: ColumnBuffers, segment_name: str, table: str, num_rows: int, column: Callable[[str], Column]
+        self,
+        metadata: StarTreeMetadata,
+        buffers: ColumnBuffers,
+        segment_name: str,
+        table: str,
+        num_rows: int,
+        column: Callable[[str], Column],
     ) -> None:
         self.metadata = metadata
         self.name = segment_name
@@ -73,7 +81,11 @@ class StarTree:
     @property
     def wide_columns(self) -> frozenset[str]:
         """Columns whose sums have two words."""
-        return frozenset(column for kind, column in self._states if kind == names.SUM and state_column(kind, column, names.HIGH) in self._parts)
+        return frozenset(
+            column
+            for kind, column in self._states
+            if kind == names.SUM and state_column(kind, column, names.HIGH) in self._parts
+        )
 
     def dimension(self, column: str) -> int:
         """Place of a column in the split order, -1 if it is not in it."""
@@ -82,16 +94,26 @@ class StarTree:
     # --- data_source.Segment -----------------------------------------------------------------------------------------
 
     def columns(self) -> tuple[str, ...]:
-        return (*self.metadata.dimensions, *dict.fromkeys(state.column for state in self.metadata.states if state.column not in self._dimensions))
+        return (
+            *self.metadata.dimensions,
+            *dict.fromkeys(state.column for state in self.metadata.states if state.column not in self._dimensions),
+        )
 
     def has_column(self, name: str) -> bool:
-        return name in self._dimensions or name == COUNT_COLUMN or name in self._parts or any(state.column == name for state in self.metadata.states)
+        return (
+            name in self._dimensions
+            or name == COUNT_COLUMN
+            or name in self._parts
+            or any(state.column == name for state in self.metadata.states)
+        )
 
     def column(self, name: str) -> Column:
         found = self._columns.get(name)
         if found is None:
             if not self.has_column(name):
-                raise UnknownColumnError(f"no column '{name}' in {self.metadata.name} of segment '{self.name}'", column=name)
+                raise UnknownColumnError(
+                    f"no column '{name}' in {self.metadata.name} of segment '{self.name}'", column=name
+                )
             found = self._columns.setdefault(name, self._open(name))
         return found
 
@@ -101,20 +123,28 @@ class StarTree:
         if name in self._parts:
             buffer, state = self._parts[name]
             is_value = buffer.endswith(names.VALUE)
-            data_type, dtype = (state.data_type, state.data_type.stored.numpy) if is_value else (DataType.LONG, np.dtype("<i8"))
+            data_type, dtype = (
+                (state.data_type, state.data_type.stored.numpy) if is_value else (DataType.LONG, np.dtype("<i8"))
+            )
             return RecordColumn(name, data_type, self.num_docs, self._buffers.view(buffer, dtype), None)
         base, index = self._column(name), self.dimension(name)
         if index < 0:
             return RecordColumn(name, base.data_type, self.num_docs, None, base)
         kind = f"{names.DIMENSION}.{index}"
-        return RecordColumn(name, base.data_type, self.num_docs, self._buffers.view(kind, id_dtype(base.cardinality + 1)), base)
+        return RecordColumn(
+            name, base.data_type, self.num_docs, self._buffers.view(kind, id_dtype(base.cardinality + 1)), base
+        )
 
     # --- states ------------------------------------------------------------------------------------------------------
 
     def spilled(self, column: str) -> NDArray[np.int64]:
         """Parts of a sum of doubles outside the main window: int64[n, 4] of (doc, window, low, high), docs ascend."""
         buffer = f"{names.STATE}.{self._states[names.SUM, column]}.{names.SPILLED}"
-        found: NDArray[np.int64] = self._buffers.view(buffer, np.int64).reshape(-1, 4) if buffer in self._buffers else np.empty((0, 4), np.int64)
+        found: NDArray[np.int64] = (
+            self._buffers.view(buffer, np.int64).reshape(-1, 4)
+            if buffer in self._buffers
+            else np.empty((0, 4), np.int64)
+        )
         return found
 
     def sketches(self, kind: str, column: str, docs: NDArray[np.int64]) -> list[pa.Array]:
@@ -124,9 +154,14 @@ class StarTree:
         lengths = offsets[docs + 1] - offsets[docs]
         entries = ranges(offsets[docs], lengths)
         ends = pa.array(np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32))
-        values = self._buffers.view(f"{prefix}.{names.VALUES}", sketch_dtype(self.metadata.states[self._states[kind, column]]))[entries]
+        values = self._buffers.view(
+            f"{prefix}.{names.VALUES}", sketch_dtype(self.metadata.states[self._states[kind, column]])
+        )[entries]
         if kind == names.HYPERLOGLOG:
-            return [pa.array(np.full(len(docs), LOG2M_DEFAULT, np.int8)), pa.ListArray.from_arrays(ends, pa.array(values.astype(np.int32)))]
+            return [
+                pa.array(np.full(len(docs), LOG2M_DEFAULT, np.int8)),
+                pa.ListArray.from_arrays(ends, pa.array(values.astype(np.int32))),
+            ]
         counts = self._buffers.view(f"{prefix}.{names.COUNTS}", np.uint32)[entries].astype(np.int64)
         return [pa.ListArray.from_arrays(ends, pa.array(values)), pa.ListArray.from_arrays(ends, pa.array(counts))]
 
@@ -158,7 +193,9 @@ class RecordColumn:
     text_index: TextIndex | None = None
     json_index: JsonIndex | None = None
 
-    def __init__(self, name: str, data_type: DataType, num_docs: int, data: NDArray[Any] | None, base: Column | None) -> None:
+    def __init__(
+        self, name: str, data_type: DataType, num_docs: int, data: NDArray[Any] | None, base: Column | None
+    ) -> None:
         self.name = name
         self.data_type = data_type
         self.num_docs = num_docs
@@ -175,10 +212,17 @@ class RecordColumn:
             self.num_values = base.num_values
             if data is not None:
                 # What prunes segments prunes their trees.
-                self.dictionary, self.cardinality, self.partitioning = base.dictionary, base.cardinality, base.partitioning
+                self.dictionary, self.cardinality, self.partitioning = (
+                    base.dictionary,
+                    base.cardinality,
+                    base.partitioning,
+                )
                 words[abi.M_BLOOM], words[abi.M_BLOOM_BLOCKS] = base.meta[abi.M_BLOOM], base.meta[abi.M_BLOOM_BLOCKS]
                 words[abi.M_ENCODING], words[abi.M_CARDINALITY] = abi.ENC_DICT, base.cardinality
-                words[abi.M_DICTIONARY], words[abi.M_DICTIONARY_OFFSETS] = base.meta[abi.M_DICTIONARY], base.meta[abi.M_DICTIONARY_OFFSETS]
+                words[abi.M_DICTIONARY], words[abi.M_DICTIONARY_OFFSETS] = (
+                    base.meta[abi.M_DICTIONARY],
+                    base.meta[abi.M_DICTIONARY_OFFSETS],
+                )
         words[abi.M_NUM_DOCS], words[abi.M_NUM_VALUES] = num_docs, num_docs if data is not None else self.num_values
         if data is None:
             # Nothing reads it; an address that is not 0 says that nothing has to be decoded.

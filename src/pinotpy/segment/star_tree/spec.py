@@ -79,13 +79,20 @@ def pairs_of(tree: StarTreeIndexConfig) -> tuple[str, ...]:
 def default_tree(columns: Mapping[str, Column]) -> TreeSpec | None:
     """The tree of `enableDefaultStarTree`; None where a segment has no dimension for it.
 
-    Pinot, StarTreeV2BuilderConfig.generateDefaultConfig: single-value dictionary-encoded dimensions of at most 10,000 values, by
-    cardinality descending, then the time columns by the same rule; COUNT(*), and SUM of every numeric metric.
+    Pinot, StarTreeV2BuilderConfig.generateDefaultConfig: single-value dictionary-encoded dimensions of at most 10,000
+    values, by cardinality descending, then the time columns by the same rule; COUNT(*), and SUM of every numeric
+    metric.
     """
     fitting = [column for column in columns.values() if column.single_value and column.dictionary is not None]
-    dimensions = [column for column in fitting if column.field_type is FieldType.DIMENSION and column.cardinality <= DEFAULT_CARDINALITY_MAX]
+    dimensions = [
+        column
+        for column in fitting
+        if column.field_type is FieldType.DIMENSION and column.cardinality <= DEFAULT_CARDINALITY_MAX
+    ]
     times = [column for column in fitting if column.field_type in (FieldType.TIME, FieldType.DATE_TIME)]
-    order = [column.name for group in (dimensions, times) for column in sorted(group, key=lambda column: -column.cardinality)]
+    order = [
+        column.name for group in (dimensions, times) for column in sorted(group, key=lambda column: -column.cardinality)
+    ]
     measures = [column for column in columns.values() if column.field_type is FieldType.METRIC and column.single_value]
     metrics = [column.name for column in measures if column.data_type in STAR_TREE_NUMBERS]
     if not dimensions or len(order) > names.DIMENSIONS_MAX:
@@ -109,7 +116,9 @@ def why_not(spec: TreeSpec, columns: Mapping[str, Column], num_docs: int) -> str
     for name in spec.dimensions:
         if columns[name].dictionary is None:
             return f"its dimension '{name}' has no dictionary"
-    if num_docs > UNIT_DOCS_MAX and any(state.kind == names.SUM and state.data_type.stored.is_floating for state in states_of(spec, columns)):
+    if num_docs > UNIT_DOCS_MAX and any(
+        state.kind == names.SUM and state.data_type.stored.is_floating for state in states_of(spec, columns)
+    ):
         return f"sums of doubles are kept for at most {UNIT_DOCS_MAX} rows a segment, found {num_docs}"
     return None
 
@@ -125,18 +134,34 @@ def _faults(spec: TreeSpec, schema: Schema) -> list[Fault]:
     for position, name in enumerate(spec.dimensions):
         column = schema.field_specs.get(name)
         if column is None or not column.single_value:
-            faults.append(Fault(f"{spec.path}.dimensionsSplitOrder[{position}]", f"'{name}'", "a single-valued column of the schema"))
+            faults.append(
+                Fault(
+                    f"{spec.path}.dimensionsSplitOrder[{position}]", f"'{name}'", "a single-valued column of the schema"
+                )
+            )
     if len(spec.dimensions) > names.DIMENSIONS_MAX:
-        faults.append(Fault(f"{spec.path}.dimensionsSplitOrder", f"{len(spec.dimensions)} dimensions", f"at most {names.DIMENSIONS_MAX}"))
+        faults.append(
+            Fault(
+                f"{spec.path}.dimensionsSplitOrder",
+                f"{len(spec.dimensions)} dimensions",
+                f"at most {names.DIMENSIONS_MAX}",
+            )
+        )
     for pair in spec.pairs:
         function, name = split_pair(pair)
         kinds, column = STATES_OF.get(function), schema.field_specs.get(name)
         if kinds is None:
-            faults.append(Fault(f"{spec.path}.functionColumnPairs", f"'{pair}'", "a function of " + ", ".join(STATES_OF).upper()))
+            faults.append(
+                Fault(f"{spec.path}.functionColumnPairs", f"'{pair}'", "a function of " + ", ".join(STATES_OF).upper())
+            )
         elif kinds and (column is None or not column.single_value):
-            faults.append(Fault(f"{spec.path}.functionColumnPairs", f"'{pair}'", "a single-valued column of the schema"))
+            faults.append(
+                Fault(f"{spec.path}.functionColumnPairs", f"'{pair}'", "a single-valued column of the schema")
+            )
         elif column is not None and kinds and not _accepts(kinds, column.data_type):
-            faults.append(Fault(f"{spec.path}.functionColumnPairs", f"'{pair}' of type {column.data_type}", _accepted(kinds)))
+            faults.append(
+                Fault(f"{spec.path}.functionColumnPairs", f"'{pair}' of type {column.data_type}", _accepted(kinds))
+            )
     return faults
 
 

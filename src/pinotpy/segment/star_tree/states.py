@@ -78,7 +78,9 @@ def column_values(column: Column) -> NDArray[Any]:
 
 def _register_entries(column: Column, data_type: DataType) -> Longs:
     if column.dictionary is not None:
-        entries: Longs = register_entries(hash_values(column.dictionary.arrow(), data_type), LOG2M_DEFAULT)[column.ids()]
+        entries: Longs = register_entries(hash_values(column.dictionary.arrow(), data_type), LOG2M_DEFAULT)[
+            column.ids()
+        ]
         return entries
     raw = column.raw_values()
     return register_entries(hash_values(raw if isinstance(raw, pa.Array) else pa.array(raw), data_type), LOG2M_DEFAULT)
@@ -164,7 +166,11 @@ def _summed(parts: Longs) -> Longs:
     parts, keys = parts[order], keys[order]
     starts = np.flatnonzero(np.concatenate([[True], keys[1:] != keys[:-1]]))
     # Four limbs of 32 bits: their sums stay far below 2^63.
-    limbs = [np.add.reduceat(limb, starts) for column in (2, 3) for limb in (parts[:, column] & _HALF, parts[:, column] >> np.int64(32))]
+    limbs = [
+        np.add.reduceat(limb, starts)
+        for column in (2, 3)
+        for limb in (parts[:, column] & _HALF, parts[:, column] >> np.int64(32))
+    ]
     # The upper half of the low word is unsigned.
     limbs[1] = np.add.reduceat((parts[:, 2] >> np.int64(32)) & _HALF, starts)
     for i in range(3):
@@ -200,7 +206,9 @@ class Extremes:
 
 @dataclass(frozen=True, slots=True)
 class Registers:
-    """HyperLogLogs: the registers of record r that are not 0 are entries[offsets[r] : offsets[r + 1]], register << 5 | rank."""
+    """HyperLogLogs: the registers of record r that are not 0 are entries[offsets[r] : offsets[r + 1]], register << 5 |
+    rank.
+    """
 
     offsets: Longs
     entries: NDArray[np.uint16]
@@ -219,10 +227,15 @@ class Registers:
     def grouped(self, order: Longs, starts: Longs) -> Registers:
         lengths = np.diff(self.offsets)[order]
         groups = np.repeat(np.repeat(np.arange(len(starts) - 1), np.diff(starts)), lengths)
-        return Registers.of(groups, self.entries[ranges(self.offsets[order], lengths)].astype(np.int64), len(starts) - 1)
+        return Registers.of(
+            groups, self.entries[ranges(self.offsets[order], lengths)].astype(np.int64), len(starts) - 1
+        )
 
     def joined(self, more: Registers) -> Registers:
-        return Registers(np.concatenate([self.offsets, more.offsets[1:] + self.offsets[-1]]), np.concatenate([self.entries, more.entries]))
+        return Registers(
+            np.concatenate([self.offsets, more.offsets[1:] + self.offsets[-1]]),
+            np.concatenate([self.entries, more.entries]),
+        )
 
     def buffers(self) -> Buffers:
         return {names.OFFSETS: self.offsets, names.VALUES: self.entries}
@@ -238,16 +251,28 @@ class Quantiles:
         lengths = self.multisets.lengths[order]
         groups = np.repeat(np.repeat(np.arange(len(starts) - 1), np.diff(starts)), lengths)
         entries = ranges(self.multisets.offsets[order], lengths)
-        return Quantiles(thin(collect_multisets(groups, self.multisets.values[entries], self.multisets.counts[entries], len(starts) - 1)))
+        return Quantiles(
+            thin(
+                collect_multisets(
+                    groups, self.multisets.values[entries], self.multisets.counts[entries], len(starts) - 1
+                )
+            )
+        )
 
     def joined(self, more: Quantiles) -> Quantiles:
         one, other = self.multisets, more.multisets
         offsets = np.concatenate([one.offsets, other.offsets[1:] + one.offsets[-1]])
-        return Quantiles(Multisets(offsets, np.concatenate([one.values, other.values]), np.concatenate([one.counts, other.counts])))
+        return Quantiles(
+            Multisets(offsets, np.concatenate([one.values, other.values]), np.concatenate([one.counts, other.counts]))
+        )
 
     def buffers(self) -> Buffers:
         # A value occurs at most once a row, and a segment has less than 2^31 rows.
-        return {names.OFFSETS: self.multisets.offsets, names.VALUES: self.multisets.values, names.COUNTS: self.multisets.counts.astype(np.uint32)}
+        return {
+            names.OFFSETS: self.multisets.offsets,
+            names.VALUES: self.multisets.values,
+            names.COUNTS: self.multisets.counts.astype(np.uint32),
+        }
 
 
 def ranges(first: Longs, lengths: Longs) -> Longs:

@@ -26,7 +26,9 @@ _FAULTS: Final[Mapping[int, str]] = {
 }
 
 
-def check_star_tree_sizes(tree: StarTreeMetadata, columns: Mapping[str, ColumnMetadata], num_rows: int, file: str) -> None:
+def check_star_tree_sizes(
+    tree: StarTreeMetadata, columns: Mapping[str, ColumnMetadata], num_rows: int, file: str
+) -> None:
     """Raises SegmentCorruptError unless dimensions and states fit the columns and every buffer has its size."""
     sizes = {entry.kind: entry.size_bytes for entry in tree.buffers}
 
@@ -56,7 +58,9 @@ def check_star_tree_sizes(tree: StarTreeMetadata, columns: Mapping[str, ColumnMe
         raise wrong("list of buffers", sorted(set(needed) | free), sorted(sizes))
 
 
-def _state_sizes(prefix: str, state: StateMetadata, num_docs: int, sizes: Mapping[str, int], needed: dict[str, int], free: set[str]) -> None:
+def _state_sizes(
+    prefix: str, state: StateMetadata, num_docs: int, sizes: Mapping[str, int], needed: dict[str, int], free: set[str]
+) -> None:
     if state.kind == names.SUM:
         needed[prefix + names.LOW] = 8 * num_docs
         if prefix + names.HIGH in sizes or state.data_type.stored.is_floating:
@@ -77,7 +81,9 @@ def check_star_tree(tree: StarTreeMetadata, buffers: ColumnBuffers, metadata: Se
     """Raises SegmentCorruptError unless the tree holds what the walk and the kernels rely on."""
 
     def wrong(what: str, expected: object, found: object) -> SegmentCorruptError:
-        return SegmentCorruptError(f"{tree.name} has wrong {what}", file=buffers.location, expected=expected, found=found)
+        return SegmentCorruptError(
+            f"{tree.name} has wrong {what}", file=buffers.location, expected=expected, found=found
+        )
 
     nodes = buffers.view(names.NODES, np.int32).reshape(tree.num_nodes, kernels.NODE_WORDS).copy()
     fault, node = kernels.check_nodes(nodes, tree.num_docs, len(tree.dimensions))
@@ -90,10 +96,16 @@ def check_star_tree(tree: StarTreeMetadata, buffers: ColumnBuffers, metadata: Se
         ids = buffers.view(f"{names.DIMENSION}.{index}", id_dtype(column.cardinality + 1)).astype(np.uint32)
         fault, node = kernels.check_dimension(nodes, parents, ids, index, column.cardinality)
         if fault != kernels.FAULT_NONE:
-            raise wrong(f"records in dimension '{name}'", "those of the nodes' paths", f"node {node} with {_FAULTS[fault]}")
+            raise wrong(
+                f"records in dimension '{name}'", "those of the nodes' paths", f"node {node} with {_FAULTS[fault]}"
+            )
     counts = buffers.view(names.COUNT, np.int32)
     if int(counts.min()) < 1 or int(counts[: tree.num_base_docs].sum(dtype=np.int64)) != metadata.num_docs:
-        raise wrong("counts", f"positive ones, {metadata.num_docs} in all", f"{counts.min()}…, {counts[: tree.num_base_docs].sum(dtype=np.int64)} in all")
+        raise wrong(
+            "counts",
+            f"positive ones, {metadata.num_docs} in all",
+            f"{counts.min()}…, {counts[: tree.num_base_docs].sum(dtype=np.int64)} in all",
+        )
     for index, state in enumerate(tree.states):
         _check_state(f"{names.STATE}.{index}.", state, buffers, tree.num_docs, wrong)
 

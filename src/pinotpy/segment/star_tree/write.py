@@ -43,10 +43,15 @@ def add_star_trees(
 ) -> tuple[StarTreeMetadata, ...]:
     """Build trees from the columns as they were just written to the draft, and write them behind the columns."""
     files, draft_id = [draft.written(writer.name)], next(_draft_ids)
-    columns: dict[str, Column] = {column.name: ImmutableColumn(column, num_docs, ColumnBuffers(column, files, segment_name), draft_id) for column in metadata}
+    columns: dict[str, Column] = {
+        column.name: ImmutableColumn(column, num_docs, ColumnBuffers(column, files, segment_name), draft_id)
+        for column in metadata
+    }
     default = default_tree(columns) if with_default else None
     try:
-        return write_star_trees([*specs, *([] if default is None else [default])], columns, num_docs, segment_name, writer)
+        return write_star_trees(
+            [*specs, *([] if default is None else [default])], columns, num_docs, segment_name, writer
+        )
     finally:
         DECODED.forget(draft_id)
 
@@ -54,8 +59,9 @@ def add_star_trees(
 def write_star_trees(
     specs: Sequence[TreeSpec], columns: Mapping[str, Column], num_docs: int, segment_name: str, writer: BufferWriter
 ) -> tuple[StarTreeMetadata, ...]:
-    """Build and write every tree that the segment's data allow. One that cannot be built is left out with a warning: queries
-    are then answered by the rows, slower and right."""
+    """Build and write every tree that the segment's data allow. One that cannot be built is left out with a warning:
+    queries are then answered by the rows, slower and right.
+    """
     trees = []
     for spec in specs if num_docs else ():
         try:
@@ -77,18 +83,30 @@ def built_tree(spec: TreeSpec, columns: Mapping[str, Column], num_docs: int, wri
         raise DataError(f"a star-tree cannot be built: {error.message}: {advice}", tree=spec.path) from None
 
 
-def missing_trees(schema: Schema, table_config: TableConfig, segment: ImmutableSegment) -> tuple[tuple[TreeSpec, ...], tuple[str, ...]]:
-    """The configured trees that a segment with rows does not have: those that its columns allow, and why the others cannot be built, in
-    words. Raises InvalidConfigError."""
-    there = {(tree.dimensions, tree.skip_star_node_creation_for_dimensions, tree.pairs, tree.max_leaf_records) for tree in segment.metadata.star_trees}
+def missing_trees(
+    schema: Schema, table_config: TableConfig, segment: ImmutableSegment
+) -> tuple[tuple[TreeSpec, ...], tuple[str, ...]]:
+    """The configured trees that a segment with rows does not have: those that its columns allow, and why the others
+    cannot be built, in words. Raises InvalidConfigError.
+    """
+    there = {
+        (tree.dimensions, tree.skip_star_node_creation_for_dimensions, tree.pairs, tree.max_leaf_records)
+        for tree in segment.metadata.star_trees
+    }
     missing, reasons = [], []
     for spec in configured_trees(schema, table_config) if segment.num_docs else ():
         if (spec.dimensions, spec.skip_star_node_creation_for_dimensions, spec.pairs, spec.max_leaf_records) in there:
             continue
-        named = dict.fromkeys([*spec.dimensions, *(column for function, column in map(split_pair, spec.pairs) if STATES_OF[function])])
+        named = dict.fromkeys(
+            [*spec.dimensions, *(column for function, column in map(split_pair, spec.pairs) if STATES_OF[function])]
+        )
         lacking = [name for name in named if not segment.has_column(name)]
         columns = {name: segment.column(name) for name in named if name not in lacking}
-        reason = f"the segment has no column {', '.join(map(repr, lacking))}" if lacking else why_not(spec, columns, segment.num_docs)
+        reason = (
+            f"the segment has no column {', '.join(map(repr, lacking))}"
+            if lacking
+            else why_not(spec, columns, segment.num_docs)
+        )
         if reason is None:
             missing.append(spec)
         else:

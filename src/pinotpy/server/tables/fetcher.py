@@ -1,9 +1,11 @@
-"""Downloading a segment's archive: from addresses that the operator allows, else from controllers of this cluster; bounded in size
-and time, retried with jitter.
+"""Downloading a segment's archive: from addresses that the operator allows, else from controllers of this cluster;
+bounded in size and time, retried with jitter.
 
-The address stands in ZooKeeper; it is never trusted to name a host. What the operator's list has (the deep store) is fetched
-from there. For anything else, and when that fails, the controllers that are registered in the cluster are asked for the segment
-by its name, the one that the address names first: a server needs no credentials of the deep store, and works without a list.
+The address stands in ZooKeeper; it is never trusted to name a host. What the operator's list has (the deep store) is
+fetched from there. For anything else, and when that fails, the controllers that are registered in the cluster are asked
+for the segment
+by its name, the one that the address names first: a server needs no credentials of the deep store, and works without a
+list.
 """
 
 from __future__ import annotations
@@ -35,7 +37,9 @@ REFUSED_ROUNDS_MAX = 4
 @dataclass(frozen=True, slots=True)
 class DownloadLimits:
     """timeout_ms: longest download from one controller. retries_max: further rounds over the controllers after a failed
-    one; 8 wait about 50 s in all, so that a controller's restart puts no replica in ERROR. archive_bytes_max: longest archive."""
+    one; 8 wait about 50 s in all, so that a controller's restart puts no replica in ERROR. archive_bytes_max: longest
+    archive.
+    """
 
     timeout_ms: int = 600_000
     retries_max: int = 8
@@ -68,13 +72,21 @@ class ArchiveFetcher:
         """
         if not url or not self._fetchers.allows(url):
             if not url.startswith(("http:", "https:")):
-                log.info("address is not in the list of this server, a controller is asked url=%s segment=%s", masked(url), rest_path)
+                log.info(
+                    "address is not in the list of this server, a controller is asked url=%s segment=%s",
+                    masked(url),
+                    rest_path,
+                )
             self._controllers.fetch(url, target, rest_path)
             return
         try:
             self._fetchers.fetch(url, target)
         except PinotError as error:
-            log.warning("segment not fetched from its address, a controller is asked url=%s reason=%s", masked(url), error.message)
+            log.warning(
+                "segment not fetched from its address, a controller is asked url=%s reason=%s",
+                masked(url),
+                error.message,
+            )
             try:
                 self._controllers.fetch(url, target, rest_path, is_last_resort=True)
             except PinotError as other:
@@ -141,9 +153,14 @@ class ControllerFetcher:
                     reasons.append(f"{base}: {error}")
             log.warning("segment download failed attempt=%d url=%s reasons=%s", attempt + 1, rest_path, reasons[-3:])
             is_last = attempt + 1 == attempts_max or (bool(bases) and is_refused and attempt + 1 >= REFUSED_ROUNDS_MAX)
-            if is_last or self._clock.wait(self._stopped, min(BACKOFF_S * 2**attempt, BACKOFF_MAX_S) * random.uniform(0.5, 1.5)):
+            if is_last or self._clock.wait(
+                self._stopped, min(BACKOFF_S * 2**attempt, BACKOFF_MAX_S) * random.uniform(0.5, 1.5)
+            ):
                 break
-        raise RemoteError(f"no controller gave the segment '{rest_path}' in {attempt + 1} attempts: {'; '.join(reasons[-4:]) or 'no controller is registered'}")
+        raise RemoteError(
+            f"no controller gave the segment '{rest_path}' in {attempt + 1} attempts: "
+            f"{'; '.join(reasons[-4:]) or 'no controller is registered'}"
+        )
 
     def close(self) -> None:
         self._stopped.set()
@@ -161,7 +178,10 @@ class ControllerFetcher:
                 for chunk in response.iter_bytes():  # as they come: one that drips must meet its deadline
                     size += len(chunk)
                     if size > bytes_max:
-                        raise DataError(f"the archive is over {bytes_max} bytes: raise pinot.server.segment.archive.maxUnpackedBytes")
+                        raise DataError(
+                            f"the archive is over {bytes_max} bytes: raise "
+                            "pinot.server.segment.archive.maxUnpackedBytes"
+                        )
                     if self._clock.monotonic_ns() > deadline_ns:
                         raise RemoteError(f"the download took longer than {timeout_ms} ms, {size} bytes had come")
                     sink.write(chunk)

@@ -1,4 +1,6 @@
-"""One lock for each segment that somebody works on: its files and its place in the registry change on one thread at a time."""
+"""One lock for each segment that somebody works on: its files and its place in the registry change on one thread at a
+time.
+"""
 
 from __future__ import annotations
 

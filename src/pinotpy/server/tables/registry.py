@@ -3,8 +3,8 @@
 Swaps are atomic per segment: a query that acquired the old version finishes on it, the next one gets the new version.
 
 Queries don't hold segments one by one: the registry keeps a **snapshot** of each table, a SegmentSet that holds all its
-segments, and a query holds the snapshot. When a segment comes, goes or is replaced the snapshot is retired: the next query
-gets a new one, and the old one lets go of its segments when its last query does.
+segments, and a query holds the snapshot. When a segment comes, goes or is replaced the snapshot is retired: the next
+query gets a new one, and the old one lets go of its segments when its last query does.
 """
 
 from __future__ import annotations
@@ -51,7 +51,11 @@ class _Snapshot:
             rows = [self._rows.get(name, -1) for name in names]
             here = [row for row in rows if row >= 0]
             missing = tuple(name for name, row in zip(names, rows, strict=True) if row < 0)
-            segments = self.segments if here == list(range(len(self.segments))) else self.segments.take(np.array(here, np.int64))
+            segments = (
+                self.segments
+                if here == list(range(len(self.segments)))
+                else self.segments.take(np.array(here, np.int64))
+            )
             found = Acquired(segments, missing)
             parts = self._parts
             if len(parts) >= PARTS_KEPT_MAX:
@@ -150,7 +154,9 @@ class SegmentRegistry:
         self._close(None, segments)
 
     def _snapshot(self, table: str) -> _Snapshot | None:
-        """The table's snapshot, made now if the segments changed; None if there is no such table. The caller has the lock."""
+        """The table's snapshot, made now if the segments changed; None if there is no such table. The caller has the
+        lock.
+        """
         found = self._snapshots.get(table)
         if found is None and table in self._tables:
             found = self._snapshots[table] = _Snapshot(self._tables[table], self._retired.pop(table, None))

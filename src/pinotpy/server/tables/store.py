@@ -1,7 +1,8 @@
 """Segments on this server's disk: `<data dir>/<table>/<segment>/`, written whole or not at all.
 
-A segment that is here with the right CRC is opened without a download; one that cannot be trusted (truncated, damaged, of
-another CRC) is moved aside and fetched again. Names come from ZooKeeper and pass the name rules before they become paths.
+A segment that is here with the right CRC is opened without a download; one that cannot be trusted (truncated, damaged,
+of another CRC) is moved aside and fetched again. Names come from ZooKeeper and pass the name rules before they become
+paths.
 """
 
 from __future__ import annotations
@@ -37,7 +38,8 @@ class SegmentStore:
 
     Args:
         data_dir: folder of the loaded segments; archives are unpacked beside them, so that they appear in one step.
-        segment_dir: folder where archives arrive, maybe on another disk, of this server alone; default: within `data_dir`.
+        segment_dir: folder where archives arrive, maybe on another disk, of this server alone; default: within
+            `data_dir`.
         limits: what an archive may hold.
         crypters: decrypt archives whose record names a crypter.
     """
@@ -62,16 +64,20 @@ class SegmentStore:
             shutil.rmtree(folder, ignore_errors=True)
             folder.mkdir(parents=True, exist_ok=True)
 
-    def open(self, table: str, segment_name: str, crc: int, download_url: str, crypter: str = "", *, anew: bool = False) -> ImmutableSegment:
+    def open(
+        self, table: str, segment_name: str, crc: int, download_url: str, crypter: str = "", *, anew: bool = False
+    ) -> ImmutableSegment:
         """The segment with this CRC, from disk or from the deep store; `anew`: from the deep store only.
 
-        Raises: RemoteError (no download), DataError and its kin (the archive is not that segment), InvalidConfigError (this
-        server does not know its crypter), DiskError.
+        Raises: RemoteError (no download), DataError and its kin (the archive is not that segment), InvalidConfigError
+        (this server does not know its crypter), DiskError.
         """
         with disk_faults(f"segment '{segment_name}' is not loaded"):
             return self._open(table, segment_name, crc, download_url, crypter, anew=anew)
 
-    def _open(self, table: str, segment_name: str, crc: int, download_url: str, crypter: str, *, anew: bool) -> ImmutableSegment:
+    def _open(
+        self, table: str, segment_name: str, crc: int, download_url: str, crypter: str, *, anew: bool
+    ) -> ImmutableSegment:
         directory = self._directory(table, segment_name)
         if directory.is_dir() and not anew:
             segment = self._open_local(directory, crc)
@@ -83,7 +89,9 @@ class SegmentStore:
             return self._download(directory, crc, download_url, rest_path, known)
         except (SegmentCorruptError, UnsafeArchiveError) as error:
             # Bytes may be damaged on their way, or be those of a moment: once more, then it is the archive.
-            log.warning("downloaded archive refused segment=%s reason=%s: fetching it again", segment_name, error.message)
+            log.warning(
+                "downloaded archive refused segment=%s reason=%s: fetching it again", segment_name, error.message
+            )
         return self._download(directory, crc, download_url, rest_path, known)
 
     def distrust(self, table: str, segment_name: str) -> None:
@@ -112,11 +120,15 @@ class SegmentStore:
             return None
         if segment.crc == crc:
             return segment
-        log.info("local segment is another version segment=%s expected_crc=%s found_crc=%s", directory.name, crc, segment.crc)
+        log.info(
+            "local segment is another version segment=%s expected_crc=%s found_crc=%s", directory.name, crc, segment.crc
+        )
         segment.close()
         return None
 
-    def _download(self, directory: Path, crc: int, download_url: str, rest_path: str, crypter: SegmentCrypter) -> ImmutableSegment:
+    def _download(
+        self, directory: Path, crc: int, download_url: str, rest_path: str, crypter: SegmentCrypter
+    ) -> ImmutableSegment:
         with tempfile.TemporaryDirectory(dir=self._incoming) as scratch:
             with tempfile.TemporaryDirectory(dir=self._arrivals) as arrivals:
                 fetched, archive = Path(arrivals) / "fetched", Path(arrivals) / "segment.tar.gz"
@@ -127,7 +139,10 @@ class SegmentStore:
             try:
                 if checked.crc != crc or checked.name != directory.name:
                     raise SegmentCorruptError(
-                        "the archive holds another segment", file=directory.name, expected=f"CRC {crc}", found=f"'{checked.name}' CRC {checked.crc}"
+                        "the archive holds another segment",
+                        file=directory.name,
+                        expected=f"CRC {crc}",
+                        found=f"'{checked.name}' CRC {checked.crc}",
                     )
             finally:
                 checked.close()

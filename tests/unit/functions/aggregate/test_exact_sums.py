@@ -1,5 +1,6 @@
-"""Proves that sums of doubles are exact whatever their order and split, against fractions; and that the constants of the
-kernels and of the merging side are the same."""
+"""Proves that sums of doubles are exact whatever their order and split, against fractions; and that the constants of
+the kernels and of the merging side are the same.
+"""
 
 from __future__ import annotations
 
@@ -28,11 +29,15 @@ def state(value: float) -> pa.Array:
     bits = struct.unpack("<q", struct.pack("<d", value))[0]
     exponent, fraction = bits >> 52 & 0x7FF, bits & (1 << 52) - 1
     if exponent == 0x7FF:
-        flag = exact_sums.NOT_A_NUMBER if fraction else exact_sums.MINUS_INFINITY if bits < 0 else exact_sums.PLUS_INFINITY
+        flag = (
+            exact_sums.NOT_A_NUMBER if fraction else exact_sums.MINUS_INFINITY if bits < 0 else exact_sums.PLUS_INFINITY
+        )
         window, number = exact_sums.WINDOW_SPECIAL, flag
     else:
         window = exponent // exact_sums.WINDOW
-        number = (fraction | (1 << 52) if exponent else fraction) << (max(exponent, 1) - (exact_sums.WINDOW * window - 1))
+        number = (fraction | (1 << 52) if exponent else fraction) << (
+            max(exponent, 1) - (exact_sums.WINDOW * window - 1)
+        )
         number = -number if bits < 0 else number
     words = [np.array([part], np.int64) for part in _halves(number)]
     zero = np.zeros(1, np.int64)
@@ -49,7 +54,9 @@ def merged(states: Sequence[pa.Array]) -> pa.Array:
     return merge_exact(together, np.zeros(len(together), np.int64), 1)
 
 
-DOUBLES = st.floats(allow_nan=True, allow_infinity=True) | st.sampled_from([0.0, -0.0, 5e-324, 1.7976931348623157e308, 0.1, 1e16, 1.0, -1e16])
+DOUBLES = st.floats(allow_nan=True, allow_infinity=True) | st.sampled_from(
+    [0.0, -0.0, 5e-324, 1.7976931348623157e308, 0.1, 1e16, 1.0, -1e16]
+)
 
 
 @settings(max_examples=300, deadline=None)
@@ -96,12 +103,19 @@ def exact_sums_type() -> pa.DataType:
 
 def test_words_of_the_main_window_are_what_the_kernel_makes_of_doubles() -> None:
     rng = np.random.default_rng(5)
-    values = np.concatenate([rng.uniform(0.1, 8.0, 500) * rng.choice([-1, 1], 500) * 10.0 ** rng.integers(-3, 9, 500), [0.0, -0.0, 3.1e-5, 8.5e9, -8.5e9]])
+    values = np.concatenate(
+        [
+            rng.uniform(0.1, 8.0, 500) * rng.choice([-1, 1], 500) * 10.0 ** rng.integers(-3, 9, 500),
+            [0.0, -0.0, 3.1e-5, 8.5e9, -8.5e9],
+        ]
+    )
     low, high = np.empty(len(values), np.int64), np.empty(len(values), np.int64)
     assert kernel.split_doubles(values.view(np.uint64), low, high) == 0
     for value, small, large in zip(values.tolist(), low.tolist(), high.tolist(), strict=True):
         number = large * 2**64 + small % 2**64
-        assert Fraction(number) * Fraction(2) ** (exact_sums.WINDOW * exact_sums.WINDOW_MAIN - exact_sums.UNIT_BIAS) == Fraction(value)
+        assert Fraction(number) * Fraction(2) ** (
+            exact_sums.WINDOW * exact_sums.WINDOW_MAIN - exact_sums.UNIT_BIAS
+        ) == Fraction(value)
 
 
 def test_values_outside_of_the_main_window_are_counted_and_left_out() -> None:
@@ -112,5 +126,13 @@ def test_values_outside_of_the_main_window_are_counted_and_left_out() -> None:
 
 
 def test_both_sides_agree_on_the_layout() -> None:
-    for name in ("WINDOW", "WINDOW_MAIN", "WINDOW_SPECIAL", "UNIT_BIAS", "PLUS_INFINITY", "MINUS_INFINITY", "NOT_A_NUMBER"):
+    for name in (
+        "WINDOW",
+        "WINDOW_MAIN",
+        "WINDOW_SPECIAL",
+        "UNIT_BIAS",
+        "PLUS_INFINITY",
+        "MINUS_INFINITY",
+        "NOT_A_NUMBER",
+    ):
         assert getattr(kernel, name) == getattr(exact_sums, name)

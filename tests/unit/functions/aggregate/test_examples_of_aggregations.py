@@ -1,6 +1,8 @@
-"""Proves that every aggregation says what it answers and shows it, that each example of the generated table gives the value shown
-(asked as a whole query over the table of examples, in both dialects), and that the conditions of the page keep as many rows as it
-says. The oracle of the sketches in text form is the datasketches library, and the distinct values written down here."""
+"""Proves that every aggregation says what it answers and shows it, that each example of the generated table gives the
+value shown (asked as a whole query over the table of examples, in both dialects), and that the conditions of the page
+keep as many rows as it says. The oracle of the sketches in text form is the datasketches library, and the distinct
+values written down here.
+"""
 
 from __future__ import annotations
 
@@ -38,11 +40,15 @@ def test_an_aggregation_says_what_it_answers_and_shows_it(function: AggregateFun
     example = function.examples[function.name]
     named = find_aggregation(example.call.partition("(")[0])
     assert named is not None and (named[0].name == function.name or example.call.startswith("COUNT(DISTINCT"))
-    assert (named[0].arguments_max > 1 or "(DISTINCT" in example.call) == bool(function.parameters), "arguments that the signature does not show"
+    assert (named[0].arguments_max > 1 or "(DISTINCT" in example.call) == bool(function.parameters), (
+        "arguments that the signature does not show"
+    )
 
 
 @pytest.mark.parametrize("function", FUNCTIONS, ids=lambda function: function.name)
-def test_an_example_of_an_aggregation_gives_the_value_shown(function: AggregateFunction, games: InProcessCluster) -> None:
+def test_an_example_of_an_aggregation_gives_the_value_shown(
+    function: AggregateFunction, games: InProcessCluster
+) -> None:
     example = function.examples[function.name]
     table = games.sql(f"SELECT {example.call} FROM {NAME}")["resultTable"]
     argument = TYPES[function.name] if function.name in TYPES else Argument(DataType.INT)
@@ -66,16 +72,28 @@ def test_the_sketches_shown_hold_the_distinct_values_of_the_table() -> None:
     assert compact_theta_sketch.deserialize(base64.b64decode(str(theta))).get_estimate() == 3  # red, blue, green
     known = functions()["idset"].examples["idset"].value
     bitmap = base64.b64decode(str(known))
-    assert [int.from_bytes(bitmap[at : at + 2], "little") for at in range(len(bitmap) - 10, len(bitmap), 2)] == [1, 3, 4, 5, 9]
+    assert [int.from_bytes(bitmap[at : at + 2], "little") for at in range(len(bitmap) - 10, len(bitmap), 2)] == [
+        1,
+        3,
+        4,
+        5,
+        9,
+    ]
 
 
 @pytest.mark.parametrize(
-    ("operator", "dialect"), [(one, dialect) for one in OPERATORS for dialect in one.dialects], ids=lambda value: getattr(value, "condition", str(value))
+    ("operator", "dialect"),
+    [(one, dialect) for one in OPERATORS for dialect in one.dialects],
+    ids=lambda value: getattr(value, "condition", str(value)),
 )
-def test_a_condition_shown_keeps_as_many_rows_as_the_page_says(operator: Operator, dialect: Dialect, games: InProcessCluster) -> None:
+def test_a_condition_shown_keeps_as_many_rows_as_the_page_says(
+    operator: Operator, dialect: Dialect, games: InProcessCluster
+) -> None:
     answer = games.ask(f"SELECT COUNT(*) FROM {NAME} WHERE {operator.condition}", dialect)
     assert answer["exceptions"] == []
-    found = answer["resultTable"]["rows"][0][0] if dialect is Dialect.SQL else int(answer["aggregationResults"][0]["value"])
+    found = (
+        answer["resultTable"]["rows"][0][0] if dialect is Dialect.SQL else int(answer["aggregationResults"][0]["value"])
+    )
     assert found == operator.count
 
 

@@ -1,5 +1,6 @@
-"""Proves that frequent items are counted as a Counter counts them, that DataSketches reads our sketches and we read its own, that any
-split and order gives the same bytes while values are few, and that of many values the bounds hold."""
+"""Proves that frequent items are counted as a Counter counts them, that DataSketches reads our sketches and we read its
+own, that any split and order gives the same bytes while values are few, and that of many values the bounds hold.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +23,9 @@ from pinotpy.pql.ast import Dialect
 
 
 def frequent(data_type: D, *parameters: Any) -> AggregateFunction:
-    return function_named("frequentstringssketch" if data_type is D.STRING else "frequentlongssketch").with_parameters(parameters)
+    return function_named("frequentstringssketch" if data_type is D.STRING else "frequentlongssketch").with_parameters(
+        parameters
+    )
 
 
 def sketches(function: AggregateFunction, states: list[pa.Array]) -> list[bytes]:
@@ -34,10 +37,17 @@ def read(data: bytes, data_type: D) -> tuple[int, dict[Any, tuple[int, int]]]:
     sketch = frequent_items_sketch.deserialize(data, PyStringsSerDe() if data_type is D.STRING else PyLongsSerDe())
     if sketch.is_empty():
         return 0, {}
-    return sketch.total_weight, {item: (lower, upper) for item, _, lower, upper in sketch.get_frequent_items(frequent_items_error_type.NO_FALSE_NEGATIVES, 0)}
+    return sketch.total_weight, {
+        item: (lower, upper)
+        for item, _, lower, upper in sketch.get_frequent_items(frequent_items_error_type.NO_FALSE_NEGATIVES, 0)
+    }
 
 
-VALUES: dict[D, Any] = {D.LONG: st.integers(-(2**63), 2**63 - 1) | st.integers(0, 5), D.INT: st.integers(-9, 9), D.STRING: st.text(max_size=3)}
+VALUES: dict[D, Any] = {
+    D.LONG: st.integers(-(2**63), 2**63 - 1) | st.integers(0, 5),
+    D.INT: st.integers(-9, 9),
+    D.STRING: st.text(max_size=3),
+}
 
 
 @pytest.mark.parametrize("data_type", VALUES)
@@ -56,8 +66,15 @@ def test_counts_are_those_of_a_counter_and_read_by_datasketches(data_type: D, da
 def test_any_split_and_order_gives_the_same_bytes(values: list[int], cuts: list[int]) -> None:
     function = frequent(D.LONG, 64)
     whole = sketches(function, collected(function, D.LONG, [values]))
-    parts = [collected(function, D.LONG, [[v for v, cut in zip(values, cuts, strict=False) if cut == which]]) for which in range(3)]
-    assert sketches(function, merged(function, parts)) == sketches(function, merged(function, [merged(function, parts[1:]), parts[0]])) == whole
+    parts = [
+        collected(function, D.LONG, [[v for v, cut in zip(values, cuts, strict=False) if cut == which]])
+        for which in range(3)
+    ]
+    assert (
+        sketches(function, merged(function, parts))
+        == sketches(function, merged(function, [merged(function, parts[1:]), parts[0]]))
+        == whole
+    )
     of_bytes = collected(function, D.BYTES, [[*(sketches(function, part)[0] for part in parts), b""]])
     assert read(sketches(function, of_bytes)[0], D.LONG) == read(whole[0], D.LONG)
 
@@ -68,7 +85,10 @@ def test_bounds_hold_of_many_values(size: int, map_size: int) -> None:
     values = np.minimum(np.random.default_rng(size).zipf(1.2, size), 1 << 40)
     function = frequent(D.LONG, map_size)
     cuts = np.arange(size) % 3
-    parts = [collected_arrays(function, D.LONG, np.zeros((cuts == i).sum(), np.int64), pa.array(values[cuts == i]), 1) for i in range(3)]
+    parts = [
+        collected_arrays(function, D.LONG, np.zeros((cuts == i).sum(), np.int64), pa.array(values[cuts == i]), 1)
+        for i in range(3)
+    ]
     (sketch,) = sketches(function, merged(function, parts))
     total, bounds = read(sketch, D.LONG)
     exact = Counter(values.tolist())
@@ -97,7 +117,9 @@ def test_sketches_of_datasketches_are_merged() -> None:
     assert read(sketches(function, states)[0], D.STRING) == (3, {"ab": (3, 3)})
 
 
-@pytest.mark.parametrize("bad", [b"x", b"\x00" * 40, b"\x04\x01\x0a\x08\x03\x00\x00\x00\x05\x00\x00\x00" + b"\x00" * 20])
+@pytest.mark.parametrize(
+    "bad", [b"x", b"\x00" * 40, b"\x04\x01\x0a\x08\x03\x00\x00\x00\x05\x00\x00\x00" + b"\x00" * 20]
+)
 def test_bytes_that_are_no_sketch_are_refused(bad: bytes) -> None:
     for data_type in (D.LONG, D.STRING):
         with pytest.raises(QueryExecutionError, match="merging frequent items"):

@@ -50,7 +50,9 @@ def _states(name: str, data_type: D, values: list[Any]) -> list[pa.Array]:
         biased = {"min": _signed(~(low + 2**63)), "max": _signed(high + 2**63)}
         words = {"min": [biased["min"]], "max": [biased["max"]], "minmaxrange": list(biased.values())}.get(name, [])
     empty = np.empty(0, np.int64)
-    return plan.collect(np.array([words], np.int64).reshape(1, -1), np.array([len(values)]), Spilled(empty, empty, empty, empty, empty))
+    return plan.collect(
+        np.array([words], np.int64).reshape(1, -1), np.array([len(values)]), Spilled(empty, empty, empty, empty, empty)
+    )
 
 
 def _signed(word: int) -> int:
@@ -63,7 +65,9 @@ def _signed(word: int) -> int:
 @pytest.mark.parametrize("name", [*NUMERIC, "count", "distinctcount"])
 @settings(max_examples=25, deadline=None)
 @given(data=st.data())
-def test_any_order_of_merging_gives_the_value_of_all_rows(name: str, data_type: D, null_handling: bool, data: Any) -> None:
+def test_any_order_of_merging_gives_the_value_of_all_rows(
+    name: str, data_type: D, null_handling: bool, data: Any
+) -> None:
     parts = data.draw(st.lists(st.lists(VALUES[data_type], max_size=4), min_size=1, max_size=6))
     function = function_named(name)
     rows = [_states(name, data_type, part) for part in parts]
@@ -115,7 +119,9 @@ def test_sums_beyond_64_bits_are_rounded_once() -> None:
 
 
 def test_the_catalogue_answers_to_every_spelling() -> None:
-    assert {"count", "sum", "min", "max", "avg", "minmaxrange", "distinctcount", "countmv", "distinctcountmv"} <= set(functions())
+    assert {"count", "sum", "min", "max", "avg", "minmaxrange", "distinctcount", "countmv", "distinctcountmv"} <= set(
+        functions()
+    )
     assert function_named("MIN_MAX_RANGE") is function_named("minmaxrange")
     assert is_aggregation("DISTINCT_COUNT") and not is_aggregation("upper")
     with pytest.raises(InvalidQueryError, match="no aggregation is called 'median'"):
@@ -124,7 +130,10 @@ def test_the_catalogue_answers_to_every_spelling() -> None:
 
 def test_averages_of_exact_types_are_rounded_once() -> None:
     function = function_named("avg")
-    longs = [pa.array([Decimal(2**53 + 1), Decimal(3 * (2**63 - 1)), Decimal(7), None], pa.decimal128(38, 0)), pa.array([1, 2, 2, 0])]
+    longs = [
+        pa.array([Decimal(2**53 + 1), Decimal(3 * (2**63 - 1)), Decimal(7), None], pa.decimal128(38, 0)),
+        pa.array([1, 2, 2, 0]),
+    ]
     assert function.finish(longs, null_handling=True).to_pylist() == [float(2**53 + 1), 3 * (2**63 - 1) / 2, 3.5, None]
     decimals = [pa.array([encode_decimal(Decimal("1e400")), encode_decimal(Decimal("-0.3"))]), pa.array([2, 3])]
     assert function.finish(decimals, null_handling=False).to_pylist() == [math.inf, -0.1]

@@ -1,5 +1,7 @@
-"""Proves that CPC sketches hold the coupons that DataSketches' own sketches hold, that any split and order gives the same bytes, that
-serialized ones go both ways between the two, and that estimates are those of the library's unions and near the exact counts."""
+"""Proves that CPC sketches hold the coupons that DataSketches' own sketches hold, that any split and order gives the
+same bytes, that serialized ones go both ways between the two, and that estimates are those of the library's unions and
+near the exact counts.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,9 @@ def library_union(sketches: list[Any], lg_k: int) -> Any:
 def library_sketch(values: list[Any], lg_k: int) -> Any:
     sketch = cpc_sketch(lg_k)
     for value in values:
-        sketch.update(value % 2**64 if isinstance(value, int) else value)  # the library takes negative numbers for doubles
+        sketch.update(
+            value % 2**64 if isinstance(value, int) else value
+        )  # the library takes negative numbers for doubles
     return sketch
 
 
@@ -58,9 +62,13 @@ def test_bytes_and_estimates_are_those_of_datasketches(data_type: D, data: Any) 
     groups = data.draw(st.lists(st.lists(VALUES[data_type], max_size=60), min_size=1, max_size=3))
     stored = [[value.encode() if data_type is D.STRING else value for value in group] for group in groups]
     expected = [library_union([library_sketch(group, lg_k)], lg_k) for group in groups]
-    assert bytes_of(collected(cpc(lg_k, raw=True), data_type, stored), lg_k) == [sketch.serialize() for sketch in expected]
+    assert bytes_of(collected(cpc(lg_k, raw=True), data_type, stored), lg_k) == [
+        sketch.serialize() for sketch in expected
+    ]
     estimates = cpc(lg_k).finish(collected(cpc(lg_k), data_type, stored), null_handling=False).to_pylist()
-    assert estimates == pytest.approx([sketch.get_estimate() for sketch in expected], abs=0.6, rel=0.02 if lg_k == 4 else 0.001)
+    assert estimates == pytest.approx(
+        [sketch.get_estimate() for sketch in expected], abs=0.6, rel=0.02 if lg_k == 4 else 0.001
+    )
 
 
 @settings(max_examples=40, deadline=None)
@@ -70,7 +78,10 @@ def test_any_split_and_order_gives_the_same_sketch(data: Any) -> None:
     cuts = data.draw(st.lists(st.integers(0, 2), min_size=len(values), max_size=len(values)))
     function = cpc(5, raw=True)
     whole = collected(function, D.LONG, [values])
-    parts = [collected(function, D.LONG, [[v for v, cut in zip(values, cuts, strict=True) if cut == which]]) for which in range(3)]
+    parts = [
+        collected(function, D.LONG, [[v for v, cut in zip(values, cuts, strict=True) if cut == which]])
+        for which in range(3)
+    ]
     for order in (parts, parts[::-1], [merged(function, parts[1:]), parts[0]]):
         assert [column.to_pylist() for column in merged(function, order)] == [column.to_pylist() for column in whole]
     serialized = [bytes_of(part, 5)[0] for part in parts]
@@ -85,7 +96,9 @@ def test_any_split_and_order_gives_the_same_sketch(data: Any) -> None:
 def test_estimates_are_near_the_exact_counts(size: int, lg_k: int) -> None:
     values = pa.array(np.random.default_rng(size + lg_k).permutation(size).astype(np.int64))
     states = collected_arrays(cpc(lg_k), D.LONG, np.zeros(size, np.int64), values, 1)
-    assert abs(cpc(lg_k).finish(states, null_handling=False)[0].as_py() - size) <= 4 * 0.69 / 2 ** (lg_k / 2) * size + 0.5
+    assert (
+        abs(cpc(lg_k).finish(states, null_handling=False)[0].as_py() - size) <= 4 * 0.69 / 2 ** (lg_k / 2) * size + 0.5
+    )
 
 
 def test_a_sketch_of_many_values_is_that_of_the_library() -> None:
@@ -93,7 +106,9 @@ def test_a_sketch_of_many_values_is_that_of_the_library() -> None:
     states = collected_arrays(cpc(10, raw=True), D.LONG, np.zeros(30_000, np.int64), values, 1)
     expected = library_union([library_sketch(list(range(30_000)), 10)], 10)
     assert bytes_of(states, 10) == [expected.serialize()]
-    assert cpc(10).finish(states[:2], null_handling=False)[0].as_py() == pytest.approx(expected.get_estimate(), rel=0.001)
+    assert cpc(10).finish(states[:2], null_handling=False)[0].as_py() == pytest.approx(
+        expected.get_estimate(), rel=0.001
+    )
 
 
 def test_sketches_of_several_sizes_become_one_of_the_least() -> None:
@@ -103,7 +118,10 @@ def test_sketches_of_several_sizes_become_one_of_the_least() -> None:
     assert cpc().finish(found, null_handling=False)[0].as_py() == pytest.approx(1700, rel=4 * 0.69 / 16)
 
 
-@pytest.mark.parametrize(("parameter", "lg_k"), [(8, 8), ("8", 8), ("nominalEntries=256", 8), ("nominalEntries=200; accumulatorThreshold=4", 8)])
+@pytest.mark.parametrize(
+    ("parameter", "lg_k"),
+    [(8, 8), ("8", 8), ("nominalEntries=256", 8), ("nominalEntries=200; accumulatorThreshold=4", 8)],
+)
 def test_lg_k_is_a_number_or_nominal_entries(parameter: Any, lg_k: int) -> None:
     assert cpc(parameter).lg_k == lg_k  # type: ignore[attr-defined]
 

@@ -1,6 +1,8 @@
-"""Proves that damaged sketches in BYTES columns are refused or answered, and never end the process, hang it, or take memory by what their
-heads say: each function reads thousands of them in a process of its own. What C++ libraries read was checked before: see
-functions/sketches/cpc_bytes.py, of which it is proved here that it takes every whole sketch."""
+"""Proves that damaged sketches in BYTES columns are refused or answered, and never end the process, hang it, or take
+memory by what their
+heads say: each function reads thousands of them in a process of its own. What C++ libraries read was checked before:
+see functions/sketches/cpc_bytes.py, of which it is proved here that it takes every whole sketch.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,13 @@ SCRIPT = Path(__file__).parents[3] / "support" / "damaged_sketches.py"
 
 @pytest.mark.parametrize("function", ["distinctcountcpcsketch", "distinctcountbitmap", *RAW])
 def test_damaged_sketches_are_refused_or_answered(function: str) -> None:
-    ran = subprocess.run([sys.executable, "-W", "ignore", str(SCRIPT), function, "1"], capture_output=True, text=True, timeout=120, check=False)
+    ran = subprocess.run(
+        [sys.executable, "-W", "ignore", str(SCRIPT), function, "1"],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
     assert ran.returncode == 0, f"exit status {ran.returncode}: {ran.stderr[-2000:]}"
     found = json.loads(ran.stdout)
     assert found["odd"] == []
@@ -43,7 +51,10 @@ def grown(lg_k: int, size_max: int, factor: float) -> list[cpc_sketch]:
     return found
 
 
-@pytest.mark.parametrize(("lg_k", "size_max", "factor"), [(4, 40_000, 1.1), (5, 40_000, 1.2), (8, 60_000, 1.2), (11, 100_000, 1.25), (16, 300_000, 2.0)])
+@pytest.mark.parametrize(
+    ("lg_k", "size_max", "factor"),
+    [(4, 40_000, 1.1), (5, 40_000, 1.2), (8, 60_000, 1.2), (11, 100_000, 1.25), (16, 300_000, 2.0)],
+)
 def test_every_sketch_that_the_library_writes_is_whole(lg_k: int, size_max: int, factor: float) -> None:
     """All flavours, and all the codes of windows."""
     for sketch in grown(lg_k, size_max, factor):
@@ -69,10 +80,13 @@ def test_what_is_wrong_is_said() -> None:
 
 
 def test_rows_that_no_hash_has_chosen_are_refused() -> None:
-    """65,000 coupons in 1,024 of 2^20 rows would be looked for one after the other, the square of their number in steps."""
+    """65,000 coupons in 1,024 of 2^20 rows would be looked for one after the other, the square of their number in
+    steps.
+    """
     lg_k, rows = 20, 1 << 10
     num_coupons = 64 * rows
-    # A column further: one bit, 0. A row further by Golomb: 2^20 // 65,536 = 16, thus 4 lower bits. The code of 0 further is '0'.
+    # A column further: one bit, 0. A row further by Golomb: 2^20 // 65,536 = 16, thus 4 lower bits. The code of 0
+    # further is '0'.
     same_row, next_row = "0" + "1" + "0000", "0" + "1" + "1000"
     bits = "".join((same_row if row == 0 else next_row) + same_row * 63 for row in range(rows))
     bits += "0" * (-len(bits) % 32 + 32)
@@ -86,7 +100,9 @@ def test_rows_that_no_hash_has_chosen_are_refused() -> None:
 def test_a_sketch_of_more_coupons_than_the_library_writes_is_an_error_of_the_query() -> None:
     class OfManyValues:
         def serialize(self) -> bytes:
-            raise RuntimeError("unexpected pseudo phase for sliding flavor")  # what it says of 2^20 rows and 40 million values
+            raise RuntimeError(
+                "unexpected pseudo phase for sliding flavor"
+            )  # what it says of 2^20 rows and 40 million values
 
     with pytest.raises(QueryExecutionError, match="ask for a lower lgK"):
         cpc._written(OfManyValues())

@@ -1,5 +1,7 @@
-"""Proves the distinct-counting aggregations in whole queries, over segments on two servers, in both dialects: exact ones against
-Python's sets, sketches of values against sketches that were stored, id sets by what a second query finds with them."""
+"""Proves the distinct-counting aggregations in whole queries, over segments on two servers, in both dialects: exact
+ones against Python's sets, sketches of values against sketches that were stored, id sets by what a second query finds
+with them.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,16 @@ from pyroaring import BitMap
 from pinotpy.config.schema import Schema
 from pinotpy.config.table import TableConfig
 
-TYPES = {"g": "STRING", "i": "INT", "l": "LONG", "d": "DOUBLE", "t": "STRING", "b": "BOOLEAN", "theta": "BYTES", "bitmap": "BYTES"}
+TYPES = {
+    "g": "STRING",
+    "i": "INT",
+    "l": "LONG",
+    "d": "DOUBLE",
+    "t": "STRING",
+    "b": "BOOLEAN",
+    "theta": "BYTES",
+    "bitmap": "BYTES",
+}
 SEGMENTS, ROWS = 3, 400
 
 
@@ -56,12 +67,16 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[InProcessClust
     )
     config = TableConfig.from_json(
         {
-            "tableName": "t", "tableType": "OFFLINE", "segmentsConfig": {"replication": "1"}, "tenants": {}, "metadata": {},
+            "tableName": "t", "tableType": "OFFLINE", "segmentsConfig": {"replication": "1"}, "tenants": {},
+            "metadata": {},
             "tableIndexConfig": {"noDictionaryColumns": ["l", "theta"]},
         }
     )  # fmt: skip
     arrow = {name: schema.field_specs[name].data_type.arrow for name in TYPES} | {"m": pa.list_(pa.int32())}
-    splits = [[pa.record_batch({name: pa.array([row[name] for row in part], kind) for name, kind in arrow.items()})] for part in PARTS]
+    splits = [
+        [pa.record_batch({name: pa.array([row[name] for row in part], kind) for name, kind in arrow.items()})]
+        for part in PARTS
+    ]
     cluster = InProcessCluster(tmp_path_factory.mktemp("distinct"), num_servers=2)
     cluster.add_table(schema, config, splits)
     yield cluster
@@ -84,16 +99,26 @@ def distinct(column: str, **where: Any) -> set[Any]:
 
 def test_bitmaps_count_exactly(cluster: InProcessCluster) -> None:
     wanted = [str(len(distinct(column))) for column in ("i", "l", "d", "t", "b")]
-    assert values(cluster.pql("SELECT " + ", ".join(f"DISTINCTCOUNTBITMAP({column})" for column in "ildtb") + " FROM t")) == wanted
+    assert (
+        values(cluster.pql("SELECT " + ", ".join(f"DISTINCTCOUNTBITMAP({column})" for column in "ildtb") + " FROM t"))
+        == wanted
+    )
     found = groups(cluster.pql("SELECT DISTINCTCOUNTBITMAP(l) FROM t WHERE i > 0 GROUP BY g"))
     assert found == {g: str(len({row["l"] for row in EVERY if row["g"] == g and row["i"] > 0})) for g in "xyz"}
-    assert values(cluster.pql("SELECT DISTINCTCOUNTBITMAPMV(m) FROM t")) == [str(len({v for row in EVERY for v in row["m"]}))]
+    assert values(cluster.pql("SELECT DISTINCTCOUNTBITMAPMV(m) FROM t")) == [
+        str(len({v for row in EVERY for v in row["m"]}))
+    ]
     numbers = distinct("number")
-    assert values(cluster.pql("SELECT DISTINCTCOUNTBITMAP(bitmap) FROM t")) == [str(len(numbers | {n + 1 for n in numbers}))]
+    assert values(cluster.pql("SELECT DISTINCTCOUNTBITMAP(bitmap) FROM t")) == [
+        str(len(numbers | {n + 1 for n in numbers}))
+    ]
 
 
 def test_theta_sketches_of_few_values_are_exact(cluster: InProcessCluster) -> None:
-    by_value = cluster.pql("SELECT DISTINCTCOUNTTHETASKETCH(i), DISTINCTCOUNTTHETASKETCH(t), DISTINCTCOUNTTHETASKETCH(theta, 'nominalEntries=1024') FROM t")
+    by_value = cluster.pql(
+        "SELECT DISTINCTCOUNTTHETASKETCH(i), DISTINCTCOUNTTHETASKETCH(t), DISTINCTCOUNTTHETASKETCH(theta, "
+        "'nominalEntries=1024') FROM t"
+    )
     assert values(by_value) == [str(len(distinct("number")))] * 3
     found = groups(cluster.pql("SELECT DISTINCTCOUNTTHETASKETCH(theta) FROM t GROUP BY g"))
     assert found == {g: str(len(distinct("number", g=g))) for g in "xyz"}
@@ -109,7 +134,9 @@ def test_a_raw_theta_sketch_holds_the_values_of_all_segments(cluster: InProcessC
 
 def test_hyperloglogs_do_not_depend_on_segments(cluster: InProcessCluster) -> None:
     whole = values(cluster.pql("SELECT DISTINCTCOUNTRAWHLL(i), DISTINCTCOUNTHLL(i), DISTINCTCOUNTHLL(i, 12) FROM t"))
-    segment = values(cluster.pql("SELECT DISTINCTCOUNTRAWHLL(i) FROM t WHERE i IN (" + ", ".join(map(str, distinct("i"))) + ")"))
+    segment = values(
+        cluster.pql("SELECT DISTINCTCOUNTRAWHLL(i) FROM t WHERE i IN (" + ", ".join(map(str, distinct("i"))) + ")")
+    )
     assert whole[:1] == segment
     exact = len(distinct("i"))
     assert abs(int(whole[1]) - exact) < 0.3 * exact and abs(int(whole[2]) - exact) < 0.05 * exact
@@ -134,7 +161,12 @@ def test_counts_by_segment_are_added_under_filters_and_in_groups(cluster: InProc
 def test_groups_of_raw_sketches_come_by_their_estimates(cluster: InProcessCluster) -> None:
     for raw in ("DISTINCTCOUNTRAWHLL", "DISTINCTCOUNTRAWTHETASKETCH"):
         by_sketch, by_count = (
-            [entry["group"] for entry in cluster.pql(f"SELECT {name}(i) FROM t GROUP BY b, g TOP 6")["aggregationResults"][0]["groupByResult"]]
+            [
+                entry["group"]
+                for entry in cluster.pql(f"SELECT {name}(i) FROM t GROUP BY b, g TOP 6")["aggregationResults"][0][
+                    "groupByResult"
+                ]
+            ]
             for name in (raw, raw.replace("RAW", ""))
         )
         assert len(by_sketch) == 6 and by_sketch == by_count
@@ -142,7 +174,12 @@ def test_groups_of_raw_sketches_come_by_their_estimates(cluster: InProcessCluste
 
 FILTER = "expectedInsertions=200;fpp=0.000001"
 # Without parameters d and t would be filters of five million values: megabytes that no query text may hold.
-CALLS = ["i", "l", *(f"{column}, 'sizeThresholdInBytes=0;{FILTER}'" for column in "ildt"), *(f"{column}, '{FILTER}'" for column in "ildt")]
+CALLS = [
+    "i",
+    "l",
+    *(f"{column}, 'sizeThresholdInBytes=0;{FILTER}'" for column in "ildt"),
+    *(f"{column}, '{FILTER}'" for column in "ildt"),
+]
 
 
 @pytest.mark.parametrize("call", CALLS)
@@ -176,10 +213,16 @@ def test_calls_that_mean_nothing_are_errors(cluster: InProcessCluster, text: str
     assert [fault["errorCode"] for fault in cluster.pql(text)["exceptions"]] == [code]
 
 
-@pytest.mark.parametrize("call", ["DISTINCTCOUNTRAWHLL(i, 20)", "DISTINCTCOUNTRAWHLLPLUS(i, 20)", "DISTINCTCOUNTRAWULL(i, 20)"])
-def test_raw_sketches_too_large_to_show_are_refused_before_they_are_written(call: str, cluster: InProcessCluster) -> None:
+@pytest.mark.parametrize(
+    "call", ["DISTINCTCOUNTRAWHLL(i, 20)", "DISTINCTCOUNTRAWHLLPLUS(i, 20)", "DISTINCTCOUNTRAWULL(i, 20)"]
+)
+def test_raw_sketches_too_large_to_show_are_refused_before_they_are_written(
+    call: str, cluster: InProcessCluster
+) -> None:
     """150 groups of 0.7 to 1 MB are shown; of 24 bits they would be 1.6 GB, more than a text column holds."""
     assert cluster.sql(f"SELECT {call.replace('20', '10')} FROM t GROUP BY i LIMIT 1000")["exceptions"] == []
-    answer = cluster.sql(f"SELECT {call.replace('20', '22' if 'ULL' in call else '24')} FROM t GROUP BY i, t, d, l LIMIT 1000")
+    answer = cluster.sql(
+        f"SELECT {call.replace('20', '22' if 'ULL' in call else '24')} FROM t GROUP BY i, t, d, l LIMIT 1000"
+    )
     assert [exception["errorCode"] for exception in answer["exceptions"]] == [200], answer
     assert "group by less" in answer["exceptions"][0]["message"]

@@ -1,5 +1,6 @@
-"""Proves that DISTINCTCOUNTBITMAP counts every type exactly and unites serialized bitmaps, that FASTHLL reads both of its
-forms, and that SEGMENTPARTITIONEDDISTINCTCOUNT adds up its parts; against Python's sets and RoaringBitmap itself."""
+"""Proves that DISTINCTCOUNTBITMAP counts every type exactly and unites serialized bitmaps, that FASTHLL reads both of
+its forms, and that SEGMENTPARTITIONEDDISTINCTCOUNT adds up its parts; against Python's sets and RoaringBitmap itself.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +49,10 @@ def test_values_whose_hashes_collide_are_told_apart(name: str) -> None:
 
 
 @settings(max_examples=40, deadline=None)
-@given(st.lists(st.sets(st.integers(0, 2**32 - 1) | st.integers(0, 50), max_size=20), min_size=1, max_size=6), st.integers(0, 99))
+@given(
+    st.lists(st.sets(st.integers(0, 2**32 - 1) | st.integers(0, 50), max_size=20), min_size=1, max_size=6),
+    st.integers(0, 99),
+)
 def test_serialized_bitmaps_are_united_in_any_order(parts: list[set[int]], seed: int) -> None:
     function, rng = function_named("distinctcountbitmap"), random.Random(seed)
     rows = [collected(function, D.BYTES, [[BitMap(part).serialize()]]) for part in parts]
@@ -85,7 +89,11 @@ def test_fasthll_unites_sketches_in_bytes_and_in_legacy_text() -> None:
     one, two = sketch({0: 3, 17: 31, 255: 1}), sketch({0: 2, 100: 7})
     # four registers of 256: 256 ln(256 / 252) = 4.03
     assert finished(function, collected(function, D.BYTES, [[one, two], [two], []])) == [4, 2, 0]
-    assert finished(function, collected(function, D.STRING, [[legacy(one), legacy(two)], [legacy(two)], []])) == [4, 2, 0]
+    assert finished(function, collected(function, D.STRING, [[legacy(one), legacy(two)], [legacy(two)], []])) == [
+        4,
+        2,
+        0,
+    ]
 
 
 def test_fasthllmv_takes_every_value_of_a_doc() -> None:
@@ -95,7 +103,10 @@ def test_fasthllmv_takes_every_value_of_a_doc() -> None:
     assert finished(function, collected(function, D.BYTES, [[one, two], []])) == [4, 0]
 
 
-@pytest.mark.parametrize(("data_type", "value"), [(D.INT, 5), (D.STRING, b"abc"), (D.STRING, "€".encode()), (D.BYTES, b"abc"), (D.DOUBLE, 1.0)])
+@pytest.mark.parametrize(
+    ("data_type", "value"),
+    [(D.INT, 5), (D.STRING, b"abc"), (D.STRING, "€".encode()), (D.BYTES, b"abc"), (D.DOUBLE, 1.0)],
+)
 def test_fasthll_refuses_values_that_are_no_sketches_and_answers_0_for_none(data_type: D, value: Any) -> None:
     function = function_named("fasthll")
     with pytest.raises(QueryExecutionError, match="Caught exception while merging HyperLogLogs"):

@@ -1,6 +1,7 @@
-"""Proves that HyperLogLog states hold the registers that a slow reference implementation, written one value at a time from the
-published facts, holds; that any split and order of merging gives them too; that serialized ones are read and written; and
-that estimates are near the exact counts."""
+"""Proves that HyperLogLog states hold the registers that a slow reference implementation, written one value at a time
+from the published facts, holds; that any split and order of merging gives them too; that serialized ones are read and
+written; and that estimates are near the exact counts.
+"""
 
 from __future__ import annotations
 
@@ -119,7 +120,9 @@ def collected(function: AggregateFunction, data_type: D, groups: list[list[Any]]
     order = np.random.default_rng(len(rows)).permutation(len(rows))
     numbers, shuffled = np.array(rows, np.int64)[order], values.take(pa.array(order))
     if isinstance(plan, RegisterPlan):  # what a scan leaves, hashed by numpy
-        states = plan.collect(numbers, hyperloglog.register_entries(hyperloglog.hash_values(shuffled, data_type), plan.log2m), len(groups))
+        states = plan.collect(
+            numbers, hyperloglog.register_entries(hyperloglog.hash_values(shuffled, data_type), plan.log2m), len(groups)
+        )
     else:
         assert isinstance(plan, DistributionPlan)
         states = plan.collect(numbers, shuffled, np.ones(len(rows), np.int64), len(groups))
@@ -128,7 +131,9 @@ def collected(function: AggregateFunction, data_type: D, groups: list[list[Any]]
 
 
 def hll(log2m: int | None = None, *, raw: bool = False) -> AggregateFunction:
-    return function_named("distinctcountrawhll" if raw else "distinctcounthll").with_parameters([] if log2m is None else [log2m])
+    return function_named("distinctcountrawhll" if raw else "distinctcounthll").with_parameters(
+        [] if log2m is None else [log2m]
+    )
 
 
 @pytest.mark.parametrize("data_type", VALUES)
@@ -139,7 +144,9 @@ def test_registers_and_estimates_equal_the_slow_reference(data_type: D, data: An
     groups = data.draw(st.lists(st.lists(VALUES[data_type], max_size=30), min_size=1, max_size=4))
     states = collected(hll(log2m), data_type, groups)
     registers = [slow_registers([slow_hash(value, data_type) for value in group], log2m) for group in groups]
-    assert hll(log2m, raw=True).finish(states, null_handling=False).to_pylist() == [slow_serialized(r).hex() for r in registers]
+    assert hll(log2m, raw=True).finish(states, null_handling=False).to_pylist() == [
+        slow_serialized(r).hex() for r in registers
+    ]
     assert hll(log2m).finish(states, null_handling=False).to_pylist() == [slow_estimate(r) for r in registers]
 
 
@@ -184,7 +191,9 @@ def test_serialized_sketches_are_merged_and_written_back() -> None:
     assert hll().finish(states, null_handling=False).to_pylist() == [slow_estimate(whole), 0, 0]
     other = [slow_serialized([0] * 1024), *kept]
     states = collected(hll(raw=True), D.BYTES, [other])
-    assert hll(raw=True).finish(states, null_handling=False).to_pylist() == [slow_serialized(whole).hex()], "an empty one of another size is dropped"
+    assert hll(raw=True).finish(states, null_handling=False).to_pylist() == [slow_serialized(whole).hex()], (
+        "an empty one of another size is dropped"
+    )
 
 
 def test_a_serialized_sketch_keeps_its_size() -> None:
@@ -198,7 +207,18 @@ def test_a_serialized_sketch_keeps_its_size() -> None:
 GOOD = slow_serialized([1] * 256)
 
 
-@pytest.mark.parametrize("data", [b"", b"x", GOOD[:-1], GOOD + b"\0", GOOD[:3] + b"\x09" + GOOD[4:], b"\xff" * 4 + GOOD[4:], GOOD[:7] + b"\x00" + GOOD[8:]])
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"x",
+        GOOD[:-1],
+        GOOD + b"\0",
+        GOOD[:3] + b"\x09" + GOOD[4:],
+        b"\xff" * 4 + GOOD[4:],
+        GOOD[:7] + b"\x00" + GOOD[8:],
+    ],
+)
 def test_bytes_that_are_no_sketch_are_an_error(data: bytes) -> None:
     with pytest.raises(QueryExecutionError, match="Caught exception while merging HyperLogLogs"):
         collected(hll(), D.BYTES, [[GOOD, data]])

@@ -1,6 +1,8 @@
-"""Proves that HyperLogLog++ states hold the registers and codes that a slow reference implementation, written one value at a time
-from the published facts, holds; that any split and order of merging gives them too; that serialized ones are read and written;
-that the computed bias is that of simulated sketches; and that estimates are near the exact counts at all sizes."""
+"""Proves that HyperLogLog++ states hold the registers and codes that a slow reference implementation, written one value
+at a time from the published facts, holds; that any split and order of merging gives them too; that serialized ones are
+read and written; that the computed bias is that of simulated sketches; and that estimates are near the exact counts at
+all sizes.
+"""
 
 from __future__ import annotations
 
@@ -95,7 +97,9 @@ def test_registers_and_codes_equal_the_slow_reference(data_type: D, data: Any) -
     groups = data.draw(st.lists(st.lists(VALUES[data_type], max_size=30), min_size=1, max_size=4))
     function = plus(p, sp, raw=True)
     texts = function.finish(collected(function, data_type, groups), null_handling=False).to_pylist()
-    assert texts == [slow_serialized([slow_hash(slow_text(value, data_type)) for value in group], p, sp).hex() for group in groups]
+    assert texts == [
+        slow_serialized([slow_hash(slow_text(value, data_type)) for value in group], p, sp).hex() for group in groups
+    ]
 
 
 @settings(max_examples=60, deadline=None)
@@ -106,14 +110,24 @@ def test_any_split_and_order_gives_the_same_sketch(data: Any) -> None:
     cuts = data.draw(st.lists(st.integers(0, 2), min_size=len(values), max_size=len(values)))
     function = plus(p, sp, raw=True)
     whole = collected(function, D.LONG, [values])
-    parts = [collected(function, D.LONG, [[v for v, cut in zip(values, cuts, strict=True) if cut == which]]) for which in range(3)]
+    parts = [
+        collected(function, D.LONG, [[v for v, cut in zip(values, cuts, strict=True) if cut == which]])
+        for which in range(3)
+    ]
     for order in (parts, parts[::-1], [merged(function, parts[1:]), parts[0]]):
         assert [column.to_pylist() for column in merged(function, order)] == [column.to_pylist() for column in whole]
     # Serialized parts, as a column of BYTES, are the same sketch.
-    texts = [bytes.fromhex(function.finish(part, null_handling=False)[0].as_py()) for part in parts if part[0].is_valid()[0].as_py()]
+    texts = [
+        bytes.fromhex(function.finish(part, null_handling=False)[0].as_py())
+        for part in parts
+        if part[0].is_valid()[0].as_py()
+    ]
     if values:
         of_bytes = collected(function, D.BYTES, [[*texts, b""]])
-        assert function.finish(of_bytes, null_handling=False).to_pylist() == function.finish(whole, null_handling=False).to_pylist()
+        assert (
+            function.finish(of_bytes, null_handling=False).to_pylist()
+            == function.finish(whole, null_handling=False).to_pylist()
+        )
 
 
 @pytest.mark.parametrize("size", [0, 1, 10, 1_000, 50_000, 1_000_000])
@@ -142,13 +156,24 @@ def test_the_bias_is_that_of_simulated_sketches(p: int, size: int) -> None:
 
 
 def test_hashes_are_those_of_recorded_sketches() -> None:
-    """The reference's manual shows DISTINCTCOUNTHLLPLUS(teamID, 12) = 149 of 149; ranks above 31 do not reach the next register."""
+    """The reference's manual shows DISTINCTCOUNTHLLPLUS(teamID, 12) = 149 of 149; ranks above 31 do not reach the next
+    register.
+    """
     entries = hyperloglog_plus.register_entries(np.array([0, 1 << 63, 2**64 - 1], np.uint64), 4)
     assert entries.tolist() == [31, 8 << 5 | 31, 15 << 5 | 1]
 
 
 @pytest.mark.parametrize(
-    ("parameters", "found"), [([3], "'3'"), ([25], "'25'"), (["x"], "'x'"), ([14, 10], "'10'"), ([14, 26], "'26'"), ([14.5], "'14.5'"), ([-14], "'-14'")]
+    ("parameters", "found"),
+    [
+        ([3], "'3'"),
+        ([25], "'25'"),
+        (["x"], "'x'"),
+        ([14, 10], "'10'"),
+        ([14, 26], "'26'"),
+        ([14.5], "'14.5'"),
+        ([-14], "'-14'"),
+    ],
 )
 def test_precisions_that_no_sketch_has_are_refused(parameters: list[Any], found: str) -> None:
     with pytest.raises(InvalidQueryError, match=f"expected .* found {found}"):
@@ -156,12 +181,26 @@ def test_precisions_that_no_sketch_has_are_refused(parameters: list[Any], found:
 
 
 def test_bytes_that_are_no_sketch_are_refused() -> None:
-    good = bytes.fromhex(plus(4, raw=True).finish(collected(plus(4), D.LONG, [[1, 2, 3]]), null_handling=False)[0].as_py())
-    sparse = bytes.fromhex(plus(4, 9, raw=True).finish(collected(plus(4, 9), D.LONG, [[1, 2, 3]]), null_handling=False)[0].as_py())
-    for bad in (b"x", good[:-1], good + b"x", b"\x00" * 20, good[:4] + b"\x21" + good[5:], sparse[:-1], sparse[:7] + b"\xff" * 9):
+    good = bytes.fromhex(
+        plus(4, raw=True).finish(collected(plus(4), D.LONG, [[1, 2, 3]]), null_handling=False)[0].as_py()
+    )
+    sparse = bytes.fromhex(
+        plus(4, 9, raw=True).finish(collected(plus(4, 9), D.LONG, [[1, 2, 3]]), null_handling=False)[0].as_py()
+    )
+    for bad in (
+        b"x",
+        good[:-1],
+        good + b"x",
+        b"\x00" * 20,
+        good[:4] + b"\x21" + good[5:],
+        sparse[:-1],
+        sparse[:7] + b"\xff" * 9,
+    ):
         with pytest.raises(QueryExecutionError, match="merging HyperLogLogPlus"):
             collected(plus(), D.BYTES, [[good, bad]])
-    other = bytes.fromhex(plus(5, raw=True).finish(collected(plus(5), D.LONG, [[1, 2, 3]]), null_handling=False)[0].as_py())
+    other = bytes.fromhex(
+        plus(5, raw=True).finish(collected(plus(5), D.LONG, [[1, 2, 3]]), null_handling=False)[0].as_py()
+    )
     with pytest.raises(QueryExecutionError, match="found 4 and 5"):
         collected(plus(), D.BYTES, [[good, other]])
     with pytest.raises(QueryExecutionError, match="sparse precisions"):

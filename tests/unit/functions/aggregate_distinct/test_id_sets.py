@@ -1,5 +1,7 @@
-"""Proves that id sets are written in the reference's form and read back, that INIDSET finds exactly what IDSET was given (and
-Bloom filters err only as often as promised), and that broken texts are refused before the C library sees them."""
+"""Proves that id sets are written in the reference's form and read back, that INIDSET finds exactly what IDSET was
+given (and Bloom filters err only as often as promised), and that broken texts are refused before the C library sees
+them.
+"""
 
 from __future__ import annotations
 
@@ -97,7 +99,9 @@ def slow_filter(hashes: list[tuple[int, int]], longs: int, num_hashes: int) -> l
         (D.LONG, [5, -7], 1, lambda v: struct.pack("<q", v)),
     ],
 )
-def test_other_types_are_bloom_filters_as_guava_writes_them(data_type: D, values: list[Any], funnel: int, hashed: Any) -> None:
+def test_other_types_are_bloom_filters_as_guava_writes_them(
+    data_type: D, values: list[Any], funnel: int, hashed: Any
+) -> None:
     stored = [v.encode() for v in values] if data_type is D.STRING else values
     data = base64.b64decode(answered(data_type, stored, "sizeThresholdInBytes=0;expectedInsertions=100;fpp=0.01"))
     # 100 values at 1 %: 958 bits = 15 longs, round(9.58 ln 2) = 7 hashes
@@ -147,7 +151,14 @@ def test_integers_of_any_width_are_looked_up_in_bitmaps() -> None:
     asked = [7, -1, 2**32 - 1, 2**40, 8]
     assert in_id_set(D.LONG, pa.array(asked), ints) == [1, 1, 0, 0, 0]
     assert in_id_set(D.LONG, pa.array(asked), longs) == [1, 1, 0, 1, 0]
-    assert in_id_set(D.DOUBLE, pa.array([7.0, 7.5, -1.0, float("nan"), float("inf"), 2.0**40]), longs) == [1, 0, 1, 0, 0, 1]
+    assert in_id_set(D.DOUBLE, pa.array([7.0, 7.5, -1.0, float("nan"), float("inf"), 2.0**40]), longs) == [
+        1,
+        0,
+        1,
+        0,
+        0,
+        1,
+    ]
 
 
 def test_bloom_filters_err_as_rarely_as_asked() -> None:
@@ -164,11 +175,15 @@ def test_any_split_and_order_of_merging_gives_the_same_text(parts: list[list[int
     rng = random.Random(seed)
     for parameters in (None, "sizeThresholdInBytes=0;" + SMALL):
         function = id_set(parameters)
-        rows = [collected(function, D.LONG, [part]) if part else function.nothing_seen(Argument(D.LONG)) for part in parts]
+        rows = [
+            collected(function, D.LONG, [part]) if part else function.nothing_seen(Argument(D.LONG)) for part in parts
+        ]
         while len(rows) > 1:
             rng.shuffle(rows)
             rows = [function.merge([pa.concat_arrays([rows[0][0], rows[1][0]])], np.zeros(2, np.int64), 1), *rows[2:]]
-        assert function.finish(rows[0], null_handling=False)[0].as_py() == answered(D.LONG, [v for part in parts for v in part], parameters)
+        assert function.finish(rows[0], null_handling=False)[0].as_py() == answered(
+            D.LONG, [v for part in parts for v in part], parameters
+        )
 
 
 @pytest.mark.parametrize(
@@ -230,13 +245,17 @@ def test_damaged_bitmaps_are_refused_or_are_other_bitmaps(good: bytes, data: Any
     except InvalidQueryError:
         return
     rewritten = BitMap.deserialize(bytes(damaged))
-    assert sorted(set(rewritten)) == list(rewritten) and ids.contains(pa.array([1], pa.int32())).tolist() == [1 in rewritten]
+    assert sorted(set(rewritten)) == list(rewritten) and ids.contains(pa.array([1], pa.int32())).tolist() == [
+        1 in rewritten
+    ]
 
 
 @pytest.mark.parametrize(
     "data",
-    [b"", b"\x04", b"\x00\x00", b"\x01", b"\x01" + PLAIN[:-1], b"\x01" + PLAIN + b"\0", b"\x02", b"\x02\x01\0\0\0\0", b"\x02\0\0\0\0\x02" + b"\0" * 9,
-     b"\x03", b"\x03\x04\x01\x05\0\0\0\x01" + b"\0" * 8, b"\x03\0\x01\x05\0\0\0\x02" + b"\0" * 8, b"\x03\0\x01\0\0\0\0\x01" + b"\0" * 8],
+    [b"", b"\x04", b"\x00\x00", b"\x01", b"\x01" + PLAIN[:-1], b"\x01" + PLAIN + b"\0", b"\x02", b"\x02\x01\0\0\0\0",
+    b"\x02\0\0\0\0\x02" + b"\0" * 9,
+     b"\x03", b"\x03\x04\x01\x05\0\0\0\x01" + b"\0" * 8, b"\x03\0\x01\x05\0\0\0\x02" + b"\0" * 8,
+     b"\x03\0\x01\0\0\0\0\x01" + b"\0" * 8],
 )  # fmt: skip
 def test_bytes_that_are_no_id_set_are_refused(data: bytes) -> None:
     with pytest.raises(InvalidQueryError, match="expected an id set in base64"):

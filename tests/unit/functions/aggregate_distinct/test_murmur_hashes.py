@@ -1,4 +1,6 @@
-"""Proves the 128-bit hash against published vectors, against a slow implementation and against the theta sketches of DataSketches."""
+"""Proves the 128-bit hash against published vectors, against a slow implementation and against the theta sketches of
+DataSketches.
+"""
 
 from __future__ import annotations
 
@@ -27,16 +29,26 @@ def test_published_vectors() -> None:
     ]
 
 
-@given(st.lists(st.binary(max_size=50) | st.binary(min_size=200, max_size=230), max_size=20), st.sampled_from([0, 9001]), st.data())
+@given(
+    st.lists(st.binary(max_size=50) | st.binary(min_size=200, max_size=230), max_size=20),
+    st.sampled_from([0, 9001]),
+    st.data(),
+)
 def test_every_length_hashes_as_slowly_computed(texts: list[bytes], seed: int, data: Any) -> None:
     begin = data.draw(st.integers(0, len(texts)))
     first, second = murmur3_bytes(pa.array(texts, pa.binary())[begin:], seed)
-    assert list(zip(first.tolist(), second.tolist(), strict=True)) == [slow_murmur3(text, seed) for text in texts[begin:]]
+    assert list(zip(first.tolist(), second.tolist(), strict=True)) == [
+        slow_murmur3(text, seed) for text in texts[begin:]
+    ]
 
 
 def test_words_hash_as_their_bytes() -> None:
     rng = np.random.default_rng(4)
     longs, ints = rng.integers(0, 2**64, 50, np.uint64), rng.integers(0, 2**32, 50, np.uint32)
     for seed in (0, 9001):
-        assert [a.tolist() for a in murmur3_words(longs, seed)] == [list(x) for x in zip(*(slow_murmur3(v.tobytes(), seed) for v in longs), strict=True)]
-        assert [a.tolist() for a in murmur3_ints(ints, seed)] == [list(x) for x in zip(*(slow_murmur3(v.tobytes(), seed) for v in ints), strict=True)]
+        assert [a.tolist() for a in murmur3_words(longs, seed)] == [
+            list(x) for x in zip(*(slow_murmur3(v.tobytes(), seed) for v in longs), strict=True)
+        ]
+        assert [a.tolist() for a in murmur3_ints(ints, seed)] == [
+            list(x) for x in zip(*(slow_murmur3(v.tobytes(), seed) for v in ints), strict=True)
+        ]

@@ -1,5 +1,6 @@
-"""Proves that SUMPRECISION adds exactly, prints as Java's BigDecimal does and does not depend on the order of merging; against
-decimal arithmetic written out and the recorded texts of the reference."""
+"""Proves that SUMPRECISION adds exactly, prints as Java's BigDecimal does and does not depend on the order of merging;
+against decimal arithmetic written out and the recorded texts of the reference.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +29,9 @@ def collected(data_type: D, values: list[Any], counts: list[int] | None = None) 
     plan = function.plan(Argument(data_type), sum_fits_long=False)
     assert isinstance(plan, DistributionPlan)
     repeated = np.array(counts or [1] * len(values), np.int64)
-    return plan.collect(np.zeros(len(values), np.int64), pa.array(values, STORED.get(data_type, data_type.arrow)), repeated, 1)
+    return plan.collect(
+        np.zeros(len(values), np.int64), pa.array(values, STORED.get(data_type, data_type.arrow)), repeated, 1
+    )
 
 
 def text(function: AggregateFunction, states: list[pa.Array], *, null_handling: bool = False) -> Any:
@@ -44,7 +47,11 @@ def text(function: AggregateFunction, states: list[pa.Array], *, null_handling: 
         (D.FLOAT, [0.1, 0.2], "0.3"),
         (D.STRING, [b"1.50", b"-1e3"], "-998.50"),
         (D.BYTES, [bytes.fromhex("0002ff38"), bytes.fromhex("000005")], "3.00"),
-        (D.BIG_DECIMAL, [encode_decimal(Decimal("3333333333333333333333.5")), encode_decimal(Decimal("0.25"))], "3333333333333333333333.75"),
+        (
+            D.BIG_DECIMAL,
+            [encode_decimal(Decimal("3333333333333333333333.5")), encode_decimal(Decimal("0.25"))],
+            "3333333333333333333333.75",
+        ),
         (D.BIG_DECIMAL, [], "0"),
     ],
 )
@@ -74,13 +81,22 @@ def test_counts_multiply() -> None:
 
 @settings(max_examples=40, deadline=None)
 @given(
-    st.lists(st.lists(st.decimals(allow_nan=False, allow_infinity=False, places=3, min_value=-(10**20), max_value=10**20), max_size=4), min_size=1),
+    st.lists(
+        st.lists(
+            st.decimals(allow_nan=False, allow_infinity=False, places=3, min_value=-(10**20), max_value=10**20),
+            max_size=4,
+        ),
+        min_size=1,
+    ),
     st.integers(0, 99),
 )
 def test_any_order_of_merging_gives_the_same_text(parts: list[list[Decimal]], seed: int) -> None:
     function, rng = function_named("sumprecision"), random.Random(seed)
     argument = Argument(D.STRING)
-    rows = [collected(D.STRING, [str(v).encode() for v in part]) if part else function.nothing_seen(argument) for part in parts]
+    rows = [
+        collected(D.STRING, [str(v).encode() for v in part]) if part else function.nothing_seen(argument)
+        for part in parts
+    ]
     while len(rows) > 1:
         rng.shuffle(rows)
         rows = [function.merge([pa.concat_arrays([rows[0][0], rows[1][0]])], np.zeros(2, np.int64), 1), *rows[2:]]

@@ -1,5 +1,6 @@
-"""Proves that theta sketches hold the hashes that DataSketches' own sketches hold, that any split and order gives the same bytes,
-that serialized ones go both ways between the two, and that estimates are near the exact counts."""
+"""Proves that theta sketches hold the hashes that DataSketches' own sketches hold, that any split and order gives the
+same bytes, that serialized ones go both ways between the two, and that estimates are near the exact counts.
+"""
 
 from __future__ import annotations
 
@@ -128,7 +129,12 @@ def test_serialized_sketches_are_united() -> None:
         union.update(datasketches.compact_theta_sketch.deserialize(part))
     states = collected(theta(32), D.BYTES, [parts, parts[2:3], [], parts[3:]])
     assert raw_bytes(states, 32)[0][24:] == union.get_result(True).serialize()[24:]
-    assert theta(32).finish(states, null_handling=False).to_pylist() == [round(union.get_result().get_estimate()), 0, 0, 1]
+    assert theta(32).finish(states, null_handling=False).to_pylist() == [
+        round(union.get_result().get_estimate()),
+        0,
+        0,
+        1,
+    ]
 
 
 GOOD = raw_bytes(collected(theta(), D.INT, [[1, 2, 3]]))[0]
@@ -136,7 +142,16 @@ GOOD = raw_bytes(collected(theta(), D.INT, [[1, 2, 3]]))[0]
 
 @pytest.mark.parametrize(
     "data",
-    [b"", b"sketch", GOOD[:-1], GOOD + b"\0" * 8, GOOD[:1] + b"\x02" + GOOD[2:], GOOD[:6] + b"\0\0" + GOOD[8:], GOOD[:16] + b"\xff" * 24, b"\x05" + GOOD[1:]],
+    [
+        b"",
+        b"sketch",
+        GOOD[:-1],
+        GOOD + b"\0" * 8,
+        GOOD[:1] + b"\x02" + GOOD[2:],
+        GOOD[:6] + b"\0\0" + GOOD[8:],
+        GOOD[:16] + b"\xff" * 24,
+        b"\x05" + GOOD[1:],
+    ],
 )
 def test_bytes_that_are_no_sketch_are_an_error(data: bytes) -> None:
     with pytest.raises(QueryExecutionError, match="Caught exception while merging Theta Sketches"):

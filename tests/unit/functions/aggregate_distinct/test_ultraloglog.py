@@ -1,6 +1,7 @@
-"""Proves that UltraLogLogs hold the registers that a slow reference implementation, written one value at a time from the published
-facts, holds; that any split and order of merging gives them too, and lower precisions those of their own; that serialized ones
-are read and written; and that estimates are near the exact counts at all sizes."""
+"""Proves that UltraLogLogs hold the registers that a slow reference implementation, written one value at a time from
+the published facts, holds; that any split and order of merging gives them too, and lower precisions those of their own;
+that serialized ones are read and written; and that estimates are near the exact counts at all sizes.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +42,9 @@ def slow_wyhash(data: bytes) -> int:
     else:
         at, lanes = 0, [seed] * 3
         while n - at > 48:
-            lanes = [mix(word(at + 16 * i) ^ SECRET[i + 1], word(at + 16 * i + 8) ^ lane) for i, lane in enumerate(lanes)]
+            lanes = [
+                mix(word(at + 16 * i) ^ SECRET[i + 1], word(at + 16 * i + 8) ^ lane) for i, lane in enumerate(lanes)
+            ]
             at += 48
         seed = lanes[0] ^ lanes[1] ^ lanes[2]
         while n - at > 16:
@@ -99,7 +102,9 @@ def test_registers_equal_the_slow_reference(data_type: D, data: Any) -> None:
     p = data.draw(st.sampled_from([3, 4, 7, 12]))
     groups = data.draw(st.lists(st.lists(VALUES[data_type], max_size=30), min_size=1, max_size=4))
     states = collected(ull(p), data_type, groups)
-    assert registers_of(states, p) == [slow_registers([slow_wyhash(slow_bytes(value, data_type)) for value in group], p) for group in groups]
+    assert registers_of(states, p) == [
+        slow_registers([slow_wyhash(slow_bytes(value, data_type)) for value in group], p) for group in groups
+    ]
 
 
 @settings(max_examples=60, deadline=None)
@@ -108,12 +113,17 @@ def test_any_split_order_and_precision_gives_the_same_sketch(data: Any) -> None:
     values = data.draw(st.lists(st.integers(0, 3000), max_size=200))
     cuts = data.draw(st.lists(st.integers(0, 2), min_size=len(values), max_size=len(values)))
     precisions = data.draw(st.lists(st.sampled_from([3, 5, 8]), min_size=3, max_size=3))
-    parts = [collected(ull(p), D.LONG, [[v for v, cut in zip(values, cuts, strict=True) if cut == which]]) for which, p in enumerate(precisions)]
+    parts = [
+        collected(ull(p), D.LONG, [[v for v, cut in zip(values, cuts, strict=True) if cut == which]])
+        for which, p in enumerate(precisions)
+    ]
     lowest = min((p for which, p in enumerate(precisions) if which in cuts), default=3)
     expected = slow_registers([slow_wyhash(struct.pack("<q", value)) for value in values], lowest)
     for order in (parts, parts[::-1], [merged(ull(), parts[1:]), parts[0]]):
         assert registers_of(merged(ull(), order), lowest) == [expected]
-    texts = [registers_of(part, p)[0] for part, p in zip(parts, precisions, strict=True) if part[0].is_valid()[0].as_py()]
+    texts = [
+        registers_of(part, p)[0] for part, p in zip(parts, precisions, strict=True) if part[0].is_valid()[0].as_py()
+    ]
     with_p = [bytes([len(text).bit_length() - 1]) + text for text in texts]
     for serialized in (texts, with_p):
         assert registers_of(collected(ull(), D.BYTES, [[*serialized, b""]]), lowest) == [expected]

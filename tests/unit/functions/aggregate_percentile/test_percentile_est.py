@@ -1,5 +1,7 @@
-"""PERCENTILEEST and PERCENTILEKLL: LONG values as Java casts them, exact up to the limit, within the stated rank error beyond it,
-serialized quantile digests. Independent: numpy's sort, and a tree of nodes written out in the test."""
+"""PERCENTILEEST and PERCENTILEKLL: LONG values as Java casts them, exact up to the limit, within the stated rank error
+beyond it,
+serialized quantile digests. Independent: numpy's sort, and a tree of nodes written out in the test.
+"""
 
 from __future__ import annotations
 
@@ -70,11 +72,15 @@ def test_kll_is_the_smallest_value_that_covers_the_level() -> None:
 
 @pytest.mark.parametrize("function", [EST, KLL], ids=["est", "kll"])
 @pytest.mark.parametrize("parts", [1, 3, 40])
-def test_beyond_the_limit_ranks_are_within_the_bound_and_states_stay_small(function: AggregateFunction, parts: int) -> None:
+def test_beyond_the_limit_ranks_are_within_the_bound_and_states_stay_small(
+    function: AggregateFunction, parts: int
+) -> None:
     random = np.random.default_rng(parts)
     values: NDArray[np.int64] = random.permutation(np.exp(random.uniform(0, 43, 200_000)).astype(np.int64))
     states = [collected(function, pa.array(part), DataType.LONG) for part in np.array_split(values, parts)]
-    merged = function.merge([pa.concat_arrays([state[i] for state in states]) for i in range(2)], np.zeros(parts, np.int64), 1)
+    merged = function.merge(
+        [pa.concat_arrays([state[i] for state in states]) for i in range(2)], np.zeros(parts, np.int64), 1
+    )
     assert len(merged[0].flatten()) <= 8192
     ranked = np.sort(values)
     for level in LEVELS:
@@ -88,7 +94,9 @@ def test_beyond_the_limit_ranks_are_within_the_bound_and_states_stay_small(funct
 def test_up_to_the_limit_any_order_and_split_gives_the_same_state(parts: int) -> None:
     values = np.random.default_rng(parts).permutation(np.arange(8192) * 3)
     states = [collected(EST, pa.array(part), DataType.LONG) for part in np.array_split(values, parts)]
-    merged = EST.merge([pa.concat_arrays([state[i] for state in states]) for i in range(2)], np.zeros(parts, np.int64), 1)
+    merged = EST.merge(
+        [pa.concat_arrays([state[i] for state in states]) for i in range(2)], np.zeros(parts, np.int64), 1
+    )
     assert merged == collected(EST, pa.array(np.sort(values)), DataType.LONG)
 
 
@@ -114,7 +122,9 @@ def test_serialized_digests_merge() -> None:
 
 
 @pytest.mark.parametrize(
-    "data", [b"abc", digest(0, 0, [(0, 0, 0, 1.0)])[:-1], digest(0, 0, [(0, 65, 0, 1.0)]), digest(0, 0, [(0, 0, 0, math.nan)]), digest(0, 0, [], decay=0.5),
+    "data",
+    [b"abc", digest(0, 0, [(0, 0, 0, 1.0)])[:-1], digest(0, 0, [(0, 65, 0, 1.0)]), digest(0, 0, [(0, 0, 0, math.nan)]),
+    digest(0, 0, [], decay=0.5),
              struct.pack(">ddqqqi", 0.05, 0.0, 0, 0, 0, -1)],
 )  # fmt: skip
 def test_other_bytes_are_refused(data: bytes) -> None:

@@ -1,4 +1,6 @@
-"""PERCENTILE: the reference's rule of ranks, identical for any order and split. Independent: numpy's sort of all values."""
+"""PERCENTILE: the reference's rule of ranks, identical for any order and split. Independent: numpy's sort of all
+values.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ PERCENTILE = FUNCTIONS[0]
 DOUBLE, LONG = Argument(DataType.DOUBLE), Argument(DataType.LONG)
 
 
-def collected(function: AggregateFunction, argument: Argument, groups: NDArray[np.int64], values: pa.Array, num_groups: int) -> list[pa.Array]:
+def collected(
+    function: AggregateFunction, argument: Argument, groups: NDArray[np.int64], values: pa.Array, num_groups: int
+) -> list[pa.Array]:
     plan = function.plan(argument, sum_fits_long=False)
     assert isinstance(plan, DistributionPlan)
     return plan.collect(groups, values, np.ones(len(values), np.int64), num_groups)
@@ -40,11 +44,19 @@ def expected(values: NDArray[np.float64], level: float) -> float:
 def test_the_percentile_is_the_element_at_the_floor_of_size_times_level(level: float, size: int) -> None:
     values = np.random.default_rng(size).normal(size=size).round(1)
     states = collected(PERCENTILE, DOUBLE, np.zeros(size, np.int64), pa.array(values), 1)
-    assert PERCENTILE.with_parameters([level]).finish(states, null_handling=False).to_pylist() == [expected(values, level)]
+    assert PERCENTILE.with_parameters([level]).finish(states, null_handling=False).to_pylist() == [
+        expected(values, level)
+    ]
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.lists(st.tuples(st.integers(0, 4), st.one_of(st.floats(), st.sampled_from([0.0, -0.0, 1.0, float("nan")]))), min_size=1), st.data())
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 4), st.one_of(st.floats(), st.sampled_from([0.0, -0.0, 1.0, float("nan")]))),
+        min_size=1,
+    ),
+    st.data(),
+)
 def test_any_order_and_split_gives_identical_states(pairs: list[tuple[int, float]], data: st.DataObject) -> None:
     groups, values = np.array([g for g, _ in pairs]), np.array([v for _, v in pairs])
     whole = collected(PERCENTILE, DOUBLE, groups, pa.array(values), 5)
@@ -76,7 +88,9 @@ def test_big_decimals_go_through_double() -> None:
     values = pa.array([encode_decimal(Decimal(text)) for text in ("1.5", "-2", "1E+400", "3")], pa.binary())
     argument = Argument(DataType.BIG_DECIMAL)
     states = collected(PERCENTILE, argument, np.zeros(4, np.int64), values, 1)
-    assert [PERCENTILE.with_parameters([level]).finish(states, null_handling=False)[0].as_py() for level in (0, 50, 100)] == [-2.0, 3.0, float("inf")]
+    assert [
+        PERCENTILE.with_parameters([level]).finish(states, null_handling=False)[0].as_py() for level in (0, 50, 100)
+    ] == [-2.0, 3.0, float("inf")]
 
 
 def test_nan_is_above_all_and_minus_zero_is_zero() -> None:
@@ -92,9 +106,13 @@ def test_on_nothing_it_is_minus_infinity_or_null(argument: Argument) -> None:
     assert [field.type for field in PERCENTILE.state_fields(argument)] == [state.type for state in nothing]
     assert PERCENTILE.finish(nothing, null_handling=False).to_pylist() == [float("-inf")]
     assert PERCENTILE.finish(nothing, null_handling=True).to_pylist() == [None]
-    some = collected(PERCENTILE, argument, np.array([1]), pa.array([7], PERCENTILE.state_fields(argument)[0].type.value_type), 3)
+    some = collected(
+        PERCENTILE, argument, np.array([1]), pa.array([7], PERCENTILE.state_fields(argument)[0].type.value_type), 3
+    )
     assert PERCENTILE.finish(some, null_handling=True).to_pylist() == [None, 7.0, None]
-    merged = PERCENTILE.merge([pa.concat_arrays([a, b]) for a, b in zip(nothing, some, strict=True)], np.array([1, 0, 1, 0]), 2)
+    merged = PERCENTILE.merge(
+        [pa.concat_arrays([a, b]) for a, b in zip(nothing, some, strict=True)], np.array([1, 0, 1, 0]), 2
+    )
     assert PERCENTILE.finish(merged, null_handling=True).to_pylist() == [None, 7.0]
 
 

@@ -1,5 +1,7 @@
-"""Proves that the sketches that PERCENTILERAWEST, PERCENTILERAWTDIGEST and PERCENTILERAWKLL show are read again: by our own readers as
-the multiset they were made of, and by DataSketches as sketches whose ranks are off by no more than they say; at all sizes."""
+"""Proves that the sketches that PERCENTILERAWEST, PERCENTILERAWTDIGEST and PERCENTILERAWKLL show are read again: by our
+own readers as the multiset they were made of, and by DataSketches as sketches whose ranks are off by no more than they
+say; at all sizes.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,9 @@ def test_a_quantile_digest_holds_the_multiset(groups: list[list[int]]) -> None:
     states = collected(function("percentilerawest"), D.LONG, groups)
     for data, group in zip(raw("percentilerawest", states), groups, strict=True):
         values, weights = quantile_digest.read_digest(data)
-        assert dict(zip(values.tolist(), weights.tolist(), strict=True)) == {value: group.count(value) for value in group}
+        assert dict(zip(values.tolist(), weights.tolist(), strict=True)) == {
+            value: group.count(value) for value in group
+        }
         num_nodes = int.from_bytes(data[40:44], "big")
         assert num_nodes == max(2 * len(set(group)) - 1, 0)  # a leaf each, and what joins two
     # As a column of BYTES it gives the percentiles of the values.
@@ -106,7 +110,10 @@ def test_any_split_and_order_gives_the_same_bytes(values: list[int], cuts: list[
     for name in ("percentilerawest", "percentilerawtdigest", "percentilerawkll"):
         one = function(name)
         whole = raw(name, collected(one, D.INT, [values]))
-        parts = [collected(one, D.INT, [[v for v, cut in zip(values, cuts, strict=False) if cut == which]]) for which in range(3)]
+        parts = [
+            collected(one, D.INT, [[v for v, cut in zip(values, cuts, strict=False) if cut == which]])
+            for which in range(3)
+        ]
         assert raw(name, merged(one, parts)) == raw(name, merged(one, [merged(one, parts[1:]), parts[0]])) == whole
 
 

@@ -1,5 +1,8 @@
-"""PERCENTILETDIGEST: the digits of a t-digest built value by value, the stated error of ranks, order and split, serialized digests.
-Independent: a scalar digest below that adds one value after the other as the published algorithm says, and numpy's sort."""
+"""PERCENTILETDIGEST: the digits of a t-digest built value by value, the stated error of ranks, order and split,
+serialized digests.
+Independent: a scalar digest below that adds one value after the other as the published algorithm says, and numpy's
+sort.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +54,11 @@ def value_by_value(values: NDArray[np.float64], quantile: float, compression: fl
 
 
 def collected(
-    function: PercentileTDigest, groups: NDArray[np.int64], values: pa.Array, num_groups: int, data_type: DataType = DataType.DOUBLE
+    function: PercentileTDigest,
+    groups: NDArray[np.int64],
+    values: pa.Array,
+    num_groups: int,
+    data_type: DataType = DataType.DOUBLE,
 ) -> list[pa.Array]:
     plan = function.plan(Argument(data_type), sum_fits_long=False)
     assert isinstance(plan, DistributionPlan)
@@ -62,11 +69,18 @@ def collected(
 @pytest.mark.parametrize("size", [1, 2, 3, 7, 80, 240, 500, 3000])
 def test_digits_are_those_of_a_digest_built_value_by_value(size: int, compression: float) -> None:
     random = np.random.default_rng(size)
-    for values in (random.normal(scale=1e6, size=size), random.integers(0, 20, size).astype(np.float64), np.exp(random.normal(scale=20, size=size))):
+    for values in (
+        random.normal(scale=1e6, size=size),
+        random.integers(0, 20, size).astype(np.float64),
+        np.exp(random.normal(scale=20, size=size)),
+    ):
         states = collected(TDIGEST, np.zeros(size, np.int64), pa.array(values), 1)
         for level in LEVELS:
             found = TDIGEST.with_parameters([level, compression]).finish(states, null_handling=False)[0].as_py()
-            assert found == pytest.approx(value_by_value(values, level / 100, compression), rel=1e-12, abs=1e-300), (size, level)
+            assert found == pytest.approx(value_by_value(values, level / 100, compression), rel=1e-12, abs=1e-300), (
+                size,
+                level,
+            )
 
 
 def test_groups_of_different_sizes_are_answered_at_once() -> None:
@@ -91,7 +105,10 @@ def test_the_error_of_ranks_is_within_the_bound(scale: float) -> None:
     assert len(states[0].flatten()) <= 8192
     for level in LEVELS:
         found = TDIGEST.with_parameters([level]).finish(states, null_handling=False)[0].as_py()
-        assert abs(np.searchsorted(ranked, found) / len(ranked) - level / 100) <= 3 * math.pi / 4 / 100 + math.pi / 2 / 2048
+        assert (
+            abs(np.searchsorted(ranked, found) / len(ranked) - level / 100)
+            <= 3 * math.pi / 4 / 100 + math.pi / 2 / 2048
+        )
     assert TDIGEST.with_parameters([0]).finish(states, null_handling=False)[0].as_py() == ranked[0]
     assert TDIGEST.with_parameters([100]).finish(states, null_handling=False)[0].as_py() == ranked[-1]
 
@@ -100,13 +117,21 @@ def test_the_error_of_ranks_is_within_the_bound(scale: float) -> None:
 def test_any_order_and_split_gives_the_same_bits(parts: int) -> None:
     random = np.random.default_rng(parts)
     values = np.arange(8000) * 0.1
-    states = [collected(TDIGEST, np.zeros(len(part), np.int64), pa.array(part), 1) for part in np.array_split(random.permutation(values), parts)]
-    merged = TDIGEST.merge([pa.concat_arrays([state[i] for state in states]) for i in range(2)], np.zeros(parts, np.int64), 1)
+    states = [
+        collected(TDIGEST, np.zeros(len(part), np.int64), pa.array(part), 1)
+        for part in np.array_split(random.permutation(values), parts)
+    ]
+    merged = TDIGEST.merge(
+        [pa.concat_arrays([state[i] for state in states]) for i in range(2)], np.zeros(parts, np.int64), 1
+    )
     assert merged[0].to_pylist() == [values.tolist()]
     whole = collected(TDIGEST, np.zeros(len(values), np.int64), pa.array(values), 1)
     for level in LEVELS:
         function = TDIGEST.with_parameters([level])
-        assert function.finish(merged, null_handling=False).to_pylist() == function.finish(whole, null_handling=False).to_pylist()
+        assert (
+            function.finish(merged, null_handling=False).to_pylist()
+            == function.finish(whole, null_handling=False).to_pylist()
+        )
 
 
 def test_infinities_and_huge_values_do_not_spread() -> None:
@@ -137,7 +162,9 @@ def test_few_sizes_and_many_have_the_same_centroids() -> None:
     for compression in (1, 1.5, 50, 100, 400):
         for quantile in (0.0, 0.001, 0.25, 0.5, 0.75, 0.99, 1.0, *rng.random(3).tolist()):
             together = np.column_stack(centroids_around(sizes, quantile * sizes.astype(np.float64), compression))
-            alone = np.concatenate([np.column_stack(centroids_of_sizes(part, quantile, compression)) for part in np.array_split(sizes, 8)])
+            alone = np.concatenate(
+                [np.column_stack(centroids_of_sizes(part, quantile, compression)) for part in np.array_split(sizes, 8)]
+            )
             assert (together == alone).all(), (compression, quantile)
 
 
@@ -158,7 +185,9 @@ def test_a_compression_out_of_range_is_refused(compression: object) -> None:
 
 
 def verbose(least: float, greatest: float, centroids: list[tuple[float, float]]) -> bytes:
-    return struct.pack(">idddi", 1, least, greatest, 100.0, len(centroids)) + b"".join(struct.pack(">dd", weight, mean) for mean, weight in centroids)
+    return struct.pack(">idddi", 1, least, greatest, 100.0, len(centroids)) + b"".join(
+        struct.pack(">dd", weight, mean) for mean, weight in centroids
+    )
 
 
 def small(least: float, greatest: float, centroids: list[tuple[float, float]]) -> bytes:
@@ -179,7 +208,8 @@ def test_serialized_digests_merge(encode: object) -> None:
 
 @pytest.mark.parametrize(
     "data",
-    [b"\x00", b"\x00\x00\x00\x07" + bytes(40), verbose(0, 1, [(0.0, 1), (1.0, 1)])[:-1], verbose(0, 1, [(math.nan, 1)]), verbose(0, 1, [(0.0, 0)]),
+    [b"\x00", b"\x00\x00\x00\x07" + bytes(40), verbose(0, 1, [(0.0, 1), (1.0, 1)])[:-1], verbose(0, 1, [(math.nan, 1)]),
+    verbose(0, 1, [(0.0, 0)]),
      struct.pack(">idddi", 1, 0.0, 1.0, 100.0, -1)],
 )  # fmt: skip
 def test_other_bytes_are_refused(data: bytes) -> None:

@@ -1,5 +1,7 @@
-"""Thinned multisets: bounded, of the same size, least and greatest kept, ranks within the stated bound, through merges of any
-tree. Independent: numpy's sort of all values, ranks counted on them."""
+"""Thinned multisets: bounded, of the same size, least and greatest kept, ranks within the stated bound, through merges
+of any
+tree. Independent: numpy's sort of all values, ranks counted on them.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,9 @@ def of(values: NDArray[np.float64]) -> Multisets:
 
 
 def farthest_rank(values: NDArray[np.float64], thinned: Multisets) -> float:
-    """How far the farthest rank moved, as a part of the size: the thinned values against those that stand at their ranks."""
+    """How far the farthest rank moved, as a part of the size: the thinned values against those that stand at their
+    ranks.
+    """
     ranked = np.sort(values)
     shown = np.repeat(thinned.values, thinned.counts)
     own = np.arange(len(ranked))

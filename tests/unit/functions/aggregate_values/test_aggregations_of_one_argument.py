@@ -1,6 +1,7 @@
-"""Proves that the aggregations of one argument beyond SUM, MIN, MAX and AVG answer rightly over random rows with nulls: alone, by group,
-with FILTER, over no rows, with and without null handling, over one segment and over five on two servers, with dictionaries and
-raw. The oracle is Python's own arithmetic with fractions, written down here, row by row."""
+"""Proves that the aggregations of one argument beyond SUM, MIN, MAX and AVG answer rightly over random rows with nulls:
+alone, by group, with FILTER, over no rows, with and without null handling, over one segment and over five on two
+servers, with dictionaries and raw. The oracle is Python's own arithmetic with fractions, written down here, row by row.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +25,18 @@ from pinotpy.data_types import DataType as D
 from pinotpy.decimals import encode_decimal
 
 NUM_ROWS = 700
-TYPES = {"g": D.STRING, "i": D.INT, "l": D.LONG, "f": D.FLOAT, "d": D.DOUBLE, "w": D.DOUBLE, "p": D.BIG_DECIMAL, "b": D.BOOLEAN, "s": D.STRING, "mi": D.INT}
+TYPES = {
+    "g": D.STRING,
+    "i": D.INT,
+    "l": D.LONG,
+    "f": D.FLOAT,
+    "d": D.DOUBLE,
+    "w": D.DOUBLE,
+    "p": D.BIG_DECIMAL,
+    "b": D.BOOLEAN,
+    "s": D.STRING,
+    "mi": D.INT,
+}
 DEFAULTS: dict[str, Any] = {
     "g": "null",
     "i": -(2**31),
@@ -80,13 +92,27 @@ def _batch(rows: Rows) -> pa.RecordBatch:
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[InProcessCluster]:
     """Tables `whole` (one segment, dictionaries) and `cut` (five segments on two servers, raw)."""
     found = InProcessCluster(tmp_path_factory.mktemp("values"), num_servers=2)
-    fields: list[dict[str, Any]] = [{"name": name, "dataType": data_type.value, "singleValueField": name != "mi"} for name, data_type in TYPES.items()]
+    fields: list[dict[str, Any]] = [
+        {"name": name, "dataType": data_type.value, "singleValueField": name != "mi"}
+        for name, data_type in TYPES.items()
+    ]
     for field in fields:
         if field["name"] in ("d", "w"):
             field["defaultNullValue"] = DEFAULTS[field["name"]]
-    for name, ends, raw in (("whole", [NUM_ROWS], []), ("cut", [3, 200, 430, 431, NUM_ROWS], [column for column in TYPES if column != "mi"])):
-        schema = Schema.from_json({"schemaName": name, "dimensionFieldSpecs": fields, "enableColumnBasedNullHandling": True})
-        config = {"tableName": name, "tableType": "OFFLINE", "segmentsConfig": {"replication": "1"}, "tenants": {}, "metadata": {}}
+    for name, ends, raw in (
+        ("whole", [NUM_ROWS], []),
+        ("cut", [3, 200, 430, 431, NUM_ROWS], [column for column in TYPES if column != "mi"]),
+    ):
+        schema = Schema.from_json(
+            {"schemaName": name, "dimensionFieldSpecs": fields, "enableColumnBasedNullHandling": True}
+        )
+        config = {
+            "tableName": name,
+            "tableType": "OFFLINE",
+            "segmentsConfig": {"replication": "1"},
+            "tenants": {},
+            "metadata": {},
+        }
         config["tableIndexConfig"] = {"noDictionaryColumns": raw, "nullHandlingEnabled": True}
         splits = [[_batch(ROWS[start:end])] for start, end in zip([0, *ends[:-1]], ends, strict=True)]
         found.add_table(schema, TableConfig.from_json(config), splits)
@@ -104,7 +130,11 @@ def _distinct(values: Values) -> list[Any]:
 
 
 def _average(values: Values) -> float:
-    return exact_sum(values) / len(values) if isinstance(values[0], float) else float(sum(map(Fraction, values)) / len(values))
+    return (
+        exact_sum(values) / len(values)
+        if isinstance(values[0], float)
+        else float(sum(map(Fraction, values)) / len(values))
+    )
 
 
 def _modes(values: Values) -> list[float]:
@@ -150,7 +180,11 @@ def _skewness(values: Values) -> float:
     if (m2 := _central(values, 2)) == 0:
         return 0.0
     deviation = _deviation(values, 1)
-    return float(Fraction(n, (n - 1) * (n - 2)) * _central(values, 3) / (m2 / (n - 1))) / deviation if deviation else math.nan
+    return (
+        float(Fraction(n, (n - 1) * (n - 2)) * _central(values, 3) / (m2 / (n - 1))) / deviation
+        if deviation
+        else math.nan
+    )
 
 
 def _kurtosis(values: Values) -> float:
@@ -160,7 +194,10 @@ def _kurtosis(values: Values) -> float:
     if (m2 := _central(values, 2)) == 0:
         return 0.0
     s4 = (m2 / (n - 1)) ** 2
-    return float(Fraction(n * (n + 1), (n - 1) * (n - 2) * (n - 3)) * _central(values, 4) / s4 - Fraction(3 * (n - 1) ** 2, (n - 2) * (n - 3)))
+    return float(
+        Fraction(n * (n + 1), (n - 1) * (n - 2) * (n - 3)) * _central(values, 4) / s4
+        - Fraction(3 * (n - 1) ** 2, (n - 2) * (n - 3))
+    )
 
 
 # call → column, value of at least one value, value of none (plain, under null handling)
@@ -212,8 +249,18 @@ CALLS: dict[str, tuple[str, Callable[[Values], Any], Any, Any]] = {
     "HISTOGRAM(i, -6, 6, 96)": ("i", lambda v: _histogram(v, [-6 + k / 8 for k in range(97)]), [0.0] * 96, [0.0] * 96),
     "HISTOGRAM(i, 0, 1e-310, 2)": ("i", lambda v: _histogram(v, [0, 5e-311, 1e-310]), [0.0] * 2, [0.0] * 2),
     "HISTOGRAM(p, ARRAY[-1e15, 0, 1e16])": ("p", lambda v: _histogram(v, [-1e15, 0, 1e16]), [0.0] * 2, [0.0] * 2),
-    "HISTOGRAM(l, ARRAY['-Infinity', -7, 7, 8, 'Infinity'])": ("l", lambda v: _histogram(v, [-math.inf, -7, 7, 8, math.inf]), [0.0] * 4, [0.0] * 4),
-    "HISTOGRAM(d, ARRAY[-5.5, 0, 1.5, 'Infinity'])": ("d", lambda v: _histogram(v, [-5.5, 0, 1.5, math.inf]), [0.0] * 3, [0.0] * 3),
+    "HISTOGRAM(l, ARRAY['-Infinity', -7, 7, 8, 'Infinity'])": (
+        "l",
+        lambda v: _histogram(v, [-math.inf, -7, 7, 8, math.inf]),
+        [0.0] * 4,
+        [0.0] * 4,
+    ),
+    "HISTOGRAM(d, ARRAY[-5.5, 0, 1.5, 'Infinity'])": (
+        "d",
+        lambda v: _histogram(v, [-5.5, 0, 1.5, math.inf]),
+        [0.0] * 3,
+        [0.0] * 3,
+    ),
 }
 
 
@@ -257,7 +304,9 @@ def _ask(cluster: InProcessCluster, text: str, null_handling: bool) -> list[list
 @pytest.mark.parametrize("null_handling", [False, True], ids=["plain", "nulls"])
 @pytest.mark.parametrize("call", CALLS)
 @pytest.mark.parametrize("table", ["whole", "cut"])
-def test_an_aggregation_answers_as_row_by_row_arithmetic_does(call: str, table: str, null_handling: bool, cluster: InProcessCluster) -> None:
+def test_an_aggregation_answers_as_row_by_row_arithmetic_does(
+    call: str, table: str, null_handling: bool, cluster: InProcessCluster
+) -> None:
     def rows(condition: Callable[[Any], bool]) -> Rows:
         return [row for row in ROWS if condition(_read(row, "i", null_handling))]
 
@@ -280,7 +329,9 @@ def test_an_aggregation_answers_as_row_by_row_arithmetic_does(call: str, table: 
 
 
 @pytest.mark.parametrize("table", ["whole", "cut"])
-@pytest.mark.parametrize("call", ["MAXLONG(l)", "DISTINCTSUM(i)", "MODE(i)", "SUMINT(i)", "MINSTRING(s)", "VAR_POP(i)", "VAR_SAMP(w)"])
+@pytest.mark.parametrize(
+    "call", ["MAXLONG(l)", "DISTINCTSUM(i)", "MODE(i)", "SUMINT(i)", "MINSTRING(s)", "VAR_POP(i)", "VAR_SAMP(w)"]
+)
 def test_groups_are_ordered_and_kept_by_an_aggregation(call: str, table: str, cluster: InProcessCluster) -> None:
     groups: dict[Any, Rows] = {}
     for row in ROWS:
@@ -297,7 +348,9 @@ def test_groups_are_ordered_and_kept_by_an_aggregation(call: str, table: str, cl
 
 @pytest.mark.parametrize("table", ["whole", "cut"])
 @pytest.mark.parametrize("null_handling", [False, True])
-def test_multi_value_twins_see_every_value_and_the_default_of_none(table: str, null_handling: bool, cluster: InProcessCluster) -> None:
+def test_multi_value_twins_see_every_value_and_the_default_of_none(
+    table: str, null_handling: bool, cluster: InProcessCluster
+) -> None:
     distinct = {value for row in ROWS for value in (row["mi"] or DEFAULTS["mi"])}
     text = f"SELECT DISTINCTSUM(mi), DISTINCTAVGMV(mi), SUM(DISTINCT mi) FROM {table}"
     total = float(sum(distinct))

@@ -1,6 +1,7 @@
-"""Proves that states of variances and higher moments give the same bits in any order of merging, as columns and as single values, that
-quotients and roots are rounded once, and that the scan's sums of powers are right at the ends of LONG and DOUBLE, where it keeps
-them elsewhere. The oracle is Python's fractions."""
+"""Proves that states of variances and higher moments give the same bits in any order of merging, as columns and as
+single values, that quotients and roots are rounded once, and that the scan's sums of powers are right at the ends of
+LONG and DOUBLE, where it keeps them elsewhere. The oracle is Python's fractions.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +43,10 @@ def _state(function: PowerSums, values: list[float]) -> list[pa.Array]:
     """One state row of these values."""
     if not values:
         return function.nothing_seen(None)  # type: ignore[arg-type]
-    sums = [sum(int(Fraction(value) ** power * 2 ** (1076 * power)) for value in values) for power in range(1, function.power + 1)]
+    sums = [
+        sum(int(Fraction(value) ** power * 2 ** (1076 * power)) for value in values)
+        for power in range(1, function.power + 1)
+    ]
     return [pa.array([len(values)]), *(pa.array([_encoded(total)], EXACT) for total in sums)]
 
 
@@ -55,7 +59,11 @@ def _variance(values: list[float], less: int) -> Fraction:
 @pytest.mark.parametrize("name", NAMES)
 @settings(max_examples=40, deadline=None)
 @given(
-    parts=st.lists(st.lists(st.floats(-1e6, 1e6) | st.floats(allow_nan=False, allow_infinity=False), max_size=4), min_size=1, max_size=6),
+    parts=st.lists(
+        st.lists(st.floats(-1e6, 1e6) | st.floats(allow_nan=False, allow_infinity=False), max_size=4),
+        min_size=1,
+        max_size=6,
+    ),
     seed=st.integers(0, 99),
 )
 def test_any_order_of_merging_gives_the_same_bits(name: str, parts: list[list[float]], seed: int) -> None:
@@ -72,7 +80,9 @@ def test_any_order_of_merging_gives_the_same_bits(name: str, parts: list[list[fl
     for null_handling in (False, True):
         found = function.finish(rows[0], null_handling=null_handling)[0].as_py()
         assert same(found, function.finish(_state(function, everything), null_handling=null_handling)[0].as_py())
-        assert same(found, function.finish_values([state.to_pylist() for state in rows[0]], null_handling=null_handling)[0])
+        assert same(
+            found, function.finish_values([state.to_pylist() for state in rows[0]], null_handling=null_handling)[0]
+        )
     if name == "varpop" and everything:
         exact = _variance(everything, 0)
         assert found == (float(exact) if exact < 2**1024 - 2**970 else math.inf)
@@ -112,15 +122,31 @@ EDGES: dict[str, tuple[str, list[Any]]] = {
 
 def test_the_ends_of_long_and_double_are_added_up_exactly(tmp_path: Path) -> None:
     cluster = InProcessCluster(tmp_path, num_servers=2)
-    fields = [{"name": name, "dataType": kind} for name, (kind, _) in EDGES.items()] + [{"name": "k", "dataType": "INT"}]
-    config = {"tableName": "edges", "tableType": "OFFLINE", "segmentsConfig": {"replication": "1"}, "tenants": {}, "metadata": {}, "tableIndexConfig": {}}
-    batch = pa.RecordBatch.from_pydict({**{name: pa.array(values) for name, (_, values) in EDGES.items()}, "k": pa.array([1, 2] * 5, pa.int32())})
+    fields = [{"name": name, "dataType": kind} for name, (kind, _) in EDGES.items()] + [
+        {"name": "k", "dataType": "INT"}
+    ]
+    config = {
+        "tableName": "edges",
+        "tableType": "OFFLINE",
+        "segmentsConfig": {"replication": "1"},
+        "tenants": {},
+        "metadata": {},
+        "tableIndexConfig": {},
+    }
+    batch = pa.RecordBatch.from_pydict(
+        {**{name: pa.array(values) for name, (_, values) in EDGES.items()}, "k": pa.array([1, 2] * 5, pa.int32())}
+    )
     try:
         schema = Schema.from_json({"schemaName": "edges", "dimensionFieldSpecs": fields})
-        cluster.add_table(schema, TableConfig.from_json(config), [[batch.slice(0, 3)], [batch.slice(3, 4)], [batch.slice(7)]])
+        cluster.add_table(
+            schema, TableConfig.from_json(config), [[batch.slice(0, 3)], [batch.slice(3, 4)], [batch.slice(7)]]
+        )
         for column, (_, values) in EDGES.items():
             for where, kept in (("", values), (" GROUP BY k ORDER BY k LIMIT 1", values[::2])):
-                answer = cluster.sql(f"SELECT VAR_POP({column}), STDDEV_SAMP({column}), SKEWNESS({column}), KURTOSIS({column}) FROM edges{where}")
+                answer = cluster.sql(
+                    f"SELECT VAR_POP({column}), STDDEV_SAMP({column}), SKEWNESS({column}), KURTOSIS({column}) FROM "
+                    f"edges{where}"
+                )
                 assert answer["exceptions"] == []
                 found = answer["resultTable"]["rows"][0]
                 if column == "infinite" and not where:
@@ -128,7 +154,12 @@ def test_the_ends_of_long_and_double_are_added_up_exactly(tmp_path: Path) -> Non
                     continue
                 for cell, wanted in zip(found, _moments(kept), strict=True):
                     shown = {"Infinity": math.inf}.get(cell, cell)
-                    assert shown == wanted or math.isclose(shown, wanted, rel_tol=1e-15), (column, where, found, _moments(kept))
+                    assert shown == wanted or math.isclose(shown, wanted, rel_tol=1e-15), (
+                        column,
+                        where,
+                        found,
+                        _moments(kept),
+                    )
     finally:
         cluster.close()
 
@@ -139,10 +170,14 @@ def _moments(values: list[Any]) -> list[float]:
     average = sum(exact, Fraction(0)) / n
     m2, m3, m4 = (sum(((value - average) ** power for value in exact), Fraction(0)) for power in (2, 3, 4))
     squared = (Fraction(n, (n - 1) * (n - 2)) * m3) ** 2 / (m2 / (n - 1)) ** 3
-    kurtosis = Fraction(n * (n + 1), (n - 1) * (n - 2) * (n - 3)) * m4 / (m2 / (n - 1)) ** 2 - Fraction(3 * (n - 1) ** 2, (n - 2) * (n - 3))
+    kurtosis = Fraction(n * (n + 1), (n - 1) * (n - 2) * (n - 3)) * m4 / (m2 / (n - 1)) ** 2 - Fraction(
+        3 * (n - 1) ** 2, (n - 2) * (n - 3)
+    )
     with localcontext() as context:
         context.prec, context.Emin, context.Emax = 60, -10_000, 10_000
-        deviation, skewness = (float((Decimal(part.numerator) / Decimal(part.denominator)).sqrt()) for part in (m2 / (n - 1), squared))
+        deviation, skewness = (
+            float((Decimal(part.numerator) / Decimal(part.denominator)).sqrt()) for part in (m2 / (n - 1), squared)
+        )
     try:
         variance = float(m2 / n)
     except OverflowError:

@@ -32,7 +32,9 @@ def _evaluated(expression: Expression, dialect: Dialect) -> tuple[Operand, Value
     if isinstance(expression, Identifier):
         data_type, value = EXAMPLE_ROW[expression.name]
         is_many = isinstance(value, list)
-        return Operand(data_type, not is_many), pa.array([value], pa.list_(data_type.arrow) if is_many else data_type.arrow)
+        return Operand(data_type, not is_many), pa.array(
+            [value], pa.list_(data_type.arrow) if is_many else data_type.arrow
+        )
     if isinstance(expression, Literal):
         found = literal_type(expression.value)
         value = expression.text if expression.is_string else expression.value

@@ -1,6 +1,8 @@
-"""Proves that no argument, whatever its type and value, ends a scalar function in an error of Python or of a library: each function is
-called with every type of column and constant in the place of each argument of its examples, in all places at once, and in pairs. What it gives has
-the type and length that it promised; what it refuses, it refuses in words, by its name."""
+"""Proves that no argument, whatever its type and value, ends a scalar function in an error of Python or of a library:
+each function is called with every type of column and constant in the place of each argument of its examples, in all
+places at once, and in pairs. What it gives has the type and length that it promised; what it refuses, it refuses in
+words, by its name.
+"""
 
 from __future__ import annotations
 
@@ -45,18 +47,36 @@ HOSTILE: dict[DataType, list[Any]] = {
     DataType.LONG: [0, -1, 1_577_934_245_678, 2**63 - 1, -(2**63)],
     DataType.FLOAT: [0.0, -1.5, 3.4e38, INFINITY, NAN],
     DataType.DOUBLE: [-0.0, 1.005, -1e308, INFINITY, -INFINITY, NAN],
-    DataType.BIG_DECIMAL: [encode_decimal(Decimal(text)) for text in ("0", "-1.5", "1e400", "-1e-400", "123456789012345678901234567890")],
+    DataType.BIG_DECIMAL: [
+        encode_decimal(Decimal(text)) for text in ("0", "-1.5", "1e400", "-1e-400", "123456789012345678901234567890")
+    ],
     DataType.BOOLEAN: [True, False],
     DataType.TIMESTAMP: [0, -1, 1_577_934_245_678, 2**63 - 1, -(2**63)],
-    DataType.STRING: ["", "Héllo 😀", "12", "-1.5e400", "NaN", "0a0b", "2020-02-30", "AgAA", '{"a":null}', "%_\\", "\x00"],
+    DataType.STRING: [
+        "",
+        "Héllo 😀",
+        "12",
+        "-1.5e400",
+        "NaN",
+        "0a0b",
+        "2020-02-30",
+        "AgAA",
+        '{"a":null}',
+        "%_\\",
+        "\x00",
+    ],
     DataType.JSON: ["null", '{"a":{"b":[1,"x",1e400,null]}}', "no json", "[]"],
     DataType.BYTES: [b"", b"\x00", b"\xff\xfe\x80", b"\x02\x00\x00"],
 }
 CONSTANTS: list[int | float | Decimal | str | bool | None] = [
     0, -1, 2, 400, 2**31, 2**63 - 1, -(2**63), 10**30, Decimal("1.5"), 1e308, Decimal("1e-320"), True, False, None,
-    "", "text", "12", "-1", "NaN", "99999999999999999999", "0a0b", "AgAA", "$.a[*]", "yyyy-MM-dd'", "(", "\\", "DAYS", "1:DAYS:EPOCH", "PT1H", "Asia/Kolkata",
+    "", "text", "12", "-1", "NaN", "99999999999999999999", "0a0b", "AgAA", "$.a[*]", "yyyy-MM-dd'", "(", "\\", "DAYS",
+    "1:DAYS:EPOCH", "PT1H", "Asia/Kolkata",
 ]  # fmt: skip
-IN_PYTHON = re.compile(r"unpack|NoneType|<class|Traceback|buffer|has no attribute|must be (?:str|int|real)|codec|invalid literal|padding|pyarrow|numpy|Arrow")
+IN_PYTHON = re.compile(
+    r"unpack|NoneType|<class|Traceback|buffer|has no attribute|must be (?:str|int|real)|codec|invalid "
+    r"literal|padding|pyarrow|numpy|Arrow"
+)
 
 
 def _constant(value: Any) -> Given:
@@ -86,7 +106,9 @@ PAIRED: list[Given] = [
     *(_column(data_type, HOSTILE[data_type]) for data_type in _PAIRED),
     _lists(DataType.DOUBLE, HOSTILE[DataType.DOUBLE]),
 ]
-FUNCTIONS: list[ScalarFunction] = sorted({f.name: f for _, members in families().values() for f in members}.values(), key=lambda f: f.name)
+FUNCTIONS: list[ScalarFunction] = sorted(
+    {f.name: f for _, members in families().values() for f in members}.values(), key=lambda f: f.name
+)
 
 
 def _example_arguments(function: ScalarFunction) -> list[list[Given]]:
@@ -95,7 +117,13 @@ def _example_arguments(function: ScalarFunction) -> list[list[Given]]:
     for example in function.examples:
         call: Expression = demo_row._parsed(example.expression)
         if isinstance(call, Call) and all(isinstance(argument, Identifier | Literal) for argument in call.args):
-            found.append([_constant(a.value) if isinstance(a, Literal) else _of_row(a) for a in call.args if isinstance(a, Identifier | Literal)])
+            found.append(
+                [
+                    _constant(a.value) if isinstance(a, Literal) else _of_row(a)
+                    for a in call.args
+                    if isinstance(a, Identifier | Literal)
+                ]
+            )
     numbers = [_constant(2)] * function.arguments_min
     longest = max(found, key=len, default=numbers)
     most = function.arguments_max if function.arguments_max < MANY else len(longest) + 1
@@ -105,7 +133,9 @@ def _example_arguments(function: ScalarFunction) -> list[list[Given]]:
 
 def _of_row(column: Identifier) -> Given:
     data_type, value = EXAMPLE_ROW[column.name]
-    return (_lists if isinstance(value, list) else _column)(data_type, value if isinstance(value, list) else [value] * 2)
+    return (_lists if isinstance(value, list) else _column)(
+        data_type, value if isinstance(value, list) else [value] * 2
+    )
 
 
 def _calls(function: ScalarFunction) -> Iterator[list[Given]]:
@@ -122,7 +152,9 @@ def _calls(function: ScalarFunction) -> Iterator[list[Given]]:
 def _rows(values: list[Value], length: int) -> list[Value]:
     """As many rows of each column, repeated from its beginning."""
     places = np.arange(length)
-    return [value if isinstance(value, pa.Scalar) else value.take(pa.array(places % max(len(value), 1))) for value in values]
+    return [
+        value if isinstance(value, pa.Scalar) else value.take(pa.array(places % max(len(value), 1))) for value in values
+    ]
 
 
 def _try(function: ScalarFunction, arguments: list[Given], dialect: Dialect) -> str | None:
@@ -153,7 +185,11 @@ def _try(function: ScalarFunction, arguments: list[Given], dialect: Dialect) -> 
 
 def _fault_of(found: pa.Array, bound: Any, length: int) -> str | None:
     arrow = bound.data_type.arrow if bound.single_value else pa.list_(bound.data_type.arrow)
-    return None if found.type == arrow and len(found) == length else f"gave {len(found)} of {found.type}, promised {length} of {arrow}"
+    return (
+        None
+        if found.type == arrow and len(found) == length
+        else f"gave {len(found)} of {found.type}, promised {length} of {arrow}"
+    )
 
 
 def _refusal(error: PinotError, function: ScalarFunction) -> str | None:
@@ -174,5 +210,7 @@ def test_only_errors_of_ours_come_out(function: ScalarFunction) -> None:
                 fault = _try(function, arguments, dialect)
                 if fault is not None:
                     shown = ", ".join(operand.name for operand, _ in arguments)
-                    wrong.setdefault(re.sub(r"[0-9]+|'.*?'", "", fault)[:60], f"{dialect} {function.name}({shown}): {fault}")
+                    wrong.setdefault(
+                        re.sub(r"[0-9]+|'.*?'", "", fault)[:60], f"{dialect} {function.name}({shown}): {fault}"
+                    )
     assert not wrong, "\n".join(wrong.values())

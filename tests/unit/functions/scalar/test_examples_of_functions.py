@@ -1,4 +1,6 @@
-"""Proves that every scalar function has an example, and that each example of the generated table gives the value shown."""
+"""Proves that every scalar function has an example, and that each example of the generated table gives the value
+shown.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ def _sibling(name: str) -> ModuleType:
 
 
 demo_row = _sibling("demo_row")
-FUNCTIONS: list[ScalarFunction] = sorted({function.name: function for function in scalar_functions().values()}.values(), key=lambda function: function.name)
+FUNCTIONS: list[ScalarFunction] = sorted(
+    {function.name: function for function in scalar_functions().values()}.values(), key=lambda function: function.name
+)
 EXAMPLES = [(function.name, example) for function in FUNCTIONS for example in function.examples]
 
 

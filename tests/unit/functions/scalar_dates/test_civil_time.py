@@ -1,5 +1,6 @@
-"""Proves calendar arithmetic against Python's datetime, before 1970, over leap years and beyond the years that datetime knows
-against numpy's own calendar."""
+"""Proves calendar arithmetic against Python's datetime, before 1970, over leap years and beyond the years that datetime
+knows against numpy's own calendar.
+"""
 
 from __future__ import annotations
 
@@ -36,10 +37,14 @@ def numbers(dates: list[date]) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
 @given(DAYS)
 def test_fields_of_days_are_those_of_datetime(dates: list[date]) -> None:
     days = numbers(dates)
-    assert list(zip(*(part.tolist() for part in year_month_day(days)), strict=True)) == [(d.year, d.month, d.day) for d in dates]
+    assert list(zip(*(part.tolist() for part in year_month_day(days)), strict=True)) == [
+        (d.year, d.month, d.day) for d in dates
+    ]
     assert day_of_week(days).tolist() == [d.isoweekday() for d in dates]
     assert day_of_year(days).tolist() == [d.timetuple().tm_yday for d in dates]
-    assert list(zip(*(part.tolist() for part in week_of_year(days)), strict=True)) == [tuple(d.isocalendar())[:2] for d in dates]
+    assert list(zip(*(part.tolist() for part in week_of_year(days)), strict=True)) == [
+        tuple(d.isocalendar())[:2] for d in dates
+    ]
 
 
 def test_months_are_those_of_numpy_in_far_years() -> None:
@@ -91,7 +96,10 @@ def test_months_keep_the_day_or_take_the_last_one() -> None:
     assert added.tolist() == (expected * 86_400_000 + 5).tolist()
 
 
-@given(st.lists(st.integers(-(2**63), 2**63 - 1), min_size=1), st.integers(-1_000_000, 10**15).filter(lambda d: d not in (0, -1)))
+@given(
+    st.lists(st.integers(-(2**63), 2**63 - 1), min_size=1),
+    st.integers(-1_000_000, 10**15).filter(lambda d: d not in (0, -1)),
+)
 def test_division_cuts_toward_zero(values: list[int], divisor: int) -> None:
     expected = [abs(value) // abs(divisor) * (1 if (value < 0) == (divisor < 0) else -1) for value in values]
     assert truncating_divide(np.array(values, np.int64), divisor).tolist() == expected

@@ -26,7 +26,11 @@ ValueOf = Callable[..., Any]
 LONG_MAX = 2**63 - 1
 
 
-@given(values=st.lists(st.integers(-LONG_MAX - 1, LONG_MAX), min_size=1), source=st.sampled_from(sorted(NANOS)), target=st.sampled_from(sorted(NANOS)))
+@given(
+    values=st.lists(st.integers(-LONG_MAX - 1, LONG_MAX), min_size=1),
+    source=st.sampled_from(sorted(NANOS)),
+    target=st.sampled_from(sorted(NANOS)),
+)
 def test_units_convert_toward_zero_and_saturate(values: list[int], source: str, target: str) -> None:
     def expected(value: int) -> int:
         exact = abs(value) * NANOS[source] // NANOS[target] * (1 if value >= 0 else -1)
@@ -57,11 +61,29 @@ def test_units_convert_toward_zero_and_saturate(values: list[int], source: str, 
         ("dateTimeConvert(-1, '1:DAYS:EPOCH', '1:DAYS:EPOCH', '7:DAYS')", 0),
         ("dateTimeConvert(-8, '1:DAYS:EPOCH', '1:DAYS:EPOCH', '7:DAYS')", -7),
         ("dateTimeConvert(7, '2:HOURS:EPOCH', 'EPOCH|MINUTES|10', 'HOURS|1')", 84),
-        ("dateTimeConvert('2020-01-02 03', 'SIMPLE_DATE_FORMAT|yyyy-MM-dd HH|Asia/Kolkata', 'EPOCH', '1:MILLISECONDS')", 1577914200000),
-        ("dateTimeConvert(20200102, '1:DAYS:SIMPLE_DATE_FORMAT:yyyyMMdd', '1:MILLISECONDS:TIMESTAMP', '1:DAYS')", 1577923200000),
-        ("dateTimeConvert(1577934245678, 'TIMESTAMP', '1:MINUTES:SIMPLE_DATE_FORMAT:HH:mm:ss tz( Asia/Tokyo )', '15:MINUTES')", "12:00:00"),
-        ("dateTimeConvert(1578934245678, 'TIMESTAMP', '1:DAYS:SIMPLE_DATE_FORMAT:yyyy-MM-dd HH:mm', '5:DAYS')", "2020-01-10 00:00"),
-        ("dateTimeConvert(1577934245678, 'TIMESTAMP', '1:HOURS:SIMPLE_DATE_FORMAT:dd HH:mm Z tz(America/New_York)', '6:HOURS')", "01 18:00 -0500"),
+        (
+            "dateTimeConvert('2020-01-02 03', 'SIMPLE_DATE_FORMAT|yyyy-MM-dd HH|Asia/Kolkata', 'EPOCH', "
+            "'1:MILLISECONDS')",
+            1577914200000,
+        ),
+        (
+            "dateTimeConvert(20200102, '1:DAYS:SIMPLE_DATE_FORMAT:yyyyMMdd', '1:MILLISECONDS:TIMESTAMP', '1:DAYS')",
+            1577923200000,
+        ),
+        (
+            "dateTimeConvert(1577934245678, 'TIMESTAMP', '1:MINUTES:SIMPLE_DATE_FORMAT:HH:mm:ss tz( Asia/Tokyo )', "
+            "'15:MINUTES')",
+            "12:00:00",
+        ),
+        (
+            "dateTimeConvert(1578934245678, 'TIMESTAMP', '1:DAYS:SIMPLE_DATE_FORMAT:yyyy-MM-dd HH:mm', '5:DAYS')",
+            "2020-01-10 00:00",
+        ),
+        (
+            "dateTimeConvert(1577934245678, 'TIMESTAMP', '1:HOURS:SIMPLE_DATE_FORMAT:dd HH:mm Z "
+            "tz(America/New_York)', '6:HOURS')",
+            "01 18:00 -0500",
+        ),
         ("dateTimeConvert(1577934245678, 'TIMESTAMP', 'TIMESTAMP', '1:DAYS', 'America/New_York')", 1577854800000),
         ("year(-1)", 1969),
         ("year(1577934245678, 'UTC')", 2020),
@@ -137,7 +159,10 @@ def test_other_durations_are_refused(text: str) -> None:
         ("EPOCH|DAYS", TimeFormat("DAYS")),
         ("TIMESTAMP", TimeFormat()),
         ("1:DAYS:SIMPLE_DATE_FORMAT:HH:mm:ss", TimeFormat("DAYS", 1, "HH:mm:ss")),
-        ("1:DAYS:SIMPLE_DATE_FORMAT:yyyyMMdd tz(Asia/Tokyo)", TimeFormat("DAYS", 1, "yyyyMMdd", time_zone("Asia/Tokyo"))),
+        (
+            "1:DAYS:SIMPLE_DATE_FORMAT:yyyyMMdd tz(Asia/Tokyo)",
+            TimeFormat("DAYS", 1, "yyyyMMdd", time_zone("Asia/Tokyo")),
+        ),
         ("SIMPLE_DATE_FORMAT|yyyy|+09:00", TimeFormat("MILLISECONDS", 1, "yyyy", time_zone("+09:00"))),
     ],
 )
@@ -153,16 +178,32 @@ def test_granularities_have_two_spellings() -> None:
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
-        ("timeConvert(1, 'FORTNIGHTS', 'DAYS')", InvalidQueryError, "Invalid time unit: FORTNIGHTS in TIMECONVERT: expected one of NANOSECONDS"),
+        (
+            "timeConvert(1, 'FORTNIGHTS', 'DAYS')",
+            InvalidQueryError,
+            "Invalid time unit: FORTNIGHTS in TIMECONVERT: expected one of NANOSECONDS",
+        ),
         ("timeConvert(1, 'WEEKS', 'DAYS')", InvalidQueryError, "Invalid time unit: WEEKS"),
         ("dateTrunc('decade', 1)", InvalidQueryError, "'decade' is not a valid Timestamp field"),
         ("dateTrunc('day', 1, 'DAYS', 'Mars/Base')", InvalidQueryError, "expected a time zone"),
         ("dateTrunc('day', 'x')", QueryExecutionError, "expected a whole number"),
         ("dateTimeConvert(1, 'bad', '1:DAYS:EPOCH', '1:DAYS')", InvalidQueryError, "Invalid time format: bad"),
         ("dateTimeConvert(1, '0:DAYS:EPOCH', '1:DAYS:EPOCH', '1:DAYS')", InvalidQueryError, "Invalid time size: 0"),
-        ("dateTimeConvert(1, '1:DAYS:EPOCH', '1:DAYS:EPOCH', '1:NANOSECONDS')", InvalidQueryError, "expected a granularity of at least 1:MILLISECONDS"),
-        ("dateTimeConvert(1, '1:DAYS:EPOCH', '1:DAYS:SIMPLE_DATE_FORMAT:yyyy-ii', '1:DAYS')", InvalidQueryError, "found the letter 'i'"),
-        ("dateTimeConvert(6, '1:DAYS:EPOCH', '1:DAYS:SIMPLE_DATE_FORMAT:dd', '8:DAYS')", QueryExecutionError, "Value 0 for dayOfMonth"),
+        (
+            "dateTimeConvert(1, '1:DAYS:EPOCH', '1:DAYS:EPOCH', '1:NANOSECONDS')",
+            InvalidQueryError,
+            "expected a granularity of at least 1:MILLISECONDS",
+        ),
+        (
+            "dateTimeConvert(1, '1:DAYS:EPOCH', '1:DAYS:SIMPLE_DATE_FORMAT:yyyy-ii', '1:DAYS')",
+            InvalidQueryError,
+            "found the letter 'i'",
+        ),
+        (
+            "dateTimeConvert(6, '1:DAYS:EPOCH', '1:DAYS:SIMPLE_DATE_FORMAT:dd', '8:DAYS')",
+            QueryExecutionError,
+            "Value 0 for dayOfMonth",
+        ),
         ("toEpochDaysRounded(1, 0)", QueryExecutionError, "other than 0"),
         ("EXTRACT(EPOCH FROM 1)", InvalidQueryError, "'EPOCH' is not a unit"),
         ("dateAdd('CENTURY', 1, 1)", InvalidQueryError, "'CENTURY' is not a valid Timestamp field"),

@@ -1,5 +1,6 @@
-"""Proves that patterns print what datetime.strftime prints and read back what they print, on whole arrays and one by one,
-with names, weeks, zones and far years; and that texts which are not of the pattern are refused in Joda's words."""
+"""Proves that patterns print what datetime.strftime prints and read back what they print, on whole arrays and one by
+one, with names, weeks, zones and far years; and that texts which are not of the pattern are refused in Joda's words.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +22,9 @@ from pinotpy.functions.time.time_zones import time_zone
 from pinotpy.functions.time.zone_files import read_zone_file
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-INSTANTS = st.lists(st.integers(-30_000_000_000_000, 250_000_000_000_000), min_size=1, max_size=20)  # years 1019 to 9892
+INSTANTS = st.lists(
+    st.integers(-30_000_000_000_000, 250_000_000_000_000), min_size=1, max_size=20
+)  # years 1019 to 9892
 
 PATTERNS = {  # Joda → strftime; %Y is not padded below the year 1000, which lies outside
     "yyyyMMdd": "%Y%m%d",
@@ -76,7 +79,9 @@ def test_patterns_print_as_strftime(pattern: str, millis: list[int], zone_id: st
 @given(millis=INSTANTS)
 def test_texts_are_read_as_they_are_printed(pattern: str, size_ms: int, millis: list[int]) -> None:
     instants = np.array(millis)
-    assert parse_instants(pattern, format_instants(pattern, instants)).tolist() == (instants // size_ms * size_ms).tolist()
+    assert (
+        parse_instants(pattern, format_instants(pattern, instants)).tolist() == (instants // size_ms * size_ms).tolist()
+    )
 
 
 @settings(max_examples=60, deadline=None)
@@ -90,10 +95,19 @@ def test_arrays_and_single_texts_are_read_alike(millis: list[int]) -> None:
     assert found[-1] == 1577930640000
 
 
-@pytest.mark.parametrize("pattern", ["yyyyMMdd", "yyyy-MM-dd HH:mm:ss.SSS", "d/M/yyyy H:mm", "EEE, d MMM yyyy hh:mm a", "MMMM d", "y S", "HH:mm"])
+@pytest.mark.parametrize(
+    "pattern",
+    ["yyyyMMdd", "yyyy-MM-dd HH:mm:ss.SSS", "d/M/yyyy H:mm", "EEE, d MMM yyyy hh:mm a", "MMMM d", "y S", "HH:mm"],
+)
 @settings(max_examples=60, deadline=None)
-@given(millis=INSTANTS, changes=st.lists(st.tuples(st.integers(0, 30), st.sampled_from("0123456789:-/ .AJx+日")), max_size=3), cut=st.integers(0, 2))
-def test_the_readers_of_arrays_and_of_single_texts_agree(pattern: str, millis: list[int], changes: list[tuple[int, str]], cut: int) -> None:
+@given(
+    millis=INSTANTS,
+    changes=st.lists(st.tuples(st.integers(0, 30), st.sampled_from("0123456789:-/ .AJx+日")), max_size=3),
+    cut=st.integers(0, 2),
+)
+def test_the_readers_of_arrays_and_of_single_texts_agree(
+    pattern: str, millis: list[int], changes: list[tuple[int, str]], cut: int
+) -> None:
     """Also on texts that were tampered with: the same instants, or the same refusal."""
     texts = format_instants(pattern, np.array(millis)).to_pylist()
     spoiled = list(texts[0])
@@ -142,7 +156,10 @@ def test_letters_print_as_joda_does(millis: int, pattern: str, text: str) -> Non
 
 def test_zone_names_follow_the_season() -> None:
     times = np.array([1577934245678, 1593659045000])
-    assert format_instants("HH z ZZ", times, time_zone("America/Los_Angeles")).to_pylist() == ["19 PST -08:00", "20 PDT -07:00"]
+    assert format_instants("HH z ZZ", times, time_zone("America/Los_Angeles")).to_pylist() == [
+        "19 PST -08:00",
+        "20 PDT -07:00",
+    ]
     assert format_instants("z", times, time_zone("Asia/Kathmandu")).to_pylist() == ["+05:45", "+05:45"]
 
 
@@ -165,7 +182,9 @@ def test_zone_names_follow_the_season() -> None:
     ],
 )
 def test_texts_are_read_as_joda_does(pattern: str, text: str, instant: str) -> None:
-    assert str(np.datetime64(int(parse_instants(pattern, pa.array([text]))[0]), "ms")) == str(np.datetime64(instant, "ms"))
+    assert str(np.datetime64(int(parse_instants(pattern, pa.array([text]))[0]), "ms")) == str(
+        np.datetime64(instant, "ms")
+    )
 
 
 def test_two_digits_of_a_year_mean_one_near_today() -> None:
@@ -199,7 +218,9 @@ def test_other_texts_are_refused(pattern: str, text: str, message: str) -> None:
 
 def test_times_that_clocks_skip_are_refused() -> None:
     with pytest.raises(QueryExecutionError, match="clocks skip this time in America/New_York"):
-        parse_instants("yyyy-MM-dd HH:mm", pa.array(["2021-03-14 01:59", "2021-03-14 02:30"]), time_zone("America/New_York"))
+        parse_instants(
+            "yyyy-MM-dd HH:mm", pa.array(["2021-03-14 01:59", "2021-03-14 02:30"]), time_zone("America/New_York")
+        )
 
 
 @pytest.mark.parametrize("pattern", ["", "yyyy-bb", "YYYYT", "y" * 65])

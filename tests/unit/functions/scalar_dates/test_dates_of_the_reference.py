@@ -33,16 +33,26 @@ def _ours(expression: Expression) -> bool:
     if not isinstance(expression, Call):
         return isinstance(expression, (Literal, Identifier))
     function = find_scalar_function(expression.name)
-    return function is not None and function.bind.__module__.rpartition(".")[2] in _FAMILIES and all(_ours(arg) for arg in expression.args)
+    return (
+        function is not None
+        and function.bind.__module__.rpartition(".")[2] in _FAMILIES
+        and all(_ours(arg) for arg in expression.args)
+    )
 
 
 @cache
 def _columns(name: str) -> dict[str, tuple[DataType, pa.Array]]:
     with (GOLDEN / f"{name}.avro").open("rb") as file:
         reader = fastavro.reader(file)
-        types = {field["name"]: _TYPES[field["type"]] for field in reader.writer_schema["fields"] if isinstance(field["type"], str) and field["type"] in _TYPES}
+        types = {
+            field["name"]: _TYPES[field["type"]]
+            for field in reader.writer_schema["fields"]
+            if isinstance(field["type"], str) and field["type"] in _TYPES
+        }
         rows = sorted(reader, key=lambda row: row["id"])
-    return {name: (data_type, pa.array([row[name] for row in rows], data_type.arrow)) for name, data_type in types.items()}
+    return {
+        name: (data_type, pa.array([row[name] for row in rows], data_type.arrow)) for name, data_type in types.items()
+    }
 
 
 def _lines(file: str, kind: str) -> list[dict[str, Any]]:
@@ -50,7 +60,10 @@ def _lines(file: str, kind: str) -> list[dict[str, Any]]:
         return [
             line
             for line in map(json.loads, lines)
-            if re.search(r"(?i)time|date|epoch|year|month|quarter|week|day|hour|minute|second|ago\(|now\(|extract|yow|dow", line[kind])
+            if re.search(
+                r"(?i)time|date|epoch|year|month|quarter|week|day|hour|minute|second|ago\(|now\(|extract|yow|dow",
+                line[kind],
+            )
         ]
 
 
@@ -70,17 +83,34 @@ SQL = _parsed("types_sql15.jsonl.gz", "sql", parse_sql)
 
 
 def _calls(statement: Statement) -> list[Expression]:
-    return [item.expression for item in statement.select if isinstance(item.expression, Call) and _ours(item.expression)]
+    return [
+        item.expression for item in statement.select if isinstance(item.expression, Call) and _ours(item.expression)
+    ]
 
 
 PQL_SELECTIONS = [q for q in PQL if _calls(q[1]) and "selectionResults" in q[2] and q[1].where is None]
-PQL_GROUPS = [q for q in PQL if len(q[1].group_by) == 1 and isinstance(q[1].group_by[0], Call) and _ours(q[1].group_by[0]) and not q[2].get("exceptions")]
-PQL_MAXIMA = [q for q in PQL if q[0].startswith("SELECT MAX(") and _ours(q[1].select[0].expression.args[0]) and not q[1].group_by]  # type: ignore[union-attr]
-SQL_SELECTIONS = [q for q in SQL if _calls(q[1]) and "typesTest15" in q[0] and q[1].where is None and not q[1].group_by and not q[1].options]
+PQL_GROUPS = [
+    q
+    for q in PQL
+    if len(q[1].group_by) == 1
+    and isinstance(q[1].group_by[0], Call)
+    and _ours(q[1].group_by[0])
+    and not q[2].get("exceptions")
+]
+PQL_MAXIMA = [
+    q for q in PQL if q[0].startswith("SELECT MAX(") and _ours(q[1].select[0].expression.args[0]) and not q[1].group_by
+]  # type: ignore[union-attr]
+SQL_SELECTIONS = [
+    q
+    for q in SQL
+    if _calls(q[1]) and "typesTest15" in q[0] and q[1].where is None and not q[1].group_by and not q[1].options
+]
 
 
 @pytest.mark.parametrize(("text", "statement", "response"), PQL_SELECTIONS, ids=[q[0] for q in PQL_SELECTIONS])
-def test_a_pql_selection_has_the_values_of_the_reference(text: str, statement: Statement, response: Any, compute_on: Callable[..., Any]) -> None:
+def test_a_pql_selection_has_the_values_of_the_reference(
+    text: str, statement: Statement, response: Any, compute_on: Callable[..., Any]
+) -> None:
     rows = response["selectionResults"]["results"]
     for place, item in enumerate(statement.select):
         _, values = compute_on(item.expression, _columns("typesTest"), Dialect.PQL, 240)
@@ -89,16 +119,22 @@ def test_a_pql_selection_has_the_values_of_the_reference(text: str, statement: S
 
 
 @pytest.mark.parametrize(("text", "statement", "response"), PQL_GROUPS, ids=[q[0] for q in PQL_GROUPS])
-def test_pql_groups_have_the_counts_of_the_reference(text: str, statement: Statement, response: Any, compute_on: Callable[..., Any]) -> None:
+def test_pql_groups_have_the_counts_of_the_reference(
+    text: str, statement: Statement, response: Any, compute_on: Callable[..., Any]
+) -> None:
     _, values = compute_on(statement.group_by[0], _columns("typesTest"), Dialect.PQL, 240)
     counts = Counter(str(value) for value in values.to_pylist())
     groups = response["aggregationResults"][0]["groupByResult"]
     assert groups
-    assert {group["group"][0]: group["value"] for group in groups} == {group["group"][0]: str(counts[group["group"][0]]) for group in groups}
+    assert {group["group"][0]: group["value"] for group in groups} == {
+        group["group"][0]: str(counts[group["group"][0]]) for group in groups
+    }
 
 
 @pytest.mark.parametrize(("text", "statement", "response"), PQL_MAXIMA, ids=[q[0] for q in PQL_MAXIMA])
-def test_a_pql_maximum_is_that_of_the_reference(text: str, statement: Statement, response: Any, compute_on: Callable[..., Any]) -> None:
+def test_a_pql_maximum_is_that_of_the_reference(
+    text: str, statement: Statement, response: Any, compute_on: Callable[..., Any]
+) -> None:
     call = statement.select[0].expression
     assert isinstance(call, Call)
     operand, values = compute_on(call.args[0], _columns("typesTest"), Dialect.PQL, 240)
@@ -111,7 +147,9 @@ def test_a_pql_maximum_is_that_of_the_reference(text: str, statement: Statement,
 
 
 @pytest.mark.parametrize(("text", "statement", "response"), SQL_SELECTIONS, ids=[q[0] for q in SQL_SELECTIONS])
-def test_an_sql_selection_has_the_values_and_types_of_the_reference(text: str, statement: Statement, response: Any, compute_on: Callable[..., Any]) -> None:
+def test_an_sql_selection_has_the_values_and_types_of_the_reference(
+    text: str, statement: Statement, response: Any, compute_on: Callable[..., Any]
+) -> None:
     if response["exceptions"]:
         with pytest.raises(PinotError) as refusal:
             for item in statement.select:
@@ -149,12 +187,14 @@ FLIGHTS = {
     ("call", "expected"),
     [
         (
-            "dateTimeConvert(DaysSinceEpoch,'1:DAYS:EPOCH','1:DAYS:SIMPLE_DATE_FORMAT:yyyyMMdd tz(America/Los_Angeles)','1:DAYS')",
+            "dateTimeConvert(DaysSinceEpoch,'1:DAYS:EPOCH','1:DAYS:SIMPLE_DATE_FORMAT:yyyyMMdd "
+            "tz(America/Los_Angeles)','1:DAYS')",
             ["20131231", "20131231", "20140101"],
         ),
         ("dateTimeConvert(DaysSinceEpoch,'1:DAYS:EPOCH','1:HOURS:EPOCH','7:DAYS')", [385560, 385560, 385728]),
         (
-            "dateTimeConvert(FlightDate,'1:DAYS:SIMPLE_DATE_FORMAT:yyyy-MM-dd','1:DAYS:SIMPLE_DATE_FORMAT:EEE MMM dd yyyy','1:DAYS')",
+            "dateTimeConvert(FlightDate,'1:DAYS:SIMPLE_DATE_FORMAT:yyyy-MM-dd','1:DAYS:SIMPLE_DATE_FORMAT:EEE MMM dd "
+            "yyyy','1:DAYS')",
             ["Wed Jan 01 2014", "Wed Jan 01 2014", "Thu Jan 02 2014"],
         ),
         ("dateTrunc('week',DaysSinceEpoch,'DAYS','Europe/Berlin','MILLISECONDS')", [1388358000000] * 3),
@@ -179,7 +219,10 @@ def test_recorded_flights(call: str, expected: list[Any], compute_on: Callable[.
             "dateTimeConvert(FlightDate,'1:DAYS:SIMPLE_DATE_FORMAT:yyyy-MM-dd','1:DAYS:SIMPLE_DATE_FORMAT:yyyy-MM-dd','7:DAYS')",
             r"Value 0 for dayOfMonth must be in the range \[1,31\]",
         ),
-        ("dateTimeConvert(FlightDate,'1:DAYS:SIMPLE_DATE_FORMAT:yyyyMMdd','1:DAYS:EPOCH','1:DAYS')", 'Invalid format: "2014-01-01" is malformed at "-01-01"'),
+        (
+            "dateTimeConvert(FlightDate,'1:DAYS:SIMPLE_DATE_FORMAT:yyyyMMdd','1:DAYS:EPOCH','1:DAYS')",
+            'Invalid format: "2014-01-01" is malformed at "-01-01"',
+        ),
     ],
 )
 def test_recorded_refusals_of_pql_have_code_200(call: str, message: str, compute_on: Callable[..., Any]) -> None:

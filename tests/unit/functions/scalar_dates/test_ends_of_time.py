@@ -1,5 +1,6 @@
-"""Proves that times at the ends of LONG (its default null is -2^63) stay what they are in every zone: functions of dates answer or
-refuse them with an error of ours, keep their order, and change no sign."""
+"""Proves that times at the ends of LONG (its default null is -2^63) stay what they are in every zone: functions of
+dates answer or refuse them with an error of ours, keep their order, and change no sign.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +29,9 @@ def computed(name: str, *arguments: Any, data_type: DataType = DataType.LONG, va
     """The function on the column of instants (where an argument is None) and constants."""
     column = pa.array(INSTANTS if values is None else values, data_type.arrow)
     operands = tuple(
-        Operand(data_type) if given is None else Operand(DataType.STRING if isinstance(given, str) else DataType.LONG, True, Literal(given, str(given)))
+        Operand(data_type)
+        if given is None
+        else Operand(DataType.STRING if isinstance(given, str) else DataType.LONG, True, Literal(given, str(given)))
         for given in arguments
     )
     given = [column if argument is None else pa.scalar(argument) for argument in arguments]
@@ -48,9 +51,19 @@ def test_every_zone_keeps_order_and_sign(zone_id: str) -> None:
     assert zone.names_at(INSTANTS)[0].shape == INSTANTS.shape
 
 
-@pytest.mark.parametrize("zone_id", ["UTC", "Asia/Kolkata", "Asia/Kathmandu", "Asia/Dubai", "Africa/Abidjan", "Europe/Berlin", "America/New_York"])
+@pytest.mark.parametrize(
+    "zone_id",
+    ["UTC", "Asia/Kolkata", "Asia/Kathmandu", "Asia/Dubai", "Africa/Abidjan", "Europe/Berlin", "America/New_York"],
+)
 def test_functions_answer_at_the_ends(zone_id: str) -> None:
-    for part, low, high in [("hour", 0, 23), ("minute", 0, 59), ("month", 1, 12), ("day", 1, 31), ("weekofyear", 1, 53), ("dayofyear", 1, 366)]:
+    for part, low, high in [
+        ("hour", 0, 23),
+        ("minute", 0, 59),
+        ("month", 1, 12),
+        ("day", 1, 31),
+        ("weekofyear", 1, 53),
+        ("dayofyear", 1, 366),
+    ]:
         assert all(low <= value <= high for value in computed(part, None, zone_id))
     years = computed("year", None, zone_id)
     assert years == sorted(years)
@@ -76,7 +89,8 @@ def test_years_at_the_end_of_berlin_are_positive() -> None:
 
 
 @pytest.mark.parametrize(
-    ("unit", "amount"), [("MONTH", 99_999_999_999_999), ("YEAR", -(2**63)), ("DAY", 2**62), ("MILLISECOND", 2**63 - 1), ("WEEK", -(2**50))]
+    ("unit", "amount"),
+    [("MONTH", 99_999_999_999_999), ("YEAR", -(2**63)), ("DAY", 2**62), ("MILLISECOND", 2**63 - 1), ("WEEK", -(2**50))],
 )
 def test_a_sum_beyond_the_range_is_refused(unit: str, amount: int) -> None:
     with pytest.raises(QueryExecutionError, match="64 bits"):
@@ -85,10 +99,17 @@ def test_a_sum_beyond_the_range_is_refused(unit: str, amount: int) -> None:
 
 def test_sums_within_the_range_are_exact_up_to_its_ends() -> None:
     low, high = -(2**63), 2**63 - 1
-    assert add_units("MILLISECOND", np.array([high, low, -1]), np.array([low, high, high])).tolist() == [-1, -1, high - 1]
+    assert add_units("MILLISECOND", np.array([high, low, -1]), np.array([low, high, high])).tolist() == [
+        -1,
+        -1,
+        high - 1,
+    ]
     assert add_units("DAY", np.array([1, -1]), np.array([low, high])).tolist() == [low + 86_400_000, high - 86_400_000]
     # 4800 months are 400 years of 146,097 days everywhere
-    assert add_units("MONTH", np.array([4800, -4800]), np.array([low, high])).tolist() == [low + 146_097 * 86_400_000, high - 146_097 * 86_400_000]
+    assert add_units("MONTH", np.array([4800, -4800]), np.array([low, high])).tolist() == [
+        low + 146_097 * 86_400_000,
+        high - 146_097 * 86_400_000,
+    ]
     there = add_units("MONTH", np.array([7]), np.array([high - 40 * 10**10]))
     assert add_units("MONTH", np.array([7]), np.array([high - 40 * 10**10 - 2**50]))[0] < there[0]
 
@@ -109,7 +130,10 @@ def test_far_months_are_those_of_datetime() -> None:
 def test_differences_are_those_of_integers(unit: str) -> None:
     size = int(add_units(unit, np.array([1]), np.array([0]))[0])
     starts, ends = (part.ravel() for part in np.meshgrid(INSTANTS, INSTANTS))
-    exact = [abs(end - start) // size * (1 if end >= start else -1) for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
+    exact = [
+        abs(end - start) // size * (1 if end >= start else -1)
+        for start, end in zip(starts.tolist(), ends.tolist(), strict=True)
+    ]
     assert units_between(unit, starts, ends).tolist() == [max(min(value, 2**63 - 1), -(2**63)) for value in exact]
 
 

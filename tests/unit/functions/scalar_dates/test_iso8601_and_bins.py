@@ -16,8 +16,18 @@ from pinotpy.pql.parser import parse_expression
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MOMENTS = [0, -1, 999, 1_577_934_245_678, 1_582_934_399_500, 1_603_587_599_999, 253_402_300_799_999, -2_208_988_800_001]
-ZONED = [millis for millis in MOMENTS if 0 < millis < 2**45]  # offsets had seconds before, and datetime ends with the year 9999
-WIDTHS = {"15m": 900_000, "3h": 10_800_000, "4h30m": 16_200_000, "1d": 86_400_000, "1d12h": 129_600_000, "90s": 90_000, "250ms": 250}
+ZONED = [
+    millis for millis in MOMENTS if 0 < millis < 2**45
+]  # offsets had seconds before, and datetime ends with the year 9999
+WIDTHS = {
+    "15m": 900_000,
+    "3h": 10_800_000,
+    "4h30m": 16_200_000,
+    "1d": 86_400_000,
+    "1d12h": 129_600_000,
+    "90s": 90_000,
+    "250ms": 250,
+}
 
 
 def _moment(millis: int) -> datetime:
@@ -57,7 +67,19 @@ def test_what_a_text_leaves_out(value_of: Callable[..., Any], text: str, moment:
     assert value_of(f"fromIso8601('{text}')") == (moment - EPOCH) // timedelta(milliseconds=1)
 
 
-@pytest.mark.parametrize("text", ["", "yesterday", "2020-13-01", "2019-02-29", "2020-01-01T25:00", "2020-1-1", "2020-01-01 00:00", "2020-01-01T00:00:00+1"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "yesterday",
+        "2020-13-01",
+        "2019-02-29",
+        "2020-01-01T25:00",
+        "2020-1-1",
+        "2020-01-01 00:00",
+        "2020-01-01T00:00:00+1",
+    ],
+)
 def test_what_is_no_time_of_iso8601_is_refused(value_of: Callable[..., Any], text: str) -> None:
     with pytest.raises(QueryExecutionError, match="expected a time of ISO 8601"):
         value_of(f"fromIso8601('{text}')")
@@ -65,7 +87,9 @@ def test_what_is_no_time_of_iso8601_is_refused(value_of: Callable[..., Any], tex
 
 @pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("origin", [0, 3_600_000, -7_777, 1_700_000_000_123])
-def test_a_bin_begins_at_a_whole_number_of_widths_from_the_origin(value_of: Callable[..., Any], width: str, origin: int) -> None:
+def test_a_bin_begins_at_a_whole_number_of_widths_from_the_origin(
+    value_of: Callable[..., Any], width: str, origin: int
+) -> None:
     for millis in MOMENTS:
         begin = value_of(f"fromTimestamp(dateBin('{width}', {millis}, {origin}))")
         assert begin <= millis < begin + WIDTHS[width]
@@ -73,7 +97,9 @@ def test_a_bin_begins_at_a_whole_number_of_widths_from_the_origin(value_of: Call
 
 
 def test_bins_are_those_of_the_references_announcement(value_of: Callable[..., Any]) -> None:
-    """The reference announced date_bin('3h', '2024-03-10 23:29:55.0', '2024-01-01 00:00:00.0'), which is PostgreSQL's: 2024-03-10 21:00."""
+    """The reference announced date_bin('3h', '2024-03-10 23:29:55.0', '2024-01-01 00:00:00.0'), which is PostgreSQL's:
+    2024-03-10 21:00.
+    """
     begin = value_of("fromTimestamp(date_bin('3h', '2024-03-10 23:29:55.0', '2024-01-01 00:00:00.0'))")
     assert _moment(begin) == datetime(2024, 3, 10, 21, tzinfo=UTC)
 

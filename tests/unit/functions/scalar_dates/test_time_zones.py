@@ -1,5 +1,6 @@
-"""Proves that offsets of zones are those of Python's zoneinfo on the same files, at random times, at every change, in far
-years; that wall clocks come back as instants, gaps go forward, and of an overlap the first pass counts."""
+"""Proves that offsets of zones are those of Python's zoneinfo on the same files, at random times, at every change, in
+far years; that wall clocks come back as instants, gaps go forward, and of an overlap the first pass counts.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +18,10 @@ from pinotpy.functions.time.time_zones import find_time_zone, time_zone
 from pinotpy.functions.time.zone_files import read_zone_file
 
 ZONES = [
-    "America/New_York", "America/Sao_Paulo", "America/St_Johns", "America/Havana", "Europe/Berlin", "Europe/London", "Europe/Dublin",
-    "Asia/Kolkata", "Asia/Tokyo", "Asia/Tehran", "Asia/Amman", "Africa/Casablanca", "Australia/Lord_Howe", "Pacific/Apia", "America/Nuuk",
+    "America/New_York", "America/Sao_Paulo", "America/St_Johns", "America/Havana", "Europe/Berlin", "Europe/London",
+    "Europe/Dublin",
+    "Asia/Kolkata", "Asia/Tokyo", "Asia/Tehran", "Asia/Amman", "Africa/Casablanca", "Australia/Lord_Howe",
+    "Pacific/Apia", "America/Nuuk",
 ]  # fmt: skip
 LOW, HIGH = -62_000_000_000, 253_000_000_000  # seconds: years 5 to 9987, which datetime can hold in any zone
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -40,9 +43,14 @@ def offset_ms(zone: zoneinfo.ZoneInfo, second: int) -> int:
 def test_offsets_are_those_of_zoneinfo(zone_id: str) -> None:
     random = np.random.default_rng(3)
     zone, expected = time_zone(zone_id), oracle(zone_id)
-    changes = np.flatnonzero(np.diff(zone.offsets_at(np.arange(-3_000_000_000_000, 5_000_000_000_000, 43_200_000)))) * 43_200 - 3_000_000_000
+    changes = (
+        np.flatnonzero(np.diff(zone.offsets_at(np.arange(-3_000_000_000_000, 5_000_000_000_000, 43_200_000)))) * 43_200
+        - 3_000_000_000
+    )
     near = (changes[:, None] + np.array([0, 3_600, 7_200, 36_000, 43_200])).ravel()
-    seconds = np.concatenate([random.integers(LOW, HIGH, 400), random.integers(-3_000_000_000, 5_000_000_000, 400), near])
+    seconds = np.concatenate(
+        [random.integers(LOW, HIGH, 400), random.integers(-3_000_000_000, 5_000_000_000, 400), near]
+    )
     assert zone.offsets_at(seconds * 1000).tolist() == [offset_ms(expected, second) for second in seconds.tolist()]
 
 
@@ -53,7 +61,9 @@ def test_wall_clocks_come_back_as_the_first_of_their_instants(zone_id: str, seco
     instants = np.array(seconds) * 1000
     local = zone.to_local(instants)
     back = zone.to_instants(local)
-    first = [datetime(1970, 1, 1, tzinfo=expected) + timedelta(milliseconds=int(wall)) for wall in local]  # fold=0 is the first pass
+    first = [
+        datetime(1970, 1, 1, tzinfo=expected) + timedelta(milliseconds=int(wall)) for wall in local
+    ]  # fold=0 is the first pass
     assert back.tolist() == [(wall - EPOCH) // timedelta(milliseconds=1) for wall in first]
     assert (zone.to_local(back) == local).all()
 
@@ -90,7 +100,9 @@ def test_days_that_begin_twice_keep_the_offset_of_the_time() -> None:
 
 
 def test_hours_keep_half_hour_offsets() -> None:
-    assert time_zone("Asia/Kolkata").floor("HOUR", wall("2021-01-01T00:10")).tolist() == wall("2020-12-31T23:30").tolist()
+    assert (
+        time_zone("Asia/Kolkata").floor("HOUR", wall("2021-01-01T00:10")).tolist() == wall("2020-12-31T23:30").tolist()
+    )
 
 
 @pytest.mark.parametrize(
@@ -113,7 +125,9 @@ def test_ids_of_java_and_joda_are_known(zone_id: str, hours: float) -> None:
     assert time_zone(zone_id).offsets_at(wall("2021-01-01")).tolist() == [hours * 3_600_000]
 
 
-@pytest.mark.parametrize("zone_id", ["", "Mars/Base", "../etc/passwd", "America", "+25:00", "GMT+3:75", "zone.tab", "america/new_york/"])
+@pytest.mark.parametrize(
+    "zone_id", ["", "Mars/Base", "../etc/passwd", "America", "+25:00", "GMT+3:75", "zone.tab", "america/new_york/"]
+)
 def test_other_ids_are_refused(zone_id: str) -> None:
     assert find_time_zone(zone_id) is None
     with pytest.raises(InvalidQueryError, match="expected a time zone"):

@@ -20,7 +20,9 @@ Call = Callable[..., list[Any]]
 
 @pytest.fixture(scope="session")
 def call() -> Call:
-    """call("substr", (DataType.STRING, ["abc"]), 0, 2): a pair is a column with its values, anything else a constant."""
+    """call("substr", (DataType.STRING, ["abc"]), 0, 2): a pair is a column with its values, anything else a
+    constant.
+    """
 
     def evaluated(name: str, *arguments: Any, dialect: Dialect = Dialect.PQL) -> list[Any]:
         operands, values, count = [], [], 1
@@ -32,7 +34,13 @@ def call() -> Call:
                 values.append(pa.array(column, pa.list_(data_type.arrow) if is_many else data_type.arrow))
                 count = len(column)
             else:
-                text = str(argument).lower() if isinstance(argument, bool) else "null" if argument is None else str(argument)
+                text = (
+                    str(argument).lower()
+                    if isinstance(argument, bool)
+                    else "null"
+                    if argument is None
+                    else str(argument)
+                )
                 found = literal_type(argument)
                 operands.append(Operand(found, True, Literal(argument, text, isinstance(argument, str))))
                 value = encode_decimal(Decimal(argument)) if found is DataType.BIG_DECIMAL else argument

@@ -1,5 +1,6 @@
-"""Proves functions of multi-values against loops over the rows, on ragged columns with empty rows, on slices of columns, for every
-element type; and the edges that the reference recorded."""
+"""Proves functions of multi-values against loops over the rows, on ragged columns with empty rows, on slices of
+columns, for every element type; and the edges that the reference recorded.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +17,14 @@ from pinotpy.functions.scalar.ragged import Ragged
 from pinotpy.functions.scalar.spec import Operand, bind, evaluate
 from pinotpy.pql.ast import Dialect, Literal
 
-INT, LONG, FLOAT, DOUBLE, STRING, BYTES = DataType.INT, DataType.LONG, DataType.FLOAT, DataType.DOUBLE, DataType.STRING, DataType.BYTES
+INT, LONG, FLOAT, DOUBLE, STRING, BYTES = (
+    DataType.INT,
+    DataType.LONG,
+    DataType.FLOAT,
+    DataType.DOUBLE,
+    DataType.STRING,
+    DataType.BYTES,
+)
 VALUES: dict[DataType, list[Any]] = {
     INT: [-5, 0, 3, 7, 2**31 - 1],
     LONG: [-(2**63), 0, 9, 2**40],
@@ -56,7 +64,9 @@ def test_lengths_sums_and_extremes(call: Any, data_type: DataType) -> None:
 
     assert call("arraySum", column) == [total(row) for row in rows]
     averages = call("arrayAverage", column)
-    assert [value for value, row in zip(averages, rows, strict=True) if row] == [total(row) / len(row) for row in rows if row]
+    assert [value for value, row in zip(averages, rows, strict=True) if row] == [
+        total(row) / len(row) for row in rows if row
+    ]
     assert all(math.isnan(value) for value, row in zip(averages, rows, strict=True) if not row)
 
 
@@ -65,7 +75,8 @@ def order(value: Any) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("data_type", "least", "greatest"), [(INT, 2**31 - 1, -(2**31)), (LONG, 2**63 - 1, -(2**63)), (DOUBLE, math.inf, -math.inf), (STRING, "null", "null")]
+    ("data_type", "least", "greatest"),
+    [(INT, 2**31 - 1, -(2**31)), (LONG, 2**63 - 1, -(2**63)), (DOUBLE, math.inf, -math.inf), (STRING, "null", "null")],
 )
 def test_the_extremes_of_nothing(call: Any, data_type: DataType, least: Any, greatest: Any) -> None:
     one = VALUES[data_type][1]
@@ -80,7 +91,9 @@ def test_value_in_keeps_what_is_wanted(call: Any, data_type: DataType) -> None:
     assert call("valueIn", (data_type, rows), *wanted) == [[value for value in row if value in wanted] for row in rows]
 
 
-@pytest.mark.parametrize("arguments", [((STRING, ["NL"]), "NL"), ((INT, [[1]]), "abc"), ((INT, [[1]]), 1.5), ((LONG, [[1]]), 2**63)])
+@pytest.mark.parametrize(
+    "arguments", [((STRING, ["NL"]), "NL"), ((INT, [[1]]), "abc"), ((INT, [[1]]), 1.5), ((LONG, [[1]]), 2**63)]
+)
 def test_value_in_refuses_single_values_and_constants_of_another_type(call: Any, arguments: tuple[Any, ...]) -> None:
     with pytest.raises(QueryExecutionError):
         call("valueIn", *arguments)
@@ -118,10 +131,16 @@ def test_edits_are_those_of_loops(call: Any, data_type: DataType) -> None:
     assert call(f"arraySlice{suffix}", column, 3, 1) == [[] for _ in rows]
     assert call(f"arrayContains{suffix}", column, one) == [one in row for row in rows]
     assert call(f"arrayIndexOf{suffix}", column, one) == [row.index(one) if one in row else -1 for row in rows]
-    assert call(f"arrayElementAt{suffix}", column, 2) == [row[1] if len(row) > 1 else "" if data_type is STRING else 0 for row in rows]
+    assert call(f"arrayElementAt{suffix}", column, 2) == [
+        row[1] if len(row) > 1 else "" if data_type is STRING else 0 for row in rows
+    ]
     assert call(f"arrayElementAt{suffix}", column, 0) == ["" if data_type is STRING else 0 for _ in rows]
-    assert call(f"arrayConcat{suffix}", column, (data_type, others)) == [a + b for a, b in zip(rows, others, strict=True)]
-    assert call(f"arrayUnion{suffix}", column, (data_type, others)) == [list(dict.fromkeys(a + b)) for a, b in zip(rows, others, strict=True)]
+    assert call(f"arrayConcat{suffix}", column, (data_type, others)) == [
+        a + b for a, b in zip(rows, others, strict=True)
+    ]
+    assert call(f"arrayUnion{suffix}", column, (data_type, others)) == [
+        list(dict.fromkeys(a + b)) for a, b in zip(rows, others, strict=True)
+    ]
 
 
 def without(row: list[Any], value: Any) -> list[Any]:

@@ -32,24 +32,34 @@ def test_one_more_value_and_all_positions_of_one(call: Any, suffix: str) -> None
     data_type, values = OF_TYPES[suffix]
     rows = _lists(1, values)
     ones = random.Random(2).choices(values, k=len(rows))
-    assert call(f"arrayPushBack{suffix}", (data_type, rows), (data_type, ones)) == [[*row, one] for row, one in zip(rows, ones, strict=True)]
-    assert call(f"arrayPushFront{suffix}", (data_type, rows), (data_type, ones)) == [[one, *row] for row, one in zip(rows, ones, strict=True)]
+    assert call(f"arrayPushBack{suffix}", (data_type, rows), (data_type, ones)) == [
+        [*row, one] for row, one in zip(rows, ones, strict=True)
+    ]
+    assert call(f"arrayPushFront{suffix}", (data_type, rows), (data_type, ones)) == [
+        [one, *row] for row, one in zip(rows, ones, strict=True)
+    ]
     expected = [[at for at, value in enumerate(row) if value == one] for row, one in zip(rows, ones, strict=True)]
     assert call(f"arrayIndexesOf{suffix}", (data_type, rows), (data_type, ones)) == expected
-    assert call(f"arrayIndexesOf{suffix}", (data_type, rows), values[0]) == [[at for at, value in enumerate(row) if value == values[0]] for row in rows]
+    assert call(f"arrayIndexesOf{suffix}", (data_type, rows), values[0]) == [
+        [at for at, value in enumerate(row) if value == values[0]] for row in rows
+    ]
 
 
 @pytest.mark.parametrize("suffix", OF_TYPES)
 def test_two_lists_overlap_if_a_value_is_in_both(call: Any, suffix: str) -> None:
     data_type, values = OF_TYPES[suffix]
     left, right = _lists(3, values), _lists(4, values)
-    assert call("arraysOverlap", (data_type, left), (data_type, right)) == [bool(set(a) & set(b)) for a, b in zip(left, right, strict=True)]
+    assert call("arraysOverlap", (data_type, left), (data_type, right)) == [
+        bool(set(a) & set(b)) for a, b in zip(left, right, strict=True)
+    ]
 
 
 def test_positions_in_both(call: Any) -> None:
     left = [sorted(set(row)) for row in _lists(5, list(range(9)))]
     right = [sorted(set(row)) for row in _lists(6, list(range(9)))]
-    assert call("intersectIndices", (INT, left), (INT, right)) == [sorted(set(a) & set(b)) for a, b in zip(left, right, strict=True)]
+    assert call("intersectIndices", (INT, left), (INT, right)) == [
+        sorted(set(a) & set(b)) for a, b in zip(left, right, strict=True)
+    ]
 
 
 def test_lists_of_the_values_of_a_row(call: Any) -> None:
@@ -82,5 +92,7 @@ def test_sums_of_whole_numbers(call: Any) -> None:
 def test_lists_as_text(call: Any) -> None:
     rows = _lists(8, ["a", "", "é"])
     assert call("arrayToString", (STRING, rows), ", ") == [", ".join(row) for row in rows]
-    assert call("arrayToString", (STRING, rows), "-", "nothing") == ["-".join(value or "nothing" for value in row) for row in rows]
+    assert call("arrayToString", (STRING, rows), "-", "nothing") == [
+        "-".join(value or "nothing" for value in row) for row in rows
+    ]
     assert call("arrayToString", (DOUBLE, [[0.5, 1e10]]), " ") == ["0.5 1.0E10"]

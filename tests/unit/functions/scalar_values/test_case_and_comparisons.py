@@ -1,5 +1,6 @@
-"""Proves CASE, COALESCE, NULLIF, comparisons and logic: types of results, order of arguments in each dialect, nulls, NaN;
-against recorded answers and written-down truth tables."""
+"""Proves CASE, COALESCE, NULLIF, comparisons and logic: types of results, order of arguments in each dialect, nulls,
+NaN; against recorded answers and written-down truth tables.
+"""
 
 from __future__ import annotations
 
@@ -136,7 +137,9 @@ def test_decimals_compare_with_doubles_that_have_no_end(call: Any, dialect: Dial
     }
     for name, truths in expected.items():
         assert call(name, doubles, 10**30, dialect=dialect) == truths
-    assert call("equals", 10**400, (DOUBLE, [float("inf")]), dialect=dialect) == [1]  # a literal is rounded, as in WHERE
+    assert call("equals", 10**400, (DOUBLE, [float("inf")]), dialect=dialect) == [
+        1
+    ]  # a literal is rounded, as in WHERE
     assert call("greater_than", (FLOAT, [float("-inf")]), -(10**400), dialect=dialect) == [0]
 
 
@@ -153,8 +156,28 @@ def test_text_is_read_as_what_it_is_compared_with(call: Any) -> None:
 
 def test_logic_has_three_values(call: Any) -> None:
     left, right = zip(*itertools.product([True, False, None], repeat=2), strict=True)
-    assert call("and", (BOOLEAN, list(left)), (BOOLEAN, list(right)), dialect=Dialect.SQL) == [True, False, None, False, False, False, None, False, None]
-    assert call("or", (BOOLEAN, list(left)), (BOOLEAN, list(right)), dialect=Dialect.SQL) == [True, True, True, True, False, None, True, None, None]
+    assert call("and", (BOOLEAN, list(left)), (BOOLEAN, list(right)), dialect=Dialect.SQL) == [
+        True,
+        False,
+        None,
+        False,
+        False,
+        False,
+        None,
+        False,
+        None,
+    ]
+    assert call("or", (BOOLEAN, list(left)), (BOOLEAN, list(right)), dialect=Dialect.SQL) == [
+        True,
+        True,
+        True,
+        True,
+        False,
+        None,
+        True,
+        None,
+        None,
+    ]
     assert call("not", (BOOLEAN, [True, False, None]), dialect=Dialect.SQL) == [False, True, None]
 
 

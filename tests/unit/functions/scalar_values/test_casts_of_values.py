@@ -1,5 +1,6 @@
-"""Proves CAST in both dialects: types of results, Java's text of numbers, ends of ranges, and what is refused; expectations are
-recorded answers of the reference or written down from Java's rules."""
+"""Proves CAST in both dialects: types of results, Java's text of numbers, ends of ranges, and what is refused;
+expectations are recorded answers of the reference or written down from Java's rules.
+"""
 
 from __future__ import annotations
 
@@ -16,14 +17,32 @@ from pinotpy.functions.scalar.spec import Operand, bind
 from pinotpy.pql.ast import Dialect, Literal
 
 INT, LONG, FLOAT, DOUBLE, STRING = DataType.INT, DataType.LONG, DataType.FLOAT, DataType.DOUBLE, DataType.STRING
-BOOLEAN, TIMESTAMP, BYTES, BIG_DECIMAL, JSON = DataType.BOOLEAN, DataType.TIMESTAMP, DataType.BYTES, DataType.BIG_DECIMAL, DataType.JSON
+BOOLEAN, TIMESTAMP, BYTES, BIG_DECIMAL, JSON = (
+    DataType.BOOLEAN,
+    DataType.TIMESTAMP,
+    DataType.BYTES,
+    DataType.BIG_DECIMAL,
+    DataType.JSON,
+)
 
 
 @pytest.mark.parametrize(
-    ("name", "expected"), [("INT", LONG), ("integer", LONG), ("LONG", LONG), ("FLOAT", DOUBLE), ("DOUBLE", DOUBLE), ("STRING", STRING), ("VARCHAR", STRING)]
+    ("name", "expected"),
+    [
+        ("INT", LONG),
+        ("integer", LONG),
+        ("LONG", LONG),
+        ("FLOAT", DOUBLE),
+        ("DOUBLE", DOUBLE),
+        ("STRING", STRING),
+        ("VARCHAR", STRING),
+    ],
 )
 def test_pql_has_long_double_and_string_only(name: str, expected: DataType) -> None:
-    assert bind("cast", (Operand(INT), Operand(STRING, True, Literal(name, name, True))), Dialect.PQL).data_type is expected
+    assert (
+        bind("cast", (Operand(INT), Operand(STRING, True, Literal(name, name, True))), Dialect.PQL).data_type
+        is expected
+    )
 
 
 @pytest.mark.parametrize("name", ["BOOLEAN", "TIMESTAMP", "JSON", "BYTES", "DECIMAL", "nosuch"])
@@ -90,7 +109,10 @@ def test_values_in_sql(call: Any, data_type: DataType, value: Any, target: str, 
     assert call("cast", (data_type, [value]), target, dialect=Dialect.SQL) == [expected]
 
 
-@pytest.mark.parametrize(("written", "integer", "long"), [("123456789012345678901234567890.123456789", 1312754386, -4362896299872285998), ("-12.34", -12, -12)])
+@pytest.mark.parametrize(
+    ("written", "integer", "long"),
+    [("123456789012345678901234567890.123456789", 1312754386, -4362896299872285998), ("-12.34", -12, -12)],
+)
 def test_big_decimals_keep_their_lowest_bits_in_sql(call: Any, written: str, integer: int, long: int) -> None:
     value = encode_decimal(Decimal(written))
     assert call("cast", (BIG_DECIMAL, [value]), "INTEGER", dialect=Dialect.SQL) == [integer]
@@ -109,7 +131,8 @@ def test_multi_values_are_cast_one_by_one_in_sql(call: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("source", "target", "error"), [(INT, "BYTES", QueryExecutionError), (BYTES, "INTEGER", QueryExecutionError), (INT, "NOSUCH", InvalidQueryError)]
+    ("source", "target", "error"),
+    [(INT, "BYTES", QueryExecutionError), (BYTES, "INTEGER", QueryExecutionError), (INT, "NOSUCH", InvalidQueryError)],
 )
 def test_what_sql_refuses(call: Any, source: DataType, target: str, error: type[Exception]) -> None:
     with pytest.raises(error):
@@ -123,4 +146,8 @@ def test_text_that_is_no_time_is_refused(call: Any, text: str) -> None:
 
 
 def test_timestamps_print_their_fraction_without_trailing_zeros() -> None:
-    assert [timestamp_text(millis) for millis in (0, 500, 253402300799999)] == ["1970-01-01 00:00:00.0", "1970-01-01 00:00:00.5", "9999-12-31 23:59:59.999"]
+    assert [timestamp_text(millis) for millis in (0, 500, 253402300799999)] == [
+        "1970-01-01 00:00:00.0",
+        "1970-01-01 00:00:00.5",
+        "9999-12-31 23:59:59.999",
+    ]

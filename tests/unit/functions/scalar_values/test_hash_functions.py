@@ -1,4 +1,6 @@
-"""Proves hashes and encodings against hashlib, and MurmurHash2 against recorded answers and the function that partitions rows."""
+"""Proves hashes and encodings against hashlib, and MurmurHash2 against recorded answers and the function that
+partitions rows.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,10 @@ BYTES, STRING = DataType.BYTES, DataType.STRING
 DATA = [b"", b"a", b"123", "日本語".encode(), bytes(range(256))]
 
 
-@pytest.mark.parametrize(("name", "algorithm"), [("md5", "md5"), ("sha", "sha1"), ("sha224", "sha224"), ("sha256", "sha256"), ("sha512", "sha512")])
+@pytest.mark.parametrize(
+    ("name", "algorithm"),
+    [("md5", "md5"), ("sha", "sha1"), ("sha224", "sha224"), ("sha256", "sha256"), ("sha512", "sha512")],
+)
 def test_digests(call: Any, name: str, algorithm: str) -> None:
     assert call(name, (BYTES, DATA)) == [hashlib.new(algorithm, data).hexdigest() for data in DATA]
 
@@ -25,7 +30,11 @@ def test_md5_as_bytes(call: Any) -> None:
 
 
 def test_murmur_hash_is_kafkas(call: Any) -> None:
-    assert call("murmurHash2", (BYTES, [b"123", "日本語".encode(), b"-4.5"])) == [-267702483, 1431860170, 1309573849]  # recorded
+    assert call("murmurHash2", (BYTES, [b"123", "日本語".encode(), b"-4.5"])) == [
+        -267702483,
+        1431860170,
+        1309573849,
+    ]  # recorded
     assert call("murmurHash2UTF8", (STRING, ["123", "日本語", "-4.5"])) == [-267702483, 1431860170, 1309573849]
     assert [value % 2**32 for value in call("murmurHash2", (BYTES, DATA))] == [murmur2(data) for data in DATA]
 
@@ -45,7 +54,14 @@ def test_encodings_come_back(call: Any) -> None:
 
 @pytest.mark.parametrize(
     ("name", "text"),
-    [("fromBase64", "a"), ("fromBase64", "é==="), ("hexToBytes", "abc"), ("hexToBytes", "zz"), ("hexToBytes", "a b c d"), ("decodeUrl", "%ff")],
+    [
+        ("fromBase64", "a"),
+        ("fromBase64", "é==="),
+        ("hexToBytes", "abc"),
+        ("hexToBytes", "zz"),
+        ("hexToBytes", "a b c d"),
+        ("decodeUrl", "%ff"),
+    ],
 )
 def test_text_that_is_no_such_encoding_is_refused(call: Any, name: str, text: str) -> None:
     with pytest.raises(QueryExecutionError):

@@ -32,13 +32,22 @@ def _bits(address: str) -> str:
 @pytest.mark.parametrize("length", [0, 1, 8, 15, 16, 32])
 def test_ranges_are_the_addresses_with_the_same_first_bits(call: Any, length: int) -> None:
     for base in ADDRESSES:
-        same = [len(_bits(base)) == len(_bits(address)) and _bits(base)[:length] == _bits(address)[:length] for address in ADDRESSES]
+        same = [
+            len(_bits(base)) == len(_bits(address)) and _bits(base)[:length] == _bits(address)[:length]
+            for address in ADDRESSES
+        ]
         assert call("isSubnetOf", f"{base}/{length}", (STRING, ADDRESSES)) == same
         (prefix,) = call("ipPrefix", (STRING, [base]), length)
-        (least,), (greatest,) = call("ipSubnetMin", (STRING, [prefix])), call("ipSubnetMax", (STRING, [f"{base}/{length}"]))
+        (least,), (greatest,) = (
+            call("ipSubnetMin", (STRING, [prefix])),
+            call("ipSubnetMax", (STRING, [f"{base}/{length}"])),
+        )
         assert prefix == f"{least}/{length}"
         width = len(_bits(base))
-        assert (_bits(least), _bits(greatest)) == (_bits(base)[:length].ljust(width, "0"), _bits(base)[:length].ljust(width, "1"))
+        assert (_bits(least), _bits(greatest)) == (
+            _bits(base)[:length].ljust(width, "0"),
+            _bits(base)[:length].ljust(width, "1"),
+        )
 
 
 def test_calls_of_the_references_documentation(call: Any) -> None:

@@ -1,5 +1,6 @@
-"""Proves JSON paths and the functions over them: what each kind of step finds, types of results, defaults, faults in paths, documents that
-are none; expectations are written down, some are recorded answers."""
+"""Proves JSON paths and the functions over them: what each kind of step finds, types of results, defaults, faults in
+paths, documents that are none; expectations are written down, some are recorded answers.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +18,12 @@ from pinotpy.functions.scalar.json_paths import json_text, parse_json
 from pinotpy.pql.ast import Dialect
 
 STRING, JSON = DataType.STRING, DataType.JSON
-BOOK = {"a": {"b": [1, 2, 3], "c d": "x"}, "list": [{"n": 1, "s": "u"}, {"n": 2.5, "s": "v"}, {"s": None}], "e": [], "deep": {"a": {"n": 9}}}
+BOOK = {
+    "a": {"b": [1, 2, 3], "c d": "x"},
+    "list": [{"n": 1, "s": "u"}, {"n": 2.5, "s": "v"}, {"s": None}],
+    "e": [],
+    "deep": {"a": {"n": 9}},
+}
 
 
 @pytest.mark.parametrize(
@@ -71,10 +77,27 @@ def test_any_other_path_finds_a_list(path: str, expected: list[Any]) -> None:
 
 def test_one_is_not_true() -> None:
     assert compile_json_path("$[?(@.x == true)]").find([{"x": 1}, {"x": True}]) == [{"x": True}]
-    assert compile_json_path("$[?(@.x == 1)]").find([{"x": 1}, {"x": True}, {"x": Decimal("1.0")}]) == [{"x": 1}, {"x": Decimal("1.0")}]
+    assert compile_json_path("$[?(@.x == 1)]").find([{"x": 1}, {"x": True}, {"x": Decimal("1.0")}]) == [
+        {"x": 1},
+        {"x": Decimal("1.0")},
+    ]
 
 
-@pytest.mark.parametrize("path", ["$.", "$..", "$.a[", "$.a[x]", "$.a[?(@.b ~ 1)]", "$a b", "$.a]", "$['a", "$.a[?(foo)]", "$" + ".a" * (STEPS_MAX + 1)])
+@pytest.mark.parametrize(
+    "path",
+    [
+        "$.",
+        "$..",
+        "$.a[",
+        "$.a[x]",
+        "$.a[?(@.b ~ 1)]",
+        "$a b",
+        "$.a]",
+        "$['a",
+        "$.a[?(foo)]",
+        "$" + ".a" * (STEPS_MAX + 1),
+    ],
+)
 def test_a_fault_in_a_path_is_refused(path: str) -> None:
     with pytest.raises(InvalidQueryError, match="JSON path"):
         compile_json_path(path)
@@ -88,7 +111,10 @@ def test_a_path_cannot_explode() -> None:
         compile_json_path("$..*..*").find(document)
 
 
-DOCUMENTS = ['{"n":3,"f":1E+10,"s":"x","b":true,"arr":[1,"2"],"o":{"p":[1.50]},"big":12345678901234567890}', '{"n":null}']
+DOCUMENTS = [
+    '{"n":3,"f":1E+10,"s":"x","b":true,"arr":[1,"2"],"o":{"p":[1.50]},"big":12345678901234567890}',
+    '{"n":null}',
+]
 
 
 @pytest.mark.parametrize(
@@ -127,20 +153,28 @@ def test_without_a_default_every_record_must_resolve(call: Any) -> None:
     assert call("jsonExtractScalar", (STRING, ["no json"]), "$.k", "INT_ARRAY") == [[]]
 
 
-@pytest.mark.parametrize(("path", "results_type"), [("$.b", "INT"), ("$.s", "DOUBLE"), ("$.big", "LONG"), ("$.o", "INT"), ("$.big", "INT")])
+@pytest.mark.parametrize(
+    ("path", "results_type"), [("$.b", "INT"), ("$.s", "DOUBLE"), ("$.big", "LONG"), ("$.o", "INT"), ("$.big", "INT")]
+)
 def test_a_value_of_another_type_is_refused(call: Any, path: str, results_type: str) -> None:
     with pytest.raises(QueryExecutionError, match="expected"):
         call("jsonExtractScalar", (JSON, DOCUMENTS[:1]), path, results_type, 0)
 
 
-@pytest.mark.parametrize("arguments", [("$.n", "NOSUCH", ""), ("$.n", "INT", "abc"), ("$.n", "INT_ARRAY", "1"), ("$.n[", "INT")])
+@pytest.mark.parametrize(
+    "arguments", [("$.n", "NOSUCH", ""), ("$.n", "INT", "abc"), ("$.n", "INT_ARRAY", "1"), ("$.n[", "INT")]
+)
 def test_what_the_text_alone_shows_is_700_in_sql(call: Any, arguments: tuple[str, ...]) -> None:
     with pytest.raises(InvalidQueryError):
         call("jsonExtractScalar", (JSON, DOCUMENTS), *arguments, dialect=Dialect.SQL)
 
 
 def test_keys_are_the_places_that_a_path_leads_to(call: Any) -> None:
-    assert call("jsonExtractKey", (JSON, ['{"k":1,"o":{"p":[7]}}', "[]", "no json"]), "$.*") == [["$['k']", "$['o']"], [], []]
+    assert call("jsonExtractKey", (JSON, ['{"k":1,"o":{"p":[7]}}', "[]", "no json"]), "$.*") == [
+        ["$['k']", "$['o']"],
+        [],
+        [],
+    ]
     assert call("jsonExtractKey", (JSON, ['{"o":{"p":[7]}}']), "$..*") == [["$['o']", "$['o']['p']", "$['o']['p'][0]"]]
 
 

@@ -1,5 +1,6 @@
-"""Proves that no argument of a scalar function takes memory or time without bound, or ends in an error of a library: each hostile call
-is answered or refused with a QueryExecutionError, within seconds."""
+"""Proves that no argument of a scalar function takes memory or time without bound, or ends in an error of a library:
+each hostile call is answered or refused with a QueryExecutionError, within seconds.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +15,14 @@ from pinotpy.functions.scalar import text_arguments
 from pinotpy.functions.scalar.text_arguments import in_slices
 from pinotpy.pql.ast import Dialect
 
-INT, LONG, DOUBLE, STRING, TIMESTAMP, JSON = DataType.INT, DataType.LONG, DataType.DOUBLE, DataType.STRING, DataType.TIMESTAMP, DataType.JSON
+INT, LONG, DOUBLE, STRING, TIMESTAMP, JSON = (
+    DataType.INT,
+    DataType.LONG,
+    DataType.DOUBLE,
+    DataType.STRING,
+    DataType.TIMESTAMP,
+    DataType.JSON,
+)
 HUGE = 10**30
 REFUSED: list[tuple[str, tuple[Any, ...]]] = [
     ("cast", ((STRING, ["9" * 5000]), "INT")),
@@ -57,7 +65,9 @@ ANSWERED: list[tuple[str, tuple[Any, ...], list[Any]]] = [
 
 
 @pytest.mark.parametrize(("name", "arguments"), REFUSED, ids=[f"{name}-{at}" for at, (name, _) in enumerate(REFUSED)])
-def test_what_is_too_much_is_refused(call: Any, name: str, arguments: tuple[Any, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_too_much_is_refused(
+    call: Any, name: str, arguments: tuple[Any, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(text_arguments, "BATCH_BYTES_MAX", 1 << 22)
     monkeypatch.setattr(text_arguments, "_SLICE_BYTES", 1 << 20)
     started = time.monotonic()

@@ -1,4 +1,6 @@
-"""Proves functions of numbers against Python's math and decimal modules, on every numeric type, with NaN and infinities."""
+"""Proves functions of numbers against Python's math and decimal modules, on every numeric type, with NaN and
+infinities.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +47,10 @@ ORACLES: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("name", ORACLES)
-@pytest.mark.parametrize(("data_type", "values"), [(INT, [1, 7, 41]), (LONG, [1, 12, 100]), (FLOAT, [0.5, 2.25]), (DOUBLE, [0.1, 1e-9, 33.3])])
+@pytest.mark.parametrize(
+    ("data_type", "values"),
+    [(INT, [1, 7, 41]), (LONG, [1, 12, 100]), (FLOAT, [0.5, 2.25]), (DOUBLE, [0.1, 1e-9, 33.3])],
+)
 def test_results_are_doubles_close_to_pythons(call: Any, name: str, data_type: DataType, values: list[Any]) -> None:
     assert bind(name, (Operand(data_type),), Dialect.PQL).data_type is DOUBLE
     found = call(name, (data_type, values))
@@ -63,7 +68,11 @@ def test_ends_of_what_is_defined(call: Any) -> None:
 
 
 def test_exponentials_are_the_nearest_doubles(call: Any) -> None:
-    assert call("exp", (INT, [-26, 20, -17])) == [5.109089028063325e-12, 485165195.4097903, 4.139937718785167e-8]  # recorded: exp(-26)
+    assert call("exp", (INT, [-26, 20, -17])) == [
+        5.109089028063325e-12,
+        485165195.4097903,
+        4.139937718785167e-8,
+    ]  # recorded: exp(-26)
 
 
 def test_whole_quotients_and_remainders(call: Any) -> None:
@@ -83,7 +92,9 @@ def test_whole_quotients_and_remainders(call: Any) -> None:
 @pytest.mark.parametrize("decimals", [0, 1, 2, 5, 10, -2])
 def test_rounding_is_that_of_the_printed_number(call: Any, decimals: int) -> None:
     chance = random.Random(decimals)
-    values = [chance.uniform(-1000, 1000) for _ in range(300)] + [chance.randrange(-(10**6), 10**6) / 10 ** chance.randrange(7) for _ in range(300)]
+    values = [chance.uniform(-1000, 1000) for _ in range(300)] + [
+        chance.randrange(-(10**6), 10**6) / 10 ** chance.randrange(7) for _ in range(300)
+    ]
     values += [0.0, 1.005, -1.005, 2.675, 0.285, 1e20, 1e300, 5e-324, 0.5, 1.5, 2.5, 150.0, 2.0**52 + 0.5]
     unit = Decimal(1).scaleb(-decimals)
 

@@ -1,7 +1,9 @@
 """Proves scalar functions against answers that Pinot 1.5.1 and 0.6.0 gave: every recorded query of the form
-`SELECT f(…), …, id FROM typesTest… ORDER BY id LIMIT n` is computed on the rows of the table, value by value and type by type.
+`SELECT f(…), …, id FROM typesTest… ORDER BY id LIMIT n` is computed on the rows of the table, value by value and type
+by type.
 
-Functions of other rooms (dates, aggregations) are left to their tests; where ours differ on purpose, DIFFERENT says why.
+Functions of other rooms (dates, aggregations) are left to their tests; where ours differ on purpose, DIFFERENT says
+why.
 """
 
 from __future__ import annotations
@@ -110,7 +112,10 @@ def _columns(table: str) -> dict[str, tuple[Operand, list[Any]]]:
                 data_type = DataType.STRING  # as 0.6.0 stores it
             default = _default(data_type, is_metric=kind == "metricFieldSpecs")
             values = [row[field["name"]] for row in rows]
-            values = [default if value is None or _is_nan(value) else value if is_many else _stored(data_type, value) for value in values]
+            values = [
+                default if value is None or _is_nan(value) else value if is_many else _stored(data_type, value)
+                for value in values
+            ]
             found[field["name"]] = (
                 Operand(data_type, not is_many),
                 [([default] if value in (default, []) else value) for value in values] if is_many else values,
@@ -122,10 +127,14 @@ def _evaluated(expression: Expression, table: str, count: int, dialect: Dialect)
     if isinstance(expression, Identifier):
         operand, values = _columns(table)[expression.name]
         assert operand.data_type is not None
-        return operand, pa.array(values[:count], operand.data_type.arrow if operand.single_value else pa.list_(operand.data_type.arrow))
+        return operand, pa.array(
+            values[:count], operand.data_type.arrow if operand.single_value else pa.list_(operand.data_type.arrow)
+        )
     if isinstance(expression, Literal):
         found = literal_type(expression.value)
-        return Operand(found, True, expression), pa.scalar(expression.text if expression.is_string else expression.value, found.arrow if found else pa.null())
+        return Operand(found, True, expression), pa.scalar(
+            expression.text if expression.is_string else expression.value, found.arrow if found else pa.null()
+        )
     assert isinstance(expression, Call)
     arguments = [_evaluated(argument, table, count, dialect) for argument in expression.args]
     bound = bind(canonical_function(expression.name), tuple(operand for operand, _ in arguments), dialect)
@@ -142,7 +151,9 @@ def _names(expression: Expression) -> Iterator[str]:
 def _of_this_room(statement: Statement) -> bool:
     functions = scalar_functions()
     names = {name for item in statement.select for name in _names(item.expression)}
-    return bool(names) and all(name in functions and functions[name].bind.__module__.rpartition(".")[2] in OURS for name in names)
+    return bool(names) and all(
+        name in functions and functions[name].bind.__module__.rpartition(".")[2] in OURS for name in names
+    )
 
 
 def _recorded(file: str, key: str, table: str) -> list[tuple[str, Statement, dict[str, Any]]]:
@@ -195,7 +206,9 @@ def _same(ours: Any, theirs: Any, data_type: DataType | None) -> bool:
 
 
 @pytest.mark.parametrize(
-    ("text", "statement", "response"), [line for line in SQL if not _is_different(line[0])], ids=lambda value: value if isinstance(value, str) else ""
+    ("text", "statement", "response"),
+    [line for line in SQL if not _is_different(line[0])],
+    ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_answers_of_sql(text: str, statement: Statement, response: dict[str, Any]) -> None:
     exceptions = response.get("exceptions") or []
@@ -215,11 +228,15 @@ def test_answers_of_sql(text: str, statement: Statement, response: dict[str, Any
             assert operand.data_type.value + ("" if operand.single_value else "_ARRAY") == schema["columnDataTypes"][at]
         ours = values.to_pylist() if isinstance(values, pa.Array) else [values.as_py()] * count
         for row, value in zip(rows, ours, strict=True):
-            assert _same(_shown(value, operand.data_type), row[at], operand.data_type), f"recorded {row}, found {value!r}"
+            assert _same(_shown(value, operand.data_type), row[at], operand.data_type), (
+                f"recorded {row}, found {value!r}"
+            )
 
 
 @pytest.mark.parametrize(
-    ("text", "statement", "response"), [line for line in PQL if not _is_different(line[0])], ids=lambda value: value if isinstance(value, str) else ""
+    ("text", "statement", "response"),
+    [line for line in PQL if not _is_different(line[0])],
+    ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_answers_of_pql(text: str, statement: Statement, response: dict[str, Any]) -> None:
     if response.get("exceptions"):

@@ -1,5 +1,6 @@
-"""Proves that a refusal says who refuses, what was expected and what was found, in words of queries: no function is left out of it, none
-is advised that does not exist, and no word of Python stands in it."""
+"""Proves that a refusal says who refuses, what was expected and what was found, in words of queries: no function is
+left out of it, none is advised that does not exist, and no word of Python stands in it.
+"""
 
 from __future__ import annotations
 
@@ -42,13 +43,19 @@ def test_too_many_arguments_are_told_the_most(dialect: Dialect, fault: type[Pino
         ("fromBase64", ((STRING, ["A"]),), "expected base64 in FROMBASE64, found 'A'$"),
     ],
 )
-def test_an_error_of_a_value_names_the_function_once(call: Any, name: str, arguments: tuple[Any, ...], message: str) -> None:
+def test_an_error_of_a_value_names_the_function_once(
+    call: Any, name: str, arguments: tuple[Any, ...], message: str
+) -> None:
     with pytest.raises(QueryExecutionError, match=message) as found:
         call(name, *arguments)
     assert str(found.value).upper().count(name.upper()) <= 1
 
 
-@pytest.mark.parametrize("function", sorted(functions().values(), key=lambda function: function.display_name), ids=lambda function: function.display_name)
+@pytest.mark.parametrize(
+    "function",
+    sorted(functions().values(), key=lambda function: function.display_name),
+    ids=lambda function: function.display_name,
+)
 def test_an_aggregation_advises_only_what_exists(function: Any) -> None:
     twin = canonical(function.display_name.removesuffix("MV") if function.multi_value else f"{function.display_name}MV")
     try:

@@ -1,5 +1,6 @@
-"""Proves the hashes of seeded_hashes.py against published check values, the values that the reference's own tests expect, and their definitions
-written down byte by byte."""
+"""Proves the hashes of seeded_hashes.py against published check values, the values that the reference's own tests
+expect, and their definitions written down byte by byte.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +34,9 @@ def test_fnv_of_foobar_is_as_published(call: Any, name: str, bits: int, value: i
     assert call(name, (BYTES, [b"foobar"])) == call(f"{name}UTF8", (STRING, ["foobar"])) == [_signed(value, bits)]
 
 
-@pytest.mark.parametrize(("bits", "first", "prime"), [(32, 0x811C9DC5, 0x01000193), (64, 0xCBF29CE484222325, 0x100000001B3)])
+@pytest.mark.parametrize(
+    ("bits", "first", "prime"), [(32, 0x811C9DC5, 0x01000193), (64, 0xCBF29CE484222325, 0x100000001B3)]
+)
 def test_fnv_byte_by_byte(call: Any, bits: int, first: int, prime: int) -> None:
     one, one_a = [], []
     for data in DATA:
@@ -47,7 +50,11 @@ def test_fnv_byte_by_byte(call: Any, bits: int, first: int, prime: int) -> None:
 
 
 def test_crc32c(call: Any) -> None:
-    assert call("crc32c", (BYTES, [b"123456789", b"", b"\0" * 32])) == [_signed(0xE3069283, 32), 0, _signed(0x8A9136AA, 32)]  # RFC 3720
+    assert call("crc32c", (BYTES, [b"123456789", b"", b"\0" * 32])) == [
+        _signed(0xE3069283, 32),
+        0,
+        _signed(0x8A9136AA, 32),
+    ]  # RFC 3720
     assert call("crc32c", (BYTES, [b"testString"])) == [-1608760557]
 
 
@@ -68,23 +75,33 @@ def _murmur3_32(data: bytes, seed: int) -> int:
 
 
 def test_murmur3_of_32_bits(call: Any) -> None:
-    assert call("murmurHash3Bit32", (BYTES, [b"testString"]), 0) == call("murmur3_32", (BYTES, [b"testString"])) == [-1435605585]
+    assert (
+        call("murmurHash3Bit32", (BYTES, [b"testString"]), 0)
+        == call("murmur3_32", (BYTES, [b"testString"]))
+        == [-1435605585]
+    )
     assert call("murmurHash3Bit32", (BYTES, [b""]), 1) == [0x514E28B7]
     for seed in (0, 1, -1, 2**31 - 1, -(2**31)):
         assert call("murmurHash3Bit32", (BYTES, DATA), seed) == [_murmur3_32(data, seed) for data in DATA]
 
 
 def test_murmur3_of_128_bits_and_its_first_64(call: Any) -> None:
-    expected = bytes(value % 256 for value in (82, -103, -23, 15, -90, -39, 80, -51, 15, 73, -81, -28, 111, -21, -78, 108))
+    expected = bytes(
+        value % 256 for value in (82, -103, -23, 15, -90, -39, 80, -51, 15, 73, -81, -28, 111, -21, -78, 108)
+    )
     assert call("murmurHash3Bit128", (BYTES, [b"testString"]), 0) == [expected]
     assert call("murmurHash3Bit64", (BYTES, [b"testString"]), 0) == [-3652179990542706350]
     for seed in (0, 7, -1):
         whole = call("murmurHash3Bit128", (BYTES, DATA), seed)
-        assert [int.from_bytes(value[:8], "little", signed=True) for value in whole] == call("murmurHash3Bit64", (BYTES, DATA), seed)
+        assert [int.from_bytes(value[:8], "little", signed=True) for value in whole] == call(
+            "murmurHash3Bit64", (BYTES, DATA), seed
+        )
 
 
 def test_what_cannot_be_hashed_is_refused(call: Any) -> None:
     with pytest.raises(QueryExecutionError, match="CRC32C takes BYTES, found STRING: convert text with toUtf8"):
         call("crc32c", (STRING, ["a"]))
-    with pytest.raises((InvalidQueryError, QueryExecutionError), match="expected an INT as the seed of MURMURHASH3BIT32"):
+    with pytest.raises(
+        (InvalidQueryError, QueryExecutionError), match="expected an INT as the seed of MURMURHASH3BIT32"
+    ):
         call("murmurHash3Bit32", (BYTES, [b"a"]), 2**31)

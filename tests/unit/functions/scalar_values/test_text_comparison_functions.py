@@ -34,7 +34,9 @@ def _pairs(seed: int) -> tuple[list[str], list[str]]:
 
 def test_levenshtein_distance(call: Any) -> None:
     left, right = _pairs(1)
-    assert call("levenshteinDistance", (STRING, left), (STRING, right)) == [_edits(a, b) for a, b in zip(left, right, strict=True)]
+    assert call("levenshteinDistance", (STRING, left), (STRING, right)) == [
+        _edits(a, b) for a, b in zip(left, right, strict=True)
+    ]
     documented = [("kitten", "sitting", 3), ("hello", "world", 4), ("same", "same", 0), ("", "abc", 3), ("abc", "", 3)]
     for a, b, distance in documented:
         assert call("levenshtein_distance", (STRING, [a]), b) == [distance]
@@ -49,8 +51,12 @@ def test_texts_too_long_to_compare_are_refused(call: Any) -> None:
 def test_strcmp_is_the_order_of_java(call: Any) -> None:
     left, right = _pairs(2)
     found = call("strcmp", (STRING, left), (STRING, right))
-    assert [(value > 0) - (value < 0) for value in found] == [(a > b) - (a < b) for a, b in zip(left, right, strict=True)]
-    assert call("strcmp", (STRING, ["apple", "b", "abc", "", "\uffff"]), (STRING, ["apples", "a", "xbc", "", "😀"])) == [-1, 1, -23, 0, 0xFFFF - 0xD83D]
+    assert [(value > 0) - (value < 0) for value in found] == [
+        (a > b) - (a < b) for a, b in zip(left, right, strict=True)
+    ]
+    assert call(
+        "strcmp", (STRING, ["apple", "b", "abc", "", "\uffff"]), (STRING, ["apples", "a", "xbc", "", "😀"])
+    ) == [-1, 1, -23, 0, 0xFFFF - 0xD83D]
 
 
 def test_beginnings_and_ends(call: Any) -> None:

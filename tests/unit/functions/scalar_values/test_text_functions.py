@@ -1,5 +1,6 @@
-"""Proves functions of text: Java's UTF-16 positions, by an oracle that works on UTF-16 units, on columns that take Arrow's way and on
-such that take the slow one; edges that the reference's own answers and commons-lang's rules give."""
+"""Proves functions of text: Java's UTF-16 positions, by an oracle that works on UTF-16 units, on columns that take
+Arrow's way and on such that take the slow one; edges that the reference's own answers and commons-lang's rules give.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +15,13 @@ from pinotpy.functions.scalar.text_arguments import TEXT_UNITS_MAX
 from pinotpy.functions.scalar.text_shape import split_by_whole_separator
 from pinotpy.pql.ast import Dialect
 
-STRING, INT, BYTES, BOOLEAN, TIMESTAMP = DataType.STRING, DataType.INT, DataType.BYTES, DataType.BOOLEAN, DataType.TIMESTAMP
+STRING, INT, BYTES, BOOLEAN, TIMESTAMP = (
+    DataType.STRING,
+    DataType.INT,
+    DataType.BYTES,
+    DataType.BOOLEAN,
+    DataType.TIMESTAMP,
+)
 ASCII = ["", "a", "abc", "Hello, World", "  pad ", "aXbXc", "XX"]
 BASIC = [*ASCII, "ünïcode", "日本語", "straße", "İstanbul"]
 ALL = [*BASIC, "😀 smile", "a😀b😀", "😀"]
@@ -38,7 +45,9 @@ def test_length_counts_utf16_units(call: Any, column: list[str]) -> None:
 
 
 @COLUMNS
-@pytest.mark.parametrize(("begin", "end"), [(0, 1), (1, 3), (0, -1), (2, -1), (3, 1), (100, 200), (1, 100), (-2, -1), (0, -2)])
+@pytest.mark.parametrize(
+    ("begin", "end"), [(0, 1), (1, 3), (0, -1), (2, -1), (3, 1), (100, 200), (1, 100), (-2, -1), (0, -2)]
+)
 def test_substr_in_sql_is_cut_off_at_the_ends(call: Any, column: list[str], begin: int, end: int) -> None:
     def expected(text: str) -> str:
         parts = units(text)
@@ -204,7 +213,9 @@ def test_rows_are_independent_of_each_other(call: Any) -> None:
     counts = [chance.randrange(4) for _ in range(500)]
     expected = [text.replace(find, "-") if find else text for text, find in zip(texts, finds, strict=True)]
     assert call("replace", (STRING, texts), (STRING, finds), "-") == expected
-    assert call("repeat", (STRING, texts), (INT, counts)) == [text * count for text, count in zip(texts, counts, strict=True)]
+    assert call("repeat", (STRING, texts), (INT, counts)) == [
+        text * count for text, count in zip(texts, counts, strict=True)
+    ]
 
 
 def test_multi_values_and_wrong_arguments_are_refused(call: Any) -> None:

@@ -1,4 +1,6 @@
-"""Proves the functions of URLs against urllib.parse on URLs as they are seen, and against what java.net.URI says of odd ones."""
+"""Proves the functions of URLs against urllib.parse on URLs as they are seen, and against what java.net.URI says of odd
+ones.
+"""
 
 from __future__ import annotations
 
@@ -23,8 +25,30 @@ URLS = [
         ["", "#to%20p", "#"],
     )
 ]
-NO_URLS = ["a b", "http://", "http://a/[x]", "http://x?%zz", "http://x/%4", "1a:b", "a:", "http://x#a#b", "http://x/\u00a0", 'http://x/"', "//"]
-NO_HOST = ["http://my_host/a", "http://1.2.3.4.5/", "http://h:99999999999/", "http://-a.com/", "mailto:a@b.c", "/a/b", "", "file:///x", "http://a.1/"]
+NO_URLS = [
+    "a b",
+    "http://",
+    "http://a/[x]",
+    "http://x?%zz",
+    "http://x/%4",
+    "1a:b",
+    "a:",
+    "http://x#a#b",
+    "http://x/\u00a0",
+    'http://x/"',
+    "//",
+]
+NO_HOST = [
+    "http://my_host/a",
+    "http://1.2.3.4.5/",
+    "http://h:99999999999/",
+    "http://-a.com/",
+    "mailto:a@b.c",
+    "/a/b",
+    "",
+    "file:///x",
+    "http://a.1/",
+]
 
 
 def _host(url: str) -> str:
@@ -43,9 +67,13 @@ def test_parts_are_those_of_urllib(call: Any) -> None:
     assert call("urlTopLevelDomain", column) == [_host(url).split(".")[-1] for url in URLS]
     assert call("urlPort", column) == [found.port or -1 for found in split]
     assert call("urlPath", column) == [unquote(found.path) for found in split]
-    assert call("urlPathWithQuery", column) == [found.path + (f"?{found.query}" if found.query else "") for found in split]
+    assert call("urlPathWithQuery", column) == [
+        found.path + (f"?{found.query}" if found.query else "") for found in split
+    ]
     assert call("urlQueryString", column) == [found.query or None for found in split]
-    assert call("urlFragment", column) == [unquote(found.fragment) if "#" in url else None for found, url in zip(split, URLS, strict=True)]
+    assert call("urlFragment", column) == [
+        unquote(found.fragment) if "#" in url else None for found, url in zip(split, URLS, strict=True)
+    ]
     assert call("urlNetloc", column) == [unquote(found.netloc) for found in split]
 
 
@@ -55,7 +83,9 @@ def test_what_is_cut_off_leaves_the_rest_as_it_was(call: Any) -> None:
     bare = [url.partition("#")[0] for url in URLS]
     assert call("cutFragment", column) == bare
     assert call("cutQueryStringAndFragment", column) == [url.partition("?")[0] for url in bare]
-    assert call("cutQueryString", column) == [url.replace(f"?{found.query}", "") if found.query else url for url, found in zip(URLS, split, strict=True)]
+    assert call("cutQueryString", column) == [
+        url.replace(f"?{found.query}", "") if found.query else url for url, found in zip(URLS, split, strict=True)
+    ]
     assert call("cutWWW", column) == [url.replace("//www.", "//").replace("@www.", "@") for url in URLS]
     assert call("cutUrlParameter", column, "x") == [url.replace("x=1&y=a%26b&x=2", "y=a%26b") for url in URLS]
     assert call("cutUrlParameter", column, "q") == [url.replace("?q", "") for url in URLS]
@@ -64,7 +94,16 @@ def test_what_is_cut_off_leaves_the_rest_as_it_was(call: Any) -> None:
 
 @pytest.mark.parametrize("url", NO_URLS)
 def test_no_url_has_no_parts_and_is_left_as_it_is(call: Any, url: str) -> None:
-    for name in ("urlProtocol", "urlDomain", "urlTopLevelDomain", "urlPath", "urlQueryString", "urlFragment", "urlNetloc", "urlPathWithQuery"):
+    for name in (
+        "urlProtocol",
+        "urlDomain",
+        "urlTopLevelDomain",
+        "urlPath",
+        "urlQueryString",
+        "urlFragment",
+        "urlNetloc",
+        "urlPathWithQuery",
+    ):
         assert call(name, (STRING, [url])) == [None]
     for name in ("extractUrlParameters", "extractUrlParameterNames", "urlHierarchy", "urlPathHierarchy"):
         assert call(name, (STRING, [url])) == [[]]
@@ -89,7 +128,12 @@ def test_parameters(call: Any) -> None:
     assert call("extractUrlParameter", (STRING, urls), "y") == ["a&b", "", "", ""]
     assert call("extractUrlParameter", (STRING, urls), "p") == ["", "", "", "é+1"]
     assert call("extractUrlParameter", (STRING, urls), "q") == ["", "", "", "a=b"]
-    assert call("extractUrlParameters", (STRING, urls)) == [["x=1", "y=a&b", "x=2", "z"], [""], [], ["p=é+1", "", "q=a=b"]]
+    assert call("extractUrlParameters", (STRING, urls)) == [
+        ["x=1", "y=a&b", "x=2", "z"],
+        [""],
+        [],
+        ["p=é+1", "", "q=a=b"],
+    ]
     assert call("extractUrlParameterNames", (STRING, urls)) == [["x", "y", "x", "z"], [""], [], ["p", "", "q"]]
 
 
@@ -97,19 +141,42 @@ def test_significant_labels(call: Any) -> None:
     hosts = ["com", "a.de", "www.a.com", "www.b.co.uk", "news.b.co.uk", "x.www.b.org", "www.a.b.c.de"]
     column = (STRING, [f"http://{host}/" for host in hosts])
     assert call("urlFirstSignificantSubdomain", column) == ["com", "a", "a", "b", "b", "b", "b"]
-    assert call("cutToFirstSignificantSubdomain", column) == ["com", "a.de", "a.com", "b.co.uk", "b.co.uk", "b.org", "b.c.de"]
-    assert call("cutToFirstSignificantSubdomainWithWWW", column) == ["com", "a.de", "www.a.com", "www.b.co.uk", "b.co.uk", "b.org", "b.c.de"]
+    assert call("cutToFirstSignificantSubdomain", column) == [
+        "com",
+        "a.de",
+        "a.com",
+        "b.co.uk",
+        "b.co.uk",
+        "b.org",
+        "b.c.de",
+    ]
+    assert call("cutToFirstSignificantSubdomainWithWWW", column) == [
+        "com",
+        "a.de",
+        "www.a.com",
+        "www.b.co.uk",
+        "b.co.uk",
+        "b.org",
+        "b.c.de",
+    ]
 
 
 def test_hierarchies(call: Any) -> None:
     urls = ["https://a.b:80/c/d/?x", "https://a.b/", "https://a.b", "/c/d"]
-    assert call("urlHierarchy", (STRING, urls)) == [["https://a.b", "https://a.b/c", "https://a.b/c/d"], ["https://a.b"], ["https://a.b"], []]
+    assert call("urlHierarchy", (STRING, urls)) == [
+        ["https://a.b", "https://a.b/c", "https://a.b/c/d"],
+        ["https://a.b"],
+        ["https://a.b"],
+        [],
+    ]
     assert call("urlPathHierarchy", (STRING, urls)) == [["/c", "/c/d"], [], [], ["/c", "/c/d"]]
 
 
 def test_forms_are_encoded_and_decoded(call: Any) -> None:
     texts = ["a b&c=d/é", "😀", "plain"]
-    for encode, decode in product(("urlEncode", "urlEncodeFormComponent", "encodeUrl"), ("urlDecode", "urlDecodeFormComponent")):
+    for encode, decode in product(
+        ("urlEncode", "urlEncodeFormComponent", "encodeUrl"), ("urlDecode", "urlDecodeFormComponent")
+    ):
         assert call(encode, (STRING, texts)) == [quote_plus(text) for text in texts]
         assert call(decode, (STRING, call(encode, (STRING, texts)))) == texts
     assert call("urlDecode", (STRING, ["%zz", "%4", "a%", "%ff"])) == [None, None, None, "\ufffd"]

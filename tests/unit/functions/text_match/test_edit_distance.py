@@ -1,4 +1,6 @@
-"""Proves that fuzzy words find the terms within their edits: against the textbook's table of distances, one pair at a time."""
+"""Proves that fuzzy words find the terms within their edits: against the textbook's table of distances, one pair at a
+time.
+"""
 
 from __future__ import annotations
 

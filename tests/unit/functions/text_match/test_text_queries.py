@@ -1,5 +1,6 @@
-"""Proves that search texts become the trees that Lucene's classic parser makes of them (written down by hand), and that a malformed
-one is refused with the place of its fault."""
+"""Proves that search texts become the trees that Lucene's classic parser makes of them (written down by hand), and that
+a malformed one is refused with the place of its fault.
+"""
 
 from __future__ import annotations
 
@@ -113,7 +114,9 @@ def test_search_texts_become_trees(text: str, expected: TextQuery) -> None:
 def test_patterns_match_whole_terms(text: str, matching: list[str], others: list[str], prefix: str) -> None:
     query = parse_text_query(text)
     assert isinstance(query, TermPattern) and query.prefix == prefix
-    assert [query.pattern.matches_one(term) for term in matching + others] == [True] * len(matching) + [False] * len(others)
+    assert [query.pattern.matches_one(term) for term in matching + others] == [True] * len(matching) + [False] * len(
+        others
+    )
 
 
 @pytest.mark.parametrize(
@@ -160,7 +163,9 @@ def test_regular_expressions_are_checked() -> None:
 def test_limits_are_named() -> None:
     fits = "x" * TEXT_QUERY_BYTES_MAX
     assert parse_text_query(fits)
-    with pytest.raises(QueryExecutionError, match=f"at most {TEXT_QUERY_BYTES_MAX} bytes, found {TEXT_QUERY_BYTES_MAX + 1}"):
+    with pytest.raises(
+        QueryExecutionError, match=f"at most {TEXT_QUERY_BYTES_MAX} bytes, found {TEXT_QUERY_BYTES_MAX + 1}"
+    ):
         parse_text_query(fits + "x")
     for words in ("x ", "é-", "(x) "):
         assert parse_text_query(words * (TEXT_QUERY_CLAUSES_MAX // (2 if "(" in words else 1)))

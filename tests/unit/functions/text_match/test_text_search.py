@@ -1,5 +1,6 @@
-"""Proves that a search finds the docs that a reader of the rows would find: random rows and random search trees, printed as search
-texts, against an evaluator that looks at one row at a time and knows no index."""
+"""Proves that a search finds the docs that a reader of the rows would find: random rows and random search trees,
+printed as search texts, against an evaluator that looks at one row at a time and knows no index.
+"""
 
 from __future__ import annotations
 
@@ -56,7 +57,10 @@ Node = Union[Leaf, Group]
 def printed(node: Node) -> str:
     if isinstance(node, Leaf):
         return node.text
-    return "".join(f"{join}{mark}({printed(child)})" if isinstance(child, Group) else f"{join}{mark}{printed(child)}" for join, mark, child in node.clauses)
+    return "".join(
+        f"{join}{mark}({printed(child)})" if isinstance(child, Group) else f"{join}{mark}{printed(child)}"
+        for join, mark, child in node.clauses
+    )
 
 
 def holds(node: Node, row: Row) -> bool | None:
@@ -74,7 +78,11 @@ def holds(node: Node, row: Row) -> bool | None:
         until = next((j for j in alive if j > i), len(answers) - 1)
         return any(node.clauses[j][0] == " AND " for j in range(i + 1, until + 1))
 
-    required = {i for i in alive if i not in prohibited and (node.clauses[i][1] == "+" or node.clauses[i][0] == " AND " or follows_and(i))}
+    required = {
+        i
+        for i in alive
+        if i not in prohibited and (node.clauses[i][1] == "+" or node.clauses[i][0] == " AND " or follows_and(i))
+    }
     if any(answers[i] for i in prohibited):
         return False
     if required:
@@ -98,7 +106,10 @@ def leaf_holds(leaf: Leaf, row: Row) -> bool | None:
             return any(is_near(term, *value) for term in terms)
         case "range":
             low, high, with_low, with_high = value
-            return any((low < term or (with_low and low == term)) and (term < high or (with_high and high == term)) for term in terms)
+            return any(
+                (low < term or (with_low and low == term)) and (term < high or (with_high and high == term))
+                for term in terms
+            )
         case "every":
             return True
         case "phrase":
@@ -128,28 +139,44 @@ rows = st.lists(st.lists(words, max_size=8).map(" ".join), max_size=12)
 def leaves() -> st.SearchStrategy[Leaf]:
     plain = words.map(lambda word: Leaf(word.upper() if word in ("fox", "dog") else word, "word", word))
     phrases = st.builds(
-        lambda inside, slop: Leaf(f'"{" ".join(inside)}"' + (f"~{slop}" if slop else ""), "phrase", (" ".join(inside), slop)),
+        lambda inside, slop: Leaf(
+            f'"{" ".join(inside)}"' + (f"~{slop}" if slop else ""), "phrase", (" ".join(inside), slop)
+        ),
         st.lists(words, min_size=1, max_size=4),
         st.integers(0, 5),
     )
     prefixes = st.sampled_from(["f", "fo", "d", "x_", "z"]).map(lambda text: Leaf(text + "*", "prefix", text))
-    wildcards = st.sampled_from(["f?x", "d?g", "fo*s", "f*", "?ox"[1:] + "?", "c?*"]).map(lambda text: Leaf(text, "wildcard", text))
-    patterns = st.sampled_from(["d.g", "f.*", "(fo|bo)x", "[a-d].*", "x_[0-9]", "o"]).map(lambda text: Leaf(f"/{text}/", "regex", text))
-    fuzzy = st.builds(lambda word, edits: Leaf(f"{word}~{edits}", "fuzzy", (word, edits)), st.sampled_from(["fox", "dog", "c", "dogs"]), st.integers(0, 2))
+    wildcards = st.sampled_from(["f?x", "d?g", "fo*s", "f*", "?ox"[1:] + "?", "c?*"]).map(
+        lambda text: Leaf(text, "wildcard", text)
+    )
+    patterns = st.sampled_from(["d.g", "f.*", "(fo|bo)x", "[a-d].*", "x_[0-9]", "o"]).map(
+        lambda text: Leaf(f"/{text}/", "regex", text)
+    )
+    fuzzy = st.builds(
+        lambda word, edits: Leaf(f"{word}~{edits}", "fuzzy", (word, edits)),
+        st.sampled_from(["fox", "dog", "c", "dogs"]),
+        st.integers(0, 2),
+    )
     ranges = st.builds(
         lambda low, high, with_low, with_high: Leaf(
-            f"{'[' if with_low else '{'}{low} TO {high}{']' if with_high else '}'}", "range", (low, high, with_low, with_high)
+            f"{'[' if with_low else '{'}{low} TO {high}{']' if with_high else '}'}",
+            "range",
+            (low, high, with_low, with_high),
         ),
         words,
         words,
         st.booleans(),
         st.booleans(),
     )
-    return st.one_of(plain, plain, phrases, prefixes, wildcards, patterns, fuzzy, ranges, st.just(Leaf("*:*", "every", None)))
+    return st.one_of(
+        plain, plain, phrases, prefixes, wildcards, patterns, fuzzy, ranges, st.just(Leaf("*:*", "every", None))
+    )
 
 
 def group(children: st.SearchStrategy[Node]) -> st.SearchStrategy[Group]:
-    clause = st.tuples(st.sampled_from([" ", " ", " AND ", " OR "]), st.sampled_from(["", "", "", "+", "-", "NOT "]), children)
+    clause = st.tuples(
+        st.sampled_from([" ", " ", " AND ", " OR "]), st.sampled_from(["", "", "", "+", "-", "NOT "]), children
+    )
     return st.lists(clause, min_size=1, max_size=4).map(lambda clauses: Group((("", *clauses[0][1:]), *clauses[1:])))
 
 
@@ -190,7 +217,14 @@ def test_phrases_know_the_gaps_that_stop_words_leave() -> None:
 
 def test_phrases_end_with_the_value() -> None:
     _, index = kept_index(["red fox", "dog", "red", "fox dog", "fox"], [0, 2, 4, 5])
-    for search, docs in (('"red fox"', [0]), ('"fox dog"', [1]), ('"fox dog"~90', [1]), ('"fox dog"~110', [0, 1]), ("fox", [0, 1, 2]), ("+red +dog", [0, 1])):
+    for search, docs in (
+        ('"red fox"', [0]),
+        ('"fox dog"', [1]),
+        ('"fox dog"~90', [1]),
+        ('"fox dog"~110', [0, 1]),
+        ("fox", [0, 1, 2]),
+        ("+red +dog", [0, 1]),
+    ):
         assert matching_docs(index, parse_text_query(search), 3, NO_LIMIT).nonzero()[0].tolist() == docs, search
 
 

@@ -1,5 +1,7 @@
-"""Proves that texts become the tokens that Lucene's StandardAnalyzer makes of them: written-down examples for every rule, a second
-tokenizer (Python's re, one text at a time) on random ASCII texts, and that texts of a batch know nothing of each other."""
+"""Proves that texts become the tokens that Lucene's StandardAnalyzer makes of them: written-down examples for every
+rule, a second tokenizer (Python's re, one text at a time) on random ASCII texts, and that texts of a batch know nothing
+of each other.
+"""
 
 from __future__ import annotations
 
@@ -19,10 +21,16 @@ def batch(texts: list[str]) -> list[list[tuple[str, int]]]:
     offsets = np.cumsum([0, *map(len, encoded)])
     tokens = tokenize(np.frombuffer(b"".join(encoded), np.uint8), offsets)
     found: list[list[tuple[str, int]]] = [[] for _ in texts]
-    for term, text, position in zip(tokens.terms.to_pylist(), tokens.texts.tolist(), tokens.positions.tolist(), strict=True):
+    for term, text, position in zip(
+        tokens.terms.to_pylist(), tokens.texts.tolist(), tokens.positions.tolist(), strict=True
+    ):
         found[text].append((term.decode(), position))
     assert len(tokens.lengths) == len(texts)
-    assert all(position < length for tokens_of_one, length in zip(found, tokens.lengths.tolist(), strict=True) for _, position in tokens_of_one)
+    assert all(
+        position < length
+        for tokens_of_one, length in zip(found, tokens.lengths.tolist(), strict=True)
+        for _, position in tokens_of_one
+    )
     return found
 
 
@@ -35,12 +43,18 @@ def batch(texts: list[str]) -> list[list[tuple[str, int]]]:
         ("java c++ c# f-16", ["java", "c", "c", "f", "16"]),
         ("O'Reilly's can't 'quoted' don\u2019t", ["o'reilly's", "can't", "quoted", "don\u2019t"]),
         ("3.14 1,000,000.5 1;2 1:2 1. ,2 v1.2", ["3.14", "1,000,000.5", "1;2", "1", "2", "1", "2", "v1.2"]),
-        ("www.example.com mail@example.com foo:bar a..b a.b. a,b", ["www.example.com", "mail", "example.com", "foo:bar", "b", "a.b", "b"]),
+        (
+            "www.example.com mail@example.com foo:bar a..b a.b. a,b",
+            ["www.example.com", "mail", "example.com", "foo:bar", "b", "a.b", "b"],
+        ),
         ("foo_bar _x_ __ _ 4wd x86", ["foo_bar", "_x_", "4wd", "x86"]),
         ("wi\u00adfi zero\u200bwidth", ["wi\u00adfi", "zero", "width"]),
         ("Ünïcöde ÉCOLE İstanbul ΣΟΦΟΣ ß", ["ünïcöde", "école", "istanbul", "σοφοσ", "ß"]),
         ("cafe\u0301s \u0301alone x\u0301.y", ["cafe\u0301s", "alone", "x\u0301.y"]),
-        ("東京タワー ひらが カタ_カナ 한국어입니다", ["東", "京", "タワー", "ひ", "ら", "が", "カタ_カナ", "한국어입니다"]),
+        (
+            "東京タワー ひらが カタ_カナ 한국어입니다",
+            ["東", "京", "タワー", "ひ", "ら", "が", "カタ_カナ", "한국어입니다"],
+        ),
         ("abc日本x 1タ \U00020000\U00020001", ["abc", "日", "本", "x", "1", "タ", "\U00020000", "\U00020001"]),
         ("สวัสดีครับ ok ខ្មែរ", ["สวัสดีครับ", "ok", "ខ្មែរ"]),
         ("👍🏽 so 😀😀 ½ x² Ⅷ", ["👍🏽", "so", "😀", "😀", "x", "ⅷ"]),
@@ -59,7 +73,10 @@ def test_stop_words_leave_a_gap() -> None:
 
 
 def test_long_words_are_cut() -> None:
-    lengths = [len(token) for token, _ in analyze("x" * (2 * TOKEN_CHARACTERS_MAX + 7) + " " + "é" * TOKEN_CHARACTERS_MAX + " z")]
+    lengths = [
+        len(token)
+        for token, _ in analyze("x" * (2 * TOKEN_CHARACTERS_MAX + 7) + " " + "é" * TOKEN_CHARACTERS_MAX + " z")
+    ]
     assert lengths == [TOKEN_CHARACTERS_MAX, TOKEN_CHARACTERS_MAX, 7, TOKEN_CHARACTERS_MAX, 1]
     assert [position for _, position in analyze("y" * 300 + " z")] == [0, 1, 2]
 
@@ -83,7 +100,9 @@ def test_a_batch_of_ascii_texts_is_tokenized_as_by_hand(texts: list[str]) -> Non
 
 
 @settings(max_examples=200, deadline=None)
-@given(st.lists(st.text(st.sampled_from("aZ9_.,' \u0301é日ひタｶ한😀ส\u200d\u00ad"), max_size=12), min_size=1, max_size=6))
+@given(
+    st.lists(st.text(st.sampled_from("aZ9_.,' \u0301é日ひタｶ한😀ส\u200d\u00ad"), max_size=12), min_size=1, max_size=6)
+)
 def test_texts_of_a_batch_know_nothing_of_each_other(texts: list[str]) -> None:
     assert batch(texts) == [analyze(text) for text in texts]
 

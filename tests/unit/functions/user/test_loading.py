@@ -1,6 +1,7 @@
-"""Proves how user functions are found: announced by installed packages (a package here is a module and a dist-info folder on
-sys.path, as pip leaves them) and named in an operator's list; and that what is missing, broken, contradictory or named like
-something else is told at start, every fault at once."""
+"""Proves how user functions are found: announced by installed packages (a package here is a module and a dist-info
+folder on sys.path, as pip leaves them) and named in an operator's list; and that what is missing, broken, contradictory
+or named like something else is told at start, every fault at once.
+"""
 
 from __future__ import annotations
 
@@ -72,7 +73,9 @@ def test_functions_that_packages_announce_are_known_without_being_listed(site: S
     site.package("good-a", {"twice": "udf_good_a:twice", "three": "udf_good_a:functions.nested"})
     assert names() == ["thrice", "twice"]
     assert {"twice", "thrice"} <= set(spec.scalar_functions())
-    assert names("TWICE", "thr_ice") == ["thrice", "twice"], "listed by name, in any spelling; loading again changes nothing"
+    assert names("TWICE", "thr_ice") == ["thrice", "twice"], (
+        "listed by name, in any spelling; loading again changes nothing"
+    )
 
 
 def test_an_operator_names_functions_of_modules(site: Site) -> None:
@@ -92,11 +95,16 @@ def test_every_fault_is_told_at_once(site: Site) -> None:
     site.module("udf_broken", "import no_such_library")
     site.module("udf_leaves", "import sys; sys.exit(2)")
     site.module("udf_wrong", GOOD.replace("((2,), 4)", "((2,), 5)"))
-    site.module("udf_taken", 'from pinotpy.functions import udf\n@udf(arguments=["LONG"], result="LONG")\ndef abs(x): return x\n')
+    site.module(
+        "udf_taken",
+        'from pinotpy.functions import udf\n@udf(arguments=["LONG"], result="LONG")\ndef abs(x): return x\n',
+    )
     site.package("good-d", {"thrice": "udf_good_d:thrice"})
     site.package("bad-d", {"a": "udf_broken:a", "b": "udf_good_d:nothing"})
     with pytest.raises(InvalidConfigError) as caught:
-        load_user_functions(["haversine", "udf_none:f", "udf_leaves:f", "udf_good_d:plain", "udf_wrong:twice", "udf_taken:abs"])
+        load_user_functions(
+            ["haversine", "udf_none:f", "udf_leaves:f", "udf_good_d:plain", "udf_wrong:twice", "udf_taken:abs"]
+        )
     told = {fault.path: (fault.found, fault.allowed) for fault in caught.value.faults}
     decorated = "a function decorated with pinotpy.functions.udf, as module:function"
     assert told.pop("'haversine'") == (
@@ -108,7 +116,10 @@ def test_every_fault_is_told_at_once(site: Site) -> None:
     assert told.pop("'udf_good_d:plain'") == ("a builtin_function_or_method", decorated)
     assert told.pop("'udf_wrong:twice'")[0] == "the example of function 'twice' is wrong: expected 5, found 4"
     assert told.pop("'udf_taken:abs'")[0] == "a function is called 'abs' already: name it otherwise"
-    assert told.pop("entry point 'a = udf_broken:a' of bad-d 1.0") == ("ModuleNotFoundError: No module named 'no_such_library'", decorated)
+    assert told.pop("entry point 'a = udf_broken:a' of bad-d 1.0") == (
+        "ModuleNotFoundError: No module named 'no_such_library'",
+        decorated,
+    )
     assert told.pop("entry point 'b = udf_good_d:nothing' of bad-d 1.0")[0].startswith("AttributeError: ")
     assert told == {}
 
@@ -117,7 +128,11 @@ def test_two_functions_of_one_name_are_refused_with_both_places(site: Site) -> N
     site.module("udf_one", GOOD)
     site.module("udf_two", GOOD)
     site.package("one", {"twice": "udf_one:twice"})
-    with pytest.raises(InvalidConfigError, match=r"'udf_two:twice': found a second function called 'twice'.*entry point 'twice = udf_one:twice' of one 1.0"):
+    with pytest.raises(
+        InvalidConfigError,
+        match=r"'udf_two:twice': found a second function called 'twice'.*entry point 'twice = udf_one:twice' of one "
+        r"1.0",
+    ):
         load_user_functions(["udf_two:twice"])
 
 
@@ -125,7 +140,10 @@ def test_two_functions_of_one_name_are_refused_with_both_places(site: Site) -> N
 def test_each_daemon_reads_the_list_from_its_own_config(role: type[Settings], tmp_path: Path) -> None:
     properties = tmp_path / "server.properties"
     properties.write_text("pinot.server.user.functions=geo:haversine, geo:bearing ,\n")
-    assert load_settings(role, properties, environment={}).model_dump()["user_functions"] == ("geo:haversine", "geo:bearing")
+    assert load_settings(role, properties, environment={}).model_dump()["user_functions"] == (
+        "geo:haversine",
+        "geo:bearing",
+    )
     document = tmp_path / "server.json"
     document.write_text('{"pinotpy": {"user.functions": ["geo:haversine"]}}')
     assert load_settings(role, document, environment={}).model_dump()["user_functions"] == ("geo:haversine",)

@@ -1,6 +1,7 @@
-"""Proves what authors of user functions are promised: declared types arrive as numpy arrays without nulls, read-only; results
-come back as the declared type; whatever a function does wrong is an error with its name; names that queries cannot call and
-contradictory declarations are refused. Expected values are computed with numpy or written down."""
+"""Proves what authors of user functions are promised: declared types arrive as numpy arrays without nulls, read-only;
+results come back as the declared type; whatever a function does wrong is an error with its name; names that queries
+cannot call and contradictory declarations are refused. Expected values are computed with numpy or written down.
+"""
 
 from __future__ import annotations
 
@@ -33,13 +34,20 @@ def _clean_registry() -> Iterator[None]:
     spec.remove_user_functions()
 
 
-@udf(arguments=["DOUBLE", "DOUBLE", "DOUBLE", "DOUBLE"], result="DOUBLE", example=((0.0, 0.0, 0.0, 180.0), 20015.086796020572))
+@udf(
+    arguments=["DOUBLE", "DOUBLE", "DOUBLE", "DOUBLE"],
+    result="DOUBLE",
+    example=((0.0, 0.0, 0.0, 180.0), 20015.086796020572),
+)
 def haversine(lat1: Any, lon1: Any, lat2: Any, lon2: Any) -> Any:
     """Distance of two places on the globe in km.
 
     More about it.
     """
-    half = np.sin(np.radians(lat2 - lat1) / 2) ** 2 + np.cos(np.radians(lat1)) * np.cos(np.radians(lat2)) * np.sin(np.radians(lon2 - lon1) / 2) ** 2
+    half = (
+        np.sin(np.radians(lat2 - lat1) / 2) ** 2
+        + np.cos(np.radians(lat1)) * np.cos(np.radians(lat2)) * np.sin(np.radians(lon2 - lon1) / 2) ** 2
+    )
     return 2 * 6371 * np.arcsin(np.sqrt(half))
 
 
@@ -48,11 +56,15 @@ def single(result: str, body: Any, argument: str = "LONG") -> UserFunction:
     return udf(arguments=[argument], result=result, name="f")(body)
 
 
-def run(function: UserFunction, *values: Any, operands: tuple[Operand, ...] = (), dialect: Dialect = Dialect.SQL) -> pa.Array:
+def run(
+    function: UserFunction, *values: Any, operands: tuple[Operand, ...] = (), dialect: Dialect = Dialect.SQL
+) -> pa.Array:
     """The function's values through the registry."""
     spec.remove_user_functions()
     spec.add_user_function(scalar_function(function))
-    bound = spec.bind(function.spelling, operands or tuple(Operand(data_type) for _, data_type in function.parameters), dialect)
+    bound = spec.bind(
+        function.spelling, operands or tuple(Operand(data_type) for _, data_type in function.parameters), dialect
+    )
     assert bound.data_type is function.result
     return spec.evaluate(bound, values, max(len(value) for value in values if isinstance(value, pa.Array)))
 
@@ -106,7 +118,10 @@ def test_a_name_that_a_built_in_function_has_is_refused_by_the_registry() -> Non
 
 
 def test_the_decorator_is_light_to_import() -> None:
-    script = "import sys; from pinotpy.functions import udf; print(sorted({'pyarrow', 'numba', 'pydantic', 're2'} & set(sys.modules)))"
+    script = (
+        "import sys; from pinotpy.functions import udf; print(sorted({'pyarrow', 'numba', 'pydantic', 're2'} & "
+        "set(sys.modules)))"
+    )
     found = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True)
     assert found.stdout.strip() == "[]"
 
@@ -135,7 +150,11 @@ def test_every_type_goes_in_and_out_unchanged(data_type: DataType) -> None:
         seen.append(values)
         return values
 
-    stored = [encode_decimal(value) for value in SAMPLES[data_type]] if data_type is DataType.BIG_DECIMAL else SAMPLES[data_type]
+    stored = (
+        [encode_decimal(value) for value in SAMPLES[data_type]]
+        if data_type is DataType.BIG_DECIMAL
+        else SAMPLES[data_type]
+    )
     given = pa.array(stored, data_type.arrow)
     found = run(single(data_type.value, identity, data_type.value), given)
     assert found.type == data_type.arrow
@@ -167,7 +186,10 @@ def test_a_function_is_not_called_for_no_rows() -> None:
 def test_constants_come_as_whole_arrays_and_constants_alone_are_repeated() -> None:
     function = udf(arguments=["LONG", "DOUBLE"], result="DOUBLE", name="f")(lambda x, y: x * y)
     literal = Operand(DataType.DOUBLE, literal=Literal(2.5, "2.5"))
-    assert run(function, pa.array([1, 2]), pa.scalar(2.5), operands=(Operand(DataType.LONG), literal)).to_pylist() == [2.5, 5.0]
+    assert run(function, pa.array([1, 2]), pa.scalar(2.5), operands=(Operand(DataType.LONG), literal)).to_pylist() == [
+        2.5,
+        5.0,
+    ]
     spec.remove_user_functions()
     spec.add_user_function(scalar_function(function))
     bound = spec.bind("f", (Operand(DataType.INT, literal=Literal(3, "3")), literal), Dialect.SQL)
@@ -178,7 +200,12 @@ def test_constants_come_as_whole_arrays_and_constants_alone_are_repeated() -> No
     ("declared", "given_type", "given", "expected"),
     [
         ("DOUBLE", DataType.INT, pa.array([1, 2], pa.int32()), [1.0, 2.0]),
-        ("DOUBLE", DataType.BIG_DECIMAL, pa.array([encode_decimal(Decimal("1.5")), encode_decimal(Decimal(2))]), [1.5, 2.0]),
+        (
+            "DOUBLE",
+            DataType.BIG_DECIMAL,
+            pa.array([encode_decimal(Decimal("1.5")), encode_decimal(Decimal(2))]),
+            [1.5, 2.0],
+        ),
         ("FLOAT", DataType.DOUBLE, pa.array([0.1]), [float(np.float32(0.1))]),
         ("LONG", DataType.DOUBLE, pa.array([3.0, -4.0]), [3, -4]),
         ("INT", DataType.LONG, pa.array([5]), [5]),
@@ -190,7 +217,9 @@ def test_constants_come_as_whole_arrays_and_constants_alone_are_repeated() -> No
         ("JSON", DataType.STRING, pa.array(["{}"]), ["{}"]),
     ],
 )
-def test_arguments_of_other_types_are_converted_where_nothing_is_lost(declared: str, given_type: DataType, given: pa.Array, expected: list[Any]) -> None:
+def test_arguments_of_other_types_are_converted_where_nothing_is_lost(
+    declared: str, given_type: DataType, given: pa.Array, expected: list[Any]
+) -> None:
     found = run(single(declared, lambda x: x.copy(), declared), given, operands=(Operand(given_type),))
     assert found.to_pylist() == expected
 
@@ -212,8 +241,13 @@ def test_decimals_are_made_of_other_numbers_exactly() -> None:
         ("INT", DataType.BIG_DECIMAL, pa.array([encode_decimal(Decimal(2**40))])),
     ],
 )
-def test_a_fraction_or_an_overflow_is_an_error_and_not_another_number(declared: str, given_type: DataType, given: pa.Array) -> None:
-    with pytest.raises(QueryExecutionError, match=rf"argument 1 \(x\) of f is {declared}, found a fraction or a number beyond its range"):
+def test_a_fraction_or_an_overflow_is_an_error_and_not_another_number(
+    declared: str, given_type: DataType, given: pa.Array
+) -> None:
+    with pytest.raises(
+        QueryExecutionError,
+        match=rf"argument 1 \(x\) of f is {declared}, found a fraction or a number beyond its range",
+    ):
         run(single(declared, lambda x: x, declared), given, operands=(Operand(given_type),))
 
 
@@ -241,17 +275,29 @@ def test_types_that_do_not_fit_are_refused_before_any_row_is_read(declared: str,
 
 @pytest.mark.parametrize(
     ("declared", "text", "expected"),
-    [("LONG", "5", 5), ("DOUBLE", "1e3", 1000.0), ("FLOAT", "0.5", 0.5), ("BOOLEAN", "TRUE", True), ("BYTES", "00ff", b"\x00\xff"), ("STRING", "5", "5")],
+    [
+        ("LONG", "5", 5),
+        ("DOUBLE", "1e3", 1000.0),
+        ("FLOAT", "0.5", 0.5),
+        ("BOOLEAN", "TRUE", True),
+        ("BYTES", "00ff", b"\x00\xff"),
+        ("STRING", "5", "5"),
+    ],
 )
 def test_quoted_constants_are_read_as_the_declared_type(declared: str, text: str, expected: Any) -> None:
     function = udf(arguments=[declared, "INT"], result=declared, name="f")(lambda x, y: x)
     operands = (Operand(DataType.STRING, literal=Literal(text, text, True)), Operand(DataType.INT))
-    assert run(function, pa.scalar(text), pa.array([1, 2], pa.int32()), operands=operands, dialect=Dialect.PQL).to_pylist() == [expected] * 2
+    assert (
+        run(function, pa.scalar(text), pa.array([1, 2], pa.int32()), operands=operands, dialect=Dialect.PQL).to_pylist()
+        == [expected] * 2
+    )
 
 
 def test_another_number_of_arguments_is_refused_with_the_signature() -> None:
     spec.add_user_function(scalar_function(haversine))
-    with pytest.raises(InvalidQueryError, match=r"expected 4 arguments of HAVERSINE, found 1: write haversine\(lat1 DOUBLE"):
+    with pytest.raises(
+        InvalidQueryError, match=r"expected 4 arguments of HAVERSINE, found 1: write haversine\(lat1 DOUBLE"
+    ):
         spec.bind("haversine", (Operand(DataType.DOUBLE),), Dialect.SQL)
 
 
@@ -273,7 +319,11 @@ def _leave(x: Any) -> Any:
         ("LONG", _leave, r"user function 'f' failed: SystemExit: 3"),
         ("LONG", lambda x: x[0], r"expected a numpy array, found a int64"),
         ("LONG", lambda x: x.tolist(), r"expected a numpy array, found a list"),
-        ("LONG", lambda x: np.ma.masked_array(x, mask=[True, False, False]), r"expected a numpy array, found a MaskedArray"),
+        (
+            "LONG",
+            lambda x: np.ma.masked_array(x, mask=[True, False, False]),
+            r"expected a numpy array, found a MaskedArray",
+        ),
         ("LONG", lambda x: x[:2], r"shape \(3,\), a value for each of its 3 rows, found shape \(2,\)"),
         ("LONG", lambda x: x.reshape(3, 1), r"found shape \(3, 1\)"),
         ("LONG", lambda x: x / 2, r"expected dtype int64 for LONG.*found dtype float64: end with .astype\(np.int64\)"),
@@ -281,10 +331,22 @@ def _leave(x: Any) -> Any:
         ("BOOLEAN", lambda x: x, r"expected dtype bool"),
         ("DOUBLE", lambda x: x.astype(object), r"expected dtype float64"),
         ("STRING", lambda x: x, r"values of type STRING \(dtype object\), found dtype int64"),
-        ("STRING", lambda x: np.array(["a", None, "b"], object), r"expected str in every entry, found NoneType in entry 1"),
+        (
+            "STRING",
+            lambda x: np.array(["a", None, "b"], object),
+            r"expected str in every entry, found NoneType in entry 1",
+        ),
         ("STRING", lambda x: np.array(["a", "\ud800", "b"], object), r"values that STRING can hold"),
-        ("BYTES", lambda x: np.array([b"a", "b", b"c"], object), r"expected bytes in every entry, found str in entry 1"),
-        ("BIG_DECIMAL", lambda x: np.array([Decimal(1), 2, Decimal(3)], object), r"expected Decimal in every entry, found int in entry 1"),
+        (
+            "BYTES",
+            lambda x: np.array([b"a", "b", b"c"], object),
+            r"expected bytes in every entry, found str in entry 1",
+        ),
+        (
+            "BIG_DECIMAL",
+            lambda x: np.array([Decimal(1), 2, Decimal(3)], object),
+            r"expected Decimal in every entry, found int in entry 1",
+        ),
         ("BIG_DECIMAL", lambda x: np.array([Decimal("NaN")] * 3, object), r"values that BIG_DECIMAL can hold"),
     ],
 )
@@ -338,8 +400,14 @@ def test_a_failure_is_logged_with_its_traceback_once_and_not_for_every_call(capl
 
 def test_an_example_is_computed_and_compared() -> None:
     check_example(haversine)
-    check_example(udf(arguments=["STRING"], result="STRING", name="f", example=(("ab",), "ba"))(lambda x: np.array([v[::-1] for v in x], object)))
-    check_example(udf(arguments=["BIG_DECIMAL"], result="BIG_DECIMAL", name="f", example=(("1.5",), 3))(lambda x: x * 2))
+    check_example(
+        udf(arguments=["STRING"], result="STRING", name="f", example=(("ab",), "ba"))(
+            lambda x: np.array([v[::-1] for v in x], object)
+        )
+    )
+    check_example(
+        udf(arguments=["BIG_DECIMAL"], result="BIG_DECIMAL", name="f", example=(("1.5",), 3))(lambda x: x * 2)
+    )
     check_example(udf(arguments=["DOUBLE"], result="DOUBLE", name="f", example=((-1.0,), float("nan")))(np.sqrt))
     with pytest.raises(InvalidConfigError, match="the example of function 'f' is wrong: expected 4, found 3"):
         check_example(udf(arguments=["LONG"], result="LONG", name="f", example=((2,), 4))(lambda x: x + 1))

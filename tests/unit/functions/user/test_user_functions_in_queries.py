@@ -1,6 +1,8 @@
-"""Proves that user functions stand wherever an expression may: selected, in filters, as group and sort keys, below and above other
-functions, as arguments of aggregations; in both dialects, over several segments and servers; that their faults are answers with
-code 200; and that a server which lacks one, or has another, refuses before it touches a segment. The oracle is numpy."""
+"""Proves that user functions stand wherever an expression may: selected, in filters, as group and sort keys, below and
+above other functions, as arguments of aggregations; in both dialects, over several segments and servers; that their
+faults are answers with code 200; and that a server which lacks one, or has another, refuses before it touches a
+segment. The oracle is numpy.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,14 @@ SCHEMA = Schema.from_json(
     }
 )
 CONFIG = TableConfig.from_json(
-    {"tableName": "rides", "tableType": "OFFLINE", "segmentsConfig": {"replication": "1"}, "tenants": {}, "tableIndexConfig": {}, "metadata": {}}
+    {
+        "tableName": "rides",
+        "tableType": "OFFLINE",
+        "segmentsConfig": {"replication": "1"},
+        "tenants": {},
+        "tableIndexConfig": {},
+        "metadata": {},
+    }
 )
 RNG = np.random.default_rng(11)
 ROWS = 3000
@@ -94,9 +103,15 @@ def rows(cluster: InProcessCluster, text: str) -> list[list[Any]]:
 
 
 def test_selected_and_in_filters(cluster: InProcessCluster) -> None:
-    found = rows(cluster, "SELECT far_from_bern(lat, lon), initial(city), bucket(fare) FROM rides WHERE far_from_bern(lat, lon) < 5 LIMIT 5000")
+    found = rows(
+        cluster,
+        "SELECT far_from_bern(lat, lon), initial(city), bucket(fare) FROM rides WHERE far_from_bern(lat, lon) < 5 "
+        "LIMIT 5000",
+    )
     near = KM < 5
-    expected = sorted(zip(KM[near].tolist(), [city[0] for city in CITY[near]], (FARE[near] // 100).tolist(), strict=True))
+    expected = sorted(
+        zip(KM[near].tolist(), [city[0] for city in CITY[near]], (FARE[near] // 100).tolist(), strict=True)
+    )
     assert len(expected) > 5 and sorted(map(tuple, found)) == expected
     odd = int(FARE[FARE % 2 == 1].sum())
     assert rows(cluster, "SELECT SUM(fare) FROM rides WHERE is_odd(fare)") == [[odd]]
@@ -106,19 +121,31 @@ def test_selected_and_in_filters(cluster: InProcessCluster) -> None:
 
 
 def test_as_group_and_sort_key_and_as_argument_of_aggregations(cluster: InProcessCluster) -> None:
-    found = rows(cluster, "SELECT bucket(fare), COUNT(*), MAX(far_from_bern(lat, lon)) FROM rides GROUP BY bucket(fare) ORDER BY bucket(fare) DESC LIMIT 10")
+    found = rows(
+        cluster,
+        "SELECT bucket(fare), COUNT(*), MAX(far_from_bern(lat, lon)) FROM rides GROUP BY bucket(fare) ORDER BY "
+        "bucket(fare) DESC LIMIT 10",
+    )
     buckets = FARE // 100
     assert found == [[b, int((buckets == b).sum()), float(KM[buckets == b].max())] for b in (4, 3, 2, 1, 0)]
-    assert [row[0] for row in rows(cluster, "SELECT far_from_bern(lat, lon) FROM rides ORDER BY far_from_bern(lat, lon) LIMIT 7")] == np.sort(KM)[:7].tolist()
+    assert [
+        row[0]
+        for row in rows(cluster, "SELECT far_from_bern(lat, lon) FROM rides ORDER BY far_from_bern(lat, lon) LIMIT 7")
+    ] == np.sort(KM)[:7].tolist()
 
 
 def test_nested_with_other_functions_and_with_each_other(cluster: InProcessCluster) -> None:
-    found = rows(cluster, "SELECT MAX(bucket(CAST(far_from_bern(lat, lon) AS LONG)) * 2) FROM rides WHERE upper(initial(city)) = 'B'")
+    found = rows(
+        cluster,
+        "SELECT MAX(bucket(CAST(far_from_bern(lat, lon) AS LONG)) * 2) FROM rides WHERE upper(initial(city)) = 'B'",
+    )
     assert found == [[float((KM[CITY != "Genf"].astype(np.int64) // 100).max() * 2)]]
 
 
 def test_in_pql_with_quoted_numbers(cluster: InProcessCluster) -> None:
-    answer = cluster.pql("SELECT SUM(bucket(fare)) FROM rides WHERE FAR_FROM_BERN(lat, '7.447') < 5 GROUP BY initial(city) TOP 10")
+    answer = cluster.pql(
+        "SELECT SUM(bucket(fare)) FROM rides WHERE FAR_FROM_BERN(lat, '7.447') < 5 GROUP BY initial(city) TOP 10"
+    )
     assert answer["exceptions"] == [], answer["exceptions"]
     near = far_from_bern(LAT, np.full(ROWS, 7.447)) < 5
     expected = {city[0]: 0.0 for city in ("Bern", "Genf")}
@@ -132,7 +159,9 @@ def test_in_pql_with_quoted_numbers(cluster: InProcessCluster) -> None:
 def test_a_fault_of_the_function_is_an_answer_with_code_200(cluster: InProcessCluster, dialect: str) -> None:
     answer = getattr(cluster, dialect)("SELECT MAX(fails(fare)) FROM rides")
     assert {error["errorCode"] for error in answer["exceptions"]} == {200}
-    assert all("user function 'fails' failed: ValueError: cannot take" in error["message"] for error in answer["exceptions"])
+    assert all(
+        "user function 'fails' failed: ValueError: cannot take" in error["message"] for error in answer["exceptions"]
+    )
     assert "Traceback" not in str(answer) and "resultTable" not in answer
 
 
@@ -146,10 +175,15 @@ def test_a_function_that_the_broker_lacks_is_refused_before_servers_are_asked(cl
 @pytest.mark.parametrize(
     ("instead", "message"),
     [
-        (None, "this server has no function 'bucket', expected bucket(fare LONG) LONG: install its package there, or name it in pinot.server.user.functions"),
+        (
+            None,
+            "this server has no function 'bucket', expected bucket(fare LONG) LONG: install its package there, or "
+            "name it in pinot.server.user.functions",
+        ),
         (
             udf(arguments=["LONG"], result="DOUBLE", name="bucket")(lambda fare: fare / 100),
-            "this server has another function 'bucket' than the broker: expected bucket(fare LONG) LONG, found bucket(fare LONG) DOUBLE; "
+            "this server has another function 'bucket' than the broker: expected bucket(fare LONG) LONG, found "
+            "bucket(fare LONG) DOUBLE; "
             "install one version everywhere",
         ),
     ],
@@ -171,18 +205,23 @@ def test_a_server_that_lacks_the_function_refuses_before_any_segment(
     for registry in cluster.registries.values():
         monkeypatch.setattr(registry, "acquire", touched)
     answer = cluster.sql("SELECT city, MAX(fare) FROM rides WHERE bucket(fare) = 3 GROUP BY city")
-    told = {(error["errorCode"], error["message"].removeprefix("QueryExecutionError: ")) for error in answer["exceptions"]}
+    told = {
+        (error["errorCode"], error["message"].removeprefix("QueryExecutionError: ")) for error in answer["exceptions"]
+    }
     assert told == {(200, f"{message} (server '{server}')") for server in cluster.registries}
     assert "resultTable" not in answer
 
 
-def test_a_query_names_all_its_user_functions_and_no_others(cluster: InProcessCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_query_names_all_its_user_functions_and_no_others(
+    cluster: InProcessCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def compiled(text: str) -> Any:
         return compile_query(parse_sql(text), SCHEMA, QueryOptions(), null_handling=False)
 
     assert compiled("SELECT abs(fare) FROM rides").user_functions == ()
     everywhere = compiled(
-        "SELECT is_odd(fare), SUM(bucket(fare)) FILTER (WHERE initial(city) = 'B') FROM rides GROUP BY is_odd(fare) HAVING MAX(far_from_bern(lat, lon)) > 3"
+        "SELECT is_odd(fare), SUM(bucket(fare)) FILTER (WHERE initial(city) = 'B') FROM rides GROUP BY is_odd(fare) "
+        "HAVING MAX(far_from_bern(lat, lon)) > 3"
     )
     assert everywhere.user_functions == (
         ("bucket", "bucket(fare LONG) LONG"),

@@ -1,5 +1,7 @@
-"""Proves that a job that is killed leaves nothing half-written, takes its workers with it, and gives the same bytes when it runs again;
-that a worker's death is noticed and its unit done again; and that SIGTERM ends a job cleanly. Real processes, real signals."""
+"""Proves that a job that is killed leaves nothing half-written, takes its workers with it, and gives the same bytes
+when it runs again; that a worker's death is noticed and its unit done again; and that SIGTERM ends a job cleanly. Real
+processes, real signals.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,9 @@ def wait_for(condition: Callable[[], bool], what: str) -> None:
 
 
 def children(pid: int) -> list[int]:
-    return [int(child) for task in Path(f"/proc/{pid}/task").glob("*") for child in (task / "children").read_text().split()]
+    return [
+        int(child) for task in Path(f"/proc/{pid}/task").glob("*") for child in (task / "children").read_text().split()
+    ]
 
 
 def is_alive(pid: int) -> bool:
@@ -49,7 +53,13 @@ THROUGH = {"configs": {"use.global.directory.sequence.id": "true"}}
 def a_job(tmp_path: Path, calm: Path) -> IngestionJobSpec:
     """Over the files of the calm job, to an output of its own."""
     ours = {"rowsPerSegment": 10_000, "workingDir": str(tmp_path / "work")}
-    return job(calm, outputDirURI=str(tmp_path / "out"), segmentCreationJobParallelism=2, segmentNameGeneratorSpec=THROUGH, pinotpy=ours)
+    return job(
+        calm,
+        outputDirURI=str(tmp_path / "out"),
+        segmentCreationJobParallelism=2,
+        segmentNameGeneratorSpec=THROUGH,
+        pinotpy=ours,
+    )
 
 
 def start(tmp_path: Path, spec: IngestionJobSpec) -> subprocess.Popen[str]:
@@ -74,7 +84,9 @@ def expected(calm: Path) -> dict[str, bytes]:
     return archives(calm / "out")
 
 
-def test_a_job_killed_in_the_middle_runs_again_to_the_same_bytes(tmp_path: Path, calm: Path, expected: dict[str, bytes]) -> None:
+def test_a_job_killed_in_the_middle_runs_again_to_the_same_bytes(
+    tmp_path: Path, calm: Path, expected: dict[str, bytes]
+) -> None:
     spec, out = a_job(tmp_path, calm), tmp_path / "out"
     running = start(tmp_path, spec)
     wait_for(lambda: len(list(out.glob("*.tar.gz"))) >= 3, "some segments")
@@ -98,7 +110,9 @@ def test_a_job_killed_in_the_middle_runs_again_to_the_same_bytes(tmp_path: Path,
     assert not list((tmp_path / "work").iterdir())
 
 
-def test_a_worker_that_dies_is_noticed_and_its_unit_is_done_again(tmp_path: Path, calm: Path, expected: dict[str, bytes]) -> None:
+def test_a_worker_that_dies_is_noticed_and_its_unit_is_done_again(
+    tmp_path: Path, calm: Path, expected: dict[str, bytes]
+) -> None:
     out = tmp_path / "out"
     running = start(tmp_path, a_job(tmp_path, calm))
     wait_for(lambda: len(list(out.glob("*.tar.gz"))) >= 1, "a segment")
@@ -122,7 +136,9 @@ def test_sigterm_ends_a_job_with_nothing_half_written(tmp_path: Path, calm: Path
     assert done.items() <= expected.items()
 
 
-def test_a_unit_that_takes_its_worker_down_each_time_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_unit_that_takes_its_worker_down_each_time_is_given_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     write_inputs(tmp_path / "in", 3, 1_000)
     # An extension of Python that ends the process when it sees the second file, as a crash in a library would.
     (tmp_path / "crashing").mkdir()
@@ -135,7 +151,9 @@ def test_a_unit_that_takes_its_worker_down_each_time_is_given_up(tmp_path: Path,
         "    sys.addaudithook(watch)\n"
     )
     monkeypatch.setenv("PYTHONPATH", f"{tmp_path / 'crashing'}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
-    spec = job(tmp_path, segmentCreationJobParallelism=2, pinotpy={"onFileError": "SKIP"}, segmentNameGeneratorSpec=THROUGH)
+    spec = job(
+        tmp_path, segmentCreationJobParallelism=2, pinotpy={"onFileError": "SKIP"}, segmentNameGeneratorSpec=THROUGH
+    )
     report = run_job(spec)
     assert report.error is None and report.num_failures == 1 and len(report.segments) == 2
     (bad,) = [file for file in report.files if file.error is not None]

@@ -1,5 +1,7 @@
-"""Proves that no row is read twice or lost where folders of a job lie in each other, where links lead to one file twice, and where
-times are none: what cannot be right is refused with its place, and what is left out is left out whole."""
+"""Proves that no row is read twice or lost where folders of a job lie in each other, where links lead to one file
+twice, and where
+times are none: what cannot be right is refused with its place, and what is left out is left out whole.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +51,10 @@ def test_what_a_job_wrote_is_no_input_of_the_next_one(tmp_path: Path, out: str) 
         assert all_rows(report, tmp_path / "scratch") == duckdb_rows(str(file))
 
 
-@pytest.mark.parametrize("spelling", ["{0}/in/rejects", "file://{0}/in/rejects", "{0}/./in/rejects", "{0}/link/rejects", "{0}/x/../in", "{0}/link"])
+@pytest.mark.parametrize(
+    "spelling",
+    ["{0}/in/rejects", "file://{0}/in/rejects", "{0}/./in/rejects", "{0}/link/rejects", "{0}/x/../in", "{0}/link"],
+)
 def test_rejected_rows_cannot_go_where_the_next_run_reads(tmp_path: Path, spelling: str) -> None:
     write_csv(tmp_path / "in" / "a.csv", GOOD)
     (tmp_path / "link").symlink_to(tmp_path / "in")
@@ -95,7 +100,12 @@ def test_an_output_that_cannot_take_a_segment_is_no_fault_of_a_file(tmp_path: Pa
 def test_numbers_that_are_no_dates_are_told_with_their_file(tmp_path: Path, ours: dict[str, Any]) -> None:
     write_times(tmp_path, "1:DAYS:SIMPLE_DATE_FORMAT:yyyyMMdd", "INT", "20260101", "20261331")
     report = run_job(job(tmp_path, pinotpy=ours))
-    assert report.error is not None and "a.csv" in report.error and "20261331" in report.error and "internal" not in report.error
+    assert (
+        report.error is not None
+        and "a.csv" in report.error
+        and "20261331" in report.error
+        and "internal" not in report.error
+    )
 
 
 @pytest.mark.parametrize("ours", [{}, {"timeBucket": "DAY"}], ids=["files", "buckets"])
@@ -160,7 +170,12 @@ def test_a_reject_file_that_cannot_be_written_is_no_fault_of_the_input(tmp_path:
     write_csv(tmp_path / "in" / "a.csv", GOOD, "x,Bern,2.5,3,1\n")
     write_csv(tmp_path / "in" / "b.csv", GOOD)
     (tmp_path / "rejects").write_text("a file")
-    report = run_job(job(tmp_path, pinotpy={**ours, "onFileError": "SKIP", "rejectShareMax": 1, "rejectFileURI": str(tmp_path / "rejects")}))
+    report = run_job(
+        job(
+            tmp_path,
+            pinotpy={**ours, "onFileError": "SKIP", "rejectShareMax": 1, "rejectFileURI": str(tmp_path / "rejects")},
+        )
+    )
     assert report.error is not None and "rejectFileURI" in report.error and "SKIP" not in report.error
 
 
@@ -182,7 +197,10 @@ def test_a_job_without_any_row_says_what_it_had(tmp_path: Path) -> None:
 def test_a_replacement_with_files_left_out_is_not_pushed(tmp_path: Path) -> None:
     write_csv(tmp_path / "in" / "a.csv", GOOD)
     (tmp_path / "in" / "b.csv").write_bytes(b"\xff\xfe")
-    push: dict[str, Any] = {"jobType": "SegmentCreationAndTarPush", "pinotClusterSpecs": [{"controllerURI": "http://localhost:1"}]}
+    push: dict[str, Any] = {
+        "jobType": "SegmentCreationAndTarPush",
+        "pinotClusterSpecs": [{"controllerURI": "http://localhost:1"}],
+    }
     for scope in ("TABLE", "TIME_RANGE"):
         report = run_job(job(tmp_path, **push, pinotpy={"onFileError": "SKIP", "consistentPush": scope}))
         assert report.error is not None and report.push is None and "must be whole" in report.error
@@ -214,7 +232,9 @@ def test_no_more_processes_than_the_machine_can_hold(tmp_path: Path, monkeypatch
         write_csv(tmp_path / "in" / f"{number:02d}.csv", GOOD)
     asked: list[int] = []
     monkeypatch.setattr("os.sched_getaffinity", lambda _: {0})
-    monkeypatch.setattr("pinotpy.ingest.jobs.workers._Pool.run", lambda _, parallelism: asked.append(parallelism) or iter(()))
+    monkeypatch.setattr(
+        "pinotpy.ingest.jobs.workers._Pool.run", lambda _, parallelism: asked.append(parallelism) or iter(())
+    )
     run_job(job(tmp_path, segmentCreationJobParallelism=1_000))
     assert asked == [8]
 
@@ -223,14 +243,19 @@ def test_no_more_processes_than_the_machine_can_hold(tmp_path: Path, monkeypatch
 def test_two_segments_of_one_name_in_one_folder_are_told_as_such(tmp_path: Path, parallelism: int) -> None:
     for city in ("Bern", "Ulm"):
         write_csv(tmp_path / "in" / f"{city}.csv", GOOD.replace("Bern", city))
-    same = {"segmentNameGeneratorSpec": {"configs": {"exclude.sequence.id": "true"}}, "segmentCreationJobParallelism": parallelism}
+    same = {
+        "segmentNameGeneratorSpec": {"configs": {"exclude.sequence.id": "true"}},
+        "segmentCreationJobParallelism": parallelism,
+    }
     report = run_job(job(tmp_path, **same))
     assert report.error is not None and "given more than once" in report.error and "overwriteOutput" not in report.error
 
 
 @pytest.mark.parametrize("spelling", ["./in", "in//", "in/.", "../{name}/in", "."])
 @pytest.mark.parametrize("scheme", ["", "file://"])
-def test_however_the_folder_is_written_paths_below_it_are_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spelling: str, scheme: str) -> None:
+def test_however_the_folder_is_written_paths_below_it_are_known(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spelling: str, scheme: str
+) -> None:
     write_csv(tmp_path / "in" / "a.csv", GOOD)
     write_csv(tmp_path / "in" / "deep" / "a.csv", GOOD)
     for hidden in ("_temporary/0/a.csv", ".trash/a.csv"):
@@ -239,12 +264,17 @@ def test_however_the_folder_is_written_paths_below_it_are_known(tmp_path: Path, 
     uri = spelling.format(name=tmp_path.name)
     report = run_job(job(tmp_path, inputDirURI=f"file://{Path.cwd()}/{uri}" if scheme else uri, **GLOBAL))
     assert report.error is None and report.total("num_rows_indexed") == 2
-    assert sorted(Path(segment.uri).parent.relative_to(tmp_path / "out").as_posix() for segment in report.segments) == [".", "deep"]
+    assert sorted(Path(segment.uri).parent.relative_to(tmp_path / "out").as_posix() for segment in report.segments) == [
+        ".",
+        "deep",
+    ]
     only = run_job(job(tmp_path, "only", inputDirURI=uri, includeFileNamePattern="glob:deep/*.csv"))
     assert len(only.files) == 1
 
 
-def test_links_to_nothing_and_folders_that_cannot_be_listed_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_links_to_nothing_and_folders_that_cannot_be_listed_are_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     write_csv(tmp_path / "in" / "a.csv", GOOD)
     (tmp_path / "in" / "b.csv").symlink_to(tmp_path / "nowhere.csv")
     (tmp_path / "in" / ".#c.csv").symlink_to("what an editor locks")
@@ -267,7 +297,9 @@ def test_links_to_nothing_and_folders_that_cannot_be_listed_are_told(tmp_path: P
 
 
 @pytest.mark.parametrize("ours", [{}, {"rowsPerSegment": 100}], ids=["files", "regrouped"])
-def test_a_file_that_is_written_to_while_it_is_read_is_no_input(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ours: dict[str, Any]) -> None:
+def test_a_file_that_is_written_to_while_it_is_read_is_no_input(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ours: dict[str, Any]
+) -> None:
     file = write_csv(tmp_path / "in" / "a.csv", GOOD * 5)
     good = write_csv(tmp_path / "in" / "b.csv", GOOD * 3)
     convert = RowPipeline.convert
@@ -303,9 +335,24 @@ def test_a_job_leaves_alone_what_another_one_writes_below_its_output(tmp_path: P
     [
         ("1:DAYS:SIMPLE_DATE_FORMAT:yyyy-MM-dd", ["2024-01-05", "2024-9-30", "2024-12-31"], "2024-01-05", "2024-12-31"),
         ("1:DAYS:SIMPLE_DATE_FORMAT:yyyy-MM-dd", ["2024-1-5", "2024-02-01", "2024-12-01"], "2024-1-5", "2024-12-01"),
-        ("1:DAYS:SIMPLE_DATE_FORMAT:yyyy-MM-dd HH", ["2024-01-05 9", "2024-01-05 23", "2024-01-05 07"], "2024-01-05 07", "2024-01-05 23"),
-        ("SIMPLE_DATE_FORMAT", ["2024-01-01T00:30:00+02:00", "2024-01-01T00:00:00Z", "2024-01-02"], "2024-01-01T00:30:00+02:00", "2024-01-02"),
-        ("SIMPLE_DATE_FORMAT", ["2024-01-01T00:00:00Z", "2024-01-02T00:00:00Z"], "2024-01-01T00:00:00Z", "2024-01-02T00:00:00Z"),
+        (
+            "1:DAYS:SIMPLE_DATE_FORMAT:yyyy-MM-dd HH",
+            ["2024-01-05 9", "2024-01-05 23", "2024-01-05 07"],
+            "2024-01-05 07",
+            "2024-01-05 23",
+        ),
+        (
+            "SIMPLE_DATE_FORMAT",
+            ["2024-01-01T00:30:00+02:00", "2024-01-01T00:00:00Z", "2024-01-02"],
+            "2024-01-01T00:30:00+02:00",
+            "2024-01-02",
+        ),
+        (
+            "SIMPLE_DATE_FORMAT",
+            ["2024-01-01T00:00:00Z", "2024-01-02T00:00:00Z"],
+            "2024-01-01T00:00:00Z",
+            "2024-01-02T00:00:00Z",
+        ),
     ],
 )
 @pytest.mark.parametrize("encoding", [{}, {"noDictionaryColumns": ["day"]}], ids=["dictionary", "raw"])

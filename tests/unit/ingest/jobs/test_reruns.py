@@ -1,7 +1,10 @@
-"""Proves that a job that runs again over changed files leaves its output such that a push of the folder brings exactly the rows of the
-files: random histories of files added, corrected, renamed, moved, copied, emptied, swapped and removed, by file and regrouped, with tags and
-with numbers in names. Oracles: DuckDB reads the files; checksums and counts of the lists come from google_crc32c and DuckDB; of an
-untouched file neither name nor bytes change."""
+"""Proves that a job that runs again over changed files leaves its output such that a push of the folder brings exactly
+the rows of the
+files: random histories of files added, corrected, renamed, moved, copied, emptied, swapped and removed, by file and
+regrouped, with tags and
+with numbers in names. Oracles: DuckDB reads the files; checksums and counts of the lists come from google_crc32c and
+DuckDB; of an untouched file neither name nor bytes change.
+"""
 
 from __future__ import annotations
 
@@ -72,7 +75,9 @@ def change(folder: Path, random: Random, step: int) -> str:
     files = sorted(folder.rglob("*.csv"))
     file, other = random.sample(files, 2)
     fresh = folder / random.choice(("", "sub/", "z/")) / f"{random.choice('aemz')}{step}.csv"
-    what = random.choice(("add", "correct times", "correct values", "rename", "copy", "empty", "swap", "remove", "rename and correct"))
+    what = random.choice(
+        ("add", "correct times", "correct values", "rename", "copy", "empty", "swap", "remove", "rename and correct")
+    )
     if what == "add" or len(files) < 4:
         write(fresh, 1_000 * step, random.randint(1, 5), FIRST_DAY + random.randint(0, 30))
     elif what == "correct times":
@@ -112,7 +117,9 @@ def rows_of(folder: Path) -> list[tuple[Any, ...]]:
 def pushed_rows(output: Path, scratch: Path) -> list[tuple[Any, ...]]:
     """The rows of all archives that a push of the folder takes."""
     scratch.mkdir(exist_ok=True)
-    return sorted_rows(pa.concat_tables(segment_rows(Path(uri), scratch) for uri in list_archives(str(output), None).current))
+    return sorted_rows(
+        pa.concat_tables(segment_rows(Path(uri), scratch) for uri in list_archives(str(output), None).current)
+    )
 
 
 def lists_of(report: JobReport) -> dict[str, InputList]:
@@ -133,12 +140,16 @@ def check_lists(report: JobReport, folder: Path) -> None:
             data = Path(file.uri.removeprefix("file://")).read_bytes()
             assert (file.size_bytes, file.checksum) == (len(data), f"crc32c:{google_crc32c.value(data):08x}")
     assert found == {f"file://{name}": count for name, count in counts if count}
-    assert {(file.uri, file.file_rows) for files in lists_of(report).values() for file in files.files} == set(found.items())
+    assert {(file.uri, file.file_rows) for files in lists_of(report).values() for file in files.files} == set(
+        found.items()
+    )
 
 
 @pytest.mark.parametrize("seed", range(FUZZ))
 @pytest.mark.parametrize("kind", JOBS)
-def test_a_push_of_the_output_brings_the_rows_of_the_files_after_each_change(kind: str, seed: int, tmp_path: Path) -> None:
+def test_a_push_of_the_output_brings_the_rows_of_the_files_after_each_change(
+    kind: str, seed: int, tmp_path: Path
+) -> None:
     folder, out, random = tmp_path / "in", tmp_path / "out", Random(f"{kind} {seed}")
     write_files(folder)
     spec = job(tmp_path, overwriteOutput=True, **JOBS[kind])
@@ -150,7 +161,9 @@ def test_a_push_of_the_output_brings_the_rows_of_the_files_after_each_change(kin
         names = {segment.input_uris: segment for segment in report.segments}
         report = run_job(spec)
         assert report.error is None, history
-        for uri in report.other_archive_uris:  # of files that were removed: only people can tell whether their rows are still wanted
+        for uri in (
+            report.other_archive_uris
+        ):  # of files that were removed: only people can tell whether their rows are still wanted
             Path(uri).unlink()
         assert bool(report.other_archive_uris) <= ("remove" in history[-1]), history
         assert pushed_rows(out, tmp_path / "scratch") == rows_of(folder), history
@@ -187,7 +200,10 @@ def test_marks_follow_a_file_that_is_corrected_back_and_forth(tmp_path: Path) ->
 def test_what_was_removed_is_told_by_file_and_gone_where_rows_were_regrouped(tmp_path: Path) -> None:
     folder = tmp_path / "in"
     write_files(folder)
-    alone, grouped = job(tmp_path, "alone"), job(tmp_path, "grouped", overwriteOutput=True, pinotpy={"rowsPerSegment": 5})
+    alone, grouped = (
+        job(tmp_path, "alone"),
+        job(tmp_path, "grouped", overwriteOutput=True, pinotpy={"rowsPerSegment": 5}),
+    )
     old = run_job(alone)
     run_job(grouped)
     (folder / "d.csv").unlink()
@@ -205,7 +221,14 @@ def test_archives_with_rows_of_files_that_are_still_elsewhere_are_not_marked(tmp
     write(tmp_path / "in" / "two" / "b.csv", 100)
     regrouped = {"rowsPerSegment": 100}
     assert run_job(job(tmp_path, pinotpy=regrouped)).error is None
-    part = run_job(job(tmp_path, inputDirURI=str(tmp_path / "in" / "one"), pinotpy=regrouped, segmentNameGeneratorSpec={"type": "normalizedDate"}))
+    part = run_job(
+        job(
+            tmp_path,
+            inputDirURI=str(tmp_path / "in" / "one"),
+            pinotpy=regrouped,
+            segmentNameGeneratorSpec={"type": "normalizedDate"},
+        )
+    )
     assert part.error is None and part.replaced_archive_uris == ()
     assert (len(part.other_archive_uris), part.num_mixed_archives) == (1, 1)
     assert part.others_told is not None and "1 of them hold rows of this job's files and of others" in part.others_told
@@ -229,7 +252,9 @@ def test_a_part_of_the_input_has_the_names_that_it_has_among_all(tmp_path: Path)
     shutil.copytree(tmp_path / "in", tmp_path / "elsewhere")
     moved = run_job(job(tmp_path, "moved", inputDirURI=file_uri(tmp_path / "elsewhere")))
     assert {segment.segment_name for segment in moved.segments} == every
-    assert {name for name in archives(tmp_path / "moved") if name.endswith(".gz")} == {name for name in archives(tmp_path / "all") if name.endswith(".gz")}
+    assert {name for name in archives(tmp_path / "moved") if name.endswith(".gz")} == {
+        name for name in archives(tmp_path / "all") if name.endswith(".gz")
+    }
 
 
 def test_a_push_takes_no_replaced_archive_and_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -255,7 +280,11 @@ def test_a_push_takes_no_replaced_archive_and_says_so(tmp_path: Path, monkeypatc
     assert pushed[1] == pushed[2] and only.to_json_dict()["numReplacedArchives"] == 1
     assert only.others_told is not None
     left = list(archives(out))
-    assert len(left) == 3 and {name.partition(".")[2] for name in left} == {"tar.gz", "tar.gz.replaced", "inputs.json"}, "lists go with their archives"
+    assert len(left) == 3 and {name.partition(".")[2] for name in left} == {
+        "tar.gz",
+        "tar.gz.replaced",
+        "inputs.json",
+    }, "lists go with their archives"
     with pytest.raises(NotFoundError, match="1 are marked as replaced"):
         find_archives(job(tmp_path, jobType="SegmentTarPush", **clusters))
 
@@ -286,12 +315,18 @@ def test_lists_and_marks_on_other_storages(tmp_path: Path) -> None:
             (listed,) = InputList.from_bytes(stream.read(), segment.uri).files
         with files.open(uri) as stream:
             data = stream.read()
-        assert (listed.uri, listed.size_bytes, listed.checksum) == (uri, len(data), f"crc32c:{google_crc32c.value(data):08x}")
+        assert (listed.uri, listed.size_bytes, listed.checksum) == (
+            uri,
+            len(data),
+            f"crc32c:{google_crc32c.value(data):08x}",
+        )
     assert len(report.replaced_archive_uris) == 1
     assert set(list_archives(f"{root}/out", None).current) == {segment.uri for segment in report.segments}
 
 
-def test_a_list_is_put_before_its_archive_and_not_where_the_archive_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_list_is_put_before_its_archive_and_not_where_the_archive_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     write_files(tmp_path / "in")
     spec, out = job(tmp_path), tmp_path / "out"
 

@@ -1,5 +1,6 @@
-"""Proves that the four kinds of names are Pinot's (their forms are written down here from its documents), that every key of the spec
-is followed or refused, and that names depend on the input alone, also those with a UUID."""
+"""Proves that the four kinds of names are Pinot's (their forms are written down here from its documents), that every
+key of the spec is followed or refused, and that names depend on the input alone, also those with a UUID.
+"""
 
 from __future__ import annotations
 
@@ -23,18 +24,36 @@ SCHEMA = {
     ],
 }
 # 2026-01-05T07:00Z to 2026-01-06T08:00Z
-FACTS = SegmentFacts("myTable", 3, 1234, 5678, 1_767_596_400_000, 1_767_686_400_000, "s3://bucket/rawdata/2026/01/orders eu.csv.gz", "what it is made of")
+FACTS = SegmentFacts(
+    "myTable",
+    3,
+    1234,
+    5678,
+    1_767_596_400_000,
+    1_767_686_400_000,
+    "s3://bucket/rawdata/2026/01/orders eu.csv.gz",
+    "what it is made of",
+)
 
 
 def config(**segments: str) -> TableConfig:
     settings = {"timeColumnName": "day", "replication": "1", **segments}
     return TableConfig.from_json(
-        {"tableName": "myTable", "tableType": "OFFLINE", "segmentsConfig": settings, "tenants": {}, "tableIndexConfig": {}, "metadata": {}}
+        {
+            "tableName": "myTable",
+            "tableType": "OFFLINE",
+            "segmentsConfig": settings,
+            "tenants": {},
+            "tableIndexConfig": {},
+            "metadata": {},
+        }
     )
 
 
 def name(kind: str | None, facts: SegmentFacts = FACTS, table: TableConfig | None = None, **configs: str) -> str:
-    spec = SegmentNameGeneratorSpec.model_validate({"type": kind, "configs": {key.replace("_", "."): value for key, value in configs.items()}})
+    spec = SegmentNameGeneratorSpec.model_validate(
+        {"type": kind, "configs": {key.replace("_", "."): value for key, value in configs.items()}}
+    )
     return segment_name_generator(spec, Schema.from_json(SCHEMA), table or config())(facts)
 
 
@@ -47,10 +66,22 @@ def name(kind: str | None, facts: SegmentFacts = FACTS, table: TableConfig | Non
         ("simple", {"omit_timestamps_in_segment_name": "true", "segment_name_postfix": "eu"}, "myTable_eu_3"),
         ("simple", {"exclude_timestamps_in_segment_name": "true"}, "myTable_3"),
         ("normalizedDate", {}, "myTable_2026-01-05_2026-01-06_3"),
-        ("normalizedDate", {"segment_name_prefix": "daily", "segment_name_postfix": "eu"}, "daily_2026-01-05_2026-01-06_eu_3"),
-        ("normalizedDate", {"segment_name_prefix": "daily", "exclude_sequence_id": "true"}, "daily_2026-01-05_2026-01-06"),
+        (
+            "normalizedDate",
+            {"segment_name_prefix": "daily", "segment_name_postfix": "eu"},
+            "daily_2026-01-05_2026-01-06_eu_3",
+        ),
+        (
+            "normalizedDate",
+            {"segment_name_prefix": "daily", "exclude_sequence_id": "true"},
+            "daily_2026-01-05_2026-01-06",
+        ),
         ("fixed", {"segment_name": "the one"}, "the one"),
-        ("inputFile", {"file_path_pattern": r".+/(.+)\.csv\.gz", "segment_name_template": r"${filePathPattern:\1}"}, "orders_eu"),
+        (
+            "inputFile",
+            {"file_path_pattern": r".+/(.+)\.csv\.gz", "segment_name_template": r"${filePathPattern:\1}"},
+            "orders_eu",
+        ),
         (
             "inputFile",
             {
@@ -69,7 +100,9 @@ def test_names_are_pinots(kind: str | None, configs: dict[str, str], expected: s
 
 
 def test_pushes_and_time_columns_of_the_table_decide() -> None:
-    assert name("normalizedDate", table=config(segmentPushFrequency="HOURLY")) == "myTable_2026-01-05-07_2026-01-06-08_3"
+    assert (
+        name("normalizedDate", table=config(segmentPushFrequency="HOURLY")) == "myTable_2026-01-05-07_2026-01-06-08_3"
+    )
     assert name("normalizedDate", table=config(segmentPushType="REFRESH")) == "myTable_3"
     # Without a type: dates as text are normalized.
     assert name(None, table=config(timeColumnName="date")) == "myTable_2026-01-05_2026-01-06_3"
@@ -77,8 +110,13 @@ def test_pushes_and_time_columns_of_the_table_decide() -> None:
 
 
 def test_a_uuid_is_of_what_the_segment_is_made_of() -> None:
-    first, again = name("simple", append_uuid_to_segment_name="true"), name("simple", append_uuid_to_segment_name="true")
-    other = name("simple", SegmentFacts("myTable", 3, 1234, 5678, identity="something else"), append_uuid_to_segment_name="true")
+    first, again = (
+        name("simple", append_uuid_to_segment_name="true"),
+        name("simple", append_uuid_to_segment_name="true"),
+    )
+    other = name(
+        "simple", SegmentFacts("myTable", 3, 1234, 5678, identity="something else"), append_uuid_to_segment_name="true"
+    )
     assert first == again and first != other
     assert len(first) == len("myTable_1234_5678_3_") + 36 and first.startswith("myTable_1234_5678_3_")
 

@@ -1,5 +1,7 @@
-"""Proves that the three ways to write a job (Pinot's YAML, JSON, the manual's properties) give the same spec, that every fault is
-told with its path, and that no text can become more than text: no objects by tags, no values out of templates' shapes."""
+"""Proves that the three ways to write a job (Pinot's YAML, JSON, the manual's properties) give the same spec, that
+every fault is
+told with its path, and that no text can become more than text: no objects by tags, no values out of templates' shapes.
+"""
 
 from __future__ import annotations
 
@@ -68,7 +70,10 @@ def test_pinots_yaml_is_read_with_its_keys_and_our_block() -> None:
     assert (spec.job_type.creates, spec.job_type.push_mode) == (True, PushMode.METADATA)
     assert spec.input_dir_uri == "file:///data/2014/01"
     assert spec.push_job_spec.push_attempts == 5 and spec.push_job_spec.push_retry_interval_millis == 1000
-    assert {each.scheme.lower(): each.configs for each in spec.pinot_fs_specs} == {"hdfs": {}, "s3": {"region": "eu", "accessKey": "hidden"}}
+    assert {each.scheme.lower(): each.configs for each in spec.pinot_fs_specs} == {
+        "hdfs": {},
+        "s3": {"region": "eu", "accessKey": "hidden"},
+    }
     # What YAML would take for a number, and what templates would take for theirs.
     assert spec.segment_name_generator_spec.configs["segment.name.postfix"] == "2014_01"
     assert spec.segment_name_generator_spec.configs["segment.name.template"] == r"${filePathPattern:\1}_2014_01"
@@ -92,7 +97,11 @@ def test_a_spec_survives_its_own_json_and_hides_secrets_when_asked() -> None:
 
 
 def test_every_fault_is_told_with_its_path_and_the_nearest_key() -> None:
-    text = AIRLINES.replace("pushAttempts", "pushAtempts").replace("scheme: S3", "scheme: HDFS").replace("overwriteOutput: true", "overwriteOutput: maybe")
+    text = (
+        AIRLINES.replace("pushAttempts", "pushAtempts")
+        .replace("scheme: S3", "scheme: HDFS")
+        .replace("overwriteOutput: true", "overwriteOutput: maybe")
+    )
     found = faults(text.replace("timeBucket: month", "timeBucket: fortnight"), {"yaer": "2014"})
     assert found["$.pushJobSpec.pushAtempts"][1].startswith("'pushAttempts'")
     assert "did you mean 'yaer'" in found["$.inputDirURI"][1]
@@ -144,22 +153,31 @@ def test_keys_of_pinots_newer_documents_are_known() -> None:
     # The example of its page on batch ingestion, and what its classes have besides.
     newer = AIRLINES.replace("overwriteOutput: true", "overwriteOutput: true\ncreateMetadataTarGz: true").replace(
         "  pushParallelism: 2",
-        "  pushParallelism: 2\n  preferMetadataTarGz: true\n  copyToDeepStoreForMetadataPush: false\n  batchSegmentUpload: false\n"
+        "  pushParallelism: 2\n  preferMetadataTarGz: true\n  copyToDeepStoreForMetadataPush: false\n  "
+        "batchSegmentUpload: false\n"
         "  segmentMetadataGenerationParallelism: 4",
     )
     spec = read_job_spec(
-        newer + "tlsSpec: {trustStorePath: ca.pem, connectTimeout: 5000, readTimeout: 5000}\n", {"year": "2014", "month": "01", "attempts": "5"}
+        newer + "tlsSpec: {trustStorePath: ca.pem, connectTimeout: 5000, readTimeout: 5000}\n",
+        {"year": "2014", "month": "01", "attempts": "5"},
     )
     assert (spec.create_metadata_tar_gz, spec.push_job_spec.prefer_metadata_tar_gz) == (True, True)
     assert spec.tls_spec is not None and spec.tls_spec.connect_timeout == 5000
 
 
 def test_keys_of_another_mapping_are_taken_in() -> None:
-    text = AIRLINES.replace("  - scheme: S3\n    configs: {region: eu, accessKey: hidden}", "  - &s3\n    scheme: S3\n    configs: {region: eu}") + (
-        "segmentCreationJobParallelism: 3\n"
+    text = AIRLINES.replace(
+        "  - scheme: S3\n    configs: {region: eu, accessKey: hidden}",
+        "  - &s3\n    scheme: S3\n    configs: {region: eu}",
+    ) + ("segmentCreationJobParallelism: 3\n")
+    more = (
+        "  - <<: *s3\n    scheme: gs\n  - <<: [{scheme: abfs}, *s3]\n  - <<: *s3\n    scheme: adl\n    configs: "
+        "{region: us}\n"
     )
-    more = "  - <<: *s3\n    scheme: gs\n  - <<: [{scheme: abfs}, *s3]\n  - <<: *s3\n    scheme: adl\n    configs: {region: us}\n"
-    spec = read_job_spec(text.replace("recordReaderSpec:", f"{more}recordReaderSpec:", 1), {"year": "2014", "month": "01", "attempts": "5"})
+    spec = read_job_spec(
+        text.replace("recordReaderSpec:", f"{more}recordReaderSpec:", 1),
+        {"year": "2014", "month": "01", "attempts": "5"},
+    )
     found = {each.scheme: each.configs.get("region") for each in spec.pinot_fs_specs}
     assert found == {"hdfs": None, "S3": "eu", "gs": "eu", "abfs": "eu", "adl": "us"}
     with pytest.raises(InvalidConfigError, match="an alias of a mapping"):
@@ -169,13 +187,17 @@ def test_keys_of_another_mapping_are_taken_in() -> None:
 
 
 def test_aliases_cannot_make_much_of_little() -> None:
-    bomb = "a0: &a0 [x, x]\n" + "".join(f"a{i}: &a{i} [*a{i - 1}, *a{i - 1}, *a{i - 1}, *a{i - 1}]\n" for i in range(1, 30))
+    bomb = "a0: &a0 [x, x]\n" + "".join(
+        f"a{i}: &a{i} [*a{i - 1}, *a{i - 1}, *a{i - 1}, *a{i - 1}]\n" for i in range(1, 30)
+    )
     assert any("unfolds" in found for found, _ in faults(bomb).values())
 
 
 def test_values_of_templates_cannot_change_the_documents_shape() -> None:
     spec = read_job_spec(AIRLINES, {"year": "x'\njobType: SegmentTarPush\n#", "attempts": "2"})
-    assert spec.job_type is JobType.SEGMENT_CREATION_AND_METADATA_PUSH and spec.input_dir_uri.startswith("file:///data/x'\njobType")  # type: ignore[union-attr]
+    assert spec.job_type is JobType.SEGMENT_CREATION_AND_METADATA_PUSH and spec.input_dir_uri.startswith(
+        "file:///data/x'\njobType"
+    )  # type: ignore[union-attr]
 
 
 def test_values_come_as_pairs_and_days_by_the_clock() -> None:
@@ -233,10 +255,14 @@ def test_other_properties_of_the_old_jobs_and_dotted_paths_of_the_new_ones() -> 
 
 
 @pytest.mark.parametrize(
-    ("written", "delimiter"), [(r"\t", "\t"), (r"\\t", "\t"), (r"\u001c", "\x1c"), ("\x1e", "\x1e"), ("  | ", "|"), (r"\:", ":"), (";", ";")]
+    ("written", "delimiter"),
+    [(r"\t", "\t"), (r"\\t", "\t"), (r"\u001c", "\x1c"), ("\x1e", "\x1e"), ("  | ", "|"), (r"\:", ":"), (";", ";")],
 )
 def test_delimiters_of_properties_are_the_characters_that_were_meant(written: str, delimiter: str) -> None:
-    text = "".join(f"{key} = {value}\n" for key, value in MANUAL.items()) + f"recordReaderSpec.configs.delimiter = {written}\r\njob.type SegmentCreation\n"
+    text = (
+        "".join(f"{key} = {value}\n" for key, value in MANUAL.items())
+        + f"recordReaderSpec.configs.delimiter = {written}\r\njob.type SegmentCreation\n"
+    )
     configs = read_properties_spec(text).record_reader_spec.configs
     assert read_config(configs).effective_delimiter == delimiter
 
@@ -260,7 +286,9 @@ def test_delimiters_of_properties_are_the_characters_that_were_meant(written: st
     ],
 )
 @pytest.mark.parametrize("first", [False, True])
-def test_properties_that_cannot_be_followed_are_refused_with_what_to_do(key: str, value: str, told: str, first: bool) -> None:
+def test_properties_that_cannot_be_followed_are_refused_with_what_to_do(
+    key: str, value: str, told: str, first: bool
+) -> None:
     rest = {name: text for name, text in MANUAL.items() if name != key}
     with pytest.raises(InvalidConfigError) as refused:
         spec_from_properties({key: value, **rest} if first else {**rest, key: value})

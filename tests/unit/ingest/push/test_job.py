@@ -63,7 +63,9 @@ pinotpy: {pushTimeoutMs: 5000}
     )
 
 
-@pytest.mark.parametrize(("job_type", "kind"), [("SegmentTarPush", "tar"), ("SegmentUriPush", "uri"), ("SegmentCreationAndTarPush", "tar")])
+@pytest.mark.parametrize(
+    ("job_type", "kind"), [("SegmentTarPush", "tar"), ("SegmentUriPush", "uri"), ("SegmentCreationAndTarPush", "tar")]
+)
 def test_the_type_of_a_job_is_the_kind_of_its_push(job_type: str, kind: str) -> None:
     assert settings_of(spec(job_type=job_type)).kind.value == kind
 
@@ -88,13 +90,27 @@ def test_credentials_of_a_job() -> None:
         ("pinotpy: {consistentPush: NONE}", None, False),
         ("pinotpy: {consistentPush: TABLE}", ReplaceScope(), False),
         ("pinotpy: {consistentPush: TIME_RANGE}", ReplaceScope(18_000 * DAY_MS, 18_002 * DAY_MS + 1), False),
-        ("pinotpy: {consistentPush: TIME_RANGE, timeBucket: DAY}", ReplaceScope(18_000 * DAY_MS, 18_003 * DAY_MS), False),
+        (
+            "pinotpy: {consistentPush: TIME_RANGE, timeBucket: DAY}",
+            ReplaceScope(18_000 * DAY_MS, 18_003 * DAY_MS),
+            False,
+        ),
         # 18000 days after the epoch are 2019-04-14.
-        ("pinotpy: {consistentPush: TIME_RANGE, timeBucket: MONTH}", ReplaceScope(17_987 * DAY_MS, 18_017 * DAY_MS), False),
-        ("pinotpy: {consistentPush: TIME_RANGE, timeBucket: YEAR}", ReplaceScope(17_897 * DAY_MS, 18_262 * DAY_MS), False),
+        (
+            "pinotpy: {consistentPush: TIME_RANGE, timeBucket: MONTH}",
+            ReplaceScope(17_987 * DAY_MS, 18_017 * DAY_MS),
+            False,
+        ),
+        (
+            "pinotpy: {consistentPush: TIME_RANGE, timeBucket: YEAR}",
+            ReplaceScope(17_897 * DAY_MS, 18_262 * DAY_MS),
+            False,
+        ),
     ],
 )
-def test_what_a_consistent_push_replaces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, more: str, expected: ReplaceScope | None, asks: bool) -> None:
+def test_what_a_consistent_push_replaces(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, more: str, expected: ReplaceScope | None, asks: bool
+) -> None:
     archive = build_parts_segment(tmp_path, "parts_0")  # days 18000 to 18002
     asked: list[PushSettings] = []
 
@@ -115,7 +131,8 @@ def test_waits_are_bounded_however_many_attempts_there_are() -> None:
 
 @pytest.mark.parametrize(
     "keys",
-    [{"pushJobSpec": {name: "9" * 30}} for name in ("pushAttempts", "pushParallelism", "pushRetryIntervalMillis")] + [{"pinotpy": {"pushTimeoutMs": "9" * 30}}],
+    [{"pushJobSpec": {name: "9" * 30}} for name in ("pushAttempts", "pushParallelism", "pushRetryIntervalMillis")]
+    + [{"pinotpy": {"pushTimeoutMs": "9" * 30}}],
 )
 def test_numbers_that_no_push_can_use_are_refused(keys: dict[str, Any]) -> None:
     base = {
@@ -131,9 +148,17 @@ def test_numbers_that_no_push_can_use_are_refused(keys: dict[str, Any]) -> None:
 def test_a_job_says_what_it_knows_of_its_files(tmp_path: Path) -> None:
     text = "pinotpy: {allowDuplicates: true, adopt: true}\n"
     found = settings_of(spec(text, "SegmentCreationAndTarPush"), are_whole=True)
-    assert (found.allows_duplicates, found.adopts, found.are_whole, found.input_folder) == (True, True, True, "file:///in/")
+    assert (found.allows_duplicates, found.adopts, found.are_whole, found.input_folder) == (
+        True,
+        True,
+        True,
+        "file:///in/",
+    )
     # What is pushed of an output folder, or beside what is there, says nothing of the files that are gone.
     assert settings_of(spec()).input_folder == ""
-    assert settings_of(spec("pinotpy: {consistentPush: NONE}\n", "SegmentCreationAndTarPush"), are_whole=True).input_folder == ""
+    assert (
+        settings_of(spec("pinotpy: {consistentPush: NONE}\n", "SegmentCreationAndTarPush"), are_whole=True).input_folder
+        == ""
+    )
     remote = spec("", "SegmentCreationAndTarPush").model_copy(update={"input_dir_uri": "s3://key:secret@bucket/in/"})
     assert settings_of(remote, are_whole=True).input_folder == "s3://bucket/in/"

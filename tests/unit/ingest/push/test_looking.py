@@ -1,6 +1,7 @@
-"""Proves that a push brings the rows of each input file once, against a real controller over HTTP: what it replaces, what it refuses and
-says, how segments from before get their lists, and that of two pushes of the same files at once one at most adds them, also when one
-is killed in between and made again."""
+"""Proves that a push brings the rows of each input file once, against a real controller over HTTP: what it replaces,
+what it refuses and says, how segments from before get their lists, and that of two pushes of the same files at once one
+at most adds them, also when one is killed in between and made again.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +47,18 @@ class Table:
         return str(target)
 
     def push(self, *archives: str, **changes: Any) -> PushReport:
-        return push(PushSettings(**{"table": "parts", "controllers": (self.harness.server.url,), "retry_wait_ms": 1, "parallelism": 2, **changes}), archives)
+        return push(
+            PushSettings(
+                **{
+                    "table": "parts",
+                    "controllers": (self.harness.server.url,),
+                    "retry_wait_ms": 1,
+                    "parallelism": 2,
+                    **changes,
+                }
+            ),
+            archives,
+        )
 
     def visible(self) -> list[str]:
         """Segments that queries see."""
@@ -54,7 +66,11 @@ class Table:
 
     def files_of(self, segment: str) -> list[str]:
         answer = self.harness.http.get(f"/segments/parts/{segment}/inputs")
-        return [file.uri.rpartition("/in/")[2] for file in InputList.from_bytes(answer.content, segment).files] if answer.status_code == 200 else []
+        return (
+            [file.uri.rpartition("/in/")[2] for file in InputList.from_bytes(answer.content, segment).files]
+            if answer.status_code == 200
+            else []
+        )
 
 
 @pytest.fixture
@@ -101,7 +117,13 @@ def test_a_file_of_a_segment_with_others_is_refused_before_anything_is_sent(tabl
     one = table.build("one", a)
     with pytest.raises(AlreadyExistsError) as refused:
         table.push(one)
-    for part in ("nothing is pushed to table 'parts': 2 rows would be there twice", "segment both", "/in/a'", "--allow-duplicates", "--replace-table"):
+    for part in (
+        "nothing is pushed to table 'parts': 2 rows would be there twice",
+        "segment both",
+        "/in/a'",
+        "--allow-duplicates",
+        "--replace-table",
+    ):
         assert part in refused.value.message
     assert table.visible() == ["both"]
     assert numbers(table.push(one, allows_duplicates=True)) == {"segmentsPushed": 1, "rowsTwice": 2}
@@ -111,7 +133,10 @@ def test_a_file_of_a_segment_with_others_is_refused_before_anything_is_sent(tabl
 def test_duplicates_that_are_allowed_replace_nothing(table: Table) -> None:
     a = table.file("a")
     table.push(table.build("first", a))
-    assert numbers(table.push(table.build("second", a), allows_duplicates=True)) == {"segmentsPushed": 1, "rowsTwice": 3}
+    assert numbers(table.push(table.build("second", a), allows_duplicates=True)) == {
+        "segmentsPushed": 1,
+        "rowsTwice": 3,
+    }
     assert table.visible() == ["first", "second"]
 
 
@@ -148,7 +173,11 @@ def test_a_refreshed_table_loses_the_rows_of_files_that_are_gone_from_its_folder
     a.unlink()
     archive, folder = table.build("p_b", b), f"file://{b.parent}/"
     assert numbers(table.push(archive)) == {"segmentsPresent": 1, "segmentsOfOtherFiles": 2}
-    assert numbers(table.push(archive, input_folder=folder)) == {"segmentsPresent": 1, "segmentsReplaced": 1, "segmentsOfOtherFiles": 1}
+    assert numbers(table.push(archive, input_folder=folder)) == {
+        "segmentsPresent": 1,
+        "segmentsReplaced": 1,
+        "segmentsOfOtherFiles": 1,
+    }
     assert table.visible() == ["p_b", "p_c"]
 
 
@@ -156,7 +185,10 @@ def test_the_folder_of_an_appended_table_says_nothing(table: Table) -> None:
     a, b = table.file("a"), table.file("b")
     table.push(table.build("p_a", a))
     a.unlink()
-    with pytest.raises(AlreadyExistsError, match=r"1 segments of files that are gone have the time range .*segment p_a; if the files were renamed"):
+    with pytest.raises(
+        AlreadyExistsError,
+        match=r"1 segments of files that are gone have the time range .*segment p_a; if the files were renamed",
+    ):
         table.push(table.build("p_b", b))
     report = table.push(table.build("p_c", b, day=18_030), input_folder=f"file://{b.parent}/")
     assert numbers(report) == {"segmentsPushed": 1, "segmentsOfOtherFiles": 1}
@@ -174,8 +206,15 @@ def test_segments_from_before_are_adopted_or_stop_the_push(table: Table) -> None
     old = [table.build(f"x_{number}", day=18_000 + 10 * number) for number in range(2)]
     assert numbers(table.push(*old)) == {"segmentsPushed": 2, "segmentsWithoutInputs": 2}
     a, b = table.file("a"), table.file("b")
-    new = [table.build("p_a", a, day=18_000), table.build("p_b", b, day=18_010), table.build("p_c", table.file("c"), day=18_020)]
-    with pytest.raises(AlreadyExistsError, match=r"2 segments of the table have no list of their input files .*segments x_0, x_1.*--adopt"):
+    new = [
+        table.build("p_a", a, day=18_000),
+        table.build("p_b", b, day=18_010),
+        table.build("p_c", table.file("c"), day=18_020),
+    ]
+    with pytest.raises(
+        AlreadyExistsError,
+        match=r"2 segments of the table have no list of their input files .*segments x_0, x_1.*--adopt",
+    ):
         table.push(*new)
     assert numbers(table.push(new[2])) == {"segmentsPushed": 1}, "other times, other rows"
     assert numbers(table.push(*new, adopts=True)) == {"segmentsPresent": 3, "segmentsAdopted": 2}
@@ -210,7 +249,8 @@ def test_a_range_of_times_takes_along_what_its_files_left_outside(table: Table) 
     assert table.visible() == ["p_new"]
 
 
-# --- broken off, and at once ---------------------------------------------------------------------------------------------------
+# --- broken off, and at once
+# ---------------------------------------------------------------------------------------------------
 
 
 class Killed(BaseException):
@@ -219,7 +259,9 @@ class Killed(BaseException):
 
 @pytest.mark.parametrize("step", ["start_or_resume", "send_all", "_wait_online", "_end", "came_meanwhile"])
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
-def test_a_push_killed_at_any_step_and_made_again_has_every_row_once(table: Table, monkeypatch: pytest.MonkeyPatch, step: str, after: bool) -> None:
+def test_a_push_killed_at_any_step_and_made_again_has_every_row_once(
+    table: Table, monkeypatch: pytest.MonkeyPatch, step: str, after: bool
+) -> None:
     files = [table.file(f"f{number}") for number in range(3)]
     table.push(*(table.build(f"p_{number}", file, day=18_000 + number) for number, file in enumerate(files)))
     archives = [
@@ -244,11 +286,16 @@ def test_a_push_killed_at_any_step_and_made_again_has_every_row_once(table: Tabl
     report = table.push(*archives)
     assert not report.has_failed, report.causes()
     assert table.visible() == ["p_0", "p_1_later", "p_2", "p_3"]
-    docs = {name: record["segment.total.docs"] for name, record in table.harness.http.get("/segments/parts/zkmetadata").json().items()}
+    docs = {
+        name: record["segment.total.docs"]
+        for name, record in table.harness.http.get("/segments/parts/zkmetadata").json().items()
+    }
     assert [docs[name] for name in table.visible()] == ["3", "3", "4", "3"]
 
 
-def at_once(table: Table, monkeypatch: pytest.MonkeyPatch, first: list[str], second: list[str]) -> list[PushReport | AlreadyExistsError]:
+def at_once(
+    table: Table, monkeypatch: pytest.MonkeyPatch, first: list[str], second: list[str]
+) -> list[PushReport | AlreadyExistsError]:
     """Two pushes that both have looked before either sends."""
     looked, looks = [Event(), Event()], iter(range(2))
     done = pushes.look
@@ -272,7 +319,9 @@ def at_once(table: Table, monkeypatch: pytest.MonkeyPatch, first: list[str], sec
 
 @pytest.mark.parametrize("is_corrected", [False, True], ids=["new", "corrected"])
 @pytest.mark.parametrize("round_", range(3))
-def test_of_two_pushes_of_one_file_at_once_one_at_most_adds_its_rows(table: Table, monkeypatch: pytest.MonkeyPatch, is_corrected: bool, round_: int) -> None:
+def test_of_two_pushes_of_one_file_at_once_one_at_most_adds_its_rows(
+    table: Table, monkeypatch: pytest.MonkeyPatch, is_corrected: bool, round_: int
+) -> None:
     a = table.file("a")
     if is_corrected:
         table.push(table.build("old", a))

@@ -1,5 +1,7 @@
-"""Proves that a push sends each segment once where it is missing and not where it is, retries what may be mended and nothing else,
-and that its report says what happened: against a real controller over HTTP, and against one that fails on order."""
+"""Proves that a push sends each segment once where it is missing and not where it is, retries what may be mended and
+nothing else,
+and that its report says what happened: against a real controller over HTTP, and against one that fails on order.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,9 @@ def archives(tmp_path: Path) -> list[str]:
     folder = tmp_path / "output"
     folder.mkdir()
     for number in range(4):
-        build_parts_segment(tmp_path / "built", f"parts_{number}", amounts=(number, 2 * number)).rename(folder / f"parts_{number}.tar.gz")
+        build_parts_segment(tmp_path / "built", f"parts_{number}", amounts=(number, 2 * number)).rename(
+            folder / f"parts_{number}.tar.gz"
+        )
     return find_archives(str(folder))
 
 
@@ -83,10 +87,16 @@ def outcomes(report: PushReport) -> list[str]:
     return [segment.outcome.value for cluster in report.clusters for segment in cluster.segments]
 
 
-def test_what_is_missing_is_sent_and_what_is_there_is_not(harness: Harness, archives: list[str], tmp_path: Path) -> None:
+def test_what_is_missing_is_sent_and_what_is_there_is_not(
+    harness: Harness, archives: list[str], tmp_path: Path
+) -> None:
     seen: list[str] = []
     report = push(settings(harness.server.url), archives, progress=lambda segment: seen.append(segment.name))
-    assert (report.has_failed, outcomes(report), sorted(seen)) == (False, ["pushed"] * 4, [f"parts_{number}" for number in range(4)])
+    assert (report.has_failed, outcomes(report), sorted(seen)) == (
+        False,
+        ["pushed"] * 4,
+        [f"parts_{number}" for number in range(4)],
+    )
     crcs = harness.http.get("/segments/parts/crc").json()
     assert {segment.name: str(segment.crc) for segment in report.clusters[0].segments} == crcs
     assert report.bytes_pushed == sum(Path(uri).stat().st_size for uri in archives)
@@ -112,16 +122,31 @@ def test_the_report_as_json_has_every_segment_and_the_sums(harness: Harness, arc
     document = push(settings(harness.server.url), archives).to_json()
     assert (document["tableName"], document["pushType"], document["state"]) == ("parts_OFFLINE", "tar", "DONE")
     (cluster,) = document["clusters"]
-    assert (cluster["segmentsPushed"], cluster["segmentsPresent"], cluster["segmentsFailed"], cluster["attempts"]) == (4, 0, 0, 4)
+    assert (cluster["segmentsPushed"], cluster["segmentsPresent"], cluster["segmentsFailed"], cluster["attempts"]) == (
+        4,
+        0,
+        0,
+        4,
+    )
     assert cluster["bytesPushed"] == sum(segment["sizeInBytes"] for segment in cluster["segments"])
     assert [segment["segmentName"] for segment in cluster["segments"]] == [f"parts_{number}" for number in range(4)]
 
 
-# --- attempts ------------------------------------------------------------------------------------------------------------
+# --- attempts
+# ------------------------------------------------------------------------------------------------------------
 
 
-def test_faults_that_pass_are_tried_again_with_the_whole_body(daemons: Callable[..., Daemon], archives: list[str]) -> None:
-    daemon = daemons(in_turn((503, {"error": "busy"}), (500, {"error": "odd"}), (409, {"error": "another upload"}), (200, {}, {"x-cut": "1"})))
+def test_faults_that_pass_are_tried_again_with_the_whole_body(
+    daemons: Callable[..., Daemon], archives: list[str]
+) -> None:
+    daemon = daemons(
+        in_turn(
+            (503, {"error": "busy"}),
+            (500, {"error": "odd"}),
+            (409, {"error": "another upload"}),
+            (200, {}, {"x-cut": "1"}),
+        )
+    )
     report = push(settings(daemon.url, attempts_max=5, parallelism=1), archives[:1])
     (segment,) = report.clusters[0].segments
     assert (segment.outcome, segment.attempts, segment.cause) == (Outcome.PUSHED, 5, "")
@@ -129,8 +154,16 @@ def test_faults_that_pass_are_tried_again_with_the_whole_body(daemons: Callable[
     assert [content in sent["body"] for sent in uploads(daemon)] == [True] * 5
 
 
-def test_attempts_are_bounded_and_one_failure_leaves_the_others(daemons: Callable[..., Daemon], archives: list[str]) -> None:
-    daemon = daemons(lambda request: (503, {"error": "the deep store is full"}) if Path(archives[1]).read_bytes() in request["body"] else (200, {}))
+def test_attempts_are_bounded_and_one_failure_leaves_the_others(
+    daemons: Callable[..., Daemon], archives: list[str]
+) -> None:
+    daemon = daemons(
+        lambda request: (
+            (503, {"error": "the deep store is full"})
+            if Path(archives[1]).read_bytes() in request["body"]
+            else (200, {})
+        )
+    )
     report = push(settings(daemon.url, attempts_max=3), archives)
     assert outcomes(report) == ["pushed", "failed", "pushed", "pushed"]
     assert report.causes() == ["parts_1: the deep store is full"]
@@ -146,7 +179,12 @@ def test_a_refusal_is_not_tried_again(daemons: Callable[..., Daemon], archives: 
 
 
 def test_a_refused_refresh_is_not_tried_again(daemons: Callable[..., Daemon], archives: list[str]) -> None:
-    daemon = daemons(lambda request: (409, {"error": "Segment: parts_0 already exists in table: parts_OFFLINE. Refresh not permitted."}))
+    daemon = daemons(
+        lambda request: (
+            409,
+            {"error": "Segment: parts_0 already exists in table: parts_OFFLINE. Refresh not permitted."},
+        )
+    )
     push(settings(daemon.url, attempts_max=5), archives[:1])
     assert len(uploads(daemon)) == 1
 
@@ -178,10 +216,13 @@ def test_the_deadline_ends_a_push_that_would_go_on(daemons: Callable[..., Daemon
     assert report.clusters[0].attempts < 10
 
 
-# --- controllers -----------------------------------------------------------------------------------------------------------
+# --- controllers
+# -----------------------------------------------------------------------------------------------------------
 
 
-def test_each_cluster_gets_the_segments_and_two_controllers_of_one_get_them_once(daemons: Callable[..., Daemon], archives: list[str]) -> None:
+def test_each_cluster_gets_the_segments_and_two_controllers_of_one_get_them_once(
+    daemons: Callable[..., Daemon], archives: list[str]
+) -> None:
     both = ["Controller_a_1", "Controller_b_2"]
     first, second, other = daemons(in_turn(), both), daemons(in_turn(), both), daemons(in_turn())
     report = push(settings(first.url, second.url + "/", other.url, first.url), archives)
@@ -213,10 +254,13 @@ def test_a_controller_that_goes_away_is_left_for_the_other(daemons: Callable[...
 def test_credentials_go_with_every_call(daemons: Callable[..., Daemon], archives: list[str]) -> None:
     daemon = daemons(in_turn())
     push(settings(daemon.url), archives[:1], access=Access(auth="token-1"))
-    assert {asked["headers"].get("authorization") or asked["headers"].get("Authorization") for asked in daemon.asked} == {"Bearer token-1"}
+    assert {
+        asked["headers"].get("authorization") or asked["headers"].get("Authorization") for asked in daemon.asked
+    } == {"Bearer token-1"}
 
 
-# --- what cannot be pushed -----------------------------------------------------------------------------------------------------
+# --- what cannot be pushed
+# -----------------------------------------------------------------------------------------------------
 
 
 def test_a_table_that_is_not_there_is_said_once_before_a_byte_is_sent(harness: Harness, archives: list[str]) -> None:
@@ -232,7 +276,9 @@ def test_segments_of_another_table_are_refused_by_the_controller(harness: Harnes
     assert "built for table 'other'" in report.causes()[0]
 
 
-def test_what_is_no_segment_stops_the_push_before_it_begins(harness: Harness, archives: list[str], tmp_path: Path) -> None:
+def test_what_is_no_segment_stops_the_push_before_it_begins(
+    harness: Harness, archives: list[str], tmp_path: Path
+) -> None:
     (tmp_path / "output" / "torn.tar.gz").write_bytes(Path(archives[0]).read_bytes()[:300])
     (tmp_path / "output" / "text.tar.gz").write_text("no archive")
     with pytest.raises(UserError, match="2 of 6 cannot be pushed") as caught:
@@ -260,7 +306,8 @@ def test_damage_behind_the_metadata_is_found_by_the_controller(harness: Harness,
     assert "truncated" in report.causes()[0]
 
 
-# --- addresses -----------------------------------------------------------------------------------------------------------------
+# --- addresses
+# -----------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -283,7 +330,11 @@ def test_headers_of_pushes_by_address(daemons: Callable[..., Daemon], archives: 
     push(settings(daemon.url, kind=PushKind.URI), archives[:1])
     push(settings(daemon.url, kind=PushKind.METADATA, copy_to_deep_store=True), archives[:1])
     by_uri, by_metadata = [{name.lower(): value for name, value in sent["headers"].items()} for sent in uploads(daemon)]
-    assert (by_uri["upload_type"], by_uri["download_uri"].endswith("/output/parts_0.tar.gz"), uploads(daemon)[0]["body"]) == ("URI", True, b"")
+    assert (
+        by_uri["upload_type"],
+        by_uri["download_uri"].endswith("/output/parts_0.tar.gz"),
+        uploads(daemon)[0]["body"],
+    ) == ("URI", True, b"")
     assert (by_metadata["upload_type"], by_metadata["copy_segment_to_deep_store"]) == ("METADATA", "true")
     body = uploads(daemon)[1]["body"]
     sent = read_metadata_archive(io.BytesIO(body[body.index(b"\x1f\x8b") : body.rindex(b"\r\n--")]))

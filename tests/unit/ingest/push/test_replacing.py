@@ -1,5 +1,6 @@
-"""Proves which segments a replacement takes out and brings in, and which ones it refuses: the rule is written down here once more,
-by hand, for small tables."""
+"""Proves which segments a replacement takes out and brings in, and which ones it refuses: the rule is written down here
+once more, by hand, for small tables.
+"""
 
 from __future__ import annotations
 
@@ -53,10 +54,23 @@ def test_other_content_under_the_same_name_is_refused(source: SegmentSource) -> 
 
 def test_a_time_range_takes_whole_segments_within(source: SegmentSource) -> None:
     scope = ReplaceScope(18_000 * DAY_MS, 18_003 * DAY_MS)
-    live = {"before": days(17_998, 17_999), "first": days(18_000, 18_000), "last": days(18_002, 18_002), "after": days(18_003, 18_004)}
+    live = {
+        "before": days(17_998, 17_999),
+        "first": days(18_000, 18_000),
+        "last": days(18_002, 18_002),
+        "after": days(18_003, 18_004),
+    }
     assert plan_replacement(scope, [source], live) == ReplacePlan(("first", "last"), ("new_0",))
-    assert plan_replacement(ReplaceScope(18_000 * DAY_MS, None), [source], live).segments_from == ("after", "first", "last")
-    assert plan_replacement(ReplaceScope(None, 18_003 * DAY_MS), [source], live).segments_from == ("before", "first", "last")
+    assert plan_replacement(ReplaceScope(18_000 * DAY_MS, None), [source], live).segments_from == (
+        "after",
+        "first",
+        "last",
+    )
+    assert plan_replacement(ReplaceScope(None, 18_003 * DAY_MS), [source], live).segments_from == (
+        "before",
+        "first",
+        "last",
+    )
 
 
 @pytest.mark.parametrize(("first", "last"), [(17_999, 18_000), (18_002, 18_003), (17_000, 19_000)])
@@ -75,4 +89,6 @@ def test_a_segment_without_times_has_no_place_in_a_range(source: SegmentSource) 
     timeless = replace(source, metadata=replace(source.metadata, time_range=None))
     with pytest.raises(UserError, match="no time column"):
         plan_replacement(ReplaceScope(0, None), [timeless], {})
-    assert plan_replacement(ReplaceScope(0, None), [source], {"timeless": LiveSegment(3, None, None)}).segments_from == ()
+    assert (
+        plan_replacement(ReplaceScope(0, None), [source], {"timeless": LiveSegment(3, None, None)}).segments_from == ()
+    )

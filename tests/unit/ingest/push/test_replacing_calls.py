@@ -1,5 +1,7 @@
-"""Proves the calls of a replacement: started before the first byte, ended when all are loaded, reverted when something fails, and
-after a lost answer the lineage is believed, not the answer. Against a controller that answers what the test wrote down."""
+"""Proves the calls of a replacement: started before the first byte, ended when all are loaded, reverted when something
+fails, and after a lost answer the lineage is believed, not the answer. Against a controller that answers what the test
+wrote down.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,10 @@ def daemon() -> Iterator[Daemon]:
     views = {"OFFLINE": {"new_0": {"Server_a_1": "ONLINE"}, "old_0": {"Server_a_1": "ONLINE"}}}
     started.replies |= {
         "GET /instances": (200, {"instances": ["Controller_a_9000"]}),
-        "GET /tables/parts": (200, {"OFFLINE": {"ingestionConfig": {"batchIngestionConfig": {"consistentDataPush": True}}}}),
+        "GET /tables/parts": (
+            200,
+            {"OFFLINE": {"ingestionConfig": {"batchIngestionConfig": {"consistentDataPush": True}}}},
+        ),
         "GET /segments/parts/zkmetadata": (200, {"old_0": OLD}),
         "GET /segments/parts": (200, [{"OFFLINE": ["old_0"]}]),
         "GET /segments/parts/lineage": (200, {}),
@@ -48,7 +53,17 @@ def archive(tmp_path: Path) -> str:
 
 def pushed(daemon: Daemon, archive: str, **changes: Any) -> PushReport:
     return push(
-        PushSettings(**{"table": "parts", "controllers": (daemon.url,), "retry_wait_ms": 1, "attempts_max": 2, "online_timeout_s": 0.5, **changes}), [archive]
+        PushSettings(
+            **{
+                "table": "parts",
+                "controllers": (daemon.url,),
+                "retry_wait_ms": 1,
+                "attempts_max": 2,
+                "online_timeout_s": 0.5,
+                **changes,
+            }
+        ),
+        [archive],
     )
 
 
@@ -57,13 +72,19 @@ def steps(daemon: Daemon) -> list[str]:
 
 
 def entry(state: str) -> dict[str, Any]:
-    return {"lineageEntries": {"entry": {"segmentsFrom": ["old_0"], "segmentsTo": ["new_0"], "state": state, "timestamp": 1}}}
+    return {
+        "lineageEntries": {
+            "entry": {"segmentsFrom": ["old_0"], "segmentsTo": ["new_0"], "state": state, "timestamp": 1}
+        }
+    }
 
 
 def test_a_table_with_consistent_data_push_is_replaced_where_the_push_asks_it(daemon: Daemon, archive: str) -> None:
     report = pushed(daemon, archive, asks_table=True)
     assert (report.has_failed, steps(daemon)) == (False, ["startReplaceSegments", "segments", "endReplaceSegments"])
-    (started,) = [json.loads(asked["body"]) for asked in daemon.asked if asked["path"].endswith("/startReplaceSegments")]
+    (started,) = [
+        json.loads(asked["body"]) for asked in daemon.asked if asked["path"].endswith("/startReplaceSegments")
+    ]
     assert (started["segmentsFrom"], started["segmentsTo"]) == (["old_0"], ["new_0"])
     assert report.to_json()["clusters"][0]["replacement"]["state"] == "COMPLETED"
     daemon.asked.clear()
@@ -75,7 +96,10 @@ def test_a_segment_that_cannot_be_sent_reverts(daemon: Daemon, archive: str) -> 
     daemon.replies["POST /v2/segments"] = (400, {"error": "no segment"})
     report = pushed(daemon, archive, replace=ReplaceScope())
     assert steps(daemon) == ["startReplaceSegments", "segments", "revertReplaceSegments"]
-    assert (report.causes(), report.to_json()["clusters"][0]["replacement"]["state"]) == (["new_0: no segment"], "REVERTED")
+    assert (report.causes(), report.to_json()["clusters"][0]["replacement"]["state"]) == (
+        ["new_0: no segment"],
+        "REVERTED",
+    )
 
 
 def test_what_the_same_push_made_at_once_has_ended_is_not_taken_back(daemon: Daemon, archive: str) -> None:

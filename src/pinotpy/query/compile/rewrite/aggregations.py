@@ -47,7 +47,11 @@ def _without_distinct(call: Call) -> Call:
         return replace(call, args=(*call.args, boolean_literal(True, call.position)), distinct=False)
     name = _DISTINCT.get(call.name)
     if name is None:
-        hint = f"{call.name.upper()} without DISTINCT is the same" if call.name in ("min", "max") else "DISTINCT goes with COUNT, SUM and AVG"
+        hint = (
+            f"{call.name.upper()} without DISTINCT is the same"
+            if call.name in ("min", "max")
+            else "DISTINCT goes with COUNT, SUM and AVG"
+        )
         raise parse_error(f"{MULTI_STAGE}; {hint}", call.position)
     return replace(call, name=name, distinct=False)
 
@@ -78,6 +82,12 @@ def _pulled_out(call: Call, is_multi_value: Callable[[Expression], bool]) -> Exp
 
 def _by_shape(call: Call, is_multi_value: Callable[[Expression], bool]) -> Call:
     entry = AGGREGATION_NAMES.get(call.name)
-    if entry is None or entry.multi_value is None or entry.is_percentile or not call.args or not is_multi_value(call.args[0]):
+    if (
+        entry is None
+        or entry.multi_value is None
+        or entry.is_percentile
+        or not call.args
+        or not is_multi_value(call.args[0])
+    ):
         return call
     return replace(call, name=entry.multi_value)

@@ -1,10 +1,12 @@
-"""Calls of scalar functions over constants become constants, computed once by the broker: upper('a'), CAST('12' AS LONG).
+"""Calls of scalar functions over constants become constants, computed once by the broker: upper('a'), CAST('12' AS
+LONG).
 
-What they are named by is their value, as in the reference (sql-live.md §2): bare where nothing but constants is selected, quoted beside
-columns. A TIMESTAMP becomes LONG, JSON text, as there. Arrays, calls with a NULL, user functions and calls of
-the clock (pin_time.py) stay calls; what the clock's functions cannot take is refused here all the same, as the reference does. In
-comparisons, lists, bounds and patterns calls with a NULL become constants, too: a condition with a null among them is unknown,
-without null handling false.
+What they are named by is their value, as in the reference (sql-live.md §2): bare where nothing but constants is
+selected, quoted beside columns. A TIMESTAMP becomes LONG, JSON text, as there. Arrays, calls with a NULL, user
+functions and calls of the clock (pin_time.py) stay calls; what the clock's functions cannot take is refused here all
+the same, as the reference does. In
+comparisons, lists, bounds and patterns calls with a NULL become constants, too: a condition with a null among them is
+unknown, without null handling false.
 """
 
 from __future__ import annotations
@@ -51,9 +53,13 @@ def fold_functions(expression: Expression, *, null_handling: bool) -> Expression
     """
     if not isinstance(expression, Call):
         return expression
-    args = tuple([arg if type(arg) is Literal else fold_functions(arg, null_handling=null_handling) for arg in expression.args])
+    args = tuple(
+        [arg if type(arg) is Literal else fold_functions(arg, null_handling=null_handling) for arg in expression.args]
+    )
     condition = None if expression.filter is None else fold_functions(expression.filter, null_handling=null_handling)
-    if condition is not expression.filter or any(new is not old for new, old in zip(args, expression.args, strict=True)):
+    if condition is not expression.filter or any(
+        new is not old for new, old in zip(args, expression.args, strict=True)
+    ):
         expression = replace(expression, args=args, filter=condition)
     if expression.filter is not None or not all(isinstance(arg, Literal) for arg in args):
         return _with_literals(expression, null_handling) if expression.name in _TAKES_LITERALS else expression
@@ -63,7 +69,9 @@ def fold_functions(expression: Expression, *, null_handling: bool) -> Expression
 
 def _with_literals(condition: Call, null_handling: bool) -> Call:
     """The condition with its constant arguments computed, those with a NULL among them."""
-    args = [_evaluated(arg, null_handling) if isinstance(arg, Call) and _is_constant(arg) else arg for arg in condition.args]
+    args = [
+        _evaluated(arg, null_handling) if isinstance(arg, Call) and _is_constant(arg) else arg for arg in condition.args
+    ]
     return condition if all(map(is_, args, condition.args)) else replace(condition, args=tuple(args))
 
 
@@ -80,7 +88,9 @@ def calls_constants(expression: Expression) -> bool:
         return False
     if expression.args and all(isinstance(arg, Literal) for arg in expression.args) and _is_computed(expression):
         return True
-    return any(calls_constants(arg) for arg in expression.args) or (expression.filter is not None and calls_constants(expression.filter))
+    return any(calls_constants(arg) for arg in expression.args) or (
+        expression.filter is not None and calls_constants(expression.filter)
+    )
 
 
 def _is_computed(call: Call) -> bool:
@@ -94,11 +104,18 @@ def _is_computed(call: Call) -> bool:
 
 def _reads_clock(call: Call) -> bool:
     function = find_scalar_function(call.name)
-    return function is not None and not function.constant and function.origin is None and function.arguments_min <= len(call.args) <= function.arguments_max
+    return (
+        function is not None
+        and not function.constant
+        and function.origin is None
+        and function.arguments_min <= len(call.args) <= function.arguments_max
+    )
 
 
 def _computed(call: Call, null_handling: bool) -> Expression:
-    if not (_reads_clock(call) or _is_computed(call)) or any(isinstance(arg, Literal) and arg.value is None for arg in call.args):
+    if not (_reads_clock(call) or _is_computed(call)) or any(
+        isinstance(arg, Literal) and arg.value is None for arg in call.args
+    ):
         return call
     return _evaluated(call, null_handling)
 
@@ -111,7 +128,9 @@ def _evaluated(call: Call, null_handling: bool) -> Expression:
             return call
         (value,) = rows.evaluate(call).to_pylist()
     except PinotError as error:
-        message = f"Caught exception while invoking method: {call.name}: {error.message}".removesuffix(position_text(call.position))
+        message = f"Caught exception while invoking method: {call.name}: {error.message}".removesuffix(
+            position_text(call.position)
+        )
         raise parse_error(message, call.position) from error
     return _literal(value, _SHOWN_AS.get(kind.data_type, kind.data_type), call.position)
 

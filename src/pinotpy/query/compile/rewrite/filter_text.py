@@ -7,7 +7,17 @@ from typing import Final
 from pinotpy.pql.ast import Dialect
 from pinotpy.pql.literals import java_double_text
 from pinotpy.pql.printer import print_expression
-from pinotpy.query.model.context import And, Comparison, Constant, ExpressionPredicate, Filter, LiteralValue, Not, Or, Predicate
+from pinotpy.query.model.context import (
+    And,
+    Comparison,
+    Constant,
+    ExpressionPredicate,
+    Filter,
+    LiteralValue,
+    Not,
+    Or,
+    Predicate,
+)
 
 _OPERATORS: Final = {Comparison.EQ: "=", Comparison.NOT_EQ: "!=", Comparison.IN: "IN", Comparison.NOT_IN: "NOT IN"}
 
@@ -35,8 +45,16 @@ def _predicate(node: Predicate) -> str:
     if node.comparison in _OPERATORS:
         return f"{left} {_OPERATORS[node.comparison]} {_quoted(node.values[0])}"
     if node.comparison is Comparison.RANGE:
-        lower = None if node.lower is None else f"{left} {'>=' if node.lower.inclusive else '>'} {_quoted(node.lower.value)}"
-        upper = None if node.upper is None else f"{left} {'<=' if node.upper.inclusive else '<'} {_quoted(node.upper.value)}"
+        lower = (
+            None
+            if node.lower is None
+            else f"{left} {'>=' if node.lower.inclusive else '>'} {_quoted(node.lower.value)}"
+        )
+        upper = (
+            None
+            if node.upper is None
+            else f"{left} {'<=' if node.upper.inclusive else '<'} {_quoted(node.upper.value)}"
+        )
         return f"({lower} AND {upper})" if lower and upper else lower or upper or "true"
     return f"{node.comparison.value.lower()}({left},{_quoted(node.values[0])})"
 

@@ -13,11 +13,15 @@ from pinotpy.data_types import DataType
 from pinotpy.pql.ast import Call, Expression, Identifier
 from pinotpy.pql.literals import string_literal
 
-_VALUES: Final = {data_type.value: data_type for data_type in DataType if data_type not in (DataType.MAP, DataType.BYTES)}
+_VALUES: Final = {
+    data_type.value: data_type for data_type in DataType if data_type not in (DataType.MAP, DataType.BYTES)
+}
 
 
 def with_value_types(expression: Expression, type_of_values: Callable[[str], DataType | None]) -> Expression:
-    """The expression with the type in each item(…); `type_of_values` tells that of the values in a MAP column by name."""
+    """The expression with the type in each item(…); `type_of_values` tells that of the values in a MAP column by
+    name.
+    """
     if not isinstance(expression, Call):
         return expression
     args = tuple([with_value_types(arg, type_of_values) for arg in expression.args])
@@ -26,7 +30,11 @@ def with_value_types(expression: Expression, type_of_values: Callable[[str], Dat
         if found is not None:
             args = (*args, string_literal(found.value, expression.position))
     condition = None if expression.filter is None else with_value_types(expression.filter, type_of_values)
-    return expression if args == expression.args and condition is expression.filter else replace(expression, args=args, filter=condition)
+    return (
+        expression
+        if args == expression.args and condition is expression.filter
+        else replace(expression, args=args, filter=condition)
+    )
 
 
 def items_in(expression: Expression) -> list[Call]:

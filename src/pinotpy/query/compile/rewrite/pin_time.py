@@ -11,7 +11,17 @@ from pinotpy.pql.ast import Call, Expression, Literal
 from pinotpy.pql.function_names import canonical_function
 from pinotpy.pql.literals import integer_literal
 from pinotpy.query.model.conditions import FilterCompiler
-from pinotpy.query.model.context import AggregationRef, And, Constant, ExpressionPredicate, Filter, Not, Or, Predicate, QueryContext
+from pinotpy.query.model.context import (
+    AggregationRef,
+    And,
+    Constant,
+    ExpressionPredicate,
+    Filter,
+    Not,
+    Or,
+    Predicate,
+    QueryContext,
+)
 
 _MOMENTS: Final = ("now", "ago")
 
@@ -28,7 +38,11 @@ def pin_time(context: QueryContext, now_ms: int) -> QueryContext:
     if not reads_clock(context):
         return context
     columns = {column.name: column for column in context.columns}
-    compiler = FilterCompiler(context.dialect, lambda name: columns[name].data_type if name in columns else None, null_handling=context.null_handling)
+    compiler = FilterCompiler(
+        context.dialect,
+        lambda name: columns[name].data_type if name in columns else None,
+        null_handling=context.null_handling,
+    )
 
     def output(expression: Expression | AggregationRef) -> Expression | AggregationRef:
         return expression if isinstance(expression, AggregationRef) else pinned(expression)
@@ -38,7 +52,12 @@ def pin_time(context: QueryContext, now_ms: int) -> QueryContext:
         output=tuple([replace(column, expression=output(column.expression)) for column in context.output]),
         filter=_pinned_filter(context.filter, pinned, compiler),
         group_by=tuple([pinned(expression) for expression in context.group_by]),
-        aggregations=tuple([replace(a, args=tuple(map(pinned, a.args)), filter=_pinned_filter(a.filter, pinned, compiler)) for a in context.aggregations]),
+        aggregations=tuple(
+            [
+                replace(a, args=tuple(map(pinned, a.args)), filter=_pinned_filter(a.filter, pinned, compiler))
+                for a in context.aggregations
+            ]
+        ),
         order_by=tuple([replace(by, expression=output(by.expression)) for by in context.order_by]),
     )
 
@@ -83,7 +102,9 @@ def reads_clock(context: QueryContext) -> bool:
     return False
 
 
-def _pinned_filter(condition: Filter | None, pinned: Callable[[Expression], Expression], compiler: FilterCompiler) -> Filter | None:
+def _pinned_filter(
+    condition: Filter | None, pinned: Callable[[Expression], Expression], compiler: FilterCompiler
+) -> Filter | None:
     # None is always true.
     match condition:
         case And(children=children):

@@ -1,5 +1,5 @@
-"""What of a JSON_MATCH a column's JSON index can answer: one that was told to leave parts of the documents out knows nothing of
-them, and would give too few rows (IS NULL and NOT: too many) without a word. Documents are read then.
+"""What of a JSON_MATCH a column's JSON index can answer: one that was told to leave parts of the documents out knows
+nothing of them, and would give too few rows (IS NULL and NOT: too many) without a word. Documents are read then.
 
 A path is text, in which a dot may end a key or stand in it; what is left out under any reading counts as left out.
 """
@@ -39,7 +39,9 @@ def left_out(indexing: JsonIndexing | None, query: JsonQuery) -> str | None:
         if why is not None:
             return f"it leaves out '{predicate.lhs.name}' ({why})"
     if not indexing.cross_arrays and _has_and(query.condition):
-        paths = sorted({path_term(predicate.lhs.name).path for predicate in predicates if isinstance(predicate.lhs, Identifier)})
+        paths = sorted(
+            {path_term(predicate.lhs.name).path for predicate in predicates if isinstance(predicate.lhs, Identifier)}
+        )
         apart = next((pair for pair in itertools.combinations(paths, 2) if _may_lie_apart(*pair)), None)
         if apart is not None:
             return f"it does not combine the arrays of '${apart[0]}' and '${apart[1]}' (disableCrossArrayUnnest)"
@@ -92,8 +94,9 @@ def _value_left_out(predicate: Predicate, indexing: JsonIndexing) -> str | None:
 
 
 def _may_lie_apart(one: str, other: str) -> bool:
-    """Whether values of both paths may lie in different arrays, which then have no record in common: not where one of them is
-    a value of an object on the way to the other, for those stand in all of its records."""
+    """Whether values of both paths may lie in different arrays, which then have no record in common: not where one of
+    them is a value of an object on the way to the other, for those stand in all of its records.
+    """
     steps, others = _STEP.findall(one), _STEP.findall(other)
     shared = sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], zip(steps, others, strict=False)))
     return all(len(rest) > 1 or rest[:1] == [ELEMENT] for rest in (steps[shared:], others[shared:]))

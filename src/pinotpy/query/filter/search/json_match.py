@@ -1,5 +1,6 @@
-"""JSON_MATCH against a column: by its JSON index, or by reading its documents where a segment has none, or one that leaves out
-what the condition asks for (json_coverage.py)."""
+"""JSON_MATCH against a column: by its JSON index, or by reading its documents where a segment has none, or one that
+leaves out what the condition asks for (json_coverage.py).
+"""
 
 from __future__ import annotations
 
@@ -31,8 +32,11 @@ _BATCH: Final = 1 << 14
 _BEHIND: Final = b"\1"
 
 
-def matching_docs(column: Column, query: JsonQuery, control: QueryControl, low: int, high: int) -> tuple[NDArray[np.uint8], int]:
-    """Flags of docs that match, uint8[num_docs], right for docs [low, high); and the number of documents that were read.
+def matching_docs(
+    column: Column, query: JsonQuery, control: QueryControl, low: int, high: int
+) -> tuple[NDArray[np.uint8], int]:
+    """Flags of docs that match, uint8[num_docs], right for docs [low, high); and the number of documents that were
+    read.
 
     Raises QueryExecutionError for patterns that RE2 does not take; what `control.check` raises.
     """
@@ -55,12 +59,16 @@ def matching_docs(column: Column, query: JsonQuery, control: QueryControl, low: 
     return flags, read
 
 
-def _read(documents: Any, query: JsonQuery, control: QueryControl, flags: NDArray[np.uint8], low: int, high: int) -> int:
+def _read(
+    documents: Any, query: JsonQuery, control: QueryControl, flags: NDArray[np.uint8], low: int, high: int
+) -> int:
     """Without index: make the records of some documents after the other and ask them."""
     for first in range(low, high, _BATCH):
         control.check()
         some = documents.slice(first, min(_BATCH, high - first))
-        flags[first : first + len(some)] = _matching_entries(build_json_records("documents", some, JsonIndexing()), query, len(some), control)
+        flags[first : first + len(some)] = _matching_entries(
+            build_json_records("documents", some, JsonIndexing()), query, len(some), control
+        )
     return max(high - low, 0)
 
 
@@ -160,8 +168,9 @@ def _passing(predicate: Predicate, texts: pa.Array) -> Flags:
 
 
 def _between(lower: Bound | None, upper: Bound | None, texts: pa.Array) -> Flags:
-    """Values beside numbers are compared as numbers, exactly; beside text, TRUE and FALSE as text (reference: a range is of numbers or of
-    text)."""
+    """Values beside numbers are compared as numbers, exactly; beside text, TRUE and FALSE as text (reference: a range
+    is of numbers or of text).
+    """
     found = np.ones(len(texts), np.bool_)
     ends = [(bound, name) for bound, name in ((lower, "greater_than"), (upper, "less_than")) if bound is not None]
     if any(isinstance(bound.value, str | bool) for bound, _ in ends):
@@ -183,7 +192,9 @@ def _between(lower: Bound | None, upper: Bound | None, texts: pa.Array) -> Flags
 
 
 def _order(text: str, number: int | float | Decimal) -> int:
-    """-1, 0 or 1 as the number in a text is below, equal to or above a literal, whose digits count as they are written."""
+    """-1, 0 or 1 as the number in a text is below, equal to or above a literal, whose digits count as they are
+    written.
+    """
     try:
         value, literal = Decimal(text), Decimal(repr(number)) if isinstance(number, float) else Decimal(number)
     except InvalidOperation:  # an exponent that nobody computes with

@@ -1,9 +1,11 @@
-"""The condition inside JSON_MATCH: `"$.name" = 'adam' AND "$.addresses[*].city" IN ('a', 'b')`, read as a filter of SQL.
+"""The condition inside JSON_MATCH: `"$.name" = 'adam' AND "$.addresses[*].city" IN ('a', 'b')`, read as a filter of
+SQL.
 
-A path stands in double quotes, with or without `$` at its beginning; `[*]` is any element of an array, `[2]` the third, and
-only leaves have values. All of a condition holds of one record (functions/json/json_records.py). `<>`, NOT IN, LIKE, REGEXP_LIKE
-and ranges hold of values that are there; IS NULL holds of documents without the path, and only by itself. Ranges beside numbers
-compare numbers, beside text, TRUE and FALSE texts, as = and IN do. Inside there is no NOT: `NOT JSON_MATCH(…)` negates the whole.
+A path stands in double quotes, with or without `$` at its beginning; `[*]` is any element of an array, `[2]` the third,
+and only leaves have values. All of a condition holds of one record (functions/json/json_records.py). `<>`, NOT IN,
+LIKE, REGEXP_LIKE and ranges hold of values that are there; IS NULL holds of documents without the path, and only by
+itself. Ranges beside numbers compare numbers, beside text, TRUE and FALSE texts, as = and IN do. Inside there is no
+NOT: `NOT JSON_MATCH(…)` negates the whole.
 """
 
 from __future__ import annotations
@@ -49,7 +51,9 @@ def parse_json_query(text: str) -> JsonQuery:
         QueryExecutionError: (200) NOT inside of it, or IS NULL beside other conditions.
     """
     if len(text) > JSON_QUERY_CHARACTERS_MAX:
-        raise InvalidQueryError(f"a condition in JSON_MATCH has at most {JSON_QUERY_CHARACTERS_MAX} characters, found {len(text)}")
+        raise InvalidQueryError(
+            f"a condition in JSON_MATCH has at most {JSON_QUERY_CHARACTERS_MAX} characters, found {len(text)}"
+        )
     try:
         condition = FilterCompiler(Dialect.SQL, lambda _: None, null_handling=False).compile(parse_expression(text))
     except (ParseError, InvalidQueryError) as error:
@@ -72,7 +76,11 @@ def path_term(name: str) -> JsonPathTerm:
 
 
 def _is_null_test(condition: Filter) -> bool:
-    return isinstance(condition, Predicate) and isinstance(condition.lhs, Identifier) and condition.comparison is Comparison.IS_NULL
+    return (
+        isinstance(condition, Predicate)
+        and isinstance(condition.lhs, Identifier)
+        and condition.comparison is Comparison.IS_NULL
+    )
 
 
 def _check(condition: Filter, text: str) -> None:
@@ -81,14 +89,24 @@ def _check(condition: Filter, text: str) -> None:
             for child in children:
                 _check(child, text)
         case Not():
-            raise QueryExecutionError(f"NOT stands inside of JSON_MATCH: negate the whole, NOT JSON_MATCH(…), or write <>, NOT IN; found '{text[:200]}'")
+            raise QueryExecutionError(
+                "NOT stands inside of JSON_MATCH: negate the whole, NOT JSON_MATCH(…), or write <>, NOT IN; found "
+                f"'{text[:200]}'"
+            )
         case Predicate(lhs=Identifier(), comparison=Comparison.IS_NULL):
-            raise QueryExecutionError(f"IS NULL stands beside other conditions inside of JSON_MATCH: give it a JSON_MATCH of its own; found '{text[:200]}'")
-        case Predicate(lhs=Identifier(), comparison=comparison) if comparison is not Comparison.TEXT_MATCH and comparison is not Comparison.JSON_MATCH:
+            raise QueryExecutionError(
+                "IS NULL stands beside other conditions inside of JSON_MATCH: give it a JSON_MATCH of its own; found "
+                f"'{text[:200]}'"
+            )
+        case Predicate(lhs=Identifier(), comparison=comparison) if (
+            comparison is not Comparison.TEXT_MATCH and comparison is not Comparison.JSON_MATCH
+        ):
             return
         case _:
             raise _invalid(text, "expected comparisons of paths in double quotes with literals, joined by AND and OR")
 
 
 def _invalid(text: str, why: str) -> InvalidQueryError:
-    return InvalidQueryError(f"Invalid json match filter: {text[:200]}: {why}; example: '\"$.a.b\" = ''x'' AND \"$.c[*].d\" > 3'")
+    return InvalidQueryError(
+        f"Invalid json match filter: {text[:200]}: {why}; example: '\"$.a.b\" = ''x'' AND \"$.c[*].d\" > 3'"
+    )

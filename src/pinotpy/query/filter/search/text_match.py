@@ -13,7 +13,17 @@ from numpy.typing import NDArray
 
 from pinotpy.errors import QueryExecutionError
 from pinotpy.functions.text.edit_distance import within_edits
-from pinotpy.functions.text.text_query import Clauses, EveryDoc, Fuzzy, Phrase, Prefix, Term, TermPattern, TermRange, TextQuery
+from pinotpy.functions.text.text_query import (
+    Clauses,
+    EveryDoc,
+    Fuzzy,
+    Phrase,
+    Prefix,
+    Term,
+    TermPattern,
+    TermRange,
+    TextQuery,
+)
 from pinotpy.query.runtime.control import QueryControl
 from pinotpy.segment.data_source import TextIndex
 
@@ -125,7 +135,11 @@ class _Search:
         for first in range(low, high, _BATCH_TERMS):
             self._control.check()
             terms = self._index.terms(first, min(first + _BATCH_TERMS, high))
-            passed = within_edits(terms, query.text, query.edits) if isinstance(query, Fuzzy) else query.pattern.matches(terms)
+            passed = (
+                within_edits(terms, query.text, query.edits)
+                if isinstance(query, Fuzzy)
+                else query.pattern.matches(terms)
+            )
             found.append(np.flatnonzero(passed) + first)
         ids = np.concatenate(found)
         self._limit(len(ids))
@@ -137,7 +151,10 @@ class _Search:
 
     def _limit(self, found: int) -> None:
         if found > EXPANSIONS_MAX:
-            raise QueryExecutionError(f"a part of the search text stands for {found} terms, at most {EXPANSIONS_MAX} are allowed: name more of the word")
+            raise QueryExecutionError(
+                f"a part of the search text stands for {found} terms, at most {EXPANSIONS_MAX} are allowed: name more "
+                "of the word"
+            )
 
     # --- phrases ----------------------------------------------------------------------------------------------------
 
@@ -182,8 +199,8 @@ class _Search:
     def _nearby(self, phrase: Phrase, occurrences: dict[str, Ints]) -> Ints:
         """Docs where the terms stand at places whose distances from their offsets differ by at most the slop.
 
-        Every place where one term puts the phrase is tried as the first of all; the others then take the first occurrence that
-        is not before it, slots of the same term one after the other, for no occurrence serves two.
+        Every place where one term puts the phrase is tried as the first of all; the others then take the first
+        occurrence that is not before it, slots of the same term one after the other, for no occurrence serves two.
         """
         by_term: dict[str, list[int]] = {}
         for text, offset in phrase.slots:

@@ -1,8 +1,9 @@
 """From a pattern's tree to an automaton of bytes that kernels run over texts (kernels/text/byte_automaton.py).
 
-Every byte of the pattern is a *position* with the set of bytes that it takes (Glushkov's construction); the automaton is made
-from sets of positions. A pattern matches anywhere in the text: positions that a match may begin with are tried at every byte,
-unless it begins with an anchor.
+Every byte of the pattern is a *position* with the set of bytes that it takes (Glushkov's construction); the automaton
+is made
+from sets of positions. A pattern matches anywhere in the text: positions that a match may begin with are tried at every
+byte, unless it begins with an anchor.
 """
 
 from __future__ import annotations
@@ -15,7 +16,18 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from pinotpy.functions.text.regex_syntax import LAST_CHARACTER, Begin, Characters, Choice, End, Node, Opaque, Repeat, Sequence, parse_regex
+from pinotpy.functions.text.regex_syntax import (
+    LAST_CHARACTER,
+    Begin,
+    Characters,
+    Choice,
+    End,
+    Node,
+    Opaque,
+    Repeat,
+    Sequence,
+    parse_regex,
+)
 from pinotpy.kernels.text import byte_automaton as kernels
 
 POSITIONS_MAX: Final = 512
@@ -27,8 +39,8 @@ class Automaton:
     """A deterministic automaton of bytes.
 
     classes: uint8[256], the class of every byte; the class behind the last is the end of the text.
-    table: uint32[num_states * stride]: at state + class the next state. States are multiples of `stride` (classes + 1): 0 has failed,
-    `stride` has matched, twice `stride` is where a text begins.
+    table: uint32[num_states * stride]: at state + class the next state. States are multiples of `stride` (classes + 1):
+    0 has failed, `stride` has matched, twice `stride` is where a text begins.
     """
 
     classes: NDArray[np.uint8]
@@ -42,7 +54,9 @@ class _Unsupported(Exception):
 
 @lru_cache(maxsize=64)
 def automaton_of(regex: str) -> Automaton | None:
-    """The automaton of a pattern that RE2 takes; None if it has something that automata here do not follow, or becomes too large."""
+    """The automaton of a pattern that RE2 takes; None if it has something that automata here do not follow, or becomes
+    too large.
+    """
     tree = parse_regex(regex)
     if tree is None:
         return None
@@ -52,7 +66,8 @@ def automaton_of(regex: str) -> Automaton | None:
         return None
 
 
-# --- characters as bytes -----------------------------------------------------------------------------------------------
+# --- characters as bytes
+# -----------------------------------------------------------------------------------------------
 
 _BORDERS: Final = (0x7F, 0x7FF, 0xFFFF)
 # All characters beyond ASCII, as RE2 takes them: more than UTF-8 has, which no text shows, in fewer steps.
@@ -90,7 +105,8 @@ def _mask(low: int, high: int) -> int:
     return (1 << (high + 1)) - (1 << low)
 
 
-# --- positions ---------------------------------------------------------------------------------------------------------
+# --- positions
+# ---------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,7 +252,11 @@ class _Positions:
 
 def _bit_rows(rows: list[int], num_words: int) -> NDArray[np.uint64]:
     """Sets of bits as words, uint64[len(rows), num_words]."""
-    return np.frombuffer(b"".join(row.to_bytes(num_words * 8, "little") for row in rows), np.uint64).reshape(len(rows), num_words).copy()
+    return (
+        np.frombuffer(b"".join(row.to_bytes(num_words * 8, "little") for row in rows), np.uint64)
+        .reshape(len(rows), num_words)
+        .copy()
+    )
 
 
 def _branches(tree: Node) -> Iterator[tuple[Node, ...]]:

@@ -1,8 +1,8 @@
-"""Bloom filters of the raw texts of a segment, one for each block of docs (kernels/text/block_blooms.py): who looks for one text reads the
-blocks alone that may have it.
+"""Bloom filters of the raw texts of a segment, one for each block of docs (kernels/text/block_blooms.py): who looks for
+one text reads the blocks alone that may have it.
 
-They are made of segments that are asked for an equality a second time, and kept beside decoded columns under their budget
-(segment/decoded_cache.py).
+They are made of segments that are asked for an equality a second time, and kept beside decoded columns under their
+budget (segment/decoded_cache.py).
 """
 
 from __future__ import annotations
@@ -29,14 +29,20 @@ _ASKED: Final = "texts.blooms.asked"
 _FILTERS: Final = "texts.blooms"
 
 
-def text_blooms(segments: SegmentSet, name: str, metas: Words, rows: Words, control: QueryControl) -> tuple[Words, list[Any]]:
-    """Addresses of the filters of a raw column in the segments at `rows`, 0 where there are none, and what is to be kept.
+def text_blooms(
+    segments: SegmentSet, name: str, metas: Words, rows: Words, control: QueryControl
+) -> tuple[Words, list[Any]]:
+    """Addresses of the filters of a raw column in the segments at `rows`, 0 where there are none, and what is to be
+    kept.
 
     Raises: what `control.check` raises.
     """
     found, kept = np.zeros(len(rows), np.int64), list[Any]()
     large = rows[segments.docs[rows] >= DOCS_MIN]
-    if not len(large) or int(segments.docs[large].sum()) * kernels.RUN_WORDS * 8 > DECODED.budget_bytes * BUDGET_SHARE_MAX * abi.BLOCK:
+    if (
+        not len(large)
+        or int(segments.docs[large].sum()) * kernels.RUN_WORDS * 8 > DECODED.budget_bytes * BUDGET_SHARE_MAX * abi.BLOCK
+    ):
         return found, kept
     for at, row in enumerate(rows.tolist()):
         column = segments[row].column(name)

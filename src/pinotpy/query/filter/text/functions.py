@@ -1,4 +1,6 @@
-"""Conditions that are calls of CONTAINS, STARTSWITH and ENDSWITH with a constant: patterns on a column, answered as LIKE is."""
+"""Conditions that are calls of CONTAINS, STARTSWITH and ENDSWITH with a constant: patterns on a column, answered as
+LIKE is.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,9 @@ def text_leg(condition: Predicate | ExpressionPredicate, columns: Mapping[str, C
     return None
 
 
-def _leg(expression: Expression, condition: Predicate | ExpressionPredicate, columns: Mapping[str, ColumnRef]) -> Leg | None:
+def _leg(
+    expression: Expression, condition: Predicate | ExpressionPredicate, columns: Mapping[str, ColumnRef]
+) -> Leg | None:
     if not isinstance(expression, Call) or len(expression.args) != 2:
         return None
     pattern, (left, text) = _PATTERNS.get(canonical_function(expression.name)), expression.args

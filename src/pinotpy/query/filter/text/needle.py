@@ -1,4 +1,6 @@
-"""What kernels look for in raw texts (kernels/text/substring_search.py): of the bytes that a text must have those that are rare in the column."""
+"""What kernels look for in raw texts (kernels/text/substring_search.py): of the bytes that a text must have those that
+are rare in the column.
+"""
 
 from __future__ import annotations
 
@@ -137,7 +139,9 @@ def _enter_pieces(words: NDArray[np.int64], pieces: Pieces, sample: TextSample) 
 
 @dataclass(frozen=True, slots=True)
 class _Rare:
-    """Three places in a needle, ascending, perhaps the same, and the share of places in texts that have all three bytes if they are independent."""
+    """Three places in a needle, ascending, perhaps the same, and the share of places in texts that have all three bytes
+    if they are independent.
+    """
 
     places: list[int]
     share: float

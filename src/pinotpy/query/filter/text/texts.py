@@ -40,12 +40,18 @@ def dictionary_texts(column: Column) -> pa.Array:
         return values.cast(pa.string())
     if column.data_type is DataType.FLOAT:
         # The shortest text that names the float, spread as Java spreads it.
-        return pa.array([java_double_text(float(str(np.float32(value)))) for value in column.dictionary.values()], pa.string())
+        return pa.array(
+            [java_double_text(float(str(np.float32(value)))) for value in column.dictionary.values()], pa.string()
+        )
     return pa.array([java_double_text(float(value)) for value in column.dictionary.values()], pa.string())
 
 
-def raw_matches(column: Column, pattern: TextPattern, control: QueryControl, low: int, high: int) -> tuple[NDArray[np.uint8], int]:
-    """Flags of docs whose (any) raw text matches, uint8[num_docs], right for docs [low, high); and the number of values read."""
+def raw_matches(
+    column: Column, pattern: TextPattern, control: QueryControl, low: int, high: int
+) -> tuple[NDArray[np.uint8], int]:
+    """Flags of docs whose (any) raw text matches, uint8[num_docs], right for docs [low, high); and the number of values
+    read.
+    """
     texts = as_text(_array(column.raw_values()))
     flags = np.zeros(column.num_docs, np.uint8)
     offsets = None if column.single_value else column.offsets()
@@ -64,7 +70,8 @@ def raw_matches(column: Column, pattern: TextPattern, control: QueryControl, low
 
 
 def text_flags(texts: pa.Array, pattern: TextPattern) -> NDArray[np.uint8]:
-    """1 where a text matches, uint8[len(texts)]: by kernels, or by RE2, which sees only texts that have what every match has.
+    """1 where a text matches, uint8[len(texts)]: by kernels, or by RE2, which sees only texts that have what every
+    match has.
 
     Args:
         texts: string or large_string without nulls; large_string is read in place.
@@ -73,7 +80,9 @@ def text_flags(texts: pa.Array, pattern: TextPattern) -> NDArray[np.uint8]:
     if body is None or not len(texts):
         return pattern.matches(texts).view(np.uint8)
     is_large = pa.types.is_large_string(texts.type)
-    ends = np.frombuffer(offsets, np.int64 if is_large else np.int32)[texts.offset : texts.offset + len(texts) + 1].astype(np.int64, copy=False)
+    ends = np.frombuffer(offsets, np.int64 if is_large else np.int32)[
+        texts.offset : texts.offset + len(texts) + 1
+    ].astype(np.int64, copy=False)
     starts, found = ends.ctypes.data, np.empty(len(texts), np.uint8)
     sample = sample_of(body.address, starts, len(texts))
     needle = needle_of(pattern, sample)

@@ -1,8 +1,9 @@
 """Whether a star-tree can answer a query, and which: the manual's "check metadata", decided for whole sets of segments.
 
-A tree fits if every column of the filter, of GROUP BY and of the aggregations' own filters is one of its dimensions and every
-aggregation has its states. The filter may be any combination of AND, OR and NOT: the walk goes to records that have a value in
-each of its columns, so that it means of a record what it means of each of the record's rows.
+A tree fits if every column of the filter, of GROUP BY and of the aggregations' own filters is one of its dimensions and
+every
+aggregation has its states. The filter may be any combination of AND, OR and NOT: the walk goes to records that have a
+value in each of its columns, so that it means of a record what it means of each of the record's rows.
 """
 
 from __future__ import annotations
@@ -21,7 +22,18 @@ from pinotpy.functions.sketches.multiset import BUCKETS
 from pinotpy.functions.spec import AggregateFunction, aggregation_function
 from pinotpy.kernels.runtime import abi
 from pinotpy.pql.ast import Expression, Identifier, Literal, Star
-from pinotpy.query.model.context import Aggregation, And, Comparison, Constant, Filter, Not, Or, Predicate, QueryContext, QueryKind
+from pinotpy.query.model.context import (
+    Aggregation,
+    And,
+    Comparison,
+    Constant,
+    Filter,
+    Not,
+    Or,
+    Predicate,
+    QueryContext,
+    QueryKind,
+)
 from pinotpy.query.segments.segment_set import Attachment, SegmentSet
 from pinotpy.segment.data_source import Segment
 from pinotpy.segment.star_tree import metadata as names
@@ -61,9 +73,9 @@ class _TreeShapes(Attachment):
 class Wanted:
     """What a query asks of a tree.
 
-    conditions: columns of WHERE; null_tests: those of them whose nulls are asked for; keys: columns of GROUP BY and of the
-    aggregations' filters; counted: columns of COUNT(column); states: (kind, column); null_aware: columns of which an
-    aggregation skips nulls under null handling.
+    conditions: columns of WHERE; null_tests: those of them whose nulls are asked for; keys: columns of GROUP BY and of
+    the aggregations' filters; counted: columns of COUNT(column); states: (kind, column); null_aware: columns of which
+    an aggregation skips nulls under null handling.
     """
 
     conditions: tuple[str, ...]
@@ -102,7 +114,11 @@ def choose(context: QueryContext, segments: SegmentSet) -> Chosen:
         if not reason:
             assert isinstance(wanted, Wanted)
             for column in _null_sensitive(context, wanted):
-                has_nulls = segments.column(column).metas[fitting, abi.M_NULLS] != 0 if segments.has_column(column) else np.ones(len(fitting), np.bool_)
+                has_nulls = (
+                    segments.column(column).metas[fitting, abi.M_NULLS] != 0
+                    if segments.has_column(column)
+                    else np.ones(len(fitting), np.bool_)
+                )
                 for row in fitting[has_nulls].tolist():
                     reasons[row] = reasons[row] or f"column {column} has nulls, which a tree does not tell from values"
                 fitting = fitting[~has_nulls]
@@ -120,7 +136,9 @@ def tree_shapes(segments: SegmentSet) -> tuple[TreeShape, ...]:
     kept = segments.attached(_TreeShapes)
     found = kept.shapes
     if found is None:
-        groups: dict[tuple[int, tuple[str, ...], frozenset[tuple[str, str]], frozenset[str]], tuple[list[StarTree], list[int]]] = {}
+        groups: dict[
+            tuple[int, tuple[str, ...], frozenset[tuple[str, str]], frozenset[str]], tuple[list[StarTree], list[int]]
+        ] = {}
         for row, segment in enumerate(segments):
             for number, tree in enumerate(segment.star_trees):
                 key = (number, tree.metadata.dimensions, tree.states, tree.wide_columns)
@@ -128,7 +146,10 @@ def tree_shapes(segments: SegmentSet) -> tuple[TreeShape, ...]:
                 trees.append(tree)
                 rows.append(row)
         ordered = sorted(groups.items(), key=lambda item: item[0][0])
-        found = tuple(TreeShape(key[0], key[1], key[2], SegmentSet(trees), np.array(rows, np.int64)) for key, (trees, rows) in ordered)
+        found = tuple(
+            TreeShape(key[0], key[1], key[2], SegmentSet(trees), np.array(rows, np.int64))
+            for key, (trees, rows) in ordered
+        )
         kept.shapes = found
     return found
 
@@ -137,7 +158,11 @@ def wanted_of(context: QueryContext) -> Wanted | str:
     """What the query asks of a tree, or why no tree can answer it."""
     if not context.options.use_star_tree:
         return "the option useStarTree is false"
-    if context.filter is None and not context.group_by and all(item.function == "count" and item.filter is None for item in context.aggregations):
+    if (
+        context.filter is None
+        and not context.group_by
+        and all(item.function == "count" and item.filter is None for item in context.aggregations)
+    ):
         return "segments know how many rows they have"
     keys, null_tests, conditions = list[str](), list[str](), list[str]()
     for key in context.group_by:
@@ -174,7 +199,9 @@ def wanted_of(context: QueryContext) -> Wanted | str:
 
 def record_context(context: QueryContext) -> QueryContext:
     """The query as it is asked of records: COUNT of a column without nulls counts rows."""
-    counts: list[Aggregation] = [replace(item, args=()) if item.function == "count" else item for item in context.aggregations]
+    counts: list[Aggregation] = [
+        replace(item, args=()) if item.function == "count" else item for item in context.aggregations
+    ]
     return replace(context, aggregations=tuple(counts))
 
 

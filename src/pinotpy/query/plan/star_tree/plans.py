@@ -44,11 +44,14 @@ def plans_of(
     dictionaries: GlobalDictionaries | None = None,
     is_whole: bool = False,
 ) -> list[ScanPlan]:
-    """At least one plan; `build_scan` makes the one of segments that no tree stands for, and is told whether it is the only one.
-    Raises what it and `star_tree_scan` raise."""
+    """At least one plan; `build_scan` makes the one of segments that no tree stands for, and is told whether it is the
+    only one. Raises what it and `star_tree_scan` raise.
+    """
     if not tree_shapes(segments):
         return [build_scan(segments, True)]
-    found = tree_plans(context, segments, control, threads=threads, executor=executor, dictionaries=dictionaries, is_whole=is_whole)
+    found = tree_plans(
+        context, segments, control, threads=threads, executor=executor, dictionaries=dictionaries, is_whole=is_whole
+    )
     if not found.trees:
         return [build_scan(segments, True)]
     plans = [plan for _, _, plan in found.trees]
@@ -74,7 +77,17 @@ def tree_plans(
         assert isinstance(wanted, Wanted), "choose found a tree"
         own = shape.trees if len(rows) == len(shape.rows) else shape.trees.take(shape.rows.searchsorted(rows))
         whole = is_whole and is_alone
-        plan = star_tree_scan(context, wanted, shape, own, control, threads=threads, executor=executor, dictionaries=dictionaries, is_whole=whole)
+        plan = star_tree_scan(
+            context,
+            wanted,
+            shape,
+            own,
+            control,
+            threads=threads,
+            executor=executor,
+            dictionaries=dictionaries,
+            is_whole=whole,
+        )
         if plan is not None:
             trees.append((shape, rows, plan))
             continue

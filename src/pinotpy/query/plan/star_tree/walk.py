@@ -1,4 +1,6 @@
-"""The plan of a query over star-trees: walk the nodes, read the records that they point to (the manual's "Query Execution")."""
+"""The plan of a query over star-trees: walk the nodes, read the records that they point to (the manual's "Query
+Execution").
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,17 @@ from pinotpy.kernels.filter.predicate_frame import LEG_RUN
 from pinotpy.kernels.runtime import abi
 from pinotpy.query.filter.bound_predicate import ResolvedLeg
 from pinotpy.query.filter.normal_form import EVERYWHERE, normal_form
-from pinotpy.query.filter.tree import Known, Resolved, ResolvedAll, conjuncts, emit_tree, known, legs_of, resolve_tree, take_segments
+from pinotpy.query.filter.tree import (
+    Known,
+    Resolved,
+    ResolvedAll,
+    conjuncts,
+    emit_tree,
+    known,
+    legs_of,
+    resolve_tree,
+    take_segments,
+)
 from pinotpy.query.model.context import QueryContext
 from pinotpy.query.plan.build import count_pruned, deal, emit_filter
 from pinotpy.query.plan.scan_plan import ScanPlan
@@ -63,7 +75,12 @@ def star_tree_scan(
         selects = ~facts.never & ~facts.prune
         if not selects.all():
             rows = np.flatnonzero(selects) if selects.any() else np.zeros(1, np.int64)
-            trees, tree, selects, facts = trees.take(rows), take_segments(tree, rows), selects[rows], _taken(facts, rows)
+            trees, tree, selects, facts = (
+                trees.take(rows),
+                take_segments(tree, rows),
+                selects[rows],
+                _taken(facts, rows),
+            )
             metas = ColumnMetas(trees)
         if bool(facts.always[selects].all()):
             tree = None
@@ -101,7 +118,9 @@ def _taken(facts: Known, rows: NDArray[np.int64]) -> Known:
 
 
 def _units(segments: NDArray[np.int64], docs: NDArray[np.int32], bounds: NDArray[np.int64]) -> NDArray[np.int64]:
-    """A unit for each tree with records to read: docs[bounds[i] : bounds[i + 1]], ascending; a run where they follow each other."""
+    """A unit for each tree with records to read: docs[bounds[i] : bounds[i + 1]], ascending; a run where they follow
+    each other.
+    """
     units = np.zeros((len(segments), abi.UNIT_WORDS), np.int64)
     low, high = bounds[:-1], bounds[1:]
     units[:, abi.U_SEGMENT], units[:, abi.U_LOW], units[:, abi.U_HIGH] = segments, low, high
@@ -128,9 +147,12 @@ class _Walk:
         tests = [test for node in ([] if tree is None else _all_of(tree)) for test in self._tests_of(node)]
         self._tests, self._spans = self._sorted(tests)
 
-    def run(self, rows: NDArray[np.int64], control: QueryControl) -> tuple[NDArray[np.int32], NDArray[np.int64], bool] | None:
-        """(docs, bounds, undecided): the records of tree rows[i] are docs[bounds[i] : bounds[i + 1]], ascending; undecided: the
-        filter is still to be tested on them. None for too many records."""
+    def run(
+        self, rows: NDArray[np.int64], control: QueryControl
+    ) -> tuple[NDArray[np.int32], NDArray[np.int64], bool] | None:
+        """(docs, bounds, undecided): the records of tree rows[i] are docs[bounds[i] : bounds[i + 1]], ascending;
+        undecided: the filter is still to be tested on them. None for too many records.
+        """
         parts, counts, undecided = [], [np.zeros(1, np.int64)], self._filtered
         left = max(num_rows(self._trees) // ROWS_PER_RECORD, RECORDS_FREE)
         for first in range(0, len(rows), _WALKED_AT_ONCE):
@@ -161,8 +183,10 @@ class _Walk:
         return tree.nodes_address, tree.metadata.num_nodes
 
     def _tests_of(self, node: Resolved) -> Iterator[NDArray[np.int64]]:
-        """Tests of one condition under AND, rows (tree, dimension, kind, negated, low, high). A condition over several columns
-        makes none: its columns are kept apart and it is tested on the records."""
+        """Tests of one condition under AND, rows (tree, dimension, kind, negated, low, high). A condition over several
+        columns
+        makes none: its columns are kept apart and it is tested on the records.
+        """
         if isinstance(node, ResolvedLeg):
             yield from self._of_leg(node)
             return
@@ -188,7 +212,9 @@ class _Walk:
         if len(listed):
             self._keep_alive.append(leg.members)
             addresses = leg.members.ctypes.data + 4 * leg.spans[listed, 0]
-            yield _rows(listed, place, kernels.TEST_MEMBERS, leg.negated, addresses, leg.spans[listed, 1] - leg.spans[listed, 0])
+            yield _rows(
+                listed, place, kernels.TEST_MEMBERS, leg.negated, addresses, leg.spans[listed, 1] - leg.spans[listed, 0]
+            )
 
     def _table(self, node: Resolved, column: str, leg: ResolvedLeg) -> NDArray[np.int64]:
         """AND, OR and NOT over one column: which of its ids pass."""
@@ -219,7 +245,9 @@ def _all_of(tree: Resolved) -> Iterator[Resolved]:
             yield node
 
 
-def _rows(trees: NDArray[np.int64], place: int, kind: int, negated: int, low: NDArray[np.int64], high: NDArray[np.int64]) -> NDArray[np.int64]:
+def _rows(
+    trees: NDArray[np.int64], place: int, kind: int, negated: int, low: NDArray[np.int64], high: NDArray[np.int64]
+) -> NDArray[np.int64]:
     same = np.ones(len(trees), np.int64)
     return np.column_stack([trees, same * place, same * kind, same * negated, low, high])
 
@@ -229,7 +257,9 @@ def _passing(node: Resolved, row: int, cardinality: int) -> NDArray[np.uint8]:
     if not isinstance(node, ResolvedLeg):
         assert hasattr(node, "children"), "expressions have no tree"
         parts = [_passing(child, row, cardinality) for child in node.children]
-        joined: NDArray[np.uint8] = np.logical_and.reduce(parts) if isinstance(node, ResolvedAll) else np.logical_or.reduce(parts)
+        joined: NDArray[np.uint8] = (
+            np.logical_and.reduce(parts) if isinstance(node, ResolvedAll) else np.logical_or.reduce(parts)
+        )
         return joined.astype(np.uint8)
     if node.mode[row] != LEG_RUN:
         return np.full(cardinality, int(not node.never[row]), np.uint8)

@@ -1,4 +1,5 @@
-"""Answers as Arrow: one table, typed, whose schema's metadata holds whatever the JSON answer says beside its rows (ADR 12).
+"""Answers as Arrow: one table, typed, whose schema's metadata holds whatever the JSON answer says beside its rows (ADR
+12).
 
 The reduced result is Arrow already: columns go out as they are. Only TIMESTAMP changes its type (the same bytes), and
 BIG_DECIMAL its values.
@@ -23,7 +24,8 @@ from pinotpy.query.result.reduced import ReducedResult, ResultColumn
 from pinotpy.query.result.response.values import decimal_text
 
 CONTENT_TYPE: Final = "application/vnd.apache.arrow.stream"
-# In the metadata of each field: the type as `columnDataTypes` of JSON has it; of the schema: the JSON answer without its rows.
+# In the metadata of each field: the type as `columnDataTypes` of JSON has it; of the schema: the JSON answer without
+# its rows.
 TYPE_KEY: Final = b"pinot.type"
 RESPONSE_KEY: Final = b"pinot.response"
 
@@ -38,7 +40,9 @@ _DECIMALS_PIECE: Final = 8 << 10
 
 
 def one_table(result: ReducedResult) -> tuple[ResultColumn, ...] | None:
-    """The columns of the only table that the answer has; None for PQL's GROUP BY with a list for each of several aggregations."""
+    """The columns of the only table that the answer has; None for PQL's GROUP BY with a list for each of several
+    aggregations.
+    """
     if not result.group_lists:
         return result.columns
     if len(result.group_lists) > 1:
@@ -64,8 +68,13 @@ def table_of(columns: tuple[ResultColumn, ...], check: Check = no_deadline) -> p
 def table_of_explanation(explanation: Explanation) -> pa.Table:
     """The table of operators that EXPLAIN answers."""
     rows = explanation.rows()
-    arrays = [pa.array([row[position] for row in rows], DataType(kind).arrow) for position, (_, kind) in enumerate(TABLE_COLUMNS)]
-    return pa.Table.from_arrays(arrays, schema=pa.schema([_field(name, DataType(kind).arrow, kind) for name, kind in TABLE_COLUMNS]))
+    arrays = [
+        pa.array([row[position] for row in rows], DataType(kind).arrow)
+        for position, (_, kind) in enumerate(TABLE_COLUMNS)
+    ]
+    return pa.Table.from_arrays(
+        arrays, schema=pa.schema([_field(name, DataType(kind).arrow, kind) for name, kind in TABLE_COLUMNS])
+    )
 
 
 def with_response(table: pa.Table, response: bytes) -> pa.Table:

@@ -40,15 +40,21 @@ class Envelope:
         return bool(self.exceptions or self.missing_segments)
 
     def exactness(self) -> dict[str, Any]:
-        """`exactness` is exact, bounded or partial, with the reasons when it is not exact; then `warnings`, where there are any."""
+        """`exactness` is exact, bounded or partial, with the reasons when it is not exact; then `warnings`, where there
+        are any.
+        """
         warned = {"warnings": self.warnings} if self.warnings else {}
         reasons = [f"{e.code}: {e.message.splitlines()[0] if e.message else ''}" for e in self.exceptions]
         if self.missing_segments:
-            reasons.append(f"no answer for segments: {', '.join(self.missing_segments[:10])}{' …' if len(self.missing_segments) > 10 else ''}")
+            reasons.append(
+                "no answer for segments: "
+                f"{', '.join(self.missing_segments[:10])}{' …' if len(self.missing_segments) > 10 else ''}"
+            )
         is_partial = bool(reasons)
         if self.statistics.num_groups_limit_reached:
             reasons.append(
-                "the configured limit on groups (the option numGroupsLimit, or pinot.server.query.executor.num.groups.limit) was reached: "
+                "the configured limit on groups (the option numGroupsLimit, or "
+                "pinot.server.query.executor.num.groups.limit) was reached: "
                 "groups beyond it are missing or lack rows, "
                 f"at most {self.statistics.num_rows_of_cut_groups} of the selected rows in all"
             )

@@ -50,7 +50,9 @@ def result_keys(context: QueryContext, result: ReducedResult, check: Check = no_
         return {"resultTable": result_table(result, pql=True, check=check)}
     match result.kind:
         case QueryKind.SELECTION:
-            return _selection(result, partial(values.native, pql=True) if options.preserve_type else values.selection_texts, check)
+            return _selection(
+                result, partial(values.native, pql=True) if options.preserve_type else values.selection_texts, check
+            )
         case QueryKind.DISTINCT:
             # DISTINCT answers with native values, whatever preserveType says (reference, pql.md §2.6).
             return _selection(result, partial(values.native, pql=True), check)
@@ -68,7 +70,9 @@ def write(shown: dict[str, Any] | None, envelope: Envelope) -> bytes:
         body["explain"] = envelope.explanation.as_json()
     statistics = envelope.statistics
     body |= {
-        "exceptions": [_exception(410 if e.code == TableNotFoundError.code else e.code, e.message) for e in envelope.exceptions],
+        "exceptions": [
+            _exception(410 if e.code == TableNotFoundError.code else e.code, e.message) for e in envelope.exceptions
+        ],
         "numServersQueried": envelope.num_servers_queried,
         "numServersResponded": envelope.num_servers_responded,
         "numSegmentsQueried": statistics.num_segments_queried,
@@ -125,7 +129,10 @@ def _groups(rows: Iterable[tuple[Any, ...]]) -> list[Any]:
 def result_table(result: ReducedResult, *, pql: bool, check: Check = no_deadline) -> dict[str, Any]:
     """`resultTable` with native values; in PQL a BOOLEAN column is a STRING."""
     types = [
-        ("STRING" if column.type.single_value else "STRING_ARRAY") if pql and "BOOLEAN" in column.type.name else column.type.name for column in result.columns
+        ("STRING" if column.type.single_value else "STRING_ARRAY")
+        if pql and "BOOLEAN" in column.type.name
+        else column.type.name
+        for column in result.columns
     ]
     return {
         "dataSchema": {"columnNames": [column.name for column in result.columns], "columnDataTypes": types},

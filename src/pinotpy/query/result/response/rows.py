@@ -1,7 +1,7 @@
 """Rows of an answer as JSON text, written a piece at a time.
 
-A large answer takes seconds to write. Between pieces the writer looks at the query's deadline, and other threads get their
-turn; and only one piece's values exist as Python objects at a time.
+A large answer takes seconds to write. Between pieces the writer looks at the query's deadline, and other threads get
+their turn; and only one piece's values exist as Python objects at a time.
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ Show = Callable[[ResultColumn], list[Any]]
 Arrange = Callable[[Iterable[tuple[Any, ...]]], list[Any]]
 
 
-def json_rows(columns: Sequence[ResultColumn], shows: Sequence[Show], check: Check = no_deadline, arrange: Arrange = list) -> orjson.Fragment:
+def json_rows(
+    columns: Sequence[ResultColumn], shows: Sequence[Show], check: Check = no_deadline, arrange: Arrange = list
+) -> orjson.Fragment:
     """`columns`, all of one length, as the text of a JSON list of rows. Raises what `check` raises."""
     whole = [ResultColumn(column.name, column.type, _in_one(column.values)) for column in columns]
     num_rows = len(whole[0].values) if whole else 0
@@ -35,7 +37,10 @@ def json_rows(columns: Sequence[ResultColumn], shows: Sequence[Show], check: Che
         if num_rows <= rows_max:
             parts = [show(column) for column, show in zip(whole, shows, strict=True)]
         else:
-            parts = [show(ResultColumn(c.name, c.type, c.values.slice(start, rows_max))) for c, show in zip(whole, shows, strict=True)]
+            parts = [
+                show(ResultColumn(c.name, c.type, c.values.slice(start, rows_max)))
+                for c, show in zip(whole, shows, strict=True)
+            ]
         pieces.append(orjson.dumps(arrange(zip(*parts, strict=True)), option=orjson.OPT_SERIALIZE_NUMPY)[1:-1])
     return orjson.Fragment(b"[" + b",".join(pieces) + b"]")
 

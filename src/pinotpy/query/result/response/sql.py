@@ -23,16 +23,35 @@ def _numbers(*names: str, zero: bool = False) -> bytes:
     return b"".join(b',"%s":%s' % (name.encode(), b"0" if zero else b"%d") for name in names)
 
 
-# Half of the keys of the reference's answer say nothing here. As text they cost nothing: as a dictionary more than all the rest.
+# Half of the keys of the reference's answer say nothing here. As text they cost nothing: as a dictionary more than all
+# the rest.
 _COUNTERS: Final = b"".join(
     (
-        _numbers("numDocsScanned", "totalDocs", "numEntriesScannedInFilter", "numEntriesScannedPostFilter", "numServersQueried", "numServersResponded"),
+        _numbers(
+            "numDocsScanned",
+            "totalDocs",
+            "numEntriesScannedInFilter",
+            "numEntriesScannedPostFilter",
+            "numServersQueried",
+            "numServersResponded",
+        ),
         _numbers("numSegmentsQueried", "numSegmentsProcessed", "numSegmentsMatched"),
-        _numbers("numConsumingSegmentsQueried", "numConsumingSegmentsProcessed", "numConsumingSegmentsMatched", "minConsumingFreshnessTimeMs", zero=True),
+        _numbers(
+            "numConsumingSegmentsQueried",
+            "numConsumingSegmentsProcessed",
+            "numConsumingSegmentsMatched",
+            "minConsumingFreshnessTimeMs",
+            zero=True,
+        ),
         _numbers("numSegmentsPrunedByBroker", "numSegmentsPrunedByServer"),
         _numbers("numSegmentsPrunedInvalid", "numSegmentsPrunedByLimit", zero=True),
         _numbers("numSegmentsPrunedByValue", "brokerReduceTimeMs", "offlineThreadCpuTimeNs"),
-        _numbers("realtimeThreadCpuTimeNs", "offlineSystemActivitiesCpuTimeNs", "realtimeSystemActivitiesCpuTimeNs", zero=True),
+        _numbers(
+            "realtimeThreadCpuTimeNs",
+            "offlineSystemActivitiesCpuTimeNs",
+            "realtimeSystemActivitiesCpuTimeNs",
+            zero=True,
+        ),
         _numbers("offlineResponseSerializationCpuTimeNs", "realtimeResponseSerializationCpuTimeNs", zero=True),
         _numbers("offlineTotalCpuTimeNs"),
         _numbers("realtimeTotalCpuTimeNs", zero=True),
@@ -42,8 +61,18 @@ _COUNTERS: Final = b"".join(
 )
 _UNUSED: Final = b"".join(
     (
-        _numbers("offlineThreadMemAllocatedBytes", "realtimeThreadMemAllocatedBytes", "offlineResponseSerMemAllocatedBytes", zero=True),
-        _numbers("realtimeResponseSerMemAllocatedBytes", "offlineTotalMemAllocatedBytes", "realtimeTotalMemAllocatedBytes", zero=True),
+        _numbers(
+            "offlineThreadMemAllocatedBytes",
+            "realtimeThreadMemAllocatedBytes",
+            "offlineResponseSerMemAllocatedBytes",
+            zero=True,
+        ),
+        _numbers(
+            "realtimeResponseSerMemAllocatedBytes",
+            "offlineTotalMemAllocatedBytes",
+            "realtimeTotalMemAllocatedBytes",
+            zero=True,
+        ),
         b',"pools":[-1],"rlsFiltersApplied":false,"groupsTrimmed":false,',
     )
 )

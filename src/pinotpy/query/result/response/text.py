@@ -1,7 +1,7 @@
 """Numbers and values as text, as the reference prints them.
 
-Source: pql-live §3, executed on a live server: Java's Double.toString for group values, DecimalFormat with up to 5 or 10
-decimals for selections, and "%.5f" rounded half-up on the shortest decimal for aggregation values.
+Source: pql-live §3, executed on a live server: Java's Double.toString for group values, DecimalFormat with up to 5 or
+10 decimals for selections, and "%.5f" rounded half-up on the shortest decimal for aggregation values.
 """
 
 from __future__ import annotations

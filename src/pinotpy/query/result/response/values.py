@@ -33,7 +33,10 @@ def selection_texts(column: ResultColumn) -> list[Any]:
 
 def group_texts(column: ResultColumn) -> list[str]:
     """Group keys as PQL prints them: Java's text of the value. A null key is the text `null`."""
-    return ["null" if value is None else value for value in _per_value(column, lambda values, data_type: _group_values(values.to_pylist(), data_type))]
+    return [
+        "null" if value is None else value
+        for value in _per_value(column, lambda values, data_type: _group_values(values.to_pylist(), data_type))
+    ]
 
 
 def aggregation_texts(column: ResultColumn) -> list[Any]:
@@ -107,7 +110,10 @@ def selection_values(values: list[Any], data_type: DataType | None) -> list[Any]
         case DataType.STRING | DataType.JSON | DataType.MAP | None:
             return values
         case _:
-            return [None if v is None else v if isinstance(v, str) else str(v) for v in native_values(values, data_type, pql=True)]
+            return [
+                None if v is None else v if isinstance(v, str) else str(v)
+                for v in native_values(values, data_type, pql=True)
+            ]
 
 
 def group_values(values: list[Any], data_type: DataType | None) -> list[str]:
