@@ -226,9 +226,12 @@ class Spectator:
                 if record is not None
                 and (
                     value := self._typed_once(
-                        path, record, lambda each, table=table: SegmentZkMetadata.from_record(each, table), typed
+                        path,
+                        record,
+                        lambda each, table=table: SegmentZkMetadata.from_record(each, table),  # type: ignore[misc]
+                        typed,
                     )
-                )  # type: ignore[misc]
+                )
             }
             maps[table] = (tuple(records), MappingProxyType(values))
         self._segment_maps = maps

@@ -36,10 +36,10 @@ class RowOfExtreme(AggregateFunction):
     def __init__(self, name: str, display_name: str, *, greatest: bool, example: AggregateExample) -> None:
         self.name, self.display_name, self.examples = name, display_name, {name: example}  # type: ignore[misc]
         which = "greatest" if greatest else "least"
-        self.summary = (
+        self.summary = (  # type: ignore[misc]
             f"The value of the first row where the measures are {which}; the second measure decides where "
             "the first is equal."
-        )  # type: ignore[misc]
+        )
         self._greatest = greatest
 
     def check(self, arguments: Sequence[Argument], dialect: Dialect) -> None:

@@ -53,10 +53,8 @@ class WithTime(AggregateFunction):
         self, name: str, display_name: str, *, last: bool, example: AggregateExample, data_type: DataType | None = None
     ) -> None:
         self.name, self.display_name, self.examples = name, display_name, {name: example}  # type: ignore[misc]
-        self.summary = (
-            f"The value of the row with the {'greatest' if last else 'least'} time; of equal times the last "
-            "row."  # type: ignore[misc]
-        )
+        which = "greatest" if last else "least"
+        self.summary = f"The value of the row with the {which} time; of equal times the last row."  # type: ignore[misc]
         self._last, self._example, self._data_type = last, example, data_type
         if data_type is not None:
             self.result_type = data_type  # type: ignore[misc]

@@ -54,8 +54,11 @@ def run_units(
     if parallelism <= 1:
         for unit in units:
             yield build_unit(
-                context, unit, work_dir, progress=lambda done, unit_id=unit.unit_id: progress(unit_id, done)
-            )  # type: ignore[misc]
+                context,
+                unit,
+                work_dir,
+                progress=lambda done, unit_id=unit.unit_id: progress(unit_id, done),  # type: ignore[misc]
+            )
         return
     context_file = work_dir / "context.json"
     try:

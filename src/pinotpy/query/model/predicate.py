@@ -278,10 +278,10 @@ class _Converter:
         if stored is StoredType.VAR:
             plain = self.literals.data_type in (DataType.STRING, DataType.JSON) and set(map(type, values)) == {str}
             strings = sorted(
-                set(map(str.encode, values))
-                if plain and "".join(values).isascii()
+                set(map(str.encode, values))  # type: ignore[arg-type]
+                if plain and "".join(values).isascii()  # type: ignore[arg-type]
                 else {self.literals.var_bytes(value) for value in values}
-            )  # type: ignore[arg-type]
+            )
             if len(strings) == 1:
                 return VarRange(strings[0], strings[0] + b"\0")
             offsets = np.zeros(len(strings) + 1, np.int64)

@@ -198,9 +198,9 @@ def _aggregation(context: QueryContext) -> ShortAnswer | None:
         if finished is None or num_rows != 1:
             return None
         shown = [
-            {"function": name, "value": show(finished[index])[0]}
+            {"function": name, "value": show(finished[index])[0]}  # type: ignore[index]
             for name, index, show in zip(names, indexes, shows, strict=True)
-        ]  # type: ignore[index]
+        ]
         return {"aggregationResults": shown}
 
     return answer
@@ -272,8 +272,8 @@ def _own_lists(context: QueryContext) -> ShortAnswer | None:
             output.name,
             output.aggregation,
             _shown_aggregation(context, output.data_type),
-            context.aggregations[output.aggregation].function in SMALLEST_FIRST,
-        )  # type: ignore[index]
+            context.aggregations[output.aggregation].function in SMALLEST_FIRST,  # type: ignore[index]
+        )
         for output in outputs
     ]
     limit = context.limit
