@@ -118,7 +118,7 @@ FLOORS = {
         "ingest",
     ],
     "functions": ["time", "text", "json", "sketches", "state", "scalar", "user", "aggregate"],
-    "segment": ["directory", "archive", "index", "star_tree", "build", "global_ids"],
+    "segment": ["directory", "archive", "index", "star_tree", "build", "shared_codes"],
     "query": [
         "model",
         "runtime",

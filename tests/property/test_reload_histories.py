@@ -32,8 +32,8 @@ from pinotpy.query.segments.segment_set import SegmentSet
 from pinotpy.segment.archive.archive import pack_segment
 from pinotpy.segment.build.builder import build_segment
 from pinotpy.segment.directory.file_directory import FileDirectory
-from pinotpy.segment.global_ids.cache import GlobalDictionaries
 from pinotpy.segment.immutable import scrub
+from pinotpy.segment.shared_codes.cache import SharedDictionaries
 
 HISTORIES = int(os.environ.get("PINOTPY_FUZZ_HISTORIES", "8"))
 FULL_HISTORIES = 200
@@ -51,7 +51,7 @@ class Reloads:
         self.history, self.directory = ReloadHistory(seed), directory
         self.cluster = InProcessCluster(directory)
         ((server, self.registry),) = self.cluster.registries.items()
-        self.numberings = GlobalDictionaries(in_background=False)
+        self.numberings = SharedDictionaries(in_background=False)
         self.cluster.services[server]._dictionaries = self.numberings
         self.properties = Properties()
         self._publish()

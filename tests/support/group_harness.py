@@ -33,8 +33,8 @@ from pinotpy.query.result.partial import PartialResult
 from pinotpy.query.result.reduce import reduce_partials
 from pinotpy.query.runtime.control import QueryControl
 from pinotpy.segment.build.builder import build_segment
-from pinotpy.segment.global_ids.cache import GlobalDictionaries
 from pinotpy.segment.immutable import load_segment
+from pinotpy.segment.shared_codes.cache import SharedDictionaries
 
 Cells = dict[str, list[Any]]  # by column; None = no value
 
@@ -141,8 +141,8 @@ def run(
     threads: int = 1,
     executor: Any = None,
     control: QueryControl | None = None,
-    dictionaries: GlobalDictionaries | None = None,
-    is_whole: bool = False,
+    dictionaries: SharedDictionaries | None = None,
+    is_final: bool = False,
 ) -> PartialResult:
     """One server's partial result."""
     return execute(
@@ -152,7 +152,7 @@ def run(
         threads=threads,
         executor=executor,
         dictionaries=dictionaries,
-        is_whole=is_whole,
+        is_final=is_final,
     )
 
 

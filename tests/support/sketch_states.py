@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from pinotpy.data_types import DataType as D
 from pinotpy.functions.spec import AggregateFunction, Argument
-from pinotpy.functions.state.plans import DistributionPlan, RegisterPlan
+from pinotpy.functions.state.plans import SketchPlan, ValueSetPlan
 
 STORED = {
     D.STRING: pa.binary(),
@@ -34,11 +34,11 @@ def collected_arrays(
 ) -> list[pa.Array]:
     """The same from arrays."""
     plan = function.plan(Argument(data_type), sum_fits_long=False)
-    if isinstance(plan, RegisterPlan):  # what a scan leaves, hashed by numpy
+    if isinstance(plan, SketchPlan):  # what a scan leaves, hashed by numpy
         assert plan.entries_of_values is not None
         states = plan.collect(rows, plan.entries_of_values(values), num_rows)
     else:
-        assert isinstance(plan, DistributionPlan)
+        assert isinstance(plan, ValueSetPlan)
         states = plan.collect(rows, values, np.ones(len(rows), np.int64), num_rows)
     assert [column.type for column in states] == [field.type for field in function.state_fields(Argument(data_type))]
     return states

@@ -14,7 +14,7 @@ from pinotpy.query.model.context import QueryContext
 from pinotpy.query.model.context_codec import encode_context
 from pinotpy.query.model.literals import encode_literals, literals_of
 from pinotpy.query.result.partial import PartialResult
-from pinotpy.rpc.wire import FLAG_FEW_ROWS, FLAG_TRACE, FLAG_WHOLE, LAST_WORD_S, RequestKind, ServerRequest
+from pinotpy.rpc.wire import FLAG_COMPACT_ROWS, FLAG_FINAL, FLAG_TRACE, LAST_WORD_S, RequestKind, ServerRequest
 
 QUARANTINE_NS = 2_000_000_000
 
@@ -28,7 +28,7 @@ async def gather(
     excluded = _quarantined(broker)
     now_ms = broker.clock.now_ms()
     hedge_after_s = broker.limits.hedge_after_ms / 1000
-    asking = _Asking(broker, number, deadline_ns, FLAG_FEW_ROWS | (FLAG_TRACE if context.options.trace else 0))
+    asking = _Asking(broker, number, deadline_ns, FLAG_COMPACT_ROWS | (FLAG_TRACE if context.options.trace else 0))
     whole: Gathered | None = None
     for half in target.halves:
         encoded, literals = _encoded(context, bound, half, now_ms)
@@ -83,7 +83,7 @@ class _Asking:
             # one.
             number = next(broker.numbers)
         self._asked.add(server)
-        flags = self._flags | FLAG_WHOLE if len(segments) == half.num_segments else self._flags
+        flags = self._flags | FLAG_FINAL if len(segments) == half.num_segments else self._flags
         request = ServerRequest(
             RequestKind.QUERY,
             number,

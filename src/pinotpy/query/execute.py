@@ -30,7 +30,7 @@ from pinotpy.query.runtime.control import QueryControl
 from pinotpy.query.runtime.trace import stage
 from pinotpy.query.segments.segment_set import SegmentSet
 from pinotpy.segment.data_source import Column, Segment
-from pinotpy.segment.global_ids.cache import GlobalDictionaries
+from pinotpy.segment.shared_codes.cache import SharedDictionaries
 from pinotpy.segment.virtual import CompletedSegment, ConstantColumn, virtual_column
 
 
@@ -42,8 +42,8 @@ def execute(
     threads: int = 1,
     executor: Executor | None = None,
     host: str = "localhost",
-    dictionaries: GlobalDictionaries | None = None,
-    is_whole: bool = False,
+    dictionaries: SharedDictionaries | None = None,
+    is_final: bool = False,
 ) -> PartialResult:
     """The answer of these segments to the query, with its statistics.
 
@@ -51,9 +51,10 @@ def execute(
         threads: at most so many scan at once, the calling one among them; the others come from `executor` (None: one
             thread).
         host: what $hostName reads.
-        is_whole: the answer is made of this result alone, so that groups that it cannot show may be left out,
+        is_final: the answer is made of this result alone, so that groups that it cannot show may be left out,
             and states keep no more than `finish` reads (functions/state/plans.py).
-        dictionaries: numberings of the tables' values that make merging cheap; None: everything is merged by value.
+        dictionaries: shared dictionaries of the tables' values that make merging cheap; None: everything is merged by
+            value.
 
     Raises:
         UnknownColumnError, InvalidQueryError, QueryExecutionError: the query does not fit the segments.
@@ -79,7 +80,7 @@ def execute(
 
     def run(some: SegmentSet) -> PartialResult:
         def scan(segments: SegmentSet, is_alone: bool) -> ScanPlan:
-            whole = is_whole and is_alone
+            whole = is_final and is_alone
             return build_scan(
                 context,
                 segments,
@@ -87,7 +88,7 @@ def execute(
                 threads=allowed,
                 executor=executor,
                 dictionaries=dictionaries,
-                is_whole=whole,
+                is_final=whole,
             )
 
         with stage(control.trace, "PLAN") as planning:
@@ -99,7 +100,7 @@ def execute(
                 threads=allowed,
                 executor=executor,
                 dictionaries=dictionaries,
-                is_whole=is_whole,
+                is_final=is_final,
             )
             if control.docs_max is not None:
                 control.will_read(sum(plan.docs_to_read for plan in plans))
@@ -111,7 +112,7 @@ def execute(
         with stage(control.trace, context.kind.value) as operating:
             partials = [_OPERATORS[context.kind](plan) for plan in plans]
             partial = partials[0] if len(partials) == 1 else merge_partials(context, partials)
-            if is_whole and context.kind is QueryKind.GROUP_BY and pays_off_to_choose(context, partial.num_rows):
+            if is_final and context.kind is QueryKind.GROUP_BY and pays_off_to_choose(context, partial.num_rows):
                 assert partial.rows is not None
                 partial.rows = without_hidden_groups(context, partial.rows)
             docs, rows = partial.statistics.num_docs_scanned, partial.num_rows

@@ -10,11 +10,11 @@ from pinotpy.query.model.context_codec import decode_context, encode_context
 from pinotpy.query.model.literals import decode_literals, with_literals
 from pinotpy.rpc.channel import ServerAddress
 from pinotpy.rpc.wire import (
-    FEATURE_FEW_ROWS,
+    FEATURE_COMPACT_ROWS,
+    FEATURE_FINAL,
     FEATURE_TEMPLATES,
-    FEATURE_WHOLE,
-    FLAG_FEW_ROWS,
-    FLAG_WHOLE,
+    FLAG_COMPACT_ROWS,
+    FLAG_FINAL,
     UNKNOWN_TEMPLATE,
     ServerRequest,
     encode_bound,
@@ -84,7 +84,9 @@ class TemplateSender:
 
 def _flags_unknown_to(features: int) -> int:
     """Flags that a server with these features would refuse."""
-    return (0 if features & FEATURE_WHOLE else FLAG_WHOLE) | (0 if features & FEATURE_FEW_ROWS else FLAG_FEW_ROWS)
+    return (0 if features & FEATURE_FINAL else FLAG_FINAL) | (
+        0 if features & FEATURE_COMPACT_ROWS else FLAG_COMPACT_ROWS
+    )
 
 
 def whole(request: ServerRequest) -> ServerRequest:

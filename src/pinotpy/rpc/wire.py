@@ -48,9 +48,9 @@ MAGIC = b"PQR1"
 PROTOCOL_VERSION = 1
 # Bits of `features`: what a server can do besides protocol 1; published in its instance record.
 FEATURE_TEMPLATES = 1  # bound queries
-FEATURE_WHOLE = 2  # the flag WHOLE
-FEATURE_FEW_ROWS = 4  # the flag FEW_ROWS
-FEATURES_SUPPORTED = FEATURE_TEMPLATES | FEATURE_WHOLE | FEATURE_FEW_ROWS
+FEATURE_FINAL = 2  # the flag WHOLE
+FEATURE_COMPACT_ROWS = 4  # the flag FEW_ROWS
+FEATURES_SUPPORTED = FEATURE_TEMPLATES | FEATURE_FINAL | FEATURE_COMPACT_ROWS
 UNKNOWN_TEMPLATE = b"PQU1"
 
 REQUEST_MAX_BYTES = 16 << 20
@@ -79,13 +79,13 @@ FLAG_TRACE = 1
 # All segments that the query reads are asked of this server: it may leave out groups that the answer cannot show, and
 # of states what the answer does not read (percentiles keep one value, distinct counts the count). A server that misses
 # one of the segments must not, for the others' groups are then merged with its own.
-FLAG_WHOLE = 2
+FLAG_FINAL = 2
 # The caller reads answers of form "PPR2" (query/result/partial.py).
-FLAG_FEW_ROWS = 4
+FLAG_COMPACT_ROWS = 4
 # A server ends a query so long before its caller stops waiting, and says so; only one that does not even say that is
 # "not responding".
 LAST_WORD_S = 0.2
-FLAGS_KNOWN = FLAG_TRACE | FLAG_WHOLE | FLAG_FEW_ROWS
+FLAGS_KNOWN = FLAG_TRACE | FLAG_FINAL | FLAG_COMPACT_ROWS
 
 
 @dataclass(frozen=True, slots=True)

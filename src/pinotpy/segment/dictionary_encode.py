@@ -54,7 +54,7 @@ def encode_fixed(values: NDArray[Any]) -> Encoded:
     encoded = pa.array(values).dictionary_encode()
     found = encoded.dictionary.to_numpy(zero_copy_only=True)
     order = np.argsort(found)
-    return Encoded(found[order], _remap(encoded.indices.to_numpy(zero_copy_only=True), order))
+    return Encoded(found[order], _code_map(encoded.indices.to_numpy(zero_copy_only=True), order))
 
 
 def _has_many_distinct(values: NDArray[Any]) -> bool:
@@ -100,10 +100,10 @@ def encode_bytes(values: pa.ChunkedArray, name: str) -> Encoded:
         )
     found = found.cast(pa.binary())
     order = pc.sort_indices(found).to_numpy()
-    return Encoded(found.take(pa.array(order)), _remap(indices, order, position))
+    return Encoded(found.take(pa.array(order)), _code_map(indices, order, position))
 
 
-def _remap(indices: NDArray[Any], order: NDArray[Any], position: NDArray[Any] | None = None) -> NDArray[Any]:
+def _code_map(indices: NDArray[Any], order: NDArray[Any], position: NDArray[Any] | None = None) -> NDArray[Any]:
     rank = np.empty(len(order), id_dtype(len(order)))
     rank[order] = np.arange(len(order), dtype=rank.dtype)
     # Two steps through the small dictionary and one through the rows.

@@ -34,9 +34,9 @@ from pinotpy.query.result.partial import PartialResult, QueryException
 from pinotpy.query.runtime.control import QueryControl, TooManyDocsError
 from pinotpy.query.runtime.trace import Trace, stage
 from pinotpy.rpc.wire import (
-    FLAG_FEW_ROWS,
+    FLAG_COMPACT_ROWS,
+    FLAG_FINAL,
     FLAG_TRACE,
-    FLAG_WHOLE,
     KIND_OFFSET,
     UNKNOWN_TEMPLATE,
     RequestKind,
@@ -45,7 +45,7 @@ from pinotpy.rpc.wire import (
     decode_bound,
     decode_request,
 )
-from pinotpy.segment.global_ids.cache import GlobalDictionaries
+from pinotpy.segment.shared_codes.cache import SharedDictionaries
 from pinotpy.server.idle_memory import IdleMemory
 from pinotpy.server.metrics import ServerMetrics
 from pinotpy.server.query_templates import LONG_CPU_NS, QueryTemplate, QueryTemplates
@@ -101,7 +101,7 @@ class QueryService:
         metrics: ServerMetrics,
         kernel_threads: Executor | None,
         host: str = "localhost",
-        dictionaries: GlobalDictionaries | None = None,
+        dictionaries: SharedDictionaries | None = None,
         on_damage: Callable[[str], None] | None = None,
     ) -> None:
         self._registry = registry
@@ -174,7 +174,7 @@ class QueryService:
         return self._encoded(request, partial)
 
     def _encoded(self, request: ServerRequest, partial: PartialResult) -> bytes:
-        answer = partial.to_bytes(few=bool(request.flags & FLAG_FEW_ROWS))
+        answer = partial.to_bytes(few=bool(request.flags & FLAG_COMPACT_ROWS))
         allowed = self._limits.response_bytes_max
         if len(answer) > allowed:
             raise QueryExecutionError(
@@ -322,7 +322,7 @@ class QueryService:
                         executor=self._kernel_threads,
                         host=self._host,
                         dictionaries=self._dictionaries,
-                        is_whole=bool(request.flags & FLAG_WHOLE) and not acquired.missing,
+                        is_final=bool(request.flags & FLAG_FINAL) and not acquired.missing,
                     )
             except PinotError as error:
                 if isinstance(error, SegmentCorruptError) and self._on_damage is not None:

@@ -34,8 +34,8 @@ from pinotpy.rpc.server import RpcServer
 from pinotpy.rpc.wire import FEATURES_SUPPORTED
 from pinotpy.segment.archive.tar_stream import ArchiveLimits
 from pinotpy.segment.decoded_cache import DECODED
-from pinotpy.segment.global_ids.cache import GlobalDictionaries
 from pinotpy.segment.immutable import ImmutableSegment
+from pinotpy.segment.shared_codes.cache import SharedDictionaries
 from pinotpy.server.api import tables
 from pinotpy.server.catch_up import CatchUp
 from pinotpy.server.disk import FolderLock
@@ -93,7 +93,7 @@ class ServerParts:
         self._readiness: Readiness | None = None
         self._catch_up: CatchUp | None = None
         self._scrubber: Scrubber | None = None
-        self._dictionaries = GlobalDictionaries(settings.global_dictionary_max_bytes)
+        self._dictionaries = SharedDictionaries(settings.global_dictionary_max_bytes)
         DECODED.set_budget(settings.decoded_columns_max_bytes)
         self._queries = self._query_service()
 

@@ -34,13 +34,13 @@ from pinotpy.query.result.partial import PartialResult
 from pinotpy.rpc.channel import ServerAddress
 from pinotpy.rpc.template_sender import TemplateSender
 from pinotpy.rpc.wire import (
-    FEATURE_FEW_ROWS,
+    FEATURE_COMPACT_ROWS,
+    FEATURE_FINAL,
     FEATURE_TEMPLATES,
-    FEATURE_WHOLE,
     FEATURES_SUPPORTED,
-    FLAG_FEW_ROWS,
+    FLAG_COMPACT_ROWS,
+    FLAG_FINAL,
     FLAG_TRACE,
-    FLAG_WHOLE,
     UNKNOWN_TEMPLATE,
     RequestKind,
     ServerRequest,
@@ -293,18 +293,24 @@ def test_a_server_that_does_not_know_the_flag_is_sent_none() -> None:
             "t_OFFLINE",
             ("s",),
             b"{}",
-            flags=FLAG_TRACE | FLAG_WHOLE | FLAG_FEW_ROWS,
+            flags=FLAG_TRACE | FLAG_FINAL | FLAG_COMPACT_ROWS,
         )
-        for features in (0, FEATURE_TEMPLATES, FEATURE_TEMPLATES | FEATURE_WHOLE, FEATURE_FEW_ROWS, FEATURES_SUPPORTED):
+        for features in (
+            0,
+            FEATURE_TEMPLATES,
+            FEATURE_TEMPLATES | FEATURE_FINAL,
+            FEATURE_COMPACT_ROWS,
+            FEATURES_SUPPORTED,
+        ):
             await TemplateSender(call).send(ServerAddress("a", "h", 1, features=features), request, 1.0)
 
     asyncio.run(work())
     assert flags == [
         FLAG_TRACE,
         FLAG_TRACE,
-        FLAG_TRACE | FLAG_WHOLE,
-        FLAG_TRACE | FLAG_FEW_ROWS,
-        FLAG_TRACE | FLAG_WHOLE | FLAG_FEW_ROWS,
+        FLAG_TRACE | FLAG_FINAL,
+        FLAG_TRACE | FLAG_COMPACT_ROWS,
+        FLAG_TRACE | FLAG_FINAL | FLAG_COMPACT_ROWS,
     ]
 
 

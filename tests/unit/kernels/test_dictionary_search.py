@@ -31,8 +31,8 @@ def some_of(values: list[Any], rng: random.Random, way: str) -> list[Any]:
 
 
 def found(metas: np.ndarray, literals: tuple[Any, ...]) -> list[tuple[int, int]]:
-    table = np.zeros((planner.LEG_ROWS, len(metas)), np.int64)
-    planner.range_leg(metas, table.reshape(-1), *literals, 0, 0, 0, False, FUNCTIONS)
+    table = np.zeros((planner.PREDICATE_ROWS, len(metas)), np.int64)
+    planner.range_predicate(metas, table.reshape(-1), *literals, 0, 0, 0, False, FUNCTIONS)
     return [tuple(ids) for ids in table[planner.L_IDS : planner.L_IDS + 2].reshape(-1, 2).tolist()]
 
 
@@ -79,11 +79,11 @@ def test_texts(num_segments: int, way: str) -> None:
 @pytest.mark.parametrize("stored", list(TYPES))
 def test_numbers(num_segments: int, way: str, stored: int) -> None:
     rng = random.Random(f"{num_segments} {way} {stored}")
-    is_whole = stored <= abi.T_LONG
+    is_final = stored <= abi.T_LONG
     limits = (-(2**31), 2**31 - 1) if stored == abi.T_INT else (-(2**63), 2**63 - 1)
     made = (
         {rng.randrange(10**6) for _ in range(900)} | set(limits)
-        if is_whole
+        if is_final
         else {float(np.float32(rng.gauss(0, 9))) for _ in range(900)} | {float("inf")}
     )
     everything = sorted(made)
@@ -96,11 +96,11 @@ def test_numbers(num_segments: int, way: str, stored: int) -> None:
     for _ in range(60):
         low = (
             rng.choice([*everything, *(rng.randrange(10**6) for _ in range(300))])
-            if is_whole
+            if is_final
             else rng.choice([*everything, rng.gauss(0, 9)])
         )
         high = rng.choice([low, max(low, rng.choice(everything)), everything[-1]])
-        words = (int(low), float(low), int(high), float(high)) if is_whole else (0, low, 0, high)
+        words = (int(low), float(low), int(high), float(high)) if is_final else (0, low, 0, high)
         expected = [(bisect.bisect_left(values, low), bisect.bisect_right(values, high)) for values in segments]
         assert found(metas, (*words, NO_BYTES, NO_BYTES, False)) == expected, (low, high)
 
@@ -109,9 +109,9 @@ def test_segments_that_are_excluded_are_not_looked_at() -> None:
     keep: list[Any] = []
     metas = np.array([texts_meta([b"a", b"b", b"c"], keep) for _ in range(5)])
     metas[[1, 3], abi.M_DICTIONARY] = metas[[1, 3], abi.M_DICTIONARY_OFFSETS] = 0  # nobody may read there
-    table = np.zeros((planner.LEG_ROWS, 5), np.int64)
+    table = np.zeros((planner.PREDICATE_ROWS, 5), np.int64)
     table[planner.L_RULE].view(np.int8)[[1, 3]] = 1
     literals = (0, 0.0, 0, 0.0, np.array(bytearray(b"b"), np.uint8), np.array(bytearray(b"b\0"), np.uint8), True)
-    planner.range_leg(metas, table.reshape(-1), *literals, 0, 0, 0, False, FUNCTIONS)
+    planner.range_predicate(metas, table.reshape(-1), *literals, 0, 0, 0, False, FUNCTIONS)
     assert table[planner.L_IDS : planner.L_IDS + 2].reshape(-1, 2)[[0, 2, 4]].tolist() == [[1, 2]] * 3
     assert table[planner.L_RANGED].view(np.int8)[:5].tolist() == [1, 0, 1, 0, 1]

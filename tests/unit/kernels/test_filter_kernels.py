@@ -1,5 +1,5 @@
-"""Proves filter legs against numpy twins: bitmaps as flags at any offset, sets of dict ids as runs, tables and bitmaps
-of narrow and wide dictionaries, null flags under masks, each alone and behind a leg that leaves few docs.
+"""Proves filter predicates against numpy twins: bitmaps as flags at any offset, sets of dict ids as runs, tables and
+bitmaps of narrow and wide dictionaries, null flags under masks, each alone and behind a predicate that leaves few docs.
 """
 
 from __future__ import annotations

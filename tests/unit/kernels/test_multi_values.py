@@ -1,6 +1,6 @@
-"""Proves the kernels of multi-value columns against lists in Python: filters (any value, none, after other legs, in
-lists of docs), lanes in portions, counts and sums by group; docs without values, of one, of as many as a word of bits
-has, and of more than a block.
+"""Proves the kernels of multi-value columns against lists in Python: filters (any value, none, after other predicates,
+in lists of docs), lanes in portions, counts and sums by group; docs without values, of one, of as many as a word of
+bits has, and of more than a block.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from numba import njit
 from pinotpy.data_types import DataType
 from pinotpy.kernels.filter import multi_value
 from pinotpy.kernels.runtime import abi
-from pinotpy.kernels.vector.unnested_entries import fill_lanes
+from pinotpy.kernels.vector.unnested_entries import fill_unnested
 from pinotpy.pql.ast import Identifier
 from pinotpy.query.model.context import And, Bound, Comparison, Not, Or, Predicate
 
@@ -124,7 +124,7 @@ def _filled(
     offsets: Any, docs: Any, skip: Any, flagged: bool, position: int, entry: int, entries: int, positions: int
 ) -> Any:
     # Functions of kernels have no door for Python.
-    return fill_lanes(offsets, docs, skip, flagged, position, entry, entries, positions)
+    return fill_unnested(offsets, docs, skip, flagged, position, entry, entries, positions)
 
 
 @pytest.mark.parametrize("case", LENGTHS)

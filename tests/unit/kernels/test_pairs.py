@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from pinotpy.errors import MemoryLimitError
 from pinotpy.kernels.aggregate import distinct_pairs
 from pinotpy.kernels.runtime import abi
-from pinotpy.query.aggregate.value_sets import ThreadEntries, unite
+from pinotpy.query.aggregate.value_sets import ThreadEntries, deduplicate
 from pinotpy.query.runtime.control import QueryControl
 
 Longs = NDArray[np.int64]
@@ -29,12 +29,12 @@ def _entries(rows: Longs, values: Longs, counts: Longs) -> Longs:
     return np.column_stack([(rows << distinct_pairs.ROW_SHIFT) | counts, values]).astype(np.int64)
 
 
-def _united(
+def _deduplicated(
     threads: list[ThreadEntries], num_groups: int, num_threads: int = 2, metas: Longs | None = None
 ) -> tuple[Longs, Longs, Longs]:
     with ThreadPoolExecutor(2) as executor:
         plan: Any = SimpleNamespace(control=QueryControl(), num_threads=num_threads, executor=executor)
-        return unite(
+        return deduplicate(
             plan, threads, num_groups, np.zeros(1, np.int64) if metas is None else metas, NOTHING, counted=True
         )
 
@@ -72,13 +72,13 @@ def test_each_pair_comes_once_with_its_counts_added_up(num_entries: int, num_gro
         threads.append(ThreadEntries(_entries(rows, picked, counts), groups, np.zeros(3 * num_groups, np.int64)))
         for group, value, count in zip(groups[rows].tolist(), picked.tolist(), counts.tolist(), strict=True):
             expected[group, value] += count
-    assert _counter(*_united(threads, num_groups)) == dict(expected)
+    assert _counter(*_deduplicated(threads, num_groups)) == dict(expected)
 
 
 def test_counts_of_a_value_may_pass_32_bits() -> None:
     largest = (1 << 32) - 1
     entries = _entries(np.zeros(3, np.int64), np.array([5, 5, 6]), np.array([largest, largest, 1]))
-    offsets, keys, counts = _united([ThreadEntries(entries, np.zeros(1, np.int64), np.zeros(1, np.int64))], 1)
+    offsets, keys, counts = _deduplicated([ThreadEntries(entries, np.zeros(1, np.int64), np.zeros(1, np.int64))], 1)
     assert _counter(offsets, keys, counts) == {(0, 5): 2 * largest, (0, 6): 1}
 
 
@@ -96,7 +96,7 @@ def test_dict_ids_of_several_units_meet_by_value_with_one_zero_and_one_nan() -> 
     entries = _entries(rows, ids, np.ones(7, np.int64))
     # Rows 0 and 2 are of group 1, row 1 of group 0.
     threads = [ThreadEntries(entries, np.array([1, 0, 1]), np.array([0, 1, 2]))]
-    offsets, keys, _ = _united(threads, 2, 1, addresses)
+    offsets, keys, _ = _deduplicated(threads, 2, 1, addresses)
     values = keys.view(np.float64)
     assert sorted(map(str, values[: offsets[1]].tolist())) == ["0.0", "2.0", "nan"]
     assert sorted(map(str, values[offsets[1] :].tolist())) == ["-1.5", "0.0", "2.0", "nan"]
@@ -107,7 +107,7 @@ def test_a_budget_that_is_too_small_ends_the_query_and_gives_everything_back() -
     plan: Any = SimpleNamespace(control=control, num_threads=1, executor=None)
     entries = _entries(np.zeros(1000, np.int64), np.arange(1000), np.ones(1000, np.int64))
     with pytest.raises(MemoryLimitError, match="maxBytes"):
-        unite(
+        deduplicate(
             plan,
             [ThreadEntries(entries, np.zeros(1, np.int64), np.zeros(1, np.int64))],
             1,

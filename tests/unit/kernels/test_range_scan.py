@@ -1,7 +1,7 @@
 """Proves that filters which are run 64 docs at a time select the docs that numpy selects, and that the byte masks
-select: ids of every width, raw numbers of every type, runs, nulls, chains of arithmetic, negation, known legs; units
-that begin and end anywhere, selections that are empty, few, mixed, dense and all, interrupted after every few blocks;
-and that they count the values that a leg reads.
+select: ids of every width, raw numbers of every type, runs, nulls, chains of arithmetic, negation, known predicates;
+units that begin and end anywhere, selections that are empty, few, mixed, dense and all, interrupted after every few
+blocks; and that they count the values that a predicate reads.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from pinotpy.kernels.filter import bitmap_scan, expression_predicate, predicates
-from pinotpy.kernels.filter.predicate_frame import LEG_ALWAYS, LEG_NEVER, LEG_RUN
+from pinotpy.kernels.filter.predicate_frame import PREDICATE_ALWAYS, PREDICATE_NEVER, PREDICATE_RUN
 from pinotpy.kernels.runtime import abi
 from pinotpy.kernels.runtime.abi import block_function, selection, words
 from pinotpy.kernels.runtime.clock import clock_address
@@ -49,7 +49,7 @@ def note_docs(state_address: int, _args_address: int) -> Any:
 
 
 class _Leg:
-    """A random leg: its instruction and, by numpy, the docs that pass and whether it reads values."""
+    """A random predicate: its instruction and, by numpy, the docs that pass and whether it reads values."""
 
     def __init__(self, rng: np.random.Generator, n: int) -> None:
         self.nulls = rng.random(n) < 0.3
@@ -61,14 +61,26 @@ class _Leg:
         self.meta[abi.M_NULLS] = self.null_bits.ctypes.data if has_nulls else 0
         kind = rng.choice(["ids", "ids", "runs", "raw", "null", "chain", "chain"])
         test: NDArray[Any] = getattr(self, f"_{kind}")(rng, n)
-        mode = rng.choice([LEG_RUN, LEG_RUN, LEG_RUN, LEG_RUN, LEG_RUN, LEG_ALWAYS, LEG_NEVER])
-        self.reads = kind != "null" and mode == LEG_RUN
-        self.passes = {LEG_RUN: test ^ negated, LEG_ALWAYS: np.ones(n, np.bool_), LEG_NEVER: np.zeros(n, np.bool_)}[
-            mode
-        ]
+        mode = rng.choice(
+            [
+                PREDICATE_RUN,
+                PREDICATE_RUN,
+                PREDICATE_RUN,
+                PREDICATE_RUN,
+                PREDICATE_RUN,
+                PREDICATE_ALWAYS,
+                PREDICATE_NEVER,
+            ]
+        )
+        self.reads = kind != "null" and mode == PREDICATE_RUN
+        self.passes = {
+            PREDICATE_RUN: test ^ negated,
+            PREDICATE_ALWAYS: np.ones(n, np.bool_),
+            PREDICATE_NEVER: np.zeros(n, np.bool_),
+        }[mode]
         if nulls_fail and has_nulls:
             self.passes = self.passes & ~self.nulls
-        self.row[abi.I_FLAGS] = abi.I_LEG if kind in ("null", "chain") else abi.I_SCAN_LEG
+        self.row[abi.I_FLAGS] = abi.I_PREDICATE if kind in ("null", "chain") else abi.I_SCAN_PREDICATE
         self.row[abi.A0], self.row[abi.A0 + 3], self.row[abi.A0 + 4], self.row[abi.A0 + 5] = (
             self.meta.ctypes.data,
             mode,
@@ -131,9 +143,9 @@ class _Leg:
         self.row[0] = predicates.is_null.address
         return self.nulls if self.meta[abi.M_NULLS] else np.zeros(n, np.bool_)
 
-    def _chain(self, rng: np.random.Generator, n: int) -> NDArray[np.bool_]:
-        """(first + second) * 0.5 against a constant, of columns of any kind that lies in a row. The leg's own meta is
-        that of a raw column here.
+    def _program(self, rng: np.random.Generator, n: int) -> NDArray[np.bool_]:
+        """(first + second) * 0.5 against a constant, of columns of any kind that lies in a row. The predicate's own
+        meta is that of a raw column here.
         """
         self.columns = [_chain_column(rng, n) for _ in range(2)]
         registers = [abi.NUM_REGISTERS, abi.NUM_REGISTERS + 1]
@@ -169,7 +181,7 @@ class _Leg:
             registers[1],
         )
         self.row[0], self.row[abi.A0 + 6 : abi.A0 + 10] = (
-            expression_predicate.expression_leg.address,
+            expression_predicate.expression_test.address,
             (self.program.ctypes.data, 3, truth, -1),
         )
         with np.errstate(all="ignore"):
@@ -221,18 +233,18 @@ def _before_a_hole(values: NDArray[Any]) -> NDArray[Any]:
 
 
 def _scan(
-    legs: list[_Leg], units: list[tuple[int, int]], *, fused: bool, quantum_ns: int
+    all_predicates: list[_Leg], morsels: list[tuple[int, int]], *, fused: bool, quantum_ns: int
 ) -> tuple[list[int], int, list[int]]:
     """Docs in the order in which the select section saw them, values read, and docs of each unit."""
-    program = np.array([*(leg.row for leg in legs), np.zeros(abi.INSTRUCTION_WORDS, np.int64)])
-    for at in range(len(legs)):
+    program = np.array([*(predicate.row for predicate in all_predicates), np.zeros(abi.INSTRUCTION_WORDS, np.int64)])
+    for at in range(len(all_predicates)):
         program[at, abi.A0 + 1], program[at, abi.A0 + 2] = -1 if at == 0 else 0, 0
     program[-1, abi.I_FUNCTION] = note_docs.address
-    rows = np.zeros((len(units), abi.UNIT_WORDS), np.int64)
-    rows[:, abi.U_LOW], rows[:, abi.U_HIGH] = np.array(units).T
+    rows = np.zeros((len(morsels), abi.MORSEL_WORDS), np.int64)
+    rows[:, abi.U_LOW], rows[:, abi.U_HIGH] = np.array(morsels).T
     rows[:, abi.U_PROGRAM], rows[:, abi.U_NUM_FILTER], rows[:, abi.U_NUM_SELECT], rows[:, abi.U_GATHER] = (
         program.ctypes.data,
-        len(legs),
+        len(all_predicates),
         1,
         1,
     )
@@ -263,33 +275,38 @@ def _scan(
 def test_ranges_select_what_numpy_selects(seed: int) -> None:
     rng = np.random.default_rng(seed)
     n = int(rng.choice([1, 63, 64, 65, 2_048, 4_096, 4_097, 50_001]))
-    legs = [_Leg(rng, n) for _ in range(rng.integers(1, 5))]
+    all_predicates = [_Leg(rng, n) for _ in range(rng.integers(1, 5))]
     borders = sorted({0, n, *rng.integers(0, n + 1, 3).tolist()})
-    units = list(pairwise(borders))
+    morsels = list(pairwise(borders))
     left, entries = np.ones(n, np.bool_), 0
-    for leg in legs:
-        entries += int(left.sum()) if leg.reads else 0
-        left &= leg.passes
+    for predicate in all_predicates:
+        entries += int(left.sum()) if predicate.reads else 0
+        left &= predicate.passes
     for quantum_ns in (1, 10**12):
-        docs, read, by_unit = _scan(legs, units, fused=True, quantum_ns=quantum_ns)
+        docs, read, by_unit = _scan(all_predicates, morsels, fused=True, quantum_ns=quantum_ns)
         assert docs == np.flatnonzero(left).tolist()
         assert read == entries
-        assert by_unit == [int(left[low:high].sum()) for low, high in units]
-        assert _scan(legs, units, fused=False, quantum_ns=quantum_ns) == (docs, read, by_unit)
+        assert by_unit == [int(left[low:high].sum()) for low, high in morsels]
+        assert _scan(all_predicates, morsels, fused=False, quantum_ns=quantum_ns) == (docs, read, by_unit)
 
 
 def _keeping(passes: NDArray[np.bool_]) -> _Leg:
-    leg = _Leg(np.random.default_rng(0), len(passes))
-    leg.data = passes.astype(np.uint8)
-    leg.meta[abi.M_WIDTH], leg.meta[abi.M_DATA], leg.meta[abi.M_CARDINALITY], leg.meta[abi.M_NULLS] = (
+    predicate = _Leg(np.random.default_rng(0), len(passes))
+    predicate.data = passes.astype(np.uint8)
+    (
+        predicate.meta[abi.M_WIDTH],
+        predicate.meta[abi.M_DATA],
+        predicate.meta[abi.M_CARDINALITY],
+        predicate.meta[abi.M_NULLS],
+    ) = (
         1,
-        leg.data.ctypes.data,
+        predicate.data.ctypes.data,
         2,
         0,
     )
-    leg.row[0], leg.row[abi.I_FLAGS] = predicates.ids_range.address, abi.I_SCAN_LEG
-    leg.row[abi.A0 + 3 : abi.A0 + 8] = LEG_RUN, 0, 0, 1, 2
-    return leg
+    predicate.row[0], predicate.row[abi.I_FLAGS] = predicates.ids_range.address, abi.I_SCAN_PREDICATE
+    predicate.row[abi.A0 + 3 : abi.A0 + 8] = PREDICATE_RUN, 0, 0, 1, 2
+    return predicate
 
 
 @pytest.mark.parametrize("share", [0.0, 0.0003, 0.004, 0.05, 0.3, 0.9, 0.9995, 1.0])
@@ -313,46 +330,54 @@ def test_chains_after_a_selective_leg(seed: int) -> None:
     """Only words that have docs left are computed."""
     rng = np.random.default_rng(seed)
     n = 50_001
-    few, chain = _keeping(rng.random(n) < 0.002), _keeping(np.ones(n, np.bool_))
-    wanted = (few.data == 1) & chain._chain(rng, n)
-    chain.row[abi.A0 + 5], chain.row[abi.I_FLAGS] = 0, abi.I_LEG
-    docs, read, _ = _scan([few, chain], [(0, n)], fused=True, quantum_ns=10**12)
+    few, fused_program = _keeping(rng.random(n) < 0.002), _keeping(np.ones(n, np.bool_))
+    wanted = (few.data == 1) & fused_program._program(rng, n)
+    fused_program.row[abi.A0 + 5], fused_program.row[abi.I_FLAGS] = 0, abi.I_PREDICATE
+    docs, read, _ = _scan([few, fused_program], [(0, n)], fused=True, quantum_ns=10**12)
     assert docs == np.flatnonzero(wanted).tolist()
     assert read == n + few.data.sum()
 
 
 def test_extreme_bounds_of_words() -> None:
-    leg = _keeping(np.ones(130, np.bool_))
+    predicate = _keeping(np.ones(130, np.bool_))
     values = np.array([_I64.min, -1, 0, _I64.max] * 32 + [_I64.min, _I64.max], np.int64)
-    leg.meta[abi.M_CARDINALITY], leg.meta[abi.M_DATA], leg.meta[abi.M_STORED] = -1, values.ctypes.data, abi.T_LONG
-    leg.row[0], leg.row[abi.A0 + 6], leg.row[abi.A0 + 7] = predicates.raw_range.address, _I64.min, -1
-    assert _scan([leg], [(0, 130)], fused=True, quantum_ns=10**12)[0] == np.flatnonzero(values < 0).tolist()
+    predicate.meta[abi.M_CARDINALITY], predicate.meta[abi.M_DATA], predicate.meta[abi.M_STORED] = (
+        -1,
+        values.ctypes.data,
+        abi.T_LONG,
+    )
+    predicate.row[0], predicate.row[abi.A0 + 6], predicate.row[abi.A0 + 7] = predicates.raw_range.address, _I64.min, -1
+    assert _scan([predicate], [(0, 130)], fused=True, quantum_ns=10**12)[0] == np.flatnonzero(values < 0).tolist()
 
 
-def _is_run_here(leg: _Leg) -> bool:
-    row = leg.row.copy()
+def _is_run_here(predicate: _Leg) -> bool:
+    row = predicate.row.copy()
     row[abi.A0 + 1] = -1
     return bool(bitmap_scan.are_ranges(QueryControl().words, row.ctypes.data, 1))
 
 
 def test_chains_that_must_be_run_a_block_at_a_time_are_left_alone() -> None:
-    leg = _keeping(np.ones(130, np.bool_))
-    leg._chain(np.random.default_rng(1), 130)
-    assert _is_run_here(leg)
-    unknown = leg.row[abi.A0 + 9]
-    leg.row[abi.A0 + 9] = abi.NUM_REGISTERS + 3
-    assert not _is_run_here(leg), "flags of docs whose truth is unknown"
-    leg.row[abi.A0 + 9] = unknown
-    operation = leg.steps[-1, 1]
-    leg.steps[-1, 1] = fused_program.STORE
-    assert not _is_run_here(leg), "values instead of flags"
-    leg.steps[-1, 1] = operation
-    leg.steps[1, 0] = fused.DOUBLE_REGISTER
-    assert not _is_run_here(leg), "an operand that another instruction computes"
-    leg.steps[1, 0] = fused.COLUMN
-    leg.program[0, 0] = fetch.fetch_values.address
-    assert not _is_run_here(leg), "a program that does more"
-    leg.program[0, 0] = fetch.fetch_unless_in_a_row.address
+    predicate = _keeping(np.ones(130, np.bool_))
+    predicate._program(np.random.default_rng(1), 130)
+    assert _is_run_here(predicate)
+    unknown = predicate.row[abi.A0 + 9]
+    predicate.row[abi.A0 + 9] = abi.NUM_REGISTERS + 3
+    assert not _is_run_here(predicate), "flags of docs whose truth is unknown"
+    predicate.row[abi.A0 + 9] = unknown
+    operation = predicate.steps[-1, 1]
+    predicate.steps[-1, 1] = fused_program.STORE
+    assert not _is_run_here(predicate), "values instead of flags"
+    predicate.steps[-1, 1] = operation
+    predicate.steps[1, 0] = fused.DOUBLE_REGISTER
+    assert not _is_run_here(predicate), "an operand that another instruction computes"
+    predicate.steps[1, 0] = fused.COLUMN
+    predicate.program[0, 0] = fetch.fetch_values.address
+    assert not _is_run_here(predicate), "a program that does more"
+    predicate.program[0, 0] = fetch.fetch_unless_in_a_row.address
     gaps = np.array([1, 5, 6], np.int32)
-    leg.columns[1][1][[abi.M_CARDINALITY, abi.M_DICTIONARY, abi.M_STORED]] = len(gaps), gaps.ctypes.data, abi.T_INT
-    assert not _is_run_here(leg), "a column whose ids are not its values"
+    predicate.columns[1][1][[abi.M_CARDINALITY, abi.M_DICTIONARY, abi.M_STORED]] = (
+        len(gaps),
+        gaps.ctypes.data,
+        abi.T_INT,
+    )
+    assert not _is_run_here(predicate), "a column whose ids are not its values"

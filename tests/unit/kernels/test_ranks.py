@@ -126,7 +126,7 @@ def test_a_server_that_answers_alone_says_the_same(text: str) -> None:
     context = compile_query(parse_sql(text), SCHEMA, QueryOptions(), null_handling=False)
     answers = []
     for whole in (False, True):
-        partial = execute(context, segments, QueryControl(), is_whole=whole)
+        partial = execute(context, segments, QueryControl(), is_final=whole)
         reduced = reduce_partials(context, merge_partials(context, [partial]))
         answers.append([column.values.to_pylist() for column in reduced.columns])
     assert answers[0] == answers[1]
@@ -166,7 +166,7 @@ def test_large_dictionaries_are_united_without_a_scan() -> None:
     )
     expected = [[len(np.unique(np.concatenate(longs)))], [len(np.unique(np.concatenate(floats)))]]
     for whole in (False, True):
-        partial = execute(context, segments, QueryControl(), is_whole=whole)
+        partial = execute(context, segments, QueryControl(), is_final=whole)
         assert partial.statistics.num_entries_scanned_post_filter == 0
         reduced = reduce_partials(context, merge_partials(context, [partial]))
         assert [column.values.to_pylist() for column in reduced.columns] == expected

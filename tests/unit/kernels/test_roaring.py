@@ -95,12 +95,12 @@ def test_pyroaring_reads_what_we_write_and_it_is_no_larger_than_its_own() -> Non
     assert roaring.first_bad_bitmap(data.ctypes.data, begins, offsets, NUM_DOCS) == -1
 
 
-@pytest.mark.parametrize("with_runs", [False, True])
-def test_we_read_what_pyroaring_writes(with_runs: bool) -> None:
+@pytest.mark.parametrize("with_value_lists", [False, True])
+def test_we_read_what_pyroaring_writes(with_value_lists: bool) -> None:
     parts = []
     for docs in LISTS.values():
         bitmap = BitMap(docs)
-        if with_runs:
+        if with_value_lists:
             bitmap.run_optimize()
         parts.append(np.frombuffer(bitmap.serialize(), np.uint8))
     begins = np.concatenate([[0], np.cumsum([len(part) for part in parts])])

@@ -85,9 +85,9 @@ def test_in_over_a_wide_dictionary_equals_isin(num_values: int) -> None:
 
 def ranges(metas: np.ndarray, low: int, high: int, *, low_text: bytes = b"", end_text: bytes = b"") -> np.ndarray:
     """The ids of a range in every segment, as planning finds them."""
-    table, addresses = np.zeros((planner.LEG_ROWS, len(metas)), np.int64), np.ones(3, np.int64)
+    table, addresses = np.zeros((planner.PREDICATE_ROWS, len(metas)), np.int64), np.ones(3, np.int64)
     texts = [np.array(bytearray(text), np.uint8) for text in (low_text, end_text)]
-    planner.range_leg(
+    planner.range_predicate(
         metas, table.reshape(-1), low, float(low), high, float(high), *texts, bool(end_text), 0, 0, 0, False, addresses
     )
     return table[planner.L_IDS : planner.L_IDS + 2].reshape(len(metas), 2)

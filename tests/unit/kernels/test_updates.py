@@ -1,6 +1,6 @@
 """Proves that what updates add to the states of groups is exact: counts, integer sums of one and two words, and sums of
-doubles with their spill, for few groups (added in copies) and many, flagged rows, hostile values, in any order and any
-cut into blocks.
+doubles with their overflow, for few groups (added in copies) and many, flagged rows, hostile values, in any order and
+any cut into blocks.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from pinotpy.kernels.aggregate.exact_sums import (
     WINDOW_SPECIAL,
 )
 from pinotpy.kernels.aggregate.replicated_counters import FEW
-from pinotpy.kernels.aggregate.result_context import G_SPILL, G_SPILL_MASK, G_TABLE, ResultContext
+from pinotpy.kernels.aggregate.result_context import G_OVERFLOW, G_OVERFLOW_MASK, G_TABLE, ResultContext
 from pinotpy.kernels.runtime import abi
 from pinotpy.kernels.runtime.growable import V_ADDRESS, V_CAPACITY
 
@@ -61,11 +61,11 @@ class Table:
         args[abi.A0 : abi.A0 + 4] = GROUPS, VALUES, SLOT, -1 if skip is None else FLAGS
         assert function.ctypes(self.state.address, args.ctypes.data) == abi.E_OK
 
-    def spilled(self) -> Iterator[tuple[int, int, int]]:
+    def overflow(self) -> Iterator[tuple[int, int, int]]:
         """(group, window, 128-bit number) of what lies outside the main window."""
         entries = (
-            self.context.words_at(G_SPILL, int(self.context.words[G_SPILL_MASK] + 1) * 3).reshape(-1, 3)
-            if self.context.words[G_SPILL_MASK]
+            self.context.words_at(G_OVERFLOW, int(self.context.words[G_OVERFLOW_MASK] + 1) * 3).reshape(-1, 3)
+            if self.context.words[G_OVERFLOW_MASK]
             else []
         )
         for key, low, high in (map(int, entry) for entry in entries):
@@ -169,7 +169,7 @@ def flags_of(values: NDArray[np.float64]) -> int:
     )
 
 
-def unit(window: int) -> Fraction:
+def morsel(window: int) -> Fraction:
     return Fraction(2) ** (WINDOW * window - UNIT_BIAS)
 
 
@@ -186,13 +186,15 @@ def test_sums_of_doubles_are_exact_in_any_order_and_cut(table: Table, kind: str,
     for block in blocks(len(groups), rng):
         function = sums_of_doubles.sum_double_single if single else sums_of_doubles.sum_double
         table.update(function, groups[block], values[block], None if skip is None else skip[block])
-    found = [unit(WINDOW_MAIN) * (int(high) * 2**64 + int(low) % 2**64) for low, high in table.rows[:, SLOT : SLOT + 2]]
+    found = [
+        morsel(WINDOW_MAIN) * (int(high) * 2**64 + int(low) % 2**64) for low, high in table.rows[:, SLOT : SLOT + 2]
+    ]
     flags = [0] * len(found)
-    for group, window, number in table.spilled():
+    for group, window, number in table.overflow():
         if window == WINDOW_SPECIAL:
             flags[group] |= number
         else:
-            found[group] += unit(window) * number
+            found[group] += morsel(window) * number
     counts = np.ones(len(groups), np.bool_) if skip is None else skip == 0
     for group in range(len(found)):
         mine = values[counts & (groups == group)]

@@ -151,7 +151,7 @@ def answer(segments: list[Segment], text: str, dialect: Dialect, *, null_handlin
 
 def without_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(computed_columns, "computes", lambda expression, plan: False)
-    monkeypatch.setattr(tree, "block_leg", lambda condition, context, metas: None)
+    monkeypatch.setattr(tree, "compiled_predicate", lambda condition, context, metas: None)
 
 
 ARITHMETIC = [

@@ -15,7 +15,7 @@ from built_segments import ask, config_of, opened, schema_of
 
 from pinotpy.query.filter.early_pruning import SEGMENTS_MIN, within_ranges
 from pinotpy.query.filter.normal_form import EVERYWHERE, AllOf, AnyOf
-from pinotpy.query.model.predicate import FixedRange, Leg
+from pinotpy.query.model.predicate import FixedRange, TypedPredicate
 from pinotpy.query.plan import build
 from pinotpy.query.segments.segment_set import PARTS_KEPT_MAX, SegmentSet
 
@@ -48,8 +48,8 @@ def segments(request: pytest.FixtureRequest) -> SegmentSet:
     return SegmentSet([opened(SCHEMA, config, rows, f"s{number}") for number, rows in enumerate(ROWS)])
 
 
-def between(column: str, low: float, high: float, **fields: Any) -> Leg:
-    return Leg(column, FixedRange(low, high), **{"prunes": True, **fields})
+def between(column: str, low: float, high: float, **fields: Any) -> TypedPredicate:
+    return TypedPredicate(column, FixedRange(low, high), **{"prunes": True, **fields})
 
 
 def least_cost(number: int) -> float:
@@ -71,27 +71,30 @@ def test_the_segments_left_are_those_whose_ranges_meet_all_conditions(segments: 
         low = rng.randrange(-100, NUM_SEGMENTS * DOCS + 100)
         high = low + rng.choice([0, 5, 70, 400])
         least = rng.randrange(-10, 500) / 10
-        legs = (between("ts", low, high), between("cost", least, least + 7.0), between("size", -1, 2_000))
+        predicates = (between("ts", low, high), between("cost", least, least + 7.0), between("size", -1, 2_000))
         expected = [
             s
             for s, rows in enumerate(ROWS)
             if rows["ts"][0] <= high and rows["ts"][-1] >= low and least_cost(s) <= least + 7 and most_cost(s) >= least
         ]
-        assert left(AllOf(legs), segments) == (expected or [0])
+        assert left(AllOf(predicates), segments) == (expected or [0])
 
 
 def test_what_excludes_nothing_leaves_all(segments: SegmentSet) -> None:
-    narrow = between("ts", 100, 140)
+    materialize_selection = between("ts", 100, 140)
     everything = list(range(NUM_SEGMENTS))
-    assert left(narrow, segments) == [5, 6, 7]
+    assert left(materialize_selection, segments) == [5, 6, 7]
     assert left(EVERYWHERE, segments) == everything
-    assert left(narrow.inverse(), segments) == everything
+    assert left(materialize_selection.inverse(), segments) == everything
     assert left(between("ts", 100, 140, prunes=False), segments) == everything
-    assert left(AnyOf((narrow, between("size", 0, 1))), segments) == everything
-    assert left(AllOf((AnyOf((narrow, narrow)), between("size", 0, 999))), segments) == everything
+    assert left(AnyOf((materialize_selection, between("size", 0, 1))), segments) == everything
+    assert (
+        left(AllOf((AnyOf((materialize_selection, materialize_selection)), between("size", 0, 999))), segments)
+        == everything
+    )
     assert left(between("ts", 0, NUM_SEGMENTS * DOCS // 2 + 1), segments) == everything, "most are left"
     few = segments.take(np.arange(SEGMENTS_MIN))
-    assert within_ranges(narrow, few) is few
+    assert within_ranges(materialize_selection, few) is few
 
 
 @pytest.mark.parametrize(

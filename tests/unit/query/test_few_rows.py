@@ -1,6 +1,6 @@
 """Few rows travel as their arrays: the table of what was read equals the one that was written, for every type, with and
-without nulls, also where Arrow arrays are slices; what FewRows has no word for travels as Arrow; bytes that were cut,
-changed or made up are refused or mean a sound result, and a reader of the first form never gets the second.
+without nulls, also where Arrow arrays are slices; what CompactRows has no word for travels as Arrow; bytes that were
+cut, changed or made up are refused or mean a sound result, and a reader of the first form never gets the second.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 from pinotpy.errors import DataError
-from pinotpy.query.result.compact_rows import FEW_ROWS_MAX, FewRows, Kind
+from pinotpy.query.result.compact_rows import COMPACT_ROWS_MAX, CompactRows, Kind
 from pinotpy.query.result.partial import PartialResult, QueryException, Statistics
 
 VALUES: dict[str, tuple[pa.DataType, list[Any]]] = {
@@ -82,17 +82,17 @@ def test_all_columns_arrive_together_with_all_that_stands_beside_them() -> None:
         pa.table({"a": pa.array([["x"], None], pa.list_(pa.string()))}),
         pa.table({"a": pa.array([[1, None]], pa.list_(pa.int64()))}),
         pa.table({"a": pa.nulls(3)}),
-        pa.table({"a": np.arange(FEW_ROWS_MAX + 1)}),
+        pa.table({"a": np.arange(COMPACT_ROWS_MAX + 1)}),
         pa.table({"größe": [1]}),
     ],
 )
 def test_what_few_rows_cannot_say_travels_as_arrow(table: pa.Table) -> None:
     read = _sent(PartialResult(table))
-    assert FewRows.of(table) is None and read.few is None and read.rows.equals(table)
+    assert CompactRows.of(table) is None and read.few is None and read.rows.equals(table)
 
 
 def test_a_peer_that_does_not_ask_for_few_rows_gets_the_first_form() -> None:
-    few = FewRows.of(_table(list(VALUES)))
+    few = CompactRows.of(_table(list(VALUES)))
     assert few is not None
     content = PartialResult(few).to_bytes()
     assert content[:4] == b"PPR1" and PartialResult.from_bytes(content).rows.equals(_table(list(VALUES)))

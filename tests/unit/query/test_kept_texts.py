@@ -72,7 +72,7 @@ def segments() -> Iterator[list[Any]]:
 
 @pytest.fixture
 def numberings(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """One entry for every numbering of a whole set."""
+    """One entry for every shared dictionary of a whole set."""
     made: list[str] = []
     real = text_code_cache._made
 
@@ -87,7 +87,7 @@ def numberings(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def rows_of(segments: SegmentSet, text: str) -> list[tuple[Any, ...]]:
     context = compile_query(parse_sql(text), SCHEMA, QueryOptions(), null_handling=False)
     with ThreadPoolExecutor(2) as executor:
-        partial = execute(context, segments, QueryControl(), threads=2, executor=executor, is_whole=True)
+        partial = execute(context, segments, QueryControl(), threads=2, executor=executor, is_final=True)
     reduced = reduce_partials(context, merge_partials(context, [partial]))
     return list(zip(*[column.values.to_pylist() for column in reduced.columns], strict=True))
 

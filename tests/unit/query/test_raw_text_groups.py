@@ -22,9 +22,9 @@ from pinotpy.query.compile.statement import compile_query
 from pinotpy.query.execute import execute
 from pinotpy.query.model.context import QueryOptions
 from pinotpy.query.plan.build import build_scan
-from pinotpy.query.plan.selection_list import narrow
+from pinotpy.query.plan.selection_list import materialize_selection
 from pinotpy.query.project import text_code_cache, text_coding
-from pinotpy.query.project.text_codes import TextNumbers, number_texts
+from pinotpy.query.project.text_codes import TextCodes, code_texts
 from pinotpy.query.project.text_coding import HASH_MASK
 from pinotpy.query.result.combine import merge_partials
 from pinotpy.query.result.reduce import reduce_partials
@@ -154,12 +154,14 @@ def test_functions_of_raw_texts_are_those_of_python(segments: list[Segment], nul
 
 def numbers_of(
     segments: list[Segment], column: str, threads: int, *, filtered: bool = False, **further: Any
-) -> TextNumbers:
+) -> TextCodes:
     text = f"SELECT {column}, COUNT(*) FROM t {'WHERE n = 3 ' if filtered else ''}GROUP BY {column}"
     context = compile_query(parse_sql(text), SCHEMA, QueryOptions(), null_handling=False)
     with ThreadPoolExecutor(2) as executor:
         plan = build_scan(context, segments, QueryControl(), threads=threads, executor=executor)
-        return number_texts(plan if plan.match_all else narrow(plan), column, range(len(segments)), **further)
+        return code_texts(
+            plan if plan.match_all else materialize_selection(plan), column, range(len(segments)), **further
+        )
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3])
@@ -223,4 +225,4 @@ def test_memory_is_counted_and_the_query_can_be_stopped(
         plan = build_scan(context, segments, QueryControl())
         plan.control = stopped
         with pytest.raises(QueryCancelledError):
-            number_texts(plan, "many", range(len(segments)))
+            code_texts(plan, "many", range(len(segments)))

@@ -83,11 +83,11 @@ def segments() -> Iterator[list[Segment]]:
 
 
 def rows_of(
-    segments: list[Segment], text: str, *, null_handling: bool = False, is_whole: bool = False, threads: int = 2
+    segments: list[Segment], text: str, *, null_handling: bool = False, is_final: bool = False, threads: int = 2
 ) -> list[tuple[Any, ...]]:
     context = compile_query(parse_sql(text), SCHEMA, QueryOptions(), null_handling=null_handling)
     with ThreadPoolExecutor(2) as executor:
-        partial = execute(context, segments, QueryControl(), threads=threads, executor=executor, is_whole=is_whole)
+        partial = execute(context, segments, QueryControl(), threads=threads, executor=executor, is_final=is_final)
     reduced = reduce_partials(context, merge_partials(context, [partial]))
     return list(zip(*[column.values.to_pylist() for column in reduced.columns], strict=True))
 
@@ -145,11 +145,11 @@ def test_groups_and_counts_are_those_of_texts_with_a_dictionary(
     for some in (segments, segments[:1], segments[1:2]):
         wanted = rows_of(some, query.format(c="kept"), null_handling=null_handling)
         for column in COLUMNS[1:]:
-            for is_whole, threads in ((False, 2), (True, 2), (True, 1)):
+            for is_final, threads in ((False, 2), (True, 2), (True, 1)):
                 found = rows_of(
-                    some, query.format(c=column), null_handling=null_handling, is_whole=is_whole, threads=threads
+                    some, query.format(c=column), null_handling=null_handling, is_final=is_final, threads=threads
                 )
-                assert found == wanted, (column, is_whole, threads)
+                assert found == wanted, (column, is_final, threads)
 
 
 def test_groups_are_counted_as_python_counts_them(segments: list[Segment]) -> None:

@@ -45,11 +45,11 @@ from pinotpy.segment.build.builder import build_segment_into
 from pinotpy.segment.build.indexing import resolve_indexing
 from pinotpy.segment.checksum import crc32c
 from pinotpy.segment.directory.memory_directory import MemoryDirectory
-from pinotpy.segment.global_ids.cache import GlobalDictionaries
 from pinotpy.segment.immutable import ImmutableSegment, open_segment, scrub
 from pinotpy.segment.metadata import segment_crc
 from pinotpy.segment.metadata_reader import metadata_of
 from pinotpy.segment.reload import ReloadPlan, reload_segment
+from pinotpy.segment.shared_codes.cache import SharedDictionaries
 from pinotpy.segment.star_tree.write import missing_trees
 
 SCHEMA_JSON: dict[str, Any] = {
@@ -145,7 +145,7 @@ def ask(
     null_handling: bool = False,
     schema: Schema = SCHEMA,
     pql: bool = False,
-    dictionaries: GlobalDictionaries | None = None,
+    dictionaries: SharedDictionaries | None = None,
 ) -> tuple[Any, Statistics]:
     statement = parse_pql(text) if pql else parse_sql(text)
     context = compile_query(statement, schema, QueryOptions(use_star_tree=trees), null_handling=null_handling)
@@ -318,11 +318,11 @@ def test_records_are_grouped_by_their_rows_where_rows_of_many_keys_are_dealt_to_
 ) -> None:
     monkeypatch.setattr(hash_table, "MERGED_ROWS_MIN", 0)
     monkeypatch.setattr(radix_partition, "DOCS_MIN", 0)
-    monkeypatch.setattr("pinotpy.query.group.group_by.global_table", lambda *_: None)
-    monkeypatch.setattr("pinotpy.query.group.group_by.leaves_few_rows", lambda *_: False)
+    monkeypatch.setattr("pinotpy.query.group.group_by.make_shared_direct_table", lambda *_: None)
+    monkeypatch.setattr("pinotpy.query.group.group_by.leaves_small_result", lambda *_: False)
     batches = [rows(np.random.default_rng(seed), 300) for seed in (5, 6)]
     segments = [build(batch, config([tree(["a", "b"], 1)]), f"s{number}")[0] for number, batch in enumerate(batches)]
-    dictionaries = GlobalDictionaries(in_background=False)
+    dictionaries = SharedDictionaries(in_background=False)
     text = "SELECT a, b, COUNT(*), SUM(l), MIN(x) FROM t GROUP BY a, b ORDER BY a, b LIMIT 1000"
     expected, _ = ask(text, segments, trees=False)
     for _ in range(2):  # by value until the columns are numbered

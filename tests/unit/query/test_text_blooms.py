@@ -58,7 +58,7 @@ def _filled(texts: list[bytes]) -> tuple[Any, Any]:
     starts = np.concatenate([[0], np.cumsum([len(text) for text in texts])]).astype(np.int64)
     data = np.frombuffer(b"".join(texts) + b"\0", np.uint8)
     filters = np.zeros((-(-len(texts) // abi.BLOCK), kernels.RUN_WORDS), np.uint64)
-    kernels.fill_runs(data.ctypes.data, starts.ctypes.data, len(texts), filters)
+    kernels.fill_value_lists(data.ctypes.data, starts.ctypes.data, len(texts), filters)
     hashes = np.array(
         [
             kernels.hash_text(data.ctypes.data + start, len(text))
@@ -122,14 +122,14 @@ def segments(parts: list[dict[str, Any]]) -> Iterator[SegmentSet]:
 def made(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Docs of the filters that were made; also of small segments."""
     docs: list[int] = []
-    fill = kernels.fill_runs
+    fill = kernels.fill_value_lists
 
     def noted(data: int, starts: int, count: int, filters: Any) -> None:
         docs.append(count)
         fill(data, starts, count, filters)
 
     monkeypatch.setattr(blooms, "DOCS_MIN", 0)
-    monkeypatch.setattr(kernels, "fill_runs", noted)
+    monkeypatch.setattr(kernels, "fill_value_lists", noted)
     return docs
 
 

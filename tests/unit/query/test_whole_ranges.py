@@ -16,7 +16,7 @@ from pinotpy.pql.parser import parse_sql
 from pinotpy.query.compile.statement import compile_query
 from pinotpy.query.filter.normal_form import AllOf, AnyOf, Node, normal_form
 from pinotpy.query.model.context import QueryOptions
-from pinotpy.query.model.predicate import FixedRange, Leg, VarRange
+from pinotpy.query.model.predicate import FixedRange, TypedPredicate, VarRange
 from pinotpy.segment.immutable import ImmutableSegment
 
 SCHEMA = schema_of({"n": "INT", "x": "DOUBLE", "s": "STRING", "tags": "INT"}, multi=["tags"])
@@ -48,16 +48,16 @@ def form(condition: str) -> Node:
 
 def test_two_ends_of_a_range_are_one_condition() -> None:
     one = form("n >= 5 AND n < 9")
-    assert isinstance(one, Leg) and one.test == FixedRange(5, 8) and one.prunes and not one.negated
+    assert isinstance(one, TypedPredicate) and one.test == FixedRange(5, 8) and one.prunes and not one.negated
     real = form("x <= 2.5 AND s = 'a' AND x > 1")
     assert isinstance(real, AllOf) and len(real.children) == 2
     assert (
-        isinstance(real.children[0], Leg)
+        isinstance(real.children[0], TypedPredicate)
         and isinstance(real.children[0].test, FixedRange)
         and real.children[0].test.high == 2.5
     )
     text = form("s > 'a' AND s < 'c'")
-    assert isinstance(text, Leg) and text.test == VarRange(b"a\0", b"c")
+    assert isinstance(text, TypedPredicate) and text.test == VarRange(b"a\0", b"c")
 
 
 @pytest.mark.parametrize(

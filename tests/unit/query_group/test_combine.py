@@ -1,5 +1,5 @@
 """Proves that merging partial results of servers adds up groups, rows and counters by value, in any order alike, also
-after a trip over the wire; and that numbering rows by value agrees between Arrow's and our own hash tables."""
+after a trip over the wire; and that shared dictionary rows by value agrees between Arrow's and our own hash tables."""
 
 from __future__ import annotations
 

@@ -19,7 +19,13 @@ from group_harness import Cells, Column, answer, build, check, cut, expected, ma
 
 from pinotpy.data_types import DataType as D
 from pinotpy.errors import MemoryLimitError, QueryCancelledError, QueryTimeoutError
-from pinotpy.kernels.aggregate.result_context import G_DEAL_MAX, G_DEAL_SHIFT, G_DEAL_WORDS, G_KEY_BLOCK, ResultContext
+from pinotpy.kernels.aggregate.result_context import (
+    G_KEY_BLOCK,
+    G_PARTITION_MAX,
+    G_PARTITION_SHIFT,
+    G_PARTITION_WORDS,
+    ResultContext,
+)
 from pinotpy.kernels.group import radix_partition as kernels
 from pinotpy.kernels.runtime import abi
 from pinotpy.pql.ast import Identifier
@@ -28,7 +34,7 @@ from pinotpy.query.model.context import AggregationRef, OrderBy
 from pinotpy.query.plan import build as scan
 from pinotpy.query.runtime.control import QueryControl
 from pinotpy.query.runtime.kernel_threads import KernelThreads
-from pinotpy.segment.global_ids.cache import GlobalDictionaries
+from pinotpy.segment.shared_codes.cache import SharedDictionaries
 
 COLUMNS = [
     Column("i", D.INT),
@@ -100,22 +106,22 @@ def tables(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     made: list[Any] = []
 
     def noted(*args: Any) -> Any:
-        made.append(found := radix_partition.dealt_table(*args))
+        made.append(found := radix_partition.make_radix_partitioned(*args))
         return found
 
     monkeypatch.setattr(hash_table, "MERGED_ROWS_MIN", 0)
     monkeypatch.setattr(scan, "DOCS_PER_THREAD_MIN", 1)
     for name, value in (
         ("DOCS_MIN", 0),
-        ("DEALT_ROWS_MIN", 0),
+        ("PARTITIONED_ROWS_MIN", 0),
         ("PART_DOCS", 64),
         ("PART_BITS_MIN", 1),
         ("_STEP_ROWS", 100),
     ):
         monkeypatch.setattr(radix_partition, name, value)
-    monkeypatch.setattr("pinotpy.query.group.group_by.global_table", lambda *_: None)
-    monkeypatch.setattr("pinotpy.query.group.group_by.leaves_few_rows", lambda *_: False)
-    monkeypatch.setattr("pinotpy.query.group.group_by.dealt_table", noted)
+    monkeypatch.setattr("pinotpy.query.group.group_by.make_shared_direct_table", lambda *_: None)
+    monkeypatch.setattr("pinotpy.query.group.group_by.leaves_small_result", lambda *_: False)
+    monkeypatch.setattr("pinotpy.query.group.group_by.make_radix_partitioned", noted)
     return made
 
 
@@ -129,7 +135,7 @@ def test_groups_of_dealt_rows_are_those_of_the_rows(
 ) -> None:  # fmt: skip
     monkeypatch.setattr(radix_partition, "POOL_BYTES_MAX", pool_bytes)
     monkeypatch.setattr(radix_partition, "POOL_CHUNKS_MIN", 0)
-    dictionaries = GlobalDictionaries(in_background=False)
+    dictionaries = SharedDictionaries(in_background=False)
     context = make_context(COLUMNS, CALLS, keys, null_handling=null_handling)
     joined = {column.name: [value for part in parts for value in part[column.name]] for column in COLUMNS}
     wanted = expected(COLUMNS, joined, CALLS, keys, null_handling=null_handling)
@@ -164,26 +170,26 @@ def test_of_a_ranking_all_groups_arrive_that_are_shown_and_few_others(
     many: list[Any], tables: list[Any], monkeypatch: pytest.MonkeyPatch, call: tuple[str, str], ascending: bool
 ) -> None:
     monkeypatch.setattr(radix_partition, "PART_DOCS", 2048)
-    dictionaries = GlobalDictionaries(in_background=False)
+    dictionaries = SharedDictionaries(in_background=False)
     order = (OrderBy(AggregationRef(0), ascending=ascending), OrderBy(Identifier("k")), OrderBy(Identifier("g")))
     context = replace(make_context(MANY, [call], ["k", "g"]), limit=7, offset=5, order_by=order)
     run(context, many, dictionaries=dictionaries)
     dictionaries.build_waiting()
     everything = run(context, many, dictionaries=dictionaries)
-    alone = run(context, many, dictionaries=dictionaries, is_whole=True)
+    alone = run(context, many, dictionaries=dictionaries, is_final=True)
     assert tables[-1] is not None
     assert answer(context, [alone]) == answer(context, [everything])
     assert everything.rows is not None and alone.rows is not None
     if call in (("sum", "d"), ("avg", "d")):  # few ties
         assert alone.rows.num_rows < everything.rows.num_rows / 2
     without_limit = replace(context, limit=1 << 40)  # so many groups are no number to hold memory for
-    assert answer(without_limit, [run(without_limit, many, dictionaries=dictionaries, is_whole=True)]) == answer(
+    assert answer(without_limit, [run(without_limit, many, dictionaries=dictionaries, is_final=True)]) == answer(
         without_limit, [everything]
     )
 
 
 def test_a_query_that_is_stopped_or_needs_too_much_ends_with_its_error(many: list[Any], tables: list[Any]) -> None:
-    dictionaries = GlobalDictionaries(in_background=False)
+    dictionaries = SharedDictionaries(in_background=False)
     context = make_context(MANY, [("sum", "v")], ["k", "g"])
     run(context, many, dictionaries=dictionaries)
     dictionaries.build_waiting()
@@ -225,18 +231,18 @@ def test_every_row_is_dealt_once_and_equal_keys_to_one_part(
     context = ResultContext(control, 1, 1)
     state = abi.State(control, context.address)
     begin, deal = (np.zeros(abi.INSTRUCTION_WORDS, np.int64) for _ in range(2))
-    begin[abi.I_FUNCTION], begin[abi.A0 : abi.A0 + 3] = kernels.begin_dealing.address, (64 - bits, 3, 1 << 40)
-    deal[abi.I_FUNCTION], deal[abi.A0 : abi.A0 + 4] = kernels.deal_rows.address, (1, 1, 5, 6)
+    begin[abi.I_FUNCTION], begin[abi.A0 : abi.A0 + 3] = kernels.begin_partitioning.address, (64 - bits, 3, 1 << 40)
+    deal[abi.I_FUNCTION], deal[abi.A0 : abi.A0 + 4] = kernels.partition_rows.address, (1, 1, 5, 6)
     flags = (keys & 3 == 1).astype(np.uint8)
-    assert kernels.begin_dealing.ctypes(state.address, begin.ctypes.data) == abi.E_OK
+    assert kernels.begin_partitioning.ctypes(state.address, begin.ctypes.data) == abi.E_OK
     for first in range(0, len(keys), abi.BLOCK):
         block = keys[first : first + abi.BLOCK]
         state.words[abi.S_SELECTED] = len(block)
         context.words_at(G_KEY_BLOCK, len(block))[:] = block
         state.registers[5, : len(block)] = ~block
         state.registers[6].view(np.uint8)[: len(block)] = flags[first : first + abi.BLOCK]
-        assert kernels.deal_rows.ctypes(state.address, deal.ctypes.data) == abi.E_OK
-    assert context.words[[G_DEAL_SHIFT, G_DEAL_WORDS, G_DEAL_MAX]].tolist() == [64 - bits, 3, 1 << 40]
+        assert kernels.partition_rows.ctypes(state.address, deal.ctypes.data) == abi.E_OK
+    assert context.words[[G_PARTITION_SHIFT, G_PARTITION_WORDS, G_PARTITION_MAX]].tolist() == [64 - bits, 3, 1 << 40]
     chunks = radix_partition.waiting_chunks(context)
     rows = [_rows(int(address), int(size)) for address, size in zip(chunks.addresses, chunks.sizes, strict=True)]
     found = np.concatenate([np.empty((0, 3), np.int64), *rows])

@@ -1,6 +1,6 @@
 """Few groups are put together by ids that the set of segments keeps: the kernel does what numpy does; answers are those
 of the rows for every type of key, nulls, several keys and threads, and those of merging by value; a later set takes the
-numberings over; keys without small dictionaries take the longer way.
+shared dictionaries over; keys without small dictionaries take the longer way.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from group_harness import Cells, Column, answer, build, check, expected, make_co
 
 from pinotpy.data_types import DataType as D
 from pinotpy.functions.state.exact_sums import WINDOW, WINDOW_MAIN, exact_array
-from pinotpy.kernels.aggregate.result_context import G_ARENA, G_UNITS, ResultContext
+from pinotpy.kernels.aggregate.result_context import G_ARENA, G_MORSELS, ResultContext
 from pinotpy.kernels.group import compact_merge as kernel
 from pinotpy.kernels.group import merge_rows
 from pinotpy.kernels.runtime import abi
 from pinotpy.kernels.runtime.growable import V_ADDRESS, V_USED
 from pinotpy.query.group import small_result
 from pinotpy.query.plan import build as scan
-from pinotpy.query.result.compact_rows import FEW_ROWS_MAX
+from pinotpy.query.result.compact_rows import COMPACT_ROWS_MAX
 from pinotpy.query.segments.segment_set import SegmentSet
 
 COLUMNS = [
@@ -89,10 +89,10 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     found: list[Any] = []
 
     def noted(*args: Any) -> Any:
-        found.append(one := small_result.few_groups_of(*args))
+        found.append(one := small_result.small_result_of(*args))
         return one
 
-    monkeypatch.setattr("pinotpy.query.group.group_by.few_groups_of", noted)
+    monkeypatch.setattr("pinotpy.query.group.group_by.small_result_of", noted)
     return found
 
 
@@ -113,9 +113,9 @@ def test_few_groups_are_those_of_the_rows(
     partial = run(context, SegmentSet(segments), threads=threads, executor=executor)
     assert made and made[-1] is not None
     wanted = expected(COLUMNS, _joined(parts), CALLS, keys, null_handling=null_handling)
-    assert (partial.few is not None) == (len(wanted) <= FEW_ROWS_MAX)
+    assert (partial.few is not None) == (len(wanted) <= COMPACT_ROWS_MAX)
     check(answer(context, [partial]), wanted, len(keys))
-    monkeypatch.setattr("pinotpy.query.group.group_by.few_groups_of", lambda *_: None)
+    monkeypatch.setattr("pinotpy.query.group.group_by.small_result_of", lambda *_: None)
     by_value = run(context, SegmentSet(segments), threads=threads, executor=executor)
     assert by_value.few is None and by_value.rows.equals(partial.rows)
 
@@ -181,25 +181,25 @@ def test_the_kernel_does_what_numpy_does() -> None:
         )
         cardinalities = rng.integers(1, 9, (num_segments, num_keys))
         sizes = np.full(num_keys, 12, np.int64)  # ids 0 … 10, and 11 for null
-        remaps = [[rng.permutation(11)[:c].astype(np.int32) for c in row] for row in cardinalities]
-        addresses = np.array([[remap.ctypes.data for remap in row] for row in remaps], np.int64)
+        code_maps = [[rng.permutation(11)[:c].astype(np.int32) for c in row] for row in cardinalities]
+        addresses = np.array([[code_map.ctypes.data for code_map in row] for row in code_maps], np.int64)
         total, seen, threads = 0, [], []
         for _ in range(int(rng.integers(1, 4))):
-            units = np.sort(rng.integers(0, num_segments, int(rng.integers(0, 5))))
-            counts = rng.integers(1, 40, len(units))
-            segment = np.repeat(units, counts)
+            morsels = np.sort(rng.integers(0, num_segments, int(rng.integers(0, 5))))
+            counts = rng.integers(1, 40, len(morsels))
+            segment = np.repeat(morsels, counts)
             ids = np.column_stack([rng.integers(0, cardinalities[segment, k] + 1) for k in range(num_keys)]).reshape(
                 len(segment), num_keys
             )
             words = rng.integers(-(2**63), 2**63 - 1, (len(segment), width), endpoint=True)
             arena = np.ascontiguousarray(np.concatenate([ids, words], axis=1), np.int64)
             starts = np.ascontiguousarray(
-                np.column_stack([np.arange(len(units)), np.cumsum(counts) - counts]), np.int64
+                np.column_stack([np.arange(len(morsels)), np.cumsum(counts) - counts]), np.int64
             )
-            threads.append((arena, starts, units.astype(np.int64)))
+            threads.append((arena, starts, morsels.astype(np.int64)))
             for row, own in zip(arena, segment, strict=True):
                 digits = [
-                    int(remaps[own][k][row[k]]) if row[k] < cardinalities[own, k] else 11 for k in range(num_keys)
+                    int(code_maps[own][k][row[k]]) if row[k] < cardinalities[own, k] else 11 for k in range(num_keys)
                 ]
                 seen.append((int(np.dot(digits, [12**k for k in range(num_keys)][::-1])), row[num_keys:]))
             total += len(arena)
@@ -207,13 +207,13 @@ def test_the_kernel_does_what_numpy_does() -> None:
         keys, out = np.empty(total, np.int64), np.zeros((total, width), np.int64)
         known = first = 0
         control = np.zeros(abi.CONTROL_WORDS, np.int64)
-        for arena, starts, units in threads:
+        for arena, starts, morsels in threads:
             context = ResultContext(control, width, num_keys)
             words = context.words.copy()
-            for vector, held in ((G_ARENA, arena), (G_UNITS, starts)):
+            for vector, held in ((G_ARENA, arena), (G_MORSELS, starts)):
                 words[vector + V_ADDRESS], words[vector + V_USED] = held.ctypes.data, held.size
             known = kernel.put_together(
-                words, units, addresses, cardinalities, sizes, kinds, index, groups, first, keys, out, known
+                words, morsels, addresses, cardinalities, sizes, kinds, index, groups, first, keys, out, known
             )
             first += len(arena)
         order = list(dict.fromkeys(key for key, _ in seen))

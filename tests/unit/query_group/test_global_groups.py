@@ -1,6 +1,6 @@
-"""Proves that groups put together by global ids are those that merging by value finds: every type, nulls, multi-values,
-several keys and threads, segments that are replaced, budgets that evict; and that a server which answers alone leaves
-out no group that the answer shows.
+"""Proves that groups put together by shared codes are those that merging by value finds: every type, nulls,
+multi-values, several keys and threads, segments that are replaced, budgets that evict; and that a server which answers
+alone leaves out no group that the answer shows.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from pinotpy.query.plan import build as scan
 from pinotpy.query.result.combine import merge_partials
 from pinotpy.query.result.reduce import reduce_partials
 from pinotpy.query.runtime.control import MEMORY_SETTING
-from pinotpy.segment.global_ids.cache import GlobalDictionaries
+from pinotpy.segment.shared_codes.cache import SharedDictionaries
 
 COLUMNS = [
     Column("i", D.INT),
@@ -113,7 +113,7 @@ def executor() -> Iterator[ThreadPoolExecutor]:
 
 @pytest.fixture
 def tables(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """The tables for all units that queries made, here also of few rows."""
+    """The tables for all morsels that queries made, here also of few rows."""
     monkeypatch.setattr(shared_direct_table, "MERGED_ROWS_MIN", 0)
     monkeypatch.setattr(hash_table, "MERGED_ROWS_MIN", 0)
     monkeypatch.setattr(hash_table, "PART_GROUPS", 2)
@@ -127,8 +127,10 @@ def tables(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
         return noted
 
-    monkeypatch.setattr("pinotpy.query.group.group_by.global_table", noting(shared_direct_table.global_table))
-    monkeypatch.setattr("pinotpy.query.group.group_by.lasting_table", noting(hash_table.lasting_table))
+    monkeypatch.setattr(
+        "pinotpy.query.group.group_by.make_shared_direct_table", noting(shared_direct_table.make_shared_direct_table)
+    )
+    monkeypatch.setattr("pinotpy.query.group.group_by.make_hash_table", noting(hash_table.make_hash_table))
     return made
 
 
@@ -148,8 +150,8 @@ def test_groups_by_global_ids_are_those_of_the_rows(
     monkeypatch.setattr(scan, "DOCS_PER_THREAD_MIN", 1)
     monkeypatch.setattr(shared_direct_table, "PARALLEL_WORDS_MIN", 1)
     if hashed:
-        monkeypatch.setattr("pinotpy.query.group.group_by.global_table", lambda *_: None)
-    dictionaries = GlobalDictionaries(in_background=False)
+        monkeypatch.setattr("pinotpy.query.group.group_by.make_shared_direct_table", lambda *_: None)
+    dictionaries = SharedDictionaries(in_background=False)
     context = _context(keys, null_handling=null_handling)
     wanted = expected(COLUMNS, _joined(parts), CALLS, keys, null_handling=null_handling)
     for _ in range(2):  # by value until the columns are numbered
@@ -170,9 +172,9 @@ def test_memory_refused_at_the_end_names_the_setting(
     monkeypatch: pytest.MonkeyPatch,
     keys: list[str],
 ) -> None:
-    monkeypatch.setattr("pinotpy.query.group.group_by.global_table", lambda *_: None)
-    monkeypatch.setattr("pinotpy.kernels.group.thread_hash_table.leave_all_spilled", lambda words: abi.E_MEMORY)
-    dictionaries = GlobalDictionaries(in_background=False)
+    monkeypatch.setattr("pinotpy.query.group.group_by.make_shared_direct_table", lambda *_: None)
+    monkeypatch.setattr("pinotpy.kernels.group.thread_hash_table.leave_all_overflow", lambda words: abi.E_MEMORY)
+    dictionaries = SharedDictionaries(in_background=False)
     with pytest.raises(MemoryLimitError, match=re.escape(MEMORY_SETTING)):
         for _ in range(2):
             run(_context(keys), segments, threads=2, executor=executor, dictionaries=dictionaries)
@@ -192,11 +194,11 @@ def test_a_raw_key_is_hashed_once_for_all_segments(
     monkeypatch.setattr(scan, "DOCS_PER_THREAD_MIN", 1)
     wanted = expected(COLUMNS, _joined(parts), CALLS, ["raw"], null_handling=False)
     check(answer(_context(["raw"]), [run(_context(["raw"]), segments, threads=threads, executor=executor)]), wanted, 1)
-    assert isinstance(tables[-1], hash_table.LastingTable)
+    assert isinstance(tables[-1], hash_table.ThreadHashTable)
 
 
 def test_sets_and_distributions_are_merged_by_value(segments: list[Any], parts: list[Cells], tables: list[Any]) -> None:
-    dictionaries = GlobalDictionaries(in_background=False)
+    dictionaries = SharedDictionaries(in_background=False)
     calls = [("count", "*"), ("distinctcount", "s")]
     wanted = expected(COLUMNS, _joined(parts), calls, ["i"], null_handling=False)
     for _ in range(3):
@@ -213,7 +215,7 @@ def test_replaced_segments_and_small_budgets_change_no_answer(
     tmp_path: Path, tables: list[Any], budget_bytes: int
 ) -> None:
     rng = random.Random(budget_bytes)
-    dictionaries = GlobalDictionaries(budget_bytes, in_background=False)
+    dictionaries = SharedDictionaries(budget_bytes, in_background=False)
     held: dict[int, tuple[Cells, Any]] = {}
     for step in range(12):
         for place in rng.sample(range(5), 3):
@@ -244,7 +246,7 @@ def test_a_table_for_all_units_is_no_larger_than_its_expected_rows_deserve(
     many: list[Any], tables: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(shared_direct_table, "DENSE_FREE", 0)
-    dictionaries = GlobalDictionaries(in_background=False)
+    dictionaries = SharedDictionaries(in_background=False)
     few = Predicate(
         Identifier("v"), Comparison.EQ, (5,)
     )  # one of a thousand values: more docs have it than are expected
@@ -258,19 +260,19 @@ def test_a_table_for_all_units_is_no_larger_than_its_expected_rows_deserve(
         answers = [sorted(zip(*_lists(context, one)[1], strict=True)) for one in (found, by_value)]
         assert answers[0] == answers[1] and answers[0]
         kinds.append(type([table for table in tables if table is not None][-1]))
-    assert kinds == [shared_direct_table.GlobalTable, hash_table.LastingTable]
+    assert kinds == [shared_direct_table.SharedDirectTable, hash_table.ThreadHashTable]
 
 
 def test_units_that_leave_few_rows_are_merged_by_value(
     many: list[Any], tables: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(shared_direct_table, "MERGED_ROWS_MIN", 6_000)
-    dictionaries = GlobalDictionaries(in_background=False)
+    dictionaries = SharedDictionaries(in_background=False)
     wide = make_context(MANY, [("sum", "v")], ["k"])
     for _ in range(2):
         run(wide, many, dictionaries=dictionaries)
         dictionaries.build_waiting()
-    assert not tables  # three units of at most 1,800 keys each
+    assert not tables  # three morsels of at most 1,800 keys each
 
 
 # --- a server that answers alone -----------------------------------------------------------------------------------
@@ -311,7 +313,7 @@ def test_a_server_alone_sends_few_groups_and_all_that_are_shown(
 ) -> None:
     monkeypatch.setattr(top_n_groups, "GROUPS_MIN", 1)
     monkeypatch.setattr(shared_direct_table, "MERGED_ROWS_MIN", 0)
-    dictionaries = GlobalDictionaries(in_background=False)
+    dictionaries = SharedDictionaries(in_background=False)
     calls = [call, ("count", "*")] if shape == "two" else [call]
     context = replace(make_context(MANY, calls, ["k"]), limit=7)
     if shape in ("pql", "two"):
@@ -324,7 +326,7 @@ def test_a_server_alone_sends_few_groups_and_all_that_are_shown(
         context = replace(context, order_by=order, offset=13 if shape == "sql_offset" else 0)
     everything = run(context, many, dictionaries=dictionaries)
     dictionaries.build_waiting()
-    alone = run(context, many, dictionaries=dictionaries, is_whole=True)
+    alone = run(context, many, dictionaries=dictionaries, is_final=True)
     assert _lists(context, alone) == _lists(context, everything)
     assert everything.rows is not None and alone.rows is not None
     assert (
@@ -347,7 +349,7 @@ def test_groups_that_having_refuses_are_not_sent(
     if order != "none":
         first = Call("times", (largest, count)) if order == "expression" else Identifier("k")
         context = replace(context, order_by=(OrderBy(first, ascending=False),))
-    everything, alone = run(context, many), run(context, many, is_whole=True)
+    everything, alone = run(context, many), run(context, many, is_final=True)
     assert everything.rows is not None and everything.rows.num_rows > 1000
     assert alone.rows is not None and alone.rows.num_rows == 8
     if order != "none":  # else any groups are right
@@ -357,17 +359,17 @@ def test_groups_that_having_refuses_are_not_sent(
 def test_a_limit_on_groups_is_still_a_limit(many: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(top_n_groups, "GROUPS_MIN", 1)
     monkeypatch.setattr(shared_direct_table, "MERGED_ROWS_MIN", 0)
-    dictionaries = GlobalDictionaries(in_background=False)
+    dictionaries = SharedDictionaries(in_background=False)
     context = replace(
         make_context(MANY, [("sum", "v")], ["k"], options=QueryOptions(num_groups_limit=50)),
         limit=7,
         order_by=(OrderBy(AggregationRef(0), False),),
     )
     for _ in range(2):
-        partial = run(context, many, dictionaries=dictionaries, is_whole=True)
+        partial = run(context, many, dictionaries=dictionaries, is_final=True)
         dictionaries.build_waiting()
         assert partial.rows is not None and partial.rows.num_rows == 50 and partial.statistics.num_groups_limit_reached
         kept = make_context(MANY, [("count", "*")], ["k"], options=QueryOptions(num_groups_limit=50))
-        counted = run(kept, many, dictionaries=dictionaries, is_whole=True)
+        counted = run(kept, many, dictionaries=dictionaries, is_final=True)
         assert counted.rows is not None
         assert counted.statistics.num_rows_of_cut_groups == 6000 - sum(counted.rows["a0_count"].to_pylist()) > 0

@@ -19,7 +19,7 @@ from pinotpy.query.group import hash_table
 from pinotpy.query.model.context import QueryOptions
 from pinotpy.query.plan import build as scan
 from pinotpy.query.runtime.control import QueryControl
-from pinotpy.segment.global_ids.cache import GlobalDictionaries
+from pinotpy.segment.shared_codes.cache import SharedDictionaries
 
 COLUMNS = [
     Column("raw", D.LONG, raw=True),
@@ -71,30 +71,30 @@ def test_a_limit_bounds_the_groups_and_no_row_is_lost_uncounted(
 ) -> None:
     monkeypatch.setattr(scan, "DOCS_PER_THREAD_MIN", 1)
     monkeypatch.setattr(hash_table, "MERGED_ROWS_MIN", 0)
-    dictionaries = GlobalDictionaries(in_background=False)
+    dictionaries = SharedDictionaries(in_background=False)
     context = make_context(COLUMNS, calls, keys, options=QueryOptions(num_groups_limit=limit))
     names = [keys[0]] if keys == ["m"] else keys
     of_rows = [tuple(row) for row in zip(*(cells[name] for name in names), strict=True)]
-    lanes = [(value,) for (values,) in of_rows for value in values] if keys == ["m"] else of_rows
-    total = len(set(lanes))
+    vectors = [(value,) for (values,) in of_rows for value in values] if keys == ["m"] else of_rows
+    total = len(set(vectors))
     with ThreadPoolExecutor(3) as executor:
         for _ in range(2):
             partial = run(
-                context, segments, threads=threads, executor=executor, dictionaries=dictionaries, is_whole=True
+                context, segments, threads=threads, executor=executor, dictionaries=dictionaries, is_final=True
             )
-            again = run(context, segments, threads=threads, executor=executor, dictionaries=dictionaries, is_whole=True)
+            again = run(context, segments, threads=threads, executor=executor, dictionaries=dictionaries, is_final=True)
             found = answer(context, [partial])
             assert found == answer(context, [again]), "the same groups in every run"
             assert len(found) == min(limit, total)
-            assert {row[: len(keys)] for row in found} <= set(lanes)
+            assert {row[: len(keys)] for row in found} <= set(vectors)
             counts = [row[len(keys)] for row in found]
-            assert sum(counts) + partial.statistics.num_rows_of_cut_groups == len(lanes)
+            assert sum(counts) + partial.statistics.num_rows_of_cut_groups == len(vectors)
             assert partial.statistics.num_groups_limit_reached == (limit < total)
             for row, count in zip(found, counts, strict=True):
                 assert row[len(keys) + 1] == count and row[len(keys) + 3] == 1
                 assert row[len(keys) + 4 :] == (1, 1)[: len(calls) - 4]
             if limit >= total:
-                assert sum(row[len(keys) + 2] for row in found) == pytest.approx(sum(cells["d"]) * len(lanes) / ROWS)
+                assert sum(row[len(keys) + 2] for row in found) == pytest.approx(sum(cells["d"]) * len(vectors) / ROWS)
             dictionaries.build_waiting()
 
 

@@ -1,5 +1,5 @@
-"""Proves that distinct counts by bits of global ids are those of the rows: every type of value, nulls, several threads,
-in groups and without; and that sets which would take too much memory are not bits.
+"""Proves that distinct counts by bits of shared codes are those of the rows: every type of value, nulls, several
+threads, in groups and without; and that sets which would take too much memory are not bits.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pinotpy.query.aggregate import distinct_bitmaps
 from pinotpy.query.group import ungrouped
 from pinotpy.query.plan import build as scan
 from pinotpy.query.runtime.kernel_threads import KernelThreads
-from pinotpy.segment.global_ids.cache import GlobalDictionaries
+from pinotpy.segment.shared_codes.cache import SharedDictionaries
 
 COLUMNS = [
     Column("k", D.STRING),
@@ -64,18 +64,18 @@ def executor() -> Iterator[KernelThreads]:
 def counted(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Numbers of groups of the sets that were united, here also of few docs."""
     made: list[int] = []
-    unite = kernels.count_united
+    deduplicate = kernels.count_distinct
 
     def noted(addresses: Any, sizes: Any, starts: Any, first: int, last: int, counts: Any) -> None:
         made.append(len(counts))
-        unite(addresses, sizes, starts, first, last, counts)
+        deduplicate(addresses, sizes, starts, first, last, counts)
 
     monkeypatch.setattr(distinct_bitmaps, "DOCS_MIN", 0)
     monkeypatch.setattr(distinct_bitmaps, "BYTES_PER_DOC", 1 << 20)
     monkeypatch.setattr(distinct_bitmaps, "WORDS_PER_DOC", 1 << 20)
     monkeypatch.setattr(distinct_bitmaps, "_STEP_WORDS", 64)
     monkeypatch.setattr(scan, "DOCS_PER_THREAD_MIN", 1)
-    monkeypatch.setattr(kernels, "count_united", noted)
+    monkeypatch.setattr(kernels, "count_distinct", noted)
     return made
 
 
@@ -91,12 +91,12 @@ def test_sets_of_bits_are_the_sets_of_the_rows(
     null_handling: bool,
     threads: int,
 ) -> None:
-    dictionaries = GlobalDictionaries(in_background=False)
+    dictionaries = SharedDictionaries(in_background=False)
     context = make_context(COLUMNS, CALLS, keys, null_handling=null_handling)
     joined = {c.name: [value for part in parts for value in part[c.name]] for c in COLUMNS}
     wanted = expected(COLUMNS, joined, CALLS, keys, null_handling=null_handling)
     for _ in range(2):
-        partial = run(context, segments, threads=threads, executor=executor, dictionaries=dictionaries, is_whole=True)
+        partial = run(context, segments, threads=threads, executor=executor, dictionaries=dictionaries, is_final=True)
         check(answer(context, [partial]), wanted, len(keys))
         dictionaries.build_waiting()
     # Without groups and nulls the dictionaries answer.
@@ -107,12 +107,12 @@ def test_sets_of_bits_are_the_sets_of_the_rows(
 def test_ids_that_were_appended_later_do_not_ascend_and_count_once(
     segments: list[Any], parts: list[Cells], counted: list[int], keys: list[str]
 ) -> None:
-    dictionaries = GlobalDictionaries(in_background=False)
+    dictionaries = SharedDictionaries(in_background=False)
     context = make_context(COLUMNS, CALLS, keys, null_handling=True)
     for chosen in ([1], [3, 1], [0, 1, 2, 3]):
         joined = {c.name: [value for i in chosen for value in parts[i][c.name]] for c in COLUMNS}
         for _ in range(2):
-            partial = run(context, [segments[i] for i in chosen], dictionaries=dictionaries, is_whole=True)
+            partial = run(context, [segments[i] for i in chosen], dictionaries=dictionaries, is_final=True)
             check(answer(context, [partial]), expected(COLUMNS, joined, CALLS, keys, null_handling=True), len(keys))
             dictionaries.build_waiting()
     assert counted
@@ -123,10 +123,10 @@ def test_sets_that_are_larger_than_the_values_of_their_docs_are_not_bits(
     segments: list[Any], counted: list[int], monkeypatch: pytest.MonkeyPatch, limit: str
 ) -> None:
     monkeypatch.setattr(distinct_bitmaps, limit, 0)
-    dictionaries = GlobalDictionaries(in_background=False)
+    dictionaries = SharedDictionaries(in_background=False)
     context = make_context(COLUMNS, CALLS, ["k"])
     for _ in range(2):
-        run(context, segments, dictionaries=dictionaries, is_whole=True)
+        run(context, segments, dictionaries=dictionaries, is_final=True)
         dictionaries.build_waiting()
     assert not counted
 
@@ -135,7 +135,7 @@ def test_sets_that_are_larger_than_the_values_of_their_docs_are_not_bits(
 def test_dictionaries_that_are_numbered_together_are_counted_by_their_ids(
     segments: list[Any], parts: list[Cells], executor: KernelThreads, monkeypatch: pytest.MonkeyPatch, threads: int
 ) -> None:
-    monkeypatch.setattr(ungrouped, "_UNITED_VALUES_MIN", 0)
+    monkeypatch.setattr(ungrouped, "_DEDUPLICATED_VALUES_MIN", 0)
     monkeypatch.setattr(scan, "DOCS_PER_THREAD_MIN", 1)
     flagged: list[int] = []
     count = kernels.count_flagged
@@ -145,13 +145,13 @@ def test_dictionaries_that_are_numbered_together_are_counted_by_their_ids(
         return count(flags)
 
     monkeypatch.setattr(kernels, "count_flagged", noted)
-    dictionaries = GlobalDictionaries(in_background=False)
+    dictionaries = SharedDictionaries(in_background=False)
     context = make_context(COLUMNS, CALLS, [])
-    # The numbering knows values of segments that are not asked for any more.
+    # The shared dictionary knows values of segments that are not asked for any more.
     for first in (0, 0, 1, 2):
         joined = {c.name: [value for part in parts[first:] for value in part[c.name]] for c in COLUMNS}
         partial = run(
-            context, segments[first:], threads=threads, executor=executor, dictionaries=dictionaries, is_whole=True
+            context, segments[first:], threads=threads, executor=executor, dictionaries=dictionaries, is_final=True
         )
         check(answer(context, [partial]), expected(COLUMNS, joined, CALLS, [], null_handling=False), 0)
         dictionaries.build_waiting()

@@ -148,7 +148,7 @@ def test_ranks_of_runs_are_those_of_all_values(
     context = _context(function, source, keys, null_handling=null_handling)
     everything = answer(context, [run(context, segments, threads=threads, executor=executor)])
     assert not searched
-    alone = answer(context, [run(context, segments, threads=threads, executor=executor, is_whole=True)])
+    alone = answer(context, [run(context, segments, threads=threads, executor=executor, is_final=True)])
     _same(alone, everything, len(keys), 1e-12 if function == "percentiletdigest" else 0)
     assert bool(searched) == (source != Identifier("coded"))
 
@@ -221,4 +221,4 @@ def test_values_that_do_not_fit_the_memory_end_the_query_with_its_setting(
 ) -> None:
     context = _context("percentile", Identifier("d"), ["k"], null_handling=False)
     with pytest.raises(MemoryLimitError, match=r"pinot.server.query.memory.maxBytes"):
-        run(context, segments, control=QueryControl(memory_max_bytes=200_000), is_whole=True)
+        run(context, segments, control=QueryControl(memory_max_bytes=200_000), is_final=True)

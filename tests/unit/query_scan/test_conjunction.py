@@ -1,5 +1,5 @@
 """Proves the kernel that plans plain filters (query/filter/planner.py): for random conditions over random segments it
-gives the units, the deal to threads, the instructions and the counters of the longer way, whatever columns are like;
+gives the morsels, the deal to threads, the instructions and the counters of the longer way, whatever columns are like;
 and what it cannot plan it leaves to that.
 """
 
@@ -118,12 +118,12 @@ def planned(text: str, segments: SegmentSet, threads: int, *, nulls: bool) -> Sc
 
 def shown(plan: ScanPlan) -> Any:
     """What a plan reads, without addresses."""
-    units = [
-        (plan.unit_segment(unit).name, *row)
-        for unit, row in enumerate(plan.units[:, [abi.U_LOW, abi.U_HIGH, abi.U_LIST]].tolist())
+    morsels = [
+        (plan.morsel_segment(morsel).name, *row)
+        for morsel, row in enumerate(plan.morsels[:, [abi.U_LOW, abi.U_HIGH, abi.U_LIST]].tolist())
     ]
     used = [word for word in range(abi.A0 + 6) if word != abi.A0]
-    return units, plan.starts.tolist(), plan.filter_program[:, :, used].tolist(), plan.match_all
+    return morsels, plan.starts.tolist(), plan.filter_program[:, :, used].tolist(), plan.match_all
 
 
 def counted(plan: ScanPlan) -> dict[str, int]:
@@ -189,13 +189,13 @@ def test_or_and_indexes_without_a_short_list_take_the_longer_way(monkeypatch: py
 @pytest.mark.parametrize("seed", range(20))
 def test_units_are_dealt_in_slices_of_about_equal_numbers_of_docs(seed: int) -> None:
     rng = random.Random(seed)
-    units = np.zeros((rng.randint(0, 6), abi.UNIT_WORDS), np.int64)
-    units[:, abi.U_SEGMENT] = np.arange(len(units))
-    units[:, abi.U_LOW] = [rng.randint(0, 50) for _ in units]
-    units[:, abi.U_HIGH] = units[:, abi.U_LOW] + [rng.choice((1, 100, 5000, 40_000)) for _ in units]
-    total = int((units[:, abi.U_HIGH] - units[:, abi.U_LOW]).sum())
+    morsels = np.zeros((rng.randint(0, 6), abi.MORSEL_WORDS), np.int64)
+    morsels[:, abi.U_SEGMENT] = np.arange(len(morsels))
+    morsels[:, abi.U_LOW] = [rng.randint(0, 50) for _ in morsels]
+    morsels[:, abi.U_HIGH] = morsels[:, abi.U_LOW] + [rng.choice((1, 100, 5000, 40_000)) for _ in morsels]
+    total = int((morsels[:, abi.U_HIGH] - morsels[:, abi.U_LOW]).sum())
     threads, least = rng.randint(1, 5), rng.choice((1, 3000))
-    dealt, starts = kernels.deal(units, threads, least)
+    dealt, starts = kernels.deal(morsels, threads, least)
     used = max(1, min(threads, total // least))
     assert len(starts) == used + 1 and starts[0] == 0 and starts[-1] == len(dealt) and (np.diff(starts) >= 0).all()
     # The same docs, each once, in order.
@@ -205,7 +205,7 @@ def test_units_are_dealt_in_slices_of_about_equal_numbers_of_docs(seed: int) -> 
         for doc in (row[abi.U_SEGMENT], row[abi.U_LOW], row[abi.U_HIGH])
         if row[abi.U_LOW] >= row[abi.U_HIGH]
     ] == []
-    for segment, low, high in units[:, [abi.U_SEGMENT, abi.U_LOW, abi.U_HIGH]].tolist():
+    for segment, low, high in morsels[:, [abi.U_SEGMENT, abi.U_LOW, abi.U_HIGH]].tolist():
         own = dealt[dealt[:, abi.U_SEGMENT] == segment]
         assert (
             own[0, abi.U_LOW] == low

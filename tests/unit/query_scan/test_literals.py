@@ -23,7 +23,7 @@ from pinotpy.query.model.predicate import (
     TextSearch,
     VarMembers,
     VarRange,
-    typed_leg,
+    typed_predicate,
 )
 
 PQL, SQL = Dialect.PQL, Dialect.SQL
@@ -38,7 +38,7 @@ def test_of(
     **bounds: Bound,
 ) -> Test:
     predicate = Predicate(Identifier("c"), comparison, values, **bounds)
-    return typed_leg(predicate, ColumnRef("c", data_type, single_value), dialect).test
+    return typed_predicate(predicate, ColumnRef("c", data_type, single_value), dialect).test
 
 
 test_of.__test__ = False  # type: ignore[attr-defined]

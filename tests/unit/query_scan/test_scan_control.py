@@ -107,11 +107,11 @@ def test_an_error_of_one_thread_ends_the_others(segments: list[FakeSegment], mon
     calls: list[int] = []
     real = scan_loop.driver.step
 
-    def step(units: object, last: int, *args: object) -> int:
+    def step(morsels: object, last: int, *args: object) -> int:
         calls.append(last)
-        if last == len(units):  # type: ignore[arg-type]
+        if last == len(morsels):  # type: ignore[arg-type]
             raise MemoryLimitError("no memory here")
-        return int(real(units, last, *args))
+        return int(real(morsels, last, *args))
 
     monkeypatch.setattr(scan_loop.driver, "step", step)
     with ThreadPoolExecutor(1) as executor, pytest.raises(MemoryLimitError, match="no memory here"):

@@ -1,5 +1,5 @@
 """Proves the counters of a scan against numbers that follow from the rows by hand: pruning, indexes, folded predicates,
-and what each leg of AND and OR reads."""
+and what each predicate of AND and OR reads."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from pinotpy.query.compile.statement import compile_query
 from pinotpy.query.execute import execute
 from pinotpy.query.model.context import QueryOptions
 from pinotpy.query.plan.instruction_cache import PreparedShapes
-from pinotpy.query.result.compact_rows import FEW_ROWS_MAX
+from pinotpy.query.result.compact_rows import COMPACT_ROWS_MAX
 from pinotpy.query.result.partial import PartialResult
 from pinotpy.query.runtime.control import QueryControl
 from pinotpy.query.segments.segment_set import SegmentSet
@@ -131,7 +131,7 @@ def test_values_of_every_type(segments: SegmentSet, low: int, high: int, null_ha
     )
     assert partial.few is not None
     expected = rows_of(low, high, names, null_handling=null_handling)
-    assert 0 < len(expected) <= FEW_ROWS_MAX
+    assert 0 < len(expected) <= COMPACT_ROWS_MAX
     assert list(zip(*partial.few.to_lists().values(), strict=True)) == expected
     table = partial.rows
     assert table is not None and [table.schema.field(f"o{i}").type for i in range(len(TYPES))] == [

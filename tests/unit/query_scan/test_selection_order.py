@@ -151,7 +151,7 @@ def test_two_threads_give_the_rows_of_one(monkeypatch: pytest.MonkeyPatch) -> No
         ):
             context = query(refs, [Identifier("a"), Identifier("s")], filter=condition, order_by=order, limit=500)
             plan = scan.build_scan(context, segments, QueryControl(), threads=3, executor=executor)
-            assert plan.num_threads == 3 and int((plan.units[:, 2] - plan.units[:, 1]).sum()) == 30_000
+            assert plan.num_threads == 3 and int((plan.morsels[:, 2] - plan.morsels[:, 1]).sum()) == 30_000
             one = execute(context, segments, QueryControl())
             three = execute(context, segments, QueryControl(), threads=3, executor=executor)
             assert three.rows.equals(one.rows)

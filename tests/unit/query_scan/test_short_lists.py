@@ -180,7 +180,7 @@ def test_explain_names_the_list_that_is_read(table: tuple[SegmentSet, Table], mo
 
     def watched(self: Any, *arguments: Any) -> None:
         choose(self, *arguments)
-        chosen.append(self.legs_of_segments.tolist())
+        chosen.append(self.predicates_of_segments.tolist())
 
     monkeypatch.setattr(planner._ShortLists, "__init__", watched)
     for text, column in (
@@ -195,7 +195,11 @@ def test_explain_names_the_list_that_is_read(table: tuple[SegmentSet, Table], mo
         notes = ScanNotes()
         build.build_scan(context, segments, QueryControl(), notes=notes)
         assert notes.tree is not None and len(chosen) == 2 and chosen[0] == chosen[1]
-        by_list = [leg.leg.column for leg in conjuncts(notes.tree) if (notes.of(leg).by == BY_LIST).any()]
+        by_list = [
+            predicate.predicate.column
+            for predicate in conjuncts(notes.tree)
+            if (notes.of(predicate).by == BY_LIST).any()
+        ]
         assert by_list == [column], text
 
 
@@ -217,11 +221,11 @@ def test_few_docs_are_scanned_before_indexes_are_weighed(
     def planned() -> planner._ShortLists:
         context, metas = compiled(f"SELECT COUNT(*) FROM t WHERE {text}"), build.ColumnMetas(segments)
         tree = build.resolve_tree(build.normal_form(context.filter, context), context, metas, QueryControl())
-        return planner._ShortLists(*planner._legs(tree, metas), segments)
+        return planner._ShortLists(*planner._predicates(tree, metas), segments)
 
     segments, _ = table
     assert planned().found == found
-    assert (planned().legs_of_segments == -1).all() or found != short_postings.SCAN
+    assert (planned().predicates_of_segments == -1).all() or found != short_postings.SCAN
     # The same docs with a dearer scan are worth weighing.
     monkeypatch.setattr(index_choice, "_NS_OVERHEAD", 0.0)
     assert planned().found == (short_postings.LISTS if found == short_postings.LISTS else short_postings.WEIGH)
@@ -233,5 +237,5 @@ def test_explain_tells_the_scan_of_few_docs(text: str, table: tuple[SegmentSet, 
     context, notes = compiled(f"SELECT COUNT(*) FROM t WHERE {text}"), ScanNotes()
     build.build_scan(context, segments, QueryControl(), notes=notes)
     plan = build.build_scan(context, segments, QueryControl())
-    assert notes.tree is not None and not plan.units[:, abi.U_LIST].any()
-    assert not any((notes.of(leg).by == BY_LIST).any() for leg in conjuncts(notes.tree))
+    assert notes.tree is not None and not plan.morsels[:, abi.U_LIST].any()
+    assert not any((notes.of(predicate).by == BY_LIST).any() for predicate in conjuncts(notes.tree))

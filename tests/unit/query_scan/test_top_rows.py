@@ -118,11 +118,11 @@ def check(
     plan = build_scan(context, segments, QueryControl(), threads=3, executor=executor)
     names = [by.expression.name for by in order if isinstance(by.expression, Identifier)]
     assert operator.keeps_top_rows(plan, [by.expression for by in order])
-    units, docs = operator.find_top_rows(plan, wanted)
-    segments_of_units = plan.units[units, abi.U_SEGMENT] if len(units) else units
+    morsels, docs = operator.find_top_rows(plan, wanted)
+    segments_of_units = plan.morsels[morsels, abi.U_SEGMENT] if len(morsels) else morsels
     starts = np.array([sum(s.num_docs for s in segments[:i]) for i in range(len(segments))])
     kept = [segments.index(segment) for segment in plan.segments]
-    found = (starts[np.array(kept)[segments_of_units]] + docs) if len(units) else docs
+    found = (starts[np.array(kept)[segments_of_units]] + docs) if len(morsels) else docs
     selected = np.arange(num_rows) if marks is None else np.flatnonzero(marks)
     codes = [
         ranks(columns[name][1], columns[name][0], by, null_handling=null_handling)[selected]
@@ -209,5 +209,5 @@ def test_runs_of_equal_words_are_sorted_by_the_others() -> None:
         expected = rows[np.lexsort(rows.T[::-1])]
         kinds = np.full(3, sort_keys.K_WORD)
         scratch = np.empty(top_n.SORT_STACK_WORDS + 3, np.int64)
-        top_n.sort_runs(rows.ctypes.data, count, 0, kinds.ctypes.data, 3, scratch.ctypes.data)
+        top_n.sort_value_lists(rows.ctypes.data, count, 0, kinds.ctypes.data, 3, scratch.ctypes.data)
         assert (rows == expected).all()

@@ -17,8 +17,8 @@ from pinotpy.data_types import DataType, StoredType
 from pinotpy.kernels.group import shared_codes as kernel
 from pinotpy.segment.data_source import Dictionary
 from pinotpy.segment.dictionary import FixedDictionary, VarDictionary
-from pinotpy.segment.global_ids.cache import GlobalDictionaries
-from pinotpy.segment.global_ids.dictionary import GlobalDictionary, GlobalIds
+from pinotpy.segment.shared_codes.cache import SharedDictionaries
+from pinotpy.segment.shared_codes.dictionary import SharedCodes, SharedDictionary
 
 INT64_EXTREMES = [-(2**63), -(2**63) + 1, -1, 0, 1, 2**63 - 1]
 POOLS: dict[DataType, list[Any]] = {
@@ -51,17 +51,17 @@ def _dictionary(values: list[Any], data_type: DataType) -> Dictionary:
     return FixedDictionary(np.array(ordered, data_type.stored.numpy))
 
 
-def _remap(found: GlobalIds, which: int, cardinality: int) -> list[int]:
+def _code_map(found: SharedCodes, which: int, cardinality: int) -> list[int]:
     ids = found._held[which].ids
-    assert found.remaps[which] == ids.ctypes.data and len(ids) == cardinality
+    assert found.code_maps[which] == ids.ctypes.data and len(ids) == cardinality
     return ids.tolist()
 
 
-def _check(found: GlobalIds | None, dictionaries: list[Dictionary]) -> dict[Any, int]:
+def _check(found: SharedCodes | None, dictionaries: list[Dictionary]) -> dict[Any, int]:
     assert found is not None
     ids: dict[Any, int] = {}
     for which, dictionary in enumerate(dictionaries):
-        mapped = _remap(found, which, dictionary.cardinality)
+        mapped = _code_map(found, which, dictionary.cardinality)
         assert all(0 <= i < found.num_ids for i in mapped)
         assert bool(found.ascending[which]) == (mapped == sorted(set(mapped)))
         values = found.values(np.array(mapped, np.int32))
@@ -76,7 +76,7 @@ def _check(found: GlobalIds | None, dictionaries: list[Dictionary]) -> dict[Any,
 @pytest.mark.parametrize("seed", range(6))
 def test_values_keep_their_ids_whatever_is_added(data_type: DataType, seed: int) -> None:
     rng = random.Random(seed)
-    numbering = GlobalDictionary(data_type.stored)
+    numbering = SharedDictionary(data_type.stored)
     seen: list[Dictionary] = []
     before: dict[Any, int] = {}
     held = []
@@ -97,7 +97,7 @@ def test_values_keep_their_ids_whatever_is_added(data_type: DataType, seed: int)
 
 
 def test_the_first_union_numbers_in_the_order_of_values() -> None:
-    numbering = GlobalDictionary(StoredType.LONG)
+    numbering = SharedDictionary(StoredType.LONG)
     dictionaries = [_dictionary(values, DataType.LONG) for values in ([5, 9, 100], [1, 9], INT64_EXTREMES)]
     numbering.add(dictionaries)
     found = numbering.find(dictionaries)
@@ -120,7 +120,7 @@ def test_small_dictionaries_are_sought_in_large_ones(size: int) -> None:
     out = np.empty(len(local), np.int32)
     twin = {int(value): int(at) for at, value in enumerate(words)}
     expected = [twin.get(int(value), -1) for value in local]
-    assert kernel.remap_words(words, order, local, out) == expected.count(-1)
+    assert kernel.map_words(words, order, local, out) == expected.count(-1)
     assert out.tolist() == expected
 
 
@@ -132,12 +132,12 @@ def test_words_order_like_doubles_and_turn_back() -> None:
     assert kernel.words_of(np.array([-0.0]))[0] == kernel.words_of(np.array([0.0]))[0]
 
 
-def _find(cache: GlobalDictionaries, dictionaries: list[Dictionary], column: str = "c") -> GlobalIds | None:
+def _find(cache: SharedDictionaries, dictionaries: list[Dictionary], column: str = "c") -> SharedCodes | None:
     return cache.find("table", column, DataType.LONG, dictionaries)
 
 
 def test_a_query_never_waits_and_the_next_one_finds() -> None:
-    cache = GlobalDictionaries(in_background=False)
+    cache = SharedDictionaries(in_background=False)
     dictionaries = [_dictionary(list(range(i, i + 50)), DataType.LONG) for i in range(4)]
     assert _find(cache, dictionaries) is None
     assert cache.build_waiting() == 1
@@ -149,7 +149,7 @@ def test_a_query_never_waits_and_the_next_one_finds() -> None:
 
 
 def test_the_builder_works_in_the_background() -> None:
-    cache = GlobalDictionaries()
+    cache = SharedDictionaries()
     dictionaries = [_dictionary([1, 2], DataType.LONG), _dictionary([2, 3], DataType.LONG)]
     deadline = time.monotonic() + 20
     while (found := _find(cache, dictionaries)) is None:
@@ -160,7 +160,7 @@ def test_the_builder_works_in_the_background() -> None:
 
 
 def test_a_dropped_dictionary_gives_its_memory_back() -> None:
-    cache = GlobalDictionaries(in_background=False)
+    cache = SharedDictionaries(in_background=False)
     kept, dropped = _dictionary([1, 2], DataType.LONG), _dictionary(list(range(1000)), DataType.LONG)
     _find(cache, [kept, dropped])
     cache.build_waiting()
@@ -173,9 +173,9 @@ def test_a_dropped_dictionary_gives_its_memory_back() -> None:
 
 def test_the_least_recently_asked_column_goes_first() -> None:
     dictionaries = [_dictionary(list(range(i, i + 1000)), DataType.LONG) for i in (0, 500)]
-    one = GlobalDictionary(StoredType.LONG)
+    one = SharedDictionary(StoredType.LONG)
     one.add(dictionaries)
-    cache = GlobalDictionaries(2 * one.nbytes + 100, in_background=False)
+    cache = SharedDictionaries(2 * one.nbytes + 100, in_background=False)
     for column in ("a", "b"):
         _find(cache, dictionaries, column)
         cache.build_waiting()
@@ -191,7 +191,7 @@ def test_the_least_recently_asked_column_goes_first() -> None:
 
 @pytest.mark.parametrize("budget_bytes", [0, 1, 5000])
 def test_what_does_not_fit_is_refused_once(budget_bytes: int) -> None:
-    cache = GlobalDictionaries(budget_bytes, in_background=False)
+    cache = SharedDictionaries(budget_bytes, in_background=False)
     dictionaries = [_dictionary(list(range(i, i + 1000)), DataType.LONG) for i in (0, 500)]
     assert _find(cache, dictionaries) is None
     cache.build_waiting()
@@ -200,7 +200,7 @@ def test_what_does_not_fit_is_refused_once(budget_bytes: int) -> None:
 
 
 def test_a_worn_numbering_is_made_anew() -> None:
-    cache = GlobalDictionaries(in_background=False)
+    cache = SharedDictionaries(in_background=False)
     dictionaries = [_dictionary(list(range(0, 20_000, 2)), DataType.LONG)]
     for i in range(3):
         _find(cache, dictionaries)

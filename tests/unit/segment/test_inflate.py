@@ -55,8 +55,8 @@ def test_damage_is_refused_as_zlib_refuses_it(seed: int) -> None:
 
     def outcome(stream: Inflater) -> object:
         try:
-            content, is_whole, _ = read(stream, bytes(packed), 5_000)
-            return content if is_whole else "truncated"
+            content, is_final, _ = read(stream, bytes(packed), 5_000)
+            return content if is_final else "truncated"
         except INFLATE_ERRORS:
             return "refused"
 

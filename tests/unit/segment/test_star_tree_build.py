@@ -273,8 +273,8 @@ def expand(values: list[Any], weights: list[int]) -> list[Any]:
 def exact(tree: StarTree, doc: int) -> Any:
     """The sum of x as the broker would round it."""
     low, high = (np.array([raw(part_of(tree, "sum", "x", part))[doc]], np.int64) for part in ("low", "high"))
-    spilled = tree.spilled("x")
-    mine = spilled[spilled[:, 0] == doc]
+    overflow = tree.overflow("x")
+    mine = overflow[overflow[:, 0] == doc]
     parts = (np.zeros(len(mine), np.int64), mine[:, 1], mine[:, 2], mine[:, 3])
     return round_exact(exact_array(low, high, np.ones(1, np.bool_), parts))[0]
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from pinotpy.data_types import DataType, StoredType
 from pinotpy.functions.spec import AggregateExample, AggregateFunction, Argument, Groups
-from pinotpy.functions.state.plans import DistributionPlan, Plan, SlotPlan
+from pinotpy.functions.state.plans import Plan, SlotPlan, ValueSetPlan
 from pinotpy.functions.state.slots import extremes_plan
 from pinotpy.functions.state.states import extremes_of, merge_extremes
 
@@ -44,14 +44,14 @@ class AnyValue(AggregateFunction):
             plan = extremes_plan(argument, ("min",))
             assert isinstance(plan, SlotPlan)
             least = plan.collect
-            return replace(plan, collect=lambda slots, seen, spilled: [least(slots, seen, spilled)[0].cast(kind)])
+            return replace(plan, collect=lambda slots, seen, overflow: [least(slots, seen, overflow)[0].cast(kind)])
 
         def collect(
             rows: NDArray[np.int64], values: pa.Array, counts: NDArray[np.int64], num_rows: int
         ) -> list[pa.Array]:
             return [extremes_of(rows, values, num_rows, is_min=True).cast(kind)]
 
-        return DistributionPlan(collect, counted=False)
+        return ValueSetPlan(collect, counted=False)
 
     def merge(self, states: Sequence[pa.Array], groups: Groups, num_groups: int) -> list[pa.Array]:
         kind = states[0].type

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from pinotpy.data_types import DataType
 from pinotpy.functions.spec import AggregateExample, AggregateFunction, Argument, Groups
-from pinotpy.functions.state.plans import RankKind, SlotPlan, Spilled, StateForm
+from pinotpy.functions.state.plans import Overflow, RankKind, SlotPlan, StateForm
 from pinotpy.functions.state.states import merge_counts
 
 
@@ -47,7 +47,7 @@ class Count(AggregateFunction):
         return list(states[0])
 
 
-def _collect(slots: NDArray[np.int64], seen: NDArray[np.int64], spilled: Spilled) -> list[pa.Array]:
+def _collect(slots: NDArray[np.int64], seen: NDArray[np.int64], overflow: Overflow) -> list[pa.Array]:
     return [pa.array(seen)]
 
 

@@ -122,14 +122,14 @@ def _sums(rows: NDArray[np.int64], parts: Sequence[Doubles], num_rows: int) -> p
         sum_windows(rows, part.view(np.uint64), first, low, high, flags)
     at, window = np.nonzero((low != 0) | (high != 0))
     special = np.flatnonzero(flags)
-    spilled = (
+    overflow = (
         np.concatenate([at, special]),
         np.concatenate([window + first, np.full(len(special), WINDOW_SPECIAL)]),
         np.concatenate([low[at, window], flags[special]]),
         np.concatenate([high[at, window], np.zeros(len(special), np.int64)]),
     )
     none = np.zeros(num_rows, np.int64)
-    return exact_array(none, none, np.ones(num_rows, np.bool_), spilled)
+    return exact_array(none, none, np.ones(num_rows, np.bool_), overflow)
 
 
 def _doubles(values: pa.Array) -> Doubles:

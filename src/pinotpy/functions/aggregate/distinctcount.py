@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from pinotpy.data_types import DataType
 from pinotpy.functions.spec import AggregateExample, AggregateFunction, Argument, Groups
-from pinotpy.functions.state.plans import DistributionPlan
+from pinotpy.functions.state.plans import ValueSetPlan
 from pinotpy.functions.state.states import assemble_sets, count_states, distinct_sets, merge_sets, set_field, set_sizes
 
 
@@ -37,8 +37,8 @@ class DistinctCount(AggregateFunction):
         assert argument.data_type is not None
         return [set_field("values", argument.data_type)]
 
-    def plan(self, argument: Argument, *, sum_fits_long: bool) -> DistributionPlan:
-        return DistributionPlan(_collect, counted=False, assemble=assemble_sets, count_state=count_states)
+    def plan(self, argument: Argument, *, sum_fits_long: bool) -> ValueSetPlan:
+        return ValueSetPlan(_collect, counted=False, assemble=assemble_sets, count_state=count_states)
 
     def merge(self, states: Sequence[pa.Array], groups: Groups, num_groups: int) -> list[pa.Array]:
         return [merge_sets(states[0], groups, num_groups)]

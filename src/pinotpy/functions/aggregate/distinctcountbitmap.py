@@ -17,7 +17,7 @@ from pinotpy.data_types import DataType
 from pinotpy.errors import DecodeError, QueryExecutionError
 from pinotpy.functions.sketches.roaring import read_bitmap
 from pinotpy.functions.spec import AggregateExample, AggregateFunction, Argument, Groups
-from pinotpy.functions.state.plans import DistributionPlan
+from pinotpy.functions.state.plans import ValueSetPlan
 from pinotpy.functions.state.states import assemble_sets, count_states, distinct_sets, merge_sets, set_field, set_sizes
 
 
@@ -43,14 +43,14 @@ class DistinctCountBitmap(AggregateFunction):
             else set_field("values", argument.data_type)
         ]
 
-    def plan(self, argument: Argument, *, sum_fits_long: bool) -> DistributionPlan:
+    def plan(self, argument: Argument, *, sum_fits_long: bool) -> ValueSetPlan:
         if argument.data_type is DataType.BYTES:
-            return DistributionPlan(_collect_bitmaps, counted=False)
-        return DistributionPlan(_collect_values, counted=False, assemble=assemble_sets, count_state=count_states)
+            return ValueSetPlan(_collect_bitmaps, counted=False)
+        return ValueSetPlan(_collect_values, counted=False, assemble=assemble_sets, count_state=count_states)
 
     def merge(self, states: Sequence[pa.Array], groups: Groups, num_groups: int) -> list[pa.Array]:
         if pa.types.is_binary(states[0].type):
-            return [_united(states[0], groups, num_groups)]
+            return [_deduplicated(states[0], groups, num_groups)]
         return [merge_sets(states[0], groups, num_groups)]
 
     def finish(self, states: Sequence[pa.Array], *, null_handling: bool) -> pa.Array:
@@ -70,11 +70,11 @@ def _collect_values(
 def _collect_bitmaps(
     rows: NDArray[np.int64], values: pa.Array, counts: NDArray[np.int64], num_rows: int
 ) -> list[pa.Array]:
-    return [_united(values, rows, num_rows)]
+    return [_deduplicated(values, rows, num_rows)]
 
 
-def _united(bitmaps: pa.Array, groups: Groups, num_groups: int) -> pa.Array:
-    united: list[BitMap | None] = [None] * num_groups
+def _deduplicated(bitmaps: pa.Array, groups: Groups, num_groups: int) -> pa.Array:
+    deduplicated: list[BitMap | None] = [None] * num_groups
     for group, data in zip(groups.tolist(), bitmaps.to_pylist(), strict=True):
         if data is None:
             continue
@@ -86,12 +86,12 @@ def _united(bitmaps: pa.Array, groups: Groups, num_groups: int) -> pa.Array:
             raise QueryExecutionError(
                 f"Caught exception while deserializing RoaringBitmap: {error}: name a column that holds RoaringBitmaps"
             ) from error
-        before = united[group]
+        before = deduplicated[group]
         if before is None:
-            united[group] = bitmap
+            deduplicated[group] = bitmap
         else:
             before |= bitmap
-    return pa.array([None if bitmap is None else bitmap.serialize() for bitmap in united], pa.binary())
+    return pa.array([None if bitmap is None else bitmap.serialize() for bitmap in deduplicated], pa.binary())
 
 
 FUNCTIONS = (

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from pinotpy.data_types import DataType
 from pinotpy.functions.sketches import cpc
 from pinotpy.functions.spec import AggregateExample, AggregateFunction, Argument, Groups, Parameter
-from pinotpy.functions.state.plans import DistributionPlan, Hashing, Plan, RegisterPlan
+from pinotpy.functions.state.plans import Hashing, Plan, SketchPlan, ValueSetPlan
 
 
 class DistinctCountCpcSketch(AggregateFunction):
@@ -54,13 +54,13 @@ class DistinctCountCpcSketch(AggregateFunction):
             return cpc.states_of_values(rows, values, num_rows, data_type, self.lg_k, with_values=self.with_values)
 
         if data_type.stored.is_fixed and not self.with_values:
-            return RegisterPlan(
+            return SketchPlan(
                 self.lg_k,
                 lambda rows, entries, num_rows: cpc.states_of_coupons(rows, entries, num_rows, self.lg_k),
                 Hashing.CPC,
                 lambda values: cpc.coupons_of_numbers(values, data_type, self.lg_k),
             )
-        return DistributionPlan(collect, counted=False)
+        return ValueSetPlan(collect, counted=False)
 
     def merge(self, states: Sequence[pa.Array], groups: Groups, num_groups: int) -> list[pa.Array]:
         return cpc.merge_states(states, groups, num_groups)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from pinotpy.data_types import DataType
 from pinotpy.functions.sketches import hyperloglog
 from pinotpy.functions.spec import AggregateExample, AggregateFunction, Argument, Groups, Parameter
-from pinotpy.functions.state.plans import DistributionPlan, Plan, RegisterPlan
+from pinotpy.functions.state.plans import Plan, SketchPlan, ValueSetPlan
 
 
 class DistinctCountHll(AggregateFunction):
@@ -53,7 +53,7 @@ class DistinctCountHll(AggregateFunction):
         data_type = argument.data_type
         assert data_type is not None
         if data_type.is_text or (data_type.stored.is_fixed and data_type is not DataType.BOOLEAN):
-            return RegisterPlan(
+            return SketchPlan(
                 self.log2m,
                 lambda rows, entries, num_rows: hyperloglog.states_of_entries(rows, entries, num_rows, self.log2m),
             )
@@ -65,7 +65,7 @@ class DistinctCountHll(AggregateFunction):
                 return hyperloglog.states_of_serialized(rows, values, num_rows)
             return hyperloglog.states_of_values(rows, values, num_rows, data_type, self.log2m)
 
-        return DistributionPlan(collect, counted=False)
+        return ValueSetPlan(collect, counted=False)
 
     def merge(self, states: Sequence[pa.Array], groups: Groups, num_groups: int) -> list[pa.Array]:
         return hyperloglog.merge_states(states, groups, num_groups)

@@ -16,7 +16,7 @@ from pinotpy.data_types import DataType
 from pinotpy.functions.sketches import hyperloglog_plus
 from pinotpy.functions.sketches.hash64 import murmur64_of_values
 from pinotpy.functions.spec import AggregateExample, AggregateFunction, Argument, Groups, Parameter
-from pinotpy.functions.state.plans import DistributionPlan, Hashing, Plan, RegisterPlan
+from pinotpy.functions.state.plans import Hashing, Plan, SketchPlan, ValueSetPlan
 
 
 class DistinctCountHllPlus(AggregateFunction):
@@ -69,13 +69,13 @@ class DistinctCountHllPlus(AggregateFunction):
             )
 
         if data_type.stored.is_fixed and not data_type.stored.is_floating and not self.sp:
-            return RegisterPlan(
+            return SketchPlan(
                 self.p,
                 lambda rows, entries, num_rows: hyperloglog_plus.states_of_entries(rows, entries, num_rows, self.p),
                 Hashing.HYPERLOGLOG_PLUS,
                 lambda values: hyperloglog_plus.register_entries(murmur64_of_values(values, data_type), self.p),
             )
-        return DistributionPlan(collect, counted=False)
+        return ValueSetPlan(collect, counted=False)
 
     def merge(self, states: Sequence[pa.Array], groups: Groups, num_groups: int) -> list[pa.Array]:
         return hyperloglog_plus.merge_states(states, groups, num_groups)

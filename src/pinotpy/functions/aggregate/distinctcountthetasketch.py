@@ -17,7 +17,7 @@ from pinotpy.data_types import DataType
 from pinotpy.errors import InvalidQueryError
 from pinotpy.functions.sketches import theta
 from pinotpy.functions.spec import AggregateExample, AggregateFunction, Argument, Groups, Parameter
-from pinotpy.functions.state.plans import DistributionPlan
+from pinotpy.functions.state.plans import ValueSetPlan
 from pinotpy.functions.whole_numbers import whole_number
 
 
@@ -53,7 +53,7 @@ class DistinctCountThetaSketch(AggregateFunction):
     def state_fields(self, argument: Argument) -> list[pa.Field]:
         return theta.state_fields()
 
-    def plan(self, argument: Argument, *, sum_fits_long: bool) -> DistributionPlan:
+    def plan(self, argument: Argument, *, sum_fits_long: bool) -> ValueSetPlan:
         data_type = argument.data_type
         assert data_type is not None
 
@@ -64,7 +64,7 @@ class DistinctCountThetaSketch(AggregateFunction):
                 return theta.states_of_serialized(rows, values, num_rows, self.nominal_entries)
             return theta.states_of_values(rows, values, num_rows, data_type, self.nominal_entries)
 
-        return DistributionPlan(collect, counted=False)
+        return ValueSetPlan(collect, counted=False)
 
     def merge(self, states: Sequence[pa.Array], groups: Groups, num_groups: int) -> list[pa.Array]:
         return theta.merge_states(states, groups, num_groups, self.nominal_entries)

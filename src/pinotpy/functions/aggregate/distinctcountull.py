@@ -15,7 +15,7 @@ from pinotpy.data_types import DataType
 from pinotpy.functions.sketches import ultraloglog
 from pinotpy.functions.sketches.hash64 import wyhash_of_values
 from pinotpy.functions.spec import AggregateExample, AggregateFunction, Argument, Groups, Parameter
-from pinotpy.functions.state.plans import DistributionPlan, Hashing, Plan, RegisterPlan
+from pinotpy.functions.state.plans import Hashing, Plan, SketchPlan, ValueSetPlan
 
 
 class DistinctCountUll(AggregateFunction):
@@ -55,13 +55,13 @@ class DistinctCountUll(AggregateFunction):
             )
 
         if data_type.stored.is_fixed:
-            return RegisterPlan(
+            return SketchPlan(
                 self.p,
                 lambda rows, entries, num_rows: ultraloglog.states_of_ranks(rows, entries, num_rows, self.p),
                 Hashing.ULTRALOGLOG,
                 lambda values: ultraloglog.register_ranks(wyhash_of_values(values, data_type), self.p),
             )
-        return DistributionPlan(collect, counted=False)
+        return ValueSetPlan(collect, counted=False)
 
     def merge(self, states: Sequence[pa.Array], groups: Groups, num_groups: int) -> list[pa.Array]:
         return ultraloglog.merge_states(states, groups, num_groups)

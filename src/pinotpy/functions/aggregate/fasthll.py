@@ -17,7 +17,7 @@ from pinotpy.data_types import DataType
 from pinotpy.functions.aggregate.distinctcounthll import DistinctCountHll
 from pinotpy.functions.sketches import hyperloglog
 from pinotpy.functions.spec import AggregateExample, Argument
-from pinotpy.functions.state.plans import DistributionPlan, Plan
+from pinotpy.functions.state.plans import Plan, ValueSetPlan
 
 _OFFSET = 129
 
@@ -48,7 +48,7 @@ class FastHll(DistinctCountHll):
                 values = pa.array([], pa.binary())
             return hyperloglog.states_of_serialized(rows, values, num_rows)
 
-        return DistributionPlan(collect, counted=False)
+        return ValueSetPlan(collect, counted=False)
 
 
 def _bytes_of_texts(values: pa.Array) -> pa.Array:

@@ -17,7 +17,7 @@ from pinotpy.data_types import DataType
 from pinotpy.errors import InvalidQueryError
 from pinotpy.functions.sketches import frequent_items
 from pinotpy.functions.spec import AggregateExample, AggregateFunction, Argument, Groups, Parameter
-from pinotpy.functions.state.plans import DistributionPlan
+from pinotpy.functions.state.plans import ValueSetPlan
 from pinotpy.pql.ast import Dialect
 
 _TYPES = {
@@ -75,7 +75,7 @@ class FrequentItemsSketch(AggregateFunction):
     def state_fields(self, argument: Argument) -> list[pa.Field]:
         return frequent_items.state_fields(self._item)
 
-    def plan(self, argument: Argument, *, sum_fits_long: bool) -> DistributionPlan:
+    def plan(self, argument: Argument, *, sum_fits_long: bool) -> ValueSetPlan:
         def collect(
             rows: NDArray[np.int64], values: pa.Array, counts: NDArray[np.int64], num_rows: int
         ) -> list[pa.Array]:
@@ -83,7 +83,7 @@ class FrequentItemsSketch(AggregateFunction):
                 return frequent_items.states_of_serialized(rows, values, counts, num_rows, self.map_size, self._item)
             return frequent_items.states_of_values(rows, values.cast(self._item), counts, num_rows, self.map_size)
 
-        return DistributionPlan(collect)
+        return ValueSetPlan(collect)
 
     def merge(self, states: Sequence[pa.Array], groups: Groups, num_groups: int) -> list[pa.Array]:
         return frequent_items.merge_states(states, groups, num_groups, self.map_size)

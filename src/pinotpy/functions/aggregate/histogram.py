@@ -18,7 +18,7 @@ from pinotpy.data_types import DataType
 from pinotpy.errors import InvalidQueryError
 from pinotpy.functions.sketches.multiset import numbers_of
 from pinotpy.functions.spec import AggregateExample, AggregateFunction, Argument, Groups, Parameter, check_number
-from pinotpy.functions.state.plans import DistributionPlan, Plan, SlotPlan, Update, Values, Word
+from pinotpy.functions.state.plans import Plan, SlotPlan, Update, Values, ValueSetPlan, Word
 from pinotpy.pql.ast import Dialect
 
 BUCKETS_MAX: Final = 10_000
@@ -97,7 +97,7 @@ class Histogram(AggregateFunction):
     def plan(self, argument: Argument, *, sum_fits_long: bool) -> Plan:
         assert argument.data_type is not None
         if argument.data_type is DataType.BIG_DECIMAL or self.num_buckets > _SLOTS_MAX:
-            return self._distribution_plan()
+            return self._value_set_plan()
         from pinotpy.kernels.aggregate.histogram import count_buckets
 
         floating = argument.data_type.stored.is_floating
@@ -106,10 +106,10 @@ class Histogram(AggregateFunction):
             address, address, 0, Values.DOUBLE if floating else Values.LONG, self._heads[floating].ctypes.data
         )
         return SlotPlan(
-            (Word.ADD,) * self.num_buckets, (update,), lambda slots, seen, spilled: [self._lists(slots.reshape(-1))]
+            (Word.ADD,) * self.num_buckets, (update,), lambda slots, seen, overflow: [self._lists(slots.reshape(-1))]
         )
 
-    def _distribution_plan(self) -> DistributionPlan:
+    def _value_set_plan(self) -> ValueSetPlan:
         def collect(
             rows: NDArray[np.int64], values: pa.Array, counts: NDArray[np.int64], num_rows: int
         ) -> list[pa.Array]:
@@ -121,7 +121,7 @@ class Histogram(AggregateFunction):
             np.add.at(total, rows[inside] * self.num_buckets + buckets[inside], counts[inside])
             return [self._lists(total)]
 
-        return DistributionPlan(collect)
+        return ValueSetPlan(collect)
 
     def merge(self, states: Sequence[pa.Array], groups: Groups, num_groups: int) -> list[pa.Array]:
         total = np.zeros((num_groups, self.num_buckets), np.int64)

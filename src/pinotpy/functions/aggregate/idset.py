@@ -17,7 +17,7 @@ from pinotpy.data_types import DataType
 from pinotpy.functions.sketches.answer_size import check_answer_size
 from pinotpy.functions.sketches.idset import IdSetOptions, parse_options, write_id_set
 from pinotpy.functions.spec import AggregateExample, AggregateFunction, Argument, Groups, Parameter
-from pinotpy.functions.state.plans import DistributionPlan
+from pinotpy.functions.state.plans import ValueSetPlan
 from pinotpy.functions.state.states import assemble_sets, distinct_sets, merge_sets, set_field
 
 
@@ -56,7 +56,7 @@ class IdSetFunction(AggregateFunction):
             else set_field("values", argument.data_type)
         ]
 
-    def plan(self, argument: Argument, *, sum_fits_long: bool) -> DistributionPlan:
+    def plan(self, argument: Argument, *, sum_fits_long: bool) -> ValueSetPlan:
         is_text = argument.data_type is not None and argument.data_type.is_text
 
         def collect(
@@ -67,7 +67,7 @@ class IdSetFunction(AggregateFunction):
         def assemble(offsets: NDArray[np.int64], values: pa.Array, counts: NDArray[np.int64]) -> list[pa.Array]:
             return assemble_sets(offsets, values.cast(pa.string()) if is_text else values, counts)
 
-        return DistributionPlan(collect, counted=False, assemble=assemble)
+        return ValueSetPlan(collect, counted=False, assemble=assemble)
 
     def merge(self, states: Sequence[pa.Array], groups: Groups, num_groups: int) -> list[pa.Array]:
         return [merge_sets(states[0], groups, num_groups)]

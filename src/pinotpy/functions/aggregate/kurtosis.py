@@ -1,4 +1,4 @@
-"""KURTOSIS: how much of the spread comes from values far out, as of a sample, beyond that of a normal distribution."""
+"""KURTOSIS: how much of the spread comes from values far out, as of a sample, beyond that of a normal value set."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from pinotpy.errors import InvalidQueryError
 from pinotpy.functions.aggregate.arrayagg import is_distinct
 from pinotpy.functions.lists import joined, lists_of, sorted_lists
 from pinotpy.functions.spec import AggregateExample, AggregateFunction, Argument, Groups, Parameter
-from pinotpy.functions.state.plans import DistributionPlan, Plan, RowBlock, RowPlan
+from pinotpy.functions.state.plans import Plan, RowBlock, RowPlan, ValueSetPlan
 from pinotpy.functions.state.states import assemble_sets, distinct_sets, merge_sets, set_field
 from pinotpy.pql.ast import Dialect
 
@@ -62,7 +62,7 @@ class ListAgg(AggregateFunction):
 
     def plan(self, argument: Argument, *, sum_fits_long: bool) -> Plan:
         if self._distinct:
-            return DistributionPlan(
+            return ValueSetPlan(
                 lambda rows, values, counts, num_rows: [distinct_sets(rows, values, num_rows)],
                 counted=False,
                 assemble=assemble_sets,

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from pinotpy.data_types import DataType
 from pinotpy.functions.spec import AggregateExample, Argument, check_types
 from pinotpy.functions.state.extremes import Extremes
-from pinotpy.functions.state.plans import DistributionPlan
+from pinotpy.functions.state.plans import ValueSetPlan
 from pinotpy.functions.state.states import extremes_of
 from pinotpy.pql.ast import Dialect
 
@@ -31,13 +31,13 @@ class MinString(Extremes):
     def check_type(self, argument: Argument, dialect: Dialect) -> None:
         check_types(self, argument, (DataType.STRING, DataType.JSON), "STRING values", dialect)
 
-    def plan(self, argument: Argument, *, sum_fits_long: bool) -> DistributionPlan:
+    def plan(self, argument: Argument, *, sum_fits_long: bool) -> ValueSetPlan:
         def collect(
             rows: NDArray[np.int64], values: pa.Array, counts: NDArray[np.int64], num_rows: int
         ) -> list[pa.Array]:
             return [extremes_of(rows, values, num_rows, is_min=self.which == ("min",))]
 
-        return DistributionPlan(collect, counted=False)
+        return ValueSetPlan(collect, counted=False)
 
     def finish(self, states: Sequence[pa.Array], *, null_handling: bool) -> pa.Array:
         return states[0].cast(pa.string())

@@ -22,7 +22,7 @@ from pinotpy.functions.sketches.multiset import (
     numbers_of,
 )
 from pinotpy.functions.spec import AggregateExample, AggregateFunction, Argument, Groups, Parameter, check_number
-from pinotpy.functions.state.plans import DistributionPlan
+from pinotpy.functions.state.plans import ValueSetPlan
 from pinotpy.pql.ast import Dialect
 
 _CHOICES: Final = ("MIN", "MAX", "AVG")
@@ -60,13 +60,13 @@ class Mode(AggregateFunction):
         assert argument.data_type is not None
         return multiset_fields(argument.data_type)
 
-    def plan(self, argument: Argument, *, sum_fits_long: bool) -> DistributionPlan:
+    def plan(self, argument: Argument, *, sum_fits_long: bool) -> ValueSetPlan:
         def collect(
             rows: NDArray[np.int64], values: pa.Array, counts: NDArray[np.int64], num_rows: int
         ) -> list[pa.Array]:
             return collect_multisets(rows, numbers_of(values), counts, num_rows).to_arrow()
 
-        return DistributionPlan(collect)
+        return ValueSetPlan(collect)
 
     def merge(self, states: Sequence[pa.Array], groups: Groups, num_groups: int) -> list[pa.Array]:
         return merge_multisets(states, groups, num_groups).to_arrow()

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from pinotpy.data_types import DataType
 from pinotpy.functions.spec import AggregateExample, AggregateFunction, Argument, Groups
-from pinotpy.functions.state.plans import DistributionPlan
+from pinotpy.functions.state.plans import ValueSetPlan
 from pinotpy.functions.state.states import distinct_sets, merge_counts, set_sizes
 
 
@@ -33,11 +33,11 @@ class SegmentPartitionedDistinctCount(AggregateFunction):
     def state_fields(self, argument: Argument) -> list[pa.Field]:
         return [pa.field("count", pa.int64())]
 
-    def plan(self, argument: Argument, *, sum_fits_long: bool) -> DistributionPlan:
+    def plan(self, argument: Argument, *, sum_fits_long: bool) -> ValueSetPlan:
         def assemble(offsets: NDArray[np.int64], values: pa.Array, counts: NDArray[np.int64]) -> list[pa.Array]:
             return [pa.array(np.diff(offsets))]
 
-        return DistributionPlan(_collect, by_segment=True, counted=False, assemble=assemble)
+        return ValueSetPlan(_collect, by_segment=True, counted=False, assemble=assemble)
 
     def merge(self, states: Sequence[pa.Array], groups: Groups, num_groups: int) -> list[pa.Array]:
         return [merge_counts(states[0], groups, num_groups)]

@@ -19,7 +19,7 @@ from pinotpy.decimals import DIGITS_MAX, decode_decimal
 from pinotpy.errors import InvalidQueryError, QueryExecutionError
 from pinotpy.functions.arguments import java_float_text
 from pinotpy.functions.spec import AggregateExample, AggregateFunction, Argument, Groups, Parameter
-from pinotpy.functions.state.plans import DistributionPlan, Plan
+from pinotpy.functions.state.plans import Plan, ValueSetPlan
 from pinotpy.functions.state.slots import sum_plan
 from pinotpy.functions.state.states import WIDE, merge_sums
 from pinotpy.functions.whole_numbers import whole_number
@@ -78,7 +78,7 @@ class SumPrecision(AggregateFunction):
                 _add(totals, row, _EXACT.multiply(numbers[code], Decimal(count)))
             return [_texts(totals)]
 
-        return DistributionPlan(collect)
+        return ValueSetPlan(collect)
 
     def merge(self, states: Sequence[pa.Array], groups: Groups, num_groups: int) -> list[pa.Array]:
         if pa.types.is_decimal(states[0].type):

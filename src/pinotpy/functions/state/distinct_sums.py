@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from pinotpy.functions.spec import AggregateFunction, Argument, Groups, check_number
 from pinotpy.functions.state.exact_sums import sum_doubles
-from pinotpy.functions.state.plans import DistributionPlan
+from pinotpy.functions.state.plans import ValueSetPlan
 from pinotpy.functions.state.states import assemble_sets, decimal_sums, distinct_sets, merge_sets, set_field, wide_array
 from pinotpy.pql.ast import Dialect
 
@@ -42,8 +42,8 @@ class DistinctSums(AggregateFunction):
         assert argument.data_type is not None
         return [set_field("values", argument.data_type)]
 
-    def plan(self, argument: Argument, *, sum_fits_long: bool) -> DistributionPlan:
-        return DistributionPlan(_collect, counted=False, assemble=assemble_sets)
+    def plan(self, argument: Argument, *, sum_fits_long: bool) -> ValueSetPlan:
+        return ValueSetPlan(_collect, counted=False, assemble=assemble_sets)
 
     def merge(self, states: Sequence[pa.Array], groups: Groups, num_groups: int) -> list[pa.Array]:
         return [merge_sets(states[0], groups, num_groups)]

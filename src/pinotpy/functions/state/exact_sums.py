@@ -31,12 +31,12 @@ _SHIFT: Final = np.int64(32)
 EXACT_HEADER: Final = 65536  # of a header: flags above, the index of the first digit below
 
 
-def exact_array(low: Words, high: Words, seen: NDArray[np.bool_], spilled: Sequence[Words]) -> pa.Array:
-    """Sums of one state row each: the main window's words, and spilled entries (rows, windows, low, high)."""
-    rows, windows, spilled_low, spilled_high = spilled
+def exact_array(low: Words, high: Words, seen: NDArray[np.bool_], overflow: Sequence[Words]) -> pa.Array:
+    """Sums of one state row each: the main window's words, and kept as overflow entries (rows, windows, low, high)."""
+    rows, windows, overflow_low, overflow_high = overflow
     special = windows == WINDOW_SPECIAL
     flags = np.zeros(len(low), np.int64)
-    np.bitwise_or.at(flags, rows[special], spilled_low[special])
+    np.bitwise_or.at(flags, rows[special], overflow_low[special])
     plain = ~special
     bases = np.concatenate([[WINDOW * WINDOW_MAIN], windows[plain] * WINDOW])
     first, last = int(bases.min()) >> 5, (int(bases.max()) >> 5) + 5
@@ -44,17 +44,17 @@ def exact_array(low: Words, high: Words, seen: NDArray[np.bool_], spilled: Seque
     everybody = np.arange(len(low), dtype=np.int64)
     _add_words(digits, first, everybody, np.full(len(low), WINDOW * WINDOW_MAIN, np.int64), low, high)
     if plain.any():
-        _add_words(digits, first, rows[plain], windows[plain] * WINDOW, spilled_low[plain], spilled_high[plain])
+        _add_words(digits, first, rows[plain], windows[plain] * WINDOW, overflow_low[plain], overflow_high[plain])
     return _encode(digits, first, flags, seen)
 
 
 def exact_of_columns(
-    columns: Sequence[tuple[int, Words, Words]], spilled: Sequence[Words], seen: NDArray[np.bool_]
+    columns: Sequence[tuple[int, Words, Words]], overflow: Sequence[Words], seen: NDArray[np.bool_]
 ) -> pa.Array:
     """Sums of one state row each, from columns (position, low, high) of 128-bit integers at a bit position that counts
-    from the lowest bit of the sum's unit, and from spilled entries (rows, positions, low, high).
+    from the lowest bit of the sum's unit, and from kept as overflow entries (rows, positions, low, high).
     """
-    rows, places, spilled_low, spilled_high = spilled
+    rows, places, overflow_low, overflow_high = overflow
     positions = [position for position, _, _ in columns] + (
         [int(places.min()), int(places.max())] if len(places) else []
     )
@@ -67,7 +67,7 @@ def exact_of_columns(
             digits[:, at + j] += moved & _MASK
             digits[:, at + j + 1] += moved >> _SHIFT
     if len(rows):
-        _add_words(digits, first, rows, places, spilled_low, spilled_high)
+        _add_words(digits, first, rows, places, overflow_low, overflow_high)
     return _encode(digits, first, np.zeros(len(seen), np.int64), seen)
 
 

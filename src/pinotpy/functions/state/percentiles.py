@@ -25,7 +25,7 @@ from pinotpy.functions.sketches.multiset import (
     numbers_of,
 )
 from pinotpy.functions.spec import AggregateFunction, Argument, Groups, Parameter, check_number
-from pinotpy.functions.state.plans import DistributionPlan
+from pinotpy.functions.state.plans import ValueSetPlan
 from pinotpy.pql.ast import Dialect
 
 Longs = NDArray[np.int64]
@@ -69,7 +69,7 @@ class PercentileFunction(AggregateFunction):
         assert argument.data_type is not None
         return multiset_fields(argument.data_type)
 
-    def plan(self, argument: Argument, *, sum_fits_long: bool) -> DistributionPlan:
+    def plan(self, argument: Argument, *, sum_fits_long: bool) -> ValueSetPlan:
         def collect(
             rows: NDArray[np.int64], values: pa.Array, counts: NDArray[np.int64], num_rows: int
         ) -> list[pa.Array]:
@@ -78,16 +78,16 @@ class PercentileFunction(AggregateFunction):
 
         rank_of = self.rank_of(argument)
         as_longs = rank_of is not None and self.result_type is DataType.LONG
-        return DistributionPlan(collect, rank_of=rank_of, as_longs=as_longs, means_of=self.means_of(argument))
+        return ValueSetPlan(collect, rank_of=rank_of, as_longs=as_longs, means_of=self.means_of(argument))
 
     def rank_of(self, argument: Argument) -> Callable[[NDArray[np.int64]], NDArray[np.int64]] | None:
-        """The rank of the one value that `read` needs, by the number of values (DistributionPlan.rank_of); None: it
+        """The rank of the one value that `read` needs, by the number of values (ValueSetPlan.rank_of); None: it
         needs more.
         """
         return None
 
     def means_of(self, argument: Argument) -> Callable[[Longs], tuple[Longs, Longs, Longs]] | None:
-        """The ranks of the two means that `read` needs, by the number of values (DistributionPlan.means_of); None: it
+        """The ranks of the two means that `read` needs, by the number of values (ValueSetPlan.means_of); None: it
         needs more.
         """
         return None
@@ -95,7 +95,7 @@ class PercentileFunction(AggregateFunction):
     def numbers(
         self, argument: Argument, rows: NDArray[np.int64], values: pa.Array, counts: NDArray[np.int64]
     ) -> tuple[NDArray[np.int64], NDArray[Any], NDArray[np.int64]]:
-        """Rows, numbers (of the state's type) and counts of what the scan saw (see DistributionPlan)."""
+        """Rows, numbers (of the state's type) and counts of what the scan saw (see ValueSetPlan)."""
         return rows, numbers_of(values), counts
 
     def keep(self, multisets: Multisets) -> Multisets:

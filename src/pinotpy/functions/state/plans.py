@@ -2,8 +2,8 @@
 room.
 
  - `SlotPlan`: int64 words in the row of a group, changed by block functions; zero = nothing seen;
- - `DistributionPlan`: the distinct values of each group with their counts;
- - `RegisterPlan`: registers of the values' hashes;
+ - `ValueSetPlan`: the distinct values of each group with their counts;
+ - `SketchPlan`: registers of the values' hashes;
  - `RowPlan`: the rows themselves, in order, for functions of several expressions.
 
 Each has a `collect` that makes state columns of what the scan found.
@@ -43,7 +43,7 @@ class Update:
 
 
 @dataclass(frozen=True, slots=True)
-class Spilled:
+class Overflow:
     """Parts of exact double sums outside the main window: one entry a (row, word, window); see
     kernels/aggregate/exact_sums.py.
     """
@@ -85,7 +85,7 @@ class StateForm(Enum):
     LONG = "LONG"  # the first word, as a 128-bit integer; null where nothing was seen, as the next
     WIDE = "WIDE"  # the first two words, a 128-bit integer
     # the main window of an exact sum of doubles in the first two words (functions/state/exact_sums.py); not with
-    # spilled parts
+    # kept as overflow parts
     EXACT = "EXACT"
 
 
@@ -93,7 +93,7 @@ class StateForm(Enum):
 class SlotPlan:
     """State in len(`words`) words of a group's row.
 
-    collect(slots, seen, spilled): slots int64[rows, words]; seen int64[rows] counts the values that were not
+    collect(slots, seen, kept as overflow): slots int64[rows, words]; seen int64[rows] counts the values that were not
         skipped; gives the state columns.
     rank: how the first words of the slots give the value that groups are ordered by, up to a constant factor above 0;
         None: not without `collect`.
@@ -102,13 +102,13 @@ class SlotPlan:
 
     words: tuple[Word, ...]
     updates: tuple[Update, ...]
-    collect: Callable[[NDArray[np.int64], NDArray[np.int64], Spilled], list[pa.Array]]
+    collect: Callable[[NDArray[np.int64], NDArray[np.int64], Overflow], list[pa.Array]]
     rank: RankKind | None = None
     forms: tuple[StateForm, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class DistributionPlan:
+class ValueSetPlan:
     """State made from every distinct value of a group.
 
     collect(rows, values, counts, num_rows): entry i says that state row rows[i] saw values[i] (Arrow, stored form, null
@@ -150,7 +150,7 @@ class Hashing(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class RegisterPlan:
+class SketchPlan:
     """Registers: 2^log2m a group, each the highest rank of its values' hashes, or the set of their ranks (sketches/…).
 
     collect(rows, entries, num_rows): entry i says that state row rows[i] has register entries[i] >> 5 at least at rank
@@ -212,4 +212,4 @@ class RowPlan:
     counts_different: bool = False
 
 
-Plan = Union[SlotPlan, DistributionPlan, RegisterPlan, RowPlan]
+Plan = Union[SlotPlan, ValueSetPlan, SketchPlan, RowPlan]

@@ -30,7 +30,7 @@ from pinotpy.functions.state.exact_sums import (
     exact_of_columns,
     merge_exact,
 )
-from pinotpy.functions.state.plans import SlotPlan, Spilled, Update, Values, Word
+from pinotpy.functions.state.plans import Overflow, SlotPlan, Update, Values, Word
 from pinotpy.functions.state.states import EXACT, merge_counts
 from pinotpy.pql.ast import Dialect
 
@@ -112,10 +112,10 @@ class PowerSums(AggregateFunction):
             places.append((power, len(words), widths[power]))
             words += [Word.ADD] * widths[power]
 
-        def collect(slots: Words, seen: Words, spilled: Spilled) -> list[pa.Array]:
+        def collect(slots: Words, seen: Words, overflow: Overflow) -> list[pa.Array]:
             def own(word: int, window: int) -> tuple[Words, Words, Words, Words]:
-                kept = spilled.words == word
-                return spilled.rows[kept], spilled.windows[kept] - window, spilled.low[kept], spilled.high[kept]
+                kept = overflow.words == word
+                return overflow.rows[kept], overflow.windows[kept] - window, overflow.low[kept], overflow.high[kept]
 
             some = seen > 0
             if floating:

@@ -13,14 +13,14 @@ from pinotpy.data_types import DataType
 from pinotpy.functions.spec import Argument
 from pinotpy.functions.state.exact_sums import exact_array
 from pinotpy.functions.state.plans import (
-    DistributionPlan,
+    Overflow,
     Plan,
     RankKind,
     SlotPlan,
-    Spilled,
     StateForm,
     Update,
     Values,
+    ValueSetPlan,
     Word,
 )
 from pinotpy.functions.state.states import decimal_sums, extreme_array, extremes_of, wide_array
@@ -40,15 +40,15 @@ def sum_plan(argument: Argument, *, sum_fits_long: bool, with_count: bool) -> Pl
     def columns(total: pa.Array, seen: Words) -> list[pa.Array]:
         return [total, pa.array(seen)] if with_count else [total]
 
-    def collect_long(slots: Words, seen: Words, spilled: Spilled) -> list[pa.Array]:
+    def collect_long(slots: Words, seen: Words, overflow: Overflow) -> list[pa.Array]:
         low = np.ascontiguousarray(slots[:, 0])
         return columns(wide_array(low, low >> np.int64(63), seen > 0), seen)
 
-    def collect_wide(slots: Words, seen: Words, spilled: Spilled) -> list[pa.Array]:
+    def collect_wide(slots: Words, seen: Words, overflow: Overflow) -> list[pa.Array]:
         return columns(wide_array(slots[:, 0], slots[:, 1], seen > 0), seen)
 
-    def collect_double(slots: Words, seen: Words, spilled: Spilled) -> list[pa.Array]:
-        parts = (spilled.rows, spilled.windows, spilled.low, spilled.high)
+    def collect_double(slots: Words, seen: Words, overflow: Overflow) -> list[pa.Array]:
+        parts = (overflow.rows, overflow.windows, overflow.low, overflow.high)
         return columns(exact_array(slots[:, 0], slots[:, 1], seen > 0, parts), seen)
 
     seen_form = (StateForm.SEEN,) if with_count else ()
@@ -80,7 +80,7 @@ def sum_plan(argument: Argument, *, sum_fits_long: bool, with_count: bool) -> Pl
     )
 
 
-def _decimal_plan(with_count: bool) -> DistributionPlan:
+def _decimal_plan(with_count: bool) -> ValueSetPlan:
     def collect(rows: Words, values: pa.Array, counts: Words, num_rows: int) -> list[pa.Array]:
         total = decimal_sums(rows, values, counts, num_rows)
         if not with_count:
@@ -89,7 +89,7 @@ def _decimal_plan(with_count: bool) -> DistributionPlan:
         np.add.at(seen, rows, counts)
         return [total, pa.array(seen)]
 
-    return DistributionPlan(collect)
+    return ValueSetPlan(collect)
 
 
 def extremes_plan(argument: Argument, which: tuple[str, ...]) -> Plan:
@@ -101,7 +101,7 @@ def extremes_plan(argument: Argument, which: tuple[str, ...]) -> Plan:
         def collect_decimals(rows: Words, values: pa.Array, counts: Words, num_rows: int) -> list[pa.Array]:
             return [extremes_of(rows, values, num_rows, is_min=name == "min") for name in which]
 
-        return DistributionPlan(collect_decimals, counted=False)
+        return ValueSetPlan(collect_decimals, counted=False)
     from pinotpy.kernels.aggregate import min_max
 
     floating = data_type.stored.is_floating
@@ -117,7 +117,7 @@ def extremes_plan(argument: Argument, which: tuple[str, ...]) -> Plan:
         grouped, single = blocks[name, floating]
         instructions.append(Update(grouped.address, single.address, word, values))
 
-    def collect(slots: Words, seen: Words, spilled: Spilled) -> list[pa.Array]:
+    def collect(slots: Words, seen: Words, overflow: Overflow) -> list[pa.Array]:
         out = []
         for word, name in enumerate(which):
             keys = np.ascontiguousarray(slots[:, word]).view(np.uint64)

@@ -116,7 +116,7 @@ def _merge_decimals(states: pa.Array, groups: Groups, num_groups: int) -> pa.Arr
 
 
 def decimal_sums(rows: NDArray[np.int64], values: pa.Array, counts: NDArray[np.int64], num_rows: int) -> pa.Array:
-    """Exact sums from distributions of BIG_DECIMAL values."""
+    """Exact sums from value sets of BIG_DECIMAL values."""
     encoded = values.dictionary_encode()
     numbers = [decode_decimal(data) for data in encoded.dictionary.to_pylist()]
     totals: list[Decimal | None] = [None] * num_rows
@@ -227,7 +227,7 @@ def _grow(keys: NDArray[np.uint64], groups: Groups, num_groups: int, is_min: boo
 
 
 def extremes_of(rows: NDArray[np.int64], values: pa.Array, num_rows: int, *, is_min: bool) -> pa.Array:
-    """Extremes from distributions (BIG_DECIMAL)."""
+    """Extremes from value sets (BIG_DECIMAL)."""
     return merge_extremes(values, rows, num_rows, is_min=is_min)
 
 
@@ -285,7 +285,7 @@ def distinct_sets(rows: NDArray[np.int64], values: pa.Array, num_rows: int) -> p
 
 
 def assemble_sets(offsets: NDArray[np.int64], values: pa.Array, counts: NDArray[np.int64]) -> list[pa.Array]:
-    """The state column of sets from the distinct values of all rows, row after row (see DistributionPlan.assemble)."""
+    """The state column of sets from the distinct values of all rows, row after row (see ValueSetPlan.assemble)."""
     if offsets[-1] >= 2**31:
         raise QueryExecutionError(
             f"the groups of this query have {offsets[-1]} different values, more than 2^31: use distinctCountHLL or "

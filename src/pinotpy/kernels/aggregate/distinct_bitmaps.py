@@ -1,12 +1,12 @@
 """Sets of values as bits: while a unit is read there is a bit for every dict id of the column in each of its groups,
-few enough to stay in a core's own cache. What is left of a unit is the global ids (query/segments/shared_codes.py) of
+few enough to stay in a core's own cache. What is left of a unit is the shared codes (query/segments/shared_codes.py) of
 each group; sets of units are united and counted, and no value is compared.
 
-    begin_bits   A0 word of the distribution in the context, A1 groups, A2 words of a set             begin
-    add_bits     A0 groups or -1, A1 ids, A2 distribution, A3 flags of rows that do not count or -1   select
-    end_bits     A0 distribution, A1 address of int32 global ids by dict id, A2 cardinality           end, after the rows
+    begin_bitmaps   A0 word of the value_set in the context, A1 groups, A2 words of a set             begin
+    add_to_bitmaps     A0 groups or -1, A1 ids, A2 value_set, A3 flags of rows that do not count or -1   select
+    end_bitmaps     A0 value_set, A1 address of int32 shared codes by dict id, A2 cardinality           end, after the rows
 
-What a unit leaves in `runs` of the distribution: (arena row, address of ascending uint32 ids, how many) of each group
+What a unit leaves in `runs` of the value set: (arena row, address of ascending uint32 ids, how many) of each group
 that has values.
 """
 
@@ -52,7 +52,7 @@ _STRETCH: Final = 1024
 
 
 @block_function
-def begin_bits(state_address: int, args_address: int) -> Any:
+def begin_bitmaps(state_address: int, args_address: int) -> Any:
     """Empty sets of the unit's groups: the thread's own, which every unit leaves empty."""
     state, args = words(state_address, STATE_WORDS), words(args_address, INSTRUCTION_WORDS)
     context, own = context_of(state), words(state[S_USER] + args[A0] * 8, SET_WORDS)
@@ -83,7 +83,7 @@ def _add_unless(sets: Any, size: Any, groups: Any, single: bool, ids: Any, skip:
 
 
 @block_function
-def add_bits(state_address: int, args_address: int) -> Any:
+def add_to_bitmaps(state_address: int, args_address: int) -> Any:
     """Set the bits of the block's values."""
     state, args = words(state_address, STATE_WORDS), words(args_address, INSTRUCTION_WORDS)
     own, n = words(state[S_USER] + args[A0 + 2] * 8, SET_WORDS), state[S_SELECTED]
@@ -108,8 +108,8 @@ def _number_of_bits(bits: Any) -> Any:
 
 
 @njit(nogil=True)
-def _ids_of(bits: Any, remap: Any, ids: Any) -> None:
-    """The global ids of the set bits, ascending; every word is 0 afterwards."""
+def _ids_of(bits: Any, code_map: Any, ids: Any) -> None:
+    """The shared codes of the set bits, ascending; every word is 0 afterwards."""
     at, ascends, before = 0, True, np.uint32(0)
     for k in range(len(bits)):
         word = bits[k]
@@ -117,25 +117,25 @@ def _ids_of(bits: Any, remap: Any, ids: Any) -> None:
             continue
         bits[k] = uint64(0)
         while word != uint64(0):
-            value = np.uint32(remap[(uint64(k) << uint64(6)) | uint64(lowest_bit(word))])
+            value = np.uint32(code_map[(uint64(k) << uint64(6)) | uint64(lowest_bit(word))])
             word &= word - uint64(1)
             if value < before:
                 ascends = False
             ids[at] = before = value
             at += 1
-    if not ascends:  # values that came later were appended to the numbering
+    if not ascends:  # values that came later were appended to the shared dictionary
         ids[:] = np.sort(ids)
 
 
 @block_function
-def end_bits(state_address: int, args_address: int) -> Any:
+def end_bitmaps(state_address: int, args_address: int) -> Any:
     """Keep the sets that are not empty, by the arena rows of their groups: word 0 of the groups' rows. The thread's
     bits are 0 then.
     """
     state, args = words(state_address, STATE_WORDS), words(args_address, INSTRUCTION_WORDS)
     context, own = context_of(state), words(state[S_USER] + args[A0] * 8, SET_WORDS)
     code = reserve(context[G_CONTROL], vector_at(own, D_RUNS), own[D_COUNTS] * RUN_ENTRY_WORDS)
-    size, remap = own[D_RUN_WORDS], view_i32(args[A0 + 1], args[A0 + 2])
+    size, code_map = own[D_RUN_WORDS], view_i32(args[A0 + 1], args[A0 + 2])
     for group in range(own[D_COUNTS]):
         bits = view_u64(own[D_TABLE + V_ADDRESS] + group * size * 8, size)
         number = _number_of_bits(bits)
@@ -146,7 +146,7 @@ def end_bits(state_address: int, args_address: int) -> Any:
             entry = words(own[D_RUNS + V_ADDRESS] + own[D_RUNS + V_USED] * 8, RUN_ENTRY_WORDS)
             entry[0] = words(context[G_TABLE + V_ADDRESS] + group * context[G_ROW_WORDS] * 8, 1)[0]
             entry[1], entry[2] = address, number
-            _ids_of(bits, remap, view_u32(address, number))
+            _ids_of(bits, code_map, view_u32(address, number))
             own[D_RUNS + V_USED] += RUN_ENTRY_WORDS
     return code
 
@@ -165,21 +165,21 @@ def _place_of(ids: Any, value: int) -> Any:
 
 
 @njit(cache=True, nogil=True)
-def count_united(addresses: Any, sizes: Any, starts: Any, first: int, last: int, counts: Any) -> None:
+def count_distinct(addresses: Any, sizes: Any, starts: Any, first: int, last: int, counts: Any) -> None:
     """counts[g] (int64[groups]) += ids of the united sets of each group, of those whose bits are in words first … last
     - 1.
 
     Args:
         addresses, sizes: int64[sets], as units left them, by group; starts: int64[groups + 1], sets of a group.
     """
-    united = np.empty(_STRETCH, np.uint64)
+    deduplicated = np.empty(_STRETCH, np.uint64)
     places = np.zeros(len(addresses), np.int64)  # ids of a set that are counted already
     for group in range(len(counts)):
         total = int64(0)
         for i in range(starts[group], starts[group + 1]):
             places[i] = _place_of(view_u32(addresses[i], sizes[i]), int64(first) << 6)
         for low in range(first, last, _STRETCH):
-            own = united[: min(_STRETCH, last - low)]
+            own = deduplicated[: min(_STRETCH, last - low)]
             own[:] = uint64(0)
             begin, end = uint64(low) << uint64(6), uint64(low + len(own)) << uint64(6)
             for i in range(starts[group], starts[group + 1]):
@@ -194,27 +194,27 @@ def count_united(addresses: Any, sizes: Any, starts: Any, first: int, last: int,
 
 
 @njit(cache=True, nogil=True)
-def flag_ids(remaps: Any, cardinalities: Any, first: int, last: int, flags: Any) -> None:
-    """flags[id] = 1 (uint8[global ids]) of every value of dictionaries first … last - 1.
+def flag_ids(code_maps: Any, cardinalities: Any, first: int, last: int, flags: Any) -> None:
+    """flags[id] = 1 (uint8[shared codes]) of every value of dictionaries first … last - 1.
 
     Args:
-        remaps: addresses of int32 global ids by dict id; cardinalities: how many each has.
+        code_maps: addresses of int32 shared codes by dict id; cardinalities: how many each has.
     """
     # A byte an id: bits would be read and written again for each, one after the other.
     out = view_u8(flags.ctypes.data, len(flags))
     for dictionary in range(first, last):
-        ids = view_i32(remaps[dictionary], cardinalities[dictionary])
+        ids = view_i32(code_maps[dictionary], cardinalities[dictionary])
         for i in range(len(ids)):
             out[uint64(ids[i])] = np.uint8(1)
 
 
 @njit(cache=True, nogil=True)
 def count_flagged(flags: Any) -> int:
-    """How many ids some row of flags (uint8[rows, global ids]) has."""
-    united = np.empty(_STRETCH, np.uint8)
+    """How many ids some row of flags (uint8[rows, shared codes]) has."""
+    deduplicated = np.empty(_STRETCH, np.uint8)
     total = 0
     for low in range(0, flags.shape[1], _STRETCH):
-        own = united[: min(_STRETCH, flags.shape[1] - low)]
+        own = deduplicated[: min(_STRETCH, flags.shape[1] - low)]
         own[:] = 0
         for row in range(len(flags)):
             for k in range(len(own)):
@@ -226,6 +226,6 @@ def count_flagged(flags: Any) -> int:
 
 def warm() -> None:
     """Compile for the argument types that queries use."""
-    count_united(np.empty(0, np.int64), np.empty(0, np.int64), np.zeros(2, np.int64), 0, 1, np.zeros(1, np.int64))
+    count_distinct(np.empty(0, np.int64), np.empty(0, np.int64), np.zeros(2, np.int64), 0, 1, np.zeros(1, np.int64))
     flag_ids(np.empty(0, np.int64), np.empty(0, np.int64), 0, 0, np.zeros(1, np.uint8))
     count_flagged(np.zeros((1, 1), np.uint8))

@@ -75,26 +75,26 @@ def _codes_of_ids(entries: Any, first: int, last: int, codes: Any) -> None:
 
 
 @njit(cache=True, nogil=True)
-def translate(entries: Any, groups: Any, units: Any, metas: Any, codes: Any) -> None:
+def translate(entries: Any, groups: Any, morsels: Any, metas: Any, codes: Any) -> None:
     """In place: arena rows become groups; dict ids become the values' 64 bits, or codes.
 
     Args:
         entries: int64[n, 2], the rows of a unit stand together.
-        groups, units: of every arena row; metas: address of the column's meta by unit, 0 where entries hold values.
+        groups, morsels: of every arena row; metas: address of the column's meta by unit, 0 where entries hold values.
         codes: address of int32 codes by dict id, by unit; empty for columns of a fixed type.
     """
     doubles = entries.view(np.float64)
     first, count = 0, len(entries)
     while first < count:
-        unit = units[entries[first, 0] >> ROW_SHIFT]
+        morsel = morsels[entries[first, 0] >> ROW_SHIFT]
         last = first
-        while last < count and units[entries[last, 0] >> ROW_SHIFT] == unit:
+        while last < count and morsels[entries[last, 0] >> ROW_SHIFT] == morsel:
             entries[last, 0] = (groups[entries[last, 0] >> ROW_SHIFT] << ROW_SHIFT) | (entries[last, 0] & _COUNT_MASK)
             last += 1
-        meta = words(metas[unit], META_WORDS)
-        if metas[unit] != 0:
+        meta = words(metas[morsel], META_WORDS)
+        if metas[morsel] != 0:
             if len(codes) > 0:
-                _codes_of_ids(entries, first, last, view_i32(codes[unit], meta[M_CARDINALITY]))
+                _codes_of_ids(entries, first, last, view_i32(codes[morsel], meta[M_CARDINALITY]))
             else:
                 _values_of_ids(entries, doubles, first, last, meta)
         first = last
@@ -132,7 +132,7 @@ def deal(entries: Any, bits: int, places: Any, out: Any) -> None:
 
 
 @inner
-def _unite_part(entries: Any, counts: Any, table: Any, mask: Any) -> Any:
+def _deduplicate_part(entries: Any, counts: Any, table: Any, mask: Any) -> Any:
     used = uint64(0)
     for i in range(len(entries)):
         tag, value = entries[i, 0], entries[i, 1]
@@ -153,7 +153,7 @@ def _unite_part(entries: Any, counts: Any, table: Any, mask: Any) -> Any:
 
 
 @njit(cache=True, nogil=True)
-def unite(entries: Any, counts: Any, starts: Any, first: int, last: int, used: Any, sizes: Any) -> None:
+def deduplicate(entries: Any, counts: Any, starts: Any, first: int, last: int, used: Any, sizes: Any) -> None:
     """Unite parts first … last - 1 in place: used[p] distinct pairs stand at starts[p], word 0 the group alone.
 
     Args:
@@ -174,7 +174,7 @@ def unite(entries: Any, counts: Any, starts: Any, first: int, last: int, used: A
         while need < 2 * size:
             need *= 2
         table[:need] = -1
-        used[part] = _unite_part(
+        used[part] = _deduplicate_part(
             entries[starts[part] : starts[part + 1]], counts[starts[part] : starts[part + 1]], table, uint64(need - 1)
         )
         for i in range(starts[part], starts[part] + used[part]):
@@ -218,7 +218,7 @@ def warm() -> None:
     count_parts(entries, 1, sizes)
     starts = np.concatenate([[0], np.cumsum(sizes)])
     deal(entries, 1, starts[:-1].copy(), np.empty_like(entries))
-    unite(entries, one.copy(), starts, 0, 2, sizes, one.copy())
+    deduplicate(entries, one.copy(), starts, 0, 2, sizes, one.copy())
     spread(entries, one, starts, 0, 2, sizes, one.copy(), one.copy(), one.copy())
 
 

@@ -9,8 +9,8 @@ carries, which any 2^31 values may do. Adding integers is exact, so that any ord
     whole numbers   slots of power p: WORDS_LONG[p] limbs of the sum of x^p
     doubles         x = m * 2^s in units of the main window of exact_sums.py; slots: WORDS_DOUBLE[p] limbs of the sum of m^p * 2^(p s)
 
-What lies outside the main window is spilled as 128-bit integers: a part at bit b, counted from 2^(-1076 p), as window
-b // WINDOW + WINDOW_FIRST. Infinities and NaN are left to the sum of the values themselves, which flags them.
+What lies outside the main window is kept as overflow as 128-bit integers: a part at bit b, counted from 2^(-1076 p), as
+window b // WINDOW + WINDOW_FIRST. Infinities and NaN are left to the sum of the values themselves, which flags them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any, Final
 from numba import int64, njit, types, uint64
 
 from pinotpy.kernels.aggregate.counts_and_sums import counted_values, prepare, scratch, table_of
-from pinotpy.kernels.aggregate.exact_sums import WINDOW, WINDOW_MAIN, spill_part
+from pinotpy.kernels.aggregate.exact_sums import WINDOW, WINDOW_MAIN, overflow_part
 from pinotpy.kernels.aggregate.result_context import G_ROW_WORDS, context_of
 from pinotpy.kernels.runtime.abi import (
     A0,
@@ -226,7 +226,7 @@ def long_fourths(state_address: int, args_address: int) -> Any:
 
 
 @njit(nogil=True)
-def _spill_power(context: Any, group: int, slot: int, bits: Any, power: int, limbs: Any) -> Any:
+def _overflow_power(context: Any, group: int, slot: int, bits: Any, power: int, limbs: Any) -> Any:
     # A double outside the main window: its power's limbs, each as a 128-bit integer in its window.
     exponent, fraction = int64((bits >> uint64(52)) & uint64(_INFINITE)), int64(bits) & _FRACTION
     if exponent == _INFINITE:
@@ -241,7 +241,7 @@ def _spill_power(context: Any, group: int, slot: int, bits: Any, power: int, lim
         if limb != 0:
             shift = (position + j * LIMB_BITS) % WINDOW
             high = limb >> (64 - shift) if shift > 0 else limb >> 63
-            code = spill_part(
+            code = overflow_part(
                 context, group, slot, (position + j * LIMB_BITS) // WINDOW + WINDOW_FIRST, limb << shift, high
             )
             if code != E_OK:
@@ -345,7 +345,7 @@ def _add_doubles(state_address: int, args_address: int, power: int) -> Any:
         for i in range(n):
             places = int64((bits[i] >> uint64(52)) & uint64(_INFINITE)) - _MAIN_BASE
             if not 0 < places <= WINDOW and (bits[i] << uint64(1)) != uint64(0):
-                code = _spill_power(
+                code = _overflow_power(
                     context, int64(0) if single else int64(groups[i]), args[A0 + 2], bits[i], power, limbs
                 )
                 if code != E_OK:

@@ -4,16 +4,16 @@ Layout (int64 words, G_*), the same for aggregations without groups (one group, 
 
  - **table**: one row a group, G_ROW_WORDS words: word 0 counts the group's rows, then the slots of the aggregations.
    A row of zeros is an untouched group: every state is laid out so that zero means "nothing seen". Between units the
-   whole table is zero. Dense tables are indexed by the composite of dict ids; hashed ones by order of appearance.
+   whole table is zero. Dense tables are indexed by the packed key of dict ids; hashed ones by order of appearance.
  - **pages**: a dense table marks every PAGE groups that it touches, so that ending a unit costs what was touched.
- - **keys, index, key block**: of hashed groups only; see hashing.py.
- - **spill**: parts of double sums outside the main window; see exact_sums.py.
- - **arena**: what units left behind: rows of [keys …, slots …] (row count first among the slots). `units` says which
+ - **keys, index, key block**: of hashed groups only; see group/hash_table.py.
+ - **overflow**: parts of double sums outside the main window; see exact_sums.py.
+ - **arena**: what units left behind: rows of [keys …, slots …] (row count first among the slots). `morsels` says which
    rows are of which unit: (unit, first row).
- - **spill arena**: (arena row, slot, window, low word, high word).
+ - **overflow arena**: (arena row, slot, window, low word, high word).
  - **limit**: rows of new keys go to one row behind the limit's, which is no group.
- - **pool, streams, chunks**: rows that wait for their groups, by parts; see dealing.py.
- - **distributions**: (group, value) pairs, a block of SET_WORDS words for each; see value_sets.py.
+ - **pool, streams, chunks**: rows that wait for their groups, by parts; see group/radix_partition.py.
+ - **value sets**: (group, value) pairs, a block of SET_WORDS words for each; see value_sets.py.
 
 A kernel reaches it at state[S_USER]. Python owns it through `ResultContext`, which frees everything.
 """
@@ -36,29 +36,29 @@ G_ROW_WORDS: Final = 1
 G_KEY_WORDS: Final = 2  # words of a group's key in the arena (0 without groups)
 G_NUM_GROUPS: Final = 3  # hashed: groups of the unit; dense: size of the unit's table
 G_INDEX_MASK: Final = 4  # hashed: entries of the index - 1
-G_SPILL_MASK: Final = 5
-G_SPILL_USED: Final = 6
+G_OVERFLOW_MASK: Final = 5
+G_OVERFLOW_USED: Final = 6
 G_SIZES: Final = 7  # address of the unit's id ranges, one a key column (dense)
 G_TABLE: Final = 8  # vectors from here on, VECTOR_WORDS each
 G_PAGES: Final = 11
 G_KEYS: Final = 14
 G_INDEX: Final = 17
 G_KEY_BLOCK: Final = 20
-G_SPILL: Final = 23
+G_OVERFLOW: Final = 23
 G_ARENA: Final = 26
-G_UNITS: Final = 29
-G_SPILL_ARENA: Final = 32
+G_MORSELS: Final = 29
+G_OVERFLOW_ARENA: Final = 32
 G_SCRATCH: Final = 35
 G_STREAMS: Final = 38
 G_CHUNKS: Final = 41
-G_DEAL_SHIFT: Final = 44  # 64 - log2 of the parts
-G_DEAL_WORDS: Final = 45  # of a dealt row
-G_DEAL_MAX: Final = 46  # bytes that wait before somebody has to take them
+G_PARTITION_SHIFT: Final = 44  # 64 - log2 of the parts
+G_PARTITION_WORDS: Final = 45  # of a dealt row
+G_PARTITION_MAX: Final = 46  # bytes that wait before somebody has to take them
 G_POOL: Final = 48  # a pool, POOL_WORDS
 G_LIMIT: Final = 54  # hashed: at most so many groups of a table, 0 = any number
 G_CUT_ROWS: Final = 55  # rows whose groups were beyond it
 G_CUT: Final = 56  # vector: arena rows that stand for all groups of their unit beyond it
-G_SETS: Final = 59  # then SET_WORDS words a distribution
+G_SETS: Final = 59  # then SET_WORDS words a value set
 
 SET_WORDS: Final = 26
 D_TABLE: Final = 0  # vector: a byte or a u32 for every (group, dict id) of the unit, zero between units
@@ -67,7 +67,7 @@ D_FIRST: Final = 6  # words of the arena before the unit at hand
 D_COUNTS: Final = 7  # 1: how often a value was seen counts
 D_CARDINALITY: Final = 8  # dict ids a group where pairs are addressed directly, 0 where they are appended
 D_LOG2M: Final = 9  # of HyperLogLog registers
-D_REGISTERS: Final = 10  # vector: [arena row, registers …], see registers.py
+D_REGISTERS: Final = 10  # vector: [arena row, registers …], see sketch/hyperloglog.py
 D_STREAMS: Final = 13  # vectors of runs of values, see value_lists.py
 D_RUNS: Final = 16
 D_RUN_WORDS: Final = 19
@@ -79,10 +79,10 @@ _VECTORS: Final = (
     G_KEYS,
     G_INDEX,
     G_KEY_BLOCK,
-    G_SPILL,
+    G_OVERFLOW,
     G_ARENA,
-    G_UNITS,
-    G_SPILL_ARENA,
+    G_MORSELS,
+    G_OVERFLOW_ARENA,
     G_SCRATCH,
     G_STREAMS,
     G_CHUNKS,
@@ -94,7 +94,7 @@ PAGE_SHIFT: Final = 6  # groups a page, as a power of two
 
 @njit(nogil=True, inline="always")
 def context_of(state: Any) -> Any:
-    """The thread's context words; distributions lie behind them."""
+    """The thread's context words; value sets lie behind them."""
     return words(state[S_USER], G_SETS)
 
 
@@ -130,7 +130,7 @@ class ResultContext:
         control: the query's control words (kept alive; memory is charged to it).
         row_words: words of a group's row, the row count included.
         key_words: words of a group's key.
-        num_sets: number of distributions.
+        num_sets: number of value sets.
     """
 
     def __init__(self, control: NDArray[np.int64], row_words: int, key_words: int = 0, num_sets: int = 0) -> None:
@@ -167,9 +167,9 @@ class ResultContext:
         width = int(self.words[G_KEY_WORDS] + self.words[G_ROW_WORDS])
         return self.vector(G_ARENA).reshape(-1, width)
 
-    def units(self) -> NDArray[np.int64]:
+    def morsels(self) -> NDArray[np.int64]:
         """(unit, first arena row) of every unit that left rows, in order."""
-        return self.vector(G_UNITS).reshape(-1, 2)
+        return self.vector(G_MORSELS).reshape(-1, 2)
 
 
 def _as_array(address: int, count: int) -> NDArray[np.int64]:

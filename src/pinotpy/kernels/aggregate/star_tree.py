@@ -190,7 +190,7 @@ def _pushed(stack: Any, used: int, node: int) -> Any:
 
 
 @njit(nogil=True)
-def _walk(nodes: Any, needs: Any, tests: Any, spans: Any, runs: Any, count: int) -> Any:
+def _unnest(nodes: Any, needs: Any, tests: Any, spans: Any, runs: Any, count: int) -> Any:
     # Append the runs of records of one tree to `runs`; gives (runs, their number, whether a test was left to the
     # records).
     last_needed, last_tested, left = int64(-1), int64(-1), False
@@ -279,7 +279,7 @@ def walk_trees(trees: Any, needs: Any, tests: Any, spans: Any, offsets: Any) -> 
     offsets[0] = 0
     for i in range(len(trees)):
         nodes = view_i32(trees[i, 0], trees[i, 1] * NODE_WORDS)
-        runs, count, undecided = _walk(nodes, needs[i], tests, spans[i], runs, count)
+        runs, count, undecided = _unnest(nodes, needs[i], tests, spans[i], runs, count)
         left = left or undecided
         offsets[i + 1] = count
     return runs[:count], left
@@ -311,7 +311,7 @@ def check_nodes(nodes: Any, num_docs: int, num_dimensions: int) -> Any:
     """(fault, node) of the first node that a walk cannot trust, (FAULT_NONE, 0) if there is none.
 
     Children stand behind their parent and together follow each other without gap, so every node but the root has one
-    parent and a walk ends; levels, record ranges and the order of ids are those that _walk relies on.
+    parent and a walk ends; levels, record ranges and the order of ids are those that _unnest relies on.
     """
     following = int64(1)
     for node in range(len(nodes)):

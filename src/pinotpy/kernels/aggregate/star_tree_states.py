@@ -4,7 +4,7 @@ Arguments as in counts_and_sums.py (A0 groups, A1 values, A2 slot, A3 flags of r
 `_single` forms add to group 0.
 
     add_pairs    128-bit integers: A1 low words, A4 high words
-    add_spilled  what lies outside the main window of a sum of doubles: A1 address of int64[n, 4] (record, window, low,
+    add_overflow  what lies outside the main window of a sum of doubles: A1 address of int64[n, 4] (record, window, low,
                  high), records ascending, A4 n
     doc_ids      A0 = the selected docs as i64
 """
@@ -16,7 +16,7 @@ from typing import Any
 from numba import int64, njit, uint64
 
 from pinotpy.kernels.aggregate.counts_and_sums import table_of
-from pinotpy.kernels.aggregate.exact_sums import spill_part
+from pinotpy.kernels.aggregate.exact_sums import overflow_part
 from pinotpy.kernels.aggregate.result_context import G_ROW_WORDS, context_of
 from pinotpy.kernels.runtime.abi import (
     A0,
@@ -78,7 +78,7 @@ def _first_part(parts: Any, count: int, doc: int) -> Any:
 
 
 @njit(nogil=True)
-def _add_spilled(state: Any, args: Any, single: bool) -> Any:
+def _add_overflow(state: Any, args: Any, single: bool) -> Any:
     context, n, count = context_of(state), state[S_SELECTED], args[A0 + 4]
     if count == 0:
         return E_OK
@@ -93,7 +93,7 @@ def _add_spilled(state: Any, args: Any, single: bool) -> Any:
         at = _first_part(parts, count, doc)
         while at < count and parts[at * 4] == doc:
             group = int64(0) if single else int64(groups[i])
-            code = spill_part(context, group, args[A0 + 2], parts[at * 4 + 1], parts[at * 4 + 2], parts[at * 4 + 3])
+            code = overflow_part(context, group, args[A0 + 2], parts[at * 4 + 1], parts[at * 4 + 2], parts[at * 4 + 3])
             if code != E_OK:
                 return code
             at += 1
@@ -101,13 +101,13 @@ def _add_spilled(state: Any, args: Any, single: bool) -> Any:
 
 
 @block_function
-def add_spilled(state_address: int, args_address: int) -> Any:
-    return _add_spilled(words(state_address, STATE_WORDS), words(args_address, INSTRUCTION_WORDS), False)
+def add_overflow(state_address: int, args_address: int) -> Any:
+    return _add_overflow(words(state_address, STATE_WORDS), words(args_address, INSTRUCTION_WORDS), False)
 
 
 @block_function
-def add_spilled_single(state_address: int, args_address: int) -> Any:
-    return _add_spilled(words(state_address, STATE_WORDS), words(args_address, INSTRUCTION_WORDS), True)
+def add_overflow_single(state_address: int, args_address: int) -> Any:
+    return _add_overflow(words(state_address, STATE_WORDS), words(args_address, INSTRUCTION_WORDS), True)
 
 
 @njit(nogil=True)

@@ -2,7 +2,7 @@
 counts_and_sums.py.
 
     slot contents: low, high words of the main window of an exact sum (exact_sums.py); what lies outside of it is
-    spilled
+    kept as overflow
 
 A value of the main window has up to 101 bits. For adding they are cut into two **lanes**, high * 2^LANE_BITS + low, of
 which a whole block adds up in 64 bits each, without carries; only their totals are joined.
@@ -16,7 +16,7 @@ import numpy as np
 from numba import int64, njit, types, uint64
 
 from pinotpy.kernels.aggregate.counts_and_sums import add_wide, copies_of, counted_values, prepare, scratch, table_of
-from pinotpy.kernels.aggregate.exact_sums import WINDOW, WINDOW_MAIN, is_outside, spill
+from pinotpy.kernels.aggregate.exact_sums import WINDOW, WINDOW_MAIN, is_outside, overflow_row
 from pinotpy.kernels.aggregate.replicated_counters import FEW, add, clear, num_groups, total
 from pinotpy.kernels.aggregate.result_context import G_ROW_WORDS, context_of
 from pinotpy.kernels.runtime.abi import (
@@ -62,7 +62,7 @@ def cut_doubles(bits: Any, low: Any, high: Any) -> Any:
 
 
 @inner
-def sum_lanes(bits: Any) -> Any:
+def sum_unnested(bits: Any) -> Any:
     """(sum of low lanes, sum of high lanes, how many lie outside the main window) of at most BLOCK values."""
     bottom = top = strange = int64(0)
     for i in range(len(bits)):
@@ -100,10 +100,10 @@ def _sum_few(context: Any, slot: Any, most: int, groups: Any, low: Any, high: An
 
 
 @njit(nogil=True)
-def _spill_outside(context: Any, slot: int, groups: Any, bits: Any, single: bool) -> Any:
+def _overflow_outside(context: Any, slot: int, groups: Any, bits: Any, single: bool) -> Any:
     for i in range(len(bits)):
         if is_outside(bits[i]):
-            code = spill(context, 0 if single else int64(groups[i]), slot, bits[i])
+            code = overflow_row(context, 0 if single else int64(groups[i]), slot, bits[i])
             if code != E_OK:
                 return code
     return E_OK
@@ -125,7 +125,7 @@ def sum_double(state_address: int, args_address: int) -> Any:
         _sum_many(table_of(context), uint64(context[G_ROW_WORDS]), uint64(args[A0 + 2]), groups, low, high)
     else:
         _sum_few(context, uint64(args[A0 + 2]), most, groups, low, high)
-    return _spill_outside(context, args[A0 + 2], groups, bits, False) if outside != 0 else E_OK
+    return _overflow_outside(context, args[A0 + 2], groups, bits, False) if outside != 0 else E_OK
 
 
 @block_function
@@ -136,6 +136,6 @@ def sum_double_single(state_address: int, args_address: int) -> Any:
     if code != E_OK:
         return code
     bits = counted_values(state, args, context, n).view(types.uint64)
-    bottom, top, outside = sum_lanes(bits)
+    bottom, top, outside = sum_unnested(bits)
     _add_lanes(table_of(context), uint64(args[A0 + 2]), bottom, top)
-    return _spill_outside(context, args[A0 + 2], register_u32(state, 0)[:n], bits, True) if outside != 0 else E_OK
+    return _overflow_outside(context, args[A0 + 2], register_u32(state, 0)[:n], bits, True) if outside != 0 else E_OK

@@ -1,6 +1,6 @@
 """Walking the values of a multi-value column for functions that see each of them (SUMMV, DISTINCTCOUNTMV …).
 
-For portions of at most BLOCK lanes (lanes.py) the instruction fills a register with entry indexes and one with the
+For portions of at most BLOCK lanes (vector/unnested_entries.py) the instruction fills a register with entry indexes and one with the
 groups of their docs, and runs its own small program on them as if the lanes were selected docs. How many values there
 are (COUNTMV) is known without looking at them.
 
@@ -37,7 +37,7 @@ from pinotpy.kernels.runtime.abi import (
     words,
 )
 from pinotpy.kernels.runtime.views import mv_offsets, view_u32
-from pinotpy.kernels.vector.unnested_entries import fill_lanes, of_docs
+from pinotpy.kernels.vector.unnested_entries import fill_unnested, of_docs
 
 # Scratch memory of positions: those before are of functions that the program calls.
 _POSITIONS: Final = 3
@@ -69,7 +69,7 @@ def walk(state_address: int, args_address: int) -> Any:
     entries, positions = state[S_REGISTERS] + args[A0 + 3] * BLOCK * 8, state[S_SCRATCH] + _POSITIONS * BLOCK * 4
     position, entry = int64(0), int64(-1)
     while position < selected:
-        n, position, entry = fill_lanes(offsets, docs, skip, flagged, position, entry, entries, positions)
+        n, position, entry = fill_unnested(offsets, docs, skip, flagged, position, entry, entries, positions)
         if n == 0:
             break
         if grouped:

@@ -2,13 +2,13 @@
 kept of a row.
 
 Values are kept as *order words* (integers as they are, doubles so that they compare as integers, see ranks.py). Each
-group of a unit fills runs of the distribution's pool, one after the other; `runs` says of which arena row each is:
+group of a unit fills runs of the value set's pool, one after the other; `runs` says of which arena row each is:
 (row, address, number of words).
 
-    begin_runs    A0 word of the distribution in the context, A1 groups, A2 words of a run            begin
-    add_to_runs   A0 groups or -1, A1 values, A2 distribution, A3 flags of rows that do not count or -1, A4 LONGS, DOUBLES or
+    begin_value_lists    A0 word of the value_set in the context, A1 groups, A2 words of a run            begin
+    add_to_value_lists   A0 groups or -1, A1 values, A2 value_set, A3 flags of rows that do not count or -1, A4 LONGS, DOUBLES or
                   CAST_DOUBLES: doubles as LONG                                                       select
-    end_runs      A0 distribution                                                                     end, after the rows
+    end_value_lists      A0 value_set                                                                     end, after the rows
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ _TWO_63: Final = 2.0**63
 
 
 @block_function
-def begin_runs(state_address: int, args_address: int) -> Any:
+def begin_value_lists(state_address: int, args_address: int) -> Any:
     """No runs of the unit's groups."""
     state, args = words(state_address, STATE_WORDS), words(args_address, INSTRUCTION_WORDS)
     context, own = context_of(state), words(state[S_USER] + args[A0] * 8, SET_WORDS)
@@ -149,7 +149,7 @@ def _without_skipped(values: Any, groups: Any, single: bool, skip: Any, kept: An
 
 
 @block_function
-def add_to_runs(state_address: int, args_address: int) -> Any:
+def add_to_value_lists(state_address: int, args_address: int) -> Any:
     """Append the block's values to the runs of their groups."""
     state, args = words(state_address, STATE_WORDS), words(args_address, INSTRUCTION_WORDS)
     context, own, n = context_of(state), words(state[S_USER] + args[A0 + 2] * 8, SET_WORDS), state[S_SELECTED]
@@ -172,7 +172,7 @@ def add_to_runs(state_address: int, args_address: int) -> Any:
 
 
 @block_function
-def end_runs(state_address: int, args_address: int) -> Any:
+def end_value_lists(state_address: int, args_address: int) -> Any:
     """Runs are of arena rows now: word 0 of the groups' rows. The unfinished ones get their lengths."""
     state, args = words(state_address, STATE_WORDS), words(args_address, INSTRUCTION_WORDS)
     context, own = context_of(state), words(state[S_USER] + args[A0] * 8, SET_WORDS)

@@ -2,16 +2,16 @@
 BIG_DECIMAL).
 
 Where groups * cardinality is at most DIRECT_MAX, or DIRECT_PAIRS_PER_DOC for every doc, a unit has a place for every
-(group, dict id): a byte (seen), or a u32 (how often) where the distribution counts. Else every row is appended as it
-comes. When a unit ends, the distribution's arena holds entries of two words: arena row << 32 | count, then the dict id
+(group, dict id): a byte (seen), or a u32 (how often) where the value set counts. Else every row is appended as it
+comes. When a unit ends, the value set's arena holds entries of two words: arena row << 32 | count, then the dict id
 of the unit or the 64 bits of a raw value (doubles with −0.0 as 0.0 and one NaN). Equal entries may come several times;
 distinct_pairs.py unites them.
 
-    begin_distribution  A0 word of the distribution in the context, A1 groups, A2 cardinality (0: appended), A3 counts    begin
-    add_ids             A0 groups or -1, A1 ids, A2 distribution, A3 flags of rows that do not count or -1     select
+    begin_value_set  A0 word of the value_set in the context, A1 groups, A2 cardinality (0: appended), A3 counts    begin
+    add_ids             A0 groups or -1, A1 ids, A2 value_set, A3 flags of rows that do not count or -1     select
     add_values          the same with 64-bit values; A4 1: doubles
-    add_docs            A0 groups or -1, A1 distribution, A2 flags of rows that do not count or -1: appends doc ids select
-    end_distribution    A0 distribution                                                                        end
+    add_docs            A0 groups or -1, A1 value_set, A2 flags of rows that do not count or -1: appends doc ids select
+    end_value_set    A0 value_set                                                                        end
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ DIRECT_PAIRS_PER_DOC: Final = 4
 
 
 @njit(nogil=True, inline="always")
-def _distribution(state: Any, word: int) -> Any:
+def _value_set(state: Any, word: int) -> Any:
     return words(state[S_USER] + word * 8, SET_WORDS)
 
 
@@ -71,10 +71,10 @@ def _table_words(own: Any, groups: int) -> Any:
 
 
 @block_function
-def begin_distribution(state_address: int, args_address: int) -> Any:
+def begin_value_set(state_address: int, args_address: int) -> Any:
     """Make room for the unit's pairs."""
     state, args = words(state_address, STATE_WORDS), words(args_address, INSTRUCTION_WORDS)
-    own = _distribution(state, args[A0])
+    own = _value_set(state, args[A0])
     own[D_CARDINALITY], own[D_COUNTS], own[D_FIRST] = args[A0 + 2], args[A0 + 3], own[D_ARENA + V_USED]
     if args[A0 + 2] == 0:
         return E_OK
@@ -150,7 +150,7 @@ def _append_doubles(out: Any, bits: Any, groups: Any, single: bool, values: Any,
 def add_ids(state_address: int, args_address: int) -> Any:
     """See or count dict ids."""
     state, args = words(state_address, STATE_WORDS), words(args_address, INSTRUCTION_WORDS)
-    context, own, n = context_of(state), _distribution(state, args[A0 + 2]), state[S_SELECTED]
+    context, own, n = context_of(state), _value_set(state, args[A0 + 2]), state[S_SELECTED]
     single, flagged = args[A0] < 0, args[A0 + 3] >= 0
     groups = register_u32(state, 0 if single else args[A0])[:n]
     ids = register_u32(state, args[A0 + 1])[:n]
@@ -186,7 +186,7 @@ def add_ids(state_address: int, args_address: int) -> Any:
 def add_values(state_address: int, args_address: int) -> Any:
     """Append 64-bit values."""
     state, args = words(state_address, STATE_WORDS), words(args_address, INSTRUCTION_WORDS)
-    context, own, n = context_of(state), _distribution(state, args[A0 + 2]), state[S_SELECTED]
+    context, own, n = context_of(state), _value_set(state, args[A0 + 2]), state[S_SELECTED]
     single, flagged = args[A0] < 0, args[A0 + 3] >= 0
     groups = register_u32(state, 0 if single else args[A0])[:n]
     skip = register_u8(state, args[A0 + 3] if flagged else 0)[:n]
@@ -207,7 +207,7 @@ def add_values(state_address: int, args_address: int) -> Any:
 def add_docs(state_address: int, args_address: int) -> Any:
     """Append the numbers of the docs."""
     state, args = words(state_address, STATE_WORDS), words(args_address, INSTRUCTION_WORDS)
-    context, own, n = context_of(state), _distribution(state, args[A0 + 1]), state[S_SELECTED]
+    context, own, n = context_of(state), _value_set(state, args[A0 + 1]), state[S_SELECTED]
     single, flagged = args[A0] < 0, args[A0 + 2] >= 0
     groups = register_u32(state, 0 if single else args[A0])[:n]
     skip = register_u8(state, args[A0 + 2] if flagged else 0)[:n]
@@ -298,10 +298,10 @@ def _leave_counts(context: Any, own: Any, groups: int) -> Any:
 
 
 @block_function
-def end_distribution(state_address: int, args_address: int) -> Any:
+def end_value_set(state_address: int, args_address: int) -> Any:
     """Move what the unit saw to the arena; word 0 of the groups' rows is their arena row now."""
     state, args = words(state_address, STATE_WORDS), words(args_address, INSTRUCTION_WORDS)
-    context, own = context_of(state), _distribution(state, args[A0])
+    context, own = context_of(state), _value_set(state, args[A0])
     if own[D_CARDINALITY] == 0:
         used = own[D_ARENA + V_USED] - own[D_FIRST]
         _name_rows(context, words(own[D_ARENA + V_ADDRESS] + own[D_FIRST] * 8, used))

@@ -1,13 +1,13 @@
 """Filters that are an AND of comparisons, a bit a doc: which docs of a chunk pass, and their ids.
 
-Legs that ask whether an id lies in a few runs, a raw number in a range, or a doc is null are most filters. Here a leg
-is three
-instructions for 64 docs: load, compare, combine with the word of the legs before (comparisons of arithmetic:
-bitmap_arithmetic.py). Where the words of some legs are mostly zero, the next one reads only the columns' cache lines of
-words that are not. Selected docs of as many chunks as it takes are put together, so that the select section begins with
-a full selection however few docs pass.
+Predicates that ask whether an id lies in a few runs, a raw number in a range, or a doc is null are most filters. Here a
+predicate is three
+instructions for 64 docs: load, compare, combine with the word of the predicates before (comparisons of arithmetic:
+bitmap_arithmetic.py). Where the words of some predicates are mostly zero, the next one reads only the columns' cache
+lines of words that are not. Selected docs of as many chunks as it takes are put together, so that the select section
+begins with a full selection however few docs pass.
 
-Other filters, and units that must be looked at a block at a time, run as block functions with byte masks
+Other filters, and morsels that must be looked at a block at a time, run as block functions with byte masks
 (predicate_frame.py).
 """
 
@@ -20,7 +20,7 @@ from llvmlite import ir
 from numba import carray, float32, int32, njit, types, uint64
 from numba.extending import intrinsic
 
-from pinotpy.kernels.filter.bitmap_arithmetic import EXPRESSION, is_chain, keep_chain
+from pinotpy.kernels.filter.bitmap_arithmetic import EXPRESSION, is_fused, keep_program
 from pinotpy.kernels.filter.predicate_frame import (
     A_KEPT,
     A_META,
@@ -29,8 +29,8 @@ from pinotpy.kernels.filter.predicate_frame import (
     A_NULLS,
     A_OUT,
     A_TEST,
-    LEG_ALWAYS,
-    LEG_NEVER,
+    PREDICATE_ALWAYS,
+    PREDICATE_NEVER,
 )
 from pinotpy.kernels.runtime.abi import (
     BLOCK,
@@ -101,13 +101,13 @@ def _comparing(number: ir.Type, lower: str, upper: str | None, parameter: Any) -
             loaded = builder.load(builder.inttoptr(arguments[0], vector.as_pointer()), align=1)
             bounds = []
             for word in arguments[1:]:
-                narrow = (
+                materialize_selection = (
                     builder.trunc(word, number)
                     if isinstance(number, ir.IntType) and number.width < 64 and word.type.width == 64
                     else word
                 )
                 spread = builder.insert_element(
-                    ir.Constant(vector, ir.Undefined), narrow, ir.Constant(ir.IntType(32), 0)
+                    ir.Constant(vector, ir.Undefined), materialize_selection, ir.Constant(ir.IntType(32), 0)
                 )
                 bounds.append(
                     builder.shuffle_vector(
@@ -142,7 +142,7 @@ _compare_f32 = _comparing(ir.FloatType(), ">=", "<=", types.float32)
 _compare_f64 = _comparing(ir.DoubleType(), ">=", "<=", types.float64)
 
 
-def _leg_with(compare: Any, size: int) -> Any:
+def _predicate_with(compare: Any, size: int) -> Any:
     # One specialisation a kind of number.
 
     @inner
@@ -159,7 +159,7 @@ def _leg_with(compare: Any, size: int) -> Any:
                 bits[i] &= compare(address + i * (64 * size), low, high) ^ flip
 
     @inner
-    def leg(address: int, low: Any, high: Any, flip: Any, bits: Any, n: int, count: int, buffer: int) -> None:
+    def predicate(address: int, low: Any, high: Any, flip: Any, bits: Any, n: int, count: int, buffer: int) -> None:
         # The docs of the last word may be the column's last: they are compared where 64 may be read.
         whole = n >> 6
         if count * 4 < whole * size:
@@ -170,7 +170,7 @@ def _leg_with(compare: Any, size: int) -> Any:
             _copy(view_u8(buffer, (n & 63) * size), view_u8(address + whole * (64 * size), (n & 63) * size))
             bits[whole] &= compare(buffer, low, high) ^ flip
 
-    return leg
+    return predicate
 
 
 @inner
@@ -179,13 +179,13 @@ def _copy(out: Any, values: Any) -> None:
         out[i] = values[i]
 
 
-_leg_u8 = _leg_with(_compare_u8, 1)
-_leg_u16 = _leg_with(_compare_u16, 2)
-_leg_u32 = _leg_with(_compare_u32, 4)
-_leg_i32 = _leg_with(_compare_i32, 4)
-_leg_i64 = _leg_with(_compare_i64, 8)
-_leg_f32 = _leg_with(_compare_f32, 4)
-_leg_f64 = _leg_with(_compare_f64, 8)
+_test_u8 = _predicate_with(_compare_u8, 1)
+_test_u16 = _predicate_with(_compare_u16, 2)
+_test_u32 = _predicate_with(_compare_u32, 4)
+_test_i32 = _predicate_with(_compare_i32, 4)
+_test_i64 = _predicate_with(_compare_i64, 8)
+_test_f32 = _predicate_with(_compare_f32, 4)
+_test_f64 = _predicate_with(_compare_f64, 8)
 
 
 @inner
@@ -195,11 +195,11 @@ def _ids_between(
     width = meta[M_WIDTH]
     address = meta[M_DATA] + base * width
     if width == 1:
-        _leg_u8(address, low, span, flip, bits, n, count, buffer)
+        _test_u8(address, low, span, flip, bits, n, count, buffer)
     elif width == 2:
-        _leg_u16(address, low, span, flip, bits, n, count, buffer)
+        _test_u16(address, low, span, flip, bits, n, count, buffer)
     else:
-        _leg_u32(address, low, span, flip, bits, n, count, buffer)
+        _test_u32(address, low, span, flip, bits, n, count, buffer)
 
 
 @inner
@@ -209,13 +209,13 @@ def _values_between(
     stored, address, low, high = meta[M_STORED], meta[M_DATA], args[A_TEST], args[A_TEST + 1]
     reals = view_f64(args_address + A_TEST * 8, 2)
     if stored == T_INT:
-        _leg_i32(address + base * 4, int32(low), int32(high), flip, bits, n, count, buffer)
+        _test_i32(address + base * 4, int32(low), int32(high), flip, bits, n, count, buffer)
     elif stored == T_LONG:
-        _leg_i64(address + base * 8, low, high, flip, bits, n, count, buffer)
+        _test_i64(address + base * 8, low, high, flip, bits, n, count, buffer)
     elif stored == T_FLOAT:
-        _leg_f32(address + base * 4, float32(reals[0]), float32(reals[1]), flip, bits, n, count, buffer)
+        _test_f32(address + base * 4, float32(reals[0]), float32(reals[1]), flip, bits, n, count, buffer)
     elif stored == T_DOUBLE:
-        _leg_f64(address + base * 8, reals[0], reals[1], flip, bits, n, count, buffer)
+        _test_f64(address + base * 8, reals[0], reals[1], flip, bits, n, count, buffer)
 
 
 @inner
@@ -268,16 +268,16 @@ def _test_chunk(state: Any, tests: Any, filters: int, num_filter: int, base: int
     if n & 63:
         bits[n >> 6] = (uint64(1) << uint64(n & 63)) - uint64(1)
     count, buffer = n, state[S_SCRATCH]
-    for leg in range(num_filter):
+    for predicate in range(num_filter):
         if count == 0:
             break
-        args_address = filters + leg * (INSTRUCTION_WORDS * 8)
+        args_address = filters + predicate * (INSTRUCTION_WORDS * 8)
         args = words(args_address, INSTRUCTION_WORDS)
         meta, function = words(args[A_META], META_WORDS), args[I_FUNCTION]
         flip = _ALL if args[A_NEGATED] != 0 else uint64(0)
-        if args[A_MODE] == LEG_NEVER:
+        if args[A_MODE] == PREDICATE_NEVER:
             _none(bits)
-        elif args[A_MODE] != LEG_ALWAYS:
+        elif args[A_MODE] != PREDICATE_ALWAYS:
             if function == tests[IS_NULL]:
                 if meta[M_NULLS] != 0:
                     _keep_nulls(meta, base, flip, bits, n)
@@ -290,7 +290,7 @@ def _test_chunk(state: Any, tests: Any, filters: int, num_filter: int, base: int
                         meta, base, args[A_TEST], args[A_TEST + 1] - args[A_TEST], flip, bits, n, count, buffer
                     )
                 elif function == tests[EXPRESSION]:
-                    keep_chain(state, args, base, flip, bits, n, count)
+                    keep_program(state, args, base, flip, bits, n, count)
                 elif function == tests[IDS_RUNS]:
                     _ids_in_runs(state, meta, base, view_i64(args[A_TEST], 2 * args[A_TEST + 1]), flip, bits, n, count)
                 else:
@@ -326,22 +326,22 @@ def _ids_in_runs(state: Any, meta: Any, base: int, runs: Any, flip: Any, bits: A
 
 @njit(cache=True, nogil=True)
 def are_ranges(control: Any, filters: int, num_filter: int) -> Any:
-    """Whether the filter instructions at address `filters` can be run here: legs under AND, each of a test that is done
-    here.
+    """Whether the filter instructions at address `filters` can be run here: predicates under AND, each of a test that
+    is done here.
     """
-    for leg in range(num_filter):
-        args = words(filters + leg * (INSTRUCTION_WORDS * 8), INSTRUCTION_WORDS)
+    for predicate in range(num_filter):
+        args = words(filters + predicate * (INSTRUCTION_WORDS * 8), INSTRUCTION_WORDS)
         function, known = args[I_FUNCTION], False
         for i in range(NUM_FUSED_TESTS):
             known |= (
                 function != 0
                 and function == control[C_FUSED_TESTS + i]
-                and (i != EXPRESSION or is_chain(control, args))
+                and (i != EXPRESSION or is_fused(control, args))
             )
         if (
             not known
             or args[A_OUT] != 0
-            or args[A_KEPT] != (-1 if leg == 0 else 0)
+            or args[A_KEPT] != (-1 if predicate == 0 else 0)
             or words(args[A_META], META_WORDS)[M_MV_OFFSETS] != 0
         ):
             return False
@@ -357,7 +357,7 @@ def scan_ranges(
     should run before the next call.
 
     Args:
-        cursor: int64[RANGE_WORDS], of this thread; R_END is 0 before the first call for a unit.
+        cursor: int64[RANGE_WORDS], of this thread; R_END is 0 before the first call for a morsel.
     """
     state = words(state_address, STATE_WORDS)
     tests = control[C_FUSED_TESTS : C_FUSED_TESTS + NUM_FUSED_TESTS]

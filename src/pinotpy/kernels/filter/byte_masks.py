@@ -1,7 +1,8 @@
-"""Byte masks of one block: counting, combining with the legs before, clearing nulls, listing the survivors.
+"""Byte masks of one block: counting, combining with the predicates before, clearing nulls, listing the survivors.
 
-Mask register SCRATCH_MASK holds what a leg's test says of each position; the leg's result is in & (test ^ negated) &
-not null. Counts of all registers stand in the state, so that an AND that has nothing left skips its other legs.
+Mask register SCRATCH_MASK holds what a predicate's test says of each position; the predicate's result is in & (test ^
+negated) & not null. Counts of all registers stand in the state, so that an AND that has nothing left skips its other
+predicates.
 """
 
 from __future__ import annotations

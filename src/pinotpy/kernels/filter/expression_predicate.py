@@ -1,9 +1,9 @@
-"""A filter leg that computes: a small program over the docs that the legs before let through leaves flags in a
-register.
+"""A filter predicate that computes: a small program over the docs that the predicates before let through leaves flags
+in a register.
 
 The program's instructions are those of the select section; for their time the survivors are the selection. Arguments
 behind the frame's (predicate_frame.py): A6 address of the program, A7 its length, A8 register of the truth, A9 register
-of flags where it is unknown or -1. Its registers are its own (abi.NUM_LEG_REGISTERS).
+of flags where it is unknown or -1. Its registers are its own (abi.NUM_PREDICATE_REGISTERS).
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def _scatter(out: Any, flags: Any, positions: Any) -> None:
 
 
 @block_function
-def expression_leg(state_address: int, args_address: int) -> Any:
+def expression_test(state_address: int, args_address: int) -> Any:
     """Run the program on the survivors and put its truth into the scratch mask."""
     state, args = words(state_address, STATE_WORDS), words(args_address, INSTRUCTION_WORDS)
     n, listed = state[S_NUM], state[S_LIST]

@@ -1,7 +1,7 @@
 """A filter over the selected docs, inside the select stage: FILTER (WHERE …) of an aggregation.
 
-`enter` makes the selection the block that filter legs see; `leave` turns their mask into flags in a register and puts
-the block back.
+`enter` makes the selection the block that filter predicates see; `leave` turns their mask into flags in a register and
+puts the block back.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from pinotpy.kernels.runtime.abi import (
 )
 from pinotpy.kernels.runtime.views import view_u8
 
-# The block that is put back, kept in the state: legs run in between.
+# The block that is put back, kept in the state: predicates run in between.
 _SAVED: Final = 40
 
 

@@ -1,8 +1,8 @@
-"""Filter legs on multi-values: a doc passes if any of its values does.
+"""Filter predicates on multi-values: a doc passes if any of its values does.
 
-The values of neighbouring docs lie side by side, so that a leg's test runs over them as if they were docs, BLOCK at a
-time and as fast as on a single-value column. What it says becomes one bit a value; a doc's answer is a shift and a mask
-of the word that its bits begin in. Docs of more values than such a word is sure to have are looked through word by
+The values of neighbouring docs lie side by side, so that a predicate's test runs over them as if they were docs, BLOCK
+at a time and as fast as on a single-value column. What it says becomes one bit a value; a doc's answer is a shift and a
+mask of the word that its bits begin in. Docs of more values than such a word is sure to have are looked through word by
 word.
 """
 
@@ -31,8 +31,8 @@ from pinotpy.kernels.runtime.abi import (
 from pinotpy.kernels.runtime.bits import bits_of_bytes, word_at
 from pinotpy.kernels.runtime.views import mv_offsets, view_u8, view_u64
 
-# One survivor in so many docs, and a leg tests all values of the block: it reads them in a row, a survivor's it has to
-# jump to.
+# One survivor in so many docs, and a predicate tests all values of the block: it reads them in a row, a survivor's it
+# has to jump to.
 SPARSE_MANY: Final = 8
 # Values of a block that have a bit each: scratch 0 and 1 less a word to read beyond the end. Blocks of more are tested
 # doc by doc.
@@ -94,8 +94,8 @@ def tests_whole_block(state: Any, meta: Any, count: int) -> Any:
 
 @inner
 def any_of_block(state: Any, state_address: int, row: int, meta: Any, kept: int) -> Any:
-    """Run the leg's test, the instruction at address `row`, over all values of the block; what it says of docs is in
-    the scratch mask. S_ENTRIES_FILTER counts the values of the docs in mask `kept`.
+    """Run the predicate's test, the instruction at address `row`, over all values of the block; what it says of docs is
+    in the scratch mask. S_ENTRIES_FILTER counts the values of the docs in mask `kept`.
     """
     base, n = state[S_BASE], state[S_NUM]
     offsets = mv_offsets(meta)

@@ -1,13 +1,13 @@
-"""The frame of a filter leg: what comes before and after its test, for all tests alike.
+"""The frame of a filter predicate: what comes before and after its test, for all tests alike.
 
-Arguments of every leg:
-    A0 address of the column's meta   A1 mask of the legs before (-1: all docs)   A2 mask to write
-    A3 LEG_RUN, LEG_ALWAYS or LEG_NEVER (known when planning; reads nothing)      A4 1: negated (not any, for multi-values)
+Arguments of every predicate:
+    A0 address of the column's meta   A1 mask of the predicates before (-1: all docs)   A2 mask to write
+    A3 PREDICATE_RUN, PREDICATE_ALWAYS or PREDICATE_NEVER (known when planning; reads nothing)      A4 1: negated (not any, for multi-values)
     A5 1: false where the column is null                                          A6.. of the test
 
-A leg reads only docs that survived the legs before it, which is what S_ENTRIES_FILTER counts (in values): all of a
-block at once where many did (multi-values: multi_value.py), one by one where few did or where the block is a list of
-docs.
+A predicate reads only docs that survived the predicates before it, which is what S_ENTRIES_FILTER counts (in values):
+all of a block at once where many did (multi-values: multi_value.py), one by one where few did or where the block is a
+list of docs.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from pinotpy.kernels.runtime.abi import (
     I_FUNCTION,
     I_OR,
     I_PLAIN,
-    I_SCAN_LEG,
+    I_SCAN_PREDICATE,
     INSTRUCTION_WORDS,
     M_CARDINALITY,
     M_MV_OFFSETS,
@@ -49,11 +49,11 @@ A_NEGATED: Final = A0 + 4
 A_NULLS: Final = A0 + 5
 A_TEST: Final = A0 + 6
 
-LEG_RUN: Final = 0
-LEG_ALWAYS: Final = 1
-LEG_NEVER: Final = 2
+PREDICATE_RUN: Final = 0
+PREDICATE_ALWAYS: Final = 1
+PREDICATE_NEVER: Final = 2
 
-# Below one survivor in this many docs a leg looks at them one by one. Ids of one or two bytes are compared by the
+# Below one survivor in this many docs a predicate looks at them one by one. Ids of one or two bytes are compared by the
 # register, so that the whole block costs less than finding the survivors.
 SPARSE: Final = 16
 SPARSE_NARROW: Final = 64
@@ -61,8 +61,8 @@ SPARSE_NARROW: Final = 64
 
 @inner
 def _is_dense(state: Any, meta: Any, count: int) -> Any:
-    narrow = meta[M_CARDINALITY] >= 0 and meta[M_WIDTH] <= 2
-    return count * (SPARSE_NARROW if narrow else SPARSE) >= state[S_NUM]
+    materialize_selection = meta[M_CARDINALITY] >= 0 and meta[M_WIDTH] <= 2
+    return count * (SPARSE_NARROW if materialize_selection else SPARSE) >= state[S_NUM]
 
 
 @njit(cache=True, nogil=True)
@@ -77,19 +77,19 @@ def run_instruction(state: Any, state_address: int, row: int) -> Any:
         return E_OK
     count = mask_count(state, args[A_KEPT])
     meta = words(args[A_META], META_WORDS)
-    if count == 0 or args[A_MODE] == LEG_NEVER:
+    if count == 0 or args[A_MODE] == PREDICATE_NEVER:
         set_empty(state, args[A_OUT])
         return E_OK
-    if args[A_MODE] == LEG_ALWAYS:
+    if args[A_MODE] == PREDICATE_ALWAYS:
         mask_register(state, SCRATCH_MASK)[: state[S_NUM]] = 1
         finish(state, args[A_KEPT], args[A_OUT], 0, args[A_NULLS], meta)
         return E_OK
     state[S_SURVIVORS] = -1
     in_range = state[S_LIST] == 0
-    if flags == I_SCAN_LEG and meta[M_MV_OFFSETS] != 0 and in_range and tests_whole_block(state, meta, count):
+    if flags == I_SCAN_PREDICATE and meta[M_MV_OFFSETS] != 0 and in_range and tests_whole_block(state, meta, count):
         code = any_of_block(state, state_address, row, meta, args[A_KEPT])
     else:
-        if flags == I_SCAN_LEG:
+        if flags == I_SCAN_PREDICATE:
             if meta[M_MV_OFFSETS] == 0 and in_range and _is_dense(state, meta, count):
                 state[S_ENTRIES_FILTER] += count
             else:

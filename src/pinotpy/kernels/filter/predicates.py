@@ -1,4 +1,4 @@
-"""Tests of filter legs: what a predicate says of the values of a block, into the scratch mask.
+"""Tests of filter predicates: what a predicate says of the values of a block, into the scratch mask.
 
 The driver runs the frame around each (predicate_frame.py), so a test only scans: all docs of the block where
 S_SURVIVORS is -1, else the docs listed in the scratch memory. Arguments of tests are words A6, A7.
@@ -157,7 +157,8 @@ _scan_int_set = _scan_with(_in_int_set)
 _scan_float_set = _scan_with(_in_float_set)
 
 
-# --- legs ----------------------------------------------------------------------------------------------------------
+# --- predicates
+# ----------------------------------------------------------------------------------------------------------
 
 
 @block_function
@@ -168,7 +169,7 @@ def ids_range(state_address: int, args_address: int) -> Any:
     width, address, count = meta[M_WIDTH], meta[M_DATA], meta[M_NUM_VALUES]
     low, span = args[A_TEST], args[A_TEST + 1] - args[A_TEST]
     if width == 1:
-        # A span of 256 does not fit a byte; the planner makes it LEG_ALWAYS.
+        # A span of 256 does not fit a byte; the planner makes it PREDICATE_ALWAYS.
         _scan_range_u8(view_u8(address, count), uint8(low), uint8(span), state, meta)
     elif width == 2:
         _scan_range_u16(view_u16(address, count), uint16(low), uint16(span), state, meta)
@@ -337,7 +338,7 @@ def _flags_at(out: Any, flags: Any, docs: Any) -> None:
 
 @block_function
 def docs_range(state_address: int, args_address: int) -> Any:
-    """Doc id in [A6, A7): a predicate on a sorted column where it can't clip the unit. Reads no values."""
+    """Doc id in [A6, A7): a predicate on a sorted column where it can't clip the morsel. Reads no values."""
     state, args = words(state_address, STATE_WORDS), words(args_address, INSTRUCTION_WORDS)
     n, base = state[S_NUM], state[S_BASE]
     out = mask_register(state, SCRATCH_MASK)[:n]

@@ -1,9 +1,9 @@
 """Docs of an index instead of a scan, where a list is so short that no other price matters: chosen and made for all
 segments of a query in two calls, before `planning.conjunction`.
 
-Legs are those of `planning.conjunction`, with more words. A leg has a list in a segment if it is one list of an
-inverted index (of docs, or a Roaring bitmap, which is written out), or a span of buckets of a range index, whose docs
-are compared where a bucket
+Predicates are those of `planning.conjunction`, with more words. A predicate has a list in a segment if it is one list
+of an inverted index (of docs, or a Roaring bitmap, which is written out), or a span of buckets of a range index, whose
+docs are compared where a bucket
 may be cut, and put in order. Few docs are scanned sooner than any index is weighed: that is seen here too.
 """
 
@@ -31,11 +31,11 @@ from pinotpy.kernels.filter.planner import (
     LIST_LOW,
     LIST_WORDS,
     flag_of,
-    leg_table,
+    predicate_table,
 )
 from pinotpy.kernels.filter.posting_bitmaps import bucket_span
 from pinotpy.kernels.filter.postings import first_from
-from pinotpy.kernels.filter.predicate_frame import LEG_ALWAYS, LEG_NEVER, LEG_RUN
+from pinotpy.kernels.filter.predicate_frame import PREDICATE_ALWAYS, PREDICATE_NEVER, PREDICATE_RUN
 from pinotpy.kernels.runtime.abi import (
     M_BITMAP_OFFSETS,
     M_BITMAPS,
@@ -61,7 +61,7 @@ from pinotpy.kernels.runtime.abi import (
 )
 from pinotpy.kernels.runtime.views import view_f32, view_f64, view_i32, view_i64, view_u8, view_u16, view_u32
 
-# Ends of a leg's range of raw values, both included: whole numbers, and bits of doubles. E_RAW: 1 if it is one.
+# Ends of a predicate's range of raw values, both included: whole numbers, and bits of doubles. E_RAW: 1 if it is one.
 E_RAW: Final = 0
 E_LOW: Final = 1
 E_HIGH: Final = 2
@@ -91,19 +91,19 @@ SCAN: Final = 2
 
 
 @inner
-def _meta(legs: Any, leg: int, s: int) -> Any:
-    return words(legs[leg, C_METAS] + s * META_WORDS * 8, META_WORDS)
+def _meta(predicates: Any, predicate: int, s: int) -> Any:
+    return words(predicates[predicate, C_METAS] + s * META_WORDS * 8, META_WORDS)
 
 
 @inner
-def _run(docs: Any, legs: Any, s: int) -> Any:
+def _run(docs: Any, predicates: Any, s: int) -> Any:
     # Docs [low, high) of a segment that conditions on sorted columns leave; (0, 0): nothing is selected.
     n, low, high = len(docs), int64(0), docs[s]
-    for leg in range(len(legs)):
-        table = leg_table(legs[leg, C_TABLE], n)
-        if table[L_MODE * n + s] == LEG_NEVER or flag_of(table, n, L_PRUNE, s)[0] != 0:
+    for predicate in range(len(predicates)):
+        table = predicate_table(predicates[predicate, C_TABLE], n)
+        if table[L_MODE * n + s] == PREDICATE_NEVER or flag_of(table, n, L_PRUNE, s)[0] != 0:
             return int64(0), int64(0)
-        if legs[leg, C_NEGATED] == 0 and flag_of(table, n, L_SORTED, s)[0] != 0:
+        if predicates[predicate, C_NEGATED] == 0 and flag_of(table, n, L_SORTED, s)[0] != 0:
             low, high = max(low, table[L_DOCS * n + 2 * s]), min(high, table[L_DOCS * n + 2 * s + 1])
     return low, max(low, high)
 
@@ -119,8 +119,8 @@ def _ends(ends: Any, ids: Any, meta: Any) -> Any:
 
 @inner
 def _entries(table: Any, n: int, meta: Any, ends: Any, s: int) -> Any:
-    # Docs that are read of the leg's list in segment s, -1 if it has none; whether they are to be put in order.
-    if table[L_MODE * n + s] != LEG_RUN or flag_of(table, n, L_SORTED, s)[0] != 0:
+    # Docs that are read of the predicate's list in segment s, -1 if it has none; whether they are to be put in order.
+    if table[L_MODE * n + s] != PREDICATE_RUN or flag_of(table, n, L_SORTED, s)[0] != 0:
         return int64(-1), False
     ranged = flag_of(table, n, L_RANGED, s)[0] != 0
     ids = table[L_IDS * n + 2 * s : L_IDS * n + 2 * s + 2]
@@ -140,8 +140,8 @@ def _entries(table: Any, n: int, meta: Any, ends: Any, s: int) -> Any:
 
 @inner
 def _test_price(table: Any, n: int, meta: Any, ends: Any, s: int, prices: Any) -> Any:
-    # ns of a leg's test on one doc of segment s, -1.0 of one that is more than a comparison.
-    if table[L_MODE * n + s] != LEG_RUN or flag_of(table, n, L_SORTED, s)[0] != 0:
+    # ns of a predicate's test on one doc of segment s, -1.0 of one that is more than a comparison.
+    if table[L_MODE * n + s] != PREDICATE_RUN or flag_of(table, n, L_SORTED, s)[0] != 0:
         return 0.0
     if meta[M_MV_OFFSETS] != 0:
         return -1.0
@@ -155,35 +155,36 @@ def _test_price(table: Any, n: int, meta: Any, ends: Any, s: int, prices: Any) -
 
 
 @njit(cache=True, nogil=True)
-def choose_lists(docs: Any, legs: Any, ends: Any, prices: Any, chosen: Any, room: Any) -> Any:
-    """For every segment that may select something, the leg whose list is cheapest. Changes nothing but `chosen` and
-    `room`.
+def choose_lists(docs: Any, predicates: Any, ends: Any, prices: Any, chosen: Any, room: Any) -> Any:
+    """For every segment that may select something, the predicate whose list is cheapest. Changes nothing but `chosen`
+    and `room`.
 
     Args:
-        docs, legs: as of `planning.conjunction`; ends: int64[num_legs, END_WORDS]; prices: float64[NUM_PRICES].
-        chosen: int64[n], leg, or -1 where nothing is selected. room: int64[n], docs to be made room for.
+        docs, predicates: as of `planning.conjunction`; ends: int64[num_predicates, END_WORDS]; prices:
+            float64[NUM_PRICES].
+        chosen: int64[n], predicate, or -1 where nothing is selected. room: int64[n], docs to be made room for.
 
     Returns: LISTS if in every segment the list costs less than only walking its docs would; SCAN (and -1 for every
         segment) if no list lies ready anywhere and all segments are scanned sooner than indexes are weighed; else
         WEIGH.
     """
-    n, num_legs = len(docs), len(legs)
-    others = prices[P_OTHER] * (num_legs - 1)
+    n, num_predicates = len(docs), len(predicates)
+    others = prices[P_OTHER] * (num_predicates - 1)
     found, scan_ns = LISTS, 0.0
     for s in range(n):
         chosen[s], room[s] = -1, 0
-        low, high = _run(docs, legs, s)
+        low, high = _run(docs, predicates, s)
         if low == high:
             continue
         least = (high - low) * prices[P_SCAN]
         scan_ns += least
-        for leg in range(num_legs):
-            table, meta = leg_table(legs[leg, C_TABLE], n), _meta(legs, leg, s)
-            price = _test_price(table, n, meta, ends[leg], s, prices)
+        for predicate in range(num_predicates):
+            table, meta = predicate_table(predicates[predicate, C_TABLE], n), _meta(predicates, predicate, s)
+            price = _test_price(table, n, meta, ends[predicate], s, prices)
             scan_ns += price * (high - low) if price >= 0.0 else prices[P_OVERHEAD]
-            if legs[leg, C_NEGATED] != 0:
+            if predicates[predicate, C_NEGATED] != 0:
                 continue
-            entries, ordered = _entries(table, n, meta, ends[leg], s)
+            entries, ordered = _entries(table, n, meta, ends[predicate], s)
             if entries < 0:
                 continue
             if not ordered:
@@ -191,7 +192,7 @@ def choose_lists(docs: Any, legs: Any, ends: Any, prices: Any, chosen: Any, room
             made = prices[P_ORDERED] if ordered else (prices[P_BITMAP] if meta[M_BITMAPS] != 0 else 0.0)
             price = entries * (prices[P_LIST] + others + made)
             if price <= least:
-                least, chosen[s] = price, leg
+                least, chosen[s] = price, predicate
                 room[s] = entries if ordered or meta[M_BITMAPS] != 0 else 0
         if chosen[s] < 0:
             found = WEIGH
@@ -257,9 +258,9 @@ def _of_buckets(meta: Any, ends: Any, ids: Any, out: Any) -> Any:
 
 @njit(cache=True, nogil=True)
 def make_lists(
-    docs: Any, legs: Any, ends: Any, chosen: Any, starts: Any, out: Any, out_address: int, listed: Any
+    docs: Any, predicates: Any, ends: Any, chosen: Any, starts: Any, out: Any, out_address: int, listed: Any
 ) -> None:
-    """Make the chosen lists; their legs hold everywhere from here on.
+    """Make the chosen lists; their predicates hold everywhere from here on.
 
     Args:
         chosen: as `choose_lists` left it; starts: int64[n], where a segment's room in `out` (int32, at `out_address`)
@@ -268,11 +269,11 @@ def make_lists(
     """
     n = len(docs)
     for s in range(n):
-        leg = chosen[s]
-        if leg < 0:
+        predicate = chosen[s]
+        if predicate < 0:
             continue
-        low, high = _run(docs, legs, s)
-        table, meta = leg_table(legs[leg, C_TABLE], n), _meta(legs, leg, s)
+        low, high = _run(docs, predicates, s)
+        table, meta = predicate_table(predicates[predicate, C_TABLE], n), _meta(predicates, predicate, s)
         ids = table[L_IDS * n + 2 * s : L_IDS * n + 2 * s + 2]
         if meta[M_INVERTED_OFFSETS] != 0:
             offsets = view_u32(meta[M_INVERTED_OFFSETS], meta[M_CARDINALITY] + 1)
@@ -284,24 +285,24 @@ def make_lists(
             else:
                 address = meta[M_INVERTED_DOCS] + first * 4
         else:
-            count = int64(_of_buckets(meta, ends[leg], ids, out[starts[s] :]))
+            count = int64(_of_buckets(meta, ends[predicate], ids, out[starts[s] :]))
             address = out_address + starts[s] * 4
         own = view_i32(address, count)
         listed[s, LIST_ADDRESS] = address
         listed[s, LIST_LOW], listed[s, LIST_HIGH] = (
             (0, count) if high - low == docs[s] else (first_from(own, low), first_from(own, high))
         )
-        table[L_MODE * n + s] = LEG_ALWAYS
+        table[L_MODE * n + s] = PREDICATE_ALWAYS
 
 
 def warm() -> None:
     """Compile for the argument types that queries use: lists save nothing in the segments of four docs that others are
     compiled on.
     """
-    none, legs, ends = (
+    none, predicates, ends = (
         np.zeros(0, np.int64),
         np.zeros((0, CONJUNCT_WORDS), np.int64),
         np.zeros((0, END_WORDS), np.int64),
     )
-    choose_lists(none, legs, ends, np.zeros(NUM_PRICES), none, none)
-    make_lists(none, legs, ends, none, none, np.zeros(1, np.int32), 0, np.zeros((0, LIST_WORDS), np.int64))
+    choose_lists(none, predicates, ends, np.zeros(NUM_PRICES), none, none)
+    make_lists(none, predicates, ends, none, none, np.zeros(1, np.int32), 0, np.zeros((0, LIST_WORDS), np.int64))

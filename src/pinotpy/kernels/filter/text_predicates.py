@@ -1,4 +1,4 @@
-"""Tests of filter legs over raw VAR values: byte strings compared in place, in the order of bytes (searched:
+"""Tests of filter predicates over raw VAR values: byte strings compared in place, in the order of bytes (searched:
 text_search.py).
 
 As in predicates.py the driver runs the frame (predicate_frame.py). Every string costs a jump in memory, so survivors

@@ -1,5 +1,5 @@
-"""Few rows of many units. `put_together` in one pass: their dict ids become global ids, equal composites one group,
-numbered by first appearance; words of rows are added up as `merge.merge_rows` does.
+"""Few rows of many morsels. `put_together` in one pass: their dict ids become shared codes, equal packed keys one
+group, numbered by first appearance; words of rows are added up as `merge.merge_rows` does.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 from numba import int64, njit, uint64
 
-from pinotpy.kernels.aggregate.result_context import G_ARENA, G_KEY_WORDS, G_ROW_WORDS, G_UNITS
+from pinotpy.kernels.aggregate.result_context import G_ARENA, G_KEY_WORDS, G_MORSELS, G_ROW_WORDS
 from pinotpy.kernels.group.merge_rows import ADD, GROW, WIDE
 from pinotpy.kernels.runtime.abi import words
 from pinotpy.kernels.runtime.growable import V_ADDRESS, V_USED
@@ -24,7 +24,7 @@ _MULTIPLIER: Final = np.uint64(0x9E3779B97F4A7C15)
 def put_together(
     context: Any,
     segments: Any,
-    remaps: Any,
+    code_maps: Any,
     cardinalities: Any,
     sizes: Any,
     kinds: Any,
@@ -39,32 +39,34 @@ def put_together(
 
     Args:
         context: words of the thread's result context; a row's key words come first.
-        segments: int64, of every unit its row in the next two.
-        remaps, cardinalities: int64[n, keys], address of int32[cardinality]: dict id → global id. Ids past the
+        segments: int64, of every morsel its row in the next two.
+        code_maps, cardinalities: int64[n, keys], address of int32[cardinality]: dict id → shared code. Ids past the
             dictionary are null.
-        sizes: int64[keys]: global ids of each key, the last of them null where there are nulls; their product is below
-            2^62.
+        sizes: int64[keys]: shared codes of each key, the last of them null where there are nulls; their product is
+            below 2^62.
         kinds: how each word of a row is added (merge_rows.py).
         index: int64[2^b], zeros at first, at least twice as many as rows of all threads: number of a group + 1.
         groups: int64, written from `first` on: the group of each row.
-        keys: int64, composite of each group; out: int64[rows, row words], zeros at first.
+        keys: int64, packed key of each group; out: int64[rows, row words], zeros at first.
         known: groups that there are already.
     """
     num_keys, width = context[G_KEY_WORDS], context[G_KEY_WORDS] + context[G_ROW_WORDS]
-    num_rows, num_units = context[G_ARENA + V_USED] // width, context[G_UNITS + V_USED] // 2
-    arena, units = (
+    num_rows, num_morsels = context[G_ARENA + V_USED] // width, context[G_MORSELS + V_USED] // 2
+    arena, morsels = (
         words(context[G_ARENA + V_ADDRESS], num_rows * width),
-        words(context[G_UNITS + V_ADDRESS], num_units * 2),
+        words(context[G_MORSELS + V_ADDRESS], num_morsels * 2),
     )
     mask, count = uint64(len(index) - 1), known
-    for u in range(num_units):
-        segment = segments[units[2 * u]]
-        end = units[2 * u + 3] if u + 1 < num_units else num_rows
-        for row in range(units[2 * u + 1], end):
+    for u in range(num_morsels):
+        segment = segments[morsels[2 * u]]
+        end = morsels[2 * u + 3] if u + 1 < num_morsels else num_rows
+        for row in range(morsels[2 * u + 1], end):
             base, key = row * width, int64(0)
             for k in range(num_keys):
                 local, cardinality = arena[base + k], cardinalities[segment, k]
-                digit = int64(view_i32(remaps[segment, k], cardinality)[local]) if local < cardinality else sizes[k] - 1
+                digit = (
+                    int64(view_i32(code_maps[segment, k], cardinality)[local]) if local < cardinality else sizes[k] - 1
+                )
                 key = key * sizes[k] + digit
             at = (uint64(key) * _MULTIPLIER >> uint64(32)) & mask
             while True:
@@ -144,7 +146,7 @@ def exact_lists(table: Any, word: int, position: int) -> Any:
 def warm() -> None:
     """Compile for the argument types that queries use."""
     none, two = np.zeros(0, np.int64), np.zeros((1, 1), np.int64)
-    context = np.zeros(G_UNITS + 64, np.int64)
+    context = np.zeros(G_MORSELS + 64, np.int64)
     context[G_ROW_WORDS] = 1
     exact_lists(np.zeros((1, 2), np.int64), 0, 0)
     put_together(context, none, two, two, none, none, np.zeros(2, np.int64), none, 0, none, two, 0)

@@ -1,13 +1,13 @@
-"""Group numbers of dense tables: composites of dict ids, and what begins and ends a unit of such a table.
+"""Group numbers of dense tables: packed keys of dict ids, and what begins and ends a morsel of such a table.
 
-A group's number is ((id0 * size1 + id1) * size2 + id2) …, where size is the number of ids of a key column in this unit
-(one more where null is a group: its id is the cardinality). Without GROUP BY there is one group, number 0.
+A group's number is ((id0 * size1 + id1) * size2 + id2) …, where size is the number of ids of a key column in this
+morsel (one more where null is a group: its id is the cardinality). Without GROUP BY there is one group, number 0.
 
     begin_dense   A0 groups, A1 address of int64[keys] sizes              begin section
     first_key     A0 out, A1 ids, A2 null flags or -1, A3 id of null      select: out = id
     next_key      A0 out, A1 ids, A2 null flags or -1, A3 id of null, A4 size      out = out * size + id
     touch         A0 groups                                               select, tables above TOUCH_ALL_GROUPS only
-    end_dense                                                             end: rows → arena, spill → spill arena
+    end_dense                                                             end: rows → arena, overflow → overflow arena
     clear_dense                                                           end, after the sets
 """
 
@@ -17,17 +17,17 @@ from typing import Any, Final
 
 from numba import njit, uint32, uint64
 
-from pinotpy.kernels.aggregate.exact_sums import end_spill
+from pinotpy.kernels.aggregate.exact_sums import end_overflow
 from pinotpy.kernels.aggregate.result_context import (
     G_ARENA,
     G_CONTROL,
     G_KEY_WORDS,
+    G_MORSELS,
     G_NUM_GROUPS,
     G_PAGES,
     G_ROW_WORDS,
     G_SIZES,
     G_TABLE,
-    G_UNITS,
     PAGE_SHIFT,
     context_of,
     vector_at,
@@ -36,8 +36,8 @@ from pinotpy.kernels.runtime.abi import (
     A0,
     E_OK,
     INSTRUCTION_WORDS,
+    S_MORSEL,
     S_SELECTED,
-    S_UNIT,
     STATE_WORDS,
     block_function,
     register_u8,
@@ -47,13 +47,13 @@ from pinotpy.kernels.runtime.abi import (
 from pinotpy.kernels.runtime.growable import V_ADDRESS, V_USED, reserve, reserve_zeroed
 from pinotpy.kernels.runtime.views import view_u8
 
-# Up to here the whole table is looked through when a unit ends; larger ones note the pages that they touch.
+# Up to here the whole table is looked through when a morsel ends; larger ones note the pages that they touch.
 TOUCH_ALL_GROUPS: Final = 4096
 
 
 @block_function
 def begin_dense(state_address: int, args_address: int) -> Any:
-    """Make room for the unit's groups."""
+    """Make room for the morsel's groups."""
     state, args = words(state_address, STATE_WORDS), words(args_address, INSTRUCTION_WORDS)
     context = context_of(state)
     groups = args[A0]
@@ -136,20 +136,20 @@ def touch(state_address: int, args_address: int) -> Any:
 
 
 @njit(nogil=True)
-def open_unit(context: Any, unit: int) -> Any:
-    """Note that arena rows from here on are of `unit`."""
+def open_morsel(context: Any, morsel: int) -> Any:
+    """Note that arena rows from here on are of `morsel`."""
     width = context[G_KEY_WORDS] + context[G_ROW_WORDS]
-    code = reserve(context[G_CONTROL], vector_at(context, G_UNITS), 2)
+    code = reserve(context[G_CONTROL], vector_at(context, G_MORSELS), 2)
     if code == E_OK:
-        entry = words(context[G_UNITS + V_ADDRESS] + context[G_UNITS + V_USED] * 8, 2)
-        entry[0], entry[1] = unit, context[G_ARENA + V_USED] // width
-        context[G_UNITS + V_USED] += 2
+        entry = words(context[G_MORSELS + V_ADDRESS] + context[G_MORSELS + V_USED] * 8, 2)
+        entry[0], entry[1] = morsel, context[G_ARENA + V_USED] // width
+        context[G_MORSELS + V_USED] += 2
     return code
 
 
 @njit(nogil=True)
 def _leave_row(context: Any, group: int, row: Any, sizes: Any) -> None:
-    # Room for the row was reserved. Word 0 of the table's row becomes the arena row, for spill and sets.
+    # Room for the row was reserved. Word 0 of the table's row becomes the arena row, for overflow and sets.
     keys, width = context[G_KEY_WORDS], context[G_ROW_WORDS]
     used = context[G_ARENA + V_USED]
     out = words(context[G_ARENA + V_ADDRESS] + used * 8, keys + width)
@@ -171,7 +171,7 @@ def end_dense(state_address: int, args_address: int) -> Any:
     """Move the touched rows into the arena."""
     state = words(state_address, STATE_WORDS)
     context = context_of(state)
-    code = open_unit(context, state[S_UNIT])
+    code = open_morsel(context, state[S_MORSEL])
     if code != E_OK:
         return code
     groups, width = context[G_NUM_GROUPS], context[G_ROW_WORDS]
@@ -190,7 +190,7 @@ def end_dense(state_address: int, args_address: int) -> Any:
             row = words(table + group * width * 8, width)
             if row[0] != 0:
                 _leave_row(context, group, row, sizes)
-    return end_spill(context)
+    return end_overflow(context)
 
 
 @block_function

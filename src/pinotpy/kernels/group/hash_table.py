@@ -1,7 +1,8 @@
-"""Group numbers of hashed tables: for raw key columns, and where composites of dict ids would be too many.
+"""Group numbers of hashed tables: for raw key columns, and where packed keys of dict ids would be too many.
 
 A key is G_KEY_WORDS words: dict ids, 64-bit values, and behind it a word with the null flag for a column that is raw
-and nullable in some unit (A4 = 1). Groups are numbered by appearance in the unit, up to the context's limit, if it has
+and nullable in some morsel (A4 = 1). Groups are numbered by appearance in the morsel, up to the context's limit, if it
+has
 one: rows of further keys have the number of the limit. Keys and rows of groups lie behind each other, so memory follows
 the groups that exist. The index is open addressing. An entry is one word, the upper half of the hash as a tag and group
 + 1; for keys of one word it is two, the key itself and group + 1, so that a row costs one cache miss.
@@ -10,7 +11,7 @@ the groups that exist. The index is open addressing. An entry is one word, the u
     key_ids        A0 ids, A1 word of the key, A2 null flags or -1, A3 id of null, A4 flag word      select
     key_values     A0 values, A1 word of the key, A2 null flags or -1, A3 doubles, A4 flag word      select
     find_groups    A0 out: groups
-    end_hashed                                                                         end: rows → arena, spill
+    end_hashed                                                                         end: rows → arena, overflow
     clear_hashed                                                                       end
 """
 
@@ -21,7 +22,7 @@ from typing import Any, Final
 import numpy as np
 from numba import int64, njit, uint32, uint64
 
-from pinotpy.kernels.aggregate.exact_sums import end_spill
+from pinotpy.kernels.aggregate.exact_sums import end_overflow
 from pinotpy.kernels.aggregate.result_context import (
     G_ARENA,
     G_CONTROL,
@@ -41,14 +42,14 @@ from pinotpy.kernels.aggregate.result_context import (
     context_of,
     vector_at,
 )
-from pinotpy.kernels.group.direct_table import open_unit
+from pinotpy.kernels.group.direct_table import open_morsel
 from pinotpy.kernels.runtime.abi import (
     A0,
     BLOCK,
     E_OK,
     INSTRUCTION_WORDS,
+    S_MORSEL,
     S_SELECTED,
-    S_UNIT,
     STATE_WORDS,
     block_function,
     register_i64,
@@ -86,7 +87,7 @@ def start_hashed(context: Any) -> Any:
 
 @block_function
 def begin_hashed(state_address: int, args_address: int) -> Any:
-    """An empty table for a unit."""
+    """An empty table for a morsel."""
     return start_hashed(context_of(words(state_address, STATE_WORDS)))
 
 
@@ -337,7 +338,7 @@ def find_groups(state_address: int, args_address: int) -> Any:
 
 @njit(nogil=True)
 def _is_cut(context: Any) -> Any:
-    # Whether rows of the unit are beyond its limit.
+    # Whether rows of the morsel are beyond its limit.
     groups = context[G_NUM_GROUPS]
     return (
         groups > 0
@@ -351,12 +352,12 @@ def end_hashed(state_address: int, args_address: int) -> Any:
     """Move all groups into the arena."""
     state = words(state_address, STATE_WORDS)
     context = context_of(state)
-    code = open_unit(context, state[S_UNIT])
+    code = open_morsel(context, state[S_MORSEL])
     if code != E_OK:
         return code
     groups, key_words, width = context[G_NUM_GROUPS], context[G_KEY_WORDS], context[G_ROW_WORDS]
     if _is_cut(context):
-        # A row like those of groups, so that sets and spill may name it; its key says nothing.
+        # A row like those of groups, so that sets and overflow may name it; its key says nothing.
         code = reserve(context[G_CONTROL], vector_at(context, G_CUT), 1)
         if code == E_OK:
             code = reserve(context[G_CONTROL], vector_at(context, G_KEYS), key_words)
@@ -385,7 +386,7 @@ def end_hashed(state_address: int, args_address: int) -> Any:
             table[group * width + i] = 0
         table[group * width] = first_row + group
     context[G_ARENA + V_USED] = used + groups * (key_words + width)
-    return end_spill(context)
+    return end_overflow(context)
 
 
 @block_function

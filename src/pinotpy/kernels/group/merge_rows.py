@@ -1,4 +1,4 @@
-"""What units left in the arenas, put together: key words decoded to values, rows of equal keys added up."""
+"""What morsels left in the arenas, put together: key words decoded to values, rows of equal keys added up."""
 
 from __future__ import annotations
 
@@ -48,20 +48,20 @@ def merge_rows(arena: Any, first_slot: int, groups: Any, kinds: Any, out: Any) -
 
 
 @njit(cache=True, nogil=True)
-def units_of_rows(units: Any, num_rows: int) -> Any:
-    """Unit of every arena row; `units` int64[n, 2] of (unit, first row), ascending."""
+def morsels_of_rows(morsels: Any, num_rows: int) -> Any:
+    """Unit of every arena row; `morsels` int64[n, 2] of (morsel, first row), ascending."""
     out = np.empty(num_rows, np.int64)
-    for i in range(len(units)):
-        end = units[i + 1, 1] if i + 1 < len(units) else num_rows
-        for row in range(units[i, 1], end):
-            out[row] = units[i, 0]
+    for i in range(len(morsels)):
+        end = morsels[i + 1, 1] if i + 1 < len(morsels) else num_rows
+        for row in range(morsels[i, 1], end):
+            out[row] = morsels[i, 0]
     return out
 
 
 @njit(nogil=True)
-def _fixed(out: Any, nulls: Any, ids: Any, metas: Any, units: Any, doubles: Any) -> None:
+def _fixed(out: Any, nulls: Any, ids: Any, metas: Any, morsels: Any, doubles: Any) -> None:
     for i in range(len(ids)):
-        meta = words(metas[units[i]], META_WORDS)
+        meta = words(metas[morsels[i]], META_WORDS)
         cardinality = meta[M_CARDINALITY]
         if ids[i] >= cardinality:
             nulls[i] = True
@@ -79,22 +79,22 @@ def _fixed(out: Any, nulls: Any, ids: Any, metas: Any, units: Any, doubles: Any)
 
 
 @njit(cache=True, nogil=True)
-def decode_fixed(ids: Any, units: Any, metas: Any, out: Any, nulls: Any) -> None:
+def decode_fixed(ids: Any, morsels: Any, metas: Any, out: Any, nulls: Any) -> None:
     """Values of dict ids as 64-bit words (doubles by their bits); an id past the dictionary is null.
 
     Args:
-        ids, units: int64[n]; metas: address of the column's meta by unit; out: int64[n], nulls: bool[n], written.
+        ids, morsels: int64[n]; metas: address of the column's meta by morsel; out: int64[n], nulls: bool[n], written.
     """
-    _fixed(out, nulls, ids, metas, units, out.view(np.float64))
+    _fixed(out, nulls, ids, metas, morsels, out.view(np.float64))
 
 
 @njit(cache=True, nogil=True)
-def decode_var_lengths(ids: Any, units: Any, metas: Any, offsets: Any, nulls: Any) -> None:
+def decode_var_lengths(ids: Any, morsels: Any, metas: Any, offsets: Any, nulls: Any) -> None:
     """First pass for VAR values: offsets (int64[n + 1]) and nulls."""
     total = int64(0)
     offsets[0] = 0
     for i in range(len(ids)):
-        meta = words(metas[units[i]], META_WORDS)
+        meta = words(metas[morsels[i]], META_WORDS)
         if ids[i] >= meta[M_CARDINALITY]:
             nulls[i] = True
         else:
@@ -104,10 +104,10 @@ def decode_var_lengths(ids: Any, units: Any, metas: Any, offsets: Any, nulls: An
 
 
 @njit(cache=True, nogil=True)
-def decode_var_bytes(ids: Any, units: Any, metas: Any, offsets: Any, out: Any) -> None:
+def decode_var_bytes(ids: Any, morsels: Any, metas: Any, offsets: Any, out: Any) -> None:
     """Second pass: the bytes."""
     for i in range(len(ids)):
-        meta = words(metas[units[i]], META_WORDS)
+        meta = words(metas[morsels[i]], META_WORDS)
         if ids[i] < meta[M_CARDINALITY]:
             ends = view_i32(meta[M_DICTIONARY_OFFSETS], meta[M_CARDINALITY] + 1)
             data = view_u8(meta[M_DICTIONARY], int64(ends[meta[M_CARDINALITY]]))
@@ -121,7 +121,7 @@ def warm() -> None:
     one: NDArray[np.int64] = np.zeros(1, np.int64)
     kinds = np.array([ADD], np.int64)
     merge_rows(np.zeros((1, 1), np.int64), 0, one, kinds, np.zeros((1, 1), np.int64))
-    units_of_rows(np.zeros((1, 2), np.int64), 1)
+    morsels_of_rows(np.zeros((1, 2), np.int64), 1)
     meta = np.zeros(META_WORDS, np.int64)
     metas = np.array([meta.ctypes.data], np.int64)
     nulls = np.zeros(1, np.bool_)

@@ -6,8 +6,8 @@ groups for
 a table that stays in the second level cache, and is made into groups by one thread, from the rows of all threads:
 nothing is put together afterwards.
 
-    begin_dealing   A0 64 − log2 of the parts, A1 words of a row, A2 bytes that may wait      begin
-    deal_rows       A0 number of 64-bit fields, A1 number of flag fields, A2 … their registers; E_FLUSH when too much waits     select
+    begin_partitioning   A0 64 − log2 of the parts, A1 words of a row, A2 bytes that may wait      begin
+    partition_rows       A0 number of 64-bit fields, A1 number of flag fields, A2 … their registers; E_FLUSH when too much waits     select
 
 The key is the word that key instructions left in the key block (thread_hash_table.py). A row is its key, then a word a
 field. Parts grow in chunks of CHUNK_ROWS rows of the pool; `chunks` holds (part, address) of each, `streams` the
@@ -21,27 +21,27 @@ from typing import Any, Final
 import numpy as np
 from numba import int64, njit, uint8, uint64
 
-from pinotpy.kernels.aggregate.exact_sums import leave_spill
+from pinotpy.kernels.aggregate.exact_sums import leave_overflow
 from pinotpy.kernels.aggregate.result_context import (
     G_ARENA,
     G_CHUNKS,
     G_CONTROL,
-    G_DEAL_MAX,
-    G_DEAL_SHIFT,
-    G_DEAL_WORDS,
     G_INDEX,
     G_INDEX_MASK,
     G_KEY_BLOCK,
     G_KEYS,
+    G_MORSELS,
     G_NUM_GROUPS,
+    G_OVERFLOW_ARENA,
+    G_OVERFLOW_USED,
+    G_PARTITION_MAX,
+    G_PARTITION_SHIFT,
+    G_PARTITION_WORDS,
     G_POOL,
     G_ROW_WORDS,
     G_SCRATCH,
-    G_SPILL_ARENA,
-    G_SPILL_USED,
     G_STREAMS,
     G_TABLE,
-    G_UNITS,
     SCRATCH_WORDS,
     context_of,
     vector_at,
@@ -79,17 +79,21 @@ from pinotpy.kernels.runtime.growable import (
 
 CHUNK_ROWS: Final = 256
 FIELDS_MAX: Final = INSTRUCTION_WORDS - A0 - 2
-_SPILL_ARENA_WORDS: Final = 5
+_OVERFLOW_ARENA_WORDS: Final = 5
 _MULTIPLIER: Final = np.uint64(0x9E3779B97F4A7C15)
 
 
 @block_function
-def begin_dealing(state_address: int, args_address: int) -> Any:
-    """Empty parts, before the thread's first unit."""
+def begin_partitioning(state_address: int, args_address: int) -> Any:
+    """Empty parts, before the thread's first morsel."""
     context, args = context_of(words(state_address, STATE_WORDS)), words(args_address, INSTRUCTION_WORDS)
     if context[G_STREAMS + V_CAPACITY] != 0:
         return E_OK
-    context[G_DEAL_SHIFT], context[G_DEAL_WORDS], context[G_DEAL_MAX] = args[A0], args[A0 + 1], args[A0 + 2]
+    context[G_PARTITION_SHIFT], context[G_PARTITION_WORDS], context[G_PARTITION_MAX] = (
+        args[A0],
+        args[A0 + 1],
+        args[A0 + 2],
+    )
     control = context[G_CONTROL]
     code = reserve_zeroed(control, vector_at(context, G_STREAMS), 2 << (64 - args[A0]))
     if code == E_OK:
@@ -117,7 +121,9 @@ def _open(context: Any, part: int) -> Any:
     code = reserve(context[G_CONTROL], vector_at(context, G_CHUNKS), 2)
     if code != E_OK:
         return code, int64(0)
-    code, address = take(context[G_CONTROL], context[G_POOL : G_POOL + POOL_WORDS], CHUNK_ROWS * context[G_DEAL_WORDS])
+    code, address = take(
+        context[G_CONTROL], context[G_POOL : G_POOL + POOL_WORDS], CHUNK_ROWS * context[G_PARTITION_WORDS]
+    )
     if code == E_OK:
         entry = words(context[G_CHUNKS + V_ADDRESS] + context[G_CHUNKS + V_USED] * 8, 2)
         entry[0], entry[1] = part, address
@@ -128,7 +134,7 @@ def _open(context: Any, part: int) -> Any:
 @njit(nogil=True)
 def _place(context: Any, keys: Any, places: Any) -> Any:
     # `places` holds the parts and gets the address of each row.
-    row_bytes = context[G_DEAL_WORDS] * 8
+    row_bytes = context[G_PARTITION_WORDS] * 8
     streams = words(context[G_STREAMS + V_ADDRESS], context[G_STREAMS + V_CAPACITY])
     for i in range(len(places)):
         stream = uint64(places[i]) * uint64(2)
@@ -157,11 +163,11 @@ def _write_flags(places: Any, offset: int, flags: Any) -> None:
 
 
 @block_function
-def deal_rows(state_address: int, args_address: int) -> Any:
+def partition_rows(state_address: int, args_address: int) -> Any:
     """Write the block's rows behind those of their parts."""
     state, args = words(state_address, STATE_WORDS), words(args_address, INSTRUCTION_WORDS)
     context, n = context_of(state), state[S_SELECTED]
-    shift = uint64(context[G_DEAL_SHIFT])
+    shift = uint64(context[G_PARTITION_SHIFT])
     keys = words(context[G_KEY_BLOCK + V_ADDRESS], BLOCK)[:n]
     places = words(context[G_SCRATCH + V_ADDRESS], BLOCK)[:n]
     _parts(keys, shift, places)
@@ -172,7 +178,7 @@ def deal_rows(state_address: int, args_address: int) -> Any:
         _write_values(places, (1 + field) * 8, register_i64(state, args[A0 + 2 + field])[:n])
     for field in range(args[A0], args[A0] + args[A0 + 1]):
         _write_flags(places, (1 + field) * 8, register_u8(state, args[A0 + 2 + field])[:n])
-    return E_FLUSH if context[G_POOL + P_BYTES] > context[G_DEAL_MAX] else E_OK
+    return E_FLUSH if context[G_POOL + P_BYTES] > context[G_PARTITION_MAX] else E_OK
 
 
 # --- groups of parts -------------------------------------------------------------------------------------------------
@@ -249,7 +255,7 @@ def _leave(context: Any, rows: Any, every: bool) -> Any:
     count = context[G_NUM_GROUPS] if every else len(rows)
     code = reserve(context[G_CONTROL], vector_at(context, G_ARENA), count * width)
     if code == E_OK:
-        code = reserve(context[G_CONTROL], vector_at(context, G_UNITS), count)
+        code = reserve(context[G_CONTROL], vector_at(context, G_MORSELS), count)
     if code != E_OK:
         return code
     table, keys = (
@@ -257,7 +263,7 @@ def _leave(context: Any, rows: Any, every: bool) -> Any:
         words(context[G_KEYS + V_ADDRESS], context[G_NUM_GROUPS]),
     )
     rows_out = words(context[G_ARENA + V_ADDRESS] + context[G_ARENA + V_USED] * 8, count * width)
-    keys_out = words(context[G_UNITS + V_ADDRESS] + context[G_UNITS + V_USED] * 8, count)
+    keys_out = words(context[G_MORSELS + V_ADDRESS] + context[G_MORSELS + V_USED] * 8, count)
     if every:
         rows_out[:] = table
         keys_out[:] = keys
@@ -267,7 +273,7 @@ def _leave(context: Any, rows: Any, every: bool) -> Any:
             for k in range(width):
                 rows_out[i * width + k] = table[rows[i] * width + k]
     context[G_ARENA + V_USED] += count * width
-    context[G_UNITS + V_USED] += count
+    context[G_MORSELS + V_USED] += count
     return E_OK
 
 
@@ -276,13 +282,13 @@ def _end_part(context: Any, kind: int, word: int, seen_word: int, ascending: boo
     # Leave the part's groups, or those of them that can be among the first len(heap).
     width, groups = context[G_ROW_WORDS], context[G_NUM_GROUPS]
     none = np.empty(0, np.int64)
-    if context[G_SPILL_USED] > 0:
-        before, first_row = context[G_SPILL_ARENA + V_USED], context[G_ARENA + V_USED] // width
-        code = leave_spill(context)
+    if context[G_OVERFLOW_USED] > 0:
+        before, first_row = context[G_OVERFLOW_ARENA + V_USED], context[G_ARENA + V_USED] // width
+        code = leave_overflow(context)
         if code != E_OK:
             return code
-        entries = words(context[G_SPILL_ARENA + V_ADDRESS], context[G_SPILL_ARENA + V_USED])
-        for at in range(before, len(entries), _SPILL_ARENA_WORDS):
+        entries = words(context[G_OVERFLOW_ARENA + V_ADDRESS], context[G_OVERFLOW_ARENA + V_USED])
+        for at in range(before, len(entries), _OVERFLOW_ARENA_WORDS):
             entries[at] += first_row
         return _leave(context, none, True)
     if kind < 0 or groups <= len(heap):
@@ -307,7 +313,7 @@ def group_parts(
     rank: Any,
     heap: Any,
 ) -> Any:
-    """Make groups of the rows of parts first … last - 1: rows → G_ARENA, their keys → G_UNITS of the state's context.
+    """Make groups of the rows of parts first … last - 1: rows → G_ARENA, their keys → G_MORSELS of the state's context.
     Returns E_OK or an error word.
 
     Args:
@@ -322,7 +328,7 @@ def group_parts(
         heap: float64[k], scratch: so many groups are shown.
     """
     context = context_of(state)
-    width = context[G_DEAL_WORDS]
+    width = context[G_PARTITION_WORDS]
     if context[G_INDEX + V_CAPACITY] == 0:
         code = start_hashed(context)
         if code != E_OK:
@@ -372,7 +378,7 @@ def take_rows(state: Any, state_address: int, program: Any, addresses: Any, size
         len(program),
         addresses,
         sizes,
-        context[G_DEAL_WORDS],
+        context[G_PARTITION_WORDS],
         num_values,
     )
     release_pool(context[G_CONTROL], context[G_POOL : G_POOL + POOL_WORDS])

@@ -69,7 +69,7 @@ def _word(words: Any, order: Any, rank: int) -> Any:
 
 
 @njit(cache=True, nogil=True)
-def remap_words(words: Any, order: Any, local: Any, out: Any) -> Any:
+def map_words(words: Any, order: Any, local: Any, out: Any) -> Any:
     """out[i] (int32) = id of local[i] in the directory, -1 if it is not there; gives how many are not.
 
     Args:
@@ -165,8 +165,8 @@ def _compare_at(offsets: Any, data: int, order: Any, rank: int, value: int, leng
 
 
 @njit(cache=True, nogil=True)
-def remap_bytes(offsets: Any, data: int, order: Any, local: Any, local_bytes: int, out: Any) -> Any:
-    """`remap_words` of VAR values: int64 offsets and address of the directory and of the dictionary."""
+def map_texts(offsets: Any, data: int, order: Any, local: Any, local_bytes: int, out: Any) -> Any:
+    """`map_words` of VAR values: int64 offsets and address of the directory and of the dictionary."""
     size, missing, rank = len(offsets) - 1, 0, 0
     seeks = (len(local) - 1) * SEEK_RATIO < size
     for i in range(len(local) - 1):
@@ -230,11 +230,11 @@ def bytes_of(offsets: Any, data: int, ids: Any, ends: Any, out: Any) -> None:
 
 
 @njit(cache=True, nogil=True)
-def is_ascending(remap: Any) -> Any:
+def is_ascending(code_map: Any) -> Any:
     """Whether every id is above the one before."""
     falls = 0
-    for i in range(1, len(remap)):
-        falls += remap[i] <= remap[i - 1]
+    for i in range(1, len(code_map)):
+        falls += code_map[i] <= code_map[i - 1]
     return falls == 0
 
 
@@ -243,10 +243,10 @@ def warm() -> None:
     one, none = np.zeros(1, np.int64), np.empty(0, np.int32)
     ids, ends, data = np.zeros(1, np.int32), np.zeros(2, np.int64), np.zeros(1, np.uint8)
     union_words(one, one, np.zeros(2, np.int64))
-    remap_words(one, none, one, ids)
+    map_words(one, none, one, ids)
     merge_order_words(one, none, 1, ids)
     union_bytes(ends, 0, ends, 0, np.zeros(3, np.int64), data)
-    remap_bytes(ends, data.ctypes.data, none, ends, data.ctypes.data, ids)
+    map_texts(ends, data.ctypes.data, none, ends, data.ctypes.data, ids)
     merge_order_bytes(ends, data.ctypes.data, none, 1, ids)
     lengths_of(ends, one, ends.copy())
     bytes_of(ends, data.ctypes.data, one, ends, data)

@@ -1,15 +1,16 @@
-"""Dense groups put together by global ids: when a unit ends, its rows are added to one table of the thread, in which a
-group's row number is the composite of its global ids; tables of threads are added up, and nothing is compared by value.
+"""Dense groups put together by shared codes: when a morsel ends, its rows are added to one table of the thread, in
+which a group's row number is the packed key of its shared codes; tables of threads are added up, and nothing is
+compared by value.
 
 The table is the thread's arena (result_context.py), of a fixed size, with rows of zeros where a group was not seen.
-What units leave aside (spilled parts of double sums) names the row of that table.
+What morsels leave aside (kept as overflow parts of double sums) names the row of that table.
 
-    begin_global   A0 rows of the table                                             begin, before begin_dense
-    end_global     A0 address of the unit's key words, A1 address of the kinds of a row's words, A2 1: leave word 0 as the
+    begin_shared_table   A0 rows of the table                                             begin, before begin_dense
+    end_shared_table     A0 address of the morsel's key words, A1 address of the kinds of a row's words, A2 1: leave word 0 as the
                    row's number                                                     end
 
-Key words: K_WORDS int64 a key column: address of int32[cardinality] (dict id → global id), cardinality, global id of
-null (dict ids from the cardinality on), stride of the composite, size of the local composite.
+Key words: K_WORDS int64 a key column: address of int32[cardinality] (dict id → shared code), cardinality, shared code
+of null (dict ids from the cardinality on), stride of the packed key, size of the local packed key.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from typing import Any, Final
 import numpy as np
 from numba import int64, njit, uint64
 
-from pinotpy.kernels.aggregate.exact_sums import end_spill
+from pinotpy.kernels.aggregate.exact_sums import end_overflow
 from pinotpy.kernels.aggregate.result_context import (
     G_ARENA,
     G_CONTROL,
@@ -37,7 +38,7 @@ from pinotpy.kernels.runtime.abi import A0, E_OK, INSTRUCTION_WORDS, STATE_WORDS
 from pinotpy.kernels.runtime.growable import V_ADDRESS, V_USED, reserve_zeroed
 from pinotpy.kernels.runtime.views import view_i32, view_u8
 
-K_REMAP: Final = 0
+K_CODE_MAP: Final = 0
 K_CARDINALITY: Final = 1
 K_NULL: Final = 2
 K_STRIDE: Final = 3
@@ -46,7 +47,7 @@ K_WORDS: Final = 5
 
 
 @block_function
-def begin_global(state_address: int, args_address: int) -> Any:
+def begin_shared_table(state_address: int, args_address: int) -> Any:
     """Make the thread's table, once."""
     state, args = words(state_address, STATE_WORDS), words(args_address, INSTRUCTION_WORDS)
     context = context_of(state)
@@ -58,20 +59,20 @@ def begin_global(state_address: int, args_address: int) -> Any:
 
 
 @njit(nogil=True, inline="always")
-def _global_id(key: Any, dict_id: int) -> Any:
+def _shared_code(key: Any, dict_id: int) -> Any:
     # Of one key column; `key` its K_* words.
     if dict_id >= key[K_CARDINALITY]:
         return key[K_NULL]
-    return int64(view_i32(key[K_REMAP], key[K_CARDINALITY])[uint64(dict_id)])
+    return int64(view_i32(key[K_CODE_MAP], key[K_CARDINALITY])[uint64(dict_id)])
 
 
 @njit(nogil=True)
-def _global_row(keys: Any, num_keys: int, group: int) -> Any:
-    # Row number of a local composite.
+def _table_row(keys: Any, num_keys: int, group: int) -> Any:
+    # Row number of a local packed key.
     row, rest = int64(0), group
     for k in range(num_keys - 1, -1, -1):
         key = keys[k * K_WORDS : (k + 1) * K_WORDS]
-        row += _global_id(key, rest % key[K_SIZE]) * key[K_STRIDE]
+        row += _shared_code(key, rest % key[K_SIZE]) * key[K_STRIDE]
         rest //= key[K_SIZE]
     return row
 
@@ -93,13 +94,13 @@ def add_row(target: Any, source: Any, kinds: Any) -> None:
 
 
 @njit(nogil=True)
-def _move_two(table: Any, first: int, count: int, remap: Any, null_row: int, out: Any) -> None:
+def _move_two(table: Any, first: int, count: int, code_map: Any, null_row: int, out: Any) -> None:
     # Rows of two words that are added up, by one key: the count and a sum.
     for i in range(count):
         seen = table[2 * i]
         if seen != 0:
             group = first + i
-            row = int64(remap[uint64(group)]) if group < len(remap) else null_row
+            row = int64(code_map[uint64(group)]) if group < len(code_map) else null_row
             out[uint64(2 * row)] += seen
             out[uint64(2 * row + 1)] += table[2 * i + 1]
             table[2 * i], table[2 * i + 1] = 0, 0
@@ -112,7 +113,7 @@ def _move(
     for i in range(count):
         row = table[i * width : (i + 1) * width]
         if row[0] != 0:
-            number = _global_id(keys, first + i) if num_keys == 1 else _global_row(keys, num_keys, first + i)
+            number = _shared_code(keys, first + i) if num_keys == 1 else _table_row(keys, num_keys, first + i)
             add_row(out[number * width : (number + 1) * width], row, kinds)
             row[:] = 0
             if numbered:
@@ -120,8 +121,8 @@ def _move(
 
 
 @block_function
-def end_global(state_address: int, args_address: int) -> Any:
-    """Add the unit's rows to the thread's table."""
+def end_shared_table(state_address: int, args_address: int) -> Any:
+    """Add the morsel's rows to the thread's table."""
     state, args = words(state_address, STATE_WORDS), words(args_address, INSTRUCTION_WORDS)
     context = context_of(state)
     groups, width, num_keys = context[G_NUM_GROUPS], context[G_ROW_WORDS], context[G_KEY_WORDS]
@@ -132,7 +133,7 @@ def end_global(state_address: int, args_address: int) -> Any:
     num_pages = ((groups - 1) >> PAGE_SHIFT) + 1
     pages = view_u8(context[G_PAGES + V_ADDRESS], num_pages)
     plain = num_keys == 1 and width == 2 and kinds[1] == ADD and not numbered
-    remap = view_i32(keys[K_REMAP], keys[K_CARDINALITY])
+    code_map = view_i32(keys[K_CODE_MAP], keys[K_CARDINALITY])
     for page in range(num_pages):
         if pages[page] == 0:
             continue
@@ -140,12 +141,12 @@ def end_global(state_address: int, args_address: int) -> Any:
         count = min(page_groups, groups - first)
         table = words(context[G_TABLE + V_ADDRESS] + first * width * 8, count * width)
         if plain:
-            _move_two(table, first, count, remap, keys[K_NULL], out)
+            _move_two(table, first, count, code_map, keys[K_NULL], out)
         else:
             _move(table, first, count, width, keys, num_keys, kinds, out, numbered)
         if not numbered:
             pages[page] = 0
-    return end_spill(context)
+    return end_overflow(context)
 
 
 @njit(cache=True, nogil=True)

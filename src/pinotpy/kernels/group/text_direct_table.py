@@ -1,7 +1,7 @@
 """Groups whose numbers are the dict ids themselves, the same in all segments (kernels/text/text_codes.py): one table a
-thread, over all its units, a row for every id. Nothing ends a unit; tables of threads are added up row by row.
+thread, over all its morsels, a row for every id. Nothing ends a morsel; tables of threads are added up row by row.
 
-    begin_numbered   A0 rows of the table                                             begin
+    begin_text_table   A0 rows of the table                                             begin
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pinotpy.kernels.runtime.growable import reserve_zeroed
 
 
 @block_function
-def begin_numbered(state_address: int, args_address: int) -> Any:
+def begin_text_table(state_address: int, args_address: int) -> Any:
     """Make the thread's table, once."""
     state, args = words(state_address, STATE_WORDS), words(args_address, INSTRUCTION_WORDS)
     context = context_of(state)

@@ -1,10 +1,10 @@
-"""Hashed groups that last over all units of a thread: for keys of one word that means the same in every segment, a
-composite of global ids or a raw value. Nothing is left in the arena; tables of threads are put together by key.
+"""Hashed groups that last over all morsels of a thread: for keys of one word that means the same in every segment, a
+packed key of shared codes or a raw value. Nothing is left in the arena; tables of threads are put together by key.
 
-    begin_lasting   no arguments                                                      begin
-    key_global      A0 ids, A1 null flags or -1, A2 address of int32 global ids, A3 cardinality, A4 global id of null, A5 stride,
+    begin_thread_table   no arguments                                                      begin
+    key_of_shared_codes      A0 ids, A1 null flags or -1, A2 address of int32 shared codes, A3 cardinality, A4 shared code of null, A5 stride,
                     A6 1: the first key column, else add to the word                  select
-    hashing.key_values and hashing.find_groups as for hashed groups of one unit
+    hashing.key_values and hashing.find_groups as for hashed groups of one morsel
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, Final
 import numpy as np
 from numba import int64, njit, uint64
 
-from pinotpy.kernels.aggregate.exact_sums import leave_spill
+from pinotpy.kernels.aggregate.exact_sums import leave_overflow
 from pinotpy.kernels.aggregate.result_context import G_INDEX, G_KEY_BLOCK, context_of
 from pinotpy.kernels.group.hash_table import start_hashed
 from pinotpy.kernels.group.shared_direct_table import add_row
@@ -37,51 +37,53 @@ _MULTIPLIER: Final = np.uint64(0x9E3779B97F4A7C15)
 
 
 @block_function
-def begin_lasting(state_address: int, args_address: int) -> Any:
-    """An empty table before the thread's first unit."""
+def begin_thread_table(state_address: int, args_address: int) -> Any:
+    """An empty table before the thread's first morsel."""
     context = context_of(words(state_address, STATE_WORDS))
     return start_hashed(context) if context[G_INDEX + V_CAPACITY] == 0 else E_OK
 
 
 @njit(nogil=True)
-def _set(block: Any, ids: Any, remap: Any, stride: int) -> None:
+def _set(block: Any, ids: Any, code_map: Any, stride: int) -> None:
     for i in range(len(ids)):
-        block[i] = int64(remap[ids[i]]) * stride
+        block[i] = int64(code_map[ids[i]]) * stride
 
 
 @njit(nogil=True)
-def _add(block: Any, ids: Any, remap: Any, stride: int) -> None:
+def _add(block: Any, ids: Any, code_map: Any, stride: int) -> None:
     for i in range(len(ids)):
-        block[i] += int64(remap[ids[i]]) * stride
+        block[i] += int64(code_map[ids[i]]) * stride
 
 
 @njit(nogil=True)
-def _add_nullable(block: Any, ids: Any, remap: Any, stride: int, nulls: Any, null_id: int, is_first: bool) -> None:
+def _add_nullable(block: Any, ids: Any, code_map: Any, stride: int, nulls: Any, null_id: int, is_first: bool) -> None:
     for i in range(len(ids)):
-        word = (null_id if nulls[i] else int64(remap[ids[i]])) * stride
+        word = (null_id if nulls[i] else int64(code_map[ids[i]])) * stride
         block[i] = word if is_first else block[i] + word
 
 
 @block_function
-def key_global(state_address: int, args_address: int) -> Any:
-    """Global ids of dict ids, as a digit of the block's composites."""
+def key_of_shared_codes(state_address: int, args_address: int) -> Any:
+    """Shared codes of dict ids, as a digit of the block's packed keys."""
     state, args = words(state_address, STATE_WORDS), words(args_address, INSTRUCTION_WORDS)
     context, n = context_of(state), state[S_SELECTED]
     block = words(context[G_KEY_BLOCK + V_ADDRESS], BLOCK)
-    ids, remap, stride = register_u32(state, args[A0])[:n], view_i32(args[A0 + 2], args[A0 + 3]), args[A0 + 5]
+    ids, code_map, stride = register_u32(state, args[A0])[:n], view_i32(args[A0 + 2], args[A0 + 3]), args[A0 + 5]
     if args[A0 + 1] >= 0:
-        _add_nullable(block, ids, remap, stride, register_u8(state, args[A0 + 1])[:n], args[A0 + 4], args[A0 + 6] != 0)
+        _add_nullable(
+            block, ids, code_map, stride, register_u8(state, args[A0 + 1])[:n], args[A0 + 4], args[A0 + 6] != 0
+        )
     elif args[A0 + 6] != 0:
-        _set(block, ids, remap, stride)
+        _set(block, ids, code_map, stride)
     else:
-        _add(block, ids, remap, stride)
+        _add(block, ids, code_map, stride)
     return E_OK
 
 
 @njit(cache=True, nogil=True)
-def leave_all_spilled(context: Any) -> Any:
-    """Move the spill of a thread to its spill arena; E_OK or E_MEMORY."""
-    return leave_spill(context)
+def leave_all_overflow(context: Any) -> Any:
+    """Move the overflow of a thread to its overflow arena; E_OK or E_MEMORY."""
+    return leave_overflow(context)
 
 
 # --- putting threads together --------------------------------------------------------------------------------------
@@ -165,4 +167,4 @@ def warm() -> None:
     part_sizes(one, 63, four)
     scatter(one, one, 1, 63, four, np.zeros(4, np.int64), np.zeros(4, np.int64), one)
     merge_part(one, one, 1, one, np.zeros(4, np.int64), one)
-    leave_all_spilled(np.zeros(64, np.int64))
+    leave_all_overflow(np.zeros(64, np.int64))

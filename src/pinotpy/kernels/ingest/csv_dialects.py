@@ -123,7 +123,7 @@ def rewrite(data: Any, is_last: bool, dialect: Any, out: Any, bad: Any, state: A
             state[READ] = at
             continue
         fault = 0
-        is_whole = False
+        is_final = False
         while True:  # a field
             out[top] = out_quote
             top += 1
@@ -174,14 +174,14 @@ def rewrite(data: Any, is_last: bool, dialect: Any, out: Any, bad: Any, state: A
             out[top] = out_quote
             top += 1
             if p >= end:
-                is_whole = is_last
+                is_final = is_last
                 break
             if data[p] == delimiter:
                 out[top] = out_delimiter
                 top += 1
                 p += 1
                 continue
-            is_whole = is_last or p + 1 < end
+            is_final = is_last or p + 1 < end
             p = _behind_line_end(data, p)
             break
         if fault != 0:
@@ -204,7 +204,7 @@ def rewrite(data: Any, is_last: bool, dialect: Any, out: Any, bad: Any, state: A
                 break
             bad[num_bad, 0], bad[num_bad, 1], bad[num_bad, 2], bad[num_bad, 3] = records, at, stop, fault
             num_bad += 1
-        elif not is_whole:
+        elif not is_final:
             top = begin
             break
         else:

@@ -1,15 +1,15 @@
 """The rows that sort first, of all docs that a thread selects: a buffer of candidates, cut to the best when it is full.
 
-A row is the words of its keys (sort_keys.py) and its place, unit << 32 | doc, so that no two rows are equal and rows
+A row is the words of its keys (sort_keys.py) and its place, morsel << 32 | doc, so that no two rows are equal and rows
 with equal keys keep the order of docs. When the buffer is full the `wanted` best are kept, found by quickselect; the
 last of them
 is the *worst*: from then on only rows before it enter. It costs little per candidate, however many are wanted, and the
 candidates become rare: of n rows in random order wanted * ln(n / wanted) or so. Threads tell each other the first word
 of their worst, since nothing behind the worst of one thread can be among the best of all.
 
-Context (S_USER, int64[TOP_WORDS], T_*). Block functions: `narrow` after each key drops docs that are behind the worst
-already, so that the next key is fetched for few; `tell_bound` after the first key those that the rest of the block puts
-behind; `keep_rows` at the end puts what is left into the buffer.
+Context (S_USER, int64[TOP_WORDS], T_*). Block functions: `materialize_selection` after each key drops docs that are
+behind the worst already, so that the next key is fetched for few; `tell_bound` after the first key those that the rest
+of the block puts behind; `keep_rows` at the end puts what is left into the buffer.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from pinotpy.kernels.runtime.abi import (
     E_OK,
     INSTRUCTION_WORDS,
     S_DENSE,
+    S_MORSEL,
     S_REGISTERS,
     S_SELECTED,
-    S_UNIT,
     S_USER,
     STATE_WORDS,
     block_function,
@@ -172,7 +172,9 @@ def _sort(rows: Any, low: int, high: int, kinds: Any, row: Any, stack: Any) -> N
 
 
 @njit(cache=True, nogil=True)
-def sort_runs(rows_address: int, count: int, column: int, kinds_address: int, width: int, scratch_address: int) -> None:
+def sort_value_lists(
+    rows_address: int, count: int, column: int, kinds_address: int, width: int, scratch_address: int
+) -> None:
     """Sort the rows of each run whose word `column` is the same.
 
     Args:
@@ -211,8 +213,8 @@ def _cut(top: Any, rows: Any, kinds: Any) -> None:
 
 @block_function
 def keep_rows(state_address: int, args_address: int) -> Any:
-    """Offer the selected docs, the words of whose keys lie in registers 0 to A0 - 1; `narrow` has seen all of these
-    keys.
+    """Offer the selected docs, the words of whose keys lie in registers 0 to A0 - 1; `materialize_selection` has seen
+    all of these keys.
     """
     state, args = words(state_address, STATE_WORDS), words(args_address, INSTRUCTION_WORDS)
     top, num_words = top_of(state), args[A0]
@@ -221,7 +223,7 @@ def keep_rows(state_address: int, args_address: int) -> Any:
         return E_OK
     keys, docs, kinds = _key_words(state, num_words), selection(state), view_i64(top[T_KINDS], width)
     rows, worst = view_u64(top[T_ROWS], capacity * width), view_u64(top[T_WORST], width)
-    place = uint64(state[S_UNIT]) << uint64(32)
+    place = uint64(state[S_MORSEL]) << uint64(32)
     for i in range(len(docs)):
         if top[T_COUNT] == capacity:
             _cut(top, rows, kinds)
@@ -341,7 +343,7 @@ def tell_bound(state_address: int, args_address: int) -> Any:
 
 
 @block_function
-def narrow(state_address: int, args_address: int) -> Any:
+def materialize_selection(state_address: int, args_address: int) -> Any:
     """Drop selected docs that sort after the worst row by the word or text whose words lie in registers A0 to A1 - 1,
     where they tie by what comes before it.
 

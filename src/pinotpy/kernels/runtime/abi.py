@@ -37,8 +37,8 @@ from numba.extending import intrinsic
 BLOCK: Final = 2048
 NUM_MASKS: Final = 16
 NUM_REGISTERS: Final = 24
-# Registers of legs that compute expressions: those of the select section may be in use (FILTER (WHERE …)).
-NUM_LEG_REGISTERS: Final = 12
+# Registers of predicates that compute expressions: those of the select section may be in use (FILTER (WHERE …)).
+NUM_PREDICATE_REGISTERS: Final = 12
 
 # State words.
 S_BASE: Final = 0  # first doc id of the block
@@ -47,7 +47,7 @@ S_MASKS: Final = 2  # address of uint8[NUM_MASKS][BLOCK]
 S_SELECTED: Final = 3  # number of selected docs
 S_SELECTION: Final = 4  # address of int32[BLOCK]: absolute doc ids
 S_DENSE: Final = 5  # 1: all docs of the block are selected
-S_REGISTERS: Final = 6  # address of [NUM_REGISTERS + NUM_LEG_REGISTERS][8 * BLOCK bytes]
+S_REGISTERS: Final = 6  # address of [NUM_REGISTERS + NUM_PREDICATE_REGISTERS][8 * BLOCK bytes]
 S_CONTROL: Final = 7  # address of the control block
 S_SEGMENT: Final = 8  # index of the segment in the program
 S_ENTRIES_FILTER: Final = 9  # counter: values read by scans of the filter
@@ -55,33 +55,33 @@ S_DOCS_SCANNED: Final = 10  # counter: selected docs
 S_SEGMENTS_MATCHED: Final = 11
 S_USER: Final = 12  # address of the result context of this thread (aggregation states, row buffers)
 S_LIST: Final = 13  # address of int32 doc ids when the block source is a list, else 0
-S_ONES: Final = 14  # address of uint8[BLOCK] of ones: the mask before the first filter leg
-S_UNIT: Final = 15  # number of the unit (a run of docs of one segment) in the plan
+S_ONES: Final = 14  # address of uint8[BLOCK] of ones: the mask before the first filter predicate
+S_MORSEL: Final = 15  # number of the morsel (a run of docs of one segment) in the plan
 S_MASK_COUNTS: Final = 16  # ..31: ones in each mask register
 S_SELECTIONS: Final = 32  # address of int32[NUM_SELECTIONS][BLOCK]: selection 0 is the filter's, others made by expand
 S_SCRATCH: Final = 33  # address of int32[NUM_SCRATCH][BLOCK]: of the filter stage; within one select function anybody's
-# docs that a filter leg has to look at one by one (positions in scratch 0, ids in scratch 1), -1: the whole block
+# docs that a filter predicate has to look at one by one (positions in scratch 0, ids in scratch 1), -1: the whole block
 S_SURVIVORS: Final = 34
 S_FILTER_NS: Final = 35  # counter: time in filters, if C_TRACE
 S_GATHERED: Final = 36  # docs of blocks before this one that wait in selection 0 for the select section (U_GATHER)
 STATE_WORDS: Final = 64
 NUM_SELECTIONS: Final = 4
-NUM_SCRATCH: Final = 4  # 2 and 3: positions and docs of a leg that computes an expression
+NUM_SCRATCH: Final = 4  # 2 and 3: positions and docs of a predicate that computes an expression
 
 # Unit words: one row a run of docs of one segment, in the order in which threads run them.
 U_SEGMENT: Final = 0  # index of the segment in the plan
 U_LOW: Final = 1  # first doc id, or first position in the list
 U_HIGH: Final = 2  # end (exclusive)
 U_LIST: Final = 3  # address of ascending int32 doc ids, or 0: docs [low, high)
-U_PROGRAM: Final = 4  # address of the unit's first instruction; its sections follow each other
+U_PROGRAM: Final = 4  # address of the morsel's first instruction; its sections follow each other
 U_NUM_BEGIN: Final = 5  # run once, before the first block that selects a doc
 U_NUM_FILTER: Final = 6  # run per block, leave mask 0
 U_NUM_SELECT: Final = 7  # run per block that selects a doc
 U_NUM_END: Final = 8  # run once, after the last block, if begin ran
 U_SELECTED: Final = 9  # written by the driver: docs selected
-U_CONTEXT: Final = 10  # free for operators: address of the unit's own result context
+U_CONTEXT: Final = 10  # free for operators: address of the morsel's own result context
 U_GATHER: Final = 11  # 1: the few docs of several blocks may come to the select section together
-UNIT_WORDS: Final = 16
+MORSEL_WORDS: Final = 16
 
 # Instruction words.
 I_FUNCTION: Final = 0
@@ -91,8 +91,8 @@ INSTRUCTION_WORDS: Final = 16
 
 # I_FLAGS: what the driver does around the function.
 I_PLAIN: Final = 0
-I_SCAN_LEG: Final = 1  # a filter leg that reads the column's values (legs.py)
-I_LEG: Final = 2  # a filter leg that reads no values
+I_SCAN_PREDICATE: Final = 1  # a filter predicate that reads the column's values (predicates.py)
+I_PREDICATE: Final = 2  # a filter predicate that reads no values
 I_OR: Final = 3  # no function: mask A2 = mask A0 or mask A1
 
 # Column meta words.
@@ -115,7 +115,7 @@ M_INVERTED_DOCS: Final = 15  # address of int32[num entries], the doc lists one 
 M_BLOOM: Final = 16  # address of the Bloom filter uint32[8 * blocks] (bloom.py), else 0
 M_BLOOM_BLOCKS: Final = 17
 M_RANGE_BOUNDS: Final = (
-    18  # address of the least dict id (u32) or raw value of every bucket of the range index (doc_sets.py), else 0
+    18  # address of the least dict id (u32) or raw value of every bucket of the range index (filter/posting_bitmaps.py), else 0
 )
 M_RANGE_BUCKETS: Final = 19
 M_RANGE_OFFSETS: Final = 20  # address of uint32[buckets + 1]
@@ -143,7 +143,7 @@ C_ERROR: Final = 4  # first error word of any thread
 C_QUANTUM_NS: Final = 5
 C_TRACE: Final = 6  # != 0: count the time of filters in S_FILTER_NS
 C_FUSED_TESTS: Final = (
-    8  # ..14: addresses of functions whose work the driver may do itself (range_scan.py, chain_leg.py), 0: none
+    8  # ..14: addresses of functions whose work the driver may do itself (filter/bitmap_scan.py, filter/bitmap_arithmetic.py), 0: none
 )
 CONTROL_WORDS: Final = 16
 
@@ -159,7 +159,7 @@ E_FLUSH: Final = 17
 E_REPEAT: Final = (
     18  # of an expanding function: after the last instruction come back to me, I have more lanes for this block
 )
-E_NEXT_UNIT: Final = 19  # of a select function: this unit has given all that I want
+E_NEXT_MORSEL: Final = 19  # of a select function: this morsel has given all that I want
 E_STOP: Final = 20  # of a select function: this thread has all that it wants; also returned by the driver
 
 _SIGNATURE = types.int64(types.int64, types.int64)
@@ -251,7 +251,7 @@ class State:
         self.masks = np.zeros((NUM_MASKS, BLOCK), np.uint8)
         self.selection = np.zeros((NUM_SELECTIONS, BLOCK), np.int32)
         self.ones = np.ones(BLOCK, np.uint8)
-        self.registers = np.zeros((NUM_REGISTERS + NUM_LEG_REGISTERS, BLOCK), np.int64)
+        self.registers = np.zeros((NUM_REGISTERS + NUM_PREDICATE_REGISTERS, BLOCK), np.int64)
         self.control = control
         self.words[S_MASKS] = self.masks.ctypes.data
         self.words[S_SELECTION] = self.selection.ctypes.data

@@ -1,6 +1,6 @@
-"""The loop of every scan: units → blocks → filter → selection → select instructions. Resumable.
+"""The loop of every scan: morsels → blocks → filter → selection → select instructions. Resumable.
 
-`step` runs until its units are done, a quantum has passed, or something wants Python; it leaves everything that it
+`step` runs until its morsels are done, a quantum has passed, or something wants Python; it leaves everything that it
 needs to go on in `cursor` and in the thread's State, so that it can be called again on any thread. Cancel word,
 deadline, memory and errors of other threads are looked at between blocks, at most CHECK_BLOCKS blocks apart.
 """
@@ -28,7 +28,7 @@ from pinotpy.kernels.runtime.abi import (
     E_FLUSH,
     E_MEMORY,
     E_MORE,
-    E_NEXT_UNIT,
+    E_NEXT_MORSEL,
     E_OK,
     E_REPEAT,
     E_STOP,
@@ -42,12 +42,12 @@ from pinotpy.kernels.runtime.abi import (
     S_LIST,
     S_MASK_COUNTS,
     S_MASKS,
+    S_MORSEL,
     S_NUM,
     S_SEGMENT,
     S_SELECTED,
     S_SELECTION,
     S_SELECTIONS,
-    S_UNIT,
     STATE_WORDS,
     U_GATHER,
     U_HIGH,
@@ -68,14 +68,14 @@ from pinotpy.kernels.runtime.clock import monotonic_ns
 from pinotpy.kernels.runtime.selection import compress_list, compress_range
 
 # Cursor words: where a thread is.
-K_UNIT: Final = 0  # the unit being run
+K_MORSEL: Final = 0  # the morsel being run
 K_POSITION: Final = 1  # next position in it, -1: not begun
 K_BEGUN: Final = 2  # its begin section has run
 K_INSTRUCTION: Final = 3  # next select instruction of the block in hand, -1: between blocks
 K_LOOPS: Final = 4  # number of expanding instructions that have more lanes
 K_LOOP: Final = 5  # ..8: their indexes, innermost last
 K_TIMESPEC: Final = 10  # 2 words for the clock
-K_RANGES: Final = 16  # ..: what range_scan.py keeps
+K_RANGES: Final = 16  # ..: what filter/bitmap_scan.py keeps
 CURSOR_WORDS: Final = K_RANGES + RANGE_WORDS
 
 CHECK_BLOCKS: Final = 8
@@ -85,10 +85,10 @@ GATHER_MAX: Final = BLOCK // 8
 _INSTRUCTION_BYTES: Final = INSTRUCTION_WORDS * 8
 
 
-def new_cursor(first_unit: int) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """A cursor before the first block of `first_unit`."""
+def new_cursor(first_morsel: int) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """A cursor before the first block of `first_morsel`."""
     cursor = np.zeros(CURSOR_WORDS, np.int64)
-    cursor[K_UNIT], cursor[K_POSITION], cursor[K_INSTRUCTION] = first_unit, -1, -1
+    cursor[K_MORSEL], cursor[K_POSITION], cursor[K_INSTRUCTION] = first_morsel, -1, -1
     return cursor
 
 
@@ -156,35 +156,42 @@ def _select(state: Any, filtered: bool) -> None:
 
 @njit(cache=True, nogil=True)
 def step(
-    units: Any, last_unit: int, _state: Any, state_address: int, cursor: Any, timespec: int, control: Any, clock: int
+    morsels: Any,
+    last_morsel: int,
+    _state: Any,
+    state_address: int,
+    cursor: Any,
+    timespec: int,
+    control: Any,
+    clock: int,
 ) -> Any:
-    """Run units cursor[K_UNIT] .. last_unit - 1.
+    """Run morsels cursor[K_MORSEL] .. last_morsel - 1.
 
     Args:
-        units: int64[num_units, UNIT_WORDS]; control: int64[CONTROL_WORDS]
+        morsels: int64[num_morsels, MORSEL_WORDS]; control: int64[CONTROL_WORDS]
         cursor: int64 words of this thread; state_address and timespec the addresses of its State's words and of
             cursor[K_TIMESPEC:]
         clock: address of clock_gettime.
 
-    Returns E_OK when all units are done, E_MORE or E_FLUSH to be called again, E_STOP, or an error word.
+    Returns E_OK when all morsels are done, E_MORE or E_FLUSH to be called again, E_STOP, or an error word.
     """
     state = words(state_address, STATE_WORDS)
     now = monotonic_ns(clock, timespec)
     quantum_end = now + control[C_QUANTUM_NS]
-    unit = cursor[K_UNIT]
+    morsel = cursor[K_MORSEL]
     position = cursor[K_POSITION]
     begun = cursor[K_BEGUN]
     instruction = cursor[K_INSTRUCTION]
     loops = cursor[K_LOOPS]
     blocks = 0
     code = E_OK
-    while unit < last_unit:
-        row = units[unit]
+    while morsel < last_morsel:
+        row = morsels[morsel]
         if position < 0:
             position, begun = row[U_LOW], 0
             row[U_SELECTED] = 0
             cursor[K_RANGES + R_END] = 0
-            state[S_UNIT], state[S_SEGMENT] = unit, row[U_SEGMENT]
+            state[S_MORSEL], state[S_SEGMENT] = morsel, row[U_SEGMENT]
         filters = row[U_PROGRAM] + row[U_NUM_BEGIN] * _INSTRUCTION_BYTES
         selects = filters + row[U_NUM_FILTER] * _INSTRUCTION_BYTES
         num_select = row[U_NUM_SELECT]
@@ -264,7 +271,7 @@ def step(
                     loops += 1
                 elif code != E_OK:
                     break
-            if code == E_NEXT_UNIT:
+            if code == E_NEXT_MORSEL:
                 code = E_OK
                 position, instruction = high, -1
             elif code not in (E_OK, E_REPEAT):
@@ -279,10 +286,10 @@ def step(
         if code == E_STOP:
             break
         code = E_OK
-        unit += 1
+        morsel += 1
         position = -1
         blocks = max(blocks, 1)
-    cursor[K_UNIT], cursor[K_POSITION], cursor[K_BEGUN] = unit, position, begun
+    cursor[K_MORSEL], cursor[K_POSITION], cursor[K_BEGUN] = morsel, position, begun
     cursor[K_INSTRUCTION], cursor[K_LOOPS] = instruction, loops
     if code not in (E_OK, E_MORE, E_FLUSH, E_STOP) and control[C_ERROR] == 0:
         control[C_ERROR] = code

@@ -1,4 +1,4 @@
-"""Programs of a query's units, put together in one pass: instructions that queries of one shape share around the
+"""Programs of a query's morsels, put together in one pass: instructions that queries of one shape share around the
 query's filter.
 """
 
@@ -11,12 +11,12 @@ from numba import njit
 
 from pinotpy.kernels.runtime.abi import (
     INSTRUCTION_WORDS,
+    MORSEL_WORDS,
     U_NUM_BEGIN,
     U_NUM_END,
     U_NUM_FILTER,
     U_NUM_SELECT,
     U_PROGRAM,
-    UNIT_WORDS,
 )
 
 
@@ -29,33 +29,35 @@ def _copy(out: Any, at: int, source: Any) -> Any:
 
 
 @njit(cache=True, nogil=True)
-def bind(units: Any, numbers: Any, begin: Any, filters: Any, select: Any, end: Any, program: Any, address: int) -> None:
-    """Write the program of every unit.
+def bind(
+    morsels: Any, numbers: Any, begin: Any, filters: Any, select: Any, end: Any, program: Any, address: int
+) -> None:
+    """Write the program of every morsel.
 
     Args:
-        units: int64[n, UNIT_WORDS]: gets where its program is and how long its parts are.
-        numbers: int64[n], the rows of a unit in `begin`, `select` and `end`; filters: int64[n, k, INSTRUCTION_WORDS],
-            the units' own.
+        morsels: int64[n, MORSEL_WORDS]: gets where its program is and how long its parts are.
+        numbers: int64[n], the rows of a morsel in `begin`, `select` and `end`; filters: int64[n, k, INSTRUCTION_WORDS],
+            the morsels' own.
         program: int64[n, all, INSTRUCTION_WORDS] at `address`, written.
     """
     size = program.shape[1] * INSTRUCTION_WORDS * 8
-    for u in range(len(units)):
+    for u in range(len(morsels)):
         row, own = numbers[u], program[u]
         at = _copy(own, 0, begin[row])
         at = _copy(own, at, filters[u])
         at = _copy(own, at, select[row])
         _copy(own, at, end[row])
-        unit = units[u]
-        unit[U_NUM_BEGIN], unit[U_NUM_FILTER], unit[U_NUM_SELECT], unit[U_NUM_END] = (
+        morsel = morsels[u]
+        morsel[U_NUM_BEGIN], morsel[U_NUM_FILTER], morsel[U_NUM_SELECT], morsel[U_NUM_END] = (
             begin.shape[1],
             filters.shape[1],
             select.shape[1],
             end.shape[1],
         )
-        unit[U_PROGRAM] = address + u * size
+        morsel[U_PROGRAM] = address + u * size
 
 
 def warm() -> None:
     """Compile for the argument types that queries use."""
     section = np.zeros((0, 0, INSTRUCTION_WORDS), np.int64)
-    bind(np.zeros((0, UNIT_WORDS), np.int64), np.zeros(0, np.int64), section, section, section, section, section, 0)
+    bind(np.zeros((0, MORSEL_WORDS), np.int64), np.zeros(0, np.int64), section, section, section, section, section, 0)

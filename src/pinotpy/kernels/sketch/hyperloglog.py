@@ -3,16 +3,16 @@ hash).
 
 Where a unit's registers of all groups are few, they lie as bytes by (group, register), and the groups' registers go to
 D_REGISTERS when the unit ends, as rows of [arena row, registers …]; without groups they are kept from unit to unit
-instead. Else every value is appended to D_ARENA as an entry of pairs.py, with register << RANK_BITS | rank in the place
+instead. Else every value is appended to D_ARENA as an entry of aggregate/distinct_pairs.py, with register << RANK_BITS | rank in the place
 of the value.
 
-    begin_registers   A0 word of the set in the context, A1 groups (0: appended), A2 log2m                         begin
+    begin_sketch   A0 word of the set in the context, A1 groups (0: appended), A2 log2m                         begin
     add_hashed_ids    A0 groups or -1, A1 ids, A2 set, A3 flags of rows that do not count or -1, A4 address of
                       uint32 hashes by dict id, A5 how many                                                        select
     add_hashed_longs  the same with i64 values
     add_hashed_doubles  the same with f64 values, A4 1: hashed as FLOAT
     add_hashed_texts    the same with the texts of a raw column, hashed where they lie: A1 is not read, A4 address of its meta
-    end_registers     A0 set                                                                                       end
+    end_sketch     A0 set                                                                                       end
 """
 
 from __future__ import annotations
@@ -171,7 +171,7 @@ def _update(state: Any, args: Any, hashes: Any, entries: Any) -> Any:
 
 
 @njit(cache=True, nogil=True)
-def registers_of_dictionary(meta: Any, registers: Any) -> None:
+def sketch_of_dictionary(meta: Any, registers: Any) -> None:
     """Bring the values of a dictionary of numbers into uint8 registers[2^log2m].
 
     Args:
@@ -198,7 +198,7 @@ def registers_of_dictionary(meta: Any, registers: Any) -> None:
 
 
 @njit(cache=True, nogil=True)
-def registers_of_hashes(hashes: Any, registers: Any) -> None:
+def sketch_of_hashes(hashes: Any, registers: Any) -> None:
     """Bring hashes (uint32) into uint8 registers[2^log2m]."""
     log2m = 0
     while 1 << log2m < len(registers):
@@ -209,7 +209,7 @@ def registers_of_hashes(hashes: Any, registers: Any) -> None:
 
 
 @block_function
-def begin_registers(state_address: int, args_address: int) -> Any:
+def begin_sketch(state_address: int, args_address: int) -> Any:
     """Make room for the unit's registers."""
     state, args = words(state_address, STATE_WORDS), words(args_address, INSTRUCTION_WORDS)
     context, own = context_of(state), set_at(state, args[A0])
@@ -295,7 +295,7 @@ def _is_empty(own: Any, group: int) -> Any:
 
 
 @block_function
-def end_registers(state_address: int, args_address: int) -> Any:
+def end_sketch(state_address: int, args_address: int) -> Any:
     """Move the groups' registers to D_REGISTERS; word 0 of the groups' rows is their arena row now."""
     state, args = words(state_address, STATE_WORDS), words(args_address, INSTRUCTION_WORDS)
     context, own = context_of(state), set_at(state, args[A0])
@@ -316,7 +316,7 @@ def end_registers(state_address: int, args_address: int) -> Any:
 
 
 @njit(cache=True, nogil=True)
-def merge_registers(rows: Any, groups: Any, out: Any) -> None:
+def merge_sketches(rows: Any, groups: Any, out: Any) -> None:
     """out[groups[r]] = the larger of each register and that of rows of [r, registers …].
 
     Args:
@@ -331,6 +331,6 @@ def merge_registers(rows: Any, groups: Any, out: Any) -> None:
 def warm() -> None:
     """Compile for the argument types that queries use."""
     one: NDArray[np.int64] = np.zeros(1, np.int64)
-    merge_registers(np.zeros((1, 2), np.int64), one, np.zeros((1, 8), np.uint8))
-    registers_of_dictionary(np.zeros(META_WORDS, np.int64), np.zeros(2, np.uint8))
-    registers_of_hashes(np.zeros(1, np.uint32), np.zeros(2, np.uint8))
+    merge_sketches(np.zeros((1, 2), np.int64), one, np.zeros((1, 8), np.uint8))
+    sketch_of_dictionary(np.zeros(META_WORDS, np.int64), np.zeros(2, np.uint8))
+    sketch_of_hashes(np.zeros(1, np.uint32), np.zeros(2, np.uint8))

@@ -2,7 +2,7 @@
 UltraLogLog and CPC as the set of ranks of each, a word of bits. functions/sketches/hash64.py and murmur.py say which
 hashes; theirs are the numpy twins.
 
-The table of sets has 8 bytes a register: A2 of begin_registers is log2 of the number of registers + 3, and D_LOG2M too.
+The table of sets has 8 bytes a register: A2 of begin_sketch is log2 of the number of registers + 3, and D_LOG2M too.
 An entry is register << 6 | rank. All arguments but the last are those of registers.add_hashed_longs.
 
     add_plus_longs         HyperLogLog++ of i64 values: the hash of their decimal text
@@ -164,7 +164,7 @@ def add_plus_longs(state_address: int, args_address: int) -> Any:
 
 
 @inner
-def _unite(sets: Any, log2m: Any, groups: Any, single: bool, entries: Any, skip: Any, flagged: bool) -> None:
+def _deduplicate(sets: Any, log2m: Any, groups: Any, single: bool, entries: Any, skip: Any, flagged: bool) -> None:
     for i in range(len(entries)):
         if flagged and skip[i] != 0:
             continue
@@ -182,7 +182,7 @@ def _bring_sets(state: Any, args: Any, entries: Any) -> Any:
     skip = register_u8(state, args[A0 + 3] if flagged else 0)[:n]
     if own[D_CARDINALITY] > 0:
         sets = words(own[D_TABLE + V_ADDRESS], own[D_TABLE + V_CAPACITY])
-        _unite(sets, own[D_LOG2M] - SET_LOG2, groups, single, entries, skip, flagged)
+        _deduplicate(sets, own[D_LOG2M] - SET_LOG2, groups, single, entries, skip, flagged)
         return E_OK
     return append_entries(state, own, groups, single, entries, skip, flagged)
 

@@ -30,7 +30,7 @@ def _line(hashed: Any) -> Any:
 
 
 @njit(cache=True, nogil=True)
-def fill_runs(data: int, starts_address: int, count: int, filters: Any) -> None:
+def fill_value_lists(data: int, starts_address: int, count: int, filters: Any) -> None:
     """Enter the texts of `count` docs.
 
     Args:
@@ -78,5 +78,5 @@ def hash_text(data: int, size: int) -> Any:
 def warm() -> None:
     """Compile, or load from the cache, what queries call from Python."""
     zeros = np.zeros(2, np.int64)
-    fill_runs(zeros.ctypes.data, zeros.ctypes.data, 1, np.zeros((1, RUN_WORDS), np.uint64))
+    fill_value_lists(zeros.ctypes.data, zeros.ctypes.data, 1, np.zeros((1, RUN_WORDS), np.uint64))
     hash_text(zeros.ctypes.data, 0)

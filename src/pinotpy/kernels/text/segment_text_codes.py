@@ -23,7 +23,7 @@ _LOOKAHEAD: Final = (
 
 
 @njit(cache=True, nogil=True)
-def number_texts(
+def code_texts(
     data: int,
     starts_address: int,
     num_texts: int,
@@ -99,5 +99,5 @@ def warm() -> None:
     starts, ids = np.array([0, 1, 2], np.int64), np.zeros(2, np.uint32)
     text, hashes, ends = np.zeros(8, np.uint8), np.zeros(2, np.uint64), np.zeros(3, np.int64)
     index, texts = np.zeros(4, np.uint64), np.zeros(8, np.uint8)
-    count = number_texts(text.ctypes.data, starts.ctypes.data, 2, np.arange(2), ids, index, hashes, ends, texts, 0)
+    count = code_texts(text.ctypes.data, starts.ctypes.data, 2, np.arange(2), ids, index, hashes, ends, texts, 0)
     fill_index(hashes[:count], np.zeros(4, np.uint64))

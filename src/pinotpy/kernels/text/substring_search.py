@@ -6,7 +6,7 @@ at a time (rare_bytes.py); where they are there the needle is compared, then the
 among the offsets, which are not read otherwise, and tested. A needle across two texts is no hit. Texts that are asked
 for one by one are tested without a needle.
 
-Search words (int64[SEARCH_WORDS], see W_*), one set for a leg.
+Search words (int64[SEARCH_WORDS], see W_*), one set for a predicate.
 """
 
 from __future__ import annotations

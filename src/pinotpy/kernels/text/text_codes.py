@@ -6,7 +6,7 @@ again, and entries are equal exactly where the texts are. Entries are dealt by h
 equal texts meet in one part, so that nothing has to be put together afterwards. The number of a text is its place in
 its part * parts + part.
 
-    deal_texts    the texts of a run of docs → entries, by part
+    partition_texts    the texts of a run of docs → entries, by part
     number_part   the entries of one part in several runs → numbers, and the table of distinct entries
     see_ids       which numbers some docs have
     text_lengths, copy_texts    numbers → texts
@@ -64,7 +64,7 @@ def _hash(address: int, length: int) -> Any:
 
 
 @njit(cache=True, nogil=True)
-def deal_texts(
+def partition_texts(
     data: int,
     starts_address: int,
     docs: Any,
@@ -116,7 +116,8 @@ def deal_texts(
             )
 
 
-# --- numbering -------------------------------------------------------------------------------------------------------
+# --- shared dictionary
+# -------------------------------------------------------------------------------------------------------
 
 
 @inner
@@ -172,7 +173,8 @@ def number_part(runs: Any, ends: Any, part: int, table: Any, index: Any, count: 
 
     Args:
         runs: int64[runs, RUN_WORDS]: of every run the addresses of its entries, of its docs, and of uint32 ids by doc,
-            to be written (0: not wanted); and the docs of its segment. ends: int64[runs, parts + 1], of deal_texts.
+            to be written (0: not wanted); and the docs of its segment. ends: int64[runs, parts + 1], of
+            partition_texts.
         table: uint64[k * ENTRY_WORDS], the distinct entries by place, `count` so far; index: uint32, a power of two,
             open addressing of place + 1, at most half full. Both are empty at first.
 
@@ -277,7 +279,9 @@ def warm() -> None:
     starts, text, all_bits = np.array([0, 1, 2], np.int64), np.zeros(8, np.uint8), np.uint64(2**64 - 1)
     hashes, entries, docs = np.zeros(2, np.uint64), np.zeros(2 * ENTRY_WORDS, np.uint64), np.zeros(2, np.uint32)
     ends = np.zeros((1, 2), np.int64)
-    deal_texts(text.ctypes.data, starts.ctypes.data, np.zeros(0, np.int32), 0, all_bits, hashes, entries, docs, ends[0])
+    partition_texts(
+        text.ctypes.data, starts.ctypes.data, np.zeros(0, np.int32), 0, all_bits, hashes, entries, docs, ends[0]
+    )
     runs = np.array([[entries.ctypes.data, docs.ctypes.data, 0, 2]], np.int64)
     table, _, count = number_part(runs, ends, 0, np.zeros(0, np.uint64), np.zeros(0, np.uint32), 0)
     tables, offsets = np.array([[table.ctypes.data, count]], np.int64), np.zeros(2, np.int64)

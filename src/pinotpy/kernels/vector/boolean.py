@@ -18,7 +18,7 @@ from pinotpy.kernels.runtime.abi import (
     register_u8,
     words,
 )
-from pinotpy.kernels.vector.operands import FORM_LEFT, FORM_REGISTERS, FORM_RIGHT, map_with, registers_with
+from pinotpy.kernels.vector.operands import FORM_LEFT, FORM_REGISTERS, FORM_RIGHT, map_with, sketch_with
 
 AND: Final = 0  # A0 = A1 & A2
 OR: Final = 1  # A0 = A1 | A2
@@ -26,10 +26,10 @@ AND_NOT: Final = 2  # A0 = A1 & ~A2
 OR_NOT: Final = 3  # A0 = A1 | ~A2
 NOT: Final = 4  # A0 = ~A1
 
-_and_all = registers_with(inner(lambda a, b: a & b))
-_or_all = registers_with(inner(lambda a, b: a | b))
-_and_not_all = registers_with(inner(lambda a, b: a & (b ^ uint8(1))))
-_or_not_all = registers_with(inner(lambda a, b: a | (b ^ uint8(1))))
+_and_all = sketch_with(inner(lambda a, b: a & b))
+_or_all = sketch_with(inner(lambda a, b: a | b))
+_and_not_all = sketch_with(inner(lambda a, b: a & (b ^ uint8(1))))
+_or_not_all = sketch_with(inner(lambda a, b: a | (b ^ uint8(1))))
 _not_all = map_with(inner(lambda a: a ^ uint8(1)))
 
 

@@ -234,7 +234,7 @@ def fetch_values(state_address: int, args_address: int) -> Any:
 
 
 @inner
-def chain_source(meta: Any) -> Any:
+def program_source(meta: Any) -> Any:
     """(source, integer to add): how fused_program.py reads docs in a row of a column; source -1: it cannot."""
     stored = meta[M_STORED]
     if meta[M_MV_OFFSETS] != 0:
@@ -264,7 +264,7 @@ def lies_in_a_row(state: Any, meta: Any) -> Any:
     last = (state[S_SELECTED] + CHUNK - 1) // CHUNK * CHUNK + state[S_BASE]
     if state[S_DENSE] != 1 or last > meta[M_NUM_VALUES]:
         return int64(-1), int64(0)
-    return chain_source(meta)
+    return program_source(meta)
 
 
 @block_function

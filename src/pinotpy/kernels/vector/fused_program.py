@@ -13,7 +13,7 @@ arithmetic.py does.
 last step
 writes: STORE the values, a comparison the flags, a byte a doc, or with AS_BITS added to its number a bit a doc. The
 block function
-around this loop: fused_instruction.py; the leg of a filter: chain_leg.py.
+around this loop: fused_instruction.py; the predicate of a filter: filter/bitmap_arithmetic.py.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ FORM_LEFT: Final = 2
 FORM_CONSTANTS: Final = 3  # of choices only
 
 
-def registers_with(operation: Any) -> Any:
+def sketch_with(operation: Any) -> Any:
     """out[i] = operation(left[i], right[i])"""
 
     @inner
@@ -58,7 +58,7 @@ def commuting(operation: Any) -> Any:
     """Loops for operations whose operands may change places, so that the planner puts a constant on the right:
     FORM_REGISTERS and FORM_RIGHT.
     """
-    registers, right_constant = registers_with(operation), right_with(operation)
+    registers, right_constant = sketch_with(operation), right_with(operation)
 
     @inner
     def run(out: Any, left: Any, right: Any, _a: Any, b: Any, form: int) -> None:
@@ -72,7 +72,7 @@ def commuting(operation: Any) -> Any:
 
 def forms_of(operation: Any) -> Any:
     """Loops for all three forms."""
-    registers, right_constant, left_constant = registers_with(operation), right_with(operation), left_with(operation)
+    registers, right_constant, left_constant = sketch_with(operation), right_with(operation), left_with(operation)
 
     @inner
     def run(out: Any, left: Any, right: Any, a: Any, b: Any, form: int) -> None:

@@ -35,7 +35,7 @@ from pinotpy.kernels.runtime.abi import (
     words,
 )
 from pinotpy.kernels.runtime.views import mv_offsets, view_u32
-from pinotpy.kernels.vector.unnested_entries import fill_lanes, of_docs
+from pinotpy.kernels.vector.unnested_entries import fill_unnested, of_docs
 
 _ACTIVE: Final = A0 + 8
 _DOC: Final = A0 + 9
@@ -54,7 +54,7 @@ def expand(state_address: int, args_address: int) -> Any:
     outer = view_u32(args[_OUTER], args[_OUTER_LENGTH])
     offsets = mv_offsets(words(args[A0], META_WORDS))
     entries = state[S_REGISTERS] + args[A0 + 1] * BLOCK * 8
-    n, args[_DOC], args[_ENTRY] = fill_lanes(
+    n, args[_DOC], args[_ENTRY] = fill_unnested(
         offsets, outer, register_u8(state, 0), False, args[_DOC], args[_ENTRY], entries, state[S_SCRATCH]
     )
     sources = view_u32(state[S_SCRATCH], BLOCK)

@@ -68,7 +68,7 @@ def _fill_short(
 
 
 @inner
-def fill_lanes(
+def fill_unnested(
     offsets: Any,
     docs: Any,
     skip: Any,

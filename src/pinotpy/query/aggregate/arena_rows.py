@@ -16,20 +16,20 @@ Words = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class ArenaRows:
-    """The rows of one thread: int64[n, key words + row words], the unit of each, and its number among all rows."""
+    """The rows of one thread: int64[n, key words + row words], the morsel of each, and its number among all rows."""
 
     context: ResultContext
     rows: Words
-    units: Words
+    morsels: Words
     first: int
 
 
 def arena_rows(contexts: Sequence[ResultContext], numbers: Words | None = None) -> list[ArenaRows]:
-    """The rows that the threads left; `numbers`: of units, where they are not those of the plan (prepared.py)."""
+    """The rows that the threads left; `numbers`: of morsels, where they are not those of the plan (prepared.py)."""
     out, first = [], 0
     for context in contexts:
         rows = context.arena()
-        units = merge_rows.units_of_rows(context.units(), len(rows))
-        out.append(ArenaRows(context, rows, units if numbers is None else numbers[units], first))
+        morsels = merge_rows.morsels_of_rows(context.morsels(), len(rows))
+        out.append(ArenaRows(context, rows, morsels if numbers is None else numbers[morsels], first))
         first += len(rows)
     return out

@@ -8,18 +8,18 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from pinotpy.functions.state.plans import RegisterPlan, RowPlan, SlotPlan, Spilled
-from pinotpy.kernels.aggregate.exact_sums import UNIT_DOCS_MAX
-from pinotpy.kernels.aggregate.result_context import G_SPILL_ARENA
+from pinotpy.functions.state.plans import Overflow, RowPlan, SketchPlan, SlotPlan
+from pinotpy.kernels.aggregate.exact_sums import MORSEL_DOCS_MAX
+from pinotpy.kernels.aggregate.result_context import G_OVERFLOW_ARENA
 from pinotpy.kernels.group import merge_rows
 from pinotpy.query.aggregate.arena_rows import ArenaRows
-from pinotpy.query.aggregate.distinct_bitmaps import collect_bits
+from pinotpy.query.aggregate.distinct_bitmaps import collect_bitmaps
 from pinotpy.query.aggregate.layout import Layout, state_columns, word_kinds
 from pinotpy.query.aggregate.pre_aggregated import collect_sketches
 from pinotpy.query.aggregate.rows import collect_rows
-from pinotpy.query.aggregate.sketches import collect_registers
-from pinotpy.query.aggregate.value_lists import collect_runs
-from pinotpy.query.aggregate.value_sets import collect_distribution
+from pinotpy.query.aggregate.sketches import collect_hash_sketches
+from pinotpy.query.aggregate.value_lists import collect_value_lists
+from pinotpy.query.aggregate.value_sets import collect_value_sets
 from pinotpy.query.plan.scan_plan import ScanPlan
 from pinotpy.query.project.sources import Sources
 
@@ -40,11 +40,11 @@ def collect_states(
 
     Args:
         groups: group of every row of all threads.
-        values_max: at most so many values were added to one group: within UNIT_DOCS_MAX rows are added up as they are,
-            beyond it as state columns, whose sums have no bound.
+        values_max: at most so many values were added to one group: within MORSEL_DOCS_MAX rows are added up as they
+            are, beyond it as state columns, whose sums have no bound.
         plan: the one that ran; that of `sources` may be shared by several queries (prepared.py).
     """
-    wide = values_max > UNIT_DOCS_MAX and len(groups) != num_groups
+    wide = values_max > MORSEL_DOCS_MAX and len(groups) != num_groups
     rows = np.arange(len(groups), dtype=np.int64) if wide else groups
     slots = iter(_collect_slots(layout, threads, key_words, rows, len(groups) if wide else num_groups))
     states = []
@@ -54,24 +54,24 @@ def collect_states(
             states.append(entry.function.merge(columns, groups, num_groups) if wide else columns)
         elif sources.plan.pre_aggregated:
             states.append(collect_sketches(sources.plan, entry, threads, groups, num_groups))
-        elif isinstance(entry.plan, RegisterPlan):
+        elif isinstance(entry.plan, SketchPlan):
             left = [(thread.context, len(thread.rows), thread.first) for thread in threads]
-            states.append(collect_registers(entry, entry.plan, left, groups, num_groups, grouped=key_words > 0))
+            states.append(collect_hash_sketches(entry, entry.plan, left, groups, num_groups, grouped=key_words > 0))
         elif isinstance(entry.plan, RowPlan):
-            noted = [(thread.context, thread.units, thread.first) for thread in threads]
+            noted = [(thread.context, thread.morsels, thread.first) for thread in threads]
             states.append(collect_rows(plan, entry, entry.plan, noted, groups, num_groups))
         else:
             if entry.runs:
                 own = [(thread.context, thread.first) for thread in threads]
-                states.append(collect_runs(plan, entry, entry.plan, own, groups, num_groups))
+                states.append(collect_value_lists(plan, entry, entry.plan, own, groups, num_groups))
                 continue
             if entry.bits is not None:
                 own = [(thread.context, thread.first) for thread in threads]
-                states.append(collect_bits(plan, entry, entry.plan, own, groups, num_groups))
+                states.append(collect_bitmaps(plan, entry, entry.plan, own, groups, num_groups))
                 continue
-            rows_of_threads = [(thread.context, thread.units, thread.first) for thread in threads]
+            rows_of_threads = [(thread.context, thread.morsels, thread.first) for thread in threads]
             states.append(
-                collect_distribution(index, entry, entry.plan, rows_of_threads, groups, num_groups, sources, plan)
+                collect_value_sets(index, entry, entry.plan, rows_of_threads, groups, num_groups, sources, plan)
             )
     return state_columns(layout, states)
 
@@ -82,19 +82,19 @@ def _collect_slots(
     """State columns of the aggregations that have slots, in their order."""
     merged = np.zeros((num_groups, layout.row_words), np.int64)
     kinds = word_kinds(layout)
-    spilled = []
+    overflow = []
     for thread in threads:
         own = groups[thread.first : thread.first + len(thread.rows)]
         merge_rows.merge_rows(thread.rows, key_words, own, kinds, merged)
-        entries = thread.context.vector(G_SPILL_ARENA).reshape(-1, 5)
+        entries = thread.context.vector(G_OVERFLOW_ARENA).reshape(-1, 5)
         if len(entries):
-            spilled.append(np.column_stack([own[entries[:, 0]], entries[:, 1:]]))
-    outside = np.concatenate(spilled) if spilled else np.empty((0, 5), np.int64)
+            overflow.append(np.column_stack([own[entries[:, 0]], entries[:, 1:]]))
+    outside = np.concatenate(overflow) if overflow else np.empty((0, 5), np.int64)
     states = []
     for entry in layout.aggregations:
         if isinstance(entry.plan, SlotPlan):
             last = entry.first_word + len(entry.plan.words)
             part = outside[(outside[:, 1] >= entry.first_word) & (outside[:, 1] < last)]
-            parts = Spilled(part[:, 0], part[:, 1] - entry.first_word, part[:, 2], part[:, 3], part[:, 4])
+            parts = Overflow(part[:, 0], part[:, 1] - entry.first_word, part[:, 2], part[:, 3], part[:, 4])
             states.append(entry.plan.collect(merged[:, entry.first_word : last], merged[:, entry.seen_word], parts))
     return states

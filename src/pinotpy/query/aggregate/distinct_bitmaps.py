@@ -1,8 +1,8 @@
-"""Distinct counts whose answer is made here alone, of columns with global ids: a bit a value and group
+"""Distinct counts whose answer is made here alone, of columns with shared codes: a bit a value and group
 (kernels/aggregate/distinct_bitmaps.py).
 
-Taken where the bits of a unit's groups are soon looked through, and the sets take no more memory than the ids of their
-docs would.
+Taken where the bits of a morsel's groups are soon looked through, and the sets take no more memory than the ids of
+their docs would.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from pinotpy.functions.state.plans import DistributionPlan
+from pinotpy.functions.state.plans import ValueSetPlan
 from pinotpy.kernels.aggregate import distinct_bitmaps
 from pinotpy.kernels.aggregate.result_context import D_RUNS
 from pinotpy.kernels.aggregate.value_lists import RUN_ENTRY_WORDS
@@ -23,9 +23,9 @@ from pinotpy.kernels.runtime import abi
 from pinotpy.pql.ast import Identifier
 from pinotpy.query.aggregate.keys import Key
 from pinotpy.query.aggregate.layout import AggregationLayout, Layout
-from pinotpy.query.aggregate.value_lists import groups_of_unit
+from pinotpy.query.aggregate.value_lists import groups_of_morsel
 from pinotpy.query.plan.scan_plan import ScanPlan, Shape
-from pinotpy.query.plan.shared_codes import global_ids
+from pinotpy.query.plan.shared_codes import shared_codes
 from pinotpy.query.runtime.steps import in_shares, run_steps
 
 Words = NDArray[np.int64]
@@ -34,8 +34,8 @@ DOCS_MIN: Final = 1 << 16
 GROUPS_MAX: Final = 1 << 16
 # Bytes of sets for every doc: a pair that is kept as it comes takes twice as much.
 BYTES_PER_DOC: Final = 8
-# Words of bits that all units look through, for every doc: a word is a fraction of what a pair costs that is kept as it
-# comes.
+# Words of bits that all morsels look through, for every doc: a word is a fraction of what a pair costs that is kept as
+# it comes.
 WORDS_PER_DOC: Final = 4
 _ID_BYTES: Final = 4
 MEMORY_SHARE_MAX: Final = 0.25
@@ -46,20 +46,20 @@ _STEP_WORDS: Final = 1 << 22
 def pays_off(plan: ScanPlan, layout: Layout) -> bool:
     """Whether some aggregation might keep bits."""
     if (
-        not plan.is_whole
+        not plan.is_final
         or plan.pre_aggregated
-        or plan.num_units < 2
+        or plan.num_morsels < 2
         or plan.context.options.num_groups_limit is not None
     ):
         return False
     return any(_is_counted(entry) for entry in layout.aggregations) and _num_docs(plan) >= DOCS_MIN
 
 
-def with_bits(plan: ScanPlan, layout: Layout, keys: Sequence[Key]) -> Layout:
+def with_bitmaps(plan: ScanPlan, layout: Layout, keys: Sequence[Key]) -> Layout:
     """The layout in which distinct counts keep bits where that pays off."""
     if not pays_off(plan, layout):
         return layout
-    groups = groups_of_unit(plan, keys)
+    groups = groups_of_morsel(plan, keys)
     if groups > GROUPS_MAX:
         return layout
     memory_max = int(plan.control.words[abi.C_MEMORY_MAX])
@@ -73,13 +73,13 @@ def with_bits(plan: ScanPlan, layout: Layout, keys: Sequence[Key]) -> Layout:
             and isinstance(entry.source, Identifier)
             and bool((plan.metas.of(entry.source.name)[:, abi.M_CARDINALITY] >= 0).all())
         ):
-            ids = global_ids(plan, entry.source.name)
+            ids = shared_codes(plan, entry.source.name)
             if ids is not None:
                 num_words = groups * _words_of_set(
-                    plan.metas.of(entry.source.name)[plan.units[:, abi.U_SEGMENT], abi.M_CARDINALITY]
+                    plan.metas.of(entry.source.name)[plan.morsels[:, abi.U_SEGMENT], abi.M_CARDINALITY]
                 )
                 looked_through = int(num_words.sum())
-                # Bits while a thread reads a unit, and ids, of which a doc has one at most.
+                # Bits while a thread reads a morsel, and ids, of which a doc has one at most.
                 size_bytes = int(num_words.max()) * plan.num_threads * 8 + num_docs * _ID_BYTES
                 if size_bytes <= allowed and looked_through <= words_left:
                     allowed, words_left = allowed - size_bytes, words_left - looked_through
@@ -91,17 +91,17 @@ def with_bits(plan: ScanPlan, layout: Layout, keys: Sequence[Key]) -> Layout:
 
 def _is_counted(entry: AggregationLayout) -> bool:
     plan = entry.plan
-    if not isinstance(plan, DistributionPlan) or plan.count_state is None or plan.by_segment:
+    if not isinstance(plan, ValueSetPlan) or plan.count_state is None or plan.by_segment:
         return False
-    return not entry.walks and isinstance(entry.source, Identifier)
+    return not entry.unnests and isinstance(entry.source, Identifier)
 
 
 def count_dictionaries(plan: ScanPlan, name: str) -> int | None:
-    """How many different values the dictionaries of a column in all segments of the plan hold; None without global ids
-    of them.
+    """How many different values the dictionaries of a column in all segments of the plan hold; None without shared
+    codes of them.
     """
-    ids = global_ids(plan, name)
-    if ids is None or bool((ids.remaps == 0).any()):
+    ids = shared_codes(plan, name)
+    if ids is None or bool((ids.code_maps == 0).any()):
         return None
     cardinalities = np.ascontiguousarray(plan.metas.of(name)[:, abi.M_CARDINALITY])
     size_bytes = ids.num_ids * plan.num_threads
@@ -119,7 +119,7 @@ def count_dictionaries(plan: ScanPlan, name: str) -> int | None:
             )
 
             def work(low: int, high: int, own: NDArray[np.uint8] = flags[thread]) -> None:
-                distinct_bitmaps.flag_ids(ids.remaps, cardinalities, low, high, own)
+                distinct_bitmaps.flag_ids(ids.code_maps, cardinalities, low, high, own)
 
             workers.append(in_shares(cardinalities.tolist(), first, last, _STEP_WORDS, work))
             first = last
@@ -130,21 +130,23 @@ def count_dictionaries(plan: ScanPlan, name: str) -> int | None:
 
 
 def _num_docs(plan: ScanPlan) -> int:
-    return int((plan.units[:, abi.U_HIGH] - plan.units[:, abi.U_LOW]).sum())
+    return int((plan.morsels[:, abi.U_HIGH] - plan.morsels[:, abi.U_LOW]).sum())
 
 
 def emit_frame(shape: Shape, entry: AggregationLayout, num_groups: Words) -> None:
-    """Begin and end instructions of one aggregation's sets; `num_groups` per unit."""
+    """Begin and end instructions of one aggregation's sets; `num_groups` per morsel."""
     assert entry.bits is not None
     assert isinstance(entry.source, Identifier)
     cardinalities = shape.meta_word(entry.source.name, abi.M_CARDINALITY)
-    shape.begin(distinct_bitmaps.begin_bits.address, entry.distribution, num_groups, _words_of_set(cardinalities))
-    shape.end(distinct_bitmaps.end_bits.address, entry.distribution, entry.bits.remaps[shape.segments], cardinalities)
+    shape.begin(distinct_bitmaps.begin_bitmaps.address, entry.value_set, num_groups, _words_of_set(cardinalities))
+    shape.end(
+        distinct_bitmaps.end_bitmaps.address, entry.value_set, entry.bits.code_maps[shape.segments], cardinalities
+    )
 
 
 def emit_ids(shape: Shape, entry: AggregationLayout, groups: int, ids: int, skip: int) -> None:
     """Set the bits of a register of dict ids."""
-    shape.emit(distinct_bitmaps.add_bits.address, groups, ids, entry.distribution, skip)
+    shape.emit(distinct_bitmaps.add_to_bitmaps.address, groups, ids, entry.value_set, skip)
 
 
 def _words_of_set(cardinalities: Words) -> Words:
@@ -152,10 +154,10 @@ def _words_of_set(cardinalities: Words) -> Words:
     return (cardinalities >> 6) + 1
 
 
-def collect_bits(
+def collect_bitmaps(
     plan: ScanPlan,
     entry: AggregationLayout,
-    distribution: DistributionPlan,
+    value_set: ValueSetPlan,
     threads: Sequence[tuple[Any, int]],
     groups: Words,
     num_groups: int,
@@ -166,8 +168,8 @@ def collect_bits(
         threads: (result context, number of the first row) of every thread.
         groups: group of every row of all threads.
     """
-    assert entry.bits is not None and distribution.count_state is not None
-    found = [context.vector(entry.distribution + D_RUNS).reshape(-1, RUN_ENTRY_WORDS) for context, _ in threads]
+    assert entry.bits is not None and value_set.count_state is not None
+    found = [context.vector(entry.value_set + D_RUNS).reshape(-1, RUN_ENTRY_WORDS) for context, _ in threads]
     of_sets = np.concatenate([groups[first + own[:, 0]] for own, (_, first) in zip(found, threads, strict=True)])
     order = np.argsort(of_sets, kind="stable")
     addresses, sizes = (np.concatenate([own[:, word] for own in found])[order] for word in (1, 2))
@@ -183,8 +185,8 @@ def collect_bits(
         low, high = ((len(borders) - 1) * (worker + i) // num_workers for i in (0, 1))
 
         def work(first: int, last: int, own: Words = counts[worker]) -> None:
-            distinct_bitmaps.count_united(addresses, sizes, starts, borders[first], borders[last], own)
+            distinct_bitmaps.count_distinct(addresses, sizes, starts, borders[first], borders[last], own)
 
         workers.append(in_shares([1] * (len(borders) - 1), low, high, 1, work))
     run_steps(plan.control, plan.executor, workers)
-    return distribution.count_state(counts.sum(axis=0))
+    return value_set.count_state(counts.sum(axis=0))

@@ -97,9 +97,9 @@ def _numbered(columns: list[Any]) -> list[Words]:
     if not columns or not isinstance(columns[0], pa.DictionaryArray):
         return columns
     # The chunks of one encoding share its dictionary; empty ones are left out.
-    united = pa.chunked_array([column.dictionary for column in columns]).dictionary_encode().chunks
+    deduplicated = pa.chunked_array([column.dictionary for column in columns]).dictionary_encode().chunks
     numbers = np.concatenate(
-        [np.empty(0, np.int64), *(chunk.indices.to_numpy(zero_copy_only=False) for chunk in united)]
+        [np.empty(0, np.int64), *(chunk.indices.to_numpy(zero_copy_only=False) for chunk in deduplicated)]
     )
     starts = np.concatenate([[0], np.cumsum([len(column.dictionary) for column in columns])])
     return [

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from pinotpy.functions.state.plans import DistributionPlan, RegisterPlan, RowPlan, SlotPlan, Values
+from pinotpy.functions.state.plans import RowPlan, SketchPlan, SlotPlan, Values, ValueSetPlan
 from pinotpy.kernels.aggregate import counts_and_sums, value_sets
 from pinotpy.kernels.aggregate import unnest_program as walk
 from pinotpy.kernels.group import hash_table
@@ -39,7 +39,7 @@ def emit_updates(shape: Shape, layout: Layout, groups: int, sources: Sources) ->
     order = sorted(enumerate(layout.aggregations), key=lambda item: inputs.setdefault(_inputs(item[1]), len(inputs)))
     for place, (index, entry) in enumerate(order):
         shape.plan.control.check()
-        if entry.walks:
+        if entry.unnests:
             emitter.walk(index, entry)
         else:
             emitter.update(index, entry)
@@ -56,7 +56,7 @@ class _Emitter:
     def __init__(self, shape: Shape, groups: int, sources: Sources) -> None:
         self.shape, self.groups, self.sources = shape, groups, sources
         self._held: dict[tuple[str, Filter | Expression | tuple[Filter | None, Expression]], int] = {}
-        self._with_docs = set[int]()  # distributions that have their docs
+        self._with_docs = set[int]()  # value sets that have their docs
 
     def settle(self, following: AggregationLayout | None) -> None:
         """Give back the registers that the next aggregation does not read."""
@@ -89,13 +89,13 @@ class _Emitter:
                 )
             return
         if isinstance(entry.plan, RowPlan):
-            if entry.distribution not in self._with_docs:
-                self._with_docs.add(entry.distribution)
-                self.shape.emit(value_sets.add_docs.address, self.groups, entry.distribution, skip)
+            if entry.value_set not in self._with_docs:
+                self._with_docs.add(entry.value_set)
+                self.shape.emit(value_sets.add_docs.address, self.groups, entry.value_set, skip)
             return
         assert entry.argument.data_type is not None
         source = None if isinstance(entry.source, Literal | Star) else self._source(entry)
-        if isinstance(entry.plan, RegisterPlan):
+        if isinstance(entry.plan, SketchPlan):
             self._add_hashes(entry, source, skip)
             return
         self.sources.note(index, self.shape, source)
@@ -107,12 +107,12 @@ class _Emitter:
             if entry.bits is not None:
                 distinct_bitmaps.emit_ids(self.shape, entry, self.groups, ids, skip)
                 return
-            self.shape.emit(value_sets.add_ids.address, self.groups, ids, entry.distribution, skip)
+            self.shape.emit(value_sets.add_ids.address, self.groups, ids, entry.value_set, skip)
             return
         kind = Values.DOUBLE if entry.argument.data_type.stored.is_floating else Values.LONG
         doubles = int(kind is Values.DOUBLE)
         self.shape.emit(
-            value_sets.add_values.address, self.groups, self._values(entry, kind), entry.distribution, skip, doubles
+            value_sets.add_values.address, self.groups, self._values(entry, kind), entry.value_set, skip, doubles
         )
 
     def walk(self, index: int, entry: AggregationLayout) -> None:
@@ -137,7 +137,7 @@ class _Emitter:
                 )
         else:
             source = self._source(entry)
-            if isinstance(entry.plan, RegisterPlan):
+            if isinstance(entry.plan, SketchPlan):
                 self._walk_hashes(inner, entry, source, own_groups, entries, register)
                 self._walk_program(inner, column, lane_groups, entries, register, skip)
                 return
@@ -148,16 +148,16 @@ class _Emitter:
             )
             add = value_sets.add_ids.address if source.by_id else value_sets.add_values.address
             doubles = int(entry.argument.data_type is not None and entry.argument.data_type.stored.is_floating)
-            inner.append(add, (own_groups, register, entry.distribution, NO_REGISTER, doubles))
+            inner.append(add, (own_groups, register, entry.value_set, NO_REGISTER, doubles))
         self._walk_program(inner, column, lane_groups, entries, register, skip)
 
     def _walk_program(
         self, inner: Instructions, column: str, lane_groups: int, entries: int, register: int, skip: int
     ) -> None:
         shape = self.shape
-        program = inner.assemble(shape.num_units)
+        program = inner.assemble(shape.num_morsels)
         shape.plan.keep_alive.append(program)
-        addresses = program.ctypes.data + np.arange(shape.num_units, dtype=np.int64) * program.strides[0]
+        addresses = program.ctypes.data + np.arange(shape.num_morsels, dtype=np.int64) * program.strides[0]
         shape.emit(
             walk.walk.address, shape.meta(column), self.groups, lane_groups, entries, skip, addresses, len(inner)
         )
@@ -175,7 +175,7 @@ class _Emitter:
             )
         else:
             values = self._values(entry, Values.DOUBLE if stored.is_floating else Values.LONG)
-        self.shape.emit(add, self.groups, values, entry.distribution, skip, *further)
+        self.shape.emit(add, self.groups, values, entry.value_set, skip, *further)
 
     def _walk_hashes(
         self, inner: Instructions, entry: AggregationLayout, source: Source, groups: int, entries: int, register: int
@@ -184,7 +184,7 @@ class _Emitter:
         assert entry.argument.data_type is not None
         fetched = fetch.fetch_values.address if entry.argument.data_type.stored.is_fixed else fetch.fetch_ids.address
         inner.append(fetched, (register, source.metas, entries + 1))
-        inner.append(add, (groups, register, entry.distribution, NO_REGISTER, *further))
+        inner.append(add, (groups, register, entry.value_set, NO_REGISTER, *further))
 
     def _form(self, grouped: int, single: int) -> int:
         return grouped if self.groups >= 0 else single
@@ -290,16 +290,16 @@ def literal_word(literal: Literal, kind: Values) -> int:
     return int(struct.unpack("<q", struct.pack("<d", number))[0])
 
 
-def emit_distribution_frame(shape: Shape, layout: Layout, num_groups: NDArray[np.int64] | None) -> None:
-    """Begin and end instructions of all distributions; `num_groups` per unit, None where groups are hashed."""
-    of_docs = {entry.distribution for entry in layout.aggregations if isinstance(entry.plan, RowPlan)}
+def emit_value_set_frame(shape: Shape, layout: Layout, num_groups: NDArray[np.int64] | None) -> None:
+    """Begin and end instructions of all value sets; `num_groups` per morsel, None where groups are hashed."""
+    of_docs = {entry.value_set for entry in layout.aggregations if isinstance(entry.plan, RowPlan)}
     for word in sorted(of_docs):
-        shape.begin(value_sets.begin_distribution.address, word, 0, 0, 0)
-        shape.end(value_sets.end_distribution.address, word)
+        shape.begin(value_sets.begin_value_set.address, word, 0, 0, 0)
+        shape.end(value_sets.end_value_set.address, word)
     for entry in layout.aggregations:
-        if isinstance(entry.plan, RegisterPlan):
+        if isinstance(entry.plan, SketchPlan):
             sketches.emit_frame(shape, entry, entry.plan, num_groups)
-        if not isinstance(entry.plan, DistributionPlan):
+        if not isinstance(entry.plan, ValueSetPlan):
             continue
         if entry.bits is not None:
             assert num_groups is not None, "sets of bits are of groups whose number is known"
@@ -309,7 +309,7 @@ def emit_distribution_frame(shape: Shape, layout: Layout, num_groups: NDArray[np
             assert num_groups is not None, "runs are of groups whose number is known"
             value_lists.emit_frame(shape, entry, num_groups)
             continue
-        cardinalities = np.zeros(shape.num_units, np.int64)
+        cardinalities = np.zeros(shape.num_morsels, np.int64)
         if (
             num_groups is not None
             and not shape.plan.pre_aggregated
@@ -321,7 +321,5 @@ def emit_distribution_frame(shape: Shape, layout: Layout, num_groups: NDArray[np
             allowed = np.maximum(docs * value_sets.DIRECT_PAIRS_PER_DOC, value_sets.DIRECT_MAX)
             cardinalities = np.where(direct * num_groups <= allowed, direct, 0)
         groups = num_groups if num_groups is not None else 0
-        shape.begin(
-            value_sets.begin_distribution.address, entry.distribution, groups, cardinalities, int(entry.plan.counted)
-        )
-        shape.end(value_sets.end_distribution.address, entry.distribution)
+        shape.begin(value_sets.begin_value_set.address, entry.value_set, groups, cardinalities, int(entry.plan.counted))
+        shape.end(value_sets.end_value_set.address, entry.value_set)

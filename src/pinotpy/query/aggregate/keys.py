@@ -24,7 +24,7 @@ DENSE_GROUPS_MAX: Final = 1 << 24
 @dataclass(slots=True)
 class Key:
     """One group expression: its type, its first word in a group's key, whether a null flag follows, whether null is a
-    group, whether each value of a multi-value column is one, and per unit the address of the meta row whose dict ids
+    group, whether each value of a multi-value column is one, and per morsel the address of the meta row whose dict ids
     its words are (0: 64-bit values).
     """
 
@@ -50,6 +50,8 @@ def make_keys(plan: ScanPlan) -> list[Key]:
             nullable = nullable and not expanded and bool((metas[:, abi.M_NULLS] != 0).any())
             raw = bool((metas[:, abi.M_CARDINALITY] < 0).any())
         has_flag = nullable and raw and data_type.stored is not StoredType.VAR
-        keys.append(Key(expression, data_type, word, has_flag, nullable, expanded, np.zeros(plan.num_units, np.int64)))
+        keys.append(
+            Key(expression, data_type, word, has_flag, nullable, expanded, np.zeros(plan.num_morsels, np.int64))
+        )
         word += 1 + has_flag
     return keys

@@ -1,4 +1,4 @@
-"""Where the aggregations of a query keep their state: words of a group's row, and distributions.
+"""Where the aggregations of a query keep their state: words of a group's row, and value sets.
 
 Row: word 0 counts the rows of the group; then for every aggregation a word of its own for the values it saw (only if
 that differs from the rows: flagged rows, multi-values), then its slots.
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from pinotpy.errors import InvalidQueryError
 from pinotpy.functions.spec import AggregateFunction, Argument, aggregation_function
-from pinotpy.functions.state.plans import DistributionPlan, Plan, RowPlan, SlotPlan, Word
+from pinotpy.functions.state.plans import Plan, RowPlan, SlotPlan, ValueSetPlan, Word
 from pinotpy.kernels.aggregate import result_context
 from pinotpy.kernels.runtime import abi
 from pinotpy.pql.ast import Expression, Identifier, Literal, Star
@@ -29,7 +29,7 @@ from pinotpy.query.segments.shared_codes import ColumnIds
 from pinotpy.segment.star_tree import metadata as tree_names
 from pinotpy.segment.star_tree.spec import STATES_OF
 
-ROW_WORDS_MAX = 65_535  # spill keys have 16 bits for the word
+ROW_WORDS_MAX = 65_535  # overflow keys have 16 bits for the word
 
 _SKETCHES: Final = (tree_names.HYPERLOGLOG, tree_names.LONG_QUANTILES, tree_names.QUANTILES)
 
@@ -39,11 +39,11 @@ class AggregationLayout:
     """One aggregation: its function, argument, and where its state is.
 
     seen_word: word of the row that counts its values (0: the group's row count serves).
-    first_word: of its slots; distribution: word of its distribution in the context, -1 if it has none. Functions that
+    first_word: of its slots; value set: word of its value set in the context, -1 if it has none. Functions that
     read rows
     share one where they have the same filter: the docs of each group.
-    walks: it sees each value of a multi-value column.
-    runs: its distribution keeps runs of values (value_lists.py). bits: global ids of its values, where it keeps a bit
+    unnests: it sees each value of a multi-value column.
+    runs: its value set keeps runs of values (value_lists.py). bits: shared codes of its values, where it keeps a bit
     for each (distinct_bitmaps.py).
     """
 
@@ -53,8 +53,8 @@ class AggregationLayout:
     plan: Plan
     seen_word: int
     first_word: int
-    distribution: int
-    walks: bool
+    value_set: int
+    unnests: bool
     flagged: bool
     runs: bool = False
     bits: ColumnIds | None = field(default=None, compare=False)
@@ -67,11 +67,11 @@ class AggregationLayout:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """All aggregations of a query; words of a group's row, and how many distributions there are."""
+    """All aggregations of a query; words of a group's row, and how many value sets there are."""
 
     aggregations: tuple[AggregationLayout, ...]
     row_words: int
-    num_distributions: int
+    num_value_sets: int
 
 
 def make_layout(plan: ScanPlan) -> Layout:
@@ -82,7 +82,7 @@ def make_layout(plan: ScanPlan) -> Layout:
     entries: list[AggregationLayout] = []
     fits: dict[Expression, bool] = {}
     docs: dict[Filter | None, int] = {}
-    word, distributions = 1, 0
+    word, value_sets = 1, 0
     for aggregation in context.aggregations:
         function = aggregation_function(aggregation.function, aggregation.args)
         source = aggregation.args[0] if aggregation.args else Star()
@@ -96,32 +96,30 @@ def make_layout(plan: ScanPlan) -> Layout:
         )
         skips_nulls = context.null_handling and function.null_aware and not function.reads_rows
         flagged = aggregation.filter is not None or (skips_nulls and _may_be_null(source, plan))
-        walks = not argument.single_value and function.name != "count"
+        unnests = not argument.single_value and function.name != "count"
         seen_word = 0
-        if flagged or walks:
+        if flagged or unnests:
             seen_word, word = word, word + 1
-        distribution = -1
+        value_set = -1
         first_word = word
         if isinstance(kept, SlotPlan):
             word += len(kept.words)
         elif isinstance(kept, RowPlan) and aggregation.filter in docs:
-            distribution = docs[aggregation.filter]
+            value_set = docs[aggregation.filter]
         else:
-            distribution = result_context.G_SETS + distributions * result_context.SET_WORDS
-            distributions += 1
+            value_set = result_context.G_SETS + value_sets * result_context.SET_WORDS
+            value_sets += 1
             if isinstance(kept, RowPlan):
-                docs[aggregation.filter] = distribution
+                docs[aggregation.filter] = value_set
         entries.append(
-            AggregationLayout(
-                aggregation, function, argument, kept, seen_word, first_word, distribution, walks, flagged
-            )
+            AggregationLayout(aggregation, function, argument, kept, seen_word, first_word, value_set, unnests, flagged)
         )
     if word > ROW_WORDS_MAX:
         raise InvalidQueryError(
             f"the aggregations of a query keep at most {ROW_WORDS_MAX} words a group, found {word}: compute fewer at "
             "once"
         )
-    return Layout(tuple(entries), word, distributions)
+    return Layout(tuple(entries), word, value_sets)
 
 
 def _may_be_null(source: Expression, plan: ScanPlan) -> bool:
@@ -182,9 +180,9 @@ def projected_columns(context: QueryContext) -> tuple[str, ...]:
 
 def values_bound(plan: ScanPlan, layout: Layout, expanded: tuple[str, ...]) -> int:
     """At most so many values go to one group."""
-    walked = {name for entry in layout.aggregations if entry.walks for name in columns_in(entry.source)}
+    walked = {name for entry in layout.aggregations if entry.unnests for name in columns_in(entry.source)}
     docs = (
-        int((plan.units[:, abi.U_HIGH] - plan.units[:, abi.U_LOW]).sum())
+        int((plan.morsels[:, abi.U_HIGH] - plan.morsels[:, abi.U_LOW]).sum())
         if not plan.pre_aggregated
         else num_rows(plan.segments)
     )
@@ -196,7 +194,7 @@ def values_bound(plan: ScanPlan, layout: Layout, expanded: tuple[str, ...]) -> i
     return docs
 
 
-def _sketch_plan(function: AggregateFunction) -> DistributionPlan | None:
+def _sketch_plan(function: AggregateFunction) -> ValueSetPlan | None:
     """The plan of an aggregation whose records keep sketches, None for others: the scan notes which records each group
     saw.
     """
@@ -206,4 +204,4 @@ def _sketch_plan(function: AggregateFunction) -> DistributionPlan | None:
     def collect(rows: NDArray[np.int64], values: pa.Array, counts: NDArray[np.int64], num_rows: int) -> list[pa.Array]:
         raise AssertionError("collect_sketches makes the states")
 
-    return DistributionPlan(collect)
+    return ValueSetPlan(collect)

@@ -1,5 +1,5 @@
 """Aggregations whose records keep sketches (HyperLogLogs, multisets): a scan notes the records of each group as a
-distribution of doc ids, and their states are merged when it is over.
+value set of doc ids, and their states are merged when it is over.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ Longs = NDArray[np.int64]
 def collect_sketches(
     plan: ScanPlan, entry: AggregationLayout, threads: Sequence[ArenaRows], groups: Longs, num_groups: int
 ) -> list[pa.Array]:
-    """State columns of an aggregation whose records keep sketches: its distribution holds the records of each group."""
+    """State columns of an aggregation whose records keep sketches: its value set holds the records of each group."""
     (kind,) = STATES_OF[entry.function.name]
     assert isinstance(entry.source, Identifier), "choose.py lets nothing else pass"
     column = entry.source.name
     rows, docs, owners = [], [], []
     for thread in threads:
-        entries = thread.context.vector(entry.distribution + D_ARENA).reshape(-1, ENTRY_WORDS)
+        entries = thread.context.vector(entry.value_set + D_ARENA).reshape(-1, ENTRY_WORDS)
         arena_rows = entries[:, 0] >> ROW_SHIFT
         rows.append(groups[thread.first + arena_rows])
-        owners.append(plan.units[thread.units[arena_rows], abi.U_SEGMENT])
+        owners.append(plan.morsels[thread.morsels[arena_rows], abi.U_SEGMENT])
         docs.append(entries[:, 1].copy())
     all_rows, all_docs, all_owners = np.concatenate(rows), np.concatenate(docs), np.concatenate(owners)
     states: list[list[pa.Array]] = []

@@ -1,4 +1,4 @@
-"""The select instructions that add up the states of records, in place of those of operators/emit.py. Groups, rows and
+"""The select instructions that add up the states of records, in place of those of emit.py. Groups, rows and
 arenas are those of any scan; a record adds its rows to the count of its group.
 """
 
@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from pinotpy.functions.state.plans import DistributionPlan, SlotPlan, Word
+from pinotpy.functions.state.plans import SlotPlan, ValueSetPlan, Word
 from pinotpy.kernels.aggregate import counts_and_sums, star_tree_states, value_sets
 from pinotpy.pql.ast import Identifier
 from pinotpy.query.aggregate.layout import AggregationLayout, Layout
@@ -40,11 +40,11 @@ class _Emitter:
         skip, temporary = self._skip(entry)
         if entry.seen_word:
             self.add_longs(counts, entry.seen_word, skip)
-        if isinstance(entry.plan, DistributionPlan):
+        if isinstance(entry.plan, ValueSetPlan):
             docs = self._shape.allocate()
             temporary.append(docs)
             self._shape.emit(star_tree_states.doc_ids.address, docs)
-            self._shape.emit(value_sets.add_values.address, self._groups, docs, entry.distribution, skip)
+            self._shape.emit(value_sets.add_values.address, self._groups, docs, entry.value_set, skip)
         elif isinstance(entry.plan, SlotPlan) and entry.plan.updates:
             temporary += (
                 self._extremes(entry, entry.plan, skip)
@@ -81,14 +81,14 @@ class _Emitter:
         high = self._shape.fetch_values(state_column(names.SUM, column, names.HIGH))
         form = self._form(star_tree_states.add_pairs.address, star_tree_states.add_pairs_single.address)
         self._shape.emit(form, self._groups, low, word, skip, high)
-        spilled = [tree.spilled(column) for tree in self._trees]
-        if any(map(len, spilled)):
-            self._shape.plan.keep_alive.append(spilled)
-            addresses = np.array([parts.__array_interface__["data"][0] for parts in spilled], np.int64)[
+        overflow = [tree.overflow(column) for tree in self._trees]
+        if any(map(len, overflow)):
+            self._shape.plan.keep_alive.append(overflow)
+            addresses = np.array([parts.__array_interface__["data"][0] for parts in overflow], np.int64)[
                 self._shape.segments
             ]
-            lengths = np.array([len(parts) for parts in spilled], np.int64)[self._shape.segments]
-            form = self._form(star_tree_states.add_spilled.address, star_tree_states.add_spilled_single.address)
+            lengths = np.array([len(parts) for parts in overflow], np.int64)[self._shape.segments]
+            form = self._form(star_tree_states.add_overflow.address, star_tree_states.add_overflow_single.address)
             self._shape.emit(form, self._groups, addresses, word, skip, lengths)
         return [low, high]
 

@@ -45,7 +45,7 @@ class _Block:
     plan: ScanPlan
     entry: AggregationLayout
     rows: Words
-    units: Words
+    morsels: Words
     docs: Words
 
     @property
@@ -53,15 +53,15 @@ class _Block:
         return self.plan.context.null_handling
 
     def argument(self, index: int, at: Words | None = None) -> pa.Array:
-        units, docs = (self.units, self.docs) if at is None else (self.units[at], self.docs[at])
+        morsels, docs = (self.morsels, self.docs) if at is None else (self.morsels[at], self.docs[at])
         expression = self.entry.aggregation.args[index]
-        first, last = (int(self.plan.units[self.units[end], abi.U_SEGMENT]) for end in (0, -1))
+        first, last = (int(self.plan.morsels[self.morsels[end], abi.U_SEGMENT]) for end in (0, -1))
         if first == last and len(docs):  # blocks are in the order of segments
             return segment_rows(self.plan.context, self.plan.segments[first], docs).evaluate(expression)
-        return evaluate_rows(self.plan, units, docs, [expression])[0]
+        return evaluate_rows(self.plan, morsels, docs, [expression])[0]
 
     def places(self, at: Words) -> pa.Array:
-        segments = self.plan.units[self.units[at], abi.U_SEGMENT]
+        segments = self.plan.morsels[self.morsels[at], abi.U_SEGMENT]
         used, where = np.unique(segments, return_inverse=True)
         names = pa.array([self.plan.segments[segment].name for segment in used.tolist()], pa.string()).take(
             pa.array(where)
@@ -82,7 +82,7 @@ def collect_rows(
     """State columns of an aggregation that reads rows.
 
     Args:
-        threads: (result context, unit of each arena row, number of the first row) of every thread.
+        threads: (result context, morsel of each arena row, number of the first row) of every thread.
         groups: group of every row of all threads.
 
     Raises: MemoryLimitError; QueryExecutionError for more text than Arrow holds; what arguments and the control raise.
@@ -92,16 +92,16 @@ def collect_rows(
         read = replace(plan, context=replace(plan.context, null_handling=False), _sections=[], _programs=[])
     waiting: list[Callable[[], tuple[Words, list[pa.Array]]]] = []
     blocks: list[Callable[[], _Block]] = []
-    counts = row_plan.counts_different and plan.is_whole
-    for context, units, first in threads:
-        entries = context.vector(entry.distribution + D_ARENA).reshape(-1, distinct_pairs.ENTRY_WORDS)
+    counts = row_plan.counts_different and plan.is_final
+    for context, morsels, first in threads:
+        entries = context.vector(entry.value_set + D_ARENA).reshape(-1, distinct_pairs.ENTRY_WORDS)
         borders = [*range(0, len(entries), BLOCK_ROWS), len(entries)]
         for low, high in pairwise(borders):
-            own = groups[first : first + len(units)]
+            own = groups[first : first + len(morsels)]
             if counts:
-                blocks.append(partial(_block_of, read, entry, entries[low:high], units, own))
+                blocks.append(partial(_block_of, read, entry, entries[low:high], morsels, own))
             else:
-                waiting.append(partial(_states_of, read, entry, row_plan, entries[low:high], units, own, num_groups))
+                waiting.append(partial(_states_of, read, entry, row_plan, entries[low:high], morsels, own, num_groups))
     if counts:
         return count_rows(plan, blocks, 1 + len(entry.argument.further), num_groups)
     empty = [pa.array([], field.type) for field in entry.function.state_fields(entry.argument)]
@@ -118,10 +118,10 @@ def collect_rows(
         merging.release()
 
 
-def _block_of(plan: ScanPlan, entry: AggregationLayout, entries: Words, units: Words, groups: Words) -> _Block:
+def _block_of(plan: ScanPlan, entry: AggregationLayout, entries: Words, morsels: Words, groups: Words) -> _Block:
     """Some rows, with their groups as numbers."""
     rows = entries[:, 0] >> distinct_pairs.ROW_SHIFT
-    return _Block(plan, entry, groups[rows], units[rows], np.ascontiguousarray(entries[:, 1]))
+    return _Block(plan, entry, groups[rows], morsels[rows], np.ascontiguousarray(entries[:, 1]))
 
 
 def _states_of(
@@ -129,14 +129,14 @@ def _states_of(
     entry: AggregationLayout,
     row_plan: RowPlan,
     entries: Words,
-    units: Words,
+    morsels: Words,
     groups: Words,
     num_groups: int,
 ) -> Any:
     plan.control.check()
     rows = entries[:, 0] >> distinct_pairs.ROW_SHIFT
     present, numbers = _numbered(groups[rows], num_groups)
-    block = _Block(plan, entry, numbers, units[rows], np.ascontiguousarray(entries[:, 1]))
+    block = _Block(plan, entry, numbers, morsels[rows], np.ascontiguousarray(entries[:, 1]))
     return present, row_plan.collect(block, len(present))
 
 

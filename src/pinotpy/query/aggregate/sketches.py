@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from pinotpy.data_types import StoredType
 from pinotpy.functions.sketches.bits import sorted_set
-from pinotpy.functions.state.plans import Hashing, RegisterPlan
+from pinotpy.functions.state.plans import Hashing, SketchPlan
 from pinotpy.kernels.aggregate import distinct_pairs
 from pinotpy.kernels.aggregate.result_context import D_ARENA, D_LOG2M, D_REGISTERS, D_TABLE
 from pinotpy.kernels.runtime import abi
@@ -32,7 +32,7 @@ from pinotpy.segment.column import ImmutableColumn
 
 Words = NDArray[np.int64]
 
-# Registers of all groups of a unit may take so many bytes a doc (or REGISTERS_FREE altogether): above, values are
+# Registers of all groups of a morsel may take so many bytes a doc (or REGISTERS_FREE altogether): above, values are
 # appended.
 _BYTES_PER_DOC: Final = 4
 _REGISTERS_FREE: Final = 1 << 20
@@ -46,7 +46,7 @@ def addition(shape: Shape, entry: AggregationLayout, source: Source | None) -> t
     """
     assert entry.argument.data_type is not None
     stored = entry.argument.data_type.stored
-    assert isinstance(entry.plan, RegisterPlan)
+    assert isinstance(entry.plan, SketchPlan)
     match entry.plan.hashing:
         case Hashing.HYPERLOGLOG_PLUS:
             return register_hashes.add_plus_longs.address, ()
@@ -67,7 +67,7 @@ def addition(shape: Shape, entry: AggregationLayout, source: Source | None) -> t
 
 
 def _text_hashes(shape: Shape, entry: AggregationLayout, source: Source | None) -> tuple[Word, ...]:
-    """Addresses of the hashes by dict id and how many there are, by unit of the shape."""
+    """Addresses of the hashes by dict id and how many there are, by morsel of the shape."""
     if source is None:  # a constant: its id is 0
         hashes = _hashes(pa.array([str(getattr(entry.source, "value", "")).encode()], pa.binary()))
         shape.plan.keep_alive.append(hashes)
@@ -81,13 +81,13 @@ def _text_hashes(shape: Shape, entry: AggregationLayout, source: Source | None) 
             else:
                 found[segment] = _hashes(dictionary_at(meta))
     shape.plan.keep_alive.append(found)
-    of_units = [found[segment] for segment in shape.segments.tolist()]
-    return np.array([hashes.ctypes.data for hashes in of_units], np.int64), np.array(
-        [len(hashes) for hashes in of_units], np.int64
+    of_morsels = [found[segment] for segment in shape.segments.tolist()]
+    return np.array([hashes.ctypes.data for hashes in of_morsels], np.int64), np.array(
+        [len(hashes) for hashes in of_morsels], np.int64
     )
 
 
-def registers_of_dictionaries(plan: ScanPlan, entry: AggregationLayout, registered: RegisterPlan) -> list[pa.Array]:
+def sketches_of_dictionaries(plan: ScanPlan, entry: AggregationLayout, registered: SketchPlan) -> list[pa.Array]:
     """State columns, one row, of a column whose dictionaries are all that counts, every doc being selected.
 
     A segment's registers are kept beside it, like its hashes.
@@ -112,7 +112,7 @@ def registers_of_dictionaries(plan: ScanPlan, entry: AggregationLayout, register
     )
 
 
-def _entries_of_dictionaries(plan: ScanPlan, name: str, registered: RegisterPlan) -> list[pa.Array]:
+def _entries_of_dictionaries(plan: ScanPlan, name: str, registered: SketchPlan) -> list[pa.Array]:
     parts = [np.empty(0, np.int64)]
     for segment in plan.segments:
         plan.control.check()
@@ -126,7 +126,7 @@ def _entries_of_dictionaries(plan: ScanPlan, name: str, registered: RegisterPlan
     return registered.collect(np.zeros(len(entries), np.int64), entries, 1)
 
 
-def _entries_of(column: Any, registered: RegisterPlan) -> NDArray[np.int64]:
+def _entries_of(column: Any, registered: SketchPlan) -> NDArray[np.int64]:
     assert registered.entries_of_values is not None
     return sorted_set(registered.entries_of_values(column.dictionary.arrow()))
 
@@ -135,9 +135,9 @@ def _registers(meta: Words, log2m: int) -> NDArray[np.uint8]:
     """Registers of all values of a dictionary; meta: of its column."""
     own = np.zeros(1 << log2m, np.uint8)
     if int(meta[abi.M_STORED]) == abi.T_VAR:
-        hyperloglog.registers_of_hashes(_hashes(dictionary_at(int(meta.ctypes.data))), own)
+        hyperloglog.sketch_of_hashes(_hashes(dictionary_at(int(meta.ctypes.data))), own)
     else:
-        hyperloglog.registers_of_dictionary(np.ascontiguousarray(meta), own)
+        hyperloglog.sketch_of_dictionary(np.ascontiguousarray(meta), own)
     return own
 
 
@@ -157,22 +157,22 @@ def warm() -> None:
     _hashes(pa.array([b"a"], pa.binary()))
 
 
-def emit_frame(shape: Shape, entry: AggregationLayout, plan: RegisterPlan, num_groups: Words | None) -> None:
-    """Begin and end instructions; `num_groups` per unit, None where groups are hashed (their number is not known
+def emit_frame(shape: Shape, entry: AggregationLayout, plan: SketchPlan, num_groups: Words | None) -> None:
+    """Begin and end instructions; `num_groups` per morsel, None where groups are hashed (their number is not known
     then).
     """
-    direct = np.zeros(shape.num_units, np.int64)
+    direct = np.zeros(shape.num_morsels, np.int64)
     if num_groups is not None:
         docs = np.array([segment.num_docs for segment in shape.plan.segments], np.int64)[shape.segments]
         fits = num_groups << plan.table_log2 <= np.maximum(docs * _BYTES_PER_DOC, _REGISTERS_FREE)
         direct = np.where(fits | (num_groups == 1), num_groups, 0)
-    shape.begin(hyperloglog.begin_registers.address, entry.distribution, direct, plan.table_log2)
-    shape.end(hyperloglog.end_registers.address, entry.distribution)
+    shape.begin(hyperloglog.begin_sketch.address, entry.value_set, direct, plan.table_log2)
+    shape.end(hyperloglog.end_sketch.address, entry.value_set)
 
 
-def collect_registers(
+def collect_hash_sketches(
     entry: AggregationLayout,
-    plan: RegisterPlan,
+    plan: SketchPlan,
     threads: Sequence[tuple[Any, int, int]],
     groups: Words,
     num_groups: int,
@@ -190,20 +190,20 @@ def collect_registers(
     dense: NDArray[np.uint8] | None = None
     for context, num_rows, first in threads:
         own = groups[first : first + num_rows]
-        if not grouped and num_rows and context.words[entry.distribution + D_LOG2M]:
+        if not grouped and num_rows and context.words[entry.value_set + D_LOG2M]:
             # One group: its registers stayed where they were filled.
             dense = np.zeros((1, size), np.uint8) if dense is None else dense
-            table = distinct_pairs.bytes_at(int(context.words[entry.distribution + D_TABLE + V_ADDRESS]), size)
+            table = distinct_pairs.bytes_at(int(context.words[entry.value_set + D_TABLE + V_ADDRESS]), size)
             (np.bitwise_or if plan.are_sets else np.maximum)(dense[0], table, out=dense[0])
-        kept = context.vector(entry.distribution + D_REGISTERS)
+        kept = context.vector(entry.value_set + D_REGISTERS)
         if len(kept):
             dense = np.zeros((num_groups, max(size, 8)), np.uint8) if dense is None else dense
             of_groups = kept.reshape(-1, 1 + max(1, size >> 3))
             if plan.are_sets:
                 register_hashes.merge_sets(of_groups, own, dense.view(np.int64))
             else:
-                hyperloglog.merge_registers(of_groups, own, dense)
-        appended = context.vector(entry.distribution + D_ARENA).reshape(-1, distinct_pairs.ENTRY_WORDS)
+                hyperloglog.merge_sketches(of_groups, own, dense)
+        appended = context.vector(entry.value_set + D_ARENA).reshape(-1, distinct_pairs.ENTRY_WORDS)
         rows.append(own[appended[:, 0] >> distinct_pairs.ROW_SHIFT])
         entries.append(appended[:, 1])
     if dense is not None and plan.are_sets:

@@ -17,7 +17,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from pinotpy.errors import QueryCancelledError
-from pinotpy.functions.state.plans import DistributionPlan
+from pinotpy.functions.state.plans import ValueSetPlan
 from pinotpy.kernels.aggregate import rank_select, ranks, value_lists
 from pinotpy.kernels.aggregate.result_context import D_RUNS, G_ARENA, ResultContext
 from pinotpy.kernels.runtime import abi
@@ -32,15 +32,15 @@ Words = NDArray[np.int64]
 # Fewer values are sorted as fast; and where there are few, estimates are those of the whole multiset to the digit.
 DOCS_MIN: Final = 1 << 18
 GROUPS_MAX: Final = 1024
-# Words of a run: about a quarter of what a group of the unit can get.
+# Words of a run: about a quarter of what a group of the morsel can get.
 RUN_WORDS_MIN, RUN_WORDS_MAX = 64, 2048
 # Values of one step: some milliseconds.
 _STEP_VALUES: Final = 1 << 21
 
 
-def with_runs(plan: ScanPlan, layout: Layout, keys: Sequence[Key]) -> Layout:
+def with_value_lists(plan: ScanPlan, layout: Layout, keys: Sequence[Key]) -> Layout:
     """The layout in which aggregations keep runs where that pays off."""
-    if not pays_off(plan, layout) or groups_of_unit(plan, keys) > GROUPS_MAX:
+    if not pays_off(plan, layout) or groups_of_morsel(plan, keys) > GROUPS_MAX:
         return layout
     entries = tuple(
         [
@@ -54,18 +54,18 @@ def with_runs(plan: ScanPlan, layout: Layout, keys: Sequence[Key]) -> Layout:
 def pays_off(plan: ScanPlan, layout: Layout) -> bool:
     """Whether some aggregation might keep runs."""
     if (
-        not plan.is_whole
+        not plan.is_final
         or plan.pre_aggregated
         or plan.context.options.num_groups_limit is not None
         or not any(_looks_for_ranks(entry) for entry in layout.aggregations)
     ):
         return False
-    return int((plan.units[:, abi.U_HIGH] - plan.units[:, abi.U_LOW]).sum()) >= DOCS_MIN
+    return int((plan.morsels[:, abi.U_HIGH] - plan.morsels[:, abi.U_LOW]).sum()) >= DOCS_MIN
 
 
 def _looks_for_ranks(entry: AggregationLayout) -> bool:
     plan = entry.plan
-    if not isinstance(plan, DistributionPlan) or (plan.rank_of is None and plan.means_of is None) or entry.walks:
+    if not isinstance(plan, ValueSetPlan) or (plan.rank_of is None and plan.means_of is None) or entry.unnests:
         return False
     return (
         entry.argument.data_type is not None
@@ -80,8 +80,8 @@ def _is_raw(plan: ScanPlan, entry: AggregationLayout) -> bool:
     )
 
 
-def groups_of_unit(plan: ScanPlan, keys: Sequence[Key]) -> float:
-    """At most so many groups are in one unit; infinite where that is not known."""
+def groups_of_morsel(plan: ScanPlan, keys: Sequence[Key]) -> float:
+    """At most so many groups are in one morsel; infinite where that is not known."""
     product: NDArray[np.float64] = np.ones(len(plan.segments))
     for key in keys:
         if not isinstance(key.expression, Identifier) or key.has_flag:
@@ -94,26 +94,26 @@ def groups_of_unit(plan: ScanPlan, keys: Sequence[Key]) -> float:
 
 
 def emit_frame(shape: Shape, entry: AggregationLayout, num_groups: Words) -> None:
-    """Begin and end instructions of one aggregation's runs; `num_groups` per unit."""
+    """Begin and end instructions of one aggregation's runs; `num_groups` per morsel."""
     docs = shape.plan.segments.docs[shape.segments]
     sizes = np.clip(docs // np.maximum(4 * num_groups, 1), RUN_WORDS_MIN, RUN_WORDS_MAX)
-    shape.begin(value_lists.begin_runs.address, entry.distribution, num_groups, sizes)
-    shape.end(value_lists.end_runs.address, entry.distribution)
+    shape.begin(value_lists.begin_value_lists.address, entry.value_set, num_groups, sizes)
+    shape.end(value_lists.end_value_lists.address, entry.value_set)
 
 
 def emit_values(shape: Shape, entry: AggregationLayout, groups: int, values: int, skip: int) -> None:
     """Append the values of a register to the runs of their groups."""
-    assert entry.argument.data_type is not None and isinstance(entry.plan, DistributionPlan)
+    assert entry.argument.data_type is not None and isinstance(entry.plan, ValueSetPlan)
     kind = value_lists.LONGS
     if entry.argument.data_type.stored.is_floating:
         kind = value_lists.CAST_DOUBLES if entry.plan.as_longs else value_lists.DOUBLES
-    shape.emit(value_lists.add_to_runs.address, groups, values, entry.distribution, skip, kind)
+    shape.emit(value_lists.add_to_value_lists.address, groups, values, entry.value_set, skip, kind)
 
 
-def collect_runs(
+def collect_value_lists(
     plan: ScanPlan,
     entry: AggregationLayout,
-    distribution: DistributionPlan,
+    value_set: ValueSetPlan,
     threads: Sequence[tuple[Any, int]],
     groups: Words,
     num_groups: int,
@@ -125,10 +125,10 @@ def collect_runs(
         groups: group of every row of all threads.
     """
     assert entry.argument.data_type is not None
-    doubles = entry.argument.data_type.stored.is_floating and not distribution.as_longs
+    doubles = entry.argument.data_type.stored.is_floating and not value_set.as_longs
     parts = []
     for context, first_row in threads:
-        runs = context.vector(entry.distribution + D_RUNS).reshape(-1, value_lists.RUN_ENTRY_WORDS)
+        runs = context.vector(entry.value_set + D_RUNS).reshape(-1, value_lists.RUN_ENTRY_WORDS)
         parts.append(np.column_stack([groups[first_row + runs[:, 0]], runs[:, 1], runs[:, 2]]))
     found = np.concatenate(parts)
     found = found[np.argsort(found[:, 0], kind="stable")]
@@ -137,9 +137,9 @@ def collect_runs(
     totals = search.totals
     seen = np.flatnonzero(totals)
     none = np.zeros(num_groups, np.int64)
-    if distribution.means_of is not None:
+    if value_set.means_of is not None:
         begin, middle, end = none.copy(), none.copy(), none.copy()
-        begin[seen], middle[seen], end[seen] = distribution.means_of(totals[seen])
+        begin[seen], middle[seen], end[seen] = value_set.means_of(totals[seen])
         means = np.zeros((num_groups, 2))
 
         def means_of(group: int, keys: Words, counts: Words, low: int, high: int) -> bool:
@@ -152,10 +152,10 @@ def collect_runs(
         values: NDArray[Any] = means[seen].reshape(-1)
         counts = np.column_stack([middle[seen], totals[seen] - middle[seen]]).reshape(-1)
         kept = np.flatnonzero(counts)
-        return distribution.collect(np.repeat(seen, 2)[kept], pa.array(values[kept]), counts[kept], num_groups)
-    assert distribution.rank_of is not None
+        return value_set.collect(np.repeat(seen, 2)[kept], pa.array(values[kept]), counts[kept], num_groups)
+    assert value_set.rank_of is not None
     wanted, words = none.copy(), none.copy()
-    wanted[seen] = distribution.rank_of(totals[seen])
+    wanted[seen] = value_set.rank_of(totals[seen])
 
     def rank_of(group: int, keys: Words, counts: Words, low: int, high: int) -> bool:
         inside, words[group] = rank_select.pick(keys, counts, low, high, wanted[group])
@@ -163,7 +163,7 @@ def collect_runs(
 
     search.run(wanted, wanted, rank_of)
     bits = ranks.values_of_words(words[seen], doubles=doubles)
-    return distribution.collect(
+    return value_set.collect(
         seen, pa.array(bits.view(np.float64) if doubles else bits), np.ones(len(seen), np.int64), num_groups
     )
 

@@ -1,8 +1,8 @@
-"""From the entries that units left of a distribution to its state columns: pairs of all units united by value, by
+"""From the entries that morsels left of a value set to its state columns: pairs of all morsels united by value, by
 group.
 
-Dict ids become values, of texts numbers in one dictionary of all units; then the kernels of pairs.py deal the pairs to
-parts and unite each, on the threads of the query.
+Dict ids become values, of texts numbers in one dictionary of all morsels; then the kernels of aggregate/distinct_pairs.py deal the pairs
+to parts and unite each, on the threads of the query.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pinotpy.data_types import StoredType
 from pinotpy.errors import QueryExecutionError
 from pinotpy.functions.sketches.quantile_digest import longs_of
 from pinotpy.functions.state.grouping import number_keys
-from pinotpy.functions.state.plans import DistributionPlan
+from pinotpy.functions.state.plans import ValueSetPlan
 from pinotpy.kernels.aggregate import distinct_pairs, ranks
 from pinotpy.kernels.aggregate.result_context import D_ARENA
 from pinotpy.kernels.runtime import abi
@@ -47,15 +47,15 @@ _STORED_ARROW: Final = {
 
 @dataclass(frozen=True, slots=True)
 class ThreadEntries:
-    """What a thread left: entries int64[n, 2], and group and unit of each of its arena rows."""
+    """What a thread left: entries int64[n, 2], and group and morsel of each of its arena rows."""
 
     entries: Words
     groups: Words
-    units: Words
+    morsels: Words
 
 
 @dataclass(frozen=True, slots=True)
-class Distribution:
+class ValueSets:
     """The distinct values of every group: those of group g are offsets[g] … offsets[g + 1]. values: Arrow, stored form,
     null free; counts: int64, how often each was seen (empty where the function does not count).
     """
@@ -69,71 +69,73 @@ class Distribution:
         return np.repeat(np.arange(len(self.offsets) - 1), np.diff(self.offsets))
 
 
-def collect_distribution(
+def collect_value_sets(
     index: int,
     entry: AggregationLayout,
-    distribution: DistributionPlan,
+    value_set: ValueSetPlan,
     threads: Sequence[tuple[Any, Words, int]],
     groups: Words,
     num_groups: int,
     sources: Sources,
     plan: ScanPlan,
 ) -> list[pa.Array]:
-    """State columns of an aggregation that has a distribution; where it counts by segment, the parts of a group are
+    """State columns of an aggregation that has a value set; where it counts by segment, the parts of a group are
     merged.
 
     Args:
-        threads: (result context, unit of each arena row, number of the first row) of every thread.
+        threads: (result context, morsel of each arena row, number of the first row) of every thread.
         groups: group of every row of all threads.
         plan: the one that ran; that of `sources` may be shared by several queries (prepared.py).
     """
     parts, group_of_part = groups, np.empty(0, np.int64)
-    if distribution.by_segment:
-        units = np.concatenate([units for _, units, _ in threads])
-        parts, first = number_keys(groups * len(sources.plan.segments) + sources.plan.units[units, abi.U_SEGMENT])
+    if value_set.by_segment:
+        morsels = np.concatenate([morsels for _, morsels, _ in threads])
+        parts, first = number_keys(groups * len(sources.plan.segments) + sources.plan.morsels[morsels, abi.U_SEGMENT])
         group_of_part = groups[first]
     found = []
-    for context, units, first_row in threads:
-        entries = context.vector(entry.distribution + D_ARENA).reshape(-1, distinct_pairs.ENTRY_WORDS)
-        found.append(ThreadEntries(entries, parts[first_row : first_row + len(units)], units))
-    metas = np.ascontiguousarray(sources.distributions.get(index, np.zeros(sources.plan.num_units, np.int64)))
-    if distribution.rank_of is not None and plan.is_whole:
-        return _ranked(plan, entry, distribution, distribution.rank_of, found, num_groups, metas)
-    if distribution.count_state is not None and plan.is_whole:
-        return distribution.count_state(
-            np.diff(_united(plan, entry, found, num_groups, metas, counted=False, only_sizes=True).offsets)
+    for context, morsels, first_row in threads:
+        entries = context.vector(entry.value_set + D_ARENA).reshape(-1, distinct_pairs.ENTRY_WORDS)
+        found.append(ThreadEntries(entries, parts[first_row : first_row + len(morsels)], morsels))
+    metas = np.ascontiguousarray(sources.value_sets.get(index, np.zeros(sources.plan.num_morsels, np.int64)))
+    if value_set.rank_of is not None and plan.is_final:
+        return _ranked(plan, entry, value_set, value_set.rank_of, found, num_groups, metas)
+    if value_set.count_state is not None and plan.is_final:
+        return value_set.count_state(
+            np.diff(_deduplicated(plan, entry, found, num_groups, metas, counted=False, only_sizes=True).offsets)
         )
-    num_parts = len(group_of_part) if distribution.by_segment else num_groups
-    united = _united(plan, entry, found, num_parts, metas, counted=distribution.counted, only_sizes=False)
-    if distribution.assemble is not None:
-        states = distribution.assemble(united.offsets, united.values, united.counts)
+    num_parts = len(group_of_part) if value_set.by_segment else num_groups
+    deduplicated = _deduplicated(plan, entry, found, num_parts, metas, counted=value_set.counted, only_sizes=False)
+    if value_set.assemble is not None:
+        states = value_set.assemble(deduplicated.offsets, deduplicated.values, deduplicated.counts)
     else:
-        states = distribution.collect(united.groups(), united.values, united.counts, num_parts)
-    return entry.function.merge(states, group_of_part, num_groups) if distribution.by_segment else states
+        states = value_set.collect(deduplicated.groups(), deduplicated.values, deduplicated.counts, num_parts)
+    return entry.function.merge(states, group_of_part, num_groups) if value_set.by_segment else states
 
 
 def united_dictionaries(
-    plan: ScanPlan, distribution: DistributionPlan, dictionaries: Sequence[NDArray[Any]]
+    plan: ScanPlan, value_set: ValueSetPlan, dictionaries: Sequence[NDArray[Any]]
 ) -> list[pa.Array]:
     """State columns, one row, of a function that needs the set of values only: of all values of dictionaries of one
     fixed type.
     """
-    assert distribution.assemble is not None
+    assert value_set.assemble is not None
     none, threads = np.zeros(1, np.int64), []
     floating = dictionaries[0].dtype.kind == "f"
     for values in dictionaries:
         entries = np.ones((len(values), distinct_pairs.ENTRY_WORDS), np.int64)
         entries[:, 1] = (values.astype(np.float64) + 0.0).view(np.int64) if floating else values
         threads.append(ThreadEntries(entries, none, none))
-    only_sizes = distribution.count_state is not None and plan.is_whole
-    offsets, keys, counts = unite(plan, threads, 1, none, np.empty(0, np.int64), counted=False, only_sizes=only_sizes)
-    if distribution.count_state is not None and only_sizes:
-        return distribution.count_state(np.diff(offsets))
+    only_sizes = value_set.count_state is not None and plan.is_final
+    offsets, keys, counts = deduplicate(
+        plan, threads, 1, none, np.empty(0, np.int64), counted=False, only_sizes=only_sizes
+    )
+    if value_set.count_state is not None and only_sizes:
+        return value_set.count_state(np.diff(offsets))
     plain: NDArray[Any] = keys.view(np.float64) if floating else keys
-    return distribution.assemble(offsets, pa.array(plain.astype(dictionaries[0].dtype, copy=False)), counts)
+    return value_set.assemble(offsets, pa.array(plain.astype(dictionaries[0].dtype, copy=False)), counts)
 
 
-def _united(
+def _deduplicated(
     plan: ScanPlan,
     entry: AggregationLayout,
     threads: list[ThreadEntries],
@@ -142,7 +144,7 @@ def _united(
     *,
     counted: bool,
     only_sizes: bool,
-) -> Distribution:
+) -> ValueSets:
     assert entry.argument.data_type is not None
     stored = entry.argument.data_type.stored
     codes, texts = np.empty(0, np.int64), None
@@ -158,12 +160,12 @@ def _united(
             metas = np.zeros_like(metas)
         else:
             codes, texts, metas = _number_texts(plan, threads, metas, keep)
-    offsets, keys, counts = unite(plan, threads, num_groups, metas, codes, counted=counted, only_sizes=only_sizes)
+    offsets, keys, counts = deduplicate(plan, threads, num_groups, metas, codes, counted=counted, only_sizes=only_sizes)
     if only_sizes:
-        return Distribution(offsets, pa.nulls(0), counts)
+        return ValueSets(offsets, pa.nulls(0), counts)
     if numbers is not None:
-        return Distribution(offsets, numbers.values(keys), counts)
-    return Distribution(offsets, _values(keys, stored) if texts is None else _taken(texts, keys), counts)
+        return ValueSets(offsets, numbers.values(keys), counts)
+    return ValueSets(offsets, _values(keys, stored) if texts is None else _taken(texts, keys), counts)
 
 
 def _values(keys: Words, stored: StoredType) -> pa.Array:
@@ -196,7 +198,7 @@ def _offsets(texts: pa.Array) -> Words:
 def _number_texts(
     plan: ScanPlan, threads: list[ThreadEntries], metas: Words, keep: list[Any]
 ) -> tuple[Words, pa.Array, Words]:
-    """Numbers for the dict ids of all units: (addresses of int32 numbers by dict id, by unit; the texts; metas)."""
+    """Numbers for the dict ids of all morsels: (addresses of int32 numbers by dict id, by morsel; the texts; metas)."""
     used = np.flatnonzero(metas)
     distinct, where = np.unique(metas[used], return_inverse=True)
     dictionaries = [dictionary_at(int(address)) for address in distinct]
@@ -224,7 +226,7 @@ def _number_entries(threads: list[ThreadEntries], dictionaries: Sequence[pa.Arra
     """Few entries of large dictionaries: their texts are looked up one by one; ids become numbers in place."""
     values = []
     for thread in threads:
-        at = place[thread.units[thread.entries[:, 0] >> distinct_pairs.ROW_SHIFT]]
+        at = place[thread.morsels[thread.entries[:, 0] >> distinct_pairs.ROW_SHIFT]]
         order = np.argsort(at, kind="stable")
         starts = np.searchsorted(at[order], np.arange(len(dictionaries) + 1))
         parts = [thread.entries[order[first:last], 1] for first, last in itertools.pairwise(starts)]
@@ -255,7 +257,7 @@ def dictionary_at(meta_address: int) -> pa.Array:
 # --- uniting -------------------------------------------------------------------------------------------------------
 
 
-def unite(
+def deduplicate(
     plan: ScanPlan,
     threads: list[ThreadEntries],
     num_groups: int,
@@ -281,7 +283,7 @@ def unite(
 
         def count(i: int) -> None:
             thread = threads[i]
-            distinct_pairs.translate(thread.entries, thread.groups, thread.units, metas, codes)
+            distinct_pairs.translate(thread.entries, thread.groups, thread.morsels, metas, codes)
             distinct_pairs.count_parts(thread.entries, bits, sizes[i])
 
         _each(plan, count, len(threads))
@@ -295,7 +297,7 @@ def unite(
         used, of_groups = np.zeros(num_parts, np.int64), np.zeros((workers, num_groups), np.int64)
         _each(
             plan,
-            lambda w: distinct_pairs.unite(dealt, seen, starts, shares[w], shares[w + 1], used, of_groups[w]),
+            lambda w: distinct_pairs.deduplicate(dealt, seen, starts, shares[w], shares[w + 1], used, of_groups[w]),
             workers,
         )
         offsets = np.concatenate([[0], np.cumsum(of_groups.sum(axis=0))])
@@ -321,7 +323,7 @@ def unite(
 def _ranked(
     plan: ScanPlan,
     entry: AggregationLayout,
-    distribution: DistributionPlan,
+    value_set: ValueSetPlan,
     rank_of: Callable[[Words], Words],
     threads: list[ThreadEntries],
     num_groups: int,
@@ -330,8 +332,8 @@ def _ranked(
     """State columns that keep the value at one rank of each group: of an answer that is made here alone."""
     kind = entry.argument.data_type
     assert kind is not None
-    stored = StoredType.LONG if distribution.as_longs else kind.stored
-    casts, doubles = kind.stored.is_floating and distribution.as_longs, stored.is_floating
+    stored = StoredType.LONG if value_set.as_longs else kind.stored
+    casts, doubles = kind.stored.is_floating and value_set.as_longs, stored.is_floating
     threads = [thread for thread in threads if len(thread.entries)]
     total = sum(len(thread.entries) for thread in threads)
     size_bytes = total * 16
@@ -341,7 +343,7 @@ def _ranked(
 
         def count(i: int) -> None:
             distinct_pairs.translate(
-                threads[i].entries, threads[i].groups, threads[i].units, metas, np.empty(0, np.int64)
+                threads[i].entries, threads[i].groups, threads[i].morsels, metas, np.empty(0, np.int64)
             )
             if casts:
                 threads[i].entries[:, 1] = longs_of(threads[i].entries[:, 1].view(np.float64))
@@ -366,7 +368,7 @@ def _ranked(
             plan, lambda w: ranks.select_ranks(keys, counts, offsets, wanted, shares[w], shares[w + 1], found), workers
         )
         values = _values(ranks.values_of_words(found[seen], doubles=doubles), stored)
-        return distribution.collect(seen, values, np.ones(len(seen), np.int64), num_groups)
+        return value_set.collect(seen, values, np.ones(len(seen), np.int64), num_groups)
     finally:
         plan.control.release(size_bytes)
 

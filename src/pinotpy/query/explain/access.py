@@ -8,14 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pinotpy.kernels.filter import predicates
-from pinotpy.kernels.filter.predicate_frame import LEG_ALWAYS, LEG_NEVER
+from pinotpy.kernels.filter.predicate_frame import PREDICATE_ALWAYS, PREDICATE_NEVER
 from pinotpy.kernels.runtime import abi
 from pinotpy.pql.ast import Dialect
 from pinotpy.query.explain.predicate_text import predicate_text
 from pinotpy.query.filter import index_choice, index_docs
-from pinotpy.query.filter.bound_predicate import ResolvedLeg
+from pinotpy.query.filter.bound_predicate import BoundPredicate
 from pinotpy.query.filter.decisions import BY_LIST, BY_RUN, ScanNotes
-from pinotpy.query.filter.interpreted import ComputedLeg, condition_columns
+from pinotpy.query.filter.interpreted import InterpretedPredicate, condition_columns
 from pinotpy.query.filter.pruning import BY_BLOOM, BY_PARTITION
 from pinotpy.query.filter.search.json_coverage import left_out
 from pinotpy.query.filter.search.json_query import parse_json_query
@@ -68,7 +68,7 @@ class FilterExplainer:
             return {"operator": "AND" if isinstance(node, ResolvedAll) else "OR", "children": children}
         shown = predicate_text(node, self._dialect)
         finding: Finding = {"operator": shown.operator, "predicate": shown.text}
-        if isinstance(node, ComputedLeg):
+        if isinstance(node, InterpretedPredicate):
             column = deciding_column(
                 condition_columns(node.condition.condition), self._metas.segments[segment], strict=False
             )
@@ -82,45 +82,48 @@ class FilterExplainer:
             )
             unused = _unused("any index", "an index is over the values of a column, not of an expression")
             return finding | {"access": "expression", "why": why, "notUsed": [unused]}
-        return finding | self._leg(node, segment)
+        return finding | self._predicate_of(node, segment)
 
-    # --- one leg -----------------------------------------------------------------------------------------------------
+    # --- one predicate
+    # -----------------------------------------------------------------------------------------------------
 
-    def _leg(self, leg: ResolvedLeg, segment: int) -> Finding:
-        notes = self._notes.of(leg)
+    def _predicate_of(self, bound: BoundPredicate, segment: int) -> Finding:
+        notes = self._notes.of(bound)
         mode, by = notes.mode[segment], notes.by[segment]
-        words = self._metas.planned(leg.leg.column).metas[segment]
-        if mode == LEG_NEVER:
-            return {"access": "nothing", "why": self._why_never(leg, segment, words)}
-        if mode == LEG_ALWAYS:
-            if leg.nulls and words[abi.M_NULLS]:
+        words = self._metas.planned(bound.typed.column).metas[segment]
+        if mode == PREDICATE_NEVER:
+            return {"access": "nothing", "why": self._why_never(bound, segment, words)}
+        if mode == PREDICATE_ALWAYS:
+            if bound.nulls and words[abi.M_NULLS]:
                 return {"access": "null vector", "why": "true of every value: only nulls are left out"}
-            return {"access": "everything", "why": self._why_always(leg, words)}
-        docs = int(leg.docs[segment, 1] - leg.docs[segment, 0])
+            return {"access": "everything", "why": self._why_always(bound, words)}
+        docs = int(bound.docs[segment, 1] - bound.docs[segment, 0])
         if by == BY_RUN:
             return {
                 "access": SORTED,
                 "why": "the docs are one run",
                 "docs": [docs, docs],
-                "notUsed": self._unused(leg, segment, SORTED),
+                "notUsed": self._unused(bound, segment, SORTED),
             }
         if by == BY_LIST:
-            return self._by_index(leg, segment, "only the docs of its list are read")
-        if id(leg) in self._choices.bits and self._choices.bits[id(leg)][segment]:
-            return self._by_index(leg, segment, "its lists are set as bits, and each doc is tested by its bit")
-        if isinstance(leg.leg.test, TextSearch):
+            return self._by_index(bound, segment, "only the docs of its list are read")
+        if id(bound) in self._choices.bits and self._choices.bits[id(bound)][segment]:
+            return self._by_index(bound, segment, "its lists are set as bits, and each doc is tested by its bit")
+        if isinstance(bound.typed.test, TextSearch):
             why = "its terms and positions give the docs that match, as flags"
             return {
                 "access": TEXT,
                 "why": why,
                 "notUsed": [_unused("any other index", "only a text index knows words")],
             }
-        if isinstance(leg.leg.test, JsonSearch):
-            return self._json_access(leg.leg.test, self._metas.segments[segment].column(leg.leg.column).json_index)
-        access, why = _OF_FUNCTION.get(int(leg.function[segment]), ("scan", "raw texts are compared"))
-        if leg.computed[segment]:
+        if isinstance(bound.typed.test, JsonSearch):
+            return self._json_access(
+                bound.typed.test, self._metas.segments[segment].column(bound.typed.column).json_index
+            )
+        access, why = _OF_FUNCTION.get(int(bound.function[segment]), ("scan", "raw texts are compared"))
+        if bound.computed[segment]:
             why = "the pattern is matched against every raw text that is left, then read as flags"
-        found: Finding = {"access": access, "why": why, "notUsed": self._unused(leg, segment, access)}
+        found: Finding = {"access": access, "why": why, "notUsed": self._unused(bound, segment, access)}
         return found | {"docs": [docs, docs]} if access == SORTED else found
 
     def _json_access(self, test: JsonSearch, index: JsonIndex | None) -> Finding:
@@ -135,16 +138,16 @@ class FilterExplainer:
         unused = _unused(JSON, lacks or "not built: name the column in jsonIndexColumns and reload the table")
         return {"access": "scan", "why": "every document is read and flattened", "notUsed": [unused]}
 
-    def _why_never(self, leg: ResolvedLeg, segment: int, words: NDArray[np.int64]) -> str:
-        if leg.rule[segment] == BY_BLOOM:
+    def _why_never(self, bound: BoundPredicate, segment: int, words: NDArray[np.int64]) -> str:
+        if bound.rule[segment] == BY_BLOOM:
             return "the bloom filter holds none of the values"
-        if leg.rule[segment] == BY_PARTITION:
+        if bound.rule[segment] == BY_PARTITION:
             return "the values belong to partitions that the segment does not hold"
-        if isinstance(leg.leg.test, NullTest):
-            return "every doc is null" if leg.leg.negated else "the segment has no nulls in this column"
-        if leg.leg.negated:
+        if isinstance(bound.typed.test, NullTest):
+            return "every doc is null" if bound.typed.negated else "the segment has no nulls in this column"
+        if bound.typed.negated:
             return "every value passes the condition that is negated"
-        if isinstance(leg.leg.test, Nothing):
+        if isinstance(bound.typed.test, Nothing):
             return "no value of the column's type can be it"
         return (
             "no value of the dictionary passes"
@@ -152,10 +155,10 @@ class FilterExplainer:
             else "min and max of the raw values exclude it"
         )
 
-    def _why_always(self, leg: ResolvedLeg, words: NDArray[np.int64]) -> str:
-        if isinstance(leg.leg.test, NullTest):
-            return "the segment has no nulls in this column" if leg.leg.negated else "every doc is null"
-        if leg.leg.negated:
+    def _why_always(self, bound: BoundPredicate, words: NDArray[np.int64]) -> str:
+        if isinstance(bound.typed.test, NullTest):
+            return "the segment has no nulls in this column" if bound.typed.negated else "every doc is null"
+        if bound.typed.negated:
             return "no value passes the condition that is negated"
         return (
             "every value of the dictionary passes"
@@ -166,9 +169,9 @@ class FilterExplainer:
     # --- the roads not taken
     # -------------------------------------------------------------------------------------------
 
-    def _unused(self, leg: ResolvedLeg, segment: int, access: str) -> list[Finding]:
-        words = self._metas.planned(leg.leg.column).metas[segment]
-        if isinstance(leg.leg.test, NullTest):
+    def _unused(self, bound: BoundPredicate, segment: int, access: str) -> list[Finding]:
+        words = self._metas.planned(bound.typed.column).metas[segment]
+        if isinstance(bound.typed.test, NullTest):
             return [_unused("any index", "nulls are no values: only the null vector knows them")]
         if words[abi.M_CARDINALITY] < 0:
             why = "the column is raw: it has no dictionary"
@@ -177,36 +180,38 @@ class FilterExplainer:
                 "segment anew"
             )
             found = [_unused(DICTIONARY, why), _unused(SORTED, why), _unused(INVERTED, anew)]
-            return found if access == RANGE else [*found, self._why_not_indexed(leg, segment, words, access, RANGE)]
+            return found if access == RANGE else [*found, self._why_not_indexed(bound, segment, words, access, RANGE)]
         found = []
         if access != SORTED:
-            found.append(_unused(SORTED, self._why_not_sorted(leg, segment, words)))
+            found.append(_unused(SORTED, self._why_not_sorted(bound, segment, words)))
         return found + [
-            self._why_not_indexed(leg, segment, words, access, index) for index in (INVERTED, RANGE) if index != access
+            self._why_not_indexed(bound, segment, words, access, index)
+            for index in (INVERTED, RANGE)
+            if index != access
         ]
 
-    def _why_not_sorted(self, leg: ResolvedLeg, segment: int, words: NDArray[np.int64]) -> str:
+    def _why_not_sorted(self, bound: BoundPredicate, segment: int, words: NDArray[np.int64]) -> str:
         if words[abi.M_MV_OFFSETS]:
             return "the column is multi-valued"
         if not words[abi.M_SORTED_STARTS]:
             return "the column is not sorted"
-        if not leg.sorted[segment]:
+        if not bound.sorted[segment]:
             return "the values that pass do not lie side by side"
         return "a shorter list of docs was found"
 
     def _why_not_indexed(
-        self, leg: ResolvedLeg, segment: int, words: NDArray[np.int64], access: str, index: str
+        self, bound: BoundPredicate, segment: int, words: NDArray[np.int64], access: str, index: str
     ) -> Finding:
         if not words[abi.M_INVERTED_OFFSETS if index == INVERTED else abi.M_RANGE_BOUNDS]:
             return _unused(index, "not built")
-        if access == SORTED and self._notes.of(leg).by[segment] == BY_RUN:
+        if access == SORTED and self._notes.of(bound).by[segment] == BY_RUN:
             return _unused(index, "the sorted index gives one run of docs")
-        indexed = self._choices.legs.get(id(leg))
+        indexed = self._choices.bound_predicates.get(id(bound))
         if indexed is None or indexed.index[segment] == index_docs.NO_INDEX:
             return _unused(
                 index,
                 "no value passes"
-                if leg.ranged[segment] or len(leg.members)
+                if bound.ranged[segment] or len(bound.members)
                 else "it does not answer this kind of condition",
             )
         if _NAMES[int(indexed.index[segment])] != index:
@@ -214,20 +219,20 @@ class FilterExplainer:
         others = [
             n
             for n in conjuncts(self._tree)
-            if n is not leg and isinstance(n, ResolvedLeg) and self._notes.of(n).by[segment] == BY_LIST
+            if n is not bound and isinstance(n, BoundPredicate) and self._notes.of(n).by[segment] == BY_LIST
         ]
         if others:
             return _unused(index, f"the list of {predicate_text(others[0], self._dialect).text} is shorter")
-        estimates, why = self._estimates(leg, segment), f"{{percent}} % of the docs: {_PRICES}"
+        estimates, why = self._estimates(bound, segment), f"{{percent}} % of the docs: {_PRICES}"
         if estimates["indexMicros"] < estimates["scanMicros"]:
             why += f"; joining its lists has to save {index_choice.OVERHEAD_US} us in all segments together"
         return _unused(index, why) | estimates
 
-    def _by_index(self, leg: ResolvedLeg, segment: int, why: str) -> Finding:
-        """A leg that an index answers: how many docs its lists hold, and what the alternatives were estimated to
+    def _by_index(self, bound: BoundPredicate, segment: int, why: str) -> Finding:
+        """A predicate that an index answers: how many docs its lists hold, and what the alternatives were estimated to
         cost.
         """
-        indexed = self._choices.legs.get(id(leg))
+        indexed = self._choices.bound_predicates.get(id(bound))
         name = INVERTED if indexed is None else _NAMES.get(int(indexed.index[segment]), INVERTED)
         if indexed is None or indexed.index[segment] == index_docs.NO_INDEX:
             # Another condition of the same OR has the docs.
@@ -239,15 +244,15 @@ class FilterExplainer:
             "access": name,
             "why": f"{why}; {_PRICES}",
             "docs": [count, count],
-            "notUsed": self._unused(leg, segment, name),
+            "notUsed": self._unused(bound, segment, name),
         }
-        return found | {k: v for k, v in self._estimates(leg, segment).items() if k != "percent"}
+        return found | {k: v for k, v in self._estimates(bound, segment).items() if k != "percent"}
 
-    def _estimates(self, leg: ResolvedLeg, segment: int) -> Finding:
-        indexed = self._choices.legs[id(leg)]
-        docs = max(int(self._metas.planned(leg.leg.column).metas[segment, abi.M_NUM_DOCS]), 1)
+    def _estimates(self, bound: BoundPredicate, segment: int) -> Finding:
+        indexed = self._choices.bound_predicates[id(bound)]
+        docs = max(int(self._metas.planned(bound.typed.column).metas[segment, abi.M_NUM_DOCS]), 1)
         index_us, scan_us = (
-            round(float(prices[id(leg)][segment]) / 1000, 2)
+            round(float(prices[id(bound)][segment]) / 1000, 2)
             for prices in (self._choices.index_ns, self._choices.scan_ns)
         )
         percent = round(100 * int(indexed.entries[segment]) / docs, 2)
@@ -257,12 +262,12 @@ class FilterExplainer:
     # -------------------------------------------------------------------------------------------------------
 
     def _pruners(self, node: Resolved, segment: int) -> list[Finding]:
-        if isinstance(node, ComputedLeg):
+        if isinstance(node, InterpretedPredicate):
             return []
-        if isinstance(node, ResolvedLeg):
+        if isinstance(node, BoundPredicate):
             if not node.prune[segment]:
                 return []
-            column = self._metas.segments[segment].column(node.leg.column)
+            column = self._metas.segments[segment].column(node.typed.column)
             return [
                 {
                     "predicate": predicate_text(node, self._dialect).text,

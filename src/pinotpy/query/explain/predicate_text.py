@@ -9,8 +9,8 @@ from typing import Final
 
 from pinotpy.pql.ast import Dialect
 from pinotpy.pql.printer import print_expression
-from pinotpy.query.filter.bound_predicate import ResolvedLeg
-from pinotpy.query.filter.interpreted import ComputedLeg
+from pinotpy.query.filter.bound_predicate import BoundPredicate
+from pinotpy.query.filter.interpreted import InterpretedPredicate
 from pinotpy.query.model.context import Comparison, ExpressionPredicate, LiteralValue, Predicate
 from pinotpy.query.model.stored_literals import literal_text
 
@@ -33,20 +33,20 @@ class PredicateText:
     text: str
 
 
-def predicate_text(leg: ResolvedLeg | ComputedLeg, dialect: Dialect) -> PredicateText:
-    """The predicate that a leg of the resolved filter stands for."""
-    if isinstance(leg, ComputedLeg):
-        condition, negated = leg.condition.condition, leg.condition.negated
+def predicate_text(bound: BoundPredicate | InterpretedPredicate, dialect: Dialect) -> PredicateText:
+    """The predicate that a predicate of the resolved filter stands for."""
+    if isinstance(bound, InterpretedPredicate):
+        condition, negated = bound.condition.condition, bound.condition.negated
         if isinstance(condition, ExpressionPredicate):
             return _negated("EXPRESSION", _cut(print_expression(condition.expression, dialect)), negated)
         return _of(condition, dialect, negated)
-    source = leg.leg.source
+    source = bound.typed.source
     if source is None:
-        return _negated("RANGE", f"{leg.leg.column} within its literals", leg.leg.negated)
+        return _negated("RANGE", f"{bound.typed.column} within its literals", bound.typed.negated)
     if isinstance(source, ExpressionPredicate):
-        return _negated("EXPRESSION", _cut(print_expression(source.expression, dialect)), leg.leg.negated)
+        return _negated("EXPRESSION", _cut(print_expression(source.expression, dialect)), bound.typed.negated)
     was_negative = source.comparison in _NEGATIVE.values()
-    return _of(source, dialect, leg.leg.negated is not was_negative)
+    return _of(source, dialect, bound.typed.negated is not was_negative)
 
 
 def _of(predicate: Predicate, dialect: Dialect, negated: bool) -> PredicateText:

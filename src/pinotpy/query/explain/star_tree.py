@@ -32,7 +32,7 @@ def explain_trees(
             "why": "records of a star-tree are added up, each stands for many rows",
         }
         counts = np.bincount(
-            plan.units[:, abi.U_SEGMENT], plan.units[:, abi.U_HIGH] - plan.units[:, abi.U_LOW], len(plan.segments)
+            plan.morsels[:, abi.U_SEGMENT], plan.morsels[:, abi.U_HIGH] - plan.morsels[:, abi.U_LOW], len(plan.segments)
         ).astype(np.int64)
         to_read = dict(zip([tree.name for tree in plan.segments], counts.tolist(), strict=True))
         for row in rows.tolist():

@@ -25,15 +25,15 @@ from pinotpy.kernels.vector import arithmetic, boolean, conversions
 from pinotpy.pql.ast import Call, Dialect, Expression, Identifier, Literal
 from pinotpy.query.expression.conditions import condition
 from pinotpy.query.expression.interpreter import Rows
-from pinotpy.query.expression.vector_ops import Lanes
-from pinotpy.query.expression.vectors import ALWAYS, NEVER, Kind, Lane, Probe, Target, Unsupported
+from pinotpy.query.expression.vector_ops import VectorOps
+from pinotpy.query.expression.vectors import ALWAYS, NEVER, Kind, Probe, Target, Unsupported, Vector
 from pinotpy.query.model.context import QueryContext
 from pinotpy.query.model.result_types import CONDITIONS, columns_in, is_constant, type_of_literal, types_of
 
 _FIXED: Final = (DataType.INT, DataType.LONG, DataType.FLOAT, DataType.DOUBLE, DataType.BOOLEAN, DataType.TIMESTAMP)
 _LONGS: Final = (DataType.INT, DataType.LONG, DataType.BOOLEAN, DataType.TIMESTAMP)
 _NODES_MAX: Final = 200
-Compile = Callable[["BlockCompiler", Call], Lane]
+Compile = Callable[["BlockCompiler", Call], Vector]
 
 
 class BlockCompiler:
@@ -43,15 +43,15 @@ class BlockCompiler:
         self.context = context
         self.types = types_of(context)
         self.target = target
-        self.lanes = Lanes(target)
+        self.ops = VectorOps(target)
         self._nodes = 0
 
-    def value(self, expression: Expression) -> Lane:
+    def value(self, expression: Expression) -> Vector:
         """Values of an expression, a condition as FLAGS; raises Unsupported, and what types of expressions raise."""
-        return self.lanes.emitted(self.operand(expression))
+        return self.ops.emitted(self.operand(expression))
 
-    def operand(self, expression: Expression) -> Lane:
-        """The same for operations that know chains: columns are not read yet, and arithmetic is not emitted."""
+    def operand(self, expression: Expression) -> Vector:
+        """The same for operations that know fused programs: columns are not read yet, and arithmetic is not emitted."""
         self._nodes += 1
         if self._nodes > _NODES_MAX:
             raise Unsupported
@@ -60,17 +60,17 @@ class BlockCompiler:
         if isinstance(expression, Literal):
             value = expression.value
             if value is None:
-                return Lane(Kind.FLAGS, None, nulls=ALWAYS)
+                return Vector(Kind.FLAGS, None, nulls=ALWAYS)
             if expression.is_string and expression.data_type is None:
-                return Lane(Kind.LONG, DataType.STRING, constant=expression.text)
+                return Vector(Kind.LONG, DataType.STRING, constant=expression.text)
             data_type = type_of_literal(expression)
             if data_type not in (DataType.INT, DataType.LONG, DataType.DOUBLE, DataType.BOOLEAN) or isinstance(
                 value, str
             ):
                 raise Unsupported
             if data_type is DataType.DOUBLE:
-                return Lane(Kind.DOUBLE, data_type, constant=float(value))
-            return Lane(
+                return Vector(Kind.DOUBLE, data_type, constant=float(value))
+            return Vector(
                 Kind.FLAGS if data_type is DataType.BOOLEAN else Kind.LONG,
                 data_type,
                 constant=value if isinstance(value, bool) else int(value),
@@ -90,56 +90,56 @@ class BlockCompiler:
         if found.data_type is not bound.data_type:
             raise Unsupported
         if not self.context.null_handling and found.nulls != NEVER:
-            return self.without_null(self.lanes.emitted(found))  # also inside another function
+            return self.without_null(self.ops.emitted(found))  # also inside another function
         return found
 
-    def result(self, expression: Expression) -> Lane:
+    def result(self, expression: Expression) -> Vector:
         """Values as operators see them: conditions are INT in PQL, and where nulls are not handled a function without a
         value gives 0; never FLAGS, never a constant of nulls. Arithmetic may not be emitted yet.
         """
-        lane = self.operand(expression)
+        vector = self.operand(expression)
         kind = self.types.of(expression)
-        if kind.data_type not in _FIXED or lane.data_type is None or isinstance(lane.constant, str):
+        if kind.data_type not in _FIXED or vector.data_type is None or isinstance(vector.constant, str):
             raise Unsupported
-        if not self.context.null_handling and lane.nulls != NEVER:
-            lane = self.without_null(self.lanes.emitted(lane))  # a bare NULL
-        if lane.kind is Kind.FLAGS:
-            lane = self.lanes.as_long_word(self.lanes.materialized(lane))
-        lane.data_type = kind.data_type
-        return lane
+        if not self.context.null_handling and vector.nulls != NEVER:
+            vector = self.without_null(self.ops.emitted(vector))  # a bare NULL
+        if vector.kind is Kind.FLAGS:
+            vector = self.ops.as_long_word(self.ops.materialized(vector))
+        vector.data_type = kind.data_type
+        return vector
 
-    def without_null(self, lane: Lane, nothing: int | float = 0) -> Lane:
+    def without_null(self, vector: Vector, nothing: int | float = 0) -> Vector:
         """`nothing` in the place of null."""
-        if lane.kind is Kind.FLAGS:
-            return self.lanes.holds(lane)
-        constant = float(nothing) if lane.kind is Kind.DOUBLE else int(nothing)
-        if lane.nulls == ALWAYS:
-            self.lanes.free(lane)
-            return Lane(lane.kind, lane.data_type, constant=constant)
-        absent = Lane(Kind.FLAGS, DataType.BOOLEAN, lane.nulls, owned=lane.owned_nulls)
-        lane.nulls, lane.owned_nulls = NEVER, False
-        return self.lanes.choose(absent, Lane(lane.kind, lane.data_type, constant=constant), lane)
+        if vector.kind is Kind.FLAGS:
+            return self.ops.holds(vector)
+        constant = float(nothing) if vector.kind is Kind.DOUBLE else int(nothing)
+        if vector.nulls == ALWAYS:
+            self.ops.free(vector)
+            return Vector(vector.kind, vector.data_type, constant=constant)
+        absent = Vector(Kind.FLAGS, DataType.BOOLEAN, vector.nulls, owned=vector.owned_nulls)
+        vector.nulls, vector.owned_nulls = NEVER, False
+        return self.ops.choose(absent, Vector(vector.kind, vector.data_type, constant=constant), vector)
 
-    def present(self, expression: Expression) -> Lane:
+    def present(self, expression: Expression) -> Vector:
         """Values as they read without null handling, null where the row has none."""
         if isinstance(expression, Call):
             raise Unsupported  # null as null handling would see it
-        lane = self.value(expression)
+        vector = self.value(expression)
         nulls = self.target.fetch_nulls(expression.name) if isinstance(expression, Identifier) else None
         if nulls is not None:
-            lane.nulls, lane.owned_nulls = nulls
-        return lane
+            vector.nulls, vector.owned_nulls = nulls
+        return vector
 
-    def _column(self, name: str) -> Lane:
+    def _column(self, name: str) -> Vector:
         column = self.types.columns[name]
         if not column.single_value or column.data_type not in _FIXED:
             raise Unsupported
         kind = Kind.LONG if column.data_type in _LONGS else Kind.DOUBLE
-        return self.lanes.column(
+        return self.ops.column(
             name, kind, column.data_type, self.target.fetch_nulls(name) if self.context.null_handling else None
         )
 
-    def _folded(self, call: Call) -> Lane:
+    def _folded(self, call: Call) -> Vector:
         """A call without columns, computed once."""
 
         def nothing(name: str) -> pa.Array:
@@ -153,7 +153,7 @@ class BlockCompiler:
         data_type = DataType.BOOLEAN if call.name in CONDITIONS else self.types.of(call).data_type
         if found is None or isinstance(found, list) or data_type not in _FIXED:
             raise Unsupported
-        return Lane(
+        return Vector(
             Kind.FLAGS if data_type is DataType.BOOLEAN else Kind.DOUBLE if isinstance(found, float) else Kind.LONG,
             data_type,
             constant=found,
@@ -162,7 +162,7 @@ class BlockCompiler:
 
 def probe(
     expression: Expression, context: QueryContext, has_nulls: Callable[[str], bool], *, registers: int, filters: bool
-) -> Lane | None:
+) -> Vector | None:
     """What `BlockCompiler.result` of this expression gives, without emitting it; None if blocks cannot compute it in so
     many registers.
 
@@ -171,47 +171,47 @@ def probe(
     target = Probe(has_nulls, filters=filters)
     try:
         compiler = BlockCompiler(context, target)
-        lane = compiler.lanes.emitted(compiler.result(expression))
+        vector = compiler.ops.emitted(compiler.result(expression))
     except Unsupported:
         return None
-    return lane if target.most <= registers else None
+    return vector if target.most <= registers else None
 
 
 # --- arithmetic ------------------------------------------------------------------------------------------------------
 
 
 def _arithmetic(operation: int) -> Compile:
-    def run(compiler: BlockCompiler, call: Call) -> Lane:
-        found = compiler.lanes.as_double(compiler.operand(call.args[0]))
+    def run(compiler: BlockCompiler, call: Call) -> Vector:
+        found = compiler.ops.as_double(compiler.operand(call.args[0]))
         for arg in call.args[1:]:
-            right = compiler.lanes.as_double(compiler.operand(arg))
+            right = compiler.ops.as_double(compiler.operand(arg))
             if found.is_constant and right.is_constant:
-                raise Unsupported  # constants that only a long chain brings together
-            found = compiler.lanes.binary(operation, found, right, DataType.DOUBLE)
+                raise Unsupported  # constants that only a long fused program brings together
+            found = compiler.ops.binary(operation, found, right, DataType.DOUBLE)
         return found
 
     return run
 
 
 def _unary(operation: int) -> Compile:
-    def run(compiler: BlockCompiler, call: Call) -> Lane:
-        lane = compiler.lanes.as_double(compiler.operand(call.args[0]))
-        if lane.is_constant:
+    def run(compiler: BlockCompiler, call: Call) -> Vector:
+        vector = compiler.ops.as_double(compiler.operand(call.args[0]))
+        if vector.is_constant:
             raise Unsupported
-        return compiler.lanes.unary(operation, lane, DataType.DOUBLE)
+        return compiler.ops.unary(operation, vector, DataType.DOUBLE)
 
     return run
 
 
 def _extreme(operation: int) -> Compile:
-    def run(compiler: BlockCompiler, call: Call) -> Lane:
+    def run(compiler: BlockCompiler, call: Call) -> Vector:
         data_type = compiler.types.bound(call).data_type
         if data_type is DataType.BOOLEAN or len(call.args) > 8:
             raise Unsupported
-        lanes = [compiler.lanes.as_type(compiler.value(arg), data_type) for arg in call.args]
-        if sum(lane.is_constant for lane in lanes) > 1 or any(lane.nulls == ALWAYS for lane in lanes):
+        ops = [compiler.ops.as_type(compiler.value(arg), data_type) for arg in call.args]
+        if sum(vector.is_constant for vector in ops) > 1 or any(vector.nulls == ALWAYS for vector in ops):
             raise Unsupported
-        return reduce(lambda one, other: compiler.lanes.binary(operation, one, other, data_type), lanes)
+        return reduce(lambda one, other: compiler.ops.binary(operation, one, other, data_type), ops)
 
     return run
 
@@ -219,40 +219,40 @@ def _extreme(operation: int) -> Compile:
 # --- one of several --------------------------------------------------------------------------------------------------
 
 
-def _case(compiler: BlockCompiler, call: Call) -> Lane:
+def _case(compiler: BlockCompiler, call: Call) -> Vector:
     args, whens = call.args, len(call.args) // 2
     in_order = compiler.context.dialect is Dialect.PQL
     conditions = args[:whens] if in_order else args[: whens * 2 : 2]
     choices = args[whens : whens * 2] if in_order else args[1 : whens * 2 : 2]
     data_type = compiler.types.bound(call).data_type
-    found = compiler.lanes.as_type(compiler.value(args[-1]), data_type)
+    found = compiler.ops.as_type(compiler.value(args[-1]), data_type)
     for when, then in reversed(list(zip(conditions, choices, strict=True))):
-        holds = compiler.lanes.truth(compiler.value(when))
-        found = compiler.lanes.choose(holds, compiler.lanes.as_type(compiler.value(then), data_type), found)
+        holds = compiler.ops.truth(compiler.value(when))
+        found = compiler.ops.choose(holds, compiler.ops.as_type(compiler.value(then), data_type), found)
     found.data_type = data_type
     return found
 
 
-def _coalesce(compiler: BlockCompiler, call: Call) -> Lane:
+def _coalesce(compiler: BlockCompiler, call: Call) -> Vector:
     data_type = compiler.types.bound(call).data_type
     if len(call.args) > 8:
         raise Unsupported
     handles_nulls = compiler.context.null_handling
-    lanes = [
-        compiler.lanes.as_type(compiler.value(arg) if handles_nulls else compiler.present(arg), data_type)
+    ops = [
+        compiler.ops.as_type(compiler.value(arg) if handles_nulls else compiler.present(arg), data_type)
         for arg in call.args
     ]
-    found = lanes[-1]
-    for lane in reversed(lanes[:-1]):
-        if lane.nulls == NEVER:
-            compiler.lanes.free(found)
-            found = lane
-        elif lane.nulls == ALWAYS:
-            compiler.lanes.free(lane)
+    found = ops[-1]
+    for vector in reversed(ops[:-1]):
+        if vector.nulls == NEVER:
+            compiler.ops.free(found)
+            found = vector
+        elif vector.nulls == ALWAYS:
+            compiler.ops.free(vector)
         else:
-            # Flags of their own: the choice frees them, the lane still needs its nulls.
-            present = compiler.lanes.flags(boolean.NOT, lane.nulls, lane.nulls)
-            found = compiler.lanes.choose(present, lane, found)
+            # Flags of their own: the choice frees them, the vector still needs its nulls.
+            present = compiler.ops.flags(boolean.NOT, vector.nulls, vector.nulls)
+            found = compiler.ops.choose(present, vector, found)
     if not handles_nulls and found.nulls != NEVER:
         if data_type is DataType.BOOLEAN:
             raise Unsupported
@@ -266,14 +266,14 @@ def _coalesce(compiler: BlockCompiler, call: Call) -> Lane:
 # --- casts -----------------------------------------------------------------------------------------------------------
 
 
-def _cast(compiler: BlockCompiler, call: Call) -> Lane:
+def _cast(compiler: BlockCompiler, call: Call) -> Vector:
     target = compiler.types.bound(call).data_type
-    lane = compiler.value(call.args[0])
-    if lane.is_constant:
+    vector = compiler.value(call.args[0])
+    if vector.is_constant:
         raise Unsupported
-    if compiler.context.dialect is Dialect.SQL and target is DataType.INT and lane.kind is Kind.DOUBLE:
-        return compiler.lanes.convert(conversions.DOUBLE_TO_INT, lane, Kind.LONG, target)
-    found = compiler.lanes.as_type(lane, target)
+    if compiler.context.dialect is Dialect.SQL and target is DataType.INT and vector.kind is Kind.DOUBLE:
+        return compiler.ops.convert(conversions.DOUBLE_TO_INT, vector, Kind.LONG, target)
+    found = compiler.ops.as_type(vector, target)
     if found.data_type is not target and found.kind is Kind.FLAGS:
         found.data_type = target
     return found
@@ -288,33 +288,33 @@ def _constant(call: Call, place: int) -> str:
     return arg.text
 
 
-def _time_argument(compiler: BlockCompiler, argument: Expression) -> Lane:
-    lane = compiler.lanes.as_long(compiler.value(argument))
-    if lane.is_constant:
+def _time_argument(compiler: BlockCompiler, argument: Expression) -> Vector:
+    vector = compiler.ops.as_long(compiler.value(argument))
+    if vector.is_constant:
         raise Unsupported
-    return lane
+    return vector
 
 
-def _units(compiler: BlockCompiler, lane: Lane, source: str, target: str) -> Lane:
+def _units(compiler: BlockCompiler, vector: Vector, source: str, target: str) -> Vector:
     if target not in NANOS:
         raise Unsupported  # weeks, months, years
     have, want = NANOS[source], NANOS[target]
     if have == want:
-        return lane
+        return vector
     operation, size = (
         (conversions.SATURATED_MULTIPLY, have // want) if have > want else (conversions.TRUNCATE_DIVIDE, want // have)
     )
-    return compiler.lanes.time(operation, lane, size)
+    return compiler.ops.time(operation, vector, size)
 
 
-def _time_convert(compiler: BlockCompiler, call: Call) -> Lane:
+def _time_convert(compiler: BlockCompiler, call: Call) -> Vector:
     source, target = time_unit(_constant(call, 1), "TIMECONVERT"), output_unit(_constant(call, 2), "TIMECONVERT")
     found = _units(compiler, _time_argument(compiler, call.args[0]), source, target)
     found.data_type = DataType.LONG
     return found
 
 
-def _date_trunc(compiler: BlockCompiler, call: Call) -> Lane:
+def _date_trunc(compiler: BlockCompiler, call: Call) -> Vector:
     unit, texts = (
         calendar_unit(_constant(call, 0), "datetrunc"),
         [_constant(call, place) for place in range(2, len(call.args))],
@@ -324,16 +324,14 @@ def _date_trunc(compiler: BlockCompiler, call: Call) -> Lane:
     source = time_unit(texts[0], "DATETRUNC") if texts else "MILLISECONDS"
     target = output_unit(texts[2], "DATETRUNC") if len(texts) > 2 else source
     millis = _units(compiler, _time_argument(compiler, call.args[1]), source, "MILLISECONDS")
-    found = _units(
-        compiler, compiler.lanes.time(conversions.FLOOR_UNIT, millis, FIXED_MS[unit]), "MILLISECONDS", target
-    )
+    found = _units(compiler, compiler.ops.time(conversions.FLOOR_UNIT, millis, FIXED_MS[unit]), "MILLISECONDS", target)
     found.data_type = DataType.LONG
     return found
 
 
 def _epoch(operation: int, size_ms: int) -> Compile:
-    def run(compiler: BlockCompiler, call: Call) -> Lane:
-        return compiler.lanes.time(operation, _time_argument(compiler, call.args[0]), size_ms)
+    def run(compiler: BlockCompiler, call: Call) -> Vector:
+        return compiler.ops.time(operation, _time_argument(compiler, call.args[0]), size_ms)
 
     return run
 

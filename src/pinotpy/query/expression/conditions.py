@@ -14,8 +14,8 @@ from pinotpy.data_types import DataType
 from pinotpy.functions.scalar.number_order import FLIPPED, beside, literal_beside
 from pinotpy.kernels.vector import boolean, comparisons
 from pinotpy.pql.ast import Call, Dialect, Expression, Identifier, Literal
-from pinotpy.query.expression.vector_ops import Lanes
-from pinotpy.query.expression.vectors import ALWAYS, NEVER, Kind, Lane, Target, Unsupported
+from pinotpy.query.expression.vector_ops import VectorOps
+from pinotpy.query.expression.vectors import ALWAYS, NEVER, Kind, Target, Unsupported, Vector
 from pinotpy.query.model.conditions import FilterCompiler
 from pinotpy.query.model.context import (
     And,
@@ -28,7 +28,7 @@ from pinotpy.query.model.context import (
     Predicate,
     QueryContext,
 )
-from pinotpy.query.model.predicate import FixedMembers, FixedRange, Nothing, NullTest, typed_leg, with_truths
+from pinotpy.query.model.predicate import FixedMembers, FixedRange, Nothing, NullTest, typed_predicate, with_truths
 from pinotpy.query.model.result_types import PREDICATES, ExpressionTypes
 
 _COMPARISONS: Final = {
@@ -48,16 +48,16 @@ class Compiler(Protocol):
     context: QueryContext
     types: ExpressionTypes
     target: Target
-    lanes: Lanes
+    ops: VectorOps
 
-    def value(self, expression: Expression) -> Lane: ...
+    def value(self, expression: Expression) -> Vector: ...
 
-    def operand(self, expression: Expression) -> Lane: ...
+    def operand(self, expression: Expression) -> Vector: ...
 
-    def result(self, expression: Expression) -> Lane: ...
+    def result(self, expression: Expression) -> Vector: ...
 
 
-def condition(compiler: Compiler, call: Call) -> Lane:
+def condition(compiler: Compiler, call: Call) -> Vector:
     """The condition as FLAGS, null where it is unknown; raises Unsupported."""
     name, args = call.name, call.args
     if name in _COMPARISONS:
@@ -65,35 +65,35 @@ def condition(compiler: Compiler, call: Call) -> Lane:
     if name in ("and", "or") and args:
         operation = boolean.AND if name == "and" else boolean.OR
         return reduce(
-            lambda one, other: compiler.lanes.kleene(operation, one, other), (_truth(compiler, arg) for arg in args)
+            lambda one, other: compiler.ops.kleene(operation, one, other), (_truth(compiler, arg) for arg in args)
         )
     if name == "not" and len(args) == 1:
-        return compiler.lanes.invert(_truth(compiler, args[0]))
+        return compiler.ops.invert(_truth(compiler, args[0]))
     if name in ("is_null", "is_not_null") and len(args) == 1:
         missing = _is_null(compiler, args[0])
-        return missing if name == "is_null" else compiler.lanes.invert(missing)
+        return missing if name == "is_null" else compiler.ops.invert(missing)
     if name in _TRUTH_TESTS and len(args) == 1:
         truth = _truth(compiler, args[0])
-        found = compiler.lanes.holds(truth if name.endswith("_true") else compiler.lanes.invert(truth))
-        return compiler.lanes.invert(found) if "_not_" in name else found
+        found = compiler.ops.holds(truth if name.endswith("_true") else compiler.ops.invert(truth))
+        return compiler.ops.invert(found) if "_not_" in name else found
     if name in PREDICATES:
         return _written(compiler, call)
     raise Unsupported
 
 
-def filter_lane(compiler: Compiler, condition: Filter) -> Lane:
+def filter_vector(compiler: Compiler, condition: Filter) -> Vector:
     """A compiled filter as FLAGS; raises Unsupported."""
     match condition:
         case And(children=children) | Or(children=children) if children:
             operation = boolean.AND if isinstance(condition, And) else boolean.OR
             return reduce(
-                lambda one, other: compiler.lanes.kleene(operation, one, other),
-                (filter_lane(compiler, child) for child in children),
+                lambda one, other: compiler.ops.kleene(operation, one, other),
+                (filter_vector(compiler, child) for child in children),
             )
         case Not(child=child):
-            return compiler.lanes.invert(filter_lane(compiler, child))
+            return compiler.ops.invert(filter_vector(compiler, child))
         case Constant(value=value):
-            return Lane(Kind.FLAGS, DataType.BOOLEAN, constant=value)
+            return Vector(Kind.FLAGS, DataType.BOOLEAN, constant=value)
         case ExpressionPredicate(expression=expression):
             return _truth(compiler, expression)
         case Predicate():
@@ -101,42 +101,42 @@ def filter_lane(compiler: Compiler, condition: Filter) -> Lane:
     raise Unsupported
 
 
-def _truth(compiler: Compiler, expression: Expression) -> Lane:
-    lane = compiler.value(expression)
-    if lane.data_type is None or isinstance(lane.constant, str):
+def _truth(compiler: Compiler, expression: Expression) -> Vector:
+    vector = compiler.value(expression)
+    if vector.data_type is None or isinstance(vector.constant, str):
         raise Unsupported
-    return compiler.lanes.truth(lane)
+    return compiler.ops.truth(vector)
 
 
-def _is_null(compiler: Compiler, expression: Expression) -> Lane:
+def _is_null(compiler: Compiler, expression: Expression) -> Vector:
     """By the null vectors of columns, in both null modes."""
     if isinstance(expression, Identifier):
         found = compiler.target.fetch_nulls(expression.name)
         if found is None:
             return _everywhere(compiler, False)
-        return Lane(Kind.FLAGS, DataType.BOOLEAN, found[0], owned=found[1])
+        return Vector(Kind.FLAGS, DataType.BOOLEAN, found[0], owned=found[1])
     if not compiler.context.null_handling:
         raise Unsupported  # as null handling would see it
-    lane = compiler.value(expression)
-    nulls, owned = lane.nulls, lane.owned_nulls
-    lane.owned_nulls = False
-    compiler.lanes.free(lane)
+    vector = compiler.value(expression)
+    nulls, owned = vector.nulls, vector.owned_nulls
+    vector.owned_nulls = False
+    compiler.ops.free(vector)
     if nulls in (NEVER, ALWAYS):
         return _everywhere(compiler, nulls == ALWAYS)
-    return Lane(Kind.FLAGS, DataType.BOOLEAN, nulls, owned=owned)
+    return Vector(Kind.FLAGS, DataType.BOOLEAN, nulls, owned=owned)
 
 
-def _everywhere(compiler: Compiler, value: bool) -> Lane:
+def _everywhere(compiler: Compiler, value: bool) -> Vector:
     """Flags of their own, no constant: whether blocks compute an expression must not depend on which segments have
     nulls.
     """
-    return Lane(Kind.FLAGS, DataType.BOOLEAN, compiler.lanes.constant_flags(value), owned=True)
+    return Vector(Kind.FLAGS, DataType.BOOLEAN, compiler.ops.constant_flags(value), owned=True)
 
 
 # --- comparisons -----------------------------------------------------------------------------------------------------
 
 
-def _comparison(compiler: Compiler, call: Call) -> Lane:
+def _comparison(compiler: Compiler, call: Call) -> Vector:
     if len(call.args) != 2:
         raise Unsupported
     types = [_type_of(compiler, arg) for arg in call.args]
@@ -152,38 +152,38 @@ def _comparison(compiler: Compiler, call: Call) -> Lane:
     left, right = compiler.operand(call.args[0]), compiler.operand(call.args[1])
     if left.is_constant and right.is_constant:
         raise Unsupported
-    lanes, comparison = compiler.lanes, _COMPARISONS[call.name]
+    ops, comparison = compiler.ops, _COMPARISONS[call.name]
     whole = left if left.kind is Kind.LONG else right
     if {left.kind, right.kind} == {Kind.LONG, Kind.DOUBLE} and whole.data_type in (DataType.LONG, DataType.TIMESTAMP):
         if left.is_constant or right.is_constant:
             raise Unsupported
-        column = None if whole.chain is None else whole.chain.column
+        column = None if whole.fused is None else whole.fused.column
         if column is None or not compiler.target.within_doubles(column.name):
-            return lanes.compare_mixed(comparison, left, right)
+            return ops.compare_mixed(comparison, left, right)
     if left.kind is Kind.LONG and right.kind is Kind.LONG and DataType.BOOLEAN not in types:
-        return lanes.compare(comparison, left, right)
-    return lanes.compare(comparison, lanes.as_double(left), lanes.as_double(right))
+        return ops.compare(comparison, left, right)
+    return ops.compare(comparison, ops.as_double(left), ops.as_double(right))
 
 
-def _beside_number(compiler: Compiler, call: Call, types: Sequence[DataType | None]) -> Lane | None:
+def _beside_number(compiler: Compiler, call: Call, types: Sequence[DataType | None]) -> Vector | None:
     """Numbers beside a constant, by value (functions/scalar/number_order.py); None if it is no such comparison."""
     for name, this, other in ((call.name, 0, 1), (FLIPPED[call.name], 1, 0)):
         found_number = literal_beside(call.args[other], types[this], compiler.context.dialect)
         if found_number is None or types[this] is DataType.BOOLEAN or isinstance(call.args[this], Literal):
             continue
         number, data_type = found_number
-        lane = compiler.operand(call.args[this])
-        if lane.is_constant:
+        vector = compiler.operand(call.args[this])
+        if vector.is_constant:
             raise Unsupported
-        if lane.kind is Kind.FLAGS or (data_type is DataType.INT and isinstance(number, float)):
-            lane, data_type = (
-                compiler.lanes.as_double(lane),
+        if vector.kind is Kind.FLAGS or (data_type is DataType.INT and isinstance(number, float)):
+            vector, data_type = (
+                compiler.ops.as_double(vector),
                 DataType.DOUBLE,
             )  # which holds every INT, and is compared where the column lies
         found = beside(name, number, data_type)
         if isinstance(found, bool):
             raise Unsupported  # so it is of every value
-        return compiler.lanes.compare(_COMPARISONS[found[0]], lane, Lane(lane.kind, data_type, constant=found[1]))
+        return compiler.ops.compare(_COMPARISONS[found[0]], vector, Vector(vector.kind, data_type, constant=found[1]))
     return None
 
 
@@ -194,7 +194,7 @@ def _type_of(compiler: Compiler, expression: Expression) -> DataType | None:
     return found.data_type
 
 
-def _text_comparison(compiler: Compiler, call: Call, literals: list[Literal]) -> Lane:
+def _text_comparison(compiler: Compiler, call: Call, literals: list[Literal]) -> Vector:
     """A column of text beside a constant text is what WHERE compares; a number beside one, in PQL, is compared as
     numbers.
     """
@@ -218,7 +218,7 @@ def _text_comparison(compiler: Compiler, call: Call, literals: list[Literal]) ->
 # --- predicates with literals ----------------------------------------------------------------------------------------
 
 
-def _written(compiler: Compiler, call: Call) -> Lane:
+def _written(compiler: Compiler, call: Call) -> Vector:
     def type_of(name: str) -> DataType | None:
         column = compiler.types.columns.get(name)
         return None if column is None else column.data_type
@@ -227,10 +227,12 @@ def _written(compiler: Compiler, call: Call) -> Lane:
     compiled = FilterCompiler(context.dialect, type_of, null_handling=context.null_handling, as_value=True).compile(
         call
     )
-    return Lane(Kind.FLAGS, DataType.BOOLEAN, constant=True) if compiled is None else filter_lane(compiler, compiled)
+    return (
+        Vector(Kind.FLAGS, DataType.BOOLEAN, constant=True) if compiled is None else filter_vector(compiler, compiled)
+    )
 
 
-def _predicate(compiler: Compiler, predicate: Predicate) -> Lane:
+def _predicate(compiler: Compiler, predicate: Predicate) -> Vector:
     found = compiler.types.of(predicate.lhs)
     if not found.single_value or found.data_type is None:
         raise Unsupported
@@ -243,40 +245,40 @@ def _predicate(compiler: Compiler, predicate: Predicate) -> Lane:
         predicate.flags,
         predicate.escape,
     )
-    leg = typed_leg(plain, ColumnRef("$expression", found.data_type), compiler.context.dialect)
-    test = leg.test
+    typed = typed_predicate(plain, ColumnRef("$expression", found.data_type), compiler.context.dialect)
+    test = typed.test
     if isinstance(test, NullTest):
         missing = _is_null(compiler, predicate.lhs)
-        return compiler.lanes.invert(missing) if leg.negated else missing
+        return compiler.ops.invert(missing) if typed.negated else missing
     if isinstance(predicate.lhs, Identifier) and not found.data_type.stored.is_fixed:
-        return _column_leg(compiler, predicate, predicate.lhs.name)
-    lane = compiler.result(predicate.lhs)
-    if lane.is_constant:
+        return _column_predicate(compiler, predicate, predicate.lhs.name)
+    vector = compiler.result(predicate.lhs)
+    if vector.is_constant:
         raise Unsupported
-    passed = _passed(compiler, lane, test)
-    return compiler.lanes.invert(passed) if leg.negated else passed
+    passed = _passed(compiler, vector, test)
+    return compiler.ops.invert(passed) if typed.negated else passed
 
 
-def _passed(compiler: Compiler, lane: Lane, test: object) -> Lane:
+def _passed(compiler: Compiler, vector: Vector, test: object) -> Vector:
     if isinstance(test, FixedRange):
-        if (lane.kind is Kind.LONG) is not isinstance(test.low, int):
+        if (vector.kind is Kind.LONG) is not isinstance(test.low, int):
             raise Unsupported
-        return compiler.lanes.between(lane, test.low, test.high)
+        return compiler.ops.between(vector, test.low, test.high)
     if isinstance(test, FixedMembers):
         members = test.values
-        if (lane.kind is Kind.LONG) is not np.issubdtype(members.dtype, np.integer) or np.isnan(
+        if (vector.kind is Kind.LONG) is not np.issubdtype(members.dtype, np.integer) or np.isnan(
             members.astype(np.float64)
         ).any():
             raise Unsupported
-        return compiler.lanes.among(lane, members)
+        return compiler.ops.among(vector, members)
     if isinstance(test, Nothing):
-        nulls, owned = lane.nulls, lane.owned_nulls
-        lane.owned_nulls = False
-        compiler.lanes.free(lane)
-        return Lane(
+        nulls, owned = vector.nulls, vector.owned_nulls
+        vector.owned_nulls = False
+        compiler.ops.free(vector)
+        return Vector(
             Kind.FLAGS,
             DataType.BOOLEAN,
-            compiler.lanes.constant_flags(False),
+            compiler.ops.constant_flags(False),
             nulls=nulls,
             owned=True,
             owned_nulls=owned,
@@ -284,11 +286,11 @@ def _passed(compiler: Compiler, lane: Lane, test: object) -> Lane:
     raise Unsupported
 
 
-def _column_leg(compiler: Compiler, predicate: Predicate, name: str) -> Lane:
-    """A predicate on a column of text: the legs of filters answer it, from the dictionary where there is one."""
+def _column_predicate(compiler: Compiler, predicate: Predicate, name: str) -> Vector:
+    """A predicate on a column of text: the predicates of filters answer it, from the dictionary where there is one."""
     register, owned = compiler.target.fetch_filter(predicate)
-    lane = Lane(Kind.FLAGS, DataType.BOOLEAN, register, owned=owned)
+    vector = Vector(Kind.FLAGS, DataType.BOOLEAN, register, owned=owned)
     nulls = compiler.target.fetch_nulls(name) if compiler.context.null_handling else None
     if nulls is not None:
-        lane.nulls, lane.owned_nulls = nulls
-    return lane
+        vector.nulls, vector.owned_nulls = nulls
+    return vector

@@ -1,5 +1,5 @@
-"""Arithmetic on doubles on its way to one instruction: a chain is put together operation by operation and emitted when
-somebody needs its values (kernels/vector/fused_program.py, kernels/vector/fused_instruction.py).
+"""Arithmetic on doubles on its way to one instruction: a fused program is put together operation by operation and
+emitted when somebody needs its values (kernels/vector/fused_program.py, kernels/vector/fused_instruction.py).
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from numpy.typing import NDArray
 from pinotpy.kernels.vector import arithmetic, comparisons, fetch, fused_instruction, fused_program
 from pinotpy.query.runtime.instructions import Word
 
-# Registers that a chain may need at once; a longer one is cut in two.
+# Registers that a fused program may need at once; a longer one is cut in two.
 OPERANDS_MAX: Final = 4
 _STEPS_MAX: Final = fused_instruction.STEPS_MAX - 2  # and the one that writes, and the one that makes values canonical
 
 
-class ChainTarget(Protocol):
-    """Where instructions go; what lanes.Target says."""
+class FusedTarget(Protocol):
+    """Where instructions go; what vectors.Target says."""
 
     def allocate(self) -> int: ...
 
@@ -47,7 +47,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Register:
-    """Values that an instruction computed; owned: the chain gives the register back."""
+    """Values that an instruction computed; owned: the fused program gives the register back."""
 
     number: int
     is_long: bool
@@ -72,7 +72,7 @@ class Slot:
 Source = Union[Column, Register, Constant, Slot]
 _NOTHING: Final = Constant(0)
 
-# Operations on two values: the step for (a, v) and, where the chain is the right side, for (v, a).
+# Operations on two values: the step for (a, v) and, where the fused program is the right side, for (v, a).
 _BINARY: Final = {
     arithmetic.ADD: (fused_program.ADD, fused_program.ADD),
     arithmetic.SUBTRACT: (fused_program.SUBTRACT, fused_program.SUBTRACT_FROM),
@@ -97,7 +97,7 @@ _COMPARISONS: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Chain:
+class FusedProgram:
     """Steps, each a source and an operation of kernels.vector.fused_program; the first is SET. `slots`: so many are in
     use at once.
     """
@@ -120,11 +120,11 @@ class Chain:
         """What needs registers: columns, where blocks are not whole, and values that are in them."""
         return frozenset(source for source, _ in self.steps if isinstance(source, Column | Register))
 
-    def then(self, operation: int, source: Source = _NOTHING) -> Chain:
+    def then(self, operation: int, source: Source = _NOTHING) -> FusedProgram:
         """One step more."""
-        return Chain((*self.steps, (source, operation)), self.slots)
+        return FusedProgram((*self.steps, (source, operation)), self.slots)
 
-    def with_chain(self, operations: tuple[int, int], other: Chain) -> Chain:
+    def with_program(self, operations: tuple[int, int], other: FusedProgram) -> FusedProgram:
         """operations[0] of this and the other: at once if one is a leaf, else of what is kept of this one."""
         if other.is_leaf:
             return self.then(operations[0], other.steps[0][0])
@@ -135,7 +135,7 @@ class Chain:
             for source, operation in other.steps
         )
         steps = (*self.steps, (Slot(0), fused_program.KEEP), *moved, (Slot(0), operations[1]))
-        return Chain(steps, max(self.slots, other.slots + 1))
+        return FusedProgram(steps, max(self.slots, other.slots + 1))
 
     def fits(self) -> bool:
         """One instruction can run it."""
@@ -146,9 +146,9 @@ class Chain:
         )
 
 
-def leaf(source: Column | Register) -> Chain:
-    """The chain that gives values as they are."""
-    return Chain(((source, fused_program.SET),))
+def leaf(source: Column | Register) -> FusedProgram:
+    """The fused program that gives values as they are."""
+    return FusedProgram(((source, fused_program.SET),))
 
 
 def unary_step(operation: int) -> int | None:
@@ -157,7 +157,9 @@ def unary_step(operation: int) -> int | None:
 
 
 def binary_steps(operation: int) -> tuple[int, int] | None:
-    """The steps of a binary operation of arithmetic.py: (chain, operand) and (operand, chain); None: there are none."""
+    """The steps of a binary operation of arithmetic.py: (fused program, operand) and (operand, fused program); None:
+    there are none.
+    """
     return _BINARY.get(operation)
 
 
@@ -166,14 +168,14 @@ def comparing_steps(comparison: int) -> tuple[int, int]:
     return _COMPARISONS[comparison]
 
 
-def emit_chain(chain: Chain, target: ChainTarget) -> int:
-    """Emit the instructions of a chain that ends with a step that writes; gives the register of the outcome, which the
-    caller owns. Registers of operands are given back.
+def emit_program(fused: FusedProgram, target: FusedTarget) -> int:
+    """Emit the instructions of a fused program that ends with a step that writes; gives the register of the outcome,
+    which the caller owns. Registers of operands are given back.
     """
     places: dict[Column | Register, tuple[int, int]] = {}  # source of the planned step, operand
     columns: list[Word] = []
     done: list[int] = []
-    for source in sorted(chain.operands(), key=repr):
+    for source in sorted(fused.operands(), key=repr):
         if isinstance(source, Column):
             if not target.holds(source.name):
                 register = target.allocate()
@@ -192,7 +194,7 @@ def emit_chain(chain: Chain, target: ChainTarget) -> int:
         )
         if owned:
             done.append(number)
-    rows = [_row(source, operation, places) for source, operation in chain.steps]
+    rows = [_row(source, operation, places) for source, operation in fused.steps]
     steps = target.keep(np.array(rows, np.int64))
     out = target.allocate()
     target.emit(fused_instruction.fused_doubles.address, out, steps, len(rows), len(columns) // 2, *columns)

@@ -50,13 +50,13 @@ from pinotpy.query.model.context import (
 from pinotpy.query.model.predicate import (
     FixedMembers,
     FixedRange,
-    Leg,
     Nothing,
     NullTest,
     TextTest,
+    TypedPredicate,
     VarMembers,
     VarRange,
-    typed_leg,
+    typed_predicate,
     with_truths,
 )
 from pinotpy.query.model.result_types import CONDITIONS, PREDICATES, types_of
@@ -341,7 +341,7 @@ def _predicate(rows: Rows, predicate: Predicate) -> pa.Array:
     """
     found = rows.types.of(predicate.lhs)
     data_type, single_value = found.data_type or DataType.STRING, found.single_value
-    leg = typed_leg(
+    typed = typed_predicate(
         Predicate(
             Identifier("$expression"),
             predicate.comparison,
@@ -354,16 +354,16 @@ def _predicate(rows: Rows, predicate: Predicate) -> pa.Array:
         ColumnRef("$expression", data_type, single_value),
         rows.context.dialect,
     )
-    if isinstance(leg.test, NullTest):
+    if isinstance(typed.test, NullTest):
         nulls = rows.is_null(predicate.lhs)
-        return pa.array(~nulls if leg.negated else nulls)
+        return pa.array(~nulls if typed.negated else nulls)
     values = rows.evaluate(predicate.lhs)
-    passed = _passes(values, leg, data_type) if single_value else _any_passes(values, leg, data_type)
-    return pc.invert(passed) if leg.negated else passed
+    passed = _passes(values, typed, data_type) if single_value else _any_passes(values, typed, data_type)
+    return pc.invert(passed) if typed.negated else passed
 
 
-def _any_passes(values: Any, leg: Leg, data_type: DataType) -> pa.Array:
-    flat = _passes(values.flatten(), leg, data_type).to_numpy(zero_copy_only=False)
+def _any_passes(values: Any, typed: TypedPredicate, data_type: DataType) -> pa.Array:
+    flat = _passes(values.flatten(), typed, data_type).to_numpy(zero_copy_only=False)
     # Not list_parent_indices: it counts what lies below null lists, which flatten leaves out.
     parents = np.repeat(
         np.arange(len(values)), pc.fill_null(pc.list_value_length(values), 0).to_numpy(zero_copy_only=False)
@@ -373,8 +373,8 @@ def _any_passes(values: Any, leg: Leg, data_type: DataType) -> pa.Array:
     return pa.array(found, mask=values.is_null().to_numpy(zero_copy_only=False) if values.null_count else None)
 
 
-def _passes(values: Any, leg: Leg, data_type: DataType) -> pa.Array:
-    test = leg.test
+def _passes(values: Any, typed: TypedPredicate, data_type: DataType) -> pa.Array:
+    test = typed.test
     if isinstance(test, Nothing):
         return pc.if_else(values.is_null(), pa.scalar(None, pa.bool_()), False)
     if isinstance(test, TextTest):

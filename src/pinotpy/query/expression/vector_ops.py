@@ -1,7 +1,8 @@
-"""The operations of an expression that kernels compute, on lanes (vectors.py).
+"""The operations of an expression that kernels compute, on vectors (vectors.py).
 
-`Lanes` emits instructions of kernels (arithmetic, conversions, conditions, choice; chains of arithmetic as one) into a
-`Target`: the select section of a shape, the program of a filter leg, or nothing at all (to find out whether an
+`VectorOps` emits instructions of kernels (arithmetic, conversions, conditions, choice; fused programs of arithmetic as
+one) into a
+`Target`: the select section of a shape, the program of a filter predicate, or nothing at all (to find out whether an
 expression can be computed so, and in how many registers). What block expressions do not know raises `Unsupported`; such
 expressions are computed on Arrow arrays (interpreter.py).
 """
@@ -29,14 +30,14 @@ from pinotpy.kernels.vector import (
     operands,
 )
 from pinotpy.query.expression.fusion import Constant, binary_steps, comparing_steps, unary_step
-from pinotpy.query.expression.vector_registers import LaneRegisters
+from pinotpy.query.expression.vector_registers import VectorRegisters
 from pinotpy.query.expression.vectors import (
     ALWAYS,
     INTEGERS,
     NEVER,
     Kind,
-    Lane,
     Unsupported,
+    Vector,
     constant_word,
     kind_of,
     word_of,
@@ -44,20 +45,22 @@ from pinotpy.query.expression.vectors import (
 from pinotpy.query.runtime.instructions import Word
 
 
-class Lanes(LaneRegisters):
-    """Operations on lanes; each gives a new lane and frees the registers of those that it took."""
+class VectorOps(VectorRegisters):
+    """Operations on vectors; each gives a new vector and frees the registers of those that it took."""
 
     # --- types -------------------------------------------------------------------------------------------------------
 
-    def as_double(self, lane: Lane) -> Lane:
+    def as_double(self, vector: Vector) -> Vector:
         """Values as DOUBLE, as functions.arguments.doubles."""
-        if lane.kind is Kind.DOUBLE:
-            return lane
-        if lane.is_constant:
-            return self._constant_as(lane, Kind.DOUBLE, lambda value: doubles(value, lane.data_type))
-        if lane.chain is not None:
-            return Lane(Kind.DOUBLE, DataType.DOUBLE, nulls=lane.nulls, owned_nulls=lane.owned_nulls, chain=lane.chain)
-        whole = self.as_long_word(lane)
+        if vector.kind is Kind.DOUBLE:
+            return vector
+        if vector.is_constant:
+            return self._constant_as(vector, Kind.DOUBLE, lambda value: doubles(value, vector.data_type))
+        if vector.fused is not None:
+            return Vector(
+                Kind.DOUBLE, DataType.DOUBLE, nulls=vector.nulls, owned_nulls=vector.owned_nulls, fused=vector.fused
+            )
+        whole = self.as_long_word(vector)
         return self._made(
             Kind.DOUBLE,
             DataType.DOUBLE,
@@ -67,41 +70,41 @@ class Lanes(LaneRegisters):
             conversions.LONG_TO_DOUBLE,
         )
 
-    def as_long_word(self, lane: Lane) -> Lane:
+    def as_long_word(self, vector: Vector) -> Vector:
         """Flags as 0 and 1 in 64 bits; others as they are."""
-        if lane.kind is not Kind.FLAGS or lane.is_constant:
-            return lane
-        assert lane.data_type is not None
-        return self._made(Kind.LONG, lane.data_type, [lane], boolean.widen_flags.address, lane.register)
+        if vector.kind is not Kind.FLAGS or vector.is_constant:
+            return vector
+        assert vector.data_type is not None
+        return self._made(Kind.LONG, vector.data_type, [vector], boolean.widen_flags.address, vector.register)
 
-    def as_long(self, lane: Lane) -> Lane:
+    def as_long(self, vector: Vector) -> Vector:
         """Values as LONG, as functions.arguments.longs."""
-        return self.as_type(lane, DataType.LONG)
+        return self.as_type(vector, DataType.LONG)
 
-    def as_type(self, lane: Lane, target: DataType) -> Lane:
+    def as_type(self, vector: Vector, target: DataType) -> Vector:
         """Values as another type, as functions.scalar.conversions.converted; nulls stay."""
-        if lane.data_type is target:
-            return lane
-        if lane.data_type is None:
-            return Lane(kind_of(target), target, constant=0, nulls=ALWAYS)
-        if lane.is_constant:
+        if vector.data_type is target:
+            return vector
+        if vector.data_type is None:
+            return Vector(kind_of(target), target, constant=0, nulls=ALWAYS)
+        if vector.is_constant:
             return self._constant_as(
-                lane, kind_of(target), lambda value: converted(value, lane.data_type, target), target
+                vector, kind_of(target), lambda value: converted(value, vector.data_type, target), target
             )
         if target is DataType.DOUBLE:
-            wide = self.as_double(lane)
+            wide = self.as_double(vector)
             wide.data_type = target  # a FLOAT is in its register as a double already
             return wide
         if target is DataType.BOOLEAN:
-            return self.truth(lane)
+            return self.truth(vector)
         if target is DataType.FLOAT:
-            wide = self.as_double(lane)
+            wide = self.as_double(vector)
             return self._made(
                 Kind.DOUBLE, target, [wide], conversions.convert.address, wide.register, conversions.DOUBLE_TO_FLOAT
             )
         if target not in INTEGERS:
             raise Unsupported
-        whole = self.as_long_word(lane)
+        whole = self.as_long_word(vector)
         if whole.kind is Kind.DOUBLE:
             how = conversions.DOUBLE_TO_WRAPPED_INT if target is DataType.INT else conversions.DOUBLE_TO_LONG
             return self._made(Kind.LONG, target, [whole], conversions.convert.address, whole.register, how)
@@ -113,44 +116,44 @@ class Lanes(LaneRegisters):
         return whole
 
     def _constant_as(
-        self, lane: Lane, kind: Kind, convert: Callable[[pa.Scalar], Any], data_type: DataType = DataType.DOUBLE
-    ) -> Lane:
-        if lane.constant is None:
+        self, vector: Vector, kind: Kind, convert: Callable[[pa.Scalar], Any], data_type: DataType = DataType.DOUBLE
+    ) -> Vector:
+        if vector.constant is None:
             raise Unsupported
-        value = lane.constant
+        value = vector.constant
         scalar = (
             pa.scalar(value)
             if isinstance(value, str | bool | float)
-            else pa.scalar(value, (lane.data_type or DataType.LONG).arrow)
+            else pa.scalar(value, (vector.data_type or DataType.LONG).arrow)
         )
         try:
             found = convert(scalar).as_py()
         except PinotError as error:  # the arrays know whether a row asks for it, and say it in their words
             raise Unsupported from error
-        return Lane(kind, data_type, constant=found, nulls=lane.nulls, owned_nulls=lane.owned_nulls)
+        return Vector(kind, data_type, constant=found, nulls=vector.nulls, owned_nulls=vector.owned_nulls)
 
-    def truth(self, lane: Lane) -> Lane:
+    def truth(self, vector: Vector) -> Vector:
         """Values as a condition: numbers are true unless they are 0."""
-        if lane.kind is Kind.FLAGS:
-            return lane
-        if lane.is_constant:
-            value = self.as_double(lane)
-            return Lane(Kind.FLAGS, DataType.BOOLEAN, constant=value.constant != 0.0, nulls=value.nulls)
-        zero = Lane(lane.kind, lane.data_type, constant=0)
-        if lane.kind is Kind.DOUBLE:
+        if vector.kind is Kind.FLAGS:
+            return vector
+        if vector.is_constant:
+            value = self.as_double(vector)
+            return Vector(Kind.FLAGS, DataType.BOOLEAN, constant=value.constant != 0.0, nulls=value.nulls)
+        zero = Vector(vector.kind, vector.data_type, constant=0)
+        if vector.kind is Kind.DOUBLE:
             # Not equal as IEEE has it: NaN is true.
-            return self.invert(self.between(lane, 0.0, 0.0))
-        return self.compare(comparisons.NOT_EQUAL, lane, zero)
+            return self.invert(self.between(vector, 0.0, 0.0))
+        return self.compare(comparisons.NOT_EQUAL, vector, zero)
 
     # --- operations --------------------------------------------------------------------------------------------------
 
-    def binary(self, operation: int, left: Lane, right: Lane, data_type: DataType) -> Lane:
-        """Two lanes of one kind, doubles or integers."""
+    def binary(self, operation: int, left: Vector, right: Vector, data_type: DataType) -> Vector:
+        """Two vectors of one kind, doubles or integers."""
         assert left.kind is right.kind and left.kind is not Kind.FLAGS
         assert not (left.is_constant and right.is_constant), "constants are folded"
         steps = binary_steps(operation) if left.kind is Kind.DOUBLE else None
         if steps is not None:
-            return self._chained(self._joined(steps, left, right), data_type, [left, right])
+            return self._fused(self._joined(steps, left, right), data_type, [left, right])
         left, right = self.emitted(left), self.emitted(right)
         if left.is_constant and operation != arithmetic.REMAINDER:
             left, right = right, left
@@ -165,31 +168,33 @@ class Lanes(LaneRegisters):
             _form(left, right),
         )
 
-    def unary(self, operation: int, lane: Lane, data_type: DataType) -> Lane:
+    def unary(self, operation: int, vector: Vector, data_type: DataType) -> Vector:
         """An operation on doubles."""
-        assert lane.kind is Kind.DOUBLE and not lane.is_constant
+        assert vector.kind is Kind.DOUBLE and not vector.is_constant
         step = unary_step(operation)
         if step is not None:
-            return self._chained(self._fitting(lane).then(step), data_type, [lane])
-        lane = self.emitted(lane)
-        return self._made(Kind.DOUBLE, data_type, [lane], arithmetic.unary_doubles.address, lane.register, operation)
-
-    def convert(self, conversion: int, lane: Lane, kind: Kind, data_type: DataType) -> Lane:
-        assert not lane.is_constant
-        return self._made(kind, data_type, [lane], conversions.convert.address, lane.register, conversion)
-
-    def time(self, operation: int, lane: Lane, size: int) -> Lane:
-        """An operation on times, i64."""
-        assert lane.kind is Kind.LONG and not lane.is_constant
+            return self._fused(self._fitting(vector).then(step), data_type, [vector])
+        vector = self.emitted(vector)
         return self._made(
-            Kind.LONG, DataType.LONG, [lane], conversions.time_longs.address, lane.register, operation, size
+            Kind.DOUBLE, data_type, [vector], arithmetic.unary_doubles.address, vector.register, operation
         )
 
-    def compare(self, comparison: int, left: Lane, right: Lane) -> Lane:
-        """Flags of a comparison of two lanes of one kind."""
+    def convert(self, conversion: int, vector: Vector, kind: Kind, data_type: DataType) -> Vector:
+        assert not vector.is_constant
+        return self._made(kind, data_type, [vector], conversions.convert.address, vector.register, conversion)
+
+    def time(self, operation: int, vector: Vector, size: int) -> Vector:
+        """An operation on times, i64."""
+        assert vector.kind is Kind.LONG and not vector.is_constant
+        return self._made(
+            Kind.LONG, DataType.LONG, [vector], conversions.time_longs.address, vector.register, operation, size
+        )
+
+    def compare(self, comparison: int, left: Vector, right: Vector) -> Vector:
+        """Flags of a comparison of two vectors of one kind."""
         assert left.kind is right.kind and left.kind is not Kind.FLAGS
         assert not (left.is_constant and right.is_constant), "constants are folded"
-        if left.chain is not None or right.chain is not None:
+        if left.fused is not None or right.fused is not None:
             if left.kind is Kind.DOUBLE:
                 return self._written(self._joined(comparing_steps(comparison), left, right), [left, right])
             left, right = self.emitted(left), self.emitted(right)
@@ -206,7 +211,7 @@ class Lanes(LaneRegisters):
             _form(left, right),
         )
 
-    def compare_mixed(self, comparison: int, left: Lane, right: Lane) -> Lane:
+    def compare_mixed(self, comparison: int, left: Vector, right: Vector) -> Vector:
         """Flags of a comparison of 64-bit integers with doubles by value; neither is a constant."""
         if left.kind is Kind.DOUBLE:
             left, right, comparison = right, left, SWAPPED[comparison]
@@ -217,49 +222,53 @@ class Lanes(LaneRegisters):
             Kind.FLAGS, DataType.BOOLEAN, [left, right], function, left.register, right.register, comparison
         )
 
-    def between(self, lane: Lane, low: int | float, high: int | float) -> Lane:
+    def between(self, vector: Vector, low: int | float, high: int | float) -> Vector:
         """Flags: low <= value <= high."""
-        if lane.chain is not None and lane.kind is Kind.DOUBLE:
+        if vector.fused is not None and vector.kind is Kind.DOUBLE:
             bounds = Constant(word_of(low, Kind.DOUBLE), word_of(high, Kind.DOUBLE))
-            return self._written(self._fitting(lane).then(fused_program.BETWEEN, bounds), [lane])
-        lane = self.emitted(lane)
-        function = comparisons.between_doubles if lane.kind is Kind.DOUBLE else comparisons.between_longs
+            return self._written(self._fitting(vector).then(fused_program.BETWEEN, bounds), [vector])
+        vector = self.emitted(vector)
+        function = comparisons.between_doubles if vector.kind is Kind.DOUBLE else comparisons.between_longs
         return self._made(
             Kind.FLAGS,
             DataType.BOOLEAN,
-            [lane],
+            [vector],
             function.address,
-            lane.register,
-            word_of(low, lane.kind),
-            word_of(high, lane.kind),
+            vector.register,
+            word_of(low, vector.kind),
+            word_of(high, vector.kind),
         )
 
-    def among(self, lane: Lane, members: NDArray[Any]) -> Lane:
+    def among(self, vector: Vector, members: NDArray[Any]) -> Vector:
         """Flags: the value is one of `members`, sorted, int64 or float64."""
-        lane = self.emitted(lane)
-        function = comparisons.among_doubles if lane.kind is Kind.DOUBLE else comparisons.among_longs
-        kept = np.ascontiguousarray(members, np.float64 if lane.kind is Kind.DOUBLE else np.int64)
+        vector = self.emitted(vector)
+        function = comparisons.among_doubles if vector.kind is Kind.DOUBLE else comparisons.among_longs
+        kept = np.ascontiguousarray(members, np.float64 if vector.kind is Kind.DOUBLE else np.int64)
         return self._made(
-            Kind.FLAGS, DataType.BOOLEAN, [lane], function.address, lane.register, self.target.keep(kept), len(kept)
+            Kind.FLAGS, DataType.BOOLEAN, [vector], function.address, vector.register, self.target.keep(kept), len(kept)
         )
 
-    def invert(self, lane: Lane) -> Lane:
+    def invert(self, vector: Vector) -> Vector:
         """NOT: unknown stays unknown."""
-        if lane.is_constant:
-            return Lane(
-                Kind.FLAGS, DataType.BOOLEAN, constant=not lane.constant, nulls=lane.nulls, owned_nulls=lane.owned_nulls
+        if vector.is_constant:
+            return Vector(
+                Kind.FLAGS,
+                DataType.BOOLEAN,
+                constant=not vector.constant,
+                nulls=vector.nulls,
+                owned_nulls=vector.owned_nulls,
             )
         return self._made(
             Kind.FLAGS,
             DataType.BOOLEAN,
-            [lane],
+            [vector],
             boolean.combine_flags.address,
-            lane.register,
-            lane.register,
+            vector.register,
+            vector.register,
             boolean.NOT,
         )
 
-    def kleene(self, operation: int, left: Lane, right: Lane) -> Lane:
+    def kleene(self, operation: int, left: Vector, right: Vector) -> Vector:
         """AND or OR of conditions in three-valued logic; `operation` is choice.AND or choice.OR."""
         deciding = operation == boolean.OR  # the truth value that decides alone
         for one, other in ((left, right), (right, left)):
@@ -280,7 +289,7 @@ class Lanes(LaneRegisters):
                 operation,
             )
         # Certainly the deciding value on either side, else unknown if either is unknown.
-        truths = [self._certain(lane, deciding) for lane in (left, right)]
+        truths = [self._certain(vector, deciding) for vector in (left, right)]
         decided = self.flags(boolean.OR, truths[0].register, truths[1].register)
         self.free(*truths)
         unknown = self._either_null(left, right)
@@ -290,35 +299,35 @@ class Lanes(LaneRegisters):
         if not deciding:
             self.free(decided)
         self.free(left, right)
-        return Lane(Kind.FLAGS, DataType.BOOLEAN, truth.register, nulls=nulls.register, owned=True, owned_nulls=True)
+        return Vector(Kind.FLAGS, DataType.BOOLEAN, truth.register, nulls=nulls.register, owned=True, owned_nulls=True)
 
-    def _certain(self, lane: Lane, wanted: bool) -> Lane:
+    def _certain(self, vector: Vector, wanted: bool) -> Vector:
         """Flags: known to be `wanted`."""
-        truth = lane.register
+        truth = vector.register
         straight = self.flags(boolean.OR if wanted else boolean.NOT, truth, truth)
-        if lane.nulls == NEVER:
+        if vector.nulls == NEVER:
             return straight
-        found = self.flags(boolean.AND_NOT, straight.register, lane.nulls)
+        found = self.flags(boolean.AND_NOT, straight.register, vector.nulls)
         self.free(straight)
         return found
 
-    def _either_null(self, left: Lane, right: Lane) -> int:
-        registers = [lane.nulls for lane in (left, right) if lane.nulls != NEVER]
+    def _either_null(self, left: Vector, right: Vector) -> int:
+        registers = [vector.nulls for vector in (left, right) if vector.nulls != NEVER]
         return self.flags(boolean.OR, registers[0], registers[-1]).register
 
-    def holds(self, lane: Lane) -> Lane:
+    def holds(self, vector: Vector) -> Vector:
         """Flags: the condition is known to be true; never null."""
-        if lane.nulls == ALWAYS or lane.is_constant:
-            self.free(lane)
-            return Lane(Kind.FLAGS, DataType.BOOLEAN, constant=lane.nulls != ALWAYS and bool(lane.constant))
-        if lane.nulls == NEVER:
-            return lane
-        found = self.flags(boolean.AND_NOT, lane.register, lane.nulls)
-        self.free(lane)
+        if vector.nulls == ALWAYS or vector.is_constant:
+            self.free(vector)
+            return Vector(Kind.FLAGS, DataType.BOOLEAN, constant=vector.nulls != ALWAYS and bool(vector.constant))
+        if vector.nulls == NEVER:
+            return vector
+        found = self.flags(boolean.AND_NOT, vector.register, vector.nulls)
+        self.free(vector)
         return found
 
-    def choose(self, condition: Lane, left: Lane, right: Lane) -> Lane:
-        """left where the condition is known to be true, else right: lanes of one type."""
+    def choose(self, condition: Vector, left: Vector, right: Vector) -> Vector:
+        """left where the condition is known to be true, else right: vectors of one type."""
         certain = self.holds(condition)
         if certain.is_constant:
             kept, dropped = (left, right) if certain.constant else (right, left)
@@ -356,12 +365,12 @@ class Lanes(LaneRegisters):
         self.free(left, right, certain)
         return found
 
-    def _chosen_nulls(self, certain: Lane, left: Lane, right: Lane) -> Lane:
-        out = Lane(Kind.FLAGS, None)
+    def _chosen_nulls(self, certain: Vector, left: Vector, right: Vector) -> Vector:
+        out = Vector(Kind.FLAGS, None)
         if left.nulls == right.nulls and left.nulls in (NEVER, ALWAYS):
             out.nulls = left.nulls
             return out
-        sides = [self._null_register(lane) for lane in (left, right)]
+        sides = [self._null_register(vector) for vector in (left, right)]
         out.nulls, out.owned_nulls = self.target.allocate(), True
         self.target.emit(boolean.choose_flags.address, out.nulls, sides[0][0], sides[1][0], certain.register)
         for register, owned in sides:
@@ -369,18 +378,18 @@ class Lanes(LaneRegisters):
                 self.target.release(register)
         return out
 
-    def _null_register(self, lane: Lane) -> tuple[int, bool]:
-        if lane.nulls not in (NEVER, ALWAYS):
-            return lane.nulls, False
-        return self.constant_flags(lane.nulls == ALWAYS), True
+    def _null_register(self, vector: Vector) -> tuple[int, bool]:
+        if vector.nulls not in (NEVER, ALWAYS):
+            return vector.nulls, False
+        return self.constant_flags(vector.nulls == ALWAYS), True
 
-    def materialized(self, lane: Lane) -> Lane:
+    def materialized(self, vector: Vector) -> Vector:
         """Flags in a register, also of a constant; null flags too unless nothing is null."""
-        if lane.is_constant:
-            lane.register, lane.owned = self.constant_flags(bool(lane.constant) and lane.nulls != ALWAYS), True
-        if lane.nulls == ALWAYS:
-            lane.nulls, lane.owned_nulls = self.constant_flags(True), True
-        return lane
+        if vector.is_constant:
+            vector.register, vector.owned = self.constant_flags(bool(vector.constant) and vector.nulls != ALWAYS), True
+        if vector.nulls == ALWAYS:
+            vector.nulls, vector.owned_nulls = self.constant_flags(True), True
+        return vector
 
 
 SWAPPED: Final = {
@@ -393,12 +402,12 @@ SWAPPED: Final = {
 }
 
 
-def _operands(left: Lane, right: Lane) -> tuple[Word, Word]:
-    found = [constant_word(lane) if lane.is_constant else lane.register for lane in (left, right)]
+def _operands(left: Vector, right: Vector) -> tuple[Word, Word]:
+    found = [constant_word(vector) if vector.is_constant else vector.register for vector in (left, right)]
     return found[0], found[1]
 
 
-def _form(left: Lane, right: Lane) -> int:
+def _form(left: Vector, right: Vector) -> int:
     return (
         operands.FORM_LEFT
         if left.is_constant

@@ -1,5 +1,5 @@
-"""What stands between the operations of an expression that kernels compute: lanes (registers, constants, null flags,
-chains that are not emitted yet), and what instructions are emitted to.
+"""What stands between the operations of an expression that kernels compute: vectors (registers, constants, null flags,
+fused programs that are not emitted yet), and what instructions are emitted to.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, Final, Protocol
 from numpy.typing import NDArray
 
 from pinotpy.data_types import DataType
-from pinotpy.query.expression.fusion import Chain
+from pinotpy.query.expression.fusion import FusedProgram
 from pinotpy.query.model.context import Filter
 from pinotpy.query.runtime.instructions import Word
 
@@ -35,14 +35,14 @@ class Kind(Enum):
 
 
 @dataclass(slots=True)
-class Lane:
+class Vector:
     """The values of one (sub)expression for the docs of a block.
 
     data_type: of the expression, None for a bare NULL. constant: its value where `register` is -1.
-    chain: arithmetic that gives the values and is not emitted yet (fusion.py); `Lanes.emitted` does it, for operations
-    that know no
-    chains. nulls: a register of flags, NEVER or ALWAYS. owned, owned_nulls: whoever is done with the lane gives the
-    registers back to the target.
+    fused: arithmetic that gives the values and is not emitted yet (fusion.py); `VectorOps.emitted` does it, for
+    operations that know no
+    fused programs. nulls: a register of flags, NEVER or ALWAYS. owned, owned_nulls: whoever is done with the vector
+    gives the registers back to the target.
     """
 
     kind: Kind
@@ -52,11 +52,11 @@ class Lane:
     nulls: int = NEVER
     owned: bool = False
     owned_nulls: bool = False
-    chain: Chain | None = None
+    fused: FusedProgram | None = None
 
     @property
     def is_constant(self) -> bool:
-        return self.register < 0 and self.chain is None
+        return self.register < 0 and self.fused is None
 
 
 class Target(Protocol):
@@ -151,10 +151,10 @@ def word_of(value: int | float | bool, kind: Kind) -> int:
     return int(value)
 
 
-def constant_word(lane: Lane) -> int:
-    """The constant of a lane as a word of an instruction; 0 of NULL."""
-    assert not isinstance(lane.constant, str)
-    return 0 if lane.constant is None else word_of(lane.constant, lane.kind)
+def constant_word(vector: Vector) -> int:
+    """The constant of a vector as a word of an instruction; 0 of NULL."""
+    assert not isinstance(vector.constant, str)
+    return 0 if vector.constant is None else word_of(vector.constant, vector.kind)
 
 
 def kind_of(data_type: DataType) -> Kind:

@@ -1,7 +1,8 @@
-"""Legs against segments: what each leg is in each segment, found for all segments at once where the dictionary allows.
+"""Predicates against segments: what each predicate is in each segment, found for all segments at once where the
+dictionary allows.
 
-In a segment a leg is known never or always to hold, or it is one test instruction with its words. A sorted or inverted
-index turns it into a run or a list of docs.
+In a segment a predicate is known never or always to hold, or it is one test instruction with its words. A sorted or
+inverted index turns it into a run or a list of docs.
 """
 
 from __future__ import annotations
@@ -13,14 +14,22 @@ import numpy as np
 from pinotpy.data_types import StoredType
 from pinotpy.errors import QueryExecutionError
 from pinotpy.kernels.filter import planner, predicates
-from pinotpy.kernels.filter.predicate_frame import LEG_ALWAYS, LEG_NEVER, LEG_RUN
+from pinotpy.kernels.filter.predicate_frame import PREDICATE_ALWAYS, PREDICATE_NEVER, PREDICATE_RUN
 from pinotpy.kernels.runtime import abi
-from pinotpy.query.filter.bound_predicate import COST_MULTI_VALUE, COST_RAW, ResolvedLeg, Words, empty_table
+from pinotpy.query.filter.bound_predicate import COST_MULTI_VALUE, COST_RAW, BoundPredicate, Words, empty_table
 from pinotpy.query.filter.members import enter_members, member_ids
 from pinotpy.query.filter.pruning import BY_MIN_MAX, NOT_PRUNED, excluded_by
 from pinotpy.query.filter.raw_values import kernel_bytes, on_raw_values, values_outside
 from pinotpy.query.filter.search.json_query import parse_json_query
-from pinotpy.query.model.predicate import FixedRange, JsonSearch, Leg, Nothing, NullTest, TextSearch, VarRange
+from pinotpy.query.model.predicate import (
+    FixedRange,
+    JsonSearch,
+    Nothing,
+    NullTest,
+    TextSearch,
+    TypedPredicate,
+    VarRange,
+)
 from pinotpy.query.runtime.control import QueryControl
 from pinotpy.query.segments.column_metas import ColumnMetas
 from pinotpy.query.segments.segment_set import ColumnRows
@@ -37,62 +46,64 @@ _RANGE_TESTS: Final = np.array(
 _NO_BYTES: Final = np.zeros(0, np.uint8)
 
 
-def resolve_leg(leg: Leg, metas: ColumnMetas, control: QueryControl, *, null_handling: bool) -> ResolvedLeg:
-    """What `leg` is in every segment of `metas`."""
-    rows = metas.planned(leg.column)
+def bind_predicate(
+    bound: TypedPredicate, metas: ColumnMetas, control: QueryControl, *, null_handling: bool
+) -> BoundPredicate:
+    """What `bound` is in every segment of `metas`."""
+    rows = metas.planned(bound.column)
     words = rows.metas
-    is_null_test = isinstance(leg.test, NullTest)
+    is_null_test = isinstance(bound.test, NullTest)
     nulls = int(null_handling and not is_null_test)
-    resolved = ResolvedLeg(leg, empty_table(len(words)), nulls=nulls, has_index=rows.has_index)
-    if isinstance(leg.test, Nothing):
-        resolved.mode[:] = LEG_NEVER
+    resolved = BoundPredicate(bound, empty_table(len(words)), nulls=nulls, has_index=rows.has_index)
+    if isinstance(bound.test, Nothing):
+        resolved.mode[:] = PREDICATE_NEVER
         # The reference prunes by the converted literal, which lies outside every segment's values.
-        resolved.prune[:] = not leg.negated
+        resolved.prune[:] = not bound.negated
     elif is_null_test:
-        resolved.mode[words[:, abi.M_NULLS] == 0] = LEG_NEVER
-        resolved.function[:], resolved.flags[:] = predicates.is_null.address, abi.I_LEG
+        resolved.mode[words[:, abi.M_NULLS] == 0] = PREDICATE_NEVER
+        resolved.function[:], resolved.flags[:] = predicates.is_null.address, abi.I_PREDICATE
         resolved.cost, resolved.selectivity = 0.5, 0.1
-    elif isinstance(leg.test, TextSearch):
+    elif isinstance(bound.test, TextSearch):
         _in_text_indexes(resolved, metas)
-    elif isinstance(leg.test, JsonSearch):
-        parse_json_query(leg.test.text)
+    elif isinstance(bound.test, JsonSearch):
+        parse_json_query(bound.test.text)
         resolved.computed[:] = True
-        resolved.function[:], resolved.flags[:] = predicates.doc_flags.address, abi.I_LEG
+        resolved.function[:], resolved.flags[:] = predicates.doc_flags.address, abi.I_PREDICATE
         resolved.cost = 0.1
     else:
-        excluding = rows.has_bloom or metas.partitionings(leg.column) is not None
+        excluding = rows.has_bloom or metas.partitionings(bound.column) is not None
         if excluding:
-            resolved.rule[:] = excluded_by(leg.test, leg.column, metas)
-        if isinstance(leg.test, (FixedRange, VarRange)):
+            resolved.rule[:] = excluded_by(bound.test, bound.column, metas)
+        if isinstance(bound.test, (FixedRange, VarRange)):
             _as_range(resolved, metas, rows, control)
         else:
             _as_other(resolved, metas, rows, control)
         if not rows.single_value:
             resolved.cost += COST_MULTI_VALUE
-    if leg.negated:
-        known = resolved.mode != LEG_RUN
-        resolved.mode[known] = LEG_NEVER + LEG_ALWAYS - resolved.mode[known]
+    if bound.negated:
+        known = resolved.mode != PREDICATE_RUN
+        resolved.mode[known] = PREDICATE_NEVER + PREDICATE_ALWAYS - resolved.mode[known]
         resolved.selectivity = 1 - resolved.selectivity
         # What no value passes every value of the segment's docs fails: nothing is excluded.
         resolved.rule[:] = NOT_PRUNED
-    if not leg.prunes:
+    if not bound.prunes:
         resolved.prune[:] = False
     _rules(resolved)
     return resolved
 
 
-def _rules(resolved: ResolvedLeg) -> None:
+def _rules(resolved: BoundPredicate) -> None:
     # A segment that one rule excludes is pruned; what min and max exclude is pruned by them.
     prune, rule = resolved.prune, resolved.rule
     rule[prune] = BY_MIN_MAX
     np.not_equal(rule, NOT_PRUNED, out=prune)
 
 
-def _as_range(resolved: ResolvedLeg, metas: ColumnMetas, rows: ColumnRows, control: QueryControl) -> None:
+def _as_range(resolved: BoundPredicate, metas: ColumnMetas, rows: ColumnRows, control: QueryControl) -> None:
     """=, comparisons and BETWEEN: all dictionaries, and all raw values of fixed types, in one call."""
-    leg, test = resolved.leg, resolved.leg.test
+    bound, test = resolved.typed, resolved.typed.test
     stored = rows.stored
-    ranges = metas.segments.ranges(leg.column)
+    ranges = metas.segments.ranges(bound.column)
     known, least, most = ranges.addresses
     if isinstance(test, VarRange):
         low, end = kernel_bytes(test.low), kernel_bytes(b"" if test.end is None else test.end)
@@ -109,7 +120,7 @@ def _as_range(resolved: ResolvedLeg, metas: ColumnMetas, rows: ColumnRows, contr
             _NO_BYTES,
             False,
         )
-    prunes = leg.prunes and len(rows.metas) > 1
+    prunes = bound.prunes and len(rows.metas) > 1
     if (
         prunes
         and isinstance(test, VarRange)
@@ -117,9 +128,9 @@ def _as_range(resolved: ResolvedLeg, metas: ColumnMetas, rows: ColumnRows, contr
     ):
         # Before any dictionary is looked at; kernels cannot compare these.
         excluded = values_outside(test, ranges) & (resolved.rule == NOT_PRUNED)
-        resolved.prune[:], resolved.mode[excluded] = excluded, LEG_NEVER
+        resolved.prune[:], resolved.mode[excluded] = excluded, PREDICATE_NEVER
     table = resolved.table.reshape(-1)
-    resolved.selectivity, num_raw, num_sorted = planner.range_leg(
+    resolved.selectivity, num_raw, num_sorted = planner.range_predicate(
         rows.metas, table, *literals, known, least, most, prunes, _RANGE_TESTS
     )
     if num_raw:
@@ -127,15 +138,15 @@ def _as_range(resolved: ResolvedLeg, metas: ColumnMetas, rows: ColumnRows, contr
     elif num_sorted:
         resolved.cost = 0.1
     if stored is StoredType.VAR and rows.has_raw:
-        raw = np.flatnonzero((rows.metas[:, abi.M_CARDINALITY] < 0) & (resolved.mode == LEG_RUN))
+        raw = np.flatnonzero((rows.metas[:, abi.M_CARDINALITY] < 0) & (resolved.mode == PREDICATE_RUN))
         if len(raw):
             on_raw_values(resolved, metas, rows.metas, raw, control)
 
 
-def _as_other(resolved: ResolvedLeg, metas: ColumnMetas, rows: ColumnRows, control: QueryControl) -> None:
+def _as_other(resolved: BoundPredicate, metas: ColumnMetas, rows: ColumnRows, control: QueryControl) -> None:
     """Lists of values and patterns."""
     words, excluded = rows.metas, resolved.rule != NOT_PRUNED
-    resolved.mode[excluded] = LEG_NEVER
+    resolved.mode[excluded] = PREDICATE_NEVER
     encoded = np.flatnonzero((words[:, abi.M_CARDINALITY] >= 0) & ~excluded)
     raw = np.flatnonzero((words[:, abi.M_CARDINALITY] < 0) & ~excluded)
     if len(encoded):
@@ -144,8 +155,8 @@ def _as_other(resolved: ResolvedLeg, metas: ColumnMetas, rows: ColumnRows, contr
         on_raw_values(resolved, metas, words, raw, control)
 
 
-def _in_text_indexes(resolved: ResolvedLeg, metas: ColumnMetas) -> None:
-    name = resolved.leg.column
+def _in_text_indexes(resolved: BoundPredicate, metas: ColumnMetas) -> None:
+    name = resolved.typed.column
     for segment in metas.segments:
         if segment.column(name).text_index is None:
             raise QueryExecutionError(
@@ -154,15 +165,15 @@ def _in_text_indexes(resolved: ResolvedLeg, metas: ColumnMetas) -> None:
                 column=name,
             )
     resolved.computed[:] = True
-    resolved.function[:], resolved.flags[:] = predicates.doc_flags.address, abi.I_LEG
+    resolved.function[:], resolved.flags[:] = predicates.doc_flags.address, abi.I_PREDICATE
     resolved.cost = 0.1
 
 
 def _on_dictionaries(
-    resolved: ResolvedLeg, metas: ColumnMetas, words: Words, encoded: Words, control: QueryControl
+    resolved: BoundPredicate, metas: ColumnMetas, words: Words, encoded: Words, control: QueryControl
 ) -> None:
-    enter_members(resolved, words, encoded, *member_ids(resolved.leg.test, resolved, metas, words, encoded, control))
+    enter_members(resolved, words, encoded, *member_ids(resolved.typed.test, resolved, metas, words, encoded, control))
     ranged = encoded[resolved.ranged[encoded]]
     if len(ranged):
-        num_sorted = planner.id_range_legs(words, resolved.table.reshape(-1), ranged, _RANGE_TESTS)
+        num_sorted = planner.id_range_predicates(words, resolved.table.reshape(-1), ranged, _RANGE_TESTS)
         resolved.cost = 0.1 if num_sorted else resolved.cost

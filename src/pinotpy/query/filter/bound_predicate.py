@@ -1,4 +1,4 @@
-"""What a leg is in each segment: the table that kernels fill and read."""
+"""What a predicate is in each segment: the table that kernels fill and read."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pinotpy.kernels.filter import planner
-from pinotpy.kernels.filter.predicate_frame import LEG_ALWAYS, LEG_NEVER
+from pinotpy.kernels.filter.predicate_frame import PREDICATE_ALWAYS, PREDICATE_NEVER
 from pinotpy.kernels.runtime import abi
 from pinotpy.query.filter.search.json_match import matching_docs as json_matches
 from pinotpy.query.filter.search.json_query import parse_json_query
 from pinotpy.query.filter.search.text_match import matching_docs
 from pinotpy.query.filter.text.texts import raw_matches
-from pinotpy.query.model.predicate import JsonSearch, Leg, TextSearch, TextTest
+from pinotpy.query.model.predicate import JsonSearch, TextSearch, TextTest, TypedPredicate
 from pinotpy.query.runtime.control import QueryControl
 from pinotpy.query.segments.column_metas import ColumnMetas
 
 Words = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
-# A leg reads about this much per doc, in terms of one id range: decides the order of legs.
+# A predicate reads about this much per doc, in terms of one id range: decides the order of predicates.
 COST_IDS, COST_RAW, COST_TABLE, COST_BITS, COST_SET, COST_MULTI_VALUE, COST_STRINGS = (
     1.0,
     1.5,
@@ -35,27 +35,27 @@ COST_PATTERN: Final = 64.0
 _NO_MEMBERS: Final = np.zeros(0, np.uint32)
 
 
-class ResolvedLeg:
-    """A leg in every segment; arrays of shape (num_segments,) unless said otherwise, all of them views of `table`, the
-    leg table that kernels fill and read (kernels/filter/planner.py).
+class BoundPredicate:
+    """A predicate in every segment; arrays of shape (num_segments,) unless said otherwise, all of them views of
+    `table`, the predicate table that kernels fill and read (kernels/filter/planner.py).
 
-    mode: LEG_*; function, flags and tests (num_segments, 4) make the instruction where mode is LEG_RUN.
+    mode: PREDICATE_*; function, flags and tests (num_segments, 4) make the instruction where mode is PREDICATE_RUN.
     prune: segments that are left out before anything is read; rule: by what (pruning.BY_*).
     docs: (num_segments, 2) the run of docs that the positive test selects, where `sorted` is set.
     ids: (num_segments, 2) the id range of the positive test, where `ranged` is set.
     members, spans (num_segments, 2): elsewhere the ids of segment s are members[spans[s, 0] : spans[s, 1]].
-    computed: segments whose flags of docs must be computed in Python before the leg can run.
+    computed: segments whose flags of docs must be computed in Python before the predicate can run.
     selectivity: estimated share of docs that pass; cost: relative price of a doc.
-    has_index: an index may answer the leg in some segment (index_choice.py).
+    has_index: an index may answer the predicate in some segment (index_choice.py).
     """
 
-    __slots__ = ("cost", "has_index", "keep_alive", "leg", "members", "negated", "nulls", "selectivity", "table")
+    __slots__ = ("cost", "has_index", "keep_alive", "members", "negated", "nulls", "selectivity", "table", "typed")
 
-    def __init__(self, leg: Leg, table: Words, *, nulls: int, has_index: bool) -> None:
-        self.leg = leg
+    def __init__(self, bound: TypedPredicate, table: Words, *, nulls: int, has_index: bool) -> None:
+        self.typed = bound
         self.table = table
         self.nulls = nulls
-        self.negated = int(leg.negated)
+        self.negated = int(bound.negated)
         self.members = _NO_MEMBERS
         self.selectivity = 0.5
         self.cost = COST_IDS
@@ -123,36 +123,37 @@ class ResolvedLeg:
 
     @property
     def never(self) -> Flags:
-        found: Flags = self.mode == LEG_NEVER
+        found: Flags = self.mode == PREDICATE_NEVER
         return found
 
     def always(self, metas: Words) -> Flags:
         """Holds for every doc of the segment, nulls considered."""
-        held: Flags = self.mode == LEG_ALWAYS
+        held: Flags = self.mode == PREDICATE_ALWAYS
         return held & (metas[:, abi.M_NULLS] == 0) if self.nulls else held
 
     def compute(self, segment: int, metas: ColumnMetas, control: QueryControl, low: int, high: int) -> int:
-        """Flags of the docs of a segment where the leg is a pattern on raw text or a search in a text index (no-op
-        elsewhere); gives the number of values read."""
+        """Flags of the docs of a segment where the predicate is a pattern on raw text or a search in a text index
+        (no-op elsewhere); gives the number of values read.
+        """
         if not self.computed[segment]:
             return 0
-        column = metas.segments[segment].column(self.leg.column)
-        if isinstance(self.leg.test, JsonSearch):
-            flags, entries = json_matches(column, parse_json_query(self.leg.test.text), control, low, high)
-        elif isinstance(self.leg.test, TextSearch):
+        column = metas.segments[segment].column(self.typed.column)
+        if isinstance(self.typed.test, JsonSearch):
+            flags, entries = json_matches(column, parse_json_query(self.typed.test.text), control, low, high)
+        elif isinstance(self.typed.test, TextSearch):
             assert column.text_index is not None, "resolve_leg refuses it"
-            flags, entries = matching_docs(column.text_index, self.leg.test.query, column.num_docs, control), 0
+            flags, entries = matching_docs(column.text_index, self.typed.test.query, column.num_docs, control), 0
         else:
-            assert isinstance(self.leg.test, TextTest)
-            flags, entries = raw_matches(column, self.leg.test.pattern, control, low, high)
+            assert isinstance(self.typed.test, TextTest)
+            flags, entries = raw_matches(column, self.typed.test.pattern, control, low, high)
         self.keep_alive.append(flags)
         self.tests[segment, 0], self.tests[segment, 1] = flags.ctypes.data, len(flags)
         self.computed[segment] = False
         return entries
 
-    def take(self, rows: Words) -> ResolvedLeg:
-        """The leg in the segments at `rows`, in their order."""
-        taken = ResolvedLeg(self.leg, empty_table(len(rows)), nulls=self.nulls, has_index=self.has_index)
+    def take(self, rows: Words) -> BoundPredicate:
+        """The predicate in the segments at `rows`, in their order."""
+        taken = BoundPredicate(self.typed, empty_table(len(rows)), nulls=self.nulls, has_index=self.has_index)
         for name in _FIELDS:
             getattr(taken, name)[:] = getattr(self, name)[rows]
         taken.members, taken.selectivity, taken.cost, taken.keep_alive = (
@@ -181,7 +182,7 @@ _FIELDS: Final = (
 
 
 def empty_table(num_segments: int) -> Words:
-    """Of a leg that is tested by a scan in every segment, by what is not known yet."""
-    table = np.zeros((planner.LEG_ROWS, num_segments), np.int64)
-    table[planner.L_FLAGS] = abi.I_SCAN_LEG
+    """Of a predicate that is tested by a scan in every segment, by what is not known yet."""
+    table = np.zeros((planner.PREDICATE_ROWS, num_segments), np.int64)
+    table[planner.L_FLAGS] = abi.I_SCAN_PREDICATE
     return table

@@ -1,4 +1,4 @@
-"""Conditions over expressions that kernels compute: a leg with a program of its own
+"""Conditions over expressions that kernels compute: a predicate with a program of its own
 (kernels/filter/expression_predicate.py).
 """
 
@@ -11,13 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pinotpy.kernels.filter import expression_predicate
-from pinotpy.kernels.filter.predicate_frame import LEG_RUN
+from pinotpy.kernels.filter.predicate_frame import PREDICATE_RUN
 from pinotpy.kernels.runtime import abi
 from pinotpy.kernels.vector import fetch
 from pinotpy.query.expression.compiler import BlockCompiler
-from pinotpy.query.expression.conditions import filter_lane
-from pinotpy.query.expression.vectors import NEVER, Lane, Probe, Unsupported
-from pinotpy.query.filter.interpreted import ComputedLeg, ConditionOnDocs
+from pinotpy.query.expression.conditions import filter_vector
+from pinotpy.query.expression.vectors import NEVER, Probe, Unsupported, Vector
+from pinotpy.query.filter.interpreted import ConditionOnDocs, InterpretedPredicate
 from pinotpy.query.filter.normal_form import Computed
 from pinotpy.query.model.context import Filter, QueryContext
 from pinotpy.query.runtime.control import QueryControl
@@ -25,15 +25,15 @@ from pinotpy.query.runtime.instructions import Instructions, Word
 from pinotpy.query.segments.column_metas import ColumnMetas
 
 _NO_COLUMN: Final = np.zeros(abi.META_WORDS, np.int64)
-# Price per doc beside the legs of bind.py, for which a test of ids is 1: of a leg's own mask, and of each of its
-# instructions. Measured: `a * 2.275 + b > 210` of raw columns (three instructions) takes four times as long as a test
-# of ids of a byte.
-_LEG_COST, _INSTRUCTION_COST = 1.0, 0.75
+# Price per doc beside the predicates of bind.py, for which a test of ids is 1: of a predicate's own mask, and of each
+# of its instructions. Measured: `a * 2.275 + b > 210` of raw columns (three instructions) takes four times as long as a
+# test of ids of a byte.
+_PREDICATE_COST, _INSTRUCTION_COST = 1.0, 0.75
 
 
 @dataclass(slots=True)
-class BlockLeg(ComputedLeg):
-    """A predicate over an expression as a leg among the others: negation and nulls are inside its program."""
+class CompiledPredicate(InterpretedPredicate):
+    """A predicate over an expression as a predicate among the others: negation and nulls are inside its program."""
 
     @property
     def is_late(self) -> bool:
@@ -44,14 +44,14 @@ class BlockLeg(ComputedLeg):
         return 0
 
 
-class _LegTarget:
-    """Instructions of a leg, for all segments alike; registers are those behind the select section's."""
+class _PredicateTarget:
+    """Instructions of a predicate, for all segments alike; registers are those behind the select section's."""
 
     def __init__(self, metas: ColumnMetas) -> None:
         self.program = Instructions()
         self.kept: list[Any] = []
         self._metas = metas
-        self._free = list(range(abi.NUM_REGISTERS + abi.NUM_LEG_REGISTERS - 1, abi.NUM_REGISTERS - 1, -1))
+        self._free = list(range(abi.NUM_REGISTERS + abi.NUM_PREDICATE_REGISTERS - 1, abi.NUM_REGISTERS - 1, -1))
 
     def allocate(self) -> int:
         return self._free.pop()
@@ -96,41 +96,43 @@ def _has_nulls(metas: ColumnMetas, column: str) -> bool:
     return bool((metas.of(column)[:, abi.M_NULLS] != 0).any())
 
 
-def block_leg(condition: Computed, context: QueryContext, metas: ColumnMetas) -> BlockLeg | None:
-    """The leg of a condition; None if it is none for blocks. Raises what types of expressions and literals raise."""
+def compiled_predicate(condition: Computed, context: QueryContext, metas: ColumnMetas) -> CompiledPredicate | None:
+    """The predicate of a condition; None if it is none for blocks. Raises what types of expressions and literals
+    raise.
+    """
     dry = Probe(lambda name: _has_nulls(metas, name), filters=False)
     try:
-        if _compile(condition, BlockCompiler(context, dry)).is_constant or dry.most > abi.NUM_LEG_REGISTERS:
+        if _compile(condition, BlockCompiler(context, dry)).is_constant or dry.most > abi.NUM_PREDICATE_REGISTERS:
             return None
     except Unsupported:
         return None
-    target = _LegTarget(metas)
-    lane = _compile(condition, BlockCompiler(context, target))
+    target = _PredicateTarget(metas)
+    vector = _compile(condition, BlockCompiler(context, target))
     n = len(metas.segments)
     program = target.program.assemble(n)
     tests = np.zeros((n, 4), np.int64)
     tests[:, 0] = program.ctypes.data + np.arange(n, dtype=np.int64) * program.strides[0]
-    tests[:, 1], tests[:, 2], tests[:, 3] = len(target.program), lane.register, lane.nulls
-    return BlockLeg(
+    tests[:, 1], tests[:, 2], tests[:, 3] = len(target.program), vector.register, vector.nulls
+    return CompiledPredicate(
         condition=condition,
         on_docs=ConditionOnDocs(condition, context),
         meta=np.full(n, _NO_COLUMN.ctypes.data, np.int64),
-        mode=np.full(n, LEG_RUN, np.int64),
-        function=np.full(n, expression_predicate.expression_leg.address, np.int64),
-        flags=np.full(n, abi.I_LEG, np.int64),
+        mode=np.full(n, PREDICATE_RUN, np.int64),
+        function=np.full(n, expression_predicate.expression_test.address, np.int64),
+        flags=np.full(n, abi.I_PREDICATE, np.int64),
         tests=tests,
-        cost=_LEG_COST + _INSTRUCTION_COST * len(target.program),
+        cost=_PREDICATE_COST + _INSTRUCTION_COST * len(target.program),
         keep_alive=[program, target.kept],
     )
 
 
-def _compile(condition: Computed, compiler: BlockCompiler) -> Lane:
+def _compile(condition: Computed, compiler: BlockCompiler) -> Vector:
     """Flags in a register where the condition is true (if negated, false), and a register of flags where it is unknown
     or NEVER.
     """
-    lane = filter_lane(compiler, condition.condition)
+    vector = filter_vector(compiler, condition.condition)
     if condition.negated:
-        lane = compiler.lanes.invert(lane)
-    lane = compiler.lanes.materialized(lane)
-    assert lane.nulls >= NEVER
-    return lane
+        vector = compiler.ops.invert(vector)
+    vector = compiler.ops.materialized(vector)
+    assert vector.nulls >= NEVER
+    return vector

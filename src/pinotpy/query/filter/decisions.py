@@ -9,25 +9,25 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from pinotpy.kernels.filter.predicate_frame import LEG_RUN
+from pinotpy.kernels.filter.predicate_frame import PREDICATE_RUN
 from pinotpy.kernels.runtime import abi
-from pinotpy.query.filter.bound_predicate import ResolvedLeg
+from pinotpy.query.filter.bound_predicate import BoundPredicate
 from pinotpy.query.filter.index_choice import Choices
-from pinotpy.query.filter.interpreted import ComputedLeg
-from pinotpy.query.filter.tree import Known, Resolved, legs_of
+from pinotpy.query.filter.interpreted import InterpretedPredicate
+from pinotpy.query.filter.tree import Known, Resolved, predicates_of
 from pinotpy.query.segments.column_metas import ColumnMetas
 from pinotpy.segment.data_source import Segment
 
 BY_TEST: Final = 0  # an instruction of the scan
-BY_RUN: Final = 1  # the unit shrank to a run of docs of the sorted index
-BY_LIST: Final = 2  # the unit became a list of docs that an index gave
+BY_RUN: Final = 1  # the morsel shrank to a run of docs of the sorted index
+BY_LIST: Final = 2  # the morsel became a list of docs that an index gave
 
 Words = NDArray[np.int64]
 
 
 @dataclass(slots=True)
-class LegNotes:
-    """One leg: its mode in every segment before any index was used, and who answered it (BY_*)."""
+class PredicateDecisions:
+    """One predicate: its mode in every segment before any index was used, and who answered it (BY_*)."""
 
     mode: Words
     by: NDArray[np.int8]
@@ -50,27 +50,27 @@ class ScanNotes:
     selects: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, np.bool_))
     docs_to_read: Words = field(default_factory=lambda: np.zeros(0, np.int64))
     choices: Choices = field(default_factory=Choices)
-    _legs: dict[int, LegNotes] = field(default_factory=dict)
+    _predicates: dict[int, PredicateDecisions] = field(default_factory=dict)
 
     def resolved(
         self, metas: ColumnMetas, tree: Resolved | None, facts: Known | None, selects: NDArray[np.bool_]
     ) -> None:
         """The filter is resolved; no index was used yet."""
         self.segments, self.metas, self.tree, self.facts, self.selects = metas.segments, metas, tree, facts, selects
-        for leg in legs_of(tree) if tree is not None else ():
-            self._legs[id(leg)] = LegNotes(leg.mode.copy(), np.zeros(len(leg.mode), np.int8))
+        for bound in predicates_of(tree) if tree is not None else ():
+            self._predicates[id(bound)] = PredicateDecisions(bound.mode.copy(), np.zeros(len(bound.mode), np.int8))
 
     def used(self, by: int) -> None:
-        """Legs that need no test any more since the last stage were answered `by` an index."""
-        for leg in legs_of(self.tree) if self.tree is not None else ():
-            notes = self._legs[id(leg)]
-            notes.by[(notes.mode == LEG_RUN) & (leg.mode != LEG_RUN) & (notes.by == BY_TEST)] = by
+        """Predicates that need no test any more since the last stage were answered `by` an index."""
+        for bound in predicates_of(self.tree) if self.tree is not None else ():
+            notes = self._predicates[id(bound)]
+            notes.by[(notes.mode == PREDICATE_RUN) & (bound.mode != PREDICATE_RUN) & (notes.by == BY_TEST)] = by
 
-    def dealt(self, units: NDArray[np.int64]) -> None:
+    def dealt(self, morsels: NDArray[np.int64]) -> None:
         """What is left to read."""
         self.docs_to_read = np.zeros(len(self.segments), np.int64)
-        np.add.at(self.docs_to_read, units[:, abi.U_SEGMENT], units[:, abi.U_HIGH] - units[:, abi.U_LOW])
+        np.add.at(self.docs_to_read, morsels[:, abi.U_SEGMENT], morsels[:, abi.U_HIGH] - morsels[:, abi.U_LOW])
 
-    def of(self, leg: ResolvedLeg | ComputedLeg) -> LegNotes:
-        """The notes of a leg of `tree`."""
-        return self._legs[id(leg)]
+    def of(self, bound: BoundPredicate | InterpretedPredicate) -> PredicateDecisions:
+        """The notes of a predicate of `tree`."""
+        return self._predicates[id(bound)]

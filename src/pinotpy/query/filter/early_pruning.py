@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pinotpy.query.filter.normal_form import AllOf, Node
-from pinotpy.query.model.predicate import FixedRange, Leg
+from pinotpy.query.model.predicate import FixedRange, TypedPredicate
 from pinotpy.query.segments.segment_set import SegmentSet
 
 # Of fewer segments nothing is gained.
@@ -27,12 +27,12 @@ def within_ranges(condition: Node, segments: SegmentSet) -> SegmentSet:
     if len(segments) <= SEGMENTS_MIN:
         return segments
     outside: NDArray[np.bool_] | None = None
-    for leg in condition.children if isinstance(condition, AllOf) else (condition,):
-        if not isinstance(leg, Leg) or not leg.prunes or not isinstance(leg.test, FixedRange):
+    for bound in condition.children if isinstance(condition, AllOf) else (condition,):
+        if not isinstance(bound, TypedPredicate) or not bound.prunes or not isinstance(bound.test, FixedRange):
             continue
-        ranges = segments.ranges(leg.column)
+        ranges = segments.ranges(bound.column)
         # NaN, where no value is known to be smallest, is neither.
-        found = (ranges.most < leg.test.low) | (ranges.least > leg.test.high)
+        found = (ranges.most < bound.test.low) | (ranges.least > bound.test.high)
         found &= ranges.known
         outside = found if outside is None else outside | found
     if outside is None:

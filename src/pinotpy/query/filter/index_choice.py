@@ -2,8 +2,8 @@
 
 What an index would give is known without reading it: its lists have known lengths. Three ways compete:
 
-  scan   every doc of the unit is tested;
-  list   the docs that one condition under AND selects become the unit, and the other conditions are tested on them only. The
+  scan   every doc of the morsel is tested;
+  list   the docs that one condition under AND selects become the morsel, and the other conditions are tested on them only. The
          list is the index's own where it is one list, else lists are joined (also those of an OR of indexed
          conditions);
   bits   a condition is tested by one bit a doc, set from the index's lists: where its own test is dear (multi-values), or
@@ -21,12 +21,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pinotpy.kernels.filter import predicates
-from pinotpy.kernels.filter.predicate_frame import LEG_ALWAYS, LEG_NEVER, LEG_RUN
+from pinotpy.kernels.filter.predicate_frame import PREDICATE_ALWAYS, PREDICATE_NEVER, PREDICATE_RUN
 from pinotpy.kernels.runtime import abi
-from pinotpy.query.filter.bound_predicate import ResolvedLeg
-from pinotpy.query.filter.index_docs import ENDLESS, NO_INDEX, IndexedDocs, LegIndex
-from pinotpy.query.filter.interpreted import ComputedLeg
-from pinotpy.query.filter.tree import Resolved, ResolvedAny, conjuncts, legs_of
+from pinotpy.query.filter.bound_predicate import BoundPredicate
+from pinotpy.query.filter.index_docs import ENDLESS, NO_INDEX, IndexedDocs, PredicateIndex
+from pinotpy.query.filter.interpreted import InterpretedPredicate
+from pinotpy.query.filter.tree import Resolved, ResolvedAny, conjuncts, predicates_of
 from pinotpy.query.runtime.control import QueryControl
 from pinotpy.query.segments.column_metas import ColumnMetas
 
@@ -75,11 +75,12 @@ def short_list_prices() -> Prices:
 
 @dataclass(slots=True)
 class Choices:
-    """What was decided, for EXPLAIN: by identity of the leg, its LegIndex, and the estimated prices (ns) of reading by
-    index and by scan in every segment; `bits`: the legs that are tested by bits, with the segments where they are.
+    """What was decided, for EXPLAIN: by identity of the predicate, its PredicateIndex, and the estimated prices (ns) of
+    reading by index and by scan in every segment; `bits`: the predicates that are tested by bits, with the segments
+    where they are.
     """
 
-    legs: dict[int, LegIndex] = field(default_factory=dict)
+    bound_predicates: dict[int, PredicateIndex] = field(default_factory=dict)
     index_ns: dict[int, Prices] = field(default_factory=dict)
     scan_ns: dict[int, Prices] = field(default_factory=dict)
     bits: dict[int, NDArray[np.bool_]] = field(default_factory=dict)
@@ -89,7 +90,7 @@ class Choices:
 # -------------------------------------------------------------------------------------------------------------------
 
 
-def _joined_ns(indexed: LegIndex, docs: Words) -> Prices:
+def _joined_ns(indexed: PredicateIndex, docs: Words) -> Prices:
     """What adding the lists to a set costs in segments of so many docs."""
     entries = np.where(indexed.index == NO_INDEX, 0, indexed.entries)
     roaring = np.minimum(entries * _NS_ROARING_DOC, indexed.bitmaps * docs * _NS_ROARING_WORDS)
@@ -97,7 +98,7 @@ def _joined_ns(indexed: LegIndex, docs: Words) -> Prices:
     return found
 
 
-def _listed_ns(indexed: LegIndex, docs: Words) -> Prices:
+def _listed_ns(indexed: PredicateIndex, docs: Words) -> Prices:
     """What having the lists as one list costs: nothing where the index has it so."""
     joined = _joined_ns(indexed, docs) + docs * _NS_BITMAP_DOC
     alone = np.where(
@@ -107,13 +108,13 @@ def _listed_ns(indexed: LegIndex, docs: Words) -> Prices:
     return found
 
 
-def _test_prices(leg: ResolvedLeg | ComputedLeg, metas: ColumnMetas) -> Prices:
+def _test_prices(bound: BoundPredicate | InterpretedPredicate, metas: ColumnMetas) -> Prices:
     """What testing one doc costs in every segment, ns."""
-    if isinstance(leg, ComputedLeg):
-        return np.full(len(leg.mode), _NS_FLAG)
-    words = metas.planned(leg.leg.column).metas
+    if isinstance(bound, InterpretedPredicate):
+        return np.full(len(bound.mode), _NS_FLAG)
+    words = metas.planned(bound.typed.column).metas
     prices = np.full(len(words), _NS_FLAG)
-    width, function = words[:, abi.M_WIDTH], leg.function
+    width, function = words[:, abi.M_WIDTH], bound.function
     for size, price in _NS_IDS.items():
         prices[(function == predicates.ids_range.address) & (width == size)] = price
     for size, price in _NS_RAW.items():
@@ -122,24 +123,28 @@ def _test_prices(leg: ResolvedLeg | ComputedLeg, metas: ColumnMetas) -> Prices:
     prices[function == predicates.ids_lut.address] = _NS_TABLE
     prices[function == predicates.ids_bits.address] = _NS_BITS
     prices[(function == predicates.ids_set.address) | (function == predicates.raw_set.address)] = _NS_SET
-    raw_text = (words[:, abi.M_CARDINALITY] < 0) & (words[:, abi.M_STORED] == abi.T_VAR) & (leg.flags == abi.I_SCAN_LEG)
+    raw_text = (
+        (words[:, abi.M_CARDINALITY] < 0)
+        & (words[:, abi.M_STORED] == abi.T_VAR)
+        & (bound.flags == abi.I_SCAN_PREDICATE)
+    )
     prices[raw_text] = _NS_TEXT
-    many = (words[:, abi.M_MV_OFFSETS] != 0) & (leg.flags == abi.I_SCAN_LEG)
+    many = (words[:, abi.M_MV_OFFSETS] != 0) & (bound.flags == abi.I_SCAN_PREDICATE)
     prices[many] += _NS_ENTRY * (words[many, abi.M_NUM_VALUES] / np.maximum(words[many, abi.M_NUM_DOCS], 1))
-    prices[leg.mode != LEG_RUN] = 0.0
+    prices[bound.mode != PREDICATE_RUN] = 0.0
     return prices
 
 
-def _share(leg: Resolved, indexed: LegIndex | None, docs: Words) -> Prices:
+def _share(bound: Resolved, indexed: PredicateIndex | None, docs: Words) -> Prices:
     """Estimated share of docs that pass, per segment: from the index where there is one."""
-    if not isinstance(leg, ResolvedLeg | ComputedLeg):
+    if not isinstance(bound, BoundPredicate | InterpretedPredicate):
         return np.full(len(docs), 0.5)
-    share = np.full(len(docs), leg.selectivity)
-    if indexed is not None and isinstance(leg, ResolvedLeg):
+    share = np.full(len(docs), bound.selectivity)
+    if indexed is not None and isinstance(bound, BoundPredicate):
         known = indexed.index != NO_INDEX
         found = np.minimum(indexed.entries[known] / np.maximum(docs[known], 1), 1.0)
-        share[known] = 1 - found if leg.negated else found
-    share[leg.mode == LEG_ALWAYS], share[leg.mode == LEG_NEVER] = 1.0, 0.0
+        share[known] = 1 - found if bound.negated else found
+    share[bound.mode == PREDICATE_ALWAYS], share[bound.mode == PREDICATE_NEVER] = 1.0, 0.0
     return share
 
 
@@ -148,7 +153,7 @@ def _share(leg: Resolved, indexed: LegIndex | None, docs: Words) -> Prices:
 
 
 class IndexAccess:
-    """Chooses for one plan; `apply` changes units and legs. `chosen`: where short lists were chosen already
+    """Chooses for one plan; `apply` changes morsels and predicates. `chosen`: where short lists were chosen already
     (planner.py), the number of the condition in every segment; prices are asked for to be told.
     """
 
@@ -158,26 +163,26 @@ class IndexAccess:
         self._tree, self._metas, self._chosen = tree, metas, chosen
         self._docs = metas.segments.docs
         self._indexed = IndexedDocs(metas, control)
-        for leg in legs_of(tree):
-            if isinstance(leg, ResolvedLeg):
-                self._indexed.look(leg)
-        self.choices = Choices(self._indexed.legs)
+        for bound in predicates_of(tree):
+            if isinstance(bound, BoundPredicate):
+                self._indexed.look(bound)
+        self.choices = Choices(self._indexed.bound_predicates)
 
-    def apply(self, units: Words) -> Words:
-        """The units, those that became lists among them; legs that lists answer hold everywhere, others are tested by
-        bits.
+    def apply(self, morsels: Words) -> Words:
+        """The morsels, those that became lists among them; predicates that lists answer hold everywhere, others are
+        tested by bits.
         """
-        if not self.choices.legs or not len(units):
-            return units
-        return self._use_bits(self._use_lists(units))
+        if not self.choices.bound_predicates or not len(morsels):
+            return morsels
+        return self._use_bits(self._use_lists(morsels))
 
     # --- lists
     # ---------------------------------------------------------------------------------------------------------------
 
-    def _use_lists(self, units: Words) -> Words:
+    def _use_lists(self, morsels: Words) -> Words:
         parts = conjuncts(self._tree)
-        at = units[:, abi.U_SEGMENT]
-        docs, run = self._docs[at], units[:, abi.U_HIGH] - units[:, abi.U_LOW]
+        at = morsels[:, abi.U_SEGMENT]
+        docs, run = self._docs[at], morsels[:, abi.U_HIGH] - morsels[:, abi.U_LOW]
         tests, reached, total = [], np.ones(len(at)), np.zeros(len(at))
         for part in parts:
             price = self._price(part)[at]
@@ -198,8 +203,8 @@ class IndexAccess:
             possible = entries != ENDLESS
             listed = np.where(possible, np.minimum(entries, docs), 0) * (run / np.maximum(docs, 1))
             list_ns = np.where(possible, listed * (_NS_LIST_DOC + others) + made_ns[at], np.inf)
-            for leg in legs_of(part):
-                self._note(leg, at, list_ns, scan_ns)
+            for bound in predicates_of(part):
+                self._note(bound, at, list_ns, scan_ns)
             better = list_ns < best_ns
             # Joining has its price once for all segments.
             joined = better & ~direct
@@ -211,16 +216,16 @@ class IndexAccess:
         for number, part in enumerate(parts):
             chosen = np.flatnonzero(best == number)
             if len(chosen):
-                self._indexed.make_lists(units, chosen, part)
-                for leg in legs_of(part):
-                    assert isinstance(leg, ResolvedLeg)
-                    leg.mode[units[chosen, abi.U_SEGMENT]] = LEG_ALWAYS
-        return units[units[:, abi.U_LOW] < units[:, abi.U_HIGH]]
+                self._indexed.make_lists(morsels, chosen, part)
+                for bound in predicates_of(part):
+                    assert isinstance(bound, BoundPredicate)
+                    bound.mode[morsels[chosen, abi.U_SEGMENT]] = PREDICATE_ALWAYS
+        return morsels[morsels[:, abi.U_LOW] < morsels[:, abi.U_HIGH]]
 
     def _price(self, part: Resolved) -> Prices:
         found = np.zeros(len(self._docs))
-        for leg in legs_of(part):
-            found += _test_prices(leg, self._metas)
+        for bound in predicates_of(part):
+            found += _test_prices(bound, self._metas)
         return found
 
     def _entries(self, part: Resolved) -> tuple[Words | None, NDArray[np.bool_], Prices]:
@@ -228,12 +233,12 @@ class IndexAccess:
         cannot), where that is one list of the index, and the price of making it one.
         """
         nowhere, made_ns = np.zeros(len(self._docs), np.bool_), np.zeros(len(self._docs))
-        if isinstance(part, ResolvedLeg):
+        if isinstance(part, BoundPredicate):
             indexed = self._indexed.of(part)
             if indexed is None or part.negated:
                 return None, nowhere, made_ns
             return (
-                np.where(part.mode == LEG_RUN, indexed.entries, ENDLESS),
+                np.where(part.mode == PREDICATE_RUN, indexed.entries, ENDLESS),
                 indexed.direct,
                 _listed_ns(indexed, self._docs),
             )
@@ -241,7 +246,7 @@ class IndexAccess:
             return None, nowhere, made_ns
         total = np.zeros(len(self._docs), np.float64)
         for child in part.children:
-            if not isinstance(child, ResolvedLeg) or child.negated:
+            if not isinstance(child, BoundPredicate) or child.negated:
                 return None, nowhere, made_ns
             indexed = self._indexed.of(child)
             if indexed is not None:
@@ -253,55 +258,57 @@ class IndexAccess:
             )
             # Null docs stand in the list of the default: such a list holds more than the condition.
             entries[self._clears_nulls(child)] = np.inf
-            entries[child.mode == LEG_NEVER] = 0
-            entries[child.mode == LEG_ALWAYS] = np.inf
+            entries[child.mode == PREDICATE_NEVER] = 0
+            entries[child.mode == PREDICATE_ALWAYS] = np.inf
             total += entries
         entries = np.where(np.isfinite(total), np.where(np.isfinite(total), total, 0).astype(np.int64), ENDLESS)
         return entries, nowhere, made_ns + self._docs * _NS_BITMAP_DOC
 
-    def _clears_nulls(self, leg: ResolvedLeg) -> NDArray[np.bool_]:
-        has_nulls: NDArray[np.bool_] = self._metas.planned(leg.leg.column).metas[:, abi.M_NULLS] != 0
-        return has_nulls & bool(leg.nulls)
+    def _clears_nulls(self, bound: BoundPredicate) -> NDArray[np.bool_]:
+        has_nulls: NDArray[np.bool_] = self._metas.planned(bound.typed.column).metas[:, abi.M_NULLS] != 0
+        return has_nulls & bool(bound.nulls)
 
     # --- bits
     # ----------------------------------------------------------------------------------------------------------------
 
-    def _use_bits(self, units: Words) -> Words:
-        at = units[:, abi.U_SEGMENT]
+    def _use_bits(self, morsels: Words) -> Words:
+        at = morsels[:, abi.U_SEGMENT]
         run, listed = np.zeros(len(self._docs)), np.zeros(len(self._docs), np.bool_)
-        np.add.at(run, at, units[:, abi.U_HIGH] - units[:, abi.U_LOW])
-        listed[at[units[:, abi.U_LIST] != 0]] = True
+        np.add.at(run, at, morsels[:, abi.U_HIGH] - morsels[:, abi.U_LOW])
+        listed[at[morsels[:, abi.U_LIST] != 0]] = True
         reached = np.ones(len(self._docs))
         for part in conjuncts(self._tree):
             tested = run * np.minimum(reached / _FEW, 1.0)
-            for leg in legs_of(part):
-                indexed = self._indexed.of(leg)
+            for bound in predicates_of(part):
+                indexed = self._indexed.of(bound)
                 if indexed is not None:
-                    assert isinstance(leg, ResolvedLeg)
-                    self._choose_bits(leg, indexed, tested, listed)
+                    assert isinstance(bound, BoundPredicate)
+                    self._choose_bits(bound, indexed, tested, listed)
             reached = reached * _share(part, self._indexed.of(part), self._docs)
-        return units
+        return morsels
 
-    def _choose_bits(self, leg: ResolvedLeg, indexed: LegIndex, tested: Prices, listed: NDArray[np.bool_]) -> None:
+    def _choose_bits(
+        self, bound: BoundPredicate, indexed: PredicateIndex, tested: Prices, listed: NDArray[np.bool_]
+    ) -> None:
         gather = np.where(listed, _NS_GATHER, 0.0)
-        scan_ns = tested * (_test_prices(leg, self._metas) + gather)
-        possible = (indexed.index != NO_INDEX) & (leg.mode == LEG_RUN) & (tested > 0)
+        scan_ns = tested * (_test_prices(bound, self._metas) + gather)
+        possible = (indexed.index != NO_INDEX) & (bound.mode == PREDICATE_RUN) & (tested > 0)
         bits_ns = np.where(
             possible,
             _joined_ns(indexed, self._docs) + self._docs * _NS_BITMAP_DOC + tested * (_NS_FLAG + gather),
             np.inf,
         )
-        if id(leg) not in self.choices.index_ns:
-            self._note(leg, np.arange(len(self._docs)), bits_ns, scan_ns)
+        if id(bound) not in self.choices.index_ns:
+            self._note(bound, np.arange(len(self._docs)), bits_ns, scan_ns)
         better = bits_ns < scan_ns
         if not better.any() or float((scan_ns - bits_ns)[better].sum()) < _NS_OVERHEAD:
             return
         chosen = np.flatnonzero(better)
-        leg.function[chosen], leg.flags[chosen] = predicates.doc_bits.address, abi.I_LEG
-        leg.tests[chosen, 0], leg.tests[chosen, 1] = self._indexed.bits(leg, chosen), self._docs[chosen]
-        self.choices.bits[id(leg)] = better
+        bound.function[chosen], bound.flags[chosen] = predicates.doc_bits.address, abi.I_PREDICATE
+        bound.tests[chosen, 0], bound.tests[chosen, 1] = self._indexed.bits(bound, chosen), self._docs[chosen]
+        self.choices.bits[id(bound)] = better
 
-    def _note(self, leg: Resolved, segments: Words, index_ns: Prices, scan_ns: Prices) -> None:
-        index = self.choices.index_ns.setdefault(id(leg), np.full(len(self._docs), np.inf))
-        scan = self.choices.scan_ns.setdefault(id(leg), np.full(len(self._docs), np.inf))
+    def _note(self, bound: Resolved, segments: Words, index_ns: Prices, scan_ns: Prices) -> None:
+        index = self.choices.index_ns.setdefault(id(bound), np.full(len(self._docs), np.inf))
+        scan = self.choices.scan_ns.setdefault(id(bound), np.full(len(self._docs), np.inf))
         index[segments], scan[segments] = index_ns, scan_ns

@@ -1,7 +1,7 @@
 """Conditions over expressions, computed in Python: on a dictionary's values where one column decides, else doc by doc.
 
-Under AND they see only docs that the rest of the filter has let through (narrow.py). Elsewhere (inside OR) they are
-legs whose flags of docs are computed before the scan.
+Under AND they see only docs that the rest of the filter has let through (plan/selection_list.py). Elsewhere (inside OR) they are
+predicates whose flags of docs are computed before the scan.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from pinotpy.errors import MemoryLimitError, QueryExecutionError
 from pinotpy.kernels.filter import predicates
-from pinotpy.kernels.filter.predicate_frame import LEG_RUN
+from pinotpy.kernels.filter.predicate_frame import PREDICATE_RUN
 from pinotpy.kernels.runtime import abi
 from pinotpy.pql.ast import Expression
 from pinotpy.query.expression.interpreter import Rows, condition_mask
@@ -92,8 +92,8 @@ class ConditionOnDocs:
 
 
 @dataclass(slots=True)
-class ComputedLeg:
-    """Like resolve.ResolvedLeg, of a predicate over an expression: always to be run, negation and nulls inside its
+class InterpretedPredicate:
+    """Like resolve.BoundPredicate, of a predicate over an expression: always to be run, negation and nulls inside its
     flags.
     """
 
@@ -112,7 +112,7 @@ class ComputedLeg:
 
     @property
     def is_late(self) -> bool:
-        """Under AND it is computed when all other legs are known."""
+        """Under AND it is computed when all other predicates are known."""
         return True
 
     def compute(self, segment: int, metas: ColumnMetas, control: QueryControl, low: int, high: int) -> int:
@@ -124,8 +124,8 @@ class ComputedLeg:
         self.tests[segment, 0], self.tests[segment, 1] = mask.ctypes.data, len(mask)
         return high - low
 
-    def take(self, rows: NDArray[np.int64]) -> ComputedLeg:
-        """The leg in the segments at `rows`."""
+    def take(self, rows: NDArray[np.int64]) -> InterpretedPredicate:
+        """The predicate in the segments at `rows`."""
         return replace(
             self,
             meta=self.meta[rows],
@@ -136,15 +136,15 @@ class ComputedLeg:
         )
 
 
-def computed_leg(condition: Computed, context: QueryContext, metas: ColumnMetas) -> ComputedLeg:
-    """The leg, its flags not computed yet."""
+def interpreted_predicate(condition: Computed, context: QueryContext, metas: ColumnMetas) -> InterpretedPredicate:
+    """The predicate, its flags not computed yet."""
     n = len(metas.segments)
-    return ComputedLeg(
+    return InterpretedPredicate(
         condition=condition,
         on_docs=ConditionOnDocs(condition, context),
         meta=np.full(n, _NO_COLUMN.ctypes.data, np.int64),
-        mode=np.full(n, LEG_RUN, np.int64),
+        mode=np.full(n, PREDICATE_RUN, np.int64),
         function=np.full(n, predicates.doc_flags.address, np.int64),
-        flags=np.full(n, abi.I_LEG, np.int64),
+        flags=np.full(n, abi.I_PREDICATE, np.int64),
         tests=np.zeros((n, 4), np.int64),
     )

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from pinotpy.kernels.filter import dictionary_lookup, predicates
 from pinotpy.kernels.filter.hash_set import hash_set
 from pinotpy.kernels.runtime import abi
-from pinotpy.query.filter.bound_predicate import COST_BITS, COST_SET, COST_TABLE, Flags, ResolvedLeg, Words
+from pinotpy.query.filter.bound_predicate import COST_BITS, COST_SET, COST_TABLE, BoundPredicate, Flags, Words
 from pinotpy.query.filter.text.texts import dictionary_matches
 from pinotpy.query.model.predicate import FixedMembers, Test, TextTest, VarMembers
 from pinotpy.query.runtime.control import QueryControl
@@ -29,7 +29,7 @@ _RUN_IDS_MAX: Final = 1 << 16
 
 
 def member_ids(
-    test: Test, resolved: ResolvedLeg, metas: ColumnMetas, words: Words, encoded: Words, control: QueryControl
+    test: Test, resolved: BoundPredicate, metas: ColumnMetas, words: Words, encoded: Words, control: QueryControl
 ) -> tuple[NDArray[np.uint32], Words]:
     """Ids that pass in each of the `encoded` segments, one after another, and where each segment's start, shape (n +
     1,).
@@ -41,7 +41,7 @@ def member_ids(
             control.check()
             found.append(
                 np.flatnonzero(
-                    dictionary_matches(metas.segments[segment].column(resolved.leg.column), test.pattern)
+                    dictionary_matches(metas.segments[segment].column(resolved.typed.column), test.pattern)
                 ).astype(np.uint32)
             )
         np.cumsum([len(ids) for ids in found], out=starts[1:])
@@ -65,7 +65,9 @@ def member_ids(
     return out, starts
 
 
-def enter_members(resolved: ResolvedLeg, words: Words, encoded: Words, ids: NDArray[np.uint32], starts: Words) -> None:
+def enter_members(
+    resolved: BoundPredicate, words: Words, encoded: Words, ids: NDArray[np.uint32], starts: Words
+) -> None:
     cardinalities, counts = words[encoded, abi.M_CARDINALITY], np.diff(starts)
     resolved.selectivity = float(np.mean(counts / np.maximum(cardinalities, 1)))
     padded = np.append(ids, np.uint32(0)).astype(np.int64)
@@ -113,7 +115,7 @@ def enter_members(resolved: ResolvedLeg, words: Words, encoded: Words, ids: NDAr
 
 
 def _by_runs(
-    resolved: ResolvedLeg, words: Words, encoded: Words, ids: NDArray[np.uint32], starts: Words, scattered: Flags
+    resolved: BoundPredicate, words: Words, encoded: Words, ids: NDArray[np.uint32], starts: Words, scattered: Flags
 ) -> Flags:
     """Make few runs of ids a test by comparison; gives the scattered segments that it did not serve."""
     if len(ids) > _RUN_IDS_MAX or bool((words[encoded, abi.M_MV_OFFSETS] != 0).any()):

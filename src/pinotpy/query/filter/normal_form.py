@@ -12,7 +12,7 @@ from typing import Union
 
 from pinotpy.errors import InvalidQueryError, UnknownColumnError
 from pinotpy.pql.ast import Dialect, Identifier
-from pinotpy.query.filter.text.functions import text_leg
+from pinotpy.query.filter.text.functions import text_predicate
 from pinotpy.query.model.context import (
     And,
     ColumnRef,
@@ -25,7 +25,7 @@ from pinotpy.query.model.context import (
     Predicate,
     QueryContext,
 )
-from pinotpy.query.model.predicate import FixedRange, Leg, VarRange, typed_leg
+from pinotpy.query.model.predicate import FixedRange, TypedPredicate, VarRange, typed_predicate
 
 _DEPTH_MAX = 200
 
@@ -52,7 +52,7 @@ class Computed:
     negated: bool = False
 
 
-Node = Union[AllOf, AnyOf, Leg, Computed]
+Node = Union[AllOf, AnyOf, TypedPredicate, Computed]
 
 EVERYWHERE = AllOf(())
 NOWHERE = AnyOf(())
@@ -61,7 +61,8 @@ NOWHERE = AnyOf(())
 def normal_form(condition: Filter | None, context: QueryContext) -> Node:
     """The normal form of a filter of `context` (None: everywhere).
 
-    Raises: what predicate.typed_leg raises for literals; UnknownColumnError for columns that the context does not name.
+    Raises: what predicate.typed_predicate raises for literals; UnknownColumnError for columns that the context does not
+    name.
     """
     if condition is None:
         return EVERYWHERE
@@ -85,9 +86,9 @@ def _node(condition: Filter, negated: bool, columns: Mapping[str, ColumnRef], di
             raise UnknownColumnError(
                 f"no column '{condition.lhs.name}' among those of the query", column=condition.lhs.name
             )
-        leg = typed_leg(condition, column, dialect)
-        return leg.inverse() if negated else leg
-    found = text_leg(condition, columns)
+        bound = typed_predicate(condition, column, dialect)
+        return bound.inverse() if negated else bound
+    found = text_predicate(condition, columns)
     if found is None:
         return Computed(condition, negated)
     return found.inverse() if negated else found
@@ -111,9 +112,9 @@ def _join(children: list[Node], *, all_of: bool) -> Node:
 def _with_whole_ranges(node: AllOf, columns: Mapping[str, ColumnRef]) -> Node:
     """`x >= a` and `x < b` of a single-valued column as one range: tested once, and estimated as what it is."""
     children: list[Node] = []
-    half: dict[str, int] = {}  # of each column the place of a leg that is open at one end
+    half: dict[str, int] = {}  # of each column the place of a predicate that is open at one end
     for child in node.children:
-        if not isinstance(child, Leg) or _open_end(child) is None or not columns[child.column].single_value:
+        if not isinstance(child, TypedPredicate) or _open_end(child) is None or not columns[child.column].single_value:
             children.append(child)
             continue
         other = half.get(child.column)
@@ -127,12 +128,12 @@ def _with_whole_ranges(node: AllOf, columns: Mapping[str, ColumnRef]) -> Node:
     return children[0] if len(children) == 1 else AllOf(tuple(children))
 
 
-def _open_end(leg: Leg) -> bool | None:
+def _open_end(bound: TypedPredicate) -> bool | None:
     """Whether it is the upper end of a range that is open; None: neither end is, or both."""
-    source = leg.source
+    source = bound.source
     if (
-        leg.negated
-        or not isinstance(leg.test, (FixedRange, VarRange))
+        bound.negated
+        or not isinstance(bound.test, (FixedRange, VarRange))
         or not isinstance(source, Predicate)
         or source.comparison is not Comparison.RANGE
     ):
@@ -140,21 +141,21 @@ def _open_end(leg: Leg) -> bool | None:
     return source.upper is None if (source.lower is None) is not (source.upper is None) else None
 
 
-def _whole_range(first: Node, second: Leg) -> Leg | None:
-    """Both as one leg; None where they are open at the same end, or no value is in both."""
-    assert isinstance(first, Leg)
+def _whole_range(first: Node, second: TypedPredicate) -> TypedPredicate | None:
+    """Both as one predicate; None where they are open at the same end, or no value is in both."""
+    assert isinstance(first, TypedPredicate)
     if _open_end(first) is _open_end(second):
         return None
     low, high = (first, second) if _open_end(first) else (second, first)
     assert isinstance(low.source, Predicate) and isinstance(high.source, Predicate)
     source = Predicate(low.source.lhs, Comparison.RANGE, lower=low.source.lower, upper=high.source.upper)
     if isinstance(low.test, FixedRange) and isinstance(high.test, FixedRange) and low.test.low <= high.test.high:
-        return Leg(low.column, FixedRange(low.test.low, high.test.high), prunes=low.prunes, source=source)
+        return TypedPredicate(low.column, FixedRange(low.test.low, high.test.high), prunes=low.prunes, source=source)
     if (
         isinstance(low.test, VarRange)
         and isinstance(high.test, VarRange)
         and high.test.end is not None
         and low.test.low < high.test.end
     ):
-        return Leg(low.column, VarRange(low.test.low, high.test.end), prunes=low.prunes, source=source)
+        return TypedPredicate(low.column, VarRange(low.test.low, high.test.end), prunes=low.prunes, source=source)
     return None

@@ -1,5 +1,5 @@
-"""Legs of columns without dictionary: each test reads the values of the docs, unless the least and the greatest of a
-segment decide.
+"""Predicates of columns without dictionary: each test reads the values of the docs, unless the least and the greatest
+of a segment decide.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pinotpy.data_types import StoredType
 from pinotpy.errors import QueryExecutionError
 from pinotpy.kernels.filter import predicates, text_predicates
 from pinotpy.kernels.filter.hash_set import float_words, hash_set
-from pinotpy.kernels.filter.predicate_frame import LEG_ALWAYS, LEG_NEVER
+from pinotpy.kernels.filter.predicate_frame import PREDICATE_ALWAYS, PREDICATE_NEVER
 from pinotpy.kernels.runtime import abi
 from pinotpy.kernels.text import substring_search
 from pinotpy.query.filter.bound_predicate import (
@@ -21,8 +21,8 @@ from pinotpy.query.filter.bound_predicate import (
     COST_RAW,
     COST_SET,
     COST_STRINGS,
+    BoundPredicate,
     Flags,
-    ResolvedLeg,
     Words,
 )
 from pinotpy.query.filter.text.blooms import text_blooms
@@ -33,8 +33,10 @@ from pinotpy.query.segments.column_metas import ColumnMetas
 from pinotpy.query.segments.segment_set import ColumnRanges
 
 
-def on_raw_values(resolved: ResolvedLeg, metas: ColumnMetas, words: Words, raw: Words, control: QueryControl) -> None:
-    test = resolved.leg.test
+def on_raw_values(
+    resolved: BoundPredicate, metas: ColumnMetas, words: Words, raw: Words, control: QueryControl
+) -> None:
+    test = resolved.typed.test
     resolved.cost = COST_RAW
     if isinstance(test, FixedMembers):
         table = hash_set(test.values if test.values.dtype == np.int64 else float_words(test.values))
@@ -45,11 +47,11 @@ def on_raw_values(resolved: ResolvedLeg, metas: ColumnMetas, words: Words, raw: 
     elif isinstance(test, VarRange):
         resolved.cost = COST_STRINGS
         if test.end == test.low + b"\0":  # the successor of `low`: nothing but it is in between
-            metas.ready(resolved.leg.column, raw)
+            metas.ready(resolved.typed.column, raw)
             needle = equality(test.low, text_sample(words[raw[0]]))
             _search(resolved, raw, needle)
             if not needle.is_often:
-                resolved.tests[raw, 1], kept = text_blooms(metas.segments, resolved.leg.column, words, raw, control)
+                resolved.tests[raw, 1], kept = text_blooms(metas.segments, resolved.typed.column, words, raw, control)
                 resolved.keep_alive.append(kept)
         else:
             low, end = kernel_bytes(test.low or b"\0"), kernel_bytes(test.end or b"\0")
@@ -68,28 +70,28 @@ def on_raw_values(resolved: ResolvedLeg, metas: ColumnMetas, words: Words, raw: 
         resolved.cost = COST_STRINGS
     else:
         assert isinstance(test, TextTest)
-        column = metas.column(resolved.leg.column)
+        column = metas.column(resolved.typed.column)
         if column.data_type.stored is not StoredType.VAR:
             raise QueryExecutionError(
                 f"a pattern needs text: column '{column.name}' is {column.data_type} without dictionary; cast it to "
                 "STRING"
             )
-        metas.ready(resolved.leg.column, raw)
+        metas.ready(resolved.typed.column, raw)
         found = needle_of(test.pattern, text_sample(words[raw[0]]))
         if found is not None:
             _search(resolved, raw, found)
         else:
             resolved.computed[raw] = True
-            resolved.function[raw], resolved.flags[raw] = predicates.doc_flags.address, abi.I_LEG
+            resolved.function[raw], resolved.flags[raw] = predicates.doc_flags.address, abi.I_PREDICATE
             resolved.cost = 0.2
     if isinstance(test, VarRange):
-        ranges = metas.segments.ranges(resolved.leg.column).take(raw)
+        ranges = metas.segments.ranges(resolved.typed.column).take(raw)
         excluded = values_outside(test, ranges)
-        resolved.mode[raw[excluded]], resolved.prune[raw[excluded]] = LEG_NEVER, True
-        resolved.mode[raw[_values_inside(test, ranges)]] = LEG_ALWAYS
+        resolved.mode[raw[excluded]], resolved.prune[raw[excluded]] = PREDICATE_NEVER, True
+        resolved.mode[raw[_values_inside(test, ranges)]] = PREDICATE_ALWAYS
 
 
-def _search(resolved: ResolvedLeg, raw: Words, needle: TextNeedle) -> None:
+def _search(resolved: BoundPredicate, raw: Words, needle: TextNeedle) -> None:
     resolved.keep_alive.append(needle)
     resolved.function[raw], resolved.tests[raw, 0] = substring_search.var_search.address, needle.address
     resolved.cost = COST_PATTERN if needle.words[substring_search.W_TEST] == substring_search.MATCHING else COST_STRINGS

@@ -12,15 +12,15 @@ from numpy.typing import NDArray
 
 from pinotpy.errors import InvalidQueryError
 from pinotpy.kernels.filter.byte_masks import SCRATCH_MASK
-from pinotpy.kernels.filter.predicate_frame import LEG_NEVER, LEG_RUN
+from pinotpy.kernels.filter.predicate_frame import PREDICATE_NEVER, PREDICATE_RUN
 from pinotpy.kernels.runtime import abi
-from pinotpy.query.filter.bind import resolve_leg
-from pinotpy.query.filter.bound_predicate import ResolvedLeg
-from pinotpy.query.filter.compiled import block_leg
-from pinotpy.query.filter.interpreted import ComputedLeg, computed_leg
+from pinotpy.query.filter.bind import bind_predicate
+from pinotpy.query.filter.bound_predicate import BoundPredicate
+from pinotpy.query.filter.compiled import compiled_predicate
+from pinotpy.query.filter.interpreted import InterpretedPredicate, interpreted_predicate
 from pinotpy.query.filter.normal_form import AllOf, AnyOf, Node
 from pinotpy.query.model.context import QueryContext
-from pinotpy.query.model.predicate import Leg
+from pinotpy.query.model.predicate import TypedPredicate
 from pinotpy.query.runtime.control import QueryControl
 from pinotpy.query.runtime.instructions import Instructions
 from pinotpy.query.segments.column_metas import ColumnMetas
@@ -41,7 +41,7 @@ class ResolvedAny:
     children: list[Resolved]
 
 
-Resolved = Union[ResolvedAll, ResolvedAny, ResolvedLeg, ComputedLeg]
+Resolved = Union[ResolvedAll, ResolvedAny, BoundPredicate, InterpretedPredicate]
 
 
 @dataclass(slots=True)
@@ -57,15 +57,15 @@ class Known:
 
 
 def resolve_tree(node: Node, context: QueryContext, metas: ColumnMetas, control: QueryControl) -> Resolved:
-    """Resolve every leg; children of AND are put in the order in which they are cheapest."""
-    if isinstance(node, Leg):
-        return resolve_leg(node, metas, control, null_handling=context.null_handling)
+    """Resolve every predicate; children of AND are put in the order in which they are cheapest."""
+    if isinstance(node, TypedPredicate):
+        return bind_predicate(node, metas, control, null_handling=context.null_handling)
     if isinstance(node, (AllOf, AnyOf)):
         children = [resolve_tree(child, context, metas, control) for child in node.children]
         if isinstance(node, AnyOf):
             return ResolvedAny(children)
         return ResolvedAll(sorted(children, key=_rank))
-    return block_leg(node, context, metas) or computed_leg(node, context, metas)
+    return compiled_predicate(node, context, metas) or interpreted_predicate(node, context, metas)
 
 
 def _cost(node: Resolved) -> float:
@@ -94,15 +94,19 @@ def estimated_share(node: Resolved | None) -> float:
     """
     if node is None:
         return 1.0
-    legs = [leg for leg in conjuncts(node) if not isinstance(leg, ResolvedLeg) or leg.negated or not leg.sorted.any()]
-    return math.prod(_selectivity(leg) for leg in legs)
+    bound_predicates = [
+        bound
+        for bound in conjuncts(node)
+        if not isinstance(bound, BoundPredicate) or bound.negated or not bound.sorted.any()
+    ]
+    return math.prod(_selectivity(bound) for bound in bound_predicates)
 
 
 def known(node: Resolved, num_segments: int, metas: ColumnMetas) -> Known:
     """What is known of the filter in every segment before any doc is read."""
-    if isinstance(node, ResolvedLeg):
-        return Known(node.never, node.always(metas.planned(node.leg.column).metas), node.prune, node.rule)
-    if isinstance(node, ComputedLeg):
+    if isinstance(node, BoundPredicate):
+        return Known(node.never, node.always(metas.planned(node.typed.column).metas), node.prune, node.rule)
+    if isinstance(node, InterpretedPredicate):
         nowhere = np.zeros(num_segments, np.bool_)
         return Known(nowhere, nowhere, nowhere, nowhere.view(np.int8))
     parts = [known(child, num_segments, metas) for child in node.children]
@@ -131,21 +135,21 @@ def _first_rule(parts: list[Known], num_segments: int) -> NDArray[np.int8]:
 
 
 def conjuncts(node: Resolved) -> list[Resolved]:
-    """The legs that all must hold, if the filter is an AND; else the filter alone."""
+    """The predicates that all must hold, if the filter is an AND; else the filter alone."""
     return node.children if isinstance(node, ResolvedAll) else [node]
 
 
-def legs_of(node: Resolved) -> Iterator[ResolvedLeg | ComputedLeg]:
-    """Every leg, from left to right."""
+def predicates_of(node: Resolved) -> Iterator[BoundPredicate | InterpretedPredicate]:
+    """Every predicate, from left to right."""
     if isinstance(node, (ResolvedAll, ResolvedAny)):
         for child in node.children:
-            yield from legs_of(child)
+            yield from predicates_of(child)
     else:
         yield node
 
 
 def take_segments(node: Resolved, rows: NDArray[np.int64]) -> Resolved:
-    """The filter over the segments at `rows`, in their order; legs answer for their new numbers."""
+    """The filter over the segments at `rows`, in their order; predicates answer for their new numbers."""
     if isinstance(node, ResolvedAll):
         return ResolvedAll([take_segments(child, rows) for child in node.children])
     if isinstance(node, ResolvedAny):
@@ -154,9 +158,9 @@ def take_segments(node: Resolved, rows: NDArray[np.int64]) -> Resolved:
 
 
 def emit_tree(node: Resolved, out: Instructions, segments: NDArray[np.int64], metas: ColumnMetas) -> bool:
-    """Append the filter's instructions for units with these segments, leaving mask RESULT.
+    """Append the filter's instructions for morsels with these segments, leaving mask RESULT.
 
-    Gives False, and appends nothing, where every doc of every unit is selected.
+    Gives False, and appends nothing, where every doc of every morsel is selected.
     """
     return _Emitter(out, segments, metas).emit(node, ALL_DOCS, RESULT, RESULT + 1)
 
@@ -175,31 +179,31 @@ class _Emitter:
             return self._all(node, kept, target, free)
         if isinstance(node, ResolvedAny):
             return self._any(node, kept, target, free)
-        return self._leg(node, kept, target)
+        return self._predicate_of(node, kept, target)
 
     def _holds(self, node: Resolved) -> bool:
-        """Whether every doc of every unit satisfies `node`, as far as is known."""
+        """Whether every doc of every morsel satisfies `node`, as far as is known."""
         if isinstance(node, ResolvedAll):
             return all(self._holds(child) for child in node.children)
         if isinstance(node, ResolvedAny):
             return any(self._holds(child) for child in node.children)
-        return isinstance(node, ResolvedLeg) and bool(
-            node.always(self._metas.planned(node.leg.column).metas)[self._segments].all()
+        return isinstance(node, BoundPredicate) and bool(
+            node.always(self._metas.planned(node.typed.column).metas)[self._segments].all()
         )
 
-    def _leg(self, leg: ResolvedLeg | ComputedLeg, kept: int, target: int) -> bool:
+    def _predicate_of(self, bound: BoundPredicate | InterpretedPredicate, kept: int, target: int) -> bool:
         at = self._segments
-        mode = leg.mode[at]
-        if self._holds(leg):
+        mode = bound.mode[at]
+        if self._holds(bound):
             return False
-        flags = leg.flags[at]
-        if isinstance(leg, ResolvedLeg):
-            self._metas.ready(leg.leg.column, at[mode == LEG_RUN])
-            meta = self._metas.planned(leg.leg.column).addresses[at]
+        flags = bound.flags[at]
+        if isinstance(bound, BoundPredicate):
+            self._metas.ready(bound.typed.column, at[mode == PREDICATE_RUN])
+            meta = self._metas.planned(bound.typed.column).addresses[at]
         else:
-            meta = leg.meta[at]
-        words = [meta, kept, target, mode, leg.negated, leg.nulls, *(leg.tests[at, i] for i in range(4))]
-        self._out.append(leg.function[at], words, flags)
+            meta = bound.meta[at]
+        words = [meta, kept, target, mode, bound.negated, bound.nulls, *(bound.tests[at, i] for i in range(4))]
+        self._out.append(bound.function[at], words, flags)
         return True
 
     def _all(self, node: ResolvedAll, kept: int, target: int, free: int) -> bool:
@@ -219,7 +223,7 @@ class _Emitter:
         # `target` may be `kept`, which all children read: collect beside it.
         collected, one = free, free + 1
         if not node.children:
-            self._out.append(0, (_NO_COLUMN.ctypes.data, kept, target, LEG_NEVER), abi.I_LEG)
+            self._out.append(0, (_NO_COLUMN.ctypes.data, kept, target, PREDICATE_NEVER), abi.I_PREDICATE)
             return True
         for i, child in enumerate(node.children):
             self.emit(child, kept, collected if i == 0 else one, free + 2)

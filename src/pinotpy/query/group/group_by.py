@@ -1,6 +1,6 @@
-"""GROUP BY: per unit a dense table over composites of dict ids, or a hashed one; then rows of equal keys are added up
-by value. One group a distinct combination of key values; null is a value of its own under null handling; a doc counts
-once for every value of a multi-value key column.
+"""GROUP BY: per morsel a dense table over packed keys of dict ids, or a hashed one; then rows of equal keys are added
+up by value. One group a distinct combination of key values; null is a value of its own under null handling; a doc
+counts once for every value of a multi-value key column.
 """
 
 from __future__ import annotations
@@ -21,14 +21,20 @@ from pinotpy.pql.ast import Identifier
 from pinotpy.query.aggregate import distinct_bitmaps, value_lists
 from pinotpy.query.aggregate.arena_rows import ArenaRows, arena_rows
 from pinotpy.query.aggregate.collect import collect_states
-from pinotpy.query.aggregate.emit import NO_REGISTER, emit_distribution_frame, emit_updates
+from pinotpy.query.aggregate.emit import NO_REGISTER, emit_updates, emit_value_set_frame
 from pinotpy.query.aggregate.keys import DENSE_FREE, DENSE_GROUPS_MAX, DENSE_GROUPS_PER_DOC, Key, make_keys
 from pinotpy.query.aggregate.layout import Layout, make_layout, projected_columns, values_bound
-from pinotpy.query.group.hash_table import LastingTable, lasting_table
-from pinotpy.query.group.radix_partition import DealtTable, dealt_table
-from pinotpy.query.group.shared_direct_table import GlobalTable, global_table, leaves_few_rows, null_fetch, rows_left
-from pinotpy.query.group.small_result import FewGroups, few_groups_of
-from pinotpy.query.group.text_direct_table import NumberedTable, numbered_table
+from pinotpy.query.group.hash_table import ThreadHashTable, make_hash_table
+from pinotpy.query.group.radix_partition import RadixPartitionedTable, make_radix_partitioned
+from pinotpy.query.group.shared_direct_table import (
+    SharedDirectTable,
+    leaves_small_result,
+    make_shared_direct_table,
+    null_fetch,
+    rows_left,
+)
+from pinotpy.query.group.small_result import SmallResult, small_result_of
+from pinotpy.query.group.text_direct_table import TextDirectTable, make_text_direct_table
 from pinotpy.query.group.top_n_groups import needed_groups, rankings
 from pinotpy.query.plan.instruction_cache import prepare
 from pinotpy.query.plan.scan_plan import ScanPlan, Shape
@@ -37,11 +43,11 @@ from pinotpy.query.project.computed_columns import calls_of, with_computed_colum
 from pinotpy.query.project.decode import decode, key_array
 from pinotpy.query.project.sources import Source, Sources, fetch_ids, fetch_values
 from pinotpy.query.result.combine import limit_groups
-from pinotpy.query.result.compact_rows import FewRows
+from pinotpy.query.result.compact_rows import CompactRows
 from pinotpy.query.result.partial import PartialResult
 from pinotpy.query.segments.shared_codes import TextIds
 
-_Together = NumberedTable | GlobalTable | LastingTable | DealtTable
+_Together = TextDirectTable | SharedDirectTable | ThreadHashTable | RadixPartitionedTable
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,13 +59,13 @@ class _Made:
     key_words: int
     sources: Sources
     num_read: int
-    few: FewGroups | None = None
-    rows_left: float = math.inf  # by one unit of each segment together, and by the largest of them
-    unit_rows_left: float = math.inf
+    few: SmallResult | None = None
+    rows_left: float = math.inf  # by one morsel of each segment together, and by the largest of them
+    morsel_rows_left: float = math.inf
 
     def most_rows(self, num_threads: int) -> float:
-        """Units of so many threads leave no more rows than this, however they are dealt."""
-        return self.rows_left + (num_threads - 1) * self.unit_rows_left
+        """Morsels of so many threads leave no more rows than this, however they are dealt."""
+        return self.rows_left + (num_threads - 1) * self.morsel_rows_left
 
 
 def run_group_by(plan: ScanPlan) -> PartialResult:
@@ -75,7 +81,7 @@ def run_group_by(plan: ScanPlan) -> PartialResult:
         num_read = len(projected_columns(plan.context))
         plan = with_computed_columns(plan)
         layout, keys = make_layout(plan), make_keys(plan)
-        layout = distinct_bitmaps.with_bits(plan, value_lists.with_runs(plan, layout, keys), keys)
+        layout = distinct_bitmaps.with_bitmaps(plan, value_lists.with_value_lists(plan, layout, keys), keys)
     else:
         num_read, layout, keys = ready.made.num_read, ready.made.layout, ready.made.keys
     together = _table_of_all(plan, layout, keys, math.inf if ready is None else ready.made.most_rows(plan.num_threads))
@@ -83,19 +89,19 @@ def run_group_by(plan: ScanPlan) -> PartialResult:
         made, numbers = _emitted(plan, layout, make_keys(plan), together), None
     else:
         made, numbers = ready.made, ready.bind(plan)
-    key_words = 1 if isinstance(together, LastingTable | DealtTable | NumberedTable) else made.key_words
+    key_words = 1 if isinstance(together, ThreadHashTable | RadixPartitionedTable | TextDirectTable) else made.key_words
     control, limit = plan.control.words, plan.context.options.num_groups_limit
 
     def make_context(thread: int) -> tuple[int, ResultContext]:
-        context = ResultContext(control, layout.row_words, key_words, layout.num_distributions)
+        context = ResultContext(control, layout.row_words, key_words, layout.num_value_sets)
         context.words[G_LIMIT] = limit or 0
         return context.address, context
 
     contexts = plan.run(
-        make_context, on_flush=together.on_flush if isinstance(together, DealtTable) else None, gathers=True
+        make_context, on_flush=together.on_flush if isinstance(together, RadixPartitionedTable) else None, gathers=True
     )
     plan.statistics.num_entries_scanned_post_filter += plan.statistics.num_docs_scanned * num_read
-    rows: pa.Table | FewRows | None
+    rows: pa.Table | CompactRows | None
     num_rows = None
     if numbers is not None and made.few is not None:
         plan.control.check()
@@ -103,12 +109,12 @@ def run_group_by(plan: ScanPlan) -> PartialResult:
     elif together is None:
         rows, num_rows = _collect(plan, layout, made.keys, key_words, arena_rows(contexts, numbers), made.sources)
     else:
-        if isinstance(together, DealtTable):
-            orders = rankings(plan.context, layout) if plan.is_whole else None
+        if isinstance(together, RadixPartitionedTable):
+            orders = rankings(plan.context, layout) if plan.is_final else None
             merged = together.merged(contexts, orders[0] if orders is not None and len(orders) == 1 else None)
         else:
             merged = together.merged(layout, contexts)
-        rows = merged.partial_rows(layout, needed_groups(plan.context, layout, merged) if plan.is_whole else None)
+        rows = merged.partial_rows(layout, needed_groups(plan.context, layout, merged) if plan.is_final else None)
         num_rows = merged.num_rows() if plan.context.options.num_groups_limit is not None else None
     cut_rows = sum(int(context.words[G_CUT_ROWS]) for context in contexts)
     if cut_rows and plan.pre_aggregated:
@@ -123,25 +129,27 @@ def run_group_by(plan: ScanPlan) -> PartialResult:
 
 
 def _table_of_all(plan: ScanPlan, layout: Layout, keys: list[Key], most_rows: float) -> _Together | None:
-    """The table that groups of all units go to; None where units are merged by value. Units leave `most_rows` at
+    """The table that groups of all morsels go to; None where morsels are merged by value. Morsels leave `most_rows` at
     most.
     """
-    if leaves_few_rows(plan, keys, most_rows):
+    if leaves_small_result(plan, keys, most_rows):
         return None
     if plan.context.options.num_groups_limit is not None:
-        return lasting_table(plan, layout, keys)  # the others have room for all groups
-    dense = numbered_table(plan, layout, keys) or global_table(plan, layout, keys)
+        return make_hash_table(plan, layout, keys)  # the others have room for all groups
+    dense = make_text_direct_table(plan, layout, keys) or make_shared_direct_table(plan, layout, keys)
     if dense is not None:
         return dense
-    lasting = lasting_table(plan, layout, keys)
-    return None if lasting is None else dealt_table(plan, layout, lasting) or lasting
+    thread_table = make_hash_table(plan, layout, keys)
+    return None if thread_table is None else make_radix_partitioned(plan, layout, thread_table) or thread_table
 
 
 def _make(plan: ScanPlan) -> _Made:
     """Emit into the plan's shapes what queries of one shape share."""
     made = _emitted(plan, make_layout(plan), make_keys(plan), None)
-    rows, unit_rows = rows_left(plan, made.keys)
-    return replace(made, few=few_groups_of(plan, made.layout, made.keys), rows_left=rows, unit_rows_left=unit_rows)
+    rows, morsel_rows = rows_left(plan, made.keys)
+    return replace(
+        made, few=small_result_of(plan, made.layout, made.keys), rows_left=rows, morsel_rows_left=morsel_rows
+    )
 
 
 def _emitted(plan: ScanPlan, layout: Layout, keys: list[Key], together: _Together | None) -> _Made:
@@ -160,12 +168,12 @@ def _emit(shape: Shape, layout: Layout, keys: list[Key], sources: Sources, toget
         shape.expand(name)
     found = [sources.of(shape, key.expression) for key in keys]
     for key, source in zip(keys, found, strict=True):
-        key.metas[shape.units] = source.metas if source.by_id else 0
+        key.metas[shape.morsels] = source.metas if source.by_id else 0
     sizes = table_sizes(shape, keys, found)
-    if isinstance(together, DealtTable):
+    if isinstance(together, RadixPartitionedTable):
         together.emit(shape, found, sources)
         return
-    if isinstance(together, LastingTable | NumberedTable):
+    if isinstance(together, ThreadHashTable | TextDirectTable):
         emit_updates(shape, layout, together.emit(shape, found), sources)
         return
     if together is not None:
@@ -185,7 +193,7 @@ def _emit(shape: Shape, layout: Layout, keys: list[Key], sources: Sources, toget
             shape.end(direct_table.clear_dense.address)
         return
     shape.end(hash_table.end_hashed.address if sizes is None else direct_table.end_dense.address)
-    emit_distribution_frame(shape, layout, num_groups)
+    emit_value_set_frame(shape, layout, num_groups)
     shape.end(hash_table.clear_hashed.address if sizes is None else direct_table.clear_dense.address)
 
 
@@ -198,14 +206,14 @@ def _has_doubles(layout: Layout) -> bool:
 
 
 def table_sizes(shape: Shape, keys: list[Key], found: list[Source]) -> NDArray[np.int64] | None:
-    """int64[units, key words]: ids of each key word (1 for flags); None if the table must be hashed."""
+    """int64[morsels, key words]: ids of each key word (1 for flags); None if the table must be hashed."""
     if not all(source.by_id for source in found):
         return None
     sizes = []
     for key, source in zip(keys, found, strict=True):
         sizes.append(_cardinalities(source) + (key.nullable and source.has_nulls))
         if key.has_flag:
-            sizes.append(np.ones(shape.num_units, np.int64))
+            sizes.append(np.ones(shape.num_morsels, np.int64))
     table = np.maximum(np.column_stack(sizes), 1)
     product = table.astype(np.float64).prod(axis=1)
     docs = shape.plan.segments.docs[shape.segments].astype(np.float64)
@@ -234,7 +242,9 @@ def _emit_dense(
     sizes = np.ascontiguousarray(sizes)
     shape.plan.keep_alive.append(sizes)
     shape.begin(
-        direct_table.begin_dense.address, num_groups, sizes.ctypes.data + np.arange(shape.num_units) * sizes.strides[0]
+        direct_table.begin_dense.address,
+        num_groups,
+        sizes.ctypes.data + np.arange(shape.num_morsels) * sizes.strides[0],
     )
     register, used = NO_REGISTER, set[int]()
     for key, source in zip(keys, found, strict=True):
@@ -302,7 +312,7 @@ def _collect(
         numbers[kept], first = number_rows([column.take(pa.array(kept)) for column in columns])
         first = kept[first]
         numbers[cut] = len(first)
-    elif sum(len(thread.context.units()) for thread in threads) == 1:
+    elif sum(len(thread.context.morsels()) for thread in threads) == 1:
         numbers = first = np.arange(num_rows, dtype=np.int64)
     else:
         numbers, first = number_rows(columns)
@@ -329,7 +339,7 @@ def _key_column(plan: ScanPlan, key: Key, thread: ArenaRows) -> pa.Array:
     if numbers is not None:  # they are told apart by number, and read when the groups are known
         words = thread.rows[:, key.word]
         return pa.array(words, mask=words >= numbers.num_ids)
-    values, nulls = decode(thread.rows[:, key.word], thread.units, key.metas, key.data_type.stored)
+    values, nulls = decode(thread.rows[:, key.word], thread.morsels, key.metas, key.data_type.stored)
     if key.has_flag:
         nulls |= thread.rows[:, key.word + 1] != 0
     return key_array(values, nulls, key.data_type)

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from pinotpy.functions.state.plans import SlotPlan, Spilled
+from pinotpy.functions.state.plans import Overflow, SlotPlan
 from pinotpy.kernels.group import shared_direct_table
 from pinotpy.query.aggregate.layout import AggregationLayout, Layout, state_columns
 
@@ -22,13 +22,13 @@ class MergedGroups:
 
     Args:
         table: int64[rows, row words]. A row whose word 0 is 0 is no group; hold its memory as long as this.
-        spilled: int64[n, 5]: row, word, window, low, high of parts of double sums outside the main window.
+        overflow: int64[n, 5]: row, word, window, low, high of parts of double sums outside the main window.
         decode: key columns of rows of the table.
     """
 
-    def __init__(self, table: Integers, spilled: Integers, decode: Callable[[Integers], list[pa.Array]]) -> None:
+    def __init__(self, table: Integers, overflow: Integers, decode: Callable[[Integers], list[pa.Array]]) -> None:
         self.table = table
-        self.spilled = spilled
+        self.overflow = overflow
         self._decode = decode
         self._all: Integers | None = None
 
@@ -59,11 +59,11 @@ class MergedGroups:
     def _states(self, entry: AggregationLayout, rows: Integers) -> list[pa.Array]:
         assert isinstance(entry.plan, SlotPlan)
         last = entry.first_word + len(entry.plan.words)
-        part = self.spilled[(self.spilled[:, 1] >= entry.first_word) & (self.spilled[:, 1] < last)]
+        part = self.overflow[(self.overflow[:, 1] >= entry.first_word) & (self.overflow[:, 1] < last)]
         part = part[np.isin(part[:, 0], rows)] if len(part) else part
-        spilled = Spilled(
+        overflow = Overflow(
             rows.searchsorted(part[:, 0]), part[:, 1] - entry.first_word, part[:, 2], part[:, 3], part[:, 4]
         )
         return entry.plan.collect(
-            self.table[:, entry.first_word : last][rows], self.table[rows, entry.seen_word], spilled
+            self.table[:, entry.first_word : last][rows], self.table[rows, entry.seen_word], overflow
         )

@@ -1,5 +1,5 @@
-"""Groups of a hashed GROUP BY whose key is one word for all segments (kernels/group/thread_hash_table.py): a composite
-of global ids, or the value of one raw column. A thread keeps one table over all its units; threads are put together
+"""Groups of a hashed GROUP BY whose key is one word for all segments (kernels/group/thread_hash_table.py): a packed key
+of shared codes, or the value of one raw column. A thread keeps one table over all its morsels; threads are put together
 part by part of the hashes.
 """
 
@@ -14,8 +14,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from pinotpy.data_types import StoredType
-from pinotpy.kernels.aggregate.exact_sums import UNIT_DOCS_MAX
-from pinotpy.kernels.aggregate.result_context import G_KEYS, G_NUM_GROUPS, G_SPILL_ARENA, G_TABLE, ResultContext
+from pinotpy.kernels.aggregate.exact_sums import MORSEL_DOCS_MAX
+from pinotpy.kernels.aggregate.result_context import G_KEYS, G_NUM_GROUPS, G_OVERFLOW_ARENA, G_TABLE, ResultContext
 from pinotpy.kernels.group import hash_table, thread_hash_table
 from pinotpy.kernels.runtime import abi
 from pinotpy.pql.ast import Identifier
@@ -37,8 +37,8 @@ FEW_GROUPS: Final = 4096
 
 
 @dataclass(frozen=True, slots=True)
-class LastingTable:
-    """`columns` None: the key is the value of a raw column; else sizes and strides of the composite, one a key."""
+class ThreadHashTable:
+    """`columns` None: the key is the value of a raw column; else sizes and strides of the packed key, one a key."""
 
     plan: ScanPlan
     keys: list[Key]
@@ -48,7 +48,7 @@ class LastingTable:
 
     def emit(self, shape: Shape, found: Sequence[Source]) -> int:
         """Instructions up to the group numbers; gives their register."""
-        shape.begin(thread_hash_table.begin_lasting.address)
+        shape.begin(thread_hash_table.begin_thread_table.address)
         self.emit_keys(shape, found)
         groups = shape.allocate()
         shape.emit(hash_table.find_groups.address, groups)
@@ -67,12 +67,12 @@ class LastingTable:
             for k, (key, source, ids) in enumerate(zip(self.keys, found, self.columns, strict=True)):
                 register, nulls = fetch_ids(shape, source), null_fetch(shape, key, source)
                 cardinalities = shape.meta_word(source.name, abi.M_CARDINALITY)
-                remaps = ids.remaps[shape.segments]
+                code_maps = ids.code_maps[shape.segments]
                 shape.emit(
-                    thread_hash_table.key_global.address,
+                    thread_hash_table.key_of_shared_codes.address,
                     register,
                     nulls,
-                    remaps,
+                    code_maps,
                     cardinalities,
                     ids.num_ids,
                     int(self.strides[k]),
@@ -87,24 +87,24 @@ class LastingTable:
         width = layout.row_words
         parts = [(_words(context, G_KEYS, 1), _words(context, G_TABLE, width)) for context in contexts]
         for context in contexts:
-            if thread_hash_table.leave_all_spilled(context.words) != abi.E_OK:
+            if thread_hash_table.leave_all_overflow(context.words) != abi.E_OK:
                 self.plan.control.check()
                 raise self.plan.control.memory_error()
         # What lies behind the last group is of rows beyond a limit.
-        spilled = [
+        overflow = [
             entries[entries[:, 0] < own.words[G_NUM_GROUPS]]
             for own in contexts
-            for entries in [own.vector(G_SPILL_ARENA).reshape(-1, 5)]
+            for entries in [own.vector(G_OVERFLOW_ARENA).reshape(-1, 5)]
         ]
         full = [i for i, (keys, _) in enumerate(parts) if len(keys)]
         if len(full) <= 1:
             keys, rows = parts[full[0]] if full else (np.empty(0, np.int64), np.empty(0, np.int64))
             return MergedGroups(
-                rows.reshape(-1, width), np.concatenate(spilled), lambda chosen: self.decode_keys(keys[chosen])
+                rows.reshape(-1, width), np.concatenate(overflow), lambda chosen: self.decode_keys(keys[chosen])
             )
-        return self._put_together(layout, [parts[i] for i in full], [spilled[i] for i in full])
+        return self._put_together(layout, [parts[i] for i in full], [overflow[i] for i in full])
 
-    def _put_together(self, layout: Layout, parts: list[tuple[Words, Words]], spilled: list[Words]) -> MergedGroups:
+    def _put_together(self, layout: Layout, parts: list[tuple[Words, Words]], overflow: list[Words]) -> MergedGroups:
         width, kinds, plan = layout.row_words, word_kinds(layout), self.plan
         total = sum(len(keys) for keys, _ in parts)
         bits = min(max((total // PART_GROUPS).bit_length(), plan.num_threads.bit_length()), PART_BITS_MAX)
@@ -114,17 +114,17 @@ class LastingTable:
         plan.control.reserve(total * (width + 1) * 8)
         ends = np.concatenate([[0], np.cumsum(sizes)])
         all_keys, all_rows, next_places = np.empty(total, np.int64), np.empty(total * width, np.int64), ends[:-1].copy()
-        has_spilled = any(len(entries) for entries in spilled)
-        places = [np.empty(len(keys) if has_spilled else 0, np.int64) for keys, _ in parts]
+        has_overflow = any(len(entries) for entries in overflow)
+        places = [np.empty(len(keys) if has_overflow else 0, np.int64) for keys, _ in parts]
         for (keys, rows), own in zip(parts, places, strict=True):
             thread_hash_table.scatter(keys, rows, width, shift, next_places, all_keys, all_rows, own)
-        counts, numbers = np.zeros(len(sizes), np.int64), np.empty(total if has_spilled else 0, np.int64)
+        counts, numbers = np.zeros(len(sizes), np.int64), np.empty(total if has_overflow else 0, np.int64)
 
         def put(first: int, last: int) -> None:
             for part in range(first, last):
                 low, high = int(ends[part]), int(ends[part + 1])
                 index = np.zeros(1 << max(int(2 * (high - low)).bit_length(), 2), np.int64)
-                own = numbers[low:high] if has_spilled else numbers
+                own = numbers[low:high] if has_overflow else numbers
                 counts[part] = thread_hash_table.merge_part(
                     all_keys[low:high], all_rows[low * width : high * width], width, kinds, index, own
                 )
@@ -139,7 +139,7 @@ class LastingTable:
             [np.arange(low, low + count) for low, count in zip(ends[:-1].tolist(), counts.tolist(), strict=True)]
         )
         outside = [np.empty((0, 5), np.int64)]
-        for own, entries in zip(places, spilled, strict=True):
+        for own, entries in zip(places, overflow, strict=True):
             if len(entries):
                 moved = entries.copy()
                 at = own[entries[:, 0]]
@@ -165,15 +165,15 @@ class LastingTable:
         return out[::-1]
 
 
-def lasting_table(plan: ScanPlan, layout: Layout, keys: list[Key]) -> LastingTable | None:
+def make_hash_table(plan: ScanPlan, layout: Layout, keys: list[Key]) -> ThreadHashTable | None:
     """The table for a query, None where its keys are not one word that means the same everywhere."""
-    docs = int((plan.units[:, abi.U_HIGH] - plan.units[:, abi.U_LOW]).sum())
-    if plan.num_units < 2 or docs < MERGED_ROWS_MIN or not has_only_words(layout, keys):
+    docs = int((plan.morsels[:, abi.U_HIGH] - plan.morsels[:, abi.U_LOW]).sum())
+    if plan.num_morsels < 2 or docs < MERGED_ROWS_MIN or not has_only_words(layout, keys):
         return None
     expanded = tuple(
         dict.fromkeys(key.expression.name for key in keys if key.expanded and isinstance(key.expression, Identifier))
     )
-    if values_bound(plan, layout, expanded) > UNIT_DOCS_MAX:
+    if values_bound(plan, layout, expanded) > MORSEL_DOCS_MAX:
         return None
     none = np.zeros(0, np.int64)
     if (
@@ -183,8 +183,8 @@ def lasting_table(plan: ScanPlan, layout: Layout, keys: list[Key]) -> LastingTab
         and not keys[0].expanded
     ):
         assert isinstance(keys[0].expression, Identifier)
-        if bool((plan.metas.of(keys[0].expression.name)[plan.units[:, abi.U_SEGMENT], abi.M_CARDINALITY] < 0).all()):
-            return LastingTable(plan, keys, None, none, none)
+        if bool((plan.metas.of(keys[0].expression.name)[plan.morsels[:, abi.U_SEGMENT], abi.M_CARDINALITY] < 0).all()):
+            return ThreadHashTable(plan, keys, None, none, none)
     columns = ids_of_keys(plan, keys)
     if columns is None:
         return None
@@ -193,7 +193,7 @@ def lasting_table(plan: ScanPlan, layout: Layout, keys: list[Key]) -> LastingTab
         return None
     strides = np.ones(len(keys), np.int64)
     strides[:-1] = np.cumprod(sizes[:0:-1])[::-1]
-    return LastingTable(plan, keys, columns, sizes, strides)
+    return ThreadHashTable(plan, keys, columns, sizes, strides)
 
 
 def _words(context: ResultContext, vector: int, width: int) -> Words:

@@ -21,12 +21,12 @@ from pinotpy.functions.state.plans import SlotPlan
 from pinotpy.kernels.aggregate.result_context import (
     G_ARENA,
     G_CHUNKS,
-    G_DEAL_SHIFT,
-    G_DEAL_WORDS,
+    G_MORSELS,
     G_NUM_GROUPS,
-    G_SPILL_ARENA,
+    G_OVERFLOW_ARENA,
+    G_PARTITION_SHIFT,
+    G_PARTITION_WORDS,
     G_STREAMS,
-    G_UNITS,
     ResultContext,
 )
 from pinotpy.kernels.group import radix_partition
@@ -35,7 +35,7 @@ from pinotpy.pql.ast import Call
 from pinotpy.query.aggregate.emit import RowFields, record_updates
 from pinotpy.query.aggregate.layout import Layout, projected_columns
 from pinotpy.query.group.groups import MergedGroups
-from pinotpy.query.group.hash_table import LastingTable
+from pinotpy.query.group.hash_table import ThreadHashTable
 from pinotpy.query.group.top_n_groups import Ranking
 from pinotpy.query.plan.scan_plan import ScanPlan, Shape
 from pinotpy.query.project.sources import Source, Sources
@@ -47,7 +47,7 @@ Words = NDArray[np.int64]
 # Fewer docs leave tables that fit the cache anyway.
 DOCS_MIN: Final = 1 << 18
 # Of fewer dealt rows one table is made.
-DEALT_ROWS_MIN: Final = 1 << 16
+PARTITIONED_ROWS_MIN: Final = 1 << 16
 # About so many docs a part: with its table some hundred KiB.
 PART_DOCS: Final = 1 << 15
 PART_BITS_MIN, PART_BITS_MAX = 4, 10
@@ -72,10 +72,10 @@ class Chunks:
 
 
 @dataclass(slots=True)
-class DealtTable:
+class RadixPartitionedTable:
     """One scan's groups; `fields` is known when its instructions are emitted."""
 
-    lasting: LastingTable
+    thread_table: ThreadHashTable
     layout: Layout
     bits: int
     pool_bytes: int
@@ -83,15 +83,15 @@ class DealtTable:
 
     @property
     def plan(self) -> ScanPlan:
-        return self.lasting.plan
+        return self.thread_table.plan
 
     def emit(self, shape: Shape, found: Sequence[Source], sources: Sources) -> None:
         """All select instructions of the (one) shape."""
-        self.lasting.emit_keys(shape, found)
+        self.thread_table.emit_keys(shape, found)
         self.fields = fields = record_updates(shape, self.layout, sources)
         registers = [*fields.values, *fields.flags]
-        shape.begin(radix_partition.begin_dealing.address, 64 - self.bits, 1 + len(registers), self.pool_bytes)
-        shape.emit(radix_partition.deal_rows.address, len(fields.values), len(fields.flags), *registers)
+        shape.begin(radix_partition.begin_partitioning.address, 64 - self.bits, 1 + len(registers), self.pool_bytes)
+        shape.emit(radix_partition.partition_rows.address, len(fields.values), len(fields.flags), *registers)
 
     def on_flush(self, context: ResultContext) -> None:
         """Too many rows of one thread wait: they become groups of its table."""
@@ -101,9 +101,9 @@ class DealtTable:
         """The groups of all threads; of those that can be shown by `ranking` at least."""
         chunks = [waiting_chunks(context) for context in contexts]
         num_rows = sum(int(one.sizes.sum()) for one in chunks)
-        if num_rows < DEALT_ROWS_MIN or any(context.words[G_NUM_GROUPS] for context in contexts):
+        if num_rows < PARTITIONED_ROWS_MIN or any(context.words[G_NUM_GROUPS] for context in contexts):
             run_steps(self.plan.control, self.plan.executor, [self._taking(context) for context in contexts])
-            return self.lasting.merged(self.layout, contexts)
+            return self.thread_table.merged(self.layout, contexts)
         return self._in_parts(contexts, chunks, num_rows, ranking)
 
     def _taking(self, context: ResultContext) -> Step:
@@ -153,7 +153,7 @@ class DealtTable:
         made = [ResultContext(plan.control.words, self.layout.row_words, 1) for _ in range(num_workers)]
         workers = []
         for context, low, high in zip(made, borders[:-1], borders[1:], strict=True):
-            context.words[G_DEAL_WORDS] = 1 + len(fields.values) + len(fields.flags)
+            context.words[G_PARTITION_WORDS] = 1 + len(fields.values) + len(fields.flags)
             state, heap = abi.State(plan.control.words, context.address), np.empty(num_chosen)
 
             def work(first: int, last: int, state: abi.State = state, heap: NDArray[np.float64] = heap) -> None:
@@ -177,23 +177,23 @@ class DealtTable:
         try:
             run_steps(plan.control, plan.executor, workers)
             tables = [context.vector(G_ARENA).reshape(-1, self.layout.row_words) for context in made]
-            keys = np.concatenate([context.vector(G_UNITS) for context in made])
-            spilled, first_row = [], 0
+            keys = np.concatenate([context.vector(G_MORSELS) for context in made])
+            overflow, first_row = [], 0
             for context, table in zip(made, tables, strict=True):
-                entries = context.vector(G_SPILL_ARENA).reshape(-1, 5).copy()
+                entries = context.vector(G_OVERFLOW_ARENA).reshape(-1, 5).copy()
                 entries[:, 0] += first_row
-                spilled.append(entries)
+                overflow.append(entries)
                 first_row += len(table)
             plan.control.reserve(first_row * (self.layout.row_words + 1) * 8)
             return MergedGroups(
-                np.concatenate(tables), np.concatenate(spilled), lambda chosen: self._decode(keys[chosen])
+                np.concatenate(tables), np.concatenate(overflow), lambda chosen: self._decode(keys[chosen])
             )
         finally:
             for context in made:
                 context.close()
 
     def _decode(self, words: Words) -> list[pa.Array]:
-        return self.lasting.decode_keys(words)
+        return self.thread_table.decode_keys(words)
 
     def _check(self, code: int) -> None:
         """Raise for an error word of a kernel."""
@@ -207,7 +207,9 @@ class DealtTable:
         raise control.memory_error()
 
 
-def dealt_table(plan: ScanPlan, layout: Layout, lasting: LastingTable) -> DealtTable | None:
+def make_radix_partitioned(
+    plan: ScanPlan, layout: Layout, thread_table: ThreadHashTable
+) -> RadixPartitionedTable | None:
     """The table for a query, None where rows are better brought into their groups as they come."""
     docs = int(plan.docs_expected)
     # Raw keys are often few: their groups are in the cache, which is not known before. A record of a star-tree is more
@@ -215,8 +217,8 @@ def dealt_table(plan: ScanPlan, layout: Layout, lasting: LastingTable) -> DealtT
     if (
         docs < DOCS_MIN
         or plan.pre_aggregated
-        or lasting.columns is None
-        or any(entry.walks for entry in layout.aggregations)
+        or thread_table.columns is None
+        or any(entry.unnests for entry in layout.aggregations)
         or not _is_alike(plan)
     ):
         return None
@@ -238,12 +240,16 @@ def dealt_table(plan: ScanPlan, layout: Layout, lasting: LastingTable) -> DealtT
         * (1 + num_values + num_flags)
         * 8
     )
-    return DealtTable(lasting, layout, bits, pool_bytes) if pool_bytes > POOL_CHUNKS_MIN * least_bytes else None
+    return (
+        RadixPartitionedTable(thread_table, layout, bits, pool_bytes)
+        if pool_bytes > POOL_CHUNKS_MIN * least_bytes
+        else None
+    )
 
 
 def _is_alike(plan: ScanPlan) -> bool:
-    """Whether all columns are read alike in all units, so that rows of all have the same fields."""
-    segments = plan.units[:, abi.U_SEGMENT]
+    """Whether all columns are read alike in all morsels, so that rows of all have the same fields."""
+    segments = plan.morsels[:, abi.U_SEGMENT]
     for name in projected_columns(plan.context):
         meta = plan.metas.of(name)[segments]
         coded, nullable = meta[:, abi.M_CARDINALITY] >= 0, meta[:, abi.M_NULLS] != 0
@@ -255,9 +261,9 @@ def _is_alike(plan: ScanPlan) -> bool:
 def waiting_chunks(context: ResultContext) -> Chunks:
     """What waits in one thread's context."""
     words = context.words
-    if not words[G_DEAL_WORDS]:
+    if not words[G_PARTITION_WORDS]:
         return Chunks(np.empty(0, np.int64), np.empty(0, np.int64), np.zeros(1, np.int64))
-    num_parts, width = 1 << (64 - int(words[G_DEAL_SHIFT])), int(words[G_DEAL_WORDS])
+    num_parts, width = 1 << (64 - int(words[G_PARTITION_SHIFT])), int(words[G_PARTITION_WORDS])
     opened = context.vector(G_CHUNKS).reshape(-1, 2)
     opened = opened[np.argsort(opened[:, 0].astype(np.uint16), kind="stable")]
     streams = context.words_at(G_STREAMS, 2 * num_parts).reshape(-1, 2)

@@ -1,8 +1,8 @@
-"""Groups of a dense GROUP BY put together by global ids (kernels/group/shared_direct_table.py): one table a thread,
+"""Groups of a dense GROUP BY put together by shared codes (kernels/group/shared_direct_table.py): one table a thread,
 added up at the end.
 
-Taken where every key column has global ids in all segments (query/segments/shared_codes.py) and the composites of
-global ids make a table that is not much larger than the docs; else units are merged by value.
+Taken where every key column has shared codes in all segments (query/segments/shared_codes.py) and the packed keys of
+shared codes make a table that is not much larger than the docs; else morsels are merged by value.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from pinotpy.functions.state.plans import SlotPlan
-from pinotpy.kernels.aggregate.exact_sums import UNIT_DOCS_MAX
-from pinotpy.kernels.aggregate.result_context import G_ARENA, G_SPILL_ARENA, ResultContext
+from pinotpy.kernels.aggregate.exact_sums import MORSEL_DOCS_MAX
+from pinotpy.kernels.aggregate.result_context import G_ARENA, G_OVERFLOW_ARENA, ResultContext
 from pinotpy.kernels.group import shared_direct_table
 from pinotpy.kernels.runtime import abi
 from pinotpy.pql.ast import Identifier
@@ -26,12 +26,12 @@ from pinotpy.query.aggregate.keys import DENSE_FREE, DENSE_GROUPS_MAX, DENSE_GRO
 from pinotpy.query.aggregate.layout import Layout, values_bound, word_kinds
 from pinotpy.query.group.groups import MergedGroups
 from pinotpy.query.plan.scan_plan import ScanPlan, Shape
-from pinotpy.query.plan.shared_codes import global_ids
+from pinotpy.query.plan.shared_codes import shared_codes
 from pinotpy.query.project.decode import key_array
 from pinotpy.query.project.sources import Source, fetch_nulls
 from pinotpy.query.segments.shared_codes import ColumnIds
 
-# Where units leave fewer rows than this, merging them by value costs less than instructions of the query's own
+# Where morsels leave fewer rows than this, merging them by value costs less than instructions of the query's own
 # (prepared.py).
 MERGED_ROWS_MIN: Final = 16_384
 # The tables of all threads may take this share of the query's memory.
@@ -44,8 +44,8 @@ PARALLEL_WORDS_MIN: Final = 1 << 17
 
 
 @dataclass(frozen=True, slots=True)
-class GlobalTable:
-    """One table for all units. key_words: int64[units, keys, K_WORDS]; sizes: ids of each key, null included."""
+class SharedDirectTable:
+    """One table for all morsels. key_words: int64[morsels, keys, K_WORDS]; sizes: ids of each key, null included."""
 
     plan: ScanPlan
     keys: list[Key]
@@ -56,15 +56,15 @@ class GlobalTable:
     key_words: NDArray[np.int64]
 
     def begin(self, shape: Shape) -> None:
-        """Instructions before a unit's own."""
-        shape.begin(shared_direct_table.begin_global.address, self.num_rows)
+        """Instructions before a morsel's own."""
+        shape.begin(shared_direct_table.begin_shared_table.address, self.num_rows)
 
     def end(self, shape: Shape, *, numbered: bool) -> None:
-        """Instructions that end a unit; `numbered` where rows have spilled parts that name them."""
-        own = self.key_words[shape.units]
+        """Instructions that end a morsel; `numbered` where rows have kept as overflow parts that name them."""
+        own = self.key_words[shape.morsels]
         self.plan.keep_alive.append(own)
-        addresses = own.ctypes.data + np.arange(shape.num_units, dtype=np.int64) * own.strides[0]
-        shape.end(shared_direct_table.end_global.address, addresses, self.kinds.ctypes.data, int(numbered))
+        addresses = own.ctypes.data + np.arange(shape.num_morsels, dtype=np.int64) * own.strides[0]
+        shape.end(shared_direct_table.end_shared_table.address, addresses, self.kinds.ctypes.data, int(numbered))
 
     def merged(self, layout: Layout, contexts: Sequence[ResultContext]) -> MergedGroups:
         """The groups of all threads."""
@@ -72,8 +72,8 @@ class GlobalTable:
         tables = [table for table in tables if len(table)] or [np.empty((0, layout.row_words), np.int64)]
         for other in tables[1:]:
             add_up(self.plan, tables[0], other, self.kinds)
-        spilled = [context.vector(G_SPILL_ARENA).reshape(-1, 5) for context in contexts]
-        return MergedGroups(tables[0], np.concatenate(spilled), self._decode)
+        overflow = [context.vector(G_OVERFLOW_ARENA).reshape(-1, 5) for context in contexts]
+        return MergedGroups(tables[0], np.concatenate(overflow), self._decode)
 
     def _decode(self, numbers: NDArray[np.int64]) -> list[pa.Array]:
         """Key columns of rows of the table."""
@@ -87,49 +87,49 @@ class GlobalTable:
 
 
 def rows_left(plan: ScanPlan, keys: list[Key]) -> tuple[float, float]:
-    """At most so many rows the units of a plan leave, and one of them; infinite where a key has no dictionary
+    """At most so many rows the morsels of a plan leave, and one of them; infinite where a key has no dictionary
     everywhere.
     """
-    if not plan.num_units or not _have_dictionaries(plan, keys):
+    if not plan.num_morsels or not _have_dictionaries(plan, keys):
         return math.inf, math.inf
     tables = (
-        np.stack([_local_sizes(plan, key)[plan.units[:, abi.U_SEGMENT]] for key in keys])
+        np.stack([_local_sizes(plan, key)[plan.morsels[:, abi.U_SEGMENT]] for key in keys])
         .astype(np.float64)
         .prod(axis=0)
     )
-    rows = np.minimum(tables, (plan.units[:, abi.U_HIGH] - plan.units[:, abi.U_LOW]).astype(np.float64))
+    rows = np.minimum(tables, (plan.morsels[:, abi.U_HIGH] - plan.morsels[:, abi.U_LOW]).astype(np.float64))
     return float(rows.sum()), float(rows.max())
 
 
-def leaves_few_rows(plan: ScanPlan, keys: list[Key], most_rows: float = math.inf) -> bool:
-    """Whether units leave so few rows of so small tables that merging them costs next to nothing; `most_rows`: not
+def leaves_small_result(plan: ScanPlan, keys: list[Key], most_rows: float = math.inf) -> bool:
+    """Whether morsels leave so few rows of so small tables that merging them costs next to nothing; `most_rows`: not
     more.
     """
     if most_rows < MERGED_ROWS_MIN:
         return True
     if not _have_dictionaries(plan, keys):
         return False
-    segments = plan.units[:, abi.U_SEGMENT]
+    segments = plan.morsels[:, abi.U_SEGMENT]
     tables = np.stack([_local_sizes(plan, key)[segments] for key in keys]).astype(np.float64).prod(axis=0)
-    rows = np.minimum(tables, (plan.units[:, abi.U_HIGH] - plan.units[:, abi.U_LOW]).astype(np.float64))
+    rows = np.minimum(tables, (plan.morsels[:, abi.U_HIGH] - plan.morsels[:, abi.U_LOW]).astype(np.float64))
     return bool(rows.sum() < MERGED_ROWS_MIN or (plan.docs_expected < MERGED_ROWS_MIN and tables.max() <= DENSE_FREE))
 
 
-def global_table(plan: ScanPlan, layout: Layout, keys: list[Key]) -> GlobalTable | None:
-    """The table for a query, None where units have to be merged by value."""
-    if plan.num_units < 2 or not has_only_words(layout, keys):
+def make_shared_direct_table(plan: ScanPlan, layout: Layout, keys: list[Key]) -> SharedDirectTable | None:
+    """The table for a query, None where morsels have to be merged by value."""
+    if plan.num_morsels < 2 or not has_only_words(layout, keys):
         return None
-    docs = (plan.units[:, abi.U_HIGH] - plan.units[:, abi.U_LOW]).astype(np.float64)
+    docs = (plan.morsels[:, abi.U_HIGH] - plan.morsels[:, abi.U_LOW]).astype(np.float64)
     expanded = tuple(
         dict.fromkeys(key.expression.name for key in keys if key.expanded and isinstance(key.expression, Identifier))
     )
-    if docs.sum() < MERGED_ROWS_MIN or values_bound(plan, layout, expanded) > UNIT_DOCS_MAX:
+    if docs.sum() < MERGED_ROWS_MIN or values_bound(plan, layout, expanded) > MORSEL_DOCS_MAX:
         return None
-    segments = plan.units[:, abi.U_SEGMENT]
+    segments = plan.morsels[:, abi.U_SEGMENT]
     local = np.stack([_local_sizes(plan, key)[segments] for key in keys], axis=1)
     product = local.astype(np.float64).prod(axis=1)
     allowed = max(float(docs.sum()) * DENSE_GROUPS_PER_DOC, DENSE_FREE)
-    if product.max() > DENSE_GROUPS_MAX or product.sum() > max(allowed, DENSE_FREE * plan.num_units):
+    if product.max() > DENSE_GROUPS_MAX or product.sum() > max(allowed, DENSE_FREE * plan.num_morsels):
         return None
     columns = ids_of_keys(plan, keys)
     if columns is None:
@@ -144,10 +144,10 @@ def global_table(plan: ScanPlan, layout: Layout, keys: list[Key]) -> GlobalTable
         return None
     strides = np.ones(len(keys), np.int64)
     strides[:-1] = np.cumprod(sizes[:0:-1])[::-1]
-    key_words = np.zeros((plan.num_units, len(keys), shared_direct_table.K_WORDS), np.int64)
+    key_words = np.zeros((plan.num_morsels, len(keys), shared_direct_table.K_WORDS), np.int64)
     for k, (key, ids) in enumerate(zip(keys, columns, strict=True)):
         assert isinstance(key.expression, Identifier)
-        key_words[:, k, shared_direct_table.K_REMAP] = ids.remaps[segments]
+        key_words[:, k, shared_direct_table.K_CODE_MAP] = ids.code_maps[segments]
         key_words[:, k, shared_direct_table.K_CARDINALITY] = plan.metas.of(key.expression.name)[
             segments, abi.M_CARDINALITY
         ]
@@ -156,7 +156,7 @@ def global_table(plan: ScanPlan, layout: Layout, keys: list[Key]) -> GlobalTable
         key_words[:, k, shared_direct_table.K_SIZE] = local[:, k]
     kinds = word_kinds(layout)
     plan.keep_alive.append(kinds)
-    return GlobalTable(plan, keys, columns, sizes, int(num_rows), kinds, key_words)
+    return SharedDirectTable(plan, keys, columns, sizes, int(num_rows), kinds, key_words)
 
 
 def has_only_words(layout: Layout, keys: list[Key]) -> bool:
@@ -167,8 +167,8 @@ def has_only_words(layout: Layout, keys: list[Key]) -> bool:
 
 
 def ids_of_keys(plan: ScanPlan, keys: list[Key]) -> list[ColumnIds] | None:
-    """Global ids of all keys; all are asked for before None says that one has none."""
-    found = [global_ids(plan, key.expression.name) for key in keys if isinstance(key.expression, Identifier)]
+    """Shared codes of all keys; all are asked for before None says that one has none."""
+    found = [shared_codes(plan, key.expression.name) for key in keys if isinstance(key.expression, Identifier)]
     known = [ids for ids in found if ids is not None]
     return known if len(known) == len(keys) else None
 

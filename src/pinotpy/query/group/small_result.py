@@ -1,9 +1,10 @@
-"""Few groups of a dense GROUP BY put together by global ids that the set of segments keeps
+"""Few groups of a dense GROUP BY put together by shared codes that the set of segments keeps
 (kernels/group/compact_merge.py), without Arrow.
 
-Units of small tables leave few rows. Where the dictionaries of all keys are small altogether, their values are numbered
-once a set (and once a segment: a later set takes the numberings over), so that a query looks nothing up by value: rows
-of equal composites of global ids are added up by one kernel, and only the keys of groups that are left are read.
+Morsels of small tables leave few rows. Where the dictionaries of all keys are small altogether, their values are
+numbered once a set (and once a segment: a later set takes the shared dictionaries over), so that a query looks nothing
+up by value: rows of equal packed keys of shared codes are added up by one kernel, and only the keys of groups that are
+left are read.
 """
 
 from __future__ import annotations
@@ -17,9 +18,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from pinotpy.data_types import StoredType
-from pinotpy.functions.state.plans import SlotPlan, Spilled, StateForm
-from pinotpy.kernels.aggregate.exact_sums import UNIT_DOCS_MAX, WINDOW, WINDOW_MAIN
-from pinotpy.kernels.aggregate.result_context import G_ARENA, G_SPILL_ARENA, ResultContext
+from pinotpy.functions.state.plans import Overflow, SlotPlan, StateForm
+from pinotpy.kernels.aggregate.exact_sums import MORSEL_DOCS_MAX, WINDOW, WINDOW_MAIN
+from pinotpy.kernels.aggregate.result_context import G_ARENA, G_OVERFLOW_ARENA, ResultContext
 from pinotpy.kernels.group import compact_merge
 from pinotpy.kernels.runtime import abi
 from pinotpy.kernels.runtime.growable import V_USED
@@ -27,33 +28,33 @@ from pinotpy.pql.ast import Identifier
 from pinotpy.query.aggregate.keys import Key
 from pinotpy.query.aggregate.layout import AggregationLayout, Layout, state_columns, values_bound, word_kinds
 from pinotpy.query.plan.scan_plan import ScanPlan
-from pinotpy.query.result.compact_rows import FEW_ROWS_MAX, FewColumn, FewRows, Kind, kind_of
+from pinotpy.query.result.compact_rows import COMPACT_ROWS_MAX, CompactColumn, CompactRows, Kind, kind_of
 from pinotpy.query.segments.segment_set import Attachment, SegmentSet
 from pinotpy.segment.column import ImmutableColumn
-from pinotpy.segment.global_ids.dictionary import GlobalDictionary
-from pinotpy.segment.global_ids.values import Bytes, Words
+from pinotpy.segment.shared_codes.dictionary import SharedDictionary
+from pinotpy.segment.shared_codes.values import Bytes, Words
 from pinotpy.segment.star_tree.reader import RecordColumn
 
 Integers = NDArray[np.int64]
 # Values of one column in the dictionaries of all segments together (720 segments with 500 values each are 360,000): the
 # second query of a shape waits until they are numbered, about 0.13 us each.
 VALUES_MAX: Final = 1 << 19
-# A numbering of so many times as many values as there are in the segments is begun anew.
+# A shared dictionary of so many times as many values as there are in the segments is begun anew.
 _WORN: Final = 4
-_NO_SPILL: Final = np.empty((0, 5), np.int64)
+_NO_OVERFLOW: Final = np.empty((0, 5), np.int64)
 _NONE: Final = np.empty(0, np.int64)
-_NOTHING_SPILLED: Final = Spilled(_NONE, _NONE, _NONE, _NONE, _NONE)
+_NO_OVERFLOW_YET: Final = Overflow(_NONE, _NONE, _NONE, _NONE, _NONE)
 
 
 @dataclass(frozen=True, slots=True)
 class _KeyValues:
-    """The values of a key by global id; all ids of `num_ids` and above are null."""
+    """The values of a key by shared code; all ids of `num_ids` and above are null."""
 
     kind: Kind
     num_ids: int
     values: Bytes | NDArray[np.generic]
 
-    def column(self, ids: Integers, *, nullable: bool) -> FewColumn:
+    def column(self, ids: Integers, *, nullable: bool) -> CompactColumn:
         valid = None
         if nullable:
             nulls = ids >= self.num_ids
@@ -61,30 +62,32 @@ class _KeyValues:
                 valid, ids = ~nulls, np.where(nulls, 0, ids)
         if isinstance(self.values, Bytes):
             offsets, body = self.values.gathered(ids)
-            return FewColumn(self.kind, body.tobytes(), valid, offsets.astype(np.int32))
-        return FewColumn(self.kind, self.values[ids], valid)
+            return CompactColumn(self.kind, body.tobytes(), valid, offsets.astype(np.int32))
+        return CompactColumn(self.kind, self.values[ids], valid)
 
 
 @dataclass(frozen=True, slots=True)
-class FewGroups:
+class SmallResult:
     """How rows of one shape of queries over one set of segments are put together; without keys all of them. Shared by
     threads, never changed.
 
-    remaps, cardinalities: int64[segments, keys]; sizes: int64[keys]. held: what the addresses point to.
+    code_maps, cardinalities: int64[segments, keys]; sizes: int64[keys]. held: what the addresses point to.
     state_names: of each aggregation.
     """
 
     keys: list[Key]
     values: list[_KeyValues]
-    remaps: Integers
+    code_maps: Integers
     cardinalities: Integers
     sizes: Integers
     kinds: Integers
     held: list[object]
     state_names: list[list[str]]
 
-    def rows(self, layout: Layout, contexts: Sequence[ResultContext], segments: Integers) -> FewRows | pa.Table | None:
-        """The groups of all threads; None if there are none. `segments`: of every unit, its row in the set. All
+    def rows(
+        self, layout: Layout, contexts: Sequence[ResultContext], segments: Integers
+    ) -> CompactRows | pa.Table | None:
+        """The groups of all threads; None if there are none. `segments`: of every morsel, its row in the set. All
         aggregations have slots (`has_slots`).
         """
         used = [int(context.words[G_ARENA + V_USED]) for context in contexts]
@@ -93,46 +96,46 @@ class FewGroups:
         if num_rows == 0:
             return None
         index, groups = np.zeros(1 << (2 * num_rows - 1).bit_length() + 1, np.int64), np.empty(num_rows, np.int64)
-        composites, table = np.empty(num_rows, np.int64), np.zeros((num_rows, layout.row_words), np.int64)
+        packed_keys, table = np.empty(num_rows, np.int64), np.zeros((num_rows, layout.row_words), np.int64)
         count = first = 0
-        spilled = []
+        overflow = []
         for context, words in zip(contexts, used, strict=True):
             count = compact_merge.put_together(
                 context.words,
                 segments,
-                self.remaps,
+                self.code_maps,
                 self.cardinalities,
                 self.sizes,
                 self.kinds,
                 index,
                 groups,
                 first,
-                composites,
+                packed_keys,
                 table,
                 count,
             )
-            if context.words[G_SPILL_ARENA + V_USED]:
-                entries = context.vector(G_SPILL_ARENA).reshape(-1, 5).copy()
+            if context.words[G_OVERFLOW_ARENA + V_USED]:
+                entries = context.vector(G_OVERFLOW_ARENA).reshape(-1, 5).copy()
                 entries[:, 0] = groups[first + entries[:, 0]]
-                spilled.append(entries)
+                overflow.append(entries)
             first += words // width
         table = table[:count]
-        columns = self._keys(composites[:count])
-        if count > FEW_ROWS_MAX:
-            outside = np.concatenate(spilled) if spilled else _NO_SPILL
+        columns = self._keys(packed_keys[:count])
+        if count > COMPACT_ROWS_MAX:
+            outside = np.concatenate(overflow) if overflow else _NO_OVERFLOW
             states = [
                 _collected(entry, entry.plan, table, outside)
                 for entry in layout.aggregations
                 if isinstance(entry.plan, SlotPlan)
             ]
             return pa.table({name: column.arrow() for name, column in columns.items()} | state_columns(layout, states))
-        few = [_few_states(entry, table, spilled) for entry in layout.aggregations]
+        few = [_few_states(entry, table, overflow) for entry in layout.aggregations]
         for names, own in zip(self.state_names, few, strict=True):
             columns.update(zip(names, own, strict=True))
-        return FewRows(columns, count)
+        return CompactRows(columns, count)
 
-    def _keys(self, composites: Integers) -> dict[str, FewColumn]:
-        found, rest = [], composites
+    def _keys(self, packed_keys: Integers) -> dict[str, CompactColumn]:
+        found, rest = [], packed_keys
         for key, values, size in zip(
             reversed(self.keys), reversed(self.values), self.sizes[::-1].tolist(), strict=True
         ):
@@ -141,23 +144,23 @@ class FewGroups:
         return {f"k{i}": column for i, column in enumerate(reversed(found))}
 
 
-def _collected(entry: AggregationLayout, plan: SlotPlan, table: Integers, spilled: Integers) -> list[pa.Array]:
+def _collected(entry: AggregationLayout, plan: SlotPlan, table: Integers, overflow: Integers) -> list[pa.Array]:
     last = entry.first_word + len(plan.words)
-    parts = _NOTHING_SPILLED
-    if len(spilled):
-        own = spilled[(spilled[:, 1] >= entry.first_word) & (spilled[:, 1] < last)]
-        parts = Spilled(own[:, 0], own[:, 1] - entry.first_word, own[:, 2], own[:, 3], own[:, 4])
+    parts = _NO_OVERFLOW_YET
+    if len(overflow):
+        own = overflow[(overflow[:, 1] >= entry.first_word) & (overflow[:, 1] < last)]
+        parts = Overflow(own[:, 0], own[:, 1] - entry.first_word, own[:, 2], own[:, 3], own[:, 4])
     return plan.collect(table[:, entry.first_word : last], table[:, entry.seen_word], parts)
 
 
-def _few_states(entry: AggregationLayout, table: Integers, spilled: list[Integers]) -> list[FewColumn]:
+def _few_states(entry: AggregationLayout, table: Integers, overflow: list[Integers]) -> list[CompactColumn]:
     """The state columns of one aggregation; words that are a state as they are, without Arrow."""
     plan = entry.plan
     assert isinstance(plan, SlotPlan)
-    if plan.forms is None or (StateForm.EXACT in plan.forms and spilled):
+    if plan.forms is None or (StateForm.EXACT in plan.forms and overflow):
         found = [
-            FewColumn.of(state)
-            for state in _collected(entry, plan, table, np.concatenate(spilled) if spilled else _NO_SPILL)
+            CompactColumn.of(state)
+            for state in _collected(entry, plan, table, np.concatenate(overflow) if overflow else _NO_OVERFLOW)
         ]
         return [column for column in found if column is not None]
     seen = table[:, entry.seen_word]
@@ -165,10 +168,10 @@ def _few_states(entry: AggregationLayout, table: Integers, spilled: list[Integer
     out = []
     for form in plan.forms:
         if form is StateForm.SEEN:
-            out.append(FewColumn(Kind.LONG, np.ascontiguousarray(seen)))
+            out.append(CompactColumn(Kind.LONG, np.ascontiguousarray(seen)))
         elif form is StateForm.WIDE:
             out.append(
-                FewColumn(Kind.WIDE, np.ascontiguousarray(table[:, entry.first_word : entry.first_word + 2]), valid)
+                CompactColumn(Kind.WIDE, np.ascontiguousarray(table[:, entry.first_word : entry.first_word + 2]), valid)
             )
         elif form is StateForm.EXACT:
             lists = compact_merge.exact_lists(table, entry.first_word, WINDOW * WINDOW_MAIN)
@@ -177,17 +180,19 @@ def _few_states(entry: AggregationLayout, table: Integers, spilled: list[Integer
             )
             offsets = np.zeros(len(table) + 1, np.int32)
             counts.cumsum(out=offsets[1:])
-            out.append(FewColumn(Kind.LONGS, (lists if valid is None else lists[valid]).reshape(-1), valid, offsets))
+            out.append(
+                CompactColumn(Kind.LONGS, (lists if valid is None else lists[valid]).reshape(-1), valid, offsets)
+            )
         else:
             words = np.empty((len(table), 2), np.int64)
             words[:, 0] = table[:, entry.first_word]
             words[:, 1] = words[:, 0] >> 63
-            out.append(FewColumn(Kind.WIDE, words, valid))
+            out.append(CompactColumn(Kind.WIDE, words, valid))
     return out
 
 
 def has_slots(layout: Layout) -> bool:
-    """Whether a group's words are all that there is of it, and its state columns are of types that FewRows has."""
+    """Whether a group's words are all that there is of it, and its state columns are of types that CompactRows has."""
     return all(
         isinstance(entry.plan, SlotPlan)
         and (
@@ -198,20 +203,20 @@ def has_slots(layout: Layout) -> bool:
     )
 
 
-def few_groups_of(plan: ScanPlan, layout: Layout, keys: list[Key]) -> FewGroups | None:
+def small_result_of(plan: ScanPlan, layout: Layout, keys: list[Key]) -> SmallResult | None:
     """How to put together rows of the set that `plan` is over; None where the keys have no dictionaries, or too large
     ones.
     """
     whole = plan.segments
-    if not len(whole) or not has_slots(layout) or values_bound(plan, layout, ()) > UNIT_DOCS_MAX:
+    if not len(whole) or not has_slots(layout) or values_bound(plan, layout, ()) > MORSEL_DOCS_MAX:
         return None
     numbered = [_numbered(whole, plan, key) for key in keys]
-    values, remaps, held = [], [], list[object]()
+    values, code_maps, held = [], [], list[object]()
     for one in numbered:
         if one is None:
             return None
         values.append(one[0])
-        remaps.append(one[1])
+        code_maps.append(one[1])
         held.append(one[2])
     sizes = np.array([own.num_ids + key.nullable for own, key in zip(values, keys, strict=True)], np.int64)
     if float(sizes.astype(np.float64).prod()) >= 2.0**62:
@@ -222,8 +227,8 @@ def few_groups_of(plan: ScanPlan, layout: Layout, keys: list[Key]) -> FewGroups 
         [f"a{i}_{field.name}" for field in entry.function.state_fields(entry.argument)]
         for i, entry in enumerate(layout.aggregations)
     ]
-    return FewGroups(
-        keys, values, _side_by_side(remaps, len(whole)), cardinalities, sizes, word_kinds(layout), held, state_names
+    return SmallResult(
+        keys, values, _side_by_side(code_maps, len(whole)), cardinalities, sizes, word_kinds(layout), held, state_names
     )
 
 
@@ -240,11 +245,11 @@ class SmallDictionaries(Attachment):
     outlives_set = True
 
     def __init__(self) -> None:
-        self.columns: dict[str, GlobalDictionary] = {}
+        self.columns: dict[str, SharedDictionary] = {}
 
 
 def _numbered(whole: SegmentSet, plan: ScanPlan, key: Key) -> tuple[_KeyValues, Integers, object] | None:
-    """The values of a key, the addresses of its remaps, and what holds them."""
+    """The values of a key, the addresses of its code maps, and what holds them."""
     if not isinstance(key.expression, Identifier) or key.expanded or key.has_flag or key.data_type.stored.is_floating:
         return None
     name = key.expression.name
@@ -253,7 +258,7 @@ def _numbered(whole: SegmentSet, plan: ScanPlan, key: Key) -> tuple[_KeyValues, 
     if (cardinalities < 0).any() or num_values > VALUES_MAX:
         return None
     columns = [segment.column(name) for segment in whole]
-    # Columns that are made for one query (virtual, computed, of later schemas) have no lasting dictionary.
+    # Columns that are made for one query (virtual, computed, of later schemas) have no thread-lifetime dictionary.
     dictionaries = [
         column.dictionary
         for column in columns
@@ -268,7 +273,7 @@ def _numbered(whole: SegmentSet, plan: ScanPlan, key: Key) -> tuple[_KeyValues, 
         or numbering.stored is not key.data_type.stored
         or numbering.num_ids > max(_WORN * num_values, VALUES_MAX)
     ):
-        numbering = GlobalDictionary(key.data_type.stored)
+        numbering = SharedDictionary(key.data_type.stored)
         kept.columns = {**kept.columns, name: numbering}
     numbering.add(dictionaries)
     found = numbering.find(dictionaries)
@@ -284,4 +289,4 @@ def _numbered(whole: SegmentSet, plan: ScanPlan, key: Key) -> tuple[_KeyValues, 
         assert isinstance(held, Words)
         values = held.words.astype(key.data_type.arrow.to_pandas_dtype())
         values = values.view(np.uint8) if values.dtype == np.bool_ else values
-    return _KeyValues(kind, found.num_ids, values), found.remaps, found
+    return _KeyValues(kind, found.num_ids, values), found.code_maps, found

@@ -1,5 +1,5 @@
-"""Groups by one raw column of text whose numbers are the same in all segments (text_numbers.py): the number is the
-group, in one table a thread over all its units.
+"""Groups by one raw column of text whose numbers are the same in all segments (project/text_codes.py): the number is the
+group, in one table a thread over all its morsels.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from pinotpy.kernels.aggregate.exact_sums import UNIT_DOCS_MAX
-from pinotpy.kernels.aggregate.result_context import G_NUM_GROUPS, G_SPILL_ARENA, G_TABLE, ResultContext
+from pinotpy.kernels.aggregate.exact_sums import MORSEL_DOCS_MAX
+from pinotpy.kernels.aggregate.result_context import G_NUM_GROUPS, G_OVERFLOW_ARENA, G_TABLE, ResultContext
 from pinotpy.kernels.group import direct_table, text_direct_table, thread_hash_table
 from pinotpy.kernels.runtime import abi
 from pinotpy.pql.ast import Identifier
@@ -27,7 +27,7 @@ from pinotpy.query.segments.shared_codes import TextIds
 
 
 @dataclass(frozen=True, slots=True)
-class NumberedTable:
+class TextDirectTable:
     """One row for every number of a text, and one more where null is a group."""
 
     plan: ScanPlan
@@ -37,7 +37,7 @@ class NumberedTable:
 
     def emit(self, shape: Shape, found: Sequence[Source]) -> int:
         """Instructions up to the group numbers; gives their register."""
-        shape.begin(text_direct_table.begin_numbered.address, self.num_rows)
+        shape.begin(text_direct_table.begin_text_table.address, self.num_rows)
         ids, nulls = fetch_ids(shape, found[0]), null_fetch(shape, self.key, found[0])
         if nulls < 0:
             return ids
@@ -50,7 +50,7 @@ class NumberedTable:
     def merged(self, layout: Layout, contexts: Sequence[ResultContext]) -> MergedGroups:
         """The groups of all threads; raises MemoryLimitError."""
         for context in contexts:
-            if thread_hash_table.leave_all_spilled(context.words) != abi.E_OK:
+            if thread_hash_table.leave_all_overflow(context.words) != abi.E_OK:
                 self.plan.control.check()
                 raise self.plan.control.memory_error()
         width, kinds = layout.row_words, word_kinds(layout)
@@ -61,8 +61,8 @@ class NumberedTable:
         tables = [table for table in tables if len(table)] or [np.empty((0, width), np.int64)]
         for other in tables[1:]:
             add_up(self.plan, tables[0], other, kinds)
-        spilled = [context.vector(G_SPILL_ARENA).reshape(-1, 5) for context in contexts]
-        return MergedGroups(tables[0], np.concatenate(spilled), self._decode)
+        overflow = [context.vector(G_OVERFLOW_ARENA).reshape(-1, 5) for context in contexts]
+        return MergedGroups(tables[0], np.concatenate(overflow), self._decode)
 
     def _decode(self, rows: NDArray[np.int64]) -> list[pa.Array]:
         """The key column of rows of the table."""
@@ -70,15 +70,15 @@ class NumberedTable:
         return [key_array(self.numbers.values(rows), nulls, self.key.data_type)]
 
 
-def numbered_table(plan: ScanPlan, layout: Layout, keys: list[Key]) -> NumberedTable | None:
+def make_text_direct_table(plan: ScanPlan, layout: Layout, keys: list[Key]) -> TextDirectTable | None:
     """The table for a query, None where its key is no numbered text or the table would be too large."""
     if len(keys) != 1 or not isinstance(keys[0].expression, Identifier) or not has_only_words(layout, keys):
         return None
     numbers = plan.numbered.get(keys[0].expression.name)
-    if numbers is None or values_bound(plan, layout, ()) > UNIT_DOCS_MAX:
+    if numbers is None or values_bound(plan, layout, ()) > MORSEL_DOCS_MAX:
         return None
     num_rows = numbers.num_ids + keys[0].nullable
     memory_max = int(plan.control.words[abi.C_MEMORY_MAX])
     if memory_max and num_rows * layout.row_words * 8 * plan.num_threads > memory_max * MEMORY_SHARE_MAX:
         return None
-    return NumberedTable(plan, keys[0], numbers, num_rows)
+    return TextDirectTable(plan, keys[0], numbers, num_rows)

@@ -104,7 +104,7 @@ def _aggregation(expression: Expression | AggregationRef) -> int | None:
 
 def _candidates(merged: MergedGroups, ranking: Ranking) -> NDArray[np.int64] | None:
     """Rows of the table; None where a value lies outside the words or is missing."""
-    if ((merged.spilled[:, 1] >= ranking.word) & (merged.spilled[:, 1] < ranking.word + ranking.num_words)).any():
+    if ((merged.overflow[:, 1] >= ranking.word) & (merged.overflow[:, 1] < ranking.word + ranking.num_words)).any():
         return None
     table = merged.table
     rows: NDArray[np.int64] = top_n_groups.candidates(

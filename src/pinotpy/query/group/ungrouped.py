@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from pinotpy.functions.state.plans import DistributionPlan, RegisterPlan
+from pinotpy.functions.state.plans import SketchPlan, ValueSetPlan
 from pinotpy.kernels.aggregate.result_context import ResultContext
 from pinotpy.kernels.group import direct_table
 from pinotpy.kernels.runtime import abi
@@ -17,7 +17,7 @@ from pinotpy.pql.ast import Identifier
 from pinotpy.query.aggregate import distinct_bitmaps, value_lists
 from pinotpy.query.aggregate.arena_rows import arena_rows
 from pinotpy.query.aggregate.collect import collect_states
-from pinotpy.query.aggregate.emit import NO_REGISTER, emit_distribution_frame, emit_updates
+from pinotpy.query.aggregate.emit import NO_REGISTER, emit_updates, emit_value_set_frame
 from pinotpy.query.aggregate.layout import (
     AggregationLayout,
     Layout,
@@ -26,20 +26,20 @@ from pinotpy.query.aggregate.layout import (
     state_columns,
     values_bound,
 )
-from pinotpy.query.aggregate.sketches import registers_of_dictionaries
+from pinotpy.query.aggregate.sketches import sketches_of_dictionaries
 from pinotpy.query.aggregate.value_sets import united_dictionaries
-from pinotpy.query.group.small_result import FewGroups, few_groups_of
+from pinotpy.query.group.small_result import SmallResult, small_result_of
 from pinotpy.query.plan.instruction_cache import Prepared, prepare
 from pinotpy.query.plan.scan_plan import ScanPlan
-from pinotpy.query.plan.selection_list import narrow
+from pinotpy.query.plan.selection_list import materialize_selection
 from pinotpy.query.project.computed_columns import calls_of, with_computed_columns
 from pinotpy.query.project.sources import Sources
-from pinotpy.query.project.text_codes import TextNumbers, is_numbered, number_texts
+from pinotpy.query.project.text_codes import TextCodes, code_texts, has_text_codes
 from pinotpy.query.result.partial import PartialResult
 from pinotpy.segment.data_source import Column
 
 # Fewer values of dictionaries are united by Arrow's hash tables.
-_UNITED_VALUES_MIN: Final = 1 << 16
+_DEDUPLICATED_VALUES_MIN: Final = 1 << 16
 
 
 def run_aggregation(plan: ScanPlan) -> PartialResult:
@@ -79,15 +79,15 @@ def _from_dictionaries(plan: ScanPlan, layout: Layout) -> dict[str, pa.Array] | 
     for entry in layout.aggregations:
         assert isinstance(entry.source, Identifier)
         columns = [segment.column(entry.source.name) for segment in plan.segments]
-        if isinstance(entry.plan, RegisterPlan):
-            states.append(registers_of_dictionaries(plan, entry, entry.plan))
+        if isinstance(entry.plan, SketchPlan):
+            states.append(sketches_of_dictionaries(plan, entry, entry.plan))
             continue
         counted = _counted_by_ids(plan, entry, columns)
         if counted is not None:
             states.append(counted)
             continue
         if _is_large_set(entry, columns):
-            assert isinstance(entry.plan, DistributionPlan)
+            assert isinstance(entry.plan, ValueSetPlan)
             values = [
                 column.dictionary.values() for column in columns if column.dictionary is not None and column.num_docs
             ]
@@ -111,14 +111,14 @@ def _counted_by_ids(plan: ScanPlan, entry: AggregationLayout, columns: Sequence[
     segments.
     """
     if (
-        not plan.is_whole
-        or not isinstance(entry.plan, DistributionPlan)
+        not plan.is_final
+        or not isinstance(entry.plan, ValueSetPlan)
         or entry.plan.count_state is None
         or entry.plan.by_segment
     ):
         return None
     assert isinstance(entry.source, Identifier)
-    if sum(column.cardinality for column in columns) <= _UNITED_VALUES_MIN:
+    if sum(column.cardinality for column in columns) <= _DEDUPLICATED_VALUES_MIN:
         return None
     count = distinct_bitmaps.count_dictionaries(plan, entry.source.name)
     return None if count is None else entry.plan.count_state(np.array([count], np.int64))
@@ -127,18 +127,18 @@ def _counted_by_ids(plan: ScanPlan, entry: AggregationLayout, columns: Sequence[
 def _is_large_set(entry: AggregationLayout, columns: Sequence[Column]) -> bool:
     """Whether sets of numbers are united, so many that kernels are worth it."""
     if (
-        not isinstance(entry.plan, DistributionPlan)
+        not isinstance(entry.plan, ValueSetPlan)
         or entry.plan.assemble is None
         or entry.plan.by_segment
         or not columns[0].data_type.stored.is_fixed
     ):
         return False
-    return sum(column.cardinality for column in columns if column.num_docs) > _UNITED_VALUES_MIN
+    return sum(column.cardinality for column in columns if column.num_docs) > _DEDUPLICATED_VALUES_MIN
 
 
 def dictionary_answers(plan: ScanPlan, entry: AggregationLayout) -> bool:
     """Whether the dictionaries of the segments give the states of an aggregation, when every doc counts."""
-    is_read_off = entry.function.dictionary_only or (isinstance(entry.plan, RegisterPlan) and not plan.pre_aggregated)
+    is_read_off = entry.function.dictionary_only or (isinstance(entry.plan, SketchPlan) and not plan.pre_aggregated)
     if not is_read_off or entry.flagged or not isinstance(entry.source, Identifier):
         return False
     return all(segment.column(entry.source.name).dictionary is not None for segment in plan.segments)
@@ -151,25 +151,25 @@ class _Made:
     layout: Layout
     sources: Sources
     num_read: int
-    few: FewGroups | None = None
+    few: SmallResult | None = None
 
 
 def _make_shared(plan: ScanPlan) -> _Made:
     """What queries of one shape share."""
     made = _make(plan)
-    return replace(made, few=few_groups_of(plan, made.layout, []))
+    return replace(made, few=small_result_of(plan, made.layout, []))
 
 
 def _make(plan: ScanPlan) -> _Made:
     """Emit into the plan's shapes."""
     layout = make_layout(plan)
-    layout = distinct_bitmaps.with_bits(plan, value_lists.with_runs(plan, layout, ()), ())
+    layout = distinct_bitmaps.with_bitmaps(plan, value_lists.with_value_lists(plan, layout, ()), ())
     sources = Sources(plan)
     for shape in plan.shapes(projected_columns(plan.context)):
         shape.begin(direct_table.begin_dense.address, 1, 0)
         emit_updates(shape, layout, NO_REGISTER, sources)
         shape.end(direct_table.end_dense.address)
-        emit_distribution_frame(shape, layout, np.ones(shape.num_units, np.int64))
+        emit_value_set_frame(shape, layout, np.ones(shape.num_morsels, np.int64))
         shape.end(direct_table.clear_dense.address)
     return _Made(layout, sources, len(projected_columns(plan.context)))
 
@@ -179,26 +179,26 @@ def _counts_texts(plan: ScanPlan, entry: AggregationLayout) -> bool:
     own.
     """
     if (
-        not isinstance(entry.plan, DistributionPlan)
+        not isinstance(entry.plan, ValueSetPlan)
         or entry.plan.counted
         or entry.plan.by_segment
         or entry.flagged
         or plan.pre_aggregated
     ):
         return False
-    read = np.unique(plan.units[:, abi.U_SEGMENT]).tolist()
+    read = np.unique(plan.morsels[:, abi.U_SEGMENT]).tolist()
     source = entry.source
     return (
         isinstance(source, Identifier)
         and len(read) > 0
-        and all(is_numbered(plan, segment, source.name) for segment in read)
+        and all(has_text_codes(plan, segment, source.name) for segment in read)
     )
 
 
 def _scan_and_texts(plan: ScanPlan, layout: Layout) -> PartialResult:
     """The states of those that count texts, put beside a scan of the others."""
     context, all_read = plan.context, len(projected_columns(plan.context))
-    plan = plan if plan.match_all else narrow(plan)
+    plan = plan if plan.match_all else materialize_selection(plan)
     others = [index for index, entry in enumerate(layout.aggregations) if not _counts_texts(plan, entry)]
     rest = replace(
         plan, context=replace(context, aggregations=tuple([context.aggregations[index] for index in others]))
@@ -209,7 +209,7 @@ def _scan_and_texts(plan: ScanPlan, layout: Layout) -> PartialResult:
     partial.statistics.num_entries_scanned_post_filter += partial.statistics.num_docs_scanned * (
         all_read - len(projected_columns(rest.context))
     )
-    numbers: dict[str, TextNumbers] = {}
+    numbers: dict[str, TextCodes] = {}
     states = []
     for index, entry in enumerate(layout.aggregations):
         if index in others:
@@ -221,17 +221,17 @@ def _scan_and_texts(plan: ScanPlan, layout: Layout) -> PartialResult:
                 ]
             )
             continue
-        assert isinstance(entry.source, Identifier) and isinstance(entry.plan, DistributionPlan)
+        assert isinstance(entry.source, Identifier) and isinstance(entry.plan, ValueSetPlan)
         if entry.source.name not in numbers:
-            numbers[entry.source.name] = number_texts(
-                plan, entry.source.name, np.unique(plan.units[:, abi.U_SEGMENT]).tolist(), with_ids=False
+            numbers[entry.source.name] = code_texts(
+                plan, entry.source.name, np.unique(plan.morsels[:, abi.U_SEGMENT]).tolist(), with_ids=False
             )
-        states.append(_state_of_texts(entry.plan, numbers[entry.source.name], is_whole=plan.is_whole))
+        states.append(_state_of_texts(entry.plan, numbers[entry.source.name], is_final=plan.is_final))
     return PartialResult(pa.table(state_columns(layout, states)), partial.statistics)
 
 
-def _state_of_texts(plan: DistributionPlan, numbers: TextNumbers, *, is_whole: bool) -> list[pa.Array]:
-    if plan.count_state is not None and is_whole:
+def _state_of_texts(plan: ValueSetPlan, numbers: TextCodes, *, is_final: bool) -> list[pa.Array]:
+    if plan.count_state is not None and is_final:
         return plan.count_state(np.array([numbers.count], np.int64))
     values, none = numbers.values(numbers.all_ids()), np.empty(0, np.int64)
     if plan.assemble is not None:
@@ -251,7 +251,7 @@ def _scan(plan: ScanPlan, ready: Prepared[_Made] | None) -> PartialResult:
     control = plan.control.words
 
     def make_context(thread: int) -> tuple[int, ResultContext]:
-        context = ResultContext(control, layout.row_words, 0, layout.num_distributions)
+        context = ResultContext(control, layout.row_words, 0, layout.num_value_sets)
         return context.address, context
 
     contexts = plan.run(make_context, gathers=True)

@@ -1,8 +1,8 @@
 """Predicates on columns, made ready for execution: literals converted to the column's stored form, negation pulled out.
 
-A predicate becomes a `Leg`: a positive test (a range, a set of values, a text pattern, a null test) and whether it is
-negated; on multi-values the test asks for any value and the negation for none. Rules per dialect (reference: what Pinot
-0.6.0 answers to PQL and Pinot 1.x to SQL):
+A predicate becomes a `TypedPredicate`: a positive test (a range, a set of values, a text pattern, a null test) and
+whether it is negated; on multi-values the test asks for any value and the negation for none. Rules per dialect
+(reference: what Pinot 0.6.0 answers to PQL and Pinot 1.x to SQL):
 
  - PQL: a literal is text that must parse as the column's type, else QueryExecutionError (200). BOOLEAN is the STRING
    'true' or 'false'.
@@ -79,7 +79,7 @@ class TextSearch:
 
 @dataclass(frozen=True, slots=True)
 class JsonSearch:
-    """A condition over paths of the column's documents, as written; checked when the leg is made."""
+    """A condition over paths of the column's documents, as written; checked when the predicate is made."""
 
     text: str
 
@@ -98,12 +98,12 @@ Test = Union[FixedRange, VarRange, FixedMembers, VarMembers, TextTest, TextSearc
 
 
 @dataclass(frozen=True, slots=True)
-class Leg:
+class TypedPredicate:
     """One predicate on one column.
 
     prunes: segments may be skipped by comparing with min and max (what the reference's value pruner takes: =, IN of one
         value, ranges; never negations, patterns and longer lists).
-    source: the predicate that the leg, or its inverse, was made from; for EXPLAIN.
+    source: the predicate that the predicate, or its inverse, was made from; for EXPLAIN.
     """
 
     column: str
@@ -112,8 +112,8 @@ class Leg:
     prunes: bool = False
     source: Predicate | ExpressionPredicate | None = field(default=None, compare=False)
 
-    def inverse(self) -> Leg:
-        """True where this leg is false and the value is not null."""
+    def inverse(self) -> TypedPredicate:
+        """True where this predicate is false and the value is not null."""
         return replace(self, negated=not self.negated, prunes=False)
 
 
@@ -125,8 +125,8 @@ _NEGATIVE: Final = {
 }
 
 
-def typed_leg(predicate: Predicate, column: ColumnRef, dialect: Dialect) -> Leg:
-    """The leg of a predicate on a column.
+def typed_predicate(predicate: Predicate, column: ColumnRef, dialect: Dialect) -> TypedPredicate:
+    """The predicate of a predicate on a column.
 
     Raises:
         QueryExecutionError: (200) in PQL: a literal that is not of the column's type, a bad pattern; both dialects: a
@@ -138,7 +138,7 @@ def typed_leg(predicate: Predicate, column: ColumnRef, dialect: Dialect) -> Leg:
     comparison = _NEGATIVE.get(predicate.comparison, predicate.comparison)
     test = _test(predicate, comparison, column, dialect)
     prunes = not negated and isinstance(test, (FixedRange, VarRange))
-    return Leg(column.name, test, negated, prunes, predicate)
+    return TypedPredicate(column.name, test, negated, prunes, predicate)
 
 
 def _test(predicate: Predicate, comparison: Comparison, column: ColumnRef, dialect: Dialect) -> Test:

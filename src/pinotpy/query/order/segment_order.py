@@ -36,7 +36,7 @@ def in_order_of_values(context: QueryContext, segments: SegmentSet, run: Run) ->
     """
     by = context.order_by[0]
     wanted = context.offset + context.limit
-    if wanted == 0 or len(segments) < 2 or _leaves_few(context.filter, segments, wanted):
+    if wanted == 0 or len(segments) < 2 or _leaves_small_result(context.filter, segments, wanted):
         return None
     ranges = key_ranges(context, by, segments)
     if ranges is None:
@@ -66,7 +66,7 @@ def in_order_of_values(context: QueryContext, segments: SegmentSet, run: Run) ->
     return whole
 
 
-def _leaves_few(condition: Filter | None, segments: Sequence[Segment], wanted: int) -> bool:
+def _leaves_small_result(condition: Filter | None, segments: Sequence[Segment], wanted: int) -> bool:
     """Whether an equality is expected to leave fewer rows than are wanted, so that all segments are read anyhow: by the
     number of distinct values in the first segment, as if all were as frequent. Where that is wrong, segments are read
     for nothing.

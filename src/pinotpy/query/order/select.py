@@ -41,18 +41,18 @@ def run_selection(plan: ScanPlan) -> PartialResult:
     keys = [_plain(by.expression) for by in context.order_by]
     wanted = context.offset + context.limit
     if not keys:
-        units, docs = _first_docs(plan, wanted)
+        morsels, docs = _first_docs(plan, wanted)
         plan.statistics.num_entries_scanned_post_filter += len(docs) * len(columns_of(outputs))
     else:
         _check_keys(plan, keys)
-        units, docs = _top_docs(plan, keys, wanted)
+        morsels, docs = _top_docs(plan, keys, wanted)
     names, expressions = [f"o{i}" for i in range(len(outputs))], list(outputs)
     for name, key in zip(sort_columns(context), keys, strict=True):
         if name not in names:
             names.append(name)
             expressions.append(key)
-    rows = selected_rows(plan, names, expressions, units, docs) or rows_table(
-        plan, names, expressions, evaluate_rows(plan, units, docs, expressions)
+    rows = selected_rows(plan, names, expressions, morsels, docs) or rows_table(
+        plan, names, expressions, evaluate_rows(plan, morsels, docs, expressions)
     )
     return PartialResult(rows, plan.statistics)
 
@@ -77,18 +77,18 @@ class Collector:
 
     def __init__(self, capacity: int, wanted: int) -> None:
         self.words = np.zeros(collect_rows.COLLECTOR_WORDS, np.int64)
-        self.units, self.docs = np.empty(capacity, np.int32), np.empty(capacity, np.int32)
+        self.morsels, self.docs = np.empty(capacity, np.int32), np.empty(capacity, np.int32)
         self.words[collect_rows.CW_CAPACITY], self.words[collect_rows.CW_WANTED] = capacity, wanted
-        self.words[collect_rows.CW_UNITS], self.words[collect_rows.CW_DOCS] = (
-            self.units.ctypes.data,
+        self.words[collect_rows.CW_MORSELS], self.words[collect_rows.CW_DOCS] = (
+            self.morsels.ctypes.data,
             self.docs.ctypes.data,
         )
 
     def take(self) -> tuple[Ints, Ints]:
-        """What was collected since the last take: units and docs."""
+        """What was collected since the last take: morsels and docs."""
         count = int(self.words[collect_rows.CW_COUNT])
         self.words[collect_rows.CW_COUNT] = 0
-        return self.units[:count].astype(np.int64), self.docs[:count].astype(np.int64)
+        return self.morsels[:count].astype(np.int64), self.docs[:count].astype(np.int64)
 
 
 def _first_docs(plan: ScanPlan, wanted: int) -> tuple[Ints, Ints]:
@@ -98,19 +98,19 @@ def _first_docs(plan: ScanPlan, wanted: int) -> tuple[Ints, Ints]:
         shape.emit(collect_rows.collect_docs.address)
 
     def make_context(thread: int) -> tuple[int, Collector]:
-        units = plan.units[plan.starts[thread] : plan.starts[thread + 1]]
-        capacity = min(wanted, int((units[:, abi.U_HIGH] - units[:, abi.U_LOW]).sum()))
+        morsels = plan.morsels[plan.starts[thread] : plan.starts[thread + 1]]
+        capacity = min(wanted, int((morsels[:, abi.U_HIGH] - morsels[:, abi.U_LOW]).sum()))
         plan.control.reserve(capacity * 8)
         collector = Collector(capacity, wanted)
         return collector.words.ctypes.data, collector
 
     taken = [collector.take() for collector in plan.run(make_context)]
-    units, docs = (
+    morsels, docs = (
         np.concatenate([part[0] for part in taken])[:wanted],
         np.concatenate([part[1] for part in taken])[:wanted],
     )
     plan.statistics.num_docs_scanned = len(docs)
-    return units, docs
+    return morsels, docs
 
 
 # --- with ORDER BY --------------------------------------------------------------------------------------------------
@@ -130,24 +130,24 @@ def way_to_sort(plan: ScanPlan, keys: Sequence[Expression]) -> SortWay:
 
 def _top_docs(plan: ScanPlan, keys: Sequence[Expression], wanted: int) -> tuple[Ints, Ints]:
     if wanted == 0:
-        units, docs = np.zeros(0, np.int64), np.zeros(0, np.int64)
+        morsels, docs = np.zeros(0, np.int64), np.zeros(0, np.int64)
     elif way_to_sort(plan, keys) is SortWay.ROWS:
-        units, docs = find_top_rows(plan, wanted)
+        morsels, docs = find_top_rows(plan, wanted)
     else:
-        units, docs = _best(plan, *_in_batches(plan, keys, wanted), keys, wanted)
+        morsels, docs = _best(plan, *_in_batches(plan, keys, wanted), keys, wanted)
     _count_post_filter(plan, keys, wanted)
-    return units, docs
+    return morsels, docs
 
 
-def _best(plan: ScanPlan, units: Ints, docs: Ints, keys: Sequence[Expression], wanted: int) -> tuple[Ints, Ints]:
-    # Ascending (unit, doc) in, so that equal rows keep the order of docs.
-    values = evaluate_rows(plan, units, docs, keys)
+def _best(plan: ScanPlan, morsels: Ints, docs: Ints, keys: Sequence[Expression], wanted: int) -> tuple[Ints, Ints]:
+    # Ascending (morsel, doc) in, so that equal rows keep the order of docs.
+    values = evaluate_rows(plan, morsels, docs, keys)
     order = order_indices(
         [SortKey(v, by.ascending, by.nulls_last) for v, by in zip(values, plan.context.order_by, strict=True)],
         len(docs),
         wanted,
     )
-    return units[order], docs[order]
+    return morsels[order], docs[order]
 
 
 class _BatchSorter:
@@ -155,15 +155,15 @@ class _BatchSorter:
 
     def __init__(self, plan: ScanPlan, keys: Sequence[Expression], wanted: int) -> None:
         self.collector = Collector(BATCH_DOCS + abi.BLOCK, 0)
-        self.units, self.docs = np.zeros(0, np.int64), np.zeros(0, np.int64)
+        self.morsels, self.docs = np.zeros(0, np.int64), np.zeros(0, np.int64)
         self._plan, self._keys, self._wanted = plan, keys, wanted
 
     def flush(self) -> None:
-        units, docs = self.collector.take()
-        units, docs = np.concatenate([self.units, units]), np.concatenate([self.docs, docs])
-        order = np.lexsort((docs, units))
-        best_units, best_docs = _best(self._plan, units[order], docs[order], self._keys, self._wanted)
-        self.units, self.docs = best_units, best_docs
+        morsels, docs = self.collector.take()
+        morsels, docs = np.concatenate([self.morsels, morsels]), np.concatenate([self.docs, docs])
+        order = np.lexsort((docs, morsels))
+        best_morsels, best_docs = _best(self._plan, morsels[order], docs[order], self._keys, self._wanted)
+        self.morsels, self.docs = best_morsels, best_docs
 
 
 def _in_batches(plan: ScanPlan, keys: Sequence[Expression], wanted: int) -> tuple[Ints, Ints]:
@@ -177,9 +177,9 @@ def _in_batches(plan: ScanPlan, keys: Sequence[Expression], wanted: int) -> tupl
     contexts = plan.run(make_context, on_flush=_BatchSorter.flush)
     for sorter in contexts:
         sorter.flush()
-    units, docs = np.concatenate([s.units for s in contexts]), np.concatenate([s.docs for s in contexts])
-    order = np.lexsort((docs, units))
-    return units[order], docs[order]
+    morsels, docs = np.concatenate([s.morsels for s in contexts]), np.concatenate([s.docs for s in contexts])
+    order = np.lexsort((docs, morsels))
+    return morsels[order], docs[order]
 
 
 def _count_post_filter(plan: ScanPlan, keys: Sequence[Expression], wanted: int) -> None:
@@ -190,6 +190,6 @@ def _count_post_filter(plan: ScanPlan, keys: Sequence[Expression], wanted: int) 
         plan.statistics.num_entries_scanned_post_filter += docs * len(sorted_by)
         return
     per_segment = np.zeros(len(plan.segments), np.int64)
-    np.add.at(per_segment, plan.units[:, abi.U_SEGMENT], plan.units[:, abi.U_SELECTED])
+    np.add.at(per_segment, plan.morsels[:, abi.U_SEGMENT], plan.morsels[:, abi.U_SELECTED])
     kept = int(np.minimum(per_segment, wanted).sum())
     plan.statistics.num_entries_scanned_post_filter += docs * (len(sorted_by) + 1) + kept * len(outputs - sorted_by)

@@ -29,7 +29,7 @@ Ints = NDArray[np.int64]
 # too often, with many it takes memory and leaves the cache.
 _SPARE_MIN: Final = 512
 _SPARE_MAX: Final = 1 << 18
-_NONE, _LAST, _FIRST = 0, 1, 2  # null flags before a key: none, nulls last, nulls first (first_key.py)
+_NONE, _LAST, _FIRST = 0, 1, 2  # null flags before a key: none, nulls last, nulls first (order/top_n_threshold.py)
 
 
 def keeps_top_rows(plan: ScanPlan, keys: Sequence[Expression]) -> bool:
@@ -46,7 +46,7 @@ def keeps_top_rows(plan: ScanPlan, keys: Sequence[Expression]) -> bool:
 
 
 def find_top_rows(plan: ScanPlan, wanted: int) -> tuple[Ints, Ints]:
-    """Units and docs of the rows that sort first, at most `wanted` (>= 1), in order; equal rows in the order of docs.
+    """Morsels and docs of the rows that sort first, at most `wanted` (>= 1), in order; equal rows in the order of docs.
     The query orders by columns alone (`keeps_top_rows`).
     """
     ready = prepare(plan, _make, _no_calls, sorts=plan.context.order_by)
@@ -95,7 +95,7 @@ def _in_order(rows: NDArray[np.uint64], wanted: int, kinds: Ints) -> NDArray[np.
         rows = rows[rows[:, column] <= np.partition(rows[:, column], wanted - 1)[wanted - 1]]
     rows = rows[np.argsort(rows[:, column])]
     scratch = np.empty(top_n.SORT_STACK_WORDS + len(kinds), np.int64)
-    top_n.sort_runs(rows.ctypes.data, len(rows), column, kinds.ctypes.data, len(kinds), scratch.ctypes.data)
+    top_n.sort_value_lists(rows.ctypes.data, len(rows), column, kinds.ctypes.data, len(kinds), scratch.ctypes.data)
     return rows[:wanted]
 
 
@@ -103,8 +103,8 @@ class _Top:
     """What one thread keeps, and its context for the kernels."""
 
     def __init__(self, plan: ScanPlan, thread: int, wanted: int, kinds: Ints, shared: NDArray[np.uint64]) -> None:
-        units = plan.units[plan.starts[thread] : plan.starts[thread + 1]]
-        num_docs, width = int((units[:, abi.U_HIGH] - units[:, abi.U_LOW]).sum()), len(kinds)
+        morsels = plan.morsels[plan.starts[thread] : plan.starts[thread + 1]]
+        num_docs, width = int((morsels[:, abi.U_HIGH] - morsels[:, abi.U_LOW]).sum()), len(kinds)
         capacity = min(wanted + min(max(wanted, _SPARE_MIN), _SPARE_MAX), num_docs)
         plan.control.reserve(capacity * width * 8)
         self._rows, self._worst, self._kinds, self._shared = (
@@ -163,18 +163,18 @@ def _emit(shape: Shape, names: Sequence[str], numbers: Sequence[bool]) -> None:
     for name, by, is_a_number in zip(names, context.order_by, numbers, strict=True):
         if at == 0 and (is_a_number or shape.has_dictionary(name)):
             nulls = (_LAST if _nulls_last(by) else _FIRST) if has_flags else _NONE
-            shape.emit(top_n_threshold.narrow.address, shape.meta(name), int(not by.ascending), nulls)
+            shape.emit(top_n_threshold.materialize_selection.address, shape.meta(name), int(not by.ascending), nulls)
         if has_flags:
             _emit_flag(shape, name, by, at)
             known |= 1 << at
-            shape.emit(top_n.narrow.address, at, at + 1, tied, int(at == 0), 0, known)
+            shape.emit(top_n.materialize_selection.address, at, at + 1, tied, int(at == 0), 0, known)
             at += 1
         end = at + _num_words(is_a_number, has_flag=False)
         is_first, is_last = int(at == 0), int(end == total)
         if shape.has_dictionary(name):
             ids = shape.fetch_ids(name)
             shape.emit(
-                dictionary_sort_keys.narrow_ids.address,
+                dictionary_sort_keys.selected_ids.address,
                 ids,
                 shape.meta(name),
                 int(not by.ascending),
@@ -191,7 +191,7 @@ def _emit(shape: Shape, names: Sequence[str], numbers: Sequence[bool]) -> None:
             known |= (1 << end) - (1 << at)
             if is_first:
                 _emit_bound(shape, end)
-            shape.emit(top_n.narrow.address, at, end, tied, is_first, is_last, known)
+            shape.emit(top_n.materialize_selection.address, at, end, tied, is_first, is_last, known)
         at = end
     for key in later:
         _emit_key(shape, *key)
@@ -199,9 +199,9 @@ def _emit(shape: Shape, names: Sequence[str], numbers: Sequence[bool]) -> None:
 
 
 def _emit_bound(shape: Shape, num_words: int) -> None:
-    lanes = shape.allocate()
-    shape.emit(top_n.tell_bound.address, lanes, num_words)
-    shape.release(lanes)
+    vectors = shape.allocate()
+    shape.emit(top_n.tell_bound.address, vectors, num_words)
+    shape.release(vectors)
 
 
 def _nulls_last(by: OrderBy) -> bool:

@@ -1,4 +1,4 @@
-"""From a query and its segments to a ScanPlan: prune, fold what is known, use indexes, deal units to threads."""
+"""From a query and its segments to a ScanPlan: prune, fold what is known, use indexes, deal morsels to threads."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pinotpy.kernels.filter import filter_clause, planner
-from pinotpy.kernels.filter.predicate_frame import LEG_ALWAYS
+from pinotpy.kernels.filter.predicate_frame import PREDICATE_ALWAYS
 from pinotpy.kernels.runtime import abi
-from pinotpy.query.filter.bound_predicate import ResolvedLeg
+from pinotpy.query.filter.bound_predicate import BoundPredicate
 from pinotpy.query.filter.decisions import BY_LIST, BY_RUN, ScanNotes
 from pinotpy.query.filter.early_pruning import within_ranges
 from pinotpy.query.filter.index_choice import IndexAccess
-from pinotpy.query.filter.interpreted import ComputedLeg
+from pinotpy.query.filter.interpreted import InterpretedPredicate
 from pinotpy.query.filter.normal_form import EVERYWHERE, normal_form
 from pinotpy.query.filter.planner import is_plain, plan_conjunction, short_lists
 from pinotpy.query.filter.pruning import BY_BLOOM, BY_PARTITION
@@ -30,13 +30,13 @@ from pinotpy.query.filter.tree import (
     emit_tree,
     estimated_share,
     known,
-    legs_of,
+    predicates_of,
     resolve_tree,
     take_segments,
 )
 from pinotpy.query.model.context import Filter, QueryContext, QueryKind
 from pinotpy.query.plan.scan_plan import ScanPlan, Shape
-from pinotpy.query.plan.selection_list import narrow
+from pinotpy.query.plan.selection_list import materialize_selection
 from pinotpy.query.result.partial import Statistics
 from pinotpy.query.runtime.control import QueryControl
 from pinotpy.query.runtime.instructions import Instructions
@@ -44,7 +44,7 @@ from pinotpy.query.runtime.jobs import run_jobs
 from pinotpy.query.segments.column_metas import ColumnMetas
 from pinotpy.query.segments.segment_set import SegmentSet
 from pinotpy.segment.data_source import Segment
-from pinotpy.segment.global_ids.cache import GlobalDictionaries
+from pinotpy.segment.shared_codes.cache import SharedDictionaries
 
 # Fewer docs than this are scanned by one thread: waking another costs 40 µs, as much as a thread needs for them.
 DOCS_PER_THREAD_MIN: Final = 200_000
@@ -58,13 +58,14 @@ def build_scan(
     threads: int = 1,
     executor: Executor | None = None,
     notes: ScanNotes | None = None,
-    dictionaries: GlobalDictionaries | None = None,
-    is_whole: bool = False,
+    dictionaries: SharedDictionaries | None = None,
+    is_final: bool = False,
 ) -> ScanPlan:
     """The plan of a query over `segments`. With `notes` (EXPLAIN) the decisions are kept there, and the plan cannot be
     run.
 
-    Raises: UnknownColumnError; for literals and patterns what predicate.typed_leg raises; what `control.check` raises.
+    Raises: UnknownColumnError; for literals and patterns what predicate.typed_predicate raises; what `control.check`
+    raises.
     """
     asked = SegmentSet.of(segments)
     statistics = Statistics(num_segments_queried=len(asked), total_docs=asked.total_docs)
@@ -93,7 +94,7 @@ def build_scan(
                 segments=found.segments,
                 control=control,
                 metas=found.metas,
-                units=found.units,
+                morsels=found.morsels,
                 starts=found.starts,
                 filter_program=found.program,
                 statistics=statistics,
@@ -102,7 +103,7 @@ def build_scan(
                 executor=executor,
                 keep_alive=[tree, metas, found.keep_alive],
                 dictionaries=dictionaries,
-                is_whole=is_whole,
+                is_final=is_final,
                 share=1.0 if found.is_listed else estimated_share(tree),
             )
         # What Python decides step by step takes its time too.
@@ -116,7 +117,7 @@ def build_scan(
         tree = None
     statistics.num_segments_pruned += len(asked) - len(kept)
     statistics.num_segments_processed = statistics.num_segments_queried - statistics.num_segments_pruned
-    late: list[ComputedLeg] = []
+    late: list[InterpretedPredicate] = []
     if tree is not None and notes is None:
         tree, late = _split_late(tree)
     keep_alive: list[Any] = [tree, metas]
@@ -125,50 +126,52 @@ def build_scan(
         rows = np.flatnonzero(selects) if selects.any() else np.zeros(1, np.int64)
         selects, kept = selects[rows], kept.take(rows)
         metas, tree = ColumnMetas(kept), None if tree is None else take_segments(tree, rows)
-    units = _units(np.flatnonzero(selects), kept.docs)
+    morsels = _morsels(np.flatnonzero(selects), kept.docs)
     if tree is not None:
         chosen = None if notes is None else short_lists(tree, kept, metas)
-        units = _clip_to_sorted(units, tree)
+        morsels = _clip_to_sorted(morsels, tree)
         if notes is not None:
             notes.used(BY_RUN)
         access = IndexAccess(tree, metas, control, chosen=chosen)
-        units = access.apply(units)
+        morsels = access.apply(morsels)
         keep_alive.append(access)
         if notes is not None:
             notes.used(BY_LIST)
             notes.choices = access.choices
-    units, starts = deal(units, threads if executor is not None else 1)
+    morsels, starts = deal(morsels, threads if executor is not None else 1)
     program = Instructions()
     if notes is not None:
-        notes.dealt(units)
-    if tree is not None and len(units):
+        notes.dealt(morsels)
+    if tree is not None and len(morsels):
         if notes is None:
-            statistics.num_entries_scanned_in_filter += _compute(tree, units, metas, control, len(starts) - 1, executor)
-        emit_tree(tree, program, units[:, abi.U_SEGMENT], metas)
+            statistics.num_entries_scanned_in_filter += _compute(
+                tree, morsels, metas, control, len(starts) - 1, executor
+            )
+        emit_tree(tree, program, morsels[:, abi.U_SEGMENT], metas)
     plan = ScanPlan(
         context=context,
         segments=kept,
         control=control,
         metas=metas,
-        units=units,
+        morsels=morsels,
         starts=starts,
-        filter_program=program.assemble(len(units)),
+        filter_program=program.assemble(len(morsels)),
         statistics=statistics,
         emit_filter=emit_filter,
         match_all=len(program) == 0
-        and not units[:, abi.U_LIST].any()
-        and int((units[:, abi.U_HIGH] - units[:, abi.U_LOW]).sum()) == asked.total_docs,
+        and not morsels[:, abi.U_LIST].any()
+        and int((morsels[:, abi.U_HIGH] - morsels[:, abi.U_LOW]).sum()) == asked.total_docs,
         executor=executor,
         keep_alive=keep_alive,
         dictionaries=dictionaries,
-        is_whole=is_whole,
+        is_final=is_final,
         # Docs of lists have passed the condition of their index.
-        share=1.0 if units[:, abi.U_LIST].any() else estimated_share(tree),
+        share=1.0 if morsels[:, abi.U_LIST].any() else estimated_share(tree),
     )
-    if not late or not len(units):
+    if not late or not len(morsels):
         return plan
     enough = context.offset + context.limit if context.kind is QueryKind.SELECTION and not context.order_by else None
-    return narrow(plan, [leg.on_docs for leg in late], wanted=enough)
+    return materialize_selection(plan, [bound.on_docs for bound in late], wanted=enough)
 
 
 def count_pruned(statistics: Statistics, facts: Known) -> None:
@@ -177,86 +180,88 @@ def count_pruned(statistics: Statistics, facts: Known) -> None:
     statistics.num_segments_pruned_by_partition = int((facts.rule == BY_PARTITION).sum())
 
 
-def _split_late(tree: Resolved) -> tuple[Resolved | None, list[ComputedLeg]]:
+def _split_late(tree: Resolved) -> tuple[Resolved | None, list[InterpretedPredicate]]:
     """The filter without the conditions under AND that Python computes, and those: they see only docs that the rest
     keeps.
     """
-    legs = conjuncts(tree)
-    late = [leg for leg in legs if isinstance(leg, ComputedLeg) and leg.is_late]
-    rest: list[Resolved] = [leg for leg in legs if not isinstance(leg, ComputedLeg) or not leg.is_late]
+    bound_predicates = conjuncts(tree)
+    late = [bound for bound in bound_predicates if isinstance(bound, InterpretedPredicate) and bound.is_late]
+    rest: list[Resolved] = [
+        bound for bound in bound_predicates if not isinstance(bound, InterpretedPredicate) or not bound.is_late
+    ]
     if not late:
         return tree, []
     return (ResolvedAll(rest) if rest else None), late
 
 
-def _units(segments: NDArray[np.int64], docs: NDArray[np.int64]) -> NDArray[np.int64]:
-    units = np.zeros((len(segments), abi.UNIT_WORDS), np.int64)
-    units[:, abi.U_SEGMENT] = segments
-    units[:, abi.U_HIGH] = docs[segments]
-    return units
+def _morsels(segments: NDArray[np.int64], docs: NDArray[np.int64]) -> NDArray[np.int64]:
+    morsels = np.zeros((len(segments), abi.MORSEL_WORDS), np.int64)
+    morsels[:, abi.U_SEGMENT] = segments
+    morsels[:, abi.U_HIGH] = docs[segments]
+    return morsels
 
 
-def _clip_to_sorted(units: NDArray[np.int64], tree: Resolved) -> NDArray[np.int64]:
-    """A predicate on a sorted column under AND is a run of docs: the unit shrinks to it and the leg holds
+def _clip_to_sorted(morsels: NDArray[np.int64], tree: Resolved) -> NDArray[np.int64]:
+    """A predicate on a sorted column under AND is a run of docs: the morsel shrinks to it and the predicate holds
     everywhere.
     """
-    for leg in conjuncts(tree):
-        if not isinstance(leg, ResolvedLeg) or leg.negated or not leg.sorted.any():
+    for bound in conjuncts(tree):
+        if not isinstance(bound, BoundPredicate) or bound.negated or not bound.sorted.any():
             continue
-        at = units[:, abi.U_SEGMENT]
-        usable = leg.sorted[at]
-        runs = leg.docs[at[usable]]
-        units[usable, abi.U_LOW] = np.maximum(units[usable, abi.U_LOW], runs[:, 0])
-        units[usable, abi.U_HIGH] = np.minimum(units[usable, abi.U_HIGH], runs[:, 1])
-        leg.mode[at[usable]] = LEG_ALWAYS
-    return units[units[:, abi.U_LOW] < units[:, abi.U_HIGH]]
+        at = morsels[:, abi.U_SEGMENT]
+        usable = bound.sorted[at]
+        runs = bound.docs[at[usable]]
+        morsels[usable, abi.U_LOW] = np.maximum(morsels[usable, abi.U_LOW], runs[:, 0])
+        morsels[usable, abi.U_HIGH] = np.minimum(morsels[usable, abi.U_HIGH], runs[:, 1])
+        bound.mode[at[usable]] = PREDICATE_ALWAYS
+    return morsels[morsels[:, abi.U_LOW] < morsels[:, abi.U_HIGH]]
 
 
-def deal(units: NDArray[np.int64], threads: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Contiguous slices of about equal numbers of docs; a unit at a border is cut. Gives units and starts (threads +
-    1).
+def deal(morsels: NDArray[np.int64], threads: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Contiguous slices of about equal numbers of docs; a morsel at a border is cut. Gives morsels and starts (threads
+    + 1).
     """
-    dealt: tuple[NDArray[np.int64], NDArray[np.int64]] = planner.deal(units, threads, DOCS_PER_THREAD_MIN)
+    dealt: tuple[NDArray[np.int64], NDArray[np.int64]] = planner.deal(morsels, threads, DOCS_PER_THREAD_MIN)
     return dealt
 
 
 def _compute(
     tree: Resolved,
-    units: NDArray[np.int64],
+    morsels: NDArray[np.int64],
     metas: ColumnMetas,
     control: QueryControl,
     threads: int,
     executor: Executor | None,
 ) -> int:
-    """Let the legs that need Python compute their flags, a segment a job; gives the number of values read."""
-    needed = [leg for leg in legs_of(tree) if isinstance(leg, ComputedLeg) or leg.computed.any()]
+    """Let the predicates that need Python compute their flags, a segment a job; gives the number of values read."""
+    needed = [bound for bound in predicates_of(tree) if isinstance(bound, InterpretedPredicate) or bound.computed.any()]
     if not needed:
         return 0
     entries: list[int] = []
     ranges: dict[int, tuple[int, int]] = {}
-    for segment, low, high, listed in units[:, [abi.U_SEGMENT, abi.U_LOW, abi.U_HIGH, abi.U_LIST]].tolist():
+    for segment, low, high, listed in morsels[:, [abi.U_SEGMENT, abi.U_LOW, abi.U_HIGH, abi.U_LIST]].tolist():
         # The low and high of a list are positions in it.
         first, end = (0, metas.segments[segment].num_docs) if listed else (low, high)
         known_first, known_end = ranges.get(segment, (first, end))
         ranges[segment] = min(first, known_first), max(end, known_end)
 
-    def run(leg: ResolvedLeg | ComputedLeg, segment: int, first: int, end: int) -> None:
-        entries.append(leg.compute(segment, metas, control, first, end))
+    def run(bound: BoundPredicate | InterpretedPredicate, segment: int, first: int, end: int) -> None:
+        entries.append(bound.compute(segment, metas, control, first, end))
 
     jobs: list[Callable[[], None]] = [
-        partial(run, leg, segment, first, end) for leg in needed for segment, (first, end) in ranges.items()
+        partial(run, bound, segment, first, end) for bound in needed for segment, (first, end) in ranges.items()
     ]
     run_jobs(jobs, threads=threads, executor=executor)
     return sum(entries)
 
 
 def emit_filter(condition: Filter, shape: Shape, register: int) -> None:
-    """Instructions of a FILTER (WHERE …): its legs over the selected docs, the outcome as flags in a register."""
+    """Instructions of a FILTER (WHERE …): its predicates over the selected docs, the outcome as flags in a register."""
     plan = shape.plan
     tree = resolve_tree(normal_form(condition, plan.context), plan.context, plan.metas, plan.control)
     plan.keep_alive.append(tree)
     plan.statistics.num_entries_scanned_in_filter += _compute(
-        tree, plan.units[shape.units], plan.metas, plan.control, plan.num_threads, plan.executor
+        tree, plan.morsels[shape.morsels], plan.metas, plan.control, plan.num_threads, plan.executor
     )
     program = Instructions()
     written = emit_tree(tree, program, shape.segments, plan.metas)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pinotpy.data_types import StoredType
 from pinotpy.functions.spec import aggregation_function
-from pinotpy.functions.state.plans import RegisterPlan
+from pinotpy.functions.state.plans import SketchPlan
 from pinotpy.pql.ast import Identifier
 from pinotpy.query.model.context import Aggregation, QueryContext
 from pinotpy.query.model.result_types import argument_of, types_of
@@ -19,5 +19,5 @@ def hashes_in_place(aggregation: Aggregation, context: QueryContext) -> bool:
     if argument.data_type is None or argument.data_type.stored is not StoredType.VAR or not argument.single_value:
         return False
     return isinstance(
-        aggregation_function(aggregation.function, aggregation.args).plan(argument, sum_fits_long=False), RegisterPlan
+        aggregation_function(aggregation.function, aggregation.args).plan(argument, sum_fits_long=False), SketchPlan
     )

@@ -3,10 +3,10 @@ select functions for every segment.
 
 Two queries have the same shape when only literals of their filters differ. The filter decides which segments and docs
 are read and how; what is done with the selected docs does not depend on it. So an operator emits its instructions over
-a plan of *all* segments of the set, one unit each, and a query takes the rows of its own units:
+a plan of *all* segments of the set, one morsel each, and a query takes the rows of its own morsels:
 
     ready = prepare(plan, _make, calls_of)  # _make(plan of all segments) -> anything; emits into plan.shapes(…)
-    numbers = ready.bind(plan)              # instructions into this query's plan; unit → number in `ready.plan`
+    numbers = ready.bind(plan)              # instructions into this query's plan; morsel → number in `ready.plan`
     contexts = plan.run(make_context)
 
 What `_make` returns is shared by queries on many threads: never changed after it was made. Prepared shapes live in
@@ -44,8 +44,8 @@ T = TypeVar("T")
 class Prepared(Generic[T]):
     """One shape of queries over one set.
 
-    plan: over all segments, unit i is segment i; it cannot be run. made: what the operator made of it.
-    sections: the instructions of each group of units.
+    plan: over all segments, morsel i is segment i; it cannot be run. made: what the operator made of it.
+    sections: the instructions of each group of morsels.
     """
 
     plan: ScanPlan
@@ -54,17 +54,17 @@ class Prepared(Generic[T]):
     size_bytes: int
 
     def bind(self, plan: ScanPlan) -> NDArray[np.int64]:
-        """Give `plan`, a query's own, these instructions; returns the number in `self.plan` of each of its units."""
-        segments = plan.units[:, abi.U_SEGMENT]
+        """Give `plan`, a query's own, these instructions; returns the number in `self.plan` of each of its morsels."""
+        segments = plan.morsels[:, abi.U_SEGMENT]
         rows = plan.segments.rows_of_whole
         # Contiguous, as kernels are compiled for.
         numbers = np.ascontiguousarray(segments) if rows is None else rows[segments]
         if len(self.sections) == 1:
             plan.bind_program(self.sections[0][1], numbers)
             return numbers
-        for units, sections in self.sections:
-            place = np.full(self.plan.num_units, -1, np.int64)
-            place[units] = np.arange(len(units))
+        for morsels, sections in self.sections:
+            place = np.full(self.plan.num_morsels, -1, np.int64)
+            place[morsels] = np.arange(len(morsels))
             found = place[numbers]
             own = np.flatnonzero(found >= 0)
             if len(own):
@@ -160,15 +160,15 @@ def _prepared(
     make: Callable[[ScanPlan], T],
     calls_of: Callable[[ScanPlan], Sequence[Expression]],
 ) -> Prepared[T] | None:
-    units = np.zeros((len(segments), abi.UNIT_WORDS), np.int64)
-    units[:, abi.U_SEGMENT] = np.arange(len(segments))
-    units[:, abi.U_HIGH] = segments.docs
+    morsels = np.zeros((len(segments), abi.MORSEL_WORDS), np.int64)
+    morsels[:, abi.U_SEGMENT] = np.arange(len(segments))
+    morsels[:, abi.U_HIGH] = segments.docs
     plan = ScanPlan(
         context=replace(context, filter=None),
         segments=segments,
         control=QueryControl(),
         metas=ColumnMetas(segments),
-        units=units,
+        morsels=morsels,
         starts=np.array([0, len(segments)], np.int64),
         filter_program=np.zeros((len(segments), 0, abi.INSTRUCTION_WORDS), np.int64),
         statistics=Statistics(),

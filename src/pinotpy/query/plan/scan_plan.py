@@ -1,29 +1,29 @@
 """ScanPlan: which docs of which segments a query reads, and the program that reads them.
 
-`build_scan` (build.py) resolves the filter against every segment, prunes, and leaves **units**: runs of docs of one
+`build_scan` (build.py) resolves the filter against every segment, prunes, and leaves **morsels**: runs of docs of one
 segment, in segment order, dealt to threads in contiguous slices. An operator adds what is done with the selected docs,
 then runs the plan:
 
     plan = build_scan(context, segments, control, threads=2)
-    for shape in plan.shapes(("country", "cost")):          # units in which these columns are encoded alike
-        country = shape.fetch_ids("country")                # register of u32 dict ids (M_CARDINALITY >= 0 in all units)
+    for shape in plan.shapes(("country", "cost")):          # morsels in which these columns are encoded alike
+        country = shape.fetch_ids("country")                # register of u32 dict ids (M_CARDINALITY >= 0 in all morsels)
         cost = shape.fetch_values("cost")                   # register of i64 or f64 values
-        nulls = shape.fetch_nulls("cost")                   # register of u8 flags (1 = null), None if no unit has nulls
-        shape.begin(clear.address, tables)                  # once per unit, before its first selected block
-        shape.emit(update.address, country, cost, tables)   # per block; each argument an int, or int64[shape.num_units]
-        shape.end(flush.address, tables)                    # once per unit, after its last block, if it selected anything
-    contexts = plan.run(make_context)                       # threads walk their units; what each made of them
+        nulls = shape.fetch_nulls("cost")                   # register of u8 flags (1 = null), None if no morsel has nulls
+        shape.begin(clear.address, tables)                  # once per morsel, before its first selected block
+        shape.emit(update.address, country, cost, tables)   # per block; each argument an int, or int64[shape.num_morsels]
+        shape.end(flush.address, tables)                    # once per morsel, after its last block, if it selected anything
+    contexts = plan.run(make_context)                       # threads walk their morsels; what each made of them
 
-An argument lands in the instruction's words A0, A0+1, … . One that differs by unit (a column's meta address, a table of
-the unit) is an int64 array in the order of `shape.units`. Nothing is appended per segment in Python: 720 segments cost
-as many Python steps as one.
+An argument lands in the instruction's words A0, A0+1, … . One that differs by morsel (a column's meta address, a table
+of the morsel) is an int64 array in the order of `shape.morsels`. Nothing is appended per segment in Python: 720
+segments cost as many Python steps as one.
 
 **What a select function may rely on** (besides abi.py): registers hold `state[S_SELECTED]` values, position i belongs
-to doc selection(state)[i]; S_USER is the address that `make_context(thread)` returned; S_UNIT is the unit's number, of
-which `plan.units` has the U_* words. It returns E_OK or one of
+to doc selection(state)[i]; S_USER is the address that `make_context(thread)` returned; S_MORSEL is the morsel's number,
+of which `plan.morsels` has the U_* words. It returns E_OK or one of
   E_FLUSH      I am done with this block and need Python before the next one: `on_flush(context)` is called
   E_REPEAT     (expanding) run the instructions after me, then me again
-  E_NEXT_UNIT  enough of this unit;  E_STOP  enough of everything this thread has
+  E_NEXT_MORSEL  enough of this morsel;  E_STOP  enough of everything this thread has
   E_BLOCK      the query fails; `run` raises QueryExecutionError with the text that `on_error(context)` returns
 
 **Types in registers**: INT, LONG, BOOLEAN, TIMESTAMP i64; FLOAT and DOUBLE f64; any column with a dictionary also as
@@ -66,21 +66,21 @@ from pinotpy.query.segments.column_metas import ColumnMetas
 from pinotpy.query.segments.segment_set import SegmentSet
 from pinotpy.query.segments.shared_codes import TextIds
 from pinotpy.segment.data_source import Segment
-from pinotpy.segment.global_ids.cache import GlobalDictionaries
+from pinotpy.segment.shared_codes.cache import SharedDictionaries
 from pinotpy.segment.star_tree.reader import StarTree
 
 _LENGTHS: Final = (abi.U_NUM_BEGIN, abi.U_NUM_FILTER, abi.U_NUM_SELECT, abi.U_NUM_END)
 # Values are skewed and conditions go together: more docs may pass than an estimate says.
 _ESTIMATE_SLACK: Final = 8
 _EXPANDS_MAX: Final = abi.NUM_SELECTIONS - 1
-# Two bits each; a word holds those beside the number of a unit.
+# Two bits each; a word holds those beside the number of a morsel.
 _COLUMNS_PER_KEY: Final = 16
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class Sections:
-    """Instructions of units, int64[units, k, INSTRUCTION_WORDS] each: before the first block, per block, after the
+    """Instructions of morsels, int64[morsels, k, INSTRUCTION_WORDS] each: before the first block, per block, after the
     last.
     """
 
@@ -93,34 +93,36 @@ class Sections:
         return self.begin.nbytes + self.select.nbytes + self.end.nbytes
 
     def take(self, rows: NDArray[np.int64]) -> Sections:
-        """The instructions of some of the units."""
+        """The instructions of some of the morsels."""
         return Sections(self.begin[rows], self.select[rows], self.end[rows])
 
 
 @dataclass(slots=True)
 class ScanPlan:
-    """The units that a query scans and how they are dealt to threads.
+    """The morsels that a query scans and how they are dealt to threads.
 
-    segments: those that may select something (at least one, if there are any); a unit's U_SEGMENT is an index into it.
-    units: int64[num_units, UNIT_WORDS], ascending by segment; threads run `units[starts[t]:starts[t + 1]]` in order.
-    filter_program: int64[num_units, k, INSTRUCTION_WORDS], the same k for all units.
+    segments: those that may select something (at least one, if there are any); a morsel's U_SEGMENT is an index into
+    it.
+    morsels: int64[num_morsels, MORSEL_WORDS], ascending by segment; threads run `morsels[starts[t]:starts[t + 1]]` in
+    order.
+    filter_program: int64[num_morsels, k, INSTRUCTION_WORDS], the same k for all morsels.
     statistics: complete after `run`, but for the counters that belong to the operator (post-filter entries).
     match_all: no filter, so that every doc of every segment is selected.
-    listed: the docs of every unit where the plan was narrowed to lists (selection_list.py), else empty.
+    listed: the docs of every morsel where the plan was narrowed to lists (selection_list.py), else empty.
     keep_alive: arrays that instructions point to.
-    is_whole: the answer is made of this result alone: groups that it cannot show may be left out, and states keep what
+    is_final: the answer is made of this result alone: groups that it cannot show may be left out, and states keep what
         is read of them only.
-    share: estimated share of the units' docs that the filter selects.
+    share: estimated share of the morsels' docs that the filter selects.
     numbered: columns of raw texts whose dict ids are made for this query, the same in all segments that it reads: their
-        metas have no dictionary, the numbers have the texts (operators/text_numbers.py).
-    dictionaries: the numberings of the server, for `query.segments.shared_codes`; None: there are none.
+        metas have no dictionary, the numbers have the texts (project/text_codes.py).
+    dictionaries: the shared dictionaries of the server, for `query.segments.shared_codes`; None: there are none.
     """
 
     context: QueryContext
     segments: SegmentSet
     control: QueryControl
     metas: ColumnMetas
-    units: NDArray[np.int64]
+    morsels: NDArray[np.int64]
     starts: NDArray[np.int64]
     filter_program: NDArray[np.int64]
     statistics: Statistics
@@ -129,8 +131,8 @@ class ScanPlan:
     executor: Executor | None = None
     listed: list[NDArray[np.int32]] = field(default_factory=list)
     keep_alive: list[Any] = field(default_factory=list)
-    dictionaries: GlobalDictionaries | None = None
-    is_whole: bool = False
+    dictionaries: SharedDictionaries | None = None
+    is_final: bool = False
     share: float = 1.0
     numbered: Mapping[str, TextIds] = field(default_factory=dict)
     _sections: list[tuple[NDArray[np.int64], Sections]] = field(default_factory=list)
@@ -141,13 +143,13 @@ class ScanPlan:
         return len(self.starts) - 1
 
     @property
-    def num_units(self) -> int:
-        return len(self.units)
+    def num_morsels(self) -> int:
+        return len(self.morsels)
 
     @property
     def docs_to_read(self) -> int:
-        """Docs of all units, those that the filter program rejects among them."""
-        return int((self.units[:, abi.U_HIGH] - self.units[:, abi.U_LOW]).sum())
+        """Docs of all morsels, those that the filter program rejects among them."""
+        return int((self.morsels[:, abi.U_HIGH] - self.morsels[:, abi.U_LOW]).sum())
 
     @property
     def docs_expected(self) -> float:
@@ -160,12 +162,12 @@ class ScanPlan:
         """The segments are star-trees, their docs records that stand for several rows (query/star_tree/)."""
         return len(self.segments) > 0 and isinstance(self.segments[0], StarTree)
 
-    def unit_segment(self, unit: int) -> Segment:
-        """The segment of a unit."""
-        return self.segments[int(self.units[unit, abi.U_SEGMENT])]
+    def morsel_segment(self, morsel: int) -> Segment:
+        """The segment of a morsel."""
+        return self.segments[int(self.morsels[morsel, abi.U_SEGMENT])]
 
-    def unit_threads(self) -> NDArray[np.int64]:
-        """Thread number of every unit."""
+    def morsel_threads(self) -> NDArray[np.int64]:
+        """Thread number of every morsel."""
         return np.repeat(np.arange(self.num_threads), np.diff(self.starts))
 
     def in_ranges(self, count: int, work: Callable[[int, int], object]) -> None:
@@ -181,14 +183,14 @@ class ScanPlan:
             task.result()
 
     def shapes(self, columns: Sequence[str] = ()) -> Iterator[Shape]:
-        """Groups of units in which each of `columns` is encoded alike (dictionary or raw, has nulls or not), together
+        """Groups of morsels in which each of `columns` is encoded alike (dictionary or raw, has nulls or not), together
         all
-        units. Call once per plan: the instructions of all shapes are run by one `run`.
+        morsels. Call once per plan: the instructions of all shapes are run by one `run`.
         """
         assert not self._sections and not self._programs, "shapes() was called before on this plan"
-        if not len(self.units):
+        if not len(self.morsels):
             return
-        rows = self.units[:, abi.U_SEGMENT]
+        rows = self.morsels[:, abi.U_SEGMENT]
         keys = np.zeros(len(rows), np.int64)
         for number, name in enumerate(columns):
             if number % _COLUMNS_PER_KEY == 0:
@@ -198,34 +200,34 @@ class ScanPlan:
         for key in np.unique(keys):
             shape = Shape(self, np.flatnonzero(keys == key))
             yield shape
-            self._sections.append((shape.units, shape.sections()))
+            self._sections.append((shape.morsels, shape.sections()))
 
     def take_sections(self) -> list[tuple[NDArray[np.int64], Sections]]:
-        """What was emitted into the shapes: numbers of their units, and instructions. The plan forgets them."""
+        """What was emitted into the shapes: numbers of their morsels, and instructions. The plan forgets them."""
         taken, self._sections = self._sections, []
         return taken
 
-    def add_program(self, units: NDArray[np.int64], sections: Sections) -> None:
-        """Instructions of the units with these numbers; they run the filter of the plan in between."""
-        parts = sections.begin, self.filter_program[units], sections.select, sections.end
+    def add_program(self, morsels: NDArray[np.int64], sections: Sections) -> None:
+        """Instructions of the morsels with these numbers; they run the filter of the plan in between."""
+        parts = sections.begin, self.filter_program[morsels], sections.select, sections.end
         program = np.concatenate(parts, axis=1)
         for word, part in zip(_LENGTHS, parts, strict=True):
-            self.units[units, word] = part.shape[1]
-        self.units[units, abi.U_PROGRAM] = program.ctypes.data + np.arange(len(units)) * (
+            self.morsels[morsels, word] = part.shape[1]
+        self.morsels[morsels, abi.U_PROGRAM] = program.ctypes.data + np.arange(len(morsels)) * (
             program.shape[1] * abi.INSTRUCTION_WORDS * 8
         )
         self._programs.append(program)
 
     def bind_program(self, sections: Sections, numbers: NDArray[np.int64]) -> None:
-        """Instructions of all units from those that many queries share: `numbers` are the rows of each unit in
+        """Instructions of all morsels from those that many queries share: `numbers` are the rows of each morsel in
         `sections`.
         """
         length = (
             sections.begin.shape[1] + self.filter_program.shape[1] + sections.select.shape[1] + sections.end.shape[1]
         )
-        program = np.empty((self.num_units, length, abi.INSTRUCTION_WORDS), np.int64)
+        program = np.empty((self.num_morsels, length, abi.INSTRUCTION_WORDS), np.int64)
         parts = sections.begin, self.filter_program, sections.select, sections.end
-        binding.bind(self.units, numbers, *parts, program, program.ctypes.data)
+        binding.bind(self.morsels, numbers, *parts, program, program.ctypes.data)
         self._programs.append(program)
 
     def run(
@@ -236,7 +238,7 @@ class ScanPlan:
         on_error: Callable[[T], str] | None = None,
         gathers: bool = False,
     ) -> list[T]:
-        """Run all units on `num_threads` threads; gives the objects of the threads, in thread order.
+        """Run all morsels on `num_threads` threads; gives the objects of the threads, in thread order.
 
         Args:
             make_context: thread number → (address for S_USER, object that is kept alive and given back).
@@ -246,9 +248,9 @@ class ScanPlan:
 
         Raises: QueryTimeoutError, QueryCancelledError, MemoryLimitError, QueryExecutionError.
         """
-        for units, sections in self.take_sections():
-            self.add_program(units, sections)
-        self.units[:, abi.U_GATHER] = gathers
+        for morsels, sections in self.take_sections():
+            self.add_program(morsels, sections)
+        self.morsels[:, abi.U_GATHER] = gathers
         contexts = [make_context(thread) for thread in range(self.num_threads)]
         counts = run_threads(
             self, [address for address, _ in contexts], [value for _, value in contexts], on_flush, on_error
@@ -260,14 +262,14 @@ class ScanPlan:
 
 
 class Shape:
-    """Units of a plan whose columns are encoded alike, and the instructions that are the same for all of them."""
+    """Morsels of a plan whose columns are encoded alike, and the instructions that are the same for all of them."""
 
-    def __init__(self, plan: ScanPlan, units: NDArray[np.int64]) -> None:
+    def __init__(self, plan: ScanPlan, morsels: NDArray[np.int64]) -> None:
         self.plan = plan
-        self.units = units  # numbers of the units, ascending
-        self.num_units = len(units)
-        self.segments = plan.units[units, abi.U_SEGMENT]  # index into plan.segments, per unit
-        self.threads = plan.unit_threads()[units]  # thread number, per unit
+        self.morsels = morsels  # numbers of the morsels, ascending
+        self.num_morsels = len(morsels)
+        self.segments = plan.morsels[morsels, abi.U_SEGMENT]  # index into plan.segments, per morsel
+        self.threads = plan.morsel_threads()[morsels]  # thread number, per morsel
         self._begin, self._select, self._end = Instructions(), Instructions(), Instructions()
         self._free = list(range(abi.NUM_REGISTERS - 1, -1, -1))
         self._held: dict[tuple[str, Any], int] = {}
@@ -278,17 +280,17 @@ class Shape:
     # --- what is known of a column --------------------------------------------------------------------------------
 
     def meta(self, column: str) -> NDArray[np.int64]:
-        """Addresses of the column's meta words (abi.M_*), per unit."""
+        """Addresses of the column's meta words (abi.M_*), per morsel."""
         addresses: NDArray[np.int64] = self.plan.metas.addresses(column)[self.segments]
         return addresses
 
     def meta_word(self, column: str, word: int) -> NDArray[np.int64]:
-        """Word `word` of the column's meta, per unit (cardinalities, for example)."""
+        """Word `word` of the column's meta, per morsel (cardinalities, for example)."""
         found: NDArray[np.int64] = self.plan.metas.of(column)[self.segments, word]
         return found
 
     def has_dictionary(self, column: str) -> bool:
-        """The column has dict ids in all units of this shape (False: it is raw in all)."""
+        """The column has dict ids in all morsels of this shape (False: it is raw in all)."""
         return bool(self.meta_word(column, abi.M_CARDINALITY)[0] >= 0)
 
     def has_nulls(self, column: str) -> bool:
@@ -333,7 +335,7 @@ class Shape:
         return self._fetch("values", column, fetch.fetch_values.address)
 
     def fetch_nulls(self, column: str) -> int | None:
-        """Null flags as u8, 1 = null; None where no unit of the shape has nulls in this column."""
+        """Null flags as u8, 1 = null; None where no morsel of the shape has nulls in this column."""
         if not self.has_nulls(column):
             return None
         return self._hold(("nulls", column), fetch.fetch_nulls.address, self.meta(column))
@@ -362,7 +364,7 @@ class Shape:
         self.emit(expand.expand.address, self.meta(column), entries, level, len(carried), *pairs)
         self._lanes = {**carried, column: entries}
 
-    def lanes(self, column: str) -> int:
+    def vectors(self, column: str) -> int:
         """The register with the entry index of every lane of an expanded column."""
         return self._lanes[column]
 
@@ -371,23 +373,23 @@ class Shape:
         self._select.append(function, args, flags)
 
     def extend(self, section: Instructions) -> None:
-        """Append the instructions of a section that was made elsewhere for the units of this shape."""
+        """Append the instructions of a section that was made elsewhere for the morsels of this shape."""
         self._select.extend(section)
 
     def begin(self, function: Word, *args: Word) -> None:
-        """Append an instruction that runs once per unit, before its first block with a selected doc."""
+        """Append an instruction that runs once per morsel, before its first block with a selected doc."""
         self._begin.append(function, args)
 
     def end(self, function: Word, *args: Word) -> None:
-        """Append an instruction that runs once per unit after its last block, if the unit selected anything."""
+        """Append an instruction that runs once per morsel after its last block, if the morsel selected anything."""
         self._end.append(function, args)
 
     def sections(self) -> Sections:
-        """What was emitted, for every unit of the shape."""
+        """What was emitted, for every morsel of the shape."""
         return Sections(
-            self._begin.assemble(self.num_units),
-            self._select.assemble(self.num_units),
-            self._end.assemble(self.num_units),
+            self._begin.assemble(self.num_morsels),
+            self._select.assemble(self.num_morsels),
+            self._end.assemble(self.num_morsels),
         )
 
     def _fetch(self, kind: str, column: str, function: int) -> int:

@@ -29,15 +29,15 @@ Condition = Callable[[Segment, Ints, QueryControl], "NDArray[np.uint8]"]
 
 
 class _Collected:
-    """Docs that one thread let through, in pieces of one unit each."""
+    """Docs that one thread let through, in pieces of one morsel each."""
 
     def __init__(self, plan: ScanPlan, conditions: Sequence[Condition], wanted: int | None) -> None:
         capacity = BATCH_DOCS + abi.BLOCK
         self.words = np.zeros(collect_rows.COLLECTOR_WORDS, np.int64)
-        self._units, self._docs = np.empty(capacity, np.int32), np.empty(capacity, np.int32)
+        self._morsels, self._docs = np.empty(capacity, np.int32), np.empty(capacity, np.int32)
         self.words[collect_rows.CW_CAPACITY] = capacity
-        self.words[collect_rows.CW_UNITS], self.words[collect_rows.CW_DOCS] = (
-            self._units.ctypes.data,
+        self.words[collect_rows.CW_MORSELS], self.words[collect_rows.CW_DOCS] = (
+            self._morsels.ctypes.data,
             self._docs.ctypes.data,
         )
         self._plan, self._conditions, self._wanted = plan, conditions, wanted
@@ -49,26 +49,31 @@ class _Collected:
         """Take what was collected, and keep what the conditions let through."""
         count = int(self.words[collect_rows.CW_COUNT])
         self.words[collect_rows.CW_COUNT] = 0
-        units, docs = self._units[:count], self._docs[:count]
-        bounds = [*np.flatnonzero(np.diff(units, prepend=-1)).tolist(), count]  # of units; nothing collected is no unit
+        morsels, docs = self._morsels[:count], self._docs[:count]
+        bounds = [
+            *np.flatnonzero(np.diff(morsels, prepend=-1)).tolist(),
+            count,
+        ]  # of morsels; nothing collected is no morsel
         for first, end in pairwise(bounds):
             self._plan.control.check()
-            unit, kept = int(units[first]), docs[first:end].astype(np.int64)
+            morsel, kept = int(morsels[first]), docs[first:end].astype(np.int64)
             for condition in self._conditions:
                 self.entries += len(kept)
-                kept = kept[condition(self._plan.unit_segment(unit), kept, self._plan.control).view(np.bool_)]
+                kept = kept[condition(self._plan.morsel_segment(morsel), kept, self._plan.control).view(np.bool_)]
                 if not len(kept):
                     break
             if len(kept):
                 self._plan.control.reserve(len(kept) * 4)
-                self.pieces.append((unit, kept.astype(np.int32)))
+                self.pieces.append((morsel, kept.astype(np.int32)))
                 self._kept += len(kept)
         if self._wanted is not None and self._kept >= self._wanted:
             self.words[collect_rows.CW_WANTED] = 1  # the collector stops at the next doc
 
 
-def narrow(plan: ScanPlan, conditions: Sequence[Condition] = (), *, wanted: int | None = None) -> ScanPlan:
-    """A plan whose units are lists of the docs that `plan` selects and all `conditions` keep, without filter
+def materialize_selection(
+    plan: ScanPlan, conditions: Sequence[Condition] = (), *, wanted: int | None = None
+) -> ScanPlan:
+    """A plan whose morsels are lists of the docs that `plan` selects and all `conditions` keep, without filter
     instructions.
 
     Args:
@@ -86,11 +91,11 @@ def narrow(plan: ScanPlan, conditions: Sequence[Condition] = (), *, wanted: int 
 
     statistics = replace(plan.statistics)
     contexts = plan.run(make_context, on_flush=_Collected.flush)
-    lists: list[list[NDArray[np.int32]]] = [[] for _ in range(plan.num_units)]
+    lists: list[list[NDArray[np.int32]]] = [[] for _ in range(plan.num_morsels)]
     for collected in contexts:
         collected.flush()
-        for unit, docs in collected.pieces:
-            lists[unit].append(docs)
+        for morsel, docs in collected.pieces:
+            lists[morsel].append(docs)
     statistics.num_entries_scanned_in_filter = plan.statistics.num_entries_scanned_in_filter + sum(
         c.entries for c in contexts
     )
@@ -98,20 +103,20 @@ def narrow(plan: ScanPlan, conditions: Sequence[Condition] = (), *, wanted: int 
 
 
 def _list_plan(plan: ScanPlan, lists: list[list[NDArray[np.int32]]]) -> ScanPlan:
-    # A unit keeps its thread, so that what is computed in segment order stays in that order.
-    threads = plan.unit_threads()
+    # A morsel keeps its thread, so that what is computed in segment order stays in that order.
+    threads = plan.morsel_threads()
     kept = [number for number, pieces in enumerate(lists) if pieces]
     listed = [np.concatenate(lists[number]) for number in kept]
-    units = np.zeros((len(kept), abi.UNIT_WORDS), np.int64)
-    units[:, abi.U_SEGMENT] = plan.units[kept, abi.U_SEGMENT]
-    units[:, abi.U_LIST] = [docs.ctypes.data for docs in listed]
-    units[:, abi.U_HIGH] = [len(docs) for docs in listed]
+    morsels = np.zeros((len(kept), abi.MORSEL_WORDS), np.int64)
+    morsels[:, abi.U_SEGMENT] = plan.morsels[kept, abi.U_SEGMENT]
+    morsels[:, abi.U_LIST] = [docs.ctypes.data for docs in listed]
+    morsels[:, abi.U_HIGH] = [len(docs) for docs in listed]
     starts = np.searchsorted(threads[kept], np.arange(plan.num_threads + 1))
     # Every doc of a list stays: no instructions.
-    program = np.zeros((len(units), 0, abi.INSTRUCTION_WORDS), np.int64)
+    program = np.zeros((len(morsels), 0, abi.INSTRUCTION_WORDS), np.int64)
     return replace(
         plan,
-        units=units,
+        morsels=morsels,
         starts=starts,
         filter_program=program,
         match_all=False,

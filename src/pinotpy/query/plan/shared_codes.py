@@ -1,12 +1,12 @@
-"""Global ids of a column in the segments of one query: how operators put together what segments number differently.
+"""Shared codes of a column in the segments of one query: how operators put together what segments number differently.
 
-    found = global_ids(plan, "country")      # None: not known (yet), or not worth it; then merge by value
-    found.remaps[segment]                    # address of int32[cardinality]: dict id → global id, of segments that have units
-    found.num_ids                            # all global ids are below
+    found = shared_codes(plan, "country")      # None: not known (yet), or not worth it; then merge by value
+    found.code maps[segment]                    # address of int32[cardinality]: dict id → shared code, of segments that have morsels
+    found.num_ids                            # all shared codes are below
     found.values(ids)                        # Arrow, in stored form
 
-The plan holds what the addresses point to. Whoever is answered None need not ask again: the numbering is built in the
-background, for later queries.
+The plan holds what the addresses point to. Whoever is answered None need not ask again: the shared dictionary is built
+in the background, for later queries.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from pinotpy.segment.column import ImmutableColumn
 from pinotpy.segment.star_tree.reader import RecordColumn
 
 
-def global_ids(plan: ScanPlan, column: str) -> ColumnIds | None:
-    """Global ids of a dictionary column; None if there are none for all segments of the plan's units."""
-    if not plan.num_units:
+def shared_codes(plan: ScanPlan, column: str) -> ColumnIds | None:
+    """Shared codes of a dictionary column; None if there are none for all segments of the plan's morsels."""
+    if not plan.num_morsels:
         return None
-    used = np.unique(plan.units[:, abi.U_SEGMENT])
+    used = np.unique(plan.morsels[:, abi.U_SEGMENT])
     if len(used) == 1:
         return None  # nothing to put together
     numbers = plan.numbered.get(column)
-    if numbers is not None:  # raw texts: their numbers are global ids already
-        remaps = np.zeros(len(plan.segments), np.int64)
-        remaps[used] = numbers.same().ctypes.data
-        return ColumnIds(numbers.num_ids, remaps, np.ones(len(plan.segments), np.bool_), numbers)
+    if numbers is not None:  # raw texts: their numbers are shared codes already
+        code_maps = np.zeros(len(plan.segments), np.int64)
+        code_maps[used] = numbers.same().ctypes.data
+        return ColumnIds(numbers.num_ids, code_maps, np.ones(len(plan.segments), np.bool_), numbers)
     if plan.dictionaries is None:
         return None
     columns = [plan.segments[segment].column(column) for segment in used.tolist()]
@@ -40,13 +40,13 @@ def global_ids(plan: ScanPlan, column: str) -> ColumnIds | None:
         for found in columns
         if isinstance(found, ImmutableColumn | RecordColumn) and found.dictionary is not None
     ]
-    # Columns that are made for one query (virtual, computed, of later schemas) have no lasting dictionary.
+    # Columns that are made for one query (virtual, computed, of later schemas) have no thread-lifetime dictionary.
     if len(dictionaries) < len(columns) or len({found.data_type for found in columns}) > 1:
         return None
     found = plan.dictionaries.find(plan.segments[0].table, column, columns[0].data_type, dictionaries)
     if found is None:
         return None
     plan.keep_alive.append(found)
-    remaps, ascending = np.zeros(len(plan.segments), np.int64), np.zeros(len(plan.segments), np.bool_)
-    remaps[used], ascending[used] = found.remaps, found.ascending
-    return ColumnIds(found.num_ids, remaps, ascending, found)
+    code_maps, ascending = np.zeros(len(plan.segments), np.int64), np.zeros(len(plan.segments), np.bool_)
+    code_maps[used], ascending[used] = found.code_maps, found.ascending
+    return ColumnIds(found.num_ids, code_maps, ascending, found)

@@ -202,7 +202,7 @@ def made_column(
     column = ComputedColumn(name, kind, num_docs)
     at = docs if kind.single_value else None
     if column.data_type.stored is StoredType.VAR:
-        ids, dictionary = _united(plan, [part.values for part in parts])
+        ids, dictionary = _deduplicated(plan, [part.values for part in parts])
         column.put_ids(ids if at is None else spread(ids, at, num_docs), dictionary)
     else:
         arrays = [part.values.to_numpy(zero_copy_only=False) for part in parts]
@@ -217,19 +217,19 @@ def made_column(
     return column
 
 
-def _united(plan: ScanPlan, parts: Sequence[pa.DictionaryArray]) -> tuple[NDArray[np.uint32], pa.Array]:
+def _deduplicated(plan: ScanPlan, parts: Sequence[pa.DictionaryArray]) -> tuple[NDArray[np.uint32], pa.Array]:
     """Dict ids and the distinct values, in no order, of dictionaries of their own."""
     if not parts:
         return np.zeros(0, np.uint32), pa.array([], pa.binary())
-    united = pa.concat_arrays([part.dictionary for part in parts]).dictionary_encode()
-    numbers = united.indices.to_numpy(zero_copy_only=False).astype(np.uint32)
+    deduplicated = pa.concat_arrays([part.dictionary for part in parts]).dictionary_encode()
+    numbers = deduplicated.indices.to_numpy(zero_copy_only=False).astype(np.uint32)
     ids, first = [], 0
     for part in parts:
         plan.control.check()
         own = numbers[first : first + len(part.dictionary)]
         first += len(part.dictionary)
         ids.append(own[part.indices.to_numpy(zero_copy_only=False)])
-    return np.concatenate(ids), united.dictionary
+    return np.concatenate(ids), deduplicated.dictionary
 
 
 def account(plan: ScanPlan, column: ComputedColumn) -> None:

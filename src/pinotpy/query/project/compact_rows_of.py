@@ -1,4 +1,4 @@
-"""Few selected rows from (unit, doc) pairs without Arrow: a kernel reads a column of all rows where it lies, whatever
+"""Few selected rows from (morsel, doc) pairs without Arrow: a kernel reads a column of all rows where it lies, whatever
 the segment.
 
 For a handful of rows Arrow's arrays, casts and tables cost ten times what reading the values does (rows.py). What is
@@ -20,7 +20,7 @@ from pinotpy.kernels.vector import gather
 from pinotpy.pql.ast import Expression, Identifier
 from pinotpy.query.model.result_types import columns_by_name
 from pinotpy.query.plan.scan_plan import ScanPlan
-from pinotpy.query.result.compact_rows import FEW_ROWS_MAX, FewColumn, FewRows, Kind
+from pinotpy.query.result.compact_rows import COMPACT_ROWS_MAX, CompactColumn, CompactRows, Kind
 from pinotpy.query.segments.segment_set import ColumnRows
 
 Ints = NDArray[np.int64]
@@ -37,12 +37,12 @@ _DTYPES: Final = {Kind.INT: np.int32, Kind.FLOAT: np.float32, Kind.BOOLEAN: np.u
 
 
 def selected_rows(
-    plan: ScanPlan, names: Sequence[str], expressions: Sequence[Expression], units: Ints, docs: Ints
-) -> FewRows | None:
-    """The rows (units[i], docs[i]) in that order, a column of values for each expression; None where rows.py has to
+    plan: ScanPlan, names: Sequence[str], expressions: Sequence[Expression], morsels: Ints, docs: Ints
+) -> CompactRows | None:
+    """The rows (morsels[i], docs[i]) in that order, a column of values for each expression; None where rows.py has to
     make them.
     """
-    if not 0 < len(docs) <= FEW_ROWS_MAX or len(expressions) > _COLUMNS_MAX:
+    if not 0 < len(docs) <= COMPACT_ROWS_MAX or len(expressions) > _COLUMNS_MAX:
         return None
     known = columns_by_name(plan.context)
     whole, rows_of_whole = plan.segments.whole, plan.segments.rows_of_whole
@@ -58,19 +58,19 @@ def selected_rows(
         if not rows.in_place or (rows.has_raw and kind in (Kind.TEXT, Kind.BINARY)):
             return None
         columns.append((kind, rows))
-    segments = plan.units[units, abi.U_SEGMENT]
+    segments = plan.morsels[morsels, abi.U_SEGMENT]
     if rows_of_whole is not None:
         segments = rows_of_whole[segments]
-    found: dict[str, FewColumn] = {}
+    found: dict[str, CompactColumn] = {}
     for name, (kind, rows) in zip(names, columns, strict=True):
         column = _column(kind, rows.metas, segments, docs, null_handling=plan.context.null_handling)
         if column is None:
             return None
         found[name] = column
-    return FewRows(found, len(docs))
+    return CompactRows(found, len(docs))
 
 
-def _column(kind: Kind, metas: Ints, segments: Ints, docs: Ints, *, null_handling: bool) -> FewColumn | None:
+def _column(kind: Kind, metas: Ints, segments: Ints, docs: Ints, *, null_handling: bool) -> CompactColumn | None:
     valid = None
     if null_handling:
         nulls = np.zeros(len(docs), np.bool_)
@@ -84,9 +84,9 @@ def _column(kind: Kind, metas: Ints, segments: Ints, docs: Ints, *, null_handlin
             return None
         body = np.empty(size, np.uint8)
         gather.bytes_at(words, offsets, body)
-        return FewColumn(kind, body.tobytes(), valid, offsets)
+        return CompactColumn(kind, body.tobytes(), valid, offsets)
     doubles = words.view(np.float64)
     gather.values_at(metas, segments, docs, words, doubles)
     values = doubles if kind in (Kind.FLOAT, Kind.DOUBLE) else words
     dtype = _DTYPES.get(kind)
-    return FewColumn(kind, values if dtype is None else values.astype(dtype), valid)
+    return CompactColumn(kind, values if dtype is None else values.astype(dtype), valid)

@@ -28,11 +28,11 @@ from pinotpy.query.model.result_type import ResultType
 from pinotpy.query.model.result_types import columns_in, is_constant, is_strict, reads_rows, result_type
 from pinotpy.query.plan.hashed_in_place import hashes_in_place
 from pinotpy.query.plan.scan_plan import ScanPlan
-from pinotpy.query.plan.selection_list import narrow
+from pinotpy.query.plan.selection_list import materialize_selection
 from pinotpy.query.project.columns_on_docs import ColumnOnDocs, ColumnOnTexts, account, made_column, pending_column
 from pinotpy.query.project.computed_column import ComputedColumn, Docs, SortedValues, encoded_values, stored_values
 from pinotpy.query.project.sources import computes
-from pinotpy.query.project.text_codes import TextNumbers, is_numbered, number_texts
+from pinotpy.query.project.text_codes import TextCodes, code_texts, has_text_codes
 from pinotpy.query.runtime.batches import batches
 from pinotpy.query.runtime.jobs import run_jobs
 from pinotpy.query.segments.column_metas import ColumnMetas
@@ -66,9 +66,9 @@ def with_computed_columns(plan: ScanPlan) -> ScanPlan:
         else:
             added[index][names[call]] = column
 
-    read = np.unique(plan.units[:, abi.U_SEGMENT]).tolist()
+    read = np.unique(plan.morsels[:, abi.U_SEGMENT]).tolist()
     raw = {
-        call: [index for index in read if is_numbered(plan, index, call.name)]
+        call: [index for index in read if has_text_codes(plan, index, call.name)]
         for call in calls
         if isinstance(call, Identifier)
     }
@@ -78,7 +78,7 @@ def with_computed_columns(plan: ScanPlan) -> ScanPlan:
         [partial(on_dictionary, index, call) for index in read for call in calls if (index, call) not in has_numbers],
     )
     if (pending or has_numbers) and not plan.match_all:
-        plan = narrow(plan)
+        plan = materialize_selection(plan)
     numbered = {
         names[call]: numbers
         for call, indexes in raw.items()
@@ -204,10 +204,10 @@ def _docs_by_segment(plan: ScanPlan) -> dict[int, Docs]:
     if plan.match_all:
         return {
             index: np.arange(plan.segments[index].num_docs)
-            for index in np.unique(plan.units[:, abi.U_SEGMENT]).tolist()
+            for index in np.unique(plan.morsels[:, abi.U_SEGMENT]).tolist()
         }
     found: dict[int, list[NDArray[np.int32]]] = {}
-    for index, docs in zip(plan.units[:, abi.U_SEGMENT].tolist(), plan.listed, strict=True):
+    for index, docs in zip(plan.morsels[:, abi.U_SEGMENT].tolist(), plan.listed, strict=True):
         found.setdefault(index, []).append(docs)
     return {index: np.concatenate(parts).astype(np.int64) for index, parts in found.items()}
 
@@ -258,16 +258,16 @@ def _put_numbers(
     kind: ResultType,
     indexes: Sequence[int],
     added: Sequence[dict[str, ComputedColumn]],
-) -> TextNumbers | None:
+) -> TextCodes | None:
     """Columns with the numbers of a raw column's texts, in those of the segments at `indexes` that are read. Gives the
     numbers where all segments that are read have them; else the columns have the texts as their dictionary, and None
     comes back.
     """
-    read = np.unique(plan.units[:, abi.U_SEGMENT]).tolist()
+    read = np.unique(plan.morsels[:, abi.U_SEGMENT]).tolist()
     used = [index for index in read if index in set(indexes)]
     if not used:
         return None
-    numbers = number_texts(plan, call.name, used)
+    numbers = code_texts(plan, call.name, used)
     texts = None if len(used) == len(read) else numbers.values(np.arange(numbers.num_ids))
     for index in used:
         source = plan.segments[index].column(call.name)

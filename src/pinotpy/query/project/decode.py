@@ -21,37 +21,37 @@ _STORED_ARROW = {
 }
 
 
-def decode(words: Words, units: Words, metas: Words, stored: StoredType) -> tuple[pa.Array, NDArray[np.bool_]]:
+def decode(words: Words, morsels: Words, metas: Words, stored: StoredType) -> tuple[pa.Array, NDArray[np.bool_]]:
     """Values (Arrow, stored form) of key words, and which of them are null.
 
     Args:
-        words: dict ids where metas[unit] is an address, else the values' 64 bits; ids past the dictionary are null.
+        words: dict ids where metas[morsel] is an address, else the values' 64 bits; ids past the dictionary are null.
     """
     nulls = np.zeros(len(words), np.bool_)
     words = np.ascontiguousarray(words)
     if stored is StoredType.VAR:
         offsets = np.empty(len(words) + 1, np.int64)
-        merge_rows.decode_var_lengths(words, units, metas, offsets, nulls)
+        merge_rows.decode_var_lengths(words, morsels, metas, offsets, nulls)
         if offsets[-1] >= 2**31:
             raise QueryExecutionError(
                 f"the values of the groups take {offsets[-1]} bytes, more than an answer holds: group by shorter "
                 "values or fewer"
             )
         body = np.empty(max(int(offsets[-1]), 1), np.uint8)
-        merge_rows.decode_var_bytes(words, units, metas, offsets, body)
+        merge_rows.decode_var_bytes(words, morsels, metas, offsets, body)
         return pa.Array.from_buffers(
             pa.binary(), len(words), [None, pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(body)]
         ), nulls
     if metas.all() or not len(words):
         values = np.empty(len(words), np.int64)
-        merge_rows.decode_fixed(words, units, metas, values, nulls)
+        merge_rows.decode_fixed(words, morsels, metas, values, nulls)
     elif not metas.any():
         values = words
     else:
         values = words.copy()
-        by_id = np.flatnonzero(metas[units])
+        by_id = np.flatnonzero(metas[morsels])
         decoded, null_ids = np.empty(len(by_id), np.int64), np.zeros(len(by_id), np.bool_)
-        merge_rows.decode_fixed(words[by_id], units[by_id], metas, decoded, null_ids)
+        merge_rows.decode_fixed(words[by_id], morsels[by_id], metas, decoded, null_ids)
         values[by_id], nulls[by_id] = decoded, null_ids
     plain = values.view(np.float64) if stored.is_floating else values
     with np.errstate(over="ignore"):

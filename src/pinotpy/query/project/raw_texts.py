@@ -51,7 +51,7 @@ class SegmentTexts:
             self._control.check()
             last = min(self._done + _CHUNK, end)
             self._grow(self.count + last - self._done)
-            self.count = kernels.number_texts(
+            self.count = kernels.code_texts(
                 int(self.meta[abi.M_DATA]),
                 int(self.meta[abi.M_RAW_OFFSETS]),
                 int(self.meta[abi.M_NUM_VALUES]),

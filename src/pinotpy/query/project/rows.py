@@ -1,4 +1,4 @@
-"""Rows of an answer from (unit, doc) pairs: the values of output columns and sort keys as Arrow arrays."""
+"""Rows of an answer from (morsel, doc) pairs: the values of output columns and sort keys as Arrow arrays."""
 
 from __future__ import annotations
 
@@ -31,17 +31,19 @@ _PIECE_ROWS: Final = 1 << 18
 _ARRAY_BYTES_MAX: Final = 2**31 - 1
 
 
-def evaluate_rows(plan: ScanPlan, units: Ints, docs: Ints, expressions: Sequence[Expression]) -> list[pa.Array]:
-    """Values of each expression for the rows (units[i], docs[i]), in that order.
+def evaluate_rows(plan: ScanPlan, morsels: Ints, docs: Ints, expressions: Sequence[Expression]) -> list[pa.Array]:
+    """Values of each expression for the rows (morsels[i], docs[i]), in that order.
 
     Raises: QueryExecutionError for more text than an answer holds; what expressions and the control raise.
     """
-    if not len(units):
+    if not len(morsels):
         return [pa.array([], output_field(plan, "", expression).type) for expression in expressions]
     pieces = []
-    for first in range(0, len(units), _PIECE_ROWS):
+    for first in range(0, len(morsels), _PIECE_ROWS):
         plan.control.check()
-        pieces.append(_piece(plan, units[first : first + _PIECE_ROWS], docs[first : first + _PIECE_ROWS], expressions))
+        pieces.append(
+            _piece(plan, morsels[first : first + _PIECE_ROWS], docs[first : first + _PIECE_ROWS], expressions)
+        )
     return pieces[0] if len(pieces) == 1 else [_joined(plan, parts) for parts in zip(*pieces, strict=True)]
 
 
@@ -55,8 +57,8 @@ def _joined(plan: ScanPlan, parts: Sequence[pa.Array]) -> pa.Array:
     return pa.concat_arrays(parts)
 
 
-def _piece(plan: ScanPlan, units: Ints, docs: Ints, expressions: Sequence[Expression]) -> list[pa.Array]:
-    segments = plan.units[units, abi.U_SEGMENT]
+def _piece(plan: ScanPlan, morsels: Ints, docs: Ints, expressions: Sequence[Expression]) -> list[pa.Array]:
+    segments = plan.morsels[morsels, abi.U_SEGMENT]
     # Without ORDER BY rows come segment after segment already.
     order = None if bool((segments[1:] >= segments[:-1]).all()) else np.argsort(segments, kind="stable")
     starts = np.flatnonzero(np.diff(segments if order is None else segments[order], prepend=-1))

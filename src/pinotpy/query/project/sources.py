@@ -1,7 +1,7 @@
 """Where the values of group keys and aggregation arguments come from: columns, stored or computed for this query, and
-expressions that the scan itself computes (block_expression.py).
+expressions that the scan itself computes (expression/compiler.py).
 
-Registers hold dict ids (u32) or 64-bit values; `Sources` remembers for every unit which, so that what was kept can be
+Registers hold dict ids (u32) or 64-bit values; `Sources` remembers for every morsel which, so that what was kept can be
 read back when the scan is over.
 """
 
@@ -18,8 +18,8 @@ from pinotpy.kernels.runtime import abi
 from pinotpy.kernels.vector import arithmetic, boolean, operands
 from pinotpy.pql.ast import Expression, Identifier
 from pinotpy.query.expression.compiler import BlockCompiler, probe
-from pinotpy.query.expression.vector_registers import LaneRegisters
-from pinotpy.query.expression.vectors import ALWAYS, NEVER, Kind, Lane, word_of
+from pinotpy.query.expression.vector_registers import VectorRegisters
+from pinotpy.query.expression.vectors import ALWAYS, NEVER, Kind, Vector, word_of
 from pinotpy.query.model.context import Filter
 from pinotpy.query.model.result_types import columns_in
 from pinotpy.query.plan.scan_plan import ScanPlan, Shape
@@ -32,7 +32,7 @@ BLOCK_REGISTERS: int = 10
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """What is read in the units of a shape: `metas` addresses of a column's meta rows (0: computed in the scan),
+    """What is read in the morsels of a shape: `metas` addresses of a column's meta rows (0: computed in the scan),
     `by_id` whether it reads as dict ids.
     """
 
@@ -53,26 +53,26 @@ class Sources:
     """The sources of one plan."""
 
     plan: ScanPlan
-    # By aggregation: per unit, the address of the meta row whose dict ids its distribution holds (0: 64-bit values).
-    distributions: dict[int, Addresses] = field(default_factory=dict)
+    # By aggregation: per morsel, the address of the meta row whose dict ids its value set holds (0: 64-bit values).
+    value_sets: dict[int, Addresses] = field(default_factory=dict)
 
     def note(self, aggregation: int, shape: Shape, source: Source | None) -> None:
-        """Remember what the distribution of an aggregation holds in the shape's units."""
-        metas = self.distributions.setdefault(aggregation, np.zeros(self.plan.num_units, np.int64))
-        metas[shape.units] = source.metas if source is not None and source.by_id else 0
+        """Remember what the value set of an aggregation holds in the shape's morsels."""
+        metas = self.value_sets.setdefault(aggregation, np.zeros(self.plan.num_morsels, np.int64))
+        metas[shape.morsels] = source.metas if source is not None and source.by_id else 0
 
     def of(self, shape: Shape, expression: Expression) -> Source:
         """The source of an expression."""
         if isinstance(expression, Identifier):
             name = expression.name
             return Source(expression, shape.meta(name), shape.has_dictionary(name), shape.has_nulls(name))
-        lane = probe(expression, self.plan.context, shape.has_nulls, registers=BLOCK_REGISTERS, filters=True)
-        assert lane is not None, "expressions are columns by now, or blocks compute them (computed_columns.py)"
+        vector = probe(expression, self.plan.context, shape.has_nulls, registers=BLOCK_REGISTERS, filters=True)
+        assert vector is not None, "expressions are columns by now, or blocks compute them (computed_columns.py)"
         return Source(
             expression,
-            np.zeros(shape.num_units, np.int64),
+            np.zeros(shape.num_morsels, np.int64),
             False,
-            self.plan.context.null_handling and lane.nulls != NEVER,
+            self.plan.context.null_handling and vector.nulls != NEVER,
         )
 
 
@@ -105,51 +105,53 @@ def _computed(shape: Shape, source: Source, wanted: str) -> int:
     if waiting is not None:
         return waiting
     target = _ShapeTarget(shape)
-    lane = BlockCompiler(shape.plan.context, target).result(source.expression)
-    values, nulls = _registers(target, lane)
+    vector = BlockCompiler(shape.plan.context, target).result(source.expression)
+    values, nulls = _registers(target, vector)
     other, register = ("nulls", nulls) if wanted == "values" else ("values", values)
     if source.has_nulls:
         shape.waiting[other, source.expression] = register
     return values if wanted == "values" else nulls
 
 
-def _registers(target: _ShapeTarget, lane: Lane) -> tuple[int, int]:
+def _registers(target: _ShapeTarget, vector: Vector) -> tuple[int, int]:
     """Registers of values, which may be looked at as bits, and of null flags or -1; the caller gives back both."""
-    if lane.is_constant:
-        assert not isinstance(lane.constant, str)
+    if vector.is_constant:
+        assert not isinstance(vector.constant, str)
         register = target.allocate()
         target.emit(
-            counts_and_sums.fill.address, register, 0 if lane.constant is None else word_of(lane.constant, lane.kind)
+            counts_and_sums.fill.address,
+            register,
+            0 if vector.constant is None else word_of(vector.constant, vector.kind),
         )
-        lane.register, lane.owned = register, True
-        return lane.register, _null_register(target, lane)
-    if lane.chain is not None and not lane.chain.is_leaf:
-        lane = LaneRegisters(target).emitted(lane, canonical=True)
-        return lane.register, _null_register(target, lane)
-    lane = LaneRegisters(target).emitted(lane)
-    if lane.kind is Kind.DOUBLE or not lane.owned:
+        vector.register, vector.owned = register, True
+        return vector.register, _null_register(target, vector)
+    if vector.fused is not None and not vector.fused.is_leaf:
+        vector = VectorRegisters(target).emitted(vector, canonical=True)
+        return vector.register, _null_register(target, vector)
+    vector = VectorRegisters(target).emitted(vector)
+    if vector.kind is Kind.DOUBLE or not vector.owned:
         register = target.allocate()
-        if lane.kind is Kind.DOUBLE:
-            target.emit(arithmetic.unary_doubles.address, register, lane.register, arithmetic.CANONICAL)
+        if vector.kind is Kind.DOUBLE:
+            target.emit(arithmetic.unary_doubles.address, register, vector.register, arithmetic.CANONICAL)
         else:
             target.emit(
-                arithmetic.binary_longs.address, register, lane.register, 0, arithmetic.ADD, operands.FORM_RIGHT
+                arithmetic.binary_longs.address, register, vector.register, 0, arithmetic.ADD, operands.FORM_RIGHT
             )
-        if lane.owned:
-            target.release(lane.register)
-        lane.register, lane.owned = register, True
-    return lane.register, _null_register(target, lane)
+        if vector.owned:
+            target.release(vector.register)
+        vector.register, vector.owned = register, True
+    return vector.register, _null_register(target, vector)
 
 
-def _null_register(target: _ShapeTarget, lane: Lane) -> int:
-    if lane.nulls == ALWAYS or (lane.nulls != NEVER and not lane.owned_nulls):
+def _null_register(target: _ShapeTarget, vector: Vector) -> int:
+    if vector.nulls == ALWAYS or (vector.nulls != NEVER and not vector.owned_nulls):
         register = target.allocate()
-        if lane.nulls == ALWAYS:
+        if vector.nulls == ALWAYS:
             target.emit(boolean.fill_flags.address, register, 1)
         else:
-            target.emit(boolean.combine_flags.address, register, lane.nulls, lane.nulls, boolean.OR)
-        lane.nulls = register
-    return lane.nulls
+            target.emit(boolean.combine_flags.address, register, vector.nulls, vector.nulls, boolean.OR)
+        vector.nulls = register
+    return vector.nulls
 
 
 class _ShapeTarget:

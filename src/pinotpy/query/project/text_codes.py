@@ -1,7 +1,7 @@
 """Numbers for the texts of a raw column, the same in all segments that a query reads: groups and distinct values are
 counted by number, and only the texts of an answer are read again.
 
-    numbers = number_texts(plan, "session", segments)
+    numbers = code_texts(plan, "session", segments)
     numbers.ids[segment]          # uint32[num_docs]
     numbers.values(ids)           # Arrow binary
 
@@ -30,7 +30,7 @@ from pinotpy.query.runtime.control import QueryControl
 _BYTES_MAX: Final = 2**31 - 1
 
 
-class TextNumbers:
+class TextCodes:
     """Distinct texts of a raw column, among them all at the docs that a plan reads.
 
     num_ids: all numbers are below it, not all of them are used. ids: by segment, uint32[num_docs], the number of each
@@ -87,14 +87,14 @@ class TextNumbers:
         )
 
     def same(self) -> NDArray[np.int32]:
-        """int32[num_ids], every number itself: what global ids of a segment's ids are (global_ids.py)."""
+        """int32[num_ids], every number itself: what shared codes of a segment's ids are (shared_codes.py)."""
         if self._same is None:
             self._control.reserve(self.num_ids * 4)
             self._same = np.arange(self.num_ids, dtype=np.int32)
         return self._same
 
 
-def is_numbered(plan: ScanPlan, segment: int, name: str) -> bool:
+def has_text_codes(plan: ScanPlan, segment: int, name: str) -> bool:
     """Whether a column has raw single texts in a segment, in a form that is numbered here."""
     meta = plan.metas.of(name)[segment]
     return bool(
@@ -102,9 +102,9 @@ def is_numbered(plan: ScanPlan, segment: int, name: str) -> bool:
     )
 
 
-def number_texts(
+def code_texts(
     plan: ScanPlan, name: str, segments: Sequence[int], *, with_ids: bool = True, hash_mask: int = HASH_MASK
-) -> TextNumbers:
+) -> TextCodes:
     """Numbers for the texts of a column in some of the segments that a plan reads.
 
     Args:
@@ -126,15 +126,15 @@ def number_texts(
     docs = {segment: plan.segments[segment].num_docs for segment in segments}
     found = number_runs(workers, plan.metas.of(name), runs, docs, with_ids=with_ids, hash_mask=hash_mask)
     tables = [(table.ctypes.data, count) for table, count in found.tables]
-    return TextNumbers(plan.control, tables, found.ids, found, None)
+    return TextCodes(plan.control, tables, found.ids, found, None)
 
 
 def _of_kept(
     plan: ScanPlan, kept: KeptTexts, runs: Sequence[Run], segments: Sequence[int], workers: Workers, *, with_ids: bool
-) -> TextNumbers:
+) -> TextCodes:
     rows = plan.segments.rows_of_whole
     ids = {segment: kept.ids[segment if rows is None else int(rows[segment])] for segment in segments}
-    numbers, used = TextNumbers(plan.control, kept.tables, ids, kept, None), None
+    numbers, used = TextCodes(plan.control, kept.tables, ids, kept, None), None
     if with_ids:
         return numbers
     if sum(run.count for run in runs) < plan.segments.whole.total_docs:
@@ -144,21 +144,21 @@ def _of_kept(
             [partial(kernels.see_ids, ids[run.segment], run.listed, run.first, run.count, seen) for run in runs]
         )
         used = np.flatnonzero(seen)
-    return TextNumbers(plan.control, kept.tables, {}, kept, used)
+    return TextCodes(plan.control, kept.tables, {}, kept, used)
 
 
 def _runs(plan: ScanPlan, segments: set[int]) -> list[Run]:
     """The docs that a plan reads of some segments, in runs."""
-    of_units = plan.units[:, abi.U_SEGMENT].tolist()
+    of_morsels = plan.morsels[:, abi.U_SEGMENT].tolist()
     if plan.match_all:
         return [
             run
-            for segment in sorted(segments & set(of_units))
+            for segment in sorted(segments & set(of_morsels))
             for run in runs_of(segment, None, plan.segments[segment].num_docs)
         ]
     return [
         run
-        for segment, docs in zip(of_units, plan.listed, strict=True)
+        for segment, docs in zip(of_morsels, plan.listed, strict=True)
         if segment in segments
         for run in runs_of(segment, docs, len(docs))
     ]

@@ -163,15 +163,15 @@ class _Numbering:
         ends = np.zeros((len(runs), self._parts + 1), np.int64)
         words = np.zeros((len(runs), kernels.RUN_WORDS), np.int64)
         self._workers.run(
-            [partial(self._deal, run, entries[i], docs[i], ends[i], words[i]) for i, run in enumerate(runs)]
+            [partial(self._partition, run, entries[i], docs[i], ends[i], words[i]) for i, run in enumerate(runs)]
         )
         self._workers.run([partial(self._number_part, part, words, ends) for part in range(self._parts)])
 
-    def _deal(
+    def _partition(
         self, run: Run, entries: NDArray[np.uint64], docs: Ids, ends: NDArray[np.int64], words: NDArray[np.int64]
     ) -> None:
         meta, hashes = self._metas[run.segment], np.empty(run.count, np.uint64)
-        kernels.deal_texts(
+        kernels.partition_texts(
             int(meta[abi.M_DATA]),
             int(meta[abi.M_RAW_OFFSETS]),
             run.listed,

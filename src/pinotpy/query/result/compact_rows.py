@@ -1,11 +1,11 @@
-"""FewRows: the rows of a small partial result as numpy arrays, and their bytes on the wire.
+"""CompactRows: the rows of a small partial result as numpy arrays, and their bytes on the wire.
 
 Most answers of a server have a few groups. Making, writing, reading and checking an Arrow table for them costs more
 than their scan; here a column is one array (or texts and their offsets), its bytes are the array's own, and nobody
-needs Arrow to read it. What few rows cannot say (more than FEW_ROWS_MAX rows, nested or other types) stays an Arrow
+needs Arrow to read it. What few rows cannot say (more than COMPACT_ROWS_MAX rows, nested or other types) stays an Arrow
 table.
 
-    rows = FewRows.of(table)          # None: it has to stay a table
+    rows = CompactRows.of(table)          # None: it has to stay a table
     rows.table()                      # the same as an Arrow table
     rows.column("a0_count").values    # int64[num_rows]
     rows.column("k0").to_list()       # ["a", None, …]: Python values
@@ -32,7 +32,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-FEW_ROWS_MAX: Final = 1024
+COMPACT_ROWS_MAX: Final = 1024
 _COLUMNS_MAX: Final = 1024
 _HEAD: Final = struct.Struct("<BBHI")
 _ZEROS: Final = bytes(8)
@@ -86,7 +86,7 @@ def kind_of(arrow: pa.DataType) -> Kind | None:
 
 
 @dataclass(frozen=True, slots=True)
-class FewColumn:
+class CompactColumn:
     """One column of n rows.
 
     values: an array of n numbers; WIDE int64[n, 2]; BOOLEAN uint8[n]; lists: the values of all rows; TEXT and BINARY:
@@ -154,7 +154,7 @@ class FewColumn:
         return pa.Array.from_buffers(arrow, count, [valid, pa.py_buffer(self.offsets)], children=[child])
 
     @classmethod
-    def of(cls, array: pa.Array) -> FewColumn | None:
+    def of(cls, array: pa.Array) -> CompactColumn | None:
         """The column of an Arrow array; None for types and nulls inside of lists that it has no word for."""
         kind = _kinds().get(array.type)
         if kind is None:
@@ -188,12 +188,12 @@ class FewColumn:
         return cls(kind, child.to_numpy()[low:high], valid, offsets)
 
 
-class FewRows:
+class CompactRows:
     """Columns of equal length by name, in order; never changed."""
 
     __slots__ = ("_columns", "num_rows")
 
-    def __init__(self, columns: dict[str, FewColumn], num_rows: int) -> None:
+    def __init__(self, columns: dict[str, CompactColumn], num_rows: int) -> None:
         self._columns = columns
         self.num_rows = num_rows
 
@@ -201,12 +201,12 @@ class FewRows:
     def column_names(self) -> list[str]:
         return list(self._columns)
 
-    def column(self, name: str) -> FewColumn:
+    def column(self, name: str) -> CompactColumn:
         """Raises KeyError."""
         return self._columns[name]
 
     def to_lists(self) -> dict[str, list[Any]]:
-        """Python values of every column by name (`FewColumn.to_list`)."""
+        """Python values of every column by name (`CompactColumn.to_list`)."""
         return {name: column.to_list() for name, column in self._columns.items()}
 
     @property
@@ -218,13 +218,13 @@ class FewRows:
         return pa.table({name: column.arrow() for name, column in self._columns.items()})
 
     @classmethod
-    def of(cls, table: pa.Table) -> FewRows | None:
+    def of(cls, table: pa.Table) -> CompactRows | None:
         """The rows of a table; None if it has too many rows or other types."""
-        if table.num_rows > FEW_ROWS_MAX or table.num_columns > _COLUMNS_MAX:
+        if table.num_rows > COMPACT_ROWS_MAX or table.num_columns > _COLUMNS_MAX:
             return None
-        columns: dict[str, FewColumn] = {}
+        columns: dict[str, CompactColumn] = {}
         for name, column in zip(table.column_names, table.columns, strict=True):
-            found = FewColumn.of(column.chunk(0) if column.num_chunks == 1 else column.combine_chunks())
+            found = CompactColumn.of(column.chunk(0) if column.num_chunks == 1 else column.combine_chunks())
             if found is None or name in columns or len(name) > 255 or not name.isascii():
                 return None
             columns[name] = found
@@ -244,13 +244,13 @@ class FewRows:
         return b"".join(parts)
 
     @classmethod
-    def from_bytes(cls, data: bytes, position: int, num_columns: int, num_rows: int) -> FewRows:
+    def from_bytes(cls, data: bytes, position: int, num_columns: int, num_rows: int) -> CompactRows:
         """Inverse of `to_bytes`: the columns at data[position:], which must end with them. ValueError for anything
         else.
         """
-        if num_rows > FEW_ROWS_MAX or num_columns > _COLUMNS_MAX:
+        if num_rows > COMPACT_ROWS_MAX or num_columns > _COLUMNS_MAX:
             raise ValueError(f"{num_rows} rows of {num_columns} columns are not few")
-        columns: dict[str, FewColumn] = {}
+        columns: dict[str, CompactColumn] = {}
         for _ in range(num_columns):
             number, has_nulls, name_bytes, size = _HEAD.unpack_from(_part(data, position, _HEAD.size))
             name = _part(data, position + _HEAD.size, name_bytes).decode("ascii")
@@ -281,7 +281,7 @@ def _checked(
     valid: NDArray[np.bool_] | None,
     offsets: NDArray[np.int32] | None,
     num_rows: int,
-) -> FewColumn:
+) -> CompactColumn:
     """The column, if its bytes are ones that `to_bytes` may write."""
     if kind in _BYTES:
         assert offsets is not None
@@ -292,14 +292,14 @@ def _checked(
             begins = np.frombuffer(content, np.uint8)[offsets[offsets < len(content)]]
             if (begins & 0xC0 == 0x80).any():
                 raise ValueError(f"a text of column '{name}' begins inside of a character")
-        return FewColumn(kind, content, valid, offsets)
+        return CompactColumn(kind, content, valid, offsets)
     dtype = _NUMBERS[kind]
     if len(content) % dtype.itemsize:
         raise ValueError(f"column '{name}' has {len(content)} bytes of {dtype.itemsize} each")
     values = np.frombuffer(content, dtype)
     if offsets is not None:
         _check_offsets(name, offsets, len(values))
-        return FewColumn(kind, values, valid, offsets)
+        return CompactColumn(kind, values, valid, offsets)
     if len(values) != (2 * num_rows if kind is Kind.WIDE else num_rows):
         raise ValueError(f"column '{name}' has {len(values)} values for {num_rows} rows")
     if kind is Kind.WIDE:
@@ -308,7 +308,7 @@ def _checked(
             raise ValueError(f"column '{name}' has sums of more than 38 digits")
     elif kind is Kind.BOOLEAN and num_rows and values.max() > 1:
         raise ValueError(f"column '{name}' has values that are neither true nor false")
-    return FewColumn(kind, values, valid)
+    return CompactColumn(kind, values, valid)
 
 
 def _check_offsets(name: str, offsets: NDArray[np.int32], end: int) -> None:

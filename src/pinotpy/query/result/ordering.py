@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 # A selection of the k best by the first key alone pays off from here on.
 PARTITION_ROWS_MIN = 4096
 # So few texts are ranked in Python faster than Arrow's functions are called: 15 in 5 µs instead of 25.
-FEW_ROWS_MAX: Final = 64
+COMPACT_ROWS_MAX: Final = 64
 _NAN: Final = 0x7FF8000000000000
 
 
@@ -106,7 +106,7 @@ def _ascending_codes(values: pa.Array) -> tuple[NDArray[np.int64], int, int]:
         )
     if pa.types.is_integer(kind):
         return _ordered_longs(_filled(values, 0).to_numpy(zero_copy_only=False))
-    if len(values) <= FEW_ROWS_MAX:
+    if len(values) <= COMPACT_ROWS_MAX:
         return _ranks_of_few(values.to_pylist())
     encoded = values.dictionary_encode()
     order = pc.array_sort_indices(encoded.dictionary).to_numpy()

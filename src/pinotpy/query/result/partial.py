@@ -15,7 +15,7 @@ b"STRING_ARRAY" names pinotpy's type. Nulls appear only under null handling.
 Small results are `few` (compact_rows.py) instead of an Arrow table; `rows` makes the table of them when somebody asks
 for it, so whoever can read `few` should ask for that first.
 
-On the wire a peer that says so (wire.FLAG_FEW_ROWS) gets magic "PPR2", everybody else "PPR1" (see `to_bytes`):
+On the wire a peer that says so (wire.FLAG_COMPACT_ROWS) gets magic "PPR2", everybody else "PPR1" (see `to_bytes`):
 
     0      4    magic "PPR2"
     4      2    number of counters
@@ -40,10 +40,10 @@ import orjson
 import pyarrow as pa
 
 from pinotpy.errors import DataError
-from pinotpy.query.result.compact_rows import FewRows
+from pinotpy.query.result.compact_rows import CompactRows
 
 MAGIC = b"PPR1"
-MAGIC_FEW = b"PPR2"
+MAGIC_COMPACT = b"PPR2"
 _ROWS_NONE, _ROWS_FEW, _ROWS_ARROW = 0, 1, 2
 _HEAD: Final = struct.Struct("<4sHBxIIIxxxx")
 # Counters that a peer of a later release may have.
@@ -94,7 +94,7 @@ class QueryException:
 class PartialResult:
     """Rows (None: nothing to contribute, e.g. all segments pruned or failed), counters, faults, and what is missing.
 
-    few: the rows as FewRows, None where they are an Arrow table or there are none.
+    few: the rows as CompactRows, None where they are an Arrow table or there are none.
     explain: EXPLAIN's groups of segments (query/explain/plans.py), instead of rows.
     """
 
@@ -102,16 +102,16 @@ class PartialResult:
 
     def __init__(
         self,
-        rows: pa.Table | FewRows | None = None,
+        rows: pa.Table | CompactRows | None = None,
         statistics: Statistics | None = None,
         exceptions: list[QueryException] | None = None,
         missing_segments: list[str] | None = None,
         trace: list[dict[str, Any]] | None = None,
         explain: list[dict[str, Any]] | None = None,
     ) -> None:
-        self.few: FewRows | None = None
+        self.few: CompactRows | None = None
         self._rows: pa.Table | None = None
-        if isinstance(rows, FewRows):
+        if isinstance(rows, CompactRows):
             self.few = rows
         else:
             self._rows = rows
@@ -129,8 +129,8 @@ class PartialResult:
         return self._rows
 
     @rows.setter
-    def rows(self, rows: pa.Table | FewRows | None) -> None:
-        self.few, self._rows = (rows, None) if isinstance(rows, FewRows) else (None, rows)
+    def rows(self, rows: pa.Table | CompactRows | None) -> None:
+        self.few, self._rows = (rows, None) if isinstance(rows, CompactRows) else (None, rows)
 
     @property
     def has_rows(self) -> bool:
@@ -166,7 +166,7 @@ class PartialResult:
     def _few_bytes(self) -> bytes:
         few = self.few
         if few is None and self._rows is not None:
-            few = FewRows.of(self._rows)
+            few = CompactRows.of(self._rows)
         is_rare = self.exceptions or self.missing_segments or self.trace or self.explain
         rare = orjson.dumps(self._rare()) if is_rare else b""
         form, num_rows, num_columns = _ROWS_NONE, 0, 0
@@ -175,7 +175,7 @@ class PartialResult:
             form, num_rows, num_columns, content = _ROWS_FEW, few.num_rows, len(few.column_names), [few.to_bytes()]
         elif self._rows is not None:
             form, content = _ROWS_ARROW, _ipc_stream(self._rows)
-        head = _HEAD.pack(MAGIC_FEW, len(STATISTICS), form, num_rows, num_columns, len(rare))
+        head = _HEAD.pack(MAGIC_COMPACT, len(STATISTICS), form, num_rows, num_columns, len(rare))
         return b"".join((head, _COUNTERS.pack(*_statistics_of(self.statistics)), rare, bytes(-len(rare) & 7), *content))
 
     def _rare(self) -> dict[str, Any]:
@@ -190,7 +190,7 @@ class PartialResult:
     def from_bytes(cls, data: bytes) -> PartialResult:
         """Inverse of `to_bytes` in both forms; raises DataError for anything else (never trusts a peer's bytes)."""
         try:
-            if data[:4] == MAGIC_FEW:
+            if data[:4] == MAGIC_COMPACT:
                 return cls._of_few_bytes(data)
             if data[:4] != MAGIC:
                 raise ValueError(f"magic {data[:4]!r}")
@@ -214,9 +214,9 @@ class PartialResult:
             *[counter != 0 if is_flag else counter for counter, is_flag in zip(counters, _IS_FLAG, strict=False)]
         )
         position = end + (-rare_bytes & 7)
-        rows: pa.Table | FewRows | None = None
+        rows: pa.Table | CompactRows | None = None
         if form == _ROWS_FEW:
-            rows = FewRows.from_bytes(bytes(data), position, num_columns, num_rows)  # a long answer is a bytearray
+            rows = CompactRows.from_bytes(bytes(data), position, num_columns, num_rows)  # a long answer is a bytearray
         elif form == _ROWS_ARROW:
             rows = _table_of(data, position)
         elif form != _ROWS_NONE or position != len(data):

@@ -25,9 +25,9 @@ _FUSED: Final = {
     bitmap_scan.IDS_RUNS: predicates.ids_runs,
     bitmap_scan.RAW_RANGE: predicates.raw_range,
     bitmap_scan.IS_NULL: predicates.is_null,
-    bitmap_arithmetic.EXPRESSION: expression_predicate.expression_leg,
+    bitmap_arithmetic.EXPRESSION: expression_predicate.expression_test,
     bitmap_arithmetic.FETCH: fetch.fetch_unless_in_a_row,
-    bitmap_arithmetic.CHAIN: fused_instruction.fused_doubles,
+    bitmap_arithmetic.FUSED: fused_instruction.fused_doubles,
 }
 for _place, _test in _FUSED.items():
     _WORDS[abi.C_FUSED_TESTS + _place] = _test.address

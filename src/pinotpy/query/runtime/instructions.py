@@ -1,4 +1,6 @@
-"""Instructions for many units at once: each word is one number for all units, or an array with one number a unit."""
+"""Instructions for many morsels at once: each word is one number for all morsels, or an array with one number a
+morsel.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ Word = Union[int, NDArray[np.int64]]
 
 
 class Instructions:
-    """A section of a program, the same functions or at least the same count for all units."""
+    """A section of a program, the same functions or at least the same count for all morsels."""
 
     def __init__(self) -> None:
         self._rows: list[tuple[Word, Word, Sequence[Word]]] = []
@@ -29,9 +31,9 @@ class Instructions:
     def extend(self, section: Instructions) -> None:
         self._rows.extend(section._rows)
 
-    def assemble(self, num_units: int) -> NDArray[np.int64]:
-        """int64[num_units, len(self), INSTRUCTION_WORDS]."""
-        program = np.zeros((num_units, len(self._rows), abi.INSTRUCTION_WORDS), np.int64)
+    def assemble(self, num_morsels: int) -> NDArray[np.int64]:
+        """int64[num_morsels, len(self), INSTRUCTION_WORDS]."""
+        program = np.zeros((num_morsels, len(self._rows), abi.INSTRUCTION_WORDS), np.int64)
         for i, (function, flags, args) in enumerate(self._rows):
             program[:, i, abi.I_FUNCTION] = function
             program[:, i, abi.I_FLAGS] = flags

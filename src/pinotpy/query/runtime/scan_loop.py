@@ -1,4 +1,4 @@
-"""Running a plan's units on threads: quanta, flushes, and error words turned into errors."""
+"""Running a plan's morsels on threads: quanta, flushes, and error words turned into errors."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ T = TypeVar("T")
 
 
 class Scan(Protocol):
-    """What is run: `units` (int64[n, UNIT_WORDS]), of which thread t takes `units[starts[t]:starts[t + 1]]`."""
+    """What is run: `morsels` (int64[n, MORSEL_WORDS]), of which thread t takes `morsels[starts[t]:starts[t + 1]]`."""
 
     @property
-    def units(self) -> NDArray[np.int64]: ...
+    def morsels(self) -> NDArray[np.int64]: ...
 
     @property
     def starts(self) -> NDArray[np.int64]: ...
@@ -59,8 +59,8 @@ def run_threads(
     on_flush: Callable[[T], None] | None,
     on_error: Callable[[T], str] | None,
 ) -> ScanCounts:
-    """Run every thread's slice of the plan's units. The calling thread takes the first slice itself, unless the scan is
-    long and the executor KernelThreads, on which slices take turns with those of other queries.
+    """Run every thread's slice of the plan's morsels. The calling thread takes the first slice itself, unless the scan
+    is long and the executor KernelThreads, on which slices take turns with those of other queries.
 
     All threads have ended when this returns or raises.
     """
@@ -115,7 +115,7 @@ def _borrow(control: NDArray[np.int64], address: int) -> abi.State:
 
 
 class _Slice:
-    """The units of one thread, and how far they were run."""
+    """The morsels of one thread, and how far they were run."""
 
     __slots__ = ("_context", "_cursor", "_last", "_on_flush", "_plan", "_state", "_timespec")
 
@@ -137,7 +137,7 @@ class _Slice:
         plan, state = self._plan, self._state
         try:
             code = driver.step(
-                plan.units,
+                plan.morsels,
                 self._last,
                 state.words,
                 state.address,
@@ -157,7 +157,7 @@ class _Slice:
 
 
 def _num_docs(plan: Scan) -> int:
-    return int((plan.units[:, abi.U_HIGH] - plan.units[:, abi.U_LOW]).sum())
+    return int((plan.morsels[:, abi.U_HIGH] - plan.morsels[:, abi.U_LOW]).sum())
 
 
 def _failure(task: Future[None]) -> BaseException | None:
@@ -169,7 +169,7 @@ def _failure(task: Future[None]) -> BaseException | None:
 
 
 def _counts(plan: Scan, states: list[abi.State]) -> ScanCounts:
-    matched = plan.units[plan.units[:, abi.U_SELECTED] > 0, abi.U_SEGMENT]
+    matched = plan.morsels[plan.morsels[:, abi.U_SELECTED] > 0, abi.U_SEGMENT]
     words = [state.words for state in states]
     scanned, entries = (
         sum(int(one[abi.S_DOCS_SCANNED]) for one in words),
@@ -180,9 +180,9 @@ def _counts(plan: Scan, states: list[abi.State]) -> ScanCounts:
 
 def _trace(plan: Scan, stage: Stage, states: list[abi.State], wall_ns: int) -> None:
     """One scan: wall time; the time of all threads in filters; docs that were looked at and that were selected."""
-    units = plan.units
+    morsels = plan.morsels
     read, selected = (
-        int((units[:, abi.U_HIGH] - units[:, abi.U_LOW]).sum()),
+        int((morsels[:, abi.U_HIGH] - morsels[:, abi.U_LOW]).sum()),
         sum(int(state.words[abi.S_DOCS_SCANNED]) for state in states),
     )
     filter_ns = sum(int(state.words[abi.S_FILTER_NS]) for state in states)

@@ -1,4 +1,4 @@
-"""Global ids of a column: numbers of its values that mean the same in all segments of a query."""
+"""Shared codes of a column: numbers of its values that mean the same in all segments of a query."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 
 
 class Numbering(Protocol):
-    """What gives the values of global ids."""
+    """What gives the values of shared codes."""
 
     def values(self, ids: NDArray[np.integer[Any]]) -> pa.Array: ...
 
 
 class TextIds(Numbering, Protocol):
-    """Global ids of raw texts, made for a query (project/text_codes.py): all are below `num_ids`."""
+    """Shared codes of raw texts, made for a query (project/text_codes.py): all are below `num_ids`."""
 
     num_ids: int
 
@@ -28,14 +28,16 @@ class TextIds(Numbering, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ColumnIds:
-    """num_ids: all global ids are below it. remaps: int64[num_segments], address of int32[cardinality], 0 for segments
-    without units. ascending: bool[num_segments], the remap ascends, so that walking it walks memory forwards."""
+    """num_ids: all shared codes are below it. code maps: int64[num_segments], address of int32[cardinality], 0 for
+    segments
+    without units. ascending: bool[num_segments], the code map ascends, so that walking it walks memory forwards.
+    """
 
     num_ids: int
-    remaps: NDArray[np.int64]
+    code_maps: NDArray[np.int64]
     ascending: NDArray[np.bool_]
     _ids: Numbering
 
     def values(self, ids: NDArray[np.integer[Any]]) -> pa.Array:
-        """The values of global ids, in stored form (int32, int64, float32, float64, binary)."""
+        """The values of shared codes, in stored form (int32, int64, float32, float64, binary)."""
         return self._ids.values(ids)

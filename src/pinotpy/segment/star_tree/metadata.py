@@ -27,7 +27,7 @@ NODES: Final = "nodes"
 COUNT: Final = "count"
 DIMENSION: Final = "dimension"  # dimension.0, dimension.1 …
 STATE: Final = "state"  # state.0.low …
-LOW, HIGH, SPILLED, VALUE, OFFSETS, VALUES, COUNTS = "low", "high", "spilled", "value", "offsets", "values", "counts"
+LOW, HIGH, OVERFLOW, VALUE, OFFSETS, VALUES, COUNTS = "low", "high", "spilled", "value", "offsets", "values", "counts"
 
 DIMENSIONS_MAX: Final = STAR_TREE_DIMENSIONS_MAX
 STATES_MAX: Final = 1000

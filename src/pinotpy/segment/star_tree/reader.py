@@ -137,9 +137,9 @@ class StarTree:
 
     # --- states ------------------------------------------------------------------------------------------------------
 
-    def spilled(self, column: str) -> NDArray[np.int64]:
+    def overflow(self, column: str) -> NDArray[np.int64]:
         """Parts of a sum of doubles outside the main window: int64[n, 4] of (doc, window, low, high), docs ascend."""
-        buffer = f"{names.STATE}.{self._states[names.SUM, column]}.{names.SPILLED}"
+        buffer = f"{names.STATE}.{self._states[names.SUM, column]}.{names.OVERFLOW}"
         found: NDArray[np.int64] = (
             self._buffers.view(buffer, np.int64).reshape(-1, 4)
             if buffer in self._buffers

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from pinotpy.config.index_checks import STAR_TREE_NUMBERS
 from pinotpy.data_types import DataType, FieldType
 from pinotpy.errors import Fault, InvalidConfigError
-from pinotpy.kernels.aggregate.exact_sums import UNIT_DOCS_MAX
+from pinotpy.kernels.aggregate.exact_sums import MORSEL_DOCS_MAX
 from pinotpy.segment.data_source import Column
 from pinotpy.segment.star_tree import metadata as names
 from pinotpy.segment.star_tree.metadata import StateMetadata
@@ -116,10 +116,10 @@ def why_not(spec: TreeSpec, columns: Mapping[str, Column], num_docs: int) -> str
     for name in spec.dimensions:
         if columns[name].dictionary is None:
             return f"its dimension '{name}' has no dictionary"
-    if num_docs > UNIT_DOCS_MAX and any(
+    if num_docs > MORSEL_DOCS_MAX and any(
         state.kind == names.SUM and state.data_type.stored.is_floating for state in states_of(spec, columns)
     ):
-        return f"sums of doubles are kept for at most {UNIT_DOCS_MAX} rows a segment, found {num_docs}"
+        return f"sums of doubles are kept for at most {MORSEL_DOCS_MAX} rows a segment, found {num_docs}"
     return None
 
 

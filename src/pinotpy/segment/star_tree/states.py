@@ -18,7 +18,7 @@ from pinotpy.functions.sketches.hyperloglog import LOG2M_DEFAULT, hash_values, r
 from pinotpy.functions.sketches.multiset import Multisets, collect_multisets, numbers_of, thin
 from pinotpy.functions.sketches.quantile_digest import longs_of
 from pinotpy.kernels.aggregate import star_tree as kernels
-from pinotpy.kernels.aggregate.exact_sums import UNIT_BIAS, UNIT_DOCS_MAX, WINDOW, WINDOW_MAIN, WINDOW_SPECIAL
+from pinotpy.kernels.aggregate.exact_sums import MORSEL_DOCS_MAX, UNIT_BIAS, WINDOW, WINDOW_MAIN, WINDOW_SPECIAL
 from pinotpy.segment.data_source import Column
 from pinotpy.segment.star_tree import metadata as names
 from pinotpy.segment.star_tree.metadata import StateMetadata
@@ -27,7 +27,7 @@ Longs = NDArray[np.int64]
 Buffers = dict[str, NDArray[Any]]
 
 ENTRY_BITS: Final = LOG2M_DEFAULT + 5  # of a register's number and rank
-_NO_SPILL: Final = np.empty((0, 4), np.int64)
+_NO_OVERFLOW: Final = np.empty((0, 4), np.int64)
 _HALF: Final = np.int64(0xFFFFFFFF)
 
 
@@ -50,10 +50,10 @@ def states_of_rows(state: StateMetadata, column: Column, order: Longs, starts: L
     if state.kind == names.SUM:
         values = column_values(column)
         if state.data_type.stored.is_floating:
-            assert len(values) <= UNIT_DOCS_MAX, "spec.py refuses it"
+            assert len(values) <= MORSEL_DOCS_MAX, "spec.py refuses it"
             return _doubles(values).grouped(order, starts)
         bound = max(-int(values.min()), int(values.max())) * len(values) if len(values) else 0
-        return Sums(values, None if bound < 2**63 else values >> np.int64(63), _NO_SPILL).grouped(order, starts)
+        return Sums(values, None if bound < 2**63 else values >> np.int64(63), _NO_OVERFLOW).grouped(order, starts)
     if state.kind in (names.MIN, names.MAX):
         return Extremes(column_values(column), state.kind == names.MIN, state.data_type).grouped(order, starts)
     records = np.empty(len(order), np.int64)
@@ -90,10 +90,10 @@ def _doubles(values: NDArray[np.float64]) -> Sums:
     low, high = np.empty(len(values), np.int64), np.empty(len(values), np.int64)
     bits = np.ascontiguousarray(values).view(np.uint64)
     outside = kernels.window_words(bits, low, high)
-    return Sums(low, high, _spilled(bits) if outside else _NO_SPILL)
+    return Sums(low, high, _overflow(bits) if outside else _NO_OVERFLOW)
 
 
-def _spilled(bits: NDArray[np.uint64]) -> Longs:
+def _overflow(bits: NDArray[np.uint64]) -> Longs:
     # (row, window, low, high) of the doubles outside the main window, as kernels.aggregate.exact_sums.spill has them.
     exponents = ((bits >> np.uint64(52)) & np.uint64(0x7FF)).astype(np.int64)
     special = exponents == 0x7FF
@@ -119,41 +119,41 @@ class Sums:
 
     low: Longs
     high: Longs | None
-    spilled: Longs
+    overflow: Longs
 
     def grouped(self, order: Longs, starts: Longs) -> Sums:
         low = np.empty(len(starts) - 1, np.int64)
         if self.high is None:
             kernels.add_longs(self.low, order, starts, low)
-            return Sums(low, None, _NO_SPILL)
+            return Sums(low, None, _NO_OVERFLOW)
         high = np.empty_like(low)
         kernels.add_wide(self.low, self.high, order, starts, low, high)
-        return Sums(low, high, self._spill_of(order, starts) if len(self.spilled) else _NO_SPILL)
+        return Sums(low, high, self._overflow_of(order, starts) if len(self.overflow) else _NO_OVERFLOW)
 
-    def _spill_of(self, order: Longs, starts: Longs) -> Longs:
+    def _overflow_of(self, order: Longs, starts: Longs) -> Longs:
         # Every occurrence of a record that has spilled parts brings them to its new record.
-        records = self.spilled[:, 0]
+        records = self.overflow[:, 0]
         has = np.zeros(len(self.low), np.bool_)
         has[records] = True
         occurrences = np.flatnonzero(has[order])
         first = np.searchsorted(records, order[occurrences], side="left")
         lengths = np.searchsorted(records, order[occurrences], side="right") - first
-        parts = self.spilled[ranges(first, lengths)]
+        parts = self.overflow[ranges(first, lengths)]
         parts[:, 0] = np.repeat(np.searchsorted(starts, occurrences, side="right") - 1, lengths)
         return _summed(parts)
 
     def joined(self, more: Sums) -> Sums:
-        spilled = more.spilled.copy()
-        spilled[:, 0] += len(self.low)
+        overflow = more.overflow.copy()
+        overflow[:, 0] += len(self.low)
         high = None if self.high is None or more.high is None else np.concatenate([self.high, more.high])
-        return Sums(np.concatenate([self.low, more.low]), high, np.concatenate([self.spilled, spilled]))
+        return Sums(np.concatenate([self.low, more.low]), high, np.concatenate([self.overflow, overflow]))
 
     def buffers(self) -> Buffers:
         found: Buffers = {names.LOW: self.low}
         if self.high is not None:
             found[names.HIGH] = self.high
-        if len(self.spilled):
-            found[names.SPILLED] = self.spilled
+        if len(self.overflow):
+            found[names.OVERFLOW] = self.overflow
         return found
 
 

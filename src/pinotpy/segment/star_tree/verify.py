@@ -65,8 +65,8 @@ def _state_sizes(
         needed[prefix + names.LOW] = 8 * num_docs
         if prefix + names.HIGH in sizes or state.data_type.stored.is_floating:
             needed[prefix + names.HIGH] = 8 * num_docs
-        if prefix + names.SPILLED in sizes and state.data_type.stored.is_floating:
-            needed[prefix + names.SPILLED] = sizes[prefix + names.SPILLED] // 32 * 32
+        if prefix + names.OVERFLOW in sizes and state.data_type.stored.is_floating:
+            needed[prefix + names.OVERFLOW] = sizes[prefix + names.OVERFLOW] // 32 * 32
     elif state.kind in (names.MIN, names.MAX):
         needed[prefix + names.VALUE] = state.data_type.stored.numpy.itemsize * num_docs
     else:
@@ -112,8 +112,8 @@ def check_star_tree(tree: StarTreeMetadata, buffers: ColumnBuffers, metadata: Se
 
 def _check_state(prefix: str, state: StateMetadata, buffers: ColumnBuffers, num_docs: int, wrong: Any) -> None:
     what = f"states '{state.kind}' of column '{state.column}'"
-    if prefix + names.SPILLED in buffers:
-        docs = buffers.view(prefix + names.SPILLED, np.int64).reshape(-1, 4)[:, 0]
+    if prefix + names.OVERFLOW in buffers:
+        docs = buffers.view(prefix + names.OVERFLOW, np.int64).reshape(-1, 4)[:, 0]
         if len(docs) and (docs[0] < 0 or docs[-1] >= num_docs or (docs[1:] < docs[:-1]).any()):
             raise wrong(what, f"ascending records below {num_docs}", f"{docs[:1]}…{docs[-1:]}")
     if prefix + names.OFFSETS not in buffers:

@@ -19,7 +19,7 @@ from pinotpy.data_types import DataType as D
 from pinotpy.decimals import encode_decimal
 from pinotpy.errors import InvalidQueryError
 from pinotpy.functions.spec import Argument, function_named, functions, is_aggregation
-from pinotpy.functions.state.plans import DistributionPlan, SlotPlan, Spilled
+from pinotpy.functions.state.plans import Overflow, SlotPlan, ValueSetPlan
 
 VALUES: dict[D, Any] = {
     D.INT: st.integers(-(2**31), 2**31 - 1),
@@ -36,7 +36,7 @@ def _states(name: str, data_type: D, values: list[Any]) -> list[pa.Array]:
     if not values:
         return function.nothing_seen(argument)
     plan = function.plan(argument, sum_fits_long=False)
-    if isinstance(plan, DistributionPlan):
+    if isinstance(plan, ValueSetPlan):
         stored = [encode_decimal(v) for v in values] if data_type is D.BIG_DECIMAL else values
         kind = pa.binary() if data_type is D.BIG_DECIMAL else data_type.arrow
         return plan.collect(np.zeros(len(values), np.int64), pa.array(stored, kind), np.ones(len(values), np.int64), 1)
@@ -51,7 +51,7 @@ def _states(name: str, data_type: D, values: list[Any]) -> list[pa.Array]:
         words = {"min": [biased["min"]], "max": [biased["max"]], "minmaxrange": list(biased.values())}.get(name, [])
     empty = np.empty(0, np.int64)
     return plan.collect(
-        np.array([words], np.int64).reshape(1, -1), np.array([len(values)]), Spilled(empty, empty, empty, empty, empty)
+        np.array([words], np.int64).reshape(1, -1), np.array([len(values)]), Overflow(empty, empty, empty, empty, empty)
     )
 
 

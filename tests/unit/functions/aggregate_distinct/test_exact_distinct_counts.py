@@ -18,7 +18,7 @@ from pyroaring import BitMap
 from pinotpy.data_types import DataType as D
 from pinotpy.errors import QueryExecutionError
 from pinotpy.functions.spec import AggregateFunction, Argument, function_named
-from pinotpy.functions.state.plans import DistributionPlan
+from pinotpy.functions.state.plans import ValueSetPlan
 
 STORED = {D.STRING: pa.binary(), D.BYTES: pa.binary(), D.BOOLEAN: pa.int32()}
 
@@ -27,7 +27,7 @@ def collected(function: AggregateFunction, data_type: D, groups: list[list[Any]]
     rows = np.array([row for row, group in enumerate(groups) for _ in group], np.int64)
     values = pa.array([value for group in groups for value in group], STORED.get(data_type, data_type.arrow))
     plan = function.plan(Argument(data_type), sum_fits_long=False)
-    assert isinstance(plan, DistributionPlan)
+    assert isinstance(plan, ValueSetPlan)
     states = plan.collect(rows, values, np.ones(len(rows), np.int64), len(groups))
     assert [column.type for column in states] == [field.type for field in function.state_fields(Argument(data_type))]
     return states
@@ -117,7 +117,7 @@ def test_fasthll_refuses_values_that_are_no_sketches_and_answers_0_for_none(data
 def test_segment_partitioned_counts_are_added() -> None:
     function = function_named("segmentpartitioneddistinctcount")
     plan = function.plan(Argument(D.INT), sum_fits_long=False)
-    assert isinstance(plan, DistributionPlan) and plan.by_segment
+    assert isinstance(plan, ValueSetPlan) and plan.by_segment
     segments = collected(function, D.INT, [[1, 2, 2, 3], [3], [], [1, 2]])
     assert finished(function, segments) == [3, 1, 0, 2]
     assert finished(function, function.merge(segments, np.array([0, 0, 1, 0]), 2)) == [6, 0]

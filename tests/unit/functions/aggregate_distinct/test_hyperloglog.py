@@ -22,7 +22,7 @@ from pinotpy.decimals import encode_decimal
 from pinotpy.errors import InvalidQueryError, QueryExecutionError
 from pinotpy.functions.sketches import hyperloglog
 from pinotpy.functions.spec import AggregateFunction, Argument, function_named
-from pinotpy.functions.state.plans import DistributionPlan, RegisterPlan
+from pinotpy.functions.state.plans import SketchPlan, ValueSetPlan
 
 MASK, M = 0xFFFFFFFF, 0x5BD1E995
 
@@ -119,12 +119,12 @@ def collected(function: AggregateFunction, data_type: D, groups: list[list[Any]]
     plan = function.plan(Argument(data_type), sum_fits_long=False)
     order = np.random.default_rng(len(rows)).permutation(len(rows))
     numbers, shuffled = np.array(rows, np.int64)[order], values.take(pa.array(order))
-    if isinstance(plan, RegisterPlan):  # what a scan leaves, hashed by numpy
+    if isinstance(plan, SketchPlan):  # what a scan leaves, hashed by numpy
         states = plan.collect(
             numbers, hyperloglog.register_entries(hyperloglog.hash_values(shuffled, data_type), plan.log2m), len(groups)
         )
     else:
-        assert isinstance(plan, DistributionPlan)
+        assert isinstance(plan, ValueSetPlan)
         states = plan.collect(numbers, shuffled, np.ones(len(rows), np.int64), len(groups))
     assert [column.type for column in states] == [field.type for field in function.state_fields(Argument(data_type))]
     return states

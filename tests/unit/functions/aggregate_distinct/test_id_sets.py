@@ -24,7 +24,7 @@ from pinotpy.errors import InvalidQueryError, QueryExecutionError
 from pinotpy.functions.scalar.spec import Operand, bind, evaluate
 from pinotpy.functions.sketches.idset import IdSetOptions, parse_options, read_id_set, write_id_set
 from pinotpy.functions.spec import AggregateFunction, Argument, function_named
-from pinotpy.functions.state.plans import DistributionPlan
+from pinotpy.functions.state.plans import ValueSetPlan
 from pinotpy.pql.ast import Dialect, Literal
 
 STORED = {D.STRING: pa.binary(), D.JSON: pa.binary(), D.BYTES: pa.binary(), D.BOOLEAN: pa.int32()}
@@ -39,7 +39,7 @@ def collected(function: AggregateFunction, data_type: D, groups: list[list[Any]]
     rows = np.array([row for row, group in enumerate(groups) for _ in group], np.int64)
     values = pa.array([value for group in groups for value in group], STORED.get(data_type, data_type.arrow))
     plan = function.plan(Argument(data_type), sum_fits_long=False)
-    assert isinstance(plan, DistributionPlan)
+    assert isinstance(plan, ValueSetPlan)
     states = plan.collect(rows, values, np.ones(len(rows), np.int64), len(groups))
     assert [column.type for column in states] == [field.type for field in function.state_fields(Argument(data_type))]
     return states

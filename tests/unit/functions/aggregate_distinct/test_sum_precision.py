@@ -18,7 +18,7 @@ from pinotpy.data_types import DataType as D
 from pinotpy.decimals import encode_decimal
 from pinotpy.errors import InvalidQueryError, QueryExecutionError
 from pinotpy.functions.spec import AggregateFunction, Argument, function_named
-from pinotpy.functions.state.plans import DistributionPlan, SlotPlan
+from pinotpy.functions.state.plans import SlotPlan, ValueSetPlan
 from pinotpy.pql.ast import Dialect
 
 STORED = {D.STRING: pa.binary(), D.BYTES: pa.binary(), D.BIG_DECIMAL: pa.binary()}
@@ -27,7 +27,7 @@ STORED = {D.STRING: pa.binary(), D.BYTES: pa.binary(), D.BIG_DECIMAL: pa.binary(
 def collected(data_type: D, values: list[Any], counts: list[int] | None = None) -> list[pa.Array]:
     function = function_named("sumprecision")
     plan = function.plan(Argument(data_type), sum_fits_long=False)
-    assert isinstance(plan, DistributionPlan)
+    assert isinstance(plan, ValueSetPlan)
     repeated = np.array(counts or [1] * len(values), np.int64)
     return plan.collect(
         np.zeros(len(values), np.int64), pa.array(values, STORED.get(data_type, data_type.arrow)), repeated, 1

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from pinotpy.data_types import DataType as D
 from pinotpy.errors import InvalidQueryError, QueryExecutionError
 from pinotpy.functions.spec import AggregateFunction, Argument, function_named
-from pinotpy.functions.state.plans import DistributionPlan
+from pinotpy.functions.state.plans import ValueSetPlan
 
 STORED = {D.STRING: pa.binary(), D.BYTES: pa.binary(), D.BOOLEAN: pa.int32()}
 
@@ -34,7 +34,7 @@ def collected(function: AggregateFunction, data_type: D, groups: list[list[Any]]
     rows = np.array([row for row, group in enumerate(groups) for _ in group], np.int64)
     values = pa.array([value for group in groups for value in group], STORED.get(data_type, data_type.arrow))
     plan = function.plan(Argument(data_type), sum_fits_long=False)
-    assert isinstance(plan, DistributionPlan)
+    assert isinstance(plan, ValueSetPlan)
     order = np.random.default_rng(len(rows)).permutation(len(rows))
     states = plan.collect(rows[order], values.take(pa.array(order)), np.ones(len(rows), np.int64), len(groups))
     assert [column.type for column in states] == [field.type for field in function.state_fields(Argument(data_type))]
@@ -110,7 +110,7 @@ def test_estimates_are_within_four_standard_errors(entries: int) -> None:
     for exact in (10, 3_000, 100_000):
         values = pa.array(rng.choice(2**50, exact, replace=False))
         plan = theta(entries).plan(Argument(D.LONG), sum_fits_long=False)
-        assert isinstance(plan, DistributionPlan)
+        assert isinstance(plan, ValueSetPlan)
         states = plan.collect(np.zeros(exact, np.int64), values, np.ones(exact, np.int64), 1)
         found = theta(entries).finish(states, null_handling=False)[0].as_py()
         assert found == exact if exact <= entries else abs(found - exact) <= 4 / math.sqrt(entries) * exact

@@ -18,7 +18,7 @@ from pinotpy.errors import QueryExecutionError
 from pinotpy.functions.aggregate.percentileest import FUNCTIONS
 from pinotpy.functions.aggregate.percentilekll import FUNCTIONS as KLL_FUNCTIONS
 from pinotpy.functions.spec import AggregateFunction, Argument
-from pinotpy.functions.state.plans import DistributionPlan
+from pinotpy.functions.state.plans import ValueSetPlan
 
 EST, KLL = FUNCTIONS[0], KLL_FUNCTIONS[0]
 LEVELS = [0, 1, 29, 50, 90, 99, 99.9, 100]
@@ -26,7 +26,7 @@ LEVELS = [0, 1, 29, 50, 90, 99, 99.9, 100]
 
 def collected(function: AggregateFunction, values: pa.Array, data_type: DataType) -> list[pa.Array]:
     plan = function.plan(Argument(data_type), sum_fits_long=False)
-    assert isinstance(plan, DistributionPlan)
+    assert isinstance(plan, ValueSetPlan)
     return plan.collect(np.zeros(len(values), np.int64), values, np.ones(len(values), np.int64), 1)
 
 

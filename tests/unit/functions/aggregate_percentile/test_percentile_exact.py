@@ -18,7 +18,7 @@ from pinotpy.decimals import encode_decimal
 from pinotpy.errors import InvalidQueryError, QueryExecutionError
 from pinotpy.functions.aggregate.percentile import FUNCTIONS
 from pinotpy.functions.spec import AggregateFunction, Argument, aggregation_function
-from pinotpy.functions.state.plans import DistributionPlan
+from pinotpy.functions.state.plans import ValueSetPlan
 from pinotpy.pql.ast import Dialect, Position
 from pinotpy.pql.literals import double_literal, integer_literal
 
@@ -30,7 +30,7 @@ def collected(
     function: AggregateFunction, argument: Argument, groups: NDArray[np.int64], values: pa.Array, num_groups: int
 ) -> list[pa.Array]:
     plan = function.plan(argument, sum_fits_long=False)
-    assert isinstance(plan, DistributionPlan)
+    assert isinstance(plan, ValueSetPlan)
     return plan.collect(groups, values, np.ones(len(values), np.int64), num_groups)
 
 

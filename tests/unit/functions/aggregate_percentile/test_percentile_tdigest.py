@@ -23,7 +23,7 @@ from pinotpy.functions.aggregate.percentiletdigest import COMPRESSION_MAX, FUNCT
 from pinotpy.functions.sketches.multiset import collect_multisets
 from pinotpy.functions.sketches.tdigest import centroids_around, centroids_of_sizes, quantiles, write_digests
 from pinotpy.functions.spec import Argument
-from pinotpy.functions.state.plans import DistributionPlan
+from pinotpy.functions.state.plans import ValueSetPlan
 
 TDIGEST = FUNCTIONS[0]
 LEVELS = [0, 0.1, 1, 5, 25, 37.5, 50, 75, 90, 95, 99, 99.9, 100]
@@ -61,7 +61,7 @@ def collected(
     data_type: DataType = DataType.DOUBLE,
 ) -> list[pa.Array]:
     plan = function.plan(Argument(data_type), sum_fits_long=False)
-    assert isinstance(plan, DistributionPlan)
+    assert isinstance(plan, ValueSetPlan)
     return plan.collect(groups, values, np.ones(len(values), np.int64), num_groups)
 
 

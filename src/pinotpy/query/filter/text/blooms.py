@@ -65,5 +65,5 @@ def _mark(noted: list[bool]) -> Words:
 
 def _filled(meta: Words, num_docs: int) -> NDArray[np.uint64]:
     filters = np.zeros((-(-num_docs // abi.BLOCK), kernels.RUN_WORDS), np.uint64)
-    kernels.fill_runs(int(meta[abi.M_DATA]), int(meta[abi.M_RAW_OFFSETS]), num_docs, filters)
+    kernels.fill_value_lists(int(meta[abi.M_DATA]), int(meta[abi.M_RAW_OFFSETS]), num_docs, filters)
     return filters

@@ -12,7 +12,7 @@ from pinotpy.functions.text.patterns import TextPattern, literal_pattern
 from pinotpy.pql.ast import Call, Expression, Identifier, Literal
 from pinotpy.pql.function_names import canonical_function
 from pinotpy.query.model.context import ColumnRef, Comparison, ExpressionPredicate, Predicate
-from pinotpy.query.model.predicate import Leg, TextTest
+from pinotpy.query.model.predicate import TextTest, TypedPredicate
 
 # Longer ones are left to Arrow, whose search never takes more than a step a byte.
 _BYTES_MAX: Final = 1 << 10
@@ -23,19 +23,21 @@ _PATTERNS: Final[dict[str, Callable[[str], TextPattern]]] = {
 }
 
 
-def text_leg(condition: Predicate | ExpressionPredicate, columns: Mapping[str, ColumnRef]) -> Leg | None:
-    """The leg of `contains(column, 'text')`, and of `contains(…) = true`; None for what is no such condition."""
+def text_predicate(
+    condition: Predicate | ExpressionPredicate, columns: Mapping[str, ColumnRef]
+) -> TypedPredicate | None:
+    """The predicate of `contains(column, 'text')`, and of `contains(…) = true`; None for what is no such condition."""
     if isinstance(condition, ExpressionPredicate):
-        return _leg(condition.expression, condition, columns)
+        return _predicate_of(condition.expression, condition, columns)
     if condition.comparison is Comparison.EQ and len(condition.values) == 1 and isinstance(condition.values[0], bool):
-        leg = _leg(condition.lhs, condition, columns)
-        return leg if leg is None or condition.values[0] else leg.inverse()
+        bound = _predicate_of(condition.lhs, condition, columns)
+        return bound if bound is None or condition.values[0] else bound.inverse()
     return None
 
 
-def _leg(
+def _predicate_of(
     expression: Expression, condition: Predicate | ExpressionPredicate, columns: Mapping[str, ColumnRef]
-) -> Leg | None:
+) -> TypedPredicate | None:
     if not isinstance(expression, Call) or len(expression.args) != 2:
         return None
     pattern, (left, text) = _PATTERNS.get(canonical_function(expression.name)), expression.args
@@ -46,4 +48,4 @@ def _leg(
         return None
     if len(text.text) > _BYTES_MAX or any("\ud800" <= character <= "\udfff" for character in text.text):
         return None
-    return Leg(column.name, TextTest(pattern(text.text)), source=condition)
+    return TypedPredicate(column.name, TextTest(pattern(text.text)), source=condition)

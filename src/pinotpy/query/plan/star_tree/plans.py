@@ -15,7 +15,7 @@ from pinotpy.query.plan.star_tree.choose import TreeShape, Wanted, choose, tree_
 from pinotpy.query.plan.star_tree.walk import star_tree_scan
 from pinotpy.query.runtime.control import QueryControl
 from pinotpy.query.segments.segment_set import SegmentSet
-from pinotpy.segment.global_ids.cache import GlobalDictionaries
+from pinotpy.segment.shared_codes.cache import SharedDictionaries
 
 MANY_RECORDS = "it would read too many records: rows in their order are read faster"
 
@@ -41,8 +41,8 @@ def plans_of(
     *,
     threads: int = 1,
     executor: Executor | None = None,
-    dictionaries: GlobalDictionaries | None = None,
-    is_whole: bool = False,
+    dictionaries: SharedDictionaries | None = None,
+    is_final: bool = False,
 ) -> list[ScanPlan]:
     """At least one plan; `build_scan` makes the one of segments that no tree stands for, and is told whether it is the
     only one. Raises what it and `star_tree_scan` raise.
@@ -50,7 +50,7 @@ def plans_of(
     if not tree_shapes(segments):
         return [build_scan(segments, True)]
     found = tree_plans(
-        context, segments, control, threads=threads, executor=executor, dictionaries=dictionaries, is_whole=is_whole
+        context, segments, control, threads=threads, executor=executor, dictionaries=dictionaries, is_final=is_final
     )
     if not found.trees:
         return [build_scan(segments, True)]
@@ -65,8 +65,8 @@ def tree_plans(
     *,
     threads: int = 1,
     executor: Executor | None = None,
-    dictionaries: GlobalDictionaries | None = None,
-    is_whole: bool = False,
+    dictionaries: SharedDictionaries | None = None,
+    is_final: bool = False,
 ) -> Answered:
     """The trees that answer, planned. Raises what `star_tree_scan` raises."""
     chosen = choose(context, segments)
@@ -76,7 +76,7 @@ def tree_plans(
     for shape, rows in chosen.shapes:
         assert isinstance(wanted, Wanted), "choose found a tree"
         own = shape.trees if len(rows) == len(shape.rows) else shape.trees.take(shape.rows.searchsorted(rows))
-        whole = is_whole and is_alone
+        whole = is_final and is_alone
         plan = star_tree_scan(
             context,
             wanted,
@@ -86,7 +86,7 @@ def tree_plans(
             threads=threads,
             executor=executor,
             dictionaries=dictionaries,
-            is_whole=whole,
+            is_final=whole,
         )
         if plan is not None:
             trees.append((shape, rows, plan))

@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pinotpy.kernels.aggregate import star_tree as kernels
-from pinotpy.kernels.filter.predicate_frame import LEG_RUN
+from pinotpy.kernels.filter.predicate_frame import PREDICATE_RUN
 from pinotpy.kernels.runtime import abi
-from pinotpy.query.filter.bound_predicate import ResolvedLeg
+from pinotpy.query.filter.bound_predicate import BoundPredicate
 from pinotpy.query.filter.normal_form import EVERYWHERE, normal_form
 from pinotpy.query.filter.tree import (
     Known,
@@ -23,7 +23,7 @@ from pinotpy.query.filter.tree import (
     conjuncts,
     emit_tree,
     known,
-    legs_of,
+    predicates_of,
     resolve_tree,
     take_segments,
 )
@@ -36,7 +36,7 @@ from pinotpy.query.runtime.control import QueryControl
 from pinotpy.query.runtime.instructions import Instructions
 from pinotpy.query.segments.column_metas import ColumnMetas
 from pinotpy.query.segments.segment_set import SegmentSet
-from pinotpy.segment.global_ids.cache import GlobalDictionaries
+from pinotpy.segment.shared_codes.cache import SharedDictionaries
 from pinotpy.segment.star_tree.reader import StarTree
 
 # Trees that are walked between two looks at the control: a tree takes microseconds, a million nodes a few milliseconds.
@@ -55,13 +55,13 @@ def star_tree_scan(
     *,
     threads: int = 1,
     executor: Executor | None = None,
-    dictionaries: GlobalDictionaries | None = None,
-    is_whole: bool = False,
+    dictionaries: SharedDictionaries | None = None,
+    is_final: bool = False,
 ) -> ScanPlan | None:
     """The plan of a query over trees of one shape, which fit it; None where it would read so many records that the rows
     themselves are read faster.
 
-    Raises: for literals and patterns what predicate.typed_leg raises; what `control` raises.
+    Raises: for literals and patterns what predicate.typed_predicate raises; what `control` raises.
     """
     asked = record_context(context)
     statistics = Statistics(num_segments_queried=len(trees))
@@ -92,24 +92,24 @@ def star_tree_scan(
     if found is None:
         return None
     docs, bounds, undecided = found
-    units, starts = deal(_units(np.flatnonzero(selects), docs, bounds), threads if executor is not None else 1)
+    morsels, starts = deal(_morsels(np.flatnonzero(selects), docs, bounds), threads if executor is not None else 1)
     program = Instructions()
-    if tree is not None and undecided and len(units):
-        emit_tree(tree, program, units[:, abi.U_SEGMENT], metas)
+    if tree is not None and undecided and len(morsels):
+        emit_tree(tree, program, morsels[:, abi.U_SEGMENT], metas)
     return ScanPlan(
         context=asked,
         segments=trees,
         control=control,
         metas=metas,
-        units=units,
+        morsels=morsels,
         starts=starts,
-        filter_program=program.assemble(len(units)),
+        filter_program=program.assemble(len(morsels)),
         statistics=statistics,
         emit_filter=emit_filter,
         executor=executor,
         keep_alive=[tree, metas, docs, walk],
         dictionaries=dictionaries,
-        is_whole=is_whole,
+        is_final=is_final,
     )
 
 
@@ -117,20 +117,24 @@ def _taken(facts: Known, rows: NDArray[np.int64]) -> Known:
     return Known(facts.never[rows], facts.always[rows], facts.prune[rows], facts.rule[rows])
 
 
-def _units(segments: NDArray[np.int64], docs: NDArray[np.int32], bounds: NDArray[np.int64]) -> NDArray[np.int64]:
-    """A unit for each tree with records to read: docs[bounds[i] : bounds[i + 1]], ascending; a run where they follow
+def _morsels(segments: NDArray[np.int64], docs: NDArray[np.int32], bounds: NDArray[np.int64]) -> NDArray[np.int64]:
+    """A morsel for each tree with records to read: docs[bounds[i] : bounds[i + 1]], ascending; a run where they follow
     each other.
     """
-    units = np.zeros((len(segments), abi.UNIT_WORDS), np.int64)
+    morsels = np.zeros((len(segments), abi.MORSEL_WORDS), np.int64)
     low, high = bounds[:-1], bounds[1:]
-    units[:, abi.U_SEGMENT], units[:, abi.U_LOW], units[:, abi.U_HIGH] = segments, low, high
-    units[:, abi.U_LIST] = docs.ctypes.data
+    morsels[:, abi.U_SEGMENT], morsels[:, abi.U_LOW], morsels[:, abi.U_HIGH] = segments, low, high
+    morsels[:, abi.U_LIST] = docs.ctypes.data
     kept = np.flatnonzero(low < high)
     first, last = docs[low[kept]].astype(np.int64), docs[high[kept] - 1].astype(np.int64)
     together = last - first + 1 == high[kept] - low[kept]
     runs = kept[together]
-    units[runs, abi.U_LOW], units[runs, abi.U_HIGH], units[runs, abi.U_LIST] = first[together], last[together] + 1, 0
-    return units[kept]
+    morsels[runs, abi.U_LOW], morsels[runs, abi.U_HIGH], morsels[runs, abi.U_LIST] = (
+        first[together],
+        last[together] + 1,
+        0,
+    )
+    return morsels[kept]
 
 
 class _Walk:
@@ -187,36 +191,41 @@ class _Walk:
         columns
         makes none: its columns are kept apart and it is tested on the records.
         """
-        if isinstance(node, ResolvedLeg):
-            yield from self._of_leg(node)
+        if isinstance(node, BoundPredicate):
+            yield from self._of_predicate(node)
             return
-        legs = [leg for leg in legs_of(node) if isinstance(leg, ResolvedLeg)]
-        running = [leg for leg in legs if bool((leg.mode == LEG_RUN).any())]
-        columns = {leg.leg.column for leg in running}
-        if len(columns) == 1 and len(running) == len(legs):
-            yield self._table(node, columns.pop(), legs[0])
+        bound_predicates = [bound for bound in predicates_of(node) if isinstance(bound, BoundPredicate)]
+        running = [bound for bound in bound_predicates if bool((bound.mode == PREDICATE_RUN).any())]
+        columns = {bound.typed.column for bound in running}
+        if len(columns) == 1 and len(running) == len(bound_predicates):
+            yield self._table(node, columns.pop(), bound_predicates[0])
             return
         self._filtered |= bool(running)
-        for leg in running:
-            place = self._place[leg.leg.column]
-            at = np.flatnonzero(leg.mode == LEG_RUN)
+        for bound in running:
+            place = self._place[bound.typed.column]
+            at = np.flatnonzero(bound.mode == PREDICATE_RUN)
             self._needs[at, place] = np.maximum(self._needs[at, place], kernels.NEED_VALUES)
 
-    def _of_leg(self, leg: ResolvedLeg) -> Iterator[NDArray[np.int64]]:
-        running = leg.mode == LEG_RUN
-        ranged, listed = np.flatnonzero(running & leg.ranged), np.flatnonzero(running & ~leg.ranged)
-        place = self._place[leg.leg.column]
+    def _of_predicate(self, bound: BoundPredicate) -> Iterator[NDArray[np.int64]]:
+        running = bound.mode == PREDICATE_RUN
+        ranged, listed = np.flatnonzero(running & bound.ranged), np.flatnonzero(running & ~bound.ranged)
+        place = self._place[bound.typed.column]
         self._needs[running, place] = kernels.NEED_TESTS
         if len(ranged):
-            yield _rows(ranged, place, kernels.TEST_RANGE, leg.negated, leg.ids[ranged, 0], leg.ids[ranged, 1])
+            yield _rows(ranged, place, kernels.TEST_RANGE, bound.negated, bound.ids[ranged, 0], bound.ids[ranged, 1])
         if len(listed):
-            self._keep_alive.append(leg.members)
-            addresses = leg.members.ctypes.data + 4 * leg.spans[listed, 0]
+            self._keep_alive.append(bound.members)
+            addresses = bound.members.ctypes.data + 4 * bound.spans[listed, 0]
             yield _rows(
-                listed, place, kernels.TEST_MEMBERS, leg.negated, addresses, leg.spans[listed, 1] - leg.spans[listed, 0]
+                listed,
+                place,
+                kernels.TEST_MEMBERS,
+                bound.negated,
+                addresses,
+                bound.spans[listed, 1] - bound.spans[listed, 0],
             )
 
-    def _table(self, node: Resolved, column: str, leg: ResolvedLeg) -> NDArray[np.int64]:
+    def _table(self, node: Resolved, column: str, bound: BoundPredicate) -> NDArray[np.int64]:
         """AND, OR and NOT over one column: which of its ids pass."""
         place = self._place[column]
         cardinalities = [self._trees[row].column(column).cardinality for row in range(len(self._trees))]
@@ -254,14 +263,14 @@ def _rows(
 
 def _passing(node: Resolved, row: int, cardinality: int) -> NDArray[np.uint8]:
     """For each id of a dictionary whether the condition holds, uint8[cardinality]."""
-    if not isinstance(node, ResolvedLeg):
+    if not isinstance(node, BoundPredicate):
         assert hasattr(node, "children"), "expressions have no tree"
         parts = [_passing(child, row, cardinality) for child in node.children]
         joined: NDArray[np.uint8] = (
             np.logical_and.reduce(parts) if isinstance(node, ResolvedAll) else np.logical_or.reduce(parts)
         )
         return joined.astype(np.uint8)
-    if node.mode[row] != LEG_RUN:
+    if node.mode[row] != PREDICATE_RUN:
         return np.full(cardinality, int(not node.never[row]), np.uint8)
     table = np.zeros(cardinality, np.uint8)
     if node.ranged[row]:

@@ -1,5 +1,5 @@
-"""The numberings of all columns that queries group by, under a byte budget; built and extended by one thread of low
-priority.
+"""The shared dictionaries of all columns that queries group by, under a byte budget; built and extended by one thread
+of low priority.
 
 A query asks and never waits: where something is missing it gets None, merges by value, and the builder is told. Least
 recently asked for goes first when the budget is passed; queries that hold ids keep what they hold.
@@ -16,29 +16,29 @@ from typing import Final
 
 from pinotpy.data_types import DataType, StoredType
 from pinotpy.segment.data_source import Dictionary
-from pinotpy.segment.global_ids.dictionary import GlobalDictionary, GlobalIds
-from pinotpy.segment.global_ids.values import values_of_dictionary
+from pinotpy.segment.shared_codes.dictionary import SharedCodes, SharedDictionary
+from pinotpy.segment.shared_codes.values import values_of_dictionary
 
 _log = logging.getLogger(__name__)
 BUDGET_BYTES_DEFAULT: Final = 512 << 20
 # Requests that wait; more are dropped, and come again with the next query.
 WAITING_MAX: Final = 256
-# Numbered anew when more than this share of the ids was appended (remaps no longer ascend) or belongs to nobody any
+# Numbered anew when more than this share of the ids was appended (code maps no longer ascend) or belongs to nobody any
 # more.
 APPENDED_SHARE_MAX: Final = 0.25
 DEAD_SHARE_MAX: Final = 0.5
-# Not numbered anew for fewer ids than this: their remaps fit into a cache in any order.
+# Not numbered anew for fewer ids than this: their code maps fit into a cache in any order.
 RENUMBER_IDS_MIN: Final = 4096
 _NICENESS: Final = 10
 
 Key = tuple[str, str, StoredType]  # table, column
 
 
-class GlobalDictionaries:
+class SharedDictionaries:
     """Shared between threads; the lock guards the entries and the requests and is never held while building.
 
     Args:
-        budget_bytes: for values and remaps together; 0 turns numberings off.
+        budget_bytes: for values and code maps together; 0 turns shared dictionaries off.
         in_background: False: `build_waiting` is called by whoever wants it (tests, scripts).
     """
 
@@ -46,7 +46,7 @@ class GlobalDictionaries:
         self._budget_bytes = budget_bytes
         self._in_background = in_background
         self._condition = threading.Condition()
-        self._entries: OrderedDict[Key, GlobalDictionary] = OrderedDict()
+        self._entries: OrderedDict[Key, SharedDictionary] = OrderedDict()
         self._waiting: dict[Key, list[Dictionary]] = {}
         self._refused: dict[Key, int] = {}  # values of what did not fit the budget
         self._thread: threading.Thread | None = None
@@ -54,7 +54,7 @@ class GlobalDictionaries:
 
     def find(
         self, table: str, column: str, data_type: DataType, dictionaries: Sequence[Dictionary]
-    ) -> GlobalIds | None:
+    ) -> SharedCodes | None:
         """Ids for these dictionaries of one column; None where they are not (yet) known: then they are asked for."""
         if not self._budget_bytes or not dictionaries:
             return None
@@ -82,7 +82,7 @@ class GlobalDictionaries:
         return None
 
     def build_waiting(self) -> int:
-        """Build all that is asked for; gives how many numberings."""
+        """Build all that is asked for; gives how many shared dictionaries."""
         built = 0
         while True:
             with self._condition:
@@ -104,7 +104,7 @@ class GlobalDictionaries:
 
     @property
     def nbytes(self) -> int:
-        """Memory of all numberings that are kept."""
+        """Memory of all shared dictionaries that are kept."""
         with self._condition:
             entries = list(self._entries.values())
         return sum(entry.nbytes for entry in entries)
@@ -124,7 +124,7 @@ class GlobalDictionaries:
                 # Queries are right without.
                 _log.exception("numbering of a column failed")
 
-    def _build(self, key: Key, entry: GlobalDictionary | None, dictionaries: list[Dictionary]) -> None:
+    def _build(self, key: Key, entry: SharedDictionary | None, dictionaries: list[Dictionary]) -> None:
         num_values = sum(dictionary.cardinality for dictionary in dictionaries)
         wanted = dictionaries
         if entry is not None and _is_worn(entry):
@@ -142,7 +142,7 @@ class GlobalDictionaries:
                     self._budget_bytes,
                 )
                 return
-            entry = GlobalDictionary(key[2])
+            entry = SharedDictionary(key[2])
         entry.add(wanted)
         size_bytes = entry.nbytes
         with self._condition:
@@ -165,7 +165,7 @@ class GlobalDictionaries:
                     self._refused[newest] = num_values
 
 
-def _is_worn(entry: GlobalDictionary) -> bool:
+def _is_worn(entry: SharedDictionary) -> bool:
     num_ids = entry.num_ids
     if num_ids < RENUMBER_IDS_MIN:
         return False
@@ -173,6 +173,6 @@ def _is_worn(entry: GlobalDictionary) -> bool:
 
 
 def _least_bytes(stored: StoredType, dictionaries: Sequence[Dictionary]) -> int:
-    """What a numbering takes at least: all remaps and the values of the largest dictionary."""
+    """What a shared dictionary takes at least: all code maps and the values of the largest dictionary."""
     largest = max(dictionaries, key=lambda dictionary: dictionary.cardinality)
     return sum(4 * dictionary.cardinality for dictionary in dictionaries) + values_of_dictionary(largest, stored).nbytes

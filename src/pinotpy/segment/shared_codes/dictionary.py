@@ -1,5 +1,5 @@
-"""The numbering of one column's values over the segments of a table. Ids are only ever appended: what an id means, and
-what was mapped to it, stays true as long as anybody holds the numbering.
+"""The shared dictionary of one column's values over the segments of a table. Ids are only ever appended: what an id
+means, and what was mapped to it, stays true as long as anybody holds the shared dictionary.
 """
 
 from __future__ import annotations
@@ -17,14 +17,23 @@ from numpy.typing import NDArray
 from pinotpy.data_types import StoredType
 from pinotpy.kernels.group.shared_codes import is_ascending
 from pinotpy.segment.data_source import Dictionary
-from pinotpy.segment.global_ids.values import NO_ORDER, Bytes, Ids, Integers, Values, Words, union, values_of_dictionary
+from pinotpy.segment.shared_codes.values import (
+    NO_ORDER,
+    Bytes,
+    Ids,
+    Integers,
+    Values,
+    Words,
+    union,
+    values_of_dictionary,
+)
 
 IDS_MAX: Final = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True)
-class Remap:
-    """`ids` int32[cardinality]: global id of every dict id of one segment, at `address`; `ascending`: they ascend, as
+class CodeMap:
+    """`ids` int32[cardinality]: shared code of every dict id of one segment, at `address`; `ascending`: they ascend, as
     after a union.
     """
 
@@ -34,22 +43,22 @@ class Remap:
 
 
 @dataclass(frozen=True, slots=True)
-class GlobalIds:
-    """What a query sees of a numbering: hold it as long as the addresses are in use.
+class SharedCodes:
+    """What a query sees of a shared dictionary: hold it as long as the addresses are in use.
 
-    num_ids: all ids of `remaps` are below it.
-    remaps: int64, one address of int32[cardinality] for each dictionary that was asked for.
-    ascending: bool, one a dictionary: its remap ascends.
+    num_ids: all ids of `code_maps` are below it.
+    code_maps: int64, one address of int32[cardinality] for each dictionary that was asked for.
+    ascending: bool, one a dictionary: its code map ascends.
     """
 
     num_ids: int
-    remaps: NDArray[np.int64]
+    code_maps: NDArray[np.int64]
     ascending: NDArray[np.bool_]
     _values: Values
-    _held: tuple[Remap, ...]
+    _held: tuple[CodeMap, ...]
 
     def values(self, ids: Integers) -> pa.Array:
-        """The values of global ids, Arrow in stored form (int32, int64, float32, float64, binary)."""
+        """The values of shared codes, Arrow in stored form (int32, int64, float32, float64, binary)."""
         return self._values.take(ids)
 
     @property
@@ -58,15 +67,15 @@ class GlobalIds:
         return self._values
 
 
-class GlobalDictionary:
+class SharedDictionary:
     """Shared between threads. Readers take `_known` once; the lock is held by who appends."""
 
     def __init__(self, stored: StoredType) -> None:
         self.stored = stored
         self._lock = threading.Lock()
         self._known: tuple[Values, Ids] | None = None  # values by id, ids in the order of the values
-        # A remap goes with its dictionary, and that with its segment.
-        self._remaps: WeakKeyDictionary[Dictionary, Remap] = WeakKeyDictionary()
+        # A code map goes with its dictionary, and that with its segment.
+        self._code_maps: WeakKeyDictionary[Dictionary, CodeMap] = WeakKeyDictionary()
         self._num_sorted = 0
 
     @property
@@ -76,11 +85,11 @@ class GlobalDictionary:
 
     @property
     def nbytes(self) -> int:
-        """Memory of values and remaps."""
+        """Memory of values and code maps."""
         known = self._known
         if known is None:
             return 0
-        return known[0].nbytes + known[1].nbytes + sum(remap.ids.nbytes for remap in self._live())
+        return known[0].nbytes + known[1].nbytes + sum(code_map.ids.nbytes for code_map in self._live())
 
     @property
     def num_appended(self) -> int:
@@ -90,27 +99,27 @@ class GlobalDictionary:
     @property
     def num_live(self) -> int:
         """At most so many ids belong to a value of a dictionary that still exists."""
-        return min(sum(len(remap.ids) for remap in self._live()), self.num_ids)
+        return min(sum(len(code_map.ids) for code_map in self._live()), self.num_ids)
 
     def dictionaries(self) -> list[Dictionary]:
         """Those that are mapped and still exist."""
         with self._lock:
-            return list(self._remaps.keys())
+            return list(self._code_maps.keys())
 
-    def find(self, dictionaries: Sequence[Dictionary]) -> GlobalIds | None:
+    def find(self, dictionaries: Sequence[Dictionary]) -> SharedCodes | None:
         """The ids of these dictionaries; None if one of them is not mapped."""
-        get = self._remaps.get
+        get = self._code_maps.get
         found = [get(dictionary) for dictionary in dictionaries]
         if None in found:
             return None
-        known = self._known  # after the remaps: it holds at least their ids
+        known = self._known  # after the code maps: it holds at least their ids
         assert known is not None
-        held = tuple(remap for remap in found if remap is not None)
-        addresses = np.fromiter((remap.address for remap in held), np.int64, len(held))
-        return GlobalIds(
+        held = tuple(code_map for code_map in found if code_map is not None)
+        addresses = np.fromiter((code_map.address for code_map in held), np.int64, len(held))
+        return SharedCodes(
             len(known[0]),
             addresses,
-            np.fromiter((remap.ascending for remap in held), np.bool_, len(held)),
+            np.fromiter((code_map.ascending for code_map in held), np.bool_, len(held)),
             known[0],
             held,
         )
@@ -121,16 +130,16 @@ class GlobalDictionary:
         Raises OverflowError when ids no longer fit 31 bits.
         """
         with self._lock:
-            new = [dictionary for dictionary in dict.fromkeys(dictionaries) if dictionary not in self._remaps]
+            new = [dictionary for dictionary in dict.fromkeys(dictionaries) if dictionary not in self._code_maps]
             if not new:
                 return
             parts = [values_of_dictionary(dictionary, self.stored) for dictionary in new]
             self._number(union(parts))
             for dictionary, part in zip(new, parts, strict=True):
                 assert self._known is not None
-                ids, num_missing = self._known[0].remap(self._known[1], part)
+                ids, num_missing = self._known[0].code_map(self._known[1], part)
                 assert num_missing == 0, "every value was numbered before"
-                self._remaps[dictionary] = Remap(ids, ids.ctypes.data, bool(is_ascending(ids)))
+                self._code_maps[dictionary] = CodeMap(ids, ids.ctypes.data, bool(is_ascending(ids)))
 
     def _number(self, fresh: Words | Bytes) -> None:
         """Give ids to the values that have none."""
@@ -139,15 +148,15 @@ class GlobalDictionary:
             self._known, self._num_sorted = (fresh, NO_ORDER), len(fresh)
             return
         values, order = self._known
-        ids, num_missing = values.remap(order, fresh)
+        ids, num_missing = values.code_map(order, fresh)
         if num_missing:
             _check_size(len(values) + num_missing)
             longer = values.extended(fresh, np.flatnonzero(ids < 0))
             self._known = longer, longer.merged_order(order, len(values))
 
-    def _live(self) -> list[Remap]:
+    def _live(self) -> list[CodeMap]:
         with self._lock:
-            return list(self._remaps.values())
+            return list(self._code_maps.values())
 
 
 def _check_size(num_ids: int) -> None:

@@ -28,7 +28,7 @@ class Values(Protocol):
     @property
     def nbytes(self) -> int: ...
 
-    def remap(self, order: Ids, local: Any) -> tuple[Ids, int]:
+    def code_map(self, order: Ids, local: Any) -> tuple[Ids, int]:
         """Id of every value of the ascending `local` (-1: not here), and how many are not here; `order` as in
         kernels.group.shared_codes.
         """
@@ -61,9 +61,9 @@ class Words:
     def nbytes(self) -> int:
         return self.words.nbytes
 
-    def remap(self, order: Ids, local: Words) -> tuple[Ids, int]:
+    def code_map(self, order: Ids, local: Words) -> tuple[Ids, int]:
         ids = np.empty(len(local), np.int32)
-        return ids, int(kernel.remap_words(self.words, order, local.words, ids))
+        return ids, int(kernel.map_words(self.words, order, local.words, ids))
 
     def extended(self, local: Words, positions: NDArray[np.int64]) -> Words:
         return Words(np.concatenate([self.words, local.words[positions]]), self.dtype)
@@ -91,10 +91,10 @@ class Bytes:
     def nbytes(self) -> int:
         return self.offsets.nbytes + self.body.nbytes
 
-    def remap(self, order: Ids, local: Bytes) -> tuple[Ids, int]:
+    def code_map(self, order: Ids, local: Bytes) -> tuple[Ids, int]:
         ids = np.empty(len(local), np.int32)
         return ids, int(
-            kernel.remap_bytes(self.offsets, self.body.ctypes.data, order, local.offsets, local.body.ctypes.data, ids)
+            kernel.map_texts(self.offsets, self.body.ctypes.data, order, local.offsets, local.body.ctypes.data, ids)
         )
 
     def extended(self, local: Bytes, positions: NDArray[np.int64]) -> Bytes:
