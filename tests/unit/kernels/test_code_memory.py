@@ -15,7 +15,7 @@ import gc
 import numpy as np
 from numba import njit
 from pinotpy.kernels import code_memory
-from pinotpy.kernels.codec import csr
+from pinotpy.kernels.codec import posting_builder
 
 def resident():
     line = next(line for line in open("/proc/self/status") if line.startswith("RssFile"))
@@ -24,7 +24,7 @@ def resident():
 ids = np.array([2, 0, 1, 2], np.uint32)
 expected = ([0, 1, 2, 4], [1, 2, 0, 3])
 def whole():
-    offsets, docs = csr.inverted_index(ids, 3)
+    offsets, docs = posting_builder.inverted_index(ids, 3)
     return offsets.tolist(), docs.tolist()
 
 assert whole() == expected
@@ -36,7 +36,7 @@ assert before - resident() > let_go * 0.8 > 20 << 20, (before, resident(), let_g
 assert code_memory.give_back()[0] == 0, "packed once"
 assert whole() == expected
 
-fill = csr._fill_single
+fill = posting_builder._fill_single
 @njit
 def late(ids, offsets, docs):
     fill(ids, offsets, docs)
@@ -59,7 +59,7 @@ def test_memory_comes_back_and_later_kernels_still_find_the_earlier_ones() -> No
 GROWING_TUPLES = """
 import sys, threading
 from pinotpy.kernels import code_memory
-from pinotpy.kernels.codec import csr
+from pinotpy.kernels.codec import posting_builder
 
 sys.setswitchinterval(1e-5)
 garbage = [[number] for number in range(200_000)]

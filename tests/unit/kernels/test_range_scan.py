@@ -48,7 +48,7 @@ def note_docs(state_address: int, _args_address: int) -> Any:
     return abi.E_OK
 
 
-class _Leg:
+class _Predicate:
     """A random predicate: its instruction and, by numpy, the docs that pass and whether it reads values."""
 
     def __init__(self, rng: np.random.Generator, n: int) -> None:
@@ -59,7 +59,7 @@ class _Leg:
         self.meta[abi.M_CARDINALITY], self.meta[abi.M_NUM_DOCS], self.meta[abi.M_NUM_VALUES] = -1, n, n
         has_nulls, nulls_fail, negated = rng.random(3) < 0.4
         self.meta[abi.M_NULLS] = self.null_bits.ctypes.data if has_nulls else 0
-        kind = rng.choice(["ids", "ids", "runs", "raw", "null", "chain", "chain"])
+        kind = rng.choice(["ids", "ids", "runs", "raw", "null", "program", "program"])
         test: NDArray[Any] = getattr(self, f"_{kind}")(rng, n)
         mode = rng.choice(
             [
@@ -80,7 +80,7 @@ class _Leg:
         }[mode]
         if nulls_fail and has_nulls:
             self.passes = self.passes & ~self.nulls
-        self.row[abi.I_FLAGS] = abi.I_PREDICATE if kind in ("null", "chain") else abi.I_SCAN_PREDICATE
+        self.row[abi.I_FLAGS] = abi.I_PREDICATE if kind in ("null", "program") else abi.I_SCAN_PREDICATE
         self.row[abi.A0], self.row[abi.A0 + 3], self.row[abi.A0 + 4], self.row[abi.A0 + 5] = (
             self.meta.ctypes.data,
             mode,
@@ -147,7 +147,7 @@ class _Leg:
         """(first + second) * 0.5 against a constant, of columns of any kind that lies in a row. The predicate's own
         meta is that of a raw column here.
         """
-        self.columns = [_chain_column(rng, n) for _ in range(2)]
+        self.columns = [_fused_column(rng, n) for _ in range(2)]
         registers = [abi.NUM_REGISTERS, abi.NUM_REGISTERS + 1]
         truth = abi.NUM_REGISTERS + 2
         comparison = int(
@@ -193,7 +193,7 @@ class _Leg:
         return found
 
 
-def _chain_column(rng: np.random.Generator, n: int) -> tuple[NDArray[Any], NDArray[np.int64], NDArray[np.float64]]:
+def _fused_column(rng: np.random.Generator, n: int) -> tuple[NDArray[Any], NDArray[np.int64], NDArray[np.float64]]:
     """Its data, its meta and its values; the data ends with the memory page, so that nobody reads behind it."""
     kind = str(rng.choice(["f8", "f4", "i8", "i4", "ids"]))
     values = (
@@ -233,7 +233,7 @@ def _before_a_hole(values: NDArray[Any]) -> NDArray[Any]:
 
 
 def _scan(
-    all_predicates: list[_Leg], morsels: list[tuple[int, int]], *, fused: bool, quantum_ns: int
+    all_predicates: list[_Predicate], morsels: list[tuple[int, int]], *, fused: bool, quantum_ns: int
 ) -> tuple[list[int], int, list[int]]:
     """Docs in the order in which the select section saw them, values read, and docs of each unit."""
     program = np.array([*(predicate.row for predicate in all_predicates), np.zeros(abi.INSTRUCTION_WORDS, np.int64)])
@@ -275,7 +275,7 @@ def _scan(
 def test_ranges_select_what_numpy_selects(seed: int) -> None:
     rng = np.random.default_rng(seed)
     n = int(rng.choice([1, 63, 64, 65, 2_048, 4_096, 4_097, 50_001]))
-    all_predicates = [_Leg(rng, n) for _ in range(rng.integers(1, 5))]
+    all_predicates = [_Predicate(rng, n) for _ in range(rng.integers(1, 5))]
     borders = sorted({0, n, *rng.integers(0, n + 1, 3).tolist()})
     morsels = list(pairwise(borders))
     left, entries = np.ones(n, np.bool_), 0
@@ -290,8 +290,8 @@ def test_ranges_select_what_numpy_selects(seed: int) -> None:
         assert _scan(all_predicates, morsels, fused=False, quantum_ns=quantum_ns) == (docs, read, by_unit)
 
 
-def _keeping(passes: NDArray[np.bool_]) -> _Leg:
-    predicate = _Leg(np.random.default_rng(0), len(passes))
+def _keeping(passes: NDArray[np.bool_]) -> _Predicate:
+    predicate = _Predicate(np.random.default_rng(0), len(passes))
     predicate.data = passes.astype(np.uint8)
     (
         predicate.meta[abi.M_WIDTH],
@@ -350,7 +350,7 @@ def test_extreme_bounds_of_words() -> None:
     assert _scan([predicate], [(0, 130)], fused=True, quantum_ns=10**12)[0] == np.flatnonzero(values < 0).tolist()
 
 
-def _is_run_here(predicate: _Leg) -> bool:
+def _is_run_here(predicate: _Predicate) -> bool:
     row = predicate.row.copy()
     row[abi.A0 + 1] = -1
     return bool(bitmap_scan.are_ranges(QueryControl().words, row.ctypes.data, 1))

@@ -196,9 +196,7 @@ def test_explain_names_the_list_that_is_read(table: tuple[SegmentSet, Table], mo
         build.build_scan(context, segments, QueryControl(), notes=notes)
         assert notes.tree is not None and len(chosen) == 2 and chosen[0] == chosen[1]
         by_list = [
-            predicate.predicate.column
-            for predicate in conjuncts(notes.tree)
-            if (notes.of(predicate).by == BY_LIST).any()
+            predicate.typed.column for predicate in conjuncts(notes.tree) if (notes.of(predicate).by == BY_LIST).any()
         ]
         assert by_list == [column], text
 

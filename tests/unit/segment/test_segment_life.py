@@ -378,7 +378,7 @@ def test_warming_leaves_nothing_to_compile() -> None:
 import pyarrow as pa
 from pinotpy.config.schema import Schema
 from pinotpy.config.table import TableConfig
-from pinotpy.kernels.codec import csr, packing
+from pinotpy.kernels.codec import bit_packing, posting_builder
 from pinotpy.kernels.text import ordered_bytes
 from pinotpy.segment.build.builder import build_segment_into
 from pinotpy.segment.directory.memory_directory import MemoryDirectory
@@ -386,7 +386,7 @@ from pinotpy.segment.immutable import open_segment
 from pinotpy.segment.warm import warm_segment_kernels
 
 def known():
-    return {(m.__name__, n): len(k.signatures) for m in (csr, ordered_bytes, packing) for n, k in vars(m).items() if hasattr(k, "signatures")}
+    return {(m.__name__, n): len(k.signatures) for m in (bit_packing, ordered_bytes, posting_builder) for n, k in vars(m).items() if hasattr(k, "signatures")}
 
 warm_segment_kernels()
 warmed = known()

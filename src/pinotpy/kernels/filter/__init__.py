@@ -1,11 +1,11 @@
-"""Which docs of a block, or of a segment, pass a filter?
+"""Which rows of a block, or of a segment, pass a filter?
 
-Predicates on ids, numbers and texts leave byte masks; conjunctions of ranges leave bitmaps of 4,096 docs
-(`range_scan`); indexes give lists of docs; `planning` prunes segments and orders the predicates of a conjunction for
+Predicates on dictionary ids, numbers and texts write byte masks; conjunctions of ranges write bitmaps of 4,096 rows
+(`bitmap_scan`); indexes give lists of rows; `planner` prunes segments and orders the predicates of a conjunction for
 all segments in one call.
 
-Read first: `predicates` (what a predicate tells its kernel), then `masks` and `filters`, then `planning`.
-Must not know aggregates or groups: what passes goes on as docs.
+Read first: `predicate_frame` (how a predicate's instruction looks), then `byte_masks`, `predicates`, `planner`.
+Must not know: aggregates and groups. What passes goes on as a selection vector.
 Background: Abadi et al., "Column-Stores vs. Row-Stores" (SIGMOD 2008), on late materialisation; zone maps: Moerkotte
 (VLDB 1998).
 """

@@ -1,6 +1,10 @@
-"""EXPLAIN: what a query would do, without doing it.
+"""What would a query do? EXPLAIN answers without doing it.
 
-notes (what planning decided, left by scan.build_scan) → access (how each predicate is answered in a segment, and why
-not otherwise) → operators (what is done with the selected docs) → plans (segments with the same plan together: a
-server's part) → answer (the broker's: parts of servers merged, as JSON and as SQL's table of operators).
+filter.decisions (what planning decided) → `access` (how each predicate is answered in a segment, and why not
+otherwise) → `operators` (what is done with the selected rows) → `plans` (segments with the same plan together: a
+server's part) → result.explained_answer (the broker's: parts of servers merged, as JSON and as SQL's table).
+
+Read first: `plans`, then `operators`.
+Must not know: how answers are written.
+Background: Pinot's EXPLAIN PLAN; docs/differences.md.
 """

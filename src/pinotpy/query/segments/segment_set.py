@@ -9,6 +9,7 @@ threads; the addresses in their arrays are valid while the segments are held.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final, TypeVar, cast, overload
 
@@ -80,7 +81,7 @@ class SegmentSet(Sequence[Segment]):
         self._attached: dict[type[Attachment], Attachment] = {}
         if previous is not None:
             self._take_over(previous)
-            self._attached = {kind: kept for kind, kept in previous._attached.items() if kind.outlives_set}
+            self._attached = {kind: copy(kept) for kind, kept in previous._attached.items() if kind.outlives_set}
 
     @classmethod
     def of(cls, segments: Sequence[Segment]) -> SegmentSet:

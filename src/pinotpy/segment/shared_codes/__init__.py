@@ -1,5 +1,9 @@
-"""One shared dictionary of a column's values for all segments of a table: see docs/adr/0007-global-ids.md.
+"""Codes of a column's values that mean the same in all segments of a table.
 
-Reading order: values (lists of distinct values), dictionary (the shared dictionary of one column), cache (those of all
-columns).
+`values` are lists of distinct values, `dictionary` gives them codes and each segment a code map, `cache` keeps the
+dictionaries of all columns within a byte budget and builds them in the background.
+
+Read first: `dictionary`, then `cache`.
+Must not know: plans and groups.
+Background: ADR 7 (docs/adr/0007-global-ids.md).
 """

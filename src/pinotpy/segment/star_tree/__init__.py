@@ -1,2 +1,8 @@
-"""Star-trees of a segment: what is built (`spec`, `build`), how it lies on disk (`metadata`, `write`, `verify`), what
-queries see (`reader`). Bytes: docs/format/star-tree.md."""
+"""Star-trees: pre-aggregated records of a segment.
+
+What is built (`spec`, `build`), how it lies on disk (`metadata`, `write`, `verify`), what queries see (`reader`).
+
+Read first: `spec`, then `build`, then `reader`.
+Must not know: which query takes which tree (query/plan/star_tree/choose.py).
+Background: docs/format/star-tree.md; Xin et al., "Star-Cubing" (VLDB 2003).
+"""
