@@ -54,7 +54,7 @@ LOWEST := .venv-lowest
 LOWEST_TESTS := tests/unit/ingest tests/unit/segment tests/unit/broker/test_arrow_answers.py tests/unit/client/test_arrow_client.py
 # Random search, and what starts processes or compiles much: their code is that of the tests that stay.
 LOWEST_LESS := --ignore tests/unit/ingest/jobs --ignore tests/unit/ingest/push --ignore tests/unit/segment/test_segment_reload.py \
-	--ignore tests/unit/segment/test_segment_life.py --ignore tests/unit/segment/test_segment_damage.py --ignore tests/unit/segment/test_star_tree_build.py
+	--ignore tests/unit/segment/test_segment_life.py --ignore tests/unit/segment/test_segment_damage.py --ignore tests/unit/segment/star_tree/test_build.py
 
 $(LOWEST)/.installed: pyproject.toml tests/support/lowest_versions.py | $(STAMP)
 	test -x $(LOWEST)/bin/python || $(PYTHON) -m venv $(LOWEST)

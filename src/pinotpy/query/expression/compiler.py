@@ -1,5 +1,5 @@
 """Expressions compiled to instructions on value registers: the same values, types and nulls as interpreter.py gives,
-bit for bit (tests/unit/query/test_block_expressions.py), at the speed of memory.
+bit for bit (tests/unit/query/expression/test_compiled_expressions.py), at the speed of memory.
 
 What is known: numbers, booleans and timestamps, in columns of any encoding; arithmetic, LEAST and GREATEST, CASE,
 COALESCE, casts between numbers, fixed units of time, comparisons and conditions (conditions.py). Everything else is

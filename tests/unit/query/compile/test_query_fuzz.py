@@ -21,7 +21,7 @@ from pinotpy.query.compile.statement import compile_query
 from pinotpy.query.model.context_codec import decode_context, encode_context
 from pinotpy.query.model.options import query_options
 
-GOLDEN = Path(__file__).resolve().parents[2] / "golden"
+GOLDEN = Path(__file__).resolve().parents[3] / "golden"
 COUNT = int(os.environ.get("FUZZ_QUERIES", "4000"))
 _PIECES = (
     "SELECT FROM WHERE GROUP BY HAVING ORDER LIMIT TOP OPTION AND OR NOT IN BETWEEN IS NULL LIKE CASE WHEN THEN ELSE "

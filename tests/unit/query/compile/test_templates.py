@@ -25,7 +25,7 @@ from pinotpy.query.model.context_codec import decode_context, encode_context
 from pinotpy.query.model.literals import blank, decode_literals, encode_literals, literals_of, with_literals
 from pinotpy.query.model.options import query_options
 
-GOLDEN = Path(__file__).resolve().parents[2] / "golden"
+GOLDEN = Path(__file__).resolve().parents[3] / "golden"
 SCHEMA = Schema.from_json(
     {
         "schemaName": "t",
