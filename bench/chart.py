@@ -24,14 +24,17 @@ RIGHT: Final = 40
 TOP: Final = 92
 STEP: Final = 19
 TICKS: Final = (0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 100, 300, 1000)
-STYLE: Final = """
-  text { font: 12px system-ui, -apple-system, 'Segoe UI', sans-serif; fill: #1f2328 }
-  .quiet { fill: #59636e } .title { font-size: 15px; font-weight: 600 }
-  .grid { stroke: #d1d9e0; stroke-width: 1 } .even { stroke: #1f2328; stroke-width: 1.5 } .span { stroke: #afb8c1; stroke-width: 2 }
-  @media (prefers-color-scheme: dark) {
-    text { fill: #e6edf3 } .quiet { fill: #9198a1 } .grid { stroke: #30363d } .even { stroke: #e6edf3 } .span { stroke: #484f58 }
-  }
-"""
+STYLE: Final = (
+    "\n"
+    "  text { font: 12px system-ui, -apple-system, 'Segoe UI', sans-serif; fill: #1f2328 }\n"
+    "  .quiet { fill: #59636e } .title { font-size: 15px; font-weight: 600 }\n"
+    "  .grid { stroke: #d1d9e0; stroke-width: 1 } .even { stroke: #1f2328; stroke-width: 1.5 }"
+    " .span { stroke: #afb8c1; stroke-width: 2 }\n"
+    "  @media (prefers-color-scheme: dark) {\n"
+    "    text { fill: #e6edf3 } .quiet { fill: #9198a1 } .grid { stroke: #30363d } .even { stroke: #e6edf3 }"
+    " .span { stroke: #484f58 }\n"
+    "  }\n"
+)
 
 
 def chart(result: dict[str, Any], suites: tuple[str, ...] = ("ssb", "own")) -> str:

@@ -2,9 +2,8 @@
 
 Real daemons, one broker and one server. Two connections ask heavy queries without pause (groups of 1.5 M users, a scan
 with expressions, a long sort), a third asks tiny ones: over a small table, and one user of the large table by its
-inverted
-index. For each tiny query: p50, p95, p99 and the longest, alone and beside the heavy ones, in ms from request to parsed
-answer; and how many heavy queries were answered meanwhile.
+inverted index. For each tiny query: p50, p95, p99 and the longest, alone and beside the heavy ones, in ms from request
+to parsed answer; and how many heavy queries were answered meanwhile.
 """
 
 from __future__ import annotations

@@ -5,10 +5,11 @@ Measured on real daemons over four segments of 25,000 rows:
 start       seconds from launch to the ready line of each daemon (each alone, kernels warm in the page cache), and from
             the launch of a server with loaded data to its first full answer through a running broker
 memory      resident MiB of each idle daemon after its first queries
-queries     by kind of trivial query, a new literal each time: answers/s, p50 and p99 at 1, 8 and 32 connections, and CPU µs of
-            broker, server and load generator for each query; the generator runs on the same cores
+queries     by kind of trivial query, a new literal each time: answers/s, p50 and p99 at 1, 8 and 32 connections, and
+            CPU µs of broker, server and load generator for each query; the generator runs on the same cores
 first       answers/s of a group-by at 8 connections in the first second after the start, and in each second after it
-warmup      seconds of wall and CPU of `pinotpy warmup`, with an empty kernel cache (only with --cold) and with a full one
+warmup      seconds of wall and CPU of `pinotpy warmup`, with an empty kernel cache (only with --cold) and with a full
+            one
 """
 
 from __future__ import annotations

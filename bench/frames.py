@@ -2,8 +2,7 @@
 
 Five columns (INT, LONG, DOUBLE, STRING with a dictionary, TIMESTAMP) of every row, LIMIT the number of rows, over HTTP:
 the broker's Arrow stream and its JSON, each to an Arrow table and to pandas. Next to it the same small questions in SQL
-and in PQL, in
-turn: what a dialect costs is what is left between them.
+and in PQL, in turn: what a dialect costs is what is left between them.
 """
 
 from __future__ import annotations

@@ -2,10 +2,9 @@
 
 One thread, in this process, no daemon: the engine runs the least query that is about one kernel over `requests` and
 `ads`. The time is the least of all repetitions less that of the same query over a thousand rows, which is the query's
-fixed cost. Bytes touched are those that
-the scan has to read: the filter's columns whole, the other columns where a doc is selected; what states and registers
-take comes on top and is not counted. A share near 1 means that memory is the limit; far below 1 means that work per
-value is.
+fixed cost. Bytes touched are those that the scan has to read: the filter's columns whole, the other columns where a doc
+is selected; what states and registers take comes on top and is not counted. A share near 1 means that memory is the
+limit; far below 1 means that work per value is.
 """
 
 from __future__ import annotations

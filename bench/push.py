@@ -2,10 +2,9 @@
 over time.
 
 The disk's own speed is a copy of the same archives, each forced to the disk, as the deep store does it. Servers are
-registered and
-do not run: what is measured is the push. `--push-segments` makes it shorter; the report has the number. Of the
-controller, seconds of CPU and resident memory (all of it, and without pages of files) are read from /proc while the
-push runs.
+registered and do not run: what is measured is the push. `--push-segments` makes it shorter; the report has the number.
+Of the controller, seconds of CPU and resident memory (all of it, and without pages of files) are read from /proc while
+the push runs.
 """
 
 from __future__ import annotations

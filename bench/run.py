@@ -3,7 +3,8 @@ single time.
 
 Suites of queries, HTTP to answer, two threads for every engine, interleaved, medians; answers are compared every time:
   ssb       the 13 queries of the Star Schema Benchmark over its flattened table
-  own       27 of our own: raw texts, patterns, arithmetic, long selections, many groups, distinct counts, percentiles, multi-values, nulls
+  own       27 of our own: raw texts, patterns, arithmetic, long selections, many groups, distinct counts, percentiles,
+            multi-values, nulls
   study     17 queries that Apache Pinot was measured with elsewhere
   ads       16 in PQL, a short look
   selective queries that an index answers: needle, two inverted columns, sorted and raw range
@@ -14,9 +15,12 @@ Others:
   build     a segment of 1 M rows × 12 columns with two inverted columns from Parquet and CSV: seconds, peak memory
   disk      bytes of the tables beside those of DuckDB and chdb
   fixed     what a query costs before the first row: start, memory, latency, throughput (bench.fixed_costs)
-  frames    a million rows of five columns into an Arrow table and a data frame, by Arrow and by JSON; SQL beside PQL (bench.frames)
-  push      200 segments of 20 MB to a controller: MB/s beside the disk's own, the controller's memory over time (bench.push)
-  spark     segments of Parquet on Spark beside the builder alone: rows a second, memory of driver and workers, one core and two (bench.spark)
+  frames    a million rows of five columns into an Arrow table and a data frame, by Arrow and by JSON; SQL beside PQL
+            (bench.frames)
+  push      200 segments of 20 MB to a controller: MB/s beside the disk's own, the controller's memory over time
+            (bench.push)
+  spark     segments of Parquet on Spark beside the builder alone: rows a second, memory of driver and workers, one core
+            and two (bench.spark)
   kernels   bytes touched ÷ time by family of kernels, against the stream of this machine's memory
 
 Several suites, separated by commas, go into one file; `ssb,own` is the suite that README quotes.

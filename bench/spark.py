@@ -2,9 +2,8 @@
 Spark.
 
 Java's cache is warmed up first (`pinotpy spark warmup`), as on a machine that runs jobs. The builder alone and Spark on
-two cores take
-turns, three times: the first run of Spark on a machine reads 400 MB of jars from its disk. The ratio is that of their
-medians.
+two cores take turns, three times: the first run of Spark on a machine reads 400 MB of jars from its disk. The ratio is
+that of their medians.
 
 By number of rows: seconds of the job by itself and of the whole command (Spark's start is in it), rows a second over
 those of the builder alone, and the most memory that the driver, its JVM (in local mode the executors are in it) and

@@ -1,9 +1,8 @@
 """BIG_DECIMAL as bytes whose order is the order of the numbers.
 
 A decimal is stored as its sign, its exponent and its digits in one self-ending byte string, so that dictionaries,
-min/max,
-sorting, grouping and comparison work on bytes alone. Trailing zeros are dropped: 1.50 and 1.5 are one value, as in the
-reference ("0.10 → 0.1").
+min/max, sorting, grouping and comparison work on bytes alone. Trailing zeros are dropped: 1.50 and 1.5 are one value,
+as in the reference ("0.10 → 0.1").
 
     zero       80
     positive   C0, exponent (u32 big-endian, biased by 2^31), digit pairs + 1, 00

@@ -118,7 +118,8 @@ def test_groups_with_labels_and_reserved_names(
         .limit(10)
     )
     expected = duck.execute(
-        """SELECT "order", COUNT(*), SUM(fare) FROM trips WHERE city IN ('Oslo', 'O''Hare', '100 %') GROUP BY 1 ORDER BY 2 DESC, 1"""
+        """SELECT "order", COUNT(*), SUM(fare) FROM trips WHERE city IN ('Oslo', 'O''Hare', '100 %')
+           GROUP BY 1 ORDER BY 2 DESC, 1"""
     ).fetchall()
     assert [(key, number, float(total)) for key, number, total in asked(engine, statement)] == expected
 
@@ -188,8 +189,7 @@ def test_an_error_of_a_query_is_sqlalchemys_database_error(engine: sa.Engine) ->
         asked(engine, "SELECT nosuch FROM trips")
 
 
-# --- time as Superset cuts it: name → expression over {col}, and what DuckDB says for it
-# -------------------------------
+# --- time as Superset cuts it: name → expression over {col}, and what DuckDB says for it ------------------------------
 
 NAMED = ("second", "minute", "hour", "day", "week", "month", "quarter", "year")
 BUCKETS = {"PT5M": 300_000, "PT10M": 600_000, "PT15M": 900_000, "PT30M": 1_800_000}

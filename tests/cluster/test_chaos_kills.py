@@ -2,9 +2,8 @@
 every answer is right or says that it is not whole, and everything heals. The oracle is what was uploaded.
 
 `rides` never changes: a whole answer has exactly its sums. `swaps` is refreshed all the time between two versions of
-every
-segment: a whole answer shows each segment in one of them, never both, never twice. PINOTPY_CHAOS_SEED replays a run's
-faults.
+every segment: a whole answer shows each segment in one of them, never both, never twice. PINOTPY_CHAOS_SEED replays a
+run's faults.
 """
 
 from __future__ import annotations
@@ -218,8 +217,11 @@ def test_random_kills_never_give_a_wrong_answer_that_is_not_flagged(cluster: Liv
         refresher.join(60)
         asking.stop()
         waits = sorted(asking.latencies_s) or [0.0]
-        print(f"chaos seed={SEED}: faults and refreshes {dict(counts)}; answers {dict(asking.counts)}; "
-              f"p50 {waits[len(waits) // 2] * 1000:.0f} ms, p99 {waits[len(waits) * 99 // 100] * 1000:.0f} ms, max {waits[-1] * 1000:.0f} ms")  # fmt: skip
+        p50_s, p99_s = waits[len(waits) // 2], waits[len(waits) * 99 // 100]
+        print(
+            f"chaos seed={SEED}: faults and refreshes {dict(counts)}; answers {dict(asking.counts)}; "
+            f"p50 {p50_s * 1000:.0f} ms, p99 {p99_s * 1000:.0f} ms, max {waits[-1] * 1000:.0f} ms"
+        )
     assert not asking.wrong, asking.wrong[:3]
     assert asking.counts["hung"] == 0 and asking.counts["right"] > 100
 

@@ -1,6 +1,5 @@
 """Proves that the embedded ZooKeeper serves, keeps its data, says what is wrong, and never outlives its parent; and
-that nobody waits
-long for one that is silent: neither who starts nor who stops.
+that nobody waits long for one that is silent: neither who starts nor who stops.
 """
 
 from __future__ import annotations

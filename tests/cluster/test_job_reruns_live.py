@@ -43,7 +43,10 @@ includeFileNamePattern: 'glob:**/*.csv'
 outputDirURI: {folder}/output
 overwriteOutput: true
 segmentCreationJobParallelism: 1
-tableSpec: {{tableName: {table}, schemaURI: '{controller}/tables/{table}/schema', tableConfigURI: '{controller}/tables/{table}'}}
+tableSpec:
+  tableName: {table}
+  schemaURI: '{controller}/tables/{table}/schema'
+  tableConfigURI: '{controller}/tables/{table}'
 segmentNameGeneratorSpec: {names}
 pinotClusterSpecs: [{{controllerURI: '{controller}'}}]
 pushJobSpec: {{pushParallelism: 2}}

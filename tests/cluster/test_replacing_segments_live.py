@@ -2,9 +2,9 @@
 
 Two brokers are asked all the time, by two clients each, while three-segment snapshots replace each other, the lead
 controller is killed with SIGKILL between the steps and during the last one, a replacement is reverted, and what was
-replaced is deleted. Every row carries the
-number of its snapshot, snapshots have different numbers of rows: an answer is right if all its rows are of one snapshot
-and all of that snapshot's rows are there, and a client never goes back to an older snapshot, but for the revert.
+replaced is deleted. Every row carries the number of its snapshot, snapshots have different numbers of rows: an answer
+is right if all its rows are of one snapshot and all of that snapshot's rows are there, and a client never goes back to
+an older snapshot, but for the revert.
 """
 
 from __future__ import annotations

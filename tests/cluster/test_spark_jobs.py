@@ -186,8 +186,11 @@ def test_rows_that_differ_by_a_null_a_sign_or_a_list_have_one_order(spark: Any, 
         )
     )
     query = """SELECT IF(id % 2 = 0, 1, NULL) AS a, IF(id % 2 = 0, NULL, 1) AS b, IF(id % 3 = 0, -0.0D, 0.0D) AS x,
-               IF(id % 5 = 0, NULL, 'x') AS flat, IF(id % 7 < 3, array(array('p'), array('q', NULL)), array(array('p', 'q'), NULL)) AS deep,
-               struct(TIMESTAMP_NTZ '2026-01-05 10:00:00.000001' + make_dt_interval(0, 0, 0, (id % 2) / 1000000) AS at) AS moment,
+               IF(id % 5 = 0, NULL, 'x') AS flat,
+               IF(id % 7 < 3, array(array('p'), array('q', NULL)), array(array('p', 'q'), NULL)) AS deep,
+               struct(
+                   TIMESTAMP_NTZ '2026-01-05 10:00:00.000001' + make_dt_interval(0, 0, 0, (id % 2) / 1000000) AS at
+               ) AS moment,
                IF(id % 11 < 4, 'a', 'A') COLLATE UTF8_LCASE AS word, CAST(id % 2 AS DECIMAL(38, 18)) AS digits,
                IF(id % 13 < 5, X'00', NULL) AS blob, map('k', IF(id % 2 = 0, id % 3, NULL)) AS tags FROM range(3000)"""
     found = []
@@ -393,7 +396,8 @@ def test_lists_of_a_query_are_unnested_as_the_table_says(spark: Any, tmp_path: P
     segments = {"timeColumnName": "visits.day", "replication": "1"}
     (tmp_path / "table.json").write_text(json.dumps({**CONFIG, "segmentsConfig": segments, "ingestionConfig": unnest}))
     query = """SELECT id AS customer, 'Ulm' AS city, 1.0D AS price, 1 AS pieces,
-               transform(sequence(0, id % 3), n -> named_struct('day', CAST(20454 + n AS INT))) AS visits FROM range(10)"""
+               transform(sequence(0, id % 3), n -> named_struct('day', CAST(20454 + n AS INT))) AS visits
+               FROM range(10)"""
     report = build(spark, job(tmp_path, inputDirURI=None, pinotpy={"sourceQuery": query}))
     assert report.error is None
     (file,) = report.files

@@ -2,10 +2,9 @@
 is kept in data/ for ever, its rows are written down here.
 
 `data/segment-v1` was built by the first release of format 1 from `SCHEMA`, `CONFIG` and `ROWS`;
-`data/segment-v1-bitmaps` when
-inverted indexes could be Roaring bitmaps as well, kinds of buffers that an older reader skips. Never build them anew:
-when bytes change, a new folder stands beside them, and where an older reader would read them wrong, the version goes
-up.
+`data/segment-v1-bitmaps` when inverted indexes could be Roaring bitmaps as well, kinds of buffers that an older reader
+skips. Never build them anew: when bytes change, a new folder stands beside them, and where an older reader would read
+them wrong, the version goes up.
 """
 
 from __future__ import annotations

@@ -156,8 +156,7 @@ def test_a_limit_takes_a_prefix_of_the_order(scene: Any) -> None:
             )
 
 
-# --- other segments, other indexes, stored values
-# ----------------------------------------------------------------------------
+# --- other segments, other indexes, stored values ---------------------------------------------------------------------
 
 
 def questions(rng: random.Random, table: RandomTable, count: int) -> list[str]:

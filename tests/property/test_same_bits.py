@@ -37,19 +37,26 @@ SCHEMA = Schema.from_json(
     }
 )
 EXACT = (
-    "SELECT SUM(amount), AVG(amount), MIN(amount), MAX(amount), MINMAXRANGE(amount), SUM(share), AVG(share), SUM(\"count\"), AVG(\"count\") FROM t",
-    "SELECT SUM(amount * share), SUM(amount / (kind - 3)), AVG(share - amount), SUM(exp(share)), AVG(sqrt(abs(amount))) FROM t WHERE kind <> 3",
+    "SELECT SUM(amount), AVG(amount), MIN(amount), MAX(amount), MINMAXRANGE(amount), SUM(share), AVG(share), "
+    'SUM("count"), AVG("count") FROM t',
+    "SELECT SUM(amount * share), SUM(amount / (kind - 3)), AVG(share - amount), SUM(exp(share)), "
+    "AVG(sqrt(abs(amount))) FROM t WHERE kind <> 3",
     "SELECT SUM(parts), AVG(parts), MIN(parts), MINMAXRANGE(parts), COUNTMV(tags), DISTINCTCOUNT(tags) FROM t",
     "SELECT DISTINCTCOUNT(city), DISTINCTCOUNT(amount), DISTINCTCOUNTBITMAP(city), DISTINCTCOUNT(kind % 3) FROM t",
-    "SELECT PERCENTILE(amount, 5), PERCENTILE(amount, 50), PERCENTILE(share, 99), PERCENTILE(parts, 50), PERCENTILE(kind * share, 95) FROM t",
-    "SELECT DISTINCTCOUNTHLL(city), DISTINCTCOUNTRAWHLL(city), DISTINCTCOUNTRAWHLL(amount), DISTINCTCOUNTRAWHLL(\"count\"), DISTINCTCOUNTRAWHLL(tags) FROM t",
+    "SELECT PERCENTILE(amount, 5), PERCENTILE(amount, 50), PERCENTILE(share, 99), PERCENTILE(parts, 50), "
+    "PERCENTILE(kind * share, 95) FROM t",
+    "SELECT DISTINCTCOUNTHLL(city), DISTINCTCOUNTRAWHLL(city), DISTINCTCOUNTRAWHLL(amount), "
+    'DISTINCTCOUNTRAWHLL("count"), DISTINCTCOUNTRAWHLL(tags) FROM t',
     "SELECT kind, SUM(amount), AVG(share), COUNT(*), SUM(amount - share) FROM t GROUP BY kind ORDER BY kind LIMIT 1000",
-    "SELECT city, SUM(amount), AVG(amount), PERCENTILE(amount, 50), DISTINCTCOUNTRAWHLL(tags) FROM t GROUP BY city ORDER BY city LIMIT 1000",
-    "SELECT tags, kind % 2, SUM(share), SUM(parts), MAX(amount) FROM t GROUP BY tags, kind % 2 ORDER BY tags, kind % 2 LIMIT 1000",
-    "SELECT upper(city), SUM(amount) FROM t WHERE amount * 2 > share GROUP BY upper(city) ORDER BY SUM(amount) DESC, upper(city) LIMIT 20",
+    "SELECT city, SUM(amount), AVG(amount), PERCENTILE(amount, 50), DISTINCTCOUNTRAWHLL(tags) FROM t "
+    "GROUP BY city ORDER BY city LIMIT 1000",
+    "SELECT tags, kind % 2, SUM(share), SUM(parts), MAX(amount) FROM t "
+    "GROUP BY tags, kind % 2 ORDER BY tags, kind % 2 LIMIT 1000",
+    "SELECT upper(city), SUM(amount) FROM t WHERE amount * 2 > share "
+    "GROUP BY upper(city) ORDER BY SUM(amount) DESC, upper(city) LIMIT 20",
     "SELECT amount, share, city FROM t WHERE kind > 2 ORDER BY amount DESC, city, share LIMIT 50",
     "SELECT DISTINCT city, kind FROM t ORDER BY city, kind LIMIT 1000",
-)  # fmt: skip
+)
 EXACT_PQL = (
     "SELECT SUM(amount), AVG(share), MIN(amount), MAX(count), DISTINCTCOUNTHLL(city), PERCENTILE50(amount), "
     "PERCENTILEEST90(kind) FROM t",

@@ -4,10 +4,9 @@ The shipped leader election, `table_state.apply`, clean-up rules, spectators and
 in-memory store, one random schedule a seed. A job replaces the whole table again and again, repeating steps whose
 replies were lost, giving jobs up half-way and starting over with some of the names; two controllers lead by turns and
 are killed between two writes of one step; servers load when they like. Two brokers are told late, lose their
-connections, and, the heart of it, *between any two reads of a broker's pass* others
-write. The oracle is the list of snapshots that the job made: what a broker routes to is one of them, never a mixture,
-never fewer segments, and never an older one than it showed before, but where a replacement was reverted. A failure
-prints its seed.
+connections, and, the heart of it, *between any two reads of a broker's pass* others write. The oracle is the list of
+snapshots that the job made: what a broker routes to is one of them, never a mixture, never fewer segments, and never an
+older one than it showed before, but where a replacement was reverted. A failure prints its seed.
 """
 
 from __future__ import annotations

@@ -2,11 +2,9 @@
 
 The shipped controllers (election and pipeline), participants and `table_state.apply` run over the in-memory store, one
 thread, one random schedule a seed: hints that come late, lost requests and replies, broken connections, expired
-sessions,
-killed and restarted processes, failing transitions, tables and segments that change meanwhile. On the way: transitions
-are
-legal and one at a time per partition, and at most one leader can write. In the end: states, external view and ideal
-state agree, and no message is left. A failure prints its seed.
+sessions, killed and restarted processes, failing transitions, tables and segments that change meanwhile. On the way:
+transitions are legal and one at a time per partition, and at most one leader can write. In the end: states, external
+view and ideal state agree, and no message is left. A failure prints its seed.
 """
 
 from __future__ import annotations

@@ -2,8 +2,7 @@
 comparison of their answers with DuckDB's.
 
 DuckDB computes the values row by row and collects them into groups; sums, percentiles and the cut of an order are then
-computed
-here from the collected values: exactly, with math.fsum, sorting and counting.
+computed here from the collected values: exactly, with math.fsum, sorting and counting.
 """
 
 from __future__ import annotations
@@ -75,8 +74,7 @@ def random_expression_question(
     return build(rng, maker, where)
 
 
-# --- filters
-# ---------------------------------------------------------------------------------------------------------------
+# --- filters ----------------------------------------------------------------------------------------------------------
 
 
 class FilterMaker:
@@ -159,8 +157,7 @@ def _literals(subject: Expr, value: Any) -> tuple[str, str]:
     return str(value), f"({value})::{DUCK_TYPES[subject.type]}"
 
 
-# --- kinds
-# -----------------------------------------------------------------------------------------------------------------
+# --- kinds ------------------------------------------------------------------------------------------------------------
 
 
 def _where(where: tuple[str, str] | None, index: int) -> str:
@@ -304,8 +301,7 @@ def _grouped(keys: list[Expr], chosen: list[Aggregation], where: tuple[str, str]
     )
 
 
-# --- comparison
-# ------------------------------------------------------------------------------------------------------------
+# --- comparison -------------------------------------------------------------------------------------------------------
 
 
 def check_expressions(

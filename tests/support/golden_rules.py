@@ -478,11 +478,9 @@ _FREQUENT = re.compile(r"FREQUENT(LONGS|STRINGS)SKETCH\(", re.IGNORECASE)
 
 def is_within_sketch_error(ask: Ask, text: str, theirs: dict[str, Any], ours: dict[str, Any]) -> bool:
     """Rule `sketch`. Percentiles: both estimates of every group lie between the exact values RANK_ERROR ranks in a
-    hundred below
-    and above. Serialized theta sketches: what both estimate differs by THETA_ERROR at most. Numbers of distinct values:
-    both
-    estimates lie within COUNT_ERRORS of the exact number. Frequent items: both sketches say the same of every value, up
-    to what they say they may be off.
+    hundred below and above. Serialized theta sketches: what both estimate differs by THETA_ERROR at most. Numbers of
+    distinct values: both estimates lie within COUNT_ERRORS of the exact number. Frequent items: both sketches say the
+    same of every value, up to what they say they may be off.
     """
     if codes(theirs) or codes(ours):
         return False

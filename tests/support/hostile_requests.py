@@ -79,8 +79,7 @@ class HostileRequests:
             return self._oversized()
         return self.rng.choice(self._kinds)()
 
-    # --- what looks like a query
-    # -----------------------------------------------------------------------------------------
+    # --- what looks like a query --------------------------------------------------------------------------------------
 
     def _query(self) -> HostileRequest:
         text, dialect = self.fitting() if self.rng.random() < 0.25 else self.texts.next()
@@ -115,8 +114,7 @@ class HostileRequests:
             frozenset({200, 400}),
         )
 
-    # --- what is no JSON
-    # ---------------------------------------------------------------------------------------------------
+    # --- what is no JSON ----------------------------------------------------------------------------------------------
 
     def _bad_json(self) -> HostileRequest:
         body = bytearray(json.dumps({"pql": "SELECT COUNT(*) FROM odd WHERE int_ > 5", "trace": False}).encode())
@@ -160,8 +158,7 @@ class HostileRequests:
         body = b'{"pql": "' + b"x" * (BODY_BYTES_MAX + self.rng.choice([1, 100_000])) + b'"}'
         return self._post("/query", body, {413}, kind="oversized")
 
-    # --- what is no HTTP
-    # -----------------------------------------------------------------------------------------------------
+    # --- what is no HTTP ----------------------------------------------------------------------------------------------
 
     def _chunks(self) -> HostileRequest:
         head = b"POST /query HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n"

@@ -98,9 +98,8 @@ class InProcessCluster:
         mixed_forms: bool = False,
     ) -> list[str]:
         """Build one segment per split (record batches in storage form) and spread them over the servers. `by_reload`:
-        their
-        indexes are built afterwards, by a reload. `mixed_forms`: inverted indexes of one segment are as their bytes
-        say, of the next ones lists, then bitmaps.
+        their indexes are built afterwards, by a reload. `mixed_forms`: inverted indexes of one segment are as their
+        bytes say, of the next ones lists, then bitmaps.
         """
         raw = config.raw_table_name
         names = (

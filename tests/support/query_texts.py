@@ -128,8 +128,7 @@ class OddTexts:
         """The text with one thing changed."""
         return self._mutation()(text)
 
-    # --- grammar
-    # -------------------------------------------------------------------------------------------------------
+    # --- grammar ------------------------------------------------------------------------------------------------------
 
     def statement(self, dialect: str) -> str:
         """A statement of the grammar whose functions, arguments and literals mostly don't fit."""
@@ -168,9 +167,14 @@ class OddTexts:
             word = "TOP" if dialect == "pql" and keys else "LIMIT"
             parts.append(f"{word} {self.rng.choice(['1', '1', '10', '100', '0', '5,5', '2147483647', '1000'])}")
         if self.rng.random() < 0.05:
-            parts.append(
-                f"OPTION({self.rng.choice(['timeoutMs=5000', 'timeoutMs=0', 'preserveType=true', 'foo', 'groupByMode=sql,responseFormat=sql'])})"
-            )
+            options = [
+                "timeoutMs=5000",
+                "timeoutMs=0",
+                "preserveType=true",
+                "foo",
+                "groupByMode=sql,responseFormat=sql",
+            ]
+            parts.append(f"OPTION({self.rng.choice(options)})")
         return " ".join(parts)
 
     def expression(self, depth: int) -> str:
@@ -210,7 +214,9 @@ class OddTexts:
 
     def _condition(self, depth: int) -> str:
         if depth > 0 and self.rng.random() < 0.4:
-            return f"({self._condition(depth - 1)} {self.rng.choice(['AND', 'OR', 'OR' if self._pql else 'AND NOT'])} {self._condition(depth - 1)})"
+            left = self._condition(depth - 1)
+            connective = self.rng.choice(["AND", "OR", "OR" if self._pql else "AND NOT"])
+            return f"({left} {connective} {self._condition(depth - 1)})"
         subject, literals = self.expression(2), [self._literal() for _ in range(self.rng.randint(1, 4))]
         return self.rng.choice([
             f"{subject} {self.rng.choice(['=', '<>', '<', '>', '<=', '>='])} {literals[0]}",
@@ -221,8 +227,7 @@ class OddTexts:
             f"{subject} = {literals[0] if self._pql else self.expression(1)}",
         ])  # fmt: skip
 
-    # --- mutations
-    # -----------------------------------------------------------------------------------------------------
+    # --- mutations ----------------------------------------------------------------------------------------------------
 
     def _mutation(self) -> Callable[[str], str]:
         common = [

@@ -61,8 +61,7 @@ class Expressions:
         self.rng, self.table, self.dialect = rng, table, dialect
         self.pql = dialect == "pql"
 
-    # --- what queries take
-    # ---------------------------------------------------------------------------------------------
+    # --- what queries take --------------------------------------------------------------------------------------------
 
     def value(self, depth: int = 2) -> Expr:
         """A single value of any type, exact: a key of groups or of an order."""
@@ -102,8 +101,7 @@ class Expressions:
             plain, ours=f"VALUEIN({column.name}, {ours})", duck=f"list_filter({column.name}, lambda v: v IN ({duck}))"
         )
 
-    # --- numbers
-    # -------------------------------------------------------------------------------------------------------
+    # --- numbers ------------------------------------------------------------------------------------------------------
 
     def number(self, depth: int) -> Expr:
         """INT, LONG, FLOAT or DOUBLE, exact."""
@@ -216,8 +214,7 @@ class Expressions:
             return Expr(f"array{end}({column.name})", f"list_{end.lower()}({column.name})", column.type)
         return Expr(f"arrayLength({column.name})", f"len({column.name})::INTEGER", "INT")
 
-    # --- times
-    # ---------------------------------------------------------------------------------------------------------
+    # --- times --------------------------------------------------------------------------------------------------------
 
     def _moment(self, depth: int) -> Expr:
         """Milliseconds since 1970 within DuckDB's calendar."""
@@ -273,8 +270,7 @@ class Expressions:
             "LONG",
         )
 
-    # --- text
-    # ----------------------------------------------------------------------------------------------------------
+    # --- text ---------------------------------------------------------------------------------------------------------
 
     def text(self, depth: int) -> Expr:
         """STRING."""
@@ -295,8 +291,10 @@ class Expressions:
             case "concat":
                 other = self.text(depth - 1)
                 if self.rng.random() < 0.5:
-                    return Expr(f"concat({inner.ours}, {other.ours})" if not self.pql else f"concat({inner.ours}, {other.ours}, '')",
-                                f"({inner.duck} || {other.duck})", "STRING")  # fmt: skip
+                    separator = ", ''" if self.pql else ""
+                    return Expr(
+                        f"concat({inner.ours}, {other.ours}{separator})", f"({inner.duck} || {other.duck})", "STRING"
+                    )
                 return Expr(
                     f"concat({inner.ours}, {other.ours}, '-')", f"({inner.duck} || '-' || {other.duck})", "STRING"
                 )
@@ -329,8 +327,7 @@ class Expressions:
             case _:
                 return self._case(inner, self.text(depth - 1), "STRING", depth)
 
-    # --- conditions
-    # ----------------------------------------------------------------------------------------------------
+    # --- conditions ---------------------------------------------------------------------------------------------------
 
     def condition(self, depth: int) -> Expr:
         """A comparison as a value, in SQL also with AND, OR, NOT: INT 1 or 0 in PQL, BOOLEAN in SQL."""
@@ -357,8 +354,7 @@ class Expressions:
             return Expr(f"{COMPARISONS[sign]}({left.ours}, {right.ours})", f"({duck})::INTEGER", "INT")
         return Expr(f"({left.ours} {sign} {right.ours})", duck, "BOOLEAN")
 
-    # --- columns
-    # -------------------------------------------------------------------------------------------------------
+    # --- columns ------------------------------------------------------------------------------------------------------
 
     def _columns(self, wanted: Callable[[RandomColumn], bool]) -> list[RandomColumn]:
         return [column for column in self.table.columns if wanted(column)]

@@ -120,8 +120,7 @@ class SqlAggregates:
             )
         return replace(call, plain=_where(call.plain), nulls=_where(call.nulls))
 
-    # --- what is computed from them
-    # --------------------------------------------------------------------------------------
+    # --- what is computed from them -----------------------------------------------------------------------------------
 
     def computed(self, calls: list[Sql]) -> Sql:
         """Arithmetic, a condition, CASE or COALESCE over aggregations that are numbers."""

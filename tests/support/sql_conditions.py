@@ -47,8 +47,7 @@ class SqlConditions:
         places = f" {word} ".join(f"({{{n}}})" for n in range(len(parts)))
         return made("BOOLEAN", f"({places})", f"({places})", *parts)
 
-    # --- beside literals
-    # -----------------------------------------------------------------------------------------------
+    # --- beside literals ----------------------------------------------------------------------------------------------
 
     def _single(self) -> RandomColumn:
         return self.rng.choice(self.maker.columns(lambda c: c.single_value))
@@ -158,8 +157,7 @@ class SqlConditions:
             subject,
         )
 
-    # --- beside each other
-    # ---------------------------------------------------------------------------------------------
+    # --- beside each other --------------------------------------------------------------------------------------------
 
     def _pair(self) -> tuple[Sql, Sql]:
         """Two columns that can be compared."""
@@ -181,8 +179,7 @@ class SqlConditions:
         left, right, operator = self.maker.number(1), self.maker.number(1), self.rng.choice(_ORDERS)
         return made("BOOLEAN", f"{{0}} {operator} {{1}}", f"(({{0}})::DOUBLE {operator} ({{1}})::DOUBLE)", left, right)
 
-    # --- nulls and truth
-    # -----------------------------------------------------------------------------------------------
+    # --- nulls and truth ----------------------------------------------------------------------------------------------
 
     def _null(self) -> Sql:
         """The nulls decide in both modes."""
@@ -236,8 +233,7 @@ class SqlConditions:
         text = self.rng.choice(["1 = 1", "1 = 2", "TRUE", "FALSE", "'a' < 'b'", "2 BETWEEN 1 AND 3", "3 IN (1, 2)"])
         return Sql(text, f"({text})", f"({text})", "BOOLEAN", constant=True)
 
-    # --- multi-values, documents, texts
-    # --------------------------------------------------------------------------------
+    # --- multi-values, documents, texts -------------------------------------------------------------------------------
 
     def _multi_value(self) -> Sql:
         """Any value passes; of an excluding predicate none may be excluded."""

@@ -74,8 +74,7 @@ class SqlExpressions:
         self.functions = Expressions(rng, table, "sql")
         self.condition: Callable[[int], Sql]
 
-    # --- columns and constants
-    # -----------------------------------------------------------------------------------------
+    # --- columns and constants ----------------------------------------------------------------------------------------
 
     def columns(self, wanted: Callable[[RandomColumn], bool]) -> list[RandomColumn]:
         return [c for c in self.table.columns if wanted(c)]
@@ -114,8 +113,7 @@ class SqlExpressions:
             return f"{value}.5", f"{value}.5::DOUBLE"
         return our_literal(column, value, "sql"), literal(column, value)
 
-    # --- values
-    # --------------------------------------------------------------------------------------------------------
+    # --- values -------------------------------------------------------------------------------------------------------
 
     def value(self, depth: int = 2) -> Sql:
         """A single value of any type, that can be a key."""
@@ -256,8 +254,7 @@ class SqlExpressions:
             bounded=True,
         )
 
-    # --- text
-    # ----------------------------------------------------------------------------------------------------------
+    # --- text ---------------------------------------------------------------------------------------------------------
 
     def text(self, depth: int) -> Sql:
         """STRING."""

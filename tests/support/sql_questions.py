@@ -71,8 +71,7 @@ class SqlQuestions:
         self._all_seen.update({f"{what} ({mode})": count for what, count in self.seen.items()})
         return question
 
-    # --- kinds
-    # -----------------------------------------------------------------------------------------------------------
+    # --- kinds --------------------------------------------------------------------------------------------------------
 
     def _selection(self) -> SqlQuestion:
         items = [self._shown() for _ in range(self.rng.randint(1, 4))]
@@ -158,8 +157,7 @@ class SqlQuestions:
         having = self._having(calls or [Sql("COUNT(*)", "count(*)", "count(*)", "LONG")], 0.35)
         return self._finished("SELECT ", items, names, order, source, "", having=having, group_by=(keys, by))
 
-    # --- parts
-    # -----------------------------------------------------------------------------------------------------------
+    # --- parts --------------------------------------------------------------------------------------------------------
 
     def _lists(self) -> list[RandomColumn]:
         """Multi-value columns that can be keys: what stands for a null list there is not what DuckDB's unnest makes of

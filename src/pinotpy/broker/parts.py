@@ -22,8 +22,7 @@ SendToServer = Callable[[str, ServerRequest, float], Awaitable[PartialResult]]
 @dataclass(frozen=True, slots=True)
 class BrokerLimits:
     """timeout_ms: default and ceiling of a query. response_rows_max: LIMIT and TOP above it are refused, or cut to it
-    with
-    limit_override. case_insensitive: whether SQL finds columns without regard to case. memory_max_bytes: of all
+    with limit_override. case_insensitive: whether SQL finds columns without regard to case. memory_max_bytes: of all
     servers' answers to one query. queries_max run at once, queue_max wait.
     """
 

@@ -1,13 +1,11 @@
 """Asking servers for their part of an answer, and asking another replica when one fails.
 
 A refused or broken connection costs no answer where a replica lives: its segments are asked of the others inside the
-same
-query. A server that has said nothing to anybody for `hedge_after_s` is helped out: its segments are asked elsewhere
-too, and whoever covers them first counts (each segment's rows enter the answer exactly once). One that answers others
-meanwhile is
-slow, not gone: asking elsewhere too would only double the load. A server that lacks a segment says so, and that segment
-alone is asked elsewhere. Nothing is asked of a server twice within a query, so retries are bounded by the number of
-replicas; none is made when the time of the query is up.
+same query. A server that has said nothing to anybody for `hedge_after_s` is helped out: its segments are asked
+elsewhere too, and whoever covers them first counts (each segment's rows enter the answer exactly once). One that
+answers others meanwhile is slow, not gone: asking elsewhere too would only double the load. A server that lacks a
+segment says so, and that segment alone is asked elsewhere. Nothing is asked of a server twice within a query, so
+retries are bounded by the number of replicas; none is made when the time of the query is up.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """How a broker is put together, started and stopped.
 
 Start: session with ZooKeeper, the first view of the cluster, HTTP (the gRPC channel lives on its loop), then the
-cluster is
-joined: the controller assigns the tables. Stop: leave the cluster, let running queries end, close.
+cluster is joined: the controller assigns the tables. Stop: leave the cluster, let running queries end, close.
 """
 
 from __future__ import annotations

@@ -95,7 +95,9 @@ def _stage(stage: Any, depth: int = 0) -> Iterator[str]:
         return
     counted = [f"{name} {_number(value)}" for name, value in stage.items() if name not in _OF_STAGE]
     time_ms = stage.get("timeMs")
-    yield f"{stage['operator']}{f' {time_ms:,.3f} ms' if isinstance(time_ms, int | float) else ''}{': ' if counted else ''}{', '.join(counted)}"
+    taken = f" {time_ms:,.3f} ms" if isinstance(time_ms, int | float) else ""
+    counts = f": {', '.join(counted)}" if counted else ""
+    yield f"{stage['operator']}{taken}{counts}"
     if depth < _DEPTH_MAX:
         for child in stage.get("children") or []:
             yield from (_STEP + line for line in _stage(child, depth + 1))

@@ -228,8 +228,7 @@ class ControllerClient:
 
     def reload_status(self, job_id: str) -> dict[str, Any]:
         """How far a reload is: status, totalSegmentCount, successCount, failureCount, segmentReloadFailures …
-        `rebuildSegments` are those
-        of which the config asks what only a new build brings. NotFoundError: no such job.
+        `rebuildSegments` are those of which the config asks what only a new build brings. NotFoundError: no such job.
         """
         return dict(self._read(f"/segments/segmentReloadStatus/{_quoted(job_id)}"))
 
@@ -307,8 +306,7 @@ class ControllerClient:
         """Announce that `segments_to` will take the place of `segments_from`; returns the id of the lineage entry.
 
         From now on what is uploaded under these names is hidden from queries. The id is chosen here (or given), so that
-        the
-        call is the same when it is repeated: a lost answer starts nothing twice.
+        the call is the same when it is repeated: a lost answer starts nothing twice.
         """
         chosen = entry_id or str(uuid.uuid4())
         document = {

@@ -2,16 +2,15 @@
 
 Rules in prose. A replacement is announced (start), its new segments are uploaded and loaded while queries do not see
 them, and one write switches queries over (end). It can be given up before or taken back after (revert), as long as the
-old segments are
-there. Whoever repeats a step that is done gets the same answer: replies may be lost. Whatever a step decides on, it
-decides on one reading, and is written only if lineage and ideal state are still as they were read
+old segments are there. Whoever repeats a step that is done gets the same answer: replies may be lost. Whatever a step
+decides on, it decides on one reading, and is written only if lineage and ideal state are still as they were read
 (`cluster.table_state`).
 
-    state         start                        end                 revert                    age
-    -             IN_PROGRESS                  refused             refused                   -
-    IN_PROGRESS   the same id: the same        COMPLETED           REVERTED, if forced       REVERTED, after a day
-    COMPLETED     the same id: the same        the same            REVERTED                  gone, when the old segments are
-    REVERTED      gives up names it shares     refused             the same                  gone after a day, when the new ones are
+    state         start                      end         revert                age
+    -             IN_PROGRESS                refused     refused               -
+    IN_PROGRESS   the same id: the same      COMPLETED   REVERTED, if forced   REVERTED, after a day
+    COMPLETED     the same id: the same      the same    REVERTED              gone, when the old segments are
+    REVERTED      gives up names it shares   refused     the same              gone after a day, when the new ones are
 
 Rules that keep queries from seeing old and new rows together, or neither:
 - a segment may be replaced only if queries see it, and by one replacement at a time; new names are names that queries

@@ -50,8 +50,8 @@ class Member:
     """An instance that joins.
 
     Args:
-        config_fields: fields for CONFIGS/PARTICIPANT besides host and port, e.g. `{"adminPort": "8097", "grpcPort":
-            "8090"}`.
+        config_fields: fields for CONFIGS/PARTICIPANT besides host and port, e.g.
+            `{"adminPort": "8097", "grpcPort": "8090"}`.
         owns_port: the caller has bound the instance's port on its advertised host, so no other process can be this
             instance.
     """

@@ -2,9 +2,8 @@
 PROPERTYSTORE/SEGMENT_DELETIONS/<deletion>.<segments to come>.
 
 A record is written in the same multi in which the segments leave the table, and deleted once their archives are gone.
-So a controller
-that dies in between, or a deep store that cannot be reached, leaves no archive for ever: whoever leads finds what is to
-be done.
+So a controller that dies in between, or a deep store that cannot be reached, leaves no archive for ever: whoever leads
+finds what is to be done.
 """
 
 from __future__ import annotations

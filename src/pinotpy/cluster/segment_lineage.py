@@ -23,8 +23,7 @@ class LineageState(StrEnum):
     """How far a replacement is.
 
     IN_PROGRESS: queries see the old segments, the new ones come in. COMPLETED: queries see the new segments, the old
-    ones are
-    kept for a while. REVERTED: it was given up or taken back, queries see the old segments.
+    ones are kept for a while. REVERTED: it was given up or taken back, queries see the old segments.
     """
 
     IN_PROGRESS = "IN_PROGRESS"

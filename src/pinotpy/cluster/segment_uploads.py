@@ -2,10 +2,9 @@
 PROPERTYSTORE/SEGMENT_UPLOADS/<table>|<segment>|<CRC>.
 
 One is written before the archive is stored, and goes once a segment's record names it, or it is gone again. So a
-controller that dies
-in between tells whoever leads what to look after: nobody has to guess from a list of files what is not wanted any more,
-in a place that may hold more than this cluster knows of (its records restored from a backup, another cluster's
-archives). Uploads of the same content share one; the last of them to begin ends it.
+controller that dies in between tells whoever leads what to look after: nobody has to guess from a list of files what is
+not wanted any more, in a place that may hold more than this cluster knows of (its records restored from a backup,
+another cluster's archives). Uploads of the same content share one; the last of them to begin ends it.
 """
 
 from __future__ import annotations

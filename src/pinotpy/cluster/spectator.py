@@ -149,9 +149,8 @@ class Spectator:
 
     def _read(self) -> dict[str, dict[str, Any]]:
         """All parts. What replaces what (`lineages`) and what there is (`ideal_states`, `external_views`) are of one
-        moment, for each
-        table: a lineage read before and after them is the same, and they are not older than it. Else queries could see
-        old and new segments together, or neither.
+        moment, for each table: a lineage read before and after them is the same, and they are not older than it. Else
+        queries could see old and new segments together, or neither.
         """
         if not self._with_segments:
             return self._read_parts()

@@ -1,8 +1,8 @@
 """What the lead controller decides: from ideal state and what is, to messages and the external view. Pure.
 
 `plan_resource` sees one resource at one moment and returns what to send and what to show. It may run any number of
-times on
-any old view: a pending message keeps a second one away, and a participant ignores a transition that no longer fits.
+times on any old view: a pending message keeps a second one away, and a participant ignores a transition that no longer
+fits.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 Code above reads the whole of what it needs, every time, as if nothing were cached; only what changed since goes over
 the wire. An entry is valid until its watch fires; `invalidate_all` makes the next pass read everything again (the
-periodic
-reconcile: watches are hints). Unchanged content keeps its decoded object, so that users may compare by identity.
+periodic reconcile: watches are hints). Unchanged content keeps its decoded object, so that users may compare by
+identity.
 """
 
 from __future__ import annotations

@@ -2,8 +2,7 @@
 
 `parse_json` reads text and refuses what JSON readers usually let pass (two equal keys, NaN). `Document` is the model
 that all config models share; `collect` validates one and returns as much of it as is valid, so that checks across
-fields still run and
-the caller sees all faults at once. Keys that nothing reads: unread_keys.py.
+fields still run and the caller sees all faults at once. Keys that nothing reads: unread_keys.py.
 """
 
 from __future__ import annotations
@@ -272,8 +271,7 @@ def name_fault(check: Callable[[str], str], name: str, path: str) -> Fault | Non
     return None
 
 
-# --- scalar types: the old documents write numbers and booleans as text
-# -------------------------------------------------------
+# --- scalar types: the old documents write numbers and booleans as text -----------------------------------------------
 
 
 def _whole_number(value: Any) -> Any:

@@ -1,9 +1,8 @@
 """Making an uploaded segment part of its table: the leader's half of an upload, after the bytes are checked and stored.
 
 New segment: record and ideal state in one write. Existing segment: the same content changes times only; other content
-changes
-the record and tells servers and brokers to refresh. Uploads are optimistic: each carries the version of the record that
-it saw when it began, and of two at once the second one is refused.
+changes the record and tells servers and brokers to refresh. Uploads are optimistic: each carries the version of the
+record that it saw when it began, and of two at once the second one is refused.
 """
 
 from __future__ import annotations

@@ -12,8 +12,7 @@ from pinotpy.controller.context import Controller
 
 def reset_segments(controller: Controller, table: str, segment: str | None = None) -> int:
     """Ask every server with a replica in ERROR, of one segment or of the whole table, to leave that state; the number
-    of
-    replicas asked. Replicas in other states are left alone: they have nothing to try again.
+    of replicas asked. Replicas in other states are left alone: they have nothing to try again.
     """
     view = controller.catalog.external_view(table) or {}
     failed: dict[str, list[str]] = {}

@@ -3,8 +3,8 @@
 `segments/<table>/<segment>/<crc>.tar.gz`: a refresh writes beside the old file, so that the record that names a CRC
 always finds its bytes, and a refresh that breaks off has replaced nothing. Deleted ones lie for a while in
 `Deleted_Segments/<table>/<segment>/<crc>.until-<ms>.tar.gz`. Lists of input files lie beside the archives, as
-`<sha256>.inputs.json`,
-by the SHA-256 that the record names: what a record names is whole and its own, whoever writes another one meanwhile.
+`<sha256>.inputs.json`, by the SHA-256 that the record names: what a record names is whole and its own, whoever writes
+another one meanwhile.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """How a controller is put together, started and stopped.
 
 Start: session with ZooKeeper, base tree of the cluster, REST port, then the cluster is joined and the election begins;
-the
-controller that leads runs the transition pipeline and the periodic tasks. Stop: the lead is given up first, so that
+the controller that leads runs the transition pipeline and the periodic tasks. Stop: the lead is given up first, so that
 another controller takes it while running requests end.
 """
 

@@ -2,10 +2,9 @@
 
 The straight line of `accept_upload`: unpack into memory, or a scratch folder → verify every byte → fits table and
 schema? → quota → conditions → deep store → registration by the leader. A metadata push has no bytes to verify and to
-store: its servers fetch them
-from where they lie, and verify them there. Whatever fails, nothing is left: scratch goes with its folder, the stored
-archive is removed again, by whoever leads if this controller dies (`upload_leftovers`), and registration takes its own
-first write back.
+store: its servers fetch them from where they lie, and verify them there. Whatever fails, nothing is left: scratch goes
+with its folder, the stored archive is removed again, by whoever leads if this controller dies (`upload_leftovers`), and
+registration takes its own first write back.
 """
 
 from __future__ import annotations

@@ -7,8 +7,7 @@ key encrypted.
 
 An encrypted file is `PPYAES1\n`, 8 random bytes, then pieces: 4 bytes of length (little-endian, the highest bit marks
 the last piece), the piece's bytes and their tag of 16. Piece i has the nonce (random bytes, i as 4 bytes), and its
-length word is
-authenticated: pieces can be neither changed, nor moved, nor left out, nor cut off.
+length word is authenticated: pieces can be neither changed, nor moved, nor left out, nor cut off.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """The deep store door: where segment archives live for good.
 
 A key is a name of one to eight parts joined by '/', such as `flights/flights_2013-01.tar.gz`. Keys come from table and
-segment
-names and are checked here again: no empty part, no '.', no '..', nothing that a file system could read as more than a
-name.
+segment names and are checked here again: no empty part, no '.', no '..', nothing that a file system could read as more
+than a name.
 Implementations: `local.LocalDeepStore`, `memory.MemoryDeepStore`, and `deep_store_files.FileDeepStore` on any file
 system; one contract suite runs over all.
 """
@@ -74,8 +73,8 @@ class DeepStore(Protocol):
 
     def drop_unfinished(self, prefix: str, before_ms: int) -> int:
         """Delete what writers that were killed left below the folder `prefix`, unfinished and untouched since
-        `before_ms`; returns how
-        many files. See `file_system.WritesBeside`: the time is the storage's, and may be that of a file's beginning.
+        `before_ms`; returns how many files. See `file_system.WritesBeside`: the time is the storage's, and may be that
+        of a file's beginning.
         """
         ...
 

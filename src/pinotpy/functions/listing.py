@@ -29,10 +29,11 @@ def function_list() -> list[dict[str, Any]]:
 
 def _aggregation(function: Any) -> dict[str, Any]:
     named = find_aggregation(function.name)
+    argument = "multi-value column" if function.multi_value else "x"
     return {
         "name": function.name,
         "kind": "AGGREGATION",
-        "signature": f"{function.display_name}({'multi-value column' if function.multi_value else 'x'}{function.parameters})",
+        "signature": f"{function.display_name}({argument}{function.parameters})",
         "summary": function.summary,
         "aliases": list(function.aliases),
         "numArgumentsMin": named[0].arguments_min if named is not None else 1,

@@ -71,9 +71,9 @@ class AggregateFunction:
     answers for multi-value columns as well (by all their values); `result_type` (see `result_of`); `null_aware`: skips
     nulls under null handling; `dictionary_only`: the answer without filter can be read off dictionaries;
     `num_expressions`: so many arguments are expressions, what follows them are constants; `reads_rows`: its plan is a
-    RowPlan; `sql_only`: PQL does not have it. For the table of
-    functions: `summary`, one sentence; `parameters`, what may follow the first argument; `result_text`, where the
-    result has not always one type; `accuracy`, how far the value may be off; `examples` by name.
+    RowPlan; `sql_only`: PQL does not have it. For the table of functions: `summary`, one sentence; `parameters`, what
+    may follow the first argument; `result_text`, where the result has not always one type; `accuracy`, how far the
+    value may be off; `examples` by name.
     """
 
     name: ClassVar[str]

@@ -2,7 +2,8 @@
 
     <segment>.tar.gz             the archive
     <segment>.inputs.json        the list of its input files (docs/format/input-list.md)
-    <segment>.tar.gz.replaced    a mark: a later run of its job has put the archive's rows elsewhere. No push of the folder takes it.
+    <segment>.tar.gz.replaced    a mark: a later run of its job has put the archive's rows elsewhere. No push of the
+                                 folder takes it.
 
 A marked archive stays: the table may still serve it from there.
 """

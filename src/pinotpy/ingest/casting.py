@@ -1,8 +1,7 @@
 """Values in input form → values of a column's type in storage form, whole arrays at a time.
 
 What the reference cuts without a word (a fraction for an INT, a number beyond 32 bits) is a bad value here; rounding to
-FLOAT
-and DOUBLE is not. Source of the accepted spellings: Pinot's PinotDataType.
+FLOAT and DOUBLE is not. Source of the accepted spellings: Pinot's PinotDataType.
 """
 
 from __future__ import annotations

@@ -211,8 +211,7 @@ def _typed_constant(value: Any, text: str) -> tuple[DataType | None, pa.Scalar]:
     return DataType.STRING, pa.scalar(text, pa.string())
 
 
-# --- conditions that are no functions: each gives BOOLEAN, one value a row
-# ---------------------------------------------
+# --- conditions that are no functions: each gives BOOLEAN, one value a row --------------------------------------------
 
 
 def _null_test(rows: _Rows, call: Call) -> pa.Array:

@@ -1,8 +1,7 @@
 """Rows in storage form, held until their segment is built: text that repeats is held once.
 
 A segment is built of all its rows at once, so what they take in memory bounds how large it may be. Batches are joined
-to
-HELD_ROWS rows, and text columns that get a dictionary anyway are given one here: the builder then joins dictionaries
+to HELD_ROWS rows, and text columns that get a dictionary anyway are given one here: the builder then joins dictionaries
 instead of looking at every text again.
 """
 

@@ -1,9 +1,8 @@
 """Columns of the schema that a file lacks: which they are, which of them are a fault, and what to say.
 
 A file lacks a column where its header or schema names no field that fills it; where each record names its own fields
-(JSON), where no
-record has one. Such a column is a fault unless the schema says what stands for it: a defaultNullValue, or a
-transformFunction.
+(JSON), where no record has one. Such a column is a fault unless the schema says what stands for it: a defaultNullValue,
+or a transformFunction.
 """
 
 from __future__ import annotations

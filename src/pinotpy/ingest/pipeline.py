@@ -1,7 +1,7 @@
 """Rows in input form → rows in storage form: one Arrow column a schema column, ready for `segment.build.builder`.
 
-    reader → nested records made flat → filter → time conversion → cast → lists → computed columns → length limits →
-    rejected rows out → builder
+    reader → nested records made flat → filter → time conversion → cast → lists → computed columns → length limits
+        → rejected rows out → builder
 
 Null stays null (the builder stores the default value and sets the null bit); a column that the input lacks is null
 throughout. A column with a transformFunction is computed in the rows for which the file has no value of it; what the

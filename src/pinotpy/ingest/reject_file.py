@@ -1,7 +1,7 @@
 """The reject file: one JSON line a rejected row, so that bad rows can be mended and fed in again.
 
-    {"file": "a.csv", "row": 7, "column": "price", "cause": "'soon' is no number, expected one for DOUBLE", "text":
-    "7,soon"}
+    {"file": "a.csv", "row": 7, "column": "price", "cause": "'soon' is no number, expected one for DOUBLE",
+     "text": "7,soon"}
 
 `column` is left out where the row as a whole is wrong, `text` where it is not known. The file is bounded; rows beyond
 are counted in its last line, `{"rowsNotWritten": 12}`. It is written beside its place and moved there at the end, also

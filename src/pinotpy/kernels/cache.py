@@ -5,11 +5,10 @@ whose name carries a hash of that file and of everything that it imports from ke
 an edited callee is never answered from a stale cache, and an edit compiles again only what depends on it. Above lies a
 folder for the versions of Python, numba and llvmlite and for the CPU. No other room compiles anything
 (tests/test_architecture.py). Order: `PINOTPY_KERNEL_CACHE`, `$XDG_CACHE_HOME/pinotpy` or `~/.cache/pinotpy`, a folder
-in the package, else a temporary folder of
-this process, filled from whichever of these can be read: a read-only image that was warmed up compiles nothing, and one
-that was
-not still works. A folder that can be written takes over what those behind it have: an image keeps its code in the
-package, a container what it had to compile for another CPU on its volume.
+in the package, else a temporary folder of this process, filled from whichever of these can be read: a read-only image
+that was warmed up compiles nothing, and one that was not still works. A folder that can be written takes over what
+those behind it have: an image keeps its code in the package, a container what it had to compile for another CPU on its
+volume.
 """
 
 from __future__ import annotations

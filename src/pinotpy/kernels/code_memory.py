@@ -1,11 +1,9 @@
 """Giving back the memory of what only compiles, once everything is compiled.
 
 A kernel that comes from the cache brings its machine code, and beside it the code in LLVM's own form, for kernels that
-would be compiled
-later and call it: 42 MB for the kernels of a server. That form is packed here to a tenth; whoever asks for it gets it
-back. And LLVM itself
-stays resident, 70 MB of a file that nobody reads any more: its unchanged pages are given back, and come again from the
-file if needed.
+would be compiled later and call it: 42 MB for the kernels of a server. That form is packed here to a tenth; whoever
+asks for it gets it back. And LLVM itself stays resident, 70 MB of a file that nobody reads any more: its unchanged
+pages are given back, and come again from the file if needed.
 """
 
 from __future__ import annotations
@@ -58,8 +56,7 @@ def _libraries() -> list[Any]:
     """The code of all kernels that are loaded, and of what they call.
 
     Found from their modules, never by gc.get_objects(): that holds what other threads are just making, and a tuple of a
-    generator
-    that somebody holds cannot grow: SystemError, in whatever query was running.
+    generator that somebody holds cannot grow: SystemError, in whatever query was running.
     """
     dispatchers = sys.modules.get("numba.core.dispatcher")
     if dispatchers is None:

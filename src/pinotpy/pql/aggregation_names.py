@@ -2,8 +2,8 @@
 
 Underscores and letter case do not count (`distinct_count`, `MIN_MAX_RANGE`, `PERCENTILE_95`). The percentile families
 may carry their number in the name (`percentile95`, `percentileEst50MV`). Implementations live in functions/aggregate;
-this table lets a query be
-read before any of them is loaded. Source: names and spellings of Pinot 0.6.0 (PQL) and 1.5.1 (SQL).
+this table lets a query be read before any of them is loaded. Source: names and spellings of Pinot 0.6.0 (PQL) and 1.5.1
+(SQL).
 """
 
 from __future__ import annotations

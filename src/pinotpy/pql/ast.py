@@ -50,9 +50,9 @@ class Identifier:
 class Literal:
     """A constant. `value` is int, Decimal or float, str, bool or None; `text` is how the dialect prints it (Java number
     text in PQL: `5.` is 5.0, 0.000001 is 1.0E-6), without quotes. `is_string` tells '5' from 5. `data_type` is set
-    where a computed
-    constant has another type than such a value written out: LONG for 1 + 1, BYTES for hexToBytes('ff'); of a null where
-    it was computed: NULLIF(2, 2). Such a null in a condition is unknown; one that is written there is refused.
+    where a computed constant has another type than such a value written out: LONG for 1 + 1, BYTES for
+    hexToBytes('ff'); of a null where it was computed: NULLIF(2, 2). Such a null in a condition is unknown; one that is
+    written there is refused.
     """
 
     value: int | float | Decimal | str | bool | None

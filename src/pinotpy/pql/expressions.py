@@ -5,7 +5,8 @@ A dialect gives the operators it knows and how it reads a primary (literal, name
 become one call with many arguments; other chains lean to the left. No text, however deep, ends in a RecursionError:
 brackets nest at most DEPTH_MAX deep and finished expressions are at most DEPTH_MAX high (`check_height`).
 
-    precedence   1 OR   2 AND   3 NOT   4 IS   5 = <> < <= > >=   6 BETWEEN IN LIKE   7 + - ||   8 * / %   9 sign   10 [ ]
+    precedence   1 OR   2 AND   3 NOT   4 IS   5 = <> < <= > >=   6 BETWEEN IN LIKE   7 + - ||   8 * / %
+                 9 sign   10 [ ]
 """
 
 from __future__ import annotations

@@ -129,7 +129,9 @@ class QueryText:
         left = max(0, min(caret - _EXCERPT_CHARACTERS // 2, len(line) - _EXCERPT_CHARACTERS))
         shown = line[left : left + _EXCERPT_CHARACTERS].replace("\t", " ")
         prefix = "…" if left else ""
-        excerpt = f"{prefix}{shown}{'…' if left + _EXCERPT_CHARACTERS < len(line) else ''}\n{' ' * (len(prefix) + caret - left)}^"
+        suffix = "…" if left + _EXCERPT_CHARACTERS < len(line) else ""
+        indentation = " " * (len(prefix) + caret - left)
+        excerpt = f"{prefix}{shown}{suffix}\n{indentation}^"
         return ParseError(
             f"{message} at line {position.line}, column {position.column}\n{excerpt}",
             line=position.line,

@@ -1,8 +1,7 @@
 """Numbers of query texts: their values and the text that Java prints for them.
 
 Column names in responses show literals as Java prints them (`5.` is 5.0, 0.000001 is 1.0E-6, 10000000.0 is 1.0E7), so
-the
-text is part of a literal. Source: recorded answers of Pinot 0.6.0 and 1.5.1.
+the text is part of a literal. Source: recorded answers of Pinot 0.6.0 and 1.5.1.
 """
 
 from __future__ import annotations
@@ -59,8 +58,7 @@ def is_beyond(text: str) -> bool:
 
 def decimal_literal(text: str, position: Position) -> Literal:
     """A SQL number with a point or an exponent: a double where its digits are what is written, else the exact decimal.
-    What a double holds in
-    more digits is none: BIG_DECIMAL tells it from the double's shortest digits.
+    What a double holds in more digits is none: BIG_DECIMAL tells it from the double's shortest digits.
     """
     value = float(text)
     if len(text) <= 15 and text.isascii() and not text.isalnum() and "e" not in text and "E" not in text:

@@ -207,8 +207,7 @@ class PqlExpressionParser(ExpressionParser):
 
 def expression_of_string(expression: Expression) -> Expression:
     """A string as argument of an aggregation or in GROUP BY is read as PQL ('add(runs,hits)'); a text that is none
-    names a
-    column. Source: pql-live §1.5.
+    names a column. Source: pql-live §1.5.
     """
     if not isinstance(expression, Literal) or not expression.is_string:
         return expression

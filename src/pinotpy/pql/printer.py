@@ -2,8 +2,8 @@
 
 PQL: function lower case, arguments joined with ',', every literal in single quotes: `sub(column1,'100000')`. SQL: the
 same with operators by name (`plus(runs,'1')`), `count(*)`, percentiles as doubles. Sources: pql.md §1.2 and §2.3,
-sql-live.md §2. Quotes inside literals
-are not doubled, as in the reference: these texts name columns and are not meant to be parsed (statement_printer.py is).
+sql-live.md §2. Quotes inside literals are not doubled, as in the reference: these texts name columns and are not meant
+to be parsed (statement_printer.py is).
 """
 
 from __future__ import annotations
@@ -54,7 +54,8 @@ def print_sql_aggregation(call: Call) -> str:
     entry, percentile = found
     args = [print_expression(arg, Dialect.SQL) for arg in call.args]
     if entry.is_percentile and percentile is None and len(args) > 1:
-        return f"{call.name}({', '.join([args[0], *(_percentile_argument(arg, index) for index, arg in enumerate(call.args[1:]))])})"
+        parameters = [_percentile_argument(arg, index) for index, arg in enumerate(call.args[1:])]
+        return f"{call.name}({', '.join([args[0], *parameters])})"
     return f"{call.name}({','.join(args if entry.shown is None else args[: entry.shown])})"
 
 

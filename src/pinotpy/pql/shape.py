@@ -1,10 +1,9 @@
 """The shape of a query text: the text with its literals taken out. Texts of one shape parse alike.
 
 Two texts of equal `parts` and equal kinds of literals give the same tokens but for the values of those literals, given
-that the
-lexer sees a literal where one was cut out of one of them: before a literal the texts are equal, a literal ends where
-the lexer ends it (same expressions; a number is followed by nothing that could belong to it), and what follows is equal
-again. Whatever is not surely a literal stays in the shape, which costs nothing but hits.
+that the lexer sees a literal where one was cut out of one of them: before a literal the texts are equal, a literal ends
+where the lexer ends it (same expressions; a number is followed by nothing that could belong to it), and what follows is
+equal again. Whatever is not surely a literal stays in the shape, which costs nothing but hits.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """SQL's SELECT, as the single-stage engine takes it.
 
 {SET k = v;}* [EXPLAIN PLAN FOR] SELECT [DISTINCT] *|expression [[AS] alias], … [FROM table] [WHERE …] [GROUP BY …]
-[HAVING …]
-    [ORDER BY … [ASC|DESC] [NULLS FIRST|LAST], …] [LIMIT n | LIMIT a, b | LIMIT ALL] [OFFSET n] [FETCH FIRST [n] ROWS
-    ONLY] [OPTION(k=v, …)] [;] {SET k = v;}*
+    [HAVING …] [ORDER BY … [ASC|DESC] [NULLS FIRST|LAST], …] [LIMIT n | LIMIT a, b | LIMIT ALL] [OFFSET n]
+    [FETCH FIRST [n] ROWS ONLY] [OPTION(k=v, …)] [;] {SET k = v;}*
 """
 
 from __future__ import annotations

@@ -8,7 +8,8 @@ offset  bytes  what
 16       4     CALL: milliseconds until the caller stops waiting; else 0
 20       …     payload
 
-HELLO   both ways, once, first: magic "PQF1", then (caller only) the cluster token. A server that refuses answers FAULT 0.
+HELLO   both ways, once, first: magic "PQF1", then (caller only) the cluster token. A server that refuses answers
+        FAULT 0.
 CALL    caller: the bytes of a request (wire.py)
 ANSWER  server: the answer's bytes, or the last piece of them
 PIECE   server: a piece of an answer that is longer than `PIECE_BYTES`, so that short answers pass long ones

@@ -1,9 +1,8 @@
 """The places of a server's calls: so many are worked on, so many wait, more are refused with 211.
 
 First come, first served. Small calls have places of their own beside the others', so that a dashboard's tile is not
-held up by
-reports. A call that waits costs no thread: whoever gives a place back starts the next. One that nobody listens to any
-more gives up its turn at once.
+held up by reports. A call that waits costs no thread: whoever gives a place back starts the next. One that nobody
+listens to any more gives up its turn at once.
 """
 
 from __future__ import annotations

@@ -5,7 +5,8 @@ offset  bytes  what
  0       4     magic "PQR1"
  4       1     protocol version: a server refuses one that it does not speak
  5       1     kind: 1 query, 2 cancel, 3 ping
- 6       2     flags: 1 trace the stages, 2 the answer is made of this server's result alone, 4 few rows may come without Arrow
+ 6       2     flags: 1 trace the stages, 2 the answer is made of this server's result alone, 4 few rows may come
+               without Arrow
  8       4     feature bits that the sender may use (a broker sends only what a server advertises)
 12       8     request id
 20       4     time left in milliseconds (relative: clocks of two machines differ)

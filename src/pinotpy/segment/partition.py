@@ -115,8 +115,7 @@ def partitions_of(
     function_name: str, num_partitions: int, values: NDArray[Any] | pa.Array, data_type: DataType
 ) -> tuple[int, ...] | None:
     """Ascending partition ids of distinct stored values (a numpy array, or Arrow binary or large_binary), or None where
-    the
-    function does not apply to one of them: then nothing may be pruned.
+    the function does not apply to one of them: then nothing may be pruned.
     """
     ids = partition_ids(function_name, num_partitions, values, data_type)
     return None if ids is None else tuple(np.unique(ids).tolist())

@@ -3,8 +3,8 @@ anew.
 
 What is missing is built from the segment itself into one appended file, `columns.N`; what is not wanted any more stays
 in its file under another kind, which no reader knows, and comes back for nothing if it is wanted again. The new
-metadata replaces
-the old in the last step: whoever opens the segment before it finds the old indexes, whoever has it open keeps them.
+metadata replaces the old in the last step: whoever opens the segment before it finds the old indexes, whoever has it
+open keeps them.
 """
 
 from __future__ import annotations
@@ -113,8 +113,8 @@ def needs_rebuild(
     segment: ImmutableSegment, schema: Schema, indexing: Mapping[str, ColumnIndexing], trees: Iterable[str] = ()
 ) -> str:
     """What the config asks for and no reload brings, in words, "" if it is nothing: columns stay raw, or with a
-    dictionary, as they were
-    built, and so have only the indexes that such columns can have. `trees`: why star-trees cannot be built.
+    dictionary, as they were built, and so have only the indexes that such columns can have. `trees`: why star-trees
+    cannot be built.
     """
     found = []
     for column in _columns_of(segment, schema):

@@ -2,8 +2,8 @@
 built.
 
 Pinot: VirtualColumnProvider and DefaultColumnHandler. They look like any other column to queries: $docId is raw INT,
-the others
-have one value for all docs. Their memory belongs to the column object: hold it as long as its `meta` is in use.
+the others have one value for all docs. Their memory belongs to the column object: hold it as long as its `meta` is in
+use.
 """
 
 from __future__ import annotations

@@ -2,10 +2,9 @@
 
 What a query frees stays with the process: Arrow's pool and the C library keep it for the next one, in as many arenas as
 there were threads. After a few large queries a server that did nothing held gigabytes. When the process has grown by
-GROWN_BYTES at
-the end of a query, both therefore return what is free: on a thread of its own, some time later, once for all queries
-that end meanwhile. That takes tens of milliseconds without Python's lock. What queries reserve would not tell: most of
-it is free again when they end, and Arrow's share is not among it.
+GROWN_BYTES at the end of a query, both therefore return what is free: on a thread of its own, some time later, once for
+all queries that end meanwhile. That takes tens of milliseconds without Python's lock. What queries reserve would not
+tell: most of it is free again when they end, and Arrow's share is not among it.
 """
 
 from __future__ import annotations

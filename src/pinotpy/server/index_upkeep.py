@@ -1,6 +1,5 @@
 """Keeps the indexes of segments as their table's config asks: on every load what is missing is built, on reload what is
-not
-wanted any more is dropped as well. Also where its bytes are: mapped, or in memory (loadMode HEAP).
+not wanted any more is dropped as well. Also where its bytes are: mapped, or in memory (loadMode HEAP).
 
 A segment whose indexes cannot be built is served without them: every query is right without an index, only slower.
 """

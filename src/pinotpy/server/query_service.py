@@ -141,9 +141,8 @@ class QueryService:
     def handle_quickly(self, content: bytes, deadline_s: float, peer: str) -> bytes | None:
         """As `handle`, on the thread that reads requests: a query of a template that is known, over few docs, with
         nothing in it but kernels (server/query_templates.py), whose template's last one took little: docs do not tell
-        how many groups there are, nor how
-        long texts. None: it is another kind of query, of which nothing was done. Of a large table it is given up here
-        when its plan has more docs.
+        how many groups there are, nor how long texts. None: it is another kind of query, of which nothing was done. Of
+        a large table it is given up here when its plan has more docs.
         """
         if content[KIND_OFFSET : KIND_OFFSET + 1] != _BOUND:
             return None
@@ -178,8 +177,8 @@ class QueryService:
         allowed = self._limits.response_bytes_max
         if len(answer) > allowed:
             raise QueryExecutionError(
-                f"the answer of one server has {len(answer)} bytes, at most {allowed} are sent: ask for fewer rows or groups, "
-                "or raise pinot.server.grpc.maxResponseBytes"
+                f"the answer of one server has {len(answer)} bytes, at most {allowed} are sent: "
+                "ask for fewer rows or groups, or raise pinot.server.grpc.maxResponseBytes"
             )
         return answer
 
@@ -199,9 +198,8 @@ class QueryService:
         docs_max: int | None = None,
     ) -> PartialResult:
         """Execute one request. `context`: the query's, where it is decoded already; `is_quick`: it needs no place among
-        those that run,
-        and never waits for one: the thread that reads requests runs it; `docs_max`: where it would read more,
-            TooManyDocsError.
+        those that run, and never waits for one: the thread that reads requests runs it; `docs_max`: where it would read
+        more, TooManyDocsError.
         """
         start_ns = self._clock.monotonic_ns()
         # The request names the query's own time; brokers wait LAST_WORD_S longer than that, to be told that it was up.
@@ -351,10 +349,10 @@ class QueryService:
         self._metrics.query_done(request.table_name_with_type, took_ms, statistics, failed=bool(partial.exceptions))
         if partial.exceptions or took_ms >= SLOW_QUERY_MS:
             log.info(
-                "query executed request_id=%s table=%s took_ms=%.1f segments=%d docs_scanned=%d missing=%d exceptions=%s",
+                "query executed request_id=%s table=%s took_ms=%.1f segments=%d "
+                "docs_scanned=%d missing=%d exceptions=%s",
                 request.request_id, request.table_name_with_type, took_ms, statistics.num_segments_queried,
-                statistics.num_docs_scanned,
-                len(partial.missing_segments), [e.code for e in partial.exceptions],
+                statistics.num_docs_scanned, len(partial.missing_segments), [e.code for e in partial.exceptions],
             )  # fmt: skip
 
 

@@ -1,11 +1,10 @@
 """How far each reload is on this server.
 
 A job counts by order, not by clocks: every job gets the next serial number, and a segment is brought to its table's
-config as of the last
-job that had begun when the config was read. So a segment that is done is done for all jobs up to that one, however it
-came there: by the job's message, by a load, or by a later job. What a job still waits for is a set of names that only
-shrinks; when it is empty, the job is finished and its id is written to a file, so that a server that starts again does
-not do finished jobs anew.
+config as of the last job that had begun when the config was read. So a segment that is done is done for all jobs up to
+that one, however it came there: by the job's message, by a load, or by a later job. What a job still waits for is a set
+of names that only shrinks; when it is empty, the job is finished and its id is written to a file, so that a server that
+starts again does not do finished jobs anew.
 """
 
 from __future__ import annotations

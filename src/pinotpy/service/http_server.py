@@ -270,7 +270,8 @@ def serve(
     try:
         scheme = "https" if tls is not None and tls.is_serving else "http"
         shown_host = advertised_host or _reachable(host)
-        url = f"{scheme}://{f'[{shown_host}]' if ':' in shown_host else shown_host}:{advertised_port or listener.getsockname()[1]}"
+        host_of_url = f"[{shown_host}]" if ":" in shown_host else shown_host
+        url = f"{scheme}://{host_of_url}:{advertised_port or listener.getsockname()[1]}"
         server = HttpServer(
             app,
             listener,

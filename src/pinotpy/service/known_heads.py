@@ -2,8 +2,7 @@
 
 A client sends the same request line and headers with every query; only Content-Length has a few values. Reading them
 again takes longer than answering. What is kept was read by the parser and passed every check that looks at the head
-alone, so that equal
-bytes may pass without. Heads that name who asks are not kept: no secret outlives its connection.
+alone, so that equal bytes may pass without. Heads that name who asks are not kept: no secret outlives its connection.
 """
 
 from __future__ import annotations

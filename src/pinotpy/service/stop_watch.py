@@ -7,10 +7,9 @@ never heard of it. So a thread of its own is told of every signal, wherever it a
 it wakes the main thread until that has run the handler.
 
 The same thread sees to the end: after TELL_AFTER_S it writes once where every thread stands, and when the parts'
-deadlines have passed
-it ends the process with status 1. Nothing is lost by that: segments are whole or not there, and ZooKeeper is told by
-the session's end. It writes past the log, whose lock or pipe may be what hangs; and where no Python runs any more,
-faulthandler's own timer does both.
+deadlines have passed it ends the process with status 1. Nothing is lost by that: segments are whole or not there, and
+ZooKeeper is told by the session's end. It writes past the log, whose lock or pipe may be what hangs; and where no
+Python runs any more, faulthandler's own timer does both.
 """
 
 from __future__ import annotations

@@ -49,7 +49,8 @@ def build_segments(spark: Any, context: JobContext, attempts_max: int, show: Sho
 
     Raises:
         PinotError: nothing was done: the input is not there, or another job of this machine builds into the same
-        output. What goes wrong later stands in the report.
+            output.
+        What goes wrong later stands in the report.
     """
     started = time.perf_counter()
     spec = context.spec

@@ -2,8 +2,7 @@
 
 `spark-submit` asks for the module jdk.incubator.vector, which that JRE lacks and Spark does well without, so the main
 class is run by `java -cp`, with the packages opened that Spark names (its JavaModuleOptions). The JVM listens for this
-process only, with a
-secret, and ends when its standard input does: it cannot outlive us, also when we are killed.
+process only, with a secret, and ends when its standard input does: it cannot outlive us, also when we are killed.
 """
 
 from __future__ import annotations

@@ -4,7 +4,8 @@ A topic is a directory with two files per partition:
 
     partition-<n>.log   records, back to back: u32 key length + 1 (0 = no key), u32 payload length + 1 (0 = tombstone),
                         u32 CRC32 of key and payload, key, payload
-    partition-<n>.idx   16 bytes per record: i64 start of the record in the log, i64 time of writing in ms (never falling)
+    partition-<n>.idx   16 bytes per record: i64 start of the record in the log, i64 time of writing in ms
+                        (never falling)
 
 Offset = number of the record. A record exists once its index entry is whole, and that is written after the log is
 synced: a reader never sees half a record, and a producer that opens a topic cuts off what a crash left behind. One

@@ -235,8 +235,7 @@ def test_memory_of_a_query_has_a_ceiling(cluster: InProcessCluster) -> None:
     refused(cluster, "SELECT word, n FROM t LIMIT 2000", "sql", 200, "pinot.server.query.memory.maxBytes")
 
 
-# --- options
-# -----------------------------------------------------------------------------------------------------------
+# --- options ----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
@@ -300,8 +299,7 @@ def test_values_of_options_count_in_any_case_and_the_text_wins(cluster: InProces
     )
 
 
-# --- timeouts
-# ----------------------------------------------------------------------------------------------------------
+# --- timeouts ---------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,5 @@
 """Proves: a query that asks for more time than it may have is warned in every form of answer, and a time-out names the
-limit that
-bound: the option, the table's, the broker's, the server's. The clock moves only when the test says so.
+limit that bound: the option, the table's, the broker's, the server's. The clock moves only when the test says so.
 """
 
 from __future__ import annotations

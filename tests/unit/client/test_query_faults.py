@@ -1,6 +1,5 @@
 """Proves what a connection does with brokers that redirect, drip, break off, send too much, too little or something
-else, and with
-queries on threads: each fault has its error, which names the broker, in bounded time and memory.
+else, and with queries on threads: each fault has its error, which names the broker, in bounded time and memory.
 """
 
 from __future__ import annotations

@@ -342,12 +342,14 @@ def test_a_missing_library_is_named(library: str, monkeypatch: pytest.MonkeyPatc
 @pytest.mark.parametrize(
     ("values", "expected"),
     [
-        (["-Infinity"], [float("-inf")]), ([1.5, "Infinity", None], [1.5, float("inf"), None]),
+        (["-Infinity"], [float("-inf")]),
+        ([1.5, "Infinity", None], [1.5, float("inf"), None]),
         ([3, "-Infinity"], [3.0, float("-inf")]),
-        ([None], [None]), (["5.00000", "-Infinity"], ["5.00000", "-Infinity"]), (["Infinity and beyond"], ["Infinity "
-                                                                                                           "and beyond"]),
+        ([None], [None]),
+        (["5.00000", "-Infinity"], ["5.00000", "-Infinity"]),
+        (["Infinity and beyond"], ["Infinity and beyond"]),
     ],
-)  # fmt: skip
+)
 def test_what_is_not_finite_stays_a_number_where_an_aggregation_answers_it(
     values: list[Any], expected: list[Any]
 ) -> None:

@@ -71,7 +71,8 @@ def test_the_new_form_of_a_segment_record_is_read() -> None:
         "segment.end.time": "1555545600000",
         "segment.end.time.raw": "18004",
         "segment.index.version": "v3",
-        "segment.partition.metadata": '{"columnPartitionMap":{"id":{"partitions":[0],"functionName":"Modulo","numPartitions":2,"functionConfig":null}}}',
+        "segment.partition.metadata": '{"columnPartitionMap":{"id":{"partitions":[0],"functionName":"Modulo",'
+        '"numPartitions":2,"functionConfig":null}}}',
         "segment.push.time": "1700000000001",
         "segment.size.in.bytes": "4537",
         "segment.start.time": "1555200000000",

@@ -25,7 +25,9 @@ REFUSED_HERE = {
     "table push frequency bad": "$.segmentsConfig.segmentPushFrequency",
     "table assignment strategy bad": "$.segmentsConfig.segmentAssignmentStrategy",
     "table inverted index on no-dictionary column": "$.tableIndexConfig.invertedIndexColumns[0]",
-    "table partition function unknown": "$.tableIndexConfig.segmentPartitionConfig.columnPartitionMap.yearID.functionName",
+    "table partition function unknown": (
+        "$.tableIndexConfig.segmentPartitionConfig.columnPartitionMap.yearID.functionName"
+    ),
     "table loadMode bad": "$.tableIndexConfig.loadMode",
     "table routing bad selector": "$.routing.instanceSelectorType",
     "table pruner bad": "$.routing.segmentPrunerTypes[0]",

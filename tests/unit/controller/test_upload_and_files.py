@@ -133,8 +133,7 @@ def test_content_that_comes_back_at_once_keeps_its_archive(
     assert serves(harness, first)
 
 
-# --- a full disk
-# ------------------------------------------------------------------------------------------------------------------
+# --- a full disk ------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])

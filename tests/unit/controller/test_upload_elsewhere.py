@@ -92,8 +92,7 @@ def record(harness: Harness, name: str = "parts_0") -> dict[str, str]:
     return dict(harness.http.get(f"/segments/parts/{name}/metadata").json())
 
 
-# --- the forms
-# --------------------------------------------------------------------------------------------------------------------
+# --- the forms --------------------------------------------------------------------------------------------------------
 
 
 def test_an_upload_by_uri_takes_the_segment_into_the_deep_store(
@@ -208,8 +207,7 @@ def test_by_web_address(start: Starter, segment: Builder, files: Path, web: str)
     assert len(stored(harness)) == 1
 
 
-# --- refused
-# ------------------------------------------------------------------------------------------------------------------------
+# --- refused ----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -60,8 +60,7 @@ def ingested(content: bytes, specs: dict[str, Any]) -> list[dict[str, Any]]:
     return [row for batch in read_rows(file, FileFormat.AVRO, pipeline, RowLedger("a")) for row in batch.to_pylist()]
 
 
-# --- random schemas against fastavro
-# ---------------------------------------------------------------------------------------
+# --- random schemas against fastavro ----------------------------------------------------------------------------------
 
 NAMES = count()
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=6)
@@ -180,8 +179,7 @@ def test_lists_that_outgrow_the_room_are_read_again_with_more(monkeypatch: pytes
     assert read(content, ReaderColumn("l", DataType.LONG, False), ReaderColumn("s", DataType.STRING)) == rows
 
 
-# --- logical types
-# ---------------------------------------------------------------------------------------------------------
+# --- logical types ----------------------------------------------------------------------------------------------------
 
 AT = dt.datetime(2021, 2, 3, 4, 5, 6, 789_123, tzinfo=dt.UTC)
 MICROS = int(AT.timestamp()) * 1_000_000 + 789_123
@@ -317,8 +315,7 @@ def test_times_that_no_calendar_has_are_bad_rows() -> None:
             ingested(strange, {"v": "STRING"})
 
 
-# --- unions, names, recursion
-# ----------------------------------------------------------------------------------------------
+# --- unions, names, recursion -----------------------------------------------------------------------------------------
 
 
 def test_unions_of_several_types_are_cast_each_by_itself() -> None:
@@ -394,8 +391,7 @@ def test_map_columns_of_old_schemas() -> None:
     assert found == [{"m__KEYS": ["b", "a"], "m__VALUES": [1]}, {"m__KEYS": None, "m__VALUES": None}]
 
 
-# --- damage and bombs
-# ------------------------------------------------------------------------------------------------------
+# --- damage and bombs -------------------------------------------------------------------------------------------------
 
 
 def number(value: int) -> bytes:

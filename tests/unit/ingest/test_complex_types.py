@@ -232,8 +232,7 @@ def test_steps_that_there_are_not_are_refused_not_left_out(step: dict[str, Any])
         pipeline({"a": "INT"}, None, **step)
 
 
-# --- every format, against DuckDB
-# ------------------------------------------------------------------------------------------
+# --- every format, against DuckDB -------------------------------------------------------------------------------------
 
 ROWS = [
     {
@@ -313,8 +312,7 @@ def test_every_format_gives_what_duckdb_unnests(file_format: FileFormat) -> None
     assert [row[0] for row in found] == sorted(row[0] for row in found)
 
 
-# --- random records against the rules, row by row
-# --------------------------------------------------------------------------
+# --- random records against the rules, row by row ---------------------------------------------------------------------
 
 KEYS = st.sampled_from("abc")
 SCALARS = st.none() | st.integers(-9, 9)

@@ -200,8 +200,7 @@ def test_duckdb_reads_the_same(tmp_path: Path, rows: list[tuple[str, ...]], esca
     assert read(path.read_bytes(), {"escapeCharacter": "\\"} if escape == "\\" else {})[0] == rows
 
 
-# --- random files: every row arrives, or is rejected under its own number
-# ------------------------------------------------------
+# --- random files: every row arrives, or is rejected under its own number ---------------------------------------------
 
 
 def random_cell(noise: random.Random) -> str:

@@ -120,8 +120,7 @@ def test_a_null_beside_bad_values_is_no_bad_value() -> None:
     assert of_parquet(pa.array([b"x", None]), "INT") == ([None], [1])
 
 
-# --- compressed files
-# --------------------------------------------------------------------------------------------------------
+# --- compressed files -------------------------------------------------------------------------------------------------
 
 
 def zstd(content: bytes) -> bytes:

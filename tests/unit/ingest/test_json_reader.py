@@ -23,8 +23,7 @@ def rows_of(content: str | bytes, kinds: dict[str, str]) -> tuple[list[dict[str,
     return read_back(content.encode() if isinstance(content, str) else content, kinds, FileFormat.JSON)
 
 
-# --- rows
-# --------------------------------------------------------------------------------------------------------------------
+# --- rows -------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -83,8 +82,7 @@ def test_values_that_cannot_be_kept_are_rejected_rows(bad: str, cause: str, kind
     assert cause in rejected[2][1]
 
 
-# --- values
-# ------------------------------------------------------------------------------------------------------------------
+# --- values -----------------------------------------------------------------------------------------------------------
 
 
 def test_integers_beyond_64_bits_keep_their_digits() -> None:

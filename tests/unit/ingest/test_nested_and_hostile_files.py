@@ -176,8 +176,7 @@ def test_duckdb_has_the_same_numbers_and_texts(tmp_path: Path, file_format: File
     ).fetchall()
 
 
-# --- damage
-# ----------------------------------------------------------------------------------------------------------------
+# --- damage -----------------------------------------------------------------------------------------------------------
 
 
 class _Vault(encryption.KmsClient):  # type: ignore[misc]
@@ -266,8 +265,7 @@ def test_a_column_file_that_is_compressed_from_outside_is_refused_with_what_to_d
         ingested(content, {"a": "INT"}, FileFormat.PARQUET)
 
 
-# --- JSON texts of whole arrays against those of single values
-# -------------------------------------------------------------
+# --- JSON texts of whole arrays against those of single values --------------------------------------------------------
 
 
 @settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -64,8 +64,7 @@ def write(folder: Path, name: str, content: str | bytes) -> Path:
     return path
 
 
-# --- CSV
-# ------------------------------------------------------------------------------------------------------------------
+# --- CSV --------------------------------------------------------------------------------------------------------------
 
 
 def test_csv_with_quotes_newlines_blanks_and_missing_values(tmp_path: Path) -> None:
@@ -268,7 +267,8 @@ class SlowFile(io.BytesIO):
 
 slow = SlowFile(("a,b\\n" + f"1,{'x' * 100}\\n" * 100_000).encode())
 file = InputFile(Path("a.csv"), lambda: slow, len(slow.getvalue()))
-batches = reader_for(FileFormat.CSV)(file, [ReaderColumn("a", DataType.STRING)], {}, lambda *_, **__: None, lambda *_: None)
+read = reader_for(FileFormat.CSV)
+batches = read(file, [ReaderColumn("a", DataType.STRING)], {}, lambda *_, **__: None, lambda *_: None)
 next(batches)
 if sys.argv[1] == "closed":
     batches.close()
@@ -284,8 +284,7 @@ def test_a_process_ends_while_a_slow_file_is_read_ahead(how: str) -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
-# --- JSON
-# -----------------------------------------------------------------------------------------------------------------
+# --- JSON -------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -376,8 +375,7 @@ def test_deep_json_is_refused_not_fatal() -> None:
             json_text.normalized("[" * depth + "1.5" + "]" * depth)
 
 
-# --- Avro
-# -----------------------------------------------------------------------------------------------------------------
+# --- Avro -------------------------------------------------------------------------------------------------------------
 
 
 def write_avro(path: Path, fields: list[dict[str, Any]], rows: list[dict[str, Any]]) -> Path:
@@ -519,8 +517,7 @@ def _by_hand(value: Any, data_type: DataType) -> Any:
     return value
 
 
-# --- Parquet, gzip, formats by name
-# ---------------------------------------------------------------------------------------
+# --- Parquet, gzip, formats by name -----------------------------------------------------------------------------------
 
 
 def test_parquet_reads_only_wanted_columns_and_keeps_dictionaries(tmp_path: Path) -> None:

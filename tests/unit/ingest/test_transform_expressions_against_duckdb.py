@@ -1,7 +1,6 @@
 """Proves that random expressions over columns with nulls have the values that DuckDB gives them, as computed columns
-and as
-filters: three-valued logic, CASE, IN, BETWEEN, patterns and arithmetic, nested. Deterministic: the seed is the test's
-number.
+and as filters: three-valued logic, CASE, IN, BETWEEN, patterns and arithmetic, nested. Deterministic: the seed is the
+test's number.
 """
 
 from __future__ import annotations

@@ -1,6 +1,5 @@
 """Proves PQL's grammar: each rule of the reference with the statement it must give, written down by hand, and every
-refusal
-with its code, place and words. Source of expectations: PQL's grammar page and what a live 0.6.0 answered.
+refusal with its code, place and words. Source of expectations: PQL's grammar page and what a live 0.6.0 answered.
 """
 
 from __future__ import annotations

@@ -16,7 +16,8 @@ from pinotpy.query.execute import execute
 from pinotpy.query.warm import warm
 
 def compiled():
-    return {(d.py_func.__module__, d.py_func.__name__): len(d.signatures) for d in gc.get_objects() if isinstance(d, Dispatcher)}
+    dispatchers = [d for d in gc.get_objects() if isinstance(d, Dispatcher)]
+    return {(d.py_func.__module__, d.py_func.__name__): len(d.signatures) for d in dispatchers}
 
 warm()
 before = compiled()
@@ -30,7 +31,8 @@ from pinotpy.query.runtime.kernel_threads import KernelThreads
 from pinotpy.query.segments.segment_set import SegmentSet
 from pinotpy.config.schema import Schema
 
-fields = [{"name": name, "dataType": kind} for name, kind in {"a": "INT", "s": "STRING", "r": "DOUBLE", "l": "LONG", "f": "FLOAT", "t": "STRING"}.items()]
+kinds = {"a": "INT", "s": "STRING", "r": "DOUBLE", "l": "LONG", "f": "FLOAT", "t": "STRING"}
+fields = [{"name": name, "dataType": kind} for name, kind in kinds.items()]
 fields.append({"name": "m", "dataType": "STRING", "singleValueField": False})
 schema = Schema.from_json({"schemaName": "t", "dimensionFieldSpecs": fields})
 segments = [

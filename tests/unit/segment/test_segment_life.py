@@ -386,20 +386,33 @@ from pinotpy.segment.immutable import open_segment
 from pinotpy.segment.warm import warm_segment_kernels
 
 def known():
-    return {(m.__name__, n): len(k.signatures) for m in (bit_packing, ordered_bytes, posting_builder) for n, k in vars(m).items() if hasattr(k, "signatures")}
+    return {
+        (m.__name__, n): len(k.signatures)
+        for m in (bit_packing, ordered_bytes, posting_builder)
+        for n, k in vars(m).items()
+        if hasattr(k, "signatures")
+    }
 
 warm_segment_kernels()
 warmed = known()
 assert sum(warmed.values()) >= 8, warmed
-schema = Schema.from_json({"schemaName": "t", "dimensionFieldSpecs": [{"name": n, "dataType": t, "singleValueField": n != "m"} for n, t in
-    {"a": "STRING", "z": "LONG", "m": "STRING", "wide": "INT", "sorted": "LONG"}.items()]})
-config = TableConfig.from_json({"tableName": "t", "tableType": "OFFLINE", "segmentsConfig": {"replication": "1"}, "tenants": {}, "metadata": {},
+types = {"a": "STRING", "z": "LONG", "m": "STRING", "wide": "INT", "sorted": "LONG"}
+fields = [{"name": n, "dataType": t, "singleValueField": n != "m"} for n, t in types.items()]
+schema = Schema.from_json({"schemaName": "t", "dimensionFieldSpecs": fields})
+config = TableConfig.from_json({
+    "tableName": "t", "tableType": "OFFLINE", "segmentsConfig": {"replication": "1"}, "tenants": {}, "metadata": {},
     "tableIndexConfig": {"nullHandlingEnabled": True, "invertedIndexColumns": ["a", "m", "wide"]},
-    "fieldConfigList": [{"name": "z", "properties": {"dictIdEncoding": "FIXED_BIT"}}]})
+    "fieldConfigList": [{"name": "z", "properties": {"dictIdEncoding": "FIXED_BIT"}}],
+})
 directory = MemoryDirectory()
 n = 70000
-rows = {"a": [str(i * 7 % 11) for i in range(n)], "z": [i * 7 % 90 for i in range(n)], "m": [[str(i * 7 % 300), "x"] for i in range(n)],
-    "wide": pa.array([-i for i in range(n)], pa.int32()), "sorted": list(range(n))}
+rows = {
+    "a": [str(i * 7 % 11) for i in range(n)],
+    "z": [i * 7 % 90 for i in range(n)],
+    "m": [[str(i * 7 % 300), "x"] for i in range(n)],
+    "wide": pa.array([-i for i in range(n)], pa.int32()),
+    "sorted": list(range(n)),
+}
 build_segment_into(directory, schema, config, [pa.record_batch(rows)], "s")
 with open_segment(directory) as segment:
     assert segment.column("a").dictionary.index_of(b"3") >= 0 and len(segment.column("z").ids()) == n

@@ -14,7 +14,8 @@ from pinotpy.spark_jobs.failures import spark_failure
 
 PLACE = "Lost task 1.3 in stage 0.0 (TID 7) (node7.example executor 3)"
 ABORTED = """An error occurred while calling o64.collectToPython.
-: org.apache.spark.SparkException: Job aborted due to stage failure: Task 1 in stage 0.0 failed 4 times, most recent failure: @: {}
+: org.apache.spark.SparkException: Job aborted due to stage failure: Task 1 in stage 0.0 failed 4 times, \
+most recent failure: @: {}
 \tat org.apache.spark.api.python.BasePythonRunner$ReaderIterator.handlePythonException(PythonRunner.scala:599)
 \tat java.base/java.lang.Thread.run(Thread.java:840)
 

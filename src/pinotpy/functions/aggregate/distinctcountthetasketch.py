@@ -1,7 +1,6 @@
 """DISTINCTCOUNTTHETASKETCH(x[, 'nominalEntries=…']): about how many different values, by a theta sketch. BYTES columns
 hold serialized sketches, which are united. The reference's further arguments (predicates and a set expression over
-them) are
-refused: a sketch per condition is what FILTER(WHERE …) and GROUP BY give.
+them) are refused: a sketch per condition is what FILTER(WHERE …) and GROUP BY give.
 """
 
 from __future__ import annotations

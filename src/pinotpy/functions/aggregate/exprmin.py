@@ -1,7 +1,6 @@
 """EXPRMIN(x, measure, …), EXPRMAX: x of the row where the measures are least or greatest; the first measure decides,
-the next where
-it is equal. Of rows with equal measures it is the first one in the order of segments and docs: one value, where the
-reference shows a row for each.
+the next where it is equal. Of rows with equal measures it is the first one in the order of segments and docs: one
+value, where the reference shows a row for each.
 """
 
 from __future__ import annotations

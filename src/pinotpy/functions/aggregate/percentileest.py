@@ -2,9 +2,8 @@
 LONG.
 
 Over BYTES, values are serialized quantile digests, which are merged. The state is the multiset of the values, thinned
-beyond
-8,192 distinct ones: up to there the answer is exact, the same for any order and split; beyond, its rank is off by at
-most 0.08 % of the size a thinning (a scan and each merge thin at most once). The reference allows itself 5 %.
+beyond 8,192 distinct ones: up to there the answer is exact, the same for any order and split; beyond, its rank is off
+by at most 0.08 % of the size a thinning (a scan and each merge thin at most once). The reference allows itself 5 %.
 """
 
 from __future__ import annotations

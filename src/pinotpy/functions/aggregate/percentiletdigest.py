@@ -2,9 +2,8 @@
 
 PERCENTILETDIGEST(x, 95, 200) sets the compression (100 without it). Over BYTES, values are serialized t-digests, which
 are merged. The state is the multiset of the values, thinned beyond 8,192 distinct ones (more for compressions above
-2,048); up to there
-the answer is the same for any order and split. Rank error: see sketches/tdigest.py, plus 0.08 % a thinning (a scan and
-each merge thin at most once).
+2,048); up to there the answer is the same for any order and split. Rank error: see sketches/tdigest.py, plus 0.08 % a
+thinning (a scan and each merge thin at most once).
 """
 
 from __future__ import annotations

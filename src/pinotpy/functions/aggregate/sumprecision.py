@@ -1,7 +1,6 @@
 """SUMPRECISION(x[, precision[, scale]]): the exact decimal sum, as text. FLOAT and DOUBLE count as the decimals that
-Java prints
-for them, STRING as the number it spells, BYTES as serialized BigDecimals: u16 scale, big-endian, then the unscaled
-value in two's complement. In PQL only BYTES are taken, as in the reference.
+Java prints for them, STRING as the number it spells, BYTES as serialized BigDecimals: u16 scale, big-endian, then the
+unscaled value in two's complement. In PQL only BYTES are taken, as in the reference.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
 """JSON documents as flat records, for JSON_MATCH: a record holds one value of each path, as terms `path NUL value`.
 
     {"name": "adam", "addresses": [{"city": "a", "types": ["x"]}, {"city": "b"}]}
-        .name NUL adam   .addresses[#] NUL 0   .addresses[*].city NUL a   .addresses[*].types[#] NUL 0   .addresses[*].types[*] NUL x
+        .name NUL adam   .addresses[#] NUL 0   .addresses[*].city NUL a
+            .addresses[*].types[#] NUL 0   .addresses[*].types[*] NUL x
         .name NUL adam   .addresses[#] NUL 1   .addresses[*].city NUL b
 
 Every element of an array makes a record of its own, several arrays every combination of their elements, so that
 conditions joined by AND speak of the same element (Pinot: JsonUtils.flatten). `[#]` is the element's number. Null,
-empty arrays and
-empty objects have no term. Values are texts: true, false, numbers as Java writes them. A text that is no JSON has no
-record.
+empty arrays and empty objects have no term. Values are texts: true, false, numbers as Java writes them. A text that is
+no JSON has no record.
 """
 
 from __future__ import annotations

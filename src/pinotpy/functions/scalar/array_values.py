@@ -51,8 +51,7 @@ def _of_singles(values: pa.Array) -> Ragged:
     return Ragged(values, np.arange(len(values) + 1))
 
 
-# --- made of single values
-# -------------------------------------------------------------------------------------------------
+# --- made of single values --------------------------------------------------------------------------------------------
 
 
 def _bind_array(operands: Sequence[Operand], dialect: Dialect) -> Bound:
@@ -110,8 +109,7 @@ def _steps(start: NDArray[np.float64], end: NDArray[np.float64], step: NDArray[n
     return whole
 
 
-# --- one multi-value and a value
-# ---------------------------------------------------------------------------------------------
+# --- one multi-value and a value --------------------------------------------------------------------------------------
 
 
 def _bind_push(name: str, target: DataType, operands: Sequence[Operand], dialect: Dialect) -> Bound:
@@ -154,8 +152,7 @@ def _like(operand: Operand, target: DataType, name: str) -> DataType:
     return source
 
 
-# --- one multi-value
-# ---------------------------------------------------------------------------------------------------------
+# --- one multi-value --------------------------------------------------------------------------------------------------
 
 
 def _bind_sum(name: str, data_type: DataType, operands: Sequence[Operand], dialect: Dialect) -> Bound:
@@ -192,8 +189,7 @@ def _bind_to_text(operands: Sequence[Operand], dialect: Dialect) -> Bound:
     return Bound(DataType.STRING, evaluate)
 
 
-# --- two multi-values
-# --------------------------------------------------------------------------------------------------------
+# --- two multi-values -------------------------------------------------------------------------------------------------
 
 
 def _found_in(left: Ragged, right: Ragged) -> NDArray[np.bool_]:
@@ -241,8 +237,7 @@ def _pair(values: Sequence[Value], types: Sequence[DataType], data_type: DataTyp
     )
 
 
-# --- the functions
-# -----------------------------------------------------------------------------------------------------------
+# --- the functions ----------------------------------------------------------------------------------------------------
 
 
 def _function(

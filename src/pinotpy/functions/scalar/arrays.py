@@ -40,8 +40,7 @@ def constant_of(operand: Operand, data_type: DataType, what: str, function: str)
         raise InvalidQueryError(f"expected {data_type.value} as {what} of {function.upper()}: {error}") from error
 
 
-# --- one number of a row
-# -----------------------------------------------------------------------------------------------
+# --- one number of a row ----------------------------------------------------------------------------------------------
 
 
 def _bind_length(operands: Sequence[Operand], dialect: Dialect) -> Bound:
@@ -118,8 +117,7 @@ def _default(data_type: DataType) -> Any:
     return bool(stored) if data_type is DataType.BOOLEAN else stored
 
 
-# --- values of a row that match
-# ----------------------------------------------------------------------------------------
+# --- values of a row that match ---------------------------------------------------------------------------------------
 
 
 def _bind_value_in(operands: Sequence[Operand], dialect: Dialect) -> Bound:

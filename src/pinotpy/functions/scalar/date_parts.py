@@ -113,8 +113,7 @@ def _bind_extract(operands: Sequence[Operand], dialect: Dialect) -> Bound:
     return _bind_part(part, operands, 1, UTC)
 
 
-# --- offsets of zones
-# --------------------------------------------------------------------------------------------------
+# --- offsets of zones -------------------------------------------------------------------------------------------------
 
 
 def _offset_function(name: str, summary: str, value: int, part: _Part) -> ScalarFunction:

@@ -5,8 +5,7 @@ spellings EPOCH|UNIT|size, SIMPLE_DATE_FORMAT|pattern|zone, TIMESTAMP. A granula
 
 Buckets of EPOCH and TIMESTAMP results are counted from 1970, toward zero. With a pattern, or where a bucketing zone is
 given, the field of the granularity's unit is cut instead, on the clock of that zone (7:DAYS: day of the month ÷ 7 × 7,
-which
-fails for days 1 to 6: there is no day 0; as in Pinot).
+which fails for days 1 to 6: there is no day 0; as in Pinot).
 """
 
 from __future__ import annotations

@@ -26,8 +26,7 @@ _clock: Final = SystemClock()
 _AGO_MAX_MS: Final = 100_000_000 * 366 * DAY_MS
 
 
-# --- text
-# --------------------------------------------------------------------------------------------------------------
+# --- text -------------------------------------------------------------------------------------------------------------
 
 
 def _pattern_and_zone(operands: Sequence[Operand], function: str) -> tuple[str, TimeZone]:
@@ -49,8 +48,7 @@ def _bind_from_date_time(operands: Sequence[Operand], dialect: Dialect) -> Bound
     return Bound(DataType.LONG, lambda values: pa.array(parse_instants(pattern, texts(values[0], data_type), zone)))
 
 
-# --- now
-# ---------------------------------------------------------------------------------------------------------------
+# --- now --------------------------------------------------------------------------------------------------------------
 
 _DURATION = re.compile(
     r"([+-]?)P(?:([+-]?\d{1,12})D)?(?:T(?=[+\-\d])(?:([+-]?\d{1,12})H)?(?:([+-]?\d{1,12})M)?(?:([+-]?)(\d{1,15})(?:[.,](\d{1,9}))?S)?)?",
@@ -82,8 +80,7 @@ def _bind_ago(operands: Sequence[Operand], dialect: Dialect) -> Bound:
     return Bound(DataType.LONG, lambda values: pa.array([_clock.now_ms() - before], pa.int64()))
 
 
-# --- arithmetic
-# ----------------------------------------------------------------------------------------------------------
+# --- arithmetic -------------------------------------------------------------------------------------------------------
 
 
 def _bind_with_unit(

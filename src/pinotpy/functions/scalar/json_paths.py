@@ -34,8 +34,7 @@ _RANGES: Final = {DataType.INT: 2**31, DataType.LONG: 2**63, DataType.TIMESTAMP:
 _UNRESOLVED: Final = "Cannot resolve JSON path on some records. Consider setting a default value."
 
 
-# --- documents
-# -----------------------------------------------------------------------------------------------------------
+# --- documents --------------------------------------------------------------------------------------------------------
 
 
 def parse_json(text: str, *, exact: bool) -> Any:
@@ -78,8 +77,7 @@ def _well_formed(text: str) -> str:
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
-# --- values
-# --------------------------------------------------------------------------------------------------------------
+# --- values -----------------------------------------------------------------------------------------------------------
 
 
 def _whole(value: Any, data_type: DataType) -> int:
@@ -137,8 +135,7 @@ def _list_of(data_type: DataType) -> Callable[[Any], list[Any]]:
     return lambda value: [convert(item) for item in (value if isinstance(value, list) else [value]) if item is not None]
 
 
-# --- binding
-# -------------------------------------------------------------------------------------------------------------
+# --- binding ----------------------------------------------------------------------------------------------------------
 
 
 def _expect_documents(operand: Operand, function: str) -> None:

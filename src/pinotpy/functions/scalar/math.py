@@ -85,8 +85,7 @@ def _exp(x: Numbers) -> Numbers:
     return np.exp(x.astype(np.longdouble)).astype(np.float64)
 
 
-# --- remainders and quotients
-# --------------------------------------------------------------------------------------------
+# --- remainders and quotients -----------------------------------------------------------------------------------------
 
 
 def _whole_quotient(dividend: Numbers, divisor: Numbers) -> Numbers:
@@ -106,8 +105,7 @@ def _positive_remainder(dividend: Numbers, divisor: Numbers) -> Numbers:
     return np.where(remainder < 0, remainder + np.abs(divisor), remainder)
 
 
-# --- least and greatest
-# --------------------------------------------------------------------------------------------------
+# --- least and greatest -----------------------------------------------------------------------------------------------
 
 
 def _bind_extreme(name: str, kernel: Callable[..., pa.Array], operands: Sequence[Operand], dialect: Dialect) -> Bound:

@@ -57,8 +57,8 @@ def literal_beside(
     constant: Expression | None, other: DataType | None, dialect: Dialect
 ) -> tuple[Number, DataType] | None:
     """The number that a constant is, or that its text says, and the type of the values that it stands beside, as they
-    are compared
-    with it: PQL's functions widen FLOAT (recorded: equals(f, 0.1) is 0). None where no number is beside numbers.
+    are compared with it: PQL's functions widen FLOAT (recorded: equals(f, 0.1) is 0). None where no number is beside
+    numbers.
     """
     if not isinstance(constant, Literal) or other is None or not is_number_type(other):
         return None
@@ -89,8 +89,7 @@ def as_float(value: Number) -> float:
 
 def beside(name: str, value: Number, data_type: DataType) -> tuple[str, int | float] | bool:
     """The comparison `name` of values of a whole type, FLOAT or DOUBLE with a literal on the right, as one with a
-    number that is held
-    exactly: (comparison, int for whole types or float). A bool: so it is for every value.
+    number that is held exactly: (comparison, int for whole types or float). A bool: so it is for every value.
     """
     if isinstance(value, float) and math.isnan(value):
         return name == "not_equals"

@@ -1,11 +1,9 @@
 """ROUND, ROUNDDECIMAL and TRUNCATE: to a number of decimals of the number as Java prints it, halves away from zero.
 
 Doubles are scaled by a power of ten where that cannot go wrong; near a half (near a whole number in TRUNCATE) the
-decimal text
-decides: 1.005 to two decimals is 1.01, though the double is below. In the reference ROUND(x, n) is the start of the
-bucket of size n:
-dashboards cut time into minutes so, and others ask for decimals. Both get what they mean: of times n is a size, of
-whole numbers it is one where no number has so many decimals.
+decimal text decides: 1.005 to two decimals is 1.01, though the double is below. In the reference ROUND(x, n) is the
+start of the bucket of size n: dashboards cut time into minutes so, and others ask for decimals. Both get what they
+mean: of times n is a size, of whole numbers it is one where no number has so many decimals.
 """
 
 from __future__ import annotations

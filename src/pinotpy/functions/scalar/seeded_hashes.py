@@ -73,8 +73,7 @@ def _crc32c(values: pa.Array, seed: int) -> pa.Array:
     return _signed(~hashes)
 
 
-# --- MurmurHash3
-# -----------------------------------------------------------------------------------------------------------
+# --- MurmurHash3 ------------------------------------------------------------------------------------------------------
 
 
 def _murmur3_32(values: pa.Array, seed: int) -> pa.Array:
@@ -113,8 +112,7 @@ def _murmur3_128(values: pa.Array, seed: int) -> pa.Array:
     return pa.Array.from_buffers(pa.binary(16), len(halves), [None, pa.py_buffer(halves)]).cast(pa.binary())
 
 
-# --- the functions
-# ---------------------------------------------------------------------------------------------------------
+# --- the functions ----------------------------------------------------------------------------------------------------
 
 
 def _bind(

@@ -61,11 +61,10 @@ class Bound:
     """A function with the types and constants of its arguments.
 
     evaluate(values): one entry an argument. Constants come as pa.Scalar, all else as pa.Array of equal length; where
-    every
-        argument is constant they are arrays of length 1, and a function without arguments gets []. Gives a pa.Array of
-        the same length (length 1 without arguments), of `data_type.arrow`, or a list of it where not `single_value`.
-        Nulls never come in (the caller leaves those rows out) unless the function `handles_nulls`. Raises
-        QueryExecutionError for values that it cannot take.
+        every argument is constant they are arrays of length 1, and a function without arguments gets []. Gives a
+        pa.Array of the same length (length 1 without arguments), of `data_type.arrow`, or a list of it where not
+        `single_value`. Nulls never come in (the caller leaves those rows out) unless the function `handles_nulls`.
+        Raises QueryExecutionError for values that it cannot take.
     """
 
     data_type: DataType

@@ -33,8 +33,7 @@ _BLANKS: Final = "".join(chr(code) for code in range(0x21))  # what String.trim 
 _SPACES: Final = "\t\n\x0b\f\r "  # \s in Java's patterns
 
 
-# --- letters
-# -----------------------------------------------------------------------------------------------------------
+# --- letters ----------------------------------------------------------------------------------------------------------
 
 
 def _of_ascii(kernel: Callable[[pa.Array], pa.Array]) -> Callable[[pa.Array, Sequence[Any]], pa.Array | None]:
@@ -46,8 +45,7 @@ def _fast_length(values: pa.Array, constants: Sequence[Any]) -> pa.Array | None:
     return pc.utf8_length(values) if in_basic_plane(values) else None
 
 
-# --- joining
-# -----------------------------------------------------------------------------------------------------------
+# --- joining ----------------------------------------------------------------------------------------------------------
 
 
 def _bind_concat(operands: Sequence[Operand], dialect: Dialect) -> Bound:
@@ -75,8 +73,7 @@ def _join(
     return Bound(DataType.STRING, evaluate)
 
 
-# --- parts
-# -------------------------------------------------------------------------------------------------------------
+# --- parts ------------------------------------------------------------------------------------------------------------
 
 
 def _substr_pql(text: str, begin: int, end: int = -1) -> str:
@@ -137,8 +134,7 @@ def _right(text: str, length: int) -> str:
     return java_slice(text, max(units - max(length, 0), 0), units)
 
 
-# --- ends
-# --------------------------------------------------------------------------------------------------------------
+# --- ends -------------------------------------------------------------------------------------------------------------
 
 
 def _bind_trim(operands: Sequence[Operand], dialect: Dialect) -> Bound:

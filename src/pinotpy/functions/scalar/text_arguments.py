@@ -34,8 +34,7 @@ Compute = Callable[..., Any]
 Fast = Callable[[pa.Array, Sequence[Any]], "pa.Array | None"]
 
 
-# --- Java's positions
-# ----------------------------------------------------------------------------------------------------
+# --- Java's positions -------------------------------------------------------------------------------------------------
 
 
 def highest_byte(values: pa.Array) -> int:
@@ -76,8 +75,7 @@ def java_position(text: str, code_point_position: int) -> int:
     return code_point_position if code_point_position < 0 or text.isascii() else java_length(text[:code_point_position])
 
 
-# --- binding
-# -------------------------------------------------------------------------------------------------------------
+# --- binding ----------------------------------------------------------------------------------------------------------
 
 
 def expect_single_texts(operands: Sequence[Operand], function: str) -> None:

@@ -32,8 +32,7 @@ from pinotpy.pql.ast import Dialect
 _JAVA_REPLACEMENT = re.compile(r"\\(.)|\$(\d)|(\\|\$)", re.DOTALL)
 
 
-# --- positions
-# ---------------------------------------------------------------------------------------------------------
+# --- positions --------------------------------------------------------------------------------------------------------
 
 
 def _strpos(text: str, find: str, instance: int = 1) -> int:
@@ -72,8 +71,7 @@ def _hamming_distance(left: str, right: str) -> int:
     return sum(a != b for a, b in zip(left, right, strict=True)) if len(left) == len(right) else -1
 
 
-# --- patterns
-# ----------------------------------------------------------------------------------------------------------
+# --- patterns ---------------------------------------------------------------------------------------------------------
 
 
 def _pattern(operand: Operand, function: str, *, ignore_case: bool = False) -> TextPattern:

@@ -33,8 +33,7 @@ from pinotpy.pql.ast import Dialect
 _FORMS = ("NFC", "NFD", "NFKC", "NFKD")
 
 
-# --- longer
-# ------------------------------------------------------------------------------------------------------------
+# --- longer -----------------------------------------------------------------------------------------------------------
 
 
 def _padding(text: str, size: int, pad: str, function: str) -> str:
@@ -75,8 +74,7 @@ def _repeat(text: str, *arguments: Any) -> str:
     return str(separator).join([text] * count)
 
 
-# --- replaced
-# ----------------------------------------------------------------------------------------------------------
+# --- replaced ---------------------------------------------------------------------------------------------------------
 
 
 def _replace(text: str, find: str, substitute: str) -> str:
@@ -103,8 +101,7 @@ def _normalize(text: str, form: str = "NFC") -> str:
     return unicodedata.normalize(form.upper(), text)  # type: ignore[arg-type]
 
 
-# --- parts
-# -------------------------------------------------------------------------------------------------------------
+# --- parts ------------------------------------------------------------------------------------------------------------
 
 
 def split_by_whole_separator(text: str, separator: str, limit: int = -1) -> list[str]:
@@ -141,8 +138,7 @@ def _unique_ngrams(text: str, least: int, greatest: int | None = None) -> list[s
     return list(dict.fromkeys(text[at : at + length] for length in lengths for at in range(len(text) - length + 1)))
 
 
-# --- code points
-# -------------------------------------------------------------------------------------------------------
+# --- code points ------------------------------------------------------------------------------------------------------
 
 
 def _codepoint(text: str) -> int:

@@ -2,8 +2,8 @@
 EXTRACTURLPARAMETER.
 
 What is no URL (a blank in it, no host where one must be) gives null, -1 or an empty list, never an error; the functions
-that cut leave it as it
-is. They cut the text itself: what stays is not encoded anew, as the reference does, which takes %2F for a slash.
+that cut leave it as it is. They cut the text itself: what stays is not encoded anew, as the reference does, which takes
+%2F for a slash.
 """
 
 from __future__ import annotations
@@ -26,8 +26,7 @@ _WWW: Final = "www."
 _EXAMPLE: Final = "https://ann:pw@www.shop.example.com:8080/a/b%20c?x=1&y=2#top"
 
 
-# --- parts
-# ---------------------------------------------------------------------------------------------------------------
+# --- parts ------------------------------------------------------------------------------------------------------------
 
 
 def _of_url(part: Callable[[Url], Any], otherwise: Any = None) -> Callable[[str], Any]:
@@ -81,8 +80,7 @@ def _net_location(url: Url) -> str:
     return (f"{user}@" if user else "") + (url.host or "") + (f":{url.port}" if url.port >= 0 else "")
 
 
-# --- parameters
-# ----------------------------------------------------------------------------------------------------------
+# --- parameters -------------------------------------------------------------------------------------------------------
 
 
 def _raw_parameters(url: Url) -> list[str]:
@@ -113,8 +111,7 @@ def _parameter(text: str, name: str) -> str:
     return ""
 
 
-# --- hierarchies
-# ---------------------------------------------------------------------------------------------------------
+# --- hierarchies ------------------------------------------------------------------------------------------------------
 
 
 def _steps(url: Url) -> list[str]:
@@ -130,8 +127,7 @@ def _hierarchy(url: Url) -> list[str]:
     return [root, *(root + step for step in _steps(url))]
 
 
-# --- cut
-# -----------------------------------------------------------------------------------------------------------------
+# --- cut --------------------------------------------------------------------------------------------------------------
 
 
 def _cut(change: Callable[[Url], Url]) -> Callable[[str], str]:

@@ -5,16 +5,16 @@ State columns, one row a group, of values:
 
     lg_k      int8            null: nothing seen
     coupons   list<int32>     row << 6 | column, ascending
-    values    list<int64>, list<double> or list<binary>    only where the sketch itself is asked for: a value for each coupon that has it
+    values    list<int64>, list<double> or list<binary>
+                              only where the sketch itself is asked for: a value for each coupon that has it
 
 and of serialized sketches (BYTES): `sketch binary`, their union.
 
 A value's row are the low bits of its MurmurHash3_x64_128 (seed 9001), its column the zeros before the first bit of the
 second half. The set depends on the set of values alone. The estimate is ICON's, the one that the library gives of a
-union: the number of values
-of which so many coupons are expected. The library alone writes and reads sketches: it is given the values that are
-kept, and of the sketches in columns those that `cpc_bytes.py` has found to be whole, for it would write beyond its
-memory for others.
+union: the number of values of which so many coupons are expected. The library alone writes and reads sketches: it is
+given the values that are kept, and of the sketches in columns those that `cpc_bytes.py` has found to be whole, for it
+would write beyond its memory for others.
 """
 
 from __future__ import annotations

@@ -1,8 +1,10 @@
 """What the words of a serialized CPC sketch mean: its head, its prefix codes, and whether it is whole.
 
-    u8 words of the head | u8 version 1 | u8 family 16 | u8 lgK | u8 first column that matters | u8 flags | u16 hash of
-    the seed u32 coupons | u32 pairs, with both streams | f64 kxp, f64 estimate, with both and flag 4 | u32 words of
-    pairs (flag 8) | u32 words of the window (flag 16) | f64 kxp, f64 estimate, without both and with flag 4
+    u8 words of the head | u8 version 1 | u8 family 16 | u8 lgK | u8 first column that matters | u8 flags
+    | u16 hash of the seed
+    u32 coupons | u32 pairs, with both streams | f64 kxp, f64 estimate, with both and flag 4
+    | u32 words of pairs (flag 8) | u32 words of the window (flag 16)
+    | f64 kxp, f64 estimate, without both and with flag 4
     | the window | the pairs                                    an empty sketch ends after 8 bytes
 
 All integers are little-endian. By the coupons C of k rows a sketch is sparse (32 C < 3 k) or hybrid (2 C < k), both

@@ -12,9 +12,9 @@ A state keeps up to 16 × the map's capacity (3/4 of its size): so many differen
 any order and split. Of more, the heaviest stay and all counts become lower by the count of the first that goes (Misra
 and Gries), which is added to `offset`. Serialized:
 
-    u8 words of the preamble (1 if empty, else 4) | u8 version 1 | u8 family 10 | u8 log2 of the largest map | u8 of
-    this one | u8 flags (5 if empty) | u16 0 | u32 items | u32 0 | u64 total | u64 offset | u64 counts … | items: i64,
-    or u32 length and UTF-8
+    u8 words of the preamble (1 if empty, else 4) | u8 version 1 | u8 family 10 | u8 log2 of the largest map
+    | u8 of this one | u8 flags (5 if empty) | u16 0 | u32 items | u32 0 | u64 total | u64 offset | u64 counts …
+    | items: i64, or u32 length and UTF-8
 """
 
 from __future__ import annotations

@@ -3,7 +3,8 @@
 State columns, one row a group:
 
     log2m      int8           null: nothing seen
-    registers  list<int32>    register << 5 | rank of the registers that are not 0, ascending: a group of few values is small
+    registers  list<int32>    register << 5 | rank of the registers that are not 0, ascending: a group of few values
+                              is small
 
 Serialized (BYTES columns, DISTINCTCOUNTRAWHLL), all integers big-endian: int log2m, int size of the words in bytes, int
 words of six registers, register j in word j // 6 at bit 5 * (j % 6).

@@ -1,9 +1,10 @@
 """Id sets: what IDSET answers and INIDSET reads, serialized as the reference does, in base64.
 
-    00                                                            nothing
-    01 RoaringBitmap                                              INT (and BOOLEAN as 0 and 1), as unsigned 32 bits
-    02 00 i32 bitmaps, each: i32 high word, RoaringBitmap of the low words             LONG, TIMESTAMP, as unsigned 64 bits
-    03 funnel 01 u8 hashes i32 longs, i64 …                       Bloom filter: any other type, and sets over the size threshold
+    00                                           nothing
+    01 RoaringBitmap                             INT (and BOOLEAN as 0 and 1), as unsigned 32 bits
+    02 00 i32 bitmaps, each: i32 high word,
+       RoaringBitmap of the low words            LONG, TIMESTAMP, as unsigned 64 bits
+    03 funnel 01 u8 hashes i32 longs, i64 …      Bloom filter: any other type, and sets over the size threshold
 
 Integers outside RoaringBitmaps are big-endian. Funnels, that is what is hashed: 0 INT and bits of FLOAT, 1 LONG and
 bits of DOUBLE (both little-endian), 2 STRING (UTF-16, little-endian), 3 BYTES and stored BIG_DECIMAL. The filter is

@@ -5,9 +5,9 @@ A sketch has levels; an item of level h stands for 2^h values. A multiset of at 
 the values at the middles of 2^h ranks each are in level h, the least with at most K of them, and what is left over in
 the levels below: no rank is off by more than 2^h ≤ size / K × 2.
 
-    u8 words of the preamble (5, 2 if empty or of one item) | u8 version 1 (one item: 2) | u8 family 15 | u8 flags | u16
-    K | u8 m 8 | u8 0 | u64 size | u16 K | u8 levels | u8 0 | u32 where each level begins … | f64 least, greatest | f64
-    items, level by level
+    u8 words of the preamble (5, 2 if empty or of one item) | u8 version 1 (one item: 2) | u8 family 15 | u8 flags
+    | u16 K | u8 m 8 | u8 0 | u64 size | u16 K | u8 levels | u8 0 | u32 where each level begins …
+    | f64 least, greatest | f64 items, level by level
 """
 
 from __future__ import annotations

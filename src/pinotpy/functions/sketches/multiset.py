@@ -1,6 +1,5 @@
 """Multisets of numbers, one a group, as two state columns of equal shape: the sorted distinct values and how often each
-was
-seen. Every percentile is read off one: the exact ones keep all values, the estimating ones thin them out beyond a
+was seen. Every percentile is read off one: the exact ones keep all values, the estimating ones thin them out beyond a
 limit.
 
     values   list<int64> or list<double>   ascending, distinct; doubles with −0.0 = 0.0 and one NaN, above all others

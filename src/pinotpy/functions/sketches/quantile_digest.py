@@ -4,9 +4,8 @@ The reference keeps a q-digest (Shrivastava et al., 2004) whose error is up to 5
 answers do not depend on how rows came to segments, they are those of the exact multiset, which is what is kept here.
 
 Serialized, big-endian: maximal error f64, decay f64, landmark i64, least i64, greatest i64, number of nodes i32; then
-the nodes of
-the binary tree over the values in post-order: flags u8 (1 has a left, 2 has a right child), level u8, bits i64 (the
-value with its sign bit turned, of which the low `level` bits are free), weight f64.
+the nodes of the binary tree over the values in post-order: flags u8 (1 has a left, 2 has a right child), level u8, bits
+i64 (the value with its sign bit turned, of which the low `level` bits are free), weight f64.
 """
 
 from __future__ import annotations

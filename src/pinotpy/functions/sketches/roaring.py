@@ -1,9 +1,8 @@
 """RoaringBitmaps in their portable form, read with every length and order checked: they come from queries and columns,
-and
-the C library trusts what it is given. Source: the published RoaringFormatSpec. All integers are little-endian.
+and the C library trusts what it is given. Source: the published RoaringFormatSpec. All integers are little-endian.
 
     u32 cookie: 12346, then u32 containers; or 12347 | (containers − 1) << 16, then one bit a container: it is one of
-    runs
+        runs
     a container: u16 key, u16 cardinality − 1
     a container: u32 offset (absent with runs and fewer than 4 containers)
     the containers: u16 values ascending (at most 4096) | 1024 u64 of bits | u16 runs, a run: u16 start, u16 length − 1

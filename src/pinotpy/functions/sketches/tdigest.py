@@ -2,18 +2,15 @@
 
 A digest cuts the sorted values into centroids, wide in the middle and single values at both ends; a quantile lies on
 the line between the means of the two centroids around its rank. Where a centroid ends depends on the number of values
-and on the
-compression δ alone: a centroid of w values between the ranks a and a + w of n satisfies
+and on the compression δ alone: a centroid of w values between the ranks a and a + w of n satisfies
 
     (w δ / (π n))² ≤ q (1 − q)   for q = a / n and for q = (a + w) / n, and is as wide as that allows.
 
 The reference answers exactly so while a group has few values (up to 5 δ, its buffer), to the digit; beyond that it
-merges digests
-of digests, and its answer depends on their order. Here the digest is always that of all values at once: the same for
-any order
-and split, as long as the multiset was not thinned. The answer lies within the two centroids around its rank: off by at
-most one and a half widths, n × 3π / (4 δ) in the middle (2.4 % for δ = 100, for smooth data a tenth of that), and exact
-at both ends.
+merges digests of digests, and its answer depends on their order. Here the digest is always that of all values at once:
+the same for any order and split, as long as the multiset was not thinned. The answer lies within the two centroids
+around its rank: off by at most one and a half widths, n × 3π / (4 δ) in the middle (2.4 % for δ = 100, for smooth data
+a tenth of that), and exact at both ends.
 Source: T. Dunning, "Computing extremely accurate quantiles using t-digests".
 """
 

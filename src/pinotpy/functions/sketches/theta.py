@@ -11,8 +11,8 @@ and the (k+1)-th as theta is associative. Hashes (MurmurHash3_x64_128, seed 9001
 form, compact sketches of serial version 3, are those of Apache DataSketches, so sketches are exchanged with its
 libraries:
 
-    u8 preamble longs (1, 2, 3) | u8 3 | u8 family 3 | u16 0 | u8 flags | u16 seed hash | u32 count | f32 1.0 | u64
-    theta | u64 hashes …
+    u8 preamble longs (1, 2, 3) | u8 3 | u8 family 3 | u16 0 | u8 flags | u16 seed hash | u32 count | f32 1.0
+    | u64 theta | u64 hashes …
 """
 
 from __future__ import annotations

@@ -123,9 +123,9 @@ class ValueSetPlan:
         and middle … end - 1; this gives (begin, middle, end) by their number. Then `collect` may be given the two
         means, counted as often as there are ranks before middle, and from it on.
     count_state: in the same case all that `finish` reads is how many different values there are, and this makes the
-    state of it. assemble(offsets, values, counts): the same from the values of row r at offsets[r] … offsets[r + 1],
-    each once; what a
-        scan calls where there is one.
+        state of it.
+    assemble(offsets, values, counts): the same from the values of row r at offsets[r] … offsets[r + 1], each once; what
+        a scan calls where there is one.
     """
 
     collect: Callable[[NDArray[np.int64], pa.Array, NDArray[np.int64], int], list[pa.Array]]
@@ -202,8 +202,7 @@ class RowPlan:
     """State made from the rows of a group, with the values of all arguments; the scan notes which docs each group has.
 
     collect(block, num_rows): the state columns, num_rows long, of a block of rows; every state row has rows of it. The
-    states of
-        blocks are merged in the order of segments and docs.
+        states of blocks are merged in the order of segments and docs.
     counts_different: the answer is how many different rows a group has: where the state will not be merged any more, it
         need not be made of them (states.count_states stands for it).
     """

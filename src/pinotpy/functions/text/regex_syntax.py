@@ -79,8 +79,7 @@ def parse_regex(regex: str) -> Node | None:
     return tree if parser.at == len(regex) else None
 
 
-# --- sets of characters
-# ------------------------------------------------------------------------------------------------
+# --- sets of characters -----------------------------------------------------------------------------------------------
 
 _DIGITS: Final[tuple[Range, ...]] = ((0x30, 0x39),)
 _WORDS: Final[tuple[Range, ...]] = ((0x30, 0x39), (0x41, 0x5A), (0x5F, 0x5F), (0x61, 0x7A))
@@ -138,8 +137,7 @@ def _with_other_case(ranges: tuple[Range, ...]) -> tuple[Range, ...]:
     return _merged([*both, *beyond])
 
 
-# --- the parser
-# --------------------------------------------------------------------------------------------------------
+# --- the parser -------------------------------------------------------------------------------------------------------
 
 Flags = frozenset[str]
 

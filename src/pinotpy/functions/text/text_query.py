@@ -1,11 +1,13 @@
 r"""Search texts of TEXT_MATCH → a tree of terms, phrases and boolean clauses: the language of Lucene's classic query
 parser.
 
-    quick fox            either            quick AND fox, +quick +fox    both            quick -fox, quick NOT fox    without
-    "brown fox"          next to each other, in order                    "fox brown"~3   within 3 moves of that
-    real*  te?t  t*t     prefix, wildcards (not in front)                /do.*/          RE2 over whole terms
-    fox~  fox~1          at most 2 (1) edits away                        [ant TO cow}    terms in a range, * = no end
-    (a OR b) AND c       grouping          a^2      a weight, accepted   \+  \"          the character itself
+    quick fox              either                             quick AND fox, +quick +fox   both
+    quick -fox, quick NOT fox                                 without
+    "brown fox"            next to each other, in order       "fox brown"~3                within 3 moves of that
+    real*  te?t  t*t       prefix, wildcards (not in front)   /do.*/                       RE2 over whole terms
+    fox~  fox~1            at most 2 (1) edits away           [ant TO cow}                 terms in a range, * = no end
+    (a OR b) AND c         grouping                           a^2                          a weight, accepted
+    \+  \"                 the character itself
 
 Operators stand in capitals; && || ! are the same as AND OR NOT. Words and phrases are analyzed like the indexed texts,
 so that a word may become several terms (wi-fi: any of them) or none (stop words: the clause counts for nothing).
@@ -96,8 +98,7 @@ class EveryDoc:
 @dataclass(frozen=True, slots=True)
 class Clauses:
     """All of `required`, none of `prohibited`, and any of `optional` if nothing is required. Without required and
-    optional
-    clauses: no doc.
+    optional clauses: no doc.
     """
 
     required: tuple[TextQuery, ...] = ()

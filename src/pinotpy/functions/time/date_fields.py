@@ -87,8 +87,7 @@ def _check(name: str, value: int, low: int, high: int) -> None:
         raise ValueError(f"Value {value} for {name} must be in the range [{low},{high}]")
 
 
-# --- the calendar of civil_time.py, of single dates
-# ------------------------------------------------------------------------
+# --- the calendar of civil_time.py, of single dates -------------------------------------------------------------------
 
 
 def _days(year: int, month: int) -> int:

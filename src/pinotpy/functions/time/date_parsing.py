@@ -1,9 +1,8 @@
 """Text of dates to instants, by the patterns of functions/time/date_patterns.py.
 
 Most patterns are read as whole arrays (functions/time/date_columns.py). What those do not understand goes one distinct
-text at a
-time through the rules of Joda: a number takes as many digits as it finds (up to two for a month), names
-are English, a field that is missing is its first value, the year 2000 if there is a month or day and 1970 if there is
+text at a time through the rules of Joda: a number takes as many digits as it finds (up to two for a month), names are
+English, a field that is missing is its first value, the year 2000 if there is a month or day and 1970 if there is
 neither.
 """
 
@@ -68,8 +67,7 @@ def _instants(local: Longs, zone: TimeZone, texts: pa.Array) -> Longs:
     return instants
 
 
-# --- one text
-# ----------------------------------------------------------------------------------------------------------
+# --- one text ---------------------------------------------------------------------------------------------------------
 
 
 def _read_each(pieces: tuple[Piece, ...], texts: pa.Array, zone: TimeZone) -> Longs:

@@ -26,9 +26,8 @@ _HIDDEN: Final = (".", "_")
 @dataclass(frozen=True, slots=True)
 class InputEntry:
     """One input file. `below`: its path below the input's folder; `folder` of it, '' for files of the folder itself:
-    where its
-    segment goes below the output, and within which files are numbered. `checksum`: as of SegmentInput, "" before it is
-    read;
+    where its segment goes below the output, and within which files are numbered. `checksum`: as of SegmentInput, ""
+    before it is read;
     `num_rows`: its rows in all segments, -1 before.
     """
 

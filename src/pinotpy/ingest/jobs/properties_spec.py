@@ -5,9 +5,8 @@
     path.to.schema=flights-schema.json            push.to.port=8888
 
 Source: the manual ("Creating segments using hadoop") and Pinot's JobConfigConstants. A file may also be in the form of
-the newer
-jobs: any key of the YAML spec as a dotted path (`pushJobSpec.pushAttempts=3`, `pinotpy.repartition=true`). Keys of
-Hadoop itself (`mapreduce.…`, `fs.…`, …) are for Hadoop and are left alone.
+the newer jobs: any key of the YAML spec as a dotted path (`pushJobSpec.pushAttempts=3`, `pinotpy.repartition=true`).
+Keys of Hadoop itself (`mapreduce.…`, `fs.…`, …) are for Hadoop and are left alone.
 """
 
 from __future__ import annotations

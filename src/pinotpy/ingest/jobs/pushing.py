@@ -23,8 +23,7 @@ def push_archives(spec: IngestionJobSpec, report: JobReport) -> JobReport:
     """The report of a job with that of its push; what was not pushed is an error of the job.
 
     A job that builds pushes what it built, one that only pushes what lies at outputDirURI. What replaces other segments
-    is pushed whole or
-    not at all: with a file left out, its rows would go from the table.
+    is pushed whole or not at all: with a file left out, its rows would go from the table.
     """
     from pinotpy.ingest.push.job import push_segments
 

@@ -131,8 +131,7 @@ def put_archive(
     has an older list.
 
     What is there with the same bytes stays as it is. What is there with the same CRC has the same rows and another
-    date, of a copy
-    of the input: it is replaced.
+    date, of a copy of the input: it is replaced.
 
     Raises:
         AlreadyExistsError: something else is there, and `overwrite` is false.

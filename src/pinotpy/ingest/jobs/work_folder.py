@@ -1,9 +1,8 @@
 """The folder of a job on this machine: what is not finished lies there, and nowhere else.
 
 Its name is made of the output's URI, so that the job that runs again after a kill finds what was left, and removes it.
-It is locked
-while a job lives, and so is a local output itself, for jobs with other working folders: two jobs into one output would
-write over each other. Locks go with the process, however it ends.
+It is locked while a job lives, and so is a local output itself, for jobs with other working folders: two jobs into one
+output would write over each other. Locks go with the process, however it ends.
 """
 
 from __future__ import annotations

@@ -2,8 +2,7 @@
 
 Workers are new processes, never forks: a fork of a process with threads may hang for ever. They get JSON lines and
 answer JSON lines. One that dies (killed for its memory, a crash in a library) is noticed by the end of its output: its
-unit is done once more by
-a new one, then given up. Workers end when we do, also if we are killed: their input ends.
+unit is done once more by a new one, then given up. Workers end when we do, also if we are killed: their input ends.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """Swapping the pushed segments in for others, all at once, by an entry of the segment lineage.
 
 started (old segments answer) → all pushed and loaded → ended (new ones answer, from one query to the next). Whatever
-fails in
-between, the entry is reverted and the old segments go on answering. A push that died in between left its entry: the
-next one with the same segments takes it up, and sends only what is missing.
+fails in between, the entry is reverted and the old segments go on answering. A push that died in between left its
+entry: the next one with the same segments takes it up, and sends only what is missing.
 """
 
 from __future__ import annotations

@@ -225,8 +225,7 @@ class _Block:
 
 class _Parser:
     """Arrow, given a block at a time. Its own reader of streams calls Python, for bytes and with rows that it leaves
-    out, from threads of
-    its own: while a batch is worked on, and when the process ends.
+    out, from threads of its own: while a batch is worked on, and when the process ends.
     """
 
     def __init__(

@@ -1,13 +1,14 @@
 """Select instructions that bring exact sums of squares, cubes and fourth powers into the states of their groups;
-arguments as of
-those in counts_and_sums.py, and one form for both: without a register of groups (A0 below 0) all goes to row 0.
+arguments as of those in counts_and_sums.py, and one form for both: without a register of groups (A0 below 0) all goes
+to row 0.
 
 A power is an integer in **limbs** of LIMB_BITS bits, and so is its sum: word j of the slots adds up limbs j without
 carries, which any 2^31 values may do. Adding integers is exact, so that any order and any split gives the same bits
 (docs/adr/0003-sums.md).
 
     whole numbers   slots of power p: WORDS_LONG[p] limbs of the sum of x^p
-    doubles         x = m * 2^s in units of the main window of exact_sums.py; slots: WORDS_DOUBLE[p] limbs of the sum of m^p * 2^(p s)
+    doubles         x = m * 2^s in units of the main window of exact_sums.py; slots: WORDS_DOUBLE[p] limbs of the sum of
+                    m^p * 2^(p s)
 
 What lies outside the main window is kept as overflow as 128-bit integers: a part at bit b, counted from 2^(-1076 p), as
 window b // WINDOW + WINDOW_FIRST. Infinities and NaN are left to the sum of the values themselves, which flags them.

@@ -2,8 +2,7 @@
 
 A sample of a group says between which two values (a *bracket*) the ranks must lie; the pass counts what is below, and
 copies the few values inside; only these are put in order. Should the ranks lie outside after all, the group is read
-again with a
-wider bracket: the sample decides how long it takes, never what comes out.
+again with a wider bracket: the sample decides how long it takes, never what comes out.
 
     brackets        sample → least and greatest word of every group
     count_and_copy  a range of runs: words below, equal to the ends, and copies of those inside

@@ -1,10 +1,9 @@
 """Adding a block's values to few groups: rows that follow each other add to different words.
 
 Where a block has few groups, a row often adds to the word that the row before it has just written, and waits until that
-store is
-done: 0.8 ns a row with twelve skewed groups. Each group therefore has COPIES words in scratch memory, which rows take
-in turn (0.35 ns); their totals go to the group's state once a block. With some hundred groups that costs more than it
-saves.
+store is done: 0.8 ns a row with twelve skewed groups. Each group therefore has COPIES words in scratch memory, which
+rows take in turn (0.35 ns); their totals go to the group's state once a block. With some hundred groups that costs more
+than it saves.
 """
 
 from __future__ import annotations

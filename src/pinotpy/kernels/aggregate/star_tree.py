@@ -1,9 +1,8 @@
 """Star-trees: adding up sorted records, splitting nodes, and the walk that finds the records of a query.
 
 A tree is a flat array of nodes, int32[num_nodes, NODE_WORDS] (docs/format/star-tree.md). The root is node 0, the
-children
-of a node stand together: the star node first, if there is one, then the others by ascending dict id. They stand behind
-their parent, so a loop from the last node to the first sees children before parents.
+children of a node stand together: the star node first, if there is one, then the others by ascending dict id. They
+stand behind their parent, so a loop from the last node to the first sees children before parents.
 """
 
 from __future__ import annotations
@@ -271,8 +270,7 @@ def walk_trees(trees: Any, needs: Any, tests: Any, spans: Any, offsets: Any) -> 
         offsets: int64[n + 1], written.
 
     Returns (runs, left): tree i has the runs [start, end) of rows offsets[i] … offsets[i + 1], in no order; a record is
-    in at
-    most one of them. left: not all tests could choose children, some are left to be made on the records.
+    in at most one of them. left: not all tests could choose children, some are left to be made on the records.
     """
     runs = np.empty((256, 2), np.int64)
     count, left = int64(0), False
@@ -354,9 +352,8 @@ def check_dimension(nodes: Any, parents: Any, ids: Any, dimension: int, cardinal
     """(fault, node) of the first node whose records do not hold in this dimension what its path says.
 
     Below the level of a leaf, its records hold ids of the dictionary; above it the id of the path, or a star where the
-    path
-    goes through a star node. The aggregated record of any node is checked as far as its path goes: no more of it is
-    read.
+    path goes through a star node. The aggregated record of any node is checked as far as its path goes: no more of it
+    is read.
     """
     path = np.empty(
         len(nodes), np.int64

@@ -4,8 +4,9 @@ For portions of at most BLOCK lanes (vector/unnested_entries.py) the instruction
 groups of their docs, and runs its own small program on them as if the lanes were selected docs. How many values there
 are (COUNTMV) is known without looking at them.
 
-    walk            A0 address of the column's meta, A1 register of groups or -1, A2 out: groups of the lanes, A3 out: entries,
-                    A4 register of flags of docs that do not count or -1, A5 address of the program, A6 its length
+    walk            A0 address of the column's meta, A1 register of groups or -1, A2 out: groups of the lanes,
+                    A3 out: entries, A4 register of flags of docs that do not count or -1, A5 address of the program,
+                    A6 its length
     count_lengths   A0, A1 and A4 as of walk, A2 slot (word in the group's row) of the number of values
 """
 

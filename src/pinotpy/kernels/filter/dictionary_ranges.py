@@ -1,10 +1,9 @@
 """Where a range of values lies in the sorted dictionaries of many segments, LANES of them at a time.
 
 The dictionaries of a table's segments are alike: where a value stands in the first is where it stands, or nearly, in
-the others. So
-each search begins there and goes on in steps that grow, then by bisection. And all lanes take a step together: first
-they ask for the memory of their step, then they read it, so that their cache misses overlap. With cold caches a text in
-the dictionaries of 50 segments, 20,000 values each, took 320 µs one segment after the other.
+the others. So each search begins there and goes on in steps that grow, then by bisection. And all lanes take a step
+together: first they ask for the memory of their step, then they read it, so that their cache misses overlap. With cold
+caches a text in the dictionaries of 50 segments, 20,000 values each, took 320 µs one segment after the other.
 """
 
 from __future__ import annotations

@@ -137,7 +137,7 @@ def range_predicate(
     Args:
         metas: int64[n, META_WORDS], raw VAR columns excepted (they are left alone).
         low_word … high_real: both ends included, as integer and as double; low, end: u8 arrays, of VAR columns, the end
-        excluded.
+            excluded.
         known, least, most: addresses of u8[n] and int64[n] or float64[n] (query/segments/segment_set.py, ColumnRanges),
             0: unknown.
         prunes: what lies outside of them is pruned before its dictionary is looked at.
@@ -293,14 +293,13 @@ def conjunction(docs: Any, predicates: Any, listed: Any, threads: int, thread_do
     order.
 
     Args:
-        docs: int64[n], docs of every segment. predicates: int64[num_predicates, CONJUNCT_WORDS]; modes of predicates
-            that a run of docs stands for
-            become PREDICATE_ALWAYS. threads: at most so many; each gets `thread_docs_min` docs or more.
+        docs: int64[n], docs of every segment. legs: int64[num_legs, CONJUNCT_WORDS]; modes of legs that a run of docs
+            stands for become LEG_ALWAYS. threads: at most so many; each gets `thread_docs_min` docs or more.
         listed: int64[n, LIST_WORDS], lists that indexes gave (kernels/filter/short_postings.py), or no rows.
         counts: int64[N_COUNTS] of zeros, filled.
 
-    Returns: morsels int64[u, MORSEL_WORDS], ascending by segment; starts int64[threads + 1]; program int64[u, k,
-    INSTRUCTION_WORDS], whose result is mask 0.
+    Returns: units int64[u, UNIT_WORDS], ascending by segment; starts int64[threads + 1]; program
+        int64[u, k, INSTRUCTION_WORDS], whose result is mask 0.
     """
     n, num_predicates = len(docs), len(predicates)
     runs = np.zeros((n, MORSEL_WORDS), np.int64)

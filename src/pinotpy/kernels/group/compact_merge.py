@@ -104,7 +104,7 @@ def exact_lists(table: Any, word: int, position: int) -> Any:
             bit 0.
 
     Returns: int64[n, k], a list of equal length for each row: [index of the first digit, digits of 32 bits …, the
-    signed last one].
+        signed last one].
     """
     n, shift, mask = len(table), position & 31, int64(0xFFFFFFFF)
     digits = np.zeros((n, EXACT_DIGITS), np.int64)

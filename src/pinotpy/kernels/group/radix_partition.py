@@ -2,12 +2,12 @@
 
 Hashed groups of a million keys cost a cache miss or two a row, and as much again to put threads together. Here a scan
 only writes each selected row, its key and what the updates read, behind the others of its part. A part has few enough
-groups for
-a table that stays in the second level cache, and is made into groups by one thread, from the rows of all threads:
-nothing is put together afterwards.
+groups for a table that stays in the second level cache, and is made into groups by one thread, from the rows of all
+threads: nothing is put together afterwards.
 
-    begin_partitioning   A0 64 − log2 of the parts, A1 words of a row, A2 bytes that may wait      begin
-    partition_rows       A0 number of 64-bit fields, A1 number of flag fields, A2 … their registers; E_FLUSH when too much waits     select
+    begin_dealing   A0 64 − log2 of the parts, A1 words of a row, A2 bytes that may wait        begin
+    deal_rows       A0 number of 64-bit fields, A1 number of flag fields, A2 … their            select
+                    registers; E_FLUSH when too much waits
 
 The key is the word that key instructions left in the key block (thread_hash_table.py). A row is its key, then a word a
 field. Parts grow in chunks of CHUNK_ROWS rows of the pool; `chunks` holds (part, address) of each, `streams` the

@@ -1,9 +1,8 @@
 """Merging sorted dictionaries: of two the union, and where the values of one stand in a larger one.
 
 Values of fixed types come as *words*: int64 that order like the values (`words_of`). VAR values come as int64 offsets
-and
-the address of their bytes. A *directory* is a list of distinct values by id, in any order, with `order`: the ids in the
-order of their values (empty where the ids themselves are in that order, as after a union).
+and the address of their bytes. A *directory* is a list of distinct values by id, in any order, with `order`: the ids in
+the order of their values (empty where the ids themselves are in that order, as after a union).
 """
 
 from __future__ import annotations

@@ -65,8 +65,7 @@ DEPTH_MAX: Final = 128
 
 class Nodes(NamedTuple):
     """A schema. int64, one entry a node: its kind; where its children begin in `children` and how many there are (for
-    FIXED and
-    ENUM: bytes and symbols); its slot or -1. A map's children are its key (TEXT) and its value.
+    FIXED and ENUM: bytes and symbols); its slot or -1. A map's children are its key (TEXT) and its value.
     """
 
     kinds: NDArray[np.int64]

@@ -2,10 +2,9 @@
 
 A row is the words of its keys (sort_keys.py) and its place, morsel << 32 | doc, so that no two rows are equal and rows
 with equal keys keep the order of docs. When the buffer is full the `wanted` best are kept, found by quickselect; the
-last of them
-is the *worst*: from then on only rows before it enter. It costs little per candidate, however many are wanted, and the
-candidates become rare: of n rows in random order wanted * ln(n / wanted) or so. Threads tell each other the first word
-of their worst, since nothing behind the worst of one thread can be among the best of all.
+last of them is the *worst*: from then on only rows before it enter. It costs little per candidate, however many are
+wanted, and the candidates become rare: of n rows in random order wanted * ln(n / wanted) or so. Threads tell each other
+the first word of their worst, since nothing behind the worst of one thread can be among the best of all.
 
 Context (S_USER, int64[TOP_WORDS], T_*). Block functions: `materialize_selection` after each key drops docs that are
 behind the worst already, so that the next key is fetched for few; `tell_bound` after the first key those that the rest
@@ -72,8 +71,7 @@ def _key_words(state: Any, count: int) -> Any:
     return carray(pointer(state[S_REGISTERS], types.uint64), count * BLOCK)
 
 
-# --- quickselect and quicksort of rows
-# -----------------------------------------------------------------------------------
+# --- quickselect and quicksort of rows --------------------------------------------------------------------------------
 
 
 @inner
@@ -193,8 +191,7 @@ def sort_value_lists(
             first = i
 
 
-# --- block functions
-# -----------------------------------------------------------------------------------------------------
+# --- block functions --------------------------------------------------------------------------------------------------
 
 
 @njit(nogil=True)

@@ -62,8 +62,7 @@ _INT_MIN, _INT_MAX = np.int64(-(2**31)), np.int64(2**31 - 1)
 _LONG_MIN, _LONG_MAX = np.int64(-(2**63)), np.int64(2**63 - 1)
 
 
-# --- flags: 1 = the value lies within the bounds
-# ---------------------------------------------------------------------------
+# --- flags: 1 = the value lies within the bounds ----------------------------------------------------------------------
 
 
 @inner
@@ -118,8 +117,7 @@ def _add_nulls(flags: Any, meta: Any, whole: bool, base: int, docs: Any) -> None
         flags[i] |= (bits[doc >> 3] >> uint8(doc & 7)) & uint8(1)
 
 
-# --- the block function
-# --------------------------------------------------------------------------------------------------------
+# --- the block function -----------------------------------------------------------------------------------------------
 
 
 @inner

@@ -168,9 +168,9 @@ def step(
     """Run morsels cursor[K_MORSEL] .. last_morsel - 1.
 
     Args:
-        morsels: int64[num_morsels, MORSEL_WORDS]; control: int64[CONTROL_WORDS]
-        cursor: int64 words of this thread; state_address and timespec the addresses of its State's words and of
-            cursor[K_TIMESPEC:]
+        units: int64[num_units, UNIT_WORDS]; control: int64[CONTROL_WORDS]
+        cursor: int64 words of this thread; state_address and timespec the addresses of its State's words and
+            of cursor[K_TIMESPEC:]
         clock: address of clock_gettime.
 
     Returns E_OK when all morsels are done, E_MORE or E_FLUSH to be called again, E_STOP, or an error word.

@@ -4,9 +4,9 @@ reads them writes to the rows that they name without looking.
 A sketch of k rows and 64 columns is two streams of bits, in words of 32, the lowest bit first:
 
     the window    a byte for each of k rows, in a prefix code: 8 columns of the row from the window's offset on
-    the pairs     ascending (row, column): where the row is other than the window and its defaults say. Columns above the last of
-                  the same row in a prefix code, rows above the last by Golomb: the upper bits unary (zeros, then 1),
-                      the lower ones as they are
+    the pairs     ascending (row, column): where the row is other than the window and its defaults say. Columns above
+                  the last of the same row in a prefix code, rows above the last by Golomb: the upper bits unary (zeros,
+                  then 1), the lower ones as they are
 
 A prefix code is a table of 4,096: of the next 12 bits, length << 8 | value.
 """

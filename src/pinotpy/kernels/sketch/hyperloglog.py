@@ -6,13 +6,14 @@ D_REGISTERS when the unit ends, as rows of [arena row, registers …]; without g
 instead. Else every value is appended to D_ARENA as an entry of aggregate/distinct_pairs.py, with register << RANK_BITS | rank in the place
 of the value.
 
-    begin_sketch   A0 word of the set in the context, A1 groups (0: appended), A2 log2m                         begin
-    add_hashed_ids    A0 groups or -1, A1 ids, A2 set, A3 flags of rows that do not count or -1, A4 address of
-                      uint32 hashes by dict id, A5 how many                                                        select
-    add_hashed_longs  the same with i64 values
+    begin_registers     A0 word of the set in the context, A1 groups (0: appended), A2 log2m                      begin
+    add_hashed_ids      A0 groups or -1, A1 ids, A2 set, A3 flags of rows that do not count or -1, A4 address of  select
+                        uint32 hashes by dict id, A5 how many
+    add_hashed_longs    the same with i64 values
     add_hashed_doubles  the same with f64 values, A4 1: hashed as FLOAT
-    add_hashed_texts    the same with the texts of a raw column, hashed where they lie: A1 is not read, A4 address of its meta
-    end_sketch     A0 set                                                                                       end
+    add_hashed_texts    the same with the texts of a raw column, hashed where they lie: A1 is not read,
+                        A4 address of its meta
+    end_registers       A0 set                                                                                    end
 """
 
 from __future__ import annotations

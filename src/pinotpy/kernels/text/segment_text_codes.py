@@ -1,8 +1,8 @@
 """Numbers of the distinct texts in the raw column of one segment, by appearance.
 
 Texts are looked up by a 64-bit hash of their bytes and compared as bytes, with copies of the distinct ones that lie
-close
-together. An index is open addressing over words: the upper half of a hash as a tag, and number + 1; at most half full.
+close together. An index is open addressing over words: the upper half of a hash as a tag, and number + 1; at most half
+full.
 """
 
 from __future__ import annotations

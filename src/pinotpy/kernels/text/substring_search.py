@@ -134,8 +134,7 @@ def _text_at(starts: Any, low: int, high: int, place: int) -> Any:
     return low
 
 
-# --- tests of one text
-# -------------------------------------------------------------------------------------------------
+# --- tests of one text ------------------------------------------------------------------------------------------------
 
 
 @inner
@@ -205,8 +204,7 @@ def _passes(text: int, length: int, find: Any) -> Any:
     return accepts(text, length, find[W_TABLE], find[W_ENTRIES], find[W_CLASSES], find[W_STRIDE])
 
 
-# --- ways through texts
-# ------------------------------------------------------------------------------------------------
+# --- ways through texts -----------------------------------------------------------------------------------------------
 
 
 @inner

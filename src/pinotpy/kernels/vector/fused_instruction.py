@@ -1,7 +1,8 @@
 """The instruction that runs a chain (fused_program.py) over the selected docs of a block.
 
-    A0 register of the outcome (f64, of comparisons flags)   A1 address of the planned steps   A2 number of steps
-    A3 number of columns   A4 + 2k address of column k's meta   A5 + 2k register that `fetch_unless_in_a_row` filled for it
+    A0 register of the outcome (f64, of comparisons flags)
+    A1 address of the planned steps   A2 number of steps   A3 number of columns
+    A4 + 2k address of column k's meta   A5 + 2k register that `fetch_unless_in_a_row` filled for it
 
 Planned steps are chains.STEP_WORDS words as well; beside CONSTANT their sources are
 

@@ -2,18 +2,15 @@
 
 A chain is a list of **steps** on an accumulator, which holds the values of CHUNK docs in registers of the CPU: each
 takes an operand (a column as it lies on disk, a value register, a constant, or what was kept) and does one operation.
-The steps are data,
-read by one loop that was compiled once: which step comes next costs a few cycles for CHUNK docs. Columns are read once,
-where they lie, and what is between two operations never sees memory. Every operation rounds as its instruction in
-arithmetic.py does.
+The steps are data, read by one loop that was compiled once: which step comes next costs a few cycles for CHUNK docs.
+Columns are read once, where they lie, and what is between two operations never sees memory. Every operation rounds as
+its instruction in arithmetic.py does.
 
     step: int64[STEP_WORDS] = source, operation, operand (address, or the bits of a constant), other
 
 `other` is the integer that ids and integers are read with (added to each), of BETWEEN the bits of the upper bound. The
-last step
-writes: STORE the values, a comparison the flags, a byte a doc, or with AS_BITS added to its number a bit a doc. The
-block function
-around this loop: fused_instruction.py; the predicate of a filter: filter/bitmap_arithmetic.py.
+last step writes: STORE the values, a comparison the flags, a byte a doc, or with AS_BITS added to its number a bit a
+doc. The block function around this loop: fused_instruction.py; the leg of a filter: chain_leg.py.
 """
 
 from __future__ import annotations

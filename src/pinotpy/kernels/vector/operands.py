@@ -2,8 +2,9 @@
 
 A binary instruction takes its operands as registers or constants:
 
-    A0 out   A1 left   A2 right   A3 operation   A4 form: FORM_REGISTERS, FORM_RIGHT (A2 is a constant) or FORM_LEFT (A1 is one;
-                                                          not of operations that commute, nor of comparisons)
+    A0 out   A1 left   A2 right   A3 operation
+    A4 form: FORM_REGISTERS, FORM_RIGHT (A2 is a constant) or FORM_LEFT (A1 is one; not of operations that commute, nor
+       of comparisons)
 
 Constants are 64-bit words: an integer, or the bits of a double. Every operation has loops of its own: given as an
 argument it would compile as well, but could not be cached.

@@ -7,8 +7,7 @@ runs what follows once per portion. Expanding inside an expansion makes the cros
 Arguments: A0 address of the column's meta, A1 register (u32) for the entry of every lane, A2 level 1.. (which selection
 buffer to fill), A3 number of registers of outer expansions to carry over (0..2), A4..A7 them as (from, to).
 Own words: A8 = 1 while in the middle of a block, then A9 position in the outer selection, A10 entry within that doc,
-and
-the outer selection: A11 its address, A12 its length.
+and the outer selection: A11 its address, A12 its length.
 """
 
 from __future__ import annotations

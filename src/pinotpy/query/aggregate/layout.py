@@ -39,11 +39,10 @@ class AggregationLayout:
     """One aggregation: its function, argument, and where its state is.
 
     seen_word: word of the row that counts its values (0: the group's row count serves).
-    first_word: of its slots; value set: word of its value set in the context, -1 if it has none. Functions that
-    read rows
-    share one where they have the same filter: the docs of each group.
-    unnests: it sees each value of a multi-value column.
-    runs: its value set keeps runs of values (value_lists.py). bits: shared codes of its values, where it keeps a bit
+    first_word: of its slots; distribution: word of its distribution in the context, -1 if it has none. Functions that
+    read rows share one where they have the same filter: the docs of each group.
+    walks: it sees each value of a multi-value column.
+    runs: its distribution keeps runs of values (value_lists.py). bits: global ids of its values, where it keeps a bit
     for each (distinct_bitmaps.py).
     """
 

@@ -166,8 +166,7 @@ class FilterExplainer:
             else "min and max of the raw values lie inside"
         )
 
-    # --- the roads not taken
-    # -------------------------------------------------------------------------------------------
+    # --- the roads not taken ------------------------------------------------------------------------------------------
 
     def _unused(self, bound: BoundPredicate, segment: int, access: str) -> list[Finding]:
         words = self._metas.planned(bound.typed.column).metas[segment]
@@ -258,8 +257,7 @@ class FilterExplainer:
         percent = round(100 * int(indexed.entries[segment]) / docs, 2)
         return {"percent": [percent, percent], "indexMicros": [index_us, index_us], "scanMicros": [scan_us, scan_us]}
 
-    # --- pruning
-    # -------------------------------------------------------------------------------------------------------
+    # --- pruning ------------------------------------------------------------------------------------------------------
 
     def _pruners(self, node: Resolved, segment: int) -> list[Finding]:
         if isinstance(node, InterpretedPredicate):

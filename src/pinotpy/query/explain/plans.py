@@ -45,13 +45,13 @@ def explain_segments(
     The partial result has no rows; its `explain` is a list of groups of segments:
       segments, names: how many, and up to explain.groups.NAMES_SHOWN_MAX of them;
       docs: [least, most] of one segment;
-      pruned: {rule, why}, for the rule `min and max` also values: {column: [least, most] of each named segment}; or
-          else
+      pruned: {rule, why}, for the rule `min and max` also values: {column: [least, most] of each named segment};
+          or else
       operator: what is done with the docs (operators.py); toRead: [least, most] docs of one segment that are looked at;
       filter, selects: how it is answered (access.py), and whether it selects nothing, some or everything; absent
           without filter;
       starTree: of segments that have trees: {number, dimensionsSplitOrder, why} of the one that answers (then toRead
-      are its records, and there is no filter), or only `why` none does.
+          are its records, and there is no filter), or only `why` none does.
 
     Raises: what build_scan raises.
     """

@@ -2,12 +2,12 @@
 
 What an index would give is known without reading it: its lists have known lengths. Three ways compete:
 
-  scan   every doc of the morsel is tested;
-  list   the docs that one condition under AND selects become the morsel, and the other conditions are tested on them only. The
-         list is the index's own where it is one list, else lists are joined (also those of an OR of indexed
+  scan   every doc of the unit is tested;
+  list   the docs that one condition under AND selects become the unit, and the other conditions are tested on them
+         only. The list is the index's own where it is one list, else lists are joined (also those of an OR of indexed
          conditions);
-  bits   a condition is tested by one bit a doc, set from the index's lists: where its own test is dear (multi-values), or
-         where it stands under OR. NOT flips the bit.
+  bits   a condition is tested by one bit a doc, set from the index's lists: where its own test is dear (multi-values),
+         or where it stands under OR. NOT flips the bit.
 
 Prices are nanoseconds of one thread, measured on a million docs; only their ratios matter.
 """
@@ -86,8 +86,7 @@ class Choices:
     bits: dict[int, NDArray[np.bool_]] = field(default_factory=dict)
 
 
-# --- prices
-# -------------------------------------------------------------------------------------------------------------------
+# --- prices -----------------------------------------------------------------------------------------------------------
 
 
 def _joined_ns(indexed: PredicateIndex, docs: Words) -> Prices:
@@ -148,8 +147,7 @@ def _share(bound: Resolved, indexed: PredicateIndex | None, docs: Words) -> Pric
     return share
 
 
-# --- choosing
-# -----------------------------------------------------------------------------------------------------------------
+# --- choosing ---------------------------------------------------------------------------------------------------------
 
 
 class IndexAccess:
@@ -176,8 +174,7 @@ class IndexAccess:
             return morsels
         return self._use_bits(self._use_lists(morsels))
 
-    # --- lists
-    # ---------------------------------------------------------------------------------------------------------------
+    # --- lists --------------------------------------------------------------------------------------------------------
 
     def _use_lists(self, morsels: Words) -> Words:
         parts = conjuncts(self._tree)
@@ -268,8 +265,7 @@ class IndexAccess:
         has_nulls: NDArray[np.bool_] = self._metas.planned(bound.typed.column).metas[:, abi.M_NULLS] != 0
         return has_nulls & bool(bound.nulls)
 
-    # --- bits
-    # ----------------------------------------------------------------------------------------------------------------
+    # --- bits ---------------------------------------------------------------------------------------------------------
 
     def _use_bits(self, morsels: Words) -> Words:
         at = morsels[:, abi.U_SEGMENT]

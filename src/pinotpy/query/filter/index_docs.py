@@ -111,8 +111,7 @@ class IndexedDocs:
         """What indexes have for it; None if it is no predicate, or one without index in every segment."""
         return self.bound_predicates.get(id(part))
 
-    # --- lists
-    # ---------------------------------------------------------------------------------------------------------------
+    # --- lists --------------------------------------------------------------------------------------------------------
 
     def make_lists(self, morsels: Words, chosen: Words, part: Resolved) -> None:
         """The morsels at `chosen` become the docs of a predicate, or of an OR of predicates, within their runs."""
@@ -176,8 +175,7 @@ class IndexedDocs:
         morsels[chosen, abi.U_LIST] = docs.ctypes.data + starts[:-1] * 4
         morsels[chosen, abi.U_LOW], morsels[chosen, abi.U_HIGH] = 0, counts
 
-    # --- sets
-    # ----------------------------------------------------------------------------------------------------------------
+    # --- sets ---------------------------------------------------------------------------------------------------------
 
     def bits(self, bound: BoundPredicate, segments: Words) -> Words:
         """Addresses of sets of the docs of the positive test of `bound` in these segments: uint64, bit d % 64 of word d

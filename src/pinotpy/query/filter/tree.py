@@ -89,8 +89,7 @@ def _rank(node: Resolved) -> float:
 
 def estimated_share(node: Resolved | None) -> float:
     """Share of the docs that are scanned which pass, as if conditions were independent. Conditions on sorted columns
-    under AND do
-    not count: they decide what is scanned.
+    under AND do not count: they decide what is scanned.
     """
     if node is None:
         return 1.0

@@ -152,8 +152,7 @@ class FilterCompiler:
             return Predicate(left, Comparison.RANGE, lower=bound)
         return Predicate(left, Comparison.RANGE, upper=bound)
 
-    # --- one method per kind of predicate
-    # ------------------------------------------------------------------------------
+    # --- one method per kind of predicate -----------------------------------------------------------------------------
 
     def _between(self, node: Call) -> Filter:
         if len(node.args) != 3:

@@ -5,8 +5,10 @@ that neither side recurses, however deep they nest. Positions are not sent. A li
 whole number of any size, "f" double (NaN and infinities included), "d" decimal, "s" string, "b" boolean, "x" bytes in
 hex.
 
-    expression  ["i",name] ["l",value,text,is_string] ["*"] ["c",name,args,distinct,has_filter]   ["a",index]: AggregationRef
-    filter      ["and",n] ["or",n] ["not"] ["const",bool] ["p",lhs,comparison,values,lower,upper,flags,escape] ["e",expression]
+    expression  ["i",name] ["l",value,text,is_string] ["*"] ["c",name,args,distinct,has_filter]
+                ["a",index]: AggregationRef
+    filter      ["and",n] ["or",n] ["not"] ["const",bool] ["p",lhs,comparison,values,lower,upper,flags,escape]
+                ["e",expression]
 """
 
 from __future__ import annotations

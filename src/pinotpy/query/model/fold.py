@@ -1,8 +1,7 @@
 """Constants: arithmetic, comparisons and logic over literals alone become literals.
 
 Integers stay whole under + - *; / and % are doubles, as everywhere (7 / 2 is 3.5, x / 0 is an infinity or NaN). A call
-that folding does
-not know stays as it is. Source: sql-live.md §2 and §3.
+that folding does not know stays as it is. Source: sql-live.md §2 and §3.
 """
 
 from __future__ import annotations

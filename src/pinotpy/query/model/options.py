@@ -1,10 +1,9 @@
 """Options of a query from all their sources to one QueryOptions.
 
 Sources, strongest first: OPTION(…) and SET in the text, the request's `queryOptions` ("k=v;k=v"), its `debugOptions`
-and `trace`. Ceilings of
-the configuration hold for all: a client may lower a limit, never raise it. Names count letter by letter, values don't;
-unknown
-options are kept, nobody minds them. Source: pql-live.md §2 and §7, sql-live.md §1 and §7.
+and `trace`. Ceilings of the configuration hold for all: a client may lower a limit, never raise it. Names count letter
+by letter, values don't; unknown options are kept, nobody minds them. Source: pql-live.md §2 and §7, sql-live.md §1 and
+§7.
 """
 
 from __future__ import annotations

@@ -2,8 +2,7 @@
 more than a comparison, and the columns of the answer are read for the rows of the answer.
 
 Sort keys are columns. Each thread keeps the best of its docs as rows of key words (kernels/order/top_n.py), which
-compare by value
-whatever the encoding is: numbers, texts, bytes, with a dictionary or without, null or not.
+compare by value whatever the encoding is: numbers, texts, bytes, with a dictionary or without, null or not.
 """
 
 from __future__ import annotations
@@ -150,8 +149,7 @@ def _kinds(plan: ScanPlan, numbers: Sequence[bool]) -> list[int]:
 
 def _emit(shape: Shape, names: Sequence[str], numbers: Sequence[bool]) -> None:
     """Key words into registers 0, 1, …; after each key, docs that are behind already are dropped. By ids where there is
-    a
-    dictionary: then the words themselves are made at the end, for the few that are left.
+    a dictionary: then the words themselves are made at the end, for the few that are left.
     """
     context = shape.plan.context
     has_flags = context.null_handling

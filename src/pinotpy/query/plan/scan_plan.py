@@ -5,14 +5,14 @@ segment, in segment order, dealt to threads in contiguous slices. An operator ad
 then runs the plan:
 
     plan = build_scan(context, segments, control, threads=2)
-    for shape in plan.shapes(("country", "cost")):          # morsels in which these columns are encoded alike
-        country = shape.fetch_ids("country")                # register of u32 dict ids (M_CARDINALITY >= 0 in all morsels)
-        cost = shape.fetch_values("cost")                   # register of i64 or f64 values
-        nulls = shape.fetch_nulls("cost")                   # register of u8 flags (1 = null), None if no morsel has nulls
-        shape.begin(clear.address, tables)                  # once per morsel, before its first selected block
-        shape.emit(update.address, country, cost, tables)   # per block; each argument an int, or int64[shape.num_morsels]
-        shape.end(flush.address, tables)                    # once per morsel, after its last block, if it selected anything
-    contexts = plan.run(make_context)                       # threads walk their morsels; what each made of them
+    for shape in plan.shapes(("country", "cost")):        # units in which these columns are encoded alike
+        country = shape.fetch_ids("country")              # register of u32 dict ids (M_CARDINALITY >= 0 in all units)
+        cost = shape.fetch_values("cost")                 # register of i64 or f64 values
+        nulls = shape.fetch_nulls("cost")                 # register of u8 flags (1 = null), None if no unit has nulls
+        shape.begin(clear.address, tables)                # once per unit, before its first selected block
+        shape.emit(update.address, country, cost, tables) # per block; each argument an int, or int64[shape.num_units]
+        shape.end(flush.address, tables)                  # once per unit, after its last block, if it selected anything
+    contexts = plan.run(make_context)                     # threads walk their units; what each made of them
 
 An argument lands in the instruction's words A0, A0+1, … . One that differs by morsel (a column's meta address, a table
 of the morsel) is an int64 array in the order of `shape.morsels`. Nothing is appended per segment in Python: 720
@@ -183,9 +183,8 @@ class ScanPlan:
             task.result()
 
     def shapes(self, columns: Sequence[str] = ()) -> Iterator[Shape]:
-        """Groups of morsels in which each of `columns` is encoded alike (dictionary or raw, has nulls or not), together
-        all
-        morsels. Call once per plan: the instructions of all shapes are run by one `run`.
+        """Groups of units in which each of `columns` is encoded alike (dictionary or raw, has nulls or not), together
+        all units. Call once per plan: the instructions of all shapes are run by one `run`.
         """
         assert not self._sections and not self._programs, "shapes() was called before on this plan"
         if not len(self.morsels):

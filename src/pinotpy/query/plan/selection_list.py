@@ -2,9 +2,8 @@
 docs.
 
 Conditions that only Python can compute, and expressions that are grouped or aggregated, are evaluated on docs that the
-rest of
-the filter has let through, never on others: `WHERE kind = 'a' AND cast(text, 'INT') > 5` must not fail on the text of a
-'b'.
+rest of the filter has let through, never on others: `WHERE kind = 'a' AND cast(text, 'INT') > 5` must not fail on the
+text of a 'b'.
 """
 
 from __future__ import annotations

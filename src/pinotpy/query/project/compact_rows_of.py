@@ -2,8 +2,8 @@
 the segment.
 
 For a handful of rows Arrow's arrays, casts and tables cost ten times what reading the values does (rows.py). What is
-not provided
-for here goes that way: many rows, expressions, multi-values, raw texts, and columns that must be decoded first.
+not provided for here goes that way: many rows, expressions, multi-values, raw texts, and columns that must be decoded
+first.
 """
 
 from __future__ import annotations

@@ -2,8 +2,7 @@
 so do raw columns of text, which have no dict ids to read.
 
 An expression over one dictionary column is computed on its dictionary; any other is computed on the docs that the
-filter
-selects, in batches, and never on others: a value that no selected doc has can make nothing fail.
+filter selects, in batches, and never on others: a value that no selected doc has can make nothing fail.
 """
 
 from __future__ import annotations

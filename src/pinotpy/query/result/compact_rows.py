@@ -12,8 +12,8 @@ table.
 
 Bytes, little-endian, every part padded to 8 bytes; n rows:
 
-    for each column:  u8 kind, u8 1 if a byte for each row says whether it is null, u16 length of the name, u32 bytes of
-                      values, name
+    for each column:  u8 kind, u8 1 if a byte for each row says whether it is null, u16 length of the name,
+                      u32 bytes of values, name
                       u8[n]       1: not null (only if the second byte says so)
                       i32[n + 1]  offsets, of texts, binaries and lists
                       values      as KINDS says

@@ -2,8 +2,7 @@
 the reference's SQL has: Operator, Operator_Id, Parent_Id (sql-live.md; recorded answers).
 
 In the table every plan begins with PLAN_START and its number of segments. Texts of operators are the reference's; what
-it
-does not say follows inside the brackets: `reason`, `notUsed`.
+it does not say follows inside the brackets: `reason`, `notUsed`.
 """
 
 from __future__ import annotations
@@ -116,8 +115,7 @@ def _combine(context: QueryContext) -> str:
             return "COMBINE_SELECT_ORDERBY_MINMAX" if context.order_by else "COMBINE_SELECT"
 
 
-# --- the table
-# ---------------------------------------------------------------------------------------------------------
+# --- the table --------------------------------------------------------------------------------------------------------
 
 
 def _plan_start(num_segments: int) -> Row:
@@ -137,7 +135,10 @@ def _plan_rows(group: Finding) -> list[Row]:
     ]
     if "number" in tree:
         order = ", ".join(tree["dimensionsSplitOrder"])
-        text = f"FILTER_STARTREE_INDEX(starTree:{tree['number']},dimensionsSplitOrder:[{order}],reason:{tree['why']},docs:{_span(group['toRead'])})"
+        text = (
+            f"FILTER_STARTREE_INDEX(starTree:{tree['number']},dimensionsSplitOrder:[{order}],"
+            f"reason:{tree['why']},docs:{_span(group['toRead'])})"
+        )
         return [*rows, [text, 6, 5]]
     if "filter" not in group:
         return [*rows, [f"FILTER_MATCH_ENTIRE_SEGMENT(docs:{_span(group['docs'])})", 6, 5]]

@@ -49,8 +49,7 @@ def order_indices(keys: Sequence[SortKey], num_rows: int, limit: int | None = No
 
 def _possible(keys: Sequence[SortKey], num_rows: int, limit: int) -> NDArray[np.int64] | None:
     """Rows, ascending, among which the first `limit` in order are; None: all. A later key is looked at only in rows
-    that are equal to
-    the limit-th in all keys before: a hundred thousand groups may have one row each.
+    that are equal to the limit-th in all keys before: a hundred thousand groups may have one row each.
     """
     surely: list[NDArray[np.int64]] = []
     equal: NDArray[np.int64] | None = None

@@ -7,7 +7,7 @@ Columns of `rows` (Arrow, one table):
   SELECTION   o0..        one per output column, then s0.. for sort keys that are not output columns
   DISTINCT    o0..        one per output column
   AGGREGATION one row: a<i>_<state> for each state field of aggregation i
-  (functions.spec.AggregateFunction.state_fields)
+              (functions.spec.AggregateFunction.state_fields)
   GROUP_BY    k0..        one per group expression, then a<i>_<state>
 Arrow types are `data_types.DataType.arrow` (lists of it for multi-values). Field metadata {b"type": b"INT"} or
 b"STRING_ARRAY" names pinotpy's type. Nulls appear only under null handling.
@@ -23,9 +23,11 @@ On the wire a peer that says so (wire.FLAG_COMPACT_ROWS) gets magic "PPR2", ever
     7      1    0
     8      4    number of rows (of few)
    12      4    number of columns (of few)
-   16      4    bytes of the JSON object of everything that is rare (exceptions, missing, trace, explain); 0: there is none
+   16      4    bytes of the JSON object of everything that is rare (exceptions, missing, trace, explain);
+                0: there is none
    20      4    0
-   24      8*k  counters, i64 in the order of `STATISTICS`; flags are 0 or 1. A later release may add counters at the end
+   24      8*k  counters, i64 in the order of `STATISTICS`; flags are 0 or 1. A later release may add counters at the
+                end
            …    the JSON object, padded to 8 bytes; the rows
 """
 

@@ -2,10 +2,9 @@
 COUNT(*), 2).
 
 Evaluated once per answer over whole columns: aggregations and group keys stand as columns of one small table, over
-which scalar
-functions and conditions mean what they mean over rows: without null handling they take the null that a function makes
-for the default of its type. Where it is itself what is shown or ordered by, such as a CASE without ELSE, it is null in
-both null modes.
+which scalar functions and conditions mean what they mean over rows: without null handling they take the null that a
+function makes for the default of its type. Where it is itself what is shown or ordered by, such as a CASE without ELSE,
+it is null in both null modes.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """Trace: where the time of one query went, as a tree of operators with times and row counts.
 
 A stage is a dict {"operator", "timeMs", numbers such as "docsIn" and "docsOut", "children"}. Times of a stage contain
-those
-of its children, except where threads run at once: `SCAN` is wall time, its children add up the time of all threads.
-Nothing is measured unless the query asked for it: `stage(None, …)` costs a function call.
+those of its children, except where threads run at once: `SCAN` is wall time, its children add up the time of all
+threads. Nothing is measured unless the query asked for it: `stage(None, …)` costs a function call.
 """
 
 from __future__ import annotations

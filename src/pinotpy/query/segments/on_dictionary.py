@@ -13,8 +13,7 @@ def deciding_column(columns: Sequence[str], segment: Segment, *, strict: bool) -
 
     Args:
         strict: the expression is null wherever the column is, and asks for nothing else of nulls. Without it a column
-            with
-            nulls does not decide: its dictionary has the default in their place.
+            with nulls does not decide: its dictionary has the default in their place.
     """
     names = set(columns)
     if len(names) != 1:

@@ -81,8 +81,7 @@ def unpack_segment(
 
     The name is the archive's own: compare it with the one that you expect, then `load_segment` checks the bytes. Files
     are streamed into a temporary folder, opened with O_EXCL and O_NOFOLLOW, and appear in one step; on failure nothing
-    is left.
-    `is_durable` false: only to look at, the files are not forced to the disk.
+    is left. `is_durable` false: only to look at, the files are not forced to the disk.
 
     Raises:
         UnsafeArchiveError: anything but one directory with the files of a segment, within the limits; says what and

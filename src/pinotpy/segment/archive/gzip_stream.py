@@ -1,11 +1,9 @@
 """gzip on several threads: one ordinary gzip member, its blocks compressed independently (as pigz does it).
 
 Equal bytes give equal output with any number of threads: the blocks are cut by size alone. A block does not know the
-one before
-it, which costs a window of 32 KiB every BLOCK_BYTES: nothing that could be measured. A block that hardly shrinks
-(packed ids, doubles)
-is stored as it is: unpacking it would take as long as unpacking any other, at every server and every controller, for
-next to nothing.
+one before it, which costs a window of 32 KiB every BLOCK_BYTES: nothing that could be measured. A block that hardly
+shrinks (packed ids, doubles) is stored as it is: unpacking it would take as long as unpacking any other, at every
+server and every controller, for next to nothing.
 """
 
 from __future__ import annotations

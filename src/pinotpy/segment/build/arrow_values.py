@@ -48,13 +48,17 @@ class ColumnValues:
         return len(self.values)
 
 
-def column_values(column: pa.ChunkedArray, name: str, data_type: DataType, *, single_value: bool,
-    default: Stored) -> ColumnValues:
+def column_values(
+    column: pa.ChunkedArray, name: str, data_type: DataType, *, single_value: bool, default: Stored
+) -> ColumnValues:
     """Read a column in storage form; raises DataError if its Arrow type cannot be that of the schema."""
     is_list = pa.types.is_list(column.type) or pa.types.is_large_list(column.type)
     if is_list == single_value and not pa.types.is_null(column.type):
-        raise DataError(f"column '{name}' is {'single' if single_value else 'multi'}-valued in the schema, found "
-                        f"Arrow type {column.type}", column=name)
+        raise DataError(
+            f"column '{name}' is {'single' if single_value else 'multi'}-valued in the schema, found "
+            f"Arrow type {column.type}",
+            column=name,
+        )
     if single_value:
         return _single(_cast(column, name, data_type), data_type.stored, default)
     if pa.types.is_null(column.type):
@@ -71,8 +75,10 @@ def _cast(column: pa.ChunkedArray, name: str, data_type: DataType) -> pa.Chunked
                 column = column.cast(found.value_type)
             return column.cast(_ARROW_STORED[data_type.stored])
         if pa.types.is_dictionary(found) and (_is_bytes(found.value_type)):
-            chunks = [pa.DictionaryArray.from_arrays(chunk.indices,
-            chunk.dictionary.cast(pa.binary())) for chunk in column.chunks]
+            chunks = [
+                pa.DictionaryArray.from_arrays(chunk.indices, chunk.dictionary.cast(pa.binary()))
+                for chunk in column.chunks
+            ]
             return pa.chunked_array(chunks, pa.dictionary(found.index_type, pa.binary()))
         if pa.types.is_large_string(found) or pa.types.is_large_binary(found):
             return column.cast(pa.large_binary())
@@ -80,13 +86,17 @@ def _cast(column: pa.ChunkedArray, name: str, data_type: DataType) -> pa.Chunked
             return column.cast(pa.binary())
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise DataError(f"column '{name}' cannot be stored as {data_type.value}: {error}", column=name) from error
-    raise DataError(f"column '{name}' cannot be stored as {data_type.value}: found Arrow type {found}, expected "
-                    f"{data_type.arrow}", column=name)
+    raise DataError(
+        f"column '{name}' cannot be stored as {data_type.value}: found Arrow type {found}, expected {data_type.arrow}",
+        column=name,
+    )
 
 
 def _is_bytes(arrow_type: pa.DataType) -> bool:
-    return any(test(arrow_type) for test in (pa.types.is_string, pa.types.is_binary, pa.types.is_large_string,
-    pa.types.is_large_binary))
+    return any(
+        test(arrow_type)
+        for test in (pa.types.is_string, pa.types.is_binary, pa.types.is_large_string, pa.types.is_large_binary)
+    )
 
 
 def _single(column: pa.ChunkedArray, stored: StoredType, default: Stored) -> ColumnValues:
@@ -157,8 +167,11 @@ def _multi(column: pa.ChunkedArray, name: str, data_type: DataType, default: Sto
     offsets = np.zeros(num_docs + 1, np.int64)
     np.cumsum(np.maximum(lengths, 1), out=offsets[1:])
     if offsets[-1] >= 1 << 32:
-        raise DataError(f"column '{name}' has {offsets[-1]} values in one segment, at most 2^32 - 1 are allowed: make "
-                        "smaller segments", column=name)
+        raise DataError(
+            f"column '{name}' has {offsets[-1]} values in one segment, at most 2^32 - 1 are allowed: make "
+            "smaller segments",
+            column=name,
+        )
     if nulls.any():
         values = _insert_default(values, offsets[:-1][nulls], int(offsets[-1]), stored, default)
     return ColumnValues(values, offsets.astype(np.uint32), nulls if nulls.any() else None, num_docs)
@@ -184,8 +197,9 @@ def _insert_default(values: Any, positions: NDArray[np.int64], total: int, store
 
 def null_mask(column: pa.ChunkedArray) -> NDArray[np.bool_]:
     """One bool a row, True where the row is null."""
-    return np.concatenate([np.zeros(0, np.bool_),
-    *(chunk.is_null().to_numpy(zero_copy_only=False) for chunk in column.chunks)])
+    return np.concatenate(
+        [np.zeros(0, np.bool_), *(chunk.is_null().to_numpy(zero_copy_only=False) for chunk in column.chunks)]
+    )
 
 
 def fixed_values(column: pa.ChunkedArray, stored: StoredType) -> NDArray[Any]:

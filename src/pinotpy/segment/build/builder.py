@@ -19,9 +19,9 @@ from pinotpy.names import check_segment_name
 from pinotpy.segment import layout
 from pinotpy.segment.buffers import BufferWriter, StagedBuffers
 from pinotpy.segment.build.column_writer import WrittenColumn, write_column
+from pinotpy.segment.build.indexing import ColumnIndexing, resolve_indexing
 from pinotpy.segment.directory.directory import SegmentDirectory
 from pinotpy.segment.directory.file_directory import FileDirectory
-from pinotpy.segment.build.indexing import ColumnIndexing, resolve_indexing
 from pinotpy.segment.metadata import SegmentMetadata, TimeRange, segment_crc
 from pinotpy.segment.star_tree.metadata import StarTreeMetadata
 from pinotpy.segment.star_tree.spec import configured_trees
@@ -69,8 +69,14 @@ def build_segment(
     """
     directory = FileDirectory(Path(out_dir) / check_segment_name(segment_name))
     return build_segment_into(
-        directory, schema, table_config, batches, segment_name, raw_table_name=raw_table_name,
-        creation_time_ms=creation_time_ms, threads=threads
+        directory,
+        schema,
+        table_config,
+        batches,
+        segment_name,
+        raw_table_name=raw_table_name,
+        creation_time_ms=creation_time_ms,
+        threads=threads,
     )
 
 
@@ -100,8 +106,9 @@ def build_segment_into(
         star_trees: tuple[StarTreeMetadata, ...] = ()
         if trees or with_default:
             metadata_of_columns = [column.metadata for column in written]
-            star_trees = add_star_trees(trees, metadata_of_columns, num_docs, segment_name, draft, writer,
-                with_default=with_default)
+            star_trees = add_star_trees(
+                trees, metadata_of_columns, num_docs, segment_name, draft, writer, with_default=with_default
+            )
         metadata = SegmentMetadata(
             segment_name=check_segment_name(segment_name),
             table_name=raw_table_name,
@@ -118,8 +125,14 @@ def build_segment_into(
         draft.commit()
     finally:
         draft.abort()
-    _log.info("segment built segment=%s table=%s docs=%d bytes=%d crc=%d", segment_name, raw_table_name, num_docs,
-        metadata.size_bytes, metadata.crc)
+    _log.info(
+        "segment built segment=%s table=%s docs=%d bytes=%d crc=%d",
+        segment_name,
+        raw_table_name,
+        num_docs,
+        metadata.size_bytes,
+        metadata.crc,
+    )
     return metadata
 
 
@@ -129,8 +142,11 @@ def default_threads() -> int:
 
 
 def _write_columns(
-    schema: Schema, indexing: dict[str, ColumnIndexing], columns: dict[str, pa.ChunkedArray], writer: BufferWriter,
-        threads: int
+    schema: Schema,
+    indexing: dict[str, ColumnIndexing],
+    columns: dict[str, pa.ChunkedArray],
+    writer: BufferWriter,
+    threads: int,
 ) -> list[WrittenColumn]:
     """Encode columns on threads, write them in the schema's order. Arrow and numpy let go of the interpreter where time
     goes.
@@ -167,8 +183,10 @@ def _read(schema: Schema, batches: Iterable[pa.RecordBatch]) -> tuple[dict[str, 
     for batch in batches:
         unknown = [name for name in batch.schema.names if name not in chunks]
         if unknown:
-            raise DataError(f"batch has columns {unknown[:10]} that schema '{schema.schema_name}' does not "
-                            "have", columns=unknown[:100])
+            raise DataError(
+                f"batch has columns {unknown[:10]} that schema '{schema.schema_name}' does not have",
+                columns=unknown[:100],
+            )
         num_docs += batch.num_rows
         if num_docs > layout.DOCS_MAX:
             raise DataError(f"a segment holds at most {layout.DOCS_MAX} rows, found more: make smaller segments")
@@ -193,8 +211,9 @@ def _chunked(name: str, parts: list[pa.Array], schema: Schema) -> pa.ChunkedArra
         raise DataError(f"column '{name}' cannot be stored as {spec.data_type.value}: {error}", column=name) from error
 
 
-def _text_times(schema: Schema, table_config: TableConfig | None, columns: dict[str, pa.ChunkedArray]) -> tuple[str,
-    str] | None:
+def _text_times(
+    schema: Schema, table_config: TableConfig | None, columns: dict[str, pa.ChunkedArray]
+) -> tuple[str, str] | None:
     name = _time_column(schema, table_config)
     return text_extremes_in_time(columns[name].chunks, schema.field_specs[name]) if name is not None else None
 
@@ -204,8 +223,9 @@ def _time_column(schema: Schema, table_config: TableConfig | None) -> str | None
     return name if name in schema.field_specs else None
 
 
-def _time_range(schema: Schema, table_config: TableConfig | None, written: list[WrittenColumn],
-    times: tuple[str, str] | None) -> TimeRange | None:
+def _time_range(
+    schema: Schema, table_config: TableConfig | None, written: list[WrittenColumn], times: tuple[str, str] | None
+) -> TimeRange | None:
     name = _time_column(schema, table_config)
     if name is None:
         return None

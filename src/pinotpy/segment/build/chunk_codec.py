@@ -40,8 +40,14 @@ def compress_chunks(data: NDArray[np.uint8], codec: str, itemsize: int) -> tuple
 
 
 def decompress_chunks(
-    stored: NDArray[np.uint8], table: NDArray[np.int64], plain_bytes: int, chunk_bytes: int, codec: str, itemsize: int,
-        file: str, column: str
+    stored: NDArray[np.uint8],
+    table: NDArray[np.int64],
+    plain_bytes: int,
+    chunk_bytes: int,
+    codec: str,
+    itemsize: int,
+    file: str,
+    column: str,
 ) -> NDArray[np.uint8]:
     """Inverse of `compress_chunks` (table bounds were checked at load); raises SegmentCorruptError that names file and
     column.
@@ -60,20 +66,22 @@ def decompress_chunks(
                 decompress_numbers(piece, out[start : start + size].view(f"<i{itemsize}"))
             except ValueError as error:
                 what = f"chunk {chunk} of column '{column}' cannot be decompressed"
-                raise SegmentCorruptError(what, file=file, expected=f"{size} bytes of {codec}", found=str(error),
-                    column=column) from None
+                raise SegmentCorruptError(
+                    what, file=file, expected=f"{size} bytes of {codec}", found=str(error), column=column
+                ) from None
             continue
         try:
             plain = decompressor.decompress(pa.py_buffer(piece), size)
         except (OSError, pa.ArrowException) as error:
             what = f"chunk {chunk} of column '{column}' cannot be decompressed"
-            raise SegmentCorruptError(what, file=file, expected=f"{size} bytes of {codec}", found=str(error),
-                column=column) from None
+            raise SegmentCorruptError(
+                what, file=file, expected=f"{size} bytes of {codec}", found=str(error), column=column
+            ) from None
         if len(plain) != size:
             what = f"chunk {chunk} of column '{column}' has a wrong length"
-            raise SegmentCorruptError(what, file=file, expected=f"{size} bytes of {codec}", found=f"{len(plain)} "
-                                                                                                  "bytes",
-                                                                                                  column=column)
+            raise SegmentCorruptError(
+                what, file=file, expected=f"{size} bytes of {codec}", found=f"{len(plain)} bytes", column=column
+            )
         out[start : start + size] = np.frombuffer(plain, np.uint8)
     return out
 

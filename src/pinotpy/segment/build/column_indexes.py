@@ -12,22 +12,24 @@ from numpy.typing import NDArray
 
 from pinotpy.segment import layout
 from pinotpy.segment.buffers import BufferSink
+from pinotpy.segment.build.indexing import ColumnIndexing
 from pinotpy.segment.index.bloom import write_bloom_filter
 from pinotpy.segment.index.inverted import AS_BITMAPS, AS_LISTS, write_inverted_index
 from pinotpy.segment.index.json import json_settings, write_json_index
 from pinotpy.segment.index.range import write_range_index
 from pinotpy.segment.index.text import write_text_index
-from pinotpy.segment.build.indexing import ColumnIndexing
 from pinotpy.segment.layout import BufferEntry
 
 # Index → the kinds of its buffers in each of its forms; in the order in which they are written.
 INDEX_FORMS: Final[dict[str, tuple[tuple[str, ...], ...]]] = {
     "inverted": (AS_LISTS, AS_BITMAPS),
-    "text": ((layout.TEXT_TERMS, layout.TEXT_TERMS_OFFSETS, layout.TEXT_OFFSETS, layout.TEXT_DOCS,
-    layout.TEXT_POSITIONS),),
+    "text": (
+        (layout.TEXT_TERMS, layout.TEXT_TERMS_OFFSETS, layout.TEXT_OFFSETS, layout.TEXT_DOCS, layout.TEXT_POSITIONS),
+    ),
     "bloom": ((layout.BLOOM,),),
-    "json": ((layout.JSON_TERMS, layout.JSON_TERMS_OFFSETS, layout.JSON_OFFSETS, layout.JSON_RECORDS,
-    layout.JSON_ENTRIES),),
+    "json": (
+        (layout.JSON_TERMS, layout.JSON_TERMS_OFFSETS, layout.JSON_OFFSETS, layout.JSON_RECORDS, layout.JSON_ENTRIES),
+    ),
     "range": ((layout.RANGE_BOUNDS, layout.RANGE_OFFSETS, layout.RANGE_DOCS),),
 }
 
@@ -93,11 +95,15 @@ class _Labelled:
         return self._sink.append(kind, *parts, settings=settings or self._settings)
 
 
-def write_indexes(writer: BufferSink, values: IndexedValues, indexing: ColumnIndexing,
-    names: Iterable[str]) -> list[BufferEntry]:
+def write_indexes(
+    writer: BufferSink, values: IndexedValues, indexing: ColumnIndexing, names: Iterable[str]
+) -> list[BufferEntry]:
     """Build these indexes. Raises DataError where one would pass the limits of its format."""
-    return [entry for name in names for entry in _write(_Labelled(writer, index_settings(indexing, name)), values,
-    indexing, name)]
+    return [
+        entry
+        for name in names
+        for entry in _write(_Labelled(writer, index_settings(indexing, name)), values, indexing, name)
+    ]
 
 
 def _write(writer: BufferSink, values: IndexedValues, indexing: ColumnIndexing, name: str) -> list[BufferEntry]:
@@ -114,8 +120,9 @@ def _write(writer: BufferSink, values: IndexedValues, indexing: ColumnIndexing, 
             return write_bloom_filter(writer, values.distinct, indexing.bloom_fpp, indexing.bloom_max_bytes)
         case "json":
             documents, json = values.distinct, indexing.json
-            assert isinstance(documents, pa.Array | pa.ChunkedArray) and json is not None, ("json indexes are refused "
-                                                                                           "on other types")
+            assert isinstance(documents, pa.Array | pa.ChunkedArray) and json is not None, (
+                "json indexes are refused on other types"
+            )
             return write_json_index(writer, values.name, documents, json)
         case "range":
             plain = values.ids if values.ids is not None else values.raw

@@ -13,16 +13,22 @@ from numpy.typing import NDArray
 from pinotpy.data_types import StoredType
 from pinotpy.kernels.codec.bit_packing import bit_width, pack
 from pinotpy.segment import layout
-from pinotpy.segment.build.arrow_values import ColumnValues, column_values
 from pinotpy.segment.buffers import BufferSink
+from pinotpy.segment.build.arrow_values import ColumnValues, column_values
 from pinotpy.segment.build.chunk_codec import CHUNK_BYTES, DELTA, compress_chunks
 from pinotpy.segment.build.column_indexes import IndexedValues, wanted_indexes, write_indexes
+from pinotpy.segment.build.indexing import ColumnIndexing
 from pinotpy.segment.dictionary_encode import Encoded, encode_bytes, encode_fixed
 from pinotpy.segment.index.null_vector import write_null_vector
 from pinotpy.segment.index.sorted import write_sorted_index
-from pinotpy.segment.build.indexing import ColumnIndexing
 from pinotpy.segment.layout import BufferEntry
-from pinotpy.segment.metadata import DICTIONARY_ENCODING, PACKED_ENCODING, RAW_ENCODING, ColumnMetadata, PartitionMetadata
+from pinotpy.segment.metadata import (
+    DICTIONARY_ENCODING,
+    PACKED_ENCODING,
+    RAW_ENCODING,
+    ColumnMetadata,
+    PartitionMetadata,
+)
 from pinotpy.segment.partition import partitions_of
 
 if TYPE_CHECKING:
@@ -43,8 +49,9 @@ class WrittenColumn:
     last_present: Stored | None
 
 
-def write_column(column: pa.ChunkedArray, spec: FieldSpec, indexing: ColumnIndexing,
-    writer: BufferSink) -> WrittenColumn:
+def write_column(
+    column: pa.ChunkedArray, spec: FieldSpec, indexing: ColumnIndexing, writer: BufferSink
+) -> WrittenColumn:
     """Encode and write one column in storage form."""
     default = spec.default_in_segments
     values = column_values(column, spec.name, spec.data_type, single_value=spec.single_value, default=default)
@@ -78,10 +85,14 @@ class _Encoder:
         if ascends:
             buffers += write_sorted_index(self.writer, ids, cardinality)
         source = IndexedValues(self.spec.name, encoded.dictionary, ids, None, self.values.mv_offsets, bool(ascends))
-        buffers += write_indexes(self.writer, source, self.indexing,
-            self._wanted(has_dictionary=True, is_sorted=bool(ascends)))
-        first, last = (_value_at(encoded.dictionary, 0),
-            _value_at(encoded.dictionary, cardinality - 1)) if cardinality else (None, None)
+        buffers += write_indexes(
+            self.writer, source, self.indexing, self._wanted(has_dictionary=True, is_sorted=bool(ascends))
+        )
+        first, last = (
+            (_value_at(encoded.dictionary, 0), _value_at(encoded.dictionary, cardinality - 1))
+            if cardinality
+            else (None, None)
+        )
         first_present, last_present = self._present_range(encoded)
         metadata = self._metadata(
             encoding,
@@ -115,35 +126,47 @@ class _Encoder:
             first, last = extremes["min"].as_py(), extremes["max"].as_py()
             ascends, width = False, 1
             longest = int(np.diff(offsets).max(initial=0))
-            present_extremes = extremes if self.values.nulls is None or not self.spec.single_value else pc.min_max(plain.filter(pa.array(~self.values.nulls)))
+            present_extremes = (
+                extremes
+                if self.values.nulls is None or not self.spec.single_value
+                else pc.min_max(plain.filter(pa.array(~self.values.nulls)))
+            )
             first_present, last_present = present_extremes["min"].as_py(), present_extremes["max"].as_py()
             partition = self._partition(plain.unique()) if self.indexing.num_partitions else None
         buffers += self._row_buffers()
         plain_values = values if isinstance(values, np.ndarray) else values.cast(pa.large_binary())
         source = IndexedValues(self.spec.name, None, None, plain_values, self.values.mv_offsets, False)
-        buffers += write_indexes(self.writer, source, self.indexing,
-            self._wanted(has_dictionary=False, is_sorted=False))
+        buffers += write_indexes(
+            self.writer, source, self.indexing, self._wanted(has_dictionary=False, is_sorted=False)
+        )
         metadata = self._metadata(RAW_ENCODING, width, -1, ascends, first, last, partition, buffers, longest=longest)
         return WrittenColumn(metadata, first_present, last_present)
 
     def _wanted(self, *, has_dictionary: bool, is_sorted: bool) -> list[str]:
-        return wanted_indexes(self.indexing, has_dictionary=has_dictionary, is_sorted=is_sorted,
-            is_fixed=self.spec.data_type.stored.is_fixed)
+        return wanted_indexes(
+            self.indexing,
+            has_dictionary=has_dictionary,
+            is_sorted=is_sorted,
+            is_fixed=self.spec.data_type.stored.is_fixed,
+        )
 
     def _dictionary_buffers(self, encoded: Encoded) -> list[BufferEntry]:
         if isinstance(encoded.dictionary, np.ndarray):
             return [self.writer.append(layout.DICTIONARY, encoded.dictionary)]
         offsets, parts = var_parts(pa.chunked_array([encoded.dictionary]))
-        return [self.writer.append(layout.DICTIONARY, *parts),
-            self.writer.append(layout.DICTIONARY_OFFSETS, offsets.astype(np.int32))]
+        return [
+            self.writer.append(layout.DICTIONARY, *parts),
+            self.writer.append(layout.DICTIONARY_OFFSETS, offsets.astype(np.int32)),
+        ]
 
     def _forward_buffers(self, *parts: NDArray[np.uint8]) -> list[BufferEntry]:
         codec = self._codec
         if codec is None:
             return [self.writer.append(layout.FORWARD, *parts)]
         plain = parts[0] if len(parts) == 1 else np.concatenate([np.zeros(0, np.uint8), *parts])
-        stored, table = compress_chunks(plain, codec,
-            self.spec.data_type.stored.numpy.itemsize if codec == DELTA else 1)
+        stored, table = compress_chunks(
+            plain, codec, self.spec.data_type.stored.numpy.itemsize if codec == DELTA else 1
+        )
         return [self.writer.append(layout.FORWARD, stored), self.writer.append(layout.FORWARD_CHUNKS, table)]
 
     @property
@@ -161,7 +184,9 @@ class _Encoder:
         return buffers
 
     def _present_range(self, encoded: Encoded) -> tuple[Stored | None, Stored | None]:
-        present = encoded.ids if self.values.nulls is None or not self.spec.single_value else encoded.ids[~self.values.nulls]
+        present = (
+            encoded.ids if self.values.nulls is None or not self.spec.single_value else encoded.ids[~self.values.nulls]
+        )
         if not len(present):
             return None, None
         return _value_at(encoded.dictionary, int(present.min())), _value_at(encoded.dictionary, int(present.max()))
@@ -169,10 +194,14 @@ class _Encoder:
     def _partition(self, distinct: NDArray[Any] | pa.Array) -> PartitionMetadata | None:
         if not self.indexing.num_partitions:
             return None
-        found = partitions_of(self.indexing.partition_function, self.indexing.num_partitions, distinct,
-            self.spec.data_type)
-        return None if found is None else PartitionMetadata(self.indexing.partition_function,
-            self.indexing.num_partitions, found)
+        found = partitions_of(
+            self.indexing.partition_function, self.indexing.num_partitions, distinct, self.spec.data_type
+        )
+        return (
+            None
+            if found is None
+            else PartitionMetadata(self.indexing.partition_function, self.indexing.num_partitions, found)
+        )
 
     def _metadata(
         self,
@@ -202,7 +231,9 @@ class _Encoder:
             min_value=_short(first) if self.indexing.min_max else None,
             max_value=_short(last) if self.indexing.min_max else None,
             default_null=self.default,
-            num_nulls=0 if self.values.nulls is None or not self.indexing.null_vector else int(np.count_nonzero(self.values.nulls)),
+            num_nulls=0
+            if self.values.nulls is None or not self.indexing.null_vector
+            else int(np.count_nonzero(self.values.nulls)),
             max_values_per_doc=1 if lengths is None else int(lengths.max(initial=0)),
             longest_bytes=longest,
             codec=codec,
@@ -240,8 +271,9 @@ def _value_at(dictionary: NDArray[Any] | pa.Array, dict_id: int) -> Stored:
 
 
 def _longest(dictionary: NDArray[Any] | pa.Array) -> int:
-    return dictionary.itemsize if isinstance(dictionary,
-        np.ndarray) else pc.max(pc.binary_length(dictionary)).as_py() or 0
+    return (
+        dictionary.itemsize if isinstance(dictionary, np.ndarray) else pc.max(pc.binary_length(dictionary)).as_py() or 0
+    )
 
 
 def _short(value: Stored | None) -> Stored | None:

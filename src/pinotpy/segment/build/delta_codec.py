@@ -1,9 +1,8 @@
 """Whole numbers in few bits: the chunk codec DELTA (docs/format/chunks.md).
 
 A chunk holds either its values, less the smallest of them, or the differences between neighbours, less the smallest of
-those,
-in as many bits as the largest needs, in the vertical layout of `kernels.codec.bit_packing`: whichever is shorter. Ids
-and times that ascend shrink to a few bits, measures to their range.
+those, in as many bits as the largest needs, in the vertical layout of `kernels.codec.bit_packing`: whichever is
+shorter. Ids and times that ascend shrink to a few bits, measures to their range.
 
     0   uint8    MODE_VALUES or MODE_DIFFERENCES
     1   uint8    bits of a number, 1 to 32
@@ -41,8 +40,9 @@ def compress_numbers(values: NDArray[Any]) -> bytes | None:
         least = int(numbers.min())
         span = int(numbers.max()) - least
         width = max(1, span.bit_length())
-        if width > WIDTH_MAX or (best is not None and _HEADER.size + 4 * packed_words(len(numbers),
-        width) >= len(best)):
+        if width > WIDTH_MAX or (
+            best is not None and _HEADER.size + 4 * packed_words(len(numbers), width) >= len(best)
+        ):
             continue
         words = pack((numbers - least).astype(np.uint32), width)
         best = _HEADER.pack(mode, width, least, first) + words.tobytes()
@@ -57,8 +57,11 @@ def decompress_numbers(chunk: NDArray[np.uint8], out: NDArray[Any]) -> None:
         raise ValueError(f"{len(chunk)} bytes")
     mode, width, least, first = _HEADER.unpack(chunk[: _HEADER.size].tobytes())
     count = len(out) - 1 if mode == MODE_DIFFERENCES else len(out)
-    if mode not in (MODE_VALUES,
-        MODE_DIFFERENCES) or not 1 <= width <= WIDTH_MAX or len(chunk) != _HEADER.size + 4 * packed_words(count, width):
+    if (
+        mode not in (MODE_VALUES, MODE_DIFFERENCES)
+        or not 1 <= width <= WIDTH_MAX
+        or len(chunk) != _HEADER.size + 4 * packed_words(count, width)
+    ):
         raise ValueError(f"mode {mode}, {width} bits, {len(chunk)} bytes")
     # Chunks lie at any byte; the kernel reads aligned words.
     words = np.frombuffer(chunk[_HEADER.size :].tobytes(), np.uint32)

@@ -6,7 +6,14 @@ import logging
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from pinotpy.config.indexing import CompressionCodec, DictIdEncoding, EncodingType, FieldConfig, JsonIndexConfig, MinMaxMode
+from pinotpy.config.indexing import (
+    CompressionCodec,
+    DictIdEncoding,
+    EncodingType,
+    FieldConfig,
+    JsonIndexConfig,
+    MinMaxMode,
+)
 from pinotpy.config.schema import Schema
 from pinotpy.config.table import TableConfig
 from pinotpy.data_types import DataType, FieldType
@@ -110,13 +117,16 @@ def _apply(schema: Schema, table_config: TableConfig, plan: dict[str, ColumnInde
     for name in indexing.bloom_filter_columns:
         change(name, "$.tableIndexConfig.bloomFilterColumns", bloom_fpp=DEFAULT_FPP)
     for name, bloom in (indexing.bloom_filter_configs or {}).items():
-        change(name, "$.tableIndexConfig.bloomFilterConfigs", bloom_fpp=bloom.fpp,
-            bloom_max_bytes=bloom.max_size_in_bytes)
+        change(
+            name, "$.tableIndexConfig.bloomFilterConfigs", bloom_fpp=bloom.fpp, bloom_max_bytes=bloom.max_size_in_bytes
+        )
     for i, field in enumerate(table_config.field_configs):
         change(field.name, f"$.fieldConfigList[{i}]", **_field_changes(field))
     for name in _without_min_max(schema, table_config):
         plan[name] = replace(plan[name], min_max=False)
-    partitioned = indexing.segment_partition_config.column_partition_map if indexing.segment_partition_config is not None else {}
+    partitioned = (
+        indexing.segment_partition_config.column_partition_map if indexing.segment_partition_config is not None else {}
+    )
     for name, partition in partitioned.items():
         path = f"$.tableIndexConfig.segmentPartitionConfig.columnPartitionMap.{name}"
         if is_partition_function(partition.function_name):
@@ -125,14 +135,20 @@ def _apply(schema: Schema, table_config: TableConfig, plan: dict[str, ColumnInde
             # Segments without partitions are never pruned by them: slower, and right.
             _log.warning("partition function not built column=%s function=%s", name, partition.function_name)
     faults.extend(
-        Fault("$.tableIndexConfig.invertedIndexColumns", f"'{name}', a column without dictionary", "columns with a "
-                                                                                                   "dictionary")
+        Fault(
+            "$.tableIndexConfig.invertedIndexColumns",
+            f"'{name}', a column without dictionary",
+            "columns with a dictionary",
+        )
         for name, column in plan.items()
         if column.inverted and not column.dictionary
     )
     faults.extend(
-        Fault("$.tableIndexConfig.rangeIndexColumns", f"'{name}', a {spec.data_type} column without "
-                                                      "dictionary", "numbers, or columns with a dictionary")
+        Fault(
+            "$.tableIndexConfig.rangeIndexColumns",
+            f"'{name}', a {spec.data_type} column without dictionary",
+            "numbers, or columns with a dictionary",
+        )
         for name, spec in schema.field_specs.items()
         if plan[name].range_index and not plan[name].dictionary and not spec.data_type.stored.is_fixed
     )
@@ -143,19 +159,27 @@ def _apply(schema: Schema, table_config: TableConfig, plan: dict[str, ColumnInde
             "single-valued STRING or JSON columns",
         )
         for name, spec in schema.field_specs.items()
-        if plan[name].json is not None and not (spec.data_type in (DataType.STRING,
-        DataType.JSON) and spec.single_value)
+        if plan[name].json is not None
+        and not (spec.data_type in (DataType.STRING, DataType.JSON) and spec.single_value)
     )
     for i, field in enumerate(table_config.field_configs):
         spec = schema.field_specs.get(field.name)
         if spec is not None and plan[field.name].text and not spec.data_type.is_text:
-            faults.append(Fault(f"$.fieldConfigList[{i}]", f"a text index on '{field.name}' of type "
-                                                           f"{spec.data_type}", "columns of type STRING, JSON"))
+            faults.append(
+                Fault(
+                    f"$.fieldConfigList[{i}]",
+                    f"a text index on '{field.name}' of type {spec.data_type}",
+                    "columns of type STRING, JSON",
+                )
+            )
 
 
 def _without_min_max(schema: Schema, table_config: TableConfig) -> list[str]:
     """Columns of which columnMinMaxValueGeneratorMode (ALL where it is not given) leaves min and max out."""
-    mode, time_column = table_config.indexing.column_min_max_value_generator_mode, table_config.segments.time_column_name
+    mode, time_column = (
+        table_config.indexing.column_min_max_value_generator_mode,
+        table_config.segments.time_column_name,
+    )
     match mode:
         case MinMaxMode.NONE:
             return list(schema.field_specs)

@@ -1,9 +1,8 @@
 """The segment directory door: where a segment's files are written and mapped.
 
 `FileDirectory` (file_directory.py) is a folder on disk, `MemoryDirectory` (memory_directory.py) its in-memory twin. A
-segment is
-written through a *draft*: nothing is visible before `commit`, which makes the files durable and read-only and names
-them in one step.
+segment is written through a *draft*: nothing is visible before `commit`, which makes the files durable and read-only
+and names them in one step.
 """
 
 from __future__ import annotations

@@ -142,8 +142,7 @@ def write_json_index(
     return [writer.append(kind, values) for kind, values in zip(_KINDS, arrays, strict=True)]
 
 
-# --- checks
-# ------------------------------------------------------------------------------------------------------------------
+# --- checks -----------------------------------------------------------------------------------------------------------
 
 
 def check_json_sizes(column: ColumnMetadata, sizes: dict[str, int], wrong: Wrong) -> None:

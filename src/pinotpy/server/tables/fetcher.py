@@ -3,9 +3,8 @@ bounded in size and time, retried with jitter.
 
 The address stands in ZooKeeper; it is never trusted to name a host. What the operator's list has (the deep store) is
 fetched from there. For anything else, and when that fails, the controllers that are registered in the cluster are asked
-for the segment
-by its name, the one that the address names first: a server needs no credentials of the deep store, and works without a
-list.
+for the segment by its name, the one that the address names first: a server needs no credentials of the deep store, and
+works without a list.
 """
 
 from __future__ import annotations

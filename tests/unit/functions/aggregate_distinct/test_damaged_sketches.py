@@ -1,7 +1,6 @@
 """Proves that damaged sketches in BYTES columns are refused or answered, and never end the process, hang it, or take
-memory by what their
-heads say: each function reads thousands of them in a process of its own. What C++ libraries read was checked before:
-see functions/sketches/cpc_bytes.py, of which it is proved here that it takes every whole sketch.
+memory by what their heads say: each function reads thousands of them in a process of its own. What C++ libraries read
+was checked before: see functions/sketches/cpc_bytes.py, of which it is proved here that it takes every whole sketch.
 """
 
 from __future__ import annotations

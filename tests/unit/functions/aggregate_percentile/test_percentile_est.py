@@ -1,6 +1,5 @@
 """PERCENTILEEST and PERCENTILEKLL: LONG values as Java casts them, exact up to the limit, within the stated rank error
-beyond it,
-serialized quantile digests. Independent: numpy's sort, and a tree of nodes written out in the test.
+beyond it, serialized quantile digests. Independent: numpy's sort, and a tree of nodes written out in the test.
 """
 
 from __future__ import annotations

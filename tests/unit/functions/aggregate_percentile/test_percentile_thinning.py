@@ -1,6 +1,5 @@
 """Thinned multisets: bounded, of the same size, least and greatest kept, ranks within the stated bound, through merges
-of any
-tree. Independent: numpy's sort of all values, ranks counted on them.
+of any tree. Independent: numpy's sort of all values, ranks counted on them.
 """
 
 from __future__ import annotations

@@ -1,6 +1,5 @@
 """Proves that no row is read twice or lost where folders of a job lie in each other, where links lead to one file
-twice, and where
-times are none: what cannot be right is refused with its place, and what is left out is left out whole.
+twice, and where times are none: what cannot be right is refused with its place, and what is left out is left out whole.
 """
 
 from __future__ import annotations

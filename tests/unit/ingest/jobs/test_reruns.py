@@ -1,9 +1,7 @@
 """Proves that a job that runs again over changed files leaves its output such that a push of the folder brings exactly
-the rows of the
-files: random histories of files added, corrected, renamed, moved, copied, emptied, swapped and removed, by file and
-regrouped, with tags and
-with numbers in names. Oracles: DuckDB reads the files; checksums and counts of the lists come from google_crc32c and
-DuckDB; of an untouched file neither name nor bytes change.
+the rows of the files: random histories of files added, corrected, renamed, moved, copied, emptied, swapped and removed,
+by file and regrouped, with tags and with numbers in names. Oracles: DuckDB reads the files; checksums and counts of the
+lists come from google_crc32c and DuckDB; of an untouched file neither name nor bytes change.
 """
 
 from __future__ import annotations

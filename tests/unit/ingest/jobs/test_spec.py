@@ -1,6 +1,6 @@
 """Proves that the three ways to write a job (Pinot's YAML, JSON, the manual's properties) give the same spec, that
-every fault is
-told with its path, and that no text can become more than text: no objects by tags, no values out of templates' shapes.
+every fault is told with its path, and that no text can become more than text: no objects by tags, no values out of
+templates' shapes.
 """
 
 from __future__ import annotations

@@ -40,8 +40,8 @@ def test_the_keys_of_a_push() -> None:
     found = settings_of(
         spec(
             """
-pushJobSpec: {pushAttempts: 7, pushParallelism: 3, pushRetryIntervalMillis: 250, segmentUriPrefix: "s3://b", segmentUriSuffix: "?v=1",
-  copyToDeepStoreForMetadataPush: true}
+pushJobSpec: {pushAttempts: 7, pushParallelism: 3, pushRetryIntervalMillis: 250,
+  segmentUriPrefix: "s3://b", segmentUriSuffix: "?v=1", copyToDeepStoreForMetadataPush: true}
 pinotpy: {pushTimeoutMs: 5000}
 """,
             "SegmentCreationAndMetadataPush",

@@ -249,8 +249,7 @@ def test_a_range_of_times_takes_along_what_its_files_left_outside(table: Table) 
     assert table.visible() == ["p_new"]
 
 
-# --- broken off, and at once
-# ---------------------------------------------------------------------------------------------------
+# --- broken off, and at once ------------------------------------------------------------------------------------------
 
 
 class Killed(BaseException):

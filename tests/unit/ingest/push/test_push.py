@@ -1,6 +1,6 @@
 """Proves that a push sends each segment once where it is missing and not where it is, retries what may be mended and
-nothing else,
-and that its report says what happened: against a real controller over HTTP, and against one that fails on order.
+nothing else, and that its report says what happened: against a real controller over HTTP, and against one that fails on
+order.
 """
 
 from __future__ import annotations
@@ -132,8 +132,7 @@ def test_the_report_as_json_has_every_segment_and_the_sums(harness: Harness, arc
     assert [segment["segmentName"] for segment in cluster["segments"]] == [f"parts_{number}" for number in range(4)]
 
 
-# --- attempts
-# ------------------------------------------------------------------------------------------------------------
+# --- attempts ---------------------------------------------------------------------------------------------------------
 
 
 def test_faults_that_pass_are_tried_again_with_the_whole_body(
@@ -216,8 +215,7 @@ def test_the_deadline_ends_a_push_that_would_go_on(daemons: Callable[..., Daemon
     assert report.clusters[0].attempts < 10
 
 
-# --- controllers
-# -----------------------------------------------------------------------------------------------------------
+# --- controllers ------------------------------------------------------------------------------------------------------
 
 
 def test_each_cluster_gets_the_segments_and_two_controllers_of_one_get_them_once(
@@ -259,8 +257,7 @@ def test_credentials_go_with_every_call(daemons: Callable[..., Daemon], archives
     } == {"Bearer token-1"}
 
 
-# --- what cannot be pushed
-# -----------------------------------------------------------------------------------------------------
+# --- what cannot be pushed --------------------------------------------------------------------------------------------
 
 
 def test_a_table_that_is_not_there_is_said_once_before_a_byte_is_sent(harness: Harness, archives: list[str]) -> None:
@@ -306,8 +303,7 @@ def test_damage_behind_the_metadata_is_found_by_the_controller(harness: Harness,
     assert "truncated" in report.causes()[0]
 
 
-# --- addresses
-# -----------------------------------------------------------------------------------------------------------------
+# --- addresses --------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 """Uniting (group, value) entries: every distinct pair once, with the sum of its counts, by group. Compared with a
-dictionary in
-Python on random and hostile entries: none, one, all equal, NaN and both zeros, the ends of LONG, counts beyond 32 bits.
+dictionary in Python on random and hostile entries: none, one, all equal, NaN and both zeros, the ends of LONG, counts
+beyond 32 bits.
 """
 
 from __future__ import annotations

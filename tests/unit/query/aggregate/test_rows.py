@@ -312,8 +312,7 @@ def test_lists_of_nothing_are_empty_and_texts_null_or_empty(cluster: InProcessCl
     assert _ask(cluster, text, nulls=True) == [[[], [], None, None, INT_MIN]]
 
 
-# --- COUNT(DISTINCT …) of several
-# --------------------------------------------------------------------------------------
+# --- COUNT(DISTINCT …) of several -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("nulls", [False, True])

@@ -1,7 +1,6 @@
 """Proves that EXPLAIN says what planning decides, per segment: who pruned it, what answers each predicate and why
-nothing else
-does, and that it reads no docs. Expected: known from how the columns of the test's segments lie; where numbers are
-compared, with the counters of the query itself.
+nothing else does, and that it reads no docs. Expected: known from how the columns of the test's segments lie; where
+numbers are compared, with the counters of the query itself.
 """
 
 from __future__ import annotations

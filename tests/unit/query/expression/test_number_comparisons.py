@@ -1,7 +1,6 @@
 """Proves the rule for numbers of different types (docs/differences.md) with answers written down, on the roads that
-random conditions do not
-take: both dialects, functions that compare to decide, constants, rows of an ingestion; and the kernel and Arrow
-comparisons beside exact fractions. tests/property/test_conditions_on_every_road.py asks the rest.
+random conditions do not take: both dialects, functions that compare to decide, constants, rows of an ingestion; and the
+kernel and Arrow comparisons beside exact fractions. tests/property/test_conditions_on_every_road.py asks the rest.
 """
 
 from __future__ import annotations

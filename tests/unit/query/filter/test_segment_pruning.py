@@ -1,6 +1,5 @@
 """Proves that segments are left out by Bloom filters, partitions, min and max, that the statistics and EXPLAIN say by
-which, and that
-no answer changes: every count is compared with one taken from the rows in Python.
+which, and that no answer changes: every count is compared with one taken from the rows in Python.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Proves that a context survives its bytes (random contexts of every shape, values of every kind, deep filters) and
-that bytes
-which `encode_context` never writes end in a DataError: every single mutation of a document, and random bytes.
+that bytes which `encode_context` never writes end in a DataError: every single mutation of a document, and random
+bytes.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Proves that numbers of more digits than Python reads (4,300) are errors of the query that wrote them, of the document
-that holds them,
-or are simply read, wherever they stand: as parameters of every aggregation, in JSON, in documents, as values of
-BIG_DECIMAL columns.
+that holds them, or are simply read, wherever they stand: as parameters of every aggregation, in JSON, in documents, as
+values of BIG_DECIMAL columns.
 """
 
 from __future__ import annotations
@@ -76,7 +75,10 @@ def test_a_json_document_with_an_exponent_that_no_decimal_has_is_no_document(clu
 
 @pytest.mark.parametrize("value", ["1e999", "-1e999", str(2**63), "9" * 4_000, DIGITS])
 def test_documents_with_numbers_that_none_can_hold_are_refused(value: str) -> None:
-    text = '{"tableName":"a","tableType":"OFFLINE","segmentsConfig":{"replication":%s},"tenants":{},"tableIndexConfig":{},"metadata":{}}'
+    text = (
+        '{"tableName":"a","tableType":"OFFLINE","segmentsConfig":{"replication":%s},"tenants":{},'
+        '"tableIndexConfig":{},"metadata":{}}'
+    )
     with pytest.raises(InvalidConfigError, match=r"replication|digits"):
         TableConfig.from_json(text % value)
     assert TableConfig.from_json(text % "3.0") == TableConfig.from_json(text % '" 3 "')

@@ -1,6 +1,6 @@
 """Proves that $docId, $segmentName and $hostName are selected, filtered, sorted by, grouped by and aggregated like
-other columns,
-over segments of three, one and eight docs on two servers. Expected: counted by hand from where the rows lie.
+other columns, over segments of three, one and eight docs on two servers. Expected: counted by hand from where the rows
+lie.
 """
 
 from __future__ import annotations

@@ -1,6 +1,5 @@
 """Proves that a stored text index holds every word of every row at its place, however the column is encoded, and that a
-damaged one
-is refused: against words counted row by row in Python, and by faults that are written with right CRCs.
+damaged one is refused: against words counted row by row in Python, and by faults that are written with right CRCs.
 """
 
 from __future__ import annotations

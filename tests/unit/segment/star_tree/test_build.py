@@ -29,11 +29,19 @@ from pinotpy.segment.star_tree.reader import COUNT_COLUMN, StarTree, state_colum
 
 STAR = "*"
 # Country, Browser, Locale, SUM__Impressions: the table of the manual.
-EXAMPLE_ROWS = """CA Chrome en 400, CA Firefox fr 200, MX Safari es 300, MX Safari en 100, USA Chrome en 600, USA Firefox es 200, USA Firefox en 400"""
-EXAMPLE_RECORDS = """CA Chrome en 400, CA Firefox fr 200, MX Safari en 100, MX Safari es 300, USA Chrome en 600, USA Firefox en 400, USA Firefox es 200,
-CA * en 400, CA * fr 200, CA * * 600, MX Safari * 400, USA Firefox * 600, USA * en 1000, USA * es 200, USA * * 1200,
-* Chrome en 1000, * Firefox en 400, * Firefox es 200, * Firefox fr 200, * Firefox * 800, * Safari en 100, * Safari es 300, * Safari * 400,
-* * en 1500, * * es 500, * * fr 200, * * * 2200"""
+EXAMPLE_ROWS = (
+    "CA Chrome en 400, CA Firefox fr 200, MX Safari es 300, MX Safari en 100, "
+    "USA Chrome en 600, USA Firefox es 200, USA Firefox en 400"
+)
+EXAMPLE_RECORDS = (
+    "CA Chrome en 400, CA Firefox fr 200, MX Safari en 100, MX Safari es 300, "
+    "USA Chrome en 600, USA Firefox en 400, USA Firefox es 200,\n"
+    "CA * en 400, CA * fr 200, CA * * 600, MX Safari * 400, "
+    "USA Firefox * 600, USA * en 1000, USA * es 200, USA * * 1200,\n"
+    "* Chrome en 1000, * Firefox en 400, * Firefox es 200, * Firefox fr 200, * Firefox * 800, "
+    "* Safari en 100, * Safari es 300, * Safari * 400,\n"
+    "* * en 1500, * * es 500, * * fr 200, * * * 2200"
+)
 
 
 def build(

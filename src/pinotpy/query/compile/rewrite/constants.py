@@ -4,9 +4,8 @@ LONG).
 What they are named by is their value, as in the reference (sql-live.md §2): bare where nothing but constants is
 selected, quoted beside columns. A TIMESTAMP becomes LONG, JSON text, as there. Arrays, calls with a NULL, user
 functions and calls of the clock (pin_time.py) stay calls; what the clock's functions cannot take is refused here all
-the same, as the reference does. In
-comparisons, lists, bounds and patterns calls with a NULL become constants, too: a condition with a null among them is
-unknown, without null handling false.
+the same, as the reference does. In comparisons, lists, bounds and patterns calls with a NULL become constants, too: a
+condition with a null among them is unknown, without null handling false.
 """
 
 from __future__ import annotations

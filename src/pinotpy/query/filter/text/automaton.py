@@ -1,9 +1,8 @@
 """From a pattern's tree to an automaton of bytes that kernels run over texts (kernels/text/byte_automaton.py).
 
 Every byte of the pattern is a *position* with the set of bytes that it takes (Glushkov's construction); the automaton
-is made
-from sets of positions. A pattern matches anywhere in the text: positions that a match may begin with are tried at every
-byte, unless it begins with an anchor.
+is made from sets of positions. A pattern matches anywhere in the text: positions that a match may begin with are tried
+at every byte, unless it begins with an anchor.
 """
 
 from __future__ import annotations
@@ -66,8 +65,7 @@ def automaton_of(regex: str) -> Automaton | None:
         return None
 
 
-# --- characters as bytes
-# -----------------------------------------------------------------------------------------------
+# --- characters as bytes ----------------------------------------------------------------------------------------------
 
 _BORDERS: Final = (0x7F, 0x7FF, 0xFFFF)
 # All characters beyond ASCII, as RE2 takes them: more than UTF-8 has, which no text shows, in fewer steps.
@@ -105,8 +103,7 @@ def _mask(low: int, high: int) -> int:
     return (1 << (high + 1)) - (1 << low)
 
 
-# --- positions
-# ---------------------------------------------------------------------------------------------------------
+# --- positions --------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)

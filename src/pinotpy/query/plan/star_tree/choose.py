@@ -1,9 +1,8 @@
 """Whether a star-tree can answer a query, and which: the manual's "check metadata", decided for whole sets of segments.
 
 A tree fits if every column of the filter, of GROUP BY and of the aggregations' own filters is one of its dimensions and
-every
-aggregation has its states. The filter may be any combination of AND, OR and NOT: the walk goes to records that have a
-value in each of its columns, so that it means of a record what it means of each of the record's rows.
+every aggregation has its states. The filter may be any combination of AND, OR and NOT: the walk goes to records that
+have a value in each of its columns, so that it means of a record what it means of each of the record's rows.
 """
 
 from __future__ import annotations

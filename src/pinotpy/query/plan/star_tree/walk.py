@@ -188,8 +188,7 @@ class _Walk:
 
     def _tests_of(self, node: Resolved) -> Iterator[NDArray[np.int64]]:
         """Tests of one condition under AND, rows (tree, dimension, kind, negated, low, high). A condition over several
-        columns
-        makes none: its columns are kept apart and it is tested on the records.
+        columns makes none: its columns are kept apart and it is tested on the records.
         """
         if isinstance(node, BoundPredicate):
             yield from self._of_predicate(node)

@@ -73,7 +73,8 @@ def _piece(chooser: random.Random, depth: int) -> str:
     if depth == 0 or kind < 0.55:
         return chooser.choice(_CLASSES if chooser.random() < 0.4 else _CHARACTERS)
     if kind < 0.7:
-        return f"({chooser.choice(['', '?:', '?i:', '?s:', f'?P<n{chooser.randrange(10**6)}>'])}{_piece(chooser, depth - 1)})"
+        prefix = chooser.choice(["", "?:", "?i:", "?s:", f"?P<n{chooser.randrange(10**6)}>"])
+        return f"({prefix}{_piece(chooser, depth - 1)})"
     if kind < 0.8:
         return f"{_piece(chooser, depth - 1)}|{_piece(chooser, depth - 1)}"
     return _piece(chooser, depth - 1) + _piece(chooser, depth - 1)

@@ -58,7 +58,8 @@ CONFIG = TableConfig.from_json(
 
 def _text(chooser: random.Random) -> str:
     verb = chooser.choice(["item", "user", "kiosk", "Straße", ""])
-    return f"/{verb}/{chooser.randrange(1000)}/{chooser.choice(['view', 'list', 'SAVE'])}?q={chooser.randrange(4096):03x}{'é' * chooser.randrange(3)}"
+    path = f"/{verb}/{chooser.randrange(1000)}/{chooser.choice(['view', 'list', 'SAVE'])}"
+    return f"{path}?q={chooser.randrange(4096):03x}{'é' * chooser.randrange(3)}"
 
 
 def _columns() -> dict[str, list[Any]]:
