@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from pinotpy.arrays import Int64Array
 from pinotpy.data_types import DataType
 from pinotpy.decimals import decode_decimal
 from pinotpy.errors import InvalidQueryError, QueryExecutionError
@@ -136,10 +137,10 @@ def _longs(array: pa.Array, data_type: DataType | None) -> pa.Array:
     return array.cast(pa.int64())
 
 
-def doubles_to_longs(values: NDArray[np.float64]) -> NDArray[np.int64]:
+def doubles_to_longs(values: NDArray[np.float64]) -> Int64Array:
     """Java's (long) of doubles."""
     with np.errstate(invalid="ignore"):
-        out: NDArray[np.int64] = np.where(np.isnan(values), 0.0, values).astype(np.int64)
+        out: Int64Array = np.where(np.isnan(values), 0.0, values).astype(np.int64)
     out[values >= 2.0**63] = _LONG_MAX
     out[values <= -(2.0**63)] = _LONG_MIN
     return out

@@ -5,15 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
+from pinotpy.arrays import Int64Array
 from pinotpy.errors import QueryExecutionError
 from pinotpy.functions.spec import Groups
 
 JOINED_BYTES_MAX = 1 << 20
 
 
-def lists_of(rows: NDArray[np.int64], values: pa.Array, num_rows: int) -> pa.Array:
+def lists_of(rows: Int64Array, values: pa.Array, num_rows: int) -> pa.Array:
     """The values of each row as a list, in their order; null values are left out. Raises QueryExecutionError for 2^31
     of them.
     """
@@ -68,7 +68,7 @@ def joined(lists: pa.Array, separator: str, function: str) -> pa.Array:
     return pc.if_else(pa.array(counts > 0), found, pa.scalar(None, pa.string())) if (counts == 0).any() else found
 
 
-def _lists(sizes: NDArray[np.int64], values: pa.Array) -> pa.Array:
+def _lists(sizes: Int64Array, values: pa.Array) -> pa.Array:
     if len(values) >= 2**31:
         raise QueryExecutionError(
             f"the lists of this query have {len(values)} values, more than 2^31: select fewer rows or group by less"

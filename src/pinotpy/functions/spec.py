@@ -22,16 +22,15 @@ from decimal import Decimal
 from functools import cache, lru_cache
 from typing import Any, ClassVar, Union
 
-import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
+from pinotpy.arrays import Int64Array
 from pinotpy.data_types import DataType
 from pinotpy.errors import InvalidQueryError, PinotError, QueryExecutionError
 from pinotpy.functions.state.plans import Plan
 from pinotpy.pql.ast import Call, Dialect, Expression, Literal
 
-Groups = NDArray[np.int64]  # group number of every state row
+Groups = Int64Array  # group number of every state row
 Parameter = Union[
     int, float, Decimal, str, bool, None, tuple[Union[int, float, Decimal, str, bool, None], ...]
 ]  # a constant argument; ARRAY[…] is a tuple

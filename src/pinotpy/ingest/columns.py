@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from pinotpy.arrays import Int64Array
 from pinotpy.config.date_time import DateTimeFormat, parse_format
 from pinotpy.config.field_spec import FieldSpec
 from pinotpy.data_types import DataType
@@ -124,7 +125,7 @@ def single_values(values: pa.Array, data_type: DataType) -> Converted:
     bad = [
         Bad(int(row), f"{lengths[int(row)].as_py()} values, expected one for a single-valued column") for row in rows
     ]
-    counts: NDArray[np.int64] = np.asarray(lengths, dtype=np.int64)
+    counts: Int64Array = np.asarray(lengths, dtype=np.int64)
     # Each row takes the first of its values; where it has none, null.
     starts = np.cumsum(counts) - counts
     indices = pa.array(starts, pa.int64(), mask=counts == 0)

@@ -19,8 +19,8 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
+from pinotpy.arrays import Int64Array
 from pinotpy.config.ingestion import CollectionToJson, ComplexTypeConfig
 from pinotpy.data_types import DataType
 from pinotpy.errors import Fault, InvalidConfigError
@@ -33,7 +33,6 @@ from pinotpy.ingest.unions import joined_union, without_union
 
 # Rows that one record may become, and about as many are made at once.
 ROWS_OF_ONE_MAX: Final = 1 << 20
-Rows = NDArray[np.int64]
 RejectRow = Callable[[int, str, str], None]
 """(row of the batch, column, cause)"""
 
@@ -89,7 +88,7 @@ class ComplexTypePlan:
                 found.setdefault(name, ReaderColumn(name, wanted.data_type, wanted.single_value))
         return tuple(found.values())
 
-    def flat(self, batch: pa.RecordBatch, reject: RejectRow) -> Iterator[tuple[pa.RecordBatch, Rows]]:
+    def flat(self, batch: pa.RecordBatch, reject: RejectRow) -> Iterator[tuple[pa.RecordBatch, Int64Array]]:
         """The wanted columns that the batch has, and for each row the row of `batch` that it is from.
 
         Batches are no larger than they must be: many rows of one record come alone. Rejected records are in none.
@@ -106,7 +105,7 @@ class ComplexTypePlan:
             else:
                 reject(begin, "", f"a record that unnests into more than {ROWS_OF_ONE_MAX} rows")
 
-    def _columns(self, made: _Flattening, begin: int, reject: RejectRow) -> tuple[pa.RecordBatch, Rows]:
+    def _columns(self, made: _Flattening, begin: int, reject: RejectRow) -> tuple[pa.RecordBatch, Int64Array]:
         names, arrays = [], []
         keep = np.ones(len(made.rows), np.bool_)
         for name, sources in self._sources.items():
@@ -143,7 +142,7 @@ class _Flattening:
         self._config, self._unnested, self._batch = config, unnested, batch
         self._names = set(batch.schema.names)
         self._entries: dict[str, pa.Array] = {}
-        self.rows: Rows = np.arange(batch.num_rows, dtype=np.int64)
+        self.rows: Int64Array = np.arange(batch.num_rows, dtype=np.int64)
 
     def run(self) -> _Flattening | None:
         """Unnest all fields; None: there would be too many rows."""

@@ -13,16 +13,15 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
+from pinotpy.arrays import Int64Array
 from pinotpy.ingest.dictionary_arrays import plain
 from pinotpy.ingest.list_arrays import branches_of, joined
 
-Rows = NDArray[np.int64]
-_NO_ROWS: Final[Rows] = np.zeros(0, np.int64)
+_NO_ROWS: Final[Int64Array] = np.zeros(0, np.int64)
 
 
-def no_rows() -> Rows:
+def no_rows() -> Int64Array:
     """None of the rows."""
     return _NO_ROWS
 
@@ -44,9 +43,9 @@ class Converted:
 
     array: pa.Array
     bad: Sequence[Bad] = ()
-    cut: Rows = field(default_factory=no_rows)
-    replaced: Rows = field(default_factory=no_rows)
-    dropped: Rows = field(default_factory=no_rows)
+    cut: Int64Array = field(default_factory=no_rows)
+    replaced: Int64Array = field(default_factory=no_rows)
+    dropped: Int64Array = field(default_factory=no_rows)
 
     def after(self, earlier: Converted) -> Converted:
         """This result with the bad rows of the step before it."""
@@ -125,7 +124,7 @@ def by_dictionary(values: pa.DictionaryArray, convert: Callable[[pa.Array], Conv
 def by_branch(union: pa.Array, convert: Callable[[pa.Array], Converted], out_type: pa.DataType) -> Converted:
     """Convert the values of each branch of a union as if there were no other."""
     branches, bad = [], []
-    parts: list[tuple[Converted, Rows]] = []
+    parts: list[tuple[Converted, Int64Array]] = []
     for mask, values in branches_of(union):
         found = convert(values)
         parts.append((found, np.flatnonzero(mask)))
@@ -136,10 +135,10 @@ def by_branch(union: pa.Array, convert: Callable[[pa.Array], Converted], out_typ
     return changed_as(Converted(array, sorted(bad)), parts)
 
 
-def changed_as(whole: Converted, parts: Sequence[tuple[Converted, Rows]]) -> Converted:
+def changed_as(whole: Converted, parts: Sequence[tuple[Converted, Int64Array]]) -> Converted:
     """The whole with what was changed in its parts, each with the rows in which its values are now."""
 
-    def all_of(rows_of: Callable[[Converted], Rows]) -> Rows:
+    def all_of(rows_of: Callable[[Converted], Int64Array]) -> Int64Array:
         return np.concatenate([_NO_ROWS, *(rows[rows_of(part)] for part, rows in parts)])
 
     return replace(

@@ -13,8 +13,8 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
+from pinotpy.arrays import Int64Array
 from pinotpy.ingest import json_text
 from pinotpy.ingest.conversion import shortest_doubles
 from pinotpy.ingest.list_arrays import lists_of_lengths, map_entries, with_items
@@ -100,7 +100,7 @@ def _maps(values: pa.Array, omit_nulls: bool) -> pa.Array:
     return pc.binary_join_element_wise("{", pc.binary_join(lists_of_lengths(lengths, pairs), ","), "}", "")
 
 
-def _refuse_equal_keys(lengths: NDArray[np.int64], keys: pa.Array) -> None:
+def _refuse_equal_keys(lengths: Int64Array, keys: pa.Array) -> None:
     encoded = keys.dictionary_encode()
     numbers = np.repeat(np.arange(len(lengths)), lengths) * max(len(encoded.dictionary), 1) + np.asarray(
         encoded.indices

@@ -10,6 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from pinotpy.arrays import Int64Array
+
 Branches = Sequence[tuple[NDArray[np.bool_], pa.Array]]
 """(rows that have this branch, its values in their order), one a branch; the others' rows are null."""
 
@@ -17,7 +19,7 @@ Branches = Sequence[tuple[NDArray[np.bool_], pa.Array]]
 class MapEntries(NamedTuple):
     """How many entries each map has, and the keys and values of all of them."""
 
-    lengths: NDArray[np.int64]
+    lengths: Int64Array
     keys: pa.Array
     items: pa.Array
 
@@ -26,12 +28,12 @@ def map_entries(maps: pa.Array) -> MapEntries:
     """Of a map array; a null has none, or some that nobody sees. (Arrow's cast of maps to lists fails for maps of maps
     of nulls.)
     """
-    offsets: NDArray[np.int64] = np.asarray(maps.offsets).astype(np.int64)
+    offsets: Int64Array = np.asarray(maps.offsets).astype(np.int64)
     begin, count = int(offsets[0]), int(offsets[-1] - offsets[0])
     return MapEntries(np.diff(offsets), maps.keys.slice(begin, count), maps.items.slice(begin, count))
 
 
-def lists_of_lengths(lengths: NDArray[np.int64], items: pa.Array, nulls: pa.Array | None = None) -> pa.Array:
+def lists_of_lengths(lengths: Int64Array, items: pa.Array, nulls: pa.Array | None = None) -> pa.Array:
     """Lists of so many items each, one behind the other; `nulls` (BOOLEAN): which of them are null."""
     offsets = np.zeros(len(lengths) + 1, np.int32)
     np.cumsum(lengths, out=offsets[1:])

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
+from pinotpy.arrays import Int64Array
 from pinotpy.config.field_spec import FieldSpec
 from pinotpy.ingest.casting import cast_values
 from pinotpy.ingest.conversion import Bad, Converted, by_branch, no_rows
@@ -29,7 +29,7 @@ def cast_lists(values: pa.Array, spec: FieldSpec) -> Converted:
         return Converted(pa.nulls(num_rows, pa.list_(item_type)))
     if pa.types.is_list(values.type) or pa.types.is_large_list(values.type) or pa.types.is_fixed_size_list(values.type):
         items = values.flatten()
-        parents: NDArray[np.int64] = np.asarray(pc.list_parent_indices(values), dtype=np.int64)
+        parents: Int64Array = np.asarray(pc.list_parent_indices(values), dtype=np.int64)
     else:
         items = values
         parents = np.arange(num_rows, dtype=np.int64)

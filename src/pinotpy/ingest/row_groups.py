@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from pinotpy.arrays import Int64Array
 from pinotpy.config.field_spec import FieldSpec
 from pinotpy.config.schema import Schema
 from pinotpy.config.table import TableConfig
@@ -71,9 +72,9 @@ class RowGroups:
             yield key, arranged.slice(start, end - start)
             start = end
 
-    def _numbered(self, batch: pa.RecordBatch) -> tuple[NDArray[np.int64], list[str]]:
+    def _numbered(self, batch: pa.RecordBatch) -> tuple[Int64Array, list[str]]:
         """The group of each row as a number, and the keys of the numbers, ascending."""
-        ids: NDArray[np.int64] = np.zeros(batch.num_rows, np.int64)
+        ids: Int64Array = np.zeros(batch.num_rows, np.int64)
         keys = [""]
         if self.partition is not None:
             ids, keys = _partitions(batch.column(self.partition.column.name), self.partition)
@@ -131,7 +132,7 @@ def _partition_rule(schema: Schema, table_config: TableConfig | None) -> Partiti
     return PartitionRule(spec, str(rule.function_name.value), rule.num_partitions)
 
 
-def _partitions(column: pa.Array, rule: PartitionRule) -> tuple[NDArray[np.int64], list[str]]:
+def _partitions(column: pa.Array, rule: PartitionRule) -> tuple[Int64Array, list[str]]:
     encoded = encoded_values(column, rule.column)
     of_values = partition_ids(rule.function_name, rule.num_partitions, encoded.dictionary, rule.column.data_type)
     if of_values is None:
@@ -144,7 +145,7 @@ def _partitions(column: pa.Array, rule: PartitionRule) -> tuple[NDArray[np.int64
     return numbers.astype(np.int64)[encoded.ids], [f"partition-{partition:05d}" for partition in found.tolist()]
 
 
-def _buckets(column: pa.Array, spec: FieldSpec, bucket: Bucket) -> tuple[NDArray[np.int64], list[str]]:
+def _buckets(column: pa.Array, spec: FieldSpec, bucket: Bucket) -> tuple[Int64Array, list[str]]:
     assert spec.date_time_format is not None
     millis = to_millis(column, spec.date_time_format)
     if millis.bad:

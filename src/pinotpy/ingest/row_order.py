@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from pinotpy.arrays import Int64Array
 from pinotpy.config.field_spec import FieldSpec
 from pinotpy.config.schema import Schema
 from pinotpy.errors import DataError, UserError
@@ -78,11 +79,11 @@ def _sortable(schema: Schema, name: str) -> FieldSpec:
     return spec
 
 
-def _order(keys: list[NDArray[Any]]) -> NDArray[np.int64] | None:
+def _order(keys: list[NDArray[Any]]) -> Int64Array | None:
     """The stable order by the first key, then the others; None: the rows have it."""
     if len(keys) == 1 and bool(np.all(keys[0][1:] >= keys[0][:-1])):
         return None
-    order: NDArray[np.int64] = np.argsort(keys[0], kind="stable") if len(keys) == 1 else np.lexsort(keys[::-1])
+    order: Int64Array = np.argsort(keys[0], kind="stable") if len(keys) == 1 else np.lexsort(keys[::-1])
     return order
 
 

@@ -10,9 +10,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pinotpy.arrays import Int64Array
 from pinotpy.config.field_spec import FieldSpec, MaxLengthExceedStrategy
 from pinotpy.data_types import DataType
-from pinotpy.ingest.conversion import Bad, Converted, Rows
+from pinotpy.ingest.conversion import Bad, Converted
 
 _LIMITED = (DataType.STRING, DataType.JSON, DataType.BYTES)
 
@@ -75,7 +76,7 @@ def _without_nul(values: pa.Array, spec: FieldSpec) -> Converted:
     return replace(rest, cut=np.union1d(_rows(has_nul), rest.cut))
 
 
-def _rows(mask: pa.Array) -> Rows:
+def _rows(mask: pa.Array) -> Int64Array:
     return np.flatnonzero(np.asarray(pc.fill_null(mask, False)))
 
 

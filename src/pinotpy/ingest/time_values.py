@@ -8,8 +8,8 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
+from pinotpy.arrays import Int64Array
 from pinotpy.config.date_time import DateTimeFormat, TimeFormat
 from pinotpy.config.field_spec import millis_from_json
 from pinotpy.ingest.conversion import Bad, Converted, by_unique
@@ -26,7 +26,7 @@ def scaled(values: pa.Array, numerator: int, denominator: int) -> Converted:
     numerator, denominator = numerator // divisor, denominator // divisor
     if (numerator, denominator) == (1, 1):
         return Converted(values)
-    plain: NDArray[np.int64] = np.array(pc.fill_null(values, 0), dtype=np.int64)
+    plain: Int64Array = np.array(pc.fill_null(values, 0), dtype=np.int64)
     limit = (2**63 - 1) // numerator
     over = np.flatnonzero((plain > limit) | (plain < -limit))
     if over.size:

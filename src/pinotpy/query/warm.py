@@ -9,8 +9,8 @@ from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
+from pinotpy.arrays import Int64Array
 from pinotpy.config.schema import Schema
 from pinotpy.config.table import TableConfig
 from pinotpy.data_types import DataType
@@ -172,7 +172,7 @@ def warm() -> None:
     radix_partition.warm()
 
 
-def _warm_doc_sets(metas: NDArray[np.int64]) -> None:
+def _warm_doc_sets(metas: Int64Array) -> None:
     # Used only in segments of many docs: columns with an inverted index (rows 0, 1) and with a range index (2).
     first, third, ids = np.zeros(1, np.int64), np.full(1, 2), np.array([[0, 1]] * 3)
     sets, spans, sizes = np.zeros(1, np.uint64), np.zeros((3, 3), np.int64), np.zeros(1, np.int64)

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from pinotpy.arrays import Int64Array
 from pinotpy.data_types import StoredType
 from pinotpy.kernels.codec.bit_packing import unpack
 from pinotpy.kernels.codec.roaring import docs_of_bitmap
@@ -137,12 +138,12 @@ class ImmutableColumn:
         """Forget what `derived` kept."""
         DECODED.drop((self._segment_id, self.name, kind))
 
-    def _raw_offsets(self) -> NDArray[np.int64]:
-        offsets: NDArray[np.int64] = self._buffers.view(layout.FORWARD_OFFSETS, np.int64)
+    def _raw_offsets(self) -> Int64Array:
+        offsets: Int64Array = self._buffers.view(layout.FORWARD_OFFSETS, np.int64)
         if self.metadata.codec is None:
             return offsets
 
-        def checked_copy() -> NDArray[np.int64]:
+        def checked_copy() -> Int64Array:
             # A copy, for its bytes must stay those that were checked, like the decompressed ones that they cut.
             copy = offsets.copy()
             self._buffers.check(layout.FORWARD_OFFSETS)
@@ -178,7 +179,7 @@ class ImmutableColumn:
             self._buffers.view(layout.DICTIONARY_OFFSETS, np.int32), self._buffers.view(layout.DICTIONARY, np.uint8)
         )
 
-    def _meta_words(self) -> NDArray[np.int64]:
+    def _meta_words(self) -> Int64Array:
         metadata = self.metadata
         words = np.zeros(abi.META_WORDS, np.int64)
         words[abi.M_ENCODING] = _ENCODING[metadata.encoding]

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from pinotpy.arrays import Int64Array
 from pinotpy.data_types import DataType, FieldType
 from pinotpy.functions.json.json_records import JsonIndexing
 from pinotpy.segment.metadata import PartitionMetadata
@@ -124,7 +125,7 @@ class Column(Protocol):
     has_nulls: bool
     max_values_per_doc: int  # 1 if single-valued
     partitioning: PartitionMetadata | None  # partitions of the values, if the table partitions by this column
-    meta: NDArray[np.int64]  # kernels.runtime.abi.META_WORDS words; addresses stay valid while the segment is held
+    meta: Int64Array  # kernels.runtime.abi.META_WORDS words; addresses stay valid while the segment is held
 
     def ids(self) -> NDArray[Any]:
         """Dict ids, u8/u16/u32, shape (num_values,). Packed columns are decoded (a copy)."""

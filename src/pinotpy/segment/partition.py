@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from pinotpy.arrays import Int64Array
 from pinotpy.data_types import DataType
 
 if TYPE_CHECKING:
@@ -123,7 +124,7 @@ def partitions_of(
 
 def partition_ids(
     function_name: str, num_partitions: int, values: NDArray[Any] | pa.Array, data_type: DataType
-) -> NDArray[np.int64] | None:
+) -> Int64Array | None:
     """The partition of each of some stored values (a numpy array, or Arrow binary or large_binary), or None where the
     function does not apply to one of them.
     """
@@ -138,7 +139,7 @@ def partition_ids(
     name = function_name.lower()
     if name == "modulo":
         try:
-            numbers: NDArray[np.int64] = (
+            numbers: Int64Array = (
                 np.asarray(texts.cast(pa.int64())) if isinstance(values, pa.Array) else values.astype(np.int64)
             )
         except pa.ArrowInvalid:

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from pinotpy.arrays import Int64Array
 from pinotpy.data_types import DataType, FieldType, StoredType, default_null_value
 from pinotpy.errors import UnknownColumnError
 from pinotpy.kernels.runtime import abi
@@ -102,7 +103,7 @@ class _UnstoredColumn:
     def null_mask(self) -> NDArray[np.bool_]:
         return np.full(self.num_docs, self.has_nulls)
 
-    def _meta_words(self) -> NDArray[np.int64]:
+    def _meta_words(self) -> Int64Array:
         self._forward.flags.writeable = False
         words = np.zeros(abi.META_WORDS, np.int64)
         words[abi.M_ENCODING] = abi.ENC_RAW if self.dictionary is None else abi.ENC_DICT

@@ -8,10 +8,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import ClassVar
 
-import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
+from pinotpy.arrays import Int64Array
 from pinotpy.data_types import DataType, StoredType
 from pinotpy.functions.spec import AggregateExample, AggregateFunction, Argument, Groups
 from pinotpy.functions.state.plans import Plan, SlotPlan, ValueSetPlan
@@ -46,9 +45,7 @@ class AnyValue(AggregateFunction):
             least = plan.collect
             return replace(plan, collect=lambda slots, seen, overflow: [least(slots, seen, overflow)[0].cast(kind)])
 
-        def collect(
-            rows: NDArray[np.int64], values: pa.Array, counts: NDArray[np.int64], num_rows: int
-        ) -> list[pa.Array]:
+        def collect(rows: Int64Array, values: pa.Array, counts: Int64Array, num_rows: int) -> list[pa.Array]:
             return [extremes_of(rows, values, num_rows, is_min=True).cast(kind)]
 
         return ValueSetPlan(collect, counted=False)

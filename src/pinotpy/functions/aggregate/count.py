@@ -7,10 +7,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
-import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
+from pinotpy.arrays import Int64Array
 from pinotpy.data_types import DataType
 from pinotpy.functions.spec import AggregateExample, AggregateFunction, Argument, Groups
 from pinotpy.functions.state.plans import Overflow, RankKind, SlotPlan, StateForm
@@ -47,7 +46,7 @@ class Count(AggregateFunction):
         return list(states[0])
 
 
-def _collect(slots: NDArray[np.int64], seen: NDArray[np.int64], overflow: Overflow) -> list[pa.Array]:
+def _collect(slots: Int64Array, seen: Int64Array, overflow: Overflow) -> list[pa.Array]:
     return [pa.array(seen)]
 
 

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from pinotpy.arrays import Int64Array
 from pinotpy.data_types import DataType
 from pinotpy.decimals import decode_decimal
 from pinotpy.errors import InvalidQueryError
@@ -106,7 +107,7 @@ def _collect(block: RowBlock, num_rows: int) -> list[pa.Array]:
     return [pa.array(counts), *(_sums(rows, parts, num_rows) for parts in ((x,), (y,), (high, low)))]
 
 
-def _sums(rows: NDArray[np.int64], parts: Sequence[Doubles], num_rows: int) -> pa.Array:
+def _sums(rows: Int64Array, parts: Sequence[Doubles], num_rows: int) -> pa.Array:
     """Exact sums of each row, of all parts together."""
     from pinotpy.kernels.aggregate.row_states import sum_windows, window_range
 

@@ -7,8 +7,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
+from pinotpy.arrays import Int64Array
 from pinotpy.data_types import DataType
 from pinotpy.functions.spec import AggregateExample, AggregateFunction, Argument, Groups
 from pinotpy.functions.state.plans import ValueSetPlan
@@ -54,7 +54,7 @@ class DistinctCount(AggregateFunction):
         return [distinct_sets(np.zeros(len(dictionary), np.int64), dictionary, 1)]
 
 
-def _collect(rows: NDArray[np.int64], values: pa.Array, counts: NDArray[np.int64], num_rows: int) -> list[pa.Array]:
+def _collect(rows: Int64Array, values: pa.Array, counts: Int64Array, num_rows: int) -> list[pa.Array]:
     return [distinct_sets(rows, values, num_rows)]
 
 

@@ -8,11 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
-import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 from pyroaring import BitMap
 
+from pinotpy.arrays import Int64Array
 from pinotpy.data_types import DataType
 from pinotpy.errors import DecodeError, QueryExecutionError
 from pinotpy.functions.sketches.roaring import read_bitmap
@@ -61,15 +60,11 @@ class DistinctCountBitmap(AggregateFunction):
         return set_sizes(states[0])
 
 
-def _collect_values(
-    rows: NDArray[np.int64], values: pa.Array, counts: NDArray[np.int64], num_rows: int
-) -> list[pa.Array]:
+def _collect_values(rows: Int64Array, values: pa.Array, counts: Int64Array, num_rows: int) -> list[pa.Array]:
     return [distinct_sets(rows, values, num_rows)]
 
 
-def _collect_bitmaps(
-    rows: NDArray[np.int64], values: pa.Array, counts: NDArray[np.int64], num_rows: int
-) -> list[pa.Array]:
+def _collect_bitmaps(rows: Int64Array, values: pa.Array, counts: Int64Array, num_rows: int) -> list[pa.Array]:
     return [_deduplicated(values, rows, num_rows)]
 
 

@@ -7,10 +7,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import ClassVar, Self
 
-import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
+from pinotpy.arrays import Int64Array
 from pinotpy.data_types import DataType
 from pinotpy.functions.sketches import cpc
 from pinotpy.functions.spec import AggregateExample, AggregateFunction, Argument, Groups, Parameter
@@ -46,9 +45,7 @@ class DistinctCountCpcSketch(AggregateFunction):
         data_type = argument.data_type
         assert data_type is not None
 
-        def collect(
-            rows: NDArray[np.int64], values: pa.Array, counts: NDArray[np.int64], num_rows: int
-        ) -> list[pa.Array]:
+        def collect(rows: Int64Array, values: pa.Array, counts: Int64Array, num_rows: int) -> list[pa.Array]:
             if data_type is DataType.BYTES:
                 return cpc.states_of_serialized(rows, values, num_rows, self.lg_k)
             return cpc.states_of_values(rows, values, num_rows, data_type, self.lg_k, with_values=self.with_values)

@@ -6,10 +6,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
-import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
+from pinotpy.arrays import Int64Array
 from pinotpy.data_types import DataType
 from pinotpy.functions.sketches import hyperloglog
 from pinotpy.functions.spec import AggregateExample, AggregateFunction, Argument, Groups, Parameter
@@ -58,9 +57,7 @@ class DistinctCountHll(AggregateFunction):
                 lambda rows, entries, num_rows: hyperloglog.states_of_entries(rows, entries, num_rows, self.log2m),
             )
 
-        def collect(
-            rows: NDArray[np.int64], values: pa.Array, counts: NDArray[np.int64], num_rows: int
-        ) -> list[pa.Array]:
+        def collect(rows: Int64Array, values: pa.Array, counts: Int64Array, num_rows: int) -> list[pa.Array]:
             if data_type is DataType.BYTES:
                 return hyperloglog.states_of_serialized(rows, values, num_rows)
             return hyperloglog.states_of_values(rows, values, num_rows, data_type, self.log2m)

@@ -8,10 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import ClassVar, Self
 
-import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
+from pinotpy.arrays import Int64Array
 from pinotpy.data_types import DataType
 from pinotpy.functions.sketches import hyperloglog_plus
 from pinotpy.functions.sketches.hash64 import murmur64_of_values
@@ -59,9 +58,7 @@ class DistinctCountHllPlus(AggregateFunction):
         data_type = argument.data_type
         assert data_type is not None
 
-        def collect(
-            rows: NDArray[np.int64], values: pa.Array, counts: NDArray[np.int64], num_rows: int
-        ) -> list[pa.Array]:
+        def collect(rows: Int64Array, values: pa.Array, counts: Int64Array, num_rows: int) -> list[pa.Array]:
             if data_type is DataType.BYTES:
                 return hyperloglog_plus.states_of_serialized(rows, values, num_rows)
             return hyperloglog_plus.states_of_hashes(

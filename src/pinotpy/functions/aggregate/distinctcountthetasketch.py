@@ -8,10 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import ClassVar, Self
 
-import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
+from pinotpy.arrays import Int64Array
 from pinotpy.data_types import DataType
 from pinotpy.errors import InvalidQueryError
 from pinotpy.functions.sketches import theta
@@ -56,9 +55,7 @@ class DistinctCountThetaSketch(AggregateFunction):
         data_type = argument.data_type
         assert data_type is not None
 
-        def collect(
-            rows: NDArray[np.int64], values: pa.Array, counts: NDArray[np.int64], num_rows: int
-        ) -> list[pa.Array]:
+        def collect(rows: Int64Array, values: pa.Array, counts: Int64Array, num_rows: int) -> list[pa.Array]:
             if data_type is DataType.BYTES:
                 return theta.states_of_serialized(rows, values, num_rows, self.nominal_entries)
             return theta.states_of_values(rows, values, num_rows, data_type, self.nominal_entries)

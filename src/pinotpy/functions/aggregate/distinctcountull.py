@@ -7,10 +7,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import ClassVar, Self
 
-import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
+from pinotpy.arrays import Int64Array
 from pinotpy.data_types import DataType
 from pinotpy.functions.sketches import ultraloglog
 from pinotpy.functions.sketches.hash64 import wyhash_of_values
@@ -45,9 +44,7 @@ class DistinctCountUll(AggregateFunction):
         data_type = argument.data_type
         assert data_type is not None
 
-        def collect(
-            rows: NDArray[np.int64], values: pa.Array, counts: NDArray[np.int64], num_rows: int
-        ) -> list[pa.Array]:
+        def collect(rows: Int64Array, values: pa.Array, counts: Int64Array, num_rows: int) -> list[pa.Array]:
             if data_type is DataType.BYTES:
                 return ultraloglog.states_of_serialized(rows, values, num_rows)
             return ultraloglog.states_of_ranks(

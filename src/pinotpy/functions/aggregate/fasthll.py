@@ -11,8 +11,8 @@ from typing import ClassVar
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
+from pinotpy.arrays import Int64Array
 from pinotpy.data_types import DataType
 from pinotpy.functions.aggregate.distinctcounthll import DistinctCountHll
 from pinotpy.functions.sketches import hyperloglog
@@ -37,9 +37,7 @@ class FastHll(DistinctCountHll):
     }
 
     def plan(self, argument: Argument, *, sum_fits_long: bool) -> Plan:
-        def collect(
-            rows: NDArray[np.int64], values: pa.Array, counts: NDArray[np.int64], num_rows: int
-        ) -> list[pa.Array]:
+        def collect(rows: Int64Array, values: pa.Array, counts: Int64Array, num_rows: int) -> list[pa.Array]:
             if argument.data_type is DataType.STRING:
                 values = _bytes_of_texts(values)
             elif argument.data_type is not DataType.BYTES:

@@ -9,10 +9,9 @@ import base64
 from collections.abc import Mapping, Sequence
 from typing import ClassVar, Self
 
-import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
+from pinotpy.arrays import Int64Array
 from pinotpy.data_types import DataType
 from pinotpy.errors import InvalidQueryError
 from pinotpy.functions.sketches import frequent_items
@@ -76,9 +75,7 @@ class FrequentItemsSketch(AggregateFunction):
         return frequent_items.state_fields(self._item)
 
     def plan(self, argument: Argument, *, sum_fits_long: bool) -> ValueSetPlan:
-        def collect(
-            rows: NDArray[np.int64], values: pa.Array, counts: NDArray[np.int64], num_rows: int
-        ) -> list[pa.Array]:
+        def collect(rows: Int64Array, values: pa.Array, counts: Int64Array, num_rows: int) -> list[pa.Array]:
             if argument.data_type is DataType.BYTES:
                 return frequent_items.states_of_serialized(rows, values, counts, num_rows, self.map_size, self._item)
             return frequent_items.states_of_values(rows, values.cast(self._item), counts, num_rows, self.map_size)

@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from pinotpy.arrays import Int64Array
 from pinotpy.data_types import DataType
 from pinotpy.errors import InvalidQueryError
 from pinotpy.functions.sketches.multiset import numbers_of
@@ -110,9 +111,7 @@ class Histogram(AggregateFunction):
         )
 
     def _value_set_plan(self) -> ValueSetPlan:
-        def collect(
-            rows: NDArray[np.int64], values: pa.Array, counts: NDArray[np.int64], num_rows: int
-        ) -> list[pa.Array]:
+        def collect(rows: Int64Array, values: pa.Array, counts: Int64Array, num_rows: int) -> list[pa.Array]:
             numbers = numbers_of(values).astype(np.float64)
             buckets = np.searchsorted(self.edges, numbers, side="right") - 1
             buckets[numbers == self.edges[-1]] = self.num_buckets - 1
@@ -138,7 +137,7 @@ class Histogram(AggregateFunction):
         sums = finished.flatten().to_numpy(zero_copy_only=False).reshape(-1, self.num_buckets).sum(axis=1)
         return pa.array(sums)
 
-    def _lists(self, counts: NDArray[np.int64]) -> pa.Array:
+    def _lists(self, counts: Int64Array) -> pa.Array:
         offsets = np.arange(len(counts) // self.num_buckets + 1, dtype=np.int32) * np.int32(self.num_buckets)
         return pa.ListArray.from_arrays(pa.array(offsets), pa.array(counts))
 

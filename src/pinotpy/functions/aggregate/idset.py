@@ -9,10 +9,9 @@ import base64
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
-import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
+from pinotpy.arrays import Int64Array
 from pinotpy.data_types import DataType
 from pinotpy.functions.sketches.answer_size import check_answer_size
 from pinotpy.functions.sketches.idset import IdSetOptions, parse_options, write_id_set
@@ -59,12 +58,10 @@ class IdSetFunction(AggregateFunction):
     def plan(self, argument: Argument, *, sum_fits_long: bool) -> ValueSetPlan:
         is_text = argument.data_type is not None and argument.data_type.is_text
 
-        def collect(
-            rows: NDArray[np.int64], values: pa.Array, counts: NDArray[np.int64], num_rows: int
-        ) -> list[pa.Array]:
+        def collect(rows: Int64Array, values: pa.Array, counts: Int64Array, num_rows: int) -> list[pa.Array]:
             return [distinct_sets(rows, values.cast(pa.string()) if is_text else values, num_rows)]
 
-        def assemble(offsets: NDArray[np.int64], values: pa.Array, counts: NDArray[np.int64]) -> list[pa.Array]:
+        def assemble(offsets: Int64Array, values: pa.Array, counts: Int64Array) -> list[pa.Array]:
             return assemble_sets(offsets, values.cast(pa.string()) if is_text else values, counts)
 
         return ValueSetPlan(collect, counted=False, assemble=assemble)

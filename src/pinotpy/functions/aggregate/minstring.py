@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
-import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
+from pinotpy.arrays import Int64Array
 from pinotpy.data_types import DataType
 from pinotpy.functions.spec import AggregateExample, Argument, check_types
 from pinotpy.functions.state.extremes import Extremes
@@ -32,9 +31,7 @@ class MinString(Extremes):
         check_types(self, argument, (DataType.STRING, DataType.JSON), "STRING values", dialect)
 
     def plan(self, argument: Argument, *, sum_fits_long: bool) -> ValueSetPlan:
-        def collect(
-            rows: NDArray[np.int64], values: pa.Array, counts: NDArray[np.int64], num_rows: int
-        ) -> list[pa.Array]:
+        def collect(rows: Int64Array, values: pa.Array, counts: Int64Array, num_rows: int) -> list[pa.Array]:
             return [extremes_of(rows, values, num_rows, is_min=self.which == ("min",))]
 
         return ValueSetPlan(collect, counted=False)

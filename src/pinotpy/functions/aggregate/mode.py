@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from pinotpy.arrays import Int64Array
 from pinotpy.data_types import DataType
 from pinotpy.errors import InvalidQueryError
 from pinotpy.functions.sketches.multiset import (
@@ -61,9 +62,7 @@ class Mode(AggregateFunction):
         return multiset_fields(argument.data_type)
 
     def plan(self, argument: Argument, *, sum_fits_long: bool) -> ValueSetPlan:
-        def collect(
-            rows: NDArray[np.int64], values: pa.Array, counts: NDArray[np.int64], num_rows: int
-        ) -> list[pa.Array]:
+        def collect(rows: Int64Array, values: pa.Array, counts: Int64Array, num_rows: int) -> list[pa.Array]:
             return collect_multisets(rows, numbers_of(values), counts, num_rows).to_arrow()
 
         return ValueSetPlan(collect)

@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from pinotpy.arrays import Int64Array
 from pinotpy.data_types import DataType
 from pinotpy.functions.sketches.multiset import Multisets, elements
 from pinotpy.functions.spec import AggregateExample, Argument
@@ -34,7 +35,7 @@ class Percentile(PercentileFunction):
         "percentilesmarttdigestmv": AggregateExample("PERCENTILESMARTTDIGESTMV(rounds, 50)", 2.0),
     }
 
-    def rank_of(self, argument: Argument) -> Callable[[NDArray[np.int64]], NDArray[np.int64]] | None:
+    def rank_of(self, argument: Argument) -> Callable[[Int64Array], Int64Array] | None:
         # Stored decimals are not ordered by their bits.
         return None if argument.data_type is DataType.BIG_DECIMAL else lambda sizes: percentile_ranks(sizes, self.level)
 
@@ -42,7 +43,7 @@ class Percentile(PercentileFunction):
         return elements(multisets, percentile_ranks(multisets.sizes(), self.level))
 
 
-def percentile_ranks(sizes: NDArray[np.int64], level: float) -> NDArray[np.int64]:
+def percentile_ranks(sizes: Int64Array, level: float) -> Int64Array:
     """Rank (from 0) of the percentile of multisets of these sizes (> 0)."""
     if level == int(level):
         ranks = sizes * int(level) // 100

@@ -15,10 +15,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from pinotpy.arrays import Int64Array
 from pinotpy.data_types import LONG_MIN, DataType
 from pinotpy.functions.sketches.digests import unfold
 from pinotpy.functions.sketches.multiset import Multisets, elements, multiset_fields, numbers_of, thin
-from pinotpy.functions.sketches.quantile_digest import Longs, longs_of, quantile_ranks, read_digest
+from pinotpy.functions.sketches.quantile_digest import longs_of, quantile_ranks, read_digest
 from pinotpy.functions.spec import AggregateExample, Argument
 from pinotpy.functions.state.percentiles import PercentileFunction
 from pinotpy.pql.ast import Dialect
@@ -48,13 +49,13 @@ class PercentileEst(PercentileFunction):
         return multiset_fields(DataType.LONG)
 
     def numbers(
-        self, argument: Argument, rows: NDArray[np.int64], values: pa.Array, counts: NDArray[np.int64]
-    ) -> tuple[NDArray[np.int64], NDArray[Any], NDArray[np.int64]]:
+        self, argument: Argument, rows: Int64Array, values: pa.Array, counts: Int64Array
+    ) -> tuple[Int64Array, NDArray[Any], Int64Array]:
         if argument.data_type is DataType.BYTES:
             return unfold(rows, values, counts, read_digest, np.int64)
         return rows, longs_of(numbers_of(values)), counts
 
-    def rank_of(self, argument: Argument) -> Callable[[Longs], Longs] | None:
+    def rank_of(self, argument: Argument) -> Callable[[Int64Array], Int64Array] | None:
         # Digests are many values each, and decimals are not ordered by their bits.
         is_number = argument.data_type is not None and argument.data_type.stored.is_fixed
         return (lambda sizes: quantile_ranks(sizes, self.level / 100.0)) if is_number else None

@@ -7,10 +7,11 @@ from typing import ClassVar
 
 import pyarrow as pa
 
+from pinotpy.arrays import Int64Array
 from pinotpy.data_types import DataType
 from pinotpy.functions.aggregate.percentileest import PercentileEst
 from pinotpy.functions.sketches.multiset import multisets_of
-from pinotpy.functions.sketches.quantile_digest import Longs, write_digests
+from pinotpy.functions.sketches.quantile_digest import write_digests
 from pinotpy.functions.spec import AggregateExample, Argument
 
 
@@ -36,7 +37,7 @@ class PercentileRawEst(PercentileEst):
         ),
     }
 
-    def rank_of(self, argument: Argument) -> Callable[[Longs], Longs] | None:
+    def rank_of(self, argument: Argument) -> Callable[[Int64Array], Int64Array] | None:
         return None  # the digest is all of the values
 
     def finish(self, states: Sequence[pa.Array], *, null_handling: bool) -> pa.Array:

@@ -9,10 +9,11 @@ from typing import ClassVar
 
 import pyarrow as pa
 
+from pinotpy.arrays import Int64Array
 from pinotpy.data_types import DataType
 from pinotpy.functions.aggregate.percentiletdigest import PercentileTDigest
 from pinotpy.functions.sketches.multiset import multisets_of
-from pinotpy.functions.sketches.tdigest import Longs, write_digests
+from pinotpy.functions.sketches.tdigest import write_digests
 from pinotpy.functions.spec import AggregateExample, Argument
 
 
@@ -36,7 +37,7 @@ class PercentileRawTDigest(PercentileTDigest):
         ),
     }
 
-    def means_of(self, argument: Argument) -> Callable[[Longs], tuple[Longs, Longs, Longs]] | None:
+    def means_of(self, argument: Argument) -> Callable[[Int64Array], tuple[Int64Array, Int64Array, Int64Array]] | None:
         return None  # the digest is all of the centroids
 
     def finish(self, states: Sequence[pa.Array], *, null_handling: bool) -> pa.Array:

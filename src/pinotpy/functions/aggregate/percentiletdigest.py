@@ -17,11 +17,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from pinotpy.arrays import Int64Array
 from pinotpy.data_types import DataType
 from pinotpy.errors import InvalidQueryError
 from pinotpy.functions.sketches.digests import unfold
 from pinotpy.functions.sketches.multiset import BUCKETS, Multisets, multiset_fields, thin
-from pinotpy.functions.sketches.tdigest import COMPRESSION, Longs, centroids_of_sizes, quantiles, read_digest
+from pinotpy.functions.sketches.tdigest import COMPRESSION, centroids_of_sizes, quantiles, read_digest
 from pinotpy.functions.spec import AggregateExample, Argument, Parameter
 from pinotpy.functions.state.percentiles import PercentileFunction
 from pinotpy.pql.ast import Dialect
@@ -72,13 +73,13 @@ class PercentileTDigest(PercentileFunction):
         )
 
     def numbers(
-        self, argument: Argument, rows: NDArray[np.int64], values: pa.Array, counts: NDArray[np.int64]
-    ) -> tuple[NDArray[np.int64], NDArray[Any], NDArray[np.int64]]:
+        self, argument: Argument, rows: Int64Array, values: pa.Array, counts: Int64Array
+    ) -> tuple[Int64Array, NDArray[Any], Int64Array]:
         if argument.data_type is DataType.BYTES:
             return unfold(rows, values, counts, read_digest, np.float64)
         return super().numbers(argument, rows, values, counts)
 
-    def means_of(self, argument: Argument) -> Callable[[Longs], tuple[Longs, Longs, Longs]] | None:
+    def means_of(self, argument: Argument) -> Callable[[Int64Array], tuple[Int64Array, Int64Array, Int64Array]] | None:
         # Of digests and decimals the values are others than those that are stored.
         if argument.data_type is None or not argument.data_type.stored.is_fixed:
             return None

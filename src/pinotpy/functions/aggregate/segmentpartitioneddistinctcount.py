@@ -9,8 +9,8 @@ from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
+from pinotpy.arrays import Int64Array
 from pinotpy.data_types import DataType
 from pinotpy.functions.spec import AggregateExample, AggregateFunction, Argument, Groups
 from pinotpy.functions.state.plans import ValueSetPlan
@@ -34,7 +34,7 @@ class SegmentPartitionedDistinctCount(AggregateFunction):
         return [pa.field("count", pa.int64())]
 
     def plan(self, argument: Argument, *, sum_fits_long: bool) -> ValueSetPlan:
-        def assemble(offsets: NDArray[np.int64], values: pa.Array, counts: NDArray[np.int64]) -> list[pa.Array]:
+        def assemble(offsets: Int64Array, values: pa.Array, counts: Int64Array) -> list[pa.Array]:
             return [pa.array(np.diff(offsets))]
 
         return ValueSetPlan(_collect, by_segment=True, counted=False, assemble=assemble)
@@ -49,7 +49,7 @@ class SegmentPartitionedDistinctCount(AggregateFunction):
         return _collect(np.zeros(len(dictionary), np.int64), dictionary, np.ones(len(dictionary), np.int64), 1)
 
 
-def _collect(rows: NDArray[np.int64], values: pa.Array, counts: NDArray[np.int64], num_rows: int) -> list[pa.Array]:
+def _collect(rows: Int64Array, values: pa.Array, counts: Int64Array, num_rows: int) -> list[pa.Array]:
     return [set_sizes(distinct_sets(rows, values, num_rows)).cast(pa.int64())]
 
 

@@ -9,10 +9,9 @@ from collections.abc import Callable, Mapping, Sequence
 from decimal import ROUND_HALF_EVEN, Context, Decimal, DecimalException
 from typing import Any, ClassVar
 
-import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
+from pinotpy.arrays import Int64Array
 from pinotpy.data_types import DataType
 from pinotpy.decimals import DIGITS_MAX, decode_decimal
 from pinotpy.errors import InvalidQueryError, QueryExecutionError
@@ -67,9 +66,7 @@ class SumPrecision(AggregateFunction):
         assert argument.data_type is not None
         read = _reader(argument.data_type)
 
-        def collect(
-            rows: NDArray[np.int64], values: pa.Array, counts: NDArray[np.int64], num_rows: int
-        ) -> list[pa.Array]:
+        def collect(rows: Int64Array, values: pa.Array, counts: Int64Array, num_rows: int) -> list[pa.Array]:
             encoded = values.dictionary_encode()
             numbers = [_bounded(read(value)) for value in encoded.dictionary.to_pylist()]
             totals: list[Decimal | None] = [None] * num_rows

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from pinotpy.arrays import Int64Array
 from pinotpy.data_types import DataType
 from pinotpy.errors import InvalidQueryError, QueryExecutionError
 from pinotpy.functions.arguments import constant_text, doubles, expect_single, length_of, longs, spread, texts
@@ -93,7 +94,7 @@ def _bind_generate(data_type: DataType, operands: Sequence[Operand], dialect: Di
     return Bound(data_type, evaluate, single_value=False)
 
 
-def _steps(start: NDArray[np.float64], end: NDArray[np.float64], step: NDArray[np.float64]) -> NDArray[np.int64]:
+def _steps(start: NDArray[np.float64], end: NDArray[np.float64], step: NDArray[np.float64]) -> Int64Array:
     """How many values lie from start to end; raises QueryExecutionError for steps of nothing and lists too long."""
     with np.errstate(all="ignore"):
         counts = np.maximum(np.floor((end - start) / step) + 1, 0)
@@ -105,7 +106,7 @@ def _steps(start: NDArray[np.float64], end: NDArray[np.float64], step: NDArray[n
             f"expected at most {_GENERATED_MAX} values in a list and {_BATCH_MAX} in a batch, found {longest:.0f} in "
             "one"
         )
-    whole: NDArray[np.int64] = counts.astype(np.int64)
+    whole: Int64Array = counts.astype(np.int64)
     return whole
 
 

@@ -13,8 +13,8 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
+from pinotpy.arrays import Int64Array
 from pinotpy.data_types import DataType, FieldType, default_null_value
 from pinotpy.errors import InvalidQueryError, QueryExecutionError
 from pinotpy.functions.arguments import constant_text, doubles, expect_multi
@@ -103,7 +103,7 @@ def _bind_extreme(name: str, reduce_rows: np.ufunc, operands: Sequence[Operand],
     return Bound(data_type, evaluate)
 
 
-def _position_of_rank(rows: Ragged) -> NDArray[np.int64]:
+def _position_of_rank(rows: Ragged) -> Int64Array:
     position = np.zeros(int(rows.ranks.max()) + 1, np.int64)
     position[rows.ranks] = np.arange(len(rows.ranks))
     return position

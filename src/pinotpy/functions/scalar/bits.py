@@ -11,32 +11,31 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from pinotpy.arrays import Int64Array
 from pinotpy.data_types import DataType
 from pinotpy.functions.scalar.math import of_longs
 from pinotpy.functions.scalar.spec import Example
 
 _BITS: Final = 64
 
-Longs = NDArray[np.int64]
 
-
-def _shift_left(numbers: Longs, count: Longs) -> Longs:
+def _shift_left(numbers: Int64Array, count: Int64Array) -> Int64Array:
     return np.left_shift(numbers, count % _BITS)
 
 
-def _shift_right(numbers: Longs, count: Longs) -> Longs:
+def _shift_right(numbers: Int64Array, count: Int64Array) -> Int64Array:
     return np.right_shift(numbers, count % _BITS)
 
 
-def _shift_right_unsigned(numbers: Longs, count: Longs) -> Longs:
+def _shift_right_unsigned(numbers: Int64Array, count: Int64Array) -> Int64Array:
     return np.right_shift(numbers.view(np.uint64), (count % _BITS).view(np.uint64)).view(np.int64)
 
 
-def _extract(numbers: Longs, bit: Longs) -> NDArray[Any]:
+def _extract(numbers: Int64Array, bit: Int64Array) -> NDArray[Any]:
     return (_shift_right(numbers, bit) & 1).astype(np.int32)
 
 
-def _mask(bit: Longs) -> Longs:
+def _mask(bit: Int64Array) -> Int64Array:
     return np.where((bit >= 0) & (bit < _BITS), np.left_shift(np.int64(1), bit % _BITS), 0)
 
 

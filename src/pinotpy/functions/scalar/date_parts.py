@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from pinotpy.arrays import Int64Array
 from pinotpy.data_types import DataType
 from pinotpy.errors import InvalidQueryError
 from pinotpy.functions.arguments import constant_text, expect_single
@@ -19,7 +20,6 @@ from pinotpy.functions.time.civil_time import (
     HOUR_MS,
     MINUTE_MS,
     SECOND_MS,
-    Longs,
     day_of_week,
     day_of_year,
     week_of_year,
@@ -28,10 +28,10 @@ from pinotpy.functions.time.civil_time import (
 from pinotpy.functions.time.time_zones import UTC, TimeZone, time_zone
 from pinotpy.pql.ast import Dialect
 
-_Part = Callable[[Longs], NDArray[Any]]  # of local milliseconds
+_Part = Callable[[Int64Array], NDArray[Any]]  # of local milliseconds
 
 
-def _year(local: Longs) -> NDArray[Any]:
+def _year(local: Int64Array) -> NDArray[Any]:
     return year_month_day(local // DAY_MS)[0]
 
 
@@ -137,8 +137,8 @@ def _offset_function(name: str, summary: str, value: int, part: _Part) -> Scalar
     )
 
 
-def _offset_minutes(offsets: Longs) -> NDArray[Any]:
-    minutes: Longs = np.sign(offsets) * (np.abs(offsets) // MINUTE_MS % 60)
+def _offset_minutes(offsets: Int64Array) -> NDArray[Any]:
+    minutes: Int64Array = np.sign(offsets) * (np.abs(offsets) // MINUTE_MS % 60)
     return minutes
 
 

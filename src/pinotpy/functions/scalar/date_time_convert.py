@@ -17,20 +17,13 @@ from typing import Final
 
 import pyarrow as pa
 
+from pinotpy.arrays import Int64Array
 from pinotpy.data_types import DataType
 from pinotpy.errors import InvalidQueryError, QueryExecutionError
 from pinotpy.functions.arguments import constant_text, expect_single, spread, texts
 from pinotpy.functions.scalar.spec import Bound, Example, Operand, ScalarFunction, Value
 from pinotpy.functions.scalar.time_units import NANOS, convert_units, long_array, saturating_multiply, time_unit
-from pinotpy.functions.time.civil_time import (
-    DAY_MS,
-    HOUR_MS,
-    MINUTE_MS,
-    SECOND_MS,
-    Longs,
-    truncating_divide,
-    year_month_day,
-)
+from pinotpy.functions.time.civil_time import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, truncating_divide, year_month_day
 from pinotpy.functions.time.date_parsing import parse_instants
 from pinotpy.functions.time.date_patterns import format_local, pattern_pieces
 from pinotpy.functions.time.time_zones import UTC, TimeZone, time_zone
@@ -48,7 +41,7 @@ class TimeFormat:
     pattern: str | None = None
     zone: TimeZone = UTC
 
-    def to_millis(self, value: Value, data_type: DataType | None) -> Longs:
+    def to_millis(self, value: Value, data_type: DataType | None) -> Int64Array:
         """Raises QueryExecutionError for text that is not of the pattern."""
         if self.pattern is not None:
             return parse_instants(self.pattern, spread(texts(value, data_type), 1), self.zone)
@@ -119,11 +112,11 @@ class Granularity:
     def millis(self) -> int:
         return self.size * NANOS[self.unit] // NANOS["MILLISECONDS"]
 
-    def cut_instants(self, millis: Longs) -> Longs:
+    def cut_instants(self, millis: Int64Array) -> Int64Array:
         """To whole buckets since 1970, toward zero."""
         return millis if self.millis <= 1 else truncating_divide(millis, self.millis) * self.millis
 
-    def cut_local(self, local: Longs) -> Longs:
+    def cut_local(self, local: Int64Array) -> Int64Array:
         """The unit's own field of a wall clock to a multiple of size, smaller fields to 0.
 
         Raises: QueryExecutionError for DAYS, where a day of the month is smaller than size.
@@ -137,7 +130,7 @@ class Granularity:
         step = size_ms * self.size
         return start + (local - start) // step * step
 
-    def _cut_days(self, local: Longs) -> Longs:
+    def _cut_days(self, local: Int64Array) -> Int64Array:
         days = local // DAY_MS
         if self.size > 1:
             day = year_month_day(days)[2]
@@ -199,8 +192,8 @@ def _bind(operands: Sequence[Operand], dialect: Dialect) -> Bound:
 
 def _to_count(
     target: TimeFormat, granularity: Granularity, bucket_zone: TimeZone | None
-) -> Callable[[Longs], pa.Array]:
-    def convert(millis: Longs) -> pa.Array:
+) -> Callable[[Int64Array], pa.Array]:
+    def convert(millis: Int64Array) -> pa.Array:
         if bucket_zone is None:
             cut = granularity.cut_instants(millis)
         else:
@@ -210,10 +203,12 @@ def _to_count(
     return convert
 
 
-def _to_text(target: TimeFormat, granularity: Granularity, bucket_zone: TimeZone | None) -> Callable[[Longs], pa.Array]:
+def _to_text(
+    target: TimeFormat, granularity: Granularity, bucket_zone: TimeZone | None
+) -> Callable[[Int64Array], pa.Array]:
     pattern, zone = str(target.pattern), target.zone
 
-    def convert(millis: Longs) -> pa.Array:
+    def convert(millis: Int64Array) -> pa.Array:
         if bucket_zone is not None and bucket_zone is not zone:
             millis = bucket_zone.to_instants(granularity.cut_local(bucket_zone.to_local(millis)))
             return format_local(pattern, zone.to_local(millis), zone.offsets_at(millis), zone)

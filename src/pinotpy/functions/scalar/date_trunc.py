@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from pinotpy.arrays import Int64Array
 from pinotpy.errors import InvalidQueryError
 from pinotpy.functions.arguments import constant_text, expect_single
 from pinotpy.functions.scalar.spec import Bound, Example, Operand, ScalarFunction
 from pinotpy.functions.scalar.time_units import convert_units, long_function, output_unit, time_unit
-from pinotpy.functions.time.civil_time import UNITS, Longs
+from pinotpy.functions.time.civil_time import UNITS
 from pinotpy.functions.time.time_zones import UTC, time_zone
 from pinotpy.pql.ast import Dialect
 
@@ -36,7 +37,7 @@ def _bind(operands: Sequence[Operand], dialect: Dialect) -> Bound:
     zone = time_zone(texts[1]) if len(texts) > 1 else UTC
     target = output_unit(texts[2], "DATETRUNC") if len(texts) > 2 else source
 
-    def truncate(values: Longs) -> Longs:
+    def truncate(values: Int64Array) -> Int64Array:
         return convert_units(zone.floor(unit, convert_units(values, source, "MILLISECONDS")), "MILLISECONDS", target)
 
     return long_function(operands, 1, truncate)

@@ -9,6 +9,7 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
+from pinotpy.arrays import Int64Array
 from pinotpy.clock import SystemClock
 from pinotpy.data_types import DataType
 from pinotpy.errors import InvalidQueryError
@@ -16,7 +17,7 @@ from pinotpy.functions.arguments import constant_text, expect_single, texts
 from pinotpy.functions.scalar.date_trunc import calendar_unit
 from pinotpy.functions.scalar.spec import Bound, Example, Operand, ScalarFunction
 from pinotpy.functions.scalar.time_units import long_array, long_function
-from pinotpy.functions.time.civil_time import DAY_MS, Longs, add_units, units_between
+from pinotpy.functions.time.civil_time import DAY_MS, add_units, units_between
 from pinotpy.functions.time.date_parsing import parse_instants
 from pinotpy.functions.time.date_patterns import format_instants, pattern_pieces
 from pinotpy.functions.time.time_zones import UTC, TimeZone, time_zone
@@ -84,7 +85,7 @@ def _bind_ago(operands: Sequence[Operand], dialect: Dialect) -> Bound:
 
 
 def _bind_with_unit(
-    function: str, compute: Callable[[str, Longs, Longs], Longs]
+    function: str, compute: Callable[[str, Int64Array, Int64Array], Int64Array]
 ) -> Callable[[Sequence[Operand], Dialect], Bound]:
     def bind(operands: Sequence[Operand], dialect: Dialect) -> Bound:
         expect_single(operands, function)

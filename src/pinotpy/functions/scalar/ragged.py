@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from pinotpy.arrays import Int64Array
 from pinotpy.functions.scalar.spec import Value
 
 
@@ -23,7 +24,7 @@ class Ragged:
     """Rows as ranges of `flat`: row i is flat[starts[i] : starts[i] + counts[i]], starts ascending and without gaps."""
 
     flat: pa.Array
-    offsets: NDArray[np.int64]  # (rows + 1,), from 0 to len(flat)
+    offsets: Int64Array  # (rows + 1,), from 0 to len(flat)
 
     @classmethod
     def of(cls, lists: Value) -> Ragged:
@@ -36,15 +37,15 @@ class Ragged:
         return len(self.offsets) - 1
 
     @property
-    def starts(self) -> NDArray[np.int64]:
+    def starts(self) -> Int64Array:
         return self.offsets[:-1]
 
     @cached_property
-    def counts(self) -> NDArray[np.int64]:
+    def counts(self) -> Int64Array:
         return np.diff(self.offsets)
 
     @cached_property
-    def row_of(self) -> NDArray[np.int64]:
+    def row_of(self) -> Int64Array:
         """The row of each flat value."""
         return np.repeat(np.arange(self.rows), self.counts)
 
@@ -69,11 +70,11 @@ class Ragged:
         before = np.concatenate(([0], np.cumsum(keep)))
         return Ragged(self.flat.filter(pa.array(keep)), before[self.offsets])
 
-    def taken(self, positions: NDArray[np.int64], counts: NDArray[np.int64]) -> Ragged:
+    def taken(self, positions: Int64Array, counts: Int64Array) -> Ragged:
         """Rows of `counts` values each, which are flat[positions]."""
         return Ragged(self.flat.take(pa.array(positions)), np.concatenate(([0], np.cumsum(counts))))
 
-    def first(self, hits: NDArray[np.bool_]) -> NDArray[np.int64]:
+    def first(self, hits: NDArray[np.bool_]) -> Int64Array:
         """Position in `flat` of the first hit of every row, -1 where it has none, shape (rows,)."""
         positions = np.flatnonzero(hits)
         if not len(positions):
@@ -83,9 +84,9 @@ class Ragged:
         return np.where((found >= self.starts) & (found < self.offsets[1:]), found, -1)
 
 
-def ranges(starts: NDArray[np.int64], counts: NDArray[np.int64]) -> NDArray[np.int64]:
+def ranges(starts: Int64Array, counts: Int64Array) -> Int64Array:
     """starts[0], starts[0] + 1, …, counts[0] of them, then those of the next row."""
     ends = np.cumsum(counts)
     total = int(ends[-1]) if len(ends) else 0
-    found: NDArray[np.int64] = np.arange(total) + np.repeat(starts - (ends - counts), counts)
+    found: Int64Array = np.arange(total) + np.repeat(starts - (ends - counts), counts)
     return found

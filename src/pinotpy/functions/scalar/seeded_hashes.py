@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from pinotpy.arrays import Int64Array
 from pinotpy.data_types import DataType
 from pinotpy.errors import InvalidQueryError
 from pinotpy.functions.arguments import constant_int, length_of, spread
@@ -31,7 +32,7 @@ Hashes = NDArray[Any]
 HashOf = Callable[[pa.Array, int], pa.Array]
 
 
-def _by_position(values: pa.Array) -> Iterator[tuple[NDArray[np.int64], NDArray[np.uint8]]]:
+def _by_position(values: pa.Array) -> Iterator[tuple[Int64Array, NDArray[np.uint8]]]:
     """For the first, second, … byte: the rows that have it, and it."""
     begin, length, data = byte_strings(values)
     rows = np.arange(len(length))

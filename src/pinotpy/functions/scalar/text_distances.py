@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pinotpy.arrays import Int64Array
 from pinotpy.data_types import DataType
 from pinotpy.errors import QueryExecutionError
 from pinotpy.functions.scalar.spec import Example
@@ -15,7 +15,7 @@ from pinotpy.functions.scalar.text_arguments import TEXT, text_function
 _CELLS_MAX: Final = 1 << 26  # of the table of distances of one pair: two texts of 8,192 characters
 
 
-def _units(text: str) -> NDArray[np.int64]:
+def _units(text: str) -> Int64Array:
     return np.frombuffer(text.encode("utf-16-le"), np.uint16).astype(np.int64)
 
 

@@ -10,11 +10,12 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
+from pinotpy.arrays import Int64Array
 from pinotpy.data_types import DataType
 from pinotpy.errors import InvalidQueryError, QueryExecutionError
 from pinotpy.functions.arguments import constant_text, expect_single, longs
 from pinotpy.functions.scalar.spec import Bound, Example, Operand, ScalarFunction, Value
-from pinotpy.functions.time.civil_time import DAY_MS, Longs, truncating_divide, units_between
+from pinotpy.functions.time.civil_time import DAY_MS, truncating_divide, units_between
 from pinotpy.pql.ast import Dialect
 
 NANOS: Final = {
@@ -44,7 +45,7 @@ def output_unit(text: str, where: str) -> str:
     return unit if unit in _CALENDAR_UNITS else time_unit(text, f"{where}, which may also be WEEKS, MONTHS or YEARS")
 
 
-def saturating_multiply(values: Longs, factor: int) -> Longs:
+def saturating_multiply(values: Int64Array, factor: int) -> Int64Array:
     """values × factor (1 or more); what leaves 64 bits becomes the end of the range, as TimeUnit does."""
     if factor == 1 or not values.size:
         return values
@@ -55,7 +56,7 @@ def saturating_multiply(values: Longs, factor: int) -> Longs:
     return np.where(inside, np.where(inside, values, 0) * factor, np.where(values > 0, _LONG_MAX, -_LONG_MAX - 1))
 
 
-def saturating_product(left: Longs, right: Longs) -> Longs:
+def saturating_product(left: Int64Array, right: Int64Array) -> Int64Array:
     """left × right; what leaves 64 bits becomes the end of the range."""
     with np.errstate(over="ignore"):
         found = left * right
@@ -64,7 +65,7 @@ def saturating_product(left: Longs, right: Longs) -> Longs:
     return np.where(beyond, np.where(about < 0, -_LONG_MAX - 1, _LONG_MAX), found) if beyond.any() else found
 
 
-def convert_units(values: Longs, source: str, target: str) -> Longs:
+def convert_units(values: Int64Array, source: str, target: str) -> Int64Array:
     """Counts of `source` as counts of `target`, toward zero; WEEKS, MONTHS and YEARS are whole ones since 1970 in
     UTC.
     """
@@ -75,16 +76,16 @@ def convert_units(values: Longs, source: str, target: str) -> Longs:
     return saturating_multiply(values, have // want) if have >= want else truncating_divide(values, want // have)
 
 
-def long_array(value: Value, data_type: DataType | None) -> Longs:
+def long_array(value: Value, data_type: DataType | None) -> Int64Array:
     """An argument as int64: of length 1 if it is a constant."""
     array = longs(value, data_type)
     if isinstance(array, pa.Scalar):
         return np.array([array.as_py()], np.int64)
-    found: Longs = array.to_numpy(zero_copy_only=False)
+    found: Int64Array = array.to_numpy(zero_copy_only=False)
     return found
 
 
-def long_function(operands: Sequence[Operand], place: int, compute: Callable[[Longs], Longs]) -> Bound:
+def long_function(operands: Sequence[Operand], place: int, compute: Callable[[Int64Array], Int64Array]) -> Bound:
     """A function of one LONG, the argument at `place`, that gives a LONG."""
     data_type = operands[place].data_type
     return Bound(DataType.LONG, lambda values: pa.array(compute(long_array(values[place], data_type))))
@@ -101,13 +102,13 @@ def _epoch_functions(unit: str, size_ms: int, in_demo: int) -> list[ScalarFuncti
     name = unit.capitalize()
     millis = 1577934245678
 
-    def to_bucket(count: Longs, bucket: Longs) -> Longs:
+    def to_bucket(count: Int64Array, bucket: Int64Array) -> Int64Array:
         return truncating_divide(truncating_divide(count, size_ms), _not_zero(bucket, unit))
 
-    def to_rounded(count: Longs, size: Longs) -> Longs:
+    def to_rounded(count: Int64Array, size: Int64Array) -> Int64Array:
         return to_bucket(count, size) * size
 
-    def from_bucket(count: Longs, bucket: Longs) -> Longs:
+    def from_bucket(count: Int64Array, bucket: Int64Array) -> Int64Array:
         return saturating_multiply(saturating_product(count, bucket), size_ms)
 
     return [
@@ -155,13 +156,13 @@ def _epoch_functions(unit: str, size_ms: int, in_demo: int) -> list[ScalarFuncti
     ]
 
 
-def _not_zero(sizes: Longs, unit: str) -> Longs:
+def _not_zero(sizes: Int64Array, unit: str) -> Int64Array:
     if (sizes == 0).any():
         raise QueryExecutionError(f"expected a size of the buckets of {unit} other than 0, found 0")
     return sizes
 
 
-def _unary(compute: Callable[[Longs], Longs]) -> Callable[[Sequence[Operand], Dialect], Bound]:
+def _unary(compute: Callable[[Int64Array], Int64Array]) -> Callable[[Sequence[Operand], Dialect], Bound]:
     def bind(operands: Sequence[Operand], dialect: Dialect) -> Bound:
         expect_single(operands, "the function")
         return long_function(operands, 0, compute)
@@ -169,7 +170,7 @@ def _unary(compute: Callable[[Longs], Longs]) -> Callable[[Sequence[Operand], Di
     return bind
 
 
-def _binary(compute: Callable[[Longs, Longs], Any]) -> Callable[[Sequence[Operand], Dialect], Bound]:
+def _binary(compute: Callable[[Int64Array, Int64Array], Any]) -> Callable[[Sequence[Operand], Dialect], Bound]:
     def bind(operands: Sequence[Operand], dialect: Dialect) -> Bound:
         expect_single(operands, "the function")
         first, second = (operand.data_type for operand in operands)

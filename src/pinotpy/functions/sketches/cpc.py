@@ -29,6 +29,7 @@ import pyarrow.compute as pc
 from datasketches import cpc_sketch, cpc_union
 from numpy.typing import NDArray
 
+from pinotpy.arrays import Int64Array
 from pinotpy.data_types import DataType
 from pinotpy.errors import DecodeError, InvalidQueryError, QueryExecutionError
 from pinotpy.functions.sketches.bits import bit_lengths, sorted_set
@@ -43,8 +44,6 @@ _COLUMN_BITS: Final = 6
 _SEED: Final = 9001
 _CURVE_STEPS: Final = 256  # points of the estimate's curve for each doubling
 _COUNT_MAX_LOG2: Final = 62
-
-Rows = NDArray[np.int64]
 
 
 def state_fields(data_type: DataType, *, with_values: bool) -> list[pa.Field]:
@@ -89,7 +88,7 @@ def lg_k_parameter(parameters: Sequence[Any], function: str) -> int:
 
 
 def states_of_values(
-    rows: Rows, values: pa.Array, num_rows: int, data_type: DataType, lg_k: int, *, with_values: bool
+    rows: Int64Array, values: pa.Array, num_rows: int, data_type: DataType, lg_k: int, *, with_values: bool
 ) -> list[pa.Array]:
     """State columns from (row, value) pairs (stored form, no nulls). Empty texts are no values, as in DataSketches."""
     lg_ks = np.zeros(num_rows, np.int8)
@@ -116,25 +115,25 @@ def _as_hashed(values: pa.Array, data_type: DataType) -> NDArray[Any]:
     return wide
 
 
-def coupons_of_numbers(values: pa.Array, data_type: DataType, lg_k: int) -> NDArray[np.int64]:
+def coupons_of_numbers(values: pa.Array, data_type: DataType, lg_k: int) -> Int64Array:
     """row << 6 | column of each number (stored form)."""
     return coupons_of_hashes(*murmur3_words(_as_hashed(values, data_type).view(np.uint64), _SEED), lg_k)
 
 
-def coupons_of_hashes(first: NDArray[np.uint64], second: NDArray[np.uint64], lg_k: int) -> NDArray[np.int64]:
+def coupons_of_hashes(first: NDArray[np.uint64], second: NDArray[np.uint64], lg_k: int) -> Int64Array:
     """row << 6 | column of each hash."""
     column = np.minimum(64 - bit_lengths(second), 63)
     return ((first & np.uint64((1 << lg_k) - 1)).astype(np.int64) << _COLUMN_BITS) | column
 
 
-def states_of_coupons(rows: Rows, coupons: NDArray[np.int64], num_rows: int, lg_k: int) -> list[pa.Array]:
+def states_of_coupons(rows: Int64Array, coupons: Int64Array, num_rows: int, lg_k: int) -> list[pa.Array]:
     """State columns without values."""
     lg_ks = np.zeros(num_rows, np.int8)
     lg_ks[rows] = lg_k
     return _states(rows, coupons, None, lg_ks)
 
 
-def _states(rows: Rows, coupons: NDArray[np.int64], values: pa.Array | None, lg_k: NDArray[np.int8]) -> list[pa.Array]:
+def _states(rows: Int64Array, coupons: Int64Array, values: pa.Array | None, lg_k: NDArray[np.int8]) -> list[pa.Array]:
     keys = (rows << 32) | coupons
     if values is None:
         keys = sorted_set(keys)
@@ -162,7 +161,7 @@ def _states(rows: Rows, coupons: NDArray[np.int64], values: pa.Array | None, lg_
 # --- merging -------------------------------------------------------------------------------------------------------
 
 
-def merge_states(states: Sequence[pa.Array], groups: Rows, num_groups: int) -> list[pa.Array]:
+def merge_states(states: Sequence[pa.Array], groups: Int64Array, num_groups: int) -> list[pa.Array]:
     """State columns of `num_groups` rows."""
     if len(states) == 1:
         return [_unions(groups, states[0], num_groups)]
@@ -173,7 +172,7 @@ def merge_states(states: Sequence[pa.Array], groups: Rows, num_groups: int) -> l
     return _states(groups[parents], coupons, states[2].flatten() if len(states) == 3 else None, lg_k)
 
 
-def _unions(groups: Rows, sketches: pa.Array, num_groups: int, lg_k: int = LG_K_MAX) -> pa.Array:
+def _unions(groups: Int64Array, sketches: pa.Array, num_groups: int, lg_k: int = LG_K_MAX) -> pa.Array:
     """The union of each group's serialized sketches; its lgK is the least of theirs and `lg_k`."""
     order = np.argsort(groups, kind="stable")
     ends = np.searchsorted(groups[order], np.arange(num_groups + 1))
@@ -209,7 +208,7 @@ def _written(sketch: Any) -> bytes:
     return data
 
 
-def states_of_serialized(rows: Rows, values: pa.Array, num_rows: int, lg_k: int) -> list[pa.Array]:
+def states_of_serialized(rows: Int64Array, values: pa.Array, num_rows: int, lg_k: int) -> list[pa.Array]:
     """State columns from (row, serialized sketch) pairs; empty bytes, the default of null, hold nothing. Raises
     QueryExecutionError for bytes that are no CPC sketch."""
     for data in pc.unique(values).to_pylist():

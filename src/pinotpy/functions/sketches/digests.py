@@ -9,12 +9,16 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-Longs = NDArray[np.int64]
+from pinotpy.arrays import Int64Array
 
 
 def unfold(
-    rows: Longs, digests: pa.Array, counts: Longs, read: Callable[[bytes], tuple[NDArray[Any], Longs]], kind: type[Any]
-) -> tuple[Longs, NDArray[Any], Longs]:
+    rows: Int64Array,
+    digests: pa.Array,
+    counts: Int64Array,
+    read: Callable[[bytes], tuple[NDArray[Any], Int64Array]],
+    kind: type[Any],
+) -> tuple[Int64Array, NDArray[Any], Int64Array]:
     """Entries (row, number, count) of serialized digests (binary), each digest read once; the counts of a digest are
     multiplied by how often it was seen. `read` gives numbers of the dtype `kind` and their counts; errors are its own.
     """

@@ -28,6 +28,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from pinotpy.arrays import Int64Array
 from pinotpy.errors import InvalidQueryError, QueryExecutionError
 from pinotpy.functions.whole_numbers import whole_number
 
@@ -37,8 +38,6 @@ _KEPT_FACTOR: Final = 16
 _LOG2_MIN: Final = 3
 _FAMILY, _VERSION, _EMPTY = 10, 1, 5
 _HEAD: Final = struct.Struct("<BBBBBBHIIqq")
-
-Longs = NDArray[np.int64]
 
 
 def map_size_parameter(parameters: Sequence[Any], function: str) -> int:
@@ -68,7 +67,9 @@ def state_fields(item: pa.DataType) -> list[pa.Field]:
 # --- states --------------------------------------------------------------------------------------------------------
 
 
-def states_of_values(rows: Longs, values: pa.Array, counts: Longs, num_rows: int, map_size: int) -> list[pa.Array]:
+def states_of_values(
+    rows: Int64Array, values: pa.Array, counts: Int64Array, num_rows: int, map_size: int
+) -> list[pa.Array]:
     """State columns from (row, item, count) entries in any order."""
     totals, seen = np.zeros(num_rows, np.int64), np.zeros(num_rows, np.bool_)
     np.add.at(totals, rows, counts)
@@ -81,7 +82,13 @@ def _capacity(map_size: int) -> int:
 
 
 def _states(
-    rows: Longs, items: pa.Array, counts: Longs, totals: Longs, offsets: Longs, seen: NDArray[np.bool_], kept_max: int
+    rows: Int64Array,
+    items: pa.Array,
+    counts: Int64Array,
+    totals: Int64Array,
+    offsets: Int64Array,
+    seen: NDArray[np.bool_],
+    kept_max: int,
 ) -> list[pa.Array]:
     num_rows = len(totals)
     encoded = items.dictionary_encode()
@@ -115,12 +122,12 @@ def _states(
     return [pa.array(totals, mask=~seen), pa.array(offsets, mask=~seen), *lists]
 
 
-def merge_states(states: Sequence[pa.Array], groups: Longs, num_groups: int, map_size: int) -> list[pa.Array]:
+def merge_states(states: Sequence[pa.Array], groups: Int64Array, num_groups: int, map_size: int) -> list[pa.Array]:
     """State columns of `num_groups` rows."""
     return _merged(states, groups, num_groups, _KEPT_FACTOR * _capacity(map_size))
 
 
-def _merged(states: Sequence[pa.Array], groups: Longs, num_groups: int, kept_max: int) -> list[pa.Array]:
+def _merged(states: Sequence[pa.Array], groups: Int64Array, num_groups: int, kept_max: int) -> list[pa.Array]:
     present = states[0].is_valid().to_numpy(zero_copy_only=False)
     totals, offsets, seen = (
         np.zeros(num_groups, np.int64),
@@ -160,7 +167,7 @@ def _items(items: list[Any]) -> bytes:
 
 
 def states_of_serialized(
-    rows: Longs, values: pa.Array, counts: Longs, num_rows: int, map_size: int, item: pa.DataType
+    rows: Int64Array, values: pa.Array, counts: Int64Array, num_rows: int, map_size: int, item: pa.DataType
 ) -> list[pa.Array]:
     """State columns from (row, serialized sketch, how often it was seen) entries; empty bytes, the default of null,
     hold nothing. Raises QueryExecutionError for bytes that are no sketch of such items.

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from pinotpy.arrays import Int64Array
 from pinotpy.data_types import DataType
 from pinotpy.decimals import decode_decimal
 from pinotpy.functions.arguments import java_float_text
@@ -137,7 +138,7 @@ def _wyhash_of_texts(texts: pa.Array) -> Hashes:
     return _wyhash(out.view(np.uint8), 2 * (ends - units - 2), 2 * (units + 2))
 
 
-def _wyhash(data: NDArray[np.uint8], begin: NDArray[np.int64], length: NDArray[np.int64]) -> Hashes:
+def _wyhash(data: NDArray[np.uint8], begin: Int64Array, length: Int64Array) -> Hashes:
     """Of byte strings of at least 4 bytes; `data` has 16 more behind the last."""
     words = np.ndarray((len(data) - 7,), "<u8", data.data, strides=(1,))
     halves = np.ndarray((len(data) - 3,), "<u4", data.data, strides=(1,))

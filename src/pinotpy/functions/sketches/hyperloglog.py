@@ -21,6 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from pinotpy.arrays import Int64Array
 from pinotpy.data_types import DataType
 from pinotpy.decimals import decode_decimal
 from pinotpy.errors import InvalidQueryError, QueryExecutionError
@@ -38,8 +39,6 @@ _HEADER_SIZE_BYTES: Final = 8
 _CHUNK_REGISTERS: Final = 1 << 24  # registers that are unpacked or packed at once
 _MERGE_FAULT: Final = "Caught exception while merging HyperLogLogs"
 _ALPHAS: Final = {4: 0.673, 5: 0.697, 6: 0.709}
-
-Rows = NDArray[np.int64]
 
 
 def state_fields() -> list[pa.Field]:
@@ -87,35 +86,37 @@ def hash_values(values: pa.Array, data_type: DataType) -> NDArray[np.uint32]:
     return murmur2_longs(plain.astype(np.int64, copy=False))
 
 
-def register_entries(hashes: NDArray[np.uint32], log2m: int) -> NDArray[np.int64]:
+def register_entries(hashes: NDArray[np.uint32], log2m: int) -> Int64Array:
     """register << 5 | rank of each hash."""
     register = hashes >> np.uint32(32 - log2m)
     # The bit below the register's keeps the rank within 33 − log2m; the reference's guard is one more than that bit.
     guarded = (hashes << np.uint32(log2m)) | np.uint32((1 << (log2m - 1)) + 1)
     rank = 33 - np.frexp(guarded.astype(np.float64))[1]
-    entries: NDArray[np.int64] = (register.astype(np.int64) << _RANK_BITS) | rank
+    entries: Int64Array = (register.astype(np.int64) << _RANK_BITS) | rank
     return entries
 
 
-def states_of_values(rows: Rows, values: pa.Array, num_rows: int, data_type: DataType, log2m: int) -> list[pa.Array]:
+def states_of_values(
+    rows: Int64Array, values: pa.Array, num_rows: int, data_type: DataType, log2m: int
+) -> list[pa.Array]:
     """State columns from (row, value) pairs, as DistributionPlan.collect gets them."""
     return highest_ranks(
         rows, register_entries(hash_values(values, data_type), log2m), log2m_of_rows(rows, num_rows, log2m)
     )
 
 
-def states_of_entries(rows: Rows, entries: NDArray[np.int64], num_rows: int, log2m: int) -> list[pa.Array]:
+def states_of_entries(rows: Int64Array, entries: Int64Array, num_rows: int, log2m: int) -> list[pa.Array]:
     """State columns from (row, register << 5 | rank) pairs in any order."""
     return highest_ranks(rows, entries, log2m_of_rows(rows, num_rows, log2m))
 
 
-def log2m_of_rows(rows: Rows, num_rows: int, log2m: int) -> NDArray[np.int8]:
+def log2m_of_rows(rows: Int64Array, num_rows: int, log2m: int) -> NDArray[np.int8]:
     found = np.zeros(num_rows, np.int8)
     found[rows] = log2m
     return found
 
 
-def highest_ranks(rows: Rows, entries: NDArray[np.int64], log2m: NDArray[np.int8]) -> list[pa.Array]:
+def highest_ranks(rows: Int64Array, entries: Int64Array, log2m: NDArray[np.int8]) -> list[pa.Array]:
     """State columns of len(log2m) rows from (row, entry) pairs in any order: the highest rank of each register
     stays.
     """
@@ -140,7 +141,7 @@ def highest_ranks(rows: Rows, entries: NDArray[np.int64], log2m: NDArray[np.int8
 # --- from serialized ones ------------------------------------------------------------------------------------------
 
 
-def states_of_serialized(rows: Rows, values: pa.Array, num_rows: int) -> list[pa.Array]:
+def states_of_serialized(rows: Int64Array, values: pa.Array, num_rows: int) -> list[pa.Array]:
     """State columns from (row, serialized HyperLogLog) pairs; raises QueryExecutionError for bytes that are none and
     for HyperLogLogs of different log2m in one row.
     """
@@ -180,7 +181,7 @@ def not_serialized(found: str) -> QueryExecutionError:
     )
 
 
-def _big_endian_ints(data: NDArray[np.uint8], begin: NDArray[np.int64]) -> NDArray[np.int64]:
+def _big_endian_ints(data: NDArray[np.uint8], begin: Int64Array) -> Int64Array:
     if not len(begin):
         return np.empty(0, np.int64)
     at = np.minimum(begin, len(data) - 4)
@@ -191,7 +192,7 @@ def num_words(log2m: Any) -> Any:
     return np.maximum((1 << log2m) // _REGISTERS_A_WORD, np.where(log2m < 3, 0, 1)) + 1
 
 
-def unpacked_registers(words: NDArray[Any], log2m: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def unpacked_registers(words: NDArray[Any], log2m: int) -> tuple[Int64Array, Int64Array]:
     """(row, register << 5 | rank) of the registers that are not 0, of uint32[rows, words]."""
     shifts = np.arange(_REGISTERS_A_WORD, dtype=np.uint32) * np.uint32(_RANK_BITS)
     ranks = (words.astype(np.uint32)[:, :, None] >> shifts) & np.uint32(_RANKS)
@@ -203,7 +204,7 @@ def unpacked_registers(words: NDArray[Any], log2m: int) -> tuple[NDArray[np.int6
 # --- merging -------------------------------------------------------------------------------------------------------
 
 
-def merge_states(states: Sequence[pa.Array], groups: Rows, num_groups: int) -> list[pa.Array]:
+def merge_states(states: Sequence[pa.Array], groups: Int64Array, num_groups: int) -> list[pa.Array]:
     """State columns of `num_groups` rows; raises QueryExecutionError for different log2m in one group."""
     log2m, registers = pc.fill_null(states[0], 0).to_numpy(zero_copy_only=False), states[1]
     parents = pc.list_parent_indices(registers).to_numpy(zero_copy_only=False).astype(np.int64)
@@ -212,7 +213,9 @@ def merge_states(states: Sequence[pa.Array], groups: Rows, num_groups: int) -> l
     return highest_ranks(groups[parents], entries, agreed_log2m(groups, log2m, filled, num_groups))
 
 
-def agreed_log2m(groups: Rows, log2m: NDArray[np.int8], filled: NDArray[np.bool_], num_groups: int) -> NDArray[np.int8]:
+def agreed_log2m(
+    groups: Int64Array, log2m: NDArray[np.int8], filled: NDArray[np.bool_], num_groups: int
+) -> NDArray[np.int8]:
     """The log2m of each group: those of empty HyperLogLogs count only where all are empty."""
     high, low, of_empty = (
         np.zeros(num_groups, np.int8),
@@ -270,8 +273,8 @@ def serialized(states: Sequence[pa.Array], log2m_of_nothing: int) -> list[bytes]
 
 
 def pack_registers(
-    log2m: NDArray[np.int64], parents: NDArray[np.int64], register: NDArray[np.int64], ranks: NDArray[np.int32]
-) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
+    log2m: Int64Array, parents: Int64Array, register: Int64Array, ranks: NDArray[np.int32]
+) -> tuple[NDArray[np.uint32], Int64Array]:
     """(words of all rows, where those of each row begin and the last ends), six registers a word."""
     starts = np.concatenate([[0], np.cumsum(num_words(log2m))])
     check_answer_size(4 * int(starts[-1]), len(log2m), "HyperLogLogs", "log2m")
@@ -281,7 +284,7 @@ def pack_registers(
     return words, starts
 
 
-def register_ranks(registers: pa.Array) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int32]]:
+def register_ranks(registers: pa.Array) -> tuple[Int64Array, Int64Array, NDArray[np.int32]]:
     """(row, register, rank) of all registers that are not 0."""
     parents = pc.list_parent_indices(registers).to_numpy(zero_copy_only=False).astype(np.int64)
     entries = registers.flatten().to_numpy(zero_copy_only=False)

@@ -31,6 +31,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from pinotpy.arrays import Int64Array
 from pinotpy.errors import InvalidQueryError, QueryExecutionError
 from pinotpy.functions.sketches.bits import bit_lengths
 from pinotpy.functions.sketches.hyperloglog import (
@@ -52,8 +53,6 @@ _VERSION: Final = (-2).to_bytes(4, "big", signed=True)
 # Heule, Nunkesser, Hall: "HyperLogLog in Practice": below, counting zeros is the better estimate; p = 4 … 18.
 _THRESHOLDS: Final = (10, 20, 40, 80, 220, 400, 900, 1800, 3100, 6500, 11500, 20000, 50000, 120000, 350000)
 _BIAS_P_MAX: Final = 18
-
-Rows = NDArray[np.int64]
 
 
 def state_fields() -> list[pa.Field]:
@@ -85,17 +84,17 @@ def precisions(parameters: Sequence[Any], function: str) -> tuple[int, int]:
 # --- from hashes ---------------------------------------------------------------------------------------------------
 
 
-def register_entries(hashes: NDArray[np.uint64], p: int) -> NDArray[np.int64]:
+def register_entries(hashes: NDArray[np.uint64], p: int) -> Int64Array:
     """register << 5 | rank of each hash."""
     register = (hashes >> np.uint64(64 - p)).astype(np.int64)
     return (register << _RANK_BITS) | np.minimum(_ranks(hashes, p), _RANK_MAX)
 
 
-def _ranks(hashes: NDArray[np.uint64], p: int) -> NDArray[np.int64]:
+def _ranks(hashes: NDArray[np.uint64], p: int) -> Int64Array:
     return 65 - bit_lengths((hashes << np.uint64(p)) | np.uint64(1 << (p - 1)))
 
 
-def states_of_hashes(rows: Rows, hashes: NDArray[np.uint64], num_rows: int, p: int, sp: int) -> list[pa.Array]:
+def states_of_hashes(rows: Int64Array, hashes: NDArray[np.uint64], num_rows: int, p: int, sp: int) -> list[pa.Array]:
     """State columns from (row, hash) pairs in any order."""
     if not sp:
         return states_of_entries(rows, register_entries(hashes, p), num_rows, p)
@@ -107,7 +106,7 @@ def states_of_hashes(rows: Rows, hashes: NDArray[np.uint64], num_rows: int, p: i
     return _assembled(seen * np.int8(p), seen * np.int8(sp), np.zeros(num_rows, np.bool_), *_NO_ENTRIES, rows, codes)
 
 
-def states_of_entries(rows: Rows, entries: NDArray[np.int64], num_rows: int, p: int) -> list[pa.Array]:
+def states_of_entries(rows: Int64Array, entries: Int64Array, num_rows: int, p: int) -> list[pa.Array]:
     """State columns from (row, register << 5 | rank) pairs in any order."""
     seen = np.zeros(num_rows, np.int8)
     seen[rows] = p
@@ -121,10 +120,10 @@ def _assembled(
     p: NDArray[np.int8],
     sp: NDArray[np.int8],
     normal: NDArray[np.bool_],
-    rows: Rows,
-    entries: NDArray[np.int64],
-    sparse_rows: Rows,
-    codes: NDArray[np.int64],
+    rows: Int64Array,
+    entries: Int64Array,
+    sparse_rows: Int64Array,
+    codes: Int64Array,
 ) -> list[pa.Array]:
     """State columns from register entries and codes in any order; p 0: nothing seen. Rows of too many codes become
     registers.
@@ -153,11 +152,11 @@ def _assembled(
     return [precision, pa.array(sp, mask=nothing), registers, sparse]
 
 
-def _prefixes(codes: NDArray[np.int64]) -> NDArray[np.int64]:
+def _prefixes(codes: Int64Array) -> Int64Array:
     return np.where(codes & 1, codes >> 7, codes >> 1)
 
 
-def _entries_of_codes(codes: NDArray[np.int64], p: NDArray[np.int64], sp: NDArray[np.int64]) -> NDArray[np.int64]:
+def _entries_of_codes(codes: Int64Array, p: Int64Array, sp: Int64Array) -> Int64Array:
     prefix = _prefixes(codes)
     behind = prefix & ((1 << (sp - p)) - 1)
     rank = np.where(codes & 1, ((codes >> 1) & 63) ^ 63, sp - p + 1 - bit_lengths(behind.astype(np.uint64)))
@@ -167,7 +166,7 @@ def _entries_of_codes(codes: NDArray[np.int64], p: NDArray[np.int64], sp: NDArra
 # --- merging -------------------------------------------------------------------------------------------------------
 
 
-def merge_states(states: Sequence[pa.Array], groups: Rows, num_groups: int) -> list[pa.Array]:
+def merge_states(states: Sequence[pa.Array], groups: Int64Array, num_groups: int) -> list[pa.Array]:
     """State columns of `num_groups` rows; raises QueryExecutionError for different p or sp in one group."""
     p, sp = (pc.fill_null(state, 0).to_numpy(zero_copy_only=False) for state in states[:2])
     filled = (pc.fill_null(pc.list_value_length(states[2]), 0).to_numpy(zero_copy_only=False) > 0) | (
@@ -191,8 +190,8 @@ def merge_states(states: Sequence[pa.Array], groups: Rows, num_groups: int) -> l
     return _assembled(own_p, own_sp, normal, groups[parents], (register << _RANK_BITS) | ranks, groups[codes_of], codes)
 
 
-def _sparse_lengths(states: Sequence[pa.Array]) -> NDArray[np.int64]:
-    lengths: NDArray[np.int64] = (
+def _sparse_lengths(states: Sequence[pa.Array]) -> Int64Array:
+    lengths: Int64Array = (
         pc.fill_null(pc.list_value_length(states[3]), 0).to_numpy(zero_copy_only=False).astype(np.int64)
     )
     return lengths
@@ -281,7 +280,7 @@ def _leb128(numbers: Sequence[int]) -> bytes:
     return bytes(out)
 
 
-def states_of_serialized(rows: Rows, values: pa.Array, num_rows: int) -> list[pa.Array]:
+def states_of_serialized(rows: Int64Array, values: pa.Array, num_rows: int) -> list[pa.Array]:
     """State columns from (row, serialized sketch) pairs; empty bytes, the default of null, hold nothing. Raises
     QueryExecutionError for bytes that are no sketch and for sketches of different precisions in one row."""
     encoded = values.dictionary_encode()

@@ -27,6 +27,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pyroaring import BitMap
 
+from pinotpy.arrays import Int64Array
 from pinotpy.data_types import DataType
 from pinotpy.errors import DecodeError, InvalidQueryError
 from pinotpy.functions.sketches.murmur import murmur3_bytes, murmur3_ints, murmur3_words
@@ -123,7 +124,7 @@ def _write_bitmap(values: NDArray[np.int32]) -> bytes:
     return bytes([_BITMAP]) + serialized
 
 
-def _write_bitmap_64(values: NDArray[np.int64]) -> bytes:
+def _write_bitmap_64(values: Int64Array) -> bytes:
     words = np.sort(values.view(np.uint64))
     highs, starts = np.unique(words >> np.uint64(32), return_index=True)
     parts = [struct.pack(">BBi", _BITMAP_64, 0, len(highs))]
@@ -151,7 +152,7 @@ def _funnel(kind: pa.DataType) -> int:
     return _FUNNEL_STRING if pa.types.is_string(kind) else _FUNNEL_BYTES
 
 
-def _bits_of(values: pa.Array, num_bits: int, num_hashes: int) -> list[NDArray[np.int64]]:
+def _bits_of(values: pa.Array, num_bits: int, num_hashes: int) -> list[Int64Array]:
     """For every hash the bit of each value."""
     if pa.types.is_string(values.type):
         first, second = murmur3_bytes(_utf16(values), 0)

@@ -18,6 +18,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from pinotpy.arrays import Int64Array
 from pinotpy.functions.sketches.multiset import Multisets
 
 K_DEFAULT: Final = 200
@@ -37,7 +38,7 @@ def serialized(multisets: Multisets, k: int) -> list[bytes]:
     return found
 
 
-def _sketch(values: NDArray[np.float64], counts: NDArray[np.int64], k: int) -> bytes:
+def _sketch(values: NDArray[np.float64], counts: Int64Array, k: int) -> bytes:
     """The sketch of one multiset: ascending values and how often each was seen."""
     size = int(counts.sum())
     if size == 0:

@@ -21,6 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from pinotpy.arrays import Int64Array
 from pinotpy.data_types import DataType, StoredType
 from pinotpy.decimals import decode_decimal
 from pinotpy.errors import QueryExecutionError
@@ -28,7 +29,6 @@ from pinotpy.errors import QueryExecutionError
 ENTRIES_MAX: Final = 2**31 - 1  # what the offsets of a list column count to
 BUCKETS: Final = 2048  # of a thinned multiset
 
-Longs = NDArray[np.int64]
 Doubles = NDArray[np.float64]
 
 
@@ -40,28 +40,28 @@ class Multisets:
     values: int64 or float64, ascending within a group; counts: int64, of each value.
     """
 
-    offsets: Longs
+    offsets: Int64Array
     values: NDArray[Any]
-    counts: Longs
+    counts: Int64Array
 
     @property
     def num_groups(self) -> int:
         return len(self.offsets) - 1
 
     @property
-    def lengths(self) -> Longs:
+    def lengths(self) -> Int64Array:
         """Entries of each group."""
-        lengths: Longs = np.diff(self.offsets)
+        lengths: Int64Array = np.diff(self.offsets)
         return lengths
 
-    def groups(self) -> Longs:
+    def groups(self) -> Int64Array:
         """The group of every entry."""
         return np.repeat(np.arange(self.num_groups), self.lengths)
 
-    def sizes(self) -> Longs:
+    def sizes(self) -> Int64Array:
         """Sum of the counts of each group."""
         total = np.concatenate([[0], np.cumsum(self.counts)])
-        sizes: Longs = total[self.offsets[1:]] - total[self.offsets[:-1]]
+        sizes: Int64Array = total[self.offsets[1:]] - total[self.offsets[:-1]]
         return sizes
 
     def without_empty(self) -> Multisets:
@@ -104,7 +104,7 @@ def _double(value: Decimal) -> float:
         return float("-inf") if value < 0 else float("inf")
 
 
-def collect_multisets(groups: Longs, values: NDArray[Any], counts: Longs, num_groups: int) -> Multisets:
+def collect_multisets(groups: Int64Array, values: NDArray[Any], counts: Int64Array, num_groups: int) -> Multisets:
     """Multisets from entries in any order; the counts of equal values of a group are added.
 
     Args:
@@ -123,7 +123,7 @@ def collect_multisets(groups: Longs, values: NDArray[Any], counts: Longs, num_gr
     return Multisets(offsets.astype(np.int64), values, counts.astype(np.int64, copy=False))
 
 
-def _order(groups: Longs, values: NDArray[Any], num_groups: int) -> Longs:
+def _order(groups: Int64Array, values: NDArray[Any], num_groups: int) -> Int64Array:
     """Indexes that sort by group, then by value (NaN last)."""
     order = np.argsort(values)
     # Stable passes over 16 bits of the group each: numpy sorts those by radix, several times as fast as 64 bits.
@@ -133,7 +133,7 @@ def _order(groups: Longs, values: NDArray[Any], num_groups: int) -> Longs:
     return order
 
 
-def _run_starts(groups: Longs, values: NDArray[Any]) -> Longs:
+def _run_starts(groups: Int64Array, values: NDArray[Any]) -> Int64Array:
     if not len(values):
         return np.empty(0, np.int64)
     differs = np.empty(len(values), np.bool_)
@@ -153,7 +153,7 @@ def multisets_of(states: Sequence[pa.Array]) -> Multisets:
     return Multisets(offsets, values, counts)
 
 
-def merge_multisets(states: Sequence[pa.Array], groups: Longs, num_groups: int) -> Multisets:
+def merge_multisets(states: Sequence[pa.Array], groups: Int64Array, num_groups: int) -> Multisets:
     """The multisets of `num_groups` groups from state rows that belong to `groups`."""
     parts = multisets_of(states)
     return collect_multisets(np.repeat(groups, parts.lengths), parts.values, parts.counts, num_groups)
@@ -192,11 +192,11 @@ def thin(multisets: Multisets, buckets: int = BUCKETS) -> Multisets:
     return Multisets(offsets.astype(np.int64), multisets.values[middle], weights)
 
 
-def _bucket(parts: Doubles, buckets: int) -> Longs:
+def _bucket(parts: Doubles, buckets: int) -> Int64Array:
     return np.floor(buckets * (np.arcsin(2 * parts - 1) / np.pi + 0.5)).astype(np.int64)
 
 
-def elements(multisets: Multisets, ranks: Longs) -> NDArray[Any]:
+def elements(multisets: Multisets, ranks: Int64Array) -> NDArray[Any]:
     """The element at rank ranks[g] (from 0) of each group's sorted multiset; ranks must be below the sizes, no group
     empty.
     """

@@ -13,10 +13,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from pinotpy.arrays import Int64Array
+
 _M: Final = np.uint32(0x5BD1E995)
 
 
-def byte_strings(values: pa.Array) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.uint8]]:
+def byte_strings(values: pa.Array) -> tuple[Int64Array, Int64Array, NDArray[np.uint8]]:
     """(begin, length, bytes) of a binary or string array without nulls; `bytes` has 16 more behind the last."""
     _, offsets, body = values.buffers()
     wide = pa.types.is_large_binary(values.type) or pa.types.is_large_string(values.type)
@@ -42,7 +44,7 @@ def _words_at(
 # --- MurmurHash2, 32 bits ------------------------------------------------------------------------------------------
 
 
-def murmur2_longs(values: NDArray[np.int64]) -> NDArray[np.uint32]:
+def murmur2_longs(values: Int64Array) -> NDArray[np.uint32]:
     """HyperLogLog's hash of 64-bit values."""
     words = np.ascontiguousarray(values).view(np.uint64)
     low = _mixed((words & np.uint64(0xFFFFFFFF)).astype(np.uint32))
@@ -121,7 +123,7 @@ def murmur3_bytes(values: pa.Array, seed: int) -> tuple[NDArray[np.uint64], NDAr
     return _finished3(first, second, length.astype(np.uint64))
 
 
-def _leading_bytes(words: NDArray[np.uint64], count: NDArray[np.int64]) -> NDArray[np.uint64]:
+def _leading_bytes(words: NDArray[np.uint64], count: Int64Array) -> NDArray[np.uint64]:
     """The first 1 to 8 bytes of each word, the others 0."""
     return words & (np.uint64(2**64 - 1) >> (np.uint64(8) * (8 - count).astype(np.uint64)))
 

@@ -17,6 +17,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from pinotpy.arrays import Int64Array
 from pinotpy.errors import QueryExecutionError
 from pinotpy.functions.sketches.bits import bit_lengths
 from pinotpy.functions.sketches.multiset import Multisets
@@ -27,10 +28,8 @@ _SIGN: Final = np.uint64(1 << 63)
 _LEFT, _RIGHT = 1, 2
 MAX_ERROR: Final = 0.05  # of the ranks, what the reference allows its digests
 
-Longs = NDArray[np.int64]
 
-
-def longs_of(numbers: NDArray[Any]) -> Longs:
+def longs_of(numbers: NDArray[Any]) -> Int64Array:
     """Numbers as LONG the way Java casts: doubles towards zero, within the range of LONG, NaN to 0."""
     if numbers.dtype == np.int64:
         return numbers
@@ -40,13 +39,13 @@ def longs_of(numbers: NDArray[Any]) -> Longs:
     return np.where(inside | np.isnan(numbers), whole, outside)
 
 
-def quantile_ranks(sizes: Longs, quantile: float) -> Longs:
+def quantile_ranks(sizes: Int64Array, quantile: float) -> Int64Array:
     """Rank (from 0) that a quantile (0 … 1) has in multisets of these sizes (> 0): the first element with more than
     quantile × size elements up to it."""
     return np.minimum(np.floor(quantile * sizes.astype(np.float64)).astype(np.int64), sizes - 1)
 
 
-def read_digest(data: bytes) -> tuple[Longs, Longs]:
+def read_digest(data: bytes) -> tuple[Int64Array, Int64Array]:
     """Values and weights of a serialized quantile digest: each node counts as its greatest value, as the reference
     reads quantiles. Empty bytes, the default of null, hold nothing. Raises QueryExecutionError for other bytes.
     """

@@ -23,6 +23,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from pinotpy.arrays import Int64Array
 from pinotpy.errors import QueryExecutionError
 from pinotpy.functions.sketches.multiset import Multisets
 
@@ -32,7 +33,6 @@ _VERBOSE, _SMALL = 1, 2  # encodings of a serialized digest
 _VERBOSE_HEAD = struct.Struct(">idddi")  # encoding, min, max, compression, number of centroids
 _SMALL_HEAD = struct.Struct(">iddfhhh")  # encoding, min, max, compression, two buffer sizes, number of centroids
 
-Longs = NDArray[np.int64]
 Doubles = NDArray[np.float64]
 
 
@@ -52,7 +52,9 @@ def quantiles(multisets: Multisets, quantile: float, compression: float) -> Doub
     return np.where(np.isnan(inside), inside, np.clip(inside, low, high))
 
 
-def centroids_of_sizes(sizes: Longs, quantile: float, compression: float) -> tuple[Longs, Longs, Longs]:
+def centroids_of_sizes(
+    sizes: Int64Array, quantile: float, compression: float
+) -> tuple[Int64Array, Int64Array, Int64Array]:
     """Edges (begin, middle, end) of the two centroids that the quantile of digests of so many values lies between."""
     distinct, where = np.unique(sizes, return_inverse=True)
     index = quantile * distinct.astype(np.float64)
@@ -66,7 +68,9 @@ def centroids_of_sizes(sizes: Longs, quantile: float, compression: float) -> tup
     return begin[where], middle[where], end[where]
 
 
-def centroids_around(sizes: Longs, index: Doubles, compression: float) -> tuple[Longs, Longs, Longs]:
+def centroids_around(
+    sizes: Int64Array, index: Doubles, compression: float
+) -> tuple[Int64Array, Int64Array, Int64Array]:
     """Edges (begin, middle, end) of the two neighbouring centroids whose middles stand around `index`: ranks begin …
     middle and middle … end. Where `index` is at or beyond the middle of the first or the last centroid: of that one,
     and nothing right of it counts (begin and middle enclose it).
@@ -112,7 +116,7 @@ def _centroids_around_one(size: int, index: float, compression: float) -> tuple[
     return begin, middle, min(end, size)
 
 
-def _widths(sizes: Longs, starts: Longs, compression: float) -> Longs:
+def _widths(sizes: Int64Array, starts: Int64Array, compression: float) -> Int64Array:
     """Number of values in the centroid that begins at each start."""
     n, a = sizes.astype(np.float64), starts.astype(np.float64)
     scale = compression / np.pi
@@ -120,20 +124,20 @@ def _widths(sizes: Longs, starts: Longs, compression: float) -> Longs:
     # (scale w)² ≤ (a + w) (n − a − w), solved for w.
     square, linear = scale * scale + 1, n - 2 * a
     second = (linear + np.sqrt(linear * linear + 4 * square * np.maximum(a * (n - a), 0))) / (2 * square)
-    widths: Longs = np.maximum(np.floor(np.minimum(first, second)), 1).astype(np.int64)
+    widths: Int64Array = np.maximum(np.floor(np.minimum(first, second)), 1).astype(np.int64)
     # The roots are rounded: the inequality itself decides.
     widths = widths + _fits(n, a, widths + 1, compression)
     return np.where((widths > 1) & ~_fits(n, a, widths, compression), widths - 1, widths)
 
 
-def _fits(n: Doubles, a: Doubles, widths: Longs, compression: float) -> NDArray[np.bool_]:
+def _fits(n: Doubles, a: Doubles, widths: Int64Array, compression: float) -> NDArray[np.bool_]:
     size = widths * (compression / (np.pi * n))
     low, high = a / n, (a + widths) / n
     fits: NDArray[np.bool_] = (size * size <= low * (1 - low)) & (size * size <= high * (1 - high))
     return fits
 
 
-def _means(multisets: Multisets, begin: Longs, end: Longs, groups: Longs | None = None) -> Doubles:
+def _means(multisets: Multisets, begin: Int64Array, end: Int64Array, groups: Int64Array | None = None) -> Doubles:
     """The mean of the values at ranks begin[i] … end[i] of group groups[i] (i without `groups`); of its last value
     where that is no rank.
     """
@@ -161,7 +165,7 @@ def _means(multisets: Multisets, begin: Longs, end: Longs, groups: Longs | None 
     return np.where(lengths == 1, values[starts], means)
 
 
-def read_digest(data: bytes) -> tuple[Doubles, Longs]:
+def read_digest(data: bytes) -> tuple[Doubles, Int64Array]:
     """Means and weights of a serialized t-digest (3.2, verbose or small encoding), as a multiset: ascending, and with
     the least and the greatest value as values of their own. Empty bytes, the default of null, hold nothing. Raises
     QueryExecutionError.
@@ -200,7 +204,7 @@ def read_digest(data: bytes) -> tuple[Doubles, Longs]:
     return _with_ends(means, weights, float(fields[1]), float(fields[2]))
 
 
-def _with_ends(means: Doubles, weights: Longs, least: float, greatest: float) -> tuple[Doubles, Longs]:
+def _with_ends(means: Doubles, weights: Int64Array, least: float, greatest: float) -> tuple[Doubles, Int64Array]:
     """One unit of the outer centroids becomes the least and the greatest value."""
     order = np.argsort(means, kind="stable")
     means, weights = means[order], weights[order]
@@ -221,7 +225,7 @@ def write_digests(multisets: Multisets, compression: float) -> list[bytes]:
     filled = multisets.without_empty()
     sizes = filled.sizes()
     # One centroid further for all groups that are not whole yet: few groups have as many as the largest.
-    parts: list[tuple[Longs, Longs, Longs]] = []
+    parts: list[tuple[Int64Array, Int64Array, Int64Array]] = []
     going, begin = np.arange(len(sizes)), np.zeros_like(sizes)
     while len(going):
         widths = _widths(sizes[going], begin, compression) if parts else np.ones_like(begin)

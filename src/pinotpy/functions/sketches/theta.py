@@ -25,8 +25,8 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
+from pinotpy.arrays import Int64Array
 from pinotpy.data_types import DataType
 from pinotpy.errors import QueryExecutionError
 from pinotpy.functions.sketches.murmur import byte_strings, murmur3_bytes, murmur3_words
@@ -40,8 +40,6 @@ _SEED_HASH: Final = 0x93CC
 _READ_ONLY, _EMPTY, _COMPACT, _ORDERED, _SINGLE = 2, 4, 8, 16, 32
 _EMPTY_SKETCH: Final = bytes([1, 3, 3, 0, 0, _READ_ONLY | _EMPTY | _COMPACT | _ORDERED, 0, 0])
 
-Rows = NDArray[np.int64]
-
 
 def state_fields() -> list[pa.Field]:
     """The state columns."""
@@ -52,7 +50,7 @@ def state_fields() -> list[pa.Field]:
 
 
 def states_of_values(
-    rows: Rows, values: pa.Array, num_rows: int, data_type: DataType, nominal_entries: int
+    rows: Int64Array, values: pa.Array, num_rows: int, data_type: DataType, nominal_entries: int
 ) -> list[pa.Array]:
     """State columns from (row, value) pairs (stored form, no nulls). Empty texts are no values, as in DataSketches."""
     hashes = _hash_values(values, data_type)
@@ -64,7 +62,7 @@ def states_of_values(
     return _states(rows[kept], hashes[kept], theta, nominal_entries)
 
 
-def _hash_values(values: pa.Array, data_type: DataType) -> NDArray[np.int64]:
+def _hash_values(values: pa.Array, data_type: DataType) -> Int64Array:
     """63 bits of each value; 0 is never a hash of a sketch. FLOAT as the double, −0.0 as 0.0, one NaN; BOOLEAN as 0 and
     1.
     """
@@ -82,7 +80,7 @@ def _hash_values(values: pa.Array, data_type: DataType) -> NDArray[np.int64]:
     return (first >> np.uint64(1)).view(np.int64)
 
 
-def _states(rows: Rows, hashes: NDArray[np.int64], theta: NDArray[np.int64], nominal_entries: int) -> list[pa.Array]:
+def _states(rows: Int64Array, hashes: Int64Array, theta: Int64Array, nominal_entries: int) -> list[pa.Array]:
     """State columns from (row, hash) pairs in any order. theta (−1: nothing seen) is at most the bound of each row's
     parts.
     """
@@ -121,7 +119,9 @@ def _states(rows: Rows, hashes: NDArray[np.int64], theta: NDArray[np.int64], nom
 # --- merging -------------------------------------------------------------------------------------------------------
 
 
-def merge_states(states: Sequence[pa.Array], groups: Rows, num_groups: int, nominal_entries: int) -> list[pa.Array]:
+def merge_states(
+    states: Sequence[pa.Array], groups: Int64Array, num_groups: int, nominal_entries: int
+) -> list[pa.Array]:
     """State columns of `num_groups` rows: the union of each group's sketches."""
     seen = states[0].is_valid().to_numpy(zero_copy_only=False)
     thetas = pc.fill_null(states[0], EXACT).to_numpy(zero_copy_only=False)
@@ -134,7 +134,7 @@ def merge_states(states: Sequence[pa.Array], groups: Rows, num_groups: int, nomi
     )
 
 
-def _bounds(groups: Rows, thetas: NDArray[np.int64], num_groups: int) -> NDArray[np.int64]:
+def _bounds(groups: Int64Array, thetas: Int64Array, num_groups: int) -> Int64Array:
     """The smallest theta of each group, −1 where there is none."""
     theta = np.full(num_groups, EXACT, np.int64)
     np.minimum.at(theta, groups, thetas)
@@ -177,7 +177,7 @@ def _preamble(theta: int, count: int) -> bytes:
     return head if theta == EXACT else head + struct.pack("<q", theta)
 
 
-def states_of_serialized(rows: Rows, values: pa.Array, num_rows: int, nominal_entries: int) -> list[pa.Array]:
+def states_of_serialized(rows: Int64Array, values: pa.Array, num_rows: int, nominal_entries: int) -> list[pa.Array]:
     """State columns from (row, serialized sketch) pairs; raises QueryExecutionError for bytes that are no compact
     sketch.
     """
@@ -193,7 +193,7 @@ def states_of_serialized(rows: Rows, values: pa.Array, num_rows: int, nominal_en
     return _states(np.repeat(rows, lengths), hashes, _bounds(rows, thetas, num_rows), nominal_entries)
 
 
-def _read(data: bytes) -> tuple[int, NDArray[np.int64]]:
+def _read(data: bytes) -> tuple[int, Int64Array]:
     """(theta, hashes) of a compact sketch of serial version 3."""
     if len(data) < 8 or data[1] != 3 or data[2] != 3 or not data[5] & _COMPACT:
         raise QueryExecutionError(

@@ -23,6 +23,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from pinotpy.arrays import Int64Array
 from pinotpy.errors import InvalidQueryError, QueryExecutionError
 from pinotpy.functions.sketches.answer_size import check_answer_size
 from pinotpy.functions.sketches.bits import bit_lengths, sorted_set
@@ -40,7 +41,6 @@ _ETA: Final = np.array([4.663135422063788, 2.1378502137958524, 2.781144650979996
 _V: Final = 0.6118931496978437
 _SIGMA_TERMS: Final = 64
 
-Rows = NDArray[np.int64]
 Doubles = NDArray[np.float64]
 
 
@@ -63,14 +63,14 @@ def precision(parameters: Sequence[Any], function: str) -> int:
     return p
 
 
-def register_ranks(hashes: NDArray[np.uint64], p: int) -> NDArray[np.int64]:
+def register_ranks(hashes: NDArray[np.uint64], p: int) -> Int64Array:
     """register << 6 | rank of each hash."""
     register = (hashes >> np.uint64(64 - p)).astype(np.int64)
     zeros = 64 - bit_lengths((hashes << np.uint64(p)) | np.uint64((1 << p) - 1))
     return (register << _RANK_BITS) | (zeros + p - 1)
 
 
-def states_of_ranks(rows: Rows, entries: NDArray[np.int64], num_rows: int, p: int) -> list[pa.Array]:
+def states_of_ranks(rows: Int64Array, entries: Int64Array, num_rows: int, p: int) -> list[pa.Array]:
     """State columns from (row, register << 6 | rank) pairs in any order."""
     entries = ((entries >> _RANK_BITS) << _BYTE) | ((entries & ((1 << _RANK_BITS) - 1)) << 2)
     seen = np.zeros(num_rows, np.int8)
@@ -78,7 +78,7 @@ def states_of_ranks(rows: Rows, entries: NDArray[np.int64], num_rows: int, p: in
     return _states(rows, entries, seen)
 
 
-def _states(rows: Rows, entries: NDArray[np.int64], p: NDArray[np.int8]) -> list[pa.Array]:
+def _states(rows: Int64Array, entries: Int64Array, p: NDArray[np.int8]) -> list[pa.Array]:
     keys = sorted_set((rows << 32) | entries)
     places = keys >> _BYTE
     first = np.ones(len(keys), np.bool_)
@@ -99,12 +99,12 @@ def _states(rows: Rows, entries: NDArray[np.int64], p: NDArray[np.int8]) -> list
     ]
 
 
-def _ranks_of_bytes(registers: NDArray[np.int64]) -> NDArray[np.uint64]:
+def _ranks_of_bytes(registers: Int64Array) -> NDArray[np.uint64]:
     """The ranks that registers (not 0) tell of, as bits."""
     return (np.uint64(4) | (registers & 3).astype(np.uint64)) << ((registers >> 2) - 2).astype(np.uint64)
 
 
-def _bytes_of_ranks(ranks: NDArray[np.uint64]) -> NDArray[np.int64]:
+def _bytes_of_ranks(ranks: NDArray[np.uint64]) -> Int64Array:
     highest = bit_lengths(ranks) - 1
     return (highest << 2) | ((ranks >> (highest - 2).astype(np.uint64)) & np.uint64(3)).astype(np.int64)
 
@@ -112,7 +112,7 @@ def _bytes_of_ranks(ranks: NDArray[np.uint64]) -> NDArray[np.int64]:
 # --- merging -------------------------------------------------------------------------------------------------------
 
 
-def merge_states(states: Sequence[pa.Array], groups: Rows, num_groups: int) -> list[pa.Array]:
+def merge_states(states: Sequence[pa.Array], groups: Int64Array, num_groups: int) -> list[pa.Array]:
     """State columns of `num_groups` rows, each of the lowest p of its parts."""
     p = pc.fill_null(states[0], 0).to_numpy(zero_copy_only=False)
     lowest = np.full(num_groups, P_MAX + 1, np.int8)
@@ -123,12 +123,12 @@ def merge_states(states: Sequence[pa.Array], groups: Rows, num_groups: int) -> l
     return _states(rows, _folded(entries, p[parents].astype(np.int64), lowest[rows].astype(np.int64)), lowest)
 
 
-def _entries(registers: pa.Array) -> tuple[Rows, NDArray[np.int64]]:
+def _entries(registers: pa.Array) -> tuple[Int64Array, Int64Array]:
     parents = pc.list_parent_indices(registers).to_numpy(zero_copy_only=False).astype(np.int64)
     return parents, registers.flatten().to_numpy(zero_copy_only=False).astype(np.int64)
 
 
-def _folded(entries: NDArray[np.int64], from_p: NDArray[np.int64], to_p: NDArray[np.int64]) -> NDArray[np.int64]:
+def _folded(entries: Int64Array, from_p: Int64Array, to_p: Int64Array) -> Int64Array:
     """Entries of lower precision. The bits that a register's number loses are the first of its values' ranks: where one
     of them is set, it alone says the rank.
     """
@@ -216,7 +216,7 @@ def serialized(states: Sequence[pa.Array], p_of_nothing: int) -> list[bytes]:
     return [out[begin:end].tobytes() for begin, end in pairwise(starts.tolist())]
 
 
-def states_of_serialized(rows: Rows, values: pa.Array, num_rows: int) -> list[pa.Array]:
+def states_of_serialized(rows: Int64Array, values: pa.Array, num_rows: int) -> list[pa.Array]:
     """State columns from (row, serialized sketch) pairs; empty bytes, the default of null, hold nothing. Raises
     QueryExecutionError for bytes that are no sketch."""
     encoded = values.dictionary_encode()

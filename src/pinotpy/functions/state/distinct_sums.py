@@ -8,8 +8,8 @@ from typing import ClassVar
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
+from pinotpy.arrays import Int64Array
 from pinotpy.functions.spec import AggregateFunction, Argument, Groups, check_number
 from pinotpy.functions.state.exact_sums import sum_doubles
 from pinotpy.functions.state.plans import ValueSetPlan
@@ -51,7 +51,7 @@ class DistinctSums(AggregateFunction):
     def from_dictionary(self, dictionary: pa.Array) -> list[pa.Array]:
         return [distinct_sets(np.zeros(len(dictionary), np.int64), dictionary, 1)]
 
-    def sums(self, states: Sequence[pa.Array]) -> tuple[pa.Array, NDArray[np.int64]]:
+    def sums(self, states: Sequence[pa.Array]) -> tuple[pa.Array, Int64Array]:
         """The sum of each set, as the state column of a SUM of the same type (null of none), and how many values it
         has.
         """
@@ -73,5 +73,5 @@ class DistinctSums(AggregateFunction):
         return wide_array((low & _LOW_HALF) | (high << np.int64(32)), high >> np.int64(32), sizes > 0), sizes
 
 
-def _collect(rows: NDArray[np.int64], values: pa.Array, counts: NDArray[np.int64], num_rows: int) -> list[pa.Array]:
+def _collect(rows: Int64Array, values: pa.Array, counts: Int64Array, num_rows: int) -> list[pa.Array]:
     return [distinct_sets(rows, values, num_rows)]

@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-Words = NDArray[np.int64]
+from pinotpy.arrays import Int64Array
 
 WINDOW: Final = 48  # as kernels/aggregate/exact_sums.py, which a broker does not load; a test compares them
 WINDOW_MAIN: Final = 21
@@ -31,7 +31,7 @@ _SHIFT: Final = np.int64(32)
 EXACT_HEADER: Final = 65536  # of a header: flags above, the index of the first digit below
 
 
-def exact_array(low: Words, high: Words, seen: NDArray[np.bool_], overflow: Sequence[Words]) -> pa.Array:
+def exact_array(low: Int64Array, high: Int64Array, seen: NDArray[np.bool_], overflow: Sequence[Int64Array]) -> pa.Array:
     """Sums of one state row each: the main window's words, and kept as overflow entries (rows, windows, low, high)."""
     rows, windows, overflow_low, overflow_high = overflow
     special = windows == WINDOW_SPECIAL
@@ -49,7 +49,7 @@ def exact_array(low: Words, high: Words, seen: NDArray[np.bool_], overflow: Sequ
 
 
 def exact_of_columns(
-    columns: Sequence[tuple[int, Words, Words]], overflow: Sequence[Words], seen: NDArray[np.bool_]
+    columns: Sequence[tuple[int, Int64Array, Int64Array]], overflow: Sequence[Int64Array], seen: NDArray[np.bool_]
 ) -> pa.Array:
     """Sums of one state row each, from columns (position, low, high) of 128-bit integers at a bit position that counts
     from the lowest bit of the sum's unit, and from kept as overflow entries (rows, positions, low, high).
@@ -71,7 +71,7 @@ def exact_of_columns(
     return _encode(digits, first, np.zeros(len(seen), np.int64), seen)
 
 
-def exact_integers(states: pa.Array) -> tuple[list[int], int, Words]:
+def exact_integers(states: pa.Array) -> tuple[list[int], int, Int64Array]:
     """(integers, bit, flags): row i is integers[i] * 2^bit units; 0 for null."""
     digits, first, flags, _ = _decode(states, np.arange(len(states), dtype=np.int64), len(states))
     _carry(digits)
@@ -84,7 +84,7 @@ def exact_integers(states: pa.Array) -> tuple[list[int], int, Words]:
     )
 
 
-def sum_doubles(groups: Words, values: NDArray[np.float64], num_groups: int) -> pa.Array:
+def sum_doubles(groups: Int64Array, values: NDArray[np.float64], num_groups: int) -> pa.Array:
     """Exact sums of doubles by group, null where a group has none."""
     seen = np.zeros(num_groups, np.bool_)
     seen[groups] = True
@@ -108,7 +108,7 @@ def sum_doubles(groups: Words, values: NDArray[np.float64], num_groups: int) -> 
     return _encode(digits, first, flags, seen)
 
 
-def _digits_by_kernel(groups: Words, values: NDArray[np.float64], num_groups: int) -> tuple[Words, int]:
+def _digits_by_kernel(groups: Int64Array, values: NDArray[np.float64], num_groups: int) -> tuple[Int64Array, int]:
     """(digits, the index of the first) of finite doubles."""
     from pinotpy.kernels.aggregate.double_digits import add_doubles
 
@@ -120,7 +120,9 @@ def _digits_by_kernel(groups: Words, values: NDArray[np.float64], num_groups: in
     return digits, first
 
 
-def _add_words(digits: Words, first: int, rows: Words, positions: Words, low: Words, high: Words) -> None:
+def _add_words(
+    digits: Int64Array, first: int, rows: Int64Array, positions: Int64Array, low: Int64Array, high: Int64Array
+) -> None:
     # Add 128-bit integers at bit `positions`: four limbs, each moved by less than a digit, so it falls into two digits.
     flat = digits.reshape(-1)
     places = positions & 31
@@ -131,14 +133,14 @@ def _add_words(digits: Words, first: int, rows: Words, positions: Words, low: Wo
         np.add.at(flat, at + j + 1, moved >> _SHIFT)
 
 
-def _carry(digits: Words) -> None:
+def _carry(digits: Int64Array) -> None:
     # All but the last digit into 0 .. 2^32-1.
     for k in range(digits.shape[1] - 1):
         digits[:, k + 1] += digits[:, k] >> _SHIFT
         digits[:, k] &= _MASK
 
 
-def _encode(digits: Words, first: int, flags: Words, seen: NDArray[np.bool_]) -> pa.Array:
+def _encode(digits: Int64Array, first: int, flags: Int64Array, seen: NDArray[np.bool_]) -> pa.Array:
     _carry(digits)
     used = digits.shape[1]
     while used > 1 and (np.abs(digits[:, used - 1]) < 2**20).all():
@@ -157,7 +159,9 @@ def _encode(digits: Words, first: int, flags: Words, seen: NDArray[np.bool_]) ->
     return pa.ListArray.from_arrays(pa.array(offsets), pa.array(values.reshape(-1)), mask=mask)
 
 
-def _decode(states: pa.Array, groups: Words, num_groups: int) -> tuple[Words, int, Words, NDArray[np.bool_]]:
+def _decode(
+    states: pa.Array, groups: Int64Array, num_groups: int
+) -> tuple[Int64Array, int, Int64Array, NDArray[np.bool_]]:
     """Digits of the sums by group (not carried), the index of their first digit, flags, and who has seen anything."""
     valid = states.is_valid().to_numpy(zero_copy_only=False)
     flags, seen = np.zeros(num_groups, np.int64), np.zeros(num_groups, np.bool_)
@@ -185,7 +189,7 @@ def _decode(states: pa.Array, groups: Words, num_groups: int) -> tuple[Words, in
     return digits.reshape(num_groups, width), first, flags, seen
 
 
-def merge_exact(states: pa.Array, groups: Words, num_groups: int) -> pa.Array:
+def merge_exact(states: pa.Array, groups: Int64Array, num_groups: int) -> pa.Array:
     """Sums by group; null where a group has no sum."""
     digits, first, flags, seen = _decode(states, groups, num_groups)
     return _encode(digits, first, flags, seen)

@@ -14,11 +14,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from pinotpy.arrays import Int64Array
+
 KERNEL_ROWS: Final = 1 << 16
 _NULL_CODE_LIMIT: Final = 1 << 62
 
 
-def number_rows(columns: Sequence[pa.Array]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def number_rows(columns: Sequence[pa.Array]) -> tuple[Int64Array, Int64Array]:
     """Number rows by the values of all columns (null equals null; doubles with −0.0 = 0.0 and NaN = NaN).
 
     Returns:
@@ -39,7 +41,7 @@ def number_rows(columns: Sequence[pa.Array]) -> tuple[NDArray[np.int64], NDArray
     return number_keys(keys)
 
 
-def _codes(column: pa.Array) -> tuple[NDArray[np.int64], int]:
+def _codes(column: pa.Array) -> tuple[Int64Array, int]:
     """Integers ≥ 0 that are equal where the values are, and their bound (2^63 when they are the values' own bits)."""
     if len(column) == 0:
         return np.empty(0, np.int64), 1
@@ -68,13 +70,13 @@ def _codes(column: pa.Array) -> tuple[NDArray[np.int64], int]:
     return codes, bound
 
 
-def _float_bits(values: NDArray[np.floating]) -> NDArray[np.int64]:
+def _float_bits(values: NDArray[np.floating]) -> Int64Array:
     wide = values.astype(np.float64) + 0.0
     wide[np.isnan(wide)] = np.nan
     return wide.view(np.int64)
 
 
-def number_keys(keys: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def number_keys(keys: Int64Array) -> tuple[Int64Array, Int64Array]:
     """`number_rows` of one int64 key column without nulls."""
     if len(keys) >= KERNEL_ROWS:
         from pinotpy.kernels.group.number_keys import number_int64
@@ -88,7 +90,7 @@ def number_keys(keys: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.
     return groups, first
 
 
-def distinct_pairs(rows: NDArray[np.int64], values: pa.Array) -> NDArray[np.int64]:
+def distinct_pairs(rows: Int64Array, values: pa.Array) -> Int64Array:
     """Indexes of the first of each distinct (row, value) pair, ascending."""
     if len(rows) == 0:
         return np.empty(0, np.int64)

@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from pinotpy.arrays import Int64Array
 from pinotpy.data_types import DataType
 from pinotpy.errors import InvalidQueryError
 from pinotpy.functions.sketches.multiset import (
@@ -27,8 +28,6 @@ from pinotpy.functions.sketches.multiset import (
 from pinotpy.functions.spec import AggregateFunction, Argument, Groups, Parameter, check_number
 from pinotpy.functions.state.plans import ValueSetPlan
 from pinotpy.pql.ast import Dialect
-
-Longs = NDArray[np.int64]
 
 
 class PercentileFunction(AggregateFunction):
@@ -70,9 +69,7 @@ class PercentileFunction(AggregateFunction):
         return multiset_fields(argument.data_type)
 
     def plan(self, argument: Argument, *, sum_fits_long: bool) -> ValueSetPlan:
-        def collect(
-            rows: NDArray[np.int64], values: pa.Array, counts: NDArray[np.int64], num_rows: int
-        ) -> list[pa.Array]:
+        def collect(rows: Int64Array, values: pa.Array, counts: Int64Array, num_rows: int) -> list[pa.Array]:
             rows, numbers, counts = self.numbers(argument, rows, values, counts)
             return self.keep(collect_multisets(rows, numbers, counts, num_rows)).to_arrow()
 
@@ -80,21 +77,21 @@ class PercentileFunction(AggregateFunction):
         as_longs = rank_of is not None and self.result_type is DataType.LONG
         return ValueSetPlan(collect, rank_of=rank_of, as_longs=as_longs, means_of=self.means_of(argument))
 
-    def rank_of(self, argument: Argument) -> Callable[[NDArray[np.int64]], NDArray[np.int64]] | None:
+    def rank_of(self, argument: Argument) -> Callable[[Int64Array], Int64Array] | None:
         """The rank of the one value that `read` needs, by the number of values (ValueSetPlan.rank_of); None: it
         needs more.
         """
         return None
 
-    def means_of(self, argument: Argument) -> Callable[[Longs], tuple[Longs, Longs, Longs]] | None:
+    def means_of(self, argument: Argument) -> Callable[[Int64Array], tuple[Int64Array, Int64Array, Int64Array]] | None:
         """The ranks of the two means that `read` needs, by the number of values (ValueSetPlan.means_of); None: it
         needs more.
         """
         return None
 
     def numbers(
-        self, argument: Argument, rows: NDArray[np.int64], values: pa.Array, counts: NDArray[np.int64]
-    ) -> tuple[NDArray[np.int64], NDArray[Any], NDArray[np.int64]]:
+        self, argument: Argument, rows: Int64Array, values: pa.Array, counts: Int64Array
+    ) -> tuple[Int64Array, NDArray[Any], Int64Array]:
         """Rows, numbers (of the state's type) and counts of what the scan saw (see ValueSetPlan)."""
         return rows, numbers_of(values), counts
 

@@ -14,11 +14,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from pinotpy.arrays import Int64Array
 from pinotpy.functions.spec import Groups
 from pinotpy.functions.state.plans import RowBlock
 from pinotpy.functions.state.states import order_keys
 
-Words = NDArray[np.int64]
 _SIGN = np.uint64(1 << 63)
 
 
@@ -71,7 +71,7 @@ def merge_picked(
     return [column.take(taken) for column in states]
 
 
-def order_codes(columns: Sequence[pa.Array]) -> Words:
+def order_codes(columns: Sequence[pa.Array]) -> Int64Array:
     """Numbers that are ordered as the rows of these columns are: by the first, where it is equal by the next. −0.0 is
     0.0, NaN above all numbers, texts go by their bytes; what stands for null is not said.
     """
@@ -82,11 +82,11 @@ def order_codes(columns: Sequence[pa.Array]) -> Words:
     return codes
 
 
-def _dense(codes: Words) -> Words:
+def _dense(codes: Int64Array) -> Int64Array:
     return np.unique(codes, return_inverse=True)[1].astype(np.int64)
 
 
-def _codes(column: pa.Array) -> Words:
+def _codes(column: pa.Array) -> Int64Array:
     if pa.types.is_boolean(column.type):
         column = column.cast(pa.int8())
     if pa.types.is_floating(column.type):
@@ -95,7 +95,7 @@ def _codes(column: pa.Array) -> Words:
     if pa.types.is_integer(column.type):
         filled = pc.fill_null(column, 0) if column.null_count else column
         return np.ascontiguousarray(filled.to_numpy(zero_copy_only=False).astype(np.int64, copy=False))
-    ranks: Words = (
+    ranks: Int64Array = (
         pc.rank(column, sort_keys="ascending", tiebreaker="dense").to_numpy(zero_copy_only=False).astype(np.int64)
     )
     return ranks

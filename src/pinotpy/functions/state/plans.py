@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from enum import Enum, IntEnum
 from typing import Protocol, Union
 
-import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
+
+from pinotpy.arrays import Int64Array
 
 
 class Values(Enum):
@@ -48,11 +48,11 @@ class Overflow:
     kernels/aggregate/exact_sums.py.
     """
 
-    rows: NDArray[np.int64]
-    words: NDArray[np.int64]
-    windows: NDArray[np.int64]
-    low: NDArray[np.int64]
-    high: NDArray[np.int64]
+    rows: Int64Array
+    words: Int64Array
+    windows: Int64Array
+    low: Int64Array
+    high: Int64Array
 
 
 class Word(IntEnum):
@@ -102,7 +102,7 @@ class SlotPlan:
 
     words: tuple[Word, ...]
     updates: tuple[Update, ...]
-    collect: Callable[[NDArray[np.int64], NDArray[np.int64], Overflow], list[pa.Array]]
+    collect: Callable[[Int64Array, Int64Array, Overflow], list[pa.Array]]
     rank: RankKind | None = None
     forms: tuple[StateForm, ...] | None = None
 
@@ -128,16 +128,14 @@ class ValueSetPlan:
         a scan calls where there is one.
     """
 
-    collect: Callable[[NDArray[np.int64], pa.Array, NDArray[np.int64], int], list[pa.Array]]
+    collect: Callable[[Int64Array, pa.Array, Int64Array, int], list[pa.Array]]
     by_segment: bool = False
     counted: bool = True
-    assemble: Callable[[NDArray[np.int64], pa.Array, NDArray[np.int64]], list[pa.Array]] | None = None
-    rank_of: Callable[[NDArray[np.int64]], NDArray[np.int64]] | None = None
+    assemble: Callable[[Int64Array, pa.Array, Int64Array], list[pa.Array]] | None = None
+    rank_of: Callable[[Int64Array], Int64Array] | None = None
     as_longs: bool = False
-    means_of: Callable[[NDArray[np.int64]], tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]] | None = (
-        None
-    )
-    count_state: Callable[[NDArray[np.int64]], list[pa.Array]] | None = None
+    means_of: Callable[[Int64Array], tuple[Int64Array, Int64Array, Int64Array]] | None = None
+    count_state: Callable[[Int64Array], list[pa.Array]] | None = None
 
 
 class Hashing(Enum):
@@ -160,9 +158,9 @@ class SketchPlan:
     """
 
     log2m: int
-    collect: Callable[[NDArray[np.int64], NDArray[np.int64], int], list[pa.Array]]
+    collect: Callable[[Int64Array, Int64Array, int], list[pa.Array]]
     hashing: Hashing = Hashing.HYPERLOGLOG
-    entries_of_values: Callable[[pa.Array], NDArray[np.int64]] | None = None
+    entries_of_values: Callable[[pa.Array], Int64Array] | None = None
 
     @property
     def are_sets(self) -> bool:
@@ -181,19 +179,19 @@ class RowBlock(Protocol):
     """
 
     @property
-    def rows(self) -> NDArray[np.int64]:
+    def rows(self) -> Int64Array:
         """The state row of each."""
 
     @property
     def has_nulls(self) -> bool:
         """Whether values may be null."""
 
-    def argument(self, index: int, at: NDArray[np.int64] | None = None) -> pa.Array:
+    def argument(self, index: int, at: Int64Array | None = None) -> pa.Array:
         """The values of an argument (type `DataType.arrow`), of all rows or of those at these places. Nulls only where
         the function is null aware and the query handles nulls; else the default stands for them.
         """
 
-    def places(self, at: NDArray[np.int64]) -> pa.Array:
+    def places(self, at: Int64Array) -> pa.Array:
         """Texts that order rows of all servers: by the names of their segments, then by doc."""
 
 

@@ -17,6 +17,7 @@ from typing import Any, ClassVar, Final
 
 import pyarrow as pa
 
+from pinotpy.arrays import Int64Array
 from pinotpy.data_types import DataType
 from pinotpy.functions.spec import AggregateFunction, Argument, Groups, check_types
 from pinotpy.functions.state.exact_sums import (
@@ -24,7 +25,6 @@ from pinotpy.functions.state.exact_sums import (
     UNIT_BIAS,
     WINDOW,
     WINDOW_MAIN,
-    Words,
     exact_array,
     exact_integers,
     exact_of_columns,
@@ -112,8 +112,8 @@ class PowerSums(AggregateFunction):
             places.append((power, len(words), widths[power]))
             words += [Word.ADD] * widths[power]
 
-        def collect(slots: Words, seen: Words, overflow: Overflow) -> list[pa.Array]:
-            def own(word: int, window: int) -> tuple[Words, Words, Words, Words]:
+        def collect(slots: Int64Array, seen: Int64Array, overflow: Overflow) -> list[pa.Array]:
+            def own(word: int, window: int) -> tuple[Int64Array, Int64Array, Int64Array, Int64Array]:
                 kept = overflow.words == word
                 return overflow.rows[kept], overflow.windows[kept] - window, overflow.low[kept], overflow.high[kept]
 

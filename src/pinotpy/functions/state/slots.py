@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
+from pinotpy.arrays import Int64Array
 from pinotpy.data_types import DataType
 from pinotpy.functions.spec import Argument
 from pinotpy.functions.state.exact_sums import exact_array
@@ -25,7 +25,6 @@ from pinotpy.functions.state.plans import (
 )
 from pinotpy.functions.state.states import decimal_sums, extreme_array, extremes_of, wide_array
 
-Words = NDArray[np.int64]
 _WIDE = (Word.WIDE, Word.WIDE_HIGH)
 
 
@@ -37,17 +36,17 @@ def sum_plan(argument: Argument, *, sum_fits_long: bool, with_count: bool) -> Pl
         return _decimal_plan(with_count)
     from pinotpy.kernels.aggregate import counts_and_sums, sums_of_doubles
 
-    def columns(total: pa.Array, seen: Words) -> list[pa.Array]:
+    def columns(total: pa.Array, seen: Int64Array) -> list[pa.Array]:
         return [total, pa.array(seen)] if with_count else [total]
 
-    def collect_long(slots: Words, seen: Words, overflow: Overflow) -> list[pa.Array]:
+    def collect_long(slots: Int64Array, seen: Int64Array, overflow: Overflow) -> list[pa.Array]:
         low = np.ascontiguousarray(slots[:, 0])
         return columns(wide_array(low, low >> np.int64(63), seen > 0), seen)
 
-    def collect_wide(slots: Words, seen: Words, overflow: Overflow) -> list[pa.Array]:
+    def collect_wide(slots: Int64Array, seen: Int64Array, overflow: Overflow) -> list[pa.Array]:
         return columns(wide_array(slots[:, 0], slots[:, 1], seen > 0), seen)
 
-    def collect_double(slots: Words, seen: Words, overflow: Overflow) -> list[pa.Array]:
+    def collect_double(slots: Int64Array, seen: Int64Array, overflow: Overflow) -> list[pa.Array]:
         parts = (overflow.rows, overflow.windows, overflow.low, overflow.high)
         return columns(exact_array(slots[:, 0], slots[:, 1], seen > 0, parts), seen)
 
@@ -81,7 +80,7 @@ def sum_plan(argument: Argument, *, sum_fits_long: bool, with_count: bool) -> Pl
 
 
 def _decimal_plan(with_count: bool) -> ValueSetPlan:
-    def collect(rows: Words, values: pa.Array, counts: Words, num_rows: int) -> list[pa.Array]:
+    def collect(rows: Int64Array, values: pa.Array, counts: Int64Array, num_rows: int) -> list[pa.Array]:
         total = decimal_sums(rows, values, counts, num_rows)
         if not with_count:
             return [total]
@@ -98,7 +97,7 @@ def extremes_plan(argument: Argument, which: tuple[str, ...]) -> Plan:
     assert data_type is not None
     if data_type is DataType.BIG_DECIMAL:
 
-        def collect_decimals(rows: Words, values: pa.Array, counts: Words, num_rows: int) -> list[pa.Array]:
+        def collect_decimals(rows: Int64Array, values: pa.Array, counts: Int64Array, num_rows: int) -> list[pa.Array]:
             return [extremes_of(rows, values, num_rows, is_min=name == "min") for name in which]
 
         return ValueSetPlan(collect_decimals, counted=False)
@@ -117,7 +116,7 @@ def extremes_plan(argument: Argument, which: tuple[str, ...]) -> Plan:
         grouped, single = blocks[name, floating]
         instructions.append(Update(grouped.address, single.address, word, values))
 
-    def collect(slots: Words, seen: Words, overflow: Overflow) -> list[pa.Array]:
+    def collect(slots: Int64Array, seen: Int64Array, overflow: Overflow) -> list[pa.Array]:
         out = []
         for word, name in enumerate(which):
             keys = np.ascontiguousarray(slots[:, word]).view(np.uint64)

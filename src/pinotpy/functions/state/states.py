@@ -22,12 +22,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from pinotpy.arrays import Int64Array
 from pinotpy.data_types import DataType, StoredType
 from pinotpy.decimals import DIGITS_MAX, decode_decimal, encode_decimal
 from pinotpy.errors import DataError, QueryExecutionError
 from pinotpy.functions.state.exact_sums import merge_exact, round_exact
-
-Groups = NDArray[np.int64]
 
 WIDE = pa.decimal128(38, 0)
 EXACT = pa.list_(pa.int64())
@@ -52,7 +51,7 @@ def extreme_field(name: str, data_type: DataType) -> pa.Field:
 # --- counts --------------------------------------------------------------------------------------------------------
 
 
-def merge_counts(states: pa.Array, groups: Groups, num_groups: int) -> pa.Array:
+def merge_counts(states: pa.Array, groups: Int64Array, num_groups: int) -> pa.Array:
     total = np.zeros(num_groups, np.int64)
     np.add.at(total, groups, states.to_numpy(zero_copy_only=False))
     return pa.array(total)
@@ -61,7 +60,7 @@ def merge_counts(states: pa.Array, groups: Groups, num_groups: int) -> pa.Array:
 # --- sums ----------------------------------------------------------------------------------------------------------
 
 
-def wide_array(low: NDArray[np.int64], high: NDArray[np.int64], seen: NDArray[np.bool_]) -> pa.Array:
+def wide_array(low: Int64Array, high: Int64Array, seen: NDArray[np.bool_]) -> pa.Array:
     """Wide sums from their words; null where nothing was seen."""
     both = np.empty((len(low), 2), np.int64)
     both[:, 0], both[:, 1] = low, high
@@ -72,12 +71,12 @@ def _validity(seen: NDArray[np.bool_]) -> Any:
     return None if seen.all() else pa.py_buffer(np.packbits(seen, bitorder="little"))
 
 
-def _wide_words(states: pa.Array) -> NDArray[np.int64]:
+def _wide_words(states: pa.Array) -> Int64Array:
     both = np.frombuffer(states.buffers()[1], np.int64).reshape(-1, 2) if len(states) else np.empty((0, 2), np.int64)
     return both[states.offset : states.offset + len(states)]
 
 
-def merge_sums(states: pa.Array, groups: Groups, num_groups: int) -> pa.Array:
+def merge_sums(states: pa.Array, groups: Int64Array, num_groups: int) -> pa.Array:
     if pa.types.is_list(states.type):
         return merge_exact(states, groups, num_groups)
     if pa.types.is_decimal(states.type):
@@ -85,7 +84,7 @@ def merge_sums(states: pa.Array, groups: Groups, num_groups: int) -> pa.Array:
     return _merge_decimals(states, groups, num_groups)
 
 
-def _merge_wide(states: pa.Array, groups: Groups, num_groups: int) -> pa.Array:
+def _merge_wide(states: pa.Array, groups: Int64Array, num_groups: int) -> pa.Array:
     valid = states.is_valid().to_numpy(zero_copy_only=False)
     both = _wide_words(states)
     if not valid.all():
@@ -100,13 +99,13 @@ def _merge_wide(states: pa.Array, groups: Groups, num_groups: int) -> pa.Array:
     return wide_array(low, top + (middle >> shift), _seen(groups, num_groups))
 
 
-def _seen(groups: Groups, num_groups: int) -> NDArray[np.bool_]:
+def _seen(groups: Int64Array, num_groups: int) -> NDArray[np.bool_]:
     seen = np.zeros(num_groups, np.bool_)
     seen[groups] = True
     return seen
 
 
-def _merge_decimals(states: pa.Array, groups: Groups, num_groups: int) -> pa.Array:
+def _merge_decimals(states: pa.Array, groups: Int64Array, num_groups: int) -> pa.Array:
     totals: list[Decimal | None] = [None] * num_groups
     for group, data in zip(groups.tolist(), states.to_pylist(), strict=True):
         if data is not None:
@@ -115,7 +114,7 @@ def _merge_decimals(states: pa.Array, groups: Groups, num_groups: int) -> pa.Arr
     return pa.array([None if total is None else encode_decimal(total) for total in totals], DECIMAL)
 
 
-def decimal_sums(rows: NDArray[np.int64], values: pa.Array, counts: NDArray[np.int64], num_rows: int) -> pa.Array:
+def decimal_sums(rows: Int64Array, values: pa.Array, counts: Int64Array, num_rows: int) -> pa.Array:
     """Exact sums from value sets of BIG_DECIMAL values."""
     encoded = values.dictionary_encode()
     numbers = [decode_decimal(data) for data in encoded.dictionary.to_pylist()]
@@ -144,7 +143,7 @@ def sums_as_doubles(states: pa.Array) -> tuple[NDArray[np.float64], NDArray[np.b
     return out, seen
 
 
-def averages_as_doubles(states: pa.Array, counts: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+def averages_as_doubles(states: pa.Array, counts: Int64Array) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
     """Sums over counts, and which rows have seen anything. Of integers and BIG_DECIMAL the exact quotient is rounded,
     once; of doubles the rounded sum is divided.
     """
@@ -196,7 +195,7 @@ def extreme_array(keys: NDArray[np.uint64], seen: NDArray[np.bool_], *, floating
     return pa.array(values, mask=None if seen.all() else ~seen)
 
 
-def merge_extremes(states: pa.Array, groups: Groups, num_groups: int, *, is_min: bool) -> pa.Array:
+def merge_extremes(states: pa.Array, groups: Int64Array, num_groups: int, *, is_min: bool) -> pa.Array:
     valid = states.is_valid().to_numpy(zero_copy_only=False)
     if not valid.all():
         states, groups = states.drop_null(), groups[valid]
@@ -216,7 +215,7 @@ def merge_extremes(states: pa.Array, groups: Groups, num_groups: int, *, is_min:
     return extreme_array(_grow(keys, groups, num_groups, is_min), seen, floating=floating)
 
 
-def _grow(keys: NDArray[np.uint64], groups: Groups, num_groups: int, is_min: bool) -> NDArray[np.uint64]:
+def _grow(keys: NDArray[np.uint64], groups: Int64Array, num_groups: int, is_min: bool) -> NDArray[np.uint64]:
     if is_min:
         best = np.full(num_groups, np.iinfo(np.uint64).max, np.uint64)
         np.minimum.at(best, groups, keys)
@@ -226,7 +225,7 @@ def _grow(keys: NDArray[np.uint64], groups: Groups, num_groups: int, is_min: boo
     return best
 
 
-def extremes_of(rows: NDArray[np.int64], values: pa.Array, num_rows: int, *, is_min: bool) -> pa.Array:
+def extremes_of(rows: Int64Array, values: pa.Array, num_rows: int, *, is_min: bool) -> pa.Array:
     """Extremes from value sets (BIG_DECIMAL)."""
     return merge_extremes(values, rows, num_rows, is_min=is_min)
 
@@ -268,7 +267,7 @@ def double_result(
 # --- sets ----------------------------------------------------------------------------------------------------------
 
 
-def distinct_sets(rows: NDArray[np.int64], values: pa.Array, num_rows: int) -> pa.Array:
+def distinct_sets(rows: Int64Array, values: pa.Array, num_rows: int) -> pa.Array:
     """Sets (list column, num_rows long) from (row, value) pairs; doubles with −0.0 = 0.0 and one NaN."""
     from pinotpy.functions.state.grouping import distinct_pairs
 
@@ -284,7 +283,7 @@ def distinct_sets(rows: NDArray[np.int64], values: pa.Array, num_rows: int) -> p
     return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), values.take(pa.array(kept[order])))
 
 
-def assemble_sets(offsets: NDArray[np.int64], values: pa.Array, counts: NDArray[np.int64]) -> list[pa.Array]:
+def assemble_sets(offsets: Int64Array, values: pa.Array, counts: Int64Array) -> list[pa.Array]:
     """The state column of sets from the distinct values of all rows, row after row (see ValueSetPlan.assemble)."""
     if offsets[-1] >= 2**31:
         raise QueryExecutionError(
@@ -294,12 +293,12 @@ def assemble_sets(offsets: NDArray[np.int64], values: pa.Array, counts: NDArray[
     return [pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32)), values)]
 
 
-def count_states(sizes: NDArray[np.int64]) -> list[pa.Array]:
+def count_states(sizes: Int64Array) -> list[pa.Array]:
     """What stands in the place of a column of sets that will not be merged any more: how many values each has."""
     return [pa.array(sizes, pa.int64())]
 
 
-def merge_sets(states: pa.Array, groups: Groups, num_groups: int) -> pa.Array:
+def merge_sets(states: pa.Array, groups: Int64Array, num_groups: int) -> pa.Array:
     if pa.types.is_integer(states.type):
         raise DataError(
             "a server counted different values for an answer of its own, but its result is one of several: ask again"

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-Ints = NDArray[np.int64]
+from pinotpy.arrays import Int64Array
 
 
 def within_edits(terms: pa.Array, word: str, edits: int) -> NDArray[np.bool_]:
@@ -32,7 +32,7 @@ def within_edits(terms: pa.Array, word: str, edits: int) -> NDArray[np.bool_]:
     return found
 
 
-def _code_points(terms: pa.Array) -> tuple[NDArray[np.uint32], Ints, Ints]:
+def _code_points(terms: pa.Array) -> tuple[NDArray[np.uint32], Int64Array, Int64Array]:
     """All characters, and of each term where it starts among them and how many it has."""
     _, offset_buffer, data = terms.buffers()
     dtype = np.int64 if pa.types.is_large_string(terms.type) else np.int32
@@ -44,7 +44,7 @@ def _code_points(terms: pa.Array) -> tuple[NDArray[np.uint32], Ints, Ints]:
     return np.frombuffer(plain.tobytes().decode().encode("utf-32-le"), np.uint32), starts[:-1], np.diff(starts)
 
 
-def _distances(letters: NDArray[np.uint32], lengths: Ints, wanted: NDArray[np.uint32], edits: int) -> Ints:
+def _distances(letters: NDArray[np.uint32], lengths: Int64Array, wanted: NDArray[np.uint32], edits: int) -> Int64Array:
     """Edit distances, those above `edits` as `edits` + 1. `letters` (num_terms, len(wanted) + edits)."""
     num_terms, size = len(letters), len(wanted)
     far = edits + 1

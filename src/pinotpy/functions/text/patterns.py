@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 import re2
 from numpy.typing import NDArray
 
+from pinotpy.arrays import Int64Array
 from pinotpy.errors import QueryExecutionError
 from pinotpy.functions.text.regex_syntax import parse_regex
 from pinotpy.functions.text.required_text import required_text
@@ -34,7 +35,7 @@ class Pieces:
     """
 
     data: NDArray[np.uint8]
-    offsets: NDArray[np.int64]
+    offsets: Int64Array
     anchors: int
     is_all: bool
     leads: bool = False

@@ -25,6 +25,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from pinotpy.arrays import Int64Array
 from pinotpy.errors import DataError
 
 STOP_WORDS: Final = (
@@ -77,12 +78,12 @@ class Tokens:
     """
 
     terms: pa.Array
-    texts: NDArray[np.int64]
-    positions: NDArray[np.int64]
-    lengths: NDArray[np.int64]
+    texts: Int64Array
+    positions: Int64Array
+    lengths: Int64Array
 
 
-def tokenize(data: NDArray[np.uint8], offsets: NDArray[np.int64]) -> Tokens:
+def tokenize(data: NDArray[np.uint8], offsets: Int64Array) -> Tokens:
     """The tokens of texts in UTF-8: text i is data[offsets[i]:offsets[i+1]], offsets from 0 to len(data).
 
     Raises DataError for what is not UTF-8.
@@ -126,7 +127,7 @@ def lower_case(text: str) -> str:
 # --- characters ----------------------------------------------------------------------------------------------------
 
 
-def _characters(data: NDArray[np.uint8], offsets: NDArray[np.int64]) -> tuple[NDArray[Any], NDArray[np.int64], Any]:
+def _characters(data: NDArray[np.uint8], offsets: Int64Array) -> tuple[NDArray[Any], Int64Array, Any]:
     """Code points (ASCII stays bytes), where each text starts among them, and what makes terms of some of them
     again.
     """
@@ -142,12 +143,12 @@ def _characters(data: NDArray[np.uint8], offsets: NDArray[np.int64]) -> tuple[ND
     return points, before[offsets[:-1]], _unicode_terms
 
 
-def _ascii_terms(kept: NDArray[np.uint8], lengths: NDArray[np.int64]) -> pa.Array:
+def _ascii_terms(kept: NDArray[np.uint8], lengths: Int64Array) -> pa.Array:
     lowered = np.where((kept >= ord("A")) & (kept <= ord("Z")), kept | 0x20, kept)
     return _binary(lowered.tobytes(), lengths)
 
 
-def _unicode_terms(kept: NDArray[np.uint32], lengths: NDArray[np.int64]) -> pa.Array:
+def _unicode_terms(kept: NDArray[np.uint32], lengths: Int64Array) -> pa.Array:
     lowered = _lower(kept)
     sizes = 1 + (lowered >= 0x80).astype(np.int64) + (lowered >= 0x800) + (lowered >= 0x10000)
     ends = np.cumsum(lengths)
@@ -155,7 +156,7 @@ def _unicode_terms(kept: NDArray[np.uint32], lengths: NDArray[np.int64]) -> pa.A
     return _binary(lowered.tobytes().decode("utf-32-le").encode(), total[ends] - total[ends - lengths])
 
 
-def _binary(data: bytes, sizes: NDArray[np.int64]) -> pa.Array:
+def _binary(data: bytes, sizes: Int64Array) -> pa.Array:
     offsets = np.zeros(len(sizes) + 1, np.int64)
     np.cumsum(sizes, out=offsets[1:])
     return pa.Array.from_buffers(pa.large_binary(), len(sizes), [None, pa.py_buffer(offsets), pa.py_buffer(data)])
@@ -170,9 +171,7 @@ def _lower(points: NDArray[np.uint32]) -> NDArray[np.uint32]:
 # --- words ---------------------------------------------------------------------------------------------------------
 
 
-def _spans(
-    characters: NDArray[Any], starts: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[Any]]:
+def _spans(characters: NDArray[Any], starts: Int64Array) -> tuple[Int64Array, Int64Array, NDArray[Any]]:
     """Where tokens begin, how many characters each has, and the characters of all tokens one after the other."""
     is_ascii = characters.dtype == np.uint8
     classes = _class_table()[:256][characters] if is_ascii else _classes(characters)
@@ -234,7 +233,7 @@ def _breaks(classes: NDArray[np.uint8]) -> NDArray[np.bool_]:
     return ends
 
 
-def _cut(begins: NDArray[np.int64], lengths: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _cut(begins: Int64Array, lengths: Int64Array) -> tuple[Int64Array, Int64Array]:
     if not len(lengths) or int(lengths.max()) <= TOKEN_CHARACTERS_MAX:
         return begins, lengths
     pieces = -(-lengths // TOKEN_CHARACTERS_MAX)

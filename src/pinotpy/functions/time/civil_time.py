@@ -12,9 +12,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from pinotpy.arrays import Int64Array
 from pinotpy.errors import QueryExecutionError
-
-Longs = NDArray[np.int64]
 
 SECOND_MS: Final = 1_000
 MINUTE_MS: Final = 60_000
@@ -30,7 +29,7 @@ _EPOCH_DAYS: Final = 719_468  # 0000-03-01 to 1970-01-01: years are counted from
 _EPOCH_MONTHS: Final = 1970 * 12
 
 
-def within_calendar(instants: Longs) -> Longs:
+def within_calendar(instants: Int64Array) -> Int64Array:
     """Instants (or wall clocks), those beyond INSTANT_MIN and INSTANT_MAX moved there: order stays, and nothing changes
     sign.
     """
@@ -46,7 +45,7 @@ def _narrow(values: NDArray[Any]) -> NDArray[Any]:
     return values
 
 
-def months_of_days(days: Longs) -> tuple[NDArray[Any], NDArray[Any]]:
+def months_of_days(days: Int64Array) -> tuple[NDArray[Any], NDArray[Any]]:
     """(months since 1970-01, day of the month from 1) of days since 1970-01-01."""
     shifted = _narrow(days) + _EPOCH_DAYS
     era = shifted // _ERA_DAYS
@@ -58,44 +57,44 @@ def months_of_days(days: Longs) -> tuple[NDArray[Any], NDArray[Any]]:
     return (year_of_era + era * 400) * 12 + month + (2 - _EPOCH_MONTHS), day
 
 
-def days_of_months(months: NDArray[Any]) -> Longs:
+def days_of_months(months: NDArray[Any]) -> Int64Array:
     """Days since 1970-01-01 of the first day of months since 1970-01."""
     shifted = _narrow(months) + (_EPOCH_MONTHS - 2)  # months since 0000-03
     year = shifted // 12
     month = shifted - year * 12
-    days: Longs = (
+    days: Int64Array = (
         365 * year.astype(np.int64) + year // 4 - year // 100 + year // 400 + (153 * month + 2) // 5
     ) - _EPOCH_DAYS
     return days
 
 
-def year_month_day(days: Longs) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+def year_month_day(days: Int64Array) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
     """(year, month from 1, day from 1)."""
     months, day = months_of_days(days)
     year = months // 12
     return year + 1970, months - year * 12 + 1, day
 
 
-def day_of_week(days: Longs) -> NDArray[Any]:
+def day_of_week(days: Int64Array) -> NDArray[Any]:
     """1 = Monday … 7 = Sunday."""
     shifted = _narrow(days) + 3
     weekday: NDArray[Any] = shifted - shifted // 7 * 7 + 1
     return weekday
 
 
-def day_of_year(days: Longs) -> Longs:
+def day_of_year(days: Int64Array) -> Int64Array:
     """1 = January 1st."""
     return days - floor_days("YEAR", days) + 1
 
 
-def week_of_year(days: Longs) -> tuple[NDArray[Any], Longs]:
+def week_of_year(days: Int64Array) -> tuple[NDArray[Any], Int64Array]:
     """(week-based year, week from 1) by ISO 8601: a week belongs to the year of its Thursday."""
     thursday = days - day_of_week(days) + 4
     new_year = floor_days("YEAR", thursday)
     return months_of_days(thursday)[0] // 12 + 1970, (thursday - new_year) // 7 + 1
 
 
-def floor_days(unit: str, days: Longs) -> Longs:
+def floor_days(unit: str, days: Int64Array) -> Int64Array:
     """The first day of the WEEK (Monday), MONTH, QUARTER or YEAR of each day."""
     if unit == "WEEK":
         return (days + 3) // 7 * 7 - 3
@@ -104,11 +103,11 @@ def floor_days(unit: str, days: Longs) -> Longs:
     return days_of_months(months if size == 1 else months // size * size)
 
 
-def _fixed_floor(size_ms: int) -> Callable[[Longs], Longs]:
+def _fixed_floor(size_ms: int) -> Callable[[Int64Array], Int64Array]:
     return lambda millis: millis // size_ms * size_ms
 
 
-def _calendar_floor(unit: str) -> Callable[[Longs], Longs]:
+def _calendar_floor(unit: str) -> Callable[[Int64Array], Int64Array]:
     return lambda millis: floor_days(unit, millis // DAY_MS) * DAY_MS
 
 
@@ -130,14 +129,14 @@ CLOCK_UNITS: Final = frozenset(
 )  # their floors keep the offset that holds at the instant
 
 
-def floor_millis(unit: str, millis: Longs) -> Longs:
+def floor_millis(unit: str, millis: Int64Array) -> Int64Array:
     """The start of the MILLISECOND, SECOND, MINUTE, HOUR, DAY, WEEK (Monday), MONTH, QUARTER or YEAR, also before
     1970.
     """
     return _FLOORS[unit](millis)
 
 
-def add_units(unit: str, amount: NDArray[Any], millis: Longs) -> Longs:
+def add_units(unit: str, amount: NDArray[Any], millis: Int64Array) -> Int64Array:
     """Later by `amount` units. Months keep the day of the month, or take the last one of a shorter month.
 
     Raises: QueryExecutionError for what lies beyond 64 bits of milliseconds.
@@ -155,14 +154,14 @@ def add_units(unit: str, amount: NDArray[Any], millis: Longs) -> Longs:
         ]
         return np.array(exact, np.int64)
     if unit in FIXED_MS:
-        moved: Longs = millis + amount * FIXED_MS[unit]
+        moved: Int64Array = millis + amount * FIXED_MS[unit]
         return moved
     days = millis // DAY_MS
     months, day = months_of_days(days)
     target = months + amount * _MONTHS[unit]
     start = days_of_months(target)
     length = days_of_months(target + 1) - start
-    found: Longs = (start + np.minimum(day, length) - 1) * DAY_MS + (millis - days * DAY_MS)
+    found: Int64Array = (start + np.minimum(day, length) - 1) * DAY_MS + (millis - days * DAY_MS)
     return found
 
 
@@ -185,7 +184,7 @@ def _added(unit: str, amount: int, millis: int) -> int:
     return found
 
 
-def units_between(unit: str, start: Longs, end: Longs) -> Longs:
+def units_between(unit: str, start: Int64Array, end: Int64Array) -> Int64Array:
     """Whole units from start to end, negative if end comes first: the most that `add_units` may add to the earlier
     one.
     """
@@ -197,18 +196,18 @@ def units_between(unit: str, start: Longs, end: Longs) -> Longs:
         )
     start, end = within_calendar(start), within_calendar(end)
     first, last = np.minimum(start, end), np.maximum(start, end)
-    months: Longs = (months_of_days(last // DAY_MS)[0] - months_of_days(first // DAY_MS)[0]).astype(np.int64)
+    months: Int64Array = (months_of_days(last // DAY_MS)[0] - months_of_days(first // DAY_MS)[0]).astype(np.int64)
     months -= add_units("MONTH", months, first) > last
-    found: Longs = np.where(end < start, -1, 1) * (months // _MONTHS[unit])
+    found: Int64Array = np.where(end < start, -1, 1) * (months // _MONTHS[unit])
     return found
 
 
-def _is_near(instants: Longs) -> bool:
+def _is_near(instants: Int64Array) -> bool:
     """Whether any two of these can be subtracted."""
     return not instants.size or bool(instants.min() >= -(2**62) and instants.max() < 2**62)
 
 
-def _far_units_between(size_ms: int, start: Longs, end: Longs) -> Longs:
+def _far_units_between(size_ms: int, start: Int64Array, end: Int64Array) -> Int64Array:
     """Whole units between times whose difference may not fit 64 bits; in milliseconds it ends at the range."""
     if size_ms == 1:
         difference = np.subtract(end, start)
@@ -218,16 +217,16 @@ def _far_units_between(size_ms: int, start: Longs, end: Longs) -> Longs:
     rest = end % size_ms - start % size_ms
     floor = whole - (rest < 0)
     exact = rest == 0
-    found: Longs = floor + ((floor < 0) & ~exact)
+    found: Int64Array = floor + ((floor < 0) & ~exact)
     return found
 
 
-def truncating_divide(values: Longs, divisor: int | Longs) -> Longs:
+def truncating_divide(values: Int64Array, divisor: int | Int64Array) -> Int64Array:
     """Java's division of long: toward zero. No divisor may be 0."""
     if isinstance(divisor, int) and divisor == 1:
         return values
-    quotient: Longs = values // divisor
+    quotient: Int64Array = values // divisor
     if not values.size or (isinstance(divisor, int) and divisor > 0 and values.min() >= 0):
         return quotient
-    found: Longs = quotient + ((quotient < 0) & (quotient * divisor != values))
+    found: Int64Array = quotient + ((quotient < 0) & (quotient * divisor != values))
     return found

@@ -18,7 +18,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from pinotpy.functions.time.civil_time import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, Longs, day_of_week, days_of_months
+from pinotpy.arrays import Int64Array
+from pinotpy.functions.time.civil_time import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, day_of_week, days_of_months
 from pinotpy.functions.time.date_patterns import DAYS, HALVES, MONTHS, Piece, pattern_pieces
 
 _FIXED: Final = {"y": 4, "M": 2, "d": 2, "H": 2, "m": 2, "s": 2}  # digits at fixed places; S as many as there are
@@ -28,7 +29,7 @@ _NAMES: Final = {"M": (MONTHS, 1), "E": (DAYS, 1), "a": (HALVES, 0)}  # distinct
 class ColumnReader(Protocol):
     """A pattern compiled for whole arrays."""
 
-    def read(self, texts: pa.Array) -> tuple[Longs, NDArray[np.bool_]] | None:
+    def read(self, texts: pa.Array) -> tuple[Int64Array, NDArray[np.bool_]] | None:
         """Wall clocks in milliseconds, and which of them are good; None if this finds no good one."""
         ...
 
@@ -100,7 +101,7 @@ class _FixedReader:
     fields: tuple[tuple[str, int, int], ...]
     literals: tuple[tuple[int, int], ...]  # place, byte
 
-    def read(self, texts: pa.Array) -> tuple[Longs, NDArray[np.bool_]] | None:
+    def read(self, texts: pa.Array) -> tuple[Int64Array, NDArray[np.bool_]] | None:
         """Wall clocks (milliseconds) and which of them are good; None if the texts are mostly of other widths."""
         count = len(texts)
         if not count:
@@ -123,7 +124,7 @@ class _FixedReader:
         local[fits], good[fits] = part, part_good
         return local, good
 
-    def _decode(self, block: NDArray[np.uint8]) -> tuple[Longs, NDArray[np.bool_]]:
+    def _decode(self, block: NDArray[np.uint8]) -> tuple[Int64Array, NDArray[np.bool_]]:
         columns = np.ascontiguousarray(block.T)  # one row a place: all that follows runs along whole rows
         good = np.ones(len(block), np.bool_)
         for place, byte in self.literals:
@@ -151,7 +152,7 @@ class _MatchingReader:
     expression: str
     pieces: tuple[Piece, ...]
 
-    def read(self, texts: pa.Array) -> tuple[Longs, NDArray[np.bool_]] | None:
+    def read(self, texts: pa.Array) -> tuple[Int64Array, NDArray[np.bool_]] | None:
         """See ColumnReader."""
         found = pc.extract_regex(texts, self.expression)
         good: NDArray[np.bool_] = found.is_valid().to_numpy(zero_copy_only=False)
@@ -181,7 +182,7 @@ class _MatchingReader:
         return places + first
 
 
-def _wall_clocks(values: Mapping[str, NDArray[Any]], good: NDArray[np.bool_]) -> tuple[Longs, NDArray[np.bool_]]:
+def _wall_clocks(values: Mapping[str, NDArray[Any]], good: NDArray[np.bool_]) -> tuple[Int64Array, NDArray[np.bool_]]:
     """Milliseconds of the fields, and which are good: none out of its range, and the day of the week that of the
     date.
     """
@@ -214,7 +215,7 @@ _TABLE_START: Final = (1 - 1970) * 12  # months since 1970 of the year 1
 _STARTS: Final = days_of_months(np.arange(_TABLE_START, (2201 - 1970) * 12))
 
 
-def _month_starts(months: NDArray[Any]) -> Longs:
+def _month_starts(months: NDArray[Any]) -> Int64Array:
     """days_of_months, from a table for the years 1 to 2200."""
     places = months - _TABLE_START
     if places.min() >= 0 and places.max() < len(_STARTS):

@@ -17,8 +17,9 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
+from pinotpy.arrays import Int64Array
 from pinotpy.errors import QueryExecutionError
-from pinotpy.functions.time.civil_time import MINUTE_MS, Longs
+from pinotpy.functions.time.civil_time import MINUTE_MS
 from pinotpy.functions.time.date_columns import column_reader
 from pinotpy.functions.time.date_fields import local_millis
 from pinotpy.functions.time.date_patterns import DAYS, ERAS, HALVES, MONTHS, Piece, pattern_pieces
@@ -34,7 +35,7 @@ _NAMED_ZONES: Final = {"UT": "UTC", "UTC": "UTC", "GMT": "UTC"} | {
 } | {"PST": "America/Los_Angeles", "PDT": "America/Los_Angeles"}  # fmt: skip
 
 
-def parse_instants(pattern: str, texts: pa.Array, zone: TimeZone = UTC) -> Longs:
+def parse_instants(pattern: str, texts: pa.Array, zone: TimeZone = UTC) -> Int64Array:
     """Milliseconds since the epoch of texts (a string array without nulls), read on the wall clock of a zone.
 
     Raises: QueryExecutionError for a text that is not of the pattern, or a time that the zone's clocks skip.
@@ -55,7 +56,7 @@ def parse_instants(pattern: str, texts: pa.Array, zone: TimeZone = UTC) -> Longs
     return found
 
 
-def _instants(local: Longs, zone: TimeZone, texts: pa.Array) -> Longs:
+def _instants(local: Int64Array, zone: TimeZone, texts: pa.Array) -> Int64Array:
     instants = zone.to_instants(local)
     if zone.fixed_offset_ms is None:
         skipped = zone.to_local(instants) != local
@@ -70,7 +71,7 @@ def _instants(local: Longs, zone: TimeZone, texts: pa.Array) -> Longs:
 # --- one text ---------------------------------------------------------------------------------------------------------
 
 
-def _read_each(pieces: tuple[Piece, ...], texts: pa.Array, zone: TimeZone) -> Longs:
+def _read_each(pieces: tuple[Piece, ...], texts: pa.Array, zone: TimeZone) -> Int64Array:
     """The distinct texts, one at a time."""
     encoded = texts.dictionary_encode()
     reader = _Reader(pieces)
@@ -86,7 +87,7 @@ def _read_each(pieces: tuple[Piece, ...], texts: pa.Array, zone: TimeZone) -> Lo
             instants[row] -= offset_ms
         elif named is not None:
             instants[row] = _instants(local[row : row + 1], named, encoded.dictionary.slice(row, 1))[0]
-    spread: Longs = instants.take(encoded.indices.to_numpy())
+    spread: Int64Array = instants.take(encoded.indices.to_numpy())
     return spread
 
 

@@ -20,13 +20,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from pinotpy.arrays import Int64Array
 from pinotpy.errors import InvalidQueryError
 from pinotpy.functions.time.civil_time import (
     DAY_MS,
     HOUR_MS,
     MINUTE_MS,
     SECOND_MS,
-    Longs,
     day_of_week,
     day_of_year,
     week_of_year,
@@ -135,9 +135,9 @@ def _literal(pattern: str, at: int) -> tuple[str, int]:
 class _Clock:
     """The fields of a chunk of instants, each computed when first asked for."""
 
-    def __init__(self, local: Longs, offsets: Longs, zone: TimeZone) -> None:
+    def __init__(self, local: Int64Array, offsets: Int64Array, zone: TimeZone) -> None:
         self.local, self.offsets, self.zone = local, offsets, zone
-        self.days: Longs = local // DAY_MS
+        self.days: Int64Array = local // DAY_MS
 
     @cached_property
     def of_day(self) -> NDArray[Any]:
@@ -149,7 +149,7 @@ class _Clock:
         return year_month_day(self.days)
 
     @cached_property
-    def week(self) -> tuple[NDArray[Any], Longs]:
+    def week(self) -> tuple[NDArray[Any], Int64Array]:
         return week_of_year(self.days)
 
     @cached_property
@@ -246,12 +246,12 @@ def offset_text(offset_ms: int, separator: str) -> str:
     return f"{'-' if offset_ms < 0 else '+'}{minutes // 60:02}{separator}{minutes % 60:02}"
 
 
-def format_instants(pattern: str, instants: Longs, zone: TimeZone = UTC) -> pa.Array:
+def format_instants(pattern: str, instants: Int64Array, zone: TimeZone = UTC) -> pa.Array:
     """Text of instants (milliseconds since the epoch) on the wall clock of a zone, as a string array."""
     return format_local(pattern, zone.to_local(instants), zone.offsets_at(instants), zone)
 
 
-def format_local(pattern: str, local: Longs, offsets: Longs, zone: TimeZone = UTC) -> pa.Array:
+def format_local(pattern: str, local: Int64Array, offsets: Int64Array, zone: TimeZone = UTC) -> pa.Array:
     """Text of wall clocks (milliseconds), with the offset that each of them has."""
     pieces = pattern_pieces(pattern)
     if not len(local):

@@ -12,8 +12,9 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from pinotpy.arrays import Int64Array
 from pinotpy.errors import InvalidQueryError
-from pinotpy.functions.time.civil_time import CLOCK_UNITS, Longs, floor_millis, within_calendar
+from pinotpy.functions.time.civil_time import CLOCK_UNITS, floor_millis, within_calendar
 from pinotpy.functions.time.zone_files import CYCLE_MS, Transitions, parse_zone_file, read_zone_file
 
 # java.time.ZoneId.SHORT_IDS
@@ -42,7 +43,7 @@ class _Changes:
     which its bucket begins; the few changes within a bucket are stepped over. Five times as fast as a binary search.
     """
 
-    def __init__(self, starts: Longs) -> None:
+    def __init__(self, starts: Int64Array) -> None:
         self.starts = starts
         self._next = np.append(starts[1:], 2**63 - 1)
         first, last = (int(starts[1]) >> _BUCKET_BITS, int(starts[-1]) >> _BUCKET_BITS) if len(starts) > 1 else (0, 0)
@@ -51,12 +52,12 @@ class _Changes:
         self._table = np.searchsorted(starts, begins, "right") - 1
         self._steps = int(np.diff(self._table).max())
 
-    def periods(self, values: Longs) -> Longs:
+    def periods(self, values: Int64Array) -> Int64Array:
         """Index of the last start that is not later than each value."""
         low, high = np.searchsorted(self.starts, np.array([values.min(), values.max()]), "right") - 1
         if low == high:  # times of one segment lie close together
             return np.broadcast_to(low, values.shape)
-        found: Longs = self._table.take(np.clip(values >> _BUCKET_BITS, self._first, self._last) - self._first)
+        found: Int64Array = self._table.take(np.clip(values >> _BUCKET_BITS, self._first, self._last) - self._first)
         for _ in range(self._steps):
             found = found + (values >= self._next.take(found))
         return found
@@ -86,22 +87,22 @@ class TimeZone:
     def __repr__(self) -> str:
         return f"TimeZone('{self.id}')"
 
-    def offsets_at(self, instants: Longs) -> Longs:
+    def offsets_at(self, instants: Int64Array) -> Int64Array:
         """Milliseconds to add to instants to get the wall clock."""
         if self.fixed_offset_ms is not None:
             return np.broadcast_to(np.int64(self.fixed_offset_ms), instants.shape)
         return self._look_up(self._instants, instants)
 
-    def names_at(self, instants: Longs) -> tuple[NDArray[Any], tuple[str, ...]]:
+    def names_at(self, instants: Int64Array) -> tuple[NDArray[Any], tuple[str, ...]]:
         """(index of the abbreviation of each instant, abbreviations): PST or PDT."""
         return self._instants.periods(self._folded(instants)), self._names
 
-    def to_local(self, instants: Longs) -> Longs:
+    def to_local(self, instants: Int64Array) -> Int64Array:
         """Wall clocks of instants; those at the ends of 64 bits are moved inward first."""
         instants = within_calendar(instants)
         return instants if self.fixed_offset_ms == 0 else instants + self.offsets_at(instants)
 
-    def to_instants(self, local: Longs) -> Longs:
+    def to_instants(self, local: Int64Array) -> Int64Array:
         """Instants of wall clocks. One that a change skips is as much later; of one that comes twice the first is
         meant.
         """
@@ -110,7 +111,7 @@ class TimeZone:
             return local if self.fixed_offset_ms == 0 else local - self.fixed_offset_ms
         return local - self._look_up(self._walls, local)
 
-    def floor(self, unit: str, instants: Longs) -> Longs:
+    def floor(self, unit: str, instants: Int64Array) -> Int64Array:
         """Starts of units (civil_time.UNITS) on the wall clock of this zone.
 
         Times at the ends of 64 bits are moved inward first. Where the clock reads the start of a day twice, the one
@@ -129,13 +130,13 @@ class TimeZone:
             found[moved] = self.to_instants(local[moved])
         return found
 
-    def _look_up(self, changes: _Changes, values: Longs) -> Longs:
+    def _look_up(self, changes: _Changes, values: Int64Array) -> Int64Array:
         if not values.size:
             return np.zeros(0, np.int64)
-        found: Longs = self._offsets.take(changes.periods(self._folded(values)))
+        found: Int64Array = self._offsets.take(changes.periods(self._folded(values)))
         return found
 
-    def _folded(self, values: Longs) -> Longs:
+    def _folded(self, values: Int64Array) -> Int64Array:
         """Times far in the future as the same times of the last 400 years that are written down."""
         values = within_calendar(values)  # no period begins where 64 bits end, as the table of changes supposes
         start = self._cycle_start

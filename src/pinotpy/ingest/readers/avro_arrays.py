@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from pinotpy.arrays import Int64Array
 from pinotpy.ingest.list_arrays import lists_of_lengths, map_entries
 from pinotpy.ingest.readers.avro_container import DamagedAvroError
 from pinotpy.ingest.readers.avro_decimals import big_decimal_text
@@ -17,7 +18,6 @@ from pinotpy.ingest.readers.avro_schema import AvroType, Node
 from pinotpy.ingest.unions import union_of
 from pinotpy.kernels.ingest.avro_records import gather_bytes, gather_numbers
 
-Words = NDArray[np.int64]
 _TIMES: Final = {"ms": pa.time32("ms"), "us": pa.time64("us")}
 
 
@@ -29,7 +29,7 @@ class Assembler:
         words: int64, one array a slot.
     """
 
-    def __init__(self, data: NDArray[np.uint8], words: list[Words]) -> None:
+    def __init__(self, data: NDArray[np.uint8], words: list[Int64Array]) -> None:
         self._data, self._words = data, words
 
     def array(self, node: Node, count: int) -> pa.Array:
@@ -92,7 +92,7 @@ class Assembler:
         keys = self._sized(AvroType("string"), self._words[node.key_slot])
         return pa.MapArray.from_arrays(where, keys, values)
 
-    def _sized(self, of: AvroType, words: Words) -> pa.Array:
+    def _sized(self, of: AvroType, words: Int64Array) -> pa.Array:
         starts, lengths = np.ascontiguousarray(words[0::2]), np.ascontiguousarray(words[1::2])
         if of.logical == "decimal":
             return self._decimals(of, starts, lengths)
@@ -106,7 +106,7 @@ class Assembler:
         except pa.ArrowInvalid:
             raise DamagedAvroError("text that is not UTF-8") from None
 
-    def _bytes(self, starts: Words, lengths: Words) -> pa.Array:
+    def _bytes(self, starts: Int64Array, lengths: Int64Array) -> pa.Array:
         offsets = np.zeros(len(starts) + 1, np.int64)
         np.cumsum(lengths, out=offsets[1:])
         if offsets[-1] >= 1 << 31:
@@ -116,7 +116,7 @@ class Assembler:
         gather_bytes(self._data, starts, narrow, out)
         return pa.Array.from_buffers(pa.binary(), len(starts), [None, pa.py_buffer(narrow), pa.py_buffer(out)])
 
-    def _fixed(self, of: AvroType, starts: Words) -> pa.Array:
+    def _fixed(self, of: AvroType, starts: Int64Array) -> pa.Array:
         lengths = np.full(len(starts), of.size, np.int64)
         match of.logical:
             case "decimal":
@@ -127,11 +127,11 @@ class Assembler:
                 return _durations(self._rows(starts, 12))
         return self._bytes(starts, lengths)
 
-    def _rows(self, starts: Words, size: int) -> NDArray[np.uint8]:
+    def _rows(self, starts: Int64Array, size: int) -> NDArray[np.uint8]:
         rows: NDArray[np.uint8] = self._data[starts[:, np.newaxis] + np.arange(size)]
         return rows
 
-    def _decimals(self, of: AvroType, starts: Words, lengths: Words) -> pa.Array:
+    def _decimals(self, of: AvroType, starts: Int64Array, lengths: Int64Array) -> pa.Array:
         kind = pa.decimal128(of.precision, of.scale) if of.precision <= 38 else pa.decimal256(of.precision, of.scale)
         out = np.empty((len(starts), kind.byte_width), np.uint8)
         row = int(gather_numbers(self._data, starts, lengths, out))
@@ -139,7 +139,7 @@ class Assembler:
             raise DamagedAvroError(f"a decimal of {int(lengths[row])} bytes, expected at most {of.precision} digits")
         return pa.Array.from_buffers(kind, len(starts), [None, pa.py_buffer(out)])
 
-    def _big_decimals(self, starts: Words, lengths: Words) -> pa.Array:
+    def _big_decimals(self, starts: Int64Array, lengths: Int64Array) -> pa.Array:
         # As text: each has a scale of its own, and an array of decimals one for all.
         try:
             texts = [
@@ -170,7 +170,7 @@ def _spread(array: pa.Array, is_there: NDArray[np.bool_]) -> pa.Array:
     return array.take(pa.array(places, pa.int64(), mask=~is_there))
 
 
-def _numbers(of: AvroType, words: Words) -> pa.Array:
+def _numbers(of: AvroType, words: Int64Array) -> pa.Array:
     match of.kind:
         case "boolean":
             return pa.array(words != 0)

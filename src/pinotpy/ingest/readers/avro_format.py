@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from pinotpy.arrays import Int64Array
 from pinotpy.data_types import DataType
 from pinotpy.errors import Fault, InvalidConfigError
 from pinotpy.ingest.json_writing import json_texts
@@ -165,9 +166,7 @@ class _Decoder:
             count = int(state[kernel.RECORDS])
             yield self._batch(Assembler(data, words), count)
 
-    def _one_batch(
-        self, data: NDArray[np.uint8], blocks: kernel.Blocks, state: NDArray[np.int64]
-    ) -> list[NDArray[np.int64]]:
+    def _one_batch(self, data: NDArray[np.uint8], blocks: kernel.Blocks, state: Int64Array) -> list[Int64Array]:
         items_max = _EMPTY_ITEMS_MAX + 2 * len(data)
         while True:
             rooms = np.array(self._rooms, np.int64)

@@ -21,8 +21,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pacsv
-from numpy.typing import NDArray
 
+from pinotpy.arrays import Int64Array
 from pinotpy.config.date_pattern import DatePattern
 from pinotpy.ingest.conversion import Converted, by_unique, halving
 from pinotpy.ingest.list_arrays import with_items
@@ -107,7 +107,7 @@ class _Numbering:
         self._skipped: list[int] = []
         self._num_bad = 0
 
-    def of_block(self, block: _Block) -> NDArray[np.int64]:
+    def of_block(self, block: _Block) -> Int64Array:
         """Numbers of the rows that Arrow gave of the next block; those that it left out are rejected."""
         count = block.rows.num_rows
         for row in block.left_out:
@@ -304,7 +304,7 @@ def _converted(
     batch: pa.RecordBatch,
     wanted: list[ReaderColumn],
     settings: CsvReaderConfig,
-    rows: NDArray[np.int64],
+    rows: Int64Array,
     reject: Reject,
 ) -> InputBatch:
     arrays = []

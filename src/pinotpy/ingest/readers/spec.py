@@ -18,8 +18,8 @@ from typing import Any, BinaryIO, Protocol, cast
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
+from pinotpy.arrays import Int64Array
 from pinotpy.data_types import DataType
 from pinotpy.errors import DecodeError, UserError
 from pinotpy.ingest.readers.compression import decompressed
@@ -74,7 +74,7 @@ class InputBatch:
     """
 
     batch: pa.RecordBatch
-    row_numbers: NDArray[np.int64]
+    row_numbers: Int64Array
 
 
 @dataclass(slots=True)
@@ -195,7 +195,7 @@ def column_names(file: InputFile, names: Sequence[str]) -> list[str]:
     return list(names)
 
 
-def numbered(first_row: int, count: int) -> NDArray[np.int64]:
+def numbered(first_row: int, count: int) -> Int64Array:
     """Row numbers of a batch without left-out rows."""
     return np.arange(first_row, first_row + count, dtype=np.int64)
 

@@ -2,9 +2,9 @@
 few enough to stay in a core's own cache. What is left of a unit is the shared codes (query/segments/shared_codes.py) of
 each group; sets of units are united and counted, and no value is compared.
 
-    begin_bits   A0 word of the distribution in the context, A1 groups, A2 words of a set            begin
-    add_bits     A0 groups or -1, A1 ids, A2 distribution, A3 flags of rows that do not count or -1  select
-    end_bits     A0 distribution, A1 address of int32 global ids by dict id, A2 cardinality          end, after the rows
+    begin_bitmaps   A0 word of the value set in the context, A1 groups, A2 words of a set               begin
+    add_to_bitmaps  A0 groups or -1, A1 ids, A2 value set, A3 flags of rows that do not count or -1     select
+    end_bitmaps     A0 value set, A1 address of int32 shared codes by dict id, A2 cardinality           end, after rows
 
 What a unit leaves in `runs` of the value set: (arena row, address of ascending uint32 ids, how many) of each group
 that has values.

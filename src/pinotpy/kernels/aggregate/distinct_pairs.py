@@ -18,6 +18,7 @@ import numpy as np
 from numba import float64, int64, njit, uint64
 from numpy.typing import NDArray
 
+from pinotpy.arrays import Int64Array
 from pinotpy.kernels.runtime.abi import (
     M_CARDINALITY,
     M_DICTIONARY,
@@ -211,8 +212,8 @@ def spread(
 
 def warm() -> None:
     """Compile for the argument types that queries use."""
-    entries: NDArray[np.int64] = np.zeros((1, ENTRY_WORDS), np.int64)
-    one: NDArray[np.int64] = np.zeros(1, np.int64)
+    entries: Int64Array = np.zeros((1, ENTRY_WORDS), np.int64)
+    one: Int64Array = np.zeros(1, np.int64)
     translate(entries, one, one, one, np.empty(0, np.int64))
     sizes = np.zeros(2, np.int64)
     count_parts(entries, 1, sizes)
@@ -234,7 +235,7 @@ def _copy_bytes(address: int, out: Any) -> None:
     out[:] = view_u8(address, len(out))
 
 
-def meta_row(address: int) -> NDArray[np.int64]:
+def meta_row(address: int) -> Int64Array:
     """The meta words at an address, copied."""
     out = np.empty(META_WORDS, np.int64)
     _copy_meta(address, out)

@@ -13,8 +13,8 @@ from typing import Any, Final
 
 import numpy as np
 from numba import int64, njit, uint64
-from numpy.typing import NDArray
 
+from pinotpy.arrays import Int64Array
 from pinotpy.kernels.runtime.abi import inner
 
 PART_ROWS: Final = 1 << 13
@@ -98,7 +98,7 @@ def count_different(rows: Any, starts: Any, first: int, last: int, sizes: Any) -
 
 def warm() -> None:
     """Compile for the argument types that queries use."""
-    rows: NDArray[np.int64] = np.zeros((1, 3), np.int64)
+    rows: Int64Array = np.zeros((1, 3), np.int64)
     sizes = np.zeros(2, np.int64)
     count_parts(rows, 1, sizes)
     starts = np.concatenate([[0], np.cumsum(sizes)])

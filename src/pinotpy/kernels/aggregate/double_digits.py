@@ -6,7 +6,8 @@ from typing import Any, Final
 
 import numpy as np
 from numba import int64, njit
-from numpy.typing import NDArray
+
+from pinotpy.arrays import Int64Array
 
 _FRACTION: Final = (1 << 52) - 1
 _DIGIT: Final = 0xFFFFFFFF
@@ -45,5 +46,5 @@ def add_doubles(bits: Any, groups: Any, first: int, digits: Any) -> None:
 
 def warm() -> None:
     """Compile."""
-    one: NDArray[np.int64] = np.zeros(1, np.int64)
+    one: Int64Array = np.zeros(1, np.int64)
     add_doubles(one, one, 0, np.zeros((1, 4), np.int64))

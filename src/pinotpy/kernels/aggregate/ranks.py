@@ -11,8 +11,8 @@ from typing import Any, Final
 
 import numpy as np
 from numba import int64, njit, uint64
-from numpy.typing import NDArray
 
+from pinotpy.arrays import Int64Array
 from pinotpy.kernels.aggregate.distinct_pairs import ROW_SHIFT
 from pinotpy.kernels.runtime.abi import inner
 
@@ -113,7 +113,7 @@ def select_ranks(keys: Any, counts: Any, offsets: Any, ranks: Any, first: int, l
             out[group] = _select(keys, counts, uint64(offsets[group]), uint64(offsets[group + 1]), ranks[group])
 
 
-def values_of_words(words: NDArray[np.int64], *, doubles: bool) -> NDArray[np.int64]:
+def values_of_words(words: Int64Array, *, doubles: bool) -> Int64Array:
     """The 64 bits of the values of order words."""
     return np.where(words < 0, words ^ _MAGNITUDE, words) if doubles else words
 

@@ -26,8 +26,8 @@ from typing import Any, Final
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
+from pinotpy.arrays import Int64Array
 from pinotpy.kernels.runtime.abi import BLOCK, S_USER, words
 from pinotpy.kernels.runtime.growable import POOL_WORDS, V_ADDRESS, V_USED, VECTOR_WORDS, release, release_pool
 
@@ -112,7 +112,7 @@ def _release_all(context: Any, vectors: Any, pools: Any) -> None:
 
 
 @cache
-def _vectors_and_pools(num_sets: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _vectors_and_pools(num_sets: int) -> tuple[Int64Array, Int64Array]:
     """Where the vectors and the pools of a context are."""
     sets = [
         G_SETS + i * SET_WORDS + part
@@ -133,7 +133,7 @@ class ResultContext:
         num_sets: number of value sets.
     """
 
-    def __init__(self, control: NDArray[np.int64], row_words: int, key_words: int = 0, num_sets: int = 0) -> None:
+    def __init__(self, control: Int64Array, row_words: int, key_words: int = 0, num_sets: int = 0) -> None:
         self.words = np.zeros(G_SETS + num_sets * SET_WORDS, np.int64)
         self.words[G_CONTROL] = control.ctypes.data
         self.words[G_ROW_WORDS] = row_words
@@ -153,24 +153,24 @@ class ResultContext:
     def __del__(self) -> None:
         self.close()
 
-    def vector(self, word: int) -> NDArray[np.int64]:
+    def vector(self, word: int) -> Int64Array:
         """The used words of a vector as an array over its memory: valid until the next kernel call or close()."""
         address, used = int(self.words[word + V_ADDRESS]), int(self.words[word + V_USED])
         return _as_array(address, used) if used else np.empty(0, np.int64)
 
-    def words_at(self, word: int, count: int) -> NDArray[np.int64]:
+    def words_at(self, word: int, count: int) -> Int64Array:
         """The first `count` words of a vector, whatever of it is in use; as long-lived as `vector`."""
         return _as_array(int(self.words[word + V_ADDRESS]), count) if count else np.empty(0, np.int64)
 
-    def arena(self) -> NDArray[np.int64]:
+    def arena(self) -> Int64Array:
         """Rows left by units: int64[rows, key words + row words]."""
         width = int(self.words[G_KEY_WORDS] + self.words[G_ROW_WORDS])
         return self.vector(G_ARENA).reshape(-1, width)
 
-    def morsels(self) -> NDArray[np.int64]:
+    def morsels(self) -> Int64Array:
         """(unit, first arena row) of every unit that left rows, in order."""
         return self.vector(G_MORSELS).reshape(-1, 2)
 
 
-def _as_array(address: int, count: int) -> NDArray[np.int64]:
+def _as_array(address: int, count: int) -> Int64Array:
     return np.ctypeslib.as_array(ctypes.cast(address, ctypes.POINTER(ctypes.c_int64)), (count,))

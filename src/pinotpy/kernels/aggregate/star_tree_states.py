@@ -4,7 +4,7 @@ Arguments as in counts_and_sums.py (A0 groups, A1 values, A2 slot, A3 flags of r
 `_single` forms add to group 0.
 
     add_pairs    128-bit integers: A1 low words, A4 high words
-    add_spilled  what lies outside the main window of a sum of doubles: A1 address of int64[n, 4] (record, window,
+    add_overflow  what lies outside the main window of a sum of doubles: A1 address of int64[n, 4] (record, window,
                  low, high), records ascending, A4 n
     doc_ids      A0 = the selected docs as i64
 """

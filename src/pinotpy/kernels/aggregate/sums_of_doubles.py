@@ -2,7 +2,7 @@
 counts_and_sums.py.
 
     slot contents: low, high words of the main window of an exact sum (exact_sums.py); what lies outside of it is
-                   spilled
+                   kept as overflow
 
 A value of the main window has up to 101 bits. For adding they are cut into two **lanes**, high * 2^LANE_BITS + low, of
 which a whole block adds up in 64 bits each, without carries; only their totals are joined.

@@ -1,8 +1,8 @@
 """Walking the values of a multi-value column for functions that see each of them (SUMMV, DISTINCTCOUNTMV …).
 
-For portions of at most BLOCK lanes (vector/unnested_entries.py) the instruction fills a register with entry indexes and one with the
-groups of their docs, and runs its own small program on them as if the lanes were selected docs. How many values there
-are (COUNTMV) is known without looking at them.
+For portions of at most BLOCK lanes (vector/unnested_entries.py) the instruction fills a register with entry indexes and
+one with the groups of their docs, and runs its own small program on them as if the lanes were selected docs. How many
+values there are (COUNTMV) is known without looking at them.
 
     walk            A0 address of the column's meta, A1 register of groups or -1, A2 out: groups of the lanes,
                     A3 out: entries, A4 register of flags of docs that do not count or -1, A5 address of the program,

@@ -5,10 +5,10 @@ Values are kept as *order words* (integers as they are, doubles so that they com
 group of a unit fills runs of the value set's pool, one after the other; `runs` says of which arena row each is:
 (row, address, number of words).
 
-    begin_runs    A0 word of the distribution in the context, A1 groups, A2 words of a run   begin
-    add_to_runs   A0 groups or -1, A1 values, A2 distribution, A3 flags of rows that do      select
+    begin_value_lists    A0 word of the value_set in the context, A1 groups, A2 words of a run   begin
+    add_to_value_lists   A0 groups or -1, A1 values, A2 value_set, A3 flags of rows that do      select
                   not count or -1, A4 LONGS, DOUBLES or CAST_DOUBLES: doubles as LONG
-    end_runs      A0 distribution                                                            end, after the rows
+    end_value_lists      A0 value_set                                                            end, after the rows
 """
 
 from __future__ import annotations

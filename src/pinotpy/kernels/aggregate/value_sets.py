@@ -7,13 +7,13 @@ comes. When a unit ends, the value set's arena holds entries of two words: arena
 of the unit or the 64 bits of a raw value (doubles with −0.0 as 0.0 and one NaN). Equal entries may come several times;
 distinct_pairs.py unites them.
 
-    begin_distribution  A0 word of the distribution in the context, A1 groups, A2 cardinality (0: appended),  begin
+    begin_value_set  A0 word of the value_set in the context, A1 groups, A2 cardinality (0: appended),  begin
                         A3 counts
-    add_ids             A0 groups or -1, A1 ids, A2 distribution, A3 flags of rows that do not count or -1    select
+    add_ids             A0 groups or -1, A1 ids, A2 value_set, A3 flags of rows that do not count or -1    select
     add_values          the same with 64-bit values; A4 1: doubles
-    add_docs            A0 groups or -1, A1 distribution, A2 flags of rows that do not count or -1: appends   select
+    add_docs            A0 groups or -1, A1 value_set, A2 flags of rows that do not count or -1: appends   select
                         doc ids
-    end_distribution    A0 distribution                                                                       end
+    end_value_set    A0 value_set                                                                       end
 """
 
 from __future__ import annotations

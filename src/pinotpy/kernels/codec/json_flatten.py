@@ -15,6 +15,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from pinotpy.arrays import Int64Array
 from pinotpy.kernels.codec.json_tokens import (
     ESCAPED,
     FALSE,
@@ -66,11 +67,11 @@ class Scratch(NamedTuple):
     """What one document needs. Terms of records lie in `pool`, those that all records of an object share in `base`."""
 
     pool: NDArray[np.int32]
-    begins: NDArray[np.int64]  # of records in the pool; one more than there are
+    begins: Int64Array  # of records in the pool; one more than there are
     base: NDArray[np.int32]
-    groups: NDArray[np.int64]  # first record of each part of an object that has several
-    frames: NDArray[np.int64]  # of open objects and arrays, _FRAME_WORDS each
-    chosen: NDArray[np.int64]
+    groups: Int64Array  # first record of each part of an object that has several
+    frames: Int64Array  # of open objects and arrays, _FRAME_WORDS each
+    chosen: Int64Array
     digits: NDArray[np.uint8]
 
 

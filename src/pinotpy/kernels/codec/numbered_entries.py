@@ -10,6 +10,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from pinotpy.arrays import Int64Array
 from pinotpy.kernels.runtime.abi import inner
 
 
@@ -21,10 +22,10 @@ class Table(NamedTuple):
     owners: NDArray[np.int32]
     kinds: NDArray[np.uint8]
     hashes: NDArray[np.uint64]
-    offsets: NDArray[np.int64]
+    offsets: Int64Array
     data: NDArray[np.uint8]
     slots: NDArray[np.int32]
-    seen: NDArray[np.int64]  # of paths: the object that had the key last
+    seen: Int64Array  # of paths: the object that had the key last
 
 
 def new_table(entries: int, size_bytes: int) -> Table:

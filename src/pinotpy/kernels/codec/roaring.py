@@ -20,6 +20,7 @@ import numpy as np
 from numba import int64, njit, uint64
 from numpy.typing import NDArray
 
+from pinotpy.arrays import Int64Array
 from pinotpy.kernels.runtime.abi import inner
 from pinotpy.kernels.runtime.bits import lowest_bit, num_bits, u16_at, u32_at, word_at
 
@@ -366,7 +367,7 @@ def docs_of_bitmap(address: int, out: Any) -> None:
     list_bitmap(address, out)
 
 
-def bitmaps_at(offsets: NDArray[np.uint32], docs: NDArray[np.int32], begins: NDArray[np.int64]) -> NDArray[np.uint8]:
+def bitmaps_at(offsets: NDArray[np.uint32], docs: NDArray[np.int32], begins: Int64Array) -> NDArray[np.uint8]:
     """The bitmaps of all lists, at the places that `bitmap_offsets` found."""
     out = np.empty(int(begins[-1]), np.uint8)
     write_bitmaps(offsets, docs, begins, out)

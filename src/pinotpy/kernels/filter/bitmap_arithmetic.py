@@ -1,8 +1,9 @@
-"""A condition on a chain of arithmetic (vector/fused_program.py) as a predicate of bitmap_scan.py: a bit a doc, of all docs of a
-chunk in one pass.
+"""A condition on a chain of arithmetic (vector/fused_program.py) as a predicate of bitmap_scan.py: a bit a doc, of all
+docs of a chunk in one pass.
 
-As an instruction such a leg is `expression_leg` with a small program, which fetches what does not lie in a row and runs
-the chain into flags of bytes. Where all columns lie in a row nothing is fetched, and the comparison gives the bits
+As an instruction such a predicate is `expression_test` with a small program, which fetches what does not lie in a row
+and runs the chain into flags of bytes. Where all columns lie in a row nothing is fetched, and the comparison gives the
+bits
 themselves: no list of docs, no flags and no masks are written, so that memory is read without a pause.
 """
 
@@ -35,7 +36,8 @@ EXPRESSION: Final = 4
 FETCH: Final = 5
 FUSED: Final = 6
 
-# In scratch 1: the last docs of every column, then the bits of a chunk. Scratch 0 is as vector/fused_instruction.py has it.
+# In scratch 1: the last docs of every column, then the bits of a chunk. Scratch 0 is as vector/fused_instruction.py has
+# it.
 _TAILS_AT: Final = BLOCK * 4
 _TAIL_BYTES: Final = 64 * 8
 _BITS_AT: Final = 2 * BLOCK * 4

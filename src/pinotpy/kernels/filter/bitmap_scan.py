@@ -1,12 +1,13 @@
 """Filters that are an AND of comparisons, a bit a doc: which docs of a chunk pass, and their ids.
 
-Legs that ask whether an id lies in a few runs, a raw number in a range, or a doc is null are most filters. Here a leg
-is three instructions for 64 docs: load, compare, combine with the word of the legs before (comparisons of arithmetic:
-bitmap_arithmetic.py). Where the words of some legs are mostly zero, the next one reads only the columns' cache lines of
-words that are not. Selected docs of as many chunks as it takes are put together, so that the select section begins with
-a full selection however few docs pass.
+Predicates that ask whether an id lies in a few runs, a raw number in a range, or a doc is null are most filters. Here a
+predicate
+is three instructions for 64 docs: load, compare, combine with the word of the predicates before (comparisons of
+arithmetic: bitmap_arithmetic.py). Where the words of some predicates are mostly zero, the next one reads only the
+columns' cache lines of words that are not. Selected docs of as many chunks as it takes are put together, so that the
+select section begins with a full selection however few docs pass.
 
-Other filters, and units that must be looked at a block at a time, run as block functions with byte masks
+Other filters, and morsels that must be looked at a block at a time, run as block functions with byte masks
 (predicate_frame.py).
 """
 

@@ -13,10 +13,11 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from pinotpy.arrays import Int64Array
 from pinotpy.kernels.runtime.abi import inner
 
 
-def hash_set(words: NDArray[np.int64]) -> NDArray[np.int64]:
+def hash_set(words: Int64Array) -> Int64Array:
     """The table of these words."""
     slots = 1 << max(2, (2 * len(words) - 1).bit_length())
     table = np.zeros(2 * slots, np.int64)
@@ -24,7 +25,7 @@ def hash_set(words: NDArray[np.int64]) -> NDArray[np.int64]:
     return table
 
 
-def float_words(values: NDArray[np.float64]) -> NDArray[np.int64]:
+def float_words(values: NDArray[np.float64]) -> Int64Array:
     """Floats as the words that tables hold."""
     return np.asarray(values + 0.0, np.float64).view(np.int64)
 

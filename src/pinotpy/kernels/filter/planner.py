@@ -293,12 +293,13 @@ def conjunction(docs: Any, predicates: Any, listed: Any, threads: int, thread_do
     order.
 
     Args:
-        docs: int64[n], docs of every segment. legs: int64[num_legs, CONJUNCT_WORDS]; modes of legs that a run of docs
-            stands for become LEG_ALWAYS. threads: at most so many; each gets `thread_docs_min` docs or more.
+        docs: int64[n], docs of every segment. predicates: int64[num_predicates, CONJUNCT_WORDS]; modes of predicates
+            that a run of docs
+            stands for become PREDICATE_ALWAYS. threads: at most so many; each gets `thread_docs_min` docs or more.
         listed: int64[n, LIST_WORDS], lists that indexes gave (kernels/filter/short_postings.py), or no rows.
         counts: int64[N_COUNTS] of zeros, filled.
 
-    Returns: units int64[u, UNIT_WORDS], ascending by segment; starts int64[threads + 1]; program
+    Returns: morsels int64[u, MORSEL_WORDS], ascending by segment; starts int64[threads + 1]; program
         int64[u, k, INSTRUCTION_WORDS], whose result is mask 0.
     """
     n, num_predicates = len(docs), len(predicates)

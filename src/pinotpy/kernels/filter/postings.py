@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 from numba import int64, njit
-from numpy.typing import NDArray
 
+from pinotpy.arrays import Int64Array
 from pinotpy.kernels.runtime.abi import M_BITMAPS, M_CARDINALITY, M_INVERTED_DOCS, M_INVERTED_OFFSETS, META_WORDS, inner
 from pinotpy.kernels.runtime.views import view_i32, view_u32
 
@@ -80,7 +80,7 @@ def own_lists(metas: Any, segments: Any, ids: Any, runs: Any, lists: Any) -> Non
 
 def warm() -> None:
     """Compile for the argument types that queries use."""
-    none: NDArray[np.int64] = np.zeros(0, np.int64)
+    none: Int64Array = np.zeros(0, np.int64)
     metas, pairs, flags = np.zeros((0, META_WORDS), np.int64), np.zeros((0, 2), np.int64), np.zeros(0, np.bool_)
     count_postings(metas, flags, flags, pairs, np.zeros(0, np.uint32), pairs, none, none, none)
     own_lists(metas, none, pairs, pairs, none)

@@ -1,10 +1,10 @@
 """The frame of a filter predicate: what comes before and after its test, for all tests alike.
 
-Arguments of every leg:
+Arguments of every predicate:
     A0 address of the column's meta
-    A1 mask of the legs before (-1: all docs)
+    A1 mask of the predicates before (-1: all docs)
     A2 mask to write
-    A3 LEG_RUN, LEG_ALWAYS or LEG_NEVER (known when planning; reads nothing)
+    A3 PREDICATE_RUN, PREDICATE_ALWAYS or PREDICATE_NEVER (known when planning; reads nothing)
     A4 1: negated (not any, for multi-values)
     A5 1: false where the column is null
     A6.. of the test

@@ -1,8 +1,9 @@
 """Docs of an index instead of a scan, where a list is so short that no other price matters: chosen and made for all
 segments of a query in two calls, before `planning.conjunction`.
 
-Legs are those of `planning.conjunction`, with more words. A leg has a list in a segment if it is one list of an
-inverted index (of docs, or a Roaring bitmap, which is written out), or a span of buckets of a range index, whose docs
+Predicates are those of `planning.conjunction`, with more words. A predicate has a list in a segment if it is one list
+of an inverted index (of docs, or a Roaring bitmap, which is written out), or a span of buckets of a range index, whose
+docs
 are compared where a bucket may be cut, and put in order. Few docs are scanned sooner than any index is weighed: that is
 seen here too.
 """

@@ -6,8 +6,8 @@ from typing import Any, Final
 
 import numpy as np
 from numba import int64, njit, uint64
-from numpy.typing import NDArray
 
+from pinotpy.arrays import Int64Array
 from pinotpy.kernels.runtime.abi import (
     M_CARDINALITY,
     M_DICTIONARY,
@@ -118,7 +118,7 @@ def decode_var_bytes(ids: Any, morsels: Any, metas: Any, offsets: Any, out: Any)
 
 def warm() -> None:
     """Compile for the argument types that queries use."""
-    one: NDArray[np.int64] = np.zeros(1, np.int64)
+    one: Int64Array = np.zeros(1, np.int64)
     kinds = np.array([ADD], np.int64)
     merge_rows(np.zeros((1, 1), np.int64), 0, one, kinds, np.zeros((1, 1), np.int64))
     morsels_of_rows(np.zeros((1, 2), np.int64), 1)

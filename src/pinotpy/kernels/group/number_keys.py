@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 from numba import int64, njit, uint64
-from numpy.typing import NDArray
+
+from pinotpy.arrays import Int64Array
 
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 
@@ -47,7 +48,7 @@ def _hashed(keys: Any, shift: Any, mask: Any, table_keys: Any, table_groups: Any
     return count
 
 
-def number_int64(keys: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def number_int64(keys: Int64Array) -> tuple[Int64Array, Int64Array]:
     """(groups, first): the number of every key by first appearance, and where each number appeared first."""
     keys = np.ascontiguousarray(keys)
     groups, first = np.empty(len(keys), np.int64), np.empty(len(keys), np.int64)

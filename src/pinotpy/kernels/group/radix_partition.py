@@ -5,8 +5,8 @@ only writes each selected row, its key and what the updates read, behind the oth
 groups for a table that stays in the second level cache, and is made into groups by one thread, from the rows of all
 threads: nothing is put together afterwards.
 
-    begin_dealing   A0 64 − log2 of the parts, A1 words of a row, A2 bytes that may wait        begin
-    deal_rows       A0 number of 64-bit fields, A1 number of flag fields, A2 … their            select
+    begin_partitioning   A0 64 − log2 of the parts, A1 words of a row, A2 bytes that may wait        begin
+    partition_rows       A0 number of 64-bit fields, A1 number of flag fields, A2 … their            select
                     registers; E_FLUSH when too much waits
 
 The key is the word that key instructions left in the key block (thread_hash_table.py). A row is its key, then a word a

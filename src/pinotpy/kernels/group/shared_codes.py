@@ -13,6 +13,8 @@ import numpy as np
 from numba import int32, njit, types
 from numpy.typing import NDArray
 
+from pinotpy.arrays import Int64Array
+
 # A dictionary that is so many times smaller than the directory is looked up value by value instead of walked along.
 SEEK_RATIO: Final = 16
 
@@ -21,7 +23,7 @@ _memcpy = types.ExternalFunction("memcpy", types.intp(types.intp, types.intp, ty
 _MAGNITUDE: Final = np.int64(0x7FFFFFFFFFFFFFFF)
 
 
-def words_of(values: NDArray[Any]) -> NDArray[np.int64]:
+def words_of(values: NDArray[Any]) -> Int64Array:
     """int64 that order like the values, integers as they are; of floats (no NaN, −0.0 = 0.0) the bits of the double
     with the magnitude of negative ones turned. A copy.
     """
@@ -31,7 +33,7 @@ def words_of(values: NDArray[Any]) -> NDArray[np.int64]:
     return np.where(bits < 0, bits ^ _MAGNITUDE, bits)
 
 
-def values_of(words: NDArray[np.int64], dtype: np.dtype[Any]) -> NDArray[Any]:
+def values_of(words: Int64Array, dtype: np.dtype[Any]) -> NDArray[Any]:
     """Inverse of `words_of`."""
     if dtype.kind != "f":
         return words.astype(dtype)

@@ -5,8 +5,8 @@ compared by value.
 The table is the thread's arena (result_context.py), of a fixed size, with rows of zeros where a group was not seen.
 What morsels leave aside (kept as overflow parts of double sums) names the row of that table.
 
-    begin_global   A0 rows of the table                                             begin, before begin_dense
-    end_global     A0 address of the unit's key words, A1 address of the kinds of   end
+    begin_shared_table   A0 rows of the table                                             begin, before begin_dense
+    end_shared_table     A0 address of the morsel's key words, A1 address of the kinds of   end
                    a row's words, A2 1: leave word 0 as the row's number
 
 Key words: K_WORDS int64 a key column: address of int32[cardinality] (dict id → shared code), cardinality, shared code

@@ -1,10 +1,10 @@
 """Hashed groups that last over all morsels of a thread: for keys of one word that means the same in every segment, a
 packed key of shared codes or a raw value. Nothing is left in the arena; tables of threads are put together by key.
 
-    begin_lasting   no arguments                                                                        begin
-    key_global      A0 ids, A1 null flags or -1, A2 address of int32 global ids, A3 cardinality,        select
-                    A4 global id of null, A5 stride, A6 1: the first key column, else add to the word
-    hashing.key_values and hashing.find_groups as for hashed groups of one unit
+    begin_thread_table   no arguments                                                                       begin
+    key_of_shared_codes  A0 ids, A1 null flags or -1, A2 address of int32 shared codes, A3 cardinality,     select
+                         A4 shared code of null, A5 stride, A6 1: the first key column, else add to the word
+    hash_table.key_values and hash_table.find_groups as for hashed groups of one morsel
 """
 
 from __future__ import annotations

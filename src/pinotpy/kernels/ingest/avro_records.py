@@ -19,8 +19,8 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
+from pinotpy.arrays import Int64Array
 from pinotpy.kernels.runtime.abi import inner
 
 NULL: Final = 0
@@ -68,27 +68,27 @@ class Nodes(NamedTuple):
     FIXED and ENUM: bytes and symbols); its slot or -1. A map's children are its key (TEXT) and its value.
     """
 
-    kinds: NDArray[np.int64]
-    firsts: NDArray[np.int64]
-    counts: NDArray[np.int64]
-    slots: NDArray[np.int64]
-    children: NDArray[np.int64]
+    kinds: Int64Array
+    firsts: Int64Array
+    counts: Int64Array
+    slots: Int64Array
+    children: Int64Array
 
 
 class Slots(NamedTuple):
     """int64, one entry a slot: where its words begin, how many fit, how many there are."""
 
-    begins: NDArray[np.int64]
-    rooms: NDArray[np.int64]
-    filled: NDArray[np.int64]
+    begins: Int64Array
+    rooms: Int64Array
+    filled: Int64Array
 
 
 class Blocks(NamedTuple):
     """int64, one entry a block: where its bytes begin and end in the data, and how many records it has."""
 
-    begins: NDArray[np.int64]
-    ends: NDArray[np.int64]
-    counts: NDArray[np.int64]
+    begins: Int64Array
+    ends: Int64Array
+    counts: Int64Array
 
 
 @inner

@@ -114,7 +114,8 @@ M_INVERTED_OFFSETS: Final = 14  # address of uint32[cardinality + 1], docs of th
 M_INVERTED_DOCS: Final = 15  # address of int32[num entries], the doc lists one after the other; 0: they are bitmaps
 M_BLOOM: Final = 16  # address of the Bloom filter uint32[8 * blocks] (bloom.py), else 0
 M_BLOOM_BLOCKS: Final = 17
-M_RANGE_BOUNDS: Final = 18  # address of the least dict id (u32) or raw value of every bucket of the range index (filter/posting_bitmaps.py), else 0
+# address of the least dict id (u32) or raw value of every bucket of the range index (filter/posting_bitmaps.py), else 0
+M_RANGE_BOUNDS: Final = 18
 M_RANGE_BUCKETS: Final = 19
 M_RANGE_OFFSETS: Final = 20  # address of uint32[buckets + 1]
 M_RANGE_DOCS: Final = 21  # address of int32[num entries]
@@ -140,7 +141,9 @@ C_MEMORY_MAX: Final = 3
 C_ERROR: Final = 4  # first error word of any thread
 C_QUANTUM_NS: Final = 5
 C_TRACE: Final = 6  # != 0: count the time of filters in S_FILTER_NS
-C_FUSED_TESTS: Final = 8  # ..14: addresses of functions whose work the driver may do itself (filter/bitmap_scan.py, filter/bitmap_arithmetic.py), 0: none
+# ..14: addresses of functions whose work the driver may do itself (filter/bitmap_scan.py, filter/bitmap_arithmetic.py),
+# 0: none
+C_FUSED_TESTS: Final = 8
 CONTROL_WORDS: Final = 16
 
 # Error words (return value of block functions and of the driver's step).

@@ -168,7 +168,7 @@ def step(
     """Run morsels cursor[K_MORSEL] .. last_morsel - 1.
 
     Args:
-        units: int64[num_units, UNIT_WORDS]; control: int64[CONTROL_WORDS]
+        morsels: int64[num_morsels, MORSEL_WORDS]; control: int64[CONTROL_WORDS]
         cursor: int64 words of this thread; state_address and timespec the addresses of its State's words and
             of cursor[K_TIMESPEC:]
         clock: address of clock_gettime.

@@ -3,17 +3,17 @@ hash).
 
 Where a unit's registers of all groups are few, they lie as bytes by (group, register), and the groups' registers go to
 D_REGISTERS when the unit ends, as rows of [arena row, registers …]; without groups they are kept from unit to unit
-instead. Else every value is appended to D_ARENA as an entry of aggregate/distinct_pairs.py, with register << RANK_BITS | rank in the place
-of the value.
+instead. Else every value is appended to D_ARENA as an entry of aggregate/distinct_pairs.py, with register << RANK_BITS
+| rank in the place of the value.
 
-    begin_registers     A0 word of the set in the context, A1 groups (0: appended), A2 log2m                      begin
+    begin_sketch     A0 word of the set in the context, A1 groups (0: appended), A2 log2m                      begin
     add_hashed_ids      A0 groups or -1, A1 ids, A2 set, A3 flags of rows that do not count or -1, A4 address of  select
                         uint32 hashes by dict id, A5 how many
     add_hashed_longs    the same with i64 values
     add_hashed_doubles  the same with f64 values, A4 1: hashed as FLOAT
     add_hashed_texts    the same with the texts of a raw column, hashed where they lie: A1 is not read,
                         A4 address of its meta
-    end_registers       A0 set                                                                                    end
+    end_sketch       A0 set                                                                                    end
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from typing import Any, Final
 
 import numpy as np
 from numba import njit, uint32, uint64
-from numpy.typing import NDArray
 
+from pinotpy.arrays import Int64Array
 from pinotpy.kernels.aggregate.distinct_pairs import ENTRY_WORDS, ROW_SHIFT
 from pinotpy.kernels.aggregate.result_context import (
     D_ARENA,
@@ -331,7 +331,7 @@ def merge_sketches(rows: Any, groups: Any, out: Any) -> None:
 
 def warm() -> None:
     """Compile for the argument types that queries use."""
-    one: NDArray[np.int64] = np.zeros(1, np.int64)
+    one: Int64Array = np.zeros(1, np.int64)
     merge_sketches(np.zeros((1, 2), np.int64), one, np.zeros((1, 8), np.uint8))
     sketch_of_dictionary(np.zeros(META_WORDS, np.int64), np.zeros(2, np.uint8))
     sketch_of_hashes(np.zeros(1, np.uint32), np.zeros(2, np.uint8))

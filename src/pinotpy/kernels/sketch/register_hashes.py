@@ -18,8 +18,8 @@ from typing import Any, Final
 
 import numpy as np
 from numba import njit, uint32, uint64
-from numpy.typing import NDArray
 
+from pinotpy.arrays import Int64Array
 from pinotpy.kernels.aggregate.result_context import D_CARDINALITY, D_LOG2M, D_TABLE
 from pinotpy.kernels.runtime.abi import (
     A0,
@@ -316,5 +316,5 @@ def merge_sets(rows: Any, groups: Any, out: Any) -> None:
 
 def warm() -> None:
     """Compile for the argument types that queries use."""
-    one: NDArray[np.int64] = np.zeros(1, np.int64)
+    one: Int64Array = np.zeros(1, np.int64)
     merge_sets(np.zeros((1, 9), np.int64), one, np.zeros((1, 8), np.int64))

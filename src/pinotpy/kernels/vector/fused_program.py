@@ -10,7 +10,7 @@ its instruction in arithmetic.py does.
 
 `other` is the integer that ids and integers are read with (added to each), of BETWEEN the bits of the upper bound. The
 last step writes: STORE the values, a comparison the flags, a byte a doc, or with AS_BITS added to its number a bit a
-doc. The block function around this loop: fused_instruction.py; the leg of a filter: chain_leg.py.
+doc. The block function around this loop: fused_instruction.py; the predicate of a filter: filter/bitmap_arithmetic.py.
 """
 
 from __future__ import annotations

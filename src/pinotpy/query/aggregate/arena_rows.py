@@ -5,13 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-from numpy.typing import NDArray
-
+from pinotpy.arrays import Int64Array
 from pinotpy.kernels.aggregate.result_context import ResultContext
 from pinotpy.kernels.group import merge_rows
-
-Words = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,12 +15,12 @@ class ArenaRows:
     """The rows of one thread: int64[n, key words + row words], the morsel of each, and its number among all rows."""
 
     context: ResultContext
-    rows: Words
-    morsels: Words
+    rows: Int64Array
+    morsels: Int64Array
     first: int
 
 
-def arena_rows(contexts: Sequence[ResultContext], numbers: Words | None = None) -> list[ArenaRows]:
+def arena_rows(contexts: Sequence[ResultContext], numbers: Int64Array | None = None) -> list[ArenaRows]:
     """The rows that the threads left; `numbers`: of morsels, where they are not those of the plan (prepared.py)."""
     out, first = [], 0
     for context in contexts:

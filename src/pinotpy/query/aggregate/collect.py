@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
+from pinotpy.arrays import Int64Array
 from pinotpy.functions.state.plans import Overflow, RowPlan, SketchPlan, SlotPlan
 from pinotpy.kernels.aggregate.exact_sums import MORSEL_DOCS_MAX
 from pinotpy.kernels.aggregate.result_context import G_OVERFLOW_ARENA
@@ -23,14 +23,12 @@ from pinotpy.query.aggregate.value_sets import collect_value_sets
 from pinotpy.query.plan.scan_plan import ScanPlan
 from pinotpy.query.project.sources import Sources
 
-Words = NDArray[np.int64]
-
 
 def collect_states(
     layout: Layout,
     threads: Sequence[ArenaRows],
     key_words: int,
-    groups: Words,
+    groups: Int64Array,
     num_groups: int,
     sources: Sources,
     values_max: int,
@@ -77,7 +75,7 @@ def collect_states(
 
 
 def _collect_slots(
-    layout: Layout, threads: Sequence[ArenaRows], key_words: int, groups: Words, num_groups: int
+    layout: Layout, threads: Sequence[ArenaRows], key_words: int, groups: Int64Array, num_groups: int
 ) -> list[list[pa.Array]]:
     """State columns of the aggregations that have slots, in their order."""
     merged = np.zeros((num_groups, layout.row_words), np.int64)

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from pinotpy.arrays import Int64Array
 from pinotpy.functions.state.plans import ValueSetPlan
 from pinotpy.kernels.aggregate import distinct_bitmaps
 from pinotpy.kernels.aggregate.result_context import D_RUNS
@@ -27,8 +28,6 @@ from pinotpy.query.aggregate.value_lists import groups_of_morsel
 from pinotpy.query.plan.scan_plan import ScanPlan, Shape
 from pinotpy.query.plan.shared_codes import shared_codes
 from pinotpy.query.runtime.steps import in_shares, run_steps
-
-Words = NDArray[np.int64]
 
 DOCS_MIN: Final = 1 << 16
 GROUPS_MAX: Final = 1 << 16
@@ -133,7 +132,7 @@ def _num_docs(plan: ScanPlan) -> int:
     return int((plan.morsels[:, abi.U_HIGH] - plan.morsels[:, abi.U_LOW]).sum())
 
 
-def emit_frame(shape: Shape, entry: AggregationLayout, num_groups: Words) -> None:
+def emit_frame(shape: Shape, entry: AggregationLayout, num_groups: Int64Array) -> None:
     """Begin and end instructions of one aggregation's sets; `num_groups` per morsel."""
     assert entry.bits is not None
     assert isinstance(entry.source, Identifier)
@@ -149,7 +148,7 @@ def emit_ids(shape: Shape, entry: AggregationLayout, groups: int, ids: int, skip
     shape.emit(distinct_bitmaps.add_to_bitmaps.address, groups, ids, entry.value_set, skip)
 
 
-def _words_of_set(cardinalities: Words) -> Words:
+def _words_of_set(cardinalities: Int64Array) -> Int64Array:
     """int64 words of a bit for every dict id."""
     return (cardinalities >> 6) + 1
 
@@ -159,7 +158,7 @@ def collect_bitmaps(
     entry: AggregationLayout,
     value_set: ValueSetPlan,
     threads: Sequence[tuple[Any, int]],
-    groups: Words,
+    groups: Int64Array,
     num_groups: int,
 ) -> list[pa.Array]:
     """State columns: how many values each group has.
@@ -184,7 +183,7 @@ def collect_bitmaps(
     for worker in range(num_workers):
         low, high = ((len(borders) - 1) * (worker + i) // num_workers for i in (0, 1))
 
-        def work(first: int, last: int, own: Words = counts[worker]) -> None:
+        def work(first: int, last: int, own: Int64Array = counts[worker]) -> None:
             distinct_bitmaps.count_distinct(addresses, sizes, starts, borders[first], borders[last], own)
 
         workers.append(in_shares([1] * (len(borders) - 1), low, high, 1, work))

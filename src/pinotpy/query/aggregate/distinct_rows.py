@@ -13,15 +13,13 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
+from pinotpy.arrays import Int64Array
 from pinotpy.functions.state.plans import RowBlock
 from pinotpy.functions.state.states import count_states
 from pinotpy.kernels.aggregate import distinct_rows
 from pinotpy.query.plan.scan_plan import ScanPlan
 from pinotpy.query.runtime.jobs import run_jobs
-
-Words = NDArray[np.int64]
 
 
 def count_rows(
@@ -32,7 +30,7 @@ def count_rows(
 
     Raises: MemoryLimitError; what arguments and the control raise.
     """
-    parts: list[tuple[Words, list[Words | pa.DictionaryArray]]] = [(np.empty(0, np.int64), [])] * len(blocks)
+    parts: list[tuple[Int64Array, list[Int64Array | pa.DictionaryArray]]] = [(np.empty(0, np.int64), [])] * len(blocks)
     reserved = [0] * len(blocks)
 
     def read(index: int) -> None:
@@ -48,7 +46,7 @@ def count_rows(
         plan.control.release(sum(reserved))
 
 
-def _words_of(block: RowBlock, num_arguments: int) -> tuple[Words, list[Words | pa.DictionaryArray]]:
+def _words_of(block: RowBlock, num_arguments: int) -> tuple[Int64Array, list[Int64Array | pa.DictionaryArray]]:
     """Groups and values of the rows in which nothing is null."""
     columns = [block.argument(index) for index in range(num_arguments)]
     groups, kept = block.rows, np.ones(len(block.rows), np.bool_)
@@ -60,7 +58,7 @@ def _words_of(block: RowBlock, num_arguments: int) -> tuple[Words, list[Words | 
     return groups, [_words(column) for column in columns]
 
 
-def _words(column: pa.Array) -> Words | pa.DictionaryArray:
+def _words(column: pa.Array) -> Int64Array | pa.DictionaryArray:
     if pa.types.is_floating(column.type):
         numbers = column.to_numpy(zero_copy_only=False).astype(np.float64) + 0.0  # -0.0 is 0.0
         numbers[np.isnan(numbers)] = np.nan
@@ -73,8 +71,11 @@ def _words(column: pa.Array) -> Words | pa.DictionaryArray:
 
 
 def _count(
-    plan: ScanPlan, parts: list[tuple[Words, list[Words | pa.DictionaryArray]]], num_arguments: int, num_groups: int
-) -> Words:
+    plan: ScanPlan,
+    parts: list[tuple[Int64Array, list[Int64Array | pa.DictionaryArray]]],
+    num_arguments: int,
+    num_groups: int,
+) -> Int64Array:
     starts = np.concatenate([[0], np.cumsum([len(groups) for groups, _ in parts])])
     total = int(starts[-1])
     size_bytes = 2 * total * (1 + num_arguments) * 8
@@ -92,7 +93,7 @@ def _count(
         plan.control.release(size_bytes)
 
 
-def _numbered(columns: list[Any]) -> list[Words]:
+def _numbered(columns: list[Any]) -> list[Int64Array]:
     """Words of one argument; of texts, their numbers in one dictionary of all blocks."""
     if not columns or not isinstance(columns[0], pa.DictionaryArray):
         return columns
@@ -108,7 +109,7 @@ def _numbered(columns: list[Any]) -> list[Words]:
     ]
 
 
-def _count_different(plan: ScanPlan, rows: Words, num_groups: int) -> Words:
+def _count_different(plan: ScanPlan, rows: Int64Array, num_groups: int) -> Int64Array:
     workers = plan.num_threads if len(rows) > distinct_rows.PART_ROWS else 1
     bits = min(max((len(rows) // distinct_rows.PART_ROWS).bit_length(), 1), distinct_rows.PART_BITS_MAX)
     num_parts = 1 << bits

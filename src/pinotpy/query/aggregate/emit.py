@@ -7,8 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pinotpy.arrays import Int64Array
 from pinotpy.functions.state.plans import RowPlan, SketchPlan, SlotPlan, Values, ValueSetPlan
 from pinotpy.kernels.aggregate import counts_and_sums, value_sets
 from pinotpy.kernels.aggregate import unnest_program as walk
@@ -245,7 +245,7 @@ class RowFields:
 
     values: list[int]
     flags: list[int]
-    program: NDArray[np.int64]
+    program: Int64Array
 
 
 def record_updates(shape: Shape, layout: Layout, sources: Sources) -> RowFields:
@@ -290,7 +290,7 @@ def literal_word(literal: Literal, kind: Values) -> int:
     return int(struct.unpack("<q", struct.pack("<d", number))[0])
 
 
-def emit_value_set_frame(shape: Shape, layout: Layout, num_groups: NDArray[np.int64] | None) -> None:
+def emit_value_set_frame(shape: Shape, layout: Layout, num_groups: Int64Array | None) -> None:
     """Begin and end instructions of all value sets; `num_groups` per morsel, None where groups are hashed."""
     of_docs = {entry.value_set for entry in layout.aggregations if isinstance(entry.plan, RowPlan)}
     for word in sorted(of_docs):

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pinotpy.arrays import Int64Array
 from pinotpy.data_types import DataType, StoredType
 from pinotpy.kernels.runtime import abi
 from pinotpy.pql.ast import Expression, Identifier
@@ -34,7 +34,7 @@ class Key:
     has_flag: bool
     nullable: bool
     expanded: bool
-    metas: NDArray[np.int64]
+    metas: Int64Array
 
 
 def make_keys(plan: ScanPlan) -> list[Key]:

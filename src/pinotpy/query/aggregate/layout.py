@@ -13,8 +13,8 @@ from typing import Final
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
+from pinotpy.arrays import Int64Array
 from pinotpy.errors import InvalidQueryError
 from pinotpy.functions.spec import AggregateFunction, Argument, aggregation_function
 from pinotpy.functions.state.plans import Plan, RowPlan, SlotPlan, ValueSetPlan, Word
@@ -39,10 +39,10 @@ class AggregationLayout:
     """One aggregation: its function, argument, and where its state is.
 
     seen_word: word of the row that counts its values (0: the group's row count serves).
-    first_word: of its slots; distribution: word of its distribution in the context, -1 if it has none. Functions that
+    first_word: of its slots; value set: word of its value set in the context, -1 if it has none. Functions that
     read rows share one where they have the same filter: the docs of each group.
-    walks: it sees each value of a multi-value column.
-    runs: its distribution keeps runs of values (value_lists.py). bits: global ids of its values, where it keeps a bit
+    unnests: it sees each value of a multi-value column.
+    runs: its value set keeps runs of values (value_lists.py). bits: shared codes of its values, where it keeps a bit
     for each (distinct_bitmaps.py).
     """
 
@@ -150,7 +150,7 @@ def _sum_fits_long(source: Expression, plan: ScanPlan) -> bool:
     return total < 2**63
 
 
-def word_kinds(layout: Layout) -> NDArray[np.int64]:
+def word_kinds(layout: Layout) -> Int64Array:
     """For every word of a row, how two rows are merged (functions.state.plans.Word)."""
     kinds = np.full(layout.row_words, Word.ADD, np.int64)
     for entry in layout.aggregations:
@@ -200,7 +200,7 @@ def _sketch_plan(function: AggregateFunction) -> ValueSetPlan | None:
     if not set(STATES_OF.get(function.name, ())) & set(_SKETCHES):
         return None
 
-    def collect(rows: NDArray[np.int64], values: pa.Array, counts: NDArray[np.int64], num_rows: int) -> list[pa.Array]:
+    def collect(rows: Int64Array, values: pa.Array, counts: Int64Array, num_rows: int) -> list[pa.Array]:
         raise AssertionError("collect_sketches makes the states")
 
     return ValueSetPlan(collect)

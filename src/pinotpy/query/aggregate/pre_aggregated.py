@@ -8,8 +8,8 @@ from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
+from pinotpy.arrays import Int64Array
 from pinotpy.kernels.aggregate.distinct_pairs import ENTRY_WORDS, ROW_SHIFT
 from pinotpy.kernels.aggregate.result_context import D_ARENA
 from pinotpy.kernels.runtime import abi
@@ -20,11 +20,9 @@ from pinotpy.query.plan.scan_plan import ScanPlan
 from pinotpy.segment.star_tree.reader import StarTree
 from pinotpy.segment.star_tree.spec import STATES_OF
 
-Longs = NDArray[np.int64]
-
 
 def collect_sketches(
-    plan: ScanPlan, entry: AggregationLayout, threads: Sequence[ArenaRows], groups: Longs, num_groups: int
+    plan: ScanPlan, entry: AggregationLayout, threads: Sequence[ArenaRows], groups: Int64Array, num_groups: int
 ) -> list[pa.Array]:
     """State columns of an aggregation whose records keep sketches: its value set holds the records of each group."""
     (kind,) = STATES_OF[entry.function.name]

@@ -15,8 +15,8 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
+from pinotpy.arrays import Int64Array
 from pinotpy.errors import QueryExecutionError
 from pinotpy.functions.state.plans import RowPlan
 from pinotpy.kernels.aggregate import distinct_pairs
@@ -29,7 +29,6 @@ from pinotpy.query.plan.scan_plan import ScanPlan
 from pinotpy.query.project.rows import evaluate_rows
 from pinotpy.query.runtime.jobs import run_jobs
 
-Words = NDArray[np.int64]
 BLOCK_ROWS: Final = 1 << 17
 # Blocks are merged when their states have so many rows more than there are groups.
 _STATES_MAX: Final = 1 << 20
@@ -44,15 +43,15 @@ class _Block:
 
     plan: ScanPlan
     entry: AggregationLayout
-    rows: Words
-    morsels: Words
-    docs: Words
+    rows: Int64Array
+    morsels: Int64Array
+    docs: Int64Array
 
     @property
     def has_nulls(self) -> bool:
         return self.plan.context.null_handling
 
-    def argument(self, index: int, at: Words | None = None) -> pa.Array:
+    def argument(self, index: int, at: Int64Array | None = None) -> pa.Array:
         morsels, docs = (self.morsels, self.docs) if at is None else (self.morsels[at], self.docs[at])
         expression = self.entry.aggregation.args[index]
         first, last = (int(self.plan.morsels[self.morsels[end], abi.U_SEGMENT]) for end in (0, -1))
@@ -60,7 +59,7 @@ class _Block:
             return segment_rows(self.plan.context, self.plan.segments[first], docs).evaluate(expression)
         return evaluate_rows(self.plan, morsels, docs, [expression])[0]
 
-    def places(self, at: Words) -> pa.Array:
+    def places(self, at: Int64Array) -> pa.Array:
         segments = self.plan.morsels[self.morsels[at], abi.U_SEGMENT]
         used, where = np.unique(segments, return_inverse=True)
         names = pa.array([self.plan.segments[segment].name for segment in used.tolist()], pa.string()).take(
@@ -75,8 +74,8 @@ def collect_rows(
     plan: ScanPlan,
     entry: AggregationLayout,
     row_plan: RowPlan,
-    threads: Sequence[tuple[Any, Words, int]],
-    groups: Words,
+    threads: Sequence[tuple[Any, Int64Array, int]],
+    groups: Int64Array,
     num_groups: int,
 ) -> list[pa.Array]:
     """State columns of an aggregation that reads rows.
@@ -90,7 +89,7 @@ def collect_rows(
     read = plan
     if plan.context.null_handling and not entry.function.null_aware:
         read = replace(plan, context=replace(plan.context, null_handling=False), _sections=[], _programs=[])
-    waiting: list[Callable[[], tuple[Words, list[pa.Array]]]] = []
+    waiting: list[Callable[[], tuple[Int64Array, list[pa.Array]]]] = []
     blocks: list[Callable[[], _Block]] = []
     counts = row_plan.counts_different and plan.is_final
     for context, morsels, first in threads:
@@ -118,7 +117,9 @@ def collect_rows(
         merging.release()
 
 
-def _block_of(plan: ScanPlan, entry: AggregationLayout, entries: Words, morsels: Words, groups: Words) -> _Block:
+def _block_of(
+    plan: ScanPlan, entry: AggregationLayout, entries: Int64Array, morsels: Int64Array, groups: Int64Array
+) -> _Block:
     """Some rows, with their groups as numbers."""
     rows = entries[:, 0] >> distinct_pairs.ROW_SHIFT
     return _Block(plan, entry, groups[rows], morsels[rows], np.ascontiguousarray(entries[:, 1]))
@@ -128,9 +129,9 @@ def _states_of(
     plan: ScanPlan,
     entry: AggregationLayout,
     row_plan: RowPlan,
-    entries: Words,
-    morsels: Words,
-    groups: Words,
+    entries: Int64Array,
+    morsels: Int64Array,
+    groups: Int64Array,
     num_groups: int,
 ) -> Any:
     plan.control.check()
@@ -140,7 +141,7 @@ def _states_of(
     return present, row_plan.collect(block, len(present))
 
 
-def _numbered(groups: Words, num_groups: int) -> tuple[Words, Words]:
+def _numbered(groups: Int64Array, num_groups: int) -> tuple[Int64Array, Int64Array]:
     """The groups that there are, ascending, and the number of each among them."""
     if num_groups > 4 * len(groups) + 64:
         return np.unique(groups, return_inverse=True)
@@ -154,9 +155,9 @@ def _numbered(groups: Words, num_groups: int) -> tuple[Words, Words]:
 
 
 def _run(
-    plan: ScanPlan, jobs: Sequence[Callable[[], tuple[Words, list[pa.Array]]]]
-) -> list[tuple[Words, list[pa.Array]]]:
-    found: list[tuple[Words, list[pa.Array]] | None] = [None] * len(jobs)
+    plan: ScanPlan, jobs: Sequence[Callable[[], tuple[Int64Array, list[pa.Array]]]]
+) -> list[tuple[Int64Array, list[pa.Array]]]:
+    found: list[tuple[Int64Array, list[pa.Array]] | None] = [None] * len(jobs)
 
     def work(index: int) -> None:
         found[index] = jobs[index]()
@@ -170,10 +171,10 @@ class _Merging:
 
     def __init__(self, plan: ScanPlan, entry: AggregationLayout, num_groups: int, empty: list[pa.Array]) -> None:
         self._plan, self._entry, self._num_groups, self._empty = plan, entry, num_groups, empty
-        self._parts: list[tuple[Words, list[pa.Array]]] = []
+        self._parts: list[tuple[Int64Array, list[pa.Array]]] = []
         self._reserved_bytes = self._num_states = 0
 
-    def add(self, parts: Sequence[tuple[Words, list[pa.Array]]]) -> None:
+    def add(self, parts: Sequence[tuple[Int64Array, list[pa.Array]]]) -> None:
         """Take the states of blocks that follow those taken before."""
         for present, states in parts:
             # Merging makes a copy.

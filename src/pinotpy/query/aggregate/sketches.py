@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from pinotpy.arrays import Int64Array
 from pinotpy.data_types import StoredType
 from pinotpy.functions.sketches.bits import sorted_set
 from pinotpy.functions.state.plans import Hashing, SketchPlan
@@ -29,8 +30,6 @@ from pinotpy.query.plan.scan_plan import ScanPlan, Shape
 from pinotpy.query.project.sources import Source
 from pinotpy.query.runtime.instructions import Word
 from pinotpy.segment.column import ImmutableColumn
-
-Words = NDArray[np.int64]
 
 # Registers of all groups of a morsel may take so many bytes a doc (or REGISTERS_FREE altogether): above, values are
 # appended.
@@ -126,12 +125,12 @@ def _entries_of_dictionaries(plan: ScanPlan, name: str, registered: SketchPlan) 
     return registered.collect(np.zeros(len(entries), np.int64), entries, 1)
 
 
-def _entries_of(column: Any, registered: SketchPlan) -> NDArray[np.int64]:
+def _entries_of(column: Any, registered: SketchPlan) -> Int64Array:
     assert registered.entries_of_values is not None
     return sorted_set(registered.entries_of_values(column.dictionary.arrow()))
 
 
-def _registers(meta: Words, log2m: int) -> NDArray[np.uint8]:
+def _registers(meta: Int64Array, log2m: int) -> NDArray[np.uint8]:
     """Registers of all values of a dictionary; meta: of its column."""
     own = np.zeros(1 << log2m, np.uint8)
     if int(meta[abi.M_STORED]) == abi.T_VAR:
@@ -157,7 +156,7 @@ def warm() -> None:
     _hashes(pa.array([b"a"], pa.binary()))
 
 
-def emit_frame(shape: Shape, entry: AggregationLayout, plan: SketchPlan, num_groups: Words | None) -> None:
+def emit_frame(shape: Shape, entry: AggregationLayout, plan: SketchPlan, num_groups: Int64Array | None) -> None:
     """Begin and end instructions; `num_groups` per morsel, None where groups are hashed (their number is not known
     then).
     """
@@ -174,7 +173,7 @@ def collect_hash_sketches(
     entry: AggregationLayout,
     plan: SketchPlan,
     threads: Sequence[tuple[Any, int, int]],
-    groups: Words,
+    groups: Int64Array,
     num_groups: int,
     *,
     grouped: bool,

@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from pinotpy.arrays import Int64Array
 from pinotpy.errors import QueryCancelledError
 from pinotpy.functions.state.plans import ValueSetPlan
 from pinotpy.kernels.aggregate import rank_select, ranks, value_lists
@@ -26,8 +27,6 @@ from pinotpy.query.aggregate.keys import Key
 from pinotpy.query.aggregate.layout import AggregationLayout, Layout
 from pinotpy.query.plan.scan_plan import ScanPlan, Shape
 from pinotpy.query.runtime.steps import in_shares, run_steps
-
-Words = NDArray[np.int64]
 
 # Fewer values are sorted as fast; and where there are few, estimates are those of the whole multiset to the digit.
 DOCS_MIN: Final = 1 << 18
@@ -93,7 +92,7 @@ def groups_of_morsel(plan: ScanPlan, keys: Sequence[Key]) -> float:
     return float(product.max(initial=1))
 
 
-def emit_frame(shape: Shape, entry: AggregationLayout, num_groups: Words) -> None:
+def emit_frame(shape: Shape, entry: AggregationLayout, num_groups: Int64Array) -> None:
     """Begin and end instructions of one aggregation's runs; `num_groups` per morsel."""
     docs = shape.plan.segments.docs[shape.segments]
     sizes = np.clip(docs // np.maximum(4 * num_groups, 1), RUN_WORDS_MIN, RUN_WORDS_MAX)
@@ -115,7 +114,7 @@ def collect_value_lists(
     entry: AggregationLayout,
     value_set: ValueSetPlan,
     threads: Sequence[tuple[Any, int]],
-    groups: Words,
+    groups: Int64Array,
     num_groups: int,
 ) -> list[pa.Array]:
     """State columns.
@@ -142,7 +141,7 @@ def collect_value_lists(
         begin[seen], middle[seen], end[seen] = value_set.means_of(totals[seen])
         means = np.zeros((num_groups, 2))
 
-        def means_of(group: int, keys: Words, counts: Words, low: int, high: int) -> bool:
+        def means_of(group: int, keys: Int64Array, counts: Int64Array, low: int, high: int) -> bool:
             inside, *means[group] = rank_select.pick_means(
                 keys, counts, low, high, begin[group], middle[group], end[group], doubles
             )
@@ -157,7 +156,7 @@ def collect_value_lists(
     wanted, words = none.copy(), none.copy()
     wanted[seen] = value_set.rank_of(totals[seen])
 
-    def rank_of(group: int, keys: Words, counts: Words, low: int, high: int) -> bool:
+    def rank_of(group: int, keys: Int64Array, counts: Int64Array, low: int, high: int) -> bool:
         inside, words[group] = rank_select.pick(keys, counts, low, high, wanted[group])
         return bool(inside)
 
@@ -169,19 +168,21 @@ def collect_value_lists(
 
 
 # (group, the words inside its bracket, its counts, the bracket's ends) → whether the bracket held what is looked for.
-_Pick = Callable[[int, Words, Words, int, int], bool]
+_Pick = Callable[[int, Int64Array, Int64Array, int, int], bool]
 
 
 class _Search:
     """Runs of all groups, and ranks looked for in them."""
 
-    def __init__(self, plan: ScanPlan, groups: Words, addresses: Words, sizes: Words, num_groups: int) -> None:
+    def __init__(
+        self, plan: ScanPlan, groups: Int64Array, addresses: Int64Array, sizes: Int64Array, num_groups: int
+    ) -> None:
         self._plan, self._groups, self._addresses, self._sizes = plan, groups, addresses, sizes
         self._starts = groups.searchsorted(np.arange(num_groups + 1))
         before = np.concatenate([[0], np.cumsum(sizes)])
-        self.totals: Words = np.diff(before[self._starts])
+        self.totals: Int64Array = np.diff(before[self._starts])
 
-    def run(self, first_ranks: Words, last_ranks: Words, pick: _Pick) -> None:
+    def run(self, first_ranks: Int64Array, last_ranks: Int64Array, pick: _Pick) -> None:
         """Give every group that has values what lies around these ranks."""
         lows, highs = np.empty_like(self.totals), np.empty_like(self.totals)
         rank_select.brackets(
@@ -197,7 +198,7 @@ class _Search:
             missed = self._read(whole, none, pick)
             assert not missed, "all words lie between the least and the greatest"
 
-    def _read(self, lows: Words, highs: Words, pick: _Pick) -> list[int]:
+    def _read(self, lows: Int64Array, highs: Int64Array, pick: _Pick) -> list[int]:
         """Read the groups whose bracket is not empty; gives those that have to be read again."""
         plan, num_runs = self._plan, len(self._sizes)
         shares = np.concatenate([[0], np.cumsum(self._sizes)])
@@ -212,7 +213,9 @@ class _Search:
         workers = []
         for worker, (low, high) in enumerate(pairwise(borders)):
 
-            def work(first: int, last: int, words: Words = contexts[worker].words, own: Words = counts[worker]) -> None:
+            def work(
+                first: int, last: int, words: Int64Array = contexts[worker].words, own: Int64Array = counts[worker]
+            ) -> None:
                 code = rank_select.count_and_copy(
                     words, self._addresses, self._sizes, self._groups, first, last, lows, highs, own
                 )

@@ -1,8 +1,8 @@
 """From the entries that morsels left of a value set to its state columns: pairs of all morsels united by value, by
 group.
 
-Dict ids become values, of texts numbers in one dictionary of all morsels; then the kernels of aggregate/distinct_pairs.py deal the pairs
-to parts and unite each, on the threads of the query.
+Dict ids become values, of texts numbers in one dictionary of all morsels; then the kernels of
+aggregate/distinct_pairs.py deal the pairs to parts and unite each, on the threads of the query.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from pinotpy.arrays import Int64Array
 from pinotpy.data_types import StoredType
 from pinotpy.errors import QueryExecutionError
 from pinotpy.functions.sketches.quantile_digest import longs_of
@@ -28,8 +29,6 @@ from pinotpy.pql.ast import Identifier, Literal
 from pinotpy.query.aggregate.layout import AggregationLayout
 from pinotpy.query.plan.scan_plan import ScanPlan
 from pinotpy.query.project.sources import Sources
-
-Words = NDArray[np.int64]
 
 # A text dictionary is numbered whole where it has at most so many values for every entry; else the entries' own texts
 # are.
@@ -49,9 +48,9 @@ _STORED_ARROW: Final = {
 class ThreadEntries:
     """What a thread left: entries int64[n, 2], and group and morsel of each of its arena rows."""
 
-    entries: Words
-    groups: Words
-    morsels: Words
+    entries: Int64Array
+    groups: Int64Array
+    morsels: Int64Array
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,11 +59,11 @@ class ValueSets:
     null free; counts: int64, how often each was seen (empty where the function does not count).
     """
 
-    offsets: Words
+    offsets: Int64Array
     values: pa.Array
-    counts: Words
+    counts: Int64Array
 
-    def groups(self) -> Words:
+    def groups(self) -> Int64Array:
         """The group of every value."""
         return np.repeat(np.arange(len(self.offsets) - 1), np.diff(self.offsets))
 
@@ -73,8 +72,8 @@ def collect_value_sets(
     index: int,
     entry: AggregationLayout,
     value_set: ValueSetPlan,
-    threads: Sequence[tuple[Any, Words, int]],
-    groups: Words,
+    threads: Sequence[tuple[Any, Int64Array, int]],
+    groups: Int64Array,
     num_groups: int,
     sources: Sources,
     plan: ScanPlan,
@@ -140,7 +139,7 @@ def _deduplicated(
     entry: AggregationLayout,
     threads: list[ThreadEntries],
     num_groups: int,
-    metas: Words,
+    metas: Int64Array,
     *,
     counted: bool,
     only_sizes: bool,
@@ -168,13 +167,13 @@ def _deduplicated(
     return ValueSets(offsets, _values(keys, stored) if texts is None else _taken(texts, keys), counts)
 
 
-def _values(keys: Words, stored: StoredType) -> pa.Array:
+def _values(keys: Int64Array, stored: StoredType) -> pa.Array:
     plain: NDArray[Any] = keys.view(np.float64) if stored.is_floating else keys
     with np.errstate(over="ignore"):
         return pa.array(plain.astype(stored.numpy, copy=False), _STORED_ARROW[stored])
 
 
-def _taken(texts: pa.Array, codes: Words) -> pa.Array:
+def _taken(texts: pa.Array, codes: Int64Array) -> pa.Array:
     # As many texts as codes are usually all of them, in another order.
     if len(codes) and len(texts):
         longest = texts.nbytes * (len(codes) / len(texts))
@@ -188,7 +187,7 @@ def _taken(texts: pa.Array, codes: Words) -> pa.Array:
     return texts.take(pa.array(codes))
 
 
-def _offsets(texts: pa.Array) -> Words:
+def _offsets(texts: pa.Array) -> Int64Array:
     return np.frombuffer(texts.buffers()[1], np.int32)[texts.offset : texts.offset + len(texts) + 1].astype(np.int64)
 
 
@@ -196,8 +195,8 @@ def _offsets(texts: pa.Array) -> Words:
 
 
 def _number_texts(
-    plan: ScanPlan, threads: list[ThreadEntries], metas: Words, keep: list[Any]
-) -> tuple[Words, pa.Array, Words]:
+    plan: ScanPlan, threads: list[ThreadEntries], metas: Int64Array, keep: list[Any]
+) -> tuple[Int64Array, pa.Array, Int64Array]:
     """Numbers for the dict ids of all morsels: (addresses of int32 numbers by dict id, by morsel; the texts; metas)."""
     used = np.flatnonzero(metas)
     distinct, where = np.unique(metas[used], return_inverse=True)
@@ -222,7 +221,7 @@ def _number_texts(
     return codes, encoded[-1].dictionary, metas
 
 
-def _number_entries(threads: list[ThreadEntries], dictionaries: Sequence[pa.Array], place: Words) -> pa.Array:
+def _number_entries(threads: list[ThreadEntries], dictionaries: Sequence[pa.Array], place: Int64Array) -> pa.Array:
     """Few entries of large dictionaries: their texts are looked up one by one; ids become numbers in place."""
     values = []
     for thread in threads:
@@ -261,12 +260,12 @@ def deduplicate(
     plan: ScanPlan,
     threads: list[ThreadEntries],
     num_groups: int,
-    metas: Words,
-    codes: Words,
+    metas: Int64Array,
+    codes: Int64Array,
     *,
     counted: bool,
     only_sizes: bool = False,
-) -> tuple[Words, Words, Words]:
+) -> tuple[Int64Array, Int64Array, Int64Array]:
     """(offsets, keys, counts) of the distinct (group, key) pairs of all threads, by group; with `only_sizes` the
     offsets alone are made. The entries are used up.
 
@@ -324,10 +323,10 @@ def _ranked(
     plan: ScanPlan,
     entry: AggregationLayout,
     value_set: ValueSetPlan,
-    rank_of: Callable[[Words], Words],
+    rank_of: Callable[[Int64Array], Int64Array],
     threads: list[ThreadEntries],
     num_groups: int,
-    metas: Words,
+    metas: Int64Array,
 ) -> list[pa.Array]:
     """State columns that keep the value at one rank of each group: of an answer that is made here alone."""
     kind = entry.argument.data_type

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-import numpy as np
-from numpy.typing import NDArray
-
+from pinotpy.arrays import Int64Array
 from pinotpy.kernels.filter import predicates
 from pinotpy.kernels.filter.predicate_frame import PREDICATE_ALWAYS, PREDICATE_NEVER
 from pinotpy.kernels.runtime import abi
@@ -138,7 +136,7 @@ class FilterExplainer:
         unused = _unused(JSON, lacks or "not built: name the column in jsonIndexColumns and reload the table")
         return {"access": "scan", "why": "every document is read and flattened", "notUsed": [unused]}
 
-    def _why_never(self, bound: BoundPredicate, segment: int, words: NDArray[np.int64]) -> str:
+    def _why_never(self, bound: BoundPredicate, segment: int, words: Int64Array) -> str:
         if bound.rule[segment] == BY_BLOOM:
             return "the bloom filter holds none of the values"
         if bound.rule[segment] == BY_PARTITION:
@@ -155,7 +153,7 @@ class FilterExplainer:
             else "min and max of the raw values exclude it"
         )
 
-    def _why_always(self, bound: BoundPredicate, words: NDArray[np.int64]) -> str:
+    def _why_always(self, bound: BoundPredicate, words: Int64Array) -> str:
         if isinstance(bound.typed.test, NullTest):
             return "the segment has no nulls in this column" if bound.typed.negated else "every doc is null"
         if bound.typed.negated:
@@ -189,7 +187,7 @@ class FilterExplainer:
             if index != access
         ]
 
-    def _why_not_sorted(self, bound: BoundPredicate, segment: int, words: NDArray[np.int64]) -> str:
+    def _why_not_sorted(self, bound: BoundPredicate, segment: int, words: Int64Array) -> str:
         if words[abi.M_MV_OFFSETS]:
             return "the column is multi-valued"
         if not words[abi.M_SORTED_STARTS]:
@@ -199,7 +197,7 @@ class FilterExplainer:
         return "a shorter list of docs was found"
 
     def _why_not_indexed(
-        self, bound: BoundPredicate, segment: int, words: NDArray[np.int64], access: str, index: str
+        self, bound: BoundPredicate, segment: int, words: Int64Array, access: str, index: str
     ) -> Finding:
         if not words[abi.M_INVERTED_OFFSETS if index == INVERTED else abi.M_RANGE_BOUNDS]:
             return _unused(index, "not built")

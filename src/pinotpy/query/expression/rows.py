@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import pyarrow as pa
 
+from pinotpy.arrays import Int64Array
 from pinotpy.query.expression.interpreter import Rows, value_rows
 from pinotpy.query.model.context import QueryContext
-from pinotpy.query.segments.values import Docs, logical_values, nulls_at, values_at
+from pinotpy.query.segments.values import logical_values, nulls_at, values_at
 from pinotpy.segment.data_source import Column, Segment
 
 
-def segment_rows(context: QueryContext, segment: Segment, docs: Docs) -> Rows:
+def segment_rows(context: QueryContext, segment: Segment, docs: Int64Array) -> Rows:
     """The docs of a segment as rows."""
 
     def read(name: str) -> pa.Array:

@@ -39,9 +39,10 @@ class Vector:
     """The values of one (sub)expression for the docs of a block.
 
     data_type: of the expression, None for a bare NULL. constant: its value where `register` is -1.
-    chain: arithmetic that gives the values and is not emitted yet (fusion.py); `Lanes.emitted` does it, for operations
-    that know no chains. nulls: a register of flags, NEVER or ALWAYS. owned, owned_nulls: whoever is done with the lane
-    gives the registers back to the target.
+    fused: arithmetic that gives the values and is not emitted yet (fusion.py); `VectorOps.emitted` does it, for
+    operations
+    that know no fused programs. nulls: a register of flags, NEVER or ALWAYS. owned, owned_nulls: whoever is done with
+    the vector gives the registers back to the target.
     """
 
     kind: Kind

@@ -11,12 +11,13 @@ from typing import Final
 
 import numpy as np
 
+from pinotpy.arrays import Int64Array
 from pinotpy.data_types import StoredType
 from pinotpy.errors import QueryExecutionError
 from pinotpy.kernels.filter import planner, predicates
 from pinotpy.kernels.filter.predicate_frame import PREDICATE_ALWAYS, PREDICATE_NEVER, PREDICATE_RUN
 from pinotpy.kernels.runtime import abi
-from pinotpy.query.filter.bound_predicate import COST_MULTI_VALUE, COST_RAW, BoundPredicate, Words, empty_table
+from pinotpy.query.filter.bound_predicate import COST_MULTI_VALUE, COST_RAW, BoundPredicate, empty_table
 from pinotpy.query.filter.members import enter_members, member_ids
 from pinotpy.query.filter.pruning import BY_MIN_MAX, NOT_PRUNED, excluded_by
 from pinotpy.query.filter.raw_values import kernel_bytes, on_raw_values, values_outside
@@ -170,7 +171,7 @@ def _in_text_indexes(resolved: BoundPredicate, metas: ColumnMetas) -> None:
 
 
 def _on_dictionaries(
-    resolved: BoundPredicate, metas: ColumnMetas, words: Words, encoded: Words, control: QueryControl
+    resolved: BoundPredicate, metas: ColumnMetas, words: Int64Array, encoded: Int64Array, control: QueryControl
 ) -> None:
     enter_members(resolved, words, encoded, *member_ids(resolved.typed.test, resolved, metas, words, encoded, control))
     ranged = encoded[resolved.ranged[encoded]]

@@ -7,6 +7,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from pinotpy.arrays import Int64Array
 from pinotpy.kernels.filter import planner
 from pinotpy.kernels.filter.predicate_frame import PREDICATE_ALWAYS, PREDICATE_NEVER
 from pinotpy.kernels.runtime import abi
@@ -18,7 +19,6 @@ from pinotpy.query.model.predicate import JsonSearch, TextSearch, TextTest, Type
 from pinotpy.query.runtime.control import QueryControl
 from pinotpy.query.segments.column_metas import ColumnMetas
 
-Words = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
 # A predicate reads about this much per doc, in terms of one id range: decides the order of predicates.
@@ -51,7 +51,7 @@ class BoundPredicate:
 
     __slots__ = ("cost", "has_index", "keep_alive", "members", "negated", "nulls", "selectivity", "table", "typed")
 
-    def __init__(self, bound: TypedPredicate, table: Words, *, nulls: int, has_index: bool) -> None:
+    def __init__(self, bound: TypedPredicate, table: Int64Array, *, nulls: int, has_index: bool) -> None:
         self.typed = bound
         self.table = table
         self.nulls = nulls
@@ -63,15 +63,15 @@ class BoundPredicate:
         self.keep_alive: list[Any] = []
 
     @property
-    def mode(self) -> Words:
+    def mode(self) -> Int64Array:
         return self._words(planner.L_MODE)
 
     @property
-    def function(self) -> Words:
+    def function(self) -> Int64Array:
         return self._words(planner.L_FUNCTION)
 
     @property
-    def flags(self) -> Words:
+    def flags(self) -> Int64Array:
         return self._words(planner.L_FLAGS)
 
     @property
@@ -95,30 +95,30 @@ class BoundPredicate:
         return self._bytes(planner.L_COMPUTED).view(np.bool_)
 
     @property
-    def docs(self) -> Words:
+    def docs(self) -> Int64Array:
         return self._groups(planner.L_DOCS, 2)
 
     @property
-    def ids(self) -> Words:
+    def ids(self) -> Int64Array:
         return self._groups(planner.L_IDS, 2)
 
     @property
-    def spans(self) -> Words:
+    def spans(self) -> Int64Array:
         return self._groups(planner.L_SPANS, 2)
 
     @property
-    def tests(self) -> Words:
+    def tests(self) -> Int64Array:
         return self._groups(planner.L_TESTS, 4)
 
-    def _words(self, row: int) -> Words:
-        found: Words = self.table[row]
+    def _words(self, row: int) -> Int64Array:
+        found: Int64Array = self.table[row]
         return found
 
     def _bytes(self, row: int) -> NDArray[np.int8]:
         found: NDArray[np.int8] = self.table[row].view(np.int8)[: self.table.shape[1]]
         return found
 
-    def _groups(self, row: int, count: int) -> Words:
+    def _groups(self, row: int, count: int) -> Int64Array:
         return self.table[row : row + count].reshape(self.table.shape[1], count)
 
     @property
@@ -126,7 +126,7 @@ class BoundPredicate:
         found: Flags = self.mode == PREDICATE_NEVER
         return found
 
-    def always(self, metas: Words) -> Flags:
+    def always(self, metas: Int64Array) -> Flags:
         """Holds for every doc of the segment, nulls considered."""
         held: Flags = self.mode == PREDICATE_ALWAYS
         return held & (metas[:, abi.M_NULLS] == 0) if self.nulls else held
@@ -151,7 +151,7 @@ class BoundPredicate:
         self.computed[segment] = False
         return entries
 
-    def take(self, rows: Words) -> BoundPredicate:
+    def take(self, rows: Int64Array) -> BoundPredicate:
         """The predicate in the segments at `rows`, in their order."""
         taken = BoundPredicate(self.typed, empty_table(len(rows)), nulls=self.nulls, has_index=self.has_index)
         for name in _FIELDS:
@@ -181,7 +181,7 @@ _FIELDS: Final = (
 )
 
 
-def empty_table(num_segments: int) -> Words:
+def empty_table(num_segments: int) -> Int64Array:
     """Of a predicate that is tested by a scan in every segment, by what is not known yet."""
     table = np.zeros((planner.PREDICATE_ROWS, num_segments), np.int64)
     table[planner.L_FLAGS] = abi.I_SCAN_PREDICATE

@@ -9,6 +9,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from pinotpy.arrays import Int64Array
 from pinotpy.kernels.filter.predicate_frame import PREDICATE_RUN
 from pinotpy.kernels.runtime import abi
 from pinotpy.query.filter.bound_predicate import BoundPredicate
@@ -22,14 +23,12 @@ BY_TEST: Final = 0  # an instruction of the scan
 BY_RUN: Final = 1  # the morsel shrank to a run of docs of the sorted index
 BY_LIST: Final = 2  # the morsel became a list of docs that an index gave
 
-Words = NDArray[np.int64]
-
 
 @dataclass(slots=True)
 class PredicateDecisions:
     """One predicate: its mode in every segment before any index was used, and who answered it (BY_*)."""
 
-    mode: Words
+    mode: Int64Array
     by: NDArray[np.int8]
 
 
@@ -48,7 +47,7 @@ class ScanNotes:
     tree: Resolved | None = None
     facts: Known | None = None
     selects: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, np.bool_))
-    docs_to_read: Words = field(default_factory=lambda: np.zeros(0, np.int64))
+    docs_to_read: Int64Array = field(default_factory=lambda: np.zeros(0, np.int64))
     choices: Choices = field(default_factory=Choices)
     _predicates: dict[int, PredicateDecisions] = field(default_factory=dict)
 
@@ -66,7 +65,7 @@ class ScanNotes:
             notes = self._predicates[id(bound)]
             notes.by[(notes.mode == PREDICATE_RUN) & (bound.mode != PREDICATE_RUN) & (notes.by == BY_TEST)] = by
 
-    def dealt(self, morsels: NDArray[np.int64]) -> None:
+    def dealt(self, morsels: Int64Array) -> None:
         """What is left to read."""
         self.docs_to_read = np.zeros(len(self.segments), np.int64)
         np.add.at(self.docs_to_read, morsels[:, abi.U_SEGMENT], morsels[:, abi.U_HIGH] - morsels[:, abi.U_LOW])

@@ -2,8 +2,8 @@
 
 What an index would give is known without reading it: its lists have known lengths. Three ways compete:
 
-  scan   every doc of the unit is tested;
-  list   the docs that one condition under AND selects become the unit, and the other conditions are tested on them
+  scan   every doc of the morsel is tested;
+  list   the docs that one condition under AND selects become the morsel, and the other conditions are tested on them
          only. The list is the index's own where it is one list, else lists are joined (also those of an OR of indexed
          conditions);
   bits   a condition is tested by one bit a doc, set from the index's lists: where its own test is dear (multi-values),
@@ -20,6 +20,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from pinotpy.arrays import Int64Array
 from pinotpy.kernels.filter import predicates
 from pinotpy.kernels.filter.predicate_frame import PREDICATE_ALWAYS, PREDICATE_NEVER, PREDICATE_RUN
 from pinotpy.kernels.runtime import abi
@@ -30,7 +31,6 @@ from pinotpy.query.filter.tree import Resolved, ResolvedAny, conjuncts, predicat
 from pinotpy.query.runtime.control import QueryControl
 from pinotpy.query.segments.column_metas import ColumnMetas
 
-Words = NDArray[np.int64]
 Prices = NDArray[np.float64]
 
 # A doc that is scanned, before any condition: block, mask, selection. A doc of a list: copied.
@@ -89,7 +89,7 @@ class Choices:
 # --- prices -----------------------------------------------------------------------------------------------------------
 
 
-def _joined_ns(indexed: PredicateIndex, docs: Words) -> Prices:
+def _joined_ns(indexed: PredicateIndex, docs: Int64Array) -> Prices:
     """What adding the lists to a set costs in segments of so many docs."""
     entries = np.where(indexed.index == NO_INDEX, 0, indexed.entries)
     roaring = np.minimum(entries * _NS_ROARING_DOC, indexed.bitmaps * docs * _NS_ROARING_WORDS)
@@ -97,7 +97,7 @@ def _joined_ns(indexed: PredicateIndex, docs: Words) -> Prices:
     return found
 
 
-def _listed_ns(indexed: PredicateIndex, docs: Words) -> Prices:
+def _listed_ns(indexed: PredicateIndex, docs: Int64Array) -> Prices:
     """What having the lists as one list costs: nothing where the index has it so."""
     joined = _joined_ns(indexed, docs) + docs * _NS_BITMAP_DOC
     alone = np.where(
@@ -134,7 +134,7 @@ def _test_prices(bound: BoundPredicate | InterpretedPredicate, metas: ColumnMeta
     return prices
 
 
-def _share(bound: Resolved, indexed: PredicateIndex | None, docs: Words) -> Prices:
+def _share(bound: Resolved, indexed: PredicateIndex | None, docs: Int64Array) -> Prices:
     """Estimated share of docs that pass, per segment: from the index where there is one."""
     if not isinstance(bound, BoundPredicate | InterpretedPredicate):
         return np.full(len(docs), 0.5)
@@ -156,7 +156,7 @@ class IndexAccess:
     """
 
     def __init__(
-        self, tree: Resolved, metas: ColumnMetas, control: QueryControl, *, chosen: Words | None = None
+        self, tree: Resolved, metas: ColumnMetas, control: QueryControl, *, chosen: Int64Array | None = None
     ) -> None:
         self._tree, self._metas, self._chosen = tree, metas, chosen
         self._docs = metas.segments.docs
@@ -166,7 +166,7 @@ class IndexAccess:
                 self._indexed.look(bound)
         self.choices = Choices(self._indexed.bound_predicates)
 
-    def apply(self, morsels: Words) -> Words:
+    def apply(self, morsels: Int64Array) -> Int64Array:
         """The morsels, those that became lists among them; predicates that lists answer hold everywhere, others are
         tested by bits.
         """
@@ -176,7 +176,7 @@ class IndexAccess:
 
     # --- lists --------------------------------------------------------------------------------------------------------
 
-    def _use_lists(self, morsels: Words) -> Words:
+    def _use_lists(self, morsels: Int64Array) -> Int64Array:
         parts = conjuncts(self._tree)
         at = morsels[:, abi.U_SEGMENT]
         docs, run = self._docs[at], morsels[:, abi.U_HIGH] - morsels[:, abi.U_LOW]
@@ -225,7 +225,7 @@ class IndexAccess:
             found += _test_prices(bound, self._metas)
         return found
 
-    def _entries(self, part: Resolved) -> tuple[Words | None, NDArray[np.bool_], Prices]:
+    def _entries(self, part: Resolved) -> tuple[Int64Array | None, NDArray[np.bool_], Prices]:
         """Docs in the lists that would give the docs of a condition under AND, in every segment (endless where it
         cannot), where that is one list of the index, and the price of making it one.
         """
@@ -267,7 +267,7 @@ class IndexAccess:
 
     # --- bits ---------------------------------------------------------------------------------------------------------
 
-    def _use_bits(self, morsels: Words) -> Words:
+    def _use_bits(self, morsels: Int64Array) -> Int64Array:
         at = morsels[:, abi.U_SEGMENT]
         run, listed = np.zeros(len(self._docs)), np.zeros(len(self._docs), np.bool_)
         np.add.at(run, at, morsels[:, abi.U_HIGH] - morsels[:, abi.U_LOW])
@@ -304,7 +304,7 @@ class IndexAccess:
         bound.tests[chosen, 0], bound.tests[chosen, 1] = self._indexed.bits(bound, chosen), self._docs[chosen]
         self.choices.bits[id(bound)] = better
 
-    def _note(self, bound: Resolved, segments: Words, index_ns: Prices, scan_ns: Prices) -> None:
+    def _note(self, bound: Resolved, segments: Int64Array, index_ns: Prices, scan_ns: Prices) -> None:
         index = self.choices.index_ns.setdefault(id(bound), np.full(len(self._docs), np.inf))
         scan = self.choices.scan_ns.setdefault(id(bound), np.full(len(self._docs), np.inf))
         index[segments], scan[segments] = index_ns, scan_ns

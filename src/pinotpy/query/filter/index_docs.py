@@ -12,6 +12,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from pinotpy.arrays import Int64Array
 from pinotpy.kernels.filter import posting_bitmaps, postings
 from pinotpy.kernels.filter.predicate_frame import PREDICATE_RUN
 from pinotpy.kernels.runtime import abi
@@ -20,8 +21,6 @@ from pinotpy.query.filter.tree import Resolved, predicates_of
 from pinotpy.query.model.predicate import FixedRange
 from pinotpy.query.runtime.control import QueryControl
 from pinotpy.query.segments.column_metas import ColumnMetas
-
-Words = NDArray[np.int64]
 
 NO_INDEX: Final = 0
 INVERTED: Final = 1
@@ -42,10 +41,10 @@ class PredicateIndex:
     """
 
     index: NDArray[np.int8]
-    entries: Words
-    spans: Words
+    entries: Int64Array
+    spans: Int64Array
     direct: NDArray[np.bool_]
-    bitmaps: Words
+    bitmaps: Int64Array
 
 
 def predicate_index(bound: BoundPredicate, metas: ColumnMetas) -> PredicateIndex | None:
@@ -75,7 +74,7 @@ def predicate_index(bound: BoundPredicate, metas: ColumnMetas) -> PredicateIndex
     return found if found.index.any() else None
 
 
-def _is_range(bound: BoundPredicate, words: Words) -> NDArray[np.bool_]:
+def _is_range(bound: BoundPredicate, words: Int64Array) -> NDArray[np.bool_]:
     raw = words[:, abi.M_CARDINALITY] < 0
     found: NDArray[np.bool_] = (bound.ranged & ~bound.sorted) | (raw & isinstance(bound.typed.test, FixedRange))
     return found
@@ -113,7 +112,7 @@ class IndexedDocs:
 
     # --- lists --------------------------------------------------------------------------------------------------------
 
-    def make_lists(self, morsels: Words, chosen: Words, part: Resolved) -> None:
+    def make_lists(self, morsels: Int64Array, chosen: Int64Array, part: Resolved) -> None:
         """The morsels at `chosen` become the docs of a predicate, or of an OR of predicates, within their runs."""
         direct = np.zeros(len(chosen), np.bool_)
         if isinstance(part, BoundPredicate):
@@ -123,7 +122,7 @@ class IndexedDocs:
         if not direct.all():
             self._join_lists(morsels, chosen[~direct], part)
 
-    def _take_lists(self, morsels: Words, chosen: Words, bound: BoundPredicate) -> None:
+    def _take_lists(self, morsels: Int64Array, chosen: Int64Array, bound: BoundPredicate) -> None:
         """The index's own lists, in place or written out of bitmaps, cut to the runs of the morsels."""
         segments = morsels[chosen, abi.U_SEGMENT]
         words = self._metas.planned(bound.typed.column).metas
@@ -141,7 +140,9 @@ class IndexedDocs:
             runs[:, 1],
         )
 
-    def _written_out(self, words: Words, segments: Words, bound: BoundPredicate, lengths: Words) -> Words:
+    def _written_out(
+        self, words: Int64Array, segments: Int64Array, bound: BoundPredicate, lengths: Int64Array
+    ) -> Int64Array:
         """Addresses of the docs of one bitmap in each of these segments."""
         starts = np.zeros(len(segments) + 1, np.int64)
         np.cumsum(lengths, out=starts[1:])
@@ -149,10 +150,10 @@ class IndexedDocs:
         docs = np.empty(max(int(starts[-1]), 1), np.int32)
         posting_bitmaps.list_bitmaps(words, segments, bound.ids, starts, docs)
         self._keep_alive.append(docs)
-        addresses: Words = docs.ctypes.data + starts[:-1] * 4
+        addresses: Int64Array = docs.ctypes.data + starts[:-1] * 4
         return addresses
 
-    def _join_lists(self, morsels: Words, chosen: Words, part: Resolved) -> None:
+    def _join_lists(self, morsels: Int64Array, chosen: Int64Array, part: Resolved) -> None:
         """Lists of several values, or of several conditions under OR, as one list a morsel."""
         segments = morsels[chosen, abi.U_SEGMENT]
         words, sets = self._sets(segments)
@@ -177,7 +178,7 @@ class IndexedDocs:
 
     # --- sets ---------------------------------------------------------------------------------------------------------
 
-    def bits(self, bound: BoundPredicate, segments: Words) -> Words:
+    def bits(self, bound: BoundPredicate, segments: Int64Array) -> Int64Array:
         """Addresses of sets of the docs of the positive test of `bound` in these segments: uint64, bit d % 64 of word d
         // 64 is doc d.
         """
@@ -186,7 +187,7 @@ class IndexedDocs:
         self._fill(bound, segments, sets)
         return sets
 
-    def _sets(self, segments: Words) -> tuple[NDArray[np.uint64], Words]:
+    def _sets(self, segments: Int64Array) -> tuple[NDArray[np.uint64], Int64Array]:
         """Empty sets for these segments, on the query's account, to be kept by the caller; and their addresses."""
         sizes = (self._docs[segments] + 63) // 64
         starts = np.cumsum(sizes) - sizes
@@ -196,7 +197,7 @@ class IndexedDocs:
         found = np.zeros(memory // 8, np.uint64)
         return found, found.ctypes.data + starts * 8
 
-    def _fill(self, bound: BoundPredicate, segments: Words, sets: Words) -> None:
+    def _fill(self, bound: BoundPredicate, segments: Int64Array, sets: Int64Array) -> None:
         """Add the docs of the positive test of `bound`."""
         indexed = self.of(bound)
         if indexed is None:

@@ -1,7 +1,7 @@
 """Conditions over expressions, computed in Python: on a dictionary's values where one column decides, else doc by doc.
 
-Under AND they see only docs that the rest of the filter has let through (plan/selection_list.py). Elsewhere (inside OR) they are
-predicates whose flags of docs are computed before the scan.
+Under AND they see only docs that the rest of the filter has let through (plan/selection_list.py). Elsewhere (inside OR)
+they are predicates whose flags of docs are computed before the scan.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from pinotpy.arrays import Int64Array
 from pinotpy.errors import MemoryLimitError, QueryExecutionError
 from pinotpy.kernels.filter import predicates
 from pinotpy.kernels.filter.predicate_frame import PREDICATE_RUN
@@ -61,7 +62,7 @@ class ConditionOnDocs:
         # condition cannot take.
         self._by_id: dict[int, tuple[NDArray[np.uint8], NDArray[Any]] | None] = {}
 
-    def __call__(self, segment: Segment, docs: NDArray[np.int64], control: QueryControl) -> NDArray[np.uint8]:
+    def __call__(self, segment: Segment, docs: Int64Array, control: QueryControl) -> NDArray[np.uint8]:
         column = deciding_column(self._columns, segment, strict=False) if self._by_value else None
         if column is not None and (id(segment) in self._by_id or column.cardinality <= _VALUES_PER_DOC * len(docs)):
             if id(segment) not in self._by_id:
@@ -99,11 +100,11 @@ class InterpretedPredicate:
 
     condition: Computed
     on_docs: ConditionOnDocs
-    meta: NDArray[np.int64]
-    mode: NDArray[np.int64]
-    function: NDArray[np.int64]
-    flags: NDArray[np.int64]
-    tests: NDArray[np.int64]
+    meta: Int64Array
+    mode: Int64Array
+    function: Int64Array
+    flags: Int64Array
+    tests: Int64Array
     nulls: int = 0
     negated: int = 0
     cost: float = 0.2
@@ -124,7 +125,7 @@ class InterpretedPredicate:
         self.tests[segment, 0], self.tests[segment, 1] = mask.ctypes.data, len(mask)
         return high - low
 
-    def take(self, rows: NDArray[np.int64]) -> InterpretedPredicate:
+    def take(self, rows: Int64Array) -> InterpretedPredicate:
         """The predicate in the segments at `rows`."""
         return replace(
             self,

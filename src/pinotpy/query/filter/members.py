@@ -9,10 +9,11 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from pinotpy.arrays import Int64Array
 from pinotpy.kernels.filter import dictionary_lookup, predicates
 from pinotpy.kernels.filter.hash_set import hash_set
 from pinotpy.kernels.runtime import abi
-from pinotpy.query.filter.bound_predicate import COST_BITS, COST_SET, COST_TABLE, BoundPredicate, Flags, Words
+from pinotpy.query.filter.bound_predicate import COST_BITS, COST_SET, COST_TABLE, BoundPredicate, Flags
 from pinotpy.query.filter.text.texts import dictionary_matches
 from pinotpy.query.model.predicate import FixedMembers, Test, TextTest, VarMembers
 from pinotpy.query.runtime.control import QueryControl
@@ -29,8 +30,13 @@ _RUN_IDS_MAX: Final = 1 << 16
 
 
 def member_ids(
-    test: Test, resolved: BoundPredicate, metas: ColumnMetas, words: Words, encoded: Words, control: QueryControl
-) -> tuple[NDArray[np.uint32], Words]:
+    test: Test,
+    resolved: BoundPredicate,
+    metas: ColumnMetas,
+    words: Int64Array,
+    encoded: Int64Array,
+    control: QueryControl,
+) -> tuple[NDArray[np.uint32], Int64Array]:
     """Ids that pass in each of the `encoded` segments, one after another, and where each segment's start, shape (n +
     1,).
     """
@@ -66,7 +72,7 @@ def member_ids(
 
 
 def enter_members(
-    resolved: BoundPredicate, words: Words, encoded: Words, ids: NDArray[np.uint32], starts: Words
+    resolved: BoundPredicate, words: Int64Array, encoded: Int64Array, ids: NDArray[np.uint32], starts: Int64Array
 ) -> None:
     cardinalities, counts = words[encoded, abi.M_CARDINALITY], np.diff(starts)
     resolved.selectivity = float(np.mean(counts / np.maximum(cardinalities, 1)))
@@ -115,7 +121,12 @@ def enter_members(
 
 
 def _by_runs(
-    resolved: BoundPredicate, words: Words, encoded: Words, ids: NDArray[np.uint32], starts: Words, scattered: Flags
+    resolved: BoundPredicate,
+    words: Int64Array,
+    encoded: Int64Array,
+    ids: NDArray[np.uint32],
+    starts: Int64Array,
+    scattered: Flags,
 ) -> Flags:
     """Make few runs of ids a test by comparison; gives the scattered segments that it did not serve."""
     if len(ids) > _RUN_IDS_MAX or bool((words[encoded, abi.M_MV_OFFSETS] != 0).any()):

@@ -2,8 +2,8 @@
 
 Most queries ask nothing else. Where indexes have lists so short that no other price matters
 (kernels/filter/short_postings.py), those become the morsels; where a scan is over before indexes are weighed, it is a
-scan. Indexes that are worth weighing, OR, and what Python computes take the longer way (plan/star_tree/walk.py), which decides the
-same step by step and tells EXPLAIN.
+scan. Indexes that are worth weighing, OR, and what Python computes take the longer way (plan/star_tree/walk.py), which
+decides the same step by step and tells EXPLAIN.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pinotpy.arrays import Int64Array
 from pinotpy.kernels.filter import planner
 from pinotpy.kernels.filter import short_postings as kernels
 from pinotpy.kernels.filter.predicate_frame import PREDICATE_RUN
@@ -32,7 +32,6 @@ from pinotpy.query.segments.segment_set import SegmentSet
 # more.
 KEPT_SEGMENTS_MAX: Final = 32
 _NOT_LISTED: Final = np.zeros((0, planner.LIST_WORDS), np.int64)
-Words = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +40,9 @@ class PlannedFilter:
 
     segments: SegmentSet
     metas: ColumnMetas
-    morsels: NDArray[np.int64]
-    starts: NDArray[np.int64]
-    program: NDArray[np.int64]
+    morsels: Int64Array
+    starts: Int64Array
+    program: Int64Array
     num_docs: int
     is_listed: bool
     keep_alive: list[Any]
@@ -96,7 +95,7 @@ def plan_conjunction(
     return PlannedFilter(segments, metas, morsels, starts, program, num_docs, len(listed) > 0, keep_alive)
 
 
-def short_lists(tree: Resolved, segments: SegmentSet, metas: ColumnMetas) -> Words | None:
+def short_lists(tree: Resolved, segments: SegmentSet, metas: ColumnMetas) -> Int64Array | None:
     """For EXPLAIN: the condition, by its number under AND, whose list `plan_conjunction` would take in every segment
     (-1: none is read there); None where it would weigh indexes or not plan the filter.
     """
@@ -109,7 +108,7 @@ def short_lists(tree: Resolved, segments: SegmentSet, metas: ColumnMetas) -> Wor
     return chosen.predicates_of_segments if chosen is not None and chosen.found != kernels.WEIGH else None
 
 
-def _predicates(tree: Resolved, metas: ColumnMetas) -> tuple[list[BoundPredicate], Words]:
+def _predicates(tree: Resolved, metas: ColumnMetas) -> tuple[list[BoundPredicate], Int64Array]:
     """The predicates, and their words for kernels."""
     bound_predicates = [bound for bound in conjuncts(tree) if isinstance(bound, BoundPredicate)]
     words = np.array(
@@ -127,7 +126,7 @@ class _ShortLists:
     int64[n], the predicate whose list is taken, or -1.
     """
 
-    def __init__(self, bound_predicates: list[BoundPredicate], words: Words, segments: SegmentSet) -> None:
+    def __init__(self, bound_predicates: list[BoundPredicate], words: Int64Array, segments: SegmentSet) -> None:
         self._predicates, self._words, self._docs = bound_predicates, words, segments.docs
         self._ends = np.zeros((len(bound_predicates), kernels.END_WORDS), np.int64)
         reals = self._ends.view(np.float64)
@@ -138,7 +137,7 @@ class _ShortLists:
                 if isinstance(test.low, int) and isinstance(test.high, int):
                     self._ends[row, kernels.E_LOW], self._ends[row, kernels.E_HIGH] = test.low, test.high
                 reals[row, kernels.E_LOW_REAL], reals[row, kernels.E_HIGH_REAL] = test.low, test.high
-        self.predicates_of_segments: Words = np.empty(len(segments), np.int64)
+        self.predicates_of_segments: Int64Array = np.empty(len(segments), np.int64)
         self._room = np.empty(len(segments), np.int64)
         self.found = int(
             kernels.choose_lists(
@@ -146,7 +145,7 @@ class _ShortLists:
             )
         )
 
-    def make(self, metas: ColumnMetas, control: QueryControl) -> tuple[Words, list[Any]]:
+    def make(self, metas: ColumnMetas, control: QueryControl) -> tuple[Int64Array, list[Any]]:
         """(int64[n, LIST_WORDS], what it points to). The predicates hold where their lists are."""
         for row, bound in enumerate(self._predicates):
             if not metas.is_ready(bound.typed.column):

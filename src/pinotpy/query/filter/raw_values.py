@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pinotpy.arrays import Int64Array
 from pinotpy.data_types import StoredType
 from pinotpy.errors import QueryExecutionError
 from pinotpy.kernels.filter import predicates, text_predicates
@@ -16,15 +17,7 @@ from pinotpy.kernels.filter.hash_set import float_words, hash_set
 from pinotpy.kernels.filter.predicate_frame import PREDICATE_ALWAYS, PREDICATE_NEVER
 from pinotpy.kernels.runtime import abi
 from pinotpy.kernels.text import substring_search
-from pinotpy.query.filter.bound_predicate import (
-    COST_PATTERN,
-    COST_RAW,
-    COST_SET,
-    COST_STRINGS,
-    BoundPredicate,
-    Flags,
-    Words,
-)
+from pinotpy.query.filter.bound_predicate import COST_PATTERN, COST_RAW, COST_SET, COST_STRINGS, BoundPredicate, Flags
 from pinotpy.query.filter.text.blooms import text_blooms
 from pinotpy.query.filter.text.needle import TextNeedle, equality, needle_of, text_sample
 from pinotpy.query.model.predicate import FixedMembers, TextTest, VarMembers, VarRange
@@ -34,7 +27,7 @@ from pinotpy.query.segments.segment_set import ColumnRanges
 
 
 def on_raw_values(
-    resolved: BoundPredicate, metas: ColumnMetas, words: Words, raw: Words, control: QueryControl
+    resolved: BoundPredicate, metas: ColumnMetas, words: Int64Array, raw: Int64Array, control: QueryControl
 ) -> None:
     test = resolved.typed.test
     resolved.cost = COST_RAW
@@ -91,7 +84,7 @@ def on_raw_values(
         resolved.mode[raw[_values_inside(test, ranges)]] = PREDICATE_ALWAYS
 
 
-def _search(resolved: BoundPredicate, raw: Words, needle: TextNeedle) -> None:
+def _search(resolved: BoundPredicate, raw: Int64Array, needle: TextNeedle) -> None:
     resolved.keep_alive.append(needle)
     resolved.function[raw], resolved.tests[raw, 0] = substring_search.var_search.address, needle.address
     resolved.cost = COST_PATTERN if needle.words[substring_search.W_TEST] == substring_search.MATCHING else COST_STRINGS

@@ -10,6 +10,7 @@ from typing import Final, Union
 import numpy as np
 from numpy.typing import NDArray
 
+from pinotpy.arrays import Int64Array
 from pinotpy.errors import InvalidQueryError
 from pinotpy.kernels.filter.byte_masks import SCRATCH_MASK
 from pinotpy.kernels.filter.predicate_frame import PREDICATE_NEVER, PREDICATE_RUN
@@ -147,7 +148,7 @@ def predicates_of(node: Resolved) -> Iterator[BoundPredicate | InterpretedPredic
         yield node
 
 
-def take_segments(node: Resolved, rows: NDArray[np.int64]) -> Resolved:
+def take_segments(node: Resolved, rows: Int64Array) -> Resolved:
     """The filter over the segments at `rows`, in their order; predicates answer for their new numbers."""
     if isinstance(node, ResolvedAll):
         return ResolvedAll([take_segments(child, rows) for child in node.children])
@@ -156,7 +157,7 @@ def take_segments(node: Resolved, rows: NDArray[np.int64]) -> Resolved:
     return node.take(rows)
 
 
-def emit_tree(node: Resolved, out: Instructions, segments: NDArray[np.int64], metas: ColumnMetas) -> bool:
+def emit_tree(node: Resolved, out: Instructions, segments: Int64Array, metas: ColumnMetas) -> bool:
     """Append the filter's instructions for morsels with these segments, leaving mask RESULT.
 
     Gives False, and appends nothing, where every doc of every morsel is selected.
@@ -165,7 +166,7 @@ def emit_tree(node: Resolved, out: Instructions, segments: NDArray[np.int64], me
 
 
 class _Emitter:
-    def __init__(self, out: Instructions, segments: NDArray[np.int64], metas: ColumnMetas) -> None:
+    def __init__(self, out: Instructions, segments: Int64Array, metas: ColumnMetas) -> None:
         self._out = out
         self._segments = segments
         self._metas = metas

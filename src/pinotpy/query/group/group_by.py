@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
+from pinotpy.arrays import Int64Array
 from pinotpy.functions.state.grouping import number_rows
 from pinotpy.functions.state.plans import SlotPlan, Values
 from pinotpy.kernels.aggregate.result_context import G_CUT, G_CUT_ROWS, G_LIMIT, ResultContext
@@ -205,7 +205,7 @@ def _has_doubles(layout: Layout) -> bool:
     )
 
 
-def table_sizes(shape: Shape, keys: list[Key], found: list[Source]) -> NDArray[np.int64] | None:
+def table_sizes(shape: Shape, keys: list[Key], found: list[Source]) -> Int64Array | None:
     """int64[morsels, key words]: ids of each key word (1 for flags); None if the table must be hashed."""
     if not all(source.by_id for source in found):
         return None
@@ -226,8 +226,8 @@ def table_sizes(shape: Shape, keys: list[Key], found: list[Source]) -> NDArray[n
     return table
 
 
-def _cardinalities(source: Source) -> NDArray[np.int64]:
-    words: NDArray[np.int64] = merge_rows.meta_words(source.metas, abi.M_CARDINALITY)
+def _cardinalities(source: Source) -> Int64Array:
+    words: Int64Array = merge_rows.meta_words(source.metas, abi.M_CARDINALITY)
     return words
 
 
@@ -236,9 +236,7 @@ def _name(key: Key) -> str:
     return key.expression.name
 
 
-def _emit_dense(
-    shape: Shape, keys: list[Key], found: list[Source], sizes: NDArray[np.int64], num_groups: NDArray[np.int64]
-) -> int:
+def _emit_dense(shape: Shape, keys: list[Key], found: list[Source], sizes: Int64Array, num_groups: Int64Array) -> int:
     sizes = np.ascontiguousarray(sizes)
     shape.plan.keep_alive.append(sizes)
     shape.begin(
@@ -298,7 +296,7 @@ def _release(shape: Shape, registers: set[int]) -> None:
 
 def _collect(
     plan: ScanPlan, layout: Layout, keys: list[Key], key_words: int, threads: list[ArenaRows], sources: Sources
-) -> tuple[pa.Table | None, NDArray[np.int64] | None]:
+) -> tuple[pa.Table | None, Int64Array | None]:
     """The groups, and how many rows each has where a limit may cut them."""
     num_rows = sum(len(thread.rows) for thread in threads)
     if num_rows == 0:

@@ -8,13 +8,11 @@ from collections.abc import Callable
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
+from pinotpy.arrays import Int64Array
 from pinotpy.functions.state.plans import Overflow, SlotPlan
 from pinotpy.kernels.group import shared_direct_table
 from pinotpy.query.aggregate.layout import AggregationLayout, Layout, state_columns
-
-Integers = NDArray[np.int64]
 
 
 class MergedGroups:
@@ -26,29 +24,29 @@ class MergedGroups:
         decode: key columns of rows of the table.
     """
 
-    def __init__(self, table: Integers, overflow: Integers, decode: Callable[[Integers], list[pa.Array]]) -> None:
+    def __init__(self, table: Int64Array, overflow: Int64Array, decode: Callable[[Int64Array], list[pa.Array]]) -> None:
         self.table = table
         self.overflow = overflow
         self._decode = decode
-        self._all: Integers | None = None
+        self._all: Int64Array | None = None
 
     @property
     def num_rows_max(self) -> int:
         """There are at most so many groups."""
         return len(self.table)
 
-    def all_rows(self) -> Integers:
+    def all_rows(self) -> Int64Array:
         """The rows that are groups, ascending."""
         if self._all is None:
             self._all = shared_direct_table.present(self.table)
         return self._all
 
-    def num_rows(self) -> Integers:
+    def num_rows(self) -> Int64Array:
         """Selected rows of every group, in the order of `all_rows`."""
-        counts: Integers = self.table[self.all_rows(), 0]
+        counts: Int64Array = self.table[self.all_rows(), 0]
         return counts
 
-    def partial_rows(self, layout: Layout, rows: Integers | None = None) -> pa.Table | None:
+    def partial_rows(self, layout: Layout, rows: Int64Array | None = None) -> pa.Table | None:
         """The rows of a PartialResult: all groups, or those in these rows (ascending). None: no groups."""
         rows = self.all_rows() if rows is None else rows
         if not len(rows):
@@ -56,7 +54,7 @@ class MergedGroups:
         columns = {f"k{i}": column for i, column in enumerate(self._decode(rows))}
         return pa.table(columns | state_columns(layout, [self._states(entry, rows) for entry in layout.aggregations]))
 
-    def _states(self, entry: AggregationLayout, rows: Integers) -> list[pa.Array]:
+    def _states(self, entry: AggregationLayout, rows: Int64Array) -> list[pa.Array]:
         assert isinstance(entry.plan, SlotPlan)
         last = entry.first_word + len(entry.plan.words)
         part = self.overflow[(self.overflow[:, 1] >= entry.first_word) & (self.overflow[:, 1] < last)]

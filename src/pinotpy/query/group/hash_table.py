@@ -11,8 +11,8 @@ from typing import Final
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
+from pinotpy.arrays import Int64Array
 from pinotpy.data_types import StoredType
 from pinotpy.kernels.aggregate.exact_sums import MORSEL_DOCS_MAX
 from pinotpy.kernels.aggregate.result_context import G_KEYS, G_NUM_GROUPS, G_OVERFLOW_ARENA, G_TABLE, ResultContext
@@ -28,7 +28,6 @@ from pinotpy.query.project.decode import decode, key_array
 from pinotpy.query.project.sources import Source, fetch_ids, fetch_values
 from pinotpy.query.segments.shared_codes import ColumnIds
 
-Words = NDArray[np.int64]
 # Groups of a part: their table is to fit into a cache.
 PART_GROUPS: Final = 1 << 14
 PART_BITS_MAX: Final = 10
@@ -43,8 +42,8 @@ class ThreadHashTable:
     plan: ScanPlan
     keys: list[Key]
     columns: list[ColumnIds] | None
-    sizes: Words
-    strides: Words
+    sizes: Int64Array
+    strides: Int64Array
 
     def emit(self, shape: Shape, found: Sequence[Source]) -> int:
         """Instructions up to the group numbers; gives their register."""
@@ -104,7 +103,9 @@ class ThreadHashTable:
             )
         return self._put_together(layout, [parts[i] for i in full], [overflow[i] for i in full])
 
-    def _put_together(self, layout: Layout, parts: list[tuple[Words, Words]], overflow: list[Words]) -> MergedGroups:
+    def _put_together(
+        self, layout: Layout, parts: list[tuple[Int64Array, Int64Array]], overflow: list[Int64Array]
+    ) -> MergedGroups:
         width, kinds, plan = layout.row_words, word_kinds(layout), self.plan
         total = sum(len(keys) for keys, _ in parts)
         bits = min(max((total // PART_GROUPS).bit_length(), plan.num_threads.bit_length()), PART_BITS_MAX)
@@ -151,7 +152,7 @@ class ThreadHashTable:
             lambda chosen: self.decode_keys(all_keys[kept[chosen]]),
         )
 
-    def decode_keys(self, words: Words) -> list[pa.Array]:
+    def decode_keys(self, words: Int64Array) -> list[pa.Array]:
         """Key columns of key words."""
         if self.columns is None:
             key = self.keys[0]
@@ -196,5 +197,5 @@ def make_hash_table(plan: ScanPlan, layout: Layout, keys: list[Key]) -> ThreadHa
     return ThreadHashTable(plan, keys, columns, sizes, strides)
 
 
-def _words(context: ResultContext, vector: int, width: int) -> Words:
+def _words(context: ResultContext, vector: int, width: int) -> Int64Array:
     return context.words_at(vector, int(context.words[G_NUM_GROUPS]) * width)

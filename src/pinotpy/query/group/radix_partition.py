@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from pinotpy.arrays import Int64Array
 from pinotpy.errors import QueryCancelledError
 from pinotpy.functions.state.plans import SlotPlan
 from pinotpy.kernels.aggregate.result_context import (
@@ -42,8 +43,6 @@ from pinotpy.query.project.sources import Source, Sources
 from pinotpy.query.runtime.kernel_threads import Step
 from pinotpy.query.runtime.steps import in_shares, run_steps
 
-Words = NDArray[np.int64]
-
 # Fewer docs leave tables that fit the cache anyway.
 DOCS_MIN: Final = 1 << 18
 # Of fewer dealt rows one table is made.
@@ -66,9 +65,9 @@ _STEP_ROWS: Final = 1 << 18
 class Chunks:
     """Rows that wait: address and rows of each chunk, by part; chunks of part p are starts[p] … starts[p + 1]."""
 
-    addresses: Words
-    sizes: Words
-    starts: Words
+    addresses: Int64Array
+    sizes: Int64Array
+    starts: Int64Array
 
 
 @dataclass(slots=True)
@@ -192,7 +191,7 @@ class RadixPartitionedTable:
             for context in made:
                 context.close()
 
-    def _decode(self, words: Words) -> list[pa.Array]:
+    def _decode(self, words: Int64Array) -> list[pa.Array]:
         return self.thread_table.decode_keys(words)
 
     def _check(self, code: int) -> None:

@@ -14,8 +14,8 @@ from typing import Final
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
+from pinotpy.arrays import Int64Array
 from pinotpy.functions.state.plans import SlotPlan
 from pinotpy.kernels.aggregate.exact_sums import MORSEL_DOCS_MAX
 from pinotpy.kernels.aggregate.result_context import G_ARENA, G_OVERFLOW_ARENA, ResultContext
@@ -50,10 +50,10 @@ class SharedDirectTable:
     plan: ScanPlan
     keys: list[Key]
     columns: list[ColumnIds]
-    sizes: NDArray[np.int64]
+    sizes: Int64Array
     num_rows: int
-    kinds: NDArray[np.int64]
-    key_words: NDArray[np.int64]
+    kinds: Int64Array
+    key_words: Int64Array
 
     def begin(self, shape: Shape) -> None:
         """Instructions before a morsel's own."""
@@ -75,7 +75,7 @@ class SharedDirectTable:
         overflow = [context.vector(G_OVERFLOW_ARENA).reshape(-1, 5) for context in contexts]
         return MergedGroups(tables[0], np.concatenate(overflow), self._decode)
 
-    def _decode(self, numbers: NDArray[np.int64]) -> list[pa.Array]:
+    def _decode(self, numbers: Int64Array) -> list[pa.Array]:
         """Key columns of rows of the table."""
         out, rest = [], numbers
         for key, ids, size in zip(reversed(self.keys), reversed(self.columns), self.sizes[::-1].tolist(), strict=True):
@@ -180,15 +180,15 @@ def _have_dictionaries(plan: ScanPlan, keys: list[Key]) -> bool:
     )
 
 
-def _local_sizes(plan: ScanPlan, key: Key) -> NDArray[np.int64]:
+def _local_sizes(plan: ScanPlan, key: Key) -> Int64Array:
     # Ids of a key in every segment, one more where null is a group.
     assert isinstance(key.expression, Identifier)
     meta = plan.metas.of(key.expression.name)
-    sizes: NDArray[np.int64] = np.maximum(meta[:, abi.M_CARDINALITY] + (key.nullable & (meta[:, abi.M_NULLS] != 0)), 1)
+    sizes: Int64Array = np.maximum(meta[:, abi.M_CARDINALITY] + (key.nullable & (meta[:, abi.M_NULLS] != 0)), 1)
     return sizes
 
 
-def add_up(plan: ScanPlan, target: NDArray[np.int64], source: NDArray[np.int64], kinds: NDArray[np.int64]) -> None:
+def add_up(plan: ScanPlan, target: Int64Array, source: Int64Array, kinds: Int64Array) -> None:
     """Add the groups of one table to another, on the threads of the plan."""
     if target.size < PARALLEL_WORDS_MIN:
         shared_direct_table.add_tables(target, source, kinds)

@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from pinotpy.arrays import Int64Array
 from pinotpy.data_types import StoredType
 from pinotpy.functions.state.plans import Overflow, SlotPlan, StateForm
 from pinotpy.kernels.aggregate.exact_sums import MORSEL_DOCS_MAX, WINDOW, WINDOW_MAIN
@@ -35,7 +36,6 @@ from pinotpy.segment.shared_codes.dictionary import SharedDictionary
 from pinotpy.segment.shared_codes.values import Bytes, Words
 from pinotpy.segment.star_tree.reader import RecordColumn
 
-Integers = NDArray[np.int64]
 # Values of one column in the dictionaries of all segments together (720 segments with 500 values each are 360,000): the
 # second query of a shape waits until they are numbered, about 0.13 us each.
 VALUES_MAX: Final = 1 << 19
@@ -54,7 +54,7 @@ class _KeyValues:
     num_ids: int
     values: Bytes | NDArray[np.generic]
 
-    def column(self, ids: Integers, *, nullable: bool) -> CompactColumn:
+    def column(self, ids: Int64Array, *, nullable: bool) -> CompactColumn:
         valid = None
         if nullable:
             nulls = ids >= self.num_ids
@@ -77,15 +77,15 @@ class SmallResult:
 
     keys: list[Key]
     values: list[_KeyValues]
-    code_maps: Integers
-    cardinalities: Integers
-    sizes: Integers
-    kinds: Integers
+    code_maps: Int64Array
+    cardinalities: Int64Array
+    sizes: Int64Array
+    kinds: Int64Array
     held: list[object]
     state_names: list[list[str]]
 
     def rows(
-        self, layout: Layout, contexts: Sequence[ResultContext], segments: Integers
+        self, layout: Layout, contexts: Sequence[ResultContext], segments: Int64Array
     ) -> CompactRows | pa.Table | None:
         """The groups of all threads; None if there are none. `segments`: of every morsel, its row in the set. All
         aggregations have slots (`has_slots`).
@@ -134,7 +134,7 @@ class SmallResult:
             columns.update(zip(names, own, strict=True))
         return CompactRows(columns, count)
 
-    def _keys(self, packed_keys: Integers) -> dict[str, CompactColumn]:
+    def _keys(self, packed_keys: Int64Array) -> dict[str, CompactColumn]:
         found, rest = [], packed_keys
         for key, values, size in zip(
             reversed(self.keys), reversed(self.values), self.sizes[::-1].tolist(), strict=True
@@ -144,7 +144,7 @@ class SmallResult:
         return {f"k{i}": column for i, column in enumerate(reversed(found))}
 
 
-def _collected(entry: AggregationLayout, plan: SlotPlan, table: Integers, overflow: Integers) -> list[pa.Array]:
+def _collected(entry: AggregationLayout, plan: SlotPlan, table: Int64Array, overflow: Int64Array) -> list[pa.Array]:
     last = entry.first_word + len(plan.words)
     parts = _NO_OVERFLOW_YET
     if len(overflow):
@@ -153,7 +153,7 @@ def _collected(entry: AggregationLayout, plan: SlotPlan, table: Integers, overfl
     return plan.collect(table[:, entry.first_word : last], table[:, entry.seen_word], parts)
 
 
-def _few_states(entry: AggregationLayout, table: Integers, overflow: list[Integers]) -> list[CompactColumn]:
+def _few_states(entry: AggregationLayout, table: Int64Array, overflow: list[Int64Array]) -> list[CompactColumn]:
     """The state columns of one aggregation; words that are a state as they are, without Arrow."""
     plan = entry.plan
     assert isinstance(plan, SlotPlan)
@@ -232,7 +232,7 @@ def small_result_of(plan: ScanPlan, layout: Layout, keys: list[Key]) -> SmallRes
     )
 
 
-def _side_by_side(columns: list[Integers], num_rows: int) -> Integers:
+def _side_by_side(columns: list[Int64Array], num_rows: int) -> Int64Array:
     out = np.empty((num_rows, len(columns)), np.int64)
     for k, column in enumerate(columns):
         out[:, k] = column
@@ -248,7 +248,7 @@ class SmallDictionaries(Attachment):
         self.columns: dict[str, SharedDictionary] = {}
 
 
-def _numbered(whole: SegmentSet, plan: ScanPlan, key: Key) -> tuple[_KeyValues, Integers, object] | None:
+def _numbered(whole: SegmentSet, plan: ScanPlan, key: Key) -> tuple[_KeyValues, Int64Array, object] | None:
     """The values of a key, the addresses of its code maps, and what holds them."""
     if not isinstance(key.expression, Identifier) or key.expanded or key.has_flag or key.data_type.stored.is_floating:
         return None

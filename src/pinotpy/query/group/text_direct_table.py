@@ -1,5 +1,5 @@
-"""Groups by one raw column of text whose numbers are the same in all segments (project/text_codes.py): the number is the
-group, in one table a thread over all its morsels.
+"""Groups by one raw column of text whose numbers are the same in all segments (project/text_codes.py): the number is
+the group, in one table a thread over all its morsels.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
+from pinotpy.arrays import Int64Array
 from pinotpy.kernels.aggregate.exact_sums import MORSEL_DOCS_MAX
 from pinotpy.kernels.aggregate.result_context import G_NUM_GROUPS, G_OVERFLOW_ARENA, G_TABLE, ResultContext
 from pinotpy.kernels.group import direct_table, text_direct_table, thread_hash_table
@@ -64,7 +64,7 @@ class TextDirectTable:
         overflow = [context.vector(G_OVERFLOW_ARENA).reshape(-1, 5) for context in contexts]
         return MergedGroups(tables[0], np.concatenate(overflow), self._decode)
 
-    def _decode(self, rows: NDArray[np.int64]) -> list[pa.Array]:
+    def _decode(self, rows: Int64Array) -> list[pa.Array]:
         """The key column of rows of the table."""
         nulls = rows >= self.numbers.num_ids
         return [key_array(self.numbers.values(rows), nulls, self.key.data_type)]

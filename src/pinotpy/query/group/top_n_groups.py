@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pinotpy.arrays import Int64Array
 from pinotpy.functions.state.plans import SlotPlan
 from pinotpy.kernels.group import top_n_groups
 from pinotpy.pql.ast import Call, Dialect, Expression, Literal
@@ -83,7 +83,7 @@ def pays_off_to_choose(context: QueryContext, num_groups: int) -> bool:
     )
 
 
-def needed_groups(context: QueryContext, layout: Layout, merged: MergedGroups) -> NDArray[np.int64] | None:
+def needed_groups(context: QueryContext, layout: Layout, merged: MergedGroups) -> Int64Array | None:
     """The rows of the table that the answer may need, ascending; None: all, or not known."""
     if not pays_off_to_choose(context, merged.num_rows_max):
         return None
@@ -102,12 +102,12 @@ def _aggregation(expression: Expression | AggregationRef) -> int | None:
             return None
 
 
-def _candidates(merged: MergedGroups, ranking: Ranking) -> NDArray[np.int64] | None:
+def _candidates(merged: MergedGroups, ranking: Ranking) -> Int64Array | None:
     """Rows of the table; None where a value lies outside the words or is missing."""
     if ((merged.overflow[:, 1] >= ranking.word) & (merged.overflow[:, 1] < ranking.word + ranking.num_words)).any():
         return None
     table = merged.table
-    rows: NDArray[np.int64] = top_n_groups.candidates(
+    rows: Int64Array = top_n_groups.candidates(
         table.reshape(-1),
         table.shape[1],
         ranking.kind,

@@ -23,6 +23,7 @@ from typing import Any, Final, Union
 import numpy as np
 from numpy.typing import NDArray
 
+from pinotpy.arrays import Int64Array
 from pinotpy.data_types import DataType, StoredType
 from pinotpy.errors import QueryExecutionError
 from pinotpy.functions.text.patterns import TextPattern, like_pattern, regexp_pattern
@@ -60,7 +61,7 @@ class VarMembers:
     """Two or more byte strings, sorted, distinct, as one blob with int64 offsets."""
 
     data: NDArray[np.uint8]
-    offsets: NDArray[np.int64]
+    offsets: Int64Array
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,8 @@ from enum import StrEnum
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pinotpy.arrays import Int64Array
 from pinotpy.errors import InvalidQueryError, QueryExecutionError
 from pinotpy.kernels.order import collect_rows
 from pinotpy.kernels.runtime import abi
@@ -27,7 +27,6 @@ from pinotpy.query.result.combine import sort_columns
 from pinotpy.query.result.ordering import SortKey, order_indices
 from pinotpy.query.result.partial import PartialResult
 
-Ints = NDArray[np.int64]
 BATCH_DOCS: Final = 1 << 16
 
 
@@ -84,14 +83,14 @@ class Collector:
             self.docs.ctypes.data,
         )
 
-    def take(self) -> tuple[Ints, Ints]:
+    def take(self) -> tuple[Int64Array, Int64Array]:
         """What was collected since the last take: morsels and docs."""
         count = int(self.words[collect_rows.CW_COUNT])
         self.words[collect_rows.CW_COUNT] = 0
         return self.morsels[:count].astype(np.int64), self.docs[:count].astype(np.int64)
 
 
-def _first_docs(plan: ScanPlan, wanted: int) -> tuple[Ints, Ints]:
+def _first_docs(plan: ScanPlan, wanted: int) -> tuple[Int64Array, Int64Array]:
     if wanted == 0:
         return np.zeros(0, np.int64), np.zeros(0, np.int64)
     for shape in plan.shapes():
@@ -128,7 +127,7 @@ def way_to_sort(plan: ScanPlan, keys: Sequence[Expression]) -> SortWay:
     return SortWay.ROWS if keeps_top_rows(plan, keys) else SortWay.BATCHES
 
 
-def _top_docs(plan: ScanPlan, keys: Sequence[Expression], wanted: int) -> tuple[Ints, Ints]:
+def _top_docs(plan: ScanPlan, keys: Sequence[Expression], wanted: int) -> tuple[Int64Array, Int64Array]:
     if wanted == 0:
         morsels, docs = np.zeros(0, np.int64), np.zeros(0, np.int64)
     elif way_to_sort(plan, keys) is SortWay.ROWS:
@@ -139,7 +138,9 @@ def _top_docs(plan: ScanPlan, keys: Sequence[Expression], wanted: int) -> tuple[
     return morsels, docs
 
 
-def _best(plan: ScanPlan, morsels: Ints, docs: Ints, keys: Sequence[Expression], wanted: int) -> tuple[Ints, Ints]:
+def _best(
+    plan: ScanPlan, morsels: Int64Array, docs: Int64Array, keys: Sequence[Expression], wanted: int
+) -> tuple[Int64Array, Int64Array]:
     # Ascending (morsel, doc) in, so that equal rows keep the order of docs.
     values = evaluate_rows(plan, morsels, docs, keys)
     order = order_indices(
@@ -166,7 +167,7 @@ class _BatchSorter:
         self.morsels, self.docs = best_morsels, best_docs
 
 
-def _in_batches(plan: ScanPlan, keys: Sequence[Expression], wanted: int) -> tuple[Ints, Ints]:
+def _in_batches(plan: ScanPlan, keys: Sequence[Expression], wanted: int) -> tuple[Int64Array, Int64Array]:
     for shape in plan.shapes():
         shape.emit(collect_rows.collect_docs.address)
 

@@ -13,6 +13,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from pinotpy.arrays import Int64Array
 from pinotpy.kernels.order import dictionary_sort_keys, sort_keys, top_n, top_n_threshold
 from pinotpy.kernels.runtime import abi
 from pinotpy.pql.ast import Expression, Identifier
@@ -21,8 +22,6 @@ from pinotpy.query.model.result_types import columns_by_name
 from pinotpy.query.plan.instruction_cache import prepare
 from pinotpy.query.plan.scan_plan import ScanPlan, Shape
 from pinotpy.query.project.rows import is_number
-
-Ints = NDArray[np.int64]
 
 # Candidates that a thread's buffer holds beyond those wanted: as many again, within these. With few the buffer is cut
 # too often, with many it takes memory and leaves the cache.
@@ -44,7 +43,7 @@ def keeps_top_rows(plan: ScanPlan, keys: Sequence[Expression]) -> bool:
     return num_words <= top_n.KEY_WORDS_MAX
 
 
-def find_top_rows(plan: ScanPlan, wanted: int) -> tuple[Ints, Ints]:
+def find_top_rows(plan: ScanPlan, wanted: int) -> tuple[Int64Array, Int64Array]:
     """Morsels and docs of the rows that sort first, at most `wanted` (>= 1), in order; equal rows in the order of docs.
     The query orders by columns alone (`keeps_top_rows`).
     """
@@ -66,7 +65,7 @@ def find_top_rows(plan: ScanPlan, wanted: int) -> tuple[Ints, Ints]:
     return (places >> np.uint64(32)).astype(np.int64), (places & np.uint64(0xFFFFFFFF)).astype(np.int64)
 
 
-def _make(plan: ScanPlan) -> Ints:
+def _make(plan: ScanPlan) -> Int64Array:
     """Emit into the plan's shapes; gives the kinds of the words of a row."""
     names = [by.expression.name for by in plan.context.order_by if isinstance(by.expression, Identifier)]
     numbers = [is_number(columns_by_name(plan.context)[name].data_type) for name in names]
@@ -79,7 +78,7 @@ def _no_calls(_plan: ScanPlan) -> list[Expression]:
     return []  # `keeps_top_rows` knows columns only
 
 
-def _in_order(rows: NDArray[np.uint64], wanted: int, kinds: Ints) -> NDArray[np.uint64]:
+def _in_order(rows: NDArray[np.uint64], wanted: int, kinds: Int64Array) -> NDArray[np.uint64]:
     """The first rows of those that the threads kept: sorted by one word, then runs in which it is the same by all
     words.
     """
@@ -101,7 +100,7 @@ def _in_order(rows: NDArray[np.uint64], wanted: int, kinds: Ints) -> NDArray[np.
 class _Top:
     """What one thread keeps, and its context for the kernels."""
 
-    def __init__(self, plan: ScanPlan, thread: int, wanted: int, kinds: Ints, shared: NDArray[np.uint64]) -> None:
+    def __init__(self, plan: ScanPlan, thread: int, wanted: int, kinds: Int64Array, shared: NDArray[np.uint64]) -> None:
         morsels = plan.morsels[plan.starts[thread] : plan.starts[thread + 1]]
         num_docs, width = int((morsels[:, abi.U_HIGH] - morsels[:, abi.U_LOW]).sum()), len(kinds)
         capacity = min(wanted + min(max(wanted, _SPARE_MIN), _SPARE_MAX), num_docs)

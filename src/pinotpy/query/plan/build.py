@@ -8,8 +8,8 @@ from functools import partial
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pinotpy.arrays import Int64Array
 from pinotpy.kernels.filter import filter_clause, planner
 from pinotpy.kernels.filter.predicate_frame import PREDICATE_ALWAYS
 from pinotpy.kernels.runtime import abi
@@ -194,14 +194,14 @@ def _split_late(tree: Resolved) -> tuple[Resolved | None, list[InterpretedPredic
     return (ResolvedAll(rest) if rest else None), late
 
 
-def _morsels(segments: NDArray[np.int64], docs: NDArray[np.int64]) -> NDArray[np.int64]:
+def _morsels(segments: Int64Array, docs: Int64Array) -> Int64Array:
     morsels = np.zeros((len(segments), abi.MORSEL_WORDS), np.int64)
     morsels[:, abi.U_SEGMENT] = segments
     morsels[:, abi.U_HIGH] = docs[segments]
     return morsels
 
 
-def _clip_to_sorted(morsels: NDArray[np.int64], tree: Resolved) -> NDArray[np.int64]:
+def _clip_to_sorted(morsels: Int64Array, tree: Resolved) -> Int64Array:
     """A predicate on a sorted column under AND is a run of docs: the morsel shrinks to it and the predicate holds
     everywhere.
     """
@@ -217,17 +217,17 @@ def _clip_to_sorted(morsels: NDArray[np.int64], tree: Resolved) -> NDArray[np.in
     return morsels[morsels[:, abi.U_LOW] < morsels[:, abi.U_HIGH]]
 
 
-def deal(morsels: NDArray[np.int64], threads: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def deal(morsels: Int64Array, threads: int) -> tuple[Int64Array, Int64Array]:
     """Contiguous slices of about equal numbers of docs; a morsel at a border is cut. Gives morsels and starts (threads
     + 1).
     """
-    dealt: tuple[NDArray[np.int64], NDArray[np.int64]] = planner.deal(morsels, threads, DOCS_PER_THREAD_MIN)
+    dealt: tuple[Int64Array, Int64Array] = planner.deal(morsels, threads, DOCS_PER_THREAD_MIN)
     return dealt
 
 
 def _compute(
     tree: Resolved,
-    morsels: NDArray[np.int64],
+    morsels: Int64Array,
     metas: ColumnMetas,
     control: QueryControl,
     threads: int,

@@ -20,8 +20,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, Generic, TypeVar, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pinotpy.arrays import Int64Array
 from pinotpy.data_types import StoredType
 from pinotpy.kernels.runtime import abi
 from pinotpy.pql.ast import Call, Expression, Identifier
@@ -50,10 +50,10 @@ class Prepared(Generic[T]):
 
     plan: ScanPlan
     made: T
-    sections: list[tuple[NDArray[np.int64], Sections]]
+    sections: list[tuple[Int64Array, Sections]]
     size_bytes: int
 
-    def bind(self, plan: ScanPlan) -> NDArray[np.int64]:
+    def bind(self, plan: ScanPlan) -> Int64Array:
         """Give `plan`, a query's own, these instructions; returns the number in `self.plan` of each of its morsels."""
         segments = plan.morsels[:, abi.U_SEGMENT]
         rows = plan.segments.rows_of_whole

@@ -5,14 +5,14 @@ segment, in segment order, dealt to threads in contiguous slices. An operator ad
 then runs the plan:
 
     plan = build_scan(context, segments, control, threads=2)
-    for shape in plan.shapes(("country", "cost")):        # units in which these columns are encoded alike
-        country = shape.fetch_ids("country")              # register of u32 dict ids (M_CARDINALITY >= 0 in all units)
+    for shape in plan.shapes(("country", "cost")):        # morsels in which these columns are encoded alike
+        country = shape.fetch_ids("country")              # register of u32 dict ids (M_CARDINALITY >= 0 in all morsels)
         cost = shape.fetch_values("cost")                 # register of i64 or f64 values
-        nulls = shape.fetch_nulls("cost")                 # register of u8 flags (1 = null), None if no unit has nulls
-        shape.begin(clear.address, tables)                # once per unit, before its first selected block
-        shape.emit(update.address, country, cost, tables) # per block; each argument an int, or int64[shape.num_units]
-        shape.end(flush.address, tables)                  # once per unit, after its last block, if it selected anything
-    contexts = plan.run(make_context)                     # threads walk their units; what each made of them
+        nulls = shape.fetch_nulls("cost")                 # register of u8 flags (1 = null), None if no morsel has nulls
+        shape.begin(clear.address, tables)                # once per morsel, before its first selected block
+        shape.emit(update.address, country, cost, tables) # per block; each argument an int, or int64[shape.num_morsels]
+        shape.end(flush.address, tables)                  # once per morsel, after its last block with a row
+    contexts = plan.run(make_context)                     # threads walk their morsels; what each made of them
 
 An argument lands in the instruction's words A0, A0+1, … . One that differs by morsel (a column's meta address, a table
 of the morsel) is an int64 array in the order of `shape.morsels`. Nothing is appended per segment in Python: 720
@@ -50,6 +50,7 @@ from typing import Any, Final, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from pinotpy.arrays import Int64Array
 from pinotpy.data_types import StoredType
 from pinotpy.errors import InvalidQueryError
 from pinotpy.kernels.runtime import abi
@@ -84,15 +85,15 @@ class Sections:
     last.
     """
 
-    begin: NDArray[np.int64]
-    select: NDArray[np.int64]
-    end: NDArray[np.int64]
+    begin: Int64Array
+    select: Int64Array
+    end: Int64Array
 
     @property
     def size_bytes(self) -> int:
         return self.begin.nbytes + self.select.nbytes + self.end.nbytes
 
-    def take(self, rows: NDArray[np.int64]) -> Sections:
+    def take(self, rows: Int64Array) -> Sections:
         """The instructions of some of the morsels."""
         return Sections(self.begin[rows], self.select[rows], self.end[rows])
 
@@ -122,9 +123,9 @@ class ScanPlan:
     segments: SegmentSet
     control: QueryControl
     metas: ColumnMetas
-    morsels: NDArray[np.int64]
-    starts: NDArray[np.int64]
-    filter_program: NDArray[np.int64]
+    morsels: Int64Array
+    starts: Int64Array
+    filter_program: Int64Array
     statistics: Statistics
     emit_filter: Callable[[Filter, Shape, int], None]
     match_all: bool = False
@@ -135,8 +136,8 @@ class ScanPlan:
     is_final: bool = False
     share: float = 1.0
     numbered: Mapping[str, TextIds] = field(default_factory=dict)
-    _sections: list[tuple[NDArray[np.int64], Sections]] = field(default_factory=list)
-    _programs: list[NDArray[np.int64]] = field(default_factory=list)
+    _sections: list[tuple[Int64Array, Sections]] = field(default_factory=list)
+    _programs: list[Int64Array] = field(default_factory=list)
 
     @property
     def num_threads(self) -> int:
@@ -166,7 +167,7 @@ class ScanPlan:
         """The segment of a morsel."""
         return self.segments[int(self.morsels[morsel, abi.U_SEGMENT])]
 
-    def morsel_threads(self) -> NDArray[np.int64]:
+    def morsel_threads(self) -> Int64Array:
         """Thread number of every morsel."""
         return np.repeat(np.arange(self.num_threads), np.diff(self.starts))
 
@@ -183,8 +184,8 @@ class ScanPlan:
             task.result()
 
     def shapes(self, columns: Sequence[str] = ()) -> Iterator[Shape]:
-        """Groups of units in which each of `columns` is encoded alike (dictionary or raw, has nulls or not), together
-        all units. Call once per plan: the instructions of all shapes are run by one `run`.
+        """Groups of morsels in which each of `columns` is encoded alike (dictionary or raw, has nulls or not), together
+        all morsels. Call once per plan: the instructions of all shapes are run by one `run`.
         """
         assert not self._sections and not self._programs, "shapes() was called before on this plan"
         if not len(self.morsels):
@@ -201,12 +202,12 @@ class ScanPlan:
             yield shape
             self._sections.append((shape.morsels, shape.sections()))
 
-    def take_sections(self) -> list[tuple[NDArray[np.int64], Sections]]:
+    def take_sections(self) -> list[tuple[Int64Array, Sections]]:
         """What was emitted into the shapes: numbers of their morsels, and instructions. The plan forgets them."""
         taken, self._sections = self._sections, []
         return taken
 
-    def add_program(self, morsels: NDArray[np.int64], sections: Sections) -> None:
+    def add_program(self, morsels: Int64Array, sections: Sections) -> None:
         """Instructions of the morsels with these numbers; they run the filter of the plan in between."""
         parts = sections.begin, self.filter_program[morsels], sections.select, sections.end
         program = np.concatenate(parts, axis=1)
@@ -217,7 +218,7 @@ class ScanPlan:
         )
         self._programs.append(program)
 
-    def bind_program(self, sections: Sections, numbers: NDArray[np.int64]) -> None:
+    def bind_program(self, sections: Sections, numbers: Int64Array) -> None:
         """Instructions of all morsels from those that many queries share: `numbers` are the rows of each morsel in
         `sections`.
         """
@@ -263,7 +264,7 @@ class ScanPlan:
 class Shape:
     """Morsels of a plan whose columns are encoded alike, and the instructions that are the same for all of them."""
 
-    def __init__(self, plan: ScanPlan, morsels: NDArray[np.int64]) -> None:
+    def __init__(self, plan: ScanPlan, morsels: Int64Array) -> None:
         self.plan = plan
         self.morsels = morsels  # numbers of the morsels, ascending
         self.num_morsels = len(morsels)
@@ -278,14 +279,14 @@ class Shape:
 
     # --- what is known of a column --------------------------------------------------------------------------------
 
-    def meta(self, column: str) -> NDArray[np.int64]:
+    def meta(self, column: str) -> Int64Array:
         """Addresses of the column's meta words (abi.M_*), per morsel."""
-        addresses: NDArray[np.int64] = self.plan.metas.addresses(column)[self.segments]
+        addresses: Int64Array = self.plan.metas.addresses(column)[self.segments]
         return addresses
 
-    def meta_word(self, column: str, word: int) -> NDArray[np.int64]:
+    def meta_word(self, column: str, word: int) -> Int64Array:
         """Word `word` of the column's meta, per morsel (cardinalities, for example)."""
-        found: NDArray[np.int64] = self.plan.metas.of(column)[self.segments, word]
+        found: Int64Array = self.plan.metas.of(column)[self.segments, word]
         return found
 
     def has_dictionary(self, column: str) -> bool:

@@ -15,6 +15,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from pinotpy.arrays import Int64Array
 from pinotpy.kernels.order import collect_rows
 from pinotpy.kernels.runtime import abi
 from pinotpy.query.plan.scan_plan import ScanPlan
@@ -22,9 +23,8 @@ from pinotpy.query.runtime.batches import BATCH_DOCS
 from pinotpy.query.runtime.control import QueryControl
 from pinotpy.segment.data_source import Segment
 
-Ints = NDArray[np.int64]
 # (segment, its docs, the query's control) → uint8 flags, 1 = the doc stays.
-Condition = Callable[[Segment, Ints, QueryControl], "NDArray[np.uint8]"]
+Condition = Callable[[Segment, Int64Array, QueryControl], "NDArray[np.uint8]"]
 
 
 class _Collected:

@@ -1,9 +1,9 @@
 """Shared codes of a column in the segments of one query: how operators put together what segments number differently.
 
-    found = global_ids(plan, "country")      # None: not known (yet), or not worth it; then merge by value
-    found.remaps[segment]                    # address of int32[cardinality]: dict id → global id, of segments that
-                                             # have units
-    found.num_ids                            # all global ids are below
+    found = shared_codes(plan, "country")      # None: not known (yet), or not worth it; then merge by value
+    found.code maps[segment]                    # address of int32[cardinality]: dict id → shared code, of segments that
+                                             # have morsels
+    found.num_ids                            # all shared codes are below
     found.values(ids)                        # Arrow, in stored form
 
 The plan holds what the addresses point to. Whoever is answered None need not ask again: the shared dictionary is built

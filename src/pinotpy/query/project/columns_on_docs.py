@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from pinotpy.arrays import Int64Array
 from pinotpy.data_types import StoredType
 from pinotpy.errors import MemoryLimitError, QueryExecutionError
 from pinotpy.kernels.runtime import abi
@@ -23,14 +24,7 @@ from pinotpy.query.expression.rows import segment_rows
 from pinotpy.query.model.result_type import ResultType
 from pinotpy.query.model.result_types import columns_in, is_constant, is_strict
 from pinotpy.query.plan.scan_plan import ScanPlan
-from pinotpy.query.project.computed_column import (
-    ComputedColumn,
-    Docs,
-    SortedValues,
-    encoded_values,
-    spread,
-    stored_values,
-)
+from pinotpy.query.project.computed_column import ComputedColumn, SortedValues, encoded_values, spread, stored_values
 from pinotpy.query.project.raw_texts import SegmentTexts
 from pinotpy.query.runtime.batches import batches
 from pinotpy.query.segments.values import logical_values, nulls_at, values_at
@@ -47,7 +41,9 @@ class ColumnOnDocs:
     that the deadline is looked at often; text is encoded batch by batch as well.
     """
 
-    def __init__(self, plan: ScanPlan, index: int, call: Expression, name: str, kind: ResultType, docs: Docs) -> None:
+    def __init__(
+        self, plan: ScanPlan, index: int, call: Expression, name: str, kind: ResultType, docs: Int64Array
+    ) -> None:
         self.index, self.call, self.name = index, call, name
         self._plan, self._kind, self._docs = plan, kind, docs
         self._runs: list[list[tuple[_Part, NDArray[np.bool_]]]] = [[] for _ in range(0, len(docs), _RUN_DOCS)]
@@ -79,7 +75,9 @@ class ColumnOnTexts:
     computed once a distinct text, unless nearly all of them are distinct.
     """
 
-    def __init__(self, plan: ScanPlan, index: int, call: Expression, name: str, kind: ResultType, docs: Docs) -> None:
+    def __init__(
+        self, plan: ScanPlan, index: int, call: Expression, name: str, kind: ResultType, docs: Int64Array
+    ) -> None:
         self.index, self.call, self.name = index, call, name
         self._plan, self._kind, self._docs = plan, kind, docs
         self._source = plan.segments[index].column(columns_in(call)[0])
@@ -147,7 +145,7 @@ class ColumnOnTexts:
 
 
 def pending_column(
-    plan: ScanPlan, index: int, call: Expression, name: str, kind: ResultType, docs: Docs
+    plan: ScanPlan, index: int, call: Expression, name: str, kind: ResultType, docs: Int64Array
 ) -> ColumnOnDocs | ColumnOnTexts:
     """The column of an expression at `docs` of a segment, to be computed by its jobs."""
     columns = set(columns_in(call))
@@ -164,7 +162,7 @@ def pending_column(
     return ColumnOnDocs(plan, index, call, name, kind, docs)
 
 
-def _values(plan: ScanPlan, segment: Segment, call: Expression, docs: Docs) -> tuple[pa.Array, NDArray[np.bool_]]:
+def _values(plan: ScanPlan, segment: Segment, call: Expression, docs: Int64Array) -> tuple[pa.Array, NDArray[np.bool_]]:
     """Values at docs, and which are null. A column's own nulls read as its default, in multi-values too."""
     if isinstance(call, Identifier):
         column = segment.column(call.name)
@@ -182,7 +180,7 @@ class _Part:
     dictionary.
     """
 
-    lengths: NDArray[np.int64] | None
+    lengths: Int64Array | None
     values: pa.Array
 
     @staticmethod
@@ -196,7 +194,7 @@ class _Part:
 
 
 def made_column(
-    plan: ScanPlan, name: str, kind: ResultType, num_docs: int, parts: Sequence[_Part], docs: Docs
+    plan: ScanPlan, name: str, kind: ResultType, num_docs: int, parts: Sequence[_Part], docs: Int64Array
 ) -> ComputedColumn:
     """A column that has the values of `parts` at `docs` and nothing of interest elsewhere."""
     column = ComputedColumn(name, kind, num_docs)

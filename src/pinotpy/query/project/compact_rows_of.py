@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pinotpy.arrays import Int64Array
 from pinotpy.data_types import DataType
 from pinotpy.kernels.runtime import abi
 from pinotpy.kernels.vector import gather
@@ -23,7 +23,6 @@ from pinotpy.query.plan.scan_plan import ScanPlan
 from pinotpy.query.result.compact_rows import COMPACT_ROWS_MAX, CompactColumn, CompactRows, Kind
 from pinotpy.query.segments.segment_set import ColumnRows
 
-Ints = NDArray[np.int64]
 _BYTES_MAX: Final = 2**31 - 1
 # Of so many Arrow makes a table as fast; few rows have 1,024 on the wire at most.
 _COLUMNS_MAX: Final = 256
@@ -37,7 +36,7 @@ _DTYPES: Final = {Kind.INT: np.int32, Kind.FLOAT: np.float32, Kind.BOOLEAN: np.u
 
 
 def selected_rows(
-    plan: ScanPlan, names: Sequence[str], expressions: Sequence[Expression], morsels: Ints, docs: Ints
+    plan: ScanPlan, names: Sequence[str], expressions: Sequence[Expression], morsels: Int64Array, docs: Int64Array
 ) -> CompactRows | None:
     """The rows (morsels[i], docs[i]) in that order, a column of values for each expression; None where rows.py has to
     make them.
@@ -70,7 +69,9 @@ def selected_rows(
     return CompactRows(found, len(docs))
 
 
-def _column(kind: Kind, metas: Ints, segments: Ints, docs: Ints, *, null_handling: bool) -> CompactColumn | None:
+def _column(
+    kind: Kind, metas: Int64Array, segments: Int64Array, docs: Int64Array, *, null_handling: bool
+) -> CompactColumn | None:
     valid = None
     if null_handling:
         nulls = np.zeros(len(docs), np.bool_)

@@ -12,12 +12,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from pinotpy.arrays import Int64Array
 from pinotpy.data_types import DataType, FieldType, StoredType, default_null_value
 from pinotpy.kernels.runtime import abi
 from pinotpy.query.model.result_type import ResultType
 from pinotpy.segment.data_source import Dictionary, Stored
 
-Docs = NDArray[np.int64]
 _STORED_WORDS: Final = {
     StoredType.INT: abi.T_INT,
     StoredType.LONG: abi.T_LONG,
@@ -60,7 +60,7 @@ class ComputedColumn:
     has_nulls: bool = False
     size_bytes: int = 0
     dictionary: Dictionary | None = None
-    meta: NDArray[np.int64] = field(default_factory=lambda: np.zeros(abi.META_WORDS, np.int64))
+    meta: Int64Array = field(default_factory=lambda: np.zeros(abi.META_WORDS, np.int64))
     _kept: list[Any] = field(default_factory=list)
 
     field_type = FieldType.DIMENSION
@@ -122,7 +122,7 @@ class ComputedColumn:
         )
         meta[abi.M_DATA] = self._address(ids)
 
-    def put_offsets(self, lengths: NDArray[np.int64]) -> None:
+    def put_offsets(self, lengths: Int64Array) -> None:
         """Values of each doc, in doc order: multi-values."""
         offsets = np.zeros(self.num_docs + 1, np.uint32)
         np.cumsum(lengths, out=offsets[1:])
@@ -149,7 +149,7 @@ class ComputedColumn:
         return int(self._kept[-1].ctypes.data)
 
 
-def spread(values: NDArray[Any], docs: Docs, num_docs: int) -> NDArray[Any]:
+def spread(values: NDArray[Any], docs: Int64Array, num_docs: int) -> NDArray[Any]:
     """Values at `docs` as values at all docs, 0 elsewhere."""
     if len(docs) == num_docs:
         return np.ascontiguousarray(values)

@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from pinotpy.arrays import Int64Array
 from pinotpy.data_types import DataType, StoredType
 from pinotpy.errors import MemoryLimitError, QueryExecutionError
 from pinotpy.functions.spec import aggregation_function
@@ -29,7 +30,7 @@ from pinotpy.query.plan.hashed_in_place import hashes_in_place
 from pinotpy.query.plan.scan_plan import ScanPlan
 from pinotpy.query.plan.selection_list import materialize_selection
 from pinotpy.query.project.columns_on_docs import ColumnOnDocs, ColumnOnTexts, account, made_column, pending_column
-from pinotpy.query.project.computed_column import ComputedColumn, Docs, SortedValues, encoded_values, stored_values
+from pinotpy.query.project.computed_column import ComputedColumn, SortedValues, encoded_values, stored_values
 from pinotpy.query.project.sources import computes
 from pinotpy.query.project.text_codes import TextCodes, code_texts, has_text_codes
 from pinotpy.query.runtime.batches import batches
@@ -198,7 +199,7 @@ def _rewritten(
     )
 
 
-def _docs_by_segment(plan: ScanPlan) -> dict[int, Docs]:
+def _docs_by_segment(plan: ScanPlan) -> dict[int, Int64Array]:
     """The docs that are read of each segment, ascending."""
     if plan.match_all:
         return {

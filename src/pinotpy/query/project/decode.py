@@ -7,11 +7,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from pinotpy.arrays import Int64Array
 from pinotpy.data_types import DataType, StoredType
 from pinotpy.errors import QueryExecutionError
 from pinotpy.kernels.group import merge_rows
 
-Words = NDArray[np.int64]
 _STORED_ARROW = {
     StoredType.INT: pa.int32(),
     StoredType.LONG: pa.int64(),
@@ -21,7 +21,9 @@ _STORED_ARROW = {
 }
 
 
-def decode(words: Words, morsels: Words, metas: Words, stored: StoredType) -> tuple[pa.Array, NDArray[np.bool_]]:
+def decode(
+    words: Int64Array, morsels: Int64Array, metas: Int64Array, stored: StoredType
+) -> tuple[pa.Array, NDArray[np.bool_]]:
     """Values (Arrow, stored form) of key words, and which of them are null.
 
     Args:

@@ -11,12 +11,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from pinotpy.arrays import Int64Array
 from pinotpy.errors import QueryExecutionError
 from pinotpy.kernels.runtime import abi
 from pinotpy.kernels.text import segment_text_codes as kernels
 from pinotpy.query.runtime.control import QueryControl
 
-Docs = NDArray[np.int64]
 _CHUNK: Final = 1 << 16
 _INDEX_FIRST: Final = 1 << 14
 _BYTES_MAX: Final = 2**31 - 1
@@ -29,7 +29,7 @@ class SegmentTexts:
     another.
     """
 
-    def __init__(self, meta: NDArray[np.int64], docs: Docs, control: QueryControl) -> None:
+    def __init__(self, meta: Int64Array, docs: Int64Array, control: QueryControl) -> None:
         self.meta, self.docs = meta, docs
         self.ids = np.empty(len(docs), np.uint32)
         self.count = 0
@@ -103,7 +103,7 @@ class SegmentTexts:
         )
 
 
-def _num_bytes(meta: NDArray[np.int64]) -> int:
+def _num_bytes(meta: Int64Array) -> int:
     """Bytes of all texts of a raw column: the last of its offsets."""
     return int(ctypes.c_int64.from_address(int(meta[abi.M_RAW_OFFSETS] + meta[abi.M_NUM_VALUES] * 8)).value)
 

@@ -7,8 +7,8 @@ from typing import Final
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
+from pinotpy.arrays import Int64Array
 from pinotpy.data_types import DataType
 from pinotpy.errors import QueryExecutionError
 from pinotpy.kernels.runtime import abi
@@ -19,9 +19,6 @@ from pinotpy.query.model.result_types import columns_by_name, result_type
 from pinotpy.query.plan.scan_plan import ScanPlan
 from pinotpy.query.project.decode import decode, key_array
 
-Ints = NDArray[np.int64]
-
-
 # Fewer segments than this are read one by one: an Arrow take in a dictionary is as fast as the gather.
 _GATHER_SEGMENTS_MIN: Final = 4
 
@@ -31,7 +28,9 @@ _PIECE_ROWS: Final = 1 << 18
 _ARRAY_BYTES_MAX: Final = 2**31 - 1
 
 
-def evaluate_rows(plan: ScanPlan, morsels: Ints, docs: Ints, expressions: Sequence[Expression]) -> list[pa.Array]:
+def evaluate_rows(
+    plan: ScanPlan, morsels: Int64Array, docs: Int64Array, expressions: Sequence[Expression]
+) -> list[pa.Array]:
     """Values of each expression for the rows (morsels[i], docs[i]), in that order.
 
     Raises: QueryExecutionError for more text than an answer holds; what expressions and the control raise.
@@ -57,7 +56,7 @@ def _joined(plan: ScanPlan, parts: Sequence[pa.Array]) -> pa.Array:
     return pa.concat_arrays(parts)
 
 
-def _piece(plan: ScanPlan, morsels: Ints, docs: Ints, expressions: Sequence[Expression]) -> list[pa.Array]:
+def _piece(plan: ScanPlan, morsels: Int64Array, docs: Int64Array, expressions: Sequence[Expression]) -> list[pa.Array]:
     segments = plan.morsels[morsels, abi.U_SEGMENT]
     # Without ORDER BY rows come segment after segment already.
     order = None if bool((segments[1:] >= segments[:-1]).all()) else np.argsort(segments, kind="stable")
@@ -76,7 +75,12 @@ def _piece(plan: ScanPlan, morsels: Ints, docs: Ints, expressions: Sequence[Expr
 
 
 def _by_segment(
-    plan: ScanPlan, segments: Ints, docs: Ints, order: Ints | None, starts: Ints, expressions: Sequence[Expression]
+    plan: ScanPlan,
+    segments: Int64Array,
+    docs: Int64Array,
+    order: Int64Array | None,
+    starts: Int64Array,
+    expressions: Sequence[Expression],
 ) -> list[pa.Array]:
     """Segment after segment, so that a dictionary is read once however the rows are mixed. order: of rows by segment;
     None: it is theirs.
@@ -107,7 +111,7 @@ def _can_gather(plan: ScanPlan, expression: Expression) -> bool:
     )
 
 
-def _gathered(plan: ScanPlan, segments: Ints, docs: Ints, expression: Expression) -> pa.Array:
+def _gathered(plan: ScanPlan, segments: Int64Array, docs: Int64Array, expression: Expression) -> pa.Array:
     assert isinstance(expression, Identifier)
     metas = plan.metas.of(expression.name)
     found = np.empty(len(docs), np.int64)

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pinotpy.arrays import Int64Array
 from pinotpy.kernels.aggregate import counts_and_sums
 from pinotpy.kernels.runtime import abi
 from pinotpy.kernels.vector import arithmetic, boolean, operands
@@ -25,7 +26,6 @@ from pinotpy.query.model.result_types import columns_in
 from pinotpy.query.plan.scan_plan import ScanPlan, Shape
 from pinotpy.query.runtime.instructions import Word
 
-Addresses = NDArray[np.int64]
 # Registers that an expression may take of those of the select section: keys and other arguments need theirs.
 BLOCK_REGISTERS: int = 10
 
@@ -37,7 +37,7 @@ class Source:
     """
 
     expression: Expression
-    metas: Addresses
+    metas: Int64Array
     by_id: bool
     has_nulls: bool
 
@@ -54,7 +54,7 @@ class Sources:
 
     plan: ScanPlan
     # By aggregation: per morsel, the address of the meta row whose dict ids its value set holds (0: 64-bit values).
-    value_sets: dict[int, Addresses] = field(default_factory=dict)
+    value_sets: dict[int, Int64Array] = field(default_factory=dict)
 
     def note(self, aggregation: int, shape: Shape, source: Source | None) -> None:
         """Remember what the value set of an aggregation holds in the shape's morsels."""

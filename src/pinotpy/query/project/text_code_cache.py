@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pinotpy.arrays import Int64Array
 from pinotpy.errors import MemoryLimitError
 from pinotpy.kernels.runtime import abi
 from pinotpy.query.project.text_coding import Ids, Workers, number_runs, runs_of
@@ -48,7 +48,7 @@ class KeptTexts:
     tables: (address, count) of the entries of each part. ids: by row of the set. They are valid while this is held.
     """
 
-    def __init__(self, held: NDArray[np.int64], docs: NDArray[np.int64]) -> None:
+    def __init__(self, held: Int64Array, docs: Int64Array) -> None:
         self._held = held
         parts = int(held[0])
         counts = held[1 : 1 + parts].tolist()
@@ -133,7 +133,7 @@ class _Budget(QueryControl):
 
 def _made(
     segments: SegmentSet, name: str, control: QueryControl, threads: int, executor: Executor | None
-) -> NDArray[np.int64]:
+) -> Int64Array:
     metas, docs = segments.column(name).metas, dict(enumerate(segments.docs.tolist()))
     runs = [run for row, count in docs.items() for run in runs_of(row, None, count)]
     budget = _Budget(control)

@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from pinotpy.arrays import Int64Array
 from pinotpy.errors import QueryExecutionError
 from pinotpy.kernels.runtime import abi
 from pinotpy.kernels.text import text_codes as kernels
@@ -47,7 +48,7 @@ class TextCodes:
         tables: Sequence[tuple[int, int]],
         ids: dict[int, Ids],
         keep: object,
-        used: NDArray[np.int64] | None,
+        used: Int64Array | None,
     ) -> None:
         self.ids = ids
         self._control, self._kept, self._used = control, keep, used
@@ -60,7 +61,7 @@ class TextCodes:
         """Of the distinct texts at the docs that are read."""
         return int(self._tables[:, 1].sum()) if self._used is None else len(self._used)
 
-    def all_ids(self) -> NDArray[np.int64]:
+    def all_ids(self) -> Int64Array:
         """The numbers at the docs that are read."""
         if self._used is not None:
             return self._used

@@ -15,6 +15,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from pinotpy.arrays import Int64Array
 from pinotpy.errors import QueryExecutionError
 from pinotpy.kernels.runtime import abi
 from pinotpy.kernels.text import text_codes as kernels
@@ -95,7 +96,7 @@ def runs_of(segment: int, listed: NDArray[np.int32] | None, count: int) -> list[
 
 def number_runs(
     workers: Workers,
-    metas: NDArray[np.int64],
+    metas: Int64Array,
     runs: Sequence[Run],
     num_docs: Mapping[int, int],
     *,
@@ -128,7 +129,7 @@ class _Numbering:
     def __init__(
         self,
         workers: Workers,
-        metas: NDArray[np.int64],
+        metas: Int64Array,
         runs: Sequence[Run],
         num_docs: Mapping[int, int],
         parts: int,
@@ -167,9 +168,7 @@ class _Numbering:
         )
         self._workers.run([partial(self._number_part, part, words, ends) for part in range(self._parts)])
 
-    def _partition(
-        self, run: Run, entries: NDArray[np.uint64], docs: Ids, ends: NDArray[np.int64], words: NDArray[np.int64]
-    ) -> None:
+    def _partition(self, run: Run, entries: NDArray[np.uint64], docs: Ids, ends: Int64Array, words: Int64Array) -> None:
         meta, hashes = self._metas[run.segment], np.empty(run.count, np.uint64)
         kernels.partition_texts(
             int(meta[abi.M_DATA]),
@@ -185,7 +184,7 @@ class _Numbering:
         ids = self._ids[run.segment].ctypes.data if self._ids else 0
         words[:] = entries.ctypes.data, docs.ctypes.data, ids, self._num_docs[run.segment]
 
-    def _number_part(self, part: int, words: NDArray[np.int64], ends: NDArray[np.int64]) -> None:
+    def _number_part(self, part: int, words: Int64Array, ends: Int64Array) -> None:
         table, index, count = self._tables[part]
         held = table.nbytes + index.nbytes
         table, index, count = self._tables[part] = kernels.number_part(words, ends, part, table, index, count)

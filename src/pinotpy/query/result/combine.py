@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
+from pinotpy.arrays import Int64Array
 from pinotpy.errors import DataError
 from pinotpy.functions.spec import aggregation_function
 from pinotpy.functions.state.grouping import number_rows
@@ -45,7 +45,7 @@ def merge_partials(context: QueryContext, partials: Sequence[PartialResult]) -> 
     return merged
 
 
-def limit_groups(context: QueryContext, partial: PartialResult, num_rows: NDArray[np.int64] | None = None) -> None:
+def limit_groups(context: QueryContext, partial: PartialResult, num_rows: Int64Array | None = None) -> None:
     """Keep at most num_groups_limit groups, and say so in the statistics.
 
     Args:

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
+from pinotpy.arrays import Int64Array
 from pinotpy.data_types import DataType
 from pinotpy.errors import InvalidQueryError
 from pinotpy.functions.spec import aggregation_function
@@ -109,7 +109,7 @@ def _finished(context: QueryContext, rows: pa.Table | None) -> tuple[list[pa.Arr
 
 
 def _output(
-    context: QueryContext, column: OutputColumn, groups: Groups, rows: slice | NDArray[np.int64] | pa.Array
+    context: QueryContext, column: OutputColumn, groups: Groups, rows: slice | Int64Array | pa.Array
 ) -> ResultColumn:
     values = evaluate(column.expression, groups)
     kind = type_of_groups(column.expression, context)
@@ -190,13 +190,13 @@ def has_own_lists(context: QueryContext) -> bool:
     return context.dialect is Dialect.PQL and not options.group_by_mode_sql and not options.response_format_sql
 
 
-def _take(groups: Groups, rows: NDArray[np.int64]) -> Groups:
+def _take(groups: Groups, rows: Int64Array) -> Groups:
     indices = pa.array(rows)
     values, ranks = (tuple(v.take(indices) for v in columns) for columns in (groups.values, groups.ranks))
     return Groups(groups.context, {e: v.take(indices) for e, v in groups.keys.items()}, values, len(rows), ranks)
 
 
-def _ordered(context: QueryContext, groups: Groups) -> NDArray[np.int64]:
+def _ordered(context: QueryContext, groups: Groups) -> Int64Array:
     """Row numbers of the first offset + limit groups. Without ORDER BY any groups are right: the first ones met."""
     limit = context.offset + context.limit
     if not context.order_by:
@@ -209,7 +209,7 @@ def _key_order(groups: Groups) -> list[SortKey]:
     return [SortKey(values) for values in groups.keys.values()]
 
 
-def _best(context: QueryContext, column: OutputColumn, groups: Groups) -> NDArray[np.int64]:
+def _best(context: QueryContext, column: OutputColumn, groups: Groups) -> Int64Array:
     """PQL: the best groups of one aggregation, best first; ties by key."""
     if isinstance(column.expression, AggregationRef) and groups.ranks:
         index = column.expression.index
@@ -224,7 +224,7 @@ def _group_list(context: QueryContext, column: OutputColumn, groups: Groups) -> 
     return GroupList(column.name, tuple(_keys(context, groups, order)), _output(context, column, groups, order))
 
 
-def _keys(context: QueryContext, groups: Groups, order: NDArray[np.int64] | pa.Array) -> list[ResultColumn]:
+def _keys(context: QueryContext, groups: Groups, order: Int64Array | pa.Array) -> list[ResultColumn]:
     names = [OutputColumn(print_expression(expression, context.dialect), expression) for expression in context.group_by]
     return [_output(context, column, groups, order) for column in names]
 

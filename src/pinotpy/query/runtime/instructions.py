@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from typing import Union
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pinotpy.arrays import Int64Array
 from pinotpy.kernels.runtime import abi
 
-Word = Union[int, NDArray[np.int64]]
+Word = Union[int, Int64Array]
 
 
 class Instructions:
@@ -31,7 +31,7 @@ class Instructions:
     def extend(self, section: Instructions) -> None:
         self._rows.extend(section._rows)
 
-    def assemble(self, num_morsels: int) -> NDArray[np.int64]:
+    def assemble(self, num_morsels: int) -> Int64Array:
         """int64[num_morsels, len(self), INSTRUCTION_WORDS]."""
         program = np.zeros((num_morsels, len(self._rows), abi.INSTRUCTION_WORDS), np.int64)
         for i, (function, flags, args) in enumerate(self._rows):

@@ -7,9 +7,7 @@ from collections.abc import Callable
 from concurrent.futures import CancelledError, Executor, Future
 from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
-import numpy as np
-from numpy.typing import NDArray
-
+from pinotpy.arrays import Int64Array
 from pinotpy.errors import PinotError, QueryCancelledError, QueryExecutionError
 from pinotpy.kernels.runtime import abi
 from pinotpy.kernels.runtime.clock import clock_address
@@ -32,10 +30,10 @@ class Scan(Protocol):
     """What is run: `morsels` (int64[n, MORSEL_WORDS]), of which thread t takes `morsels[starts[t]:starts[t + 1]]`."""
 
     @property
-    def morsels(self) -> NDArray[np.int64]: ...
+    def morsels(self) -> Int64Array: ...
 
     @property
-    def starts(self) -> NDArray[np.int64]: ...
+    def starts(self) -> Int64Array: ...
 
     @property
     def control(self) -> QueryControl: ...
@@ -97,7 +95,7 @@ def run_threads(
     return counts
 
 
-def _borrow(control: NDArray[np.int64], address: int) -> abi.State:
+def _borrow(control: Int64Array, address: int) -> abi.State:
     """A state for one thread, with the scratch of an earlier query if there is one: mapping half a megabyte anew takes
     as long as scanning 100,000 rows. Scratch needs no clearing, every block writes what it reads.
     """

@@ -10,6 +10,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from pinotpy.arrays import Int64Array
 from pinotpy.kernels.runtime import abi
 from pinotpy.query.segments.segment_set import ColumnRows, Partitionings, SegmentSet
 from pinotpy.segment.data_source import Column, Segment
@@ -33,11 +34,11 @@ class ColumnMetas:
         self._pending: dict[str, NDArray[np.bool_]] = {}
         self._decoded: list[Any] = []
 
-    def of(self, name: str) -> NDArray[np.int64]:
+    def of(self, name: str) -> Int64Array:
         """Metas of the column in every segment, not to be written to; raises UnknownColumnError."""
         return self.rows(name).metas
 
-    def addresses(self, name: str) -> NDArray[np.int64]:
+    def addresses(self, name: str) -> Int64Array:
         """Address of the column's meta row in every segment."""
         return self.rows(name).addresses
 
@@ -89,7 +90,7 @@ class ColumnMetas:
         """Whether nothing of a column that is planned must be decoded."""
         return name not in self._pending
 
-    def ready(self, name: str, segments: NDArray[np.int64]) -> None:
+    def ready(self, name: str, segments: Int64Array) -> None:
         """Have the values of a column that is planned in these segments, where kernels read them."""
         pending = self._pending.get(name)
         if pending is None:
@@ -104,7 +105,7 @@ class ColumnMetas:
         if not pending.any():
             del self._pending[name]
 
-    def _decode(self, column: Column, meta: NDArray[np.int64]) -> None:
+    def _decode(self, column: Column, meta: Int64Array) -> None:
         if meta[abi.M_CARDINALITY] >= 0:
             data: NDArray[Any] = np.ascontiguousarray(column.ids())
             meta[abi.M_ENCODING] = abi.ENC_DICT
@@ -124,7 +125,7 @@ class ColumnMetas:
         self._decoded.append(data)
 
 
-def _var_buffers(values: Any) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+def _var_buffers(values: Any) -> tuple[NDArray[np.uint8], Int64Array]:
     # Arrow binary or large_binary, possibly sliced, as (bytes, int64 offsets).
     wide = np.int64 if "large" in str(values.type) else np.int32
     _, offsets, body = values.buffers()

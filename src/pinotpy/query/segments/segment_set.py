@@ -16,12 +16,11 @@ from typing import Any, ClassVar, Final, TypeVar, cast, overload
 import numpy as np
 from numpy.typing import NDArray
 
+from pinotpy.arrays import Int64Array
 from pinotpy.data_types import StoredType
 from pinotpy.kernels.runtime import abi
 from pinotpy.segment.data_source import Column, Segment
 from pinotpy.segment.metadata import PartitionMetadata
-
-Words = NDArray[np.int64]
 
 # Arrays of columns that one set keeps at most; beyond it those that were asked for first are dropped and collected
 # again.
@@ -41,7 +40,7 @@ class Partitionings:
     """
 
     functions: tuple[tuple[str, int], ...]
-    of_segment: NDArray[np.int64]
+    of_segment: Int64Array
     held: tuple[frozenset[int], ...]
 
 
@@ -69,9 +68,9 @@ class SegmentSet(Sequence[Segment]):
 
     def __init__(self, segments: Sequence[Segment], previous: SegmentSet | None = None) -> None:
         self.segments = tuple(segments)
-        self.docs: Words = np.array([segment.num_docs for segment in self.segments], np.int64)
+        self.docs: Int64Array = np.array([segment.num_docs for segment in self.segments], np.int64)
         self.total_docs = int(self.docs.sum())
-        self._whole: tuple[SegmentSet, Words] | None = None
+        self._whole: tuple[SegmentSet, Int64Array] | None = None
         self._columns: dict[str, ColumnRows] = {}
         self._has: dict[str, bool] = {}
         self._partitionings: dict[str, Partitionings | None] = {}
@@ -109,7 +108,7 @@ class SegmentSet(Sequence[Segment]):
         return self if self._whole is None else self._whole[0]
 
     @property
-    def rows_of_whole(self) -> Words | None:
+    def rows_of_whole(self) -> Int64Array | None:
         """Where the segments stand in `whole`; None: it is this set."""
         return None if self._whole is None else self._whole[1]
 
@@ -162,7 +161,7 @@ class SegmentSet(Sequence[Segment]):
             self._partitionings[name] = _partitionings([segment.column(name).partitioning for segment in self.segments])
         return self._partitionings[name]
 
-    def take(self, rows: NDArray[np.int64]) -> SegmentSet:
+    def take(self, rows: Int64Array) -> SegmentSet:
         """The segments at `rows`; what is known of this set is known of them."""
         if self._whole is not None:
             return self._whole[0].take(self._whole[1][rows])
@@ -174,7 +173,7 @@ class SegmentSet(Sequence[Segment]):
         part._ranges, part._parts, part._attached = {}, {}, {}
         return part
 
-    def part(self, rows: NDArray[np.int64]) -> SegmentSet:
+    def part(self, rows: Int64Array) -> SegmentSet:
         """`take`, of rows that are likely asked for again (an hour that a dashboard shows): the last few are kept."""
         key = rows.tobytes()
         found = self._parts.get(key)
@@ -246,10 +245,10 @@ class ColumnRows:
         "stored",
     )
 
-    def __init__(self, metas: Words, *, stored: StoredType, single_value: bool) -> None:
+    def __init__(self, metas: Int64Array, *, stored: StoredType, single_value: bool) -> None:
         self.metas = metas
         self.address: int = metas.ctypes.data
-        self.addresses: Words = self.address + np.arange(len(metas), dtype=np.int64) * (abi.META_WORDS * 8)
+        self.addresses: Int64Array = self.address + np.arange(len(metas), dtype=np.int64) * (abi.META_WORDS * 8)
         self.stored, self.single_value = stored, single_value
         self.in_place = bool(((metas[:, abi.M_ENCODING] != abi.ENC_PACKED) & (metas[:, abi.M_DATA] != 0)).all())
         self.has_raw = bool((metas[:, abi.M_CARDINALITY] < 0).any())
@@ -264,11 +263,11 @@ class ColumnRows:
             return cls(metas, stored=StoredType.LONG, single_value=True)
         return cls(metas, stored=columns[0].data_type.stored, single_value=columns[0].single_value)
 
-    def take(self, rows: Words) -> ColumnRows:
+    def take(self, rows: Int64Array) -> ColumnRows:
         """The rows of some of the segments."""
         return self.decoded(self.metas[rows])
 
-    def decoded(self, metas: Words) -> ColumnRows:
+    def decoded(self, metas: Int64Array) -> ColumnRows:
         """The same column with other metas."""
         return ColumnRows(metas, stored=self.stored, single_value=self.single_value)
 
@@ -289,7 +288,7 @@ class ColumnRanges:
             (known.ctypes.data, least.ctypes.data, most.ctypes.data) if is_fixed else (0, 0, 0)
         )
 
-    def take(self, rows: Words) -> ColumnRanges:
+    def take(self, rows: Int64Array) -> ColumnRanges:
         """The ranges of some of the segments."""
         return ColumnRanges(self.known[rows], self.least[rows], self.most[rows])
 

@@ -9,6 +9,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from pinotpy.arrays import Int64Array
+
 
 class Numbering(Protocol):
     """What gives the values of shared codes."""
@@ -34,7 +36,7 @@ class ColumnIds:
     """
 
     num_ids: int
-    code_maps: NDArray[np.int64]
+    code_maps: Int64Array
     ascending: NDArray[np.bool_]
     _ids: Numbering
 

@@ -9,13 +9,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from pinotpy.arrays import Int64Array
 from pinotpy.data_types import DataType, StoredType
 from pinotpy.segment.data_source import Column
 
-Docs = NDArray[np.int64]
 
-
-def values_at(column: Column, docs: Docs, *, null_handling: bool) -> pa.Array:
+def values_at(column: Column, docs: Int64Array, *, null_handling: bool) -> pa.Array:
     """Values of `column` at `docs`, shape (len(docs),), in DataType.arrow (a list of it for multi-values).
 
     With null handling, docs without a value are null; else they read as the column's default.
@@ -36,7 +35,7 @@ def values_at(column: Column, docs: Docs, *, null_handling: bool) -> pa.Array:
     return pa.ListArray.from_arrays(pa.array(ends), flat, mask=None if nulls is None else pa.array(nulls))
 
 
-def nulls_at(column: Column, docs: Docs) -> NDArray[np.bool_] | None:
+def nulls_at(column: Column, docs: Int64Array) -> NDArray[np.bool_] | None:
     """Null flags at `docs`; None if the column has no nulls."""
     bitmap = column.null_bitmap()
     if bitmap is None:
@@ -50,7 +49,7 @@ def arrow_type(data_type: DataType, single_value: bool) -> pa.DataType:
     return data_type.arrow if single_value else pa.list_(data_type.arrow)
 
 
-def _stored(column: Column, entries: Docs) -> pa.Array:
+def _stored(column: Column, entries: Int64Array) -> pa.Array:
     if column.dictionary is not None:
         return column.dictionary.arrow().take(pa.array(column.ids()[entries]))
     values = column.raw_values()

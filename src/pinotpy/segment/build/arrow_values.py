@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from pinotpy.arrays import Int64Array
 from pinotpy.data_types import DataType, StoredType
 from pinotpy.errors import DataError
 
@@ -177,12 +178,12 @@ def _multi(column: pa.ChunkedArray, name: str, data_type: DataType, default: Sto
     return ColumnValues(values, offsets.astype(np.uint32), nulls if nulls.any() else None, num_docs)
 
 
-def _lengths(chunk: pa.Array) -> NDArray[np.int64]:
+def _lengths(chunk: pa.Array) -> Int64Array:
     lengths = pc.list_value_length(chunk).cast(pa.int64()).fill_null(0)
     return np.asarray(lengths.to_numpy(zero_copy_only=False), np.int64)
 
 
-def _insert_default(values: Any, positions: NDArray[np.int64], total: int, stored: StoredType, default: Stored) -> Any:
+def _insert_default(values: Any, positions: Int64Array, total: int, stored: StoredType, default: Stored) -> Any:
     is_default = np.zeros(total, np.bool_)
     is_default[positions] = True
     if stored.is_fixed:

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from pinotpy.arrays import Int64Array
 from pinotpy.errors import SegmentCorruptError
 from pinotpy.segment.build.delta_codec import compress_numbers, decompress_numbers
 
@@ -22,7 +23,7 @@ CODECS: Final = (*_ARROW_CODECS, DELTA)
 _ZSTD_LEVEL: Final = 3
 
 
-def compress_chunks(data: NDArray[np.uint8], codec: str, itemsize: int) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+def compress_chunks(data: NDArray[np.uint8], codec: str, itemsize: int) -> tuple[NDArray[np.uint8], Int64Array]:
     """Compress plain bytes; for DELTA those of integers of `itemsize` bytes, 4 or 8.
 
     Returns:
@@ -41,7 +42,7 @@ def compress_chunks(data: NDArray[np.uint8], codec: str, itemsize: int) -> tuple
 
 def decompress_chunks(
     stored: NDArray[np.uint8],
-    table: NDArray[np.int64],
+    table: Int64Array,
     plain_bytes: int,
     chunk_bytes: int,
     codec: str,

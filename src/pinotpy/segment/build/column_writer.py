@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from pinotpy.arrays import Int64Array
 from pinotpy.data_types import StoredType
 from pinotpy.kernels.codec.bit_packing import bit_width, pack
 from pinotpy.segment import layout
@@ -248,7 +249,7 @@ def ids_ascend(ids: NDArray[Any]) -> bool:
     return bool(np.all(ids[1:] >= ids[:-1]))
 
 
-def var_parts(column: pa.ChunkedArray) -> tuple[NDArray[np.int64], list[NDArray[np.uint8]]]:
+def var_parts(column: pa.ChunkedArray) -> tuple[Int64Array, list[NDArray[np.uint8]]]:
     """Offsets, shape (n + 1,), from 0, and the bytes chunk by chunk of a binary or large_binary column without
     nulls.
     """

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from pinotpy.arrays import Int64Array
 from pinotpy.data_types import StoredType
 from pinotpy.errors import DataError
 from pinotpy.functions.text.text_analysis import analyze, tokenize
@@ -35,7 +36,6 @@ _KINDS: Final = (
     layout.TEXT_POSITIONS,
 )
 
-Ints = NDArray[np.int64]
 Numbers = NDArray[Any]  # of any integer type
 
 
@@ -87,7 +87,7 @@ def _write_terms(writer: BufferSink, terms: Any) -> list[BufferEntry]:
     return [writer.append(layout.TEXT_TERMS, data), writer.append(layout.TEXT_TERMS_OFFSETS, offsets)]
 
 
-def _batches(texts: pa.ChunkedArray) -> Iterator[tuple[NDArray[np.uint8], Ints]]:
+def _batches(texts: pa.ChunkedArray) -> Iterator[tuple[NDArray[np.uint8], Int64Array]]:
     """The bytes and offsets, from 0, of runs of texts of some MiB."""
     for chunk in texts.chunks:
         dtype = np.int64 if pa.types.is_large_binary(chunk.type) else np.int32
@@ -103,7 +103,7 @@ def _batches(texts: pa.ChunkedArray) -> Iterator[tuple[NDArray[np.uint8], Ints]]
             first = end
 
 
-def _tokens(texts: pa.ChunkedArray, name: str) -> tuple[Encoded, Numbers, Numbers, Ints]:
+def _tokens(texts: pa.ChunkedArray, name: str) -> tuple[Encoded, Numbers, Numbers, Int64Array]:
     """The tokens of all texts: terms, the text and the position of each, and how many each text has with stop words.
 
     A batch is encoded before the next is read: what is kept of a token is 12 bytes, not its text.
@@ -123,8 +123,8 @@ def _tokens(texts: pa.ChunkedArray, name: str) -> tuple[Encoded, Numbers, Number
 
 
 def _repeated(
-    term_ids: NDArray[Any], texts: Numbers, positions: Numbers, lengths: Ints, ids: NDArray[Any]
-) -> tuple[NDArray[Any], Numbers, Numbers, Ints]:
+    term_ids: NDArray[Any], texts: Numbers, positions: Numbers, lengths: Int64Array, ids: NDArray[Any]
+) -> tuple[NDArray[Any], Numbers, Numbers, Int64Array]:
     """From tokens of distinct texts to tokens of the values that name them."""
     counts = np.bincount(texts, minlength=len(lengths))
     starts = np.cumsum(counts) - counts
@@ -135,7 +135,7 @@ def _repeated(
 
 
 def _by_doc(
-    values: Numbers, positions: Numbers, lengths: Ints, mv_offsets: NDArray[np.uint32]
+    values: Numbers, positions: Numbers, lengths: Int64Array, mv_offsets: NDArray[np.uint32]
 ) -> tuple[Numbers, Numbers]:
     """Docs of the tokens, and positions that count through all values of a doc."""
     starts = mv_offsets.astype(np.int64)

@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from pinotpy.arrays import Int64Array
 from pinotpy.data_types import StoredType
 from pinotpy.kernels.group.shared_codes import is_ascending
 from pinotpy.segment.data_source import Dictionary
@@ -52,7 +53,7 @@ class SharedCodes:
     """
 
     num_ids: int
-    code_maps: NDArray[np.int64]
+    code_maps: Int64Array
     ascending: NDArray[np.bool_]
     _values: Values
     _held: tuple[CodeMap, ...]

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from pinotpy.arrays import Int64Array
 from pinotpy.data_types import StoredType
 from pinotpy.kernels.group import shared_codes as kernel
 from pinotpy.segment.data_source import Dictionary
@@ -34,7 +35,7 @@ class Values(Protocol):
         """
         ...
 
-    def extended(self, local: Any, positions: NDArray[np.int64]) -> Values:
+    def extended(self, local: Any, positions: Int64Array) -> Values:
         """These values and, behind them, those of `local` at `positions`."""
         ...
 
@@ -51,7 +52,7 @@ class Values(Protocol):
 class Words:
     """Values of a fixed type as int64 that order like them (kernels.group.shared_codes.words_of)."""
 
-    words: NDArray[np.int64]
+    words: Int64Array
     dtype: np.dtype[Any]
 
     def __len__(self) -> int:
@@ -65,7 +66,7 @@ class Words:
         ids = np.empty(len(local), np.int32)
         return ids, int(kernel.map_words(self.words, order, local.words, ids))
 
-    def extended(self, local: Words, positions: NDArray[np.int64]) -> Words:
+    def extended(self, local: Words, positions: Int64Array) -> Words:
         return Words(np.concatenate([self.words, local.words[positions]]), self.dtype)
 
     def merged_order(self, order: Ids, known: int) -> Ids:
@@ -81,7 +82,7 @@ class Words:
 class Bytes:
     """VAR values: int64 offsets, one more than values, and their bytes."""
 
-    offsets: NDArray[np.int64]
+    offsets: Int64Array
     body: NDArray[np.uint8]
 
     def __len__(self) -> int:
@@ -97,7 +98,7 @@ class Bytes:
             kernel.map_texts(self.offsets, self.body.ctypes.data, order, local.offsets, local.body.ctypes.data, ids)
         )
 
-    def extended(self, local: Bytes, positions: NDArray[np.int64]) -> Bytes:
+    def extended(self, local: Bytes, positions: Int64Array) -> Bytes:
         offsets, body = local.gathered(positions)
         return Bytes(
             np.concatenate([self.offsets, offsets[1:] + self.offsets[-1]]),
@@ -115,7 +116,7 @@ class Bytes:
         ends = offsets.astype(np.int32) if kind == pa.binary() else offsets
         return pa.Array.from_buffers(kind, len(ids), [None, pa.py_buffer(ends), pa.py_buffer(body)])
 
-    def gathered(self, ids: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
+    def gathered(self, ids: Int64Array) -> tuple[Int64Array, NDArray[np.uint8]]:
         """Offsets and bytes of the values of these ids."""
         offsets = np.empty(len(ids) + 1, np.int64)
         kernel.lengths_of(self.offsets, ids, offsets)

@@ -13,6 +13,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from pinotpy.arrays import Int64Array
 from pinotpy.errors import DataError
 from pinotpy.kernels.aggregate import star_tree as kernels
 from pinotpy.kernels.aggregate.star_tree import (
@@ -32,7 +33,6 @@ from pinotpy.segment.star_tree.metadata import StateMetadata
 from pinotpy.segment.star_tree.spec import TreeSpec, states_of
 from pinotpy.segment.star_tree.states import States, ranges, states_of_rows
 
-Longs = NDArray[np.int64]
 Ids = NDArray[np.uint32]
 
 STAR_ID: Final = np.uint32(0xFFFFFFFF)  # while building; stored as the cardinality of the dimension
@@ -54,7 +54,7 @@ class BuiltTree:
     spec: TreeSpec
     num_base_docs: int
     dimensions: list[Ids]
-    counts: Longs
+    counts: Int64Array
     states: list[tuple[StateMetadata, States]]
     nodes: NDArray[np.int32]
 
@@ -86,7 +86,7 @@ def build_tree(spec: TreeSpec, columns: Mapping[str, Column], num_docs: int) -> 
     )
 
 
-def sorted_runs(keys: Sequence[NDArray[Any]], sizes: Sequence[int], count: int) -> tuple[Longs, Longs]:
+def sorted_runs(keys: Sequence[NDArray[Any]], sizes: Sequence[int], count: int) -> tuple[Int64Array, Int64Array]:
     """Sort rows by several keys.
 
     Args:
@@ -119,7 +119,7 @@ def sorted_runs(keys: Sequence[NDArray[Any]], sizes: Sequence[int], count: int) 
     return order, np.append(np.flatnonzero(begins), count)
 
 
-def _ranks(values: Longs) -> Longs:
+def _ranks(values: Int64Array) -> Int64Array:
     order = np.argsort(values)
     ascending = values[order]
     ranks = np.empty(len(values), np.int64)
@@ -132,7 +132,7 @@ class _Records:
     """All records so far; grows by new ones made of old ones."""
 
     dimensions: list[Ids]
-    counts: Longs
+    counts: Int64Array
     states: list[States]
     num_docs_max: int
 
@@ -140,7 +140,7 @@ class _Records:
     def num_docs(self) -> int:
         return len(self.counts)
 
-    def append(self, order: Longs, starts: Longs, first_star: Longs | int, end_star: int) -> None:
+    def append(self, order: Int64Array, starts: Int64Array, first_star: Int64Array | int, end_star: int) -> None:
         """Add a record for each run of `order` (see states.py); dimensions [first_star[g], end_star) of record g are
         stars.
         """
@@ -193,7 +193,9 @@ def _split(
     return np.ascontiguousarray(np.concatenate(levels))
 
 
-def _add_star_records(records: _Records, first: Longs, end: Longs, level: int, sizes: Sequence[int]) -> Longs:
+def _add_star_records(
+    records: _Records, first: Int64Array, end: Int64Array, level: int, sizes: Sequence[int]
+) -> Int64Array:
     """Drop dimension `level` of the records [first[i], end[i]) of each parent and add up those that become equal; gives
     where each parent's new records start, ending with the number of records."""
     lengths = end - first

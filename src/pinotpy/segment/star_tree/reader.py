@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from pinotpy.arrays import Int64Array
 from pinotpy.data_types import DataType
 from pinotpy.errors import UnknownColumnError
 from pinotpy.functions.sketches.hyperloglog import LOG2M_DEFAULT
@@ -137,17 +138,17 @@ class StarTree:
 
     # --- states ------------------------------------------------------------------------------------------------------
 
-    def overflow(self, column: str) -> NDArray[np.int64]:
+    def overflow(self, column: str) -> Int64Array:
         """Parts of a sum of doubles outside the main window: int64[n, 4] of (doc, window, low, high), docs ascend."""
         buffer = f"{names.STATE}.{self._states[names.SUM, column]}.{names.OVERFLOW}"
-        found: NDArray[np.int64] = (
+        found: Int64Array = (
             self._buffers.view(buffer, np.int64).reshape(-1, 4)
             if buffer in self._buffers
             else np.empty((0, 4), np.int64)
         )
         return found
 
-    def sketches(self, kind: str, column: str, docs: NDArray[np.int64]) -> list[pa.Array]:
+    def sketches(self, kind: str, column: str, docs: Int64Array) -> list[pa.Array]:
         """The states of HYPERLOGLOG, QUANTILES or LONG_QUANTILES of these docs, as the function's state columns."""
         prefix = f"{names.STATE}.{self._states[kind, column]}"
         offsets = self._buffers.view(f"{prefix}.{names.OFFSETS}", np.int64)

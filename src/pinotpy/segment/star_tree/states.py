@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from pinotpy.arrays import Int64Array
 from pinotpy.data_types import DataType
 from pinotpy.functions.sketches.hyperloglog import LOG2M_DEFAULT, hash_values, register_entries
 from pinotpy.functions.sketches.multiset import Multisets, collect_multisets, numbers_of, thin
@@ -23,7 +24,6 @@ from pinotpy.segment.data_source import Column
 from pinotpy.segment.star_tree import metadata as names
 from pinotpy.segment.star_tree.metadata import StateMetadata
 
-Longs = NDArray[np.int64]
 Buffers = dict[str, NDArray[Any]]
 
 ENTRY_BITS: Final = LOG2M_DEFAULT + 5  # of a register's number and rank
@@ -34,7 +34,7 @@ _HALF: Final = np.int64(0xFFFFFFFF)
 class States(Protocol):
     """One state of all records."""
 
-    def grouped(self, order: Longs, starts: Longs) -> Self: ...
+    def grouped(self, order: Int64Array, starts: Int64Array) -> Self: ...
 
     def joined(self, more: Self) -> Self:
         """These, then those."""
@@ -45,7 +45,7 @@ class States(Protocol):
         ...
 
 
-def states_of_rows(state: StateMetadata, column: Column, order: Longs, starts: Longs) -> States:
+def states_of_rows(state: StateMetadata, column: Column, order: Int64Array, starts: Int64Array) -> States:
     """The states of records that are made of rows of a column."""
     if state.kind == names.SUM:
         values = column_values(column)
@@ -76,9 +76,9 @@ def column_values(column: Column) -> NDArray[Any]:
     return found
 
 
-def _register_entries(column: Column, data_type: DataType) -> Longs:
+def _register_entries(column: Column, data_type: DataType) -> Int64Array:
     if column.dictionary is not None:
-        entries: Longs = register_entries(hash_values(column.dictionary.arrow(), data_type), LOG2M_DEFAULT)[
+        entries: Int64Array = register_entries(hash_values(column.dictionary.arrow(), data_type), LOG2M_DEFAULT)[
             column.ids()
         ]
         return entries
@@ -93,7 +93,7 @@ def _doubles(values: NDArray[np.float64]) -> Sums:
     return Sums(low, high, _overflow(bits) if outside else _NO_OVERFLOW)
 
 
-def _overflow(bits: NDArray[np.uint64]) -> Longs:
+def _overflow(bits: NDArray[np.uint64]) -> Int64Array:
     # (row, window, low, high) of the doubles outside the main window, as kernels.aggregate.exact_sums.spill has them.
     exponents = ((bits >> np.uint64(52)) & np.uint64(0x7FF)).astype(np.int64)
     special = exponents == 0x7FF
@@ -117,11 +117,11 @@ class Sums:
     """Exact sums: integers in one word, or wide ones in two; doubles as the two words of the main window, and what lies
     outside of it as rows (record, window, low, high), ascending (docs/adr/0003-sums.md)."""
 
-    low: Longs
-    high: Longs | None
-    overflow: Longs
+    low: Int64Array
+    high: Int64Array | None
+    overflow: Int64Array
 
-    def grouped(self, order: Longs, starts: Longs) -> Sums:
+    def grouped(self, order: Int64Array, starts: Int64Array) -> Sums:
         low = np.empty(len(starts) - 1, np.int64)
         if self.high is None:
             kernels.add_longs(self.low, order, starts, low)
@@ -130,7 +130,7 @@ class Sums:
         kernels.add_wide(self.low, self.high, order, starts, low, high)
         return Sums(low, high, self._overflow_of(order, starts) if len(self.overflow) else _NO_OVERFLOW)
 
-    def _overflow_of(self, order: Longs, starts: Longs) -> Longs:
+    def _overflow_of(self, order: Int64Array, starts: Int64Array) -> Int64Array:
         # Every occurrence of a record that has spilled parts brings them to its new record.
         records = self.overflow[:, 0]
         has = np.zeros(len(self.low), np.bool_)
@@ -157,7 +157,7 @@ class Sums:
         return found
 
 
-def _summed(parts: Longs) -> Longs:
+def _summed(parts: Int64Array) -> Int64Array:
     """Parts of equal (record, window) added up as 128-bit integers, or their flags united; ascending."""
     if not len(parts):
         return parts
@@ -192,7 +192,7 @@ class Extremes:
     is_min: bool
     data_type: DataType
 
-    def grouped(self, order: Longs, starts: Longs) -> Extremes:
+    def grouped(self, order: Int64Array, starts: Int64Array) -> Extremes:
         out = np.empty(len(starts) - 1, self.values.dtype)
         (kernels.least if self.is_min else kernels.greatest)(self.values, order, starts, out)
         return Extremes(out, self.is_min, self.data_type)
@@ -210,11 +210,11 @@ class Registers:
     rank.
     """
 
-    offsets: Longs
+    offsets: Int64Array
     entries: NDArray[np.uint16]
 
     @classmethod
-    def of(cls, records: Longs, entries: Longs, num_records: int) -> Registers:
+    def of(cls, records: Int64Array, entries: Int64Array, num_records: int) -> Registers:
         """The highest rank of each register, from pairs in any order."""
         keys = np.sort((records << ENTRY_BITS) | entries)
         last = np.ones(len(keys), np.bool_)
@@ -224,7 +224,7 @@ class Registers:
         np.cumsum(np.bincount(keys >> ENTRY_BITS, minlength=num_records), out=offsets[1:])
         return cls(offsets, (keys & ((1 << ENTRY_BITS) - 1)).astype(np.uint16))
 
-    def grouped(self, order: Longs, starts: Longs) -> Registers:
+    def grouped(self, order: Int64Array, starts: Int64Array) -> Registers:
         lengths = np.diff(self.offsets)[order]
         groups = np.repeat(np.repeat(np.arange(len(starts) - 1), np.diff(starts)), lengths)
         return Registers.of(
@@ -247,7 +247,7 @@ class Quantiles:
 
     multisets: Multisets
 
-    def grouped(self, order: Longs, starts: Longs) -> Quantiles:
+    def grouped(self, order: Int64Array, starts: Int64Array) -> Quantiles:
         lengths = self.multisets.lengths[order]
         groups = np.repeat(np.repeat(np.arange(len(starts) - 1), np.diff(starts)), lengths)
         entries = ranges(self.multisets.offsets[order], lengths)
@@ -275,9 +275,9 @@ class Quantiles:
         }
 
 
-def ranges(first: Longs, lengths: Longs) -> Longs:
+def ranges(first: Int64Array, lengths: Int64Array) -> Int64Array:
     """first[0], first[0] + 1 … (lengths[0] of them), first[1] …"""
     ends = np.cumsum(lengths)
-    out: Longs = np.repeat(first - (ends - lengths), lengths)
+    out: Int64Array = np.repeat(first - (ends - lengths), lengths)
     out += np.arange(len(out))
     return out

@@ -174,11 +174,11 @@ TIMES = [
         f"timeConvert(rl, '{one}', '{other}')"
         for one, other in itertools.product(("MILLISECONDS", "DAYS", "HOURS", "NANOSECONDS"), repeat=2)
     ],
-    *[f"dateTrunc('{unit}', ts)" for unit in ("millisecond", "second", "minute", "hour", "day", "week", "month")],
+    *[f"dateTrunc('{morsel}', ts)" for morsel in ("millisecond", "second", "minute", "hour", "day", "week", "month")],
     *[
-        f"dateTrunc('hour', {column}, '{unit}', 'UTC', 'DAYS')"
+        f"dateTrunc('hour', {column}, '{morsel}', 'UTC', 'DAYS')"
         for column in ("rl", "d")
-        for unit in ("SECONDS", "DAYS")
+        for morsel in ("SECONDS", "DAYS")
     ],
     *[
         f"{name}({column})"

@@ -11,6 +11,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from pinotpy.arrays import Int64Array
 from pinotpy.errors import QueryExecutionError
 from pinotpy.functions.text.edit_distance import within_edits
 from pinotpy.functions.text.text_query import (
@@ -28,7 +29,6 @@ from pinotpy.query.runtime.control import QueryControl
 from pinotpy.segment.data_source import TextIndex
 
 Flags = NDArray[np.uint8]
-Ints = NDArray[np.int64]
 
 # Terms of one segment that one prefix, range, pattern or fuzzy word may stand for.
 EXPANSIONS_MAX: Final = 1 << 18
@@ -158,14 +158,14 @@ class _Search:
 
     # --- phrases ----------------------------------------------------------------------------------------------------
 
-    def _phrase_docs(self, phrase: Phrase) -> Ints:
+    def _phrase_docs(self, phrase: Phrase) -> Int64Array:
         """Docs of a phrase; one may stand there several times."""
         occurrences = self._occurrences({text for text, _ in phrase.slots})
         if occurrences is None:
             return np.zeros(0, np.int64)
         return self._in_order(phrase, occurrences) if phrase.slop == 0 else self._nearby(phrase, occurrences)
 
-    def _occurrences(self, texts: set[str]) -> dict[str, Ints] | None:
+    def _occurrences(self, texts: set[str]) -> dict[str, Int64Array] | None:
         """Occurrences of each term in docs that have all of them, ascending; None if there are no such docs."""
         ids = {text: self._index.index_of(text.encode()) for text in texts}
         if min(ids.values()) < 0:
@@ -186,7 +186,7 @@ class _Search:
             found[text] = docs[kept].astype(np.int64) << 32 | self._index.positions(term)[kept].astype(np.int64)
         return found
 
-    def _in_order(self, phrase: Phrase, occurrences: dict[str, Ints]) -> Ints:
+    def _in_order(self, phrase: Phrase, occurrences: dict[str, Int64Array]) -> Int64Array:
         """Docs where every term stands at its offset from one place."""
         slots = sorted(phrase.slots, key=lambda slot: len(occurrences[slot[0]]))
         rarest, offset = slots[0]
@@ -196,7 +196,7 @@ class _Search:
             places = places[_contains(occurrences[text], places + at)]
         return (places + offset) >> 32
 
-    def _nearby(self, phrase: Phrase, occurrences: dict[str, Ints]) -> Ints:
+    def _nearby(self, phrase: Phrase, occurrences: dict[str, Int64Array]) -> Int64Array:
         """Docs where the terms stand at places whose distances from their offsets differ by at most the slop.
 
         Every place where one term puts the phrase is tried as the first of all; the others then take the first
@@ -221,7 +221,7 @@ class _Search:
         return np.concatenate(docs)
 
 
-def _contains(ascending: Ints, wanted: Ints) -> NDArray[np.bool_]:
+def _contains(ascending: Int64Array, wanted: Int64Array) -> NDArray[np.bool_]:
     at = np.minimum(ascending.searchsorted(wanted), len(ascending) - 1)
     found: NDArray[np.bool_] = ascending[at] == wanted
     return found

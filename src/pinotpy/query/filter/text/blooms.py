@@ -12,14 +12,13 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from pinotpy.arrays import Int64Array
 from pinotpy.kernels.runtime import abi
 from pinotpy.kernels.text import block_blooms as kernels
 from pinotpy.query.runtime.control import QueryControl
 from pinotpy.query.segments.segment_set import SegmentSet
 from pinotpy.segment.column import ImmutableColumn
 from pinotpy.segment.decoded_cache import DECODED
-
-Words = NDArray[np.int64]
 
 # Smaller segments are read as fast.
 DOCS_MIN: Final = 1 << 16
@@ -30,8 +29,8 @@ _FILTERS: Final = "texts.blooms"
 
 
 def text_blooms(
-    segments: SegmentSet, name: str, metas: Words, rows: Words, control: QueryControl
-) -> tuple[Words, list[Any]]:
+    segments: SegmentSet, name: str, metas: Int64Array, rows: Int64Array, control: QueryControl
+) -> tuple[Int64Array, list[Any]]:
     """Addresses of the filters of a raw column in the segments at `rows`, 0 where there are none, and what is to be
     kept.
 
@@ -58,12 +57,12 @@ def text_blooms(
     return found, kept
 
 
-def _mark(noted: list[bool]) -> Words:
+def _mark(noted: list[bool]) -> Int64Array:
     noted.append(True)
     return np.ones(1, np.int64)
 
 
-def _filled(meta: Words, num_docs: int) -> NDArray[np.uint64]:
+def _filled(meta: Int64Array, num_docs: int) -> NDArray[np.uint64]:
     filters = np.zeros((-(-num_docs // abi.BLOCK), kernels.RUN_WORDS), np.uint64)
     kernels.fill_value_lists(int(meta[abi.M_DATA]), int(meta[abi.M_RAW_OFFSETS]), num_docs, filters)
     return filters

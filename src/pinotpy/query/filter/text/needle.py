@@ -11,6 +11,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from pinotpy.arrays import Int64Array
 from pinotpy.functions.text.patterns import Pieces, TextPattern
 from pinotpy.kernels.runtime import abi
 from pinotpy.kernels.text import substring_search as kernels
@@ -27,7 +28,7 @@ _HITS_A_TEXT_MAX: Final = 0.5
 class TextNeedle:
     """Search words, and what they point to."""
 
-    words: NDArray[np.int64]
+    words: Int64Array
     kept: Sequence[Any]
 
     @property
@@ -51,7 +52,7 @@ class TextSample:
 NO_SAMPLE: Final = TextSample(b"", 0.0)
 
 
-def text_sample(meta: NDArray[np.int64]) -> TextSample:
+def text_sample(meta: Int64Array) -> TextSample:
     """A sample of a raw column.
 
 
@@ -111,7 +112,7 @@ def needle_of(pattern: TextPattern, sample: TextSample) -> TextNeedle | None:
     return None if automaton is None else matching(automaton, pattern.pieces, sample)
 
 
-def _enter_pieces(words: NDArray[np.int64], pieces: Pieces, sample: TextSample) -> list[Any]:
+def _enter_pieces(words: Int64Array, pieces: Pieces, sample: TextSample) -> list[Any]:
     """The rarest piece as the needle, and how it stands in a text; gives what is to be kept."""
     fold, letters = pieces.anchors & kernels.FOLD_CASE, pieces.anchors & kernels.FOLD_LETTERS
     seen = sample.data.lower() if fold else sample.data
@@ -151,13 +152,13 @@ def _is_often(hits: float, sample: TextSample) -> bool:
     return hits * sample.mean_bytes > _HITS_A_TEXT_MAX * len(sample.data)
 
 
-def _counts(sample: bytes) -> NDArray[np.int64]:
+def _counts(sample: bytes) -> Int64Array:
     """How often every byte is in the sample, one more for each, int64[256]."""
-    counts: NDArray[np.int64] = np.bincount(np.frombuffer(sample, np.uint8), minlength=256) + 1
+    counts: Int64Array = np.bincount(np.frombuffer(sample, np.uint8), minlength=256) + 1
     return counts
 
 
-def _rarest(needle: bytes, counts: NDArray[np.int64]) -> _Rare:
+def _rarest(needle: bytes, counts: Int64Array) -> _Rare:
     total = int(counts.sum())
     places = sorted(range(len(needle)), key=lambda place: int(counts[needle[place]]))[:3]
     share = 1.0
@@ -166,7 +167,7 @@ def _rarest(needle: bytes, counts: NDArray[np.int64]) -> _Rare:
     return _Rare(sorted((places * 3)[:3]) if places else [0, 0, 0], share)
 
 
-def _enter_needle(words: NDArray[np.int64], needle: bytes, rare: _Rare) -> NDArray[np.uint8]:
+def _enter_needle(words: Int64Array, needle: bytes, rare: _Rare) -> NDArray[np.uint8]:
     """The needle into the words; gives its bytes, to be kept."""
     data = np.frombuffer(needle or b"\0", np.uint8)
     words[kernels.W_NEEDLE], words[kernels.W_SIZE] = data.ctypes.data, len(needle)

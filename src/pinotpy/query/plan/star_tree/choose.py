@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pinotpy.arrays import Int64Array
 from pinotpy.functions.aggregate.distinctcounthll import DistinctCountHll
 from pinotpy.functions.aggregate.percentiletdigest import PercentileTDigest
 from pinotpy.functions.sketches.hyperloglog import LOG2M_DEFAULT
@@ -53,7 +53,7 @@ class TreeShape:
     dimensions: tuple[str, ...]
     states: frozenset[tuple[str, str]]
     trees: SegmentSet
-    rows: NDArray[np.int64]
+    rows: Int64Array
 
 
 class _TreeShapes(Attachment):
@@ -93,8 +93,8 @@ class Chosen:
     plain: rows of the segments that are read themselves; reasons: for each, why no tree answers ("" if it has none).
     """
 
-    shapes: tuple[tuple[TreeShape, NDArray[np.int64]], ...]
-    plain: NDArray[np.int64]
+    shapes: tuple[tuple[TreeShape, Int64Array], ...]
+    plain: Int64Array
     reasons: tuple[str, ...]
 
 

@@ -7,8 +7,8 @@ from concurrent.futures import Executor
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pinotpy.arrays import Int64Array
 from pinotpy.query.model.context import QueryContext
 from pinotpy.query.plan.scan_plan import ScanPlan
 from pinotpy.query.plan.star_tree.choose import TreeShape, Wanted, choose, tree_shapes, wanted_of
@@ -28,8 +28,8 @@ class Answered:
     plain: rows of the segments that are read themselves; reasons: by row, why no tree answers ("" if there is none).
     """
 
-    trees: list[tuple[TreeShape, NDArray[np.int64], ScanPlan]]
-    plain: NDArray[np.int64]
+    trees: list[tuple[TreeShape, Int64Array, ScanPlan]]
+    plain: Int64Array
     reasons: list[str]
 
 

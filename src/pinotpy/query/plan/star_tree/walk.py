@@ -11,6 +11,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from pinotpy.arrays import Int64Array
 from pinotpy.kernels.aggregate import star_tree as kernels
 from pinotpy.kernels.filter.predicate_frame import PREDICATE_RUN
 from pinotpy.kernels.runtime import abi
@@ -113,11 +114,11 @@ def star_tree_scan(
     )
 
 
-def _taken(facts: Known, rows: NDArray[np.int64]) -> Known:
+def _taken(facts: Known, rows: Int64Array) -> Known:
     return Known(facts.never[rows], facts.always[rows], facts.prune[rows], facts.rule[rows])
 
 
-def _morsels(segments: NDArray[np.int64], docs: NDArray[np.int32], bounds: NDArray[np.int64]) -> NDArray[np.int64]:
+def _morsels(segments: Int64Array, docs: NDArray[np.int32], bounds: Int64Array) -> Int64Array:
     """A morsel for each tree with records to read: docs[bounds[i] : bounds[i + 1]], ascending; a run where they follow
     each other.
     """
@@ -151,9 +152,7 @@ class _Walk:
         tests = [test for node in ([] if tree is None else _all_of(tree)) for test in self._tests_of(node)]
         self._tests, self._spans = self._sorted(tests)
 
-    def run(
-        self, rows: NDArray[np.int64], control: QueryControl
-    ) -> tuple[NDArray[np.int32], NDArray[np.int64], bool] | None:
+    def run(self, rows: Int64Array, control: QueryControl) -> tuple[NDArray[np.int32], Int64Array, bool] | None:
         """(docs, bounds, undecided): the records of tree rows[i] are docs[bounds[i] : bounds[i + 1]], ascending;
         undecided: the filter is still to be tested on them. None for too many records.
         """
@@ -186,7 +185,7 @@ class _Walk:
         assert isinstance(tree, StarTree)
         return tree.nodes_address, tree.metadata.num_nodes
 
-    def _tests_of(self, node: Resolved) -> Iterator[NDArray[np.int64]]:
+    def _tests_of(self, node: Resolved) -> Iterator[Int64Array]:
         """Tests of one condition under AND, rows (tree, dimension, kind, negated, low, high). A condition over several
         columns makes none: its columns are kept apart and it is tested on the records.
         """
@@ -205,7 +204,7 @@ class _Walk:
             at = np.flatnonzero(bound.mode == PREDICATE_RUN)
             self._needs[at, place] = np.maximum(self._needs[at, place], kernels.NEED_VALUES)
 
-    def _of_predicate(self, bound: BoundPredicate) -> Iterator[NDArray[np.int64]]:
+    def _of_predicate(self, bound: BoundPredicate) -> Iterator[Int64Array]:
         running = bound.mode == PREDICATE_RUN
         ranged, listed = np.flatnonzero(running & bound.ranged), np.flatnonzero(running & ~bound.ranged)
         place = self._place[bound.typed.column]
@@ -224,7 +223,7 @@ class _Walk:
                 bound.spans[listed, 1] - bound.spans[listed, 0],
             )
 
-    def _table(self, node: Resolved, column: str, bound: BoundPredicate) -> NDArray[np.int64]:
+    def _table(self, node: Resolved, column: str, bound: BoundPredicate) -> Int64Array:
         """AND, OR and NOT over one column: which of its ids pass."""
         place = self._place[column]
         cardinalities = [self._trees[row].column(column).cardinality for row in range(len(self._trees))]
@@ -235,7 +234,7 @@ class _Walk:
         addresses = np.array([table.ctypes.data for table in tables], np.int64)
         return _rows(everybody, place, kernels.TEST_TABLE, 0, addresses, np.array(cardinalities, np.int64))
 
-    def _sorted(self, tests: Sequence[NDArray[np.int64]]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def _sorted(self, tests: Sequence[Int64Array]) -> tuple[Int64Array, Int64Array]:
         num_trees, depth = self._needs.shape
         rows = np.concatenate([np.zeros((0, 6), np.int64), *tests])
         keys = rows[:, 0] * depth + rows[:, 1]
@@ -253,9 +252,7 @@ def _all_of(tree: Resolved) -> Iterator[Resolved]:
             yield node
 
 
-def _rows(
-    trees: NDArray[np.int64], place: int, kind: int, negated: int, low: NDArray[np.int64], high: NDArray[np.int64]
-) -> NDArray[np.int64]:
+def _rows(trees: Int64Array, place: int, kind: int, negated: int, low: Int64Array, high: Int64Array) -> Int64Array:
     same = np.ones(len(trees), np.int64)
     return np.column_stack([trees, same * place, same * kind, same * negated, low, high])
 
