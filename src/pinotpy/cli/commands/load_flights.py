@@ -1,6 +1,4 @@
-"""Load the quickstart's table, the 336,776 flights of 2013, into a running cluster; what is there already is left
-alone.
-"""
+"""Load the quickstart's table, 336,776 flights of 2013, into a running cluster; existing segments stay."""
 
 from __future__ import annotations
 

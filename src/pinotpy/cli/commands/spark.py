@@ -1,5 +1,6 @@
-"""Build and push segments on Spark: on this machine with the bundled Java, or on a cluster by --master. `warmup` lets
-Spark start sooner.
+"""Build and push segments on Spark: on this machine with the bundled Java, or on a cluster by --master.
+
+`warmup` lets Spark start sooner.
 """
 
 from __future__ import annotations
