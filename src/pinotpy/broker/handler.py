@@ -38,7 +38,7 @@ from pinotpy.query.result.response import arrow
 from pinotpy.query.result.response import pql as pql_response
 from pinotpy.query.result.response import sql as sql_response
 from pinotpy.query.result.response.envelope import Envelope
-from pinotpy.query.result.small_answers import shown_shortly
+from pinotpy.query.result.small_answers import shown_small
 from pinotpy.query.runtime.trace import UNTIMED, Entry, Laps, trace_text
 
 __all__ = ["Broker", "BrokerLimits", "Question", "SendToServer", "answer_query", "parse_key_values"]
@@ -129,7 +129,7 @@ async def answer_query(
                     servers = len(gathered.asked | gathered.responded | gathered.unreachable)
                     laps.lap("SCATTER", servers=servers, rowsOut=sum(p.num_rows for _, p in gathered.partials))
                 _check_size(options, gathered)
-                shown = None if wants_arrow else _shown_shortly(broker, plan, context, gathered, envelope, deadline_ns)
+                shown = None if wants_arrow else _shown_small(broker, plan, context, gathered, envelope, deadline_ns)
                 if shown is None:
                     result = await _reduce(broker, context, gathered, envelope, laps, deadline_ns)
             finally:
@@ -289,7 +289,7 @@ def _check_size(options: QueryOptions, gathered: Gathered) -> None:
         )
 
 
-def _shown_shortly(
+def _shown_small(
     broker: Broker, plan: Plan, context: QueryContext, gathered: Gathered, envelope: Envelope, deadline_ns: int
 ) -> dict[str, Any] | None:
     """The rows as the answer has them, where one server gave all of it, without fault, and few rows; else None, and
@@ -302,7 +302,7 @@ def _shown_shortly(
         return None
     short = plan.short_answer()
     start_ns = broker.clock.monotonic_ns()
-    shown = None if short is None else shown_shortly(short, partial)
+    shown = None if short is None else shown_small(short, partial)
     if shown is not None:
         envelope.num_servers_queried = envelope.num_servers_responded = 1
         envelope.statistics = partial.statistics

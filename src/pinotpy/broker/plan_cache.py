@@ -21,7 +21,7 @@ from pinotpy.query.compile.templates import Template, make_template
 from pinotpy.query.model.context import LiteralValue, QueryContext, QueryOptions
 from pinotpy.query.model.context_codec import encode_context
 from pinotpy.query.model.literals import blank, literals_of
-from pinotpy.query.result.small_answers import ShortAnswer, short_answer_of
+from pinotpy.query.result.small_answers import SmallAnswer, small_answer_of
 
 PLANS_MAX = 512
 SHAPES_MAX = 512
@@ -70,7 +70,7 @@ class Plan:
     schema: Schema | None = None
     context: QueryContext | None = None
     blanks: Blanks = field(default_factory=Blanks)
-    short: tuple[ShortAnswer | None] | None = None
+    short: tuple[SmallAnswer | None] | None = None
     own: tuple[BoundQuery | None] | None = None
 
     def compiled(self, schema: Schema, context: QueryContext) -> None:
@@ -82,12 +82,12 @@ class Plan:
         """The context, if it was compiled against this schema."""
         return self.context if self.schema is schema else None
 
-    def short_answer(self) -> ShortAnswer | None:
+    def short_answer(self) -> SmallAnswer | None:
         """How few rows become the answer (query/result/small_answers.py), found out once; None: the long way."""
         if self.context is None:
             return None
         if self.short is None:
-            self.short = (short_answer_of(self.context),)
+            self.short = (small_answer_of(self.context),)
         return self.short[0]
 
     def bound(self) -> BoundQuery | None:

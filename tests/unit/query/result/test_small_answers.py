@@ -33,7 +33,7 @@ from pinotpy.query.result.reduce import reduce_partials
 from pinotpy.query.result.response import pql as pql_response
 from pinotpy.query.result.response import sql as sql_response
 from pinotpy.query.result.response.envelope import Envelope
-from pinotpy.query.result.small_answers import SHORT_ROWS_MAX, short_answer_of, shown_shortly
+from pinotpy.query.result.small_answers import SHORT_ROWS_MAX, small_answer_of, shown_small
 
 TYPES = {
     "i": "INT", "l": "LONG", "f": "FLOAT", "d": "DOUBLE", "m": "BIG_DECIMAL", "b": "BOOLEAN", "t": "TIMESTAMP",
@@ -181,8 +181,8 @@ def same_bytes(context: QueryContext, partial: PartialResult) -> bool:
 
 
 def _same_bytes(context: QueryContext, partial: PartialResult) -> bool:
-    short = short_answer_of(context)
-    shown = None if short is None else shown_shortly(short, partial)
+    short = small_answer_of(context)
+    shown = None if short is None else shown_small(short, partial)
     if shown is None:
         return False
     response = pql_response if context.dialect is Dialect.PQL else sql_response
@@ -302,23 +302,23 @@ def test_distinct_rows(dialect: Dialect) -> None:
     ],
 )
 def test_what_it_does_not_know_goes_the_long_way(text: str, dialect: Dialect, options: str) -> None:
-    assert short_answer_of(compiled(text, dialect, options)) is None
+    assert small_answer_of(compiled(text, dialect, options)) is None
 
 
 def test_many_rows_and_no_rows_at_all_go_the_long_way() -> None:
     context = compiled("SELECT s FROM t LIMIT 1000", Dialect.SQL)
-    short = short_answer_of(context)
+    short = small_answer_of(context)
     assert short is not None
-    assert shown_shortly(short, PartialResult()) is None
-    assert shown_shortly(short, PartialResult(pa.table({"o0": ["a"] * (SHORT_ROWS_MAX + 1)}))) is None
-    assert shown_shortly(short, PartialResult(pa.table({"o0": ["a" * 100_000]}))) is None
-    found = shown_shortly(short, PartialResult(pa.table({"o0": ["a"]})))
+    assert shown_small(short, PartialResult()) is None
+    assert shown_small(short, PartialResult(pa.table({"o0": ["a"] * (SHORT_ROWS_MAX + 1)}))) is None
+    assert shown_small(short, PartialResult(pa.table({"o0": ["a" * 100_000]}))) is None
+    found = shown_small(short, PartialResult(pa.table({"o0": ["a"]})))
     assert found is not None and orjson.loads(orjson.dumps(found["resultTable"]))["rows"] == [["a"]]
 
 
 def test_answers_to_other_columns_after_the_first_are_read_by_their_names() -> None:
     context = compiled("SELECT SUM(i), AVG(d) FROM t", Dialect.SQL)
-    rng, answers = random.Random(1), short_answer_of(context)
+    rng, answers = random.Random(1), small_answer_of(context)
     assert answers is not None
     for names in ([], ["a1_sum", "a1_count", "a0_sum"], []):
         rows = partial_result(context, 1, rng).rows
