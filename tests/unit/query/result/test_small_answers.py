@@ -33,7 +33,7 @@ from pinotpy.query.result.reduce import reduce_partials
 from pinotpy.query.result.response import pql as pql_response
 from pinotpy.query.result.response import sql as sql_response
 from pinotpy.query.result.response.envelope import Envelope
-from pinotpy.query.result.small_answers import SHORT_ROWS_MAX, small_answer_of, shown_small
+from pinotpy.query.result.small_answers import SHORT_ROWS_MAX, shown_small, small_answer_of
 
 TYPES = {
     "i": "INT", "l": "LONG", "f": "FLOAT", "d": "DOUBLE", "m": "BIG_DECIMAL", "b": "BOOLEAN", "t": "TIMESTAMP",
