@@ -4,7 +4,7 @@ A *vector* is three words (address, used words, capacity in words) inside a cont
 vector with the addresses and sizes of its blocks, and the first and last free address of the newest; what is taken from
 it never moves, so that growing copies nothing and the pages of a large one are mapped once. Everything here charges
 what it takes to C_MEMORY_USED with an atomic add, because threads of one query share the control block, and answers
-E_MEMORY instead of allocating when the budget would be passed.
+E_MEMORY instead of allocating when the budget would be passed. Python changes that word through `add_used` alone.
 """
 
 from __future__ import annotations
@@ -16,7 +16,15 @@ from llvmlite import ir
 from numba import int64, njit, types
 from numba.extending import intrinsic
 
-from pinotpy.kernels.runtime.abi import C_MEMORY_MAX, C_MEMORY_USED, CONTROL_WORDS, E_MEMORY, E_OK, words
+from pinotpy.kernels.runtime.abi import (
+    C_MEMORY_MAX,
+    C_MEMORY_USED,
+    CONTROL_WORDS,
+    E_MEMORY,
+    E_OK,
+    block_function,
+    words,
+)
 
 VECTOR_WORDS: Final = 3
 V_ADDRESS: Final = 0
@@ -64,6 +72,15 @@ def charge(control_address: int, size_bytes: int) -> Any:
         _atomic_add(control_address + C_MEMORY_USED * 8, -size_bytes)
         return E_MEMORY
     return E_OK
+
+
+@block_function
+def add_used(control_address: int, size_bytes: int) -> Any:
+    """Account for `size_bytes` more (or less, when negative) whatever the budget; gives the bytes used after it.
+
+    For Python, which calls it by its address: an `+=` there loses what kernels charge at the same time.
+    """
+    return _atomic_add(control_address + C_MEMORY_USED * 8, size_bytes) + size_bytes
 
 
 @njit(nogil=True)

@@ -1,10 +1,12 @@
 """QueryControl: how a running query is stopped, and what it may use. Shared by its threads and by whoever cancels
 it.
+
+Whoever imports this loads compiled kernels: brokers do not, their deadline is `query/model/deadline.py`.
 """
 
 from __future__ import annotations
 
-import threading
+import ctypes
 import time
 from typing import Final
 
@@ -12,7 +14,7 @@ import numpy as np
 
 from pinotpy.errors import MemoryLimitError, QueryCancelledError, QueryTimeoutError
 from pinotpy.kernels.filter import bitmap_arithmetic, bitmap_scan, expression_predicate, predicates
-from pinotpy.kernels.runtime import abi
+from pinotpy.kernels.runtime import abi, growable
 from pinotpy.kernels.vector import fetch, fused_instruction
 from pinotpy.query.runtime.trace import Trace
 
@@ -31,6 +33,10 @@ _FUSED: Final = {
 }
 for _place, _test in _FUSED.items():
     _WORDS[abi.C_FUSED_TESTS + _place] = _test.address
+
+
+# The kernels' atomic add on the word of used memory, called with the GIL held: it is done before others could want it.
+_add_used: Final = ctypes.PYFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)(growable.add_used.address)
 
 
 class TooManyDocsError(Exception):
@@ -65,7 +71,7 @@ class QueryControl:
         self.words[abi.C_MEMORY_MAX] = memory_max_bytes
         self.words[abi.C_QUANTUM_NS] = quantum_ns
         self.words[abi.C_TRACE] = int(trace is not None)
-        self._lock = threading.Lock()  # guards the read-modify-write of C_MEMORY_USED between threads
+        self._address: int = self.words.ctypes.data
 
     def cancel(self) -> None:
         """Stop the query at its next block; callable from any thread, any number of times."""
@@ -77,16 +83,13 @@ class QueryControl:
 
     def reserve(self, size_bytes: int) -> None:
         """Account for result memory before it is allocated; raises MemoryLimitError, naming the setting."""
-        with self._lock:
-            self.words[abi.C_MEMORY_USED] += size_bytes
-            used, allowed = int(self.words[abi.C_MEMORY_USED]), int(self.words[abi.C_MEMORY_MAX])
+        used, allowed = _add_used(self._address, size_bytes), int(self.words[abi.C_MEMORY_MAX])
         if allowed and used > allowed:
             raise memory_limit_error(used, allowed)
 
     def release(self, size_bytes: int) -> None:
         """Give back what `reserve` took."""
-        with self._lock:
-            self.words[abi.C_MEMORY_USED] -= size_bytes
+        _add_used(self._address, -size_bytes)
 
     def check(self) -> None:
         """Raise if the query was cancelled, is late or uses too much memory; for the stages that run in Python."""
