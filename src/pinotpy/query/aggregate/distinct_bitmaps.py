@@ -37,7 +37,6 @@ BYTES_PER_DOC: Final = 8
 # it comes.
 WORDS_PER_DOC: Final = 4
 _ID_BYTES: Final = 4
-MEMORY_SHARE_MAX: Final = 0.25
 # Words of all sets that are united in one step.
 _STEP_WORDS: Final = 1 << 22
 
@@ -61,9 +60,8 @@ def with_bitmaps(plan: ScanPlan, layout: Layout, keys: Sequence[Key]) -> Layout:
     groups = groups_of_morsel(plan, keys)
     if groups > GROUPS_MAX:
         return layout
-    memory_max = int(plan.control.words[abi.C_MEMORY_MAX])
     num_docs = _num_docs(plan)
-    allowed = min(float(num_docs * BYTES_PER_DOC), memory_max * MEMORY_SHARE_MAX if memory_max else float("inf"))
+    allowed = min(float(num_docs * BYTES_PER_DOC), plan.control.share("distinct bitmaps"))
     words_left = num_docs * WORDS_PER_DOC
     entries = []
     for entry in layout.aggregations:

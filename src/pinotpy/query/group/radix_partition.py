@@ -2,8 +2,8 @@
 (kernels/group/radix_partition.py): tables of parts stay in the cache, nothing is put together by key, and where the
 answer shows the first groups of a ranking, no others leave their part.
 
-Rows wait in memory: where more of them would than POOL_SHARE_MAX of the query's budget, each thread brings those that
-it has into a table of its own, as without dealing, and the tables are put together at the end.
+Rows wait in memory: where they would take more than "partitioned rows" of the query's budget (memory_shares.py), each
+thread brings those that it has into a table of its own, as without dealing, and the tables are put together at the end.
 """
 
 from __future__ import annotations
@@ -53,7 +53,6 @@ PART_BITS_MIN, PART_BITS_MAX = 4, 10
 # Aggregations read at most so many fields of a row: more keep registers that keys and expressions need.
 FIELDS_MAX: Final = 10
 FIELDS_OF_EXPRESSIONS_MAX: Final = 6
-POOL_SHARE_MAX: Final = 0.5
 POOL_BYTES_MAX: Final = 2 << 30
 # Not worth it where the pool takes less than so many times a chunk for every part.
 POOL_CHUNKS_MIN: Final = 4
@@ -229,10 +228,7 @@ def make_radix_partitioned(
     if num_values + num_flags > (FIELDS_OF_EXPRESSIONS_MAX if computed else FIELDS_MAX):
         return None
     bits = min(max((docs // PART_DOCS).bit_length(), PART_BITS_MIN), PART_BITS_MAX)
-    memory_max = int(plan.control.words[abi.C_MEMORY_MAX])
-    pool_bytes = (
-        int(min(memory_max * POOL_SHARE_MAX if memory_max else POOL_BYTES_MAX, POOL_BYTES_MAX)) // plan.num_threads
-    )
+    pool_bytes = int(min(plan.control.share("partitioned rows"), POOL_BYTES_MAX)) // plan.num_threads
     least_bytes = (
         ((1 << bits) + abi.BLOCK // radix_partition.CHUNK_ROWS)
         * radix_partition.CHUNK_ROWS

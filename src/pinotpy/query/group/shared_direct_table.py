@@ -34,8 +34,6 @@ from pinotpy.query.segments.shared_codes import ColumnIds
 # Where morsels leave fewer rows than this, merging them by value costs less than instructions of the query's own
 # (prepared.py).
 MERGED_ROWS_MIN: Final = 16_384
-# The tables of all threads may take this share of the query's memory.
-MEMORY_SHARE_MAX: Final = 0.5
 # A table of more words than this for every doc that the filter is expected to select costs more to clear and to look
 # through than its groups cost to find by hash (the words above DENSE_FREE; fewer are in the cache).
 WORDS_PER_DOC_MAX: Final = 4
@@ -136,9 +134,8 @@ def make_shared_direct_table(plan: ScanPlan, layout: Layout, keys: list[Key]) ->
         return None
     sizes = np.array([ids.num_ids + key.nullable for ids, key in zip(columns, keys, strict=True)], np.int64)
     num_rows = float(sizes.astype(np.float64).prod())
-    memory_max = int(plan.control.words[abi.C_MEMORY_MAX])
     words = num_rows * layout.row_words * plan.num_threads
-    if num_rows > min(allowed, DENSE_GROUPS_MAX) or (memory_max and words * 8 > memory_max * MEMORY_SHARE_MAX):
+    if num_rows > min(allowed, DENSE_GROUPS_MAX) or words * 8 > plan.control.share("group table"):
         return None
     if num_rows * layout.row_words > max(plan.docs_expected * WORDS_PER_DOC_MAX, DENSE_FREE):
         return None

@@ -19,7 +19,7 @@ from pinotpy.pql.ast import Identifier
 from pinotpy.query.aggregate.keys import Key
 from pinotpy.query.aggregate.layout import Layout, values_bound, word_kinds
 from pinotpy.query.group.groups import MergedGroups
-from pinotpy.query.group.shared_direct_table import MEMORY_SHARE_MAX, add_up, has_only_words, null_fetch
+from pinotpy.query.group.shared_direct_table import add_up, has_only_words, null_fetch
 from pinotpy.query.plan.scan_plan import ScanPlan, Shape
 from pinotpy.query.project.decode import key_array
 from pinotpy.query.project.sources import Source, fetch_ids
@@ -78,7 +78,6 @@ def make_text_direct_table(plan: ScanPlan, layout: Layout, keys: list[Key]) -> T
     if numbers is None or values_bound(plan, layout, ()) > MORSEL_DOCS_MAX:
         return None
     num_rows = numbers.num_ids + keys[0].nullable
-    memory_max = int(plan.control.words[abi.C_MEMORY_MAX])
-    if memory_max and num_rows * layout.row_words * 8 * plan.num_threads > memory_max * MEMORY_SHARE_MAX:
+    if num_rows * layout.row_words * 8 * plan.num_threads > plan.control.share("group table"):
         return None
     return TextDirectTable(plan, keys[0], numbers, num_rows)

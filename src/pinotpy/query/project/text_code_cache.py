@@ -20,14 +20,13 @@ from pinotpy.errors import MemoryLimitError
 from pinotpy.kernels.runtime import abi
 from pinotpy.query.project.text_coding import Ids, Workers, number_runs, runs_of
 from pinotpy.query.runtime.control import QueryControl
+from pinotpy.query.runtime.memory_shares import share_of_cache
 from pinotpy.query.segments.segment_set import Attachment, SegmentSet
 from pinotpy.segment.column import ImmutableColumn
 from pinotpy.segment.decoded_cache import DECODED
 
 # A query that reads fewer of the docs numbers those alone.
 DOCS_SHARE_MIN: Final = 0.25
-# Numbers of one column may take this share of the budget of decoded columns.
-BUDGET_SHARE_MAX: Final = 0.5
 _tokens: Final = itertools.count(1)
 
 
@@ -124,7 +123,7 @@ class _Budget(QueryControl):
     """Accounts for the numbers instead of the query, and stops when the query has to."""
 
     def __init__(self, query: QueryControl) -> None:
-        super().__init__(memory_max_bytes=max(int(DECODED.budget_bytes * BUDGET_SHARE_MAX), 1))
+        super().__init__(memory_max_bytes=max(int(share_of_cache("text codes", DECODED.budget_bytes)), 1))
         self._query = query
 
     def check(self) -> None:

@@ -16,6 +16,7 @@ from pinotpy.errors import MemoryLimitError, QueryCancelledError, QueryTimeoutEr
 from pinotpy.kernels.filter import bitmap_arithmetic, bitmap_scan, expression_predicate, predicates
 from pinotpy.kernels.runtime import abi, growable
 from pinotpy.kernels.vector import fetch, fused_instruction
+from pinotpy.query.runtime.memory_shares import SHARES_OF_QUERY
 from pinotpy.query.runtime.trace import Trace
 
 QUANTUM_NS: Final = 5_000_000
@@ -90,6 +91,13 @@ class QueryControl:
     def release(self, size_bytes: int) -> None:
         """Give back what `reserve` took."""
         _add_used(self._address, -size_bytes)
+
+    def share(self, name: str) -> float:
+        """Bytes that the thing `name` may take of the budget (memory_shares.py), infinity where there is none.
+        KeyError: no such name.
+        """
+        share, allowed = SHARES_OF_QUERY[name], int(self.words[abi.C_MEMORY_MAX])
+        return allowed * share if allowed else float("inf")
 
     def check(self) -> None:
         """Raise if the query was cancelled, is late or uses too much memory; for the stages that run in Python."""

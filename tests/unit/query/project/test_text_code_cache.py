@@ -24,6 +24,7 @@ from pinotpy.query.project import text_code_cache
 from pinotpy.query.result.combine import merge_partials
 from pinotpy.query.result.reduce import reduce_partials
 from pinotpy.query.runtime.control import QueryControl
+from pinotpy.query.runtime.memory_shares import SHARES_OF_CACHE
 from pinotpy.query.segments.segment_set import SegmentSet
 from pinotpy.segment.build.builder import build_segment_into
 from pinotpy.segment.decoded_cache import DECODED
@@ -149,7 +150,7 @@ def test_they_go_with_their_set_and_a_changed_one_has_its_own(segments: list[Any
 def test_without_room_they_are_tried_once(
     segments: list[Any], numberings: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(text_code_cache, "BUDGET_SHARE_MAX", 0)
+    monkeypatch.setitem(SHARES_OF_CACHE, "text codes", 0)
     kept = SegmentSet(segments)
     for low in (0, 1, 2):
         check(kept, low, 1000, 4)

@@ -23,12 +23,13 @@ from pinotpy.query.execute import execute
 from pinotpy.query.model.context import QueryOptions
 from pinotpy.query.plan.build import build_scan
 from pinotpy.query.plan.selection_list import materialize_selection
-from pinotpy.query.project import text_code_cache, text_coding
+from pinotpy.query.project import text_coding
 from pinotpy.query.project.text_codes import TextCodes, code_texts
 from pinotpy.query.project.text_coding import HASH_MASK
 from pinotpy.query.result.combine import merge_partials
 from pinotpy.query.result.reduce import reduce_partials
 from pinotpy.query.runtime.control import QueryControl
+from pinotpy.query.runtime.memory_shares import SHARES_OF_CACHE
 from pinotpy.segment.build.builder import build_segment_into
 from pinotpy.segment.data_source import Segment
 from pinotpy.segment.directory.memory_directory import MemoryDirectory
@@ -211,7 +212,7 @@ def test_parts_that_are_too_uneven_are_one(segments: list[Segment], monkeypatch:
 def test_memory_is_counted_and_the_query_can_be_stopped(
     segments: list[Segment], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(text_code_cache, "BUDGET_SHARE_MAX", 0)
+    monkeypatch.setitem(SHARES_OF_CACHE, "text codes", 0)
     for text in (
         "SELECT many, COUNT(*) FROM t GROUP BY many",
         "SELECT DISTINCTCOUNT(many) FROM t",

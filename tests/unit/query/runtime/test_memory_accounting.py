@@ -14,6 +14,7 @@ from numba import njit
 from pinotpy.errors import MemoryLimitError
 from pinotpy.kernels.runtime import abi, growable
 from pinotpy.query.runtime.control import MEMORY_SETTING, QueryControl
+from pinotpy.query.runtime.memory_shares import SHARES_OF_CACHE, SHARES_OF_QUERY, share_of_cache
 
 CHARGES = 50_000_000
 charge = growable.charge
@@ -72,3 +73,13 @@ def test_what_python_reserved_counts_for_kernels_and_the_other_way_round() -> No
     control.release(2)
     control.check()
     assert int(control.words[abi.C_MEMORY_USED]) == 99
+
+
+def test_shares_are_asked_for_by_name() -> None:
+    assert all(0 < share < 1 for share in [*SHARES_OF_QUERY.values(), *SHARES_OF_CACHE.values()])
+    for name, share in SHARES_OF_QUERY.items():
+        assert QueryControl(memory_max_bytes=1000).share(name) == 1000 * share
+        assert QueryControl().share(name) == float("inf")
+    assert share_of_cache("text codes", 1000) == 1000 * SHARES_OF_CACHE["text codes"]
+    with pytest.raises(KeyError):
+        QueryControl().share("nobody's table")

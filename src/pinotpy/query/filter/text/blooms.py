@@ -16,14 +16,13 @@ from pinotpy.arrays import Int64Array
 from pinotpy.kernels.runtime import abi
 from pinotpy.kernels.text import block_blooms as kernels
 from pinotpy.query.runtime.control import QueryControl
+from pinotpy.query.runtime.memory_shares import share_of_cache
 from pinotpy.query.segments.segment_set import SegmentSet
 from pinotpy.segment.column import ImmutableColumn
 from pinotpy.segment.decoded_cache import DECODED
 
 # Smaller segments are read as fast.
 DOCS_MIN: Final = 1 << 16
-# Filters of one column of a set may take this share of the budget of decoded columns.
-BUDGET_SHARE_MAX: Final = 0.25
 _ASKED: Final = "texts.blooms.asked"
 _FILTERS: Final = "texts.blooms"
 
@@ -38,10 +37,8 @@ def text_blooms(
     """
     found, kept = np.zeros(len(rows), np.int64), list[Any]()
     large = rows[segments.docs[rows] >= DOCS_MIN]
-    if (
-        not len(large)
-        or int(segments.docs[large].sum()) * kernels.RUN_WORDS * 8 > DECODED.budget_bytes * BUDGET_SHARE_MAX * abi.BLOCK
-    ):
+    allowed = share_of_cache("text blooms", DECODED.budget_bytes)
+    if not len(large) or int(segments.docs[large].sum()) * kernels.RUN_WORDS * 8 > allowed * abi.BLOCK:
         return found, kept
     for at, row in enumerate(rows.tolist()):
         column = segments[row].column(name)
