@@ -17,6 +17,7 @@ from pinotpy.data_types import DataType, FieldType, StoredType, default_null_val
 from pinotpy.errors import UnknownColumnError
 from pinotpy.kernels.codec.bit_packing import bit_width, pack, unpack
 from pinotpy.kernels.runtime import abi
+from pinotpy.segment.data_source import UnkeptColumn
 
 _WORD = {
     StoredType.INT: abi.T_INT,
@@ -58,7 +59,7 @@ class FakeDictionary:
 
 
 @dataclass
-class FakeColumn:
+class FakeColumn(UnkeptColumn):
     name: str
     data_type: DataType
     field_type: FieldType

@@ -43,6 +43,8 @@ class ImmutableColumn:
     A column in compressed chunks has M_DATA = 0: take `raw_values()` and hold the array.
     """
 
+    keeps_derived = True
+
     def __init__(self, metadata: ColumnMetadata, num_docs: int, buffers: ColumnBuffers, segment_id: int) -> None:
         self.metadata = metadata
         self.name = metadata.name
@@ -66,6 +68,10 @@ class ImmutableColumn:
         records = metadata.buffer(layout.JSON_RECORDS)
         self.json_index: JsonIndex | None = None if records is None else mapped_json_index(buffers, records.settings)
         self.meta = self._meta_words()
+
+    @property
+    def code_space(self) -> Dictionary | None:
+        return self.dictionary
 
     def ids(self) -> NDArray[Any]:
         assert self.dictionary is not None, f"column '{self.name}' is raw"

@@ -5,6 +5,7 @@ Arrays are zero-copy views over the mapped file and read-only. Everything here i
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Protocol
 
 import numpy as np
@@ -126,6 +127,23 @@ class Column(Protocol):
     max_values_per_doc: int  # 1 if single-valued
     partitioning: PartitionMetadata | None  # partitions of the values, if the table partitions by this column
     meta: Int64Array  # kernels.runtime.abi.META_WORDS words; addresses stay valid while the segment is held
+    keeps_derived: bool  # what `derived` computes is kept, as long as its budget allows
+
+    @property
+    def code_space(self) -> Dictionary | None:
+        """The dictionary, where it outlives the query, so that what its ids are mapped to may be kept; None: the column
+        is raw, or made for one query. Columns of one code space have the same ids; it is hashed by identity, and caches
+        refer to it weakly.
+        """
+        ...
+
+    def derived(self, kind: str, compute: Callable[[], NDArray[Any]]) -> NDArray[Any]:
+        """What is computed from this column alone, by a name; computed anew each time unless `keeps_derived`."""
+        ...
+
+    def drop_derived(self, kind: str) -> None:
+        """Forget what `derived` kept."""
+        ...
 
     def ids(self) -> NDArray[Any]:
         """Dict ids, u8/u16/u32, shape (num_values,). Packed columns are decoded (a copy)."""
@@ -149,6 +167,23 @@ class Column(Protocol):
     def null_mask(self) -> NDArray[np.bool_]:
         """The null bitmap as one bool a doc (all False if there is none)."""
         ...
+
+
+class UnkeptColumn:
+    """The part of Column that says that nothing of a column is kept: it is made for one query."""
+
+    __slots__ = ()
+    keeps_derived = False
+
+    @property
+    def code_space(self) -> Dictionary | None:
+        return None
+
+    def derived(self, kind: str, compute: Callable[[], NDArray[Any]]) -> NDArray[Any]:
+        return compute()
+
+    def drop_derived(self, kind: str) -> None:
+        pass
 
 
 class Segment(Protocol):

@@ -20,7 +20,7 @@ from pinotpy.data_types import DataType, FieldType, StoredType, default_null_val
 from pinotpy.errors import UnknownColumnError
 from pinotpy.kernels.runtime import abi
 from pinotpy.segment.column import STORED_WORD
-from pinotpy.segment.data_source import Column, Dictionary, JsonIndex, Segment, TextIndex
+from pinotpy.segment.data_source import Column, Dictionary, JsonIndex, Segment, TextIndex, UnkeptColumn
 from pinotpy.segment.dictionary import FixedDictionary, VarDictionary
 from pinotpy.segment.index.text import ConstantTextIndex
 from pinotpy.segment.metadata import PartitionMetadata
@@ -63,7 +63,7 @@ class CompletedSegment:
         return name in self._added or self._segment.has_column(name)
 
 
-class _UnstoredColumn:
+class _UnstoredColumn(UnkeptColumn):
     """What all of them have in common: one entry a doc, ascending."""
 
     single_value = True

@@ -29,7 +29,6 @@ from pinotpy.query.aggregate.value_sets import dictionary_at
 from pinotpy.query.plan.scan_plan import ScanPlan, Shape
 from pinotpy.query.project.sources import Source
 from pinotpy.query.runtime.instructions import Word
-from pinotpy.segment.column import ImmutableColumn
 
 # Registers of all groups of a morsel may take so many bytes a doc (or REGISTERS_FREE altogether): above, values are
 # appended.
@@ -75,10 +74,7 @@ def _text_hashes(shape: Shape, entry: AggregationLayout, source: Source | None) 
     for segment, meta in zip(shape.segments.tolist(), source.metas.tolist(), strict=True):
         if segment not in found:
             column = shape.plan.segments[segment].column(source.name)
-            if isinstance(column, ImmutableColumn):
-                found[segment] = column.derived(_HASHES, lambda meta=meta: _hashes(dictionary_at(meta)))  # type: ignore[misc]
-            else:
-                found[segment] = _hashes(dictionary_at(meta))
+            found[segment] = column.derived(_HASHES, lambda meta=meta: _hashes(dictionary_at(meta)))
     shape.plan.keep_alive.append(found)
     of_morsels = [found[segment] for segment in shape.segments.tolist()]
     return np.array([hashes.ctypes.data for hashes in of_morsels], np.int64), np.array(
@@ -100,10 +96,7 @@ def sketches_of_dictionaries(plan: ScanPlan, entry: AggregationLayout, registere
     for segment, meta in zip(plan.segments, metas, strict=True):
         plan.control.check()
         column = segment.column(entry.source.name)
-        if isinstance(column, ImmutableColumn):
-            own = column.derived(f"{_REGISTERS}.{log2m}", lambda meta=meta: _registers(meta, log2m))  # type: ignore[misc]
-        else:
-            own = _registers(meta, log2m)
+        own = column.derived(f"{_REGISTERS}.{log2m}", lambda meta=meta: _registers(meta, log2m))  # type: ignore[misc]
         np.maximum(together, own, out=together)
     register = np.flatnonzero(together)
     return registered.collect(
@@ -113,14 +106,11 @@ def sketches_of_dictionaries(plan: ScanPlan, entry: AggregationLayout, registere
 
 def _entries_of_dictionaries(plan: ScanPlan, name: str, registered: SketchPlan) -> list[pa.Array]:
     parts = [np.empty(0, np.int64)]
+    key = f"{_REGISTERS}.{registered.hashing.value}.{registered.log2m}"
     for segment in plan.segments:
         plan.control.check()
         column = segment.column(name)
-        if isinstance(column, ImmutableColumn):
-            key = f"{_REGISTERS}.{registered.hashing.value}.{registered.log2m}"
-            parts.append(column.derived(key, lambda column=column: _entries_of(column, registered)))  # type: ignore[misc]
-        else:
-            parts.append(_entries_of(column, registered))
+        parts.append(column.derived(key, lambda column=column: _entries_of(column, registered)))  # type: ignore[misc]
     entries = np.concatenate(parts)
     return registered.collect(np.zeros(len(entries), np.int64), entries, 1)
 

@@ -31,10 +31,8 @@ from pinotpy.query.aggregate.layout import AggregationLayout, Layout, state_colu
 from pinotpy.query.plan.scan_plan import ScanPlan
 from pinotpy.query.result.compact_rows import COMPACT_ROWS_MAX, CompactColumn, CompactRows, Kind, kind_of
 from pinotpy.query.segments.segment_set import Attachment, SegmentSet
-from pinotpy.segment.column import ImmutableColumn
 from pinotpy.segment.shared_codes.dictionary import SharedDictionary
 from pinotpy.segment.shared_codes.values import Bytes, Words
-from pinotpy.segment.star_tree.reader import RecordColumn
 
 # Values of one column in the dictionaries of all segments together (720 segments with 500 values each are 360,000): the
 # second query of a shape waits until they are numbered, about 0.13 us each.
@@ -258,13 +256,11 @@ def _numbered(whole: SegmentSet, plan: ScanPlan, key: Key) -> tuple[_KeyValues, 
     if (cardinalities < 0).any() or num_values > VALUES_MAX:
         return None
     columns = [segment.column(name) for segment in whole]
-    # Columns that are made for one query (virtual, computed, of later schemas) have no thread-lifetime dictionary.
-    dictionaries = [
-        column.dictionary
-        for column in columns
-        if isinstance(column, ImmutableColumn | RecordColumn) and column.dictionary is not None
-    ]
-    if len(dictionaries) < len(columns) or any(column.data_type is not key.data_type for column in columns):
+    dictionaries = [column.dictionary for column in columns if column.dictionary is not None]
+    lasting = [column.code_space for column in columns if column.code_space is not None]
+    if not lasting or len(dictionaries) < len(columns):
+        return None
+    if any(column.data_type is not key.data_type for column in columns):
         return None
     kept = whole.attached(SmallDictionaries)
     numbering = kept.columns.get(name)
@@ -275,7 +271,10 @@ def _numbered(whole: SegmentSet, plan: ScanPlan, key: Key) -> tuple[_KeyValues, 
     ):
         numbering = SharedDictionary(key.data_type.stored)
         kept.columns = {**kept.columns, name: numbering}
-    numbering.add(dictionaries)
+    numbering.add(lasting)
+    if len(lasting) < len(columns):  # made for one query: the set does not keep what their codes are
+        numbering = numbering.fork()
+        numbering.add(dictionaries)
     found = numbering.find(dictionaries)
     kind = kind_of(key.data_type.arrow)
     if found is None or kind is None:

@@ -1,10 +1,13 @@
 """Shared codes of a column in the segments of one query: how operators put together what segments number differently.
 
     found = shared_codes(plan, "country")      # None: not known (yet), or not worth it; then merge by value
-    found.code maps[segment]                    # address of int32[cardinality]: dict id → shared code, of segments that
+    found.code_maps[segment]                    # address of int32[cardinality]: dict id → shared code, of segments that
                                              # have morsels
     found.num_ids                            # all shared codes are below
     found.values(ids)                        # Arrow, in stored form
+
+A column without a code space (virtual, or of a later schema than its segment) gets codes of this query behind the
+shared ones, so that it sends no other segment to a slower method.
 
 The plan holds what the addresses point to. Whoever is answered None need not ask again: the shared dictionary is built
 in the background, for later queries.
@@ -12,13 +15,16 @@ in the background, for later queries.
 
 from __future__ import annotations
 
+from typing import Final
+
 import numpy as np
 
 from pinotpy.kernels.runtime import abi
 from pinotpy.query.plan.scan_plan import ScanPlan
 from pinotpy.query.segments.shared_codes import ColumnIds
-from pinotpy.segment.column import ImmutableColumn
-from pinotpy.segment.star_tree.reader import RecordColumn
+
+# Of each value of a dictionary for which a query makes codes of its own: its code, and the value where no other has it.
+OWN_CODE_BYTES: Final = 16
 
 
 def shared_codes(plan: ScanPlan, column: str) -> ColumnIds | None:
@@ -35,19 +41,26 @@ def shared_codes(plan: ScanPlan, column: str) -> ColumnIds | None:
         return ColumnIds(numbers.num_ids, code_maps, np.ones(len(plan.segments), np.bool_), numbers)
     if plan.dictionaries is None:
         return None
-    columns = [plan.segments[segment].column(column) for segment in used.tolist()]
-    dictionaries = [
-        found.dictionary
-        for found in columns
-        if isinstance(found, ImmutableColumn | RecordColumn) and found.dictionary is not None
-    ]
-    # Columns that are made for one query (virtual, computed, of later schemas) have no thread-lifetime dictionary.
-    if len(dictionaries) < len(columns) or len({found.data_type for found in columns}) > 1:
+    table, columns = plan.segments[0].table, [plan.segments[segment].column(column) for segment in used.tolist()]
+    spaces = [of_segment.code_space for of_segment in columns]
+    lasting = [space for space in spaces if space is not None]
+    # Columns that are made for one query (virtual, of later schemas) may stand among others, not alone.
+    own = [of_segment.dictionary for of_segment in columns if of_segment.code_space is None]
+    made = [dictionary for dictionary in own if dictionary is not None]
+    if not lasting or len(made) < len(own) or len({of_segment.data_type for of_segment in columns}) > 1:
         return None
-    found = plan.dictionaries.find(plan.segments[0].table, column, columns[0].data_type, dictionaries)
+    found = plan.dictionaries.find(table, column, columns[0].data_type, lasting)
     if found is None:
         return None
     plan.keep_alive.append(found)
     code_maps, ascending = np.zeros(len(plan.segments), np.int64), np.zeros(len(plan.segments), np.bool_)
-    code_maps[used], ascending[used] = found.code_maps, found.ascending
-    return ColumnIds(found.num_ids, code_maps, ascending, found)
+    lasts = np.array([space is not None for space in spaces], np.bool_)
+    code_maps[used[lasts]], ascending[used[lasts]] = found.code_maps, found.ascending
+    if not own:
+        return ColumnIds(found.num_ids, code_maps, ascending, found)
+    plan.control.reserve(sum(dictionary.cardinality for dictionary in made) * OWN_CODE_BYTES)
+    extended = found.extended(made, columns[0].data_type.stored)
+    plan.keep_alive.append(extended)
+    code_maps[used[~lasts]] = [code_map.address for code_map in extended.code_maps]
+    ascending[used[~lasts]] = [code_map.ascending for code_map in extended.code_maps]
+    return ColumnIds(extended.num_ids, code_maps, ascending, extended)

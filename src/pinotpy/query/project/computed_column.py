@@ -16,7 +16,7 @@ from pinotpy.arrays import Int64Array
 from pinotpy.data_types import DataType, FieldType, StoredType, default_null_value
 from pinotpy.kernels.runtime import abi
 from pinotpy.query.model.result_type import ResultType
-from pinotpy.segment.data_source import Dictionary, Stored
+from pinotpy.segment.data_source import Dictionary, Stored, UnkeptColumn
 
 _STORED_WORDS: Final = {
     StoredType.INT: abi.T_INT,
@@ -48,7 +48,7 @@ class SortedValues:
 
 
 @dataclass(slots=True)
-class ComputedColumn:
+class ComputedColumn(UnkeptColumn):
     """An expression's values in a segment; implements what operators use of data_source.Column."""
 
     name: str

@@ -22,7 +22,7 @@ from pinotpy.query.project.text_coding import Ids, Workers, number_runs, runs_of
 from pinotpy.query.runtime.control import QueryControl
 from pinotpy.query.runtime.memory_shares import share_of_cache
 from pinotpy.query.segments.segment_set import Attachment, SegmentSet
-from pinotpy.segment.column import ImmutableColumn
+from pinotpy.segment.data_source import Column
 from pinotpy.segment.decoded_cache import DECODED
 
 # A query that reads fewer of the docs numbers those alone.
@@ -104,12 +104,12 @@ def _kind(asked: Asked) -> str:
     return f"texts.numbered.{asked.token}"
 
 
-def _column(segments: SegmentSet, name: str) -> ImmutableColumn | None:
+def _column(segments: SegmentSet, name: str) -> Column | None:
     """The column in the first segment, if all have raw single texts that kernels read where they lie."""
     if not len(segments) or not segments.has_column(name):
         return None
     rows, column = segments.column(name), segments[0].column(name)
-    if not rows.in_place or not isinstance(column, ImmutableColumn) or not column.single_value:
+    if not rows.in_place or not column.keeps_derived or not column.single_value:
         return None
     is_raw = (rows.metas[:, abi.M_CARDINALITY] < 0) & (rows.metas[:, abi.M_RAW_OFFSETS] != 0)
     return column if bool(is_raw.all()) else None

@@ -56,6 +56,7 @@ class SharedCodes:
     code_maps: Int64Array
     ascending: NDArray[np.bool_]
     _values: Values
+    _order: Ids
     _held: tuple[CodeMap, ...]
 
     def values(self, ids: Integers) -> pa.Array:
@@ -66,6 +67,49 @@ class SharedCodes:
     def by_id(self) -> Values:
         """The values of all ids."""
         return self._values
+
+    def extended(self, dictionaries: Sequence[Dictionary], stored: StoredType) -> ExtendedCodes:
+        """These codes, and codes behind them for the values that only `dictionaries` have; those last as long as
+        somebody holds the result, and nothing of them is kept here.
+        """
+        parts = [values_of_dictionary(dictionary, stored) for dictionary in dictionaries]
+        fresh = union(parts)
+        codes, _ = self._values.code_map(self._order, fresh)
+        missing = np.flatnonzero(codes < 0)
+        _check_size(len(self._values) + len(missing))
+        codes[missing] = np.arange(len(self._values), len(self._values) + len(missing), dtype=np.int32)
+        maps = []
+        for part in parts:
+            # Both are of one type, and every value of a part is in the union.
+            ids = codes[fresh.code_map(NO_ORDER, part)[0]]  # type: ignore[arg-type]
+            maps.append(CodeMap(ids, ids.ctypes.data, bool(is_ascending(ids))))
+        return ExtendedCodes(len(self._values) + len(missing), tuple(maps), self, fresh.picked(missing))
+
+
+@dataclass(frozen=True, slots=True)
+class ExtendedCodes:
+    """Shared codes of a table, and behind them those that one query made for itself.
+
+    num_ids: all ids are below it; code_maps: of the dictionaries that the query's own codes were made for.
+    """
+
+    num_ids: int
+    code_maps: tuple[CodeMap, ...]
+    _shared: SharedCodes
+    _own: Values
+
+    def values(self, ids: Integers) -> pa.Array:
+        """The values of codes, Arrow in stored form."""
+        num_shared = self.num_ids - len(self._own)
+        is_own = ids >= num_shared
+        if not is_own.any():
+            return self._shared.values(ids)
+        parts = [self._shared.values(ids[~is_own]), self._own.take(ids[is_own] - num_shared)]
+        if parts[0].type != parts[1].type:  # texts of more than 2 GiB
+            parts = [part.cast(pa.large_binary()) for part in parts]
+        places = np.empty(len(ids), np.int64)
+        places[np.concatenate([np.flatnonzero(~is_own), np.flatnonzero(is_own)])] = np.arange(len(ids))
+        return pa.concat_arrays(parts).take(pa.array(places))
 
 
 class SharedDictionary:
@@ -121,7 +165,7 @@ class SharedDictionary:
             len(known[0]),
             addresses,
             np.fromiter((code_map.ascending for code_map in held), np.bool_, len(held)),
-            known[0],
+            *known,
             held,
         )
 
@@ -141,6 +185,14 @@ class SharedDictionary:
                 ids, num_missing = self._known[0].code_map(self._known[1], part)
                 assert num_missing == 0, "every value was numbered before"
                 self._code_maps[dictionary] = CodeMap(ids, ids.ctypes.data, bool(is_ascending(ids)))
+
+    def fork(self) -> SharedDictionary:
+        """Another one that begins with all that this one knows, and that nobody else sees."""
+        forked = SharedDictionary(self.stored)
+        with self._lock:
+            forked._known, forked._num_sorted = self._known, self._num_sorted
+            forked._code_maps = WeakKeyDictionary(self._code_maps)
+        return forked
 
     def _number(self, fresh: Words | Bytes) -> None:
         """Give ids to the values that have none."""

@@ -39,6 +39,10 @@ class Values(Protocol):
         """These values and, behind them, those of `local` at `positions`."""
         ...
 
+    def picked(self, positions: Int64Array) -> Values:
+        """The values at `positions` alone."""
+        ...
+
     def merged_order(self, order: Ids, known: int) -> Ids:
         """The order of all, where `order` is that of the first `known` and the others ascend."""
         ...
@@ -69,6 +73,9 @@ class Words:
     def extended(self, local: Words, positions: Int64Array) -> Words:
         return Words(np.concatenate([self.words, local.words[positions]]), self.dtype)
 
+    def picked(self, positions: Int64Array) -> Words:
+        return Words(self.words[positions], self.dtype)
+
     def merged_order(self, order: Ids, known: int) -> Ids:
         out = np.empty(len(self), np.int32)
         kernel.merge_order_words(self.words, order, known, out)
@@ -97,6 +104,9 @@ class Bytes:
         return ids, int(
             kernel.map_texts(self.offsets, self.body.ctypes.data, order, local.offsets, local.body.ctypes.data, ids)
         )
+
+    def picked(self, positions: Int64Array) -> Bytes:
+        return Bytes(*self.gathered(positions))
 
     def extended(self, local: Bytes, positions: Int64Array) -> Bytes:
         offsets, body = local.gathered(positions)

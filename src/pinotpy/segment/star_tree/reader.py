@@ -16,7 +16,7 @@ from pinotpy.functions.sketches.hyperloglog import LOG2M_DEFAULT
 from pinotpy.kernels.runtime import abi
 from pinotpy.segment.buffers import ColumnBuffers
 from pinotpy.segment.column import STORED_WORD
-from pinotpy.segment.data_source import Column, Dictionary, JsonIndex, TextIndex
+from pinotpy.segment.data_source import Column, Dictionary, JsonIndex, TextIndex, UnkeptColumn
 from pinotpy.segment.dictionary_encode import id_dtype
 from pinotpy.segment.metadata import PartitionMetadata
 from pinotpy.segment.star_tree import metadata as names
@@ -179,7 +179,7 @@ def sketch_dtype(state: StateMetadata) -> Any:
     return np.dtype("<f8") if state.kind == names.QUANTILES and state.data_type.stored.is_floating else np.dtype("<i8")
 
 
-class RecordColumn:
+class RecordColumn(UnkeptColumn):
     """A column over the records of a tree; implements data_source.Column.
 
     With `base`, the segment's column: its dictionary and ids (a dimension), or without `data` only what is known of its
@@ -202,6 +202,7 @@ class RecordColumn:
         self.num_docs = num_docs
         self._data = data
         self.dictionary: Dictionary | None = None
+        self._code_space: Dictionary | None = None
         self.num_values, self.cardinality = num_docs, -1
         self.min_value = self.max_value = None if base is None else base.min_value
         words = np.zeros(abi.META_WORDS, np.int64)
@@ -218,6 +219,7 @@ class RecordColumn:
                     base.cardinality,
                     base.partitioning,
                 )
+                self._code_space = base.code_space
                 words[abi.M_BLOOM], words[abi.M_BLOOM_BLOCKS] = base.meta[abi.M_BLOOM], base.meta[abi.M_BLOOM_BLOCKS]
                 words[abi.M_ENCODING], words[abi.M_CARDINALITY] = abi.ENC_DICT, base.cardinality
                 words[abi.M_DICTIONARY], words[abi.M_DICTIONARY_OFFSETS] = (
@@ -232,6 +234,10 @@ class RecordColumn:
             words[abi.M_WIDTH], words[abi.M_DATA] = data.itemsize, data.__array_interface__["data"][0]
         words.flags.writeable = False
         self.meta = words
+
+    @property
+    def code_space(self) -> Dictionary | None:
+        return self._code_space
 
     def ids(self) -> NDArray[Any]:
         assert self.dictionary is not None and self._data is not None, f"column '{self.name}' is no dimension"

@@ -211,3 +211,41 @@ def test_a_worn_numbering_is_made_anew() -> None:
     found = _find(cache, dictionaries)
     _check(found, dictionaries)
     assert found is not None and found.ascending.sum() >= 3
+
+
+@pytest.mark.parametrize("data_type", POOLS)
+@pytest.mark.parametrize("seed", range(4))
+def test_codes_of_one_query_stand_behind_the_shared_ones(data_type: DataType, seed: int) -> None:
+    rng = random.Random(seed)
+    pool, numbering = POOLS[data_type], SharedDictionary(data_type.stored)
+
+    def some() -> Dictionary:
+        return _dictionary(rng.sample(pool, rng.randint(1, len(pool) // 2)), data_type)
+
+    shared, own = [some() for _ in range(3)], [some() for _ in range(rng.randint(1, 3))]
+    for dictionary in shared:
+        numbering.add([dictionary])
+    found = numbering.find(shared)
+    codes = _check(found, shared)
+    assert found is not None
+    extended = found.extended(own, data_type.stored)
+    assert numbering.find(own) is None and numbering.num_ids == found.num_ids
+    for dictionary, code_map in zip(own, extended.code_maps, strict=True):
+        ids = code_map.ids.tolist()
+        assert code_map.ids.ctypes.data == code_map.address and code_map.ascending == (ids == sorted(ids))
+        assert all(0 <= code < extended.num_ids for code in ids)
+        values = extended.values(np.array(ids[::-1], np.int64))
+        assert values.to_pylist() == dictionary.arrow().to_pylist()[::-1] and values.type == dictionary.arrow().type
+        for value, code in zip(dictionary.arrow().to_pylist(), ids, strict=True):
+            assert codes.setdefault(value, code) == code
+    assert sorted(codes.values()) == list(range(extended.num_ids))
+
+
+def test_a_fork_knows_what_was_known_and_keeps_what_it_learns_to_itself() -> None:
+    first, second = (_dictionary(values, DataType.LONG) for values in ([1, 5, 9], [2, 5]))
+    numbering = SharedDictionary(StoredType.LONG)
+    numbering.add([first])
+    forked = numbering.fork()
+    forked.add([second])
+    assert _check(forked.find([first, second]), [first, second])[9] == 2
+    assert numbering.find([second]) is None and numbering.num_ids == 3

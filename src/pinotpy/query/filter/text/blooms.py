@@ -18,7 +18,6 @@ from pinotpy.kernels.text import block_blooms as kernels
 from pinotpy.query.runtime.control import QueryControl
 from pinotpy.query.runtime.memory_shares import share_of_cache
 from pinotpy.query.segments.segment_set import SegmentSet
-from pinotpy.segment.column import ImmutableColumn
 from pinotpy.segment.decoded_cache import DECODED
 
 # Smaller segments are read as fast.
@@ -42,13 +41,13 @@ def text_blooms(
         return found, kept
     for at, row in enumerate(rows.tolist()):
         column = segments[row].column(name)
-        if segments.docs[row] < DOCS_MIN or not isinstance(column, ImmutableColumn) or not column.single_value:
+        if segments.docs[row] < DOCS_MIN or not column.keeps_derived or not column.single_value:
             continue
         first_time: list[bool] = []
-        column.derived(_ASKED, lambda noted=first_time: _mark(noted))  # type: ignore[misc]
+        column.derived(_ASKED, lambda noted=first_time: _mark(noted))
         if not first_time:
             control.check()
-            filters = column.derived(_FILTERS, lambda row=row: _filled(metas[row], int(segments.docs[row])))  # type: ignore[misc]
+            filters = column.derived(_FILTERS, lambda row=row: _filled(metas[row], int(segments.docs[row])))
             found[at] = filters.ctypes.data
             kept.append(filters)
     return found, kept
