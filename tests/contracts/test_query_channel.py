@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
+from cancel_request import encode_cancel
 
 from pinotpy.errors import (
     AccessDeniedError,
@@ -33,7 +34,7 @@ from pinotpy.rpc.memory import MemoryChannel
 from pinotpy.rpc.places import Places
 from pinotpy.rpc.security import RpcSecurity
 from pinotpy.rpc.server import RpcServer
-from pinotpy.rpc.wire import RequestKind, ServerRequest, decode_request, encode_cancel, encode_request
+from pinotpy.rpc.wire import RequestKind, ServerRequest, decode_request, encode_request
 
 WAIT_S = 10.0
 

@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from statement_printer import print_statement
 
 from pinotpy.config.schema import Schema
 from pinotpy.errors import PinotError
 from pinotpy.pql.ast import Dialect, Statement
 from pinotpy.pql.parser import parse_pql, parse_sql
 from pinotpy.pql.printer import print_expression
-from pinotpy.pql.statement_printer import print_statement
 from pinotpy.query.compile.constants import compile_without_table
 from pinotpy.query.compile.statement import compile_query
 from pinotpy.query.model.context import QueryContext

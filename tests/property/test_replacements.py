@@ -14,11 +14,11 @@ import random
 from dataclasses import dataclass, field
 
 import pytest
+from manual_dispatcher import ManualDispatcher
 
 from pinotpy.broker.cluster_catalog import ClusterCatalog
 from pinotpy.clock import ManualClock
 from pinotpy.cluster.cluster_setup import create_cluster
-from pinotpy.cluster.dispatcher import ManualDispatcher
 from pinotpy.cluster.lineage import (
     SETTLE_MS,
     AgeLineage,

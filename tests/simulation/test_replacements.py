@@ -16,12 +16,12 @@ import random
 from collections.abc import Generator, Iterator
 
 import pytest
+from manual_dispatcher import ManualDispatcher
 
 from pinotpy.broker.cluster_catalog import ClusterCatalog
 from pinotpy.clock import ManualClock
 from pinotpy.cluster.buckets import read_record
 from pinotpy.cluster.cluster_setup import create_cluster
-from pinotpy.cluster.dispatcher import ManualDispatcher
 from pinotpy.cluster.leader import LeaderElection
 from pinotpy.cluster.lineage import (
     SETTLE_MS,

@@ -16,12 +16,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from manual_dispatcher import ManualDispatcher
 
 from pinotpy.clock import ManualClock
 from pinotpy.cluster import messages
 from pinotpy.cluster.buckets import read_record
 from pinotpy.cluster.cluster_setup import create_cluster
-from pinotpy.cluster.dispatcher import ManualDispatcher
 from pinotpy.cluster.leader import LeaderElection
 from pinotpy.cluster.membership import Member, set_instance_field
 from pinotpy.cluster.memory import Fault, MemoryStore, MemoryTree

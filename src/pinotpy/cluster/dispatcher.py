@@ -1,11 +1,10 @@
-"""One thread that delivers hints and session events in order, and a twin that delivers when the test says so."""
+"""Delivers hints and session events in order, on one thread."""
 
 from __future__ import annotations
 
 import logging
 import queue
 import threading
-from collections import deque
 from collections.abc import Callable
 from typing import Protocol
 
@@ -44,24 +43,3 @@ class ThreadDispatcher:
                 delivery()
             except Exception:
                 logger.exception("a callback of the cluster store failed dispatcher=%s", self._thread.name)
-
-
-class ManualDispatcher:
-    """Holds deliveries until `deliver`: simulations decide when a hint arrives."""
-
-    def __init__(self) -> None:
-        self._waiting: deque[Delivery] = deque()
-
-    def put(self, delivery: Delivery) -> None:
-        self._waiting.append(delivery)
-
-    def deliver(self, max_deliveries: int | None = None) -> int:
-        """Deliver up to `max_deliveries` in order; return how many."""
-        done = 0
-        while self._waiting and (max_deliveries is None or done < max_deliveries):
-            self._waiting.popleft()()
-            done += 1
-        return done
-
-    def close(self) -> None:
-        self._waiting.clear()

@@ -2,8 +2,8 @@
 
 PQL: function lower case, arguments joined with ',', every literal in single quotes: `sub(column1,'100000')`. SQL: the
 same with operators by name (`plus(runs,'1')`), `count(*)`, percentiles as doubles. Sources: pql.md §1.2 and §2.3,
-sql-live.md §2. Quotes inside literals are not doubled, as in the reference: these texts name columns and are not meant
-to be parsed (statement_printer.py is).
+sql-live.md §2. Quotes inside literals are not doubled, as in the reference: these texts name columns; they are not
+meant to be parsed.
 """
 
 from __future__ import annotations

@@ -230,11 +230,6 @@ def decode_request(content: bytes, head: RequestHead | None = None) -> ServerReq
     )
 
 
-def encode_cancel(broker_id: str, request_id: int) -> bytes:
-    """The request that ends another one."""
-    return encode_request(ServerRequest(RequestKind.CANCEL, request_id, 0, broker_id))
-
-
 # --- bound queries -------------------------------------------------------------------------------------------------
 
 

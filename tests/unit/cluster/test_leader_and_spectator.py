@@ -7,11 +7,11 @@ from __future__ import annotations
 import os
 
 import pytest
+from manual_dispatcher import ManualDispatcher
 
 from pinotpy.clock import ManualClock
 from pinotpy.cluster.buckets import plan_write, read_record
 from pinotpy.cluster.cluster_setup import create_cluster
-from pinotpy.cluster.dispatcher import ManualDispatcher
 from pinotpy.cluster.leader import LeaderElection, leader_instance
 from pinotpy.cluster.memory import Fault, MemoryStore, MemoryTree
 from pinotpy.cluster.paths import ClusterPaths

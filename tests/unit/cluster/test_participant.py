@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from manual_dispatcher import ManualDispatcher
 
 from pinotpy.clock import ManualClock
 from pinotpy.cluster.cluster_setup import CLUSTER_ID_FIELD, create_cluster
-from pinotpy.cluster.dispatcher import ManualDispatcher
 from pinotpy.cluster.membership import Member, announce
 from pinotpy.cluster.memory import Fault, MemoryStore, MemoryTree
 from pinotpy.cluster.messages import send_reset, send_user_message, transition_message

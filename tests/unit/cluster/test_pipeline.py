@@ -5,10 +5,10 @@ flood is cut, a pass without changes writes nothing, a resource in buckets is se
 from __future__ import annotations
 
 import pytest
+from manual_dispatcher import ManualDispatcher
 
 from pinotpy.cluster import buckets, pipeline
 from pinotpy.cluster.cluster_setup import create_cluster
-from pinotpy.cluster.dispatcher import ManualDispatcher
 from pinotpy.cluster.leader import LeaderElection
 from pinotpy.cluster.membership import Member, create_folders, write_instance_config
 from pinotpy.cluster.memory import MemoryStore, MemoryTree

@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from user_function_registry import remove_user_functions
 
 from pinotpy.config.schema import Schema
 from pinotpy.config.table import TableConfig
@@ -33,7 +34,7 @@ from pinotpy.ingest.readers.spec import InputBatch, InputFile, numbered
 @pytest.fixture(autouse=True)
 def _clean_registry() -> Iterator[None]:
     yield
-    spec.remove_user_functions()
+    remove_user_functions()
 
 
 def schema_of(*columns: tuple[str, str] | tuple[str, str, str], **more: Any) -> Schema:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from statement_printer import print_statement
 
 from pinotpy.pql.ast import (
     Call,
@@ -22,7 +23,6 @@ from pinotpy.pql.ast import (
 )
 from pinotpy.pql.literals import decimal_literal, double_literal, integer_literal, string_literal
 from pinotpy.pql.parser import parse_pql, parse_sql
-from pinotpy.pql.statement_printer import print_statement
 
 HERE = Position()
 COMPARISONS = ["equals", "not_equals", "less_than", "less_than_or_equal", "greater_than", "greater_than_or_equal"]

@@ -6,6 +6,7 @@ import struct
 from dataclasses import replace
 
 import pytest
+from cancel_request import encode_cancel
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -21,7 +22,6 @@ from pinotpy.rpc.wire import (
     decode_head,
     decode_request,
     encode_bound,
-    encode_cancel,
     encode_request,
     template_digest,
     template_of,

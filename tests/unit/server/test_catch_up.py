@@ -5,9 +5,10 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any, cast
 
+from manual_dispatcher import ManualDispatcher
+
 from pinotpy.clock import ManualClock
 from pinotpy.cluster.cluster_setup import create_cluster
-from pinotpy.cluster.dispatcher import ManualDispatcher
 from pinotpy.cluster.membership import Member
 from pinotpy.cluster.memory import MemoryStore, MemoryTree
 from pinotpy.cluster.messages import REFRESH_SEGMENT, RELOAD_SEGMENT

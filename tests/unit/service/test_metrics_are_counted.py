@@ -7,8 +7,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from manual_dispatcher import ManualDispatcher
 
-from pinotpy.cluster.dispatcher import ManualDispatcher
 from pinotpy.cluster.memory import MemoryStore, MemoryTree
 from pinotpy.service.joining import count_new_sessions
 from pinotpy.service.metric_catalogue import METRICS_BY_ROLE

@@ -159,12 +159,6 @@ def add_user_function(function: ScalarFunction) -> None:
     bind.cache_clear()
 
 
-def remove_user_functions() -> None:
-    """Forget all user-defined functions (a daemon that stops, a test that ends)."""
-    _user.clear()
-    bind.cache_clear()
-
-
 @lru_cache(maxsize=4096)
 def bind(name: str, operands: tuple[Operand, ...], dialect: Dialect) -> Bound:
     """The function of this name for these arguments.

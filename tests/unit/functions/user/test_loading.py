@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from user_function_registry import remove_user_functions
 
 from pinotpy.config.settings import BrokerSettings, ControllerSettings, ServerSettings, load_settings
 from pinotpy.config.settings_loading import Settings
@@ -58,7 +59,7 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
     before = set(sys.modules)
     monkeypatch.syspath_prepend(str(tmp_path))
     yield Site(tmp_path)
-    spec.remove_user_functions()
+    remove_user_functions()
     for name in set(sys.modules) - before:
         if getattr(sys.modules[name], "__file__", None) and str(tmp_path) in str(sys.modules[name].__file__):
             del sys.modules[name]

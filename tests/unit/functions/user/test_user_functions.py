@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from user_function_registry import remove_user_functions
 
 from pinotpy.data_types import DataType
 from pinotpy.decimals import decode_decimal, encode_decimal
@@ -31,7 +32,7 @@ from pinotpy.pql.ast import Dialect, Literal
 @pytest.fixture(autouse=True)
 def _clean_registry() -> Iterator[None]:
     yield
-    spec.remove_user_functions()
+    remove_user_functions()
 
 
 @udf(
@@ -60,7 +61,7 @@ def run(
     function: UserFunction, *values: Any, operands: tuple[Operand, ...] = (), dialect: Dialect = Dialect.SQL
 ) -> pa.Array:
     """The function's values through the registry."""
-    spec.remove_user_functions()
+    remove_user_functions()
     spec.add_user_function(scalar_function(function))
     bound = spec.bind(
         function.spelling, operands or tuple(Operand(data_type) for _, data_type in function.parameters), dialect
@@ -190,7 +191,7 @@ def test_constants_come_as_whole_arrays_and_constants_alone_are_repeated() -> No
         2.5,
         5.0,
     ]
-    spec.remove_user_functions()
+    remove_user_functions()
     spec.add_user_function(scalar_function(function))
     bound = spec.bind("f", (Operand(DataType.INT, literal=Literal(3, "3")), literal), Dialect.SQL)
     assert spec.evaluate(bound, [pa.scalar(3, pa.int32()), pa.scalar(2.5)], 4).to_pylist() == [7.5] * 4

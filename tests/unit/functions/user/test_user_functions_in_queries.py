@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from in_process import InProcessCluster
+from user_function_registry import remove_user_functions
 
 from pinotpy.config.schema import Schema
 from pinotpy.config.table import TableConfig
@@ -85,7 +86,7 @@ KM = far_from_bern(LAT, LON)
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[InProcessCluster]:
-    spec.remove_user_functions()
+    remove_user_functions()
     for function in (far_from_bern, initial, bucket, is_odd, fails):
         spec.add_user_function(scalar_function(function))
     found = InProcessCluster(tmp_path_factory.mktemp("rides"), num_servers=2)
@@ -93,7 +94,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[InProcessClust
     found.add_table(SCHEMA, CONFIG, [[whole.slice(0, 1000)], [whole.slice(1000, 1)], [whole.slice(1001)]])
     yield found
     found.close()
-    spec.remove_user_functions()
+    remove_user_functions()
 
 
 def rows(cluster: InProcessCluster, text: str) -> list[list[Any]]:

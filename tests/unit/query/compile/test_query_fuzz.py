@@ -12,11 +12,11 @@ import random
 from pathlib import Path
 
 import pytest
+from statement_printer import print_statement
 
 from pinotpy.config.schema import Schema
 from pinotpy.errors import PinotError
 from pinotpy.pql.parser import parse_pql, parse_sql
-from pinotpy.pql.statement_printer import print_statement
 from pinotpy.query.compile.statement import compile_query
 from pinotpy.query.model.context_codec import decode_context, encode_context
 from pinotpy.query.model.options import query_options

@@ -9,10 +9,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from in_process import InProcessCluster
+from user_function_registry import remove_user_functions
 
 from pinotpy.config.schema import Schema
 from pinotpy.config.table import TableConfig
-from pinotpy.functions.scalar.spec import add_user_function, remove_user_functions
+from pinotpy.functions.scalar.spec import add_user_function
 from pinotpy.functions.user.user_function_adapter import scalar_function
 from pinotpy.functions.user.user_functions import udf
 

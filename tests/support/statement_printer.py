@@ -1,7 +1,6 @@
-"""Statements as text that parses to the same statement: for logs, and for the test that printing and parsing are
-inverse.
+"""Statements as text that parses back to the same statement, for tests that printing and parsing are inverse.
 
-Names are always quoted, arithmetic is written as calls where the dialect has them, conditions stand in brackets.
+Names are always quoted, arithmetic is written as calls where the dialect allows it, conditions are parenthesised.
 """
 
 from __future__ import annotations
