@@ -5,8 +5,8 @@ offset  bytes  what
  0       4     magic "PQR1"
  4       1     protocol version: a server refuses one that it does not speak
  5       1     kind: 1 query, 2 cancel, 3 ping
- 6       2     flags: 1 trace the stages, 2 the answer is made of this server's result alone, 4 few rows may come
-               without Arrow
+ 6       2     flags: 1 trace the stages, 2 this server's result is final (it is the whole answer), 4 the caller reads
+               compact rows
  8       4     feature bits that the sender may use (a broker sends only what a server advertises)
 12       8     request id
 20       4     time left in milliseconds (relative: clocks of two machines differ)
@@ -49,8 +49,8 @@ MAGIC = b"PQR1"
 PROTOCOL_VERSION = 1
 # Bits of `features`: what a server can do besides protocol 1; published in its instance record.
 FEATURE_TEMPLATES = 1  # bound queries
-FEATURE_FINAL = 2  # the flag WHOLE
-FEATURE_COMPACT_ROWS = 4  # the flag FEW_ROWS
+FEATURE_FINAL = 2  # FLAG_FINAL
+FEATURE_COMPACT_ROWS = 4  # FLAG_COMPACT_ROWS
 FEATURES_SUPPORTED = FEATURE_TEMPLATES | FEATURE_FINAL | FEATURE_COMPACT_ROWS
 UNKNOWN_TEMPLATE = b"PQU1"
 
