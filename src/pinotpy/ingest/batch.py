@@ -39,8 +39,8 @@ def find_input_files(data_dir: Path, file_format: FileFormat | None = None) -> l
         raise NotFoundError(f"no folder or file '{data_dir}'", file=str(data_dir))
     listed = [Path(entry.uri) for entry in LocalFiles().list(str(data_dir)) if not entry.uri.endswith(JOBS_ENDINGS)]
     paths = [path for path in listed if not is_hidden(path.relative_to(data_dir).as_posix())]
-    found = [(path, format_of(path)) for path in paths]
-    files = [(path, known) for path, known in found if known is not None and file_format in (None, known)]
+    path_formats = [(path, format_of(path)) for path in paths]
+    files = [(path, known) for path, known in path_formats if known is not None and file_format in (None, known)]
     if not files:
         raise NotFoundError(
             f"no {file_format or 'data'} file in '{data_dir}', expected names that end with "

@@ -83,12 +83,12 @@ def _numbers(values: pa.Array, data_type: DataType) -> Converted:
         # Arrow multiplies by a power of ten, which may end beside the nearest double; of text it makes the nearest one.
         values = values.cast(pa.string())
 
-    def convert(part: pa.Array) -> pa.Array:
-        if not pa.types.is_string(part.type):
-            return part.cast(target, safe=safe)
-        if safe and any(pc.max(pc.find_substring(part, mark)).as_py() not in (None, -1) for mark in "xX"):
+    def convert(piece: pa.Array) -> pa.Array:
+        if not pa.types.is_string(piece.type):
+            return piece.cast(target, safe=safe)
+        if safe and any(pc.max(pc.find_substring(piece, mark)).as_py() not in (None, -1) for mark in "xX"):
             raise pa.ArrowInvalid("0x1F is a number for Arrow only, and 0xFFFFFFFF one below zero")
-        return pc.utf8_trim_whitespace(part).cast(target)
+        return pc.utf8_trim_whitespace(piece).cast(target)
 
     return halving(values, convert, lambda value: _number(value, data_type), target)
 
@@ -187,9 +187,9 @@ def _json(values: pa.Array, data_type: DataType) -> Converted:
 
 
 def _nested_json(values: pa.Array) -> Converted:
-    def convert(part: pa.Array) -> pa.Array:
+    def convert(piece: pa.Array) -> pa.Array:
         try:
-            return json_texts(part)
+            return json_texts(piece)
         except ValueError as error:
             raise pa.ArrowInvalid(str(error)) from error
 

@@ -78,11 +78,11 @@ class Columns:
         lacking[[bad.row for bad in given.bad]] = False
         if not lacking.any():
             return given
-        found = self.transforms.computed(spec.name, None if lacking.all() else pa.array(lacking))
+        computed = self.transforms.computed(spec.name, None if lacking.all() else pa.array(lacking))
         if not spec.single_value:
-            cast = cast_lists(found.array, spec).after(found)
+            cast = cast_lists(computed.array, spec).after(computed)
         else:
-            single = single_values(found.array, spec.data_type).after(found)
+            single = single_values(computed.array, spec.data_type).after(computed)
             cast = cast_values(single.array, spec.data_type, spec.date_time_format).after(single)
         if lacking.all():
             return cast
@@ -137,8 +137,8 @@ def _without_lists(union: pa.Array, data_type: DataType) -> Converted:
     bad: list[Bad] = []
     branches = []
     for mask, values in branches_of(union):
-        found = single_values(values, data_type)
+        converted = single_values(values, data_type)
         rows = np.flatnonzero(mask)
-        bad += [Bad(int(rows[one.row]), one.cause) for one in found.bad]
-        branches.append((mask, found.array))
+        bad += [Bad(int(rows[bad_value.row]), bad_value.cause) for bad_value in converted.bad]
+        branches.append((mask, converted.array))
     return Converted(union_of(branches, len(union)), bad)

@@ -47,7 +47,7 @@ class ComplexTypePlan:
         InvalidConfigError: an empty delimiter.
     """
 
-    def __init__(self, config: ComplexTypeConfig, wanted: Sequence[ReaderColumn]) -> None:
+    def __init__(self, config: ComplexTypeConfig, columns: Sequence[ReaderColumn]) -> None:
         if not config.delimiter:
             raise InvalidConfigError(
                 "rows cannot be ingested as the config asks:",
@@ -56,8 +56,8 @@ class ComplexTypePlan:
         self._config = config
         # Parents before what they hold.
         self._unnested = sorted(set(config.fields_to_unnest))
-        self._wanted = {column.name: column for column in wanted}
-        self._sources = {column.name: self._names_before_renaming(column.name) for column in wanted}
+        self._wanted = {column.name: column for column in columns}
+        self._sources = {column.name: self._names_before_renaming(column.name) for column in columns}
         self.reader_columns = self._columns_to_read()
 
     def _names_before_renaming(self, name: str) -> list[str]:
@@ -71,22 +71,22 @@ class ComplexTypePlan:
         """The top-level fields of which any may give a wanted column."""
         delimiter = self._config.delimiter
         parts = [name.split(delimiter) for name in self._sources[column]]
-        return frozenset(delimiter.join(each[:count]) for each in parts for count in range(1, len(each) + 1))
+        return frozenset(delimiter.join(path[:count]) for path in parts for count in range(1, len(path) + 1))
 
     def _columns_to_read(self) -> tuple[ReaderColumn, ...]:
         """Top-level fields: every name that a flat name may begin with."""
-        found: dict[str, ReaderColumn] = {}
+        columns_by_name: dict[str, ReaderColumn] = {}
         flat = [name for names in self._sources.values() for name in names]
         for name in [*self._unnested, *flat]:
             parts = name.split(self._config.delimiter)
             roots = [self._config.delimiter.join(parts[:count]) for count in range(1, len(parts))]
             for root in [*roots, name] if name in self._unnested else roots:
-                found[root] = ReaderColumn(root, DataType.STRING, nested=True)
+                columns_by_name[root] = ReaderColumn(root, DataType.STRING, nested=True)
         for column, names in self._sources.items():
             for name in names:
-                wanted = self._wanted[column]
-                found.setdefault(name, ReaderColumn(name, wanted.data_type, wanted.single_value))
-        return tuple(found.values())
+                target = self._wanted[column]
+                columns_by_name.setdefault(name, ReaderColumn(name, target.data_type, target.single_value))
+        return tuple(columns_by_name.values())
 
     def flat(self, batch: pa.RecordBatch, reject: RejectRow) -> Iterator[tuple[pa.RecordBatch, Int64Array]]:
         """The wanted columns that the batch has, and for each row the row of `batch` that it is from.
@@ -96,38 +96,40 @@ class ComplexTypePlan:
         waiting = [(0, batch.num_rows)]
         while waiting:
             begin, count = waiting.pop()
-            made = _Flattening(self._config, self._unnested, batch.slice(begin, count)).run()
-            if made is not None:
-                columns, rows = self._columns(made, begin, reject)
+            flattening = _Flattening(self._config, self._unnested, batch.slice(begin, count)).run()
+            if flattening is not None:
+                columns, rows = self._columns(flattening, begin, reject)
                 yield columns, rows
             elif count > 1:
                 waiting += [(begin + count // 2, count - count // 2), (begin, count // 2)]
             else:
                 reject(begin, "", f"a record that unnests into more than {ROWS_OF_ONE_MAX} rows")
 
-    def _columns(self, made: _Flattening, begin: int, reject: RejectRow) -> tuple[pa.RecordBatch, Int64Array]:
+    def _columns(self, flattening: _Flattening, begin: int, reject: RejectRow) -> tuple[pa.RecordBatch, Int64Array]:
         names, arrays = [], []
-        keep = np.ones(len(made.rows), np.bool_)
+        keep = np.ones(len(flattening.rows), np.bool_)
         for name, sources in self._sources.items():
-            found = [
-                (source, array) for source in sources if (array := made.leaf(source, self._wanted[name])) is not None
+            leaves = [
+                (source, array)
+                for source in sources
+                if (array := flattening.leaf(source, self._wanted[name])) is not None
             ]
-            if not found:
+            if not leaves:
                 continue
-            array = found[0][1]
-            for source, other in found[1:]:
+            array = leaves[0][1]
+            for source, other in leaves[1:]:
                 both = np.asarray(pc.and_(array.is_valid(), other.is_valid()))
-                for row in np.unique(made.rows[both & keep]).tolist():
+                for row in np.unique(flattening.rows[both & keep]).tolist():
                     reject(
                         begin + row,
                         name,
-                        f"'{found[0][0]}' and '{source}' both have a value for it, by prefixesToRename",
+                        f"'{leaves[0][0]}' and '{source}' both have a value for it, by prefixesToRename",
                     )
-                    keep[made.rows == row] = False
+                    keep[flattening.rows == row] = False
                 array = _either(array, other)
             names.append(name)
             arrays.append(array)
-        rows = made.rows
+        rows = flattening.rows
         if not arrays:
             empty = pa.RecordBatch.from_struct_array(pa.array([{}] * len(rows), pa.struct([])))
             return empty, rows + begin
@@ -186,19 +188,19 @@ class _Flattening:
 
     def _below_any(self, name: str) -> pa.Array | None:
         for root, rest in self._splits(name):
-            if root in self._names and (found := self._below(self._batch.column(root), rest)) is not None:
-                return found
+            if root in self._names and (field := self._below(self._batch.column(root), rest)) is not None:
+                return field
         return None
 
     def _below(self, array: pa.Array, name: str) -> pa.Array | None:
         """Field or key `name` of records or maps, or what lies further below."""
         array = plain(array)
         for first, rest in [(name, ""), *self._splits(name)]:
-            part = self._part(array, first)
-            if part is not None and rest:
-                part = self._below(part, rest)
-            if part is not None:
-                return part
+            field = self._part(array, first)
+            if field is not None and rest:
+                field = self._below(field, rest)
+            if field is not None:
+                return field
         return None
 
     def _splits(self, name: str) -> list[tuple[str, str]]:
@@ -210,17 +212,19 @@ class _Flattening:
     def _part(self, array: pa.Array, name: str) -> pa.Array | None:
         if pa.types.is_union(array.type):
             branches = [
-                (mask, part) for mask, branch in branches_of(array) if (part := self._part(branch, name)) is not None
+                (mask, field) for mask, branch in branches_of(array) if (field := self._part(branch, name)) is not None
             ]
             return (
-                joined_union([(mask, without_union(part)) for mask, part in branches], len(array)) if branches else None
+                joined_union([(mask, without_union(field)) for mask, field in branches], len(array))
+                if branches
+                else None
             )
         if pa.types.is_struct(array.type):
             index = array.type.get_field_index(name)
             return pc.struct_field(array, [index]) if index >= 0 else None
         if pa.types.is_map(array.type) and pa.types.is_string(array.type.key_type):
-            found = pc.map_lookup(array, pa.scalar(name, array.type.key_type), "last")
-            return found if found.null_count < len(found) else None
+            entries = pc.map_lookup(array, pa.scalar(name, array.type.key_type), "last")
+            return entries if entries.null_count < len(entries) else None
         return None
 
     def _as_value(self, array: pa.Array, column: ReaderColumn) -> pa.Array:

@@ -62,14 +62,14 @@ def halving(
     """
     bad: list[Bad] = []
 
-    def part(start: int, length: int) -> list[pa.Array]:
+    def convert_slice(start: int, length: int) -> list[pa.Array]:
         piece = values.slice(start, length)
         try:
             return [convert(piece)]
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError):
             if length > 1:
                 half = length // 2
-                return [*part(start, half), *part(start + half, length - half)]
+                return [*convert_slice(start, half), *convert_slice(start + half, length - half)]
         if not piece[0].is_valid:
             return [pa.nulls(1, out_type)]
         try:
@@ -80,7 +80,7 @@ def halving(
 
     if len(values) == 0:
         return Converted(pa.array([], out_type))
-    pieces = part(0, len(values))
+    pieces = convert_slice(0, len(values))
     return Converted(pieces[0] if len(pieces) == 1 else pa.concat_arrays(pieces), bad)
 
 
@@ -111,11 +111,11 @@ def by_dictionary(values: pa.DictionaryArray, convert: Callable[[pa.Array], Conv
     """
     if len(values.dictionary) > len(values):
         return convert(values.dictionary_decode())
-    found = convert(values.dictionary)
-    array = plain(found.array).take(values.indices)
-    if not found.bad:
+    converted = convert(values.dictionary)
+    array = plain(converted.array).take(values.indices)
+    if not converted.bad:
         return Converted(array)
-    causes = dict(found.bad)
+    causes = dict(converted.bad)
     ids = np.asarray(pc.fill_null(values.indices, -1))
     rows = np.flatnonzero(np.isin(ids, list(causes)))
     return Converted(array, [Bad(int(row), causes[int(ids[row])]) for row in rows])
@@ -126,11 +126,11 @@ def by_branch(union: pa.Array, convert: Callable[[pa.Array], Converted], out_typ
     branches, bad = [], []
     parts: list[tuple[Converted, Int64Array]] = []
     for mask, values in branches_of(union):
-        found = convert(values)
-        parts.append((found, np.flatnonzero(mask)))
-        branches.append((mask, plain(found.array)))
+        converted = convert(values)
+        parts.append((converted, np.flatnonzero(mask)))
+        branches.append((mask, plain(converted.array)))
         rows = np.flatnonzero(mask)
-        bad += [Bad(int(rows[one.row]), one.cause) for one in found.bad]
+        bad += [Bad(int(rows[bad_value.row]), bad_value.cause) for bad_value in converted.bad]
     array = joined(branches, len(union)) if branches else pa.nulls(len(union), out_type)
     return changed_as(Converted(array, sorted(bad)), parts)
 
@@ -139,13 +139,13 @@ def changed_as(whole: Converted, parts: Sequence[tuple[Converted, Int64Array]]) 
     """The whole with what was changed in its parts, each with the rows in which its values are now."""
 
     def all_of(rows_of: Callable[[Converted], Int64Array]) -> Int64Array:
-        return np.concatenate([_NO_ROWS, *(rows[rows_of(part)] for part, rows in parts)])
+        return np.concatenate([_NO_ROWS, *(rows[rows_of(converted)] for converted, rows in parts)])
 
     return replace(
         whole,
-        cut=all_of(lambda part: part.cut),
-        replaced=all_of(lambda part: part.replaced),
-        dropped=all_of(lambda part: part.dropped),
+        cut=all_of(lambda converted: converted.cut),
+        replaced=all_of(lambda converted: converted.replaced),
+        dropped=all_of(lambda converted: converted.dropped),
     )
 
 

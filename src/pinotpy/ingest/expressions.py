@@ -135,12 +135,12 @@ def evaluate(parsed: RecordExpression, inputs: Inputs, count: int) -> TypedValue
 
 def evaluate_condition(parsed: RecordExpression, inputs: Inputs, count: int) -> pa.Array:
     """Like `evaluate`, of an expression that is true or false; null is false."""
-    found = evaluate(parsed, inputs, count)
-    if found.data_type not in (DataType.BOOLEAN, None) or not found.single_value:
-        raise parsed.fault(f"'{parsed.text[:100]}', which is {found.operand.name}", "a condition, such as a > 3")
-    if found.data_type is None:
+    result = evaluate(parsed, inputs, count)
+    if result.data_type not in (DataType.BOOLEAN, None) or not result.single_value:
+        raise parsed.fault(f"'{parsed.text[:100]}', which is {result.operand.name}", "a condition, such as a > 3")
+    if result.data_type is None:
         return pa.repeat(pa.scalar(False), count)
-    return pc.fill_null(spread(found.values, count), False)
+    return pc.fill_null(spread(result.values, count), False)
 
 
 class _Rows:
@@ -184,8 +184,8 @@ class _Rows:
         return spread(self.value(expression).values, self.count)
 
     def truth(self, expression: Expression) -> pa.Array:
-        found = self.value(expression)
-        return spread(truths(found.values, found.data_type), self.count)
+        typed = self.value(expression)
+        return spread(truths(typed.values, typed.data_type), self.count)
 
 
 def _constant(literal: Literal) -> TypedValues:
@@ -241,10 +241,10 @@ def _between(rows: _Rows, call: Call) -> pa.Array:
 
 def _in(rows: _Rows, call: Call) -> pa.Array:
     value, *items = call.args
-    found = rows.value(value)
-    members = _members(found.data_type, items)
-    if members is not None and found.single_value:
-        values = spread(found.values, rows.count)
+    typed = rows.value(value)
+    members = _members(typed.data_type, items)
+    if members is not None and typed.single_value:
+        values = spread(typed.values, rows.count)
         same = pc.is_in(values, value_set=members)
         inside = pc.if_else(values.is_null(), pa.scalar(None, pa.bool_()), same) if values.null_count else same
     else:
@@ -291,12 +291,12 @@ def _constant_text(argument: Expression, what: str, call: Call) -> str:
 
 
 def _matches(rows: _Rows, value: Expression, pattern: TextPattern) -> pa.Array:
-    found = rows.value(value)
-    if not found.single_value:
-        raise InvalidQueryError(f"a pattern is matched with single values, found {found.operand.name}")
-    array = spread(found.values, rows.count)
+    typed = rows.value(value)
+    if not typed.single_value:
+        raise InvalidQueryError(f"a pattern is matched with single values, found {typed.operand.name}")
+    array = spread(typed.values, rows.count)
     mask = array.is_valid()
-    text = spread(texts(array.filter(mask), found.data_type), 0) if array.null_count else texts(array, found.data_type)
+    text = spread(texts(array.filter(mask), typed.data_type), 0) if array.null_count else texts(array, typed.data_type)
     matched = pa.array(pattern.matches(text))
     if not array.null_count:
         return matched

@@ -61,12 +61,12 @@ class FolderValues:
                 raise file.broken(
                     f"two folders of its path give values, {text!r} and {self._texts[name]!r}", column=name
                 )
-            found = self._in_storage_form(name, pa.array([text], pa.string()))
-            if found.bad:
+            converted = self._in_storage_form(name, pa.array([text], pa.string()))
+            if converted.bad:
                 raise file.broken(
-                    f"its folder '{name}={text}' has no value of the column: {found.bad[0].cause}", column=name
+                    f"its folder '{name}={text}' has no value of the column: {converted.bad[0].cause}", column=name
                 )
-            self._stored[name] = plain(found.array)
+            self._stored[name] = plain(converted.array)
 
     @property
     def names(self) -> frozenset[str]:
@@ -94,15 +94,17 @@ class FolderValues:
         return pa.DictionaryArray.from_arrays(pa.array(np.zeros(num_rows, np.int32)), pa.array([text], pa.string()))
 
     def _refuse_others(self, name: str, values: pa.Array, rows: InputBatch) -> None:
-        found = self._in_storage_form(name, values)
-        stored, mine = plain(found.array), self._stored[name]
+        converted = self._in_storage_form(name, values)
+        stored, mine = plain(converted.array), self._stored[name]
         differs = np.zeros(len(stored), np.bool_)
         if pa.types.is_list(stored.type):
             differs |= np.asarray(pc.fill_null(pc.not_equal(pc.list_value_length(stored), 1), False))
             stored, mine = pc.list_element(stored, 0), pc.list_element(mine, 0)
-        one = mine[0]
-        differs |= np.asarray(pc.fill_null(pc.not_equal(stored, one), False) if one.is_valid else stored.is_valid())
-        differs[[bad.row for bad in found.bad]] = True
+        expected = mine[0]
+        differs |= np.asarray(
+            pc.fill_null(pc.not_equal(stored, expected), False) if expected.is_valid else stored.is_valid()
+        )
+        differs[[bad.row for bad in converted.bad]] = True
         if differs.any():
             row = int(np.argmax(differs))
             shown = f"{name}={NULL_FOLDER if self._texts[name] is None else self._texts[name]}"

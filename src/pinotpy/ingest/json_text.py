@@ -49,8 +49,8 @@ def is_too_deep(value: Any) -> bool:
     for _ in range(DEPTH_MAX + 1):
         level = [
             item
-            for one in level
-            for item in (one.values() if isinstance(one, dict) else one)
+            for parent in level
+            for item in (parent.values() if isinstance(parent, dict) else parent)
             if isinstance(item, dict | list)
         ]
         if not level:

@@ -59,11 +59,11 @@ def _objects(values: pa.Array, omit_nulls: bool) -> pa.Array:
     pieces: list[Any] = []
     if omit_nulls:
         for index, name in enumerate(values.type.names):
-            part = values.field(index)
+            field = values.field(index)
             piece = pc.binary_join_element_wise(
-                f",{json.dumps(name, ensure_ascii=False)}:", _written(part, omit_nulls), ""
+                f",{json.dumps(name, ensure_ascii=False)}:", _written(field, omit_nulls), ""
             )
-            pieces.append(pc.if_else(part.is_null(), "", piece))
+            pieces.append(pc.if_else(field.is_null(), "", piece))
         return _braced(pc.binary_join_element_wise(*pieces, "")) if pieces else pa.repeat(pa.scalar("{}"), len(values))
     for index, name in enumerate(values.type.names):
         pieces += [
@@ -118,10 +118,10 @@ def _scalars(values: pa.Array) -> pa.Array:
     if pa.types.is_string(values.type):
         return _quoted(values)
     if pa.types.is_temporal(kind):
-        found = iso_texts(values)
-        if found.bad:
-            raise ValueError(found.bad[0].cause)
-        return _quoted(found.array)
+        converted = iso_texts(values)
+        if converted.bad:
+            raise ValueError(converted.bad[0].cause)
+        return _quoted(converted.array)
     return _by_unique(shortest_doubles(values), json_text.dumps)
 
 

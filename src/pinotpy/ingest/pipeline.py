@@ -107,7 +107,7 @@ class RowPipeline:
         incoming = self.schema.field_specs[name].incoming
         names = {name, incoming.name if incoming is not None else name}
         return (
-            frozenset().union(*(self._complex_types.fields_of(each) for each in names))
+            frozenset().union(*(self._complex_types.fields_of(column) for column in names))
             if self._complex_types is not None
             else frozenset(names)
         )
@@ -296,8 +296,8 @@ def read_rows(
             is_noted = True
         if rows is None:
             break
-        for part in pipeline.flat(folder_values.filled(rows), ledger):
-            batch = pipeline.convert(part, ledger)
+        for flat_rows in pipeline.flat(folder_values.filled(rows), ledger):
+            batch = pipeline.convert(flat_rows, ledger)
             if pipeline.reject_share_max == 0 and ledger.num_rows_rejected - ledger.num_rows_skipped >= _HOPELESS_ROWS:
                 ledger.check(0)
             if batch.num_rows:

@@ -81,10 +81,10 @@ class RowGroups:
         if self.time_column is not None and self.bucket is not None:
             times, labels = _buckets(batch.column(self.time_column.name), self.time_column, self.bucket)
             both = ids * len(labels) + times
-            found, ids = np.unique(both, return_inverse=True)
+            distinct, ids = np.unique(both, return_inverse=True)
             keys = [
-                "/".join(part for part in (keys[number // len(labels)], labels[number % len(labels)]) if part)
-                for number in found.tolist()
+                "/".join(key for key in (keys[number // len(labels)], labels[number % len(labels)]) if key)
+                for number in distinct.tolist()
             ]
         return ids, keys
 
@@ -112,10 +112,10 @@ def _partition_rule(schema: Schema, table_config: TableConfig | None) -> Partiti
     config = table_config.indexing.segment_partition_config if table_config is not None else None
     columns = config.column_partition_map if config is not None else {}
     if len(columns) != 1:
-        found = ", ".join(columns) or "none"
+        shown = ", ".join(columns) or "none"
         raise UserError(
             "rows cannot be split by partition: expected one column in segmentPartitionConfig.columnPartitionMap, "
-            f"found {found}"
+            f"found {shown}"
         )
     ((name, rule),) = columns.items()
     spec = schema.field_specs.get(name)
@@ -141,8 +141,8 @@ def _partitions(column: pa.Array, rule: PartitionRule) -> tuple[Int64Array, list
             f"{_shown(encoded.dictionary)}",
             column=rule.column.name,
         )
-    found, numbers = np.unique(of_values, return_inverse=True)
-    return numbers.astype(np.int64)[encoded.ids], [f"partition-{partition:05d}" for partition in found.tolist()]
+    partitions, numbers = np.unique(of_values, return_inverse=True)
+    return numbers.astype(np.int64)[encoded.ids], [f"partition-{partition:05d}" for partition in partitions.tolist()]
 
 
 def _buckets(column: pa.Array, spec: FieldSpec, bucket: Bucket) -> tuple[Int64Array, list[str]]:
@@ -156,10 +156,10 @@ def _buckets(column: pa.Array, spec: FieldSpec, bucket: Bucket) -> tuple[Int64Ar
     missing: NDArray[np.bool_] = np.asarray(millis.array.is_null())
     # Rows without time come last.
     times[missing] = np.iinfo(np.int64).max
-    found, numbers = np.unique(times, return_inverse=True)
-    texts = found.astype(f"datetime64[{bucket}]").astype(str).tolist()
+    starts, numbers = np.unique(times, return_inverse=True)
+    texts = starts.astype(f"datetime64[{bucket}]").astype(str).tolist()
     labels = [
-        NO_TIME if value == np.iinfo(np.int64).max else text for value, text in zip(found.tolist(), texts, strict=True)
+        NO_TIME if value == np.iinfo(np.int64).max else text for value, text in zip(starts.tolist(), texts, strict=True)
     ]
     return numbers.astype(np.int64), labels
 

@@ -140,13 +140,13 @@ class InputFileNames:
                 "are regrouped"
             )
         path = path_of(facts.input_uri)
-        found = compile_pattern(self.pattern, "file.path.pattern")
-        if found.extract(path, 0) is None:
+        matches = compile_pattern(self.pattern, "file.path.pattern")
+        if matches.extract(path, 0) is None:
             raise UserError(
                 f"file.path.pattern '{self.pattern}' does not match the path '{path}': it must match the whole path, "
                 "as in '.+/(.+)\\.csv'"
             )
-        groups = [found.extract(path, number) or "" for number in range(1, found.num_groups + 1)]
+        groups = [matches.extract(path, number) or "" for number in range(1, matches.num_groups + 1)]
         wrong = [number for number in _GROUP.findall(self.template) if not 1 <= int(number) <= len(groups)]
         if wrong:
             raise UserError(
@@ -181,11 +181,11 @@ def _sequence(facts: SegmentFacts, excluded: bool) -> int | str | None:
     return None if excluded else facts.tag or facts.sequence_id
 
 
-def _uuid(facts: SegmentFacts, wanted: bool) -> str | None:
+def _uuid(facts: SegmentFacts, has_uuid: bool) -> str | None:
     # Names of files may have bytes that are no UTF-8.
     identity = f"{facts.table}\n{facts.identity}".encode("utf-8", "backslashreplace").decode()
-    return str(uuid.uuid5(_NAMESPACE, identity)) if wanted else None
+    return str(uuid.uuid5(_NAMESPACE, identity)) if has_uuid else None
 
 
 def _joined(*parts: object) -> str:
-    return check_segment_name("_".join(str(part) for part in parts if part is not None))
+    return check_segment_name("_".join(str(text) for text in parts if text is not None))

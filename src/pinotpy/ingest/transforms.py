@@ -133,10 +133,10 @@ class TransformRows:
         if needed is not None:
             inputs = {source: typed.where(needed) for source, typed in inputs.items()}
             count = pc.sum(needed).as_py() or 0
-        found = _by_rows(
+        computed = _by_rows(
             lambda part, rows: to_input(evaluate(parsed, part, rows), rows), inputs, count, None, "transformFunction"
         )
-        return found if needed is None else _spread_out(found, needed)
+        return computed if needed is None else _spread_out(computed, needed)
 
     def _inputs_of(self, parsed: RecordExpression) -> Inputs:
         return {name: self._input(name) for name in parsed.columns}
@@ -164,19 +164,19 @@ def _by_rows(
     bad: list[Bad] = []
     pieces: list[pa.Array | int] = []  # an int stands for so many nulls
 
-    def part(start: int, length: int) -> None:
+    def compute_slice(start: int, length: int) -> None:
         try:
             pieces.append(compute({name: typed.rows(start, length) for name, typed in inputs.items()}, length))
         except QueryExecutionError as error:
             if length > 1:
-                part(start, length // 2)
-                part(start + length // 2, length - length // 2)
+                compute_slice(start, length // 2)
+                compute_slice(start + length // 2, length - length // 2)
             else:
                 bad.append(Bad(start, f"{what}: {error.message}"))
                 pieces.append(1)
 
     if count:
-        part(0, count)
+        compute_slice(0, count)
     arrays = [piece for piece in pieces if isinstance(piece, pa.Array)]
     known = out_type if out_type is not None else arrays[0].type if arrays else pa.null()
     # Types of constants do not depend on rows, nor do those of functions: all pieces have one type.
@@ -186,13 +186,13 @@ def _by_rows(
     return Converted(whole[0] if len(whole) == 1 else pa.concat_arrays(whole), bad)
 
 
-def _spread_out(found: Converted, needed: pa.Array) -> Converted:
+def _spread_out(converted: Converted, needed: pa.Array) -> Converted:
     """Values of the needed rows in their places among all rows."""
     places = np.flatnonzero(needed.to_numpy(zero_copy_only=False))
     positions = pc.if_else(
         needed, pc.subtract(pc.cumulative_sum(needed.cast(pa.int64())), 1), pa.scalar(None, pa.int64())
     )
-    return Converted(found.array.take(positions), [Bad(int(places[bad.row]), bad.cause) for bad in found.bad])
+    return Converted(converted.array.take(positions), [Bad(int(places[bad.row]), bad.cause) for bad in converted.bad])
 
 
 def _parsed(text: str, path: str, faults: list[Fault]) -> RecordExpression | None:

@@ -75,14 +75,14 @@ def build_unit(
             number.
     """
     started = time.perf_counter()
-    own = work_dir / f"unit-{unit.unit_id}"
-    shutil.rmtree(own, ignore_errors=True)
-    own.mkdir(parents=True)
+    unit_dir = work_dir / f"unit-{unit.unit_id}"
+    shutil.rmtree(unit_dir, ignore_errors=True)
+    unit_dir.mkdir(parents=True)
     ledger = RowLedger(masked(unit.inputs[0].uri)) if unit.inputs else None
     is_of_file = unit.kind in (UnitKind.FILE, UnitKind.DEAL)
     state = _State(is_of_file, reads=is_of_file)
     try:
-        place = _Place(own, threads, progress, state)
+        place = _Place(unit_dir, threads, progress, state)
         report = _read_unit(context, unit, place, ledger) if is_of_file else _group_unit(context, unit, place)
     except Exception as error:  # the top of a unit
         if not isinstance(error, PinotError | OSError):
@@ -100,7 +100,7 @@ def build_unit(
             unit.unit_id, error, _unread_files(unit, ledger, str(error)), is_input_fault=_is_input_fault(error, state)
         )
     finally:
-        shutil.rmtree(own, ignore_errors=True)
+        shutil.rmtree(unit_dir, ignore_errors=True)
     took_ms = round((time.perf_counter() - started) * 1000)
     return replace(report, reject_file_uri=state.reject_uri, took_ms=took_ms)
 

@@ -132,7 +132,7 @@ def file_system_settings(spec: IngestionJobSpec) -> FileSystemSettings:
     """`pinotFSSpecs` for the file door."""
     return FileSystemSettings.from_specs(
         [
-            {"scheme": each.scheme, "className": each.class_name or "", "configs": each.configs}
-            for each in spec.pinot_fs_specs
+            {"scheme": file_system.scheme, "className": file_system.class_name or "", "configs": file_system.configs}
+            for file_system in spec.pinot_fs_specs
         ]
     )

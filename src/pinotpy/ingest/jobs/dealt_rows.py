@@ -62,8 +62,8 @@ def deal_rows(
                 pa.default_memory_pool().release_unused()
 
             for batch in batches:
-                for group, part in groups.split(_plain(batch, arrow_schema)):
-                    held.setdefault(group, []).append(part)
+                for group, rows in groups.split(_plain(batch, arrow_schema)):
+                    held.setdefault(group, []).append(rows)
                 # Parts share the memory of their batch.
                 held_bytes += batch.nbytes
                 if held_bytes >= memory_bytes_max:

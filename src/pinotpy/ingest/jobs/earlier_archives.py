@@ -79,9 +79,9 @@ def with_earlier_archives(spec: IngestionJobSpec, report: JobReport) -> JobRepor
         there = list_archives(spec.output_dir_uri or "", settings)
     except PinotError:
         return report  # everything is built; a push of it will say what is wrong with the storage
-    own = {_identity(segment.uri) for segment in report.segments}
-    others = [uri for uri in there.current if _identity(uri) not in own]
-    again = [uri for uri in there.replaced if _identity(uri) in own]
+    built = {_identity(segment.uri) for segment in report.segments}
+    others = [uri for uri in there.current if _identity(uri) not in built]
+    again = [uri for uri in there.replaced if _identity(uri) in built]
     inputs = _inputs_of(report, spec, settings)
     lists = _lists_of([uri for uri in others if uri in there.listed], settings)
     replaced = [uri for uri, files in lists.items() if inputs.replace(files)]
@@ -110,8 +110,8 @@ def _inputs_of(report: JobReport, spec: IngestionJobSpec, settings: FileSystemSe
         if file.error is None and file.checksum
     }
     if not read:  # a source of Spark's own: the report is one of all files
-        own = _lists_of([segment.uri for segment in report.segments if segment.has_input_list], settings)
-        read = {(file.uri, file.size_bytes, file.checksum) for files in own.values() for file in files}
+        input_lists = _lists_of([segment.uri for segment in report.segments if segment.has_input_list], settings)
+        read = {(file.uri, file.size_bytes, file.checksum) for files in input_lists.values() for file in files}
     root = listed_uri(spec.input_dir_uri) if spec.input_dir_uri is not None else None
     contents = frozenset((size_bytes, checksum) for _, size_bytes, checksum in read if checksum)
     return _Inputs(frozenset(uri for uri, *_ in read), contents, root, settings)

@@ -16,7 +16,7 @@ def rejected_rows(samples: Iterable[RejectSample]) -> list[str]:
     rows: dict[tuple[str, str], list[int]] = {}
     for sample in samples:
         rows.setdefault((sample.column, sample.cause), []).append(sample.row)
-    return [_of_rows(column, cause, found) for (column, cause), found in rows.items()]
+    return [_of_rows(column, cause, numbers) for (column, cause), numbers in rows.items()]
 
 
 def failed_units(report: JobReport) -> list[tuple[str, str]]:

@@ -32,7 +32,7 @@ def file_report(uri: str, size_bytes: int, ledger: RowLedger, error: str | None 
         "defaults_by_column": ledger.replaced,
         "dropped_by_column": ledger.dropped,
     }
-    counts |= {name: dict(sorted(found.items())) for name, found in by_column.items()}
+    counts |= {name: dict(sorted(column_counts.items())) for name, column_counts in by_column.items()}
     return FileReport(uri, size_bytes, reject_samples=samples, **missing, **counts)
 
 
@@ -45,7 +45,7 @@ def joined_report(files: Sequence[FileReport]) -> FileReport:
     return FileReport(
         uri=files[0].uri if files else "",
         reject_samples=tuple(sample for file in files for sample in file.reject_samples)[:SAMPLES_MAX],
-        missing_columns=tuple(name for name in files[0].missing_columns if all(name in each for each in missing))
+        missing_columns=tuple(name for name in files[0].missing_columns if all(name in names for names in missing))
         if files
         else (),
         other_fields=tuple(sorted({name for file in files for name in file.other_fields})[:OTHER_FIELDS_MAX]),
@@ -82,15 +82,15 @@ def missing_warnings(pipeline: RowPipeline, reports: Sequence[UnitReport]) -> tu
     if pipeline.missing_columns is not MissingColumns.WARN:
         return ()
     files = [file for report in reports for file in report.files if file.error is None]
-    found = []
+    warnings = []
     for name in pipeline.expected.required:
         lacking = [file.uri for file in files if name in file.missing_columns]
         if lacking:
-            found.append(
+            warnings.append(
                 f"{_named(lacking)} of {len(files):,} lack{'s' if len(lacking) == 1 else ''} column '{name}': "
                 f"{_default(pipeline.schema, name)}"
             )
-    return tuple(sorted(found))
+    return tuple(sorted(warnings))
 
 
 def _default(schema: Schema, name: str) -> str:

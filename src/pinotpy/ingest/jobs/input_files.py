@@ -65,26 +65,26 @@ def find_inputs(spec: IngestionJobSpec, settings: FileSystemSettings) -> list[In
         if spec.exclude_file_name_pattern
         else None
     )
-    own = [
+    output_folders = [
         folder
         for folder in (spec.output_dir_uri, spec.pinotpy.reject_file_uri)
         if folder is not None and lies_below(folder, root)
     ]
-    found: list[InputEntry] = []
+    entries: list[InputEntry] = []
     num_seen = 0
     for entry in file_system_for(root, settings).list(root):
         path = path_of(entry.uri)
         below = path_below(entry.uri, root)
         if is_hidden(below) or (not spec.search_recursively and "/" in below):
             continue
-        if below.endswith(JOBS_ENDINGS) or any(lies_below(entry.uri, folder) for folder in own):
+        if below.endswith(JOBS_ENDINGS) or any(lies_below(entry.uri, folder) for folder in output_folders):
             continue
         num_seen += 1
         if (include is not None and not include(path, below)) or (exclude is not None and exclude(path, below)):
             continue
         file_format = given or format_of(PurePosixPath(below))  # type: ignore[arg-type]
         if file_format is not None:
-            found.append(
+            entries.append(
                 InputEntry(
                     entry.uri, below, str(file_format), entry.size_bytes, entry.modified_ms, below.rpartition("/")[0]
                 )
@@ -94,8 +94,8 @@ def find_inputs(spec: IngestionJobSpec, settings: FileSystemSettings) -> list[In
                 f"'{masked(entry.uri)}': the name tells no format; say it by recordReaderSpec.dataFormat, one of "
                 f"{', '.join(FileFormat)}"
             )
-    if not found:
-        wanted = (
+    if not entries:
+        expected = (
             f"that '{spec.include_file_name_pattern}' takes"
             if include is not None
             else f"of format {given}"
@@ -104,10 +104,10 @@ def find_inputs(spec: IngestionJobSpec, settings: FileSystemSettings) -> list[In
         )
         pattern = "; inputDirURI is no pattern, includeFileNamePattern is one" if set("*?[{") & set(root) else ""
         raise NotFoundError(
-            f"no input file {wanted} in '{masked(root)}': {num_seen} files are there{pattern}", uri=masked(root)
+            f"no input file {expected} in '{masked(root)}': {num_seen} files are there{pattern}", uri=masked(root)
         )
-    refuse_links_to_one_file(found)
-    return found
+    refuse_links_to_one_file(entries)
+    return entries
 
 
 def is_hidden(below: str) -> bool:

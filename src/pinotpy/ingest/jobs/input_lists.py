@@ -33,8 +33,8 @@ def input_list(unit: Unit, num_docs: int) -> InputList | None:
         for entry, count in zip(unit.inputs, counts, strict=True)
         if entry.checksum or entry.file_format
     ]
-    found = InputList.of(files)
-    return found if files and len(files) <= FILES_MAX and len(found.to_bytes()) <= INPUT_LIST_MAX_BYTES else None
+    listed = InputList.of(files)
+    return listed if files and len(files) <= FILES_MAX and len(listed.to_bytes()) <= INPUT_LIST_MAX_BYTES else None
 
 
 def listed_uri(uri: str) -> str:

@@ -164,4 +164,4 @@ def unknown_keys(model: type[BaseModel], raw: dict[str, Any], path: str) -> Iter
 def _model_within(annotation: Any) -> type[BaseModel] | None:
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation
-    return next((found for inner in typing.get_args(annotation) if (found := _model_within(inner)) is not None), None)
+    return next((model for inner in typing.get_args(annotation) if (model := _model_within(inner)) is not None), None)

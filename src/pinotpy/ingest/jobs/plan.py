@@ -143,8 +143,8 @@ def plan_groups(
         rows_per_segment: largest number of rows; None = a segment a group.
     """
     totals: Counter[str] = Counter()
-    for each in dealt:
-        totals.update(each.num_rows)
+    for rows in dealt:
+        totals.update(rows.num_rows)
     cuts = [
         (group, cut, first, last)
         for group in sorted(totals)
@@ -170,13 +170,13 @@ def with_contents(units: Sequence[Unit], reports: Sequence[UnitReport]) -> list[
     failed stay as they were.
     """
     read = {report.unit_id: report.files[0] for report in reports if report.error is None and report.files}
-    found = []
+    completed = []
     for unit in units:
         (entry,), file = unit.inputs, read.get(unit.unit_id)
         if file is not None:
             entry = replace(entry, size_bytes=file.size_bytes, checksum=file.checksum, num_rows=file.num_rows_indexed)
-        found.append(replace(unit, inputs=(entry,)))
-    return found
+        completed.append(replace(unit, inputs=(entry,)))
+    return completed
 
 
 def _name_part(context: JobContext, group: str) -> str:
@@ -192,8 +192,8 @@ def _name_part(context: JobContext, group: str) -> str:
 def plan_trial(dealt: Sequence[DealtRows], unit_id: int, rows_max: int = TRIAL_ROWS) -> Unit | None:
     """A unit over the first rows of the largest group, to learn the bytes of a row; None without rows."""
     totals: Counter[str] = Counter()
-    for each in dealt:
-        totals.update(each.num_rows)
+    for rows in dealt:
+        totals.update(rows.num_rows)
     if not totals:
         return None
     group = min(totals, key=lambda name: (-totals[name], name))
@@ -205,12 +205,12 @@ def _group_unit(
 ) -> Unit:
     """Rows [first, last) of a group, counted over all files."""
     slices, entries, start = [], [], 0
-    for each in dealt:
-        count = each.num_rows.get(group, 0)
+    for rows in dealt:
+        count = rows.num_rows.get(group, 0)
         low, high = max(first, start), min(last, start + count)
         if low < high:
-            slices.append(RowSlice(each.path, group, low - start, high - low))
-            entries.append(each.entry)
+            slices.append(RowSlice(rows.path, group, low - start, high - low))
+            entries.append(rows.entry)
         start += count
     return Unit(unit_id, kind, number, tuple(entries), "", group, tuple(slices))
 

@@ -31,8 +31,8 @@ def push_archives(spec: IngestionJobSpec, report: JobReport) -> JobReport:
     if spec.job_type.creates:
         uris = [segment.uri for segment in report.segments]
     else:
-        found = find_archives(spec)
-        uris, report = list(found.current), replace(report, replaced_archive_uris=found.replaced)
+        archives = find_archives(spec)
+        uris, report = list(archives.current), replace(report, replaced_archive_uris=archives.replaced)
     try:
         if report.num_failures and replaces_at_once(spec):
             raise UserError(
@@ -86,15 +86,15 @@ def find_archives(spec: IngestionJobSpec) -> ArchiveListing:
     def taken(uris: Sequence[str]) -> tuple[str, ...]:
         return tuple(uri for uri in uris if takes is None or takes(path_of(uri), path_below(uri, root)))
 
-    found = replace(there, current=taken(there.current), replaced=taken(there.replaced))
-    if not found.current:
-        besides = f"; {len(found.replaced)} are marked as replaced" if found.replaced else ""
+    matching = replace(there, current=taken(there.current), replaced=taken(there.replaced))
+    if not matching.current:
+        besides = f"; {len(matching.replaced)} are marked as replaced" if matching.replaced else ""
         raise NotFoundError(
             "no segment archive (….tar.gz) in "
             f"'{masked(root)}'{f' that {pattern!r} takes' if pattern else ''}{besides}",
             uri=masked(root),
         )
-    return found
+    return matching
 
 
 def replaces_at_once(spec: IngestionJobSpec) -> bool:

@@ -142,23 +142,23 @@ class UnitReport:
         files = tuple(
             FileReport(
                 **{
-                    **each,
-                    "reject_samples": tuple(RejectSample(**sample) for sample in each["reject_samples"]),
-                    "missing_columns": tuple(each["missing_columns"]),
-                    "other_fields": tuple(each["other_fields"]),
+                    **file,
+                    "reject_samples": tuple(RejectSample(**sample) for sample in file["reject_samples"]),
+                    "missing_columns": tuple(file["missing_columns"]),
+                    "other_fields": tuple(file["other_fields"]),
                 }
             )
-            for each in plain["files"]
+            for file in plain["files"]
         )
         segments = tuple(
             SegmentReport(
                 **{
-                    **each,
-                    "input_uris": tuple(each["input_uris"]),
-                    "partitions": {name: tuple(ids) for name, ids in each["partitions"].items()},
+                    **segment,
+                    "input_uris": tuple(segment["input_uris"]),
+                    "partitions": {name: tuple(ids) for name, ids in segment["partitions"].items()},
                 }
             )
-            for each in plain["segments"]
+            for segment in plain["segments"]
         )
         return cls(**{**plain, "files": files, "segments": segments})
 

@@ -91,18 +91,18 @@ def write_segment(
             threads=threads,
         )
         folder_bytes = sum(file.stat().st_size for file in directory.iterdir())
-        uri, size_bytes, kept, listed = "", 0, None, None
+        uri, size_bytes, kept_folder, listed = "", 0, None, None
         if puts:
             pack_segment(directory, archive, threads=threads)
             size_bytes = archive.stat().st_size
             uri = join(
-                context.spec.output_dir_uri or "", *(part for part in unit.folder.split("/") if part), archive.name
+                context.spec.output_dir_uri or "", *(name for name in unit.folder.split("/") if name), archive.name
             )
             listed = input_list(unit, metadata.num_docs)
             put_archive(
                 uri, archive, metadata.crc, listed, context.file_systems, overwrite=context.spec.overwrite_output
             )
-            kept = _keep_folder(directory, uri) if context.spec.pinotpy.keep_folders else None
+            kept_folder = _keep_folder(directory, uri) if context.spec.pinotpy.keep_folders else None
     finally:
         shutil.rmtree(directory, ignore_errors=True)
         archive.unlink(missing_ok=True)
@@ -120,7 +120,7 @@ def write_segment(
         end_ms=facts.end_ms,
         partitions=_partitions(metadata),
         build_ms=round((time.perf_counter() - started) * 1000),
-        directory=kept,
+        directory=kept_folder,
     )
 
 
@@ -173,15 +173,15 @@ def _crc_of(uri: str, files: FileSystem) -> int | None:
 
 def _equal(one: BinaryIO, other: BinaryIO) -> bool:
     while True:
-        left, right = one.read(_COMPARE_BYTES), other.read(_COMPARE_BYTES)
-        while left and len(left) < len(right):  # streams of some storages give less than they are asked for
-            more = one.read(len(right) - len(left))
+        chunk, right = one.read(_COMPARE_BYTES), other.read(_COMPARE_BYTES)
+        while chunk and len(chunk) < len(right):  # streams of some storages give less than they are asked for
+            more = one.read(len(right) - len(chunk))
             if not more:
                 break
-            left += more
-        if left != right:
+            chunk += more
+        if chunk != right:
             return False
-        if not left:
+        if not chunk:
             return True
 
 

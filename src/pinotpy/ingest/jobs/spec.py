@@ -328,10 +328,10 @@ def _faults_of(spec: IngestionJobSpec) -> Iterator[Fault]:
             "a folder outside of inputDirURI: the next run would read what this one rejects",
         )
     schemes: set[str] = set()
-    for index, each in enumerate(spec.pinot_fs_specs):
-        if each.scheme.lower() in schemes:
-            yield Fault(f"$.pinotFSSpecs[{index}].scheme", describe(each.scheme), "each scheme once")
-        schemes.add(each.scheme.lower())
+    for index, file_system in enumerate(spec.pinot_fs_specs):
+        if file_system.scheme.lower() in schemes:
+            yield Fault(f"$.pinotFSSpecs[{index}].scheme", describe(file_system.scheme), "each scheme once")
+        schemes.add(file_system.scheme.lower())
 
 
 def _lies_within(uri: str, folder: str) -> bool:

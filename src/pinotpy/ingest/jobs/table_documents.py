@@ -44,10 +44,10 @@ def read_table_documents(spec: IngestionJobSpec, settings: FileSystemSettings) -
         document = _read(config_uri, spec, settings, "table config")
         config = TableConfig.from_json(_half(document, config_uri))
     if schema.schema_name != table or (config is not None and config.raw_table_name != table):
-        found = f"the schema is of '{schema.schema_name}'" + (
+        names = f"the schema is of '{schema.schema_name}'" + (
             f", the table config of '{config.raw_table_name}'" if config is not None else ""
         )
-        raise UserError(f"tableSpec.tableName is '{table}', {found}: expected one name")
+        raise UserError(f"tableSpec.tableName is '{table}', {names}: expected one name")
     if config is not None:
         check_against_schema(config, schema)
         check_expressions(schema, config)

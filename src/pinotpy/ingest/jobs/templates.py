@@ -27,13 +27,13 @@ def default_values(now_ms: int) -> dict[str, str]:
 
 def parse_values(texts: list[str] | tuple[str, ...]) -> dict[str, str]:
     """`key=value` texts of a command line → name → value. Raises UserError for a text without name or `=`."""
-    found: dict[str, str] = {}
+    values: dict[str, str] = {}
     for text in texts:
         name, equals, value = text.partition("=")
         if not equals or not name.strip():
             raise UserError(f"'{text[:80]}' is no value of a template: expected name=value")
-        found[name.strip()] = value
-    return found
+        values[name.strip()] = value
+    return values
 
 
 def fill_templates(value: Any, values: Mapping[str, str], faults: list[Fault], path: str = "$") -> Any:

@@ -87,7 +87,7 @@ class _Reader:
         return str(node.value)
 
     def _mapping(self, node: yaml.MappingNode, path: str, depth: int) -> dict[str, Any]:
-        found: dict[str, Any] = {}
+        mapping: dict[str, Any] = {}
         taken_in: list[dict[str, Any]] = []
         for key_node, value_node in node.value:
             if not isinstance(key_node, yaml.ScalarNode):
@@ -97,13 +97,13 @@ class _Reader:
                 taken_in += self._taken_in(value_node, child_path(path, "<<"), depth + 1)
                 continue
             key = str(key_node.value)
-            if key in found:
+            if key in mapping:
                 self.faults.append(Fault(child_path(path, key), "the key more than once", "each key once"))
-            found[key] = self.value(value_node, child_path(path, key), depth + 1)
+            mapping[key] = self.value(value_node, child_path(path, key), depth + 1)
         # Its own keys count before those that are taken in, and of these the first.
         for other in taken_in:
-            found = {**other, **found}
-        return found
+            mapping = {**other, **mapping}
+        return mapping
 
     def _taken_in(self, node: yaml.Node, path: str, depth: int) -> list[dict[str, Any]]:
         """The mappings behind `<<`: one, or a list of them."""

@@ -37,13 +37,13 @@ class Cluster:
     def once(self, call: Callable[[ControllerClient], T]) -> T:
         """One call to one controller; if it cannot be reached, the next call goes to the next one."""
         with self._lock:
-            at = self._at
+            index = self._at
         try:
-            return call(self.clients[at])
+            return call(self.clients[index])
         except ServerUnreachableError:
             with self._lock:
-                if self._at == at:
-                    self._at = (at + 1) % len(self.clients)
+                if self._at == index:
+                    self._at = (index + 1) % len(self.clients)
             raise
 
     def ask(self, call: Callable[[ControllerClient], T]) -> T:
@@ -78,21 +78,22 @@ def find_clusters(
     """
     if not urls:
         raise UserError("a push needs a controller: give its URL, such as http://localhost:9000")
-    wanted = list(dict.fromkeys(text.strip().rstrip("/") for text in urls))
-    for url in wanted:
+    distinct_urls = list(dict.fromkeys(text.strip().rstrip("/") for text in urls))
+    for url in distinct_urls:
         if urlsplit(url).scheme not in ("http", "https") or not urlsplit(url).netloc:
             raise UserError(f"'{url[:200]}' is no URL of a controller: expected http://host:port")
     seen: dict[str, frozenset[str]] = {}
     while True:
-        silent = [_look(url, access, seen) for url in wanted if url not in seen]
+        silent = [_look(url, access, seen) for url in distinct_urls if url not in seen]
         lost = [
-            one
-            for one in silent
-            if one is not None and not any(_has_controller(instances, one.url) for instances in seen.values())
+            unreachable
+            for unreachable in silent
+            if unreachable is not None
+            and not any(_has_controller(instances, unreachable.url) for instances in seen.values())
         ]
         wait_s = next(waits_s, None) if lost else None
         if wait_s is None:
-            return _grouped(wanted, seen, access), lost
+            return _grouped(distinct_urls, seen, access), lost
         pause(wait_s)
 
 

@@ -133,7 +133,7 @@ def plan_inputs(
     extents = _timed_extents(new)
     replaced: list[str] = []
     alike: list[str] = []
-    kept: list[str] = []
+    unchanged: list[str] = []
     twice: list[Overlap] = []
     lost: list[Overlap] = []
     for name, segment in live.items():
@@ -156,7 +156,7 @@ def plan_inputs(
         elif segment.extent in extents and all(known.exists.get(file.uri) is False for file in segment.files):
             alike.append(name)
         else:
-            kept.append(name)
+            unchanged.append(name)
     unknown = _unknown(
         new,
         {
@@ -175,7 +175,7 @@ def plan_inputs(
         listed,
         adopted,
         tuple(alike),
-        tuple(kept),
+        tuple(unchanged),
         len(pushed) - len(with_list),
     )
 
@@ -201,12 +201,12 @@ def files_in_question(
 def shared_rows(pushed: Mapping[str, LiveSegment], others: Mapping[str, LiveSegment]) -> list[Overlap]:
     """What other segments have of the files of a push."""
     uris = {file.uri for segment in pushed.values() for file in segment.files}
-    found = [
+    overlaps = [
         Overlap(name, tuple(file for file in segment.files if file.uri in uris))
         for name, segment in others.items()
         if name not in pushed
     ]
-    return [overlap for overlap in found if overlap.files]
+    return [overlap for overlap in overlaps if overlap.files]
 
 
 class _Fate(Enum):
@@ -225,24 +225,24 @@ def _fates(
 ) -> Callable[[SegmentInput], _Fate]:
     """What becomes of each file of live segments."""
     rows: Counter[str] = Counter()
-    wanted: dict[str, int] = {}
+    rows_by_uri: dict[str, int] = {}
     for segment in pushed.values():
         for file in segment.inputs.files if segment.inputs is not None else ():
             rows[file.uri] += file.num_rows
-            wanted[file.uri] = file.file_rows
-    wanted |= dict.fromkeys(known.empty, 0)
+            rows_by_uri[file.uri] = file.file_rows
+    rows_by_uri |= dict.fromkeys(known.empty, 0)
     copies = _new_contents(pushed, live)
     moved = _moved(
-        copies, [file for segment in live.values() for file in segment.files if file.uri not in wanted], known
+        copies, [file for segment in live.values() for file in segment.files if file.uri not in rows_by_uri], known
     )
     # Of equal files, each new one stands for one that is gone; a copy is what is left over.
     num_copies = {content: len(new) - sum(1 for uri in moved.values() if uri in new) for content, new in copies.items()}
 
     def comes(uri: str) -> _Fate:
-        return _Fate.COMES if known.are_whole or rows[uri] == wanted[uri] else _Fate.COMES_PARTLY
+        return _Fate.COMES if known.are_whole or rows[uri] == rows_by_uri[uri] else _Fate.COMES_PARTLY
 
     def fate(file: SegmentInput) -> _Fate:
-        if file.uri in wanted:
+        if file.uri in rows_by_uri:
             return comes(file.uri)
         if file.uri in moved:
             return comes(moved[file.uri])
@@ -263,11 +263,11 @@ def _new_contents(
 ) -> dict[tuple[int, str] | None, set[str]]:
     """Contents of the pushed files whose URIs the table does not have → their URIs."""
     known = {file.uri for segment in live.values() for file in segment.files}
-    found: dict[tuple[int, str] | None, set[str]] = {}
+    uris_by_content: dict[tuple[int, str] | None, set[str]] = {}
     for file in (file for segment in pushed.values() for file in segment.files):
         if file.uri not in known and file.content is not None:
-            found.setdefault(file.content, set()).add(file.uri)
-    return found
+            uris_by_content.setdefault(file.content, set()).add(file.uri)
+    return uris_by_content
 
 
 def _moved(
@@ -325,7 +325,7 @@ def _adopted(
     """
     new, old = (
         _by_extent(pushed, live),
-        _by_extent({name: each for name, each in live.items() if each.inputs is None}, pushed),
+        _by_extent({name: segment for name, segment in live.items() if segment.inputs is None}, pushed),
     )
     pairs = {
         old[extent][0]: new[extent][0]
@@ -338,8 +338,8 @@ def _adopted(
 
 def _by_extent(segments: Mapping[str, LiveSegment], others: Collection[str]) -> dict[Extent, list[str]]:
     """Names of those segments whose names the others do not have, by time range and rows."""
-    found: dict[Extent, list[str]] = {}
+    names_by_extent: dict[Extent, list[str]] = {}
     for name, segment in segments.items():
         if name not in others:
-            found.setdefault(segment.extent, []).append(name)
-    return found
+            names_by_extent.setdefault(segment.extent, []).append(name)
+    return names_by_extent

@@ -101,7 +101,7 @@ def _listed_folder(uri: str | None) -> str:
 def file_systems_of(spec: IngestionJobSpec) -> FileSystemSettings:
     """The job's file systems. Class names are Pinot's and not used: the scheme decides."""
     return FileSystemSettings.from_specs(
-        [{"scheme": each.scheme, "configs": dict(each.configs)} for each in spec.pinot_fs_specs]
+        [{"scheme": file_system.scheme, "configs": dict(file_system.configs)} for file_system in spec.pinot_fs_specs]
     )
 
 
@@ -113,12 +113,12 @@ def _scope_of(spec: IngestionJobSpec, segments: Sequence[str], files: FileSystem
         case ConsistentPush.TIME_RANGE:
             sources = read_sources(segments, files, parallelism=spec.push_job_spec.push_parallelism)
             ranges = [source.metadata.time_range for source in sources]
-            known = [each for each in ranges if each is not None]
+            known = [extent for extent in ranges if extent is not None]
             if not known or len(known) != len(ranges):
                 raise UserError(
                     "consistentPush TIME_RANGE needs segments with a time column: the table's timeColumnName"
                 )
-            start_ms, end_ms = min(each.start_ms for each in known), max(each.end_ms for each in known)
+            start_ms, end_ms = min(extent.start_ms for extent in known), max(extent.end_ms for extent in known)
             bucket = spec.pinotpy.time_bucket
             # Segments of whole buckets replace whole buckets, also where their first or last rows are missing.
             return (

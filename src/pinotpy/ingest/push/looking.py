@@ -71,11 +71,11 @@ def look(
     asked = ReplacePlan((), ()) if settings.replace is None else plan_replacement(settings.replace, sources, live)
     plan = InputPlan(num_without_list=without_list)
     if settings.checks_inputs:
-        left = {name: segment for name, segment in live.items() if name not in set(asked.segments_from)}
-        exists = _whether_there(files_in_question(pushed, left, settings.input_folder), file_systems)
+        remaining = {name: segment for name, segment in live.items() if name not in set(asked.segments_from)}
+        exists = _whether_there(files_in_question(pushed, remaining, settings.input_folder), file_systems)
         plan = plan_inputs(
             pushed,
-            left,
+            remaining,
             KnownFiles(exists, settings.are_whole, settings.input_folder, settings.empty_files),
             adopts=settings.adopts,
         )
@@ -194,8 +194,10 @@ def take_back(
         len(added),
         ",".join(other.segment for other in others[:5]),
     )
-    kept = f", but for {shown(refreshed)}, which had its name before: its rows are there twice" if refreshed else ""
-    return f"{cause}; what this push added is taken back{kept}: push again"
+    refreshed_note = (
+        f", but for {shown(refreshed)}, which had its name before: its rows are there twice" if refreshed else ""
+    )
+    return f"{cause}; what this push added is taken back{refreshed_note}: push again"
 
 
 def live_segments(cluster: Cluster, settings: PushSettings) -> dict[str, LiveSegment]:
@@ -241,14 +243,14 @@ def _with_inputs(
     """The live segments with their lists. What comes unchanged is not asked for."""
     known = {segment.inputs_sha256: segment.inputs for segment in pushed.values() if segment.inputs is not None}
 
-    def one(name: str) -> LiveSegment:
+    def completed(name: str) -> LiveSegment:
         segment = live[name]
         if not segment.inputs_sha256:
             return segment
         return replace(segment, inputs=known.get(segment.inputs_sha256) or _read_inputs(cluster, settings.table, name))
 
     with ThreadPoolExecutor(LOOKS_AT_ONCE, "push-inputs") as pool:
-        return dict(zip(live, pool.map(one, live), strict=True))
+        return dict(zip(live, pool.map(completed, live), strict=True))
 
 
 def _read_inputs(cluster: Cluster, table: str, segment: str) -> InputList | None:
@@ -267,7 +269,7 @@ def _read_inputs(cluster: Cluster, table: str, segment: str) -> InputList | None
 def _whether_there(uris: Collection[str], file_systems: FileSystemSettings | None) -> dict[str, bool | None]:
     """Of files whether they exist; None where their storage does not say."""
 
-    def one(uri: str) -> bool | None:
+    def exists(uri: str) -> bool | None:
         try:
             return file_system_for(uri, file_systems).exists(uri)
         except PinotError as error:
@@ -275,7 +277,7 @@ def _whether_there(uris: Collection[str], file_systems: FileSystemSettings | Non
             return None
 
     with ThreadPoolExecutor(LOOKS_AT_ONCE, "push-files") as pool:
-        return dict(zip(uris, pool.map(one, uris), strict=True))
+        return dict(zip(uris, pool.map(exists, uris), strict=True))
 
 
 def _num_rows(overlaps: Iterable[Overlap]) -> int:

@@ -55,18 +55,18 @@ def push(
     clock = clock or SystemClock()
     with _begun(settings, segments, access, file_systems, clock) as begun:
         done = [
-            _push_to(cluster, begun.sources, own, found, file_systems, clock, progress)
-            for cluster, own, found in begun.clusters
+            _push_to(cluster, begun.sources, cluster_settings, look, file_systems, clock, progress)
+            for cluster, cluster_settings, look in begun.clusters
         ]
     sources, silent = begun.sources, begun.silent
     lost = [
         ClusterPush(
-            (one.url,),
-            tuple(reported(source, Outcome.FAILED, cause=one.cause) for source in sources),
+            (cluster.url,),
+            tuple(reported(source, Outcome.FAILED, cause=cluster.cause) for source in sources),
             0.0,
-            cause=one.cause,
+            cause=cluster.cause,
         )
-        for one in silent
+        for cluster in silent
     ]
     return PushReport(table_name_with_type(settings.table, settings.table_type), settings.kind, (*done, *lost))
 
@@ -78,7 +78,7 @@ def first_looks(
     by other ways. Raises as `push`.
     """
     with _begun(settings, segments, access, file_systems, SystemClock()) as begun:
-        return {cluster.urls[0]: found for cluster, _, found in begun.clusters}
+        return {cluster.urls[0]: look for cluster, _, look in begun.clusters}
 
 
 def last_looks(
@@ -96,11 +96,11 @@ def last_looks(
     causes = {}
     with _begun(replace(settings, checks_inputs=False), segments, access, file_systems, SystemClock()) as begun:
         for cluster, _, _ in begun.clusters:
-            found = looks.get(cluster.urls[0], Look(InputPlan()))
-            if others := came_meanwhile(cluster, begun.sources, settings, found):
+            look_before = looks.get(cluster.urls[0], Look(InputPlan()))
+            if others := came_meanwhile(cluster, begun.sources, settings, look_before):
                 added, refreshed = (
-                    [name for name in pushed if name not in found.live],
-                    [name for name in pushed if name in found.live],
+                    [name for name in pushed if name not in look_before.live],
+                    [name for name in pushed if name in look_before.live],
                 )
                 causes[cluster.urls[0]] = take_back(cluster, settings, others, None, added, refreshed)
     return causes
@@ -134,7 +134,10 @@ def _begun(
     clusters, silent = find_clusters(settings.controllers, access, waits_s, lambda wait_s: clock.wait(never, wait_s))
     try:
         asked = [_as_table_says(cluster, settings) for cluster in clusters]
-        looks = [look(cluster, sources, own, file_systems) for cluster, own in zip(clusters, asked, strict=True)]
+        looks = [
+            look(cluster, sources, cluster_settings, file_systems)
+            for cluster, cluster_settings in zip(clusters, asked, strict=True)
+        ]
         yield _Begun(sources, list(zip(clusters, asked, looks, strict=True)), silent)
     finally:
         for cluster in clusters:
@@ -163,7 +166,7 @@ def _push_to(
     cluster: Cluster,
     sources: Sequence[SegmentSource],
     settings: PushSettings,
-    found: Look,
+    look: Look,
     file_systems: FileSystemSettings | None,
     clock: Clock,
     progress: Progress,
@@ -173,11 +176,11 @@ def _push_to(
     replacement: Replacement | None = None
     cause = ""
     by_name = {source.name: source for source in sources}
-    sent = [source for source in sources if source.name not in found.plan.adopted]
+    sent = [source for source in sources if source.name not in look.plan.adopted]
     try:
-        for name, of_segment in found.plan.listed.items():
-            _set_inputs(cluster, settings, name, by_name[of_segment], found.live[name].crc)
-        if found.swap is None:
+        for name, of_segment in look.plan.listed.items():
+            _set_inputs(cluster, settings, name, by_name[of_segment], look.live[name].crc)
+        if look.swap is None:
             segments = _send_missing(cluster, sent, settings, file_systems, clock, progress)
             if settings.online_timeout_s is not None:
                 _wait_online(
@@ -187,10 +190,10 @@ def _push_to(
                     settings.online_timeout_s,
                 )
         else:
-            segments, replacement = _replace(cluster, sent, settings, found.swap, file_systems, clock, progress)
-        segments += [reported(by_name[name], Outcome.PRESENT) for name in sorted(found.plan.adopted)]
-        if others := came_meanwhile(cluster, sources, settings, found):
-            segments, replacement, cause = _taken_back(cluster, settings, found, others, segments, replacement)
+            segments, replacement = _replace(cluster, sent, settings, look.swap, file_systems, clock, progress)
+        segments += [reported(by_name[name], Outcome.PRESENT) for name in sorted(look.plan.adopted)]
+        if others := came_meanwhile(cluster, sources, settings, look):
+            segments, replacement, cause = _taken_back(cluster, settings, look, others, segments, replacement)
     except PinotError as error:
         log.warning(
             "push failed controllers=%s table=%s cause=%s", ",".join(cluster.urls), settings.table, error.message
@@ -203,7 +206,7 @@ def _push_to(
         (clock.monotonic_ns() - began_ns) / 1e9,
         replacement,
         cause,
-        counts(found, settings),
+        counts(look, settings),
     )
 
 
@@ -220,7 +223,7 @@ def _set_inputs(cluster: Cluster, settings: PushSettings, segment: str, source: 
 def _taken_back(
     cluster: Cluster,
     settings: PushSettings,
-    found: Look,
+    look: Look,
     others: Sequence[Overlap],
     segments: Sequence[PushedSegment],
     replacement: Replacement | None,
@@ -228,15 +231,16 @@ def _taken_back(
     """The report of a push that another one of the same files was faster than."""
     pushed = [segment.name for segment in segments if segment.outcome is Outcome.PUSHED]
     added, refreshed = (
-        [name for name in pushed if name not in found.live],
-        [name for name in pushed if name in found.live],
+        [name for name in pushed if name not in look.live],
+        [name for name in pushed if name in look.live],
     )
     ended = replacement if replacement is not None and replacement.is_complete else None
     cause = take_back(
         cluster, settings, others, ended.lineage_entry_id if ended is not None else None, added, refreshed
     )
     failed = [
-        replace(each, outcome=Outcome.FAILED, cause=cause) if each.name in set(added) else each for each in segments
+        replace(segment, outcome=Outcome.FAILED, cause=cause) if segment.name in set(added) else segment
+        for segment in segments
     ]
     return failed, replace(ended, is_complete=False) if ended is not None else replacement, cause
 

@@ -90,8 +90,8 @@ def is_complete(client: ControllerClient, settings: PushSettings, entry_id: str)
 
 
 def _entries(client: ControllerClient, settings: PushSettings) -> dict[str, Any]:
-    found = client.list_lineage(settings.table, table_type=settings.table_type.value).get("lineageEntries", {})
-    return dict(found)
+    entries = client.list_lineage(settings.table, table_type=settings.table_type.value).get("lineageEntries", {})
+    return dict(entries)
 
 
 def _range_of(source: SegmentSource) -> tuple[int | None, int | None]:

@@ -72,16 +72,16 @@ def read_sources(
     if faults:
         more = f"; and {len(faults) - 10} more" if len(faults) > 10 else ""
         raise UserError(f"{len(faults)} of {len(uris)} cannot be pushed: {'; '.join(faults[:10])}{more}")
-    found = [source for source in sources if isinstance(source, SegmentSource)]
+    readable = [source for source in sources if isinstance(source, SegmentSource)]
     by_name: dict[str, SegmentSource] = {}
-    for source in found:
+    for source in readable:
         if source.name in by_name:
             raise UserError(
                 f"'{masked(by_name[source.name].uri)}' and '{masked(source.uri)}' are both segment '{source.name}': "
                 "push one of them"
             )
         by_name[source.name] = source
-    return found
+    return readable
 
 
 def find_archives(folder_uri: str, file_systems: FileSystemSettings | None = None) -> list[str]:

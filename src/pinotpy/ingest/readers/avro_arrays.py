@@ -199,7 +199,7 @@ def _uuids(rows: NDArray[np.uint8]) -> pa.Array:
     digits = np.empty((len(rows), 32), np.uint8)
     digits[:, 0::2], digits[:, 1::2] = _HEX[rows >> 4], _HEX[rows & 15]
     text = np.full((len(rows), 36), ord("-"), np.uint8)
-    text[:, [at for at in range(36) if at not in (8, 13, 18, 23)]] = digits
+    text[:, [position for position in range(36) if position not in (8, 13, 18, 23)]] = digits
     offsets = np.arange(len(rows) + 1, dtype=np.int32) * 36
     return pa.Array.from_buffers(pa.string(), len(rows), [None, pa.py_buffer(offsets), pa.py_buffer(text)])
 
@@ -207,7 +207,7 @@ def _uuids(rows: NDArray[np.uint8]) -> pa.Array:
 def _durations(rows: NDArray[np.uint8]) -> pa.Array:
     """ISO 8601 texts, `P14M3DT4.005S`, of months, days and milliseconds."""
     parts = np.ascontiguousarray(rows).view("<u4").reshape(len(rows), 3)
-    months, days, millis = (pa.array(parts[:, part].astype(np.int64)) for part in range(3))
+    months, days, millis = (pa.array(parts[:, index].astype(np.int64)) for index in range(3))
     seconds = pc.divide(millis, 1000).cast(pa.string())
     fraction = pc.utf8_slice_codeunits(pc.add(pa.array(parts[:, 2].astype(np.int64) % 1000), 1000).cast(pa.string()), 1)
     return pc.binary_join_element_wise(

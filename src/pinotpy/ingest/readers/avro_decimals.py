@@ -33,14 +33,14 @@ def big_decimal_text(content: bytes) -> str:
     return format(Decimal(unscaled).scaleb(-scale, _ALL_DIGITS), "f")
 
 
-def _number(content: bytes, at: int) -> tuple[int, int]:
+def _number(content: bytes, offset: int) -> tuple[int, int]:
     """(a number of Avro, the position behind it)."""
     word, shift = 0, 0
-    while at < len(content) and shift < 70:
-        byte = content[at]
-        at += 1
+    while offset < len(content) and shift < 70:
+        byte = content[offset]
+        offset += 1
         word |= (byte & 0x7F) << shift
         if byte < 0x80:
-            return (word >> 1) ^ -(word & 1), at
+            return (word >> 1) ^ -(word & 1), offset
         shift += 7
     raise ValueError(f"a big-decimal that is none: {content[:40].hex()}")

@@ -79,9 +79,9 @@ def read(
         except (ValueError, RecursionError) as error:
             raise file.broken(f"no Avro file that can be read: {_cause(error)}") from error
         try:
-            for part in decoder.batches(stream, header):
-                yield InputBatch(part, numbered(row, part.num_rows))
-                row += part.num_rows
+            for rows in decoder.batches(stream, header):
+                yield InputBatch(rows, numbered(row, rows.num_rows))
+                row += rows.num_rows
                 progress(file.position_bytes, file.size_bytes)
         except (DamagedAvroError, pa.ArrowInvalid, MemoryError) as error:
             raise file.broken(
@@ -97,18 +97,18 @@ def _cause(error: BaseException) -> str:
 def _sources(record: AvroType, columns: Sequence[ReaderColumn]) -> dict[ReaderColumn, tuple[str, str]]:
     """Column → (field of the file, '' or the part of a map)."""
     fields = dict(zip(record.field_names, record.children, strict=True))
-    found = {}
+    sources = {}
     for column in columns:
         if column.name in fields:
-            found[column] = (column.name, "")
+            sources[column] = (column.name, "")
             if column.data_type is DataType.BYTES:
                 _keep_bytes(fields[column.name])
             continue
-        for part in (KEYS, VALUES):
-            field = column.name.removesuffix(part)
-            if column.name.endswith(part) and field in fields and _is_map(fields[field]):
-                found[column] = (field, part)
-    return found
+        for suffix in (KEYS, VALUES):
+            field = column.name.removesuffix(suffix)
+            if column.name.endswith(suffix) and field in fields and _is_map(fields[field]):
+                sources[column] = (field, suffix)
+    return sources
 
 
 def _keep_bytes(of: AvroType) -> None:
@@ -194,17 +194,17 @@ class _Decoder:
         nodes = self._program.fields
         fields = {name: assembler.array(node, count) for name, node in nodes.items()}
         arrays = [
-            _for_column(fields[field], column, part, is_lazy=nodes[field].is_lazy)
-            for column, (field, part) in self._sources.items()
+            _for_column(fields[field], column, suffix, is_lazy=nodes[field].is_lazy)
+            for column, (field, suffix) in self._sources.items()
         ]
         return pa.RecordBatch.from_arrays(arrays, [column.name for column in self._sources])
 
 
-def _for_column(array: pa.Array, column: ReaderColumn, part: str, *, is_lazy: bool) -> pa.Array:
+def _for_column(array: pa.Array, column: ReaderColumn, suffix: str, *, is_lazy: bool) -> pa.Array:
     if is_lazy:
         return nested_array([json.loads(text) for text in array.to_pylist()]) if column.nested else array
-    if part:
-        return without_union(part_of_map(array, keys=part == KEYS))
+    if suffix:
+        return without_union(part_of_map(array, keys=suffix == KEYS))
     if column.nested:
         return array
     # Unions go on: each value is cast by itself.

@@ -104,23 +104,23 @@ class _Parser:
     def _record(self, document: Mapping[str, Any], namespace: str, depth: int) -> AvroType:
         fields = document.get("fields")
         if not isinstance(fields, list) or not all(
-            isinstance(one, dict) and isinstance(one.get("name"), str) for one in fields
+            isinstance(field, dict) and isinstance(field.get("name"), str) for field in fields
         ):
             raise ValueError("a record without a list of named fields")
         record = self._named_type(
-            document, namespace, AvroType("record", field_names=tuple(one["name"] for one in fields))
+            document, namespace, AvroType("record", field_names=tuple(field["name"] for field in fields))
         )
         inner = record.name.rpartition(".")[0]
-        record.children.extend(self.parse(one.get("type"), inner, depth + 1) for one in fields)
+        record.children.extend(self.parse(field.get("type"), inner, depth + 1) for field in fields)
         return record
 
-    def _named_type(self, document: Mapping[str, Any], namespace: str, found: AvroType) -> AvroType:
-        name, own = document.get("name", ""), document.get("namespace", namespace)
-        if not isinstance(name, str) or not isinstance(own, str):
+    def _named_type(self, document: Mapping[str, Any], namespace: str, avro_type: AvroType) -> AvroType:
+        name, own_namespace = document.get("name", ""), document.get("namespace", namespace)
+        if not isinstance(name, str) or not isinstance(own_namespace, str):
             raise ValueError("a name that is no text")
-        found.name = name if "." in name or not own else f"{own}.{name}"
-        self._named[found.name] = found
-        return found
+        avro_type.name = name if "." in name or not own_namespace else f"{own_namespace}.{name}"
+        self._named[avro_type.name] = avro_type
+        return avro_type
 
     def _by_name(self, name: str, namespace: str) -> AvroType:
         if name in _PRIMITIVES:
@@ -133,24 +133,24 @@ class _Parser:
         return known
 
 
-def _logical(found: AvroType, document: Mapping[str, Any]) -> AvroType:
+def _logical(avro_type: AvroType, document: Mapping[str, Any]) -> AvroType:
     """The type with its logical type; one that does not fit is ignored, as Avro wants it."""
     name = document.get("logicalType")
     if not isinstance(name, str):
-        return found
+        return avro_type
     logical, _, unit = name.rpartition("-")
-    match found.kind, name:
+    match avro_type.kind, name:
         case "int", "date":
-            found.logical = "date"
+            avro_type.logical = "date"
         case ("int", "time-millis") | (
             "long",
             "time-micros" | "timestamp-millis" | "timestamp-micros" | "timestamp-nanos",
         ):
-            found.logical, found.unit = logical, _TIME_UNITS[unit]
+            avro_type.logical, avro_type.unit = logical, _TIME_UNITS[unit]
         case "long", "local-timestamp-millis" | "local-timestamp-micros" | "local-timestamp-nanos":
-            found.logical, found.unit = logical, _TIME_UNITS[unit]
+            avro_type.logical, avro_type.unit = logical, _TIME_UNITS[unit]
         case "bytes", "big-decimal":
-            found.logical = "big-decimal"
+            avro_type.logical = "big-decimal"
         case "bytes" | "fixed", "decimal":
             precision, scale = document.get("precision"), document.get("scale", 0)
             if (
@@ -158,16 +158,16 @@ def _logical(found: AvroType, document: Mapping[str, Any]) -> AvroType:
                 and isinstance(scale, int)
                 and 0 < precision <= 76
                 and 0 <= scale <= precision
-                and found.size <= 32
+                and avro_type.size <= 32
             ):
-                found.logical, found.precision, found.scale = "decimal", precision, scale
+                avro_type.logical, avro_type.precision, avro_type.scale = "decimal", precision, scale
         case "string", "uuid":
-            found.logical = "uuid"
-        case "fixed", "uuid" if found.size == 16:
-            found.logical = "uuid"
-        case "fixed", "duration" if found.size == 12:
-            found.logical = "duration"
-    return found
+            avro_type.logical = "uuid"
+        case "fixed", "uuid" if avro_type.size == 16:
+            avro_type.logical = "uuid"
+        case "fixed", "duration" if avro_type.size == 12:
+            avro_type.logical = "duration"
+    return avro_type
 
 
 @dataclass(slots=True)
@@ -272,15 +272,15 @@ def _contains_itself(of: AvroType) -> bool:
     above: list[AvroType] = []
 
     def leads_back(of: AvroType) -> bool:
-        if any(of is one for one in above):
+        if any(of is ancestor for ancestor in above):
             return True
         if id(of) in done or not of.children:
             return False
         above.append(of)
-        found = any(leads_back(child) for child in of.children)
+        recursive = any(leads_back(child) for child in of.children)
         above.pop()
         done.add(id(of))
-        return found
+        return recursive
 
     return leads_back(of)
 

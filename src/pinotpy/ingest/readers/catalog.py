@@ -16,13 +16,13 @@ _OTHER_NAMES = {"jsonl": "json", "ndjson": "json", "tab": "tsv", "parq": "parque
 
 @cache
 def _modules() -> dict[FileFormat, str]:
-    found: dict[FileFormat, str] = {}
+    modules: dict[FileFormat, str] = {}
     for module in pkgutil.iter_modules([str(Path(__file__).parent)]):
         if module.name.endswith("_format"):
             file_format = FileFormat(module.name.removesuffix("_format"))
-            assert file_format not in found, f"two readers of {file_format}"
-            found[file_format] = f"pinotpy.ingest.readers.{module.name}"
-    return found
+            assert file_format not in modules, f"two readers of {file_format}"
+            modules[file_format] = f"pinotpy.ingest.readers.{module.name}"
+    return modules
 
 
 def reader_for(file_format: FileFormat) -> ReadFile:

@@ -60,7 +60,7 @@ def _with_texts_of_nested(values: Sequence[Any], column: ReaderColumn, bad: list
 
     Where one value of another type is wanted, a list of one is that value, an empty one is none.
     """
-    found = []
+    converted = []
     wants_text = column.single_value and column.data_type in (DataType.STRING, *_TEXTUAL)
     for row, value in enumerate(values):
         try:
@@ -68,28 +68,28 @@ def _with_texts_of_nested(values: Sequence[Any], column: ReaderColumn, bad: list
                 if column.single_value and len(value) > 1:
                     raise ValueError(f"{len(value)} values, expected one for a single-valued column")
                 items = [json_text.dumps(item) if isinstance(item, dict | list) else item for item in value]
-                found.append(items if not column.single_value else items[0] if items else None)
+                converted.append(items if not column.single_value else items[0] if items else None)
             elif isinstance(value, dict | list) or (
                 column.data_type in _TEXTUAL and value is not None and not isinstance(value, str | bytes)
             ):
-                found.append(json_text.dumps(value))
+                converted.append(json_text.dumps(value))
             else:
-                found.append(value)
+                converted.append(value)
         except ValueError as error:
             bad.append(Bad(row, str(error)))
-            found.append(None)
-    return found
+            converted.append(None)
+    return converted
 
 
 def _without_numbers(values: Sequence[Any], bad: list[Bad]) -> list[Any]:
     """Numbers in a column of bytes are bad whatever stands beside them: as text their digits would be taken for hex."""
-    found = []
+    checked = []
     for row, value in enumerate(values):
         is_number = value is not None and not isinstance(value, str | bytes | list)
         if is_number:
             bad.append(Bad(row, f"'{value}' is no hex text, expected two hex digits a byte"))
-        found.append(None if is_number else value)
-    return found
+        checked.append(None if is_number else value)
+    return checked
 
 
 def nested_array(values: Sequence[Any]) -> pa.Array:

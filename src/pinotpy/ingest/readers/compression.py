@@ -52,9 +52,9 @@ class _Bzip2:
                 if not rest:
                     return b""
             self._started = True
-            found = self._member.decompress(rest, size)
-            if found:
-                return found
+            content = self._member.decompress(rest, size)
+            if content:
+                return content
 
     def seekable(self) -> bool:
         return False

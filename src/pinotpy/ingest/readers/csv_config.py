@@ -111,8 +111,8 @@ class CsvReaderConfig(Document):
 
     @property
     def null_texts(self) -> list[str]:
-        own = [self.null_string_value] if self.null_string_value is not None else []
-        return ["", *own, *(["\\N"] if self.file_format is CsvFileFormat.MYSQL else [])]
+        configured = [self.null_string_value] if self.null_string_value is not None else []
+        return ["", *configured, *(["\\N"] if self.file_format is CsvFileFormat.MYSQL else [])]
 
     @property
     def needs_rewriting(self) -> bool:

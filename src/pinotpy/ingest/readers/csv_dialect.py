@@ -89,10 +89,10 @@ class RewrittenCsv(io.RawIOBase):
 
     def readinto(self, target: Any) -> int:
         self._fill()
-        part = self._ready[: len(target)]
-        self._ready = self._ready[len(part) :]
-        target[: len(part)] = part
-        return len(part)
+        chunk = self._ready[: len(target)]
+        self._ready = self._ready[len(chunk) :]
+        target[: len(chunk)] = chunk
+        return len(chunk)
 
     def _rewrite_more(self) -> None:
         if not self._ended:

@@ -64,8 +64,8 @@ def read(
         if not names:
             return
         file.fields = FileFields(set(names))
-        wanted = [column for column in columns if column.name in names]
-        if columns and not wanted:
+        present = [column for column in columns if column.name in names]
+        if columns and not present:
             shown = ", ".join(repr(name[:60]) for name in names[:5])
             raise file.broken(
                 f"the header has none of the schema's columns, found {shown}{' …' if len(names) > 5 else ''}, "
@@ -75,11 +75,11 @@ def read(
                 row=0,
             )
         numbering = _Numbering(file, rewritten, int(has_header), reject, allowed=settings.skip_un_parseable_lines)
-        parser = _Parser(settings, (delimiter, quote), names, wanted)
+        parser = _Parser(settings, (delimiter, quote), names, present)
         # Closed before the file is, which its thread may be reading.
         with closing(_parsed(file, stream, rewritten, parser, numbering)) as batches:
             for block in batches:
-                yield _converted(block.rows, wanted, settings, numbering.of_block(block), reject)
+                yield _converted(block.rows, present, settings, numbering.of_block(block), reject)
                 progress(file.position_bytes, file.size_bytes)
 
 
@@ -190,11 +190,11 @@ def _first_record(file: InputFile, stream: BufferedStream, delimiter: str, quote
         window = stream.peek(1)[:HEADER_BYTES_MAX]
         if not window:
             return record
-        for at, byte in enumerate(window):
+        for offset, byte in enumerate(window):
             if byte == mark and (is_quoted or before in (ord(delimiter), mark)):
                 is_quoted = not is_quoted
             elif byte in b"\r\n" and not is_quoted:
-                record += stream.read(at + 1)
+                record += stream.read(offset + 1)
                 if byte == 13 and stream.peek(1)[:1] == b"\n":
                     record += stream.read(1)
                 return record
@@ -284,16 +284,16 @@ def _parsed(
         ahead = thread.submit(parse_next)
         while True:
             try:
-                found = ahead.result()
+                next_block = ahead.result()
             except (pa.ArrowInvalid, RecordTooLongError, EOFError, OSError) as error:
                 raise file.broken(
                     f"cannot be read from about here on: {_reason(error)}", row=numbering.next_row
                 ) from error
-            if found is None:
+            if next_block is None:
                 numbering.finish()
                 return
             ahead = thread.submit(parse_next)
-            yield found
+            yield next_block
 
 
 def _reason(error: Exception) -> str:
@@ -302,14 +302,14 @@ def _reason(error: Exception) -> str:
 
 def _converted(
     batch: pa.RecordBatch,
-    wanted: list[ReaderColumn],
+    columns: list[ReaderColumn],
     settings: CsvReaderConfig,
     rows: Int64Array,
     reject: Reject,
 ) -> InputBatch:
     arrays = []
     bad: dict[int, tuple[str, str]] = {}
-    for column in wanted:
+    for column in columns:
         text = _text(batch.column(column.name))
         values = text
         if column.name in settings.date_columns:
@@ -320,10 +320,10 @@ def _converted(
             and settings.multi_value_delimiter_enabled
         ):
             values = Converted(_split(text.array, settings.multi_value_delimiter), text.bad)
-        for one in values.bad:
-            bad.setdefault(one.row, (column.name, one.cause))
+        for bad_value in values.bad:
+            bad.setdefault(bad_value.row, (column.name, bad_value.cause))
         arrays.append(values.array)
-    converted = pa.RecordBatch.from_arrays(arrays, [column.name for column in wanted])
+    converted = pa.RecordBatch.from_arrays(arrays, [column.name for column in columns])
     if not bad:
         return InputBatch(converted, rows)
     keep = np.ones(batch.num_rows, np.bool_)
@@ -338,13 +338,13 @@ def _converted(
 
 
 def _text(array: pa.Array) -> Converted:
-    def one(content: bytes) -> str:
+    def decode(content: bytes) -> str:
         try:
             return content.decode()
         except UnicodeDecodeError:
             raise ValueError("not UTF-8") from None
 
-    return halving(array, lambda part: part.cast(pa.string()), one, pa.string())
+    return halving(array, lambda piece: piece.cast(pa.string()), decode, pa.string())
 
 
 def _split(texts: pa.Array, delimiter: str) -> pa.Array:

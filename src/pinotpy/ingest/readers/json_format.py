@@ -92,8 +92,8 @@ def _batch(
         if exact and column.data_type is not DataType.BIG_DECIMAL:
             values = [_with_doubles(value) for value in values]
         converted = array_from_values(values, column)
-        for one in converted.bad:
-            bad.setdefault(one.row, (column.name, one.cause))
+        for bad_value in converted.bad:
+            bad.setdefault(bad_value.row, (column.name, bad_value.cause))
         if column.name not in fields.names and (
             converted.array.null_count < len(rows) or any(column.name in row for row in rows)
         ):
@@ -159,12 +159,12 @@ class _Parser:
         """Values that stand side by side in one line."""
         text = line.decode().strip()
         position = 0
-        found = []
+        values = []
         while position < len(text):
             value, position = self.value_at(text, position)
-            found.append(value)
+            values.append(value)
             position = _behind_blanks(text, position)
-        return found
+        return values
 
 
 def _records(
@@ -273,9 +273,9 @@ def _running_text(
 
 
 def _behind_blanks(text: str, position: int) -> int:
-    found = _BLANKS.match(text, position)
-    assert found is not None
-    return found.end()
+    match = _BLANKS.match(text, position)
+    assert match is not None
+    return match.end()
 
 
 def _shown(line: bytes) -> str:

@@ -40,19 +40,19 @@ def read(
         except DAMAGE as error:
             raise file.broken(f"no ORC file: {cause_of(error)}") from error
         file.fields = FileFields(set(names))
-        wanted = [column.name for column in columns if column.name in names]
+        present = [column.name for column in columns if column.name in names]
         row = 1
         for stripe in range(num_stripes):
             try:
                 # Without any wanted column the rows still count: Arrow needs a column to tell how many there are.
-                rows = content.read_stripe(stripe, columns=wanted or names[:1])
+                rows = content.read_stripe(stripe, columns=present or names[:1])
             except DAMAGE as error:
                 raise file.broken(_cause(error), row=row) from error
-            chosen = rows.select(wanted)
+            chosen = rows.select(present)
             for start in range(0, rows.num_rows, BATCH_ROWS):
-                part = chosen.slice(start, BATCH_ROWS)
+                batch = chosen.slice(start, BATCH_ROWS)
                 count = min(BATCH_ROWS, rows.num_rows - start)
-                yield with_valid_text(InputBatch(part, numbered(row, count)), reject)
+                yield with_valid_text(InputBatch(batch, numbered(row, count)), reject)
                 row += count
             progress(max(1, file.size_bytes * (stripe + 1) // num_stripes), file.size_bytes)
         if row - 1 != num_rows:

@@ -39,7 +39,7 @@ def read(
             fields = pq.read_schema(stream)
             names = column_names(file, fields.names)
             file.fields = FileFields(set(names))
-            wanted = [column for column in columns if column.name in names]
+            present = [column for column in columns if column.name in names]
             stream.seek(0)
             # Dictionaries of the file serve single-valued text only; other types would be decoded again.
             texts = {
@@ -47,7 +47,7 @@ def read(
             }
             dictionaries = [
                 column.name
-                for column in wanted
+                for column in present
                 if column.single_value and column.data_type is DataType.STRING and column.name in texts
             ]
             # Times of 96 bits reach further than nanoseconds in 64 bits, which would wrap around: year 1 became 1754.
@@ -62,7 +62,7 @@ def read(
         except DAMAGE as error:
             raise file.broken(f"no Parquet file that can be read: {_cause(error)}") from error
         row = 1
-        batches = parquet.iter_batches(BATCH_ROWS, columns=[column.name for column in wanted], use_threads=False)
+        batches = parquet.iter_batches(BATCH_ROWS, columns=[column.name for column in present], use_threads=False)
         while True:
             try:
                 batch = next(batches, None)
@@ -72,7 +72,7 @@ def read(
                 break
             # iter_batches answers in the file's order.
             yield with_valid_text(
-                InputBatch(batch.select([column.name for column in wanted]), numbered(row, batch.num_rows)), reject
+                InputBatch(batch.select([column.name for column in present]), numbered(row, batch.num_rows)), reject
             )
             row += batch.num_rows
             progress(file.size_bytes * (row - 1) // max(total, 1), file.size_bytes)
