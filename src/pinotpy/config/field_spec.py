@@ -67,10 +67,10 @@ class FieldSpec(Document):
         FieldType.DIMENSION, description="What the column is for; follows from the list it stands in."
     )
     single_value: Truth = Field(
-        True, alias="singleValueField", description="false: a list of values a row, duplicates and order kept."
+        True, alias="singleValueField", description="false: a list of values per row; duplicates and order are kept."
     )
     not_null: Truth = Field(
-        False, description="With column based null handling: null input reads as the default value, never as null."
+        False, description="With column-based null handling: null input is read as the default value, never as null."
     )
     max_length: WholeNumber = Field(
         MAX_LENGTH_DEFAULT, ge=1, description="Longest value of STRING, JSON (characters) and BYTES (bytes)."
@@ -80,10 +80,10 @@ class FieldSpec(Document):
         description="What happens to longer values. Default: TRIM_LENGTH for STRING, NO_ACTION for JSON and BYTES.",
     )
     default_null_value: Any = Field(
-        None, description="Value that stands for null; text or number, hex for BYTES. Default: by type and kind."
+        None, description="Value stored for null; text or number, hex for BYTES. Default: by type and kind."
     )
     virtual_column_provider: Text | None = Field(
-        None, description="Accepted; virtual columns are those that every table has."
+        None, description="Accepted; every table has the same virtual columns."
     )
     transform_function: Text | None = Field(None, description="Expression over other columns that fills the column.")
     format: Text | None = Field(
@@ -92,10 +92,10 @@ class FieldSpec(Document):
     )
     granularity: Text | None = Field(None, description="Bucket of the times, e.g. 15:MINUTES; documentation only.")
     incoming: TimeGranularitySpec | None = Field(
-        None, alias="incomingGranularitySpec", description="TIME column as it comes in."
+        None, alias="incomingGranularitySpec", description="TIME column in the input."
     )
     outgoing: TimeGranularitySpec | None = Field(
-        None, alias="outgoingGranularitySpec", description="TIME column as it is kept; default: as it comes in."
+        None, alias="outgoingGranularitySpec", description="TIME column as stored; default: as in the input."
     )
     child_field_specs: dict[str, Any] | None = Field(None, description="Types of key and value of a MAP column.")
 

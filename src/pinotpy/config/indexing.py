@@ -134,14 +134,14 @@ class StarTreeIndexConfig(Document):
     function_column_pairs: tuple[Text, ...] = Field((), description="FUNCTION__column, such as SUM__price or COUNT__*.")
     aggregation_configs: tuple[dict[str, Any], ...] = Field((), description="The newer form of functionColumnPairs.")
     max_leaf_records: WholeNumber = Field(
-        10_000, le=2**31 - 1, description="Rows of a node that is not split further; 0 or less = 10000."
+        10_000, le=2**31 - 1, description="Maximum records of a leaf node; 0 or less = 10000."
     )
 
 
 class BloomFilterConfig(Document):
     """Size of one bloom filter."""
 
-    fpp: Number = Field(0.05, gt=0, lt=1, description="Rate of false positives.")
+    fpp: Number = Field(0.05, gt=0, lt=1, description="False-positive rate.")
     max_size_in_bytes: WholeNumber = Field(0, ge=0, description="Largest size in bytes; 0 = no limit.")
     load_on_heap: Truth = Field(False, description="Accepted; filters are always mapped.")
 
@@ -161,11 +161,11 @@ class JsonIndexConfig(Document):
     max_levels: WholeNumber = Field(
         -1, ge=-1, description="Levels of objects and arrays that are indexed; -1 or 0 = all."
     )
-    exclude_array: Truth = Field(False, description="Leave arrays out.")
-    disable_cross_array_unnest: Truth = Field(False, description="Arrays beside each other are not combined.")
-    include_paths: Texts = Field((), description="Only these paths and what lies below, such as $.a.b.")
-    exclude_paths: Texts = Field((), description="Paths that are left out.")
-    exclude_fields: Texts = Field((), description="Keys that are left out wherever they stand.")
+    exclude_array: Truth = Field(False, description="Leave out arrays.")
+    disable_cross_array_unnest: Truth = Field(False, description="Sibling arrays are not combined.")
+    include_paths: Texts = Field((), description="Only these paths and everything below, such as $.a.b.")
+    exclude_paths: Texts = Field((), description="Paths to leave out.")
+    exclude_fields: Texts = Field((), description="Keys to leave out at any depth.")
     max_value_length: WholeNumber = Field(0, ge=0, description="Longer values are indexed as $SKIPPED$; 0 = no limit.")
     skip_invalid_json: Truth = Field(False, description="Accepted; text that is no JSON has nothing to match.")
 
@@ -178,7 +178,7 @@ class FieldConfig(Document):
     name: Text = Field(description="Column.")
     encoding_type: Annotated[EncodingType, named(EncodingType)] | None = Field(None, description="RAW or DICTIONARY.")
     index_type: Annotated[IndexType, named(IndexType)] | None = Field(
-        None, description="One index, the old key; INVERTED, RANGE, TEXT and JSON are built."
+        None, description="One index (older key); INVERTED, RANGE, TEXT and JSON are built."
     )
     index_types: tuple[Annotated[IndexType, named(IndexType)], ...] = Field(
         (), description="Indexes of the column; INVERTED, RANGE, TEXT and JSON are built."
@@ -274,14 +274,14 @@ class TableIndexConfig(Document):
     )
     inverted_index_columns: Columns = Field((), description="Columns with an inverted index.")
     sorted_column: Annotated[Columns, BeforeValidator(_one_or_list)] = Field(
-        (), description="The column by which rows are sorted; one at most."
+        (), description="The column by which rows are sorted; at most one."
     )
-    bloom_filter_columns: Columns = Field((), description="Columns with a bloom filter.")
+    bloom_filter_columns: Columns = Field((), description="Columns with a Bloom filter.")
     bloom_filter_configs: dict[str, BloomFilterConfig] | None = Field(
-        None, description="Column → size of its bloom filter."
+        None, description="Column → size of its Bloom filter."
     )
     range_index_columns: Columns = Field((), description="Columns with a range index.")
-    range_index_version: WholeNumber = Field(2, ge=1, le=2, description="Accepted; there is one range index.")
+    range_index_version: WholeNumber = Field(2, ge=1, le=2, description="Accepted; there is only one range index.")
     json_index_columns: Columns = Field((), description="JSON or STRING columns with a JSON index.")
     json_index_configs: dict[str, JsonIndexConfig] | None = Field(
         None, description="Column → settings of its JSON index."
@@ -291,7 +291,7 @@ class TableIndexConfig(Document):
         (), description="Accepted; text dictionaries are always of variable length."
     )
     auto_generated_inverted_index: Truth = Field(
-        False, description="Accepted; inverted indexes are those that are named."
+        False, description="Accepted; only named columns have an inverted index."
     )
     create_inverted_index_during_segment_generation: Truth = Field(
         False, description="Accepted; indexes are built with the segment."
@@ -300,7 +300,7 @@ class TableIndexConfig(Document):
         None, description="HEAP: servers hold segments in memory; MMAP, the default: they map their files."
     )
     segment_format_version: Annotated[SegmentVersion, named(SegmentVersion)] | None = Field(
-        None, description="Accepted; there is one format."
+        None, description="Accepted; there is only one format."
     )
     column_min_max_value_generator_mode: Annotated[MinMaxMode, named(MinMaxMode)] | None = Field(
         None, description="Columns whose min and max are recorded: NONE, ALL, TIME or NON_METRIC."
@@ -311,7 +311,7 @@ class TableIndexConfig(Document):
         None, description="Not yet: stream of a REALTIME table, keys as in the stream's documents."
     )
     segment_name_generator_type: Text | None = Field(
-        None, description="Accepted; names are the job's matter (segmentNameGeneratorSpec)."
+        None, description="Accepted; the job names segments (segmentNameGeneratorSpec)."
     )
     column_major_segment_builder_enabled: Truth = Field(
         True, description="Accepted; segments are always built by column."
@@ -319,9 +319,7 @@ class TableIndexConfig(Document):
     skip_segment_preprocess: Truth = Field(False, description="Accepted.")
     fst_type_for_fst_index: Text | None = Field(None, alias="fstTypeForFSTIndex", description="Accepted.")
     optimize_no_dict_stats_collection: Truth = Field(False, description="Accepted.")
-    optimize_dictionary: Truth = Field(
-        False, description="Accepted; columns without dictionary are those that are named."
-    )
+    optimize_dictionary: Truth = Field(False, description="Accepted; only named columns have no dictionary.")
     optimize_dictionary_for_metrics: Truth = Field(False, description="Accepted.")
     optimize_dictionary_type: Truth = Field(False, description="Accepted.")
     no_dictionary_size_ratio_threshold: Number = Field(0.85, gt=0, description="Accepted.")

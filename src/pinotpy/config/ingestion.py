@@ -35,7 +35,7 @@ class BatchIngestionConfig(Document):
     segment_ingestion_frequency: Annotated[PushFrequency, named(PushFrequency)] | None = Field(
         None, description="HOURLY, DAILY, WEEKLY or MONTHLY."
     )
-    consistent_data_push: Truth = Field(False, description="Swap all segments of a REFRESH at once.")
+    consistent_data_push: Truth = Field(False, description="Replace all segments of a REFRESH atomically.")
     missing_columns: Annotated[MissingColumns, named(MissingColumns)] = Field(
         MissingColumns.FAIL,
         description="A file lacks a column that has no defaultNullValue and no transform: FAIL refuses the file, WARN "
@@ -51,9 +51,9 @@ class StreamIngestionConfig(Document):
 
 
 class FilterConfig(Document):
-    """Records that are left out."""
+    """Records to drop."""
 
-    filter_function: Text | None = Field(None, description="Expression; records for which it is true are left out.")
+    filter_function: Text | None = Field(None, description="Expression; records for which it is true are dropped.")
 
 
 class TransformConfig(Document):
@@ -74,7 +74,7 @@ class ComplexTypeConfig(Document):
     """Nested records."""
 
     fields_to_unnest: tuple[Text, ...] = Field((), description="Lists whose entries become rows.")
-    delimiter: Text = Field(".", description="Between the names of nested fields.")
+    delimiter: Text = Field(".", description="Separator between names of nested fields.")
     collection_not_unnested_to_json: Annotated[CollectionToJson, named(CollectionToJson)] = Field(
         CollectionToJson.NON_PRIMITIVE, description="NONE, NON_PRIMITIVE or ALL."
     )
@@ -82,24 +82,22 @@ class ComplexTypeConfig(Document):
 
 
 class IngestionConfig(Document):
-    """What happens to records on their way in."""
+    """How input records are transformed, filtered and checked."""
 
     batch_ingestion_config: BatchIngestionConfig | None = Field(None, description="Segments from files.")
     stream_ingestion_config: StreamIngestionConfig | None = Field(None, description="Not yet: segments from streams.")
-    filter_config: FilterConfig | None = Field(None, description="Records that are left out.")
+    filter_config: FilterConfig | None = Field(None, description="Records to drop.")
     transform_configs: tuple[TransformConfig, ...] = Field((), description="Columns by expression.")
     enrichment_configs: tuple[dict[str, Any], ...] = Field(
-        (), description="Not yet: rows of such a table are refused, for it would change them."
+        (), description="Not yet: rows of such a table are refused, because it would change them."
     )
     complex_type_config: ComplexTypeConfig | None = Field(None, description="Nested records.")
     schema_conforming_transformer_config: dict[str, Any] | None = Field(
-        None, description="Not yet: rows of such a table are refused, for it would change them."
+        None, description="Not yet: rows of such a table are refused, because it would change them."
     )
     aggregation_configs: tuple[AggregationConfig, ...] = Field(
         (), description="Not yet: metrics aggregated while consuming."
     )
-    continue_on_error: Truth = Field(
-        False, description="Leave out bad records (counted with cause) instead of failing."
-    )
+    continue_on_error: Truth = Field(False, description="Skip bad records (counted with cause) instead of failing.")
     row_time_value_check: Truth = Field(False, description="A row's time outside 1971..2071 is a bad record.")
     segment_time_value_check: Truth = Field(True, description="A segment's time range outside 1971..2071 fails it.")

@@ -71,7 +71,7 @@ class Schema(Document):
     date_time_field_specs: tuple[FieldSpec, ...] = Field((), description="Time columns with format and granularity.")
     complex_field_specs: tuple[FieldSpec, ...] = Field((), description="MAP columns; kept, not built yet.")
     primary_key_columns: tuple[Text, ...] = Field(
-        (), description="Columns whose values name a row, for upsert, dedup and dimension tables."
+        (), description="Columns whose values identify a row, for upsert, dedup and dimension tables."
     )
 
     @classmethod

@@ -57,7 +57,7 @@ class ReplicaGroupStrategyConfig(Document):
 
 
 class SegmentsConfig(Document):
-    """Time column, retention, replication and push. Old documents write all values as text, and so does GET."""
+    """Time column, retention, replication and push. Old documents, and answers to GET, have all values as text."""
 
     replication: WholeNumber | None = Field(
         None,
@@ -84,13 +84,13 @@ class SegmentsConfig(Document):
         None, description="Unit of the time column in old documents; the schema decides."
     )
     time_column_name: Text | None = Field(
-        None, description="Time column: of retention, and of the time range that a segment says it has."
+        None, description="Time column, for retention and for the time range of a segment."
     )
     segment_push_type: Annotated[PushType, named(PushType)] | None = Field(
-        None, description="REFRESH: retention leaves the table alone; default APPEND."
+        None, description="REFRESH: retention does not apply; default APPEND."
     )
     segment_push_frequency: Annotated[PushFrequency, named(PushFrequency)] | None = Field(
-        None, description="HOURLY: dates in names of segments have hours; default DAILY."
+        None, description="HOURLY: dates in segment names include hours; default DAILY."
     )
     minimize_data_movement: Truth = Field(
         False, description="Not yet: keep segments where they are when servers change."
@@ -115,13 +115,12 @@ class SegmentsConfig(Document):
     )
     replaced_segments_retention_period: Text | None = Field(
         None,
-        description="How long replaced segments are kept, so that the replacement can be reverted, e.g. 4h; default "
-        "1d.",
+        description="How long replaced segments are kept for a revert, e.g. 4h; default 1d.",
     )
     lineage_entry_cleanup_retention_period: Text | None = Field(
         None,
-        description="After how long a replacement in progress is given up, and one given up is forgotten, e.g. 2d; "
-        "default 1d.",
+        description="After how long a replacement in progress is reverted, and a reverted one is removed, "
+        "e.g. 2d; default 1d.",
     )
 
     @property

@@ -49,7 +49,7 @@ class QuotaConfig(Document):
         None, description="Largest size of one replica of the table, e.g. 10G."
     )
     max_queries_per_second: Annotated[str, BeforeValidator(_rate_text)] | None = Field(
-        None, description="Not yet: queries a second over all brokers."
+        None, description="Not yet: queries per second over all brokers."
     )
 
     @property
@@ -79,7 +79,7 @@ class RoutingConfig(Document):
 
     routing_table_builder_name: Text | None = Field(None, description="Accepted; a key of old documents.")
     segment_pruner_types: tuple[Annotated[SegmentPruner, named(SegmentPruner)], ...] = Field(
-        (), description="Accepted; servers leave out every segment that cannot have a row."
+        (), description="Accepted; servers prune every segment that cannot have a matching row."
     )
     instance_selector_type: Annotated[InstanceSelector, named(InstanceSelector)] | None = Field(
         None, description="Not yet: brokers balance over all replicas."
@@ -90,20 +90,21 @@ class RoutingConfig(Document):
 
 
 class QueryConfig(Document):
-    """Limits and habits of queries on a table."""
+    """Limits and defaults of queries on a table."""
 
     timeout_ms: WholeNumber | None = Field(
         None,
         ge=1,
         le=TIMEOUT_MS_MAX,
-        description="Milliseconds of a query, in place of pinot.broker.timeoutMs; the option timeoutMs has precedence.",
+        description="Query timeout in milliseconds, overriding pinot.broker.timeoutMs; "
+        "the query option timeoutMs takes precedence.",
     )
     disable_groovy: Truth | None = Field(None, description="Accepted; there is no Groovy.")
     use_approximate_function: Truth | None = Field(
         None, description="Not yet: rewrite DISTINCTCOUNT and PERCENTILE to approximate functions."
     )
     expression_override_map: dict[str, Text] | None = Field(
-        None, description="Not yet: expression → column that holds its value."
+        None, description="Not yet: expression → column with its value."
     )
     max_query_response_size_bytes: WholeNumber | None = Field(
         None, ge=1, description="Not yet: largest response of a query over all servers, in bytes."

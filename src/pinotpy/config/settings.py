@@ -28,7 +28,7 @@ SEGMENT_FETCHER = (
 )
 URIS_ALLOWED = (
     "Addresses that segments may be fetched from, as URIs such as s3://bucket/, and networks that web "
-    "addresses may lead to; by commas."
+    "addresses may resolve to; comma-separated."
 )
 CRYPTER = "Crypters by name: class.<name>, <name>.<key> (docs/file-systems.md)."
 LOOPBACK_HOSTS = ("localhost", "127.0.0.1", "::1")
@@ -39,10 +39,10 @@ class ProcessSettings(Settings):
 
     host: str = setting("127.0.0.1", "pinotpy.host", about="Address that the daemon listens on.", min_length=1)
     advertised_host: str | None = setting(
-        None, "pinotpy.advertised.host", about="Host that others use to reach it; default: host."
+        None, "pinotpy.advertised.host", about="Host that others connect to; default: host."
     )
     advertised_port: WholeNumber | None = setting(
-        None, "pinotpy.advertised.port", about="Port that others use; default: the bound port.", ge=1, le=65535
+        None, "pinotpy.advertised.port", about="Port that others connect to; default: the bound port.", ge=1, le=65535
     )
     zk_address: str = setting(
         "localhost:2181",
@@ -60,7 +60,7 @@ class ProcessSettings(Settings):
         min_length=1,
     )
     zk_session_timeout_ms: WholeNumber = setting(
-        30_000, "pinot.zk.session.timeoutMs", about="Session time-out.", unit="ms", ge=1_000, le=600_000
+        30_000, "pinot.zk.session.timeoutMs", about="Session timeout.", unit="ms", ge=1_000, le=600_000
     )
     zk_connect_timeout_ms: WholeNumber = setting(
         30_000, "pinot.zk.connect.timeoutMs", about="Longest wait for ZooKeeper at start.", unit="ms", ge=100
@@ -68,7 +68,7 @@ class ProcessSettings(Settings):
     request_bytes_max: Size = setting(
         8 * MIB,
         "pinotpy.http.request.maxBytes",
-        about="Longest body of a request other than uploads.",
+        about="Longest request body, except uploads.",
         unit="bytes",
         ge=1_024,
     )
@@ -79,17 +79,21 @@ class ProcessSettings(Settings):
         10_000, "pinotpy.shutdown.timeoutMs", about="Longest wait for running requests at stop.", unit="ms", ge=1_000
     )
     auth_users_file: Path | None = setting(
-        None, "pinotpy.auth.usersFile", about="File of users, hashed secrets and rights; without it everybody may all."
+        None,
+        "pinotpy.auth.usersFile",
+        about="File of users, hashed secrets and rights; without it everybody may do everything.",
     )
     cluster_token_file: Path | None = setting(
-        None, "pinotpy.auth.clusterTokenFile", about="File with the secret that daemons of the cluster show each other."
+        None, "pinotpy.auth.clusterTokenFile", about="File with the shared secret of the cluster's daemons."
     )
     tls_cert_file: Path | None = setting(
-        None, "pinotpy.tls.certFile", about="PEM certificate chain; with the key, HTTP and gRPC speak TLS."
+        None, "pinotpy.tls.certFile", about="PEM certificate chain; with the key, HTTP and gRPC use TLS."
     )
     tls_key_file: Path | None = setting(None, "pinotpy.tls.keyFile", about="PEM private key of the certificate.")
     tls_ca_file: Path | None = setting(
-        None, "pinotpy.tls.caFile", about="PEM certificates that other daemons' certificates are checked with."
+        None,
+        "pinotpy.tls.caFile",
+        about="PEM certificates of the CA that other daemons' certificates must be signed by.",
     )
     insecure: Flag = setting(
         False, "pinotpy.insecure", about="Allow an address other than loopback without users file."
@@ -103,8 +107,8 @@ class ProcessSettings(Settings):
         "pinot.server.user.functions",
         "pinot.broker.user.functions",
         "controller.user.functions",
-        about="User functions that must be there at start: module:function, or names that installed packages "
-        "announce; by commas.",
+        about="User functions that must exist at startup: module:function, or names that installed packages announce; "
+        "comma-separated.",
     )
     log_level: str = setting(
         "INFO", "pinotpy.log.level", about="DEBUG, INFO, WARNING or ERROR.", pattern="^(DEBUG|INFO|WARNING|ERROR)$"
@@ -149,8 +153,8 @@ class ControllerSettings(ProcessSettings):
     local_temp_dir: Path | None = setting(
         None,
         "controller.local.temp.dir",
-        about="Folder of uploads in progress, of this controller alone; default: in the data folder, or "
-        "pinotpy-data/controller where that is a URI.",
+        about="Folder of uploads in progress, exclusive to this controller; default: in the data folder, or "
+        "pinotpy-data/controller if that is a URI.",
     )
     storage_factory: Texts = settings_below(
         "pinot.controller.storage.factory", "pinotpy.storage.factory", about=STORAGE_FACTORY
@@ -169,21 +173,21 @@ class ControllerSettings(ProcessSettings):
         600_000, "controller.segment.upload.timeoutInMillis", about="Longest upload.", unit="ms", ge=1_000
     )
     uploads_max: WholeNumber = setting(
-        8, "controller.segment.upload.maxConcurrent", about="Uploads that run at once.", ge=1, le=1_000
+        8, "controller.segment.upload.maxConcurrent", about="Concurrent uploads.", ge=1, le=1_000
     )
     upload_check_bytes_max: Size = setting(
         128 * MIB,
         "controller.segment.upload.checkMemoryBytes",
-        about="Memory in which uploads are unpacked to be checked; those that do not fit are unpacked to the disk.",
+        about="Memory for unpacking and checking uploads; those that do not fit are unpacked to disk.",
         unit="bytes",
     )
     archive_entries_max: WholeNumber = setting(
-        1_000, "controller.segment.archive.maxEntries", about="Files in an uploaded segment.", ge=1
+        1_000, "controller.segment.archive.maxEntries", about="Maximum files in an uploaded segment.", ge=1
     )
     archive_unpacked_bytes_max: Size = setting(
         40 * GIB,
         "controller.segment.archive.maxUnpackedBytes",
-        about="Unpacked size of a segment.",
+        about="Maximum unpacked size of a segment.",
         unit="bytes",
         ge=1_024,
     )
@@ -198,7 +202,7 @@ class ControllerSettings(ProcessSettings):
     replace_wait_ms: WholeNumber = setting(
         20_000,
         "controller.segment.replace.waitMs",
-        about="Longest wait of a step of a replacement for segments to be served.",
+        about="How long a step of a replacement waits for segments to be loaded.",
         unit="ms",
         ge=0,
         le=25_000,
@@ -216,7 +220,7 @@ class ControllerSettings(ProcessSettings):
     broker_timeout_ms: WholeNumber = setting(
         60_000,
         "controller.broker.timeoutMs",
-        about="Longest wait for a broker behind the query page.",
+        about="Longest wait of the query page for a broker.",
         unit="ms",
         ge=100,
     )
@@ -239,7 +243,7 @@ class ControllerSettings(ProcessSettings):
     periodic_initial_delay_s: Number = setting(
         120.0,
         "controller.periodic.initialDelayInSeconds",
-        about="Time before the first periodic run, up to as much again at random.",
+        about="Delay before the first periodic run, plus up to as much again at random.",
         unit="s",
         ge=0,
     )
@@ -259,32 +263,32 @@ class BrokerSettings(ProcessSettings):
     timeout_ms: WholeNumber = setting(
         10_000,
         "pinot.broker.timeoutMs",
-        about="Longest query; a client may ask for less. The answer to one that asks for more warns.",
+        about="Default and maximum query timeout; a client may lower it. An answer warns if more was requested.",
         unit="ms",
         ge=1,
     )
     response_rows_max: WholeNumber = setting(
         2**31 - 1,
         "pinot.broker.query.response.limit",
-        about="Largest LIMIT and TOP; above it a query is refused, or cut with the next setting.",
+        about="Largest LIMIT and TOP; a query above it is refused, or limited with the next setting.",
         unit="rows",
         ge=1,
     )
     limit_override: Flag = setting(
-        False, "pinot.broker.enable.query.limit.override", about="Cut LIMIT and TOP to the limit instead of refusing."
+        False, "pinot.broker.enable.query.limit.override", about="Lower LIMIT and TOP to the limit instead of refusing."
     )
     case_insensitive: Flag = setting(
         True,
         "enable.case.insensitive",
         "pinot.broker.enable.case.insensitive",
-        about="SQL finds tables and columns without regard to case; PQL never does.",
+        about="Table and column names are case-insensitive in SQL; never in PQL.",
     )
     query_text_bytes_max: Size = setting(
         2 * MIB, "pinot.broker.query.maxTextBytes", about="Longest query text.", unit="bytes", ge=1, le=2 * MIB
     )
-    queries_max: WholeNumber = setting(256, "pinot.broker.query.maxConcurrent", about="Queries that run at once.", ge=1)
+    queries_max: WholeNumber = setting(256, "pinot.broker.query.maxConcurrent", about="Concurrent queries.", ge=1)
     queue_max: WholeNumber = setting(
-        1_024, "pinot.broker.query.maxWaiting", about="Queries that wait; more are refused with 211.", ge=0
+        1_024, "pinot.broker.query.maxWaiting", about="Queued queries; more are refused with 211.", ge=0
     )
     server_response_bytes_max: Size = setting(
         256 * MIB,
@@ -295,7 +299,7 @@ class BrokerSettings(ProcessSettings):
         le=2 * GIB - 1,
     )
     memory_max_bytes: Size = setting(
-        1 * GIB, "pinot.broker.query.memory.maxBytes", about="Memory of one query's merge.", unit="bytes", ge=1 * MIB
+        1 * GIB, "pinot.broker.query.memory.maxBytes", about="Memory for merging one query.", unit="bytes", ge=1 * MIB
     )
     threads: WholeNumber = setting(
         2, "pinot.broker.threads", about="Threads that compile queries and merge answers.", ge=1, le=256
@@ -325,12 +329,12 @@ class ServerSettings(ProcessSettings):
     frames: bool = setting(
         True,
         "pinot.server.frames.enabled",
-        about="Whether brokers may send queries over plain connections, at a tenth of gRPC's cost.",
+        about="Accept queries as frames on plain connections, at a tenth of gRPC's cost.",
     )
     frame_port: WholeNumber = setting(
         0,
         "pinot.server.frames.port",
-        about="Port of these connections; 0 picks a free one, and none where the query port is advertised as another.",
+        about="Port for frames; 0 picks a free one, or none if the query port is advertised as another port.",
         ge=0,
         le=65535,
     )
@@ -343,23 +347,27 @@ class ServerSettings(ProcessSettings):
     segment_dir: Path | None = setting(
         None,
         "pinot.server.instance.segmentTarDir",
-        about="Folder where downloads arrive, of this server alone; default: within the data folder.",
+        about="Download folder, exclusive to this server; default: within the data folder.",
     )
     timeout_ms: WholeNumber = setting(
-        15_000, "pinot.server.query.executor.timeout", about="Longest query, whatever a broker asks.", unit="ms", ge=1
+        15_000,
+        "pinot.server.query.executor.timeout",
+        about="Maximum query time, whatever a broker requests.",
+        unit="ms",
+        ge=1,
     )
     queries_max: WholeNumber = setting(
         16,
         "pinot.query.scheduler.query_runner_threads",
-        about="Queries that execute at once; each gets quanta of the kernel threads.",
+        about="Concurrently executing queries; they share the kernel threads in quanta.",
         ge=1,
         le=10_000,
     )
     queue_max: WholeNumber = setting(
-        1_024, "pinot.query.scheduler.maxWaiting", about="Queries that wait; more are refused with 211.", ge=0
+        1_024, "pinot.query.scheduler.maxWaiting", about="Queued queries; more are refused with 211.", ge=0
     )
     threads: WholeNumber = setting(
-        0, "pinot.query.scheduler.query_worker_threads", about="Kernel threads; 0 = one a core.", ge=0, le=1_024
+        0, "pinot.query.scheduler.query_worker_threads", about="Kernel threads; 0 = one per core.", ge=0, le=1_024
     )
     query_memory_max_bytes: Size = setting(
         2 * GIB, "pinot.server.query.memory.maxBytes", about="Memory of one query.", unit="bytes", ge=1 * MIB
@@ -367,14 +375,14 @@ class ServerSettings(ProcessSettings):
     groups_max: WholeNumber = setting(
         0,
         "pinot.server.query.executor.num.groups.limit",
-        about="Groups of one query on this server, 0 = no limit but memory; a query may lower it, the answer says "
-        "when it was reached.",
+        about="Maximum groups of one query on this server, 0 = limited by memory only; a query may lower it, and the "
+        "answer says if it was reached.",
         ge=0,
     )
     global_dictionary_max_bytes: Size = setting(
         512 * MIB,
         "pinot.server.query.globalDictionary.maxBytes",
-        about="Memory for numberings of the values of grouped columns over all segments; 0 turns them off, groups are "
+        about="Memory for shared dictionaries of grouped columns over all segments; 0 turns them off, and groups are "
         "then merged by value.",
         unit="bytes",
         ge=0,
@@ -382,17 +390,21 @@ class ServerSettings(ProcessSettings):
     decoded_columns_max_bytes: Size = setting(
         1 * GIB,
         "pinot.server.query.decodedColumns.maxBytes",
-        about="Memory for compressed and fixed-bit columns as kernels read them, and for numbers of texts without a "
-        "dictionary; "
-        "what was not used for longest goes first.",
+        about="Memory for decoded compressed and fixed-bit columns, and for codes of raw text; least recently used "
+        "entries are evicted first.",
         unit="bytes",
         ge=0,
     )
     response_bytes_max: Size = setting(
-        256 * MIB, "pinot.server.grpc.maxResponseBytes", about="Longest answer.", unit="bytes", ge=1_024, le=2 * GIB - 1
+        256 * MIB,
+        "pinot.server.grpc.maxResponseBytes",
+        about="Maximum size of an answer.",
+        unit="bytes",
+        ge=1_024,
+        le=2 * GIB - 1,
     )
     transition_threads: WholeNumber = setting(
-        4, "pinot.server.helix.transition.threads", about="Segments that are loaded or dropped at once.", ge=1, le=256
+        4, "pinot.server.helix.transition.threads", about="Segments loaded or dropped concurrently.", ge=1, le=256
     )
     download_timeout_ms: WholeNumber = setting(
         600_000,
@@ -402,7 +414,7 @@ class ServerSettings(ProcessSettings):
         ge=1_000,
     )
     download_retries_max: WholeNumber = setting(
-        8, "pinot.server.segment.fetcher.http.retry.count", about="Further tries of a failed download.", ge=0, le=100
+        8, "pinot.server.segment.fetcher.http.retry.count", about="Retries of a failed download.", ge=0, le=100
     )
     storage_factory: Texts = settings_below(
         "pinot.server.storage.factory", "pinotpy.storage.factory", about=STORAGE_FACTORY
@@ -415,34 +427,34 @@ class ServerSettings(ProcessSettings):
     )
     crypter: Texts = settings_below("pinot.server.crypter", "pinotpy.crypter", about=CRYPTER)
     archive_entries_max: WholeNumber = setting(
-        1_000, "pinot.server.segment.archive.maxEntries", about="Files in a downloaded segment.", ge=1
+        1_000, "pinot.server.segment.archive.maxEntries", about="Maximum files in a downloaded segment.", ge=1
     )
     archive_unpacked_bytes_max: Size = setting(
         40 * GIB,
         "pinot.server.segment.archive.maxUnpackedBytes",
-        about="Unpacked size of a segment.",
+        about="Maximum unpacked size of a segment.",
         unit="bytes",
         ge=1_024,
     )
     scrub_period_s: WholeNumber = setting(
         86_400,
         "pinot.server.segment.scrub.periodInSeconds",
-        about="How often the files of each loaded segment are read anew and compared with their checksums; 0: only "
-        "after a query met damage.",
+        about="How often the files of each loaded segment are re-read and compared with their checksums; "
+        "0: only after a query met damage.",
         unit="s",
         ge=0,
     )
     scrub_rate: Size = setting(
         64 * MIB,
         "pinot.server.segment.scrub.maxBytesPerSecond",
-        about="How fast they are read, in a second.",
+        about="Rate of that reading, per second.",
         unit="bytes",
         ge=64 * 1024,
     )
     drain_timeout_ms: WholeNumber = setting(
         5_000,
         "pinot.server.shutdown.drainMs",
-        about="At stop: time for brokers to turn to other replicas before the session ends.",
+        about="At shutdown: time for brokers to switch to other replicas before the session ends.",
         unit="ms",
         ge=0,
     )

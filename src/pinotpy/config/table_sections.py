@@ -46,7 +46,7 @@ class TableSections(Document):
     )
     tenants: TenantConfig = Field(description="Brokers and servers; {} means DefaultTenant.")
     indexing: TableIndexConfig = Field(alias="tableIndexConfig", description="Dictionaries, encodings and indexes.")
-    metadata: TableCustomConfig = Field(default_factory=TableCustomConfig, description="Free texts of the owner.")
+    metadata: TableCustomConfig = Field(default_factory=TableCustomConfig, description="Free-form texts of the owner.")
     quota: QuotaConfig | None = Field(None, description="Limits.")
     task: TaskConfig | None = Field(None, description="Not yet: minion tasks.")
     routing: RoutingConfig | None = Field(None, description="How brokers route.")
@@ -69,7 +69,7 @@ class TableSections(Document):
         None, alias="dimensionTableConfig", description="Not yet: for LOOKUP tables."
     )
     ingestion: IngestionConfig | None = Field(
-        None, alias="ingestionConfig", description="What happens to records on their way in."
+        None, alias="ingestionConfig", description="How input records are transformed, filtered and checked."
     )
     tiers: tuple[TierConfig, ...] = Field(
         (), alias="tierConfigs", description="Not yet: other servers for old segments."

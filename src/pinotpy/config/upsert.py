@@ -58,19 +58,19 @@ class UpsertConfig(Document):
     default_partial_upsert_strategy: Annotated[UpsertStrategy, named(UpsertStrategy)] | None = Field(
         None, description="Strategy of the other columns."
     )
-    comparison_column: Text | None = Field(None, description="Column that says which row is newer, the old key.")
+    comparison_column: Text | None = Field(None, description="Column that decides which row is newer (older key).")
     comparison_columns: tuple[Text, ...] = Field(
-        (), description="Columns that say which row is newer; default: the time column."
+        (), description="Columns that decide which row is newer; default: the time column."
     )
-    delete_record_column: Text | None = Field(None, description="A BOOLEAN column whose true deletes the key.")
+    delete_record_column: Text | None = Field(None, description="A BOOLEAN column; true deletes the key.")
     out_of_order_record_column: Text | None = Field(
-        None, description="A BOOLEAN column that tells rows which came too late."
+        None, description="A BOOLEAN column that marks rows that arrived too late."
     )
-    drop_out_of_order_record: Truth = Field(False, description="Drop rows that come too late.")
+    drop_out_of_order_record: Truth = Field(False, description="Drop rows that arrive too late.")
     hash_function: Annotated[HashFunction, named(HashFunction)] | None = Field(
         None, description="NONE, MD5, MURMUR3 or UUID."
     )
-    enable_snapshot: Truth | None = Field(None, description="Keep validity on disk.")
+    enable_snapshot: Truth | None = Field(None, description="Keep valid-doc bitmaps on disk.")
     enable_preload: Truth | None = Field(None, description="Load keys before consuming.")
     metadata_ttl: Number | None = Field(
         None,
@@ -89,7 +89,7 @@ class UpsertConfig(Document):
 
 
 class DedupConfig(Document):
-    """Rows whose primary key is known already are dropped."""
+    """Rows whose primary key is already known are dropped."""
 
     dedup_enabled: Truth = Field(description="Whether to drop them.")
     hash_function: Annotated[HashFunction, named(HashFunction)] | None = Field(

@@ -24,15 +24,15 @@ class ExecutionFrameworkSpec(Document):
 
     name: Text = Field(
         "standalone",
-        description="standalone: processes of this machine. spark: `pinotpy spark`. Class names are accepted and not "
-        "used.",
+        description="standalone: processes of this machine. spark: `pinotpy spark`. Class names are accepted and "
+        "ignored.",
     )
     segment_generation_job_runner_class_name: Text | None = Field(None, description="Accepted.")
     segment_tar_push_job_runner_class_name: Text | None = Field(None, description="Accepted.")
     segment_uri_push_job_runner_class_name: Text | None = Field(None, description="Accepted.")
     segment_metadata_push_job_runner_class_name: Text | None = Field(None, description="Accepted.")
     extra_configs: dict[str, Text] = Field(
-        default_factory=dict, description="`stagingDir`: folder beside the output for what is not finished (Spark)."
+        default_factory=dict, description="`stagingDir`: folder beside the output for unfinished files (Spark)."
     )
 
 
@@ -42,8 +42,8 @@ class PinotFSSpec(Document):
     scheme: Text = Field(description="file, s3, gs, abfs, hdfs, …")
     class_name: Text | None = Field(
         None,
-        description="Pinot's classes are accepted and the scheme decides; module:attribute names a file system of "
-        "your own.",
+        description="Pinot's class names are accepted, but the scheme decides; module:attribute names your own file "
+        "system.",
     )
     configs: dict[str, Text] = Field(default_factory=dict, description="Settings of the file system, such as `region`.")
 
@@ -53,10 +53,10 @@ class TableSpec(Document):
 
     table_name: Text = Field(description="Name of the table, without its type.")
     schema_uri: Text | None = Field(
-        None, alias="schemaURI", description="Place of the schema; default: the controller's answer."
+        None, alias="schemaURI", description="URI of the schema; default: ask the controller."
     )
     table_config_uri: Text | None = Field(
-        None, alias="tableConfigURI", description="Place of the table config; default: the controller's answer."
+        None, alias="tableConfigURI", description="URI of the table config; default: ask the controller."
     )
 
 
@@ -64,10 +64,10 @@ class RecordReaderSpec(Document):
     """How input files are read."""
 
     data_format: Text | None = Field(
-        None, description="csv, json, avro, parquet, orc; default: what each file's name tells."
+        None, description="csv, json, avro, parquet, orc; default: by each file's extension."
     )
     class_name: Text | None = Field(
-        None, description="Pinot's reader class: tells the format where dataFormat does not stand."
+        None, description="Pinot's reader class; gives the format if dataFormat is missing."
     )
     config_class_name: Text | None = Field(None, description="Accepted; the format decides.")
     configs: Annotated[dict[str, Any], BeforeValidator(_reader_settings)] = Field(
@@ -80,8 +80,8 @@ class SegmentNameGeneratorSpec(Document):
 
     type: Text | None = Field(
         None,
-        description="simple, normalizedDate, fixed or inputFile; default: what configs and the table's time column "
-        "tell.",
+        description="simple, normalizedDate, fixed or inputFile; default: derived from configs and the table's time "
+        "column.",
     )
     configs: dict[str, Text] = Field(
         default_factory=dict,
@@ -99,7 +99,7 @@ class PushJobSpec(Document):
     """How segments are pushed."""
 
     push_attempts: WholeNumber = Field(1, ge=1, le=10_000, description="Attempts for each segment; 1 = no retry.")
-    push_parallelism: WholeNumber = Field(1, ge=1, le=1_000, description="Segments pushed at once.")
+    push_parallelism: WholeNumber = Field(1, ge=1, le=1_000, description="Segments pushed concurrently.")
     push_retry_interval_millis: WholeNumber = Field(
         1000,
         ge=0,
@@ -107,19 +107,19 @@ class PushJobSpec(Document):
         description="Pause before the second attempt, in milliseconds; doubled for each further one.",
     )
     segment_uri_prefix: Text | None = Field(
-        None, description="Put before the path of a segment to make the URI that the controller is told."
+        None, description="Prefix of a segment's path in the URI sent to the controller."
     )
-    segment_uri_suffix: Text | None = Field(None, description="Put after it.")
+    segment_uri_suffix: Text | None = Field(None, description="Suffix of it.")
     push_file_name_pattern: Text | None = Field(
         None, description="`glob:…` or `regex:…`: push only these archives of outputDirURI."
     )
     copy_to_deep_store_for_metadata_push: Truth = Field(
-        False, description="Let the controller copy what is pushed as metadata into its deep store."
+        False, description="Let the controller copy segments of a metadata push into its deep store."
     )
     batch_segment_upload: Truth = Field(False, description="Accepted.")
-    prefer_metadata_tar_gz: Truth = Field(True, description="Accepted: metadata are read from the archives themselves.")
+    prefer_metadata_tar_gz: Truth = Field(True, description="Accepted: metadata is read from the archives.")
     segment_metadata_generation_parallelism: WholeNumber = Field(
-        1, ge=1, le=1_000, description="Accepted; pushParallelism counts."
+        1, ge=1, le=1_000, description="Accepted; pushParallelism applies."
     )
 
 
@@ -134,9 +134,7 @@ class TlsSpec(Document):
     trust_store_type: Text | None = Field(None, description="PEM.")
     trust_store_path: Text | None = Field(None, description="PEM file of the CA to trust.")
     trust_store_password: Text | None = Field(None, description="Accepted.", json_schema_extra={"secret": True})
-    connect_timeout: WholeNumber | None = Field(
-        None, description="Accepted; pinotpy.pushTimeoutMs is the time of a push."
-    )
+    connect_timeout: WholeNumber | None = Field(None, description="Accepted; use pinotpy.pushTimeoutMs.")
     read_timeout: WholeNumber | None = Field(None, description="Accepted.")
 
 

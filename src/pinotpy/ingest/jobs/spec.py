@@ -122,29 +122,28 @@ class JobAdditions(Document):
     )
     keep_input_order: Truth = Field(
         False,
-        description="Do not sort, also where the table has a sortedColumn: rows stay as files and positions give them.",
+        description="Do not sort, even if the table has a sortedColumn: rows keep the order of files and positions.",
     )
     repartition: Truth = Field(
         False,
-        description="Rows are dealt to segments by the table's segmentPartitionConfig, so that each segment has one "
-        "partition.",
+        description="Partition rows by the table's segmentPartitionConfig, so that each segment has one partition.",
     )
     time_bucket: Annotated[Bucket | None, BeforeValidator(_bucket)] = Field(
-        None, description="HOUR, DAY, MONTH or YEAR of the time column, in UTC: a segment has rows of one bucket."
+        None, description="HOUR, DAY, MONTH or YEAR of the time column, in UTC: a segment has rows of only one bucket."
     )
     rows_per_segment: WholeNumber | None = Field(
-        None, ge=1, description="Larger segments are cut, smaller inputs are put together."
+        None, ge=1, description="Split larger inputs and combine smaller ones into segments of about this size."
     )
     bytes_per_segment: WholeNumber | None = Field(
-        None, ge=1, description="The same by the bytes of rows in memory, in bytes."
+        None, ge=1, description="The same, measured in bytes of rows in memory."
     )
     memory_bytes_max: WholeNumber = Field(
         1 << 30,
         ge=1 << 20,
-        description="Rows that one process holds before it writes them to its working folder, in bytes.",
+        description="Bytes of rows that one process holds before it writes them to its working folder.",
     )
     working_dir: Text | None = Field(
-        None, description="Local folder for what is not finished; default: the system's folder for temporary files."
+        None, description="Local folder for unfinished files; default: the system's temporary folder."
     )
     reject_share_max: Number | None = Field(
         None,
@@ -155,38 +154,38 @@ class JobAdditions(Document):
     reject_file_uri: Text | None = Field(
         None,
         alias="rejectFileURI",
-        description="Folder for rejected rows with their causes, a file for each unit of work.",
+        description="Folder for rejected rows with their causes, one file per work item.",
     )
     on_file_error: Annotated[FileErrors, named(FileErrors)] = Field(
         FileErrors.FAIL,
-        description="FAIL: a file that cannot be read fails the job. SKIP: the others are built, the job says so and "
-        "ends with status 1.",
+        description="FAIL: an unreadable file fails the job. SKIP: the others are built, "
+        "the job reports it and exits with status 1.",
     )
     missing_columns: Annotated[MissingColumns, named(MissingColumns)] | None = Field(
         None,
-        description="FAIL, WARN or DEFAULT: what becomes of files that lack a column of the schema. Default: what the "
-        "table says, else FAIL.",
+        description="FAIL, WARN or DEFAULT: how to treat files that lack a column of the schema. "
+        "Default: the table's setting, or FAIL.",
     )
     keep_folders: Truth = Field(
         False, description="Leave each segment as a folder beside its archive (local output only)."
     )
     consistent_push: Annotated[ConsistentPush, named(ConsistentPush)] | None = Field(
         None,
-        description="NONE, TABLE or TIME_RANGE: what a push replaces at once. Default: TABLE where the table has "
+        description="NONE, TABLE or TIME_RANGE: what a push replaces atomically. Default: TABLE if the table has "
         "consistentDataPush.",
     )
     allow_duplicates: Truth = Field(
         False,
-        description="Push also rows of input files that stay in other segments of the table, or may; nothing is "
-        "replaced for it.",
+        description="Also push rows of input files that are, or may be, in other segments of the table; nothing is "
+        "replaced.",
     )
     adopt: Truth = Field(
         False,
-        description="Segments of the table without a list of input files get the list of a pushed one of the same "
-        "time range and rows, which is not sent.",
+        description="Segments of the table without a list of input files get the list of a pushed segment "
+        "with the same time range and number of rows, which is not sent.",
     )
     push_timeout_ms: WholeNumber = Field(
-        600_000, ge=1, le=86_400_000, description="Longest time for the push of one segment, in milliseconds."
+        600_000, ge=1, le=86_400_000, description="Timeout for pushing one segment, in milliseconds."
     )
     source_table: Text | None = Field(None, description="Spark only: a table of its catalog instead of inputDirURI.")
     source_query: Text | None = Field(
@@ -207,9 +206,9 @@ class IngestionJobSpec(Document):
     input_dir_uri: Text | None = Field(
         None, alias="inputDirURI", description="Folder (or file) of the input, by path or URI."
     )
-    search_recursively: Truth = Field(True, description="Look for input below the folders of inputDirURI too.")
+    search_recursively: Truth = Field(True, description="Also look for input in subfolders of inputDirURI.")
     include_file_name_pattern: Text | None = Field(
-        None, description="`glob:…` or `regex:…`: only these files. Default: the names that the format has."
+        None, description="`glob:…` or `regex:…`: only these files. Default: the format's extensions."
     )
     exclude_file_name_pattern: Text | None = Field(None, description="`glob:…` or `regex:…`: not these files.")
     output_dir_uri: Text | None = Field(
@@ -219,10 +218,10 @@ class IngestionJobSpec(Document):
     )
     overwrite_output: Truth = Field(False, description="Replace archives of the same name instead of refusing.")
     create_metadata_tar_gz: Truth = Field(
-        False, description="Accepted: a push reads the metadata at the front of an archive, without the rest of it."
+        False, description="Accepted: a push reads only the metadata at the front of an archive."
     )
     segment_creation_job_parallelism: WholeNumber = Field(
-        0, ge=0, le=10_000, description="Units of work built at once; 0 = as many as there are cores (Spark: tasks)."
+        0, ge=0, le=10_000, description="Work items built concurrently; 0 = one per core (Spark: tasks)."
     )
     pinot_fs_specs: tuple[PinotFSSpec, ...] = Field(
         (), alias="pinotFSSpecs", description="Settings of file systems, by scheme."
@@ -240,16 +239,16 @@ class IngestionJobSpec(Document):
     )
     clean_up_output_dir: Truth = Field(False, description="Delete the archives once all are pushed.")
     fail_on_empty_segment: Truth = Field(
-        False, description="Fail if an input has no row to index; else no segment is built of it."
+        False, description="Fail if an input has no row to index; otherwise no segment is built from it."
     )
-    tls_spec: TlsSpec | None = Field(None, description="TLS towards the controller.")
+    tls_spec: TlsSpec | None = Field(None, description="TLS settings for the controller.")
     auth_token: Text | None = Field(
         None,
-        description="What the controller wants to see: `Basic …` or `Bearer …`, or a bare token.",
+        description="Authorization for the controller: `Basic …`, `Bearer …`, or just a token.",
         json_schema_extra={"secret": True},
     )
     pinotpy: JobAdditions = Field(
-        default_factory=partial(JobAdditions.model_validate, {}), description="What pinotpy adds."
+        default_factory=partial(JobAdditions.model_validate, {}), description="Additional settings of pinotpy."
     )
 
     @classmethod
