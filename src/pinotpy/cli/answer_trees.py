@@ -1,4 +1,4 @@
-"""What stands beside an answer's rows, as lines of text: the plan of PQL's EXPLAIN PLAN FOR (key `explain`) and the
+"""The parts of an answer besides its rows, as lines of text: the plan of PQL's EXPLAIN PLAN FOR (key `explain`) and the
 trace.
 
 BROKER_REDUCE(limit:10)
@@ -81,7 +81,7 @@ def _condition(node: Mapping[str, Any], depth: int = 0) -> Iterator[str]:
 
 
 def _stages(given: Any) -> list[Any]:
-    """Brokers send each server's stages as a JSON text; what is none is shown as it is."""
+    """Brokers send each server's stages as JSON text; anything else is shown unchanged."""
     try:
         found = json.loads(given) if isinstance(given, str) else given
     except ValueError:

@@ -1,4 +1,4 @@
-"""One query to a broker: its answer as the JSON object that it is, or its rows for a file."""
+"""Sends one query to a broker; returns its JSON answer, or its rows for a file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a job made: for people as tables, for programs as JSON. Every row is accounted for."""
+"""The report of a job: tables for people, JSON for programs. Every row is accounted for."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Schema and table config from files, with the faults of both told at once."""
+"""Reads schema and table config from files, and reports the faults of both together."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The flights of 2013 brought into a running cluster: schema, table, a segment a month. The quickstart and
+"""Loads the flights of 2013 into a running cluster: schema, table, one segment per month. The quickstart and
 `load-flights` do it.
 """
 
@@ -32,7 +32,7 @@ def build_and_upload_flights(
 
     Args:
         directory: where segments are built, a folder and an archive each.
-        timeout_s: longest wait for the replicas.
+        timeout_s: how long to wait for the replicas.
 
     Returns: the number of rows.
     """

@@ -112,7 +112,7 @@ class LocalCluster:
         return self.start(name, *self.daemons[name].args)
 
     def kill(self, name: str) -> None:
-        """SIGKILL, at once."""
+        """Send SIGKILL."""
         daemon = self.daemons[name]
         daemon.process.kill()
         daemon.process.wait(STOP_TIMEOUT_S)

@@ -18,7 +18,7 @@ from pinotpy.errors import PinotError
 
 app = typer.Typer(
     name="pinotpy",
-    help="A realtime distributed OLAP store: run a cluster, load data, ask questions.",
+    help="A distributed OLAP store: run a cluster, load data, run queries.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,

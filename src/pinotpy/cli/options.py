@@ -1,4 +1,4 @@
-"""Options that many commands share, and what they are turned into."""
+"""Options that many commands share, and the values made from them."""
 
 from __future__ import annotations
 
@@ -27,14 +27,18 @@ ZkAddress = Annotated[
     str | None, typer.Option("--zk-address", help="ZooKeeper, host:port[,host:port…] (default localhost:2181)")
 ]
 ClusterName = Annotated[str | None, typer.Option("--cluster-name", help="name of the cluster (default PinotCluster)")]
-AdvertisedHost = Annotated[str | None, typer.Option("--advertised-host", help="host that others reach this daemon by")]
-AdvertisedPort = Annotated[int | None, typer.Option("--advertised-port", help="port that others reach this daemon by")]
+AdvertisedHost = Annotated[
+    str | None, typer.Option("--advertised-host", help="host that others use to reach this daemon")
+]
+AdvertisedPort = Annotated[
+    int | None, typer.Option("--advertised-port", help="port that others use to reach this daemon")
+]
 UsersFile = Annotated[
     Path | None,
-    typer.Option("--auth-users-file", help="users, tokens and their rights; switches access control on (see add-user)"),
+    typer.Option("--auth-users-file", help="file of users, tokens and rights; turns on access control (see add-user)"),
 ]
 ClusterTokenFile = Annotated[
-    Path | None, typer.Option("--cluster-token-file", help="secret that daemons of the cluster show each other")
+    Path | None, typer.Option("--cluster-token-file", help="file with the cluster's shared secret")
 ]
 TlsCert = Annotated[Path | None, typer.Option("--tls-cert-file", help="PEM certificate chain: serve TLS")]
 TlsKey = Annotated[Path | None, typer.Option("--tls-key-file", help="PEM key of the certificate")]
@@ -42,9 +46,9 @@ TlsCa = Annotated[
     Path | None, typer.Option("--tls-ca-file", help="PEM of the CA that signs the other daemons' certificates")
 ]
 Insecure = Annotated[
-    bool, typer.Option("--insecure", help="serve an address other than loopback without access control")
+    bool, typer.Option("--insecure", help="listen on an address other than loopback without access control")
 ]
-ReadyFile = Annotated[Path | None, typer.Option("--ready-file", help="write address and pid here once ready")]
+ReadyFile = Annotated[Path | None, typer.Option("--ready-file", help="file to write address and pid to once ready")]
 
 # --- of clients ----------------------------------------------------------------------------------------------------
 
@@ -54,7 +58,7 @@ AuthUser = Annotated[
     str | None, typer.Option("--user", help="user name, if access control is on", envvar="PINOTPY_USER")
 ]
 AuthPassword = Annotated[
-    str | None, typer.Option("--password", help="its password (better in the environment)", envvar="PINOTPY_PASSWORD")
+    str | None, typer.Option("--password", help="password (better set in the environment)", envvar="PINOTPY_PASSWORD")
 ]
 AuthToken = Annotated[
     str | None,
@@ -67,7 +71,8 @@ MissingColumns = Annotated[
     str | None,
     typer.Option(
         "--missing-columns",
-        help="FAIL, WARN or DEFAULT: files that lack a column of the schema (default: what job and table say)",
+        help="FAIL, WARN or DEFAULT: how to treat files that lack a column of the schema (default: as job and table "
+        "say)",
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="print JSON instead of text")]

@@ -125,7 +125,7 @@ class Quickstart:
         }
 
     def print_addresses(self) -> None:
-        """Where everything is, and what to try. Examples stand outside of the frame and unbroken, to be copied."""
+        """Where everything is, and what to try. Examples are outside the frame and unwrapped, to be copied."""
         places = (
             f"query page   {self.controller_url}/query\nREST, docs   {self.controller_url}/docs\nbroker       "
             f"{self.broker_url}/query"
@@ -140,7 +140,7 @@ class Quickstart:
         self.console.print("Ctrl-C stops everything")
 
     def stop(self) -> bool:
-        """Stop all daemons; return whether all ended as they should."""
+        """Stop all daemons; return whether all exited cleanly."""
         statuses = self.cluster.stop_all()
         # One that had not come as far as its own handler was ended by the signal itself.
         failed = {name: status for name, status in statuses.items() if status not in (0, -signal.SIGTERM)}
@@ -151,7 +151,7 @@ class Quickstart:
         return not failed
 
     def say(self, text: str) -> None:
-        """Print, if there is still somebody to read it: the terminal may be gone."""
+        """Print, unless the terminal is gone."""
         with contextlib.suppress(OSError):
             self.console.print(text, soft_wrap=True)
 

@@ -1,4 +1,4 @@
-"""An answer as a file: Arrow, Parquet or CSV, typed as the broker's Arrow stream is."""
+"""Writes an answer to a file: Arrow, Parquet or CSV, with the types of the broker's Arrow stream."""
 
 from __future__ import annotations
 

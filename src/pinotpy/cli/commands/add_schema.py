@@ -16,7 +16,7 @@ NAME = "add-schema"
 def run(
     common: ControllerOptions,
     schema_file: Annotated[Path, typer.Option("--schema-file", help="schema as JSON")],
-    override: Annotated[bool, typer.Option("--override/--no-override", help="replace a schema of that name")] = True,
+    override: Annotated[bool, typer.Option("--override/--no-override", help="replace an existing schema")] = True,
 ) -> None:
     from pinotpy.cli.documents import read_documents, read_object
 

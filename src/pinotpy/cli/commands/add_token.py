@@ -1,4 +1,4 @@
-"""Make a bearer token for a user; it is shown once and kept only as a hash."""
+"""Create a bearer token for a user; it is shown once and stored only as a hash."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def run(
     users_file: Annotated[Path, typer.Option("--users-file", help="the users file", exists=True)],
     name: Annotated[str, typer.Option("--name", help="user that the token acts for")],
     days: Annotated[int, typer.Option("--days", help="how long it is valid; 0 = until it is revoked", min=0)] = 90,
-    comment: Annotated[str, typer.Option("--comment", help="what it is for")] = "",
+    comment: Annotated[str, typer.Option("--comment", help="purpose of the token")] = "",
     as_json: options.Json = False,
 ) -> None:
     from pinotpy.clock import SystemClock

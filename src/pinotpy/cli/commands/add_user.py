@@ -24,15 +24,16 @@ def run(
             hide_input=True,
             confirmation_prompt=True,
             envvar="PINOTPY_NEW_PASSWORD",
-            help="asked for if not given",
+            help="prompted for if not given",
         ),
     ],
     table: Annotated[
-        list[str] | None, typer.Option("--table", help="right on tables: NAME=READ,WRITE or '*=ADMIN'; may repeat")
+        list[str] | None,
+        typer.Option("--table", help="rights on tables: NAME=READ,WRITE or '*=ADMIN'; may be repeated"),
     ] = None,
     cluster: Annotated[str, typer.Option("--cluster", help="rights on the cluster: READ, WRITE, ADMIN")] = "",
     admin: Annotated[bool, typer.Option("--admin", help="all rights on everything")] = False,
-    replace: Annotated[bool, typer.Option("--replace", help="replace a user of that name")] = False,
+    replace: Annotated[bool, typer.Option("--replace", help="replace an existing user")] = False,
     as_json: options.Json = False,
 ) -> None:
     from pinotpy.errors import Fault, InvalidConfigError

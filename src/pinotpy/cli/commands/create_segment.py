@@ -1,4 +1,4 @@
-"""Build segments of files (CSV, TSV, JSON lines, Avro, Parquet, ORC): one a file, ready for upload-segment."""
+"""Build segments from files (CSV, TSV, JSON lines, Avro, Parquet, ORC), one per file, ready for upload-segment."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NAME = "create-segment"
 
 
 class NameGenerator(StrEnum):
-    """How segments are called."""
+    """How segments are named."""
 
     SIMPLE = "simple"
     NORMALIZED_DATE = "normalized-date"
@@ -28,22 +28,22 @@ class NameGenerator(StrEnum):
 
 def run(
     data_dir: Annotated[
-        Path, typer.Option("--data-dir", help="folder with data files, searched to its leaves, or one file")
+        Path, typer.Option("--data-dir", help="folder with data files, searched recursively, or one file")
     ],
     schema_file: Annotated[Path, typer.Option("--schema-file", help="schema as JSON")],
     out_dir: Annotated[
-        Path, typer.Option("--out-dir", help="where segments go, each as folder and as .tar.gz; made if missing")
+        Path, typer.Option("--out-dir", help="output folder: each segment as folder and as .tar.gz; created if missing")
     ],
     file_format: Annotated[
         str | None,
-        typer.Option("--format", help="csv, tsv, json, avro, parquet or orc (default: what each file's name tells)"),
+        typer.Option("--format", help="csv, tsv, json, avro, parquet or orc (default: by file extension)"),
     ] = None,
     table_config_file: Annotated[
         Path | None, typer.Option("--table-config-file", help="table config as JSON: time column, indexes, encodings")
     ] = None,
     table_name: Annotated[
         str | None,
-        typer.Option("--table-name", help="table that they are for; must be the schema's name, as it is by default"),
+        typer.Option("--table-name", help="table of the segments; must equal the schema's name (the default)"),
     ] = None,
     reader_config_file: Annotated[
         Path | None,
@@ -61,10 +61,10 @@ def run(
         str | None, typer.Option("--segment-name", help="fixed: the name; normalized-date: its prefix")
     ] = None,
     segment_name_postfix: Annotated[
-        str | None, typer.Option("--segment-name-postfix", help="simple: put before what stands for the file")
+        str | None, typer.Option("--segment-name-postfix", help="simple: inserted before the file's tag")
     ] = None,
     file_path_pattern: Annotated[
-        str | None, typer.Option("--file-path-pattern", help=r"input-file: regular expression of the whole path")
+        str | None, typer.Option("--file-path-pattern", help=r"input-file: regular expression for the full path")
     ] = None,
     segment_name_template: Annotated[
         str | None,
@@ -73,7 +73,7 @@ def run(
         ),
     ] = None,
     exclude_sequence_id: Annotated[
-        bool, typer.Option("--exclude-sequence-id", help="simple, normalized-date: nothing of the file in the name")
+        bool, typer.Option("--exclude-sequence-id", help="simple, normalized-date: omit the file's tag from the name")
     ] = False,
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="replace other segments of the same name in --out-dir")
@@ -84,22 +84,20 @@ def run(
             "--reject-share",
             min=0.0,
             max=1.0,
-            help="share of bad rows of a file that may be left out (default 0, or 1 with continueOnError)",
+            help="share of bad rows of a file that may be skipped (default 0, or 1 with continueOnError)",
         ),
     ] = None,
     reject_dir: Annotated[
         Path | None,
-        typer.Option("--reject-dir", help="folder for rejected rows with their causes, a file for each input file"),
+        typer.Option("--reject-dir", help="folder for rejected rows with their causes, one file per input file"),
     ] = None,
     skip_bad_files: Annotated[
         bool,
-        typer.Option(
-            "--skip-bad-files", help="build the others where a file cannot be read; the status is 1 nevertheless"
-        ),
+        typer.Option("--skip-bad-files", help="skip unreadable files and build the others; the exit status is still 1"),
     ] = False,
     missing_columns: options.MissingColumns = None,
     parallelism: Annotated[
-        int, typer.Option("--parallelism", min=0, help="segments built at once, 0: as many as there are cores")
+        int, typer.Option("--parallelism", min=0, help="segments built concurrently; 0: one per core")
     ] = 0,
     as_json: options.Json = False,
 ) -> None:

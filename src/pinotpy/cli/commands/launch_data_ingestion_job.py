@@ -1,4 +1,4 @@
-"""Run an ingestion job: build segments of files, push them, or both, as its spec says."""
+"""Run an ingestion job: build segments from files, push them, or both, as its spec says."""
 
 from __future__ import annotations
 
@@ -25,10 +25,11 @@ def run(
         list[str] | None, typer.Option("--values", help="name=value for ${name} in the spec; may be repeated")
     ] = None,
     property_file: Annotated[
-        Path | None, typer.Option("--property-file", help="values as properties; the environment and --values win")
+        Path | None,
+        typer.Option("--property-file", help="values as properties; the environment and --values take precedence"),
     ] = None,
     example: Annotated[
-        bool, typer.Option("--example", help="print a spec with all common keys to begin with, and end")
+        bool, typer.Option("--example", help="print an example spec with all common keys, and exit")
     ] = False,
     missing_columns: options.MissingColumns = None,
     as_json: options.Json = False,

@@ -1,4 +1,4 @@
-"""Load the quickstart's table, 336,776 flights of 2013, into a running cluster; existing segments stay."""
+"""Load the quickstart's table, the 336,776 flights of 2013, into a running cluster; skip what already exists."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NAME = "load-flights"
 @takes(controller_options)
 def run(
     common: ControllerOptions,
-    timeout_s: Annotated[float, typer.Option("--timeout-s", help="longest wait for the replicas")] = 120.0,
+    timeout_s: Annotated[float, typer.Option("--timeout-s", help="how long to wait for the replicas")] = 120.0,
 ) -> None:
     from rich.console import Console
 

@@ -1,4 +1,4 @@
-"""Ask a query and print its answer as a table (or JSON with --json), or write it to a file (Arrow, Parquet, CSV)."""
+"""Run a query and print its answer as a table (or JSON with --json), or write it to a file (Arrow, Parquet, CSV)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def run(
     ] = "",
     trace: Annotated[bool, typer.Option("--trace", help="ask for a trace")] = False,
     broker_url: options.BrokerUrl = options.DEFAULT_BROKER,
-    timeout_s: Annotated[float, typer.Option("--timeout-s", help="longest wait for the answer")] = 60.0,
+    timeout_s: Annotated[float, typer.Option("--timeout-s", help="how long to wait for the answer")] = 60.0,
     user: options.AuthUser = None,
     password: options.AuthPassword = None,
     auth_token: options.AuthToken = None,
@@ -31,10 +31,10 @@ def run(
     as_json: options.Json = False,
     output: Annotated[
         Path | None,
-        typer.Option("--output", help="write the rows to this file instead; it is there whole or not at all"),
+        typer.Option("--output", help="write the rows to this file instead, atomically"),
     ] = None,
     file_format: Annotated[
-        str | None, typer.Option("--format", help="of the file: arrow, parquet or csv (default: as its name ends)")
+        str | None, typer.Option("--format", help="file format: arrow, parquet or csv (default: by file extension)")
     ] = None,
 ) -> None:
     from pinotpy.cli.asking import ask, ask_for_rows

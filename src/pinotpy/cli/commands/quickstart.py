@@ -1,4 +1,4 @@
-"""Start a whole cluster on this machine, load the 336,776 flights of 2013, and ask a dozen questions."""
+"""Start a whole cluster on this machine, load the 336,776 flights of 2013, and run a dozen queries."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def run(
     stop: Annotated[bool, typer.Option("--exit", help="stop after the queries instead of waiting for Ctrl-C")] = False,
     directory: Annotated[
         Path | None,
-        typer.Option("--directory", help="where data and logs go (default: a temporary folder, removed at the end)"),
+        typer.Option("--directory", help="folder for data and logs (default: a temporary folder, removed at the end)"),
     ] = None,
     zk_port: Annotated[
         int | None, typer.Option("--zk-port", help="ZooKeeper's port (default 2181, or a free one)")
@@ -40,7 +40,8 @@ def run(
         bool,
         typer.Option(
             "--json",
-            help="when the cluster is up, one line of JSON with its addresses; everything else goes to standard error",
+            help="print one line of JSON with the addresses when the cluster is up; everything else goes to standard "
+            "error",
         ),
     ] = False,
 ) -> None:

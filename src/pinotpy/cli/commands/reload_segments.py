@@ -1,4 +1,4 @@
-"""Let servers bring a table's segments to its config as it is now, and show how far they are."""
+"""Let servers update a table's segments to its current config, and show the progress."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def run(
     segment_name: Annotated[str, typer.Option("--segment-name", help="only this segment")] = "",
     job_id: Annotated[str, typer.Option("--job-id", help="do not start a reload, show this one")] = "",
     wait: Annotated[bool, typer.Option("--wait/--no-wait", help="wait until all replicas are done")] = True,
-    timeout_s: Annotated[float, typer.Option("--timeout-s", help="longest wait")] = 600.0,
+    timeout_s: Annotated[float, typer.Option("--timeout-s", help="how long to wait")] = 600.0,
 ) -> None:
     from rich.progress import Progress
 

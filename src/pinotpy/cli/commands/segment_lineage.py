@@ -28,11 +28,9 @@ def run(
     ] = "",
     force: Annotated[
         bool,
-        typer.Option(
-            "--force", help="with --revert-entry: also one in progress, also while old segments are not served"
-        ),
+        typer.Option("--force", help="with --revert-entry: even if it is in progress, or old segments are not served"),
     ] = False,
-    timeout_s: Annotated[float, typer.Option("--timeout-s", help="longest wait for segments to be served")] = 600.0,
+    timeout_s: Annotated[float, typer.Option("--timeout-s", help="how long to wait for segments to be served")] = 600.0,
 ) -> None:
     if end_entry and revert_entry:
         raise UserError("expected either --end-entry or --revert-entry")

@@ -1,7 +1,4 @@
-"""Build and push segments on Spark: on this machine with the bundled Java, or on a cluster by --master.
-
-`warmup` lets Spark start sooner.
-"""
+"""Build and push segments on Spark, locally or on a cluster (--master); `warmup` speeds up the start of later jobs."""
 
 from __future__ import annotations
 
@@ -36,8 +33,8 @@ def run(
     action: Annotated[
         Action,
         typer.Argument(
-            help="build-segments or push-segments alone, or run: all that the job's type says; "
-            "warmup, without a job: keep what Java loads, so that later jobs start seconds sooner"
+            help="build-segments, push-segments, or run (everything that the job's type says); "
+            "warmup (without a job): cache Java's loaded classes, so that later jobs start seconds sooner"
         ),
     ],
     job: Annotated[str | None, typer.Argument(help=JOB_HELP)] = None,
@@ -45,23 +42,25 @@ def run(
         list[str] | None, typer.Option("--values", help="name=value for ${name} in the job; may be repeated")
     ] = None,
     master: Annotated[
-        str, typer.Option("--master", help="where executors are: local[N,attempts], spark://…, yarn, k8s://…")
+        str, typer.Option("--master", help="Spark master: local[N,attempts], spark://…, yarn, k8s://…")
     ] = "local[*,4]",
     conf: Annotated[
         list[str] | None, typer.Option("--conf", help="name=value of Spark's settings; may be repeated")
     ] = None,
     driver_memory: Annotated[
         str,
-        typer.Option("--driver-memory", help="heap of the driver's JVM; in local mode it is the executors' as well"),
+        typer.Option("--driver-memory", help="heap of the driver's JVM; in local mode also of the executors"),
     ] = "1g",
     working_dir: Annotated[
         Path | None,
-        typer.Option("--working-dir", help="folder for Spark's working files (default: that for temporary files)"),
+        typer.Option("--working-dir", help="folder for Spark's working files (default: the system's temporary folder)"),
     ] = None,
-    timeout_s: Annotated[float | None, typer.Option("--timeout-s", help="cancel the job after so many seconds")] = None,
+    timeout_s: Annotated[
+        float | None, typer.Option("--timeout-s", help="cancel the job after this many seconds")
+    ] = None,
     missing_columns: options.MissingColumns = None,
     spark_log: Annotated[
-        Path | None, typer.Option("--spark-log", help="file for what Spark says (default: kept only if the job fails)")
+        Path | None, typer.Option("--spark-log", help="file for Spark's log (default: kept only if the job fails)")
     ] = None,
     force: Annotated[bool, typer.Option("--force", help=_FORCE_HELP)] = False,
     as_json: options.Json = False,

@@ -1,4 +1,4 @@
-"""Start a broker: it answers POST /query by asking the servers."""
+"""Start a broker: it answers POST /query by querying the servers."""
 
 from __future__ import annotations
 

@@ -24,8 +24,8 @@ def run(
     server_admin_port: Annotated[
         int | None, typer.Option("--server-admin-port", help="admin REST port (default 8097); 0 picks a free one")
     ] = None,
-    data_dir: Annotated[Path | None, typer.Option("--data-dir", help="where loaded segments are kept")] = None,
-    segment_dir: Annotated[Path | None, typer.Option("--segment-dir", help="where downloads arrive")] = None,
+    data_dir: Annotated[Path | None, typer.Option("--data-dir", help="folder of loaded segments")] = None,
+    segment_dir: Annotated[Path | None, typer.Option("--segment-dir", help="download folder")] = None,
 ) -> None:
     from pinotpy.service.daemon import keep_imports_lean
 

@@ -14,9 +14,7 @@ NAME = "start-zookeeper"
 
 def run(
     zk_port: Annotated[int, typer.Option("--zk-port", help="client port on loopback; 0 picks a free one")] = 2181,
-    data_dir: Annotated[Path, typer.Option("--data-dir", help="where its data is kept")] = Path(
-        "pinotpy-data/zookeeper"
-    ),
+    data_dir: Annotated[Path, typer.Option("--data-dir", help="data folder")] = Path("pinotpy-data/zookeeper"),
     ready_file: ReadyFile = None,
 ) -> None:
     from pinotpy.service.daemon import Daemon, Part, run_daemon

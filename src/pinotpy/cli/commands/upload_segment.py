@@ -37,49 +37,51 @@ def run(
             help="segment, archive, or folder of these; archives also by URI, such as s3://bucket/folder",
         ),
     ],
-    table_name: Annotated[str, typer.Option("--table-name", help="table that they belong to, without or with type")],
+    table_name: Annotated[str, typer.Option("--table-name", help="table of the segments, with or without type")],
     push_type: Annotated[
-        PushType, typer.Option("--push-type", help="send the archives, or their address alone, or address and metadata")
+        PushType, typer.Option("--push-type", help="send the archives, only their address, or address and metadata")
     ] = PushType.TAR,
-    parallelism: Annotated[
-        int, typer.Option("--parallelism", min=1, max=256, help="segments that are sent at once")
-    ] = 2,
+    parallelism: Annotated[int, typer.Option("--parallelism", min=1, max=256, help="segments sent concurrently")] = 2,
     attempts: Annotated[int, typer.Option("--attempts", min=1, max=100, help="attempts for each segment")] = 5,
     uri_prefix: Annotated[
         str,
-        typer.Option(
-            "--uri-prefix", help="put before a segment's path to make the address that the controller is told"
-        ),
+        typer.Option("--uri-prefix", help="prefix of a segment's path in the address sent to the controller"),
     ] = "",
-    uri_suffix: Annotated[str, typer.Option("--uri-suffix", help="put behind it")] = "",
+    uri_suffix: Annotated[str, typer.Option("--uri-suffix", help="suffix of that address")] = "",
     copy_to_deep_store: Annotated[
-        bool, typer.Option("--copy-to-deep-store", help="metadata push: let the controller copy the segments after all")
+        bool,
+        typer.Option(
+            "--copy-to-deep-store", help="metadata push: let the controller copy the segments into the deep store"
+        ),
     ] = False,
     replace_table: Annotated[
-        bool, typer.Option("--replace-table", help="swap them in for all segments of the table, at once")
+        bool, typer.Option("--replace-table", help="atomically replace all segments of the table")
     ] = False,
     replace_from: Annotated[
         str | None,
-        typer.Option("--replace-from", help="swap them in for the segments from this time on (ISO or epoch ms)"),
+        typer.Option("--replace-from", help="atomically replace the segments from this time on (ISO or epoch ms)"),
     ] = None,
-    replace_until: Annotated[str | None, typer.Option("--replace-until", help="… and before this time")] = None,
+    replace_until: Annotated[
+        str | None, typer.Option("--replace-until", help="… and up to this time (exclusive)")
+    ] = None,
     allow_duplicates: Annotated[
         bool,
         typer.Option(
             "--allow-duplicates",
-            help="push also rows of input files that stay in other segments, or may; they are there twice then",
+            help="also push rows of input files that are, or may be, in other segments; these rows are then duplicated",
         ),
     ] = False,
     adopt: Annotated[
         bool,
         typer.Option(
             "--adopt",
-            help="segments of the table without a list of input files get that of one of the same time range and rows",
+            help="give segments of the table without a list of input files the list of a pushed one with the same time "
+            "range and rows",
         ),
     ] = False,
-    again: Annotated[bool, typer.Option("--again", help="send also what is there with the same CRC")] = False,
+    again: Annotated[bool, typer.Option("--again", help="also send segments that exist with the same CRC")] = False,
     wait: Annotated[bool, typer.Option("--wait/--no-wait", help="wait until all replicas serve them")] = True,
-    timeout_s: Annotated[float, typer.Option("--timeout-s", help="longest wait for that")] = 120.0,
+    timeout_s: Annotated[float, typer.Option("--timeout-s", help="how long to wait for that")] = 120.0,
 ) -> None:
     from pinotpy.cli.options import progress
     from pinotpy.ingest.push.push import push
