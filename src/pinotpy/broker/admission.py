@@ -1,4 +1,4 @@
-"""How many queries a broker works on at once: so many run, so many wait for a place, more are refused with 211."""
+"""How many queries a broker handles concurrently: so many run, so many wait, more are refused with 211."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pinotpy.errors import OutOfCapacityError, QueryTimeoutError
 
 
 class Admission:
-    """First come, first served. Used by one event loop; a free place costs an addition."""
+    """First come, first served. Used by one event loop; entering a free slot costs an addition."""
 
     def __init__(self, *, running_max: int, waiting_max: int) -> None:
         self._running_max = running_max
@@ -22,8 +22,8 @@ class Admission:
         return len(self._waiting)
 
     async def enter(self, timeout_s: float) -> None:
-        """Take a place; `leave` gives it back. Raises OutOfCapacityError at once when too many wait, QueryTimeoutError
-        when the time is up first.
+        """Take a slot; `leave` returns it. Raises OutOfCapacityError immediately if too many wait, QueryTimeoutError if
+        the deadline passes first.
         """
         if self.running < self._running_max:
             self.running += 1
@@ -51,7 +51,7 @@ class Admission:
             raise
 
     def leave(self) -> None:
-        """Give a place back: to the query that waits longest, if any."""
+        """Return a slot: to the query that has waited longest, if any."""
         while self._waiting:
             place = self._waiting.popleft()
             if not place.done():

@@ -1,4 +1,6 @@
-"""What the broker knows of tables: names to schemas, settings and routings. A door: the cluster fills it, tests too."""
+"""The broker's view of tables: names to schemas, settings and routings. An interface: the cluster implements it, and
+tests do.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """`answer_query`: the path of one query through a broker, top to bottom.
 
-Refusals are answers too: HTTP 200 with `exceptions`. What servers did deliver is kept beside 305, 425 and 427; any
-other fault leaves no result, because its rows could mislead.
+Refusals are answers too: HTTP 200 with `exceptions`. Rows that servers delivered are kept beside 305, 425 and 427; any
+other error leaves no result, because its rows could mislead.
 """
 
 from __future__ import annotations
@@ -166,8 +166,8 @@ async def answer_query(
 
 
 def _bound(plan: Plan, known: Plan | None, asked: Asked | None, context: QueryContext) -> BoundQuery | None:
-    """What servers get of a query whose shape or text was asked before; None for one that is asked for the first
-    time.
+    """What to send to servers if the query's text or template was seen before; None for a new one: servers then get its
+    whole context.
     """
     if plan is not known or plan.context is not context:
         return None
@@ -243,7 +243,7 @@ def _check_compiling(broker: Broker, deadline_ns: int) -> None:
 
 
 async def _show(broker: Broker, show: Callable[[Check], _T], result: ReducedResult, deadline_ns: int) -> _T:
-    """The rows as the answer has them; QueryTimeoutError when they are not made by the deadline."""
+    """The rows in the form of the answer. Raises QueryTimeoutError if that is not done by the deadline."""
 
     def check() -> None:
         if broker.clock.monotonic_ns() > deadline_ns:
@@ -257,7 +257,7 @@ async def _show(broker: Broker, show: Callable[[Check], _T], result: ReducedResu
 async def _table(
     broker: Broker, result: ReducedResult | None, envelope: Envelope, is_pql: bool, deadline_ns: int
 ) -> pa.Table | None:
-    """The answer as a table; None where it is none: a fault without rows, PQL's several lists of groups, PQL's
+    """The answer as a table; None if it is not one: an error without rows, PQL's several lists of groups, PQL's
     EXPLAIN.
     """
     if result is not None:
@@ -277,7 +277,7 @@ def _num_cells(result: ReducedResult) -> int:
 
 
 def _check_size(options: QueryOptions, gathered: Gathered) -> None:
-    """Raise QueryCancelledError if servers answered more bytes than the query allows."""
+    """Raise QueryCancelledError if servers returned more bytes than the query allows."""
     allowed = response_bytes_max(options)
     if allowed is None:
         return
@@ -292,8 +292,8 @@ def _check_size(options: QueryOptions, gathered: Gathered) -> None:
 def _shown_small(
     broker: Broker, plan: Plan, context: QueryContext, gathered: Gathered, envelope: Envelope, deadline_ns: int
 ) -> dict[str, Any] | None:
-    """The rows as the answer has them, where one server gave all of it, without fault, and few rows; else None, and
-    nothing is done.
+    """The rows in the form of the answer, if one server gave all of it, without errors, and the result is small;
+    otherwise None, and nothing is done.
     """
     if len(gathered.partials) != 1 or gathered.failures or gathered.missing or len(gathered.asked) != 1:
         return None
@@ -320,7 +320,7 @@ def _written_too_late() -> QueryTimeoutError:
 async def _reduce(
     broker: Broker, context: QueryContext, gathered: Gathered, envelope: Envelope, laps: Laps, deadline_ns: int
 ) -> ReducedResult | None:
-    """Merge what came back; fill the envelope; None if a fault forbids showing rows.
+    """Merge the partial results; fill the envelope; None if an error forbids showing rows.
 
     Raises: QueryTimeoutError when a large answer is not reduced by the deadline; what functions raise.
     """

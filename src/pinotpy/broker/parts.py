@@ -1,4 +1,4 @@
-"""What a broker is made of, and what it is asked."""
+"""The broker's dependencies, and the question of a client."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class BrokerLimits:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What a client asked: text, dialect, and the options beside the text as the body has them."""
+    """A client's query: text, dialect, and the options beside the text as in the body."""
 
     text: str
     dialect: Dialect

@@ -1,9 +1,9 @@
-"""Queries that were asked before: parsed and compiled once per text, and once per shape of texts.
+"""Caches parsed and compiled queries: by text, and by template (the text without its literals).
 
-A dashboard asks the same texts again and again, an application the same text with other literals; parsing and compiling
-is half of what a broker computes for a small query. Nothing that depends on the time or on data is in a plan, and a
-plan counts only for the very schema object that it was compiled against. Rights are asked for every query anew. Used by
-one event loop.
+A dashboard sends the same texts again and again, an application the same text with other literals; parsing and
+compiling is half of a broker's work for a small query. A plan holds nothing that depends on time or data, and is valid
+only for the schema object that it was compiled against. Access is still checked for every query. Used by one event
+loop.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ BLANKS_MAX = 8
 
 
 class Blanks:
-    """What the queries of one compiled context send of it: its bytes without the literals of its filter."""
+    """The part of a compiled context that all its queries send: its bytes without the literals of its filter."""
 
     __slots__ = ("_encoded",)
 
@@ -52,7 +52,7 @@ class Blanks:
 
 @dataclass(frozen=True, slots=True)
 class BoundQuery:
-    """A query that servers get as a name of what they know and its literals, in the order of its filter."""
+    """A query in the form of a template known to servers and its literals, in the order of its filter."""
 
     blanks: Blanks
     literals: list[LiteralValue]
@@ -74,7 +74,7 @@ class Plan:
     own: tuple[BoundQuery | None] | None = None
 
     def compiled(self, schema: Schema, context: QueryContext) -> None:
-        """Take the context for this schema; what was kept of another one goes."""
+        """Store the context for this schema; results for another schema are dropped."""
         self.schema, self.context = schema, context
         self.blanks, self.short, self.own = Blanks(), None, None
 
@@ -83,7 +83,9 @@ class Plan:
         return self.context if self.schema is schema else None
 
     def short_answer(self) -> SmallAnswer | None:
-        """How few rows become the answer (query/result/small_answers.py), found out once; None: the long way."""
+        """How a small result becomes the answer (query/result/small_answers.py), determined once; None: use the general
+        path.
+        """
         if self.context is None:
             return None
         if self.short is None:
@@ -105,7 +107,7 @@ class Plan:
 
 
 class PlanCache:
-    """The plans of the last `PLANS_MAX` different questions, least recently asked first."""
+    """The plans of the last `PLANS_MAX` distinct questions; least recently used ones are evicted first."""
 
     def __init__(self) -> None:
         self._plans: OrderedDict[Hashable, Plan] = OrderedDict()
@@ -121,7 +123,7 @@ class PlanCache:
         return plan
 
     def put(self, question: Hashable, plan: Plan) -> None:
-        """Keep a plan; the least recently asked one falls out."""
+        """Store a plan; the least recently used one is evicted."""
         self._plans[question] = plan
         if len(self._plans) > PLANS_MAX:
             self._plans.popitem(last=False)
@@ -129,9 +131,8 @@ class PlanCache:
 
 @dataclass(slots=True)
 class Asked:
-    """A text by its shape. `key`: the shape with all that a plan depends on besides the text.
-
-    plan and literals: those of its template, if there is one; `literals` are this text's, in the order of the filter.
+    """A text and its template. `key`: the template with everything else that a plan depends on. plan and literals:
+    those of the template, if there is one; `literals` are those of this text, in the order of the filter.
     """
 
     key: Hashable
@@ -157,7 +158,7 @@ class _Known:
 
 
 class TemplateCache:
-    """The templates used last."""
+    """The most recently used templates."""
 
     def __init__(self) -> None:
         self._shapes: OrderedDict[Hashable, _Known] = OrderedDict()

@@ -1,11 +1,11 @@
-"""Asking servers for their part of an answer, and asking another replica when one fails.
+"""Requests to servers for their part of an answer, and retries on other replicas.
 
-A refused or broken connection costs no answer where a replica lives: its segments are asked of the others inside the
-same query. A server that has said nothing to anybody for `hedge_after_s` is helped out: its segments are asked
-elsewhere too, and whoever covers them first counts (each segment's rows enter the answer exactly once). One that
-answers others meanwhile is slow, not gone: asking elsewhere too would only double the load. A server that lacks a
-segment says so, and that segment alone is asked elsewhere. Nothing is asked of a server twice within a query, so
-retries are bounded by the number of replicas; none is made when the time of the query is up.
+A refused or broken connection costs no answer if another replica lives: its segments are requested from the others
+within the same query. If a server has sent nothing to anybody for `hedge_after_s`, its segments are also requested
+elsewhere, and whoever covers them first counts (each segment's rows enter the answer exactly once). A server that
+answers others meanwhile is slow, not gone: hedging would only double the load. A server that lacks a segment says so,
+and only that segment is requested elsewhere. No server gets the same segment twice within a query, so retries are
+bounded by the number of replicas; none is made when the query's time is up.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ async def _cover(question: _Question, server: str, segments: tuple[str, ...], tr
 
 
 async def _is_silent(first: asyncio.Task[Gathered], server: str, question: _Question) -> bool:
-    """Wait for `first`; True when its server has answered nothing at all for `hedge_after_s`."""
+    """Wait for `first`; True if its server has answered nothing at all for `hedge_after_s`."""
     loop = asyncio.get_running_loop()
     asked_at = loop.time()
     while True:
@@ -143,9 +143,7 @@ async def _ask_one(server: str, segments: tuple[str, ...], question: _Question) 
 async def _complete(
     outcome: Gathered, question: _Question, segments: tuple[str, ...], tried: frozenset[str]
 ) -> Gathered:
-    """Ask elsewhere for what `outcome` lacks: all segments after a failed connection, or those that the server
-    misses.
-    """
+    """Request elsewhere what `outcome` lacks: all segments after a failed connection, or those the server misses."""
     if len(outcome.partials) == 1 and not outcome.partials[0][1].missing_segments:
         return outcome
     if outcome.partials:
@@ -177,9 +175,7 @@ async def _complete(
 async def _race(
     first: asyncio.Task[Gathered], question: _Question, segments: tuple[str, ...], tried: frozenset[str]
 ) -> Gathered:
-    """`first` is silent: ask the other replicas too; the first that covers all segments wins, the loser is
-    cancelled.
-    """
+    """`first` is silent: ask other replicas too; the first that covers all segments wins, the loser is cancelled."""
     silent = Gathered(unreachable=set(tried), asked=set(tried), failures=[])
     second = asyncio.create_task(_complete(silent, question, segments, tried))
     pending: set[asyncio.Task[Gathered]] = {first, second}

@@ -1,6 +1,8 @@
-"""How long a query may take, what bounds it, and what an answer says about it: the option timeoutMs, the table's
-query.timeoutMs, else the broker's setting. A query may ask for as much as the table or the broker gives; what it asks
-beyond that is cut, and the answer warns. A time-out names the limit that bound.
+"""The time limit of a query, its source, and what an answer says about it: the option timeoutMs, the table's
+query.timeoutMs, or the broker's setting.
+
+A query may request as much as the table or the broker allows; beyond that its request is reduced, and the answer warns.
+A timeout names the limit that applied.
 """
 
 from __future__ import annotations

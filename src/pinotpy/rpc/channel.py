@@ -1,7 +1,7 @@
-"""The QueryChannel door: how a broker calls a server.
+"""The QueryChannel interface: how a broker calls a server.
 
-`frame_channel.FrameChannel` is the fast way, `grpc_channel.GrpcChannel` the one that every server has,
-`memory.MemoryChannel` their twin; `preferring_channel.PreferringChannel` picks by what a server advertises.
+`frame_channel.FrameChannel` is the fast transport, `grpc_channel.GrpcChannel` the one that every server has,
+`memory.MemoryChannel` their twin; `preferring_channel.PreferringChannel` chooses by what a server advertises.
 """
 
 from __future__ import annotations
@@ -12,9 +12,8 @@ from typing import Protocol
 
 @dataclass(frozen=True, slots=True)
 class ServerAddress:
-    """A server instance and where its query port is.
-
-    frame_port: where it takes frames, None if it does not. features: bits of wire.py that it advertises.
+    """A server instance and its query port. frame_port: its port for frames, None if it has none. features: the bits of
+    wire.py that it advertises.
     """
 
     instance: str

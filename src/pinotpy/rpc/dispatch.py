@@ -1,7 +1,8 @@
-"""What a server does with the bytes of one call, whatever carried them: identity, version, a place, then the handler.
+"""What a server does with the bytes of one call, in any transport: check identity and version, take a slot, run the
+handler.
 
-The gRPC server and the in-memory channel call `Dispatcher.serve`, which waits for a place on the thread of the call;
-the frame server, whose calls wait without a thread, asks `places` itself and then calls `answer`.
+The gRPC server and the in-memory channel call `Dispatcher.serve`, which waits for a slot on the thread of the call; the
+frame server, whose calls wait without a thread, uses `places` itself and then calls `answer`.
 """
 
 from __future__ import annotations
@@ -80,8 +81,8 @@ class Dispatcher:
         self._lock = threading.Lock()
 
     def serve(self, request: bytes, *, token: bytes | None, deadline_s: float, peer: str) -> bytes:
-        """Answer one call when it has a place. Raises PinotError, nothing else: what the handler did not foresee is
-        logged with an id.
+        """Answer one call when it has a slot. Raises only PinotError: unexpected errors of the handler are logged with
+        an id.
         """
         self.check_identity(token, peer)
         head = decode_head(request)
@@ -95,7 +96,7 @@ class Dispatcher:
             self.places.leave(visit)
 
     def answer(self, request: bytes, *, token: bytes | None, deadline_s: float, peer: str) -> bytes:
-        """Answer one call, which has a place if it needs one. Raises PinotError, as `serve`."""
+        """Answer one call that already has its slot, if it needs one. Raises PinotError, as `serve`."""
         self.check_identity(token, peer)
         head = decode_head(request)
         match head.kind:
@@ -110,8 +111,8 @@ class Dispatcher:
                 return answer
 
     def answer_quickly(self, request: bytes, *, token: bytes | None, deadline_s: float, peer: str) -> bytes | None:
-        """Answer one call on a thread that others wait for: cancels, pings, and what the server's quick handler takes;
-        None: any other call, of which nothing was done. Raises PinotError, as `serve`.
+        """Answer one call inline, on a thread that must not block: cancels, pings, and queries that the server's inline
+        handler accepts; None for any other call, of which nothing was done. Raises PinotError, as `serve`.
         """
         if len(request) > KIND_OFFSET and request[KIND_OFFSET] in (RequestKind.CANCEL, RequestKind.PING):
             return self.answer(request, token=token, deadline_s=deadline_s, peer=peer)
@@ -121,7 +122,7 @@ class Dispatcher:
         return self._answer_query(self._quickly, request, decode_head(request), deadline_s, peer)
 
     def disconnected(self, request: bytes) -> None:
-        """The caller of `request` is gone before its answer: end the query, or its wait for a place."""
+        """The caller of `request` has disconnected: end the query, or its wait for a slot."""
         with self._lock:
             visit = self._waiting.get(request)
         if visit is not None and self.places.give_up(visit):

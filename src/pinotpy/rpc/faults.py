@@ -15,13 +15,13 @@ _CONTEXT_KEYS_MAX = 20
 
 
 class ServerFaultError(RemoteError):
-    """A server that failed in a way it did not foresee: its log has the details."""
+    """An unexpected error of a server: its log has the details."""
 
     retriable = False
 
 
 def encode_fault(problem: PinotError) -> bytes:
-    """The error's bytes; what is too long is cut, and so are paths of this machine: clients read the message."""
+    """The error as bytes; long texts are truncated and local paths removed, because clients read the message."""
     plain = {
         key: value
         for key, value in problem.context.items()

@@ -1,6 +1,6 @@
-"""FrameChannel: calls as frames over one plain connection a server; many calls are on it at once.
+"""FrameChannel: calls as frames over one plain connection per server; many calls are multiplexed on it.
 
-A call through gRPC costs a broker 160 to 220 µs of CPU, through frames 6 to 13 (docs/adr/0008-frames-beside-grpc.md).
+A call costs a broker 160 to 220 µs of CPU through gRPC, 6 to 13 through frames (docs/adr/0008-frames-beside-grpc.md).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ TIMER_UNIT_S = 0.001
 
 
 class NoConnectionError(ServerUnreachableError):
-    """No connection came about: the call was not sent."""
+    """No connection could be established: the call was not sent."""
 
 
 class FrameChannel:
@@ -162,7 +162,7 @@ class _Call:
 
 
 class _Connection(asyncio.Protocol):
-    """`calls` by number. Answers to numbers that are not in it (given up) are dropped."""
+    """`calls` by number. Answers to unknown (abandoned) numbers are dropped."""
 
     def __init__(self, answer_max_bytes: int) -> None:
         self.calls: dict[int, _Call] = {}
@@ -179,7 +179,7 @@ class _Connection(asyncio.Protocol):
         self._greeted: asyncio.Future[None] = self._loop.create_future()
 
     async def hello(self, server: ServerAddress, token: bytes) -> None:
-        """Say who we are; returns when the server takes our calls. PinotError if it does not."""
+        """Send the greeting; returns when the server accepts our calls. Raises PinotError if it does not."""
         assert self._transport is not None
         self._transport.write(frame(FrameKind.HELLO, 0, MAGIC + token))
         try:
@@ -279,7 +279,7 @@ class _Connection(asyncio.Protocol):
         self._timer, self._timer_s = self._loop.call_at(when_s, self._expire), when_s
 
     def _expire(self) -> None:
-        """End the calls whose time is up, and look again at the next deadline."""
+        """Fail calls whose deadline has passed, and schedule the next check."""
         now_s = self._loop.time() + TIMER_UNIT_S
         self._timer, self._timer_s = None, inf
         for number, call in list(self.calls.items()):
@@ -318,7 +318,7 @@ def _late(server: ServerAddress, timeout_s: float) -> ServerNotRespondingError:
 
 
 def notice_vanished_peer(transport: asyncio.BaseTransport) -> None:
-    """No delay of small frames; a peer that vanished without a word breaks the connection."""
+    """Disable Nagle's algorithm, and break the connection if the peer has vanished."""
     connection = transport.get_extra_info("socket")
     if connection is None or connection.family not in (socket.AF_INET, socket.AF_INET6):
         return

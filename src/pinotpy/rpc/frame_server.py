@@ -1,9 +1,9 @@
 """The frame server of a query port: one event loop reads and writes all connections; a bounded pool of threads runs
 queries.
 
-A call that the dispatcher calls quick is answered on the loop's own thread: handing it to another one and back costs
-more than it does. Any other waits for a place (places.py) and then for a thread of its own. Long answers go out in
-pieces, each connection's in turn with its short ones.
+A call that the dispatcher accepts inline is answered on the loop's own thread: a thread hand-over would cost more than
+the query. Any other waits for a slot (places.py), then for a thread. Long answers are sent in pieces, interleaved with
+the short answers of their connection.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class FrameServer:
         return self.port
 
     def stop(self, timeout_s: float = STOP_TIMEOUT_S) -> None:
-        """Take no new call, let running ones end within `timeout_s`, then break them off."""
+        """Accept no new calls, let running ones finish within `timeout_s`, then abort them."""
         if self._thread.is_alive():
             try:
                 asyncio.run_coroutine_threadsafe(self._drain(timeout_s), self.loop).result(timeout_s + 1.0)
@@ -375,6 +375,6 @@ class _Connection(asyncio.Protocol):
                 return
 
     def hang_up(self) -> None:
-        """Break the connection; the caller asks elsewhere."""
+        """Close the connection; the caller asks another replica."""
         if self._transport is not None:
             self._transport.close()

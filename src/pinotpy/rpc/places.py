@@ -1,8 +1,7 @@
-"""The places of a server's calls: so many are worked on, so many wait, more are refused with 211.
+"""Slots for a server's calls: so many run, so many wait, more are refused with 211. First come, first served.
 
-First come, first served. Small calls have places of their own beside the others', so that a dashboard's tile is not
-held up by reports. A call that waits costs no thread: whoever gives a place back starts the next. One that nobody
-listens to any more gives up its turn at once.
+Small calls have additional slots of their own, so that a dashboard's tile is not delayed by reports. A waiting call
+costs no thread: whoever returns a slot starts the next one. A call whose caller has gone gives up its turn immediately.
 """
 
 from __future__ import annotations
@@ -66,7 +65,7 @@ class Places:
         return True
 
     def give_up(self, visit: Visit) -> bool:
-        """Nobody waits for a call any more. True: it waited, and does no longer; False: it has its place, or never
+        """The caller of a call has gone. True if it was waiting, and no longer is; False if it has its slot, or never
         came.
         """
         with self._lock:
@@ -76,7 +75,7 @@ class Places:
             )
 
     def leave(self, visit: Visit) -> None:
-        """Give the place of a call back: to the one that waits longest, if any."""
+        """Return the slot of a call: to the one that has waited longest, if any."""
         with self._lock:
             following = self._next(visit.is_beside)
             if following is not None:

@@ -1,7 +1,7 @@
 """The gRPC server of a query port: bytes in, bytes out, a bounded pool of threads that decode and wait.
 
-One port belongs to one server: with gRPC's default two processes may share a port silently, and a stale one gets part
-of the calls. `so_reuseport=0` makes the second fail.
+A port belongs to one server: with gRPC's default, two processes may silently share a port, and a stale one gets part of
+the calls. `so_reuseport=0` makes the second fail.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ class RpcServer:
         return self.port
 
     def stop(self, timeout_s: float = STOP_TIMEOUT_S) -> None:
-        """Take no new call, let running ones end within `timeout_s`, then break them off."""
+        """Accept no new calls, let running ones finish within `timeout_s`, then abort them."""
         if not self._server.stop(timeout_s).wait(timeout_s + 1.0):
             _log.error("gRPC server did not stop in time port=%d", self.port)
         self._pool.shutdown(wait=False, cancel_futures=True)

@@ -1,4 +1,4 @@
-"""Queries of one template: the template crosses once to each server, afterwards only its name and the literals."""
+"""Sends bound queries: a template is sent once to each server, afterwards only its digest and the literals."""
 
 from __future__ import annotations
 

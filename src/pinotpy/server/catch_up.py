@@ -1,10 +1,10 @@
-"""Finds segments whose newer version this server was not told of, reloads that it missed, and archives that could not
-be had and may be there by now, and tells it.
+"""Finds what this server missed: newer versions of segments, reloads, and archives that could not be fetched but may be
+available now.
 
-The message of a refresh or reload can be missed: a server that was paused or killed loses its session, and what was
-meant for that session; a controller can die between record and message. So what is held is compared with the records,
-after every reconnection and periodically. What is behind is asked for by the same message that the controller sends,
-and takes the same way.
+A refresh or reload message can be missed: a server that was paused or killed loses its session, and with it the
+messages to that session; a controller can die between record and message. So after every reconnection, and
+periodically, the server compares its segments with the records. What is outdated is requested with the same message
+that the controller sends, and handled in the same way.
 """
 
 from __future__ import annotations

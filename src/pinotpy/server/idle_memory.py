@@ -1,10 +1,10 @@
-"""Giving memory back to the operating system after heavy queries.
+"""Returns memory to the operating system after heavy queries.
 
-What a query frees stays with the process: Arrow's pool and the C library keep it for the next one, in as many arenas as
-there were threads. After a few large queries a server that did nothing held gigabytes. When the process has grown by
-GROWN_BYTES at the end of a query, both therefore return what is free: on a thread of its own, some time later, once for
-all queries that end meanwhile. That takes tens of milliseconds without Python's lock. What queries reserve would not
-tell: most of it is free again when they end, and Arrow's share is not among it.
+Freed memory stays with the process: Arrow's pool and the C library keep it for later, in as many arenas as there were
+threads. After a few large queries an idle server held gigabytes. When the process has grown by GROWN_BYTES at the end
+of a query, both therefore release free pages: on a separate thread, after a pause, once for all queries that end
+meanwhile. That takes tens of milliseconds without the GIL. Reserved bytes of queries are no measure: most are free
+again when the query ends, and Arrow's share is not included.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Plain queries: those that take no longer than their docs take kernels."""
+"""Which queries are cheap enough to run inline: their cost is bounded by the number of docs that kernels read."""
 
 from __future__ import annotations
 
@@ -17,9 +17,7 @@ _PLAIN_COMPARISONS: Final = frozenset(
 
 
 def is_plain(context: QueryContext) -> bool:
-    """Whether kernels alone answer a query, over few columns and into few rows: nothing of Python's runs for each row
-    or value.
-    """
+    """Whether kernels alone answer a query, over few columns and into few rows: no Python runs per row or value."""
     if context.kind is QueryKind.DISTINCT or context.explain or context.options.trace or context.having is not None:
         return False
     if len(context.columns) > PLAIN_COLUMNS_MAX or context.offset + context.limit > PLAIN_ROWS_MAX:
@@ -39,12 +37,14 @@ def is_plain(context: QueryContext) -> bool:
 
 
 def is_sorted(context: QueryContext) -> bool:
-    """Whether a plain query sorts rows: it takes longer than its docs say, by keys and the length of their texts."""
+    """Whether such a query sorts rows: its cost also depends on the sort keys and the length of their texts, not only
+    on docs.
+    """
     return context.kind is QueryKind.SELECTION and bool(context.order_by)
 
 
 def is_counted(context: QueryContext) -> bool:
-    """Whether a plain query asks for numbers of all rows alone, which segments know without reading anything."""
+    """Whether such a query needs only metadata (COUNT(*) of all rows): segments answer without reading anything."""
     if context.kind is not QueryKind.AGGREGATION or context.filter is not None:
         return False
     return all(one.function == "count" and not (one.args and context.null_handling) for one in context.aggregations)

@@ -139,10 +139,12 @@ class QueryService:
         return self._encoded(request, partial)
 
     def handle_quickly(self, content: bytes, deadline_s: float, peer: str) -> bytes | None:
-        """As `handle`, on the thread that reads requests: a query of a template that is known, over few docs, with
-        nothing in it but kernels (server/query_templates.py), whose template's last one took little: docs do not tell
-        how many groups there are, nor how long texts. None: it is another kind of query, of which nothing was done. Of
-        a large table it is given up here when its plan has more docs.
+        """As `handle`, but inline on the connection's reader thread, for cheap queries only: of a known template that
+        kernels alone answer (server/query_templates.py), over few docs, whose last query took little CPU, since docs
+        say nothing about the number of groups or the length of texts.
+
+        None if the query is of another kind; then nothing has been done. On a large table, it is abandoned here if its
+        plan reads too many docs.
         """
         if content[KIND_OFFSET : KIND_OFFSET + 1] != _BOUND:
             return None
@@ -197,9 +199,8 @@ class QueryService:
         is_quick: bool = False,
         docs_max: int | None = None,
     ) -> PartialResult:
-        """Execute one request. `context`: the query's, where it is decoded already; `is_quick`: it needs no place among
-        those that run, and never waits for one: the thread that reads requests runs it; `docs_max`: where it would read
-        more, TooManyDocsError.
+        """Execute one request. `context`: already decoded, if the caller has it. `is_quick`: run on the calling thread
+        without a scheduler slot. `docs_max`: raise TooManyDocsError if the plan would read more.
         """
         start_ns = self._clock.monotonic_ns()
         # The request names the query's own time; brokers wait LAST_WORD_S longer than that, to be told that it was up.
@@ -241,8 +242,8 @@ class QueryService:
         return partial
 
     def _with_limit(self, message: str) -> str:
-        """A time-out where this server's own limit bound, not the query's time: the broker's options and settings would
-        change nothing.
+        """A timeout message for when this server's own limit applied, not the query's: options and settings of the
+        broker would not help.
         """
         return f"{message}, or raise the setting {SERVER_TIMEOUT_SETTING} of the server ({self._limits.timeout_ms} ms)"
 
@@ -256,9 +257,7 @@ class QueryService:
         )
 
     def is_small(self, content: bytes) -> bool:
-        """Whether a query, by its bytes, is over so little that it need not wait behind large ones. Raises
-        DataError.
-        """
+        """Whether a query (by its bytes) reads so little that it need not queue behind large ones. Raises DataError."""
         if content[KIND_OFFSET : KIND_OFFSET + 1] != _BOUND:
             return self._is_small(decode_request(content))
         bound = decode_bound(content)
@@ -357,7 +356,7 @@ class QueryService:
 
 
 def _shown(error: PinotError) -> str:
-    """What clients read of an error: a fault of ours is logged whole and shown without paths of this machine."""
+    """The text of an error for clients: internal errors are logged in full and shown without local paths."""
     if error.http_status < 500:
         return error.message
     log.warning("query failed error=%s code=%d context=%s", error, error.code, error.context)

@@ -1,4 +1,4 @@
-"""Templates of queries that brokers name instead of sending them: decoded once, filled with each query's literals."""
+"""Query templates: brokers send a name and literals instead of the whole query. Each template is decoded once."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ DISAPPOINTED_QUERIES = 32
 
 
 class Expectation:
-    """Whether the next query of a template is likely quick. Threads may change it at once: what gets lost is one
-    guess.
+    """Predicts whether the next query of a template is cheap. Updates from several threads may be lost; that costs one
+    wrong guess.
     """
 
     __slots__ = ("_cpu_ns", "_disappointed")
@@ -34,7 +34,7 @@ class Expectation:
         self._cpu_ns, self._disappointed = QUICK_CPU_NS, 0
 
     def is_quick(self) -> bool:
-        """To be asked once a query."""
+        """Whether to run the next query inline. Call once per query."""
         if self._disappointed:
             self._disappointed -= 1
             return False
@@ -45,21 +45,22 @@ class Expectation:
         return self._cpu_ns < QUICK_CPU_NS
 
     def took(self, cpu_ns: int) -> None:
-        """One query of the template."""
+        """Record the CPU time of one query of the template."""
         self._cpu_ns = cpu_ns
 
     def failed(self) -> None:
-        """One was expected to be quick, and was not."""
+        """Record that a query run inline was not cheap: back off from running this template inline."""
         self._disappointed = DISAPPOINTED_QUERIES
 
 
 @dataclass(frozen=True, slots=True)
 class QueryTemplate:
-    """What all queries of a template share: table and segments (in `request`) and the context, 0 for each literal.
+    """The part that all queries of a template share: table and segments (in `request`) and the context, with 0 for each
+    literal.
 
-    is_plain: kernels alone answer them, a few columns at a time; nothing of Python's runs for each row or value.
-    is_counted: no row is read; is_sorted: rows are compared. has_few_segments: planning them takes no time to speak of.
-    expectation: of the next one, by the last.
+    is_plain: kernels alone answer them, a few columns at a time; no Python runs per row or value. is_counted: no row is
+    read; is_sorted: rows are compared. has_few_segments: planning takes negligible time. expectation: predicts the cost
+    of the next one.
     """
 
     request: ServerRequest
@@ -81,12 +82,12 @@ class QueryTemplate:
         )  # fmt: skip
 
     def context_of(self, bound: BoundRequest) -> QueryContext:
-        """One query's context. DataError for literals that are none, or too many, or too few."""
+        """One query's context. Raises DataError for invalid, too many or too few literals."""
         return with_literals(self.context, decode_literals(bound.literals))
 
 
 class QueryTemplates:
-    """The templates used last. Shared by threads; the lock guards the order and the bytes."""
+    """The most recently used templates. Shared by threads; the lock guards the order and the bytes."""
 
     def __init__(self, decode: Callable[[bytes], QueryContext]) -> None:
         self._decode = decode
@@ -98,14 +99,13 @@ class QueryTemplates:
         return len(self._templates)
 
     def peek(self, digest: bytes) -> QueryTemplate | None:
-        """The template of this name, if it is here."""
+        """The template with this digest, if it is here."""
         return self._templates.get(digest)
 
     def find(self, bound: BoundRequest) -> QueryTemplate | None:
-        """The template of a query, kept from now on if the query brings it; None if the broker has to bring it.
+        """The template of a query, stored if the query brings it; None if the broker has to send it.
 
-        Raises DataError for a template of another name than it comes under: nobody can change what others' queries
-            mean.
+        Raises DataError if a template does not match its digest: nobody can change the meaning of others' queries.
         """
         with self._lock:
             found = self._templates.get(bound.digest)

@@ -1,8 +1,8 @@
-"""Who runs when: at most `concurrent_max` queries execute, at most `queue_max` wait, each waits at most its deadline.
+"""Admission: at most `concurrent_max` queries execute, at most `queue_max` wait, each at most until its deadline.
 
-First come, first served. Small queries (the caller says which) have places of their own, so that a dashboard's tile
-does not wait behind reports. Of those that run, long scans share the kernel threads a quantum at a time
-(query.runtime.kernel_threads), and what is short runs on the thread that received it, which goes before them.
+First come, first served. Small queries (the caller decides which) have slots of their own, so that a dashboard's tile
+does not wait behind reports. Long scans share the kernel threads quantum by quantum (query.runtime.kernel_threads);
+short ones run on the thread that received them, which takes precedence.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class QueryScheduler:
     def slot(
         self, deadline_ns: int, *, is_small: bool = False, is_cancelled: Callable[[], bool] = _never
     ) -> Iterator[None]:
-        """Wait for a place to run; a small query takes one of its own kind if one is free.
+        """Wait for a slot; a small query takes a slot of its own kind if one is free.
 
         Raises: OutOfCapacityError (211) when the queue is full, QueryTimeoutError (250) when the deadline passes first,
         QueryCancelledError when `is_cancelled` first; whoever cancels calls `wake`.
@@ -68,7 +68,7 @@ class QueryScheduler:
                 self._condition.notify_all()
 
     def wake(self) -> None:
-        """Let those that wait look whether they were cancelled."""
+        """Make waiting queries check whether they were cancelled."""
         with self._condition:
             if self._waiting:
                 self._condition.notify_all()

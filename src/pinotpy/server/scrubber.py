@@ -1,7 +1,7 @@
-"""Reads the files of loaded segments anew, slowly, and has those that are damaged replaced.
+"""Re-reads the files of loaded segments, slowly, and has damaged ones replaced.
 
-A segment is checked whole when it is downloaded; later loads trust its size and times. A disk can lose bits without
-changing either, and a query would read them as values. So every segment is read anew once in a period, at a bounded
+A segment is fully checked when it is downloaded; later loads trust its size and timestamps. A disk can lose bits
+without changing either, and a query would read wrong values. So every segment is re-read once per period, at a bounded
 rate, and soon after a query met damage.
 """
 

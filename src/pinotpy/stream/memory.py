@@ -73,7 +73,7 @@ class MemoryStream:
             return StreamBatch(taken, self._end[partition])
 
     def close(self) -> None:
-        """Nothing to let go of."""
+        """Nothing to release."""
 
     def _check(self, partition: int) -> None:
         if not 0 <= partition < len(self._records):

@@ -1,6 +1,6 @@
-"""The stream door: partitions of records that are read by offset.
+"""The stream interface: partitions of records that are read by offset.
 
-Offsets ascend and need not be contiguous: the next offset to ask for is the batch's `next_offset`, never last + 1.
+Offsets ascend but need not be contiguous: continue with the batch's `next_offset`, never with last + 1.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pinotpy.errors import DataError
 
 
 class OffsetOutOfRangeError(DataError):
-    """The offset has expired or was never written; what to do is decided by the caller, loudly (reliability F3, F4)."""
+    """The offset has expired or was never written; the caller decides what to do, and reports it."""
 
     def __init__(self, offset: int, earliest: int, end: int) -> None:
         super().__init__(

@@ -1,10 +1,9 @@
-"""The segments that are open for queries, by table; a query holds what it reads.
+"""The segments that are open for queries, by table. A query holds a reference to what it reads.
 
 Swaps are atomic per segment: a query that acquired the old version finishes on it, the next one gets the new version.
-
 Queries don't hold segments one by one: the registry keeps a **snapshot** of each table, a SegmentSet that holds all its
-segments, and a query holds the snapshot. When a segment comes, goes or is replaced the snapshot is retired: the next
-query gets a new one, and the old one lets go of its segments when its last query does.
+segments, and a query holds the snapshot. When a segment is added, removed or replaced, the snapshot is retired: the
+next query gets a new one, and the old one releases its segments when its last query ends.
 """
 
 from __future__ import annotations
@@ -65,7 +64,9 @@ class _Snapshot:
         return found
 
     def let_go(self) -> None:
-        """Nobody reads it any more; what stays of it serves the next snapshot."""
+        """Release the segments of this snapshot: no query reads it any more. Caches that the next snapshot shares stay
+        with it.
+        """
         for part in self._parts.values():
             part.segments.let_go()
         self.segments.let_go()
@@ -84,7 +85,7 @@ class SegmentRegistry:
         self._retired: dict[str, _Snapshot] = {}
 
     def put(self, table: str, segment: ImmutableSegment) -> None:
-        """Add or replace a segment; the replaced one closes when its last query lets go."""
+        """Add or replace a segment; the replaced one closes when its last query releases it."""
         with self._lock:
             old = self._tables.setdefault(table, {}).get(segment.name)
             self._tables[table][segment.name] = segment
@@ -154,7 +155,7 @@ class SegmentRegistry:
         self._close(None, segments)
 
     def _snapshot(self, table: str) -> _Snapshot | None:
-        """The table's snapshot, made now if the segments changed; None if there is no such table. The caller has the
+        """The table's snapshot, created if the segments changed; None if there is no such table. The caller holds the
         lock.
         """
         found = self._snapshots.get(table)
@@ -163,7 +164,7 @@ class SegmentRegistry:
         return found
 
     def _retire(self, table: str) -> _Snapshot | None:
-        """Give the table's snapshot up; returns it if nobody holds it, to be let go of outside of the lock."""
+        """Retire the table's snapshot; returns it if nobody holds it: the caller then releases it outside the lock."""
         old = self._snapshots.pop(table, None)
         if old is None:
             return None
