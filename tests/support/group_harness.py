@@ -28,6 +28,8 @@ from pinotpy.query.model.context import (
     QueryKind,
     QueryOptions,
 )
+from pinotpy.query.model.grouping_method import GroupingMethod
+from pinotpy.query.model.options import GROUPING_METHOD
 from pinotpy.query.result.combine import merge_partials
 from pinotpy.query.result.partial import PartialResult
 from pinotpy.query.result.reduce import reduce_partials
@@ -132,6 +134,11 @@ def make_context(
         columns=tuple(c.ref for c in columns),
         options=options or QueryOptions(),
     )
+
+
+def forcing(method: GroupingMethod | None) -> QueryOptions:
+    """Options of a query that takes this method; None: the one that the server chooses."""
+    return QueryOptions() if method is None else QueryOptions(other=((GROUPING_METHOD, method.name.lower()),))
 
 
 def run(

@@ -13,6 +13,7 @@ import numpy as np
 
 from pinotpy.pql.ast import Dialect
 from pinotpy.query.explain.plans import explain_segments
+from pinotpy.query.filter.decisions import ScanNotes
 from pinotpy.query.group.distinct import run_distinct
 from pinotpy.query.group.group_by import run_group_by
 from pinotpy.query.group.top_n_groups import pays_off_to_choose
@@ -66,8 +67,22 @@ def execute(
     wanted = _with_all_columns(context, asked, host)
     if context.kind is QueryKind.SELECTION and not context.order_by and context.filter is None:
         wanted = _enough(wanted, context.offset + context.limit)
+    allowed = threads if context.options.max_threads is None else min(threads, max(context.options.max_threads, 1))
     if context.explain:
-        return explain_segments(context, asked, wanted, control)
+
+        def planned(query: QueryContext, some: SegmentSet, notes: ScanNotes) -> ScanPlan:
+            return build_scan(
+                query,
+                some,
+                control,
+                threads=allowed,
+                executor=executor,
+                dictionaries=dictionaries,
+                is_final=is_final,
+                notes=notes,
+            )
+
+        return explain_segments(context, asked, wanted, control, planned)
     if context.limit == 0 and (
         context.dialect is Dialect.SQL or context.kind in (QueryKind.SELECTION, QueryKind.DISTINCT)
     ):
@@ -76,7 +91,6 @@ def execute(
             num_segments_queried=len(asked), num_segments_processed=len(asked), total_docs=asked.total_docs
         )
         return PartialResult(statistics=processed)
-    allowed = threads if context.options.max_threads is None else min(threads, max(context.options.max_threads, 1))
 
     def run(some: SegmentSet) -> PartialResult:
         def scan(segments: SegmentSet, is_alone: bool) -> ScanPlan:

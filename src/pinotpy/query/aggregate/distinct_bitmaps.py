@@ -70,15 +70,15 @@ def with_bitmaps(plan: ScanPlan, layout: Layout, keys: Sequence[Key]) -> Layout:
             and isinstance(entry.source, Identifier)
             and bool((plan.metas.of(entry.source.name)[:, abi.M_CARDINALITY] >= 0).all())
         ):
-            ids = shared_codes(plan, entry.source.name)
-            if ids is not None:
-                num_words = groups * _words_of_set(
-                    plan.metas.of(entry.source.name)[plan.morsels[:, abi.U_SEGMENT], abi.M_CARDINALITY]
-                )
-                looked_through = int(num_words.sum())
-                # Bits while a thread reads a morsel, and ids, of which a doc has one at most.
-                size_bytes = int(num_words.max()) * plan.num_threads * 8 + num_docs * _ID_BYTES
-                if size_bytes <= allowed and looked_through <= words_left:
+            num_words = groups * _words_of_set(
+                plan.metas.of(entry.source.name)[plan.morsels[:, abi.U_SEGMENT], abi.M_CARDINALITY]
+            )
+            looked_through = int(num_words.sum())
+            # Bits while a thread reads a morsel, and ids, of which a doc has one at most.
+            size_bytes = int(num_words.max()) * plan.num_threads * 8 + num_docs * _ID_BYTES
+            if size_bytes <= allowed and looked_through <= words_left:
+                ids = shared_codes(plan, entry.source.name)
+                if ids is not None:
                     allowed, words_left = allowed - size_bytes, words_left - looked_through
                     entries.append(replace(entry, bits=ids))
                     continue

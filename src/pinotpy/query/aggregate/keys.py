@@ -1,9 +1,8 @@
-"""The keys of a GROUP BY: where each stands in a group's key words, and how large dense tables may be."""
+"""The keys of a GROUP BY: where each stands in a group's key words."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
 
 import numpy as np
 
@@ -13,12 +12,6 @@ from pinotpy.kernels.runtime import abi
 from pinotpy.pql.ast import Expression, Identifier
 from pinotpy.query.model.result_types import result_type
 from pinotpy.query.plan.scan_plan import ScanPlan
-
-# A dense table may have so many groups for every doc of the segments (or DENSE_FREE altogether): above, hashing is
-# faster.
-DENSE_GROUPS_PER_DOC: Final = 4
-DENSE_FREE: Final = 1 << 16
-DENSE_GROUPS_MAX: Final = 1 << 24
 
 
 @dataclass(slots=True)

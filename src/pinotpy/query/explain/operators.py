@@ -4,26 +4,26 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from pinotpy.data_types import StoredType
-from pinotpy.kernels.runtime import abi
-from pinotpy.pql.ast import Expression, Identifier
+from pinotpy.pql.ast import Expression
 from pinotpy.pql.printer import print_expression
-from pinotpy.query.aggregate.keys import DENSE_GROUPS_PER_DOC, make_keys
+from pinotpy.query.aggregate.keys import make_keys
 from pinotpy.query.aggregate.layout import Layout, make_layout, projected_columns
-from pinotpy.query.group.group_by import table_sizes
+from pinotpy.query.group.choose import DIRECT_GROUPS_PER_DOC, methods_of_computed
+from pinotpy.query.group.group_by import explain_choice, table_sizes
 from pinotpy.query.group.ungrouped import dictionary_answers, from_metadata
 from pinotpy.query.model.context import AggregationRef, QueryContext, QueryKind
+from pinotpy.query.model.grouping_method import GroupingMethod
 from pinotpy.query.model.result_types import columns_in
 from pinotpy.query.order.segment_order import key_ranges
 from pinotpy.query.order.select import SortWay, way_to_sort
 from pinotpy.query.plan.scan_plan import ScanPlan
 from pinotpy.query.project.sources import Sources
 
-_DENSE: Final = ("dense table", "ids of the keys number the groups, few enough for the docs")
-_RAW_KEY: Final = ("hash table", "a key is raw: its values have no ids")
+# Tables of morsels.
+_DIRECT: Final = "direct tables: ids of the keys number the groups, few enough for the docs"
+_RAW_KEY: Final = "hash tables: a key is raw, its values have no ids"
 _MANY_GROUPS: Final = (
-    "hash table",
-    f"the dictionaries of the keys allow more than {DENSE_GROUPS_PER_DOC} groups for every doc",
+    f"hash tables: dictionaries of the keys allow more than {DIRECT_GROUPS_PER_DOC} groups for every doc"
 )
 _WHY_SORTED: Final = {
     SortWay.ROWS: "all sort keys are columns: docs behind the worst row kept so far are dropped while the filter runs",
@@ -43,11 +43,11 @@ def operator_of(context: QueryContext, plan: ScanPlan) -> dict[str, Any]:
             names = ", ".join([aggregation.name for aggregation in context.aggregations])
             return _operator(
                 "GROUP_BY", f"groupKeys:{keys}, aggregations:{names}", projected_columns(context)
-            ) | _groups(context.group_by, plan)
+            ) | _groups(plan)
         case QueryKind.DISTINCT:
             outputs = [_plain(column.expression) for column in context.output]
             keys = ", ".join([print_expression(key, context.dialect) for key in outputs])
-            return _operator("DISTINCT", f"keyColumns:{keys}", _columns(outputs)) | _groups(tuple(outputs), plan)
+            return _operator("DISTINCT", f"keyColumns:{keys}", _columns(outputs)) | _groups(plan)
         case QueryKind.SELECTION:
             return _selection(context, plan)
 
@@ -86,31 +86,24 @@ def _answered_by(plan: ScanPlan, layout: Layout) -> str | None:
     return "dictionaries" if all(dictionary_answers(plan, entry) for entry in layout.aggregations) else None
 
 
-def _groups(keys: tuple[Expression, ...], plan: ScanPlan) -> dict[str, Any]:
-    if not all(isinstance(key, Identifier) for key in keys):
-        return {
-            "way": "dense table or hash table",
-            "why": "keys are computed for the docs that are left; then the number of their values decides",
-        }
-    made = make_keys(plan)
-    texts = [key for key in made if key.data_type.stored is StoredType.VAR and isinstance(key.expression, Identifier)]
-    for key in texts:
-        assert isinstance(key.expression, Identifier)
-        if plan.segments and bool((plan.metas.of(key.expression.name)[:, abi.M_CARDINALITY] < 0).any()):
-            return {
-                "way": "dense table or hash table",
-                "why": f"the raw texts of {key.expression.name} are numbered first; then their number decides",
-            }
-    sources = Sources(plan)
-    ways = set()
-    for shape in plan.shapes(projected_columns(plan.context)):
-        found = [sources.of(shape, key.expression) for key in made]
-        is_dense = table_sizes(shape, made, found) is not None
-        ways.add(_DENSE if is_dense else _RAW_KEY if not all(source.by_id for source in found) else _MANY_GROUPS)
-    if not ways:
+def _groups(plan: ScanPlan) -> dict[str, Any]:
+    if not plan.num_morsels:
         return {"way": "nothing", "why": "no segment selects anything"}
-    chosen = sorted(ways)
-    return {"way": " or ".join(dict.fromkeys(way for way, _ in chosen)), "why": "; ".join(why for _, why in chosen)}
+    choice = explain_choice(plan)
+    if choice is None:
+        methods = " or ".join([method.value for method in methods_of_computed(plan.context.group_by)])
+        return {
+            "way": methods,
+            "why": "keys are computed or numbered for the docs that are left; then the query chooses",
+        }
+    if choice.method not in (GroupingMethod.MORSEL_TABLES, GroupingMethod.SMALL_RESULT):
+        return {"way": choice.method.value, "why": choice.why}
+    keys, sources, tables = make_keys(plan), Sources(plan), set()
+    for shape in plan.shapes(projected_columns(plan.context)):
+        found = [sources.of(shape, key.expression) for key in keys]
+        is_dense = table_sizes(shape, keys, found) is not None
+        tables.add(_DIRECT if is_dense else _RAW_KEY if not all(source.by_id for source in found) else _MANY_GROUPS)
+    return {"way": choice.method.value, "why": "; ".join([choice.why, *sorted(tables)])}
 
 
 def _selection(context: QueryContext, plan: ScanPlan) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from pinotpy.query.explain.access import FilterExplainer
@@ -12,7 +12,7 @@ from pinotpy.query.filter.decisions import ScanNotes
 from pinotpy.query.filter.pruning import BY_BLOOM, BY_MIN_MAX, BY_PARTITION
 from pinotpy.query.group.distinct import grouping_context
 from pinotpy.query.model.context import QueryContext, QueryKind
-from pinotpy.query.plan.build import build_scan
+from pinotpy.query.plan.scan_plan import ScanPlan
 from pinotpy.query.result.explained_groups import Finding, merge_groups
 from pinotpy.query.result.partial import PartialResult, Statistics
 from pinotpy.query.runtime.control import QueryControl
@@ -36,11 +36,15 @@ _WHY = {
 }
 
 
+# (query, segments, notes) → the plan of the scan, with the threads and shared codes that the query would have.
+Scan = Callable[[QueryContext, SegmentSet, ScanNotes], ScanPlan]
+
+
 def explain_segments(
-    context: QueryContext, segments: Sequence[Segment], wanted: Sequence[Segment], control: QueryControl
+    context: QueryContext, segments: Sequence[Segment], wanted: Sequence[Segment], control: QueryControl, scan: Scan
 ) -> PartialResult:
     """Plan the query over `wanted`, the first of `segments` that LIMIT asks for, and say what was decided; reads no
-    docs.
+    docs, but makes the shared codes that the query would make.
 
     The partial result has no rows; its `explain` is a list of groups of segments:
       segments, names: how many, and up to explain.groups.NAMES_SHOWN_MAX of them;
@@ -53,7 +57,7 @@ def explain_segments(
       starTree: of segments that have trees: {number, dimensionsSplitOrder, why} of the one that answers (then toRead
           are its records, and there is no filter), or only `why` none does.
 
-    Raises: what build_scan raises.
+    Raises: what `scan` raises; InvalidQueryError for a forced grouping method that cannot serve.
     """
     statistics = Statistics(
         num_segments_queried=len(segments), total_docs=sum(segment.num_docs for segment in segments)
@@ -67,18 +71,18 @@ def explain_segments(
         why = f"the segments before hold the {context.offset + context.limit} docs that LIMIT asks for"
         groups = [_pruned(segment, LIMIT, why) for segment in segments[len(wanted) :]]
         groups += [_pruned(segment, NO_DOCS, "the segment has none") for segment in wanted if segment.num_docs == 0]
-        groups += _planned(context, wanted, control)
+        groups += _planned(context, wanted, control, scan)
     statistics.num_segments_pruned = sum(group["segments"] for group in groups if "pruned" in group)
     return PartialResult(statistics=statistics, explain=merge_groups(groups))
 
 
-def _planned(context: QueryContext, wanted: Sequence[Segment], control: QueryControl) -> list[Finding]:
+def _planned(context: QueryContext, wanted: Sequence[Segment], control: QueryControl, scan: Scan) -> list[Finding]:
     planned = grouping_context(context) if context.kind is QueryKind.DISTINCT else context
     groups, rest, unused = explain_trees(context, SegmentSet.of(wanted), control)
     if groups and not len(rest):
         return groups
     notes = ScanNotes()
-    plan = build_scan(planned, rest, control, notes=notes)
+    plan = scan(planned, rest, notes)
     operator = operator_of(context, plan)
     explainer = None if notes.tree is None else FilterExplainer(notes, context.dialect)
     for number, segment in enumerate(notes.segments):

@@ -5,6 +5,7 @@ counts once for every value of a multi-value key column.
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import dataclass, replace
 
@@ -22,21 +23,17 @@ from pinotpy.query.aggregate import distinct_bitmaps, value_lists
 from pinotpy.query.aggregate.arena_rows import ArenaRows, arena_rows
 from pinotpy.query.aggregate.collect import collect_states
 from pinotpy.query.aggregate.emit import NO_REGISTER, emit_updates, emit_value_set_frame
-from pinotpy.query.aggregate.keys import DENSE_FREE, DENSE_GROUPS_MAX, DENSE_GROUPS_PER_DOC, Key, make_keys
+from pinotpy.query.aggregate.keys import Key, make_keys
 from pinotpy.query.aggregate.layout import Layout, make_layout, projected_columns, values_bound
+from pinotpy.query.group.choose import Choice, Small, choose, packed_keys_are_few, rows_left, small_result
 from pinotpy.query.group.hash_table import ThreadHashTable, make_hash_table
 from pinotpy.query.group.radix_partition import RadixPartitionedTable, make_radix_partitioned
-from pinotpy.query.group.shared_direct_table import (
-    SharedDirectTable,
-    leaves_small_result,
-    make_shared_direct_table,
-    null_fetch,
-    rows_left,
-)
-from pinotpy.query.group.small_result import SmallResult, small_result_of
+from pinotpy.query.group.shared_direct_table import SharedDirectTable, make_shared_direct_table, null_fetch
+from pinotpy.query.group.small_result import SmallResult
 from pinotpy.query.group.text_direct_table import TextDirectTable, make_text_direct_table
 from pinotpy.query.group.top_n_groups import needed_groups, rankings
-from pinotpy.query.plan.instruction_cache import prepare
+from pinotpy.query.model.grouping_method import GroupingMethod
+from pinotpy.query.plan.instruction_cache import is_shared, plan_of_set, prepare
 from pinotpy.query.plan.scan_plan import ScanPlan, Shape
 from pinotpy.query.plan.star_tree.choose import num_rows as rows_of_records
 from pinotpy.query.project.computed_columns import calls_of, with_computed_columns
@@ -45,9 +42,10 @@ from pinotpy.query.project.sources import Source, Sources, fetch_ids, fetch_valu
 from pinotpy.query.result.combine import limit_groups
 from pinotpy.query.result.compact_rows import CompactRows
 from pinotpy.query.result.partial import PartialResult
+from pinotpy.query.runtime.control import QueryControl
 from pinotpy.query.segments.shared_codes import TextIds
 
-_Together = TextDirectTable | SharedDirectTable | ThreadHashTable | RadixPartitionedTable
+_Table = TextDirectTable | SharedDirectTable | ThreadHashTable | RadixPartitionedTable
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +57,7 @@ class _Made:
     key_words: int
     sources: Sources
     num_read: int
-    few: SmallResult | None = None
+    small: SmallResult | None = None
     rows_left: float = math.inf  # by one morsel of each segment together, and by the largest of them
     morsel_rows_left: float = math.inf
 
@@ -68,28 +66,38 @@ class _Made:
         return self.rows_left + (num_threads - 1) * self.morsel_rows_left
 
 
+@dataclass(frozen=True, slots=True)
+class _Basis:
+    """What the choice of a method goes by, beside the plan."""
+
+    layout: Layout
+    keys: list[Key]
+    small: Small
+    most_rows: float = math.inf
+
+
 def run_group_by(plan: ScanPlan) -> PartialResult:
     """Rows of k<i> and states, one a group, no particular order. Raises what functions and limits raise."""
     ready = prepare(plan, _make, calls_of)
-    if plan.context.options.num_groups_limit is not None:
-        ready = None  # shared instructions have room for all groups
-    if ready is not None and (
-        value_lists.pays_off(plan, ready.made.layout) or distinct_bitmaps.pays_off(plan, ready.made.layout)
-    ):
-        ready = None
+    num_read = len(projected_columns(plan.context)) if ready is None else ready.made.num_read
     if ready is None:
-        num_read = len(projected_columns(plan.context))
-        plan = with_computed_columns(plan)
-        layout, keys = make_layout(plan), make_keys(plan)
-        layout = distinct_bitmaps.with_bitmaps(plan, value_lists.with_value_lists(plan, layout, keys), keys)
+        asked, plan = plan, with_computed_columns(plan)
+        basis = _basis_of_set(plan) if plan is asked else _Basis(make_layout(plan), make_keys(plan), _no_small_result)
     else:
-        num_read, layout, keys = ready.made.num_read, ready.made.layout, ready.made.keys
-    together = _table_of_all(plan, layout, keys, math.inf if ready is None else ready.made.most_rows(plan.num_threads))
-    if together is not None or ready is None:
-        made, numbers = _emitted(plan, layout, make_keys(plan), together), None
-    else:
+        made = ready.made
+        basis = _Basis(made.layout, made.keys, lambda: made.small, made.most_rows(plan.num_threads))
+    keys = basis.keys
+    layout = distinct_bitmaps.with_bitmaps(plan, value_lists.with_value_lists(plan, basis.layout, keys), keys)
+    choice = choose(plan, layout, keys, basis.small, basis.most_rows)
+    _note(plan.control, choice)
+    table = _table_of(choice, plan, layout, keys)
+    # Prepared instructions have no table of a thread, no states but those of the layout, and room for all groups.
+    is_limited = plan.context.options.num_groups_limit is not None
+    if ready is not None and table is None and layout is basis.layout and not is_limited:
         made, numbers = ready.made, ready.bind(plan)
-    key_words = 1 if isinstance(together, ThreadHashTable | RadixPartitionedTable | TextDirectTable) else made.key_words
+    else:
+        made, numbers = _emitted(plan, layout, make_keys(plan), table), None
+    key_words = 1 if isinstance(table, ThreadHashTable | RadixPartitionedTable | TextDirectTable) else made.key_words
     control, limit = plan.control.words, plan.context.options.num_groups_limit
 
     def make_context(thread: int) -> tuple[int, ResultContext]:
@@ -98,22 +106,24 @@ def run_group_by(plan: ScanPlan) -> PartialResult:
         return context.address, context
 
     contexts = plan.run(
-        make_context, on_flush=together.on_flush if isinstance(together, RadixPartitionedTable) else None, gathers=True
+        make_context, on_flush=table.on_flush if isinstance(table, RadixPartitionedTable) else None, gathers=True
     )
     plan.statistics.num_entries_scanned_post_filter += plan.statistics.num_docs_scanned * num_read
     rows: pa.Table | CompactRows | None
     num_rows = None
-    if numbers is not None and made.few is not None:
+    if choice.method is GroupingMethod.SMALL_RESULT:
         plan.control.check()
-        rows = made.few.rows(layout, contexts, numbers)
-    elif together is None:
+        small = basis.small()
+        assert small is not None
+        rows = small.rows(layout, contexts, _rows_of_set(plan) if numbers is None else numbers)
+    elif table is None:
         rows, num_rows = _collect(plan, layout, made.keys, key_words, arena_rows(contexts, numbers), made.sources)
     else:
-        if isinstance(together, RadixPartitionedTable):
+        if isinstance(table, RadixPartitionedTable):
             orders = rankings(plan.context, layout) if plan.is_final else None
-            merged = together.merged(contexts, orders[0] if orders is not None and len(orders) == 1 else None)
+            merged = table.merged(contexts, orders[0] if orders is not None and len(orders) == 1 else None)
         else:
-            merged = together.merged(layout, contexts)
+            merged = table.merged(layout, contexts)
         rows = merged.partial_rows(layout, needed_groups(plan.context, layout, merged) if plan.is_final else None)
         num_rows = merged.num_rows() if plan.context.options.num_groups_limit is not None else None
     cut_rows = sum(int(context.words[G_CUT_ROWS]) for context in contexts)
@@ -128,57 +138,95 @@ def run_group_by(plan: ScanPlan) -> PartialResult:
     return partial
 
 
-def _table_of_all(plan: ScanPlan, layout: Layout, keys: list[Key], most_rows: float) -> _Together | None:
-    """The table that groups of all morsels go to; None where morsels are merged by value. Morsels leave `most_rows` at
-    most.
+def explain_choice(plan: ScanPlan) -> Choice | None:
+    """The method that a query takes, chosen as it chooses; None where its expressions are computed first, for the docs
+    that are left. Makes shared codes, as the query would.
     """
-    if leaves_small_result(plan, keys, most_rows):
+    if calls_of(plan):
         return None
-    if plan.context.options.num_groups_limit is not None:
-        return make_hash_table(plan, layout, keys)  # the others have room for all groups
-    dense = make_text_direct_table(plan, layout, keys) or make_shared_direct_table(plan, layout, keys)
-    if dense is not None:
-        return dense
-    thread_table = make_hash_table(plan, layout, keys)
-    return None if thread_table is None else make_radix_partitioned(plan, layout, thread_table) or thread_table
+    basis = _basis_of_set(plan)
+    layout = distinct_bitmaps.with_bitmaps(
+        plan, value_lists.with_value_lists(plan, basis.layout, basis.keys), basis.keys
+    )
+    return choose(plan, layout, basis.keys, basis.small)
+
+
+def _basis_of_set(plan: ScanPlan) -> _Basis:
+    """Layout and keys over all segments of the plan's set: those that prepared instructions would have."""
+    of_set = plan_of_set(plan.context, plan.segments.whole)
+    layout, keys = make_layout(of_set), make_keys(of_set)
+    if not is_shared(plan.context, plan.segments.whole):
+        return _Basis(layout, keys, _no_small_result)
+    return _Basis(layout, keys, functools.cache(lambda: small_result(of_set, layout, keys)))
+
+
+def _no_small_result() -> None:
+    return None
+
+
+def _rows_of_set(plan: ScanPlan) -> Int64Array:
+    """int64[morsels]: the row of each morsel's segment in the plan's set."""
+    segments, rows = plan.morsels[:, abi.U_SEGMENT], plan.segments.rows_of_whole
+    return np.ascontiguousarray(segments if rows is None else rows[segments])
+
+
+def _note(control: QueryControl, choice: Choice) -> None:
+    """Tell whoever watches the query by which method its groups are found."""
+    control.grouping_methods.append(choice.method.value)
+    if control.trace is not None:
+        methods = ", ".join(dict.fromkeys(control.grouping_methods))
+        control.trace.current.note(groupingMethod=methods, groupingWhy=choice.why)
+
+
+def _table_of(choice: Choice, plan: ScanPlan, layout: Layout, keys: list[Key]) -> _Table | None:
+    """The table that groups of all morsels go to; None where each morsel has its own."""
+    match choice.method:
+        case GroupingMethod.TEXT_DIRECT_TABLE:
+            return make_text_direct_table(plan, keys)
+        case GroupingMethod.DIRECT_TABLE:
+            assert choice.codes is not None
+            return make_shared_direct_table(plan, layout, keys, choice.codes)
+        case GroupingMethod.HASH_TABLE:
+            return make_hash_table(plan, keys, choice.codes)
+        case GroupingMethod.RADIX_PARTITION:
+            return make_radix_partitioned(plan, layout, make_hash_table(plan, keys, choice.codes))
+    return None
 
 
 def _make(plan: ScanPlan) -> _Made:
     """Emit into the plan's shapes what queries of one shape share."""
     made = _emitted(plan, make_layout(plan), make_keys(plan), None)
     rows, morsel_rows = rows_left(plan, made.keys)
-    return replace(
-        made, few=small_result_of(plan, made.layout, made.keys), rows_left=rows, morsel_rows_left=morsel_rows
-    )
+    return replace(made, small=small_result(plan, made.layout, made.keys), rows_left=rows, morsel_rows_left=morsel_rows)
 
 
-def _emitted(plan: ScanPlan, layout: Layout, keys: list[Key], together: _Together | None) -> _Made:
+def _emitted(plan: ScanPlan, layout: Layout, keys: list[Key], table: _Table | None) -> _Made:
     sources = Sources(plan)
     for shape in plan.shapes(projected_columns(plan.context)):
-        _emit(shape, layout, keys, sources, together)
+        _emit(shape, layout, keys, sources, table)
     return _Made(layout, keys, sum(1 + key.has_flag for key in keys), sources, len(projected_columns(plan.context)))
 
 
 # --- instructions --------------------------------------------------------------------------------------------------
 
 
-def _emit(shape: Shape, layout: Layout, keys: list[Key], sources: Sources, together: _Together | None) -> None:
+def _emit(shape: Shape, layout: Layout, keys: list[Key], sources: Sources, table: _Table | None) -> None:
     # A column that DISTINCT names twice has one value in both places, as in GROUP BY.
     for name in dict.fromkeys(_name(key) for key in keys if key.expanded):
         shape.expand(name)
     found = [sources.of(shape, key.expression) for key in keys]
     for key, source in zip(keys, found, strict=True):
         key.metas[shape.morsels] = source.metas if source.by_id else 0
-    sizes = table_sizes(shape, keys, found)
-    if isinstance(together, RadixPartitionedTable):
-        together.emit(shape, found, sources)
+    sizes = table_sizes(shape, keys, found, is_bounded=not isinstance(table, SharedDirectTable))
+    if isinstance(table, RadixPartitionedTable):
+        table.emit(shape, found, sources)
         return
-    if isinstance(together, ThreadHashTable | TextDirectTable):
-        emit_updates(shape, layout, together.emit(shape, found), sources)
+    if isinstance(table, ThreadHashTable | TextDirectTable):
+        emit_updates(shape, layout, table.emit(shape, found), sources)
         return
-    if together is not None:
-        assert sizes is not None, "a table for all units is dense in each"
-        together.begin(shape)
+    if table is not None:
+        assert sizes is not None, "shared codes are codes of dictionaries"
+        table.begin(shape)
     num_groups = None if sizes is None else sizes.prod(axis=1)
     register = (
         _emit_hashed(shape, keys, found)
@@ -186,9 +234,9 @@ def _emit(shape: Shape, layout: Layout, keys: list[Key], sources: Sources, toget
         else _emit_dense(shape, keys, found, sizes, num_groups)
     )
     emit_updates(shape, layout, register, sources)
-    if together is not None:
+    if table is not None:
         numbered = _has_doubles(layout)
-        together.end(shape, numbered=numbered)
+        table.end(shape, numbered=numbered)
         if numbered:
             shape.end(direct_table.clear_dense.address)
         return
@@ -205,8 +253,10 @@ def _has_doubles(layout: Layout) -> bool:
     )
 
 
-def table_sizes(shape: Shape, keys: list[Key], found: list[Source]) -> Int64Array | None:
-    """int64[morsels, key words]: ids of each key word (1 for flags); None if the table must be hashed."""
+def table_sizes(shape: Shape, keys: list[Key], found: list[Source], *, is_bounded: bool = True) -> Int64Array | None:
+    """int64[morsels, key words]: ids of each key word (1 for flags); None if the table must be hashed, or, where it
+    `is_bounded`, is better hashed.
+    """
     if not all(source.by_id for source in found):
         return None
     sizes = []
@@ -216,11 +266,9 @@ def table_sizes(shape: Shape, keys: list[Key], found: list[Source]) -> Int64Arra
             sizes.append(np.ones(shape.num_morsels, np.int64))
     table = np.maximum(np.column_stack(sizes), 1)
     product = table.astype(np.float64).prod(axis=1)
-    docs = shape.plan.segments.docs[shape.segments].astype(np.float64)
-    allowed = np.maximum(docs * DENSE_GROUPS_PER_DOC, DENSE_FREE)
     limit = shape.plan.context.options.num_groups_limit
-    if product.sum() > allowed.sum() or product.max() > (
-        DENSE_GROUPS_MAX if limit is None else min(limit, DENSE_GROUPS_MAX)
+    if is_bounded and not packed_keys_are_few(
+        float(product.max()), float(product.sum()), shape.plan.segments.docs[shape.segments], limit
     ):
         return None
     return table

@@ -13,16 +13,14 @@ import numpy as np
 import pyarrow as pa
 
 from pinotpy.arrays import Int64Array
-from pinotpy.data_types import StoredType
-from pinotpy.kernels.aggregate.exact_sums import MORSEL_DOCS_MAX
 from pinotpy.kernels.aggregate.result_context import G_KEYS, G_NUM_GROUPS, G_OVERFLOW_ARENA, G_TABLE, ResultContext
 from pinotpy.kernels.group import hash_table, thread_hash_table
 from pinotpy.kernels.runtime import abi
-from pinotpy.pql.ast import Identifier
 from pinotpy.query.aggregate.keys import Key
-from pinotpy.query.aggregate.layout import Layout, values_bound, word_kinds
+from pinotpy.query.aggregate.layout import Layout, word_kinds
+from pinotpy.query.group.eligibility import sizes_of_codes
 from pinotpy.query.group.groups import MergedGroups
-from pinotpy.query.group.shared_direct_table import MERGED_ROWS_MIN, has_only_words, ids_of_keys, null_fetch
+from pinotpy.query.group.shared_direct_table import null_fetch
 from pinotpy.query.plan.scan_plan import ScanPlan, Shape
 from pinotpy.query.project.decode import decode, key_array
 from pinotpy.query.project.sources import Source, fetch_ids, fetch_values
@@ -166,35 +164,15 @@ class ThreadHashTable:
         return out[::-1]
 
 
-def make_hash_table(plan: ScanPlan, layout: Layout, keys: list[Key]) -> ThreadHashTable | None:
-    """The table for a query, None where its keys are not one word that means the same everywhere."""
-    docs = int((plan.morsels[:, abi.U_HIGH] - plan.morsels[:, abi.U_LOW]).sum())
-    if plan.num_morsels < 2 or docs < MERGED_ROWS_MIN or not has_only_words(layout, keys):
-        return None
-    expanded = tuple(
-        dict.fromkeys(key.expression.name for key in keys if key.expanded and isinstance(key.expression, Identifier))
-    )
-    if values_bound(plan, layout, expanded) > MORSEL_DOCS_MAX:
-        return None
+def make_hash_table(plan: ScanPlan, keys: list[Key], codes: Sequence[ColumnIds] | None) -> ThreadHashTable:
+    """The table for a query whose packed keys fit one word; `codes` None: its only key is a raw number."""
     none = np.zeros(0, np.int64)
-    if (
-        len(keys) == 1
-        and not keys[0].nullable
-        and keys[0].data_type.stored is not StoredType.VAR
-        and not keys[0].expanded
-    ):
-        assert isinstance(keys[0].expression, Identifier)
-        if bool((plan.metas.of(keys[0].expression.name)[plan.morsels[:, abi.U_SEGMENT], abi.M_CARDINALITY] < 0).all()):
-            return ThreadHashTable(plan, keys, None, none, none)
-    columns = ids_of_keys(plan, keys)
-    if columns is None:
-        return None
-    sizes = np.array([ids.num_ids + key.nullable for ids, key in zip(columns, keys, strict=True)], np.int64)
-    if float(sizes.astype(np.float64).prod()) >= 2.0**62:
-        return None
+    if codes is None:
+        return ThreadHashTable(plan, keys, None, none, none)
+    sizes = sizes_of_codes(keys, codes)
     strides = np.ones(len(keys), np.int64)
     strides[:-1] = np.cumprod(sizes[:0:-1])[::-1]
-    return ThreadHashTable(plan, keys, columns, sizes, strides)
+    return ThreadHashTable(plan, keys, list(codes), sizes, strides)
 
 
 def _words(context: ResultContext, vector: int, width: int) -> Int64Array:

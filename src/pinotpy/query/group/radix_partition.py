@@ -43,8 +43,6 @@ from pinotpy.query.project.sources import Source, Sources
 from pinotpy.query.runtime.kernel_threads import Step
 from pinotpy.query.runtime.steps import in_shares, run_steps
 
-# Fewer docs leave tables that fit the cache anyway.
-DOCS_MIN: Final = 1 << 18
 # Of fewer dealt rows one table is made.
 PARTITIONED_ROWS_MIN: Final = 1 << 16
 # About so many docs a part: with its table some hundred KiB.
@@ -54,8 +52,6 @@ PART_BITS_MIN, PART_BITS_MAX = 4, 10
 FIELDS_MAX: Final = 10
 FIELDS_OF_EXPRESSIONS_MAX: Final = 6
 POOL_BYTES_MAX: Final = 2 << 30
-# Not worth it where the pool takes less than so many times a chunk for every part.
-POOL_CHUNKS_MIN: Final = 4
 # Rows of one step: some milliseconds.
 _STEP_ROWS: Final = 1 << 18
 
@@ -205,41 +201,48 @@ class RadixPartitionedTable:
         raise control.memory_error()
 
 
-def make_radix_partitioned(
-    plan: ScanPlan, layout: Layout, thread_table: ThreadHashTable
-) -> RadixPartitionedTable | None:
-    """The table for a query, None where rows are better brought into their groups as they come."""
-    docs = int(plan.docs_expected)
-    # Raw keys are often few: their groups are in the cache, which is not known before. A record of a star-tree is more
-    # than one row.
-    if (
-        docs < DOCS_MIN
-        or plan.pre_aggregated
-        or thread_table.columns is None
-        or any(entry.unnests for entry in layout.aggregations)
-        or not _is_alike(plan)
-    ):
-        return None
-    num_values = len(
-        {entry.source for entry in layout.aggregations if isinstance(entry.plan, SlotPlan) and entry.plan.updates}
-    )
-    num_flags = len({(entry.aggregation.filter, entry.source) for entry in layout.aggregations if entry.flagged})
-    computed = any(isinstance(entry.source, Call) for entry in layout.aggregations)
-    if num_values + num_flags > (FIELDS_OF_EXPRESSIONS_MAX if computed else FIELDS_MAX):
-        return None
-    bits = min(max((docs // PART_DOCS).bit_length(), PART_BITS_MIN), PART_BITS_MAX)
-    pool_bytes = int(min(plan.control.share("partitioned rows"), POOL_BYTES_MAX)) // plan.num_threads
-    least_bytes = (
-        ((1 << bits) + abi.BLOCK // radix_partition.CHUNK_ROWS)
-        * radix_partition.CHUNK_ROWS
-        * (1 + num_values + num_flags)
-        * 8
-    )
-    return (
-        RadixPartitionedTable(thread_table, layout, bits, pool_bytes)
-        if pool_bytes > POOL_CHUNKS_MIN * least_bytes
-        else None
-    )
+def why_not_partitioned(plan: ScanPlan, layout: Layout) -> str | None:
+    """Why rows of the query cannot wait in partitions until they are grouped; None: they can."""
+    if plan.pre_aggregated:
+        return "a record of a star-tree is more than one row"
+    if any(entry.unnests for entry in layout.aggregations):
+        return "an aggregation reads each value of a multi-value column"
+    if not _is_alike(plan):
+        return "a column is raw or has nulls in some segments only"
+    num_fields = sum(_num_fields(layout))
+    if num_fields > (FIELDS_OF_EXPRESSIONS_MAX if _computes(layout) else FIELDS_MAX):
+        return f"aggregations read {num_fields} fields of a row, which registers do not hold beside keys"
+    return None
+
+
+def chunks_of_pool(plan: ScanPlan, layout: Layout) -> float:
+    """How many chunks of each partition the pool of a thread holds."""
+    chunk_bytes = radix_partition.CHUNK_ROWS * (1 + sum(_num_fields(layout))) * 8
+    return _pool_bytes(plan) / (((1 << _bits(plan)) + abi.BLOCK // radix_partition.CHUNK_ROWS) * chunk_bytes)
+
+
+def make_radix_partitioned(plan: ScanPlan, layout: Layout, thread_table: ThreadHashTable) -> RadixPartitionedTable:
+    """The table for a query that it can serve; `thread_table` takes rows early where the pool is full."""
+    return RadixPartitionedTable(thread_table, layout, _bits(plan), _pool_bytes(plan))
+
+
+def _bits(plan: ScanPlan) -> int:
+    return min(max((int(plan.docs_expected) // PART_DOCS).bit_length(), PART_BITS_MIN), PART_BITS_MAX)
+
+
+def _pool_bytes(plan: ScanPlan) -> int:
+    return int(min(plan.control.share("partitioned rows"), POOL_BYTES_MAX)) // plan.num_threads
+
+
+def _num_fields(layout: Layout) -> tuple[int, int]:
+    """Values and flags of a row that aggregations read."""
+    values = {entry.source for entry in layout.aggregations if isinstance(entry.plan, SlotPlan) and entry.plan.updates}
+    flags = {(entry.aggregation.filter, entry.source) for entry in layout.aggregations if entry.flagged}
+    return len(values), len(flags)
+
+
+def _computes(layout: Layout) -> bool:
+    return any(isinstance(entry.source, Call) for entry in layout.aggregations)
 
 
 def _is_alike(plan: ScanPlan) -> bool:

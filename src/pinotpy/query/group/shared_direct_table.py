@@ -1,13 +1,12 @@
 """Groups of a dense GROUP BY put together by shared codes (kernels/group/shared_direct_table.py): one table a thread,
 added up at the end.
 
-Taken where every key column has shared codes in all segments (query/segments/shared_codes.py) and the packed keys of
-shared codes make a table that is not much larger than the docs; else morsels are merged by value.
+Every key column has shared codes in all segments (query/plan/shared_codes.py); the table is indexed by their packed
+keys. `choose` says when.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -16,27 +15,19 @@ import numpy as np
 import pyarrow as pa
 
 from pinotpy.arrays import Int64Array
-from pinotpy.functions.state.plans import SlotPlan
-from pinotpy.kernels.aggregate.exact_sums import MORSEL_DOCS_MAX
 from pinotpy.kernels.aggregate.result_context import G_ARENA, G_OVERFLOW_ARENA, ResultContext
 from pinotpy.kernels.group import shared_direct_table
 from pinotpy.kernels.runtime import abi
 from pinotpy.pql.ast import Identifier
-from pinotpy.query.aggregate.keys import DENSE_FREE, DENSE_GROUPS_MAX, DENSE_GROUPS_PER_DOC, Key
-from pinotpy.query.aggregate.layout import Layout, values_bound, word_kinds
+from pinotpy.query.aggregate.keys import Key
+from pinotpy.query.aggregate.layout import Layout, word_kinds
+from pinotpy.query.group.eligibility import sizes_of_codes, sizes_of_morsels
 from pinotpy.query.group.groups import MergedGroups
 from pinotpy.query.plan.scan_plan import ScanPlan, Shape
-from pinotpy.query.plan.shared_codes import shared_codes
 from pinotpy.query.project.decode import key_array
 from pinotpy.query.project.sources import Source, fetch_nulls
 from pinotpy.query.segments.shared_codes import ColumnIds
 
-# Where morsels leave fewer rows than this, merging them by value costs less than instructions of the query's own
-# (prepared.py).
-MERGED_ROWS_MIN: Final = 16_384
-# A table of more words than this for every doc that the filter is expected to select costs more to clear and to look
-# through than its groups cost to find by hash (the words above DENSE_FREE; fewer are in the cache).
-WORDS_PER_DOC_MAX: Final = 4
 # Tables of fewer words are added up by one thread.
 PARALLEL_WORDS_MIN: Final = 1 << 17
 
@@ -84,65 +75,24 @@ class SharedDirectTable:
         return out[::-1]
 
 
-def rows_left(plan: ScanPlan, keys: list[Key]) -> tuple[float, float]:
-    """At most so many rows the morsels of a plan leave, and one of them; infinite where a key has no dictionary
-    everywhere.
-    """
-    if not plan.num_morsels or not _have_dictionaries(plan, keys):
-        return math.inf, math.inf
-    tables = (
-        np.stack([_local_sizes(plan, key)[plan.morsels[:, abi.U_SEGMENT]] for key in keys])
-        .astype(np.float64)
-        .prod(axis=0)
-    )
-    rows = np.minimum(tables, (plan.morsels[:, abi.U_HIGH] - plan.morsels[:, abi.U_LOW]).astype(np.float64))
-    return float(rows.sum()), float(rows.max())
+def words_of_table(
+    plan: ScanPlan, layout: Layout, keys: Sequence[Key], codes: Sequence[ColumnIds]
+) -> tuple[float, float]:
+    """Rows of the table that packed keys of these codes index, and words of the tables of all threads."""
+    num_rows = float(sizes_of_codes(keys, codes).astype(np.float64).prod())
+    return num_rows, num_rows * layout.row_words * plan.num_threads
 
 
-def leaves_small_result(plan: ScanPlan, keys: list[Key], most_rows: float = math.inf) -> bool:
-    """Whether morsels leave so few rows of so small tables that merging them costs next to nothing; `most_rows`: not
-    more.
-    """
-    if most_rows < MERGED_ROWS_MIN:
-        return True
-    if not _have_dictionaries(plan, keys):
-        return False
+def make_shared_direct_table(
+    plan: ScanPlan, layout: Layout, keys: list[Key], codes: Sequence[ColumnIds]
+) -> SharedDirectTable:
+    """The table for a query, of keys with these shared codes."""
     segments = plan.morsels[:, abi.U_SEGMENT]
-    tables = np.stack([_local_sizes(plan, key)[segments] for key in keys]).astype(np.float64).prod(axis=0)
-    rows = np.minimum(tables, (plan.morsels[:, abi.U_HIGH] - plan.morsels[:, abi.U_LOW]).astype(np.float64))
-    return bool(rows.sum() < MERGED_ROWS_MIN or (plan.docs_expected < MERGED_ROWS_MIN and tables.max() <= DENSE_FREE))
-
-
-def make_shared_direct_table(plan: ScanPlan, layout: Layout, keys: list[Key]) -> SharedDirectTable | None:
-    """The table for a query, None where morsels have to be merged by value."""
-    if plan.num_morsels < 2 or not has_only_words(layout, keys):
-        return None
-    docs = (plan.morsels[:, abi.U_HIGH] - plan.morsels[:, abi.U_LOW]).astype(np.float64)
-    expanded = tuple(
-        dict.fromkeys(key.expression.name for key in keys if key.expanded and isinstance(key.expression, Identifier))
-    )
-    if docs.sum() < MERGED_ROWS_MIN or values_bound(plan, layout, expanded) > MORSEL_DOCS_MAX:
-        return None
-    segments = plan.morsels[:, abi.U_SEGMENT]
-    local = np.stack([_local_sizes(plan, key)[segments] for key in keys], axis=1)
-    product = local.astype(np.float64).prod(axis=1)
-    allowed = max(float(docs.sum()) * DENSE_GROUPS_PER_DOC, DENSE_FREE)
-    if product.max() > DENSE_GROUPS_MAX or product.sum() > max(allowed, DENSE_FREE * plan.num_morsels):
-        return None
-    columns = ids_of_keys(plan, keys)
-    if columns is None:
-        return None
-    sizes = np.array([ids.num_ids + key.nullable for ids, key in zip(columns, keys, strict=True)], np.int64)
-    num_rows = float(sizes.astype(np.float64).prod())
-    words = num_rows * layout.row_words * plan.num_threads
-    if num_rows > min(allowed, DENSE_GROUPS_MAX) or words * 8 > plan.control.share("group table"):
-        return None
-    if num_rows * layout.row_words > max(plan.docs_expected * WORDS_PER_DOC_MAX, DENSE_FREE):
-        return None
+    sizes, local = sizes_of_codes(keys, codes), sizes_of_morsels(plan, keys)
     strides = np.ones(len(keys), np.int64)
     strides[:-1] = np.cumprod(sizes[:0:-1])[::-1]
     key_words = np.zeros((plan.num_morsels, len(keys), shared_direct_table.K_WORDS), np.int64)
-    for k, (key, ids) in enumerate(zip(keys, columns, strict=True)):
+    for k, (key, ids) in enumerate(zip(keys, codes, strict=True)):
         assert isinstance(key.expression, Identifier)
         key_words[:, k, shared_direct_table.K_CODE_MAP] = ids.code_maps[segments]
         key_words[:, k, shared_direct_table.K_CARDINALITY] = plan.metas.of(key.expression.name)[
@@ -153,36 +103,7 @@ def make_shared_direct_table(plan: ScanPlan, layout: Layout, keys: list[Key]) ->
         key_words[:, k, shared_direct_table.K_SIZE] = local[:, k]
     kinds = word_kinds(layout)
     plan.keep_alive.append(kinds)
-    return SharedDirectTable(plan, keys, columns, sizes, int(num_rows), kinds, key_words)
-
-
-def has_only_words(layout: Layout, keys: list[Key]) -> bool:
-    """Whether keys are columns and aggregations have nothing but words."""
-    return all(isinstance(entry.plan, SlotPlan) for entry in layout.aggregations) and all(
-        not key.has_flag and isinstance(key.expression, Identifier) for key in keys
-    )
-
-
-def ids_of_keys(plan: ScanPlan, keys: list[Key]) -> list[ColumnIds] | None:
-    """Shared codes of all keys; all are asked for before None says that one has none."""
-    found = [shared_codes(plan, key.expression.name) for key in keys if isinstance(key.expression, Identifier)]
-    known = [ids for ids in found if ids is not None]
-    return known if len(known) == len(keys) else None
-
-
-def _have_dictionaries(plan: ScanPlan, keys: list[Key]) -> bool:
-    return all(
-        isinstance(key.expression, Identifier) and (plan.metas.of(key.expression.name)[:, abi.M_CARDINALITY] >= 0).all()
-        for key in keys
-    )
-
-
-def _local_sizes(plan: ScanPlan, key: Key) -> Int64Array:
-    # Ids of a key in every segment, one more where null is a group.
-    assert isinstance(key.expression, Identifier)
-    meta = plan.metas.of(key.expression.name)
-    sizes: Int64Array = np.maximum(meta[:, abi.M_CARDINALITY] + (key.nullable & (meta[:, abi.M_NULLS] != 0)), 1)
-    return sizes
+    return SharedDirectTable(plan, keys, list(codes), sizes, int(sizes.prod()), kinds, key_words)
 
 
 def add_up(plan: ScanPlan, target: Int64Array, source: Int64Array, kinds: Int64Array) -> None:

@@ -34,11 +34,10 @@ from pinotpy.query.segments.segment_set import Attachment, SegmentSet
 from pinotpy.segment.shared_codes.dictionary import SharedDictionary
 from pinotpy.segment.shared_codes.values import Bytes, Words
 
-# Values of one column in the dictionaries of all segments together (720 segments with 500 values each are 360,000): the
-# second query of a shape waits until they are numbered, about 0.13 us each.
-VALUES_MAX: Final = 1 << 19
-# A shared dictionary of so many times as many values as there are in the segments is begun anew.
+# A shared dictionary of so many times as many values as there are in the segments is begun anew, if it has more than
+# _WORN_IDS_MIN.
 _WORN: Final = 4
+_WORN_IDS_MIN: Final = 1 << 19
 _NO_OVERFLOW: Final = np.empty((0, 5), np.int64)
 _NONE: Final = np.empty(0, np.int64)
 _NO_OVERFLOW_YET: Final = Overflow(_NONE, _NONE, _NONE, _NONE, _NONE)
@@ -202,8 +201,8 @@ def has_slots(layout: Layout) -> bool:
 
 
 def small_result_of(plan: ScanPlan, layout: Layout, keys: list[Key]) -> SmallResult | None:
-    """How to put together rows of the set that `plan` is over; None where the keys have no dictionaries, or too large
-    ones.
+    """How to put together rows of the set that `plan` is over; None where the keys have no dictionaries of whole
+    numbers or texts.
     """
     whole = plan.segments
     if not len(whole) or not has_slots(layout) or values_bound(plan, layout, ()) > MORSEL_DOCS_MAX:
@@ -253,7 +252,7 @@ def _numbered(whole: SegmentSet, plan: ScanPlan, key: Key) -> tuple[_KeyValues, 
     name = key.expression.name
     cardinalities = plan.metas.of(name)[:, abi.M_CARDINALITY]
     num_values = int(cardinalities.sum())
-    if (cardinalities < 0).any() or num_values > VALUES_MAX:
+    if (cardinalities < 0).any():
         return None
     columns = [segment.column(name) for segment in whole]
     dictionaries = [column.dictionary for column in columns if column.dictionary is not None]
@@ -267,7 +266,7 @@ def _numbered(whole: SegmentSet, plan: ScanPlan, key: Key) -> tuple[_KeyValues, 
     if (
         numbering is None
         or numbering.stored is not key.data_type.stored
-        or numbering.num_ids > max(_WORN * num_values, VALUES_MAX)
+        or numbering.num_ids > max(_WORN * num_values, _WORN_IDS_MIN)
     ):
         numbering = SharedDictionary(key.data_type.stored)
         kept.columns = {**kept.columns, name: numbering}

@@ -11,15 +11,14 @@ import numpy as np
 import pyarrow as pa
 
 from pinotpy.arrays import Int64Array
-from pinotpy.kernels.aggregate.exact_sums import MORSEL_DOCS_MAX
 from pinotpy.kernels.aggregate.result_context import G_NUM_GROUPS, G_OVERFLOW_ARENA, G_TABLE, ResultContext
 from pinotpy.kernels.group import direct_table, text_direct_table, thread_hash_table
 from pinotpy.kernels.runtime import abi
 from pinotpy.pql.ast import Identifier
 from pinotpy.query.aggregate.keys import Key
-from pinotpy.query.aggregate.layout import Layout, values_bound, word_kinds
+from pinotpy.query.aggregate.layout import Layout, word_kinds
 from pinotpy.query.group.groups import MergedGroups
-from pinotpy.query.group.shared_direct_table import add_up, has_only_words, null_fetch
+from pinotpy.query.group.shared_direct_table import add_up, null_fetch
 from pinotpy.query.plan.scan_plan import ScanPlan, Shape
 from pinotpy.query.project.decode import key_array
 from pinotpy.query.project.sources import Source, fetch_ids
@@ -70,14 +69,28 @@ class TextDirectTable:
         return [key_array(self.numbers.values(rows), nulls, self.key.data_type)]
 
 
-def make_text_direct_table(plan: ScanPlan, layout: Layout, keys: list[Key]) -> TextDirectTable | None:
-    """The table for a query, None where its key is no numbered text or the table would be too large."""
-    if len(keys) != 1 or not isinstance(keys[0].expression, Identifier) or not has_only_words(layout, keys):
-        return None
-    numbers = plan.numbered.get(keys[0].expression.name)
-    if numbers is None or values_bound(plan, layout, ()) > MORSEL_DOCS_MAX:
-        return None
-    num_rows = numbers.num_ids + keys[0].nullable
-    if num_rows * layout.row_words * 8 * plan.num_threads > plan.control.share("group table"):
-        return None
-    return TextDirectTable(plan, keys[0], numbers, num_rows)
+def why_not_text(plan: ScanPlan, keys: Sequence[Key]) -> str | None:
+    """Why the codes of texts cannot number the groups; None: they can."""
+    if len(keys) != 1:
+        return "there are several keys"
+    if _codes(plan, keys[0]) is None:
+        return "the key is no raw text column that has codes in all segments"
+    return None
+
+
+def words_of_text_table(plan: ScanPlan, layout: Layout, keys: Sequence[Key]) -> float:
+    """Words of the tables of all threads."""
+    codes = _codes(plan, keys[0])
+    assert codes is not None
+    return float((codes.num_ids + keys[0].nullable) * layout.row_words * plan.num_threads)
+
+
+def make_text_direct_table(plan: ScanPlan, keys: Sequence[Key]) -> TextDirectTable:
+    """The table for a query that it can serve."""
+    codes = _codes(plan, keys[0])
+    assert codes is not None
+    return TextDirectTable(plan, keys[0], codes, codes.num_ids + keys[0].nullable)
+
+
+def _codes(plan: ScanPlan, key: Key) -> TextIds | None:
+    return plan.numbered.get(key.expression.name) if isinstance(key.expression, Identifier) else None

@@ -14,6 +14,7 @@ from typing import Final
 from pinotpy.errors import InvalidQueryError, ParseError
 from pinotpy.pql.ast import Statement
 from pinotpy.query.model.context import QueryOptions
+from pinotpy.query.model.grouping_method import GroupingMethod
 
 _KNOWN: Final = frozenset(
     {
@@ -28,6 +29,7 @@ _KNOWN: Final = frozenset(
         "maxExecutionThreads",
     }
 )
+GROUPING_METHOD: Final = "groupingMethod"
 OPTIONS_CHARACTERS_MAX: Final = 64 * 1024
 _LONG_MAX: Final = 2**63 - 1
 
@@ -66,12 +68,13 @@ def query_options(
     Raises:
         ParseError: (150) options that are not `k=v;k=v`.
         InvalidQueryError: (700) timeoutMs, numGroupsLimit, maxExecutionThreads or maxQueryResponseSizeBytes that are no
-            positive whole number.
+            positive whole number; a groupingMethod that is none.
     """
     requested = parse_option_text(request_options, "queryOptions") if isinstance(request_options, str) else {}
     debug = parse_option_text(debug_options, "debugOptions") if isinstance(debug_options, str) else {}
     options = {**requested, **dict(statement.options)}
     _positive(options, "maxQueryResponseSizeBytes")
+    _check_grouping_method(options)
     star_tree = options.get("useStarTree", debug.get("useStarTree", "true"))
     return QueryOptions(
         timeout_ms=_positive(options, "timeoutMs"),
@@ -92,6 +95,16 @@ def response_bytes_max(options: QueryOptions) -> int | None:
     return next((int(value) for name, value in options.other if name == "maxQueryResponseSizeBytes"), None)
 
 
+def grouping_method(options: QueryOptions) -> GroupingMethod | None:
+    """The method that the query forces; None: the server chooses. Sent among `other`, which older servers ignore.
+
+    Raises InvalidQueryError (700) for a name that is none.
+    """
+    if not options.other:  # almost every query
+        return None
+    return _check_grouping_method(dict(options.other))
+
+
 def asks_to_explain(options: QueryOptions, *, requested: object = False) -> bool:
     """Whether the option `explain` is on; the option in the text or in `queryOptions` wins over the body's flag
     `requested`.
@@ -100,6 +113,17 @@ def asks_to_explain(options: QueryOptions, *, requested: object = False) -> bool
         if name == "explain":
             return value.lower() == "true"
     return _traces(requested)
+
+
+def _check_grouping_method(options: Mapping[str, str]) -> GroupingMethod | None:
+    text = options.get(GROUPING_METHOD)
+    if text is None:
+        return None
+    method = GroupingMethod.named(text)
+    if method is None:
+        names = ", ".join(GroupingMethod.__members__)
+        raise InvalidQueryError(f"{GROUPING_METHOD} must be one of {names}, got: {text[:60]}")
+    return method
 
 
 def _is_true(options: Mapping[str, str], name: str) -> bool:

@@ -160,10 +160,23 @@ def _prepared(
     make: Callable[[ScanPlan], T],
     calls_of: Callable[[ScanPlan], Sequence[Expression]],
 ) -> Prepared[T] | None:
+    plan = plan_of_set(context, segments)
+    if calls_of(plan):
+        return None
+    try:
+        made = make(plan)
+    except _OwnFilterError:
+        return None
+    sections = plan.take_sections()
+    return Prepared(plan, made, sections, sum(part.size_bytes for _, part in sections))
+
+
+def plan_of_set(context: QueryContext, segments: SegmentSet) -> ScanPlan:
+    """A plan of one morsel a segment, of all docs; it cannot be run."""
     morsels = np.zeros((len(segments), abi.MORSEL_WORDS), np.int64)
     morsels[:, abi.U_SEGMENT] = np.arange(len(segments))
     morsels[:, abi.U_HIGH] = segments.docs
-    plan = ScanPlan(
+    return ScanPlan(
         context=replace(context, filter=None),
         segments=segments,
         control=QueryControl(),
@@ -174,14 +187,6 @@ def _prepared(
         statistics=Statistics(),
         emit_filter=_no_filter,
     )
-    if calls_of(plan):
-        return None
-    try:
-        made = make(plan)
-    except _OwnFilterError:
-        return None
-    sections = plan.take_sections()
-    return Prepared(plan, made, sections, sum(part.size_bytes for _, part in sections))
 
 
 class _OwnFilterError(Exception):

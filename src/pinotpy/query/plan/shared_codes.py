@@ -1,7 +1,7 @@
 """Shared codes of a column in the segments of one query: how operators put together what segments number differently.
 
-    found = shared_codes(plan, "country")      # None: not known (yet), or not worth it; then merge by value
-    found.code_maps[segment]                    # address of int32[cardinality]: dict id → shared code, of segments that
+    found = shared_codes(plan, "country")    # None: the column has none; then merge by value
+    found.code_maps[segment]                 # address of int32[cardinality]: dict id → shared code, of segments that
                                              # have morsels
     found.num_ids                            # all shared codes are below
     found.values(ids)                        # Arrow, in stored form
@@ -9,31 +9,66 @@
 A column without a code space (virtual, or of a later schema than its segment) gets codes of this query behind the
 shared ones, so that it sends no other segment to a slower method.
 
-The plan holds what the addresses point to. Whoever is answered None need not ask again: the shared dictionary is built
-in the background, for later queries.
+The plan holds what the addresses point to. Codes that nobody made before are made now, on the threads and within the
+memory and the time of the query; `num_ids` depends on the segments that the plan reads, not on who asked before.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Final
 
 import numpy as np
 
 from pinotpy.kernels.runtime import abi
 from pinotpy.query.plan.scan_plan import ScanPlan
+from pinotpy.query.runtime.jobs import run_jobs
 from pinotpy.query.segments.shared_codes import ColumnIds
 
 # Of each value of a dictionary for which a query makes codes of its own: its code, and the value where no other has it.
 OWN_CODE_BYTES: Final = 16
+# Codes of a column are made where their values, at so many bytes each, take no more than their share of the query's
+# memory, whether or not they are known already: a number takes 20 bytes while dictionaries are united.
+BYTES_PER_VALUE: Final = 20
 
 
-def shared_codes(plan: ScanPlan, column: str) -> ColumnIds | None:
-    """Shared codes of a dictionary column; None if there are none for all segments of the plan's morsels."""
+class _QueryWork:
+    """Codes are made by the query: on its threads, and with its memory, until its deadline."""
+
+    def __init__(self, plan: ScanPlan) -> None:
+        self._plan = plan
+
+    def run(self, jobs: Sequence[Callable[[], None]]) -> None:
+        plan = self._plan
+
+        def checked(job: Callable[[], None]) -> None:
+            plan.control.check()
+            job()
+
+        run_jobs([partial(checked, job) for job in jobs], threads=plan.num_threads, executor=plan.executor)
+
+    def check(self) -> None:
+        self._plan.control.check()
+
+    def reserve(self, size_bytes: int) -> None:
+        self._plan.control.reserve(size_bytes)
+
+    def release(self, size_bytes: int) -> None:
+        self._plan.control.release(size_bytes)
+
+
+def shared_codes(plan: ScanPlan, column: str, *, of_one_segment: bool = False) -> ColumnIds | None:
+    """Shared codes of a dictionary column; None if there are none for all segments of the plan's morsels.
+
+    Args:
+        of_one_segment: also where the plan reads one segment, of which there is nothing to put together.
+    """
     if not plan.num_morsels:
         return None
     used = np.unique(plan.morsels[:, abi.U_SEGMENT])
-    if len(used) == 1:
-        return None  # nothing to put together
+    if len(used) == 1 and not of_one_segment:
+        return None
     numbers = plan.numbered.get(column)
     if numbers is not None:  # raw texts: their numbers are shared codes already
         code_maps = np.zeros(len(plan.segments), np.int64)
@@ -49,7 +84,10 @@ def shared_codes(plan: ScanPlan, column: str) -> ColumnIds | None:
     made = [dictionary for dictionary in own if dictionary is not None]
     if not lasting or len(made) < len(own) or len({of_segment.data_type for of_segment in columns}) > 1:
         return None
-    found = plan.dictionaries.find(table, column, columns[0].data_type, lasting)
+    num_values = int(plan.metas.of(column)[used, abi.M_CARDINALITY].sum())
+    if num_values * BYTES_PER_VALUE > plan.control.share("shared codes"):
+        return None
+    found = plan.dictionaries.make(table, column, columns[0].data_type, lasting, _QueryWork(plan))
     if found is None:
         return None
     plan.keep_alive.append(found)

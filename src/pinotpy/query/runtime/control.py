@@ -54,6 +54,8 @@ class QueryControl:
         memory_max_bytes: budget for result state of all threads; 0 = none.
         trace: where the stages of the query are measured; None: nowhere.
         docs_max: a query that would read more docs ends before it reads any (TooManyDocsError); None: it may read all.
+
+    grouping_methods: by which methods groups were found, in words, one a plan that ran (query/group/choose.py).
     """
 
     def __init__(
@@ -67,6 +69,7 @@ class QueryControl:
     ) -> None:
         self.trace = trace
         self.docs_max = docs_max
+        self.grouping_methods: list[str] = []
         self.words = _WORDS.copy()
         self.words[abi.C_DEADLINE_NS] = deadline_ns
         self.words[abi.C_MEMORY_MAX] = memory_max_bytes

@@ -16,6 +16,8 @@ SHARES_OF_QUERY: Final = {
     "partitioned rows": 0.5,
     # Bitmaps of distinct counts. They stand beside the table of the groups, which may take its half.
     "distinct bitmaps": 0.25,
+    # Dictionaries while they are united into shared codes, whether or not the codes are known already.
+    "shared codes": 0.5,
 }
 # Of the budget of decoded columns (`DECODED.budget_bytes`), which all queries of a server share (`share_of_cache`).
 SHARES_OF_CACHE: Final = {

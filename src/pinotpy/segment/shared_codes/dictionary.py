@@ -5,9 +5,10 @@ means, and what was mapped to it, stays true as long as anybody holds the shared
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from functools import partial
+from typing import Final, Protocol
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 
 from pinotpy.arrays import Int64Array
 from pinotpy.data_types import StoredType
+from pinotpy.kernels.aggregate.distinct_bitmaps import flag_ids
 from pinotpy.kernels.group.shared_codes import is_ascending
 from pinotpy.segment.data_source import Dictionary
 from pinotpy.segment.shared_codes.values import (
@@ -30,6 +32,9 @@ from pinotpy.segment.shared_codes.values import (
 )
 
 IDS_MAX: Final = 2**31 - 1
+# Sets of dictionaries whose codes are kept, beside those of all.
+SUBSETS_KEPT_MAX: Final = 8
+_WAIT_S: Final = 0.02
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,14 +55,16 @@ class SharedCodes:
     num_ids: all ids of `code_maps` are below it.
     code_maps: int64, one address of int32[cardinality] for each dictionary that was asked for.
     ascending: bool, one a dictionary: its code map ascends.
+    size_bytes: of what was made for these dictionaries alone.
     """
 
     num_ids: int
     code_maps: Int64Array
     ascending: NDArray[np.bool_]
-    _values: Values
+    _values: Values | _Members
     _order: Ids
     _held: tuple[CodeMap, ...]
+    size_bytes: int = 0
 
     def values(self, ids: Integers) -> pa.Array:
         """The values of shared codes, Arrow in stored form (int32, int64, float32, float64, binary)."""
@@ -65,7 +72,8 @@ class SharedCodes:
 
     @property
     def by_id(self) -> Values:
-        """The values of all ids."""
+        """The values of all ids; there is no such list for codes that are `SharedDictionary.exact`."""
+        assert not isinstance(self._values, _Members)
         return self._values
 
     def extended(self, dictionaries: Sequence[Dictionary], stored: StoredType) -> ExtendedCodes:
@@ -74,16 +82,26 @@ class SharedCodes:
         """
         parts = [values_of_dictionary(dictionary, stored) for dictionary in dictionaries]
         fresh = union(parts)
-        codes, _ = self._values.code_map(self._order, fresh)
+        codes = self._codes_of(fresh)
         missing = np.flatnonzero(codes < 0)
-        _check_size(len(self._values) + len(missing))
-        codes[missing] = np.arange(len(self._values), len(self._values) + len(missing), dtype=np.int32)
+        num_ids = self.num_ids + len(missing)
+        _check_size(num_ids)
+        codes[missing] = np.arange(self.num_ids, num_ids, dtype=np.int32)
         maps = []
         for part in parts:
             # Both are of one type, and every value of a part is in the union.
             ids = codes[fresh.code_map(NO_ORDER, part)[0]]  # type: ignore[arg-type]
             maps.append(CodeMap(ids, ids.ctypes.data, bool(is_ascending(ids))))
-        return ExtendedCodes(len(self._values) + len(missing), tuple(maps), self, fresh.picked(missing))
+        return ExtendedCodes(num_ids, tuple(maps), self, fresh.picked(missing))
+
+    def _codes_of(self, values: Words | Bytes) -> Ids:
+        """The codes of values, int32; -1 of those that have none here."""
+        known = self._values
+        if not isinstance(known, _Members):
+            return known.code_map(self._order, values)[0]
+        codes, _ = known.values.code_map(self._order, values)
+        places = np.minimum(known.members.searchsorted(codes), len(known.members) - 1)
+        return np.where(known.members[places] == codes, places, -1).astype(np.int32)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,13 +130,56 @@ class ExtendedCodes:
         return pa.concat_arrays(parts).take(pa.array(places))
 
 
+class Work(Protocol):
+    """Who makes codes: runs jobs, accounts for the memory that they take, and says when to stop by raising."""
+
+    def run(self, jobs: Sequence[Callable[[], None]]) -> None: ...
+
+    def check(self) -> None: ...
+
+    def reserve(self, size_bytes: int) -> None: ...
+
+    def release(self, size_bytes: int) -> None: ...
+
+
+class InTurn:
+    """Work on the calling thread, with no limit."""
+
+    def run(self, jobs: Sequence[Callable[[], None]]) -> None:
+        for job in jobs:
+            job()
+
+    def check(self) -> None: ...
+
+    def reserve(self, size_bytes: int) -> None: ...
+
+    def release(self, size_bytes: int) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Members:
+    """The values of some ids, numbered anew: `members` int32, the id of each number."""
+
+    values: Values
+    members: Ids
+
+    def take(self, ids: Integers) -> pa.Array:
+        return self.values.take(self.members[ids])
+
+
 class SharedDictionary:
-    """Shared between threads. Readers take `_known` once; the lock is held by who appends."""
+    """Shared between threads. Readers take `_known` once; `_building` is held by who appends, `_lock` while the list of
+    code maps is read or written.
+    """
 
     def __init__(self, stored: StoredType) -> None:
         self.stored = stored
-        self._lock = threading.Lock()
+        self._building, self._lock = threading.Lock(), threading.Lock()
         self._known: tuple[Values, Ids] | None = None  # values by id, ids in the order of the values
+        self._num_mapped = 0  # dictionaries, those that are gone among them
+        # By the addresses of their code maps, codes of some of the dictionaries; as long as there are `_kept_of` maps.
+        self._kept: dict[bytes, SharedCodes] = {}
+        self._kept_of = 0
         # A code map goes with its dictionary, and that with its segment.
         self._code_maps: WeakKeyDictionary[Dictionary, CodeMap] = WeakKeyDictionary()
         self._num_sorted = 0
@@ -134,7 +195,8 @@ class SharedDictionary:
         known = self._known
         if known is None:
             return 0
-        return known[0].nbytes + known[1].nbytes + sum(code_map.ids.nbytes for code_map in self._live())
+        maps = sum(code_map.ids.nbytes for code_map in self._live())
+        return known[0].nbytes + known[1].nbytes + maps + sum(codes.size_bytes for codes in list(self._kept.values()))
 
     @property
     def num_appended(self) -> int:
@@ -169,28 +231,72 @@ class SharedDictionary:
             held,
         )
 
-    def add(self, dictionaries: Sequence[Dictionary]) -> None:
+    def exact(self, dictionaries: Sequence[Dictionary]) -> SharedCodes | None:
+        """Codes of the values of these dictionaries and no others, so that `num_ids` depends on them alone, not on what
+        else was mapped; None if one of them is not mapped. They are kept for the last few that asked.
+        """
+        found = self.find(dictionaries)
+        if found is None or len({id(dictionary) for dictionary in dictionaries}) == self._num_mapped:
+            return found
+        self._forget_gone()
+        key = found.code_maps.tobytes()
+        kept = self._kept.get(key)
+        if kept is None:
+            kept = _of_members(found)
+            with self._lock:  # a new dict, so that threads that read the old one are not disturbed
+                last = list(self._kept.items())[-(SUBSETS_KEPT_MAX - 1) :]
+                self._kept = {**dict(last), key: kept}
+        return kept
+
+    def add(self, dictionaries: Sequence[Dictionary], work: Work | None = None) -> None:
         """Map these dictionaries; the first call numbers their values in order, later ones append what is new.
 
-        Raises OverflowError when ids no longer fit 31 bits.
+        Raises OverflowError when ids no longer fit 31 bits, and what `work` raises; then nothing is mapped.
         """
-        with self._lock:
+        work = work or InTurn()
+        while not self._building.acquire(timeout=_WAIT_S):  # another query maps others, or the same
+            work.check()
+        try:
             new = [dictionary for dictionary in dict.fromkeys(dictionaries) if dictionary not in self._code_maps]
-            if not new:
-                return
-            parts = [values_of_dictionary(dictionary, self.stored) for dictionary in new]
-            self._number(union(parts))
-            for dictionary, part in zip(new, parts, strict=True):
-                assert self._known is not None
-                ids, num_missing = self._known[0].code_map(self._known[1], part)
-                assert num_missing == 0, "every value was numbered before"
-                self._code_maps[dictionary] = CodeMap(ids, ids.ctypes.data, bool(is_ascending(ids)))
+            if new:
+                self._add(new, work)
+        finally:
+            self._building.release()
+
+    def _add(self, new: Sequence[Dictionary], work: Work) -> None:
+        parts: list[Words | Bytes | None] = [None] * len(new)
+
+        def read(place: int) -> None:
+            parts[place] = values_of_dictionary(new[place], self.stored)
+
+        work.run([partial(read, place) for place in range(len(new))])
+        # Counted before there are ids, which stay where mapping them fails.
+        self._num_mapped += len(new)
+        known = [part for part in parts if part is not None]
+        fresh = union(known, work.run)
+        work.check()
+        self._number(fresh)
+        assert self._known is not None
+        values, order = self._known
+        maps: list[CodeMap | None] = [None] * len(new)
+
+        def map_codes(place: int) -> None:
+            ids, num_missing = values.code_map(order, known[place])
+            assert num_missing == 0, "every value was numbered before"
+            maps[place] = CodeMap(ids, ids.ctypes.data, bool(is_ascending(ids)))
+
+        work.run([partial(map_codes, place) for place in range(len(new))])
+        with self._lock:
+            for dictionary, code_map in zip(new, maps, strict=True):
+                assert code_map is not None
+                self._code_maps[dictionary] = code_map
+            self._kept, self._kept_of = {}, len(self._code_maps)
 
     def fork(self) -> SharedDictionary:
         """Another one that begins with all that this one knows, and that nobody else sees."""
         forked = SharedDictionary(self.stored)
         with self._lock:
-            forked._known, forked._num_sorted = self._known, self._num_sorted
+            forked._known, forked._num_sorted, forked._num_mapped = self._known, self._num_sorted, self._num_mapped
             forked._code_maps = WeakKeyDictionary(self._code_maps)
         return forked
 
@@ -208,8 +314,46 @@ class SharedDictionary:
             self._known = longer, longer.merged_order(order, len(values))
 
     def _live(self) -> list[CodeMap]:
+        self._forget_gone()
         with self._lock:
             return list(self._code_maps.values())
+
+    def _forget_gone(self) -> None:
+        """Codes of some dictionaries hold their code maps, also after the dictionaries are gone."""
+        with self._lock:
+            if len(self._code_maps) != self._kept_of:
+                self._kept, self._kept_of = {}, len(self._code_maps)
+
+
+def _of_members(found: SharedCodes) -> SharedCodes:
+    """The same dictionaries, of ids that the others have as well, numbered by themselves."""
+    maps = list({code_map.address: code_map for code_map in found._held}.values())
+    flags = np.zeros(found.num_ids, np.uint8)
+    flag_ids(
+        np.array([code_map.address for code_map in maps], np.int64),
+        np.array([len(code_map.ids) for code_map in maps], np.int64),
+        0,
+        len(maps),
+        flags,
+    )
+    members = np.flatnonzero(flags).astype(np.int32)
+    if len(members) == found.num_ids:
+        return found
+    numbers = np.cumsum(flags, dtype=np.int32) - np.int32(1)
+    own: dict[int, CodeMap] = {}
+    for code_map in maps:
+        ids = numbers[code_map.ids]
+        own[code_map.address] = CodeMap(ids, ids.ctypes.data, code_map.ascending)
+    held = tuple(own[code_map.address] for code_map in found._held)
+    return SharedCodes(
+        len(members),
+        np.fromiter((code_map.address for code_map in held), np.int64, len(held)),
+        found.ascending,
+        _Members(found.by_id, members),
+        found._order,
+        held,
+        members.nbytes + sum(code_map.ids.nbytes for code_map in own.values()),
+    )
 
 
 def _check_size(num_ids: int) -> None:

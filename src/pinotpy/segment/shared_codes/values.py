@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -145,11 +146,26 @@ def values_of_dictionary(dictionary: Dictionary, stored: StoredType) -> Words | 
     return Bytes(ends, np.frombuffer(body, np.uint8) if body is not None else np.empty(0, np.uint8))
 
 
-def union(parts: Sequence[Words | Bytes]) -> Words | Bytes:
-    """The distinct values of several ascending lists, ascending; pair by pair, so that n lists are read log n times."""
+def union(
+    parts: Sequence[Words | Bytes], run: Callable[[Sequence[Callable[[], None]]], None] | None = None
+) -> Words | Bytes:
+    """The distinct values of several ascending lists, ascending; pair by pair, so that n lists are read log n times.
+    `run` runs the jobs of one reading; None: in turn.
+    """
     while len(parts) > 1:
-        pairs = [_union_pair(a, b) for a, b in zip(parts[::2], parts[1::2], strict=False)]
-        parts = pairs + ([parts[-1]] if len(parts) % 2 else [])
+        united: list[Words | Bytes] = list(parts[::2])
+
+        def unite(place: int, left: Words | Bytes, right: Words | Bytes, out: list[Words | Bytes] = united) -> None:
+            out[place] = _union_pair(left, right)
+
+        pairs = enumerate(zip(parts[::2], parts[1::2], strict=False))
+        jobs = [partial(unite, place, left, right) for place, (left, right) in pairs]
+        if run is None:
+            for job in jobs:
+                job()
+        else:
+            run(jobs)
+        parts = united
     return parts[0]
 
 

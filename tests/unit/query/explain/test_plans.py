@@ -266,7 +266,7 @@ def aggregation(
         (aggregation(("max", "score"), ("count", "day")), "AGGREGATE", "scan"),
         (aggregation(("max", "raw")), "AGGREGATE", "scan"),
         (aggregation(("count", "day"), condition=equal("team", 8)), "AGGREGATE", "scan"),
-        (aggregation(("sum", "raw"), group_by=(Identifier("team"),)), "GROUP_BY", "dense table"),
+        (aggregation(("sum", "raw"), group_by=(Identifier("team"),)), "GROUP_BY", "morsel tables"),
         (aggregation(("sum", "raw"), group_by=(Identifier("raw"),)), "GROUP_BY", "hash table"),
         (
             aggregation(
@@ -274,7 +274,7 @@ def aggregation(
                 group_by=(Identifier("team"), Identifier("word"), Identifier("score"), Identifier("day")),
             ),
             "GROUP_BY",
-            "hash table",
+            "morsel tables",
         ),
         (selection(None), "SELECT", "first docs"),
         (selection(None, order_by=(OrderBy(Identifier("score")),)), "SELECT_ORDERBY", "best rows"),

@@ -19,7 +19,7 @@ from group_harness import Cells, Column, answer, build, check, cut, expected, ma
 from pinotpy.data_types import DataType as D
 from pinotpy.errors import InvalidQueryError, MemoryLimitError, QueryExecutionError
 from pinotpy.pql.ast import Dialect, Identifier
-from pinotpy.query.group import group_by
+from pinotpy.query.group import choose
 from pinotpy.query.model.context import Bound, Comparison, Predicate, QueryOptions
 from pinotpy.query.plan import build as scan
 from pinotpy.query.runtime.control import QueryControl
@@ -167,7 +167,7 @@ def test_five_keys_and_many_aggregations_at_once(segments: list[Any]) -> None:
 @pytest.mark.parametrize("hashed", [False, True])
 def test_dense_and_hashed_tables_agree(segments: list[Any], hashed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     if hashed:
-        monkeypatch.setattr(group_by, "DENSE_GROUPS_MAX", 0)
+        monkeypatch.setattr(choose, "DIRECT_GROUPS_MAX", 0)  # tables of morsels
     calls = [
         ("count", "*"),
         ("sum", "d_double"),

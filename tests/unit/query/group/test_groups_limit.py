@@ -6,17 +6,18 @@ groups would not fit.
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from group_harness import Cells, Column, answer, build, cut, make_context, run
+from group_harness import Cells, Column, answer, build, cut, forcing, make_context, run
 
 from pinotpy.data_types import DataType as D
 from pinotpy.errors import MemoryLimitError
-from pinotpy.query.group import hash_table
 from pinotpy.query.model.context import QueryOptions
+from pinotpy.query.model.grouping_method import GroupingMethod
 from pinotpy.query.plan import build as scan
 from pinotpy.query.runtime.control import QueryControl
 from pinotpy.segment.shared_codes.cache import SharedDictionaries
@@ -32,6 +33,7 @@ COLUMNS = [
 ROWS = 9_000
 CALLS = [("count", "*"), ("sum", "v"), ("sum", "d"), ("max", "v"), ("distinctcount", "v"), ("distinctcounthll", "v")]
 WORDS = CALLS[:4]
+KEYS = [["raw"], ["coded"], ["text"], ["raw", "text"], ["coded", "text"], ["m"]]
 
 
 @pytest.fixture(scope="module")
@@ -56,9 +58,13 @@ def segments(cells: Cells, tmp_path_factory: pytest.TempPathFactory) -> list[Any
 
 @pytest.mark.parametrize("limit", [1, 50, 2_900, 5_000])
 @pytest.mark.parametrize(
-    "keys", [["raw"], ["coded"], ["text"], ["raw", "text"], ["coded", "text"], ["m"]], ids="+".join
+    ("keys", "calls", "method"),
+    [
+        *((keys, calls, GroupingMethod.MORSEL_TABLES) for keys in KEYS for calls in (WORDS, CALLS)),
+        *((keys, WORDS, GroupingMethod.HASH_TABLE) for keys in KEYS if keys != ["raw", "text"]),
+    ],
+    ids=lambda one: "+".join(map(str, one)) if isinstance(one, list) else one.name,
 )
-@pytest.mark.parametrize("calls", [WORDS, CALLS], ids=["words", "sets"])
 @pytest.mark.parametrize("threads", [1, 3])
 def test_a_limit_bounds_the_groups_and_no_row_is_lost_uncounted(
     segments: list[Any],
@@ -67,12 +73,13 @@ def test_a_limit_bounds_the_groups_and_no_row_is_lost_uncounted(
     limit: int,
     keys: list[str],
     calls: list[tuple[str, str]],
+    method: GroupingMethod,
     threads: int,
 ) -> None:
     monkeypatch.setattr(scan, "DOCS_PER_THREAD_MIN", 1)
-    monkeypatch.setattr(hash_table, "MERGED_ROWS_MIN", 0)
     dictionaries = SharedDictionaries(in_background=False)
-    context = make_context(COLUMNS, calls, keys, options=QueryOptions(num_groups_limit=limit))
+    options = replace(forcing(method), num_groups_limit=limit)
+    context = make_context(COLUMNS, calls, keys, options=options)
     names = [keys[0]] if keys == ["m"] else keys
     of_rows = [tuple(row) for row in zip(*(cells[name] for name in names), strict=True)]
     vectors = [(value,) for (values,) in of_rows for value in values] if keys == ["m"] else of_rows
@@ -95,7 +102,6 @@ def test_a_limit_bounds_the_groups_and_no_row_is_lost_uncounted(
                 assert row[len(keys) + 4 :] == (1, 1)[: len(calls) - 4]
             if limit >= total:
                 assert sum(row[len(keys) + 2] for row in found) == pytest.approx(sum(cells["d"]) * len(vectors) / ROWS)
-            dictionaries.build_waiting()
 
 
 def test_a_limit_keeps_a_query_within_its_memory(tmp_path: Path) -> None:

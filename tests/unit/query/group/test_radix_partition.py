@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from group_harness import Cells, Column, answer, build, check, cut, expected, make_context, run
+from group_harness import Cells, Column, answer, build, check, cut, expected, forcing, make_context, run
 
 from pinotpy.data_types import DataType as D
 from pinotpy.errors import MemoryLimitError, QueryCancelledError, QueryTimeoutError
@@ -29,8 +29,9 @@ from pinotpy.kernels.aggregate.result_context import (
 from pinotpy.kernels.group import radix_partition as kernels
 from pinotpy.kernels.runtime import abi
 from pinotpy.pql.ast import Identifier
-from pinotpy.query.group import hash_table, radix_partition
+from pinotpy.query.group import radix_partition
 from pinotpy.query.model.context import AggregationRef, OrderBy
+from pinotpy.query.model.grouping_method import GroupingMethod
 from pinotpy.query.plan import build as scan
 from pinotpy.query.runtime.control import QueryControl
 from pinotpy.query.runtime.kernel_threads import KernelThreads
@@ -58,6 +59,7 @@ CALLS = [
     ("max", "i"),
     ("minmaxrange", "l"),
 ]
+PARTITIONED = forcing(GroupingMethod.RADIX_PARTITION)
 KEYS = [["i"], ["s"], ["i", "s"], ["l", "s", "i"], ["m"], ["m", "i"]]
 
 
@@ -100,29 +102,12 @@ def executor(request: pytest.FixtureRequest) -> Iterator[Any]:
         yield pool
 
 
-@pytest.fixture
-def tables(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """The tables of dealt rows that queries made, here also of few rows; dense ones are out of the way."""
-    made: list[Any] = []
-
-    def noted(*args: Any) -> Any:
-        made.append(found := radix_partition.make_radix_partitioned(*args))
-        return found
-
-    monkeypatch.setattr(hash_table, "MERGED_ROWS_MIN", 0)
+@pytest.fixture(autouse=True)
+def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sizes inside the method, for few rows."""
     monkeypatch.setattr(scan, "DOCS_PER_THREAD_MIN", 1)
-    for name, value in (
-        ("DOCS_MIN", 0),
-        ("PARTITIONED_ROWS_MIN", 0),
-        ("PART_DOCS", 64),
-        ("PART_BITS_MIN", 1),
-        ("_STEP_ROWS", 100),
-    ):
+    for name, value in (("PARTITIONED_ROWS_MIN", 0), ("PART_DOCS", 64), ("PART_BITS_MIN", 1), ("_STEP_ROWS", 100)):
         monkeypatch.setattr(radix_partition, name, value)
-    monkeypatch.setattr("pinotpy.query.group.group_by.make_shared_direct_table", lambda *_: None)
-    monkeypatch.setattr("pinotpy.query.group.group_by.leaves_small_result", lambda *_: False)
-    monkeypatch.setattr("pinotpy.query.group.group_by.make_radix_partitioned", noted)
-    return made
 
 
 @pytest.mark.parametrize("null_handling", [False, True], ids=["plain", "nulls"])
@@ -130,20 +115,16 @@ def tables(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 @pytest.mark.parametrize("threads", [1, 3])
 @pytest.mark.parametrize("pool_bytes", [1 << 30, 1 << 16], ids=["waiting", "taken early"])
 def test_groups_of_dealt_rows_are_those_of_the_rows(
-    segments: list[Any], parts: list[Cells], executor: Any, tables: list[Any], monkeypatch: pytest.MonkeyPatch,
+    segments: list[Any], parts: list[Cells], executor: Any, monkeypatch: pytest.MonkeyPatch,
     keys: list[str], null_handling: bool, threads: int, pool_bytes: int,
 ) -> None:  # fmt: skip
     monkeypatch.setattr(radix_partition, "POOL_BYTES_MAX", pool_bytes)
-    monkeypatch.setattr(radix_partition, "POOL_CHUNKS_MIN", 0)
     dictionaries = SharedDictionaries(in_background=False)
-    context = make_context(COLUMNS, CALLS, keys, null_handling=null_handling)
+    context = make_context(COLUMNS, CALLS, keys, null_handling=null_handling, options=PARTITIONED)
     joined = {column.name: [value for part in parts for value in part[column.name]] for column in COLUMNS}
     wanted = expected(COLUMNS, joined, CALLS, keys, null_handling=null_handling)
-    for _ in range(2):  # by value until the columns are numbered
-        partial = run(context, segments, threads=threads, executor=executor, dictionaries=dictionaries)
-        check(answer(context, [partial]), wanted, len(keys))
-        dictionaries.build_waiting()
-    assert tables and tables[-1] is not None
+    partial = run(context, segments, threads=threads, executor=executor, dictionaries=dictionaries)
+    check(answer(context, [partial]), wanted, len(keys))
 
 
 MANY = [Column("k", D.LONG), Column("g", D.INT), Column("v", D.LONG), Column("d", D.DOUBLE, raw=True)]
@@ -167,17 +148,15 @@ def many(tmp_path_factory: pytest.TempPathFactory) -> list[Any]:
 )
 @pytest.mark.parametrize("ascending", [False, True], ids=["descending", "ascending"])
 def test_of_a_ranking_all_groups_arrive_that_are_shown_and_few_others(
-    many: list[Any], tables: list[Any], monkeypatch: pytest.MonkeyPatch, call: tuple[str, str], ascending: bool
+    many: list[Any], monkeypatch: pytest.MonkeyPatch, call: tuple[str, str], ascending: bool
 ) -> None:
     monkeypatch.setattr(radix_partition, "PART_DOCS", 2048)
     dictionaries = SharedDictionaries(in_background=False)
     order = (OrderBy(AggregationRef(0), ascending=ascending), OrderBy(Identifier("k")), OrderBy(Identifier("g")))
-    context = replace(make_context(MANY, [call], ["k", "g"]), limit=7, offset=5, order_by=order)
-    run(context, many, dictionaries=dictionaries)
-    dictionaries.build_waiting()
+    context = make_context(MANY, [call], ["k", "g"], options=PARTITIONED)
+    context = replace(context, limit=7, offset=5, order_by=order)
     everything = run(context, many, dictionaries=dictionaries)
     alone = run(context, many, dictionaries=dictionaries, is_final=True)
-    assert tables[-1] is not None
     assert answer(context, [alone]) == answer(context, [everything])
     assert everything.rows is not None and alone.rows is not None
     if call in (("sum", "d"), ("avg", "d")):  # few ties
@@ -188,16 +167,14 @@ def test_of_a_ranking_all_groups_arrive_that_are_shown_and_few_others(
     )
 
 
-def test_a_query_that_is_stopped_or_needs_too_much_ends_with_its_error(many: list[Any], tables: list[Any]) -> None:
+def test_a_query_that_is_stopped_or_needs_too_much_ends_with_its_error(many: list[Any]) -> None:
     dictionaries = SharedDictionaries(in_background=False)
-    context = make_context(MANY, [("sum", "v")], ["k", "g"])
-    run(context, many, dictionaries=dictionaries)
-    dictionaries.build_waiting()
+    context = make_context(MANY, [("sum", "v")], ["k", "g"], options=PARTITIONED)
     used = QueryControl(memory_max_bytes=64 << 20)
     run(context, many, dictionaries=dictionaries, control=used)
-    assert tables[-1] is not None
+    assert used.grouping_methods == [GroupingMethod.RADIX_PARTITION.value]
     with pytest.raises(MemoryLimitError, match=r"pinot.server.query.memory.maxBytes"):
-        run(context, many, dictionaries=dictionaries, control=QueryControl(memory_max_bytes=100_000))
+        run(context, many, dictionaries=dictionaries, control=QueryControl(memory_max_bytes=300_000))
     late, cancelled = QueryControl(deadline_ns=1), QueryControl()
     cancelled.cancel()
     with pytest.raises(QueryTimeoutError):

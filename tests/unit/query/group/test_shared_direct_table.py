@@ -1,6 +1,6 @@
-"""Proves that groups put together by shared codes are those that merging by value finds: every type, nulls,
-multi-values, several keys and threads, segments that are replaced, budgets that evict; and that a server which answers
-alone leaves out no group that the answer shows.
+"""Proves that groups put together by shared codes are those of the rows when segments are replaced and budgets evict,
+and that such a query takes the same method again; and that a server which answers alone leaves out no group that the
+answer shows.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from group_harness import Cells, Column, answer, build, check, cut, expected, make_context, run
+from group_harness import Cells, Column, answer, build, check, cut, expected, forcing, make_context, run
 
 from pinotpy.data_types import DataType as D
 from pinotpy.errors import MemoryLimitError
 from pinotpy.kernels.runtime import abi
 from pinotpy.pql.ast import Call, Dialect, Identifier, Literal
-from pinotpy.query.group import hash_table, shared_direct_table, top_n_groups
+from pinotpy.query.group import choose, top_n_groups
 from pinotpy.query.model.context import (
     AggregationRef,
     Bound,
@@ -30,12 +30,11 @@ from pinotpy.query.model.context import (
     OutputColumn,
     Predicate,
     QueryContext,
-    QueryOptions,
 )
-from pinotpy.query.plan import build as scan
+from pinotpy.query.model.grouping_method import GroupingMethod
 from pinotpy.query.result.combine import merge_partials
 from pinotpy.query.result.reduce import reduce_partials
-from pinotpy.query.runtime.control import MEMORY_SETTING
+from pinotpy.query.runtime.control import MEMORY_SETTING, QueryControl
 from pinotpy.segment.shared_codes.cache import SharedDictionaries
 
 COLUMNS = [
@@ -111,109 +110,26 @@ def executor() -> Iterator[ThreadPoolExecutor]:
         yield pool
 
 
-@pytest.fixture
-def tables(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """The tables for all morsels that queries made, here also of few rows."""
-    monkeypatch.setattr(shared_direct_table, "MERGED_ROWS_MIN", 0)
-    monkeypatch.setattr(hash_table, "MERGED_ROWS_MIN", 0)
-    monkeypatch.setattr(hash_table, "PART_GROUPS", 2)
-    monkeypatch.setattr(hash_table, "FEW_GROUPS", 8)
-    made: list[Any] = []
-
-    def noting(make: Any) -> Any:
-        def noted(*args: Any) -> Any:
-            made.append(found := make(*args))
-            return found
-
-        return noted
-
-    monkeypatch.setattr(
-        "pinotpy.query.group.group_by.make_shared_direct_table", noting(shared_direct_table.make_shared_direct_table)
-    )
-    monkeypatch.setattr("pinotpy.query.group.group_by.make_hash_table", noting(hash_table.make_hash_table))
-    return made
-
-
 def _context(keys: list[str], calls: list[tuple[str, str]] = CALLS, *, null_handling: bool = False) -> QueryContext:
     return make_context(COLUMNS, calls, keys, null_handling=null_handling)
 
 
-@pytest.mark.parametrize("null_handling", [False, True], ids=["plain", "nulls"])
-@pytest.mark.parametrize("keys", KEYS, ids="+".join)
-@pytest.mark.parametrize("threads", [1, 3])
-@pytest.mark.parametrize("hashed", [False, True], ids=["dense", "hashed"])
-def test_groups_by_global_ids_are_those_of_the_rows(
-    segments: list[Any], parts: list[Cells], executor: ThreadPoolExecutor, tables: list[Any],
-        monkeypatch: pytest.MonkeyPatch,
-    keys: list[str], null_handling: bool, threads: int, hashed: bool,
-) -> None:  # fmt: skip
-    monkeypatch.setattr(scan, "DOCS_PER_THREAD_MIN", 1)
-    monkeypatch.setattr(shared_direct_table, "PARALLEL_WORDS_MIN", 1)
-    if hashed:
-        monkeypatch.setattr("pinotpy.query.group.group_by.make_shared_direct_table", lambda *_: None)
-    dictionaries = SharedDictionaries(in_background=False)
-    context = _context(keys, null_handling=null_handling)
-    wanted = expected(COLUMNS, _joined(parts), CALLS, keys, null_handling=null_handling)
-    for _ in range(2):  # by value until the columns are numbered
-        check(
-            answer(context, [run(context, segments, threads=threads, executor=executor, dictionaries=dictionaries)]),
-            wanted,
-            len(keys),
-        )
-        dictionaries.build_waiting()
-    assert tables[0] is None and tables[-1] is not None
-
-
 @pytest.mark.parametrize("keys", [["raw"], ["s"]], ids="+".join)
 def test_memory_refused_at_the_end_names_the_setting(
-    segments: list[Any],
-    executor: ThreadPoolExecutor,
-    tables: list[Any],
-    monkeypatch: pytest.MonkeyPatch,
-    keys: list[str],
+    segments: list[Any], executor: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch, keys: list[str]
 ) -> None:
-    monkeypatch.setattr("pinotpy.query.group.group_by.make_shared_direct_table", lambda *_: None)
     monkeypatch.setattr("pinotpy.kernels.group.thread_hash_table.leave_all_overflow", lambda words: abi.E_MEMORY)
-    dictionaries = SharedDictionaries(in_background=False)
+    context = make_context(COLUMNS, CALLS, keys, options=forcing(GroupingMethod.HASH_TABLE))
     with pytest.raises(MemoryLimitError, match=re.escape(MEMORY_SETTING)):
-        for _ in range(2):
-            run(_context(keys), segments, threads=2, executor=executor, dictionaries=dictionaries)
-            dictionaries.build_waiting()
-    assert tables[-1] is not None
-
-
-@pytest.mark.parametrize("threads", [1, 3])
-def test_a_raw_key_is_hashed_once_for_all_segments(
-    segments: list[Any],
-    parts: list[Cells],
-    executor: ThreadPoolExecutor,
-    tables: list[Any],
-    monkeypatch: pytest.MonkeyPatch,
-    threads: int,
-) -> None:
-    monkeypatch.setattr(scan, "DOCS_PER_THREAD_MIN", 1)
-    wanted = expected(COLUMNS, _joined(parts), CALLS, ["raw"], null_handling=False)
-    check(answer(_context(["raw"]), [run(_context(["raw"]), segments, threads=threads, executor=executor)]), wanted, 1)
-    assert isinstance(tables[-1], hash_table.ThreadHashTable)
-
-
-def test_sets_and_distributions_are_merged_by_value(segments: list[Any], parts: list[Cells], tables: list[Any]) -> None:
-    dictionaries = SharedDictionaries(in_background=False)
-    calls = [("count", "*"), ("distinctcount", "s")]
-    wanted = expected(COLUMNS, _joined(parts), calls, ["i"], null_handling=False)
-    for _ in range(3):
-        check(
-            answer(_context(["i"], calls), [run(_context(["i"], calls), segments, dictionaries=dictionaries)]),
-            wanted,
-            1,
-        )
-        dictionaries.build_waiting()
+        run(context, segments, threads=2, executor=executor, dictionaries=SharedDictionaries(in_background=False))
 
 
 @pytest.mark.parametrize("budget_bytes", [1, 600, 1500, 1 << 20])
 def test_replaced_segments_and_small_budgets_change_no_answer(
-    tmp_path: Path, tables: list[Any], budget_bytes: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, budget_bytes: int
 ) -> None:
+    monkeypatch.setattr(choose, "MERGED_ROWS_MIN", 0)
+    methods = set()
     rng = random.Random(budget_bytes)
     dictionaries = SharedDictionaries(budget_bytes, in_background=False)
     held: dict[int, tuple[Cells, Any]] = {}
@@ -230,49 +146,41 @@ def test_replaced_segments_and_small_budgets_change_no_answer(
         wanted = expected(
             COLUMNS, _joined([held[place][0] for place in asked]), CALLS, keys, null_handling=context.null_handling
         )
+        control = QueryControl()
         for _ in range(2):
-            check(
-                answer(context, [run(context, [held[place][1] for place in asked], dictionaries=dictionaries)]),
-                wanted,
-                len(keys),
-            )
+            partial = run(context, [held[place][1] for place in asked], dictionaries=dictionaries, control=control)
+            check(answer(context, [partial]), wanted, len(keys))
             if rng.random() < 0.7:
                 dictionaries.build_waiting()
-        assert dictionaries.nbytes <= budget_bytes or budget_bytes == 1 << 20
-    assert any(tables) or budget_bytes < 1500
+            assert dictionaries.nbytes <= budget_bytes
+        first, second = control.grouping_methods
+        assert first == second
+        methods.add(first)
+    assert (GroupingMethod.DIRECT_TABLE.value in methods) == (budget_bytes > 1)
 
 
 def test_a_table_for_all_units_is_no_larger_than_its_expected_rows_deserve(
-    many: list[Any], tables: list[Any], monkeypatch: pytest.MonkeyPatch
+    many: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(shared_direct_table, "DENSE_FREE", 0)
-    dictionaries = SharedDictionaries(in_background=False)
+    monkeypatch.setattr(choose, "DIRECT_GROUPS_FREE", 0)
+    monkeypatch.setattr(choose, "MERGED_ROWS_MIN", 0)
+    dictionaries, control = SharedDictionaries(in_background=False), QueryControl()
     few = Predicate(
         Identifier("v"), Comparison.EQ, (5,)
     )  # one of a thousand values: more docs have it than are expected
-    kinds = []
     for where in (None, few):
         context = make_context(MANY, [("sum", "v"), ("count", "*")], ["k"], where=where)
         by_value = run(context, many)
-        for _ in range(2):
-            found = run(context, many, dictionaries=dictionaries)
-            dictionaries.build_waiting()
+        found = run(context, many, dictionaries=dictionaries, control=control)
         answers = [sorted(zip(*_lists(context, one)[1], strict=True)) for one in (found, by_value)]
         assert answers[0] == answers[1] and answers[0]
-        kinds.append(type([table for table in tables if table is not None][-1]))
-    assert kinds == [shared_direct_table.SharedDirectTable, hash_table.ThreadHashTable]
+    assert control.grouping_methods == [GroupingMethod.DIRECT_TABLE.value, GroupingMethod.HASH_TABLE.value]
 
 
-def test_units_that_leave_few_rows_are_merged_by_value(
-    many: list[Any], tables: list[Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(shared_direct_table, "MERGED_ROWS_MIN", 6_000)
-    dictionaries = SharedDictionaries(in_background=False)
-    wide = make_context(MANY, [("sum", "v")], ["k"])
-    for _ in range(2):
-        run(wide, many, dictionaries=dictionaries)
-        dictionaries.build_waiting()
-    assert not tables  # three morsels of at most 1,800 keys each
+def test_units_that_leave_few_rows_make_a_small_result(many: list[Any]) -> None:
+    control = QueryControl()  # three morsels of at most 1,800 keys each
+    run(make_context(MANY, [("sum", "v")], ["k"]), many, dictionaries=SharedDictionaries(), control=control)
+    assert control.grouping_methods == [GroupingMethod.SMALL_RESULT.value]
 
 
 # --- a server that answers alone -----------------------------------------------------------------------------------
@@ -312,10 +220,9 @@ def test_a_server_alone_sends_few_groups_and_all_that_are_shown(
     many: list[Any], monkeypatch: pytest.MonkeyPatch, call: tuple[str, str], shape: str
 ) -> None:
     monkeypatch.setattr(top_n_groups, "GROUPS_MIN", 1)
-    monkeypatch.setattr(shared_direct_table, "MERGED_ROWS_MIN", 0)
     dictionaries = SharedDictionaries(in_background=False)
     calls = [call, ("count", "*")] if shape == "two" else [call]
-    context = replace(make_context(MANY, calls, ["k"]), limit=7)
+    context = replace(make_context(MANY, calls, ["k"], options=forcing(GroupingMethod.DIRECT_TABLE)), limit=7)
     if shape in ("pql", "two"):
         outputs = tuple(
             OutputColumn(aggregation.name, AggregationRef(i)) for i, aggregation in enumerate(context.aggregations)
@@ -325,7 +232,6 @@ def test_a_server_alone_sends_few_groups_and_all_that_are_shown(
         order = (OrderBy(AggregationRef(0), ascending=shape == "sql_ascending"), OrderBy(Identifier("k")))
         context = replace(context, order_by=order, offset=13 if shape == "sql_offset" else 0)
     everything = run(context, many, dictionaries=dictionaries)
-    dictionaries.build_waiting()
     alone = run(context, many, dictionaries=dictionaries, is_final=True)
     assert _lists(context, alone) == _lists(context, everything)
     assert everything.rows is not None and alone.rows is not None
@@ -358,18 +264,17 @@ def test_groups_that_having_refuses_are_not_sent(
 
 def test_a_limit_on_groups_is_still_a_limit(many: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(top_n_groups, "GROUPS_MIN", 1)
-    monkeypatch.setattr(shared_direct_table, "MERGED_ROWS_MIN", 0)
     dictionaries = SharedDictionaries(in_background=False)
+    options = replace(forcing(GroupingMethod.HASH_TABLE), num_groups_limit=50)
     context = replace(
-        make_context(MANY, [("sum", "v")], ["k"], options=QueryOptions(num_groups_limit=50)),
+        make_context(MANY, [("sum", "v")], ["k"], options=options),
         limit=7,
         order_by=(OrderBy(AggregationRef(0), False),),
     )
     for _ in range(2):
         partial = run(context, many, dictionaries=dictionaries, is_final=True)
-        dictionaries.build_waiting()
         assert partial.rows is not None and partial.rows.num_rows == 50 and partial.statistics.num_groups_limit_reached
-        kept = make_context(MANY, [("count", "*")], ["k"], options=QueryOptions(num_groups_limit=50))
+        kept = make_context(MANY, [("count", "*")], ["k"], options=options)
         counted = run(kept, many, dictionaries=dictionaries, is_final=True)
         assert counted.rows is not None
         assert counted.statistics.num_rows_of_cut_groups == 6000 - sum(counted.rows["a0_count"].to_pylist()) > 0

@@ -8,12 +8,13 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
 import numpy as np
 import pytest
-from group_harness import Cells, Column, answer, build, check, expected, make_context, run
+from group_harness import Cells, Column, answer, build, check, expected, forcing, make_context, run
 
 from pinotpy.data_types import DataType as D
 from pinotpy.functions.state.exact_sums import WINDOW, WINDOW_MAIN, exact_array
@@ -22,9 +23,11 @@ from pinotpy.kernels.group import compact_merge as kernel
 from pinotpy.kernels.group import merge_rows
 from pinotpy.kernels.runtime import abi
 from pinotpy.kernels.runtime.growable import V_ADDRESS, V_USED
-from pinotpy.query.group import small_result
+from pinotpy.query.group import choose, small_result
+from pinotpy.query.model.grouping_method import GroupingMethod
 from pinotpy.query.plan import build as scan
 from pinotpy.query.result.compact_rows import COMPACT_ROWS_MAX
+from pinotpy.query.runtime.control import QueryControl
 from pinotpy.query.segments.segment_set import SegmentSet
 
 COLUMNS = [
@@ -83,19 +86,6 @@ def executor() -> Iterator[ThreadPoolExecutor]:
         yield pool
 
 
-@pytest.fixture
-def made(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """What queries put their groups together with."""
-    found: list[Any] = []
-
-    def noted(*args: Any) -> Any:
-        found.append(one := small_result.small_result_of(*args))
-        return one
-
-    monkeypatch.setattr("pinotpy.query.group.group_by.small_result_of", noted)
-    return found
-
-
 def _joined(parts: list[Cells]) -> Cells:
     return {column.name: [value for part in parts for value in part[column.name]] for column in COLUMNS}
 
@@ -104,50 +94,48 @@ def _joined(parts: list[Cells]) -> Cells:
 @pytest.mark.parametrize("keys", KEYS, ids="+".join)
 @pytest.mark.parametrize("threads", [1, 3])
 def test_few_groups_are_those_of_the_rows(
-    segments: list[Any], parts: list[Cells], executor: ThreadPoolExecutor, made: list[Any],
-        monkeypatch: pytest.MonkeyPatch,
+    segments: list[Any], parts: list[Cells], executor: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch,
     keys: list[str], null_handling: bool, threads: int,
 ) -> None:  # fmt: skip
     monkeypatch.setattr(scan, "DOCS_PER_THREAD_MIN", 1)
     context = make_context(COLUMNS, CALLS, keys, null_handling=null_handling)
     partial = run(context, SegmentSet(segments), threads=threads, executor=executor)
-    assert made and made[-1] is not None
     wanted = expected(COLUMNS, _joined(parts), CALLS, keys, null_handling=null_handling)
     assert (partial.few is not None) == (len(wanted) <= COMPACT_ROWS_MAX)
     check(answer(context, [partial]), wanted, len(keys))
-    monkeypatch.setattr("pinotpy.query.group.group_by.small_result_of", lambda *_: None)
-    by_value = run(context, SegmentSet(segments), threads=threads, executor=executor)
+    merged = replace(context, options=forcing(GroupingMethod.MORSEL_TABLES))
+    by_value = run(merged, SegmentSet(segments), threads=threads, executor=executor)
     assert by_value.few is None and by_value.rows.equals(partial.rows)
 
 
 @pytest.mark.parametrize("keys", [["d"], ["raw"], ["s", "raw"]], ids="+".join)
 def test_keys_without_small_dictionaries_of_whole_numbers_or_texts_take_the_longer_way(
-    segments: list[Any], parts: list[Cells], made: list[Any], keys: list[str]
+    segments: list[Any], parts: list[Cells], keys: list[str]
 ) -> None:
-    context = make_context(COLUMNS, CALLS, keys)
+    context, control = make_context(COLUMNS, CALLS, keys), QueryControl()
     check(
-        answer(context, [run(context, SegmentSet(segments))]),
+        answer(context, [run(context, SegmentSet(segments), control=control)]),
         expected(COLUMNS, _joined(parts), CALLS, keys, null_handling=False),
         len(keys),
     )
-    assert made == [None]
+    assert control.grouping_methods == [GroupingMethod.MORSEL_TABLES.value]
 
 
 def test_large_dictionaries_are_not_numbered(
-    segments: list[Any], parts: list[Cells], made: list[Any], monkeypatch: pytest.MonkeyPatch
+    segments: list[Any], parts: list[Cells], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(small_result, "VALUES_MAX", 10)
-    context = make_context(COLUMNS, CALLS, ["s"])
+    monkeypatch.setattr(choose, "SMALL_VALUES_MAX", 10)
+    context, control = make_context(COLUMNS, CALLS, ["s"]), QueryControl()
     check(
-        answer(context, [run(context, SegmentSet(segments))]),
+        answer(context, [run(context, SegmentSet(segments), control=control)]),
         expected(COLUMNS, _joined(parts), CALLS, ["s"], null_handling=False),
         1,
     )
-    assert made == [None]
+    assert control.grouping_methods == [GroupingMethod.MORSEL_TABLES.value]
 
 
 def test_a_later_set_takes_numberings_over_until_they_are_worn(
-    segments: list[Any], parts: list[Cells], made: list[Any], monkeypatch: pytest.MonkeyPatch
+    segments: list[Any], parts: list[Cells], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     context = make_context(COLUMNS, CALLS, ["s"])
     first = SegmentSet(segments[:3])
@@ -161,7 +149,7 @@ def test_a_later_set_takes_numberings_over_until_they_are_worn(
     )
     monkeypatch.setattr(small_result, "_WORN", 0)
     third = SegmentSet(segments[:1], second)
-    monkeypatch.setattr(small_result, "VALUES_MAX", len({*parts[0]["s"]}))
+    monkeypatch.setattr(small_result, "_WORN_IDS_MIN", 0)
     check(answer(context, [run(context, third)]), expected(COLUMNS, parts[0], CALLS, ["s"], null_handling=False), 1)
     assert (
         third.attached(small_result.SmallDictionaries).columns["s"]

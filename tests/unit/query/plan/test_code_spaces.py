@@ -10,12 +10,12 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from group_harness import Cells, Column, answer, build, check, expected, make_context, run
+from group_harness import Cells, Column, answer, build, check, expected, forcing, make_context, run
 from unkept_segment import UnkeptSegment
 
 from pinotpy.data_types import DataType as D
-from pinotpy.errors import MemoryLimitError
-from pinotpy.query.group import group_by, shared_direct_table, small_result
+from pinotpy.errors import InvalidQueryError, MemoryLimitError
+from pinotpy.query.model.grouping_method import GroupingMethod
 from pinotpy.query.plan import build as scan
 from pinotpy.query.plan import shared_codes
 from pinotpy.query.runtime.control import QueryControl
@@ -43,6 +43,7 @@ WORDS = [("count", "*"), ("sum", "l"), ("min", "d"), ("max", "i")]
 SETS = [("distinctcount", "s"), ("distinctcount", "i"), ("distinctcount", "raw"), ("distinctcounthll", "l")]
 SEGMENTS = 5
 ROWS = 90
+DIRECT_TABLE = forcing(GroupingMethod.DIRECT_TABLE)
 
 
 def _cells(rng: random.Random) -> Cells:
@@ -70,21 +71,6 @@ def executor() -> Iterator[ThreadPoolExecutor]:
         yield pool
 
 
-@pytest.fixture
-def tables(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """Tables for all morsels, here also of few rows, in the order in which queries made them."""
-    monkeypatch.setattr(shared_direct_table, "MERGED_ROWS_MIN", 0)
-    made: list[Any] = []
-    make = group_by.make_shared_direct_table
-
-    def noted(*args: Any) -> Any:
-        made.append(table := make(*args))
-        return table
-
-    monkeypatch.setattr(group_by, "make_shared_direct_table", noted)
-    return made
-
-
 def _joined(parts: list[Cells]) -> Cells:
     return {column.name: [value for part in parts for value in part[column.name]] for column in COLUMNS}
 
@@ -93,19 +79,18 @@ def _joined(parts: list[Cells]) -> Cells:
 @pytest.mark.parametrize("keys", [["i"], ["l"], ["f"], ["d"], ["s"], ["b"], ["s", "b"], ["b", "i", "s"]], ids="+".join)
 @pytest.mark.parametrize("place", [0, 2, 4])
 def test_the_method_of_the_other_segments_stays(
-    stored: list[Any], parts: list[Cells], executor: ThreadPoolExecutor, tables: list[Any],
+    stored: list[Any], parts: list[Cells], executor: ThreadPoolExecutor,
     monkeypatch: pytest.MonkeyPatch, keys: list[str], null_handling: bool, place: int,
 ) -> None:  # fmt: skip
     monkeypatch.setattr(scan, "DOCS_PER_THREAD_MIN", 1)
     segments = [UnkeptSegment(one) if number == place else one for number, one in enumerate(stored)]
     dictionaries = SharedDictionaries(in_background=False)
-    context = make_context(COLUMNS, WORDS, keys, null_handling=null_handling)
+    context = make_context(COLUMNS, WORDS, keys, null_handling=null_handling, options=DIRECT_TABLE)
     wanted = expected(COLUMNS, _joined(parts), WORDS, keys, null_handling=null_handling)
     for _ in range(2):
         found = run(context, segments, threads=3, executor=executor, dictionaries=dictionaries)
         check(answer(context, [found]), wanted, len(keys))
         dictionaries.build_waiting()
-    assert isinstance(tables[-1], shared_direct_table.SharedDirectTable)
     # Nothing of the segment is kept: the shared dictionaries know the others' alone.
     for entry in dictionaries._entries.values():
         assert len(entry.dictionaries()) == SEGMENTS - 1
@@ -128,36 +113,29 @@ def test_sets_sketches_and_texts_of_such_a_segment_are_right(
 
 
 @pytest.mark.parametrize("keys", [["i"], ["s", "b"]], ids="+".join)
-def test_small_results_are_put_together_by_codes_too(
-    stored: list[Any], parts: list[Cells], monkeypatch: pytest.MonkeyPatch, keys: list[str]
-) -> None:
-    made: list[Any] = []
-    real = small_result.small_result_of
-    monkeypatch.setattr(group_by, "small_result_of", lambda *args: made.append(found := real(*args)) or found)
+def test_small_results_are_put_together_by_codes_too(stored: list[Any], parts: list[Cells], keys: list[str]) -> None:
     segments = [*stored[:-1], UnkeptSegment(stored[-1])]
-    context = make_context(COLUMNS, WORDS, keys)
+    context = make_context(COLUMNS, WORDS, keys, options=forcing(GroupingMethod.SMALL_RESULT))
     wanted = expected(COLUMNS, _joined(parts), WORDS, keys, null_handling=False)
     check(answer(context, [run(context, segments)]), wanted, len(keys))
-    assert made and made[-1] is not None
 
 
-def test_columns_without_any_code_space_are_merged_by_value(
-    stored: list[Any], parts: list[Cells], tables: list[Any]
-) -> None:
+def test_columns_without_any_code_space_are_merged_by_value(stored: list[Any], parts: list[Cells]) -> None:
     segments, dictionaries = [UnkeptSegment(one) for one in stored], SharedDictionaries(in_background=False)
     context = make_context(COLUMNS, WORDS, ["s"])
     wanted = expected(COLUMNS, _joined(parts), WORDS, ["s"], null_handling=False)
     for _ in range(2):
         check(answer(context, [run(context, segments, dictionaries=dictionaries)]), wanted, 1)
         assert dictionaries.build_waiting() == 0
-    assert tables[-1] is None
+    forced = make_context(COLUMNS, WORDS, ["s"], options=DIRECT_TABLE)
+    with pytest.raises(InvalidQueryError, match="a key has no shared codes"):
+        run(forced, segments, dictionaries=dictionaries)
 
 
 def test_codes_of_a_query_count_as_its_memory(stored: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shared_codes, "OWN_CODE_BYTES", 1 << 40)
-    monkeypatch.setattr(shared_direct_table, "MERGED_ROWS_MIN", 0)
     dictionaries = SharedDictionaries(in_background=False)
-    context = make_context(COLUMNS, WORDS, ["s"])
+    context = make_context(COLUMNS, WORDS, ["s"], options=DIRECT_TABLE)
     segments = [*stored[:-1], UnkeptSegment(stored[-1])]
     run(context, segments, dictionaries=dictionaries)
     dictionaries.build_waiting()

@@ -14,10 +14,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from group_harness import forcing
 
 from pinotpy.config.schema import Schema
 from pinotpy.config.table import TableConfig
-from pinotpy.errors import SegmentCorruptError
+from pinotpy.errors import InvalidQueryError, SegmentCorruptError
 from pinotpy.kernels.aggregate import star_tree as kernels
 from pinotpy.kernels.aggregate.star_tree import (
     N_AGGREGATED,
@@ -32,8 +33,8 @@ from pinotpy.kernels.aggregate.star_tree import (
 from pinotpy.pql.parser import parse_pql, parse_sql
 from pinotpy.query.compile.statement import compile_query
 from pinotpy.query.execute import execute
-from pinotpy.query.group import hash_table, radix_partition
 from pinotpy.query.model.context import QueryOptions
+from pinotpy.query.model.grouping_method import GroupingMethod
 from pinotpy.query.plan.star_tree import walk as star_tree_scan
 from pinotpy.query.result.combine import merge_partials
 from pinotpy.query.result.explained_answer import explanation
@@ -146,9 +147,12 @@ def ask(
     schema: Schema = SCHEMA,
     pql: bool = False,
     dictionaries: SharedDictionaries | None = None,
+    method: GroupingMethod | None = None,
 ) -> tuple[Any, Statistics]:
     statement = parse_pql(text) if pql else parse_sql(text)
-    context = compile_query(statement, schema, QueryOptions(use_star_tree=trees), null_handling=null_handling)
+    context = compile_query(
+        statement, schema, replace(forcing(method), use_star_tree=trees), null_handling=null_handling
+    )
     partial = execute(context, segments, QueryControl(), dictionaries=dictionaries)
     reduced = reduce_partials(context, merge_partials(context, [partial]))
     columns = [column.values.to_pylist() for column in reduced.columns]
@@ -313,22 +317,19 @@ def test_a_tree_that_would_read_too_many_records_is_left_aside(monkeypatch: pyte
     assert found == expected and by_rows.num_docs_scanned == 300 > by_tree.num_docs_scanned
 
 
-def test_records_are_grouped_by_their_rows_where_rows_of_many_keys_are_dealt_to_parts(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(hash_table, "MERGED_ROWS_MIN", 0)
-    monkeypatch.setattr(radix_partition, "DOCS_MIN", 0)
-    monkeypatch.setattr("pinotpy.query.group.group_by.make_shared_direct_table", lambda *_: None)
-    monkeypatch.setattr("pinotpy.query.group.group_by.leaves_small_result", lambda *_: False)
+@pytest.mark.parametrize("method", GroupingMethod, ids=lambda method: method.name)
+def test_records_are_grouped_by_every_method_but_partitions_of_rows(method: GroupingMethod) -> None:
     batches = [rows(np.random.default_rng(seed), 300) for seed in (5, 6)]
     segments = [build(batch, config([tree(["a", "b"], 1)]), f"s{number}")[0] for number, batch in enumerate(batches)]
     dictionaries = SharedDictionaries(in_background=False)
     text = "SELECT a, b, COUNT(*), SUM(l), MIN(x) FROM t GROUP BY a, b ORDER BY a, b LIMIT 1000"
     expected, _ = ask(text, segments, trees=False)
-    for _ in range(2):  # by value until the columns are numbered
-        found, statistics = ask(text, segments, dictionaries=dictionaries)
-        assert found == expected and statistics.num_docs_scanned < 600
-        dictionaries.build_waiting()
+    if method in (GroupingMethod.RADIX_PARTITION, GroupingMethod.TEXT_DIRECT_TABLE):
+        with pytest.raises(InvalidQueryError, match="star-tree" if "RADIX" in method.name else "several keys"):
+            ask(text, segments, dictionaries=dictionaries, method=method)
+        return
+    found, statistics = ask(text, segments, dictionaries=dictionaries, method=method)
+    assert found == expected and statistics.num_docs_scanned < 600
 
 
 @pytest.mark.parametrize("limit", [3, 10, 36])
