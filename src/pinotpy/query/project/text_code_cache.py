@@ -1,8 +1,8 @@
 """Numbers of the raw texts of all docs of a set of segments, kept for later queries beside decoded columns and under
 their budget (segment/decoded_cache.py): who asks again for a large part of the docs hashes nothing.
 
-They are made when a query reads all docs anyway, or when one asks that is not the first to read a good part of them. A
-set of segments never changes; that of a changed table begins anew, and what was kept for a set goes with it.
+They are made by the first query that reads a good part of the docs, so that the next one has the same numbers. A set of
+segments never changes; that of a changed table begins anew, and what was kept for a set goes with it.
 """
 
 from __future__ import annotations
@@ -32,12 +32,9 @@ _tokens: Final = itertools.count(1)
 
 @dataclass(slots=True)
 class Asked:
-    """What is known of a column of a set: how often a good part of it was asked for, and whether its numbers are too
-    large.
-    """
+    """What is known of a column of a set: whether its numbers are too large."""
 
     token: int = field(default_factory=lambda: next(_tokens))
-    times: int = 0
     is_too_large: bool = False
 
 
@@ -89,8 +86,7 @@ def kept_texts(
     if asked is None:
         asked = columns.setdefault(name, Asked())
         weakref.finalize(segments, column.drop_derived, _kind(asked))
-    asked.times += 1
-    if asked.is_too_large or (asked.times == 1 and docs_read < segments.total_docs):
+    if asked.is_too_large:
         return None
     try:
         held = column.derived(_kind(asked), lambda: _made(segments, name, control, threads, executor))
