@@ -204,8 +204,10 @@ def fake_column(
 class FakeSegment:
     """Columns of equal length under one name."""
 
-    def __init__(self, name: str, columns: list[FakeColumn], table: str = "t") -> None:
-        self.name, self.table, self.crc, self.star_trees = name, table, 0, ()
+    def __init__(
+        self, name: str, columns: list[FakeColumn], table: str = "t", visible: np.ndarray | None = None
+    ) -> None:
+        self.name, self.table, self.crc, self.star_trees, self.visible = name, table, 0, (), visible
         self._columns = {column.name: column for column in columns}
         self.num_docs = columns[0].num_docs
         assert all(column.num_docs == self.num_docs for column in columns)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -96,10 +96,11 @@ class InProcessCluster:
         segment_names: Sequence[str] | None = None,
         by_reload: bool = False,
         mixed_forms: bool = False,
+        as_served: Callable[[int, Any], Any] = lambda number, segment: segment,
     ) -> list[str]:
         """Build one segment per split (record batches in storage form) and spread them over the servers. `by_reload`:
         their indexes are built afterwards, by a reload. `mixed_forms`: inverted indexes of one segment are as their
-        bytes say, of the next ones lists, then bitmaps.
+        bytes say, of the next ones lists, then bitmaps. `as_served`: what queries see of the segment of a split.
         """
         raw = config.raw_table_name
         names = (
@@ -119,17 +120,23 @@ class InProcessCluster:
                 )
                 if by_reload:
                     reloaded(load_segment(self.directory / raw / name), schema, config).close()
-        self.add_built_table(schema, config, [self.directory / raw / name for name in names])
+        self.add_built_table(schema, config, [self.directory / raw / name for name in names], as_served)
         return names
 
-    def add_built_table(self, schema: Schema, config: TableConfig, directories: Sequence[Path]) -> None:
+    def add_built_table(
+        self,
+        schema: Schema,
+        config: TableConfig,
+        directories: Sequence[Path],
+        as_served: Callable[[int, Any], Any] = lambda number, segment: segment,
+    ) -> None:
         """Serve segments that are built already."""
         table = config.name_with_type
         servers = list(self.registries)
         replicas = {}
         for number, directory in enumerate(directories):
             server = servers[number % len(servers)]
-            segment = load_segment(directory)
+            segment = as_served(number, load_segment(directory))
             self.registries[server].put(table, segment)
             replicas[segment.name] = (server,)
         self.catalog.targets[config.raw_table_name] = Target(

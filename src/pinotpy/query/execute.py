@@ -65,7 +65,7 @@ def execute(
     control.check()
     asked = SegmentSet.of(segments)
     wanted = _with_all_columns(context, asked, host)
-    if context.kind is QueryKind.SELECTION and not context.order_by and context.filter is None:
+    if context.kind is QueryKind.SELECTION and not context.order_by and context.filter is None and not asked.hides_rows:
         wanted = _enough(wanted, context.offset + context.limit)
     allowed = threads if context.options.max_threads is None else min(threads, max(context.options.max_threads, 1))
     if context.explain:

@@ -199,6 +199,13 @@ class Segment(Protocol):
     num_docs: int
     crc: int
 
+    @property
+    def visible(self) -> NDArray[np.uint8] | None:
+        """Which docs queries may see: bit doc%8 of byte doc/8, as many bytes as docs need; None: all of them. It is a
+        snapshot and never changes: rows that are superseded later are hidden in another Segment.
+        """
+        ...
+
     def columns(self) -> tuple[str, ...]:
         """Names of physical columns, in schema order."""
         ...

@@ -40,6 +40,8 @@ class ImmutableSegment:
     holds it.
     """
 
+    visible: NDArray[np.uint8] | None = None
+
     def __init__(self, directory: SegmentDirectory, metadata: SegmentMetadata, files: list[NDArray[np.uint8]]) -> None:
         self.directory = directory
         self.metadata = metadata

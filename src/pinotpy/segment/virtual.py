@@ -49,6 +49,7 @@ class CompletedSegment:
 
     def __init__(self, segment: Segment, added: Mapping[str, Column]) -> None:
         self.name, self.table, self.num_docs, self.crc = segment.name, segment.table, segment.num_docs, segment.crc
+        self.visible = segment.visible
         self.star_trees: tuple[Any, ...] = ()  # none has the added columns
         self._segment = segment
         self._added = added

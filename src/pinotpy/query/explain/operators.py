@@ -67,7 +67,7 @@ def _aggregation(context: QueryContext, plan: ScanPlan) -> dict[str, Any]:
         )
         return {"name": "AGGREGATE_NO_SCAN", "arguments": "", "columns": [], "way": f"from {source}", "why": why}
     found = _operator("AGGREGATE", f"aggregations:{names}", projected_columns(context))
-    if not plan.match_all:
+    if not plan.reads_all_rows:
         return found | {
             "way": "scan",
             "why": "a filter leaves some docs out" if context.filter is not None else "not every doc is read",
@@ -79,7 +79,7 @@ def _aggregation(context: QueryContext, plan: ScanPlan) -> dict[str, Any]:
 
 
 def _answered_by(plan: ScanPlan, layout: Layout) -> str | None:
-    if not plan.match_all or not plan.segments:
+    if not plan.reads_all_rows or not plan.segments:
         return None
     if from_metadata(plan, layout) is not None:
         return "metadata"

@@ -25,7 +25,8 @@ from pinotpy.query.model.context import (
     Predicate,
     QueryContext,
 )
-from pinotpy.query.model.predicate import FixedRange, TypedPredicate, VarRange, typed_predicate
+from pinotpy.query.model.predicate import FixedRange, NullTest, TypedPredicate, VarRange, typed_predicate
+from pinotpy.query.segments.segment_set import VISIBLE, SegmentSet
 
 _DEPTH_MAX = 200
 
@@ -56,6 +57,9 @@ Node = Union[AllOf, AnyOf, TypedPredicate, Computed]
 
 EVERYWHERE = AllOf(())
 NOWHERE = AnyOf(())
+_IS_VISIBLE = TypedPredicate(
+    VISIBLE, NullTest(), negated=True, source=Predicate(Identifier(VISIBLE), Comparison.IS_NOT_NULL)
+)
 
 
 def normal_form(condition: Filter | None, context: QueryContext) -> Node:
@@ -67,6 +71,11 @@ def normal_form(condition: Filter | None, context: QueryContext) -> Node:
     if condition is None:
         return EVERYWHERE
     return _node(condition, False, {column.name: column for column in context.columns}, context.dialect, 0)
+
+
+def of_visible_rows(node: Node, segments: SegmentSet) -> Node:
+    """The condition, and before it that the row may be seen, where some segment has rows that must not."""
+    return _join([_IS_VISIBLE, node], all_of=True) if segments.hides_rows else node
 
 
 def _node(condition: Filter, negated: bool, columns: Mapping[str, ColumnRef], dialect: Dialect, depth: int) -> Node:

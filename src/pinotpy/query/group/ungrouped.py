@@ -50,7 +50,7 @@ def run_aggregation(plan: ScanPlan) -> PartialResult:
     ):
         ready = None
     layout = make_layout(plan) if ready is None else ready.made.layout
-    if plan.match_all and plan.segments:
+    if plan.reads_all_rows and plan.segments:
         states = from_metadata(plan, layout) or _from_dictionaries(plan, layout)
         if states is not None:
             plan.statistics.num_docs_scanned += plan.segments.total_docs
@@ -198,7 +198,7 @@ def _counts_texts(plan: ScanPlan, entry: AggregationLayout) -> bool:
 def _scan_and_texts(plan: ScanPlan, layout: Layout) -> PartialResult:
     """The states of those that count texts, put beside a scan of the others."""
     context, all_read = plan.context, len(projected_columns(plan.context))
-    plan = plan if plan.match_all else materialize_selection(plan)
+    plan = plan if plan.reads_all_rows else materialize_selection(plan)
     others = [index for index, entry in enumerate(layout.aggregations) if not _counts_texts(plan, entry)]
     rest = replace(
         plan, context=replace(context, aggregations=tuple([context.aggregations[index] for index in others]))

@@ -18,7 +18,7 @@ from pinotpy.query.filter.decisions import BY_LIST, BY_RUN, ScanNotes
 from pinotpy.query.filter.early_pruning import within_ranges
 from pinotpy.query.filter.index_choice import IndexAccess
 from pinotpy.query.filter.interpreted import InterpretedPredicate
-from pinotpy.query.filter.normal_form import EVERYWHERE, normal_form
+from pinotpy.query.filter.normal_form import EVERYWHERE, normal_form, of_visible_rows
 from pinotpy.query.filter.planner import is_plain, plan_conjunction, short_lists
 from pinotpy.query.filter.pruning import BY_BLOOM, BY_PARTITION
 from pinotpy.query.filter.tree import (
@@ -69,7 +69,7 @@ def build_scan(
     """
     asked = SegmentSet.of(segments)
     statistics = Statistics(num_segments_queried=len(asked), total_docs=asked.total_docs)
-    condition = normal_form(context.filter, context)
+    condition = of_visible_rows(normal_form(context.filter, context), asked)
     kept = asked.occupied
     if notes is None and condition != EVERYWHERE:
         kept = within_ranges(condition, kept)
@@ -99,7 +99,7 @@ def build_scan(
                 filter_program=found.program,
                 statistics=statistics,
                 emit_filter=emit_filter,
-                match_all=not found.program.shape[1] and found.num_docs == asked.total_docs,
+                reads_all_rows=not found.program.shape[1] and found.num_docs == asked.total_docs,
                 executor=executor,
                 keep_alive=[tree, metas, found.keep_alive],
                 dictionaries=dictionaries,
@@ -158,7 +158,7 @@ def build_scan(
         filter_program=program.assemble(len(morsels)),
         statistics=statistics,
         emit_filter=emit_filter,
-        match_all=len(program) == 0
+        reads_all_rows=len(program) == 0
         and not morsels[:, abi.U_LIST].any()
         and int((morsels[:, abi.U_HIGH] - morsels[:, abi.U_LOW]).sum()) == asked.total_docs,
         executor=executor,

@@ -108,7 +108,7 @@ class ScanPlan:
     order.
     filter_program: int64[num_morsels, k, INSTRUCTION_WORDS], the same k for all morsels.
     statistics: complete after `run`, but for the counters that belong to the operator (post-filter entries).
-    match_all: no filter, so that every doc of every segment is selected.
+    reads_all_rows: no filter leaves a row out and no segment hides one, so that metadata and dictionaries may answer.
     listed: the docs of every morsel where the plan was narrowed to lists (selection_list.py), else empty.
     keep_alive: arrays that instructions point to.
     is_final: the answer is made of this result alone: groups that it cannot show may be left out, and states keep what
@@ -128,7 +128,7 @@ class ScanPlan:
     filter_program: Int64Array
     statistics: Statistics
     emit_filter: Callable[[Filter, Shape, int], None]
-    match_all: bool = False
+    reads_all_rows: bool = False
     executor: Executor | None = None
     listed: list[NDArray[np.int32]] = field(default_factory=list)
     keep_alive: list[Any] = field(default_factory=list)

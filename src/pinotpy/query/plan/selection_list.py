@@ -118,7 +118,7 @@ def _list_plan(plan: ScanPlan, lists: list[list[NDArray[np.int32]]]) -> ScanPlan
         morsels=morsels,
         starts=starts,
         filter_program=program,
-        match_all=False,
+        reads_all_rows=False,
         listed=listed,
         keep_alive=[plan],
         _sections=[],

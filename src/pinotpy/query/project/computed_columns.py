@@ -77,7 +77,7 @@ def with_computed_columns(plan: ScanPlan) -> ScanPlan:
         plan,
         [partial(on_dictionary, index, call) for index in read for call in calls if (index, call) not in has_numbers],
     )
-    if (pending or has_numbers) and not plan.match_all:
+    if (pending or has_numbers) and not plan.reads_all_rows:
         plan = materialize_selection(plan)
     numbered = {
         names[call]: numbers
@@ -201,7 +201,7 @@ def _rewritten(
 
 def _docs_by_segment(plan: ScanPlan) -> dict[int, Int64Array]:
     """The docs that are read of each segment, ascending."""
-    if plan.match_all:
+    if plan.reads_all_rows:
         return {
             index: np.arange(plan.segments[index].num_docs)
             for index in np.unique(plan.morsels[:, abi.U_SEGMENT]).tolist()

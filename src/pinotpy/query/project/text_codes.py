@@ -109,7 +109,7 @@ def code_texts(
     """Numbers for the texts of a column in some of the segments that a plan reads.
 
     Args:
-        plan: one that reads everything (match_all) or is narrowed to lists.
+        plan: one that reads everything (reads_all_rows) or is narrowed to lists.
         with_ids: the ids of docs are wanted, else which texts there are.
         hash_mask: bits of hashes that count; for tests.
 
@@ -151,7 +151,7 @@ def _of_kept(
 def _runs(plan: ScanPlan, segments: set[int]) -> list[Run]:
     """The docs that a plan reads of some segments, in runs."""
     of_morsels = plan.morsels[:, abi.U_SEGMENT].tolist()
-    if plan.match_all:
+    if plan.reads_all_rows:
         return [
             run
             for segment in sorted(segments & set(of_morsels))

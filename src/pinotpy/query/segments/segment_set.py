@@ -22,6 +22,8 @@ from pinotpy.kernels.runtime import abi
 from pinotpy.segment.data_source import Column, Segment
 from pinotpy.segment.metadata import PartitionMetadata
 
+# The column that a set has beside those of its segments: null is where a row must not be seen (Segment.visible).
+VISIBLE: Final = "$visible"
 # Arrays of columns that one set keeps at most; beyond it those that were asked for first are dropped and collected
 # again.
 KEPT_BYTES_MAX: Final = 64 << 20
@@ -75,6 +77,7 @@ class SegmentSet(Sequence[Segment]):
         self._has: dict[str, bool] = {}
         self._partitionings: dict[str, Partitionings | None] = {}
         self._ranges: dict[str, ColumnRanges] = {}
+        self._hidden: list[NDArray[np.uint8] | None] | None = None
         self._occupied: SegmentSet | bool = False  # True: the set itself
         self._parts: dict[bytes, SegmentSet] = {}
         self._attached: dict[type[Attachment], Attachment] = {}
@@ -119,6 +122,11 @@ class SegmentSet(Sequence[Segment]):
             self._occupied = not len(self.docs) or int(self.docs.min()) > 0 or self.take(np.flatnonzero(self.docs > 0))
         return self._occupied if isinstance(self._occupied, SegmentSet) else self
 
+    @property
+    def hides_rows(self) -> bool:
+        """Some segment has rows that must not be seen: then `VISIBLE` belongs into every filter."""
+        return len(self._hidden_rows()) > 0
+
     def has_column(self, name: str) -> bool:
         """Every segment has the column."""
         if name in self._columns:
@@ -136,8 +144,10 @@ class SegmentSet(Sequence[Segment]):
         """What kernels know of a column in every segment; raises UnknownColumnError if one lacks it."""
         found = self._columns.get(name)
         if found is None:
-            if self._whole is not None and self._whole[0].has_column(name):
+            if self._whole is not None and (name == VISIBLE or self._whole[0].has_column(name)):
                 found = self._whole[0].column(name).take(self._whole[1])
+            elif name == VISIBLE:
+                found = ColumnRows.of_null_bits(self._hidden_rows(), self.docs)
             else:
                 found = ColumnRows.of([segment.column(name) for segment in self.segments])
             self._columns[name] = found
@@ -170,7 +180,7 @@ class SegmentSet(Sequence[Segment]):
         part.docs = self.docs[rows]
         part.total_docs = int(part.docs.sum())
         part._whole, part._columns, part._has, part._partitionings, part._occupied = (self, rows), {}, {}, {}, False
-        part._ranges, part._parts, part._attached = {}, {}, {}
+        part._ranges, part._parts, part._attached, part._hidden = {}, {}, {}, None
         return part
 
     def part(self, rows: Int64Array) -> SegmentSet:
@@ -205,6 +215,19 @@ class SegmentSet(Sequence[Segment]):
             found = self._attached.setdefault(kind, kind())
         return cast(A, found)
 
+    def _hidden_rows(self) -> list[NDArray[np.uint8] | None]:
+        """Of every segment the rows that must not be seen, as bits, None where there are none; [] if no segment has
+        any.
+        """
+        if self._hidden is None:
+            if self._whole is None:
+                found = [_hidden(segment) for segment in self.segments]
+            else:
+                hidden = self._whole[0]._hidden_rows()
+                found = [hidden[row] for row in self._whole[1].tolist()] if hidden else []
+            self._hidden = found if any(bits is not None for bits in found) else []
+        return self._hidden
+
     def _bound(self) -> None:
         kept = list(self._columns.items())
         while len(kept) > 1 and sum(rows.metas.nbytes for _, rows in kept) > KEPT_BYTES_MAX:
@@ -215,7 +238,7 @@ class SegmentSet(Sequence[Segment]):
         old = np.array([position.get(id(segment), -1) for segment in self.segments], np.int64)
         added = np.flatnonzero(old < 0).tolist()
         for name, known in list(previous._columns.items()):
-            if not all(self.segments[row].has_column(name) for row in added) or not len(previous):
+            if name == VISIBLE or not len(previous) or not all(self.segments[row].has_column(name) for row in added):
                 continue
             metas = known.metas[old]
             for row in added:
@@ -263,6 +286,17 @@ class ColumnRows:
             return cls(metas, stored=StoredType.LONG, single_value=True)
         return cls(metas, stored=columns[0].data_type.stored, single_value=columns[0].single_value)
 
+    @classmethod
+    def of_null_bits(cls, nulls: Sequence[NDArray[np.uint8] | None], docs: Int64Array) -> ColumnRows:
+        """A column without values, of which only the nulls are known; who asks keeps the bits."""
+        metas = np.zeros((len(nulls), abi.META_WORDS), np.int64)
+        metas[:, abi.M_CARDINALITY], metas[:, abi.M_WIDTH] = -1, 1
+        # Nothing reads it; an address that is not 0 says that nothing has to be decoded.
+        metas[:, abi.M_DATA] = metas.ctypes.data
+        metas[:, abi.M_NUM_DOCS] = metas[:, abi.M_NUM_VALUES] = docs
+        metas[:, abi.M_NULLS] = [0 if bits is None else bits.ctypes.data for bits in nulls]
+        return cls(metas, stored=StoredType.LONG, single_value=True)
+
     def take(self, rows: Int64Array) -> ColumnRows:
         """The rows of some of the segments."""
         return self.decoded(self.metas[rows])
@@ -291,6 +325,13 @@ class ColumnRanges:
     def take(self, rows: Int64Array) -> ColumnRanges:
         """The ranges of some of the segments."""
         return ColumnRanges(self.known[rows], self.least[rows], self.most[rows])
+
+
+def _hidden(segment: Segment) -> NDArray[np.uint8] | None:
+    if segment.visible is None:
+        return None
+    hidden = np.unpackbits(segment.visible, count=segment.num_docs, bitorder="little") == 0
+    return np.packbits(hidden, bitorder="little") if hidden.any() else None
 
 
 def _ranges(columns: Sequence[Column]) -> ColumnRanges:

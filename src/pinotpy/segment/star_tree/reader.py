@@ -54,6 +54,7 @@ class StarTree:
         self.crc = 0
         self.num_docs = metadata.num_docs
         self.num_rows = num_rows  # of the segment
+        self.visible: NDArray[np.uint8] | None = None
         self.star_trees: tuple[StarTree, ...] = ()
         self._buffers = buffers
         self._column = column

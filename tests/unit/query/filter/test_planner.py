@@ -123,7 +123,7 @@ def shown(plan: ScanPlan) -> Any:
         for morsel, row in enumerate(plan.morsels[:, [abi.U_LOW, abi.U_HIGH, abi.U_LIST]].tolist())
     ]
     used = [word for word in range(abi.A0 + 6) if word != abi.A0]
-    return morsels, plan.starts.tolist(), plan.filter_program[:, :, used].tolist(), plan.match_all
+    return morsels, plan.starts.tolist(), plan.filter_program[:, :, used].tolist(), plan.reads_all_rows
 
 
 def counted(plan: ScanPlan) -> dict[str, int]:

@@ -161,7 +161,7 @@ def numbers_of(
     with ThreadPoolExecutor(2) as executor:
         plan = build_scan(context, segments, QueryControl(), threads=threads, executor=executor)
         return code_texts(
-            plan if plan.match_all else materialize_selection(plan), column, range(len(segments)), **further
+            plan if plan.reads_all_rows else materialize_selection(plan), column, range(len(segments)), **further
         )
 
 

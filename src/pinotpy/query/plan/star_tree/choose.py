@@ -39,6 +39,7 @@ from pinotpy.segment.star_tree import metadata as names
 from pinotpy.segment.star_tree.reader import StarTree
 from pinotpy.segment.star_tree.spec import STATES_OF
 
+_HIDES: Final = "some of the rows that it was built from must not be seen"
 _NULL_TESTS: Final = (Comparison.IS_NULL, Comparison.IS_NOT_NULL)
 
 
@@ -102,6 +103,8 @@ def choose(context: QueryContext, segments: SegmentSet) -> Chosen:
     """The first fitting tree of every segment, in the order of the table config."""
     left = np.ones(len(segments), np.bool_)
     reasons = [""] * len(segments)
+    if segments.hides_rows:
+        reasons = ["" if segment.visible is None or not segment.star_trees else _HIDES for segment in segments]
     shapes = tree_shapes(segments)
     if not shapes or context.kind not in (QueryKind.AGGREGATION, QueryKind.GROUP_BY):
         return Chosen((), np.flatnonzero(left), tuple(reasons))
@@ -139,7 +142,7 @@ def tree_shapes(segments: SegmentSet) -> tuple[TreeShape, ...]:
             tuple[int, tuple[str, ...], frozenset[tuple[str, str]], frozenset[str]], tuple[list[StarTree], list[int]]
         ] = {}
         for row, segment in enumerate(segments):
-            for number, tree in enumerate(segment.star_trees):
+            for number, tree in enumerate(segment.star_trees if segment.visible is None else ()):
                 key = (number, tree.metadata.dimensions, tree.states, tree.wide_columns)
                 trees, rows = groups.setdefault(key, ([], []))
                 trees.append(tree)
