@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 
+from pinotpy.query.model.grouping_method import GroupingMethod
 from pinotpy.query.result.partial import Statistics
 from pinotpy.service.metrics import TABLES_MAX, Metrics, Tally, Timings
 
@@ -34,9 +36,12 @@ class ServerMetrics:
         self._lock = threading.Lock()
         self._tables: dict[str, _OfTable] = {}
         self._generation = metrics.generation
+        self._groupings = {one.value: metrics.tally("groupings", method=one.value) for one in GroupingMethod}
 
-    def query_done(self, table: str, took_ms: float, statistics: Statistics, *, failed: bool) -> None:
-        """One query was executed."""
+    def query_done(
+        self, table: str, took_ms: float, statistics: Statistics, methods: Sequence[str] = (), *, failed: bool
+    ) -> None:
+        """One query was executed; its groups were found by these methods, one a plan."""
         with self._lock:
             counters = self._tables.get(table)
             if counters is None or self._generation != self._metrics.generation:
@@ -49,6 +54,8 @@ class ServerMetrics:
             counters.queried.add(statistics.num_segments_queried)
             counters.processed.add(statistics.num_segments_processed)
             counters.matched.add(statistics.num_segments_matched)
+            for method in methods:
+                self._groupings[method].add()
         if failed:
             self._metrics.count("queryExecutionExceptions", table=table)
 

@@ -10,7 +10,7 @@ import logging
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
@@ -238,7 +238,7 @@ class QueryService:
                 self._running.pop(key, None)
             self._idle_memory.query_done((self._clock.monotonic_ns() - start_ns) / 1e9)
         took_ms = (self._clock.monotonic_ns() - start_ns) / 1e6
-        self._report(request, partial, took_ms)
+        self._report(request, partial, control.grouping_methods, took_ms)
         return partial
 
     def _with_limit(self, message: str) -> str:
@@ -342,10 +342,11 @@ class QueryService:
             return context
         return replace(context, options=replace(context.options, num_groups_limit=limit))
 
-    def _report(self, request: ServerRequest, partial: PartialResult, took_ms: float) -> None:
+    def _report(self, request: ServerRequest, partial: PartialResult, methods: Sequence[str], took_ms: float) -> None:
         statistics = partial.statistics
         self._metrics.segments_missing(request.table_name_with_type, len(partial.missing_segments))
-        self._metrics.query_done(request.table_name_with_type, took_ms, statistics, failed=bool(partial.exceptions))
+        failed = bool(partial.exceptions)
+        self._metrics.query_done(request.table_name_with_type, took_ms, statistics, methods, failed=failed)
         if partial.exceptions or took_ms >= SLOW_QUERY_MS:
             log.info(
                 "query executed request_id=%s table=%s took_ms=%.1f segments=%d "

@@ -48,6 +48,7 @@ SERVER_METRICS: tuple[Metric, ...] = (
     Metric("numDocsScanned", _COUNTER, "documents", "documents that matched filters", _TABLE),
     Metric("numEntriesScannedInFilter", _COUNTER, "entries", "entries read by filters", _TABLE),
     Metric("numEntriesScannedPostFilter", _COUNTER, "entries", "entries read after filters", _TABLE),
+    Metric("groupings", _COUNTER, "plans", "plans whose groups were found by a method", ("method",)),
     Metric("numSegmentsQueried", _COUNTER, "segments", "segments asked for", _TABLE),
     Metric("numSegmentsProcessed", _COUNTER, "segments", "segments read", _TABLE),
     Metric("numSegmentsMatched", _COUNTER, "segments", "segments with a match", _TABLE),
