@@ -44,7 +44,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[InProcessClust
         pa.RecordBatch.from_pydict({"s": [f"text {i % (7 + part)}" for i in range(300)], "n": list(range(300))})
         for part in range(3)
     ]
-    cluster.add_table(SCHEMA, CONFIG, [parts])
+    cluster.add_table(SCHEMA, CONFIG, [[part] for part in parts])
     for service in cluster.services.values():
         service._dictionaries = SharedDictionaries()
     yield cluster
