@@ -159,7 +159,7 @@ async def answer_query(
     body = await asyncio.to_thread(write, shown, envelope) if is_long else write(shown, envelope)
     if not is_traced:
         return body
-    # The time of writing can stand only in what is written after it.
+    # The time of writing is known only afterwards, so the answer is written again with it.
     laps.lap("WRITE", bytesOut=len(body))
     envelope.trace["broker"] = trace_text(laps.stages())
     return await asyncio.to_thread(write, shown, envelope) if is_long else write(shown, envelope)

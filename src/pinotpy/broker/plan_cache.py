@@ -206,7 +206,7 @@ class TemplateCache:
             self._shapes.move_to_end(asked.key)
         known.num_seen += 1
         written = asked.shape.literals
-        # What a function of constants gives stands where its constants stood.
+        # The result of a function of constants replaces its constants.
         known.is_hopeless = known.is_hopeless or any(
             calls_constants(expression) for expression in _conditions(plan.statement)
         )

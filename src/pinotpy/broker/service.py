@@ -1,7 +1,7 @@
-"""How a broker is put together, started and stopped.
+"""Assembles, starts and stops a broker.
 
-Start: session with ZooKeeper, the first view of the cluster, HTTP (the gRPC channel lives on its loop), then the
-cluster is joined: the controller assigns the tables. Stop: leave the cluster, let running queries end, close.
+Start: session with ZooKeeper, the first view of the cluster, HTTP (the gRPC channel runs on its loop), then the broker
+joins the cluster: the controller assigns the tables. Stop: leave the cluster, let running queries finish, close.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class BrokerParts:
         self._http: HttpServer | None = None
         self._participant: Participant | None = None
         security, answer_max_bytes = self._security(), settings.server_response_bytes_max
-        # A query asks a server twice where it stands in for another: whoever was let in is not refused on the way.
+        # A query may ask a server twice, if it replaces another one: an admitted query must not be refused later.
         in_flight_max = 2 * settings.queries_max
         frames = FrameChannel(security, in_flight_max=in_flight_max, answer_max_bytes=answer_max_bytes)
         self._channel = PreferringChannel(

@@ -102,6 +102,6 @@ def are_compiled() -> bool:
 
 
 def _marker(folder: Path) -> Path:
-    # Byte code lies beside the source: equal code elsewhere on the machine has its own.
+    # Byte code is stored beside the source: the same code elsewhere on the machine has its own.
     place = hashlib.sha256(str(Path(pinotpy.__file__).parent).encode()).hexdigest()[:8]
     return folder / f"compiled.{cache.content_hash()}.{place}"

@@ -1,6 +1,6 @@
-"""Answers that came as an Arrow stream: the table as it is, rows of JSON values only for whoever asks for them.
+"""Answers that came as an Arrow stream: the table unchanged, and rows of JSON values on demand.
 
-What the broker says beside the rows stands as JSON in the schema's metadata (docs/arrow.md).
+Everything else that the broker says is JSON in the schema's metadata (docs/arrow.md).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Threads of a connection for queries that nobody waits for yet: so many at a time, so many in the queue, no more."""
+"""A connection's threads for asynchronous queries, with a bounded number of threads and a bounded queue."""
 
 from __future__ import annotations
 

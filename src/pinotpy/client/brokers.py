@@ -1,4 +1,4 @@
-"""Where a connection's brokers come from: a fixed list, or a controller. ZooKeeper is in `zookeeper_brokers`."""
+"""Sources of a connection's brokers: a fixed list, or a controller. ZooKeeper is in `zookeeper_brokers`."""
 
 from __future__ import annotations
 

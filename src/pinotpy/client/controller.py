@@ -1,4 +1,4 @@
-"""ControllerClient: what a controller's REST offers, as methods: schemas, tables, segments, instances."""
+"""ControllerClient: a controller's REST API as methods: schemas, tables, segments, instances."""
 
 from __future__ import annotations
 
@@ -126,19 +126,17 @@ class ControllerClient:
         return dict(self._read(f"/tables/{_quoted(name)}/size"))
 
     def ideal_state(self, table: str) -> dict[str, Any]:
-        """{"OFFLINE": {segment: {instance: state}}, "REALTIME": …}: what should be."""
+        """{"OFFLINE": {segment: {instance: state}}, "REALTIME": …}: the wanted state."""
         return dict(self._read(f"/tables/{_quoted(table)}/idealstate"))
 
     def external_view(self, table: str) -> dict[str, Any]:
-        """The same form: what is."""
+        """The same form, for the actual state."""
         return dict(self._read(f"/tables/{_quoted(table)}/externalview"))
 
     # --- segments --------------------------------------------------------------------------------------------------
 
     def segments(self, table: str, *, exclude_replaced: bool = False) -> dict[str, list[str]]:
-        """Names of segments by table type; `exclude_replaced`: only those that queries see, as others stand for the
-        rest.
-        """
+        """Names of segments by table type; `exclude_replaced`: only those that queries see."""
         found: dict[str, list[str]] = {}
         for entry in self._read(
             f"/segments/{_quoted(table)}{'?excludeReplacedSegments=true' if exclude_replaced else ''}"
@@ -203,7 +201,7 @@ class ControllerClient:
         ).content
 
     def set_segment_inputs(self, table: str, segment: str, inputs: bytes, *, crc: int) -> dict[str, Any]:
-        """Give a segment of this CRC a list of its input files, instead of the one that it may have."""
+        """Give a segment with this CRC a list of its input files, replacing the one that it may have."""
         url = f"{self.url}/segments/{_quoted(table)}/{_quoted(segment)}/inputs"
         return self._document(self._calls.call("PUT", url, content=inputs, headers={"If-Match": str(crc)}))
 
@@ -218,8 +216,9 @@ class ControllerClient:
         return self._write("DELETE", f"/segments/{_quoted(table)}/{_quoted(segment)}")
 
     def reload_segments(self, table: str, segment: str | None = None) -> dict[str, Any]:
-        """Let servers load segments anew, after a change of indexes or schema. The answer comes before it is done: its
-        `reloadJobIds` are for `reload_status` and `wait_until_reloaded`."""
+        """Let servers reload segments, after a change of indexes or schema. Returns before that is done: pass its
+        `reloadJobIds` to `reload_status` and `wait_until_reloaded`.
+        """
         return self._write("POST", f"/segments/{_quoted(table)}{f'/{_quoted(segment)}' if segment else ''}/reload")
 
     def reload_jobs(self, table: str) -> dict[str, dict[str, Any]]:
@@ -336,9 +335,7 @@ class ControllerClient:
         cleanup: bool = False,
         timeout_s: float = UPLOAD_TIMEOUT_S,
     ) -> dict[str, Any]:
-        """Switch queries to the new segments, all at once. Waits up to `timeout_s` until servers have loaded them
-        all.
-        """
+        """Atomically switch queries to the new segments. Waits up to `timeout_s` until servers have loaded them all."""
         document = {"segmentsTo": list(segments_to or ()), "customMap": dict(custom_map or {})}
         return self._replace_step(
             table, "end", document, timeout_s, type=table_type, segmentLineageEntryId=entry_id, cleanup=cleanup
@@ -354,7 +351,7 @@ class ControllerClient:
         custom_map: Mapping[str, str] | None = None,
         timeout_s: float = 60.0,
     ) -> dict[str, Any]:
-        """Switch queries back to the old segments; `force_revert` also gives up a replacement that is in progress."""
+        """Switch queries back to the old segments; `force_revert` also aborts a replacement in progress."""
         document = {"customMap": dict(custom_map or {})}
         return self._replace_step(
             table,
@@ -376,9 +373,7 @@ class ControllerClient:
     def _replace_step(
         self, table: str, step: str, document: Document, timeout_s: float, **params: str | bool
     ) -> dict[str, Any]:
-        """A step of a replacement, repeated until it is done or the time is up: every step is the same when it is done
-        twice.
-        """
+        """A step of a replacement, repeated until it is done or the time is up: every step is idempotent."""
         url = f"{self.url}/segments/{_quoted(table)}/{step}ReplaceSegments"
         content = json.dumps(document).encode()
         ends = time.monotonic() + timeout_s

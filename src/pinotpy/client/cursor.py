@@ -1,4 +1,4 @@
-"""A cursor in the manner of DB-API 2 (PEP 249), as far as a store without transactions has one."""
+"""A DB-API 2 cursor (PEP 249), as far as a store without transactions can have one."""
 
 from __future__ import annotations
 
@@ -105,11 +105,11 @@ class Cursor:
         return rows
 
     def fetchall(self) -> list[list[Any]]:
-        """All rows that are left."""
+        """All remaining rows."""
         return self.fetchmany(max(0, self.rowcount))
 
     def fetch_arrow_table(self) -> Any:
-        """All rows that are left as a pyarrow Table; fast where the cursor's format is "arrow"."""
+        """All remaining rows as a pyarrow Table; fast if the cursor's format is "arrow"."""
         self._check_open()
         table = self._table_with_rows()
         start, self._position = self._position, len(table)
@@ -119,7 +119,7 @@ class Cursor:
             raise error_of(problem) from problem
 
     def fetch_df(self) -> Any:
-        """All rows that are left as a pandas DataFrame."""
+        """All remaining rows as a pandas DataFrame."""
         from pinotpy.client.frames import pandas_frame
 
         table = self.fetch_arrow_table()
@@ -129,7 +129,7 @@ class Cursor:
             raise error_of(problem) from problem
 
     def nextset(self) -> bool | None:
-        """Go to the answer's next table, which begins at its first row; None when there is none."""
+        """Move to the answer's next table, before its first row; None when there is none."""
         self._check_open()
         if self.result is None or self._table + 1 >= len(self.result.tables):
             return None
@@ -153,7 +153,7 @@ class Cursor:
         return row
 
     def close(self) -> None:
-        """No more use."""
+        """Close the cursor: it cannot be used any more."""
         self._closed = True
         self.result = None
 

@@ -1,6 +1,6 @@
-"""What PEP 249 (DB-API 2.0) asks of a module besides connections and cursors: globals, exceptions, types.
+"""The rest of what PEP 249 (DB-API 2.0) requires of a module: globals, exceptions, types.
 
-The exceptions are PinotErrors; each carries the error of pinotpy's own tree that it stands for as `__cause__`.
+The exceptions are PinotErrors; each carries the corresponding error of pinotpy's own hierarchy as `__cause__`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Binary = bytes
 
 
 class Warning(Exception):
-    """Never raised; PEP 249 wants it to exist."""
+    """Never raised; PEP 249 requires it."""
 
 
 class Error(PinotError):
@@ -33,11 +33,11 @@ class InterfaceError(Error):
 
 
 class DatabaseError(Error):
-    """The cluster said no."""
+    """The cluster returned an error."""
 
 
 class DataError(DatabaseError):
-    """The query failed by the data that it met."""
+    """The query failed because of its data."""
 
 
 class OperationalError(DatabaseError):
@@ -49,7 +49,7 @@ class IntegrityError(DatabaseError):
 
 
 class InternalError(DatabaseError):
-    """The cluster failed by a fault of its own."""
+    """The cluster failed because of an internal error."""
 
 
 class ProgrammingError(DatabaseError, UserError):
@@ -57,7 +57,7 @@ class ProgrammingError(DatabaseError, UserError):
 
 
 class NotSupportedError(DatabaseError, UserError):
-    """What a store without writes through cursors does not have."""
+    """Not available in a store without writes through cursors."""
 
 
 class TypeObject:
@@ -110,7 +110,7 @@ _INTERNAL = 450
 
 
 def error_of(problem: PinotError) -> Error:
-    """PEP 249's class for an error, with its message, code and context."""
+    """PEP 249's class for an error, with the same message, code and context."""
     if isinstance(problem, Error):
         return problem
     kind: type[Error] = next((kind for known, kind in _KINDS if isinstance(problem, known)), DatabaseError)

@@ -81,7 +81,7 @@ def pandas_frame(table: Any) -> Any:
     import pyarrow as pa
 
     nullable = {pa.int32(): pandas.Int32Dtype(), pa.int64(): pandas.Int64Dtype(), pa.bool_(): pandas.BooleanDtype()}
-    # By position, since names may stand twice.
+    # By position, since names may repeat.
     columns = {
         position: column.to_pandas(types_mapper=nullable.get if column.null_count else None).reset_index(drop=True)
         for position, column in enumerate(table.columns)

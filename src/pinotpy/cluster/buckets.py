@@ -37,7 +37,7 @@ _READ_ATTEMPTS = 5
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """How a resource lies in the store; `num_buckets` 0 = one node."""
+    """How a resource is stored; `num_buckets` 0 = one node."""
 
     num_buckets: int = 0
     generation: str = ""

@@ -56,7 +56,7 @@ class LeaderElection:
 
     @property
     def is_leading(self) -> bool:
-        """False from the moment the connection breaks, also before anybody was told."""
+        """False from the moment the connection breaks, before any callback."""
         lead = self._lead
         return lead is not None and self._store.state is SessionState.CONNECTED and self._store.session_id == lead[0]
 
@@ -76,7 +76,7 @@ class LeaderElection:
         return (Check(self._paths.leader_epoch, self.epoch),)
 
     def step(self) -> bool:
-        """Look, and stand for election if nobody leads; return whether this controller leads now."""
+        """Check the leader node, and stand for election if nobody leads; return whether this controller leads now."""
         if self._store.state is not SessionState.CONNECTED:
             self._follow("connection lost")
             return False
@@ -100,7 +100,7 @@ class LeaderElection:
         return False
 
     def resign(self) -> None:
-        """Give the lead up; another controller takes it at once."""
+        """Give up the lead; another controller takes over immediately."""
         lead, self._lead = self._lead, None
         if lead is None or self._store.session_id != lead[0]:
             return

@@ -43,18 +43,17 @@ IN_PROGRESS, COMPLETED, REVERTED = LineageState.IN_PROGRESS, LineageState.COMPLE
 
 
 class NotReadyError(ClusterError):
-    """A step that will be possible in a while: the same request again, please."""
+    """The step is not possible yet: repeat the same request later."""
 
     retriable = True
 
 
 @dataclass(frozen=True, slots=True)
 class StartReplace:
-    """`segments_to` shall take the place of `segments_from` (none: rows are added; no `segments_to`: rows are taken
-    away).
+    """`segments_to` will replace `segments_from` (empty: rows are added; empty `segments_to`: rows are removed).
 
-    entry_id: chosen before the first attempt, so that a repeated one is recognised. force_cleanup: entries under way
-    that share segments are given up.
+    entry_id: chosen before the first attempt, so that a repeated one is recognised. force_cleanup: entries in progress
+    that share segments are reverted.
     """
 
     entry_id: str
@@ -66,7 +65,9 @@ class StartReplace:
 
 @dataclass(frozen=True, slots=True)
 class EndReplace:
-    """Switch over. `segments_to`: those that came in fact, a part of those announced; none = all of them."""
+    """Switch to the new segments. `segments_to`: those that were uploaded, a subset of those announced; none = all of
+    them.
+    """
 
     entry_id: str
     segments_to: tuple[str, ...] = ()
@@ -75,7 +76,7 @@ class EndReplace:
 
 @dataclass(frozen=True, slots=True)
 class RevertReplace:
-    """Back to the old segments. `force`: also an entry under way, also when old segments are not served at the
+    """Switch back to the old segments. `force`: even if the entry is in progress, or old segments are not served at the
     moment.
     """
 
@@ -86,7 +87,7 @@ class RevertReplace:
 
 @dataclass(frozen=True, slots=True)
 class AgeLineage:
-    """Time has passed: entries under way too long are given up, entries that nothing needs any more go."""
+    """Time has passed: entries in progress for too long are reverted, entries that are no longer needed are removed."""
 
 
 LineageEvent = StartReplace | EndReplace | RevertReplace | AgeLineage
@@ -94,8 +95,8 @@ LineageEvent = StartReplace | EndReplace | RevertReplace | AgeLineage
 
 @dataclass(frozen=True, slots=True)
 class Ages:
-    """How long things are kept, ms. replaced: old segments after the switch, for a revert; entries: those under way or
-    given up.
+    """Retention periods in ms. replaced: of old segments after the switch, for a revert; entries: of those in progress
+    or reverted.
     """
 
     replaced_ms: int = DAY_MS
@@ -162,8 +163,8 @@ def check_start(event: StartReplace) -> None:
 def doomed_segments(
     lineage: SegmentLineage, wanted: Collection[str], ages: Ages, now_ms: int, *, replaced_now: Collection[str] = ()
 ) -> list[str]:
-    """Segments that nobody will see again and whose time is up. `replaced_now`: ids of entries whose old segments need
-    no longer be kept.
+    """Segments that no query will see again and whose retention is over. `replaced_now`: ids of entries whose old
+    segments need no longer be kept.
     """
     doomed: set[str] = set()
     for entry_id, entry in lineage.entries.items():

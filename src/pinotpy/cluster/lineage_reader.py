@@ -1,6 +1,4 @@
-"""Segment lineages as a spectator reads them: through the watched cache, and once more where that is not sure
-enough.
-"""
+"""A spectator's view of segment lineages: through the watched cache, and re-read where that is not certain enough."""
 
 from __future__ import annotations
 
@@ -12,7 +10,7 @@ from pinotpy.cluster.watched_cache import WatchedCache
 
 
 class LineageReader:
-    """Table → lineage. One that did not change is the same object as before."""
+    """Table → lineage. An unchanged lineage is the same object as before."""
 
     def __init__(self, cache: WatchedCache, paths: ClusterPaths) -> None:
         self._cache, self._paths = cache, paths
@@ -24,7 +22,7 @@ class LineageReader:
         return self._of(tables)
 
     def is_still(self, lineages: Mapping[str, SegmentLineage], tables: Collection[str]) -> bool:
-        """Whether these tables have these lineages (or none) now: asked of the store, whatever the hints said."""
+        """Whether these tables have exactly these lineages (or none) now: read from the store, regardless of hints."""
         if not tables:
             return True
         self._cache.invalidate(self._paths.segment_lineage(table) for table in tables)

@@ -1,4 +1,4 @@
-"""Steps of replacements as writes: decided on lineage and ideal state as read, written only if both are still so."""
+"""Steps of replacements as writes: decided on lineage and ideal state as read, written only if both are unchanged."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def change_lineage(reading: Reading, change: ChangeLineage) -> Decision:
 
 
 def refuse_hidden(reading: Reading, names: Iterable[str]) -> None:
-    """Refuse to take in rows that no query would see, but for those of a replacement under way. Raises
+    """Refuse to store rows that no query would see, except those of a replacement in progress. Raises
     AlreadyExistsError.
     """
     lineage, _ = reading.lineage()

@@ -1,7 +1,7 @@
-"""The states that an instance has, by resource and partition, and what is stored of them in its session: its current
-states.
+"""The states that an instance has, by resource and partition, and how much of them is stored in its session (its
+current states).
 
-The states in memory are the truth: what a session stored is gone with it, and is written anew in the next.
+The states in memory are authoritative: what a session stored disappears with it, and is written again in the next.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class OwnStates:
             return {name: entry.state for name, entry in found.partitions.items()} if found else {}
 
     def fail(self, resource: str, partition: str, reason: str, now_ms: int) -> bool:
-        """What a partition serves broke: it is in ERROR. False, and nothing changes, if it is not here."""
+        """A partition can no longer be served: set it to ERROR. False, and nothing changes, if it is not here."""
         with self._lock:
             found = self._resources.get(resource)
             if found is None or partition not in found.partitions:
@@ -110,7 +110,7 @@ class OwnStates:
                     del self._resources[changed.name]
 
     def put_back(self, changes: Iterable[ChangedResource]) -> None:
-        """What could not be written is to be written again, from what is really stored."""
+        """Mark as changed again what could not be written."""
         for changed in changes:
             resource = self._resources.get(changed.name)
             if resource is not None:

@@ -134,8 +134,8 @@ class Participant:
         return self._states.of(resource)
 
     def fail(self, resource: str, partition: str, reason: str) -> None:
-        """What a partition serves broke: it is in ERROR from now on, as after a failed transition. Nothing happens if
-        it is not here.
+        """A partition can no longer be served: set it to ERROR, as after a failed transition. Does nothing if it is not
+        here.
         """
         if self._states.fail(resource, partition, reason, self._clock.now_ms()):
             self._loop.hint()
@@ -153,8 +153,8 @@ class Participant:
         set_instance_field(self._store, self._paths, self.instance, "shutdownInProgress", "true")
 
     def stop(self, timeout_s: float = 10.0) -> None:
-        """Leave the cluster: running transitions end, last states are written, the live node goes. The store stays
-        open.
+        """Leave the cluster: running transitions finish, last states are written, the live node is removed. The store
+        stays open.
         """
         self._loop.stop(timeout_s)
         if self._pool is not None:

@@ -1,4 +1,4 @@
-"""One thread that runs a step when hinted and at least every period: hints make it fast, the period makes it right."""
+"""A thread that runs a step when hinted, and at least once per period: hints give speed, the period correctness."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Deletions of segments whose archives have not gone yet, as records:
+"""Segment deletions whose archives still have to be moved, as records:
 PROPERTYSTORE/SEGMENT_DELETIONS/<deletion>.<segments to come>.
 
-A record is written in the same multi in which the segments leave the table, and deleted once their archives are gone.
-So a controller that dies in between, or a deep store that cannot be reached, leaves no archive for ever: whoever leads
-finds what is to be done.
+A record is written in the same multi that removes the segments from the table, and deleted once their archives have
+moved. So if a controller dies in between, or the deep store is unreachable, no archive is left behind forever: the next
+leader finds the remaining work.
 """
 
 from __future__ import annotations

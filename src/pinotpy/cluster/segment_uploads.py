@@ -47,7 +47,7 @@ class RecordedUpload:
 
 
 class SegmentUploads:
-    """Writes, reads and forgets the records. Safe to share between threads, as its store is."""
+    """Writes, reads and removes the records. Safe to share between threads, as its store is."""
 
     def __init__(self, store: ClusterStore, paths: ClusterPaths) -> None:
         self._store, self._paths = store, paths
@@ -74,15 +74,15 @@ class SegmentUploads:
         )
 
     def is_brought_by_another(self, upload: RecordedUpload, crc: int) -> bool:
-        """Whether another upload, under way or broken off, brings the archive of this CRC to the same segment: it is
-        that one's matter then.
+        """Whether another upload, in progress or aborted, stores the archive with this CRC for the same segment: that
+        one is then responsible.
         """
         node = _node(upload.table, upload.segment, crc)
         stat = self._store.exists(self._paths.segment_upload(node))
         return stat is not None and (node, stat.version) != (upload.node, upload.version)
 
     def end(self, upload: RecordedUpload) -> None:
-        """Nothing is left of it; unless another one has begun since, whose record it is now."""
+        """Nothing is left of it; unless another one has begun since: then the record belongs to that one."""
         with suppress(NoNodeError, StaleVersionError):
             self._store.delete(self._paths.segment_upload(upload.node), upload.version)
 

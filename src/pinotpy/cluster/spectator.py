@@ -1,7 +1,8 @@
-"""What a broker or server sees of the cluster: one immutable `ClusterView`, replaced as a whole when anything changes.
+"""The view of the cluster that a broker or server has: one immutable `ClusterView`, replaced as a whole when anything
+changes.
 
-Watches make the new view appear within milliseconds; a periodic full pass re-reads everything. When the store cannot be
-reached the last view stays, and `age_ms` says since when it is unconfirmed.
+Watches update the view within milliseconds; a periodic full pass re-reads everything. If the store is unreachable, the
+last view stays, and `age_ms` says since when it is unconfirmed.
 """
 
 from __future__ import annotations
@@ -148,9 +149,9 @@ class Spectator:
             self._on_change(self._view)
 
     def _read(self) -> dict[str, dict[str, Any]]:
-        """All parts. What replaces what (`lineages`) and what there is (`ideal_states`, `external_views`) are of one
-        moment, for each table: a lineage read before and after them is the same, and they are not older than it. Else
-        queries could see old and new segments together, or neither.
+        """Read all parts. For each table, `lineages` (which segments replace which), `ideal_states` and
+        `external_views` come from one point in time: the lineage read before and after them is the same, and they are
+        not older than it. Otherwise queries could see old and new segments together, or neither.
         """
         if not self._with_segments:
             return self._read_parts()

@@ -121,7 +121,7 @@ def _write(store: ClusterStore, plan: WritePlan, fences: Sequence[Check]) -> Non
         try:
             store.multi(ops)
         except (NoNodeError, StaleVersionError, ConnectionLostError) as error:
-            # The change stands; what is left over belongs to no layout and only takes room.
+            # The change is committed; leftovers belong to no layout and only take space.
             logger.warning("clean-up after a layout change failed path=%s cause=%s", ops[0].path, error)
 
 

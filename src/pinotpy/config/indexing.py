@@ -61,7 +61,7 @@ class EncodingType(StrEnum):
 
 
 class DictIdEncoding(StrEnum):
-    """How dict ids lie in the forward index; ours, in `fieldConfigList[].properties.dictIdEncoding`."""
+    """How dict ids are stored in the forward index; our own key, in `fieldConfigList[].properties.dictIdEncoding`."""
 
     AUTO = "AUTO"
     BYTE_ALIGNED = "BYTE_ALIGNED"
@@ -154,8 +154,8 @@ Texts = Annotated[tuple[Text, ...], BeforeValidator(_none_is_empty)]
 
 
 class JsonIndexConfig(Document):
-    """What of the documents a JSON index holds. For what is left out, JSON_MATCH reads the documents: right, slower by
-    far.
+    """Which parts of documents a JSON index contains. For the others, JSON_MATCH reads the documents: correct, but much
+    slower.
     """
 
     max_levels: WholeNumber = Field(
@@ -211,8 +211,8 @@ class FieldConfig(Document):
         return {name: settings for name, settings in found.items() if str(settings.get("disabled")).lower() != "true"}
 
     def not_built(self, pointer: str) -> dict[str, Any]:
-        """What the column asks for and nobody builds, names that are misspelt among it: JSON pointer → value.
-        `pointer`: this document's.
+        """What the column asks for and nobody builds, including misspelt names: JSON pointer → value. `pointer`: this
+        document's.
         """
         found: dict[str, Any] = {}
         if self.index_type is not None and self.index_type not in BUILT_INDEXES:

@@ -1,4 +1,4 @@
-"""`ingestionConfig`: what happens to records on their way into a table."""
+"""`ingestionConfig`: how input records are transformed, filtered and checked."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class CollectionToJson(StrEnum):
 
 
 class MissingColumns(StrEnum):
-    """What becomes of a file that lacks a column of the schema which has neither a defaultNullValue nor a transform."""
+    """How to treat a file that lacks a column of the schema which has neither a defaultNullValue nor a transform."""
 
     FAIL = "FAIL"
     WARN = "WARN"

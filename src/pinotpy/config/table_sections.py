@@ -116,7 +116,7 @@ class TableSections(Document):
 
     @cached_property
     def without_effect(self) -> dict[str, Any]:
-        """Keys that wait for what they ask, where the document gives them: JSON pointer → value. Kept, and answered as
+        """Keys of this document whose feature is not implemented yet: JSON pointer → value. Kept, and returned as
         `propertiesWithoutEffect`.
         """
         return without_effect(self)

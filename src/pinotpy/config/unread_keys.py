@@ -1,8 +1,8 @@
-"""Keys of documents that nothing reads: unknown ones, which are most often misspelt, and those that wait for what they
-ask.
+"""Keys of documents that nothing reads: unknown ones, most often misspelt, and those whose feature is not implemented
+yet.
 
-Both are kept and told, so that nobody takes an accepted document for one that does all it says: as JSON pointers with
-their values, objects and lists flattened to their leaves, as the reference's controller answers
+Both are kept and reported, so that nobody assumes that an accepted document has all the effects it asks for: as JSON
+pointers with their values, objects and lists flattened to their leaves, as the reference's controller returns
 `unrecognizedProperties`.
 """
 
@@ -30,8 +30,8 @@ def unrecognized(model: BaseModel, pointer: str = "") -> dict[str, Any]:
 
 
 def without_effect(model: BaseModel, pointer: str = "") -> dict[str, Any]:
-    """Known keys that a document gives and nothing reads yet: JSON pointer → value. One that asks for what holds anyway
-    is none.
+    """Known keys that a document gives and nothing reads yet: JSON pointer → value. Keys that ask for the default
+    behaviour are not included.
     """
     found: dict[str, Any] = {}
     for name, field in type(model).model_fields.items():

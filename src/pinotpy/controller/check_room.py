@@ -1,4 +1,4 @@
-"""Memory that the checks of uploads share: what is not free is not waited for, the check then takes the disk."""
+"""Memory shared by the checks of uploads: if it is not free, a check does not wait but uses the disk."""
 
 from __future__ import annotations
 

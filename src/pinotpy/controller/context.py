@@ -1,4 +1,4 @@
-"""What every verb and route of the controller works with, in one value."""
+"""Everything that the controller's operations and routes work with, in one value."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""Deleting segments: out of ideal state and records in one write (servers drop them), then the archives.
+"""Deletes segments: from ideal state and records in one write (servers drop them), then their archives.
 
-That write also records that the archives are to go. Whatever ends a deletion after it, `finish_deletions` takes it up.
+That write also records that the archives must go. If a deletion is interrupted after it, `finish_deletions` completes
+it.
 """
 
 from __future__ import annotations
@@ -83,7 +84,7 @@ def delete_segment_files(controller: Controller, deletion: Deletion) -> None:
 
 
 def finish_deletions(controller: Controller) -> None:
-    """Do what is left of deletions whose controller died, or could not reach the deep store."""
+    """Complete deletions whose controller died, or could not reach the deep store."""
     now_ms = controller.clock.now_ms()
     for left in controller.catalog.deletions.all():
         if now_ms - left.deletion.began_ms >= FINISHED_AFTER_MS:
@@ -122,7 +123,7 @@ def _bring_back(controller: Controller, segment: SegmentZkMetadata) -> None:
     """The archive of a segment that came in while its namesake's files went."""
     table, name = segment.table_name_with_type, segment.segment_name
     try:
-        # Another controller's folder is not looked into: what lies there was not moved from here.
+        # Another controller's folder is not searched: its archives were not moved from here.
         is_here = segment.download_url == controller.files.download_url(table, name, segment.crc)
         if is_here and not controller.files.restore(table, name, segment.crc, segment.inputs):
             LOG.error(
@@ -139,7 +140,7 @@ def _bring_back(controller: Controller, segment: SegmentZkMetadata) -> None:
 
 
 def purge_deleted_files(controller: Controller) -> None:
-    """Delete the files whose time in Deleted_Segments is up."""
+    """Delete the files whose retention in Deleted_Segments is over."""
     gone = controller.files.purge(controller.clock.now_ms())
     if gone:
         LOG.info("deleted segments purged files=%d", gone)

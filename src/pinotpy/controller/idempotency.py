@@ -1,7 +1,8 @@
-"""Answers of mutating requests by their idempotency key, so that a request whose answer was lost can be sent again.
+"""Remembers answers of mutating requests by their idempotency key, so that a request whose answer was lost can be sent
+again.
 
-The key is remembered together with what was asked and by whom: the same key with another request is a client's mistake
-and is refused, never answered with somebody else's answer.
+The key is stored with the request and its principal: the same key with another request is a client error and is
+refused, never answered with somebody else's answer.
 """
 
 from __future__ import annotations

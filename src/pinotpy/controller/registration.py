@@ -130,7 +130,7 @@ def _refresh(controller: Controller, segment: SegmentZkMetadata, stored: StoredS
     catalog, old = controller.catalog, stored.segment
     table, name, now_ms = segment.table_name_with_type, segment.segment_name, controller.clock.now_ms()
     if (old.crc, old.crypter) == (segment.crc, segment.crypter):
-        # The same content again: where it lies and what servers hold stays as it is.
+        # The same content again: its address and the servers' copies stay as they are.
         renewed = replace(
             old,
             refresh_time_ms=now_ms,

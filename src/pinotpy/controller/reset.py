@@ -1,4 +1,4 @@
-"""Reset: replicas in ERROR try again. What made them fail (a full disk, a lost archive) an operator has mended."""
+"""Reset: replicas in ERROR retry, after an operator has fixed the cause (a full disk, a lost archive)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a schema may become: columns may be added, never removed or changed, since segments on disk keep the old
+"""Which schema changes are allowed: columns may be added, never removed or changed, since segments on disk keep the old
 ones.
 """
 

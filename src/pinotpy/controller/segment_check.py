@@ -11,7 +11,7 @@ from pinotpy.errors import PinotError, UserError
 from pinotpy.names import check_segment_name, raw_table_name
 from pinotpy.segment.metadata import ColumnMetadata, SegmentMetadata
 
-# Times that a table may hold: 1971-01-01 to 2071-01-01, as Pinot's TimeUtils. What lies outside was read in a wrong
+# Times that a table may hold: 1971-01-01 to 2071-01-01, as Pinot's TimeUtils. A time outside was read in a wrong
 # unit.
 TIME_MIN_MS = 31_536_000_000
 TIME_MAX_MS = 3_187_296_000_000

@@ -1,10 +1,10 @@
-"""Where the archives of segments lie in the deep store.
+"""The layout of segment archives in the deep store.
 
-`segments/<table>/<segment>/<crc>.tar.gz`: a refresh writes beside the old file, so that the record that names a CRC
-always finds its bytes, and a refresh that breaks off has replaced nothing. Deleted ones lie for a while in
-`Deleted_Segments/<table>/<segment>/<crc>.until-<ms>.tar.gz`. Lists of input files lie beside the archives, as
-`<sha256>.inputs.json`, by the SHA-256 that the record names: what a record names is whole and its own, whoever writes
-another one meanwhile.
+`segments/<table>/<segment>/<crc>.tar.gz`: a refresh writes beside the old file, so that a record's CRC always has its
+bytes, and an aborted refresh has replaced nothing. Deleted archives stay for a while in
+`Deleted_Segments/<table>/<segment>/<crc>.until-<ms>.tar.gz`. Lists of input files are stored beside the archives as
+`<sha256>.inputs.json`, named by the SHA-256 in the record: concurrent writers cannot change the list that a record
+names.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class SegmentFiles:
         return f"{self.identity.url}/segments/{quote(raw_table_name(table), safe='')}/{quote(segment, safe='')}"
 
     def keeps(self, segment: SegmentZkMetadata) -> bool:
-        """Whether a segment's archive lies in the deep store; if not, it stays where it was pushed from."""
+        """Whether a segment's archive is in the deep store; otherwise it stayed where it was pushed from."""
         parts = urlsplit(segment.download_url)
         if parts.scheme in ("", "http", "https") and parts.path.startswith(f"/{LIVE}/") and not parts.query:
             return True
@@ -58,7 +58,7 @@ class SegmentFiles:
         )
 
     def put(self, table: str, segment: str, crc: int, archive: Path) -> StoredFile:
-        """Store an archive, whole or not at all. Nobody may write to the file any more: the store may share its bytes.
+        """Store an archive atomically. Nobody may write to the file any more: the store may share its bytes.
 
         Raises:
             OutOfCapacityError: the store cannot take it (full, unreachable).
@@ -114,7 +114,7 @@ class SegmentFiles:
         return self.store.open(_key(table, segment, crc))
 
     def set_aside(self, table: str, segment: str, crc: int, *, until_ms: int) -> str | None:
-        """Move one archive to the deleted ones, kept until `until_ms`; returns its key there, None if there is none."""
+        """Move one archive to the deleted ones, kept until `until_ms`; returns its key there, if there was one."""
         key = f"{_deleted_folder(table, segment)}/{crc}.until-{until_ms}.tar.gz"
         if not self.has(table, segment, crc):
             return None
@@ -122,7 +122,7 @@ class SegmentFiles:
         return key
 
     def remove(self, key: str) -> None:
-        """Delete for good what was set aside."""
+        """Permanently delete an archive that was set aside."""
         self.store.delete(key)
 
     def retire(
@@ -167,7 +167,7 @@ class SegmentFiles:
         return self.store.drop_unfinished(f"{LIVE}/{_table(table)}", before_ms)
 
     def purge(self, now_ms: int) -> int:
-        """Delete the deleted ones whose time is up; returns how many went."""
+        """Delete the deleted archives whose retention is over; returns how many."""
         gone = 0
         for file in list(self.store.list(DELETED)):
             found = _UNTIL.search(file.key)

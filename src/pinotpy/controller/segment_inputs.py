@@ -1,7 +1,7 @@
 """The lists of segments' input files at the controller: checked, stored beside the archives, named by the records.
 
-A list is stored before a record names it, and taken away after none does. Whoever dies in between leaves a list that
-nobody names, a few kilobytes; it goes with the segment.
+A list is stored before a record names it, and deleted after none does. A crash in between leaves an unnamed list of a
+few kilobytes, which is deleted with the segment.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ LOG = logging.getLogger(__name__)
 
 
 def input_list(source: bytes | Path) -> InputList:
-    """What an uploader sent. Raises UserError if it is no list."""
+    """The list that an uploader sent. Raises UserError if it is invalid."""
     if isinstance(source, Path):
         with source.open("rb") as file:
             data = file.read(INPUT_LIST_MAX_BYTES + 1)
@@ -62,7 +62,7 @@ def read_inputs(controller: Controller, table: str, segment: str) -> bytes:
 
 
 def set_inputs(controller: Controller, table: str, segment: str, inputs: InputList, if_match: str | None) -> None:
-    """Give a segment that is there a list of its input files, instead of the one that it may have.
+    """Give an existing segment a list of its input files, replacing the one that it may have.
 
     Raises:
         NotFoundError: there is no such segment.
@@ -94,7 +94,7 @@ def set_inputs(controller: Controller, table: str, segment: str, inputs: InputLi
 
 
 def drop_unnamed_inputs(controller: Controller, table: str, segment: str, sha256: str) -> None:
-    """Delete a list unless a record names it. What was decided stands: a failure is logged, the list stays."""
+    """Delete a list unless a record names it. Failures are logged, and the list stays."""
     try:
         if all(
             record.inputs is None or record.inputs.sha256 != sha256
@@ -108,6 +108,6 @@ def drop_unnamed_inputs(controller: Controller, table: str, segment: str, sha256
 def drop_replaced_inputs(
     controller: Controller, segment: SegmentZkMetadata, replaced: SegmentZkMetadata | None
 ) -> None:
-    """After an upload: the list of what it replaced goes."""
+    """After an upload: delete the list of the replaced segment."""
     if replaced is not None and replaced.inputs is not None and replaced.inputs != segment.inputs:
         drop_unnamed_inputs(controller, segment.table_name_with_type, segment.segment_name, replaced.inputs.sha256)

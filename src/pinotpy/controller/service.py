@@ -1,8 +1,8 @@
-"""How a controller is put together, started and stopped.
+"""Assembles, starts and stops a controller.
 
-Start: session with ZooKeeper, base tree of the cluster, REST port, then the cluster is joined and the election begins;
-the controller that leads runs the transition pipeline and the periodic tasks. Stop: the lead is given up first, so that
-another controller takes it while running requests end.
+Start: session with ZooKeeper, base tree of the cluster, REST port, then the controller joins the cluster and the
+election; the leader runs the transition pipeline and the periodic tasks. Stop: the lead is given up first, so that
+another controller takes over while running requests finish.
 """
 
 from __future__ import annotations
@@ -66,20 +66,20 @@ def run_controller(settings: ControllerSettings, ready_file: Path | None = None)
 
 
 def deep_store_uri(settings: ControllerSettings) -> str:
-    """Where archives live: below the data folder, or right below a URI of other storage."""
+    """The deep store's URI: below the data folder, or directly below a URI of other storage."""
     is_local = scheme_of(settings.data_dir) in LOCAL_SCHEMES
     return str(local_path(settings.data_dir) / "store") if is_local else settings.data_dir
 
 
 def local_folder(settings: ControllerSettings) -> Path:
-    """Where this controller keeps what is its own: uploads in progress."""
+    """This controller's private folder: uploads in progress."""
     if settings.local_temp_dir is not None:
         return settings.local_temp_dir
     return local_path(settings.data_dir) if scheme_of(settings.data_dir) in LOCAL_SCHEMES else LOCAL_FOLDER
 
 
 class _NoTransitions:
-    """A controller takes part in the cluster to be seen; it has no states of its own."""
+    """A controller joins the cluster only to be seen; it has no states of its own."""
 
     def on_transition(self, resource: str, partition: str, from_state: str, to_state: str) -> None:
         LOG.info("transition ignored resource=%s partition=%s from=%s to=%s", resource, partition, from_state, to_state)

@@ -1,4 +1,4 @@
-"""What a table config must be in this cluster: its schema exists and agrees, its tags have enough instances."""
+"""What a table config must satisfy in this cluster: its schema exists and matches, its tags have enough instances."""
 
 from __future__ import annotations
 

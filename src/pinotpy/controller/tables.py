@@ -1,4 +1,6 @@
-"""Tables: add, update, delete, switch on and off. Order of writes as in a live Pinot 1.5.1 (control-plane-live §2)."""
+"""Tables: add, update, delete, enable and disable. The order of writes is that of a live Pinot 1.5.1
+(control-plane-live §2).
+"""
 
 from __future__ import annotations
 
@@ -88,10 +90,10 @@ def update_table(controller: Controller, path_name: str, config: TableConfig) ->
 def delete_table(
     controller: Controller, name: str, table_type: TableType | None, *, retention_ms: int | None = None
 ) -> list[str]:
-    """Delete the halves of a table that exist; returns their names.
+    """Delete the existing halves of a table; returns their names.
 
-    Brokers lose the table in the same write as the ideal state goes; whatever breaks after it, a second delete
-    finishes.
+    Brokers lose the table in the same write that removes the ideal state; if anything fails after that, a second delete
+    completes it.
 
     Raises:
         NotFoundError: there is nothing to delete.
@@ -118,7 +120,7 @@ def delete_table(
 
 
 def set_table_enabled(controller: Controller, name: str, enabled: bool) -> None:
-    """Switch the serving of a table on or off; segments stay assigned."""
+    """Enable or disable the serving of a table; segments stay assigned."""
     controller.catalog.set_enabled(name, enabled)
     LOG.info("table switched table=%s enabled=%s", name, enabled)
 

@@ -1,4 +1,4 @@
-"""Tenants: names under which brokers and servers are tagged. Everything is read off the instances' tags."""
+"""Tenants: names under which brokers and servers are tagged. All information comes from the tags of instances."""
 
 from __future__ import annotations
 
@@ -63,13 +63,13 @@ def read_tenant_document(body: bytes) -> TenantDocument:
 
 
 def tenant_names(controller: Controller, role: str) -> list[str]:
-    """Tenants that some instance of this role (SERVER, BROKER) bears."""
+    """Tenants that some instance of this role (SERVER, BROKER) has."""
     tags = {tag for config in controller.catalog.instances().values() for tag in config.tags}
     return sorted({tag.removesuffix(suffix) for suffix in _SUFFIXES[role] for tag in tags if tag.endswith(suffix)})
 
 
 def instances_of(controller: Controller, tenant: str, suffixes: Iterable[str]) -> list[str]:
-    """Instances that bear one of the tenant's tags."""
+    """Instances that have one of the tenant's tags."""
     wanted = {f"{tenant}{suffix}" for suffix in suffixes}
     return sorted(name for name, config in controller.catalog.instances().items() if wanted & set(config.tags))
 
@@ -98,7 +98,7 @@ def create_tenant(controller: Controller, document: TenantDocument) -> None:
 
 
 def update_tenant(controller: Controller, document: TenantDocument) -> None:
-    """Give an existing tenant the numbers of instances that are asked for, from untagged ones; it never shrinks here.
+    """Give an existing tenant the requested numbers of instances, from untagged ones; it never shrinks here.
 
     Raises:
         UserError: there is no such tenant, or there are too few free instances.
@@ -113,7 +113,7 @@ def update_tenant(controller: Controller, document: TenantDocument) -> None:
 
 
 def delete_tenant(controller: Controller, tenant: str, role: str) -> None:
-    """Untag the instances of a tenant that no table uses; one that does not exist is deleted already.
+    """Untag the instances of a tenant that no table uses; deleting a missing one succeeds.
 
     Raises:
         UserError: tables use it.

@@ -1,10 +1,10 @@
-"""One segment upload, from what arrived at this controller to a registered segment.
+"""One segment upload, from the bytes that arrived at this controller to a registered segment.
 
-The straight line of `accept_upload`: unpack into memory, or a scratch folder → verify every byte → fits table and
-schema? → quota → conditions → deep store → registration by the leader. A metadata push has no bytes to verify and to
-store: its servers fetch them from where they lie, and verify them there. Whatever fails, nothing is left: scratch goes
-with its folder, the stored archive is removed again, by whoever leads if this controller dies (`upload_leftovers`), and
-registration takes its own first write back.
+The steps of `accept_upload`: unpack into memory or a scratch folder → verify every byte → check against schema and
+table → quota → preconditions → deep store → registration by the leader. A metadata push has no bytes to verify or
+store: servers fetch them from their address, and verify them there. After any failure nothing is left: scratch goes
+with its folder, the stored archive is removed (by the leader if this controller dies: `upload_leftovers`), and
+registration undoes its own first write.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class Arrival:
 
 @dataclass(frozen=True, slots=True)
 class Uploaded:
-    """What an upload did."""
+    """The result of an upload."""
 
     segment_name: str
     table_name_with_type: str
@@ -105,7 +105,7 @@ def accept_upload(
     register: Register,
     may_write: Callable[[str], None],
 ) -> Uploaded:
-    """Take the segment in or refuse it.
+    """Accept the segment or refuse it.
 
     Args:
         scratch: an empty folder that the caller removes.
@@ -145,7 +145,7 @@ def _check_announced(announced: SegmentMetadata, found: SegmentMetadata) -> None
 
 
 def _sealed(controller: Controller, archive: Path, config: TableConfig, segment: str) -> Path:
-    """The archive as the deep store gets it: encrypted beside it, if the table names a crypter."""
+    """The archive for the deep store: encrypted beside it, if the table names a crypter."""
     name = config.segments.crypter_class_name
     if not name:
         return archive
@@ -265,7 +265,7 @@ def _store_and_register(
     check_conditions(record, stored, conditions)
     _check_quota(controller, config, record)
     is_known = existing is not None and (existing.crc, existing.crypter) == (record.crc, record.crypter)
-    # The same content again stays where it lies, with us or elsewhere.
+    # The same content again stays where it is, with us or elsewhere.
     is_same = existing is not None and is_known and (not files.keeps(existing) or files.has(table, name, record.crc))
     is_stored = arrival.stays_at is None and not is_same
     # What may be left of it is recorded before it is there: whoever leads looks after it if this controller dies.

@@ -1,4 +1,4 @@
-"""Under which conditions the segment of an upload may come in: said to whoever registers it, here or at the leader."""
+"""The preconditions of an upload, passed to whoever registers the segment: this controller or the leader."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class UploadConditions:
-    """Under which conditions a segment may come in. `seen_version`: of its record when the upload began, None = there
-    was none. `refresh_only`: refuse a new one."""
+    """Preconditions of an upload. `seen_version`: of the segment's record when the upload began, None = there was none.
+    `refresh_only`: refuse a new segment.
+    """
 
     allow_refresh: bool = True
     if_match: str | None = None

@@ -1,7 +1,7 @@
-"""The folder of uploads in progress: one for each controller that runs, emptied of what a crash left half received.
+"""The folder of uploads in progress: one for each running controller, cleared of what a crash left half received.
 
-Controllers may have one data folder, where the deep store is a shared file system. So each locks a folder of its own in
-it, and empties only what nobody has locked.
+Controllers may share a data folder, if the deep store is a shared file system. So each locks its own folder in it, and
+clears only unlocked ones.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ FOLDERS_MAX = 64
 
 
 class UploadFolder:
-    """A folder that no other controller uses until `release`, or the end of this process."""
+    """A folder that no other controller uses until `release`, or until this process ends."""
 
     def __init__(self, path: Path, lock: int | None) -> None:
         self.path, self._lock = path, lock
 
     def release(self) -> None:
-        """Others may have it. Called once."""
+        """Release the lock. Called once."""
         if self._lock is not None:
             os.close(self._lock)
 
 
 def take_upload_folder(parent: Path) -> UploadFolder:
-    """Lock and empty the first folder that is free below `parent`, which is made; also empty the others that nobody
-    uses any more.
+    """Lock and clear the first free folder below `parent`, which is created; also clear the others that are no longer
+    used.
 
     Raises:
         OSError: nothing can be written there.

@@ -27,8 +27,8 @@ UPLOADS_PER_RUN_MAX = 1_000
 
 
 def end_upload(controller: Controller, upload: RecordedUpload, unwanted: Collection[int]) -> None:
-    """Take away what an upload left that no record names. What was decided stands, whether stores can be reached now or
-    not: a failure is logged, and what is left stays recorded.
+    """Delete what an upload left that no record names. The upload's outcome stands even if stores are unreachable now:
+    failures are logged, and leftovers stay recorded.
 
     Args:
         unwanted: CRCs of archives that need not be kept among the deleted ones: what was refused, what was replaced.
@@ -64,8 +64,8 @@ def forget_upload(controller: Controller, upload: RecordedUpload) -> None:
 
 
 def finish_uploads(controller: Controller) -> None:
-    """Do what is left of uploads whose controller died, or did not learn what became of them. A failure is logged; its
-    upload stays recorded.
+    """Clean up after uploads whose controller died, or did not learn their outcome. Failures are logged; their uploads
+    stay recorded.
     """
     now_ms, recorded = controller.clock.now_ms(), controller.catalog.uploads.all()
     old = [upload for upload in recorded if now_ms - upload.began_ms >= BROKEN_OFF_AFTER_MS]
@@ -95,7 +95,7 @@ def finish_uploads(controller: Controller) -> None:
 
 
 def drop_unfinished(controller: Controller, table: str) -> None:
-    """Delete files of a table's archives that were never finished."""
+    """Delete a table's archive files that were never finished."""
     gone = controller.files.drop_unfinished(table, controller.clock.now_ms() - UNFINISHED_AFTER_MS)
     if gone:
         LOG.info("unfinished segment files deleted table=%s files=%d", table, gone)
@@ -142,12 +142,12 @@ def drop_unnamed(
 
 
 def _bring_back(controller: Controller, upload: RecordedUpload, crcs: Collection[int]) -> None:
-    """Archives that a record names, and a deletion took before it did: their controller died before it looked for
+    """Restore archives that a record names but a deletion moved earlier: their controller died before it looked for
     them.
     """
     table, segment = upload.table, upload.segment
     for record in controller.catalog.recorded_now(table, segment):
-        # What lies where it was pushed from, or in another controller's folder, is not looked for.
+        # Archives at their push address, or in another controller's folder, are not checked.
         is_here = record.download_url == controller.files.download_url(table, segment, record.crc)
         if record.crc in crcs and is_here and not controller.files.restore(table, segment, record.crc, record.inputs):
             LOG.error(

@@ -1,5 +1,6 @@
-"""Which instances hear of a change: refresh of a segment, change of a config. An instance that is away misses it: it
-compares CRCs and reads configs when it comes back.
+"""Which instances are notified of a change: refresh of a segment, change of a config.
+
+An instance that is down misses it: it compares CRCs and reads configs when it returns.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from typing import BinaryIO, Protocol, runtime_checkable
 
 from pinotpy.errors import NotFoundError
 
-# What is being written lies under such a name, where the storage has no better way; it is never listed.
+# Unfinished files have such a name, if the storage has no better way; they are never listed.
 UNFINISHED = ".unfinished-"
 
 

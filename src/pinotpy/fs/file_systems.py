@@ -127,7 +127,7 @@ def _opener(scheme: str, class_name: str) -> OpenFileSystem:
 
 
 def _checked(place: str, load: Callable[[], Any]) -> OpenFileSystem:
-    """What an operator or a package gives."""
+    """What an operator or a package provides, checked."""
     make = checked_plug_in(f"the file system {place}", load)
 
     def opener(authority: str, configs: Mapping[str, str]) -> FileSystem:

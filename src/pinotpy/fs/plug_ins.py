@@ -10,7 +10,7 @@ from pinotpy.errors import InvalidConfigError
 
 
 def imported(name: str) -> Any:
-    """What `module:attribute` names."""
+    """The object that `module:attribute` names."""
     module, _, attributes = name.partition(":")
     if not attributes:
         raise ValueError("expected module:attribute of a Python module")
@@ -21,8 +21,8 @@ def imported(name: str) -> Any:
 
 
 def checked_plug_in(place: str, load: Callable[[], Any]) -> Callable[..., Any]:
-    """The function or class that `load` gives. Its module's code runs here, and whatever it raises is its operator's to
-    know: InvalidConfigError.
+    """The function or class that `load` returns. Its module's code runs here; whatever it raises becomes an
+    InvalidConfigError for the operator.
     """
     try:
         loaded = load()

@@ -1,4 +1,4 @@
-"""What an operator or a job says about file systems, by scheme: Pinot's `pinotFSSpecs` and `….storage.factory` keys."""
+"""Settings of file systems, by scheme: Pinot's `pinotFSSpecs` of a job and `….storage.factory` keys of an operator."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class FileSystemSettings:
     schemes: tuple[tuple[str, SchemeSettings], ...] = ()
 
     def of(self, scheme: str) -> SchemeSettings:
-        """Those of a scheme; empty ones if nothing was said."""
+        """Those of a scheme; empty ones if there are none."""
         return dict(self.schemes).get(scheme, SchemeSettings())
 
     @staticmethod

@@ -104,7 +104,7 @@ def masked(uri: str) -> str:
     """The URI for logs and messages: without user and password, and without the values of its query (signed
     addresses).
     """
-    # The container before the account's host (abfs://container@account…) is no secret, what stands after a colon is.
+    # The container before the account host (abfs://container@account…) is not secret; everything after a colon is.
     shown = re.sub(r"(?<=//)[^/@?#]*:[^/@?#]*@", "*****@", uri)
     shown = re.sub(r"^(https?://)[^/@?#]*@", r"\1*****@", shown, flags=re.IGNORECASE)
     address, mark, query = shown.partition("?")

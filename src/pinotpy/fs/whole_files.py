@@ -1,4 +1,4 @@
-"""Writing files whole or not at all: to a name beside, synced on this machine, renamed; within limits of size and
+"""Atomic file writes: to a temporary name beside the target, synced on this machine, renamed; within limits of size and
 time.
 """
 
@@ -136,7 +136,7 @@ def check_size(size_bytes: int, limits: TransferLimits, uri: str) -> None:
 def put_beside(
     path: str, write: Callable[[str], None], rename: Callable[[str], None], drop: Callable[[str], object]
 ) -> None:
-    """Write what is to become `path` of a remote storage under a name beside it, then give it the name; else drop
+    """Write the future `path` of a remote storage under a temporary name beside it, then rename it; on failure delete
     it.
     """
     unfinished = f"{path.rpartition('/')[0]}/{UNFINISHED}{uuid.uuid4().hex}"

@@ -71,7 +71,7 @@ def _without_nul(values: pa.Array, spec: FieldSpec) -> Converted:
             return Converted(
                 rest.array, [*(Bad(int(row), "a NUL character in the text") for row in _rows(has_nul)), *rest.bad]
             )
-    # (?s): a NUL may stand before the end of a line
+    # (?s): a NUL may precede a line end
     rest = sanitize(pc.replace_substring_regex(values, pattern="(?s)\x00.*", replacement=""), spec)
     return replace(rest, cut=np.union1d(_rows(has_nul), rest.cut))
 

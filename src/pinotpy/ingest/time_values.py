@@ -16,7 +16,7 @@ from pinotpy.ingest.conversion import Bad, Converted, by_unique
 
 _DAY_MS: Final = 86_400_000
 _UNITS_PER_SECOND: Final = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
-# 1971-01-01 to 2071-01-01: where a main time column must lie (Pinot: TimeUtils.VALID_MIN/MAX_TIME_MILLIS).
+# 1971-01-01 to 2071-01-01: the range of a main time column (Pinot: TimeUtils.VALID_MIN/MAX_TIME_MILLIS).
 VALID_TIME_MS: Final = (31_536_000_000, 3_187_296_000_000)
 
 

@@ -77,14 +77,14 @@ class RequestKind(IntEnum):
 
 
 FLAG_TRACE = 1
-# All segments that the query reads are asked of this server: it may leave out groups that the answer cannot show, and
-# of states what the answer does not read (percentiles keep one value, distinct counts the count). A server that misses
-# one of the segments must not, for the others' groups are then merged with its own.
+# This server is asked for all segments of the query: it may drop groups that the answer cannot show, and reduce states
+# to what the answer reads (percentiles to one value, distinct counts to the count). A server that misses one of the
+# segments must not, because its groups are then merged with those of others.
 FLAG_FINAL = 2
 # The caller reads answers of form "PPR2" (query/result/partial.py).
 FLAG_COMPACT_ROWS = 4
-# A server ends a query so long before its caller stops waiting, and says so; only one that does not even say that is
-# "not responding".
+# A server ends a query this long before its caller stops waiting, and reports it; only one that does not even do that
+# is "not responding".
 LAST_WORD_S = 0.2
 FLAGS_KNOWN = FLAG_TRACE | FLAG_FINAL | FLAG_COMPACT_ROWS
 

@@ -54,19 +54,19 @@ from pinotpy.server.tables.registry import SegmentRegistry
 
 log = logging.getLogger(__name__)
 SLOW_QUERY_MS = 1000
-# A query over no more than this runs in a few milliseconds whatever it asks, so it need not wait behind large ones.
+# A query over at most this much takes a few milliseconds whatever it computes, so it need not queue behind large ones.
 SMALL_DOCS_MAX = 100_000
 SMALL_SEGMENTS_MAX = 64
-# Scanned in about 0.1 ms: less than handing a query to another thread and back takes.
+# Scanned in about 0.1 ms: less than a hand-over to another thread and back.
 QUICK_DOCS_MAX = 250_000
-# … and compared key by key, the rows of a sorted selection.
+# … and for a sorted selection, whose rows are compared key by key.
 QUICK_SORTED_DOCS_MAX = 30_000
 _BOUND = bytes([RequestKind.BOUND])
-# Contexts up to this size are kept decoded: dashboards ask the same again and again. A context is never changed.
+# Decoded contexts up to this size are cached: dashboards repeat their queries. Contexts are immutable.
 SHORT_CONTEXT_BYTES = 4 << 10
 SHORT_CONTEXTS_MAX = 256
-# A cancel may come before its query has begun here, while that is handed from thread to thread: it is kept so long, and
-# so many.
+# A cancel may arrive before its query has started here, during a thread hand-over: it is kept for this long, and at
+# most this many are.
 EARLY_CANCEL_NS = 1_000_000_000
 EARLY_CANCELS_MAX = 1_024
 

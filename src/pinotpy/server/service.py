@@ -1,8 +1,8 @@
-"""How a server is put together, started and stopped.
+"""Assembles, starts and stops a server.
 
-Start: session with ZooKeeper, kernels compiled, query port and admin port bound, then the cluster is joined; segments
-load while the daemon is up, and /health/readiness says what is still missing. Stop: the brokers are told first (no
-query fails), running queries drain, then the rest.
+Start: session with ZooKeeper, kernels compiled, query port and admin port bound, then the server joins the cluster;
+segments load while the daemon is running, and /health/readiness says what is still missing. Stop: the brokers are told
+first (so no query fails), running queries drain, then the rest.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ def preferred_type(accept: str, offers: Sequence[str]) -> str:
         if not fits:
             continue
         specificity, place, quality = max(fits)
-        # Where a wildcard stands says nothing about the types in it.
+        # The position of a wildcard says nothing about the types that it covers.
         rank = (quality, specificity, place if specificity == _NAMED else -RANGES_MAX)
         if quality > 0 and rank > best_rank:
             best, best_rank = offer, rank

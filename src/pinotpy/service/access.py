@@ -1,8 +1,8 @@
-"""The AccessControl door: every REST route, the fast query path and (through the cluster token) every gRPC call pass
-it.
+"""The AccessControl interface: every REST route, the fast query path and (through the cluster token) every gRPC call
+check it.
 
-`AllowAll` is the default on loopback. `UsersFileAccess` knows users and tokens from a file (`users_file.py`), takes up
-changes within a second, and denies what is not given. A daemon of the same cluster shows the cluster token.
+`AllowAll` is the default on loopback. `UsersFileAccess` reads users and tokens from a file (`users_file.py`), applies
+changes within a second, and denies whatever is not granted. Daemons of the same cluster present the cluster token.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class Credentials:
 
 
 class AccessControl(Protocol):
-    """Who is it, and may they? Safe to share between threads."""
+    """Identifies callers and checks their rights. Safe to share between threads."""
 
     @property
     def is_open(self) -> bool:
@@ -143,7 +143,7 @@ class _ClusterToken:
         self._token = token.encode() if token else None
 
     def check(self, credentials: Credentials) -> Principal | None:
-        """The daemon principal if a token was shown and is right; None if none was shown."""
+        """The daemon principal if a valid token was presented; None if none was."""
         if not credentials.cluster_token:
             return None
         if self._token is None or not hmac.compare_digest(self._token, credentials.cluster_token):
@@ -152,7 +152,7 @@ class _ClusterToken:
 
 
 class AllowAll:
-    """Anybody may do anything: for one machine. Daemons refuse to serve it on other addresses than loopback."""
+    """Allows everything, for a single machine. Daemons refuse to serve it on addresses other than loopback."""
 
     is_open = True
 

@@ -1,4 +1,4 @@
-"""What every daemon is put together from, made from its settings: access control, TLS, metrics, logs, credentials."""
+"""The parts that every daemon needs, made from its settings: access control, TLS, metrics, logs, credentials."""
 
 from __future__ import annotations
 

@@ -116,7 +116,7 @@ class Daemon:
         return self._clean
 
     def fail(self, reason: str) -> None:
-        """Stop the daemon with exit status 1: a part cannot go on."""
+        """Stop the daemon with exit status 1: a part cannot continue."""
         if self.failure is None:
             self.failure = reason
             _log.error("daemon fails role=%s reason=%s", self.role, reason)

@@ -1,4 +1,4 @@
-"""Every fault of a request becomes `{"code": status, "error": text}`: no stack traces, no paths of this machine."""
+"""Every error of a request becomes `{"code": status, "error": text}`: no stack traces, no local paths."""
 
 from __future__ import annotations
 

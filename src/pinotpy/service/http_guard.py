@@ -1,4 +1,4 @@
-"""What every request passes before its handler: who is it, may they, is the body within its limit.
+"""The checks of every request before its handler: identity, rights, size of the body.
 
 Used by FastAPI's routes and by the fast path alike. Authentication comes before the first byte of the body is read.
 """
@@ -64,7 +64,7 @@ class Visit:
             )  # rights changed between two looks: still denied
 
     def denied(self, event: str, action: Action, resource: str, status: int) -> None:
-        """Count and record a refusal."""
+        """Count and log a refusal."""
         self.metrics.count("accessDenied", reason=event)
         self.record(event, action, resource, status)
 

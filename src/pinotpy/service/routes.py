@@ -70,7 +70,7 @@ class Target:
 # Anybody may read it, also without credentials: liveness, documentation pages.
 PUBLIC = Target(TargetKind.PUBLIC)
 CLUSTER = Target(TargetKind.FIXED, ResourceKind.CLUSTER)
-# The resource stands in the body: the handler calls `http.authorise` itself, and the kit checks that it did.
+# The resource is named in the body: the handler calls `http.authorise` itself, and the kit checks that it did.
 IN_HANDLER = Target(TargetKind.IN_HANDLER)
 # A list over all tables: anybody known may ask, the handler shows what `http.visible_tables` leaves.
 EACH_TABLE = Target(TargetKind.EACH, ResourceKind.TABLE)

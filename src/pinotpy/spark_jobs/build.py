@@ -1,8 +1,8 @@
-"""The build of a job's segments on Spark: `build_segments` is the place to start reading.
+"""Builds a job's segments on Spark: start reading at `build_segments`.
 
-The steps, their units and their reports are those of the jobs of one machine (`ingest.jobs`), so names and bytes are,
-too; Spark does the units. A job that runs again, after whatever became of the one before, finds its archives at the
-output or writes them anew.
+Steps, work items and reports are those of local jobs (`ingest.jobs`), so names and bytes are the same; Spark runs the
+work items. A job that runs again, whatever happened to the previous run, finds its archives at the output or writes
+them again.
 """
 
 from __future__ import annotations
@@ -154,6 +154,6 @@ def _regroup(
 
 
 def _num_tasks(context: JobContext, num_units: int) -> int:
-    """A task a file, for the retry of a task repeats no other file; fewer if the job says so."""
+    """One task per file, because the retry of a task should repeat no other file; fewer if the job says so."""
     wanted = context.spec.segment_creation_job_parallelism
     return max(1, min(num_units, wanted or num_units))

@@ -1,7 +1,7 @@
-"""Which parcels make one segment: the rows of each group, counted in their order, are cut where the plan says.
+"""Which parcels make one segment: the rows of each group, counted in order, are split where the plan says.
 
-The cut sees numbers only, so the driver learns as much as there are segments. It depends on the input alone, not on who
-read it: a rerun cuts alike, and so do the jobs of one machine.
+The driver sees only counts, so its memory grows with the number of segments. A split depends on the input alone, not on
+who read it: a rerun splits alike, and so do the jobs of one machine.
 """
 
 from __future__ import annotations

@@ -58,7 +58,7 @@ def _cause(text: str) -> str:
     raised = _raised_in_python(text)
     if raised:
         return raised
-    # The text of an aborted stage names the task's failure; what lies below are the driver's own frames.
+    # The text of an aborted stage names the task's failure; everything below are the driver's own frames.
     named = [f"{name}: {message.strip()}" if message.strip() else name for name, message in _JAVA_RAISED.findall(text)]
     if named:
         return named[-1]

@@ -44,7 +44,7 @@ _OPENED: Final = (
 FLAGS: Final = (
     "-XX:+IgnoreUnrecognizedVMOptions",
     "--enable-native-access=ALL-UNNAMED",
-    # Arrow's buffers lie in memory that Netty hands out: it must be let at it, and pool it.
+    # Netty allocates Arrow's buffers: it needs access to direct memory, and must pool it.
     "--sun-misc-unsafe-memory-access=allow",
     "-Dio.netty.tryReflectionSetAccessible=true",
     "-Dio.netty.allocator.type=pooled",

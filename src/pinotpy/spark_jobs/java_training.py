@@ -36,7 +36,7 @@ _TABLE: Final = {
     },
     "metadata": {},
 }
-# Files one by one; files dealt to groups by a shuffle; and rows of Spark's own readers.
+# Files one by one; files regrouped by a shuffle; and rows of Spark's own readers.
 _JOBS: Final[tuple[dict[str, Any], ...]] = (
     {},
     {"repartition": True},

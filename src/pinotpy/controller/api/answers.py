@@ -1,4 +1,4 @@
-"""Shapes of answers that clients of Pinot's controller read."""
+"""Formats of answers that clients of Pinot's controller read."""
 
 from __future__ import annotations
 

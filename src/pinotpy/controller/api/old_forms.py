@@ -1,4 +1,4 @@
-"""Paths of Pinot 0.x that later versions dropped and old scripts still call; each does what its newer form does."""
+"""Paths of Pinot 0.x that later versions dropped and old scripts still call; each does the same as its newer form."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ def query_routes(controller: Controller) -> Routes:
         if dialect not in document:
             return _refusal(JSON_ERROR, f"JsonParsingError: JSON Payload is missing the query string field '{dialect}'")
         try:
-            # Whatever stands there, brokers parse it and say what is wrong with it.
+            # Whatever it contains, brokers parse it and report its errors.
             content, content_type = await _ask_brokers(controller, request, dialect, str(document[dialect]), document)
         except PinotError as error:
             return _refusal(error.code, error.message)

@@ -31,7 +31,7 @@ class ReplicaGroups:
 def deal_groups(
     candidates: tuple[str, ...], replication: int, instances_per_group: int = 0, *, table_name_with_type: str = ""
 ) -> ReplicaGroups:
-    """Deal candidates in turn to `replication` groups.
+    """Distribute candidates in turn to `replication` groups.
 
     Args:
         instances_per_group: servers of one group; 0 takes as many as all groups can have.

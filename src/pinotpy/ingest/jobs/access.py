@@ -1,4 +1,4 @@
-"""As whom a job calls controllers: the token and the TLS files of its spec."""
+"""A job's credentials for controllers: the token and the TLS files of its spec."""
 
 from __future__ import annotations
 

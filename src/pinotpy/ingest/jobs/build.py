@@ -1,4 +1,6 @@
-"""One unit of work, from its input to its report. Processes here and Spark's executors call `build_unit` alike."""
+"""Builds one work item, from its input to its report. Local worker processes and Spark's executors both call
+`build_unit`.
+"""
 
 from __future__ import annotations
 
@@ -66,7 +68,7 @@ def build_unit(
     threads: int | None = None,
     progress: UnitProgress = lambda bytes_done: None,
 ) -> UnitReport:
-    """Do one unit. Nothing is raised but what ends processes: what went wrong stands in the report.
+    """Build one work item. Raises nothing but what ends processes: errors are in the report.
 
     Args:
         work_dir: folder of the job on this machine; the unit makes one of its own in it and removes it, DEAL units
@@ -113,12 +115,12 @@ def _is_input_fault(error: Exception, state: _State) -> bool:
 
 
 def dealt_folder(work_dir: Path, unit_id: int) -> Path:
-    """Where a DEAL unit leaves its rows."""
+    """Where a DEAL item leaves its partitioned rows."""
     return work_dir / "dealt" / str(unit_id)
 
 
 def _read_unit(context: JobContext, unit: Unit, place: _Place, ledger: RowLedger | None) -> UnitReport:
-    """A file's rows become a segment, or are dealt to groups."""
+    """A file's rows become a segment, or are partitioned into groups."""
     assert ledger is not None
     (entry,) = unit.inputs
     segments: list[SegmentReport] = []

@@ -1,8 +1,8 @@
-"""Rows dealt to groups, in one file of the working folder for each input file: written once, read by group.
+"""Rows partitioned into groups, in one file of the working folder for each input file: written once, read by group.
 
 The file is Arrow's IPC file with record batches of one group each; an index beside it says which batches a group has.
-Groups are written when what is held reaches the limit, so the memory is bounded by it and not by the input; a group's
-batches keep the rows in the order of the input.
+Groups are written when the buffered rows reach the limit, so memory is bounded by it and not by the input; a group's
+batches keep the rows in input order.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _INDEX_FILE: Final = "index.json"
 def deal_rows(
     batches: Iterable[pa.RecordBatch], groups: SplitsRows, schema: Schema, folder: Path, memory_bytes_max: int
 ) -> dict[str, int]:
-    """Deal rows in storage form to groups; the number of rows of each group.
+    """Partition rows in storage form into groups; returns the number of rows of each group.
 
     Args:
         folder: gets the file and its index; made if missing, and removed again if anything fails.
@@ -78,7 +78,7 @@ def deal_rows(
 
 
 def dealt_counts(folder: Path) -> dict[str, int]:
-    """What `deal_rows` answered for a folder: rows of each group."""
+    """What `deal_rows` returned for a folder: rows of each group."""
     index: dict[str, list[tuple[int, int]]] = json.loads((folder / _INDEX_FILE).read_text())
     return {group: sum(rows for _, rows in entries) for group, entries in sorted(index.items())}
 

@@ -1,8 +1,7 @@
-"""What earlier runs left at a job's output: archives whose rows this run has built anew are marked, others are told.
+"""Archives of earlier runs at a job's output: those whose rows this run has rebuilt are marked, others are reported.
 
-A file that was corrected has other times, one that was renamed has another tag: the segment gets a new name, and the
-old archive is still there. Pushed together, rows would be there twice. Lists of input files tell which archives those
-are.
+A corrected file has other times, a renamed one another tag: the segment gets a new name, and the old archive is still
+there. If both were pushed, rows would be duplicated. Lists of input files identify such archives.
 """
 
 from __future__ import annotations

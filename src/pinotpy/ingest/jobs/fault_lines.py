@@ -1,4 +1,4 @@
-"""Faults of a job for people: equal ones once, with how many there are and the first places."""
+"""A job's errors for people: equal ones once, with their number and the first places."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the folders of a job lie to each other."""
+"""Relations between the folders of a job."""
 
 from __future__ import annotations
 
@@ -10,10 +10,8 @@ from pinotpy.ingest.segment_names import path_of
 
 
 def lies_below(uri: str, folder: str) -> bool:
-    """Whether a file or folder lies in a folder, not being it; on this machine however the two are written, and by
-    links.
-
-    Raises UserError for text that is no URI.
+    """Whether a file or folder is inside a folder (not the folder itself); on this machine with paths normalised and
+    links resolved. Raises UserError for text that is not a URI.
     """
     if scheme_of(uri) in LOCAL_SCHEMES and scheme_of(folder) in LOCAL_SCHEMES:
         return real_path(folder) in real_path(uri).parents

@@ -29,7 +29,7 @@ TRIAL_ROWS: Final = 200_000
 
 
 class UnitKind(StrEnum):
-    """What a unit does."""
+    """The kinds of work items."""
 
     FILE = "FILE"
     DEAL = "DEAL"
@@ -49,8 +49,8 @@ class RowSlice:
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """One unit of work. `folder`: where below the output its segment goes. `tag`: in its name instead of the number, ""
-    = the number.
+    """One work item. `folder`: where below the output its segment goes. `tag`: in its name instead of the number, "" =
+    the number.
     """
 
     unit_id: int
@@ -97,7 +97,7 @@ class Unit:
 
 @dataclass(frozen=True, slots=True)
 class DealtRows:
-    """What a DEAL unit left in the working folder: rows of each group in `path`. `entry`: the input file."""
+    """The result of a DEAL item in the working folder: rows of each group in `path`. `entry`: the input file."""
 
     entry: InputEntry
     path: str

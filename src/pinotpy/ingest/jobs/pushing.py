@@ -1,4 +1,4 @@
-"""The push of a job: the archives that it built, or those that lie at its output."""
+"""The push of a job: the archives that it built, or those at its output."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def find_archives(spec: IngestionJobSpec) -> ArchiveListing:
 
 
 def replaces_at_once(spec: IngestionJobSpec) -> bool:
-    """Whether a job's push replaces what is there: by its consistentPush, else by the controller's table config."""
+    """Whether a job's push replaces atomically: by its consistentPush, otherwise by the controller's table config."""
     from pinotpy.ingest.jobs.table_documents import read_table_documents
 
     if spec.pinotpy.consistent_push is not None:

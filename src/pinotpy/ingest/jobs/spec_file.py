@@ -1,4 +1,4 @@
-"""A job's spec from where it lies: YAML, JSON or properties, told apart by the ending of the name."""
+"""Reads a job's spec from a path or URI: YAML, JSON or properties, by file extension."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Schema and table config of a job's table: from the places that tableSpec names, or from the controller."""
+"""Schema and table config of a job's table: from the URIs that tableSpec names, or from the controller."""
 
 from __future__ import annotations
 

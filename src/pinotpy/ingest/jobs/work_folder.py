@@ -1,8 +1,8 @@
-"""The folder of a job on this machine: what is not finished lies there, and nowhere else.
+"""The local folder of a job: the only place for unfinished files.
 
-Its name is made of the output's URI, so that the job that runs again after a kill finds what was left, and removes it.
-It is locked while a job lives, and so is a local output itself, for jobs with other working folders: two jobs into one
-output would write over each other. Locks go with the process, however it ends.
+Its name is derived from the output's URI, so that a job that runs again after a kill finds what was left, and removes
+it. It is locked while a job runs, and so is a local output itself, against jobs with other working folders: two jobs
+with one output would overwrite each other. Locks end with the process, however it ends.
 """
 
 from __future__ import annotations
@@ -138,7 +138,7 @@ def _is_locked(folder: Path) -> bool:
 
 
 def drop_unfinished(output: str) -> None:
-    """What a killed job was writing at a local output. Other storages keep no half files under their names."""
+    """Delete what a killed job was writing at a local output. Other storages keep no partial files."""
     if scheme_of(output) not in LOCAL_SCHEMES:
         return
     root = local_path(output)

@@ -235,7 +235,7 @@ def _fates(
     moved = _moved(
         copies, [file for segment in live.values() for file in segment.files if file.uri not in rows_by_uri], known
     )
-    # Of equal files, each new one stands for one that is gone; a copy is what is left over.
+    # Of equal files, each new one replaces one that is gone; the rest are copies.
     num_copies = {content: len(new) - sum(1 for uri in moved.values() if uri in new) for content, new in copies.items()}
 
     def comes(uri: str) -> _Fate:

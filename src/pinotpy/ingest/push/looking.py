@@ -1,10 +1,10 @@
-"""What a table has of the files of a push: looked at before the first segment is sent, and once more after the last
+"""What a table already has of the files of a push: checked before the first segment is sent, and again after the last
 one.
 
-The first look decides what is replaced, or refuses. Two pushes at once may both find nothing: of new rows each looks
-again when queries see its own, so that the one that comes last sees the other's. Whoever finds rows of its files in
-segments that came meanwhile takes back what it added. So of two pushes of the same files one at most adds them; perhaps
-none does, and says so.
+The first check decides what is replaced, or refuses. Two concurrent pushes may both find nothing: for new rows each
+checks again when queries see its own, so that the later one sees the other's. A push that finds rows of its files in
+segments that appeared meanwhile withdraws its additions. So of two pushes of the same files at most one adds them;
+perhaps none does, and reports it.
 """
 
 from __future__ import annotations
@@ -175,7 +175,7 @@ def take_back(
     added: Collection[str],
     refreshed: Collection[str],
 ) -> str:
-    """Take back what a push added, as another one has the same rows; returns what is to be said of it."""
+    """Withdraw the additions of a push because another one has the same rows; returns what to report."""
     cause = f"another push brought {_num_rows(others):,} rows of the same files meanwhile, in {_named(others)}"
     table, table_type = settings.table, settings.table_type.value
     try:

@@ -1,7 +1,7 @@
-"""A push from its first look at the archives to its report: `push` is the place to start reading.
+"""A push from its first look at the archives to its report: start reading at `push`.
 
-What is there with the same CRC is not sent again, so a push that broke off is taken up by making it once more. Rows of
-one input file come into the table once (`looking`, `inputs`).
+A segment that exists with the same CRC is not sent again, so an interrupted push is resumed by running it again. Rows
+of one input file enter the table once (`looking`, `inputs`).
 """
 
 from __future__ import annotations
@@ -253,7 +253,7 @@ def _send_missing(
     clock: Clock,
     progress: Progress,
 ) -> list[PushedSegment]:
-    """Send what is not there with the same CRC; one report each, in the order of `sources`."""
+    """Send what does not exist with the same CRC; one report each, in the order of `sources`."""
     records = (
         {}
         if settings.sends_again
@@ -319,8 +319,8 @@ def _end(cluster: Cluster, settings: PushSettings, entry_id: str) -> None:
 
 
 def _give_up(cluster: Cluster, settings: PushSettings, entry_id: str) -> None:
-    """Revert a replacement that did not take place. The same push made twice at once shares an entry: what the other
-    one ended stays.
+    """Revert a replacement that did not take place. Two runs of the same push share an entry: if the other one ended
+    it, it stays.
     """
     try:
         took_place = cluster.ask(lambda client: is_complete(client, settings, entry_id))

@@ -1,8 +1,8 @@
-"""Swapping the pushed segments in for others, all at once, by an entry of the segment lineage.
+"""Atomically replaces segments by the pushed ones, with an entry of the segment lineage.
 
-started (old segments answer) → all pushed and loaded → ended (new ones answer, from one query to the next). Whatever
-fails in between, the entry is reverted and the old segments go on answering. A push that died in between left its
-entry: the next one with the same segments takes it up, and sends only what is missing.
+started (old segments answer) → all pushed and loaded → ended (new ones answer, from one query to the next). If anything
+fails in between, the entry is reverted and the old segments keep answering. A push that died in between left its entry:
+the next one with the same segments resumes it, and sends only what is missing.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ NAMES_SHOWN = 5
 
 @dataclass(frozen=True, slots=True)
 class ReplacePlan:
-    """Which names go and which come. Segments that are there already, and shall stay, are in neither."""
+    """The names to remove and to add. Existing segments that stay are in neither."""
 
     segments_from: tuple[str, ...]
     segments_to: tuple[str, ...]

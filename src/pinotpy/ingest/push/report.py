@@ -1,4 +1,4 @@
-"""What a push did, segment by segment, and as JSON."""
+"""The result of a push, segment by segment, and as JSON."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pinotpy.ingest.push.settings import PushKind
 
 
 class Outcome(StrEnum):
-    """What became of a segment."""
+    """The outcome for a segment."""
 
     PUSHED = "pushed"
     PRESENT = "present"  # it was there with the same CRC
@@ -80,7 +80,7 @@ class InputCounts:
 
     @property
     def told(self) -> str:
-        """What has to be said of them, "" if nothing has."""
+        """A sentence about them for the report, "" if there is nothing to say."""
         told = (
             (self.rows_twice, "rows are there twice now"),
             (self.unknown, "segments without a list of their input files may have the same rows"),

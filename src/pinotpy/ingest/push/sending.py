@@ -1,8 +1,7 @@
-"""Sending segments to one cluster: in parallel, each with bounded attempts, until a deadline.
+"""Sends segments to one cluster: in parallel, each with bounded attempts, until a deadline.
 
-A segment that is sent twice is the same as one that is sent once (the controller compares CRCs), so an attempt whose
-answer was lost is simply made again. What the controller refuses for good (4xx) is not tried again; 409 is, where
-another upload was in the way.
+Sending a segment is idempotent (the controller compares CRCs), so an attempt whose answer was lost is simply repeated.
+Permanent refusals (4xx) are not retried; 409 is, because another upload was in progress.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a push shall do, in one value. `job.settings_of` makes it of a job spec, the command line of its options."""
+"""The settings of a push, in one value, made from a job spec (`job.settings_of`) or from command line options."""
 
 from __future__ import annotations
 

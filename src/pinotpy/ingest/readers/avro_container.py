@@ -19,7 +19,7 @@ _SYNC_BYTES: Final = 16
 _HEADER_BYTES_MAX: Final = 16 << 20
 # Of a block, packed or not. Writers make blocks of 16 KiB to a few MiB.
 BLOCK_BYTES_MAX: Final = 256 << 20
-# Records that take no bytes at all (of nulls only) are counted, so that a few bytes cannot stand for years of them.
+# Records that take no bytes at all (of nulls only) are limited, so that a few bytes cannot encode years' worth of them.
 EMPTY_RECORDS_MAX: Final = 1 << 24
 
 

@@ -69,7 +69,7 @@ def _zstandard(raw: BinaryIO) -> Any:
 
 _KINDS: Final[tuple[tuple[Callable[[bytes], bool], Callable[[BinaryIO], Any]], ...]] = (
     (lambda start: start.startswith(b"\x1f\x8b"), lambda raw: gzip.GzipFile(fileobj=raw, mode="rb")),
-    # The digits of pi stand where blocks begin, those of its root where there is none.
+    # Blocks begin with the digits of pi; the digits of its square root mark the end.
     (lambda start: start.startswith(b"BZh") and start[4:] in (b"1AY&SY", b"\x17rE8P\x90"), _Bzip2),
     # Tools that work in parallel begin with a frame to be skipped.
     (
