@@ -55,7 +55,7 @@ def ends_on_sigterm() -> Iterator[None]:
     """
 
     def end(number: int, frame: FrameType | None) -> None:
-        print("pinotpy: stopped by SIGTERM; run it again to go on", file=sys.stderr)
+        print("pinotpy: stopped by SIGTERM; run it again to continue", file=sys.stderr)
         sys.exit(128 + number)
 
     before = signal.signal(signal.SIGTERM, end)

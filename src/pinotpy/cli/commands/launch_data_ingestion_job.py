@@ -46,7 +46,7 @@ def run(
         typer.echo(EXAMPLE, nl=False)
         return
     if job_spec_file is None:
-        raise UserError("--job-spec-file is missing: name the job's spec, or ask for one to begin with by --example")
+        raise UserError("--job-spec-file is missing: name a job spec, or print an example with --example")
     given = default_values(SystemClock().now_ms())
     if property_file is not None:
         given |= parse_properties(read_text(str(property_file)), f"'{property_file}'")

@@ -51,7 +51,7 @@ def run(
             typer.echo(f"{group.exactness}: {reason}", err=True)
         return
     if file_format is not None:
-        raise UserError("--format is of the file that --output names: give both")
+        raise UserError("--format needs --output: it is the format of that file")
     answer = ask(broker_url, text, query_type, access, query_options=query_options, trace=trace, timeout_s=timeout_s)
     if as_json:
         typer.echo(json.dumps(answer, indent=2, ensure_ascii=False))
