@@ -1,9 +1,10 @@
-"""Proves that documents name files that exist, and that ARCHITECTURE.md lists the rooms as tests/test_architecture.py
-enforces them.
+"""Proves that documents and rooms name files that exist, and that ARCHITECTURE.md lists the rooms as
+tests/test_architecture.py enforces them.
 """
 
 from __future__ import annotations
 
+import ast
 import re
 from pathlib import Path
 
@@ -58,6 +59,23 @@ def test_the_architecture_lists_the_rooms_in_their_order(package: str) -> None:
 def test_the_architecture_lists_all_rooms_of_smaller_packages(package: str) -> None:
     text = section((ROOT / "ARCHITECTURE.md").read_text("utf-8"), "Rooms of `segment/` and `functions/`")
     assert re.findall(rf"^\| `{package}/(\w+)/` \|", text, re.MULTILINE) == FLOORS[package]
+
+
+ROOMS = [
+    folder / "__init__.py"
+    for package in FLOORS
+    for folder in sorted((ROOT / "src" / "pinotpy" / package).iterdir())
+    if (folder / "__init__.py").is_file()
+]
+
+
+@pytest.mark.parametrize("room", ROOMS, ids=lambda file: "/".join(file.parts[-3:-1]))
+def test_every_module_that_a_room_says_to_read_first_exists(room: Path) -> None:
+    text = ast.get_docstring(ast.parse(room.read_text("utf-8"))) or ""
+    match = re.search(r"Read first:(.*?)\n(?:\n|[A-Z])", text + "\n\n", re.DOTALL)
+    assert match is not None
+    named = re.findall(r"`([\w/]+)`", match[1])
+    assert named and [name for name in named if not (room.parent / f"{name}.py").is_file()] == []
 
 
 def test_a_query_has_at_most_ten_stations_and_the_glossary_is_short() -> None:
