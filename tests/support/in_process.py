@@ -60,11 +60,17 @@ class InProcessCluster:
     """Tables over segments, spread over `num_servers` query services."""
 
     def __init__(
-        self, directory: Path, *, num_servers: int = 1, threads: int = 2, memory_max_bytes: int = 2 << 30
+        self,
+        directory: Path,
+        *,
+        num_servers: int = 1,
+        threads: int = 2,
+        memory_max_bytes: int = 2 << 30,
+        registry: type[SegmentRegistry] = SegmentRegistry,
     ) -> None:
         self.directory = directory
         self.catalog = _DictCatalog()
-        self.registries = {f"Server_test_{number}": SegmentRegistry() for number in range(num_servers)}
+        self.registries = {f"Server_test_{number}": registry() for number in range(num_servers)}
         limits = QueryLimits(timeout_ms=600_000, memory_max_bytes=memory_max_bytes, threads=threads)
         self.services = {
             name: QueryService(

@@ -1,5 +1,8 @@
 """What a server does with a query: plan the scan of its segments, run the operator of its kind, give a
 PartialResult.
+
+A query runs over one or more sets of segments (ADR 18). Each has plans of its own, so that what one set keeps for later
+queries does not depend on the others; what the plans give is merged by value, as the answers of servers are.
 """
 
 from __future__ import annotations
@@ -7,12 +10,13 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from concurrent.futures import Executor
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
 
 from pinotpy.pql.ast import Dialect
-from pinotpy.query.explain.plans import explain_segments
+from pinotpy.query.explain.plans import Scan, explain_segments
 from pinotpy.query.filter.decisions import ScanNotes
 from pinotpy.query.group.distinct import run_distinct
 from pinotpy.query.group.group_by import run_group_by
@@ -25,11 +29,13 @@ from pinotpy.query.plan.build import build_scan
 from pinotpy.query.plan.scan_plan import ScanPlan
 from pinotpy.query.plan.star_tree.plans import plans_of
 from pinotpy.query.result.combine import merge_partials
+from pinotpy.query.result.explained_groups import merge_groups
 from pinotpy.query.result.partial import PartialResult, Statistics
 from pinotpy.query.result.reduce import without_hidden_groups
 from pinotpy.query.runtime.control import QueryControl
 from pinotpy.query.runtime.trace import stage
 from pinotpy.query.segments.segment_set import SegmentSet
+from pinotpy.query.segments.segment_sets import SegmentSets
 from pinotpy.segment.data_source import Column, Segment
 from pinotpy.segment.shared_codes.cache import SharedDictionaries
 from pinotpy.segment.virtual import CompletedSegment, ConstantColumn, virtual_column
@@ -49,6 +55,7 @@ def execute(
     """The answer of these segments to the query, with its statistics.
 
     Args:
+        segments: one set, or several (SegmentSets), which are read in their order.
         threads: at most so many scan at once, the calling one among them; the others come from `executor` (None: one
             thread).
         host: what $hostName reads.
@@ -63,8 +70,11 @@ def execute(
     """
     wall, cpu = time.monotonic_ns(), time.thread_time_ns()
     control.check()
-    asked = SegmentSet.of(segments)
-    wanted = _with_all_columns(context, asked, host)
+    asked = SegmentSets.of(segments)
+    names = [column.name for column in context.columns]
+    wanted = asked
+    if not all(one.has_column(name) for one in asked.sets for name in names):
+        wanted = SegmentSets([_with_all_columns(context, one, host) for one in asked.sets])
     if context.kind is QueryKind.SELECTION and not context.order_by and context.filter is None and not asked.hides_rows:
         wanted = _enough(wanted, context.offset + context.limit)
     allowed = threads if context.options.max_threads is None else min(threads, max(context.options.max_threads, 1))
@@ -78,11 +88,11 @@ def execute(
                 threads=allowed,
                 executor=executor,
                 dictionaries=dictionaries,
-                is_final=is_final,
+                is_final=is_final and len(asked.sets) == 1,
                 notes=notes,
             )
 
-        return explain_segments(context, asked, wanted, control, planned)
+        return _explained(context, asked, wanted, control, planned)
     if context.limit == 0 and (
         context.dialect is Dialect.SQL or context.kind in (QueryKind.SELECTION, QueryKind.DISTINCT)
     ):
@@ -92,9 +102,12 @@ def execute(
         )
         return PartialResult(statistics=processed)
 
-    def run(some: SegmentSet) -> PartialResult:
+    def run(some: SegmentSets) -> PartialResult:
+        # What one of several sets gives is no answer yet.
+        alone = is_final and len(some.sets) == 1
+
         def scan(segments: SegmentSet, is_alone: bool) -> ScanPlan:
-            whole = is_final and is_alone
+            whole = alone and is_alone
             return build_scan(
                 context,
                 segments,
@@ -106,16 +119,20 @@ def execute(
             )
 
         with stage(control.trace, "PLAN") as planning:
-            plans = plans_of(
-                context,
-                some,
-                control,
-                scan,
-                threads=allowed,
-                executor=executor,
-                dictionaries=dictionaries,
-                is_final=is_final,
-            )
+            plans = [
+                plan
+                for one in some.sets
+                for plan in plans_of(
+                    context,
+                    one,
+                    control,
+                    scan,
+                    threads=allowed,
+                    executor=executor,
+                    dictionaries=dictionaries,
+                    is_final=alone,
+                )
+            ]
             if control.docs_max is not None:
                 control.will_read(sum(plan.docs_to_read for plan in plans))
             pruned, used = (
@@ -124,7 +141,7 @@ def execute(
             )
             planning.note(segmentsIn=len(some), segmentsOut=len(some) - pruned, threads=used)
         with stage(control.trace, context.kind.value) as operating:
-            partials = [_OPERATORS[context.kind](plan) for plan in plans]
+            partials = _run_all(context, plans)
             partial = partials[0] if len(partials) == 1 else merge_partials(context, partials)
             if is_final and context.kind is QueryKind.GROUP_BY and pays_off_to_choose(context, partial.num_rows):
                 assert partial.rows is not None
@@ -146,6 +163,40 @@ def execute(
     statistics.execution_ns += time.monotonic_ns() - wall
     statistics.cpu_ns += time.thread_time_ns() - cpu
     return partial
+
+
+def _run_all(context: QueryContext, plans: list[ScanPlan]) -> list[PartialResult]:
+    """What each plan gives. Of a selection without order every plan is asked only for the rows that those before it
+    lack.
+    """
+    operator = _OPERATORS[context.kind]
+    if len(plans) == 1 or context.kind is not QueryKind.SELECTION or context.order_by:
+        return [operator(plan) for plan in plans]
+    partials = list[PartialResult]()
+    left = context.offset + context.limit
+    for plan in plans:
+        plan.context = replace(context, offset=0, limit=left)
+        partials.append(operator(plan) if left else PartialResult(statistics=plan.statistics))
+        left -= partials[-1].num_rows
+    return partials
+
+
+def _explained(
+    context: QueryContext, asked: SegmentSets, wanted: SegmentSets, control: QueryControl, scan: Scan
+) -> PartialResult:
+    """The plans of all sets, those that are alike together."""
+    if len(asked.sets) == 1:
+        return explain_segments(context, asked.sets[0], wanted.sets[0], control, scan)
+    parts = [
+        explain_segments(context, one, wanted.sets[number] if number < len(wanted.sets) else (), control, scan)
+        for number, one in enumerate(asked.sets)
+    ]
+    statistics = Statistics()
+    for part in parts:
+        statistics.add(part.statistics)
+    return PartialResult(
+        statistics=statistics, explain=merge_groups([group for part in parts for group in part.explain or []])
+    )
 
 
 _OPERATORS: Final = {
@@ -188,7 +239,7 @@ def _completed(segment: Segment, context: QueryContext, host: str) -> Segment:
     return CompletedSegment(segment, added) if added else segment
 
 
-def _enough(segments: SegmentSet, num_docs: int) -> SegmentSet:
+def _enough(segments: SegmentSets, num_docs: int) -> SegmentSets:
     """The first segments that hold `num_docs` docs together; at least one, for the types of its columns."""
     taken = int(np.searchsorted(np.cumsum(segments.docs), num_docs)) + 1
     return segments if taken >= len(segments) else segments.take(np.arange(taken))

@@ -18,17 +18,17 @@ from pinotpy.query.model.context import And, Comparison, Filter, OrderBy, Predic
 from pinotpy.query.model.result_types import columns_by_name
 from pinotpy.query.result.combine import merge_partials, sort_columns
 from pinotpy.query.result.partial import PartialResult, Statistics
-from pinotpy.query.segments.segment_set import SegmentSet
+from pinotpy.query.segments.segment_sets import SegmentSets
 from pinotpy.segment.data_source import Segment, Stored
 
 # Segments that are read one by one until there are rows enough; whatever is left then is read together.
 SINGLE_SEGMENTS_MAX: Final = 8
 
-Run = Callable[[SegmentSet], PartialResult]
+Run = Callable[[SegmentSets], PartialResult]
 Range = tuple[Stored, Stored]
 
 
-def in_order_of_values(context: QueryContext, segments: SegmentSet, run: Run) -> PartialResult | None:
+def in_order_of_values(context: QueryContext, segments: SegmentSets, run: Run) -> PartialResult | None:
     """The rows of a selection with ORDER BY, read segment by segment; None where ranges of values say nothing.
 
     Args:
