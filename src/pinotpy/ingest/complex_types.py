@@ -96,40 +96,38 @@ class ComplexTypePlan:
         waiting = [(0, batch.num_rows)]
         while waiting:
             begin, count = waiting.pop()
-            flattening = _Flattening(self._config, self._unnested, batch.slice(begin, count)).run()
-            if flattening is not None:
-                columns, rows = self._columns(flattening, begin, reject)
+            flat = _Flattening(self._config, self._unnested, batch.slice(begin, count)).run()
+            if flat is not None:
+                columns, rows = self._columns(flat, begin, reject)
                 yield columns, rows
             elif count > 1:
                 waiting += [(begin + count // 2, count - count // 2), (begin, count // 2)]
             else:
                 reject(begin, "", f"a record that unnests into more than {ROWS_OF_ONE_MAX} rows")
 
-    def _columns(self, flattening: _Flattening, begin: int, reject: RejectRow) -> tuple[pa.RecordBatch, Int64Array]:
+    def _columns(self, flat: _Flattening, begin: int, reject: RejectRow) -> tuple[pa.RecordBatch, Int64Array]:
         names, arrays = [], []
-        keep = np.ones(len(flattening.rows), np.bool_)
+        keep = np.ones(len(flat.rows), np.bool_)
         for name, sources in self._sources.items():
             leaves = [
-                (source, array)
-                for source in sources
-                if (array := flattening.leaf(source, self._wanted[name])) is not None
+                (source, array) for source in sources if (array := flat.leaf(source, self._wanted[name])) is not None
             ]
             if not leaves:
                 continue
             array = leaves[0][1]
             for source, other in leaves[1:]:
                 both = np.asarray(pc.and_(array.is_valid(), other.is_valid()))
-                for row in np.unique(flattening.rows[both & keep]).tolist():
+                for row in np.unique(flat.rows[both & keep]).tolist():
                     reject(
                         begin + row,
                         name,
                         f"'{leaves[0][0]}' and '{source}' both have a value for it, by prefixesToRename",
                     )
-                    keep[flattening.rows == row] = False
+                    keep[flat.rows == row] = False
                 array = _either(array, other)
             names.append(name)
             arrays.append(array)
-        rows = flattening.rows
+        rows = flat.rows
         if not arrays:
             empty = pa.RecordBatch.from_struct_array(pa.array([{}] * len(rows), pa.struct([])))
             return empty, rows + begin

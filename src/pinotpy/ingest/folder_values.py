@@ -100,10 +100,8 @@ class FolderValues:
         if pa.types.is_list(stored.type):
             differs |= np.asarray(pc.fill_null(pc.not_equal(pc.list_value_length(stored), 1), False))
             stored, mine = pc.list_element(stored, 0), pc.list_element(mine, 0)
-        expected = mine[0]
-        differs |= np.asarray(
-            pc.fill_null(pc.not_equal(stored, expected), False) if expected.is_valid else stored.is_valid()
-        )
+        value = mine[0]
+        differs |= np.asarray(pc.fill_null(pc.not_equal(stored, value), False) if value.is_valid else stored.is_valid())
         differs[[bad.row for bad in converted.bad]] = True
         if differs.any():
             row = int(np.argmax(differs))

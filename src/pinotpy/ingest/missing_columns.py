@@ -76,10 +76,8 @@ def fault_text(columns: Sequence[str], others: Sequence[str]) -> str:
     """The columns that are missing, with the fields that may be meant, and what to do."""
     shown = ", ".join(f"'{name}'{_meant(name, others)}" for name in columns[:_COLUMNS_SHOWN])
     more = f" and {len(columns) - _COLUMNS_SHOWN} more" if len(columns) > _COLUMNS_SHOWN else ""
-    shown_fields = ", ".join(repr(name[:60]) for name in others[:_FIELDS_SHOWN])
-    rest = (
-        f"; fields that fill no column: {shown_fields}{' …' if len(others) > _FIELDS_SHOWN else ''}" if others else ""
-    )
+    fields = ", ".join(repr(name[:60]) for name in others[:_FIELDS_SHOWN])
+    rest = f"; fields that fill no column: {fields}{' …' if len(others) > _FIELDS_SHOWN else ''}" if others else ""
     return f"{shown}{more}{rest}; {REMEDY}"
 
 

@@ -28,8 +28,7 @@ def path_below(uri: str, folder: str) -> str:
     where the folder is the file.
     """
     path, root = (
-        str(local_path(location)) if scheme_of(location) in LOCAL_SCHEMES else path_of(location)
-        for location in (uri, folder)
+        str(local_path(place)) if scheme_of(place) in LOCAL_SCHEMES else path_of(place) for place in (uri, folder)
     )
     prefix = "" if root == "." else root.rstrip("/") + "/"
     return path[len(prefix) :] if path.startswith(prefix) else file_name(uri)

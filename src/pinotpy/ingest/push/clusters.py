@@ -86,10 +86,9 @@ def find_clusters(
     while True:
         silent = [_look(url, access, seen) for url in distinct_urls if url not in seen]
         lost = [
-            unreachable
-            for unreachable in silent
-            if unreachable is not None
-            and not any(_has_controller(instances, unreachable.url) for instances in seen.values())
+            entry
+            for entry in silent
+            if entry is not None and not any(_has_controller(instances, entry.url) for instances in seen.values())
         ]
         wait_s = next(waits_s, None) if lost else None
         if wait_s is None:

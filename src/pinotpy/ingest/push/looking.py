@@ -194,10 +194,8 @@ def take_back(
         len(added),
         ",".join(other.segment for other in others[:5]),
     )
-    refreshed_note = (
-        f", but for {shown(refreshed)}, which had its name before: its rows are there twice" if refreshed else ""
-    )
-    return f"{cause}; what this push added is taken back{refreshed_note}: push again"
+    note = f", but for {shown(refreshed)}, which had its name before: its rows are there twice" if refreshed else ""
+    return f"{cause}; what this push added is taken back{note}: push again"
 
 
 def live_segments(cluster: Cluster, settings: PushSettings) -> dict[str, LiveSegment]:
