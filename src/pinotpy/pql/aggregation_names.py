@@ -152,10 +152,10 @@ def canonical_aggregation(name: str) -> str | None:
     """Lower case without underscores, the percentile kept (`PERCENTILE_05` → percentile5); None if it does not
     aggregate.
     """
-    found = find_aggregation(name)
-    if found is None:
+    aggregation = find_aggregation(name)
+    if aggregation is None:
         return None
-    entry, percentile = found
+    entry, percentile = aggregation
     if percentile is None:
         return entry.name
     return f"{entry.name.removesuffix('mv')}{percentile}mv" if entry.is_multi_value else f"{entry.name}{percentile}"

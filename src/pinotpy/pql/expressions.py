@@ -278,9 +278,9 @@ class ExpressionParser:
                 number = int(item)
                 append(Literal(number, str(number), False, position))
                 continue
-            part = Token(INTEGER if digits.isdigit() else NUMBER, digits, token.start, token.end)
-            self._check_size(part)
-            literal = integer_literal(int(digits), position) if digits.isdigit() else self.number(part)
+            number_token = Token(INTEGER if digits.isdigit() else NUMBER, digits, token.start, token.end)
+            self._check_size(number_token)
+            literal = integer_literal(int(digits), position) if digits.isdigit() else self.number(number_token)
             signed = negated(literal, position) if first == "-" else literal
             assert signed is not None
             self._check_long(signed, token, negative=False)

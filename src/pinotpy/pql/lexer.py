@@ -126,11 +126,11 @@ class QueryText:
         end = self.text.find("\n", start)
         line = self.text[start : end if end >= 0 else len(self.text)].rstrip("\r")
         caret = position.column - 1
-        left = max(0, min(caret - _EXCERPT_CHARACTERS // 2, len(line) - _EXCERPT_CHARACTERS))
-        shown = line[left : left + _EXCERPT_CHARACTERS].replace("\t", " ")
-        prefix = "…" if left else ""
-        suffix = "…" if left + _EXCERPT_CHARACTERS < len(line) else ""
-        indentation = " " * (len(prefix) + caret - left)
+        first = max(0, min(caret - _EXCERPT_CHARACTERS // 2, len(line) - _EXCERPT_CHARACTERS))
+        shown = line[first : first + _EXCERPT_CHARACTERS].replace("\t", " ")
+        prefix = "…" if first else ""
+        suffix = "…" if first + _EXCERPT_CHARACTERS < len(line) else ""
+        indentation = " " * (len(prefix) + caret - first)
         excerpt = f"{prefix}{shown}{suffix}\n{indentation}^"
         return ParseError(
             f"{message} at line {position.line}, column {position.column}\n{excerpt}",
@@ -157,10 +157,10 @@ def tokenize(query: QueryText) -> list[Token]:
             break
         if after_in:
             after_in = False
-            found = match_list(text, offset)
-            if found is not None:
-                append(Token(LIST, found.group(), offset, found.end()))
-                offset = found.end()
+            list_match = match_list(text, offset)
+            if list_match is not None:
+                append(Token(LIST, list_match.group(), offset, list_match.end()))
+                offset = list_match.end()
                 continue
         match = match_token(text, offset)
         if match is None:
@@ -200,28 +200,28 @@ def _read_unicode(query: QueryText, written: str, offset: int) -> tuple[str, str
     """Kind and value of U&'…' or U&"…", in which \\XXXX and \\+XXXXXX are characters; UESCAPE names another sign than
     the backslash.
     """
-    found = _UNICODE_PARTS.fullmatch(written)
-    assert found is not None
-    quote, escape = written[2], found["escape"] or "\\"
+    match = _UNICODE_PARTS.fullmatch(written)
+    assert match is not None
+    quote, escape = written[2], match["escape"] or "\\"
     if escape.isspace() or escape in '+"0123456789abcdefABCDEF':
         raise query.error(
-            f"expected a sign that is no digit after UESCAPE, found '{escape}'", offset + found.start("escape")
+            f"expected a sign that is no digit after UESCAPE, found '{escape}'", offset + match.start("escape")
         )
     sign = re.escape(escape)
-    parts = re.split(rf"{sign}({sign}|[0-9a-fA-F]{{4}}|\+[0-9a-fA-F]{{6}})", found["body"] or found["name"] or "")
-    for place, part in enumerate(parts):
+    parts = re.split(rf"{sign}({sign}|[0-9a-fA-F]{{4}}|\+[0-9a-fA-F]{{6}})", match["body"] or match["name"] or "")
+    for place, piece in enumerate(parts):
         if place % 2 == 0:
-            if escape in part:
+            if escape in piece:
                 raise query.error(
                     f"expected four hexadecimal digits after {escape}, or + and six, or {escape} again, in "
                     f"U&{quote}…{quote}",
                     offset,
                 )
-            parts[place] = part.replace(quote + quote, quote)
-        elif part != escape:
-            code = int(part.removeprefix("+"), 16)
+            parts[place] = piece.replace(quote + quote, quote)
+        elif piece != escape:
+            code = int(piece.removeprefix("+"), 16)
             if code > _CODE_POINT_MAX:
-                raise query.error(f"expected a character of Unicode, at most 10FFFF, found {part}", offset)
+                raise query.error(f"expected a character of Unicode, at most 10FFFF, found {piece}", offset)
             parts[place] = chr(code)
     try:  # two halves of a character, written one by one, make it
         value = "".join(parts).encode("utf-16-le", "surrogatepass").decode("utf-16-le")

@@ -159,14 +159,14 @@ class PqlExpressionParser(ExpressionParser):
         cursor = self.cursor
         token = cursor.take()
         cursor.expect_symbol("(")
-        left = self.value()
+        value = self.value()
         cursor.expect_symbol(",")
         if cursor.token.kind != STRING:
             raise cursor.unexpected("a pattern in quotes")
         pattern = self.literal()
         assert pattern is not None
         cursor.expect_symbol(")")
-        return Call(name, (left, pattern), position=cursor.position(token))
+        return Call(name, (value, pattern), position=cursor.position(token))
 
     def suffix_precedence(self) -> int:
         if not self._in_condition:

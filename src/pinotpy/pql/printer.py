@@ -33,9 +33,9 @@ def print_literal(literal: Literal) -> str:
 
 def print_pql_aggregation(call: Call) -> str:
     """`count_star`, `sum_runs`, `percentile95_x`, `percentileEst50MV_x`, `sum_add(a,'1')`."""
-    found = find_aggregation(call.name)
-    assert found is not None, call.name
-    entry, percentile = found
+    aggregation = find_aggregation(call.name)
+    assert aggregation is not None, call.name
+    entry, percentile = aggregation
     if entry.name == "count":
         return "count_star"
     if percentile is None and entry.is_percentile and len(call.args) > 1:
@@ -49,9 +49,9 @@ def print_pql_aggregation(call: Call) -> str:
 
 def print_sql_aggregation(call: Call) -> str:
     """`count(*)`, `sum(runs)`, `percentile(runs, 50.0)`, `percentile50(runs)`, `mode(runs)`, `covarpop(runs,hits)`."""
-    found = find_aggregation(call.name)
-    assert found is not None, call.name
-    entry, percentile = found
+    aggregation = find_aggregation(call.name)
+    assert aggregation is not None, call.name
+    entry, percentile = aggregation
     args = [print_expression(arg, Dialect.SQL) for arg in call.args]
     if entry.is_percentile and percentile is None and len(args) > 1:
         parameters = [_percentile_argument(arg, index) for index, arg in enumerate(call.args[1:])]

@@ -55,9 +55,9 @@ class SqlExpressionParser(ExpressionParser):
         if token.kind == WORD:
             special = _SPECIAL.get(cursor.word)
             if special is not None:
-                found = special(self)
-                if found is not None:
-                    return found
+                expression = special(self)
+                if expression is not None:
+                    return expression
             called = cursor.ahead().kind == SYMBOL and cursor.ahead().value == "("
             if cursor.word not in RESERVED or (called and cursor.word in ("LIKE", "LEFT", "RIGHT")):
                 return self._call(cursor.take()) if called else self._name(cursor.take())

@@ -271,8 +271,8 @@ class SqlStatementParser:
                 cursor.take()
                 if not cursor.take_word("FIRST", "NEXT"):
                     raise cursor.unexpected("FIRST or NEXT after FETCH")
-                one = cursor.word in ("ROW", "ROWS")
-                statement = replace(statement, limit=1 if one else self._count("FETCH FIRST"))
+                is_single = cursor.word in ("ROW", "ROWS")
+                statement = replace(statement, limit=1 if is_single else self._count("FETCH FIRST"))
                 cursor.take_word("ROW", "ROWS")
                 cursor.take_word("ONLY")
             else:
