@@ -107,13 +107,13 @@ class AllowedUris:
         parts = urlsplit(uri)
         host, port = parts.hostname or "", parts.port or int(_PORTS[parts.scheme.lower()])
         try:
-            found = [ipaddress.ip_address(address.partition("%")[0]) for address in self._resolve(host, port)]
+            addresses = [ipaddress.ip_address(address.partition("%")[0]) for address in self._resolve(host, port)]
         except (OSError, UnicodeError) as error:  # no name at all: an empty label, a character that is in none
             reason = getattr(error, "strerror", None) or error
             raise RemoteError(f"'{masked(uri)}': the host '{host}' is not known: {reason}", uri=masked(uri)) from error
-        if not found:
+        if not addresses:
             raise RemoteError(f"'{masked(uri)}': the host '{host}' has no address", uri=masked(uri))
-        for address in found:
+        for address in addresses:
             if not self._may_ask(address, host):
                 raise AccessDeniedError(
                     f"'{masked(uri)}': the host '{host}' leads to {address}, an address of a network that is not "
@@ -121,14 +121,16 @@ class AllowedUris:
                     f"its operator can allow such a network in {SETTING}",
                     uri=masked(uri),
                 )
-        return str(found[0])
+        return str(addresses[0])
 
     def _may_ask(self, address: Address, host: str) -> bool:
         plain = _ipv4_behind(address) or address
         if plain.is_link_local or plain.is_multicast or plain.is_unspecified or plain in _METADATA:
             return False
         is_public = plain.is_global and not any(
-            each.version == network.version and each in network for network in _NOT_PUBLIC for each in (plain, address)
+            candidate.version == network.version and candidate in network
+            for network in _NOT_PUBLIC
+            for candidate in (plain, address)
         )
         if is_public or any(plain.version == network.version and plain in network for network in self._networks):
             return True
@@ -148,10 +150,10 @@ def _ipv4_behind(address: Address) -> ipaddress.IPv4Address | None:
     """The IPv4 address that an IPv6 address leads to, on a network that translates."""
     if address.version == 4 or address in (ipaddress.IPv6Address("::"), ipaddress.IPv6Address("::1")):
         return None
-    found = address.ipv4_mapped or address.sixtofour
-    if found is None and any(address in network for network in _LEADING_TO_IPV4):
-        found = ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
-    return found
+    embedded = address.ipv4_mapped or address.sixtofour
+    if embedded is None and any(address in network for network in _LEADING_TO_IPV4):
+        embedded = ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
+    return embedded
 
 
 def _parts(uri: str) -> tuple[str, str, str]:
@@ -169,7 +171,7 @@ def _parts(uri: str) -> tuple[str, str, str]:
     authority = authority.lower() if scheme in ("http", "https", "hdfs", "webhdfs", "swebhdfs") else authority
     if scheme in _PORTS:
         decoded = unquote(path_text)
-        if any(part in (".", "..") for part in decoded.replace("\\", "/").split("/")) or (
+        if any(segment in (".", "..") for segment in decoded.replace("\\", "/").split("/")) or (
             unquote(decoded) != decoded and ".." in unquote(decoded)
         ):
             raise UserError(f"'{masked(uri)}' is no address of a segment: '.' or '..' in its path")
@@ -184,4 +186,4 @@ def _parts(uri: str) -> tuple[str, str, str]:
 
 
 def _resolved(host: str, port: int) -> Sequence[str]:
-    return list(dict.fromkeys(str(found[4][0]) for found in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)))
+    return list(dict.fromkeys(str(info[4][0]) for info in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)))

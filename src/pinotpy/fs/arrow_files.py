@@ -54,15 +54,15 @@ class ArrowFiles:
     def list(self, uri: str) -> Iterator[FileEntry]:
         from pyarrow import fs
 
-        path, found = self._path(uri), self._infos_below(uri)
-        if not found and not uri.endswith("/") and path != self._root:
+        path, infos = self._path(uri), self._infos_below(uri)
+        if not infos and not uri.endswith("/") and path != self._root:
             info = self._call(uri, lambda: self._files.get_file_info(path))
-            found = [info] if info.type == fs.FileType.File else []
-        if not found and self._call(uri, lambda: self._files.get_file_info(self._root)).type == fs.FileType.NotFound:
+            infos = [info] if info.type == fs.FileType.File else []
+        if not infos and self._call(uri, lambda: self._files.get_file_info(self._root)).type == fs.FileType.NotFound:
             raise DataError(f"'{masked(uri)}': no bucket or container '{self._root}'", uri=masked(uri))
         address = f"{scheme_of(uri)}://{authority_and_path(uri)[0]}/"
-        found = [info for info in found if not info.base_name.startswith(UNFINISHED)]
-        return iter(sorted((self._entry(address, info) for info in found), key=lambda entry: entry.uri))
+        infos = [info for info in infos if not info.base_name.startswith(UNFINISHED)]
+        return iter(sorted((self._entry(address, info) for info in infos), key=lambda entry: entry.uri))
 
     def stat(self, uri: str) -> FileEntry:
         info = self._info(uri)
@@ -140,9 +140,9 @@ class ArrowFiles:
 
     def move(self, uri: str, new_uri: str) -> FileEntry:
         new_path = self._writable(new_uri)
-        found = self.stat(uri)
+        entry = self.stat(uri)
         if new_path == self._path(uri):
-            return found  # copied onto itself and deleted, it would be gone
+            return entry  # copied onto itself and deleted, it would be gone
         self._rename(uri, self._path(uri), new_path)
         return self.stat(new_uri)
 
@@ -171,10 +171,10 @@ class ArrowFiles:
         from pyarrow import fs
 
         selector = fs.FileSelector(self._path(uri), allow_not_found=True, recursive=True)
-        found: Sequence[Any] = self._call(
+        infos: Sequence[Any] = self._call(
             uri, lambda: [info for info in self._files.get_file_info(selector) if info.type == fs.FileType.File]
         )
-        return found
+        return infos
 
     def _chunks(self, uri: str, opened: Any) -> Iterator[bytes]:
         try:

@@ -75,10 +75,10 @@ class Crypters:
         if plain == NO_OP:
             return NoOpCrypter()
         with self._lock:
-            found = self._made.get(plain)
-            if found is None:
-                found = self._made[plain] = self._make(plain, name or "")
-            return found
+            crypter = self._made.get(plain)
+            if crypter is None:
+                crypter = self._made[plain] = self._make(plain, name or "")
+            return crypter
 
     def _make(self, plain: str, name: str) -> SegmentCrypter:
         listed = self._classes.get(plain, "") or _BUILT_IN.get(plain, "")

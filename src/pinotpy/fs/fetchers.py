@@ -160,10 +160,10 @@ class SegmentFetchers:
 
     def _fetcher(self, protocol: str) -> SegmentFetcher:
         with self._lock:
-            found = self._fetchers.get(protocol)
-            if found is None:
-                found = self._fetchers[protocol] = self._made(protocol)
-            return found
+            fetcher = self._fetchers.get(protocol)
+            if fetcher is None:
+                fetcher = self._fetchers[protocol] = self._made(protocol)
+            return fetcher
 
     def _made(self, protocol: str) -> SegmentFetcher:
         name = self._classes.get(protocol, "")
@@ -177,10 +177,10 @@ class SegmentFetchers:
         if protocol not in ("http", "https"):
             return file_system_for(uri, self._files)
         with self._lock:
-            found = self._guarded.get(protocol)
-            if found is None:
-                found = self._guarded[protocol] = GuardedHttpFiles(self.allowed, self._files.of(protocol).config())
-            return found
+            files = self._guarded.get(protocol)
+            if files is None:
+                files = self._guarded[protocol] = GuardedHttpFiles(self.allowed, self._files.of(protocol).config())
+            return files
 
 
 class _FileFetcher:
@@ -233,10 +233,10 @@ def _read(settings: FetcherSettings) -> tuple[dict[str, RetryPolicy], dict[str, 
             max(1.0, _number(protocol, keys, "retry.delay.scale.factor", 2.0, 100, faults)),
         )
         classes[protocol] = keys.pop("class", "")
-        own = {key: value for key, value in keys.items() if key not in _POLICY_KEYS}
+        extra = {key: value for key, value in keys.items() if key not in _POLICY_KEYS}
         known = schemes.get(protocol, SchemeSettings())
-        if own:
-            schemes[protocol] = SchemeSettings(known.class_name, tuple(sorted({**known.config(), **own}.items())))
+        if extra:
+            schemes[protocol] = SchemeSettings(known.class_name, tuple(sorted({**known.config(), **extra}.items())))
     if faults:
         raise InvalidConfigError("the settings of segment fetchers are not valid:", tuple(faults))
     return policies, classes, FileSystemSettings(tuple(sorted(schemes.items())))

@@ -46,12 +46,12 @@ class GuardedHttpFiles(HttpFiles):
         for _ in range(_REDIRECTS_MAX + 1):
             self._allowed.check(asked)
             # Credentials are for the server that was named, and go by no weaker protocol.
-            own = (
+            credentials = (
                 {"authorization": self._authorization}
                 if self._authorization and urlsplit(asked)[:2] == urlsplit(uri)[:2]
                 else {}
             )
-            with self._ask(asked, {**headers, **own}) as response:
+            with self._ask(asked, {**headers, **credentials}) as response:
                 if not response.has_redirect_location:
                     yield response
                     return
@@ -75,14 +75,14 @@ def _next(asked: str, location: str) -> str:
     list has.
     """
     try:
-        found = urljoin(asked, location)
+        target = urljoin(asked, location)
     except ValueError:
         raise RemoteError(
             f"'{masked(asked)}' leads to what is no address: '{masked(location[:200])}'", uri=masked(asked)
         ) from None
-    if scheme_of(found) not in ("http", "https"):
+    if scheme_of(target) not in ("http", "https"):
         raise AccessDeniedError(
-            f"'{masked(asked)}' leads to '{masked(found[:200])}': a web address may lead to another one only",
+            f"'{masked(asked)}' leads to '{masked(target[:200])}': a web address may lead to another one only",
             uri=masked(asked),
         )
-    return found
+    return target

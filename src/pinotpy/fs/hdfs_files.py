@@ -129,9 +129,9 @@ class HdfsFiles(FoundByStat):
 
     def move(self, uri: str, new_uri: str) -> FileEntry:
         target = "/" + path_of_file(new_uri)
-        found = self.stat(uri)
+        entry = self.stat(uri)
         if target == self._path(uri):
-            return found
+            return entry
         self._call(uri, lambda: self._client.mkdirs(target.rpartition("/")[0] or "/", create_parent=True))
         self._call(uri, lambda: self._client.rename(self._path(uri), target, True))
         return self.stat(new_uri)
@@ -182,7 +182,7 @@ def _first_line(text: str) -> str:
 
 def _hadoop_conf(folder: Path) -> dict[str, str]:
     """The properties of a Hadoop configuration. Raises InvalidConfigError."""
-    found: dict[str, str] = {}
+    properties: dict[str, str] = {}
     for name in ("core-site.xml", "hdfs-site.xml"):
         path = folder / name
         try:
@@ -194,7 +194,7 @@ def _hadoop_conf(folder: Path) -> dict[str, str]:
             for entry in ElementTree.fromstring(text).iter("property"):
                 key, value = entry.findtext("name"), entry.findtext("value")
                 if key and value is not None:
-                    found[key.strip()] = value.strip()
+                    properties[key.strip()] = value.strip()
         except (OSError, ElementTree.ParseError) as error:
             raise InvalidConfigError(f"'{path}', of hadoop.conf.path, cannot be read: {error}") from error
-    return found
+    return properties

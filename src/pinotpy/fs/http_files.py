@@ -158,8 +158,8 @@ def _length(response: httpx.Response) -> int | None:
 
 
 def _range(response: httpx.Response) -> str:
-    found: str = response.headers.get("content-range", "")
-    return found
+    content_range: str = response.headers.get("content-range", "")
+    return content_range
 
 
 def _version(response: httpx.Response) -> tuple[str, str]:
@@ -178,11 +178,11 @@ def _entry(uri: str, response: httpx.Response) -> FileEntry:
 
 def bounded(response: httpx.Response, length: int) -> Iterator[bytes]:
     """The bytes of a range: a server that ignores it would send the whole file."""
-    found = 0
+    num_bytes = 0
     for chunk in response.iter_raw():
         yield chunk
-        found += len(chunk)
-        if found > length:
+        num_bytes += len(chunk)
+        if num_bytes > length:
             return
 
 

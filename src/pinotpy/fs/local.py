@@ -70,14 +70,14 @@ class LocalDeepStore:
     def list(self, prefix: str = "") -> Iterator[StoredFile]:
         parts = check_prefix(prefix)
         folder = self._root.joinpath(*parts)
-        found = []
+        keys = []
         for directory, folders, names in os.walk(folder, followlinks=False):
             folders[:] = [name for name in folders if not name.startswith(".")]
             for name in names:
                 path = Path(directory, name)
                 if not name.startswith(".") and not path.is_symlink():
-                    found.append("/".join(path.relative_to(self._root).parts))
-        for key in sorted(found):
+                    keys.append("/".join(path.relative_to(self._root).parts))
+        for key in sorted(keys):
             # A file may go between the walk and here: then it is not there.
             with suppress(NotFoundError, UserError):
                 yield self._stat(key, self._existing(key))
@@ -102,12 +102,12 @@ class LocalDeepStore:
     def _write(self, target: Path, write: Callable[[], object]) -> None:
         # Others delete the folder whenever it is empty: before it is written to, or while mkdir looks whether what is
         # there is a folder.
-        for left in reversed(range(_TRIES)):
+        for tries_left in reversed(range(_TRIES)):
             try:
                 target.parent.mkdir(parents=True, exist_ok=True)
                 write()
             except (FileNotFoundError, FileExistsError):
-                if not left:
+                if not tries_left:
                     raise
             else:
                 return

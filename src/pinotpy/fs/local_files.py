@@ -32,23 +32,23 @@ class LocalFiles:
         root = local_path(uri)
         if root.is_file():
             return iter([self.stat(uri)])
-        found: list[Path] = []
+        paths: list[Path] = []
         with _translated(uri):
             for directory, folders, names in os.walk(root, onerror=_raise_unless_gone, followlinks=True):
                 seen = {os.path.realpath(directory), *(os.path.realpath(parent) for parent in Path(directory).parents)}
                 folders[:] = [
                     name for name in folders if os.path.realpath(os.path.join(directory, name)) not in seen
                 ]  # a link to above
-                found += [Path(directory, name) for name in names if not name.startswith(UNFINISHED)]
-        return self._stats(sorted(_written_as(uri, path) for path in found))
+                paths += [Path(directory, name) for name in names if not name.startswith(UNFINISHED)]
+        return self._stats(sorted(_written_as(uri, path) for path in paths))
 
     def stat(self, uri: str) -> FileEntry:
         path = local_path(uri)
         with _translated(uri):
-            found = path.stat()
+            status = path.stat()
         if not path.is_file():
             raise NotFoundError(f"'{masked(uri)}' is no file", uri=masked(uri))
-        return FileEntry(uri, found.st_size, found.st_mtime_ns // 1_000_000)
+        return FileEntry(uri, status.st_size, status.st_mtime_ns // 1_000_000)
 
     def exists(self, uri: str) -> bool:
         return local_path(uri).is_file()

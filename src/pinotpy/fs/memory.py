@@ -69,8 +69,8 @@ class MemoryDeepStore:
         self._fault("list", prefix)
         folder = "/".join(parts) + "/" if parts else ""
         with self._lock:
-            found = [self._stored(key) for key in sorted(self._files) if key.startswith(folder)]
-        return iter(found)
+            stored = [self._stored(key) for key in sorted(self._files) if key.startswith(folder)]
+        return iter(stored)
 
     def move(self, key: str, new_key: str) -> StoredFile:
         check_key(key)

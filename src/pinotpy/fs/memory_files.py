@@ -70,9 +70,9 @@ class MemoryFiles:
     def move(self, uri: str, new_uri: str) -> FileEntry:
         new_name = path_of_file(new_uri)
         with self._lock:
-            found = self._file(uri)
+            content = self._file(uri)
             del self._files[authority_and_path(uri)[1]]
-            self._files[new_name] = found
+            self._files[new_name] = content
         return self.stat(new_uri)
 
     def delete(self, uri: str) -> bool:
@@ -80,10 +80,10 @@ class MemoryFiles:
             return self._files.pop(authority_and_path(uri)[1], None) is not None
 
     def _file(self, uri: str) -> tuple[bytes, int]:
-        found = self._files.get(authority_and_path(uri)[1])
-        if found is None:
+        content = self._files.get(authority_and_path(uri)[1])
+        if content is None:
             raise NotFoundError(f"no file '{uri}'", uri=uri)
-        return found
+        return content
 
 
 _LOCK = threading.Lock()

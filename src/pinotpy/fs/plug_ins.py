@@ -30,5 +30,5 @@ def checked_plug_in(place: str, load: Callable[[], Any]) -> Callable[..., Any]:
         raise InvalidConfigError(f"{place} cannot be loaded: {type(error).__name__}: {error}") from error
     if not callable(loaded):
         raise InvalidConfigError(f"{place} is a {type(loaded).__name__}: expected a function or class")
-    found: Callable[..., Any] = loaded
-    return found
+    plug_in: Callable[..., Any] = loaded
+    return plug_in

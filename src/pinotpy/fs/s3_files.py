@@ -143,10 +143,10 @@ class S3Files(FoundByStat):
             for page in pages:
                 if "Name" not in page and "KeyCount" not in page:
                     raise _foreign(uri)  # an empty answer would be an empty bucket, else
-                for found in page.get("Contents", ()):
-                    if not found["Key"].endswith("/"):  # markers of folders, which other tools leave
+                for item in page.get("Contents", ()):
+                    if not item["Key"].endswith("/"):  # markers of folders, which other tools leave
                         is_empty = False
-                        yield FileEntry(address + found["Key"], found["Size"], _ms(found["LastModified"]))
+                        yield FileEntry(address + item["Key"], item["Size"], _ms(item["LastModified"]))
         if is_empty and path and not uri.endswith("/"):
             try:
                 yield self.stat(uri)

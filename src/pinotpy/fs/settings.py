@@ -52,25 +52,25 @@ class FileSystemSettings:
         Raises InvalidConfigError with every fault.
         """
         faults: list[Fault] = []
-        found: dict[str, SchemeSettings] = {}
+        by_scheme: dict[str, SchemeSettings] = {}
         for place, spec in enumerate(specs):
             where = f"$.pinotFSSpecs[{place}]"
             scheme, class_name, configs = spec.get("scheme"), spec.get("className") or "", spec.get("configs") or {}
             if not isinstance(scheme, str) or not scheme:
                 faults.append(Fault(f"{where}.scheme", repr(scheme)[:80], "a scheme such as s3"))
-            elif scheme.lower() in found:
+            elif scheme.lower() in by_scheme:
                 faults.append(Fault(f"{where}.scheme", f"'{scheme}' again", "each scheme once"))
             elif not isinstance(class_name, str):
                 faults.append(Fault(f"{where}.className", repr(class_name)[:80], "a text"))
             elif not isinstance(configs, Mapping):
                 faults.append(Fault(f"{where}.configs", type(configs).__name__, "an object of keys and values"))
             else:
-                found[scheme.lower()] = SchemeSettings(
+                by_scheme[scheme.lower()] = SchemeSettings(
                     class_name, tuple(sorted((str(key), _text(value)) for key, value in configs.items()))
                 )
         if faults:
             raise InvalidConfigError("the file systems of the job are not valid:", tuple(faults))
-        return FileSystemSettings(tuple(sorted(found.items())))
+        return FileSystemSettings(tuple(sorted(by_scheme.items())))
 
     @staticmethod
     def from_properties(properties: Mapping[str, str]) -> FileSystemSettings:

@@ -26,8 +26,8 @@ def scheme_of(uri: str) -> str:
             f"'{masked(uri[:200])}' is no URI: expected a path or scheme://host/path of 1 to {URI_CHARACTERS_MAX} "
             "characters"
         )
-    found = _SCHEME.match(uri)
-    return found.group(1).lower() if found else ""
+    match = _SCHEME.match(uri)
+    return match.group(1).lower() if match else ""
 
 
 def authority_and_path(uri: str) -> tuple[str, str]:
@@ -44,8 +44,8 @@ def authority_and_path(uri: str) -> tuple[str, str]:
         authority, path = "", rest.lstrip("/")
     else:
         authority, _, path = rest[2:].partition("/")
-    user, at, _ = authority.rpartition("@")
-    if at and (":" in user or scheme in ("http", "https")):
+    user, separator, _ = authority.rpartition("@")
+    if separator and (":" in user or scheme in ("http", "https")):
         raise UserError(
             f"'{masked(uri)}' has a user or password before its host: credentials belong into the daemon's settings, "
             "not into addresses"

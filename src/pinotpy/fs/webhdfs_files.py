@@ -72,8 +72,8 @@ class WebHdfsFiles(FoundByStat):
             return iter(())
         if root.get("type") == "FILE":
             return iter([_entry(uri, root)])
-        found = [entry for entry in self._walk(uri) if not _is_unfinished(entry)]
-        return iter(sorted(found, key=lambda entry: entry.uri))
+        entries = [entry for entry in self._walk(uri) if not _is_unfinished(entry)]
+        return iter(sorted(entries, key=lambda entry: entry.uri))
 
     def _walk(self, uri: str) -> Iterator[FileEntry]:
         """All files below a folder, unfinished ones too."""
@@ -124,9 +124,9 @@ class WebHdfsFiles(FoundByStat):
         return self.stat(uri)
 
     def move(self, uri: str, new_uri: str) -> FileEntry:
-        new_path, found = path_of_file(new_uri), self.stat(uri)
+        new_path, entry = path_of_file(new_uri), self.stat(uri)
         if new_path == path_of_file(uri):
-            return found
+            return entry
         self._json("PUT", new_uri.rpartition("/")[0], "MKDIRS")
         self._rename(uri, new_uri)
         return self.stat(new_uri)
@@ -166,13 +166,13 @@ class WebHdfsFiles(FoundByStat):
         return self._answer(uri, "GETFILESTATUS", "FileStatus")
 
     def _answer(self, uri: str, operation: str, name: str) -> dict[str, Any]:
-        found = self._json("GET", uri, operation).get(name)
-        if not isinstance(found, dict):
+        answer = self._json("GET", uri, operation).get(name)
+        if not isinstance(answer, dict):
             raise RemoteError(
                 f"'{masked(uri)}': the answer of WebHDFS has no '{name}': is this the web port of a name node?",
                 uri=masked(uri),
             )
-        return found
+        return answer
 
     def _json(
         self, method: str, uri: str, operation: str, parameters: Mapping[str, str] | None = None

@@ -156,10 +156,10 @@ def unfinished_before(folder: Path, before_ms: int) -> Iterator[Path]:
     for directory, _, names in os.walk(folder, onerror=_raise_unless_gone):
         for path in (Path(directory, name) for name in names if name.startswith(UNFINISHED)):
             with suppress(FileNotFoundError):
-                found = path.lstat()
+                status = path.lstat()
                 # By the last change of the file: what was last written may be old, where it is another name of its
                 # source.
-                if stat.S_ISREG(found.st_mode) and found.st_ctime_ns // 1_000_000 < before_ms:
+                if stat.S_ISREG(status.st_mode) and status.st_ctime_ns // 1_000_000 < before_ms:
                     yield path
 
 
