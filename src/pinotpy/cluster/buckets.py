@@ -117,12 +117,12 @@ def read_record(store: ClusterStore, path: str) -> StoredRecord | None:
         main = ZNRecord.from_bytes(data, path)
         layout = layout_of(main)
         paths = layout.bucket_paths(path)
-        found = store.get_many(paths)
-        if any(each is None for each in found):
+        nodes = store.get_many(paths)
+        if any(node is None for node in nodes):
             continue  # cut anew between the two reads
-        buckets = [ZNRecord.from_bytes(each[0], where) for where, each in zip(paths, found, strict=True) if each]
+        buckets = [ZNRecord.from_bytes(node[0], where) for where, node in zip(paths, nodes, strict=True) if node]
         versions = {path: stat.version} | {
-            where: each[1].version for where, each in zip(paths, found, strict=True) if each
+            where: node[1].version for where, node in zip(paths, nodes, strict=True) if node
         }
         return StoredRecord(merge(main, buckets), layout, versions, tuple(bucket.map_fields for bucket in buckets))
     raise ClusterError(

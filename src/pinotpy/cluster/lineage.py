@@ -228,16 +228,16 @@ def _new_entry(event: StartReplace, now_ms: int) -> LineageEntry:
 
 def _without_names(entries: Mapping[str, LineageEntry], names: set[str]) -> dict[str, LineageEntry]:
     """Reverted entries give up names that a new entry takes over, and go when nothing is left of them."""
-    kept = {}
+    remaining = {}
     for entry_id, entry in entries.items():
-        left = (
+        segments_to = (
             tuple(name for name in entry.segments_to if name not in names)
             if entry.state is REVERTED
             else entry.segments_to
         )
-        if left or left == entry.segments_to:
-            kept[entry_id] = entry if left == entry.segments_to else replace(entry, segments_to=left)
-    return kept
+        if segments_to or segments_to == entry.segments_to:
+            remaining[entry_id] = entry if segments_to == entry.segments_to else replace(entry, segments_to=segments_to)
+    return remaining
 
 
 def _check_old_segments(lineage: SegmentLineage, names: Iterable[str], situation: Situation) -> None:
@@ -247,10 +247,10 @@ def _check_old_segments(lineage: SegmentLineage, names: Iterable[str], situation
             f"segments of 'segmentsFrom' are not in table '{lineage.table}': {_shown(missing)}", table=lineage.table
         )
     for name in names:
-        found = lineage.entry_hiding(name)
-        if found is not None:
+        hiding = lineage.entry_hiding(name)
+        if hiding is not None:
             raise AlreadyExistsError(
-                f"segment '{name}' of 'segmentsFrom' is not what queries see: entry '{found[0]}' ({found[1].state}) "
+                f"segment '{name}' of 'segmentsFrom' is not what queries see: entry '{hiding[0]}' ({hiding[1].state}) "
                 "hides it; replace what took its place",
                 table=lineage.table,
             )
@@ -353,7 +353,7 @@ def _check_served(lineage: SegmentLineage, entry_id: str, names: Collection[str]
 
 
 def _age(lineage: SegmentLineage, situation: Situation, now_ms: int) -> SegmentLineage | None:
-    ages, wanted = situation.ages, situation.wanted
+    ages, registered = situation.ages, situation.wanted
     entries: dict[str, LineageEntry] = {}
     for entry_id, entry in lineage.entries.items():
         is_old = now_ms - entry.timestamp_ms >= max(
@@ -361,16 +361,16 @@ def _age(lineage: SegmentLineage, situation: Situation, now_ms: int) -> SegmentL
         )
         if entry.state is IN_PROGRESS:
             entries[entry_id] = replace(entry, state=REVERTED, timestamp_ms=now_ms) if is_old else entry
-        elif not is_old or any(name in wanted for name in entry.hidden):
+        elif not is_old or any(name in registered for name in entry.hidden):
             entries[entry_id] = entry
     # An entry that replaced another one's new segments stays as long as that one could be reverted.
     grew = True
     while grew:
         brought = {name for entry in entries.values() if entry.state is COMPLETED for name in entry.segments_to}
         needed = {
-            each: entry
-            for each, entry in lineage.entries.items()
-            if each not in entries and entry.is_live and not brought.isdisjoint(entry.segments_from)
+            earlier_id: entry
+            for earlier_id, entry in lineage.entries.items()
+            if earlier_id not in entries and entry.is_live and not brought.isdisjoint(entry.segments_from)
         }
         entries |= needed
         grew = bool(needed)

@@ -31,5 +31,5 @@ class LineageReader:
         return all(now.get(table) is lineages.get(table) for table in tables)
 
     def _of(self, tables: list[str]) -> dict[str, SegmentLineage]:
-        found = self._cache.read([self._paths.segment_lineage(table) for table in tables], lineage_or_reason)
-        return {table: lineage for table, lineage in zip(tables, found, strict=True) if lineage is not None}
+        lineages = self._cache.read([self._paths.segment_lineage(table) for table in tables], lineage_or_reason)
+        return {table: lineage for table, lineage in zip(tables, lineages, strict=True) if lineage is not None}

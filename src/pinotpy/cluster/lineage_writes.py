@@ -40,10 +40,10 @@ def refuse_hidden(reading: Reading, names: Iterable[str]) -> None:
     """
     lineage, _ = reading.lineage()
     for name in names:
-        found = lineage.entry_hiding(name)
-        if found is None or found[1].state is LineageState.IN_PROGRESS:
+        hiding = lineage.entry_hiding(name)
+        if hiding is None or hiding[1].state is LineageState.IN_PROGRESS:
             continue
-        entry_id, entry = found
+        entry_id, entry = hiding
         why = (
             "has been replaced"
             if entry.state is LineageState.COMPLETED
@@ -61,5 +61,5 @@ def refuse_hidden(reading: Reading, names: Iterable[str]) -> None:
 def lineage_drop(reading: Reading) -> list[Op]:
     """The lineage of a table goes with it."""
     path = reading.paths.segment_lineage(reading.table)
-    found = reading.node(path)
-    return [] if found is None else [Delete(path, found[1])]
+    node = reading.node(path)
+    return [] if node is None else [Delete(path, node[1])]

@@ -75,15 +75,14 @@ def check_cluster_id(store: ClusterStore, paths: ClusterPaths, known: str) -> st
             f"cluster '{paths.cluster}' does not exist in this ZooKeeper; start its controller first",
             cluster=paths.cluster,
         ) from error
-    found = ZNRecord.from_bytes(data, paths.cluster_config).simple_fields.get(CLUSTER_ID_FIELD, "")
-    if known and found != known:
+    cluster_id = ZNRecord.from_bytes(data, paths.cluster_config).simple_fields.get(CLUSTER_ID_FIELD, "")
+    if known and cluster_id != known:
         raise ClusterError(
-            f"cluster '{paths.cluster}' is another one than before (id '{found}', expected '{known}'): ZooKeeper was "
-            "wiped or "
-            "replaced; restart this instance to join the new cluster",
+            f"cluster '{paths.cluster}' is another one than before (id '{cluster_id}', expected '{known}'): "
+            "ZooKeeper was wiped or replaced; restart this instance to join the new cluster",
             cluster=paths.cluster,
         )
-    return found
+    return cluster_id
 
 
 def is_announced(store: ClusterStore, paths: ClusterPaths, instance: str, session: str) -> bool:
@@ -157,9 +156,9 @@ def set_instance_field(store: ClusterStore, paths: ClusterPaths, instance: str, 
 
 def create_folders(store: ClusterStore, paths: ClusterPaths, instance: str) -> None:
     root = paths.instance(instance)
-    wanted = [root, *(f"{root}/{name}" for name in instance_folders())]
-    for path, found in zip(wanted, store.get_many(wanted), strict=True):
-        if found is None:
+    folders = [root, *(f"{root}/{name}" for name in instance_folders())]
+    for path, node in zip(folders, store.get_many(folders), strict=True):
+        if node is None:
             try:
                 store.create(path, make_parents=True)
             except NodeExistsError:

@@ -278,7 +278,7 @@ class MemoryStore:
                 while level := [
                     f"{parent}/{name}" for parent in level for name in sorted(self._tree.node(parent).children)
                 ]:
-                    ops[:0] = [Delete(each) for each in level]
+                    ops[:0] = [Delete(child) for child in level]
             self._write("delete", path, ops)
 
     def multi(self, ops: Sequence[Op]) -> None:

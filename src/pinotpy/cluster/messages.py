@@ -114,13 +114,13 @@ def send_reset(
 
 def live_sessions(store: ClusterStore, paths: ClusterPaths, instances: Iterable[str]) -> dict[str, str]:
     """instance → session of those that live."""
-    wanted = sorted(set(instances))
-    live_paths = [paths.live_instance(instance) for instance in wanted]
-    found = store.get_many(live_paths)
+    names = sorted(set(instances))
+    live_paths = [paths.live_instance(instance) for instance in names]
+    nodes = store.get_many(live_paths)
     return {
-        instance: LiveInstance.from_record(ZNRecord.from_bytes(each[0], path)).session_id
-        for instance, path, each in zip(wanted, live_paths, found, strict=True)
-        if each is not None
+        instance: LiveInstance.from_record(ZNRecord.from_bytes(node[0], path)).session_id
+        for instance, path, node in zip(names, live_paths, nodes, strict=True)
+        if node is not None
     }
 
 

@@ -51,20 +51,20 @@ class OwnStates:
     def of(self, resource: str) -> dict[str, str]:
         """partition → state."""
         with self._lock:
-            found = self._resources.get(resource)
-            return {name: entry.state for name, entry in found.partitions.items()} if found else {}
+            known = self._resources.get(resource)
+            return {name: entry.state for name, entry in known.partitions.items()} if known else {}
 
     def fail(self, resource: str, partition: str, reason: str, now_ms: int) -> bool:
         """A partition can no longer be served: set it to ERROR. False, and nothing changes, if it is not here."""
         with self._lock:
-            found = self._resources.get(resource)
-            if found is None or partition not in found.partitions:
+            entry = self._resources.get(resource)
+            if entry is None or partition not in entry.partitions:
                 return False
-            before = found.partitions[partition].state
-            found.partitions[partition] = PartitionState(
+            before = entry.partitions[partition].state
+            entry.partitions[partition] = PartitionState(
                 ERROR, before, now_ms, now_ms, reason[:INFO_CHARS_MAX], self._instance
             )
-            found.is_dirty = True
+            entry.is_dirty = True
             return True
 
     def begin_session(self, session: str) -> None:
@@ -76,8 +76,8 @@ class OwnStates:
 
     def entry(self, resource: str, partition: str) -> PartitionState | None:
         """The state of one partition; None if the instance does not have it."""
-        found = self._resources.get(resource)
-        return found.partitions.get(partition) if found else None
+        entry = self._resources.get(resource)
+        return entry.partitions.get(partition) if entry else None
 
     def set(self, resource_name: str, state_model: str, partition: str, entry: PartitionState) -> None:
         """A transition was made, or failed."""
@@ -90,14 +90,14 @@ class OwnStates:
 
     def take_changed(self) -> list[ChangedResource]:
         """The resources that changed since they were written; from here on they count as written."""
-        found = [
-            ChangedResource(name, each.state_model, dict(each.partitions), each.stored)
-            for name, each in self._resources.items()
-            if each.is_dirty
+        resources = [
+            ChangedResource(name, resource.state_model, dict(resource.partitions), resource.stored)
+            for name, resource in self._resources.items()
+            if resource.is_dirty
         ]
-        for changed in found:
+        for changed in resources:
             self._resources[changed.name].is_dirty = False
-        return found
+        return resources
 
     def write(self, changes: Iterable[ChangedResource]) -> None:
         """Store them. Raises ClusterError: then they are for `put_back`."""

@@ -239,17 +239,17 @@ class Participant:
             names = self._store.children(self._paths.messages(self.instance), self._on_message_hint)
             with self._lock:
                 new = [name for name in names if name not in self._accepted][: _ACCEPTED_MAX - len(self._accepted)]
-            found = self._store.get_many([self._paths.message(self.instance, name) for name in new])
+            nodes = self._store.get_many([self._paths.message(self.instance, name) for name in new])
         except ClusterError:
             self._messages_changed = True
             raise
         taken: list[Message] = []
         discarded: list[str] = []
         messages: list[Message] = []
-        for name, each in zip(new, found, strict=True):
+        for name, node in zip(new, nodes, strict=True):
             try:
                 messages += (
-                    [Message(name, Message.from_record(ZNRecord.from_bytes(each[0], name)).fields)] if each else []
+                    [Message(name, Message.from_record(ZNRecord.from_bytes(node[0], name)).fields)] if node else []
                 )
             except DecodeError as error:
                 logger.warning(
@@ -365,9 +365,10 @@ class Participant:
         now_ms = self._clock.now_ms()
         for ops in in_multis(
             SetData(
-                self._paths.message(self.instance, each.id), each.as_read(self._session, now_ms).to_record().to_bytes()
+                self._paths.message(self.instance, message.id),
+                message.as_read(self._session, now_ms).to_record().to_bytes(),
             )
-            for each in messages
+            for message in messages
         ):
             try:
                 self._store.multi(ops)

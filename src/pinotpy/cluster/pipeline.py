@@ -217,11 +217,11 @@ class TransitionPipeline:
         unknown = [
             (instance, name) for instance, names in listed.items() for name in names if name not in self._messages
         ]
-        found = self._store.get_many([self._paths.message(instance, name) for instance, name in unknown])
-        for (_, name), each in zip(unknown, found, strict=True):
-            if each is not None:
+        nodes = self._store.get_many([self._paths.message(instance, name) for instance, name in unknown])
+        for (_, name), node in zip(unknown, nodes, strict=True):
+            if node is not None:
                 try:
-                    self._messages[name] = Message.from_record(ZNRecord.from_bytes(each[0], name))
+                    self._messages[name] = Message.from_record(ZNRecord.from_bytes(node[0], name))
                 except DecodeError:
                     self._messages[name] = Message(name, {})  # its receiver discards it
         known, self._messages = self._messages, {}
@@ -240,14 +240,14 @@ class TransitionPipeline:
     def _read_current_states(self, live: dict[str, _LiveInstanceView]) -> None:
         folders = [self._paths.current_states(name, view.session) for name, view in live.items()]
         listed = self._cache.children_many(folders)
-        wanted = [
+        to_read = [
             (instance, f"{folder}/{resource}")
             for instance, folder, names in zip(live, folders, listed, strict=True)
             for resource in names
         ]
-        records = self._cache.read_resources([path for _, path in wanted])
+        records = self._cache.read_resources([path for _, path in to_read])
         typed: dict[str, tuple[ZNRecord, CurrentState]] = {}
-        for (instance, path), record in zip(wanted, records, strict=True):
+        for (instance, path), record in zip(to_read, records, strict=True):
             if record is None:
                 continue
             known = self._current_states.get(path)

@@ -46,8 +46,8 @@ class PropertyStore:
 
     def schema(self, schema_name: str) -> Versioned[dict[str, Any]] | None:
         """The schema's JSON, or None."""
-        found = self._record(self._paths.schema(schema_name))
-        return Versioned(schema_from_record(found.value), found.version) if found else None
+        record = self._record(self._paths.schema(schema_name))
+        return Versioned(schema_from_record(record.value), record.version) if record else None
 
     def create_schema(self, schema: dict[str, Any]) -> None:
         """Raises AlreadyExistsError."""
@@ -81,8 +81,8 @@ class PropertyStore:
         return self._children(self._paths.table_configs)
 
     def table_config(self, table_name_with_type: str) -> Versioned[dict[str, Any]] | None:
-        found = self._record(self._paths.table_config(table_name_with_type))
-        return Versioned(table_config_from_record(found.value), found.version) if found else None
+        record = self._record(self._paths.table_config(table_name_with_type))
+        return Versioned(table_config_from_record(record.value), record.version) if record else None
 
     # Segment records
 
@@ -90,22 +90,22 @@ class PropertyStore:
         return self._children(self._paths.segments(table_name_with_type))
 
     def segment(self, table_name_with_type: str, segment_name: str) -> Versioned[SegmentZkMetadata] | None:
-        found = self._record(self._paths.segment(table_name_with_type, segment_name))
+        record = self._record(self._paths.segment(table_name_with_type, segment_name))
         return (
-            Versioned(SegmentZkMetadata.from_record(found.value, table_name_with_type), found.version)
-            if found
+            Versioned(SegmentZkMetadata.from_record(record.value, table_name_with_type), record.version)
+            if record
             else None
         )
 
     def segments(self, table_name_with_type: str, names: Iterable[str] | None = None) -> dict[str, SegmentZkMetadata]:
         """Records of the named segments, or of all: pipelined, 10 k take about a second. Missing ones are left out."""
-        wanted: Sequence[str] = list(names) if names is not None else self.segment_names(table_name_with_type)
-        paths = [self._paths.segment(table_name_with_type, name) for name in wanted]
-        found = self._store.get_many(paths)
+        selected: Sequence[str] = list(names) if names is not None else self.segment_names(table_name_with_type)
+        paths = [self._paths.segment(table_name_with_type, name) for name in selected]
+        nodes = self._store.get_many(paths)
         return {
-            name: SegmentZkMetadata.from_record(ZNRecord.from_bytes(each[0], path), table_name_with_type)
-            for name, path, each in zip(wanted, paths, found, strict=True)
-            if each is not None and each[0]
+            name: SegmentZkMetadata.from_record(ZNRecord.from_bytes(node[0], path), table_name_with_type)
+            for name, path, node in zip(selected, paths, nodes, strict=True)
+            if node is not None and node[0]
         }
 
     def _children(self, path: str) -> list[str]:

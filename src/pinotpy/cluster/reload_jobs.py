@@ -107,8 +107,8 @@ class ReloadJobRecords:
     def _change(self, change: Callable[[Jobs], Jobs], now_ms: int) -> None:
         for attempt in range(1, _ATTEMPTS_MAX + 1):
             jobs, version = self._read()
-            kept = list(_sorted(change(jobs), now_ms).values())[-JOBS_KEPT_MAX:]
-            data = ZNRecord(JOB_TYPE, {}, {job.job_id: job.to_fields() for job in kept}).to_bytes()
+            newest = list(_sorted(change(jobs), now_ms).values())[-JOBS_KEPT_MAX:]
+            data = ZNRecord(JOB_TYPE, {}, {job.job_id: job.to_fields() for job in newest}).to_bytes()
             try:
                 if version is None:
                     self._store.create(self._path, data, make_parents=True)
@@ -132,11 +132,11 @@ class ReloadJobRecords:
 
 
 def _sorted(jobs: Jobs, now_ms: int) -> dict[str, ReloadJobRecord]:
-    found = sorted(
+    records = sorted(
         (ReloadJobRecord.from_fields(job_id, fields) for job_id, fields in jobs.items()),
         key=lambda job: (job.submitted_ms, job.job_id),
     )
-    return {job.job_id: job for job in found if now_ms - job.submitted_ms <= AGE_MAX_MS}
+    return {job.job_id: job for job in records if now_ms - job.submitted_ms <= AGE_MAX_MS}
 
 
 def _number(text: str) -> int:

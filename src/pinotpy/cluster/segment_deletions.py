@@ -72,8 +72,8 @@ class SegmentDeletions:
             self._store.delete(self._paths.segment_deletion(done.node))
 
     def _read(self, nodes: Sequence[str]) -> list[RecordedDeletion]:
-        found = self._store.get_many([self._paths.segment_deletion(node) for node in nodes])
-        return [_recorded(node, each[0]) for node, each in zip(nodes, found, strict=True) if each is not None]
+        stored = self._store.get_many([self._paths.segment_deletion(node) for node in nodes])
+        return [_recorded(node, entry[0]) for node, entry in zip(nodes, stored, strict=True) if entry is not None]
 
     def _nodes(self) -> list[str]:
         try:

@@ -93,13 +93,13 @@ class SegmentUploads:
         except NoNodeError:
             return []
         uploads = []
-        for node, found in zip(
+        for node, node_and_stat in zip(
             nodes, self._store.get_many([self._paths.segment_upload(node) for node in nodes]), strict=True
         ):
-            if found is None:
+            if node_and_stat is None:
                 continue
             try:
-                uploads.append(_recorded(node, found[0], found[1].version))
+                uploads.append(_recorded(node, node_and_stat[0], node_and_stat[1].version))
             except DecodeError as error:
                 LOG.error("record of an upload cannot be read, delete it node=%s reason=%s", node, error.message)
         return sorted(uploads, key=lambda upload: upload.began_ms)

@@ -138,13 +138,13 @@ class Spectator:
         self._cache.end_pass()
         self._confirmed_ns = started_ns
         old = self._view
-        kept = {
+        fields = {
             name: getattr(old, name) if _is_same(getattr(old, name), parts[name]) else MappingProxyType(parts[name])
             for name in _PARTS
         }
-        if old.version and all(kept[name] is getattr(old, name) for name in _PARTS):
+        if old.version and all(fields[name] is getattr(old, name) for name in _PARTS):
             return
-        self._view = ClusterView(old.version + 1, **kept)
+        self._view = ClusterView(old.version + 1, **fields)
         if self._on_change is not None:
             self._on_change(self._view)
 
@@ -228,7 +228,7 @@ class Spectator:
                     value := self._typed_once(
                         path,
                         record,
-                        lambda each, table=table: SegmentZkMetadata.from_record(each, table),  # type: ignore[misc]
+                        lambda record, table=table: SegmentZkMetadata.from_record(record, table),  # type: ignore[misc]
                         typed,
                     )
                 )

@@ -45,14 +45,14 @@ class Reading:
         return stored
 
     def existing_segments(self, names: Sequence[str]) -> dict[str, bytes]:
-        found = self.store.get_many([self.paths.segment(self.table, name) for name in names])
-        return {name: each[0] for name, each in zip(names, found, strict=True) if each is not None}
+        nodes = self.store.get_many([self.paths.segment(self.table, name) for name in names])
+        return {name: node[0] for name, node in zip(names, nodes, strict=True) if node is not None}
 
     def lineage(self) -> tuple[SegmentLineage, int | None]:
         """The segment lineage with its version; None = there is no record of it. Raises DecodeError."""
         path = self.paths.segment_lineage(self.table)
-        found = self.node(path)
-        return (SegmentLineage(self.table), None) if found is None else (lineage_from_bytes(found[0], path), found[1])
+        node = self.node(path)
+        return (SegmentLineage(self.table), None) if node is None else (lineage_from_bytes(node[0], path), node[1])
 
     def served_segments(self) -> frozenset[str]:
         """Segments that a live server which takes queries has ONLINE, as brokers see it."""
@@ -64,10 +64,10 @@ class Reading:
         configs = self.store.get_many([self.paths.instance_config(name) for name in live])
         taking = {
             name
-            for name, found in zip(live, configs, strict=True)
-            if found is None
-            or not found[0]
-            or InstanceConfig.from_record(ZNRecord.from_bytes(found[0], name)).takes_queries
+            for name, config in zip(live, configs, strict=True)
+            if config is None
+            or not config[0]
+            or InstanceConfig.from_record(ZNRecord.from_bytes(config[0], name)).takes_queries
         }
         partitions = view.record.map_fields if view is not None else {}
         return frozenset(

@@ -310,10 +310,10 @@ def _replace_config(reading: Reading, change: ReplaceConfig) -> Decision:
     return Decision(WritePlan(ops) if ops else None)
 
 
-def _check_expected(path: str, found: int, expected: int) -> None:
-    if expected not in (ANY_VERSION, found):
+def _check_expected(path: str, actual: int, expected: int) -> None:
+    if expected not in (ANY_VERSION, actual):
         raise StaleVersionError(
-            f"'{path}' has version {found}, expected {expected}; read it again and decide again",
+            f"'{path}' has version {actual}, expected {expected}; read it again and decide again",
             path=path,
             expected_by_caller=True,
         )

@@ -78,14 +78,14 @@ def _targets(
 
     A disabled instance or resource keeps its partitions, in the initial state.
     """
-    wanted: dict[str, str] = {}
+    targets: dict[str, str] = {}
     if ideal_state is not None:
         is_active = ideal_state.is_enabled and view.is_enabled
         for partition, replicas in ideal_state.partitions.items():
             target = replicas.get(instance)
             if target is not None:
-                wanted[partition] = target if is_active or target == DROPPED else model.initial_state
-    return [*wanted.items(), *((partition, DROPPED) for partition in view.states if partition not in wanted)]
+                targets[partition] = target if is_active or target == DROPPED else model.initial_state
+    return [*targets.items(), *((partition, DROPPED) for partition in view.states if partition not in targets)]
 
 
 def _external_view(instances: Mapping[str, InstanceView]) -> PartitionStates:

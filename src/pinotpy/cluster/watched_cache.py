@@ -100,11 +100,11 @@ class WatchedCache:
         stale = self._stale(paths, self._data, self._dirty_data)
         if stale:
             with _Refresh(stale, self._dirty_data):
-                for path, found in zip(stale, self._store.get_many(stale, self._data_changed), strict=True):
-                    if found is None:
+                for path, node in zip(stale, self._store.get_many(stale, self._data_changed), strict=True):
+                    if node is None:
                         self._data.pop(path, None)
                         continue
-                    data, stat = found
+                    data, stat = node
                     old = self._data.get(path)
                     if old is None or old.modified_id != stat.modified_id:
                         self._data[path] = _Entry(_decoded(data, path, decode), stat.modified_id, self._pass)

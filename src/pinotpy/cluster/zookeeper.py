@@ -127,8 +127,8 @@ class ZooKeeperStore:
         return data, _stat(stat)
 
     def get_many(self, paths: Sequence[str], watch: Hint | None = None) -> list[tuple[bytes, Stat] | None]:
-        found = self._pipelined("get", paths, lambda path: self._client.get_async(path, self._watcher(watch, path)))
-        return [None if each is None else (each[0], _stat(each[1])) for each in found]
+        results = self._pipelined("get", paths, lambda path: self._client.get_async(path, self._watcher(watch, path)))
+        return [None if result is None else (result[0], _stat(result[1])) for result in results]
 
     def exists(self, path: str, watch: Hint | None = None) -> Stat | None:
         stat = self._wait("exists", path, self._client.exists_async, path, self._watcher(watch, path))
@@ -138,10 +138,10 @@ class ZooKeeperStore:
         return sorted(self._wait("children", path, self._client.get_children_async, path, self._watcher(watch, path)))
 
     def children_many(self, paths: Sequence[str], watch: Hint | None = None) -> list[list[str] | None]:
-        found = self._pipelined(
+        results = self._pipelined(
             "children", paths, lambda path: self._client.get_children_async(path, self._watcher(watch, path))
         )
-        return [None if each is None else sorted(each) for each in found]
+        return [None if names is None else sorted(names) for names in results]
 
     def create(self, path: str, data: bytes = b"", *, ephemeral: bool = False, make_parents: bool = False) -> None:
         check_size(path, data)
@@ -164,7 +164,7 @@ class ZooKeeperStore:
             levels.append(level)
         for level in reversed(levels[1:]):
             self._pipelined("delete", level, self._client.delete_async)
-        self._pipelined("delete", [path], lambda each: self._client.delete_async(each, version))
+        self._pipelined("delete", [path], lambda node: self._client.delete_async(node, version))
 
     def multi(self, ops: Sequence[Op]) -> None:
         if not ops:
