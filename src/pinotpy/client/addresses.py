@@ -18,8 +18,8 @@ def daemon_url(address: str, scheme: str = "http") -> str:
     text = address.strip().rstrip("/")
     if _URL.fullmatch(text):
         return text
-    found = _HOST_PORT.fullmatch(text)
-    if found is None or not 0 < int(found[1]) <= _PORT_MAX:
+    match = _HOST_PORT.fullmatch(text)
+    if match is None or not 0 < int(match[1]) <= _PORT_MAX:
         raise UserError(
             f"'{_without_credentials(address)[:200]}' is no URL of a daemon: expected host:port or http(s)://host:port"
         )
@@ -29,12 +29,12 @@ def daemon_url(address: str, scheme: str = "http") -> str:
 def daemon_urls(addresses: str | list[str] | tuple[str, ...], scheme: str = "http") -> list[str]:
     """URLs of addresses, in a text separated by commas or one by one."""
     listed = (
-        addresses.split(",") if isinstance(addresses, str) else [part for each in addresses for part in each.split(",")]
+        addresses.split(",") if isinstance(addresses, str) else [part for text in addresses for part in text.split(",")]
     )
-    found = list(dict.fromkeys(daemon_url(each, scheme) for each in listed if each.strip()))
-    if not found:
+    urls = list(dict.fromkeys(daemon_url(part, scheme) for part in listed if part.strip()))
+    if not urls:
         raise UserError("the list of brokers is empty: expected host:port, separated by commas")
-    return found
+    return urls
 
 
 def _without_credentials(address: str) -> str:

@@ -41,8 +41,8 @@ class BrokerSource(Protocol):
 
 def table_of(query: str) -> str:
     """The raw name of the table that a query reads, "" if none is seen."""
-    found = _TABLE.search(query)
-    return raw_table_name(found[1]) if found else ALL_TABLES
+    match = _TABLE.search(query)
+    return raw_table_name(match[1]) if match else ALL_TABLES
 
 
 def chosen(by_table: Mapping[str, Sequence[str]], table: str) -> Sequence[str]:
@@ -57,10 +57,10 @@ class FixedBrokers:
         self._by_table = {raw_table_name(table): list(urls) for table, urls in by_table.items()}
 
     def urls(self, table: str, ends: float, *, refresh: bool = False) -> Sequence[str]:
-        found = chosen(self._by_table, table)
-        if not found:
+        urls = chosen(self._by_table, table)
+        if not urls:
             raise UserError(f"no brokers are named for table '{table}': name some for it, or some for all tables")
-        return found
+        return urls
 
     def close(self) -> None: ...
 

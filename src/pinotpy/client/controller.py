@@ -136,14 +136,16 @@ class ControllerClient:
     # --- segments --------------------------------------------------------------------------------------------------
 
     def segments(self, table: str, *, exclude_replaced: bool = False) -> dict[str, list[str]]:
-        """Names of segments by table type; `exclude_replaced`: only those that queries see."""
-        found: dict[str, list[str]] = {}
+        """Names of segments by table type; `exclude_replaced`: only those that queries see, as others stand for the
+        rest.
+        """
+        names_by_type: dict[str, list[str]] = {}
         for entry in self._read(
             f"/segments/{_quoted(table)}{'?excludeReplacedSegments=true' if exclude_replaced else ''}"
         ):
             for table_type, names in entry.items():
-                found.setdefault(table_type, []).extend(names)
-        return found
+                names_by_type.setdefault(table_type, []).extend(names)
+        return names_by_type
 
     def segment_metadata(self, table: str, segment: str) -> dict[str, Any]:
         """The metadata of one segment."""
@@ -441,10 +443,10 @@ def _compare(ideal: Document, view: Document, segments: Sequence[str] | None) ->
                 if state not in _SERVING:
                     continue
                 num_wanted += 1
-                found = (shown.get(segment) or {}).get(instance)
-                if found == "ERROR":
+                actual = (shown.get(segment) or {}).get(instance)
+                if actual == "ERROR":
                     failed.append(f"{segment} on {instance}")
-                elif found not in _SERVING:
+                elif actual not in _SERVING:
                     missing.append(f"{segment} on {instance}")
     for segment in sorted(named or ()):
         num_wanted += 1

@@ -97,10 +97,10 @@ class Cursor:
         """The next rows, `arraysize` of them if no size is given."""
         self._check_open()
         table = self._table_with_rows()
-        wanted = self.arraysize if size is None else size
-        if wanted < 0:
-            raise ProgrammingError(f"expected a number of rows from 0 on, found {wanted}")
-        rows = table.rows[self._position : self._position + wanted]
+        num_rows = self.arraysize if size is None else size
+        if num_rows < 0:
+            raise ProgrammingError(f"expected a number of rows from 0 on, found {num_rows}")
+        rows = table.rows[self._position : self._position + num_rows]
         self._position += len(rows)
         return rows
 

@@ -119,12 +119,12 @@ def _array(values: list[Any], data_type: str) -> Any:
         return _flat(values, data_type)
     # A lone value in a multi-value column is a list of one.
     lists = [value if value is None or isinstance(value, list) else [value] for value in values]
-    items = _flat([item for each in lists for item in each or ()], data_type.removesuffix(_ARRAY))
+    items = _flat([item for row_values in lists for item in row_values or ()], data_type.removesuffix(_ARRAY))
     offsets: list[int | None] = []
     end = 0
-    for each in lists:
-        offsets.append(None if each is None else end)
-        end += len(each or ())
+    for row_values in lists:
+        offsets.append(None if row_values is None else end)
+        end += len(row_values or ())
     return pa.ListArray.from_arrays(pa.array([*offsets, end], pa.int32()), items)
 
 
@@ -185,8 +185,8 @@ def _decimals(values: list[Any]) -> Any:
     import pyarrow as pa
 
     try:
-        found = pa.array([None if value is None else Decimal(str(value)) for value in values])
-        scale = 0 if pa.types.is_null(found.type) else found.type.scale
-        return found.cast(pa.decimal128(_DECIMAL_DIGITS, scale))
+        decimals = pa.array([None if value is None else Decimal(str(value)) for value in values])
+        scale = 0 if pa.types.is_null(decimals.type) else decimals.type.scale
+        return decimals.cast(pa.decimal128(_DECIMAL_DIGITS, scale))
     except (pa.ArrowException, ArithmeticError):
         return pa.array([None if value is None else str(value) for value in values], pa.string())

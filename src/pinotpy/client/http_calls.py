@@ -195,7 +195,7 @@ class HttpCalls:
 
 def _read(chunks: Iterator[bytes], url: str, ends: float, timeout_s: float, bytes_max: int | None) -> bytes:
     """The whole body. Each chunk comes in time by itself; together they must, too."""
-    kept: list[bytes] = []
+    received: list[bytes] = []
     size = 0
     for chunk in chunks:
         size += len(chunk)
@@ -209,8 +209,8 @@ def _read(chunks: Iterator[bytes], url: str, ends: float, timeout_s: float, byte
             raise ServerNotRespondingError(
                 f"'{url}' sent {size} bytes, but not the whole answer, within {timeout_s:g} s", url=url
             )
-        kept.append(chunk)
-    return b"".join(kept)
+        received.append(chunk)
+    return b"".join(received)
 
 
 def _context(access: Access) -> Any:

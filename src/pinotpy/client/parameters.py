@@ -29,10 +29,10 @@ def split_at_places(query: str) -> list[str]:
     """The text before, between and after the placeholders: one part more than there are placeholders."""
     parts: list[str] = []
     start = 0
-    for found in _SKIPPED_OR_PLACE.finditer(query):
-        if found[1]:
-            parts.append(query[start : found.start()])
-            start = found.end()
+    for match in _SKIPPED_OR_PLACE.finditer(query):
+        if match[1]:
+            parts.append(query[start : match.start()])
+            start = match.end()
     parts.append(query[start:])
     return parts
 

@@ -222,10 +222,10 @@ def _with_types(
 
 def _tables(result_sets: tuple[ResultSet, ...]) -> tuple[ResultSet, ...]:
     """Aggregations without GROUP BY side by side in one row."""
-    if not all(each.kind is ResultKind.AGGREGATION for each in result_sets) or len(result_sets) < 2:
+    if not all(table.kind is ResultKind.AGGREGATION for table in result_sets) or len(result_sets) < 2:
         return result_sets
-    columns, types = tuple(each.columns[0] for each in result_sets), tuple(each.types[0] for each in result_sets)
-    return (ResultSet(columns, types, [[each.rows[0][0] for each in result_sets]], ResultKind.AGGREGATION),)
+    columns, types = (tuple(table.columns[0] for table in result_sets), tuple(table.types[0] for table in result_sets))
+    return (ResultSet(columns, types, [[table.rows[0][0] for table in result_sets]], ResultKind.AGGREGATION),)
 
 
 def _unpacked(tree: Any) -> Any:

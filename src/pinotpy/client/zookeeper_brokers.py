@@ -137,7 +137,7 @@ def brokers_of_view(view: Mapping[str, Mapping[str, str]], scheme: str) -> dict[
     """
     by_table: dict[str, set[str]] = {}
     for table, instances in view.items():
-        found = by_table.setdefault(raw_table_name(table), set())
+        table_urls = by_table.setdefault(raw_table_name(table), set())
         for instance, state in instances.items():
             if state != _SERVING:
                 continue
@@ -146,7 +146,7 @@ def brokers_of_view(view: Mapping[str, Mapping[str, str]], scheme: str) -> dict[
             except UserError as problem:
                 logger.warning("leaving out a broker whose id cannot be read table=%s cause=%s", table, problem)
                 continue
-            found.add(broker_url(host, port, scheme))
+            table_urls.add(broker_url(host, port, scheme))
     return {
         **{table: sorted(urls) for table, urls in by_table.items()},
         ALL_TABLES: sorted(set().union(*by_table.values())),
