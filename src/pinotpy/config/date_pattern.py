@@ -116,22 +116,22 @@ class DatePattern:
         match = self.reader.fullmatch(text.strip())
         if match is None:
             raise ValueError(f"'{text[:60]}' does not have the form {self.text or 'of an ISO 8601 date'}")
-        found = {key: value for key, value in match.groupdict().items() if value is not None}
-        zone = _zone_from_text(found["zone"]) if "zone" in found else zone
-        fraction = (found.get("S", "") + "000000")[:6]
-        hour, month = _hour(found), _month(found)
+        fields = {key: value for key, value in match.groupdict().items() if value is not None}
+        zone = _zone_from_text(fields["zone"]) if "zone" in fields else zone
+        fraction = (fields.get("S", "") + "000000")[:6]
+        hour, month = _hour(fields), _month(fields)
         moment = datetime(
-            _year(found),
+            _year(fields),
             month,
-            int(found.get("d", 1)),
+            int(fields.get("d", 1)),
             0,
-            int(found.get("m", 0)),
-            int(found.get("s", 0)),
+            int(fields.get("m", 0)),
+            int(fields.get("s", 0)),
             int(fraction),
             tzinfo=zone,
         )
-        if "D" in found:
-            moment += timedelta(days=int(found["D"]) - 1)
+        if "D" in fields:
+            moment += timedelta(days=int(fields["D"]) - 1)
         # 24:00 is the next day's midnight; hours beyond are refused by the reader below.
         if not 0 <= hour <= 24:
             raise ValueError(f"'{text[:60]}' has hour {hour}, expected 0 to 24")
@@ -188,14 +188,14 @@ def _reader_part(parts: tuple[_Field | str, ...], index: int) -> str:
     )
 
 
-def _year(found: dict[str, str]) -> int:
-    year = int(found.get("y", 2000))
+def _year(fields: dict[str, str]) -> int:
+    year = int(fields.get("y", 2000))
     # Two digits mean the century around 2000, as in Joda with its pivot year.
-    return year + (2000 if year < 70 else 1900) if len(found.get("y", "2000")) == 2 else year
+    return year + (2000 if year < 70 else 1900) if len(fields.get("y", "2000")) == 2 else year
 
 
-def _month(found: dict[str, str]) -> int:
-    text = found.get("M", "1")
+def _month(fields: dict[str, str]) -> int:
+    text = fields.get("M", "1")
     if text.isdigit():
         return int(text)
     for number, name in enumerate(MONTHS, 1):
@@ -204,14 +204,14 @@ def _month(found: dict[str, str]) -> int:
     raise ValueError(f"'{text}' is no English name of a month")
 
 
-def _hour(found: dict[str, str]) -> int:
-    if "H" in found:
-        return int(found["H"])
-    if "k" in found:
-        return int(found["k"]) % 24
-    if "h" in found or "K" in found:
-        hour = int(found.get("h", found.get("K", "0"))) % 12
-        return hour + 12 if found.get("a", "AM").upper() == "PM" else hour
+def _hour(fields: dict[str, str]) -> int:
+    if "H" in fields:
+        return int(fields["H"])
+    if "k" in fields:
+        return int(fields["k"]) % 24
+    if "h" in fields or "K" in fields:
+        hour = int(fields.get("h", fields.get("K", "0"))) % 12
+        return hour + 12 if fields.get("a", "AM").upper() == "PM" else hour
     return 0
 
 

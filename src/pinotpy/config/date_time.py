@@ -122,7 +122,7 @@ def parse_format(text: str) -> DateTimeFormat:
 
 
 def _parse_new(kind: TimeFormat, rest: str) -> DateTimeFormat:
-    parts = [part.strip() for part in rest.split("|")] if rest else []
+    parts = [field.strip() for field in rest.split("|")] if rest else []
     if len(parts) > 2:
         raise ValueError(_SYNTAX)
     first, second = ([*parts, "", ""])[:2]

@@ -61,8 +61,8 @@ def parse_json(text: str | bytes, what: str) -> Any:
             f"{what} is not JSON", (Fault("$", f"byte 0x{text[error.start]:02x} at {error.start}", "UTF-8 text"),)
         ) from error
     except json.JSONDecodeError as error:
-        found = f"{error.msg.lower()} at line {error.lineno}, column {error.colno}"
-        raise InvalidConfigError(f"{what} is not JSON", (Fault("$", found, "JSON text"),)) from error
+        problem = f"{error.msg.lower()} at line {error.lineno}, column {error.colno}"
+        raise InvalidConfigError(f"{what} is not JSON", (Fault("$", problem, "JSON text"),)) from error
     except (ValueError, RecursionError) as error:
         reason = "nested too deeply" if isinstance(error, RecursionError) else str(error)
         raise InvalidConfigError(f"{what} is not JSON", (Fault("$", reason, "JSON text"),)) from error

@@ -91,8 +91,8 @@ def _range(config: TableSections, schema: Schema, raw_columns: Collection[str]) 
     for column, path in (*named, *_of_fields(config, "RANGE")):
         spec = schema.field_specs.get(column)
         if spec is not None and column in raw_columns and not spec.data_type.stored.is_fixed:
-            found = f"a range index on {describe(column)} of type {spec.data_type} without dictionary"
-            yield Fault(path, found, "numbers, or columns with a dictionary")
+            request = f"a range index on {describe(column)} of type {spec.data_type} without dictionary"
+            yield Fault(path, request, "numbers, or columns with a dictionary")
 
 
 def _star_tree(tree: StarTreeIndexConfig, path: str, schema: Schema) -> Iterator[Fault]:

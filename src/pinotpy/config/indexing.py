@@ -204,20 +204,20 @@ class FieldConfig(Document):
     @cached_property
     def index_settings(self) -> dict[str, dict[str, Any]]:
         """`indexes` without those that are disabled: name in capitals → settings."""
-        found = {
+        named = {
             name.upper(): settings if isinstance(settings, dict) else {}
             for name, settings in (self.indexes or {}).items()
         }
-        return {name: settings for name, settings in found.items() if str(settings.get("disabled")).lower() != "true"}
+        return {name: settings for name, settings in named.items() if str(settings.get("disabled")).lower() != "true"}
 
     def not_built(self, pointer: str) -> dict[str, Any]:
         """What the column asks for and nobody builds, including misspelt names: JSON pointer → value. `pointer`: this
         document's.
         """
-        found: dict[str, Any] = {}
+        unbuilt: dict[str, Any] = {}
         if self.index_type is not None and self.index_type not in BUILT_INDEXES:
-            found[f"{pointer}/indexType"] = self.index_type.value
-        found |= {
+            unbuilt[f"{pointer}/indexType"] = self.index_type.value
+        unbuilt |= {
             f"{pointer}/indexTypes/{i}": index.value
             for i, index in enumerate(self.index_types)
             if index not in BUILT_INDEXES
@@ -227,8 +227,8 @@ class FieldConfig(Document):
             if name.upper() not in BUILT_INDEXES and (
                 name.upper() in self.index_settings or name.upper() == "DICTIONARY"
             ):
-                found |= flatten(settings, f"{pointer}/indexes/{name}")
-        return found
+                unbuilt |= flatten(settings, f"{pointer}/indexes/{name}")
+        return unbuilt
 
     @cached_property
     def bloom_filter(self) -> BloomFilterConfig | None:

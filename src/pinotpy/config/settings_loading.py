@@ -35,7 +35,7 @@ def _size(value: Any) -> Any:
 
 def _names(value: Any) -> Any:
     if isinstance(value, str):
-        return tuple(name for part in value.split(",") if (name := part.strip()))
+        return tuple(name for item in value.split(",") if (name := item.strip()))
     return value
 
 
@@ -136,10 +136,10 @@ def environment_names(cls: type[Settings], name: str) -> tuple[str, ...]:
     """`PINOTPY_BROKER_HOST` (this role's), then for settings that every role has `PINOTPY_HOST`; the first that is set
     wins.
     """
-    own = f"{ENVIRONMENT_PREFIX}{cls.role.upper()}_{name.upper()}"
+    role_name = f"{ENVIRONMENT_PREFIX}{cls.role.upper()}_{name.upper()}"
     # A role's own settings have no general name: the controller's broker_timeout_ms would be read as the broker's.
     shared = any(name in base.model_fields for base in cls.__mro__[1:] if issubclass(base, Settings))
-    return (own, f"{ENVIRONMENT_PREFIX}{name.upper()}") if shared else (own,)
+    return (role_name, f"{ENVIRONMENT_PREFIX}{name.upper()}") if shared else (role_name,)
 
 
 def load_settings(
@@ -224,7 +224,7 @@ def _dotted(document: dict[str, Any], prefix: str) -> dict[str, Any]:
 
 
 def _take_file(
-    cls: type[Settings], found: dict[str, Any], where: str, values: dict[str, tuple[Any, str, str]], unknown: list[str]
+    cls: type[Settings], given: dict[str, Any], where: str, values: dict[str, tuple[Any, str, str]], unknown: list[str]
 ) -> None:
     field_by_key: dict[str, str] = {}
     for name, field in cls.model_fields.items():
@@ -232,7 +232,7 @@ def _take_file(
     prefixes = {key.removesuffix("*"): name for key, name in field_by_key.items() if key.endswith(".*")}
     faults = []
     below: dict[str, dict[str, str]] = {}
-    for key, value in found.items():
+    for key, value in given.items():
         target = field_by_key.get(key)
         prefix = next((prefix for prefix in prefixes if key.startswith(prefix)), None)
         if target is None and prefix is not None:

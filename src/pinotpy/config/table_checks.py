@@ -286,10 +286,10 @@ def _primary_keys(config: TableSections) -> Iterator[Fault]:
     if upserts and config.table_type is TableType.REALTIME:
         selector = config.routing.instance_selector_type if config.routing is not None else None
         if selector not in ("strictReplicaGroup", "multiStageReplicaGroup"):
-            found = "nothing" if selector is None else describe(selector)
+            named = "nothing" if selector is None else describe(selector)
             yield Fault(
                 "$.routing.instanceSelectorType",
-                found,
+                named,
                 "strictReplicaGroup: an upsert table answers each partition from one server",
             )
         if config.indexing.star_tree_index_configs:

@@ -109,10 +109,10 @@ class TableSections(Document):
         """Keys that nobody reads, and indexes that nobody builds: JSON pointer → value. Kept, and answered as
         `unrecognizedProperties`.
         """
-        found = unrecognized(self)
+        unread = unrecognized(self)
         for index, field in enumerate(self.field_configs):
-            found |= field.not_built(f"/fieldConfigList/{index}")
-        return found
+            unread |= field.not_built(f"/fieldConfigList/{index}")
+        return unread
 
     @cached_property
     def without_effect(self) -> dict[str, Any]:

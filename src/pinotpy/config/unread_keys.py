@@ -21,26 +21,26 @@ NOT_YET: Final = "Not yet"
 
 def unrecognized(model: BaseModel, pointer: str = "") -> dict[str, Any]:
     """Unknown keys below a model: JSON pointer → value (Pinot 1.5.1's form)."""
-    found: dict[str, Any] = {}
+    unread: dict[str, Any] = {}
     for key, value in (model.model_extra or {}).items():
-        found.update(flatten(value, f"{pointer}/{escaped(key)}"))
+        unread.update(flatten(value, f"{pointer}/{escaped(key)}"))
     for name, field in type(model).model_fields.items():
-        found.update(_within(getattr(model, name), f"{pointer}/{escaped(field.alias or name)}", unrecognized))
-    return found
+        unread.update(_within(getattr(model, name), f"{pointer}/{escaped(field.alias or name)}", unrecognized))
+    return unread
 
 
 def without_effect(model: BaseModel, pointer: str = "") -> dict[str, Any]:
     """Known keys that a document gives and nothing reads yet: JSON pointer → value. Keys that ask for the default
     behaviour are not included.
     """
-    found: dict[str, Any] = {}
+    unread: dict[str, Any] = {}
     for name, field in type(model).model_fields.items():
-        value, at = getattr(model, name), f"{pointer}/{escaped(field.alias or name)}"
+        value, field_pointer = getattr(model, name), f"{pointer}/{escaped(field.alias or name)}"
         if not (field.description or "").startswith(NOT_YET):
-            found.update(_within(value, at, without_effect))
+            unread.update(_within(value, field_pointer, without_effect))
         elif value != field.get_default(call_default_factory=True):
-            found.update(flatten(plain_value(value), at))
-    return found
+            unread.update(flatten(plain_value(value), field_pointer))
+    return unread
 
 
 def flatten(value: Any, pointer: str) -> dict[str, Any]:
@@ -66,5 +66,7 @@ def _within(value: Any, pointer: str, look: Callable[[BaseModel, str], dict[str,
     elif isinstance(value, dict):
         pairs = value.items()
     return {
-        at: leaf for key, item in pairs for at, leaf in _within(item, f"{pointer}/{escaped(str(key))}", look).items()
+        leaf_pointer: leaf
+        for key, item in pairs
+        for leaf_pointer, leaf in _within(item, f"{pointer}/{escaped(str(key))}", look).items()
     }
