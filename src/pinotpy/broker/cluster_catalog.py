@@ -103,7 +103,7 @@ class ClusterCatalog:
             raw,
             self._schema(view, raw),
             tuple(halves),
-            min((found for found in timeouts_ms if found is not None), default=None),
+            min((timeout_ms for timeout_ms in timeouts_ms if timeout_ms is not None), default=None),
         )
         if self._view() is view:
             if len(self._resolved) >= RESOLVED_MAX:
@@ -170,21 +170,21 @@ class ClusterCatalog:
     def address(self, server: str) -> ServerAddress:
         """Where a server's query port is. Raises ServerUnreachableError."""
         view = self._current_view()
-        found = self._addresses.get(server)
-        if found is not None:
-            return found
+        address = self._addresses.get(server)
+        if address is not None:
+            return address
         config: InstanceConfig | None = view.instance_configs.get(server)
         if config is None:
             raise ServerUnreachableError(f"server '{server}' is not registered in the cluster", server=server)
         features = config.simple_fields.get("queryFeatures", "")
-        found = self._addresses[server] = ServerAddress(
+        address = self._addresses[server] = ServerAddress(
             server,
             config.host,
             config.port_of("grpcPort") or config.port,
             config.port_of("framePort") or None,
             int(features) if features.isdigit() else 0,
         )
-        return found
+        return address
 
     def tables(self) -> list[str]:
         """Names with type of all tables that the cluster has."""
@@ -196,9 +196,9 @@ class ClusterCatalog:
         if raw in known:
             return raw, table_type
         if dialect is Dialect.SQL and self._case_insensitive:
-            found = next((name for name in sorted(known) if name.lower() == raw.lower()), None)
-            if found is not None:
-                return found, table_type
+            match = next((name for name in sorted(known) if name.lower() == raw.lower()), None)
+            if match is not None:
+                return match, table_type
         near = get_close_matches(raw, sorted(known), 1)
         code = "BrokerResourceMissingError" if dialect is Dialect.PQL else "TableDoesNotExistError"
         raise TableNotFoundError(

@@ -38,13 +38,13 @@ async def gather(
             sum(map(len, selection.assignment.values())) if len(target.halves) == 1 and not selection.unavailable else 0
         )
         ask = asking.of_half(half.routing.table, encoded, literals, num_segments)
-        part = await scatter(
+        answers = await scatter(
             half.routing, selection, ask, hedge_after_s=hedge_after_s, heard=broker.heard, time_is_up=asking.time_is_up
         )
         if whole is None:
-            whole = part
+            whole = answers
         else:
-            whole.add(part)
+            whole.add(answers)
     if whole is None:
         whole = Gathered()
     if whole.unreachable:

@@ -142,7 +142,7 @@ async def answer_query(
         shown = table = None
         # Past a server that did not answer in time, the time is up for all that the broker does.
         if not isinstance(error, QueryTimeoutError) or all(
-            one.code != ServerNotRespondingError.code for one in envelope.exceptions
+            exception.code != ServerNotRespondingError.code for exception in envelope.exceptions
         ):
             envelope.exceptions.append(QueryException(error.code, error.message))
     if limit is not None:
@@ -281,10 +281,10 @@ def _check_size(options: QueryOptions, gathered: Gathered) -> None:
     allowed = response_bytes_max(options)
     if allowed is None:
         return
-    found = sum(partial.num_bytes for _, partial in gathered.partials)
-    if found > allowed:
+    num_bytes = sum(partial.num_bytes for _, partial in gathered.partials)
+    if num_bytes > allowed:
         raise QueryCancelledError(
-            f"Serialized query response size {found} exceeds threshold {allowed}: ask for fewer rows, or raise "
+            f"Serialized query response size {num_bytes} exceeds threshold {allowed}: ask for fewer rows, or raise "
             "maxQueryResponseSizeBytes"
         )
 
@@ -357,9 +357,11 @@ async def _reduce(
     def reduced() -> tuple[ReducedResult, Statistics]:
         merged = merge_partials(context, partials)
         laps.lap("MERGE", rowsOut=merged.num_rows)
-        found = reduce_partials(context, merged)
-        laps.lap("REDUCE", rowsOut=max([found.num_rows, *(len(groups.value.values) for groups in found.group_lists)]))
-        return found, merged.statistics
+        reduced = reduce_partials(context, merged)
+        laps.lap(
+            "REDUCE", rowsOut=max([reduced.num_rows, *(len(groups.value.values) for groups in reduced.group_lists)])
+        )
+        return reduced, merged.statistics
 
     if sum(partial.num_bytes for partial in partials) <= INLINE_REDUCE_BYTES_MAX:
         result, counted = reduced()

@@ -72,5 +72,5 @@ class BrokerMetrics:
         if self._generation != self._metrics.generation or len(self._tables) > TABLES_MAX:
             self._tables.clear()
             self._generation = self._metrics.generation
-        found = self._tables[table] = _OfTable(self._metrics, table)
-        return found
+        metrics_of_table = self._tables[table] = _OfTable(self._metrics, table)
+        return metrics_of_table

@@ -42,12 +42,12 @@ class Blanks:
 
     def get(self, key: Hashable, context: Callable[[], QueryContext]) -> bytes:
         """The bytes of `context()`, made once. `key`: what they depend on besides the compiled context."""
-        found = self._encoded.get(key)
-        if found is None:
+        encoded = self._encoded.get(key)
+        if encoded is None:
             if len(self._encoded) >= BLANKS_MAX:
                 self._encoded.clear()
-            found = self._encoded[key] = encode_context(blank(context()))
-        return found
+            encoded = self._encoded[key] = encode_context(blank(context()))
+        return encoded
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,8 +143,8 @@ class Asked:
 
 def _conditions(statement: Statement) -> list[Expression]:
     """Where literals of a filter come from: WHERE, and FILTER within anything that is selected or sorted by."""
-    found = [*(item.expression for item in statement.select), *(item.expression for item in statement.order_by)]
-    return found if statement.where is None else [*found, statement.where]
+    expressions = [*(item.expression for item in statement.select), *(item.expression for item in statement.order_by)]
+    return expressions if statement.where is None else [*expressions, statement.where]
 
 
 @dataclass(slots=True)
@@ -182,13 +182,13 @@ class TemplateCache:
             return None if known is not None and known.is_hopeless else asked
         written = shape.literals
         template_key = (asked.key, tuple([written[i] for i in known.fixed]))
-        found = self._templates.get(template_key)
-        if found is not None:
+        template = self._templates.get(template_key)
+        if template is not None:
             self._templates.move_to_end(template_key)
-            asked.literals = found[0].bind(written)
+            asked.literals = template[0].bind(written)
             if asked.literals is None:
                 return None  # this text has to be compiled for itself
-            asked.plan = found[1]
+            asked.plan = template[1]
         return asked
 
     def learn(self, asked: Asked, plan: Plan, compiled: Callable[[str], QueryContext]) -> None:

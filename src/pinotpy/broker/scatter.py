@@ -79,10 +79,10 @@ async def scatter(
         alone.missing += selection.unavailable
         return alone
     gathered = Gathered(missing=list(selection.unavailable))
-    for part in await asyncio.gather(
+    for gathered_part in await asyncio.gather(
         *(_cover(question, server, segments, _NOBODY) for server, segments in selection.assignment.items())
     ):
-        gathered.add(part)
+        gathered.add(gathered_part)
     return gathered
 
 
@@ -167,8 +167,8 @@ async def _complete(
     if not outcome.faulted:
         # A server's fault names the cause already; "no replica" would hide that one lives.
         outcome.missing += other.unavailable
-    for part in parts:
-        outcome.add(part)
+    for gathered_part in parts:
+        outcome.add(gathered_part)
     return _counted(outcome)
 
 

@@ -40,7 +40,9 @@ class TimeLimit:
 
     def named_in(self, exceptions: Sequence[QueryException]) -> list[QueryException]:
         """The exceptions; those of a query whose time was up say which limit bound."""
-        return [replace(one, message=self._named(one)) if one.code in _TIME_OUTS else one for one in exceptions]
+        return [
+            replace(error, message=self._named(error)) if error.code in _TIME_OUTS else error for error in exceptions
+        ]
 
     def _named(self, late: QueryException) -> str:
         if SERVER_TIMEOUT_SETTING in late.message:

@@ -32,8 +32,8 @@ def encode_fault(problem: PinotError) -> bytes:
         for key, value in list(plain.items())[:_CONTEXT_KEYS_MAX]
     }
     shown = hide_paths(problem.message)
-    for message, kept in ((shown[:_MESSAGE_MAX_CHARS], context), (shown[:_MESSAGE_MAX_CHARS], {}), (shown[:300], {})):
-        content = orjson.dumps([problem.code, message, kept])
+    for message, extra in ((shown[:_MESSAGE_MAX_CHARS], context), (shown[:_MESSAGE_MAX_CHARS], {}), (shown[:300], {})):
+        content = orjson.dumps([problem.code, message, extra])
         if len(content) <= FAULT_MAX_BYTES:
             break
     return content

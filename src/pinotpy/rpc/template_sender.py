@@ -67,10 +67,10 @@ class TemplateSender:
     def _template(self, request: ServerRequest) -> tuple[bytes, bytes]:
         """Its template and digest."""
         key = (request.table_name_with_type, request.segment_names, request.context)
-        found = self._templates.get(key)
-        if found is None:
+        template_and_digest = self._templates.get(key)
+        if template_and_digest is None:
             template = template_of(request)
-            found = self._templates[key] = template, template_digest(template)
+            template_and_digest = self._templates[key] = template, template_digest(template)
             self._num_bytes += len(template)
             while len(self._templates) > TEMPLATES_MAX or (
                 self._num_bytes > TEMPLATES_MAX_BYTES and len(self._templates) > 1
@@ -79,7 +79,7 @@ class TemplateSender:
                 self._num_bytes -= len(old)
         else:
             self._templates.move_to_end(key)
-        return found
+        return template_and_digest
 
 
 def _flags_unknown_to(features: int) -> int:

@@ -210,7 +210,7 @@ def decode_request(content: bytes, head: RequestHead | None = None) -> ServerReq
         parts.append(content[position : position + length])
         position += length
     try:
-        broker_id, principal, table, segments = (part.decode() for part in parts[:4])
+        broker_id, principal, table, segments = (name.decode() for name in parts[:4])
     except UnicodeDecodeError:
         raise DataError("a name of the request is not UTF-8") from None
     segment_names = tuple(segments.split("\n")) if head.num_segments else ()

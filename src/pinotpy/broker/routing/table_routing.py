@@ -46,23 +46,23 @@ class TableRouting:
         The choices of a snapshot repeat after a few requests, so they are computed once and kept.
         """
         key = (request_number % self._most, excluded)
-        found = self._cache.get(key)
-        if found is None:
-            found = choose(self.replicas, request_number % self._most, excluded)
+        selection = self._cache.get(key)
+        if selection is None:
+            selection = choose(self.replicas, request_number % self._most, excluded)
             if len(self._cache) >= CACHED_ASSIGNMENTS_MAX:
                 self._cache.clear()
-            self._cache[key] = found
-        return found
+            self._cache[key] = selection
+        return selection
 
     def reselect(self, segments: tuple[str, ...], tried: Mapping[str, frozenset[str]]) -> Selection:
         """Other replicas for `segments` whose servers failed; `tried` has the servers each segment has been asked
         of.
         """
-        left = {
+        remaining = {
             name: tuple(s for s in self.replicas.get(name, ()) if s not in tried.get(name, frozenset()))
             for name in segments
         }
-        return choose(left, 0, frozenset())
+        return choose(remaining, 0, frozenset())
 
 
 def choose(replicas: Mapping[str, tuple[str, ...]], rotation: int, excluded: frozenset[str]) -> Selection:
@@ -96,8 +96,8 @@ def living_replicas(
         hidden: segments that another one stands for (cluster/segment_lineage.py).
     """
     out: dict[str, tuple[str, ...]] = {}
-    for segment, wanted in ideal.items():
-        if segment in hidden or not any(state in ("ONLINE", "CONSUMING") for state in wanted.values()):
+    for segment, states in ideal.items():
+        if segment in hidden or not any(state in ("ONLINE", "CONSUMING") for state in states.values()):
             continue
         reached = external.get(segment, {})
         servers = tuple(sorted(i for i, state in reached.items() if state in ("ONLINE", "CONSUMING") and i in live))
