@@ -17,7 +17,7 @@ def preferred_type(accept: str, offers: Sequence[str]) -> str:
     The higher q wins; of equal ones the offer that is named over one that only a wildcard takes in, then the one named
     first, then the first offer. Ranges that cannot be read count for nothing.
     """
-    ranges = [found for text in accept.split(",")[:RANGES_MAX] if (found := _range(text)) is not None]
+    ranges = [media_range for text in accept.split(",")[:RANGES_MAX] if (media_range := _range(text)) is not None]
     best, best_rank = offers[0], (0.0, 0, 0)
     for offer in offers:
         # The most specific range that takes the offer in decides its q, whatever a wider one says.
@@ -48,7 +48,7 @@ def _specificity(kind: str, offer: str) -> int:
 
 
 def _range(text: str) -> tuple[str, float] | None:
-    kind, *parameters = [part.strip().lower() for part in text.split(";")]
+    kind, *parameters = [field.strip().lower() for field in text.split(";")]
     quality = 1.0
     for parameter in parameters:
         name, _, value = parameter.partition("=")

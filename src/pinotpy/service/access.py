@@ -317,7 +317,7 @@ class UsersFileAccess:
 
     def _stat(self) -> tuple[int, int, int]:
         try:
-            found = self._file.stat()
+            status = self._file.stat()
         except OSError:
             return (0, 0, 0)
-        return (found.st_mtime_ns, found.st_size, found.st_ino)
+        return (status.st_mtime_ns, status.st_size, status.st_ino)

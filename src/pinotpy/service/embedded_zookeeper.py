@@ -167,13 +167,13 @@ def find_jars() -> list[Path]:
     folder = Path(next(iter(spec.submodule_search_locations))) / "jars"
     jars = []
     for pattern in _JARS:
-        found = sorted(folder.glob(pattern))
-        if not found:
+        matches = sorted(folder.glob(pattern))
+        if not matches:
             raise NotFoundError(
                 f"no '{pattern}' in '{folder}'; install pyspark of the quickstart extra anew: pip install "
                 "'pinotpy[quickstart]'"
             )
-        jars.append(found[-1])
+        jars.append(matches[-1])
     return jars
 
 

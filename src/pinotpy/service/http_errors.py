@@ -66,7 +66,7 @@ def _validation_text(problem: RequestValidationError) -> str:
     faults: list[Any] = list(problem.errors())
     lines = []
     for fault in faults[:_FAULTS_SHOWN]:
-        location = [str(part) for part in fault.get("loc", ())]
+        location = [str(step) for step in fault.get("loc", ())]
         where = f"{location[0]} " if location else ""
         lines.append(
             f"{where}$.{'.'.join(location[1:])}: {fault.get('msg', 'invalid')}"

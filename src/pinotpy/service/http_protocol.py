@@ -117,9 +117,9 @@ class GuardedHttpProtocol(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         front = self._front
         if front is not None and not self._in_message:
-            found = front.known_heads.find(data)
-            if found is not None and self._is_free():
-                self._answer_known(*found)
+            known = front.known_heads.find(data)
+            if known is not None and self._is_free():
+                self._answer_known(*known)
                 return
             self._piece = data
         if self._in_headers:

@@ -194,9 +194,9 @@ class HttpServer:
             if isinstance(connection, GuardedHttpProtocol):
                 connection.sweep(now)
         if self._context is not None and self._tls is not None:
-            found = signature(self._tls)
-            if found != self._signature:
-                self._signature = found
+            current = signature(self._tls)
+            if current != self._signature:
+                self._signature = current
                 try:
                     load_chain(self._context, self._tls)
                     _log.info("TLS certificate reloaded certificate=%s", self._tls.certificate)

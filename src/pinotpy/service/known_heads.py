@@ -45,8 +45,8 @@ class KnownHeads:
     def find(self, data: bytes) -> tuple[KnownHead, bytes] | None:
         """The head and the body of a whole request, nothing before and nothing after it, if the head is known."""
         end = data.find(_END, 0, HEAD_MAX_BYTES) + 4
-        found = self._heads.get(data[:end])
-        return None if found is None or len(data) - end != found.length else (found, data[end:])
+        head = self._heads.get(data[:end])
+        return None if head is None or len(data) - end != head.length else (head, data[end:])
 
     def learn(self, data: bytes, route: Route, scope: dict[str, Any]) -> None:
         """A whole request, `data`, was read, lets the connection live, and passed all checks of its head."""

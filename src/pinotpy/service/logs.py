@@ -32,13 +32,13 @@ _PLAIN = re.compile(r"[^\s=\"']+")
 def escape(text: str) -> str:
     """`text` on one line: control characters and direction marks as escapes."""
     return _UNSAFE.sub(
-        lambda found: found.group().encode("unicode_escape").decode() if found.group() != "\x7f" else "\\x7f", text
+        lambda match: match.group().encode("unicode_escape").decode() if match.group() != "\x7f" else "\\x7f", text
     )
 
 
 def mask_secrets(text: str) -> str:
     """`text` with what looks like a credential replaced by ***."""
-    return _SECRET.sub(lambda found: f"{found.group(1)}{found.group(2)}***" if found.group(1) else "***", text)
+    return _SECRET.sub(lambda match: f"{match.group(1)}{match.group(2)}***" if match.group(1) else "***", text)
 
 
 def key_values(**fields: object) -> str:
@@ -60,7 +60,7 @@ class _TextFormatter(logging.Formatter):
         if record.exc_info:
             # The trace stays readable; each of its lines is escaped and marked, so that none can pose as an event.
             trace = mask_secrets(self.formatException(record.exc_info))[-LINE_MAX_CHARS:]
-            line += "".join(f"\n  | {escape(part)}" for part in trace.split("\n"))
+            line += "".join(f"\n  | {escape(trace_line)}" for trace_line in trace.split("\n"))
         return line
 
 

@@ -143,16 +143,16 @@ class Metrics:
     def tally(self, name: str, **labels: str) -> Tally:
         """A counter for a thread that counts with every request; kept by the caller until `generation` changes."""
         child = self._child(name, MetricKind.COUNTER, labels)
-        found = self._kept.setdefault(id(child), Tally(child))
-        assert isinstance(found, Tally)
-        return found
+        tally = self._kept.setdefault(id(child), Tally(child))
+        assert isinstance(tally, Tally)
+        return tally
 
     def timings(self, name: str, **labels: str) -> Timings:
         """A histogram in the same way."""
         child = self._child(name, MetricKind.HISTOGRAM, labels)
-        found = self._kept.setdefault(id(child), Timings(child))
-        assert isinstance(found, Timings)
-        return found
+        timings = self._kept.setdefault(id(child), Timings(child))
+        assert isinstance(timings, Timings)
+        return timings
 
     def watch(self, name: str, read: Callable[[], float]) -> None:
         """Let a gauge without labels be read by calling `read` when somebody looks at /metrics."""
@@ -174,8 +174,8 @@ class Metrics:
     def render(self) -> bytes:
         """Prometheus' text form."""
         with self._lock:
-            for kept in list(self._kept.values()):
-                kept.show()
+            for series in list(self._kept.values()):
+                series.show()
         return generate_latest(self._registry)
 
     def _declare(self, metric: Metric) -> None:

@@ -56,11 +56,11 @@ def table_resource(name: str) -> Resource:
 
 @lru_cache(maxsize=4096)
 def _pattern(text: str) -> re.Pattern[str]:
-    return re.compile(".*".join(re.escape(part) for part in re.split(r"\*+", text)), re.DOTALL)
+    return re.compile(".*".join(re.escape(literal) for literal in re.split(r"\*+", text)), re.DOTALL)
 
 
-def _includes(given: frozenset[Action], wanted: Action) -> bool:
-    return wanted in given or Action.ADMIN in given
+def _includes(given: frozenset[Action], action: Action) -> bool:
+    return action in given or Action.ADMIN in given
 
 
 @dataclass(frozen=True, slots=True)

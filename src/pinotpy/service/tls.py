@@ -87,14 +87,14 @@ def client_context(files: TlsFiles) -> ssl.SSLContext:
 
 def signature(files: TlsFiles) -> tuple[tuple[int, int], ...]:
     """Changes when one of the files changes."""
-    found = []
+    signatures = []
     for file in (files.certificate, files.key, files.ca):
         try:
             status = file.stat() if file else None
         except OSError:
             status = None
-        found.append((status.st_mtime_ns, status.st_size) if status else (0, 0))
-    return tuple(found)
+        signatures.append((status.st_mtime_ns, status.st_size) if status else (0, 0))
+    return tuple(signatures)
 
 
 def _load_ca(context: ssl.SSLContext, ca: Path) -> None:

@@ -66,9 +66,9 @@ class PasswordHash:
     def parse(text: str) -> PasswordHash | None:
         """Read the text form, None if it is none or its cost is out of bounds."""
         parts = text.split("$")
-        if len(parts) != 6 or parts[0] != "scrypt" or not all(part.isdigit() and len(part) < 8 for part in parts[1:4]):
+        if len(parts) != 6 or parts[0] != "scrypt" or not all(cost.isdigit() and len(cost) < 8 for cost in parts[1:4]):
             return None
-        n, r, p = (int(part) for part in parts[1:4])
+        n, r, p = (int(cost) for cost in parts[1:4])
         is_power_of_two = n > 1 and n & (n - 1) == 0
         if not (is_power_of_two and n <= SCRYPT_N_MAX and 1 <= r <= SCRYPT_R_MAX and 1 <= p <= SCRYPT_P_MAX):
             return None
@@ -142,8 +142,8 @@ class Users:
 
 def parse_token(text: str) -> tuple[str, bytes] | None:
     """`pt_<id>_<secret>` → (id, SHA-256 of the whole text); None if it is no token of ours."""
-    found = _TOKEN.fullmatch(text)
-    return (found.group(1), hashlib.sha256(text.encode()).digest()) if found else None
+    match = _TOKEN.fullmatch(text)
+    return (match.group(1), hashlib.sha256(text.encode()).digest()) if match else None
 
 
 def read_users(file: Path) -> Users:
