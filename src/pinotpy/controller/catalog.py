@@ -88,13 +88,13 @@ class Catalog:
         return self._properties.schema_names()
 
     def schema(self, name: str) -> StoredSchema | None:
-        found = self._properties.schema(name)
-        return None if found is None else StoredSchema(Schema.from_json(found.value), found.version)
+        record = self._properties.schema(name)
+        return None if record is None else StoredSchema(Schema.from_json(record.value), record.version)
 
     def schema_of_table(self, name: str) -> Schema | None:
         """The schema of a table, given with or without type; None if there is no such table or schema."""
-        found = self.schema(raw_table_name(name))
-        return found.schema if found is not None else None
+        stored = self.schema(raw_table_name(name))
+        return stored.schema if stored is not None else None
 
     def create_schema(self, schema: Schema) -> None:
         """Raises AlreadyExistsError."""
@@ -118,8 +118,8 @@ class Catalog:
         return [name for name in self.table_names() if raw_table_name(name) == raw_name]
 
     def table_config(self, name: str) -> StoredTable | None:
-        found = self._properties.table_config(name)
-        return None if found is None else StoredTable(TableConfig.from_json(found.value), found.version)
+        record = self._properties.table_config(name)
+        return None if record is None else StoredTable(TableConfig.from_json(record.value), record.version)
 
     def table_times(self, names: Iterable[str]) -> dict[str, tuple[int, int]]:
         """Creation and last change of each table in ms since the epoch, 0 where unknown.
@@ -163,27 +163,27 @@ class Catalog:
 
     def ideal_state(self, name: str) -> PartitionStates | None:
         """Segment → instance → wanted state; None if there is no such table."""
-        found = self._ideal_state(name)
-        return None if found is None else found.partitions
+        state = self._ideal_state(name)
+        return None if state is None else state.partitions
 
     def external_view(self, name: str) -> PartitionStates | None:
         """Segment → instance → state of live instances; None if there is no view."""
-        found = read_record(self.store, self.paths.external_view(name))
-        return None if found is None else found.record.map_fields
+        stored = read_record(self.store, self.paths.external_view(name))
+        return None if stored is None else stored.record.map_fields
 
     def is_enabled(self, name: str) -> bool:
-        found = self._ideal_state(name)
-        return found is not None and found.is_enabled
+        state = self._ideal_state(name)
+        return state is not None and state.is_enabled
 
     def ideal_state_bytes(self, name: str) -> int:
         """Size of the ideal state as one record, in bytes before compression."""
-        found = self._ideal_state(name)
+        state = self._ideal_state(name)
         return (
             0
-            if found is None
+            if state is None
             else sum(
                 len(segment) + sum(len(i) + len(s) for i, s in replicas.items())
-                for segment, replicas in found.partitions.items()
+                for segment, replicas in state.partitions.items()
             )
         )
 
@@ -210,16 +210,16 @@ class Catalog:
         return sorted(self.ideal_state(table) or {})
 
     def segment(self, table: str, name: str) -> StoredSegment | None:
-        found = self._properties.segment(table, name)
-        return None if found is None else StoredSegment(found.value, found.version)
+        record = self._properties.segment(table, name)
+        return None if record is None else StoredSegment(record.value, record.version)
 
     def segments(self, table: str, names: Iterable[str] | None = None) -> dict[str, SegmentZkMetadata]:
         return self._properties.segments(table, names)
 
     def segments_of_halves(self, table: str, names: Iterable[str]) -> list[SegmentZkMetadata]:
         """Records of these names in both halves of a table: they share the folder of their archives."""
-        halves, wanted = [table_name_with_type(raw_table_name(table), kind) for kind in TableType], list(names)
-        return [segment for half in halves for segment in self.segments(half, wanted).values()]
+        halves, segment_names = [table_name_with_type(raw_table_name(table), kind) for kind in TableType], list(names)
+        return [segment for half in halves for segment in self.segments(half, segment_names).values()]
 
     def recorded_now(self, table: str, name: str) -> list[SegmentZkMetadata]:
         """Records of this name in both halves of a table, also what others wrote a moment ago."""
@@ -259,8 +259,8 @@ class Catalog:
 
     def hidden_segments(self, table: str) -> frozenset[str]:
         """Segments of the ideal state that no query sees, as others stand for them."""
-        found = self.lineage(table)
-        return found.lineage.hidden if found is not None else frozenset()
+        stored = self.lineage(table)
+        return stored.lineage.hidden if stored is not None else frozenset()
 
     def change_lineage(self, table: str, event: LineageEvent, now_ms: int, ages: Ages = DEFAULT_AGES) -> None:
         """A step of a replacement. Raises what `cluster.lineage.decide` raises, TableNotFoundError."""
@@ -279,13 +279,13 @@ class Catalog:
 
     def instances(self, names: Sequence[str] | None = None) -> dict[str, InstanceConfig]:
         """Configs of the named instances, or of all; missing ones are left out."""
-        wanted = self.instance_names() if names is None else names
-        paths = [self.paths.instance_config(name) for name in wanted]
-        found = self.store.get_many(paths)
+        selected = self.instance_names() if names is None else names
+        paths = [self.paths.instance_config(name) for name in selected]
+        nodes = self.store.get_many(paths)
         return {
-            name: InstanceConfig.from_record(ZNRecord.from_bytes(each[0], path))
-            for name, path, each in zip(wanted, paths, found, strict=True)
-            if each is not None and each[0]
+            name: InstanceConfig.from_record(ZNRecord.from_bytes(node[0], path))
+            for name, path, node in zip(selected, paths, nodes, strict=True)
+            if node is not None and node[0]
         }
 
     def live_instances(self) -> list[str]:
@@ -301,8 +301,8 @@ class Catalog:
         )
 
     def _ideal_state(self, name: str) -> IdealState | None:
-        found = read_record(self.store, self.paths.ideal_state(name))
-        return None if found is None else IdealState.from_record(found.record)
+        stored = read_record(self.store, self.paths.ideal_state(name))
+        return None if stored is None else IdealState.from_record(stored.record)
 
     def _apply(self, table: str, change: TableChange) -> None:
         table_state.apply(self.store, self.paths, table, change, fences=self._fences())

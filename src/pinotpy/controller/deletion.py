@@ -42,11 +42,11 @@ def delete_segments(
         StaleVersionError: the lineage changed meanwhile; nothing, or a part, is deleted.
     """
     catalog = controller.catalog
-    wanted = [name for name in dict.fromkeys(names) if can_exist(name)]
+    valid_names = [name for name in dict.fromkeys(names) if can_exist(name)]
     existing = set(catalog.recorded_segment_names(table)) | set(catalog.segment_names(table))
     deletion = new_deletion(controller, table, retention_ms)
-    catalog.remove_segments(table, wanted, lineage_version=lineage_version, deletion=deletion)
-    doomed = [name for name in wanted if name in existing]
+    catalog.remove_segments(table, valid_names, lineage_version=lineage_version, deletion=deletion)
+    doomed = [name for name in valid_names if name in existing]
     delete_segment_files(controller, deletion)
     LOG.info("segments deleted table=%s segments=%d first=%s", table, len(doomed), doomed[0] if doomed else "")
     return len(doomed)
@@ -67,8 +67,8 @@ def new_deletion(controller: Controller, table: str, retention_ms: int | None = 
     """
     now_ms, kept_ms = controller.clock.now_ms(), retention_ms
     if kept_ms is None:
-        found = controller.catalog.table_config(table)
-        kept_ms = None if found is None else kept_after_deletion_ms(found.config)
+        stored = controller.catalog.table_config(table)
+        kept_ms = None if stored is None else kept_after_deletion_ms(stored.config)
     if kept_ms is None:
         kept_ms = controller.deleted_segments_retention_ms
     return Deletion(uuid.uuid4().hex, now_ms, now_ms + kept_ms if kept_ms > 0 else None)
@@ -79,44 +79,44 @@ def delete_segment_files(controller: Controller, deletion: Deletion) -> None:
 
     A failure is logged, nothing refers to them any more; what is not moved stays recorded.
     """
-    for left in controller.catalog.deletions.of(deletion):
-        _finish(controller, left)
+    for recorded in controller.catalog.deletions.of(deletion):
+        _finish(controller, recorded)
 
 
 def finish_deletions(controller: Controller) -> None:
     """Complete deletions whose controller died, or could not reach the deep store."""
     now_ms = controller.clock.now_ms()
-    for left in controller.catalog.deletions.all():
-        if now_ms - left.deletion.began_ms >= FINISHED_AFTER_MS:
+    for recorded in controller.catalog.deletions.all():
+        if now_ms - recorded.deletion.began_ms >= FINISHED_AFTER_MS:
             LOG.info(
                 "deletion taken up again table=%s segments=%d first=%s",
-                left.table,
-                len(left.segments),
-                left.segments[0],
+                recorded.table,
+                len(recorded.segments),
+                recorded.segments[0],
             )
-            _finish(controller, left)
+            _finish(controller, recorded)
 
 
-def _finish(controller: Controller, left: RecordedDeletion) -> None:
+def _finish(controller: Controller, recorded: RecordedDeletion) -> None:
     """A segment of the same name may be in the table's other half, or come in meanwhile: its archive stays, or is
     brought back. One that is stored and not yet registered may go; its upload looks for it afterwards
     (`upload._store_and_register`).
     """
-    table, is_done = left.table, True
-    for first in range(0, len(left.segments), FILES_AT_ONCE):
-        some = left.segments[first : first + FILES_AT_ONCE]
-        kept = controller.catalog.segments_of_halves(table, some)
+    table, is_done = recorded.table, True
+    for first in range(0, len(recorded.segments), FILES_AT_ONCE):
+        some = recorded.segments[first : first + FILES_AT_ONCE]
+        live = controller.catalog.segments_of_halves(table, some)
         for name in some:
             try:
-                spared = [segment for segment in kept if segment.segment_name == name]
-                controller.files.retire(table, name, until_ms=left.deletion.until_ms, spared=spared)
+                spared = [segment for segment in live if segment.segment_name == name]
+                controller.files.retire(table, name, until_ms=recorded.deletion.until_ms, spared=spared)
             except PinotError as error:
                 is_done = False
                 LOG.warning("segment file not moved table=%s segment=%s reason=%s", table, name, error.message)
         for segment in controller.catalog.segments_of_halves(table, some):
             _bring_back(controller, segment)
     if is_done:
-        controller.catalog.deletions.forget(left)
+        controller.catalog.deletions.forget(recorded)
 
 
 def _bring_back(controller: Controller, segment: SegmentZkMetadata) -> None:

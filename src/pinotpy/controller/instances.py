@@ -71,10 +71,10 @@ def is_tag(text: str) -> bool:
 
 def get_instance(controller: Controller, name: str) -> InstanceConfig:
     """The config; NotFoundError if there is none."""
-    found = controller.catalog.instance(name) if _is_instance(name) else None
-    if found is None:
+    config = controller.catalog.instance(name) if _is_instance(name) else None
+    if config is None:
         raise NotFoundError(f"Instance {name[:200]} not found", instance=name[:200])
-    return found
+    return config
 
 
 def add_instance(controller: Controller, document: InstanceDocument) -> str:

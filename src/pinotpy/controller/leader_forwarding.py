@@ -110,12 +110,12 @@ class LeaderForwarding:
         fingerprint = _fingerprint(scope, body)
         answer = await self._answers.earlier(key, fingerprint)
         if answer is None:
-            made: KeptAnswer | None = None
+            collected: KeptAnswer | None = None
             try:
-                made = await _collect(self._app, scope, body)
+                collected = await _collect(self._app, scope, body)
             finally:
-                self._answers.finish(key, made)
-            answer = made
+                self._answers.finish(key, collected)
+            answer = collected
         await _send_answer(send, answer)
 
     async def _forward(self, scope: Scope, body: bytes) -> KeptAnswer:
@@ -149,12 +149,12 @@ class LeaderForwarding:
             if response.status_code == NotLeaderError.http_status and FORWARDED_BY in dict(response.headers.raw):
                 reason = f"the controller at {base} does not lead any more"
                 continue
-            kept = tuple(
+            forwarded_headers = tuple(
                 (name.lower(), value)
                 for name, value in response.headers.raw
                 if name.lower() not in HOP_BY_HOP | {b"content-encoding"}
             )
-            return KeptAnswer(response.status_code, kept, response.content)
+            return KeptAnswer(response.status_code, forwarded_headers, response.content)
         raise NotLeaderError(f"{reason}; nothing is known to be changed: try again")
 
 

@@ -68,10 +68,10 @@ class ElectedLeadership:
             return None
 
     def leader_url(self) -> str | None:
-        found = self.leader()
-        if found is None:
+        leader = self.leader()
+        if leader is None:
             return None
-        _, host, port = split_instance_id(found)
+        _, host, port = split_instance_id(leader)
         return f"{self._scheme}://{f'[{host}]' if ':' in host else host}:{port}"
 
 

@@ -46,8 +46,8 @@ def revert_replace(controller: Controller, table: str, event: RevertReplace) -> 
 
 def arriving_segments(controller: Controller, table: str) -> frozenset[str]:
     """Segments that a replacement under way brings."""
-    found = controller.catalog.lineage(table)
-    entries = found.lineage.entries.values() if found is not None else ()
+    stored = controller.catalog.lineage(table)
+    entries = stored.lineage.entries.values() if stored is not None else ()
     return frozenset(name for entry in entries if entry.state is LineageState.IN_PROGRESS for name in entry.segments_to)
 
 
@@ -55,16 +55,16 @@ def segments_beside(controller: Controller, table: str, segment: str) -> frozens
     """Segments that queries see beside this one, once it is seen: after the switch, if a replacement under way brings
     it.
     """
-    names, found = frozenset(controller.catalog.segment_names(table)), controller.catalog.lineage(table)
-    if found is None:
+    names, stored = frozenset(controller.catalog.segment_names(table)), controller.catalog.lineage(table)
+    if stored is None:
         return names - {segment}
-    bringing = found.lineage.entry_hiding(segment)
+    bringing = stored.lineage.entry_hiding(segment)
     after = (
         (names & frozenset(bringing[1].segments_to), frozenset(bringing[1].segments_from))
         if bringing is not None
         else (frozenset(), frozenset())
     )
-    return ((names - found.lineage.hidden) | after[0]) - after[1] - {segment}
+    return ((names - stored.lineage.hidden) | after[0]) - after[1] - {segment}
 
 
 def clean_lineage(controller: Controller, table: str, *, replaced_by: frozenset[str] = frozenset()) -> None:
@@ -76,10 +76,10 @@ def clean_lineage(controller: Controller, table: str, *, replaced_by: frozenset[
             before need no longer be kept (at most two snapshots are).
     """
     catalog, now_ms = controller.catalog, controller.clock.now_ms()
-    config, found = catalog.table_config(table), catalog.lineage(table)
-    if config is None or found is None or not found.lineage.entries:
+    config, stored = catalog.table_config(table), catalog.lineage(table)
+    if config is None or stored is None or not stored.lineage.entries:
         return
-    ages, lineage = ages_of(config.config), found.lineage
+    ages, lineage = ages_of(config.config), stored.lineage
     replaced_now = () if config.config.segments.is_append else _bringing(lineage, replaced_by)
     # Records without a place in the ideal state are what an unfinished deletion left.
     present = {*catalog.segment_names(table), *catalog.recorded_segment_names(table)}
@@ -89,7 +89,7 @@ def clean_lineage(controller: Controller, table: str, *, replaced_by: frozenset[
             # A multi each: a part that is refused has nothing done, and keeps its files.
             for first in range(0, len(doomed), SEGMENTS_PER_MULTI):
                 delete_segments(
-                    controller, table, doomed[first : first + SEGMENTS_PER_MULTI], lineage_version=found.version
+                    controller, table, doomed[first : first + SEGMENTS_PER_MULTI], lineage_version=stored.version
                 )
             LOG.info("replaced segments deleted table=%s segments=%d first=%s", table, len(doomed), doomed[0])
         catalog.change_lineage(table, AgeLineage(), now_ms, ages)
@@ -115,6 +115,6 @@ def _step(controller: Controller, table: str, event: LineageEvent) -> None:
 
 
 def _state(controller: Controller, table: str, event: LineageEvent) -> str:
-    found = controller.catalog.lineage(table)
-    entry = found.lineage.entries.get(getattr(event, "entry_id", "")) if found is not None else None
+    stored = controller.catalog.lineage(table)
+    entry = stored.lineage.entries.get(getattr(event, "entry_id", "")) if stored is not None else None
     return "none" if entry is None else entry.state.value

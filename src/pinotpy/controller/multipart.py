@@ -95,16 +95,16 @@ class _Sink:
         return blocks
 
     def write(self, blocks: list[tuple[int, bytes]]) -> None:
-        for part, block in blocks:
-            if part not in self._files:
-                self._files[part] = (self.folder / f"part-{part}").open("xb")
-            self._files[part].write(block)
+        for index, block in blocks:
+            if index not in self._files:
+                self._files[index] = (self.folder / f"part-{index}").open("xb")
+            self._files[index].write(block)
 
     def finish(self) -> list[ReceivedPart]:
         self.write(self.take())
-        for part in range(len(self._sizes)):
-            if part not in self._files:  # a part without a byte
-                self._files[part] = (self.folder / f"part-{part}").open("xb")
+        for index in range(len(self._sizes)):
+            if index not in self._files:  # a part without a byte
+                self._files[index] = (self.folder / f"part-{index}").open("xb")
         self.close()
         names = self._names
         return [

@@ -18,10 +18,10 @@ def period_ms(text: str, parameter: str) -> int:
     cleaned = text.strip().lower()
     if cleaned.isascii() and cleaned.isdigit():
         return int(cleaned[:18])
-    found = _PERIOD.fullmatch(cleaned)
-    if not cleaned or found is None:
+    match = _PERIOD.fullmatch(cleaned)
+    if not cleaned or match is None:
         raise UserError(f"Invalid time spec '{text[:40]}' in '{parameter}' (Valid examples: '3h', '4h30m')")
-    return sum(int(count) * unit for count, unit in zip(found.groups(), _UNITS_MS.values(), strict=True) if count)
+    return sum(int(count) * unit for count, unit in zip(match.groups(), _UNITS_MS.values(), strict=True) if count)
 
 
 def kept_after_deletion_ms(config: TableConfig) -> int | None:

@@ -51,9 +51,11 @@ def check_conditions(segment: SegmentZkMetadata, stored: StoredSegment | None, c
     name, table, if_match = segment.segment_name, segment.table_name_with_type, conditions.if_match
     existing = stored.segment if stored is not None else None
     if if_match is not None and (existing is None or str(existing.crc) != if_match):
-        found = "but the segment does not exist" if existing is None else f"does not match existing CRC: {existing.crc}"
+        actual = (
+            "but the segment does not exist" if existing is None else f"does not match existing CRC: {existing.crc}"
+        )
         raise PreconditionFailedError(
-            f"For segment: {name} of table: {table}, expected CRC: {if_match[:40]} {found}", segment=name, table=table
+            f"For segment: {name} of table: {table}, expected CRC: {if_match[:40]} {actual}", segment=name, table=table
         )
     if existing is not None and not conditions.allow_refresh:
         raise AlreadyExistsError(
@@ -84,8 +86,8 @@ def register_segment(
         PreconditionFailedError, AlreadyExistsError: see `check_conditions`.
     """
     catalog, table, name = controller.catalog, segment.table_name_with_type, segment.segment_name
-    found = catalog.table_config(table)
-    if found is None:
+    stored_table = catalog.table_config(table)
+    if stored_table is None:
         raise TableNotFoundError(f"Failed to find table: {table}", table=table)
     stored = catalog.segment(table, name)
     check_conditions(segment, stored, conditions)
@@ -95,7 +97,7 @@ def register_segment(
     if stored is None:
         _wait_until_dropped(controller, table, name)
         with _assigning:
-            servers = choose_servers(controller, found.config, catalog.ideal_state(table) or {}, segment)
+            servers = choose_servers(controller, stored_table.config, catalog.ideal_state(table) or {}, segment)
             catalog.add_segment(segment, servers)
         LOG.info(
             "segment added table=%s segment=%s crc=%d docs=%d servers=%s",
@@ -158,12 +160,12 @@ def _took_out_arriving(controller: Controller, table: str, name: str) -> bool:
     A refresh would stay ONLINE with its old content until servers have the new one, and the replacement could be ended
     meanwhile. No query sees the segment, so that none misses it.
     """
-    found = controller.catalog.lineage(table)
-    entry = found.lineage.entry_hiding(name) if found is not None else None
-    if found is None or entry is None or entry[1].state is not LineageState.IN_PROGRESS:
+    stored = controller.catalog.lineage(table)
+    entry = stored.lineage.entry_hiding(name) if stored is not None else None
+    if stored is None or entry is None or entry[1].state is not LineageState.IN_PROGRESS:
         return False
     try:
-        controller.catalog.remove_segments(table, [name], lineage_version=found.version)
+        controller.catalog.remove_segments(table, [name], lineage_version=stored.version)
     except StaleVersionError as error:
         raise AlreadyExistsError(
             f"a replacement of segments of table '{table}' went on at the same time: look at it and upload '{name}' "

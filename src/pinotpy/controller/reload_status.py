@@ -54,14 +54,14 @@ def status_of(
     for server, count in held.items():
         answer = answers[server]
         unanswered += bool(answer.failure)
-        found = answer.document or {}
-        server_done = min(int(found.get("successCount", 0)), count)
+        report = answer.document or {}
+        server_done = min(int(report.get("successCount", 0)), count)
         done += server_done
-        failed += min(int(found.get("failureCount", 0)), count - server_done)
-        finished_ms = max(finished_ms, int(found.get("finishTimeMs") or 0))
-        rebuild |= found.get("rebuildSegments", {})
+        failed += min(int(report.get("failureCount", 0)), count - server_done)
+        finished_ms = max(finished_ms, int(report.get("finishTimeMs") or 0))
+        rebuild |= report.get("rebuildSegments", {})
         failures += [
-            {"segmentName": name, "serverName": server, **why} for name, why in found.get("failedSegments", {}).items()
+            {"segmentName": name, "serverName": server, **why} for name, why in report.get("failedSegments", {}).items()
         ]
     total = sum(held.values())
     is_over = done + failed >= total and not unanswered
@@ -92,13 +92,13 @@ def need_reload(controller: Controller, table: str, *, verbose: bool) -> dict[st
     answers = ask_servers(controller, servers, f"/tables/{quote(table, safe='')}/segments/needReload")
     shown: dict[str, dict[str, Any]] = {}
     for server, answer in answers.items():
-        found = answer.document or {}
+        report = answer.document or {}
         shown[server] = {
-            "needReload": bool(found.get("needReload")),
+            "needReload": bool(report.get("needReload")),
             "instanceId": server,
-            "segments": found.get("segments", {}),
-            "needRebuild": bool(found.get("needRebuild")),
-            "rebuildSegments": found.get("rebuildSegments", {}),
+            "segments": report.get("segments", {}),
+            "needRebuild": bool(report.get("needRebuild")),
+            "rebuildSegments": report.get("rebuildSegments", {}),
         }
         if answer.failure:
             shown[server]["error"] = answer.failure

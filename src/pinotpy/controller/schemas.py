@@ -16,10 +16,10 @@ ATTEMPTS_MAX = 5
 
 def get_schema(catalog: Catalog, name: str) -> Schema:
     """The schema, or NotFoundError."""
-    found = catalog.schema(name)
-    if found is None:
+    stored = catalog.schema(name)
+    if stored is None:
         raise NotFoundError("Schema not found", schema=name[:200])
-    return found.schema
+    return stored.schema
 
 
 def add_schema(catalog: Catalog, schema: Schema, *, override: bool = True, force: bool = False) -> None:
@@ -31,8 +31,8 @@ def add_schema(catalog: Catalog, schema: Schema, *, override: bool = True, force
     """
     name = schema.schema_name
     for _ in range(ATTEMPTS_MAX):
-        found = catalog.schema(name)
-        if found is None:
+        stored = catalog.schema(name)
+        if stored is None:
             try:
                 catalog.create_schema(schema)
             except AlreadyExistsError:
@@ -41,7 +41,7 @@ def add_schema(catalog: Catalog, schema: Schema, *, override: bool = True, force
             return
         if not override:
             raise AlreadyExistsError(f"Schema: {name} already exists", schema=name)
-        reasons = [] if force else incompatibilities(found.schema, schema)
+        reasons = [] if force else incompatibilities(stored.schema, schema)
         if reasons:
             details = "\n".join(f"- {reason}" for reason in reasons)
             raise UserError(
@@ -51,7 +51,7 @@ def add_schema(catalog: Catalog, schema: Schema, *, override: bool = True, force
                 "schema is left.",
                 schema=name,
             )
-        if _replace(catalog, schema, found.version):
+        if _replace(catalog, schema, stored.version):
             return
     raise StaleVersionError(
         f"schema '{name}' was changed by others {ATTEMPTS_MAX} times in a row: try again", schema=name
@@ -71,15 +71,15 @@ def update_schema(catalog: Catalog, name: str, schema: Schema, *, force: bool = 
             f"{name[:200]}"
         )
     for _ in range(ATTEMPTS_MAX):
-        found = catalog.schema(name)
-        if found is None:
+        stored = catalog.schema(name)
+        if stored is None:
             raise NotFoundError(f"Failed to find schema {name}", schema=name)
-        reasons = [] if force else incompatibilities(found.schema, schema)
+        reasons = [] if force else incompatibilities(stored.schema, schema)
         if reasons:
             raise UserError(
                 f"Backward incompatible schema {name}. Only allow adding new columns. {'; '.join(reasons)}", schema=name
             )
-        if _replace(catalog, schema, found.version):
+        if _replace(catalog, schema, stored.version):
             return
     raise StaleVersionError(
         f"schema '{name}' was changed by others {ATTEMPTS_MAX} times in a row: try again", schema=name

@@ -75,8 +75,8 @@ def _time_reasons(metadata: SegmentMetadata, time_column_name: str | None) -> li
         return []
     time_range = metadata.time_range
     if time_range is None or time_range.column != time_column_name:
-        found = "none" if time_range is None else f"that of column '{time_range.column}'"
-        return [f"expected the time range of the table's time column '{time_column_name}', found {found}"]
+        actual = "none" if time_range is None else f"that of column '{time_range.column}'"
+        return [f"expected the time range of the table's time column '{time_column_name}', found {actual}"]
     if TIME_MIN_MS <= time_range.start_ms <= time_range.end_ms <= TIME_MAX_MS:
         return []
     return [

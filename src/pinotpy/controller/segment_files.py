@@ -131,10 +131,10 @@ class SegmentFiles:
         """Move all files of a segment but those that the records `spared` name to the deleted ones, kept until
         `until_ms`; None deletes them at once.
         """
-        kept = {_key(table, segment, record.crc) for record in spared}
-        kept |= {_inputs_key(table, segment, record.inputs.sha256) for record in spared if record.inputs is not None}
+        keys = {_key(table, segment, record.crc) for record in spared}
+        keys |= {_inputs_key(table, segment, record.inputs.sha256) for record in spared if record.inputs is not None}
         for file in list(self.store.list(_folder(table, segment))):
-            if file.key in kept:
+            if file.key in keys:
                 continue
             if until_ms is None:
                 self.store.delete(file.key)
@@ -170,8 +170,8 @@ class SegmentFiles:
         """Delete the deleted archives whose retention is over; returns how many."""
         gone = 0
         for file in list(self.store.list(DELETED)):
-            found = _UNTIL.search(file.key)
-            if found is not None and int(found.group(1)) <= now_ms:
+            match = _UNTIL.search(file.key)
+            if match is not None and int(match.group(1)) <= now_ms:
                 gone += self.store.delete(file.key)
         return gone
 

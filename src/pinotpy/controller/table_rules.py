@@ -23,15 +23,15 @@ def check_table(catalog: Catalog, config: TableConfig) -> Schema:
             column.
     """
     name = config.name_with_type
-    found = catalog.schema(config.raw_table_name)
-    if found is None:
+    stored = catalog.schema(config.raw_table_name)
+    if stored is None:
         raise UserError(
             f"Failed to find schema for table: {name}; add a schema named '{config.raw_table_name}' first", table=name
         )
-    check_against_schema(config, found.schema)
+    check_against_schema(config, stored.schema)
     ages_of(config)
     kept_after_deletion_ms(config)
-    check_expressions(found.schema, config)
+    check_expressions(stored.schema, config)
     _check_other_half(catalog, config)
     if not broker_candidates(catalog, config):
         raise UserError(f"Failed to find instances with tag: {config.tenants.broker_tag} for table: {name}", table=name)
@@ -43,7 +43,7 @@ def check_table(catalog: Catalog, config: TableConfig) -> Schema:
         raise UserError(
             f"Failed to calculate instance partitions for table: {name}, reason: {error.message}", table=name
         ) from error
-    return found.schema
+    return stored.schema
 
 
 def broker_candidates(catalog: Catalog, config: TableConfig) -> list[str]:

@@ -32,10 +32,10 @@ def table_size(controller: Controller, name: str, halves: list[str], *, detailed
         table_type = split_table_name(half)[1]
         assert table_type is not None
         parts[table_type] = half_size(ideal, reported, detailed=detailed)
-    known = [part for part in parts.values() if part is not None and part["segments_known"] > 0]
+    known = [document for document in parts.values() if document is not None and document["segments_known"] > 0]
 
     def total(key: str) -> int:
-        return sum(part[key] for part in known) if known else UNKNOWN
+        return sum(document[key] for document in known) if known else UNKNOWN
 
     answer = {
         "tableName": name,
@@ -45,9 +45,9 @@ def table_size(controller: Controller, name: str, halves: list[str], *, detailed
         "offlineSegments": parts[TableType.OFFLINE],
         "realtimeSegments": parts[TableType.REALTIME],
     }
-    for part in parts.values():
-        if part is not None:
-            del part["segments_known"]
+    for document in parts.values():
+        if document is not None:
+            del document["segments_known"]
     return answer
 
 

@@ -24,8 +24,8 @@ def halves_named(name: str, table_type: TableType | None) -> list[str]:
     raw, suffix = split_table_name(name)
     if suffix is not None and table_type is not None and suffix is not table_type:
         return []
-    wanted = suffix or table_type
-    return [table_name_with_type(raw, one) for one in TableType if wanted is None or one is wanted]
+    selected = suffix or table_type
+    return [table_name_with_type(raw, kind) for kind in TableType if selected is None or kind is selected]
 
 
 def existing_halves(controller: Controller, name: str, table_type: TableType | None = None) -> list[str]:
@@ -69,15 +69,15 @@ def update_table(controller: Controller, path_name: str, config: TableConfig) ->
             f"table name in the body {name}"
         )
     for _ in range(ATTEMPTS_MAX):
-        found = catalog.table_config(name)
-        if found is None:
+        stored = catalog.table_config(name)
+        if stored is None:
             raise NotFoundError(f"Table {name} does not exist", table=name)
         check_table(catalog, config)
         try:
-            catalog.replace_table_config(config, found.version)
+            catalog.replace_table_config(config, stored.version)
         except StaleVersionError:
             continue
-        if found.config.tenants.broker_tag != config.tenants.broker_tag:
+        if stored.config.tenants.broker_tag != config.tenants.broker_tag:
             catalog.set_brokers(name, broker_candidates(catalog, config))
         send_config_changed(controller, name)
         LOG.info("table config replaced table=%s", name)

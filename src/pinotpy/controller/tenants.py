@@ -69,18 +69,18 @@ def tenant_names(controller: Controller, role: str) -> list[str]:
 
 
 def instances_of(controller: Controller, tenant: str, suffixes: Iterable[str]) -> list[str]:
-    """Instances that have one of the tenant's tags."""
-    wanted = {f"{tenant}{suffix}" for suffix in suffixes}
-    return sorted(name for name, config in controller.catalog.instances().items() if wanted & set(config.tags))
+    """Instances that bear one of the tenant's tags."""
+    tags = {f"{tenant}{suffix}" for suffix in suffixes}
+    return sorted(name for name, config in controller.catalog.instances().items() if tags & set(config.tags))
 
 
 def tables_of_tenant(controller: Controller, tenant: str, role: str) -> list[str]:
     """Tables whose config names the tenant for servers or brokers."""
     names = []
     for name in controller.catalog.table_names():
-        found = controller.catalog.table_config(name)
-        if found is not None and tenant == (
-            found.config.tenants.broker if role == "BROKER" else found.config.tenants.server
+        stored = controller.catalog.table_config(name)
+        if stored is not None and tenant == (
+            stored.config.tenants.broker if role == "BROKER" else stored.config.tenants.server
         ):
             names.append(name)
     return names
@@ -127,8 +127,8 @@ def delete_tenant(controller: Controller, tenant: str, role: str) -> None:
     for name in members:
 
         def change(old: InstanceConfig) -> InstanceConfig:
-            kept = tuple(tag for tag in old.tags if tag not in doomed)
-            return replace(old, tags=kept or (_UNTAGGED[role],))
+            remaining = tuple(tag for tag in old.tags if tag not in doomed)
+            return replace(old, tags=remaining or (_UNTAGGED[role],))
 
         change_instance(controller, name, change)
     LOG.info("tenant deleted tenant=%s role=%s instances=%d", tenant, role, len(members))
@@ -136,12 +136,12 @@ def delete_tenant(controller: Controller, tenant: str, role: str) -> None:
 
 def _tag_free_instances(controller: Controller, document: TenantDocument, held: dict[str, int]) -> None:
     role, tenant = document.tenant_role, document.tenant_name
-    wanted = (
+    required = (
         {"_OFFLINE": document.offline_instances, "_REALTIME": document.realtime_instances}
         if role == "SERVER"
         else dict.fromkeys(_SUFFIXES[role], document.number_of_instances)
     )
-    missing = {suffix: max(count - held.get(suffix, 0), 0) for suffix, count in wanted.items()}
+    missing = {suffix: max(count - held.get(suffix, 0), 0) for suffix, count in required.items()}
     total = max(document.number_of_instances - max(held.values(), default=0), max(missing.values(), default=0))
     live = set(controller.catalog.live_instances())
     free = [

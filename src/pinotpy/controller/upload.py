@@ -134,12 +134,12 @@ def accept_upload(
     return _store_and_register(controller, arrival, metadata, inputs, table, config, request, register)
 
 
-def _check_announced(announced: SegmentMetadata, found: SegmentMetadata) -> None:
-    if (announced.segment_name, announced.crc) != (found.segment_name, found.crc):
+def _check_announced(announced: SegmentMetadata, actual: SegmentMetadata) -> None:
+    if (announced.segment_name, announced.crc) != (actual.segment_name, actual.crc):
         raise UserError(
             f"expected segment '{announced.segment_name}' with CRC {announced.crc} at DOWNLOAD_URI, as the metadata "
             "say, "
-            f"found '{found.segment_name}' with CRC {found.crc}",
+            f"found '{actual.segment_name}' with CRC {actual.crc}",
             segment=announced.segment_name,
         )
 
@@ -226,14 +226,14 @@ def _read_metadata(archive: Path) -> SegmentMetadata:
 
 
 def _table_of(controller: Controller, table: str) -> tuple[TableConfig, Schema]:
-    found = controller.catalog.table_config(table)
-    if found is None:
+    stored = controller.catalog.table_config(table)
+    if stored is None:
         # 400 as in Pinot 1.5.1: the path of the call exists, its parameter is wrong.
         raise UserError(f"Failed to find table: {table}", table=table)
     schema = controller.catalog.schema(raw_table_name(table))
     if schema is None:
         raise NotFoundError(f"Schema not found for table: {table}", table=table)
-    return found.config, schema.schema
+    return stored.config, schema.schema
 
 
 def _store_and_register(
@@ -272,13 +272,13 @@ def _store_and_register(
     crcs = ([record.crc] if is_stored else []) + (
         [existing.crc] if existing is not None and existing.crc != record.crc and files.keeps(existing) else []
     )
-    left = catalog.uploads.begin(table, name, crcs, controller.clock.now_ms()) if crcs else None
+    recorded = catalog.uploads.begin(table, name, crcs, controller.clock.now_ms()) if crcs else None
     if is_stored:
         try:
             files.put(table, name, record.crc, arrival.archive)
         except OutOfCapacityError as error:
-            if left is not None and not isinstance(error.__cause__, RemoteError):
-                forget_upload(controller, left)
+            if recorded is not None and not isinstance(error.__cause__, RemoteError):
+                forget_upload(controller, recorded)
             raise
     try:
         if inputs is not None:
@@ -292,8 +292,8 @@ def _store_and_register(
     ):  # what was lost is read back before anything goes
         if inputs is not None:
             drop_unnamed_inputs(controller, table, name, inputs.digest)
-        if left is not None:
-            end_upload(controller, left, {record.crc} if is_stored else ())
+        if recorded is not None:
+            end_upload(controller, recorded, {record.crc} if is_stored else ())
         raise
     # Any other error does not say what becomes of it: a leader that did not answer may still register it.
     if is_stored and not files.has(table, name, record.crc):
@@ -302,9 +302,9 @@ def _store_and_register(
     if inputs is not None:
         files.put_inputs(table, name, inputs, arrival.archive.parent)
     drop_replaced_inputs(controller, record, replaced)
-    if left is not None:
+    if recorded is not None:
         # Ours, too: another upload may have replaced it already.
-        end_upload(controller, left, {known.crc for known in (record, existing, replaced) if known is not None})
+        end_upload(controller, recorded, {known.crc for known in (record, existing, replaced) if known is not None})
     return Uploaded(name, table)
 
 
@@ -317,11 +317,11 @@ def _check_quota(controller: Controller, config: TableConfig, record: SegmentZkM
     others = [
         segment.size_bytes or 0 for segment in controller.catalog.segments(record.table_name_with_type, beside).values()
     ]
-    wanted = sum(others) + (record.size_bytes or 0)
-    if wanted > limit:
+    total_bytes = sum(others) + (record.size_bytes or 0)
+    if total_bytes > limit:
         raise QuotaExceededError(
             f"storage quota of table '{record.table_name_with_type}' exceeded: {len(others) + 1} segments would take "
-            f"{wanted} bytes a replica, "
+            f"{total_bytes} bytes a replica, "
             f"quota.storage allows {limit}; delete segments or raise the quota",
             table=record.table_name_with_type,
         )

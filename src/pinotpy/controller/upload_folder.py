@@ -47,15 +47,15 @@ def take_upload_folder(parent: Path) -> UploadFolder:
         if taken is not None and not path.exists():
             continue
         try:
-            found = UploadFolder(path, _lock(parent / f".{path.name}.lock"))
+            folder = UploadFolder(path, _lock(parent / f".{path.name}.lock"))
         except BlockingIOError:
             continue
         shutil.rmtree(path, ignore_errors=True)
         if taken is None:
             path.mkdir(exist_ok=True)
-            taken = found
+            taken = folder
         else:
-            found.release()
+            folder.release()
     if taken is None:
         raise InvalidConfigError(
             f"'{parent}' is the folder of {FOLDERS_MAX} other controllers: give this one its own with "

@@ -29,8 +29,8 @@ async def _json_or_file(request: Request) -> bytes:
         parts = form.multi_items()
         if len(parts) != 1:
             raise UserError("Found not exactly one file from the multi-part fields")
-        part = parts[0][1]
-        return await part.read() if isinstance(part, UploadFile) else part.encode()
+        content = parts[0][1]
+        return await content.read() if isinstance(content, UploadFile) else content.encode()
 
 
 RawBody = Annotated[bytes, Depends(_raw_body)]

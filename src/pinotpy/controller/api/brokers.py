@@ -39,10 +39,10 @@ def broker_routes(controller: Controller) -> Routes:
     )
     def live_brokers_of(tableName: str) -> list[str]:
         serving = controller.catalog.serving_brokers()
-        found = sorted({broker for half in halves_named(tableName, None) for broker in serving.get(half, [])})
-        if not found:
+        brokers = sorted({broker for half in halves_named(tableName, None) for broker in serving.get(half, [])})
+        if not brokers:
             raise NotFoundError(f"Table '{tableName[:200]}' not found.")
-        return found
+        return brokers
 
     return routes
 
@@ -83,10 +83,10 @@ def _declare(routes: Routes, controller: Controller, prefix: str, shown: Shown) 
         operation_id=f"{tag}_tenant",
     )
     def tenant(tenantName: str, state: str | None = STATE) -> list[Any]:
-        found = by_tenant(state).get(tenantName)
-        if found is None:
+        brokers = by_tenant(state).get(tenantName)
+        if brokers is None:
             raise NotFoundError(f"Tenant '{tenantName[:100]}' not found.")
-        return found
+        return brokers
 
     @routes.get(f"{prefix}/tables", Action.READ, EACH_TABLE, summary="Brokers by table", operation_id=f"{tag}_tables")
     def tables(request: Request, state: str | None = STATE) -> dict[str, list[Any]]:

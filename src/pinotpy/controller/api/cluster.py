@@ -135,8 +135,8 @@ def _declare_store(routes: Routes, controller: Controller) -> None:
     def get_children(path: str | None = PATH) -> list[Any]:
         checked = _checked_path(path)
         names = _children(controller, checked)
-        found = store.get_many([_child(checked, name) for name in names])
-        return [orjson.loads(_readable(each[0], checked)) for each in found if each is not None and each[0]]
+        nodes = store.get_many([_child(checked, name) for name in names])
+        return [orjson.loads(_readable(node[0], checked)) for node in nodes if node is not None and node[0]]
 
     @routes.get("/zk/ls", Action.ADMIN, CLUSTER, summary="Names of the children of a path")
     def ls(path: str | None = PATH) -> list[str]:
@@ -146,17 +146,17 @@ def _declare_store(routes: Routes, controller: Controller) -> None:
     def lsl(path: str | None = PATH) -> dict[str, Any]:
         checked = _checked_path(path)
         names = _children(controller, checked)
-        found = store.get_many([_child(checked, name) for name in names])
-        return {name: _stat(each[1], len(each[0])) for name, each in zip(names, found, strict=True) if each is not None}
+        nodes = store.get_many([_child(checked, name) for name in names])
+        return {name: _stat(node[1], len(node[0])) for name, node in zip(names, nodes, strict=True) if node is not None}
 
     @routes.get("/zk/stat", Action.ADMIN, CLUSTER, summary="Stat of a path")
     def stat(path: str | None = PATH) -> dict[str, int]:
         checked = _checked_path(path)
         try:
-            data, found = store.get(checked)
+            data, status = store.get(checked)
         except NoNodeError as error:
             raise _no_path(checked) from error
-        return _stat(found, len(data))
+        return _stat(status, len(data))
 
 
 def _checked_path(path: str | None) -> str:

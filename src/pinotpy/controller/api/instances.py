@@ -61,9 +61,9 @@ def instance_routes(controller: Controller) -> Routes:
     ) -> dict[str, Any]:
         if tags is None:
             raise UserError("Must provide tags to update")
-        wanted = tuple(tag.strip() for tag in tags.split(",") if tag.strip())
-        instances.update_tags(controller, instanceName, wanted)
-        return success(f"Updated tags: {java_list(list(wanted))} for instance: {instanceName}")
+        new_tags = tuple(tag.strip() for tag in tags.split(",") if tag.strip())
+        instances.update_tags(controller, instanceName, new_tags)
+        return success(f"Updated tags: {java_list(list(new_tags))} for instance: {instanceName}")
 
     @routes.put(
         "/instances/{instanceName}/state",
@@ -74,8 +74,8 @@ def instance_routes(controller: Controller) -> Routes:
     def put_state(
         instanceName: str, state: str | None = Query(None, description="enable or disable.")
     ) -> dict[str, Any]:
-        wanted = _switch(controller, instanceName, state or "")
-        return success(f"Request to {wanted} instance '{instanceName}' is successful")
+        operation = _switch(controller, instanceName, state or "")
+        return success(f"Request to {operation} instance '{instanceName}' is successful")
 
     @routes.post(
         "/instances/{instanceName}/state",
@@ -94,8 +94,8 @@ def instance_routes(controller: Controller) -> Routes:
         if text.lower() == "drop":
             instances.drop_instance(controller, instanceName)
             return success(f"Request to drop instance {instanceName} is successful")
-        wanted = _switch(controller, instanceName, text)
-        return success(f"Request to {wanted} instance {instanceName} is successful")
+        operation = _switch(controller, instanceName, text)
+        return success(f"Request to {operation} instance {instanceName} is successful")
 
     @routes.delete(
         "/instances/{instanceName}",
@@ -113,20 +113,20 @@ def instance_routes(controller: Controller) -> Routes:
 
 
 def _switch(controller: Controller, name: str, text: str) -> str:
-    wanted = text.lower()
-    if wanted not in ("enable", "disable"):
+    operation = text.lower()
+    if operation not in ("enable", "disable"):
         raise UserError(f"Unknown state '{text[:40]}': expected enable or disable")
     try:
-        instances.set_instance_enabled(controller, name, wanted == "enable")
+        instances.set_instance_enabled(controller, name, operation == "enable")
     except NotFoundError as error:
         raise NotFoundError(f"Instance '{name[:200]}' does not exist", instance=name[:200]) from error
-    return wanted
+    return operation
 
 
 def _shown(config: InstanceConfig) -> dict[str, Any]:
     def port(name: str) -> int:
-        found = config.port_of(name)
-        return -1 if found is None else found
+        port = config.port_of(name)
+        return -1 if port is None else port
 
     return {
         "instanceName": config.instance,

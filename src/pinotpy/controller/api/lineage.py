@@ -58,11 +58,11 @@ def lineage_routes(controller: Controller) -> Routes:
         summary="Which segments replace which others, oldest first",
     )
     def list_lineage(tableName: str, type: Type = None) -> Response:
-        found = controller.catalog.lineage(_half(controller, tableName, type))
+        stored = controller.catalog.lineage(_half(controller, tableName, type))
         # An empty body where nothing was ever replaced, as the reference answers.
         return (
-            Response(orjson.dumps(found.lineage.to_json_dict()), media_type="application/json")
-            if found is not None
+            Response(orjson.dumps(stored.lineage.to_json_dict()), media_type="application/json")
+            if stored is not None
             else Response()
         )
 
@@ -192,8 +192,8 @@ def _custom_map(document: dict[str, Any]) -> dict[str, str]:
         or len(entries) > CUSTOM_MAP_MAX
     ):
         raise UserError(f"expected 'customMap' to be an object of at most {CUSTOM_MAP_MAX} texts")
-    if (found := sum(len(key) + len(value) for key, value in entries.items())) > CUSTOM_MAP_CHARACTERS_MAX:
-        raise UserError(f"expected 'customMap' to have at most {CUSTOM_MAP_CHARACTERS_MAX} characters, found {found}")
+    if (total := sum(len(key) + len(value) for key, value in entries.items())) > CUSTOM_MAP_CHARACTERS_MAX:
+        raise UserError(f"expected 'customMap' to have at most {CUSTOM_MAP_CHARACTERS_MAX} characters, found {total}")
     return entries
 
 

@@ -141,12 +141,12 @@ def _declare_section(routes: Routes, controller: Controller, path: str, section:
         openapi_extra=json_body("A whole table config."),
     )
     def put_section(tableName: str, body: RawBody) -> dict[str, Any]:
-        wanted = TableConfig.from_json(body)
-        found = controller.catalog.table_config(wanted.name_with_type)
-        if found is None:
+        config = TableConfig.from_json(body)
+        stored = controller.catalog.table_config(config.name_with_type)
+        if stored is None:
             raise NotFoundError(f"Table {tableName[:200]} does not exist")
-        document = found.config.to_json_dict()
-        document[section] = wanted.to_json_dict()[section]
+        document = stored.config.to_json_dict()
+        document[section] = config.to_json_dict()[section]
         tables.update_table(controller, tableName, TableConfig.from_json(document))
         return success(text.format(tableName))
 

@@ -125,12 +125,12 @@ async def _ask_brokers(
 def _broker_urls(controller: Controller, text: str) -> list[str]:
     catalog = controller.catalog
     configs = catalog.instances([name for name in catalog.live_instances() if name.startswith("Broker_")])
-    found = _FROM.search(text)
-    wanted = raw_table_name(found.group(1)) if found else ""
+    match = _FROM.search(text)
+    raw_name = raw_table_name(match.group(1)) if match else ""
     serving = {
         broker
         for table, brokers in catalog.serving_brokers().items()
-        if raw_table_name(table) == wanted
+        if raw_table_name(table) == raw_name
         for broker in brokers
     }
     names = [name for name, config in configs.items() if config.is_enabled]

@@ -42,9 +42,9 @@ def schema_routes(controller: Controller) -> Routes:
     def schemas_info(request: Request) -> dict[str, Any]:
         return {
             "schemasInfo": [
-                _info(found.schema)
+                _info(stored.schema)
                 for name in visible_tables(request, catalog.schema_names())
-                if (found := catalog.schema(name)) is not None
+                if (stored := catalog.schema(name)) is not None
             ]
         }
 
@@ -117,10 +117,10 @@ def schema_routes(controller: Controller) -> Routes:
 
     @routes.get("/tables/{tableName}/schema", Action.READ, table("tableName"), summary="Schema of a table")
     def table_schema(tableName: str) -> Response:
-        found = catalog.schema_of_table(tableName)
-        if found is None:
+        schema = catalog.schema_of_table(tableName)
+        if schema is None:
             raise NotFoundError(f"Schema not found for table: {tableName[:200]}")
-        return pretty(found.to_json_dict())
+        return pretty(schema.to_json_dict())
 
     return routes
 

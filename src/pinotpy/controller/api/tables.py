@@ -103,9 +103,9 @@ def table_routes(controller: Controller) -> Routes:
             return _switch_old_form(controller, tableName, table_type, state)
         configs = {}
         for half in existing_halves(controller, tableName, table_type):
-            found = catalog.table_config(half)
-            if found is not None:
-                configs[found.config.table_type.value] = found.config.to_json_dict()
+            stored = catalog.table_config(half)
+            if stored is not None:
+                configs[stored.config.table_type.value] = stored.config.to_json_dict()
         if not configs:
             suffix = f"_{table_type.value}" if table_type is not None else ""
             raise NotFoundError(f"Table {tableName[:200]}{suffix} does not exist")
@@ -254,10 +254,10 @@ def _one_half(controller: Controller, name: str, type_text: str | None) -> str:
 
 
 def _wanted_state(text: str | None) -> bool:
-    wanted = {"enable": True, "disable": False}.get((text or "").lower())
-    if wanted is None:
+    is_enabled = {"enable": True, "disable": False}.get((text or "").lower())
+    if is_enabled is None:
         raise UserError(f"Unknown state '{(text or 'null')[:40]}': expected enable or disable")
-    return wanted
+    return is_enabled
 
 
 def _switch_old_form(
@@ -275,10 +275,10 @@ def _switch_old_form(
     return [{"tableName": half, "state": {"successful": True, "message": message}} for half in halves]
 
 
-def _segment_status(wanted: dict[str, str], found: dict[str, str]) -> str:
-    if any(state == "ERROR" for state in found.values()):
+def _segment_status(ideal: dict[str, str], actual: dict[str, str]) -> str:
+    if any(state == "ERROR" for state in actual.values()):
         return "BAD"
-    return "GOOD" if wanted == found else "UPDATING"
+    return "GOOD" if ideal == actual else "UPDATING"
 
 
 def _sort_order(text: str | None) -> str:
@@ -298,12 +298,12 @@ def _views(
     segments_text: str | None,
     read: Callable[[str], Mapping[str, dict[str, str]] | None],
 ) -> dict[str, Any]:
-    wanted = None if segments_text is None else set(segments_text.split(","))
+    selected = None if segments_text is None else set(segments_text.split(","))
     answer: dict[str, Any] = {"OFFLINE": None, "REALTIME": None}
     for half in halves_named(name, table_type_of(type_text)):
         view = read(half)
         if view is not None:
-            shown = sorted(view) if wanted is None else sorted(wanted & view.keys())
+            shown = sorted(view) if selected is None else sorted(selected & view.keys())
             answer[str(split_table_name(half)[1])] = {segment: dict(sorted(view[segment].items())) for segment in shown}
     if all(view is None for view in answer.values()):
         raise NotFoundError("Table not found")

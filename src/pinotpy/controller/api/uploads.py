@@ -143,7 +143,7 @@ def upload_routes(controller: Controller) -> Routes:
         delivery = _delivery(request)
         if delivery.uri:
             controller.fetchers.allowed.check(delivery.uri)
-        wanted = _upload_request(request, tableName, tableType, allow_refresh=allowRefresh)
+        upload = _upload_request(request, tableName, tableType, allow_refresh=allowRefresh)
         loop = asyncio.get_running_loop()
 
         def may_write(table: str) -> None:
@@ -168,9 +168,9 @@ def upload_routes(controller: Controller) -> Routes:
 
         if tableName:
             # Known before the body: somebody without the right sends no gigabyte for nothing.
-            may_write(target_table(wanted))
-            if controller.catalog.table_config(target_table(wanted)) is None:
-                raise UserError(f"Failed to find table: {target_table(wanted)}")
+            may_write(target_table(upload))
+            if controller.catalog.table_config(target_table(upload)) is None:
+                raise UserError(f"Failed to find table: {target_table(upload)}")
         folder: Path | None = None
         try:
             folder = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix="upload-", dir=controller.scratch_dir))
@@ -188,7 +188,7 @@ def upload_routes(controller: Controller) -> Routes:
 
                 def accept() -> Uploaded:
                     arrival = replace(_arrival(controller, delivery, body, folder / "parts"), inputs=inputs)
-                    return accept_upload(controller, arrival, folder / "segment", wanted, register, may_write)
+                    return accept_upload(controller, arrival, folder / "segment", upload, register, may_write)
 
                 done = await loop.run_in_executor(threads, accept)
         except BaseException as error:
@@ -258,8 +258,8 @@ def replaced_from_answer(answer: bytes, table: str) -> SegmentZkMetadata | None:
     record: Any = orjson.loads(answer)["replaced"]
     if record is None:
         return None
-    found: ZNRecord = record_from_json(record, "registration")
-    return SegmentZkMetadata.from_record(found, table)
+    node: ZNRecord = record_from_json(record, "registration")
+    return SegmentZkMetadata.from_record(node, table)
 
 
 def _delivery(request: Request) -> Delivery:

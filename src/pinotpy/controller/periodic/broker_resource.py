@@ -56,12 +56,12 @@ class BrokerResourceValidation:
 
 def repair_brokers(controller: Controller, table: str) -> bool:
     """Set the table's brokers to those of its tenant; whether anything changed."""
-    found = controller.catalog.table_config(table)
-    if found is None:
+    stored = controller.catalog.table_config(table)
+    if stored is None:
         return False
-    wanted = broker_candidates(controller.catalog, found.config)
-    if not wanted or wanted == controller.catalog.brokers_of(table):
+    candidates = broker_candidates(controller.catalog, stored.config)
+    if not candidates or candidates == controller.catalog.brokers_of(table):
         return False
-    controller.catalog.set_brokers(table, wanted)
-    LOG.info("brokers of a table repaired table=%s brokers=%s", table, ",".join(wanted))
+    controller.catalog.set_brokers(table, candidates)
+    LOG.info("brokers of a table repaired table=%s brokers=%s", table, ",".join(candidates))
     return True

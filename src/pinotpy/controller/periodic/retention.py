@@ -48,8 +48,8 @@ class RetentionManager:
     def run_table(self, table_name_with_type: str) -> None:
         catalog = self._controller.catalog
         clean_lineage(self._controller, table_name_with_type)
-        found = catalog.table_config(table_name_with_type)
-        kept_ms = retention_ms(found.config.segments) if found is not None else None
+        stored = catalog.table_config(table_name_with_type)
+        kept_ms = retention_ms(stored.config.segments) if stored is not None else None
         if kept_ms is None or split_table_name(table_name_with_type)[1] is not TableType.OFFLINE:
             return
         now_ms = self._controller.clock.now_ms()

@@ -24,22 +24,22 @@ class TableStatus:
 
 def status_of(ideal: Mapping[str, Mapping[str, str]], actual: Mapping[str, Mapping[str, str]]) -> TableStatus:
     """Compare ideal state and external view of one table."""
-    wanted = {
+    expected = {
         segment: states
         for segment, replicas in ideal.items()
         if (states := [s for s in replicas.values() if s in SERVING])
     }
-    if not wanted:
+    if not expected:
         return TableStatus(0, 0, 100, 0, 100)
-    serving = {segment: sum(state in SERVING for state in actual.get(segment, {}).values()) for segment in wanted}
-    in_error = sum("ERROR" in actual.get(segment, {}).values() for segment in wanted)
+    serving = {segment: sum(state in SERVING for state in actual.get(segment, {}).values()) for segment in expected}
+    in_error = sum("ERROR" in actual.get(segment, {}).values() for segment in expected)
     available = sum(count > 0 for count in serving.values())
     return TableStatus(
-        num_segments=len(wanted),
+        num_segments=len(expected),
         least_replicas=min(serving.values()),
-        least_replicas_percent=min(100 * serving[segment] // len(states) for segment, states in wanted.items()),
+        least_replicas_percent=min(100 * serving[segment] // len(states) for segment, states in expected.items()),
         segments_in_error=in_error,
-        segments_available_percent=100 * available // len(wanted),
+        segments_available_percent=100 * available // len(expected),
     )
 
 
