@@ -126,11 +126,11 @@ def give_back_free_memory() -> None:
 
 def _malloc_trim() -> Callable[[int], int] | None:
     try:
-        found = ctypes.CDLL(None).malloc_trim
+        function = ctypes.CDLL(None).malloc_trim
     except (AttributeError, OSError, TypeError):
         return None  # another C library than glibc: it has its own ways
-    found.argtypes, found.restype = [ctypes.c_size_t], ctypes.c_int
-    trim: Callable[[int], int] = found
+    function.argtypes, function.restype = [ctypes.c_size_t], ctypes.c_int
+    trim: Callable[[int], int] = function
     return trim
 
 

@@ -79,8 +79,8 @@ class IndexUpkeep:
         if schema is None or config is None:
             return {}
         indexing = resolve_indexing(schema, config)
-        found = ((segment.name, _plan(schema, config, indexing, segment, drop=True)[1]) for segment in segments)
-        return {name: words for name, words in found if words}
+        plans = ((segment.name, _plan(schema, config, indexing, segment, drop=True)[1]) for segment in segments)
+        return {name: words for name, words in plans if words}
 
     def _documents(self, table: str) -> tuple[Schema | None, TableConfig | None]:
         config = self._properties.table_config(table)

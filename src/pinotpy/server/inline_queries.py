@@ -47,7 +47,7 @@ def is_counted(context: QueryContext) -> bool:
     """Whether such a query needs only metadata (COUNT(*) of all rows): segments answer without reading anything."""
     if context.kind is not QueryKind.AGGREGATION or context.filter is not None:
         return False
-    return all(one.function == "count" and not (one.args and context.null_handling) for one in context.aggregations)
+    return all(call.function == "count" and not (call.args and context.null_handling) for call in context.aggregations)
 
 
 def _is_plain_filter(condition: Filter) -> bool:

@@ -63,8 +63,8 @@ class ServerMetrics:
         if self._generation != self._metrics.generation or len(self._tables) > TABLES_MAX:
             self._tables.clear()
             self._generation = self._metrics.generation
-        found = self._tables[table] = _OfTable(self._metrics, table)
-        return found
+        metrics_of_table = self._tables[table] = _OfTable(self._metrics, table)
+        return metrics_of_table
 
     def segments_missing(self, table: str, number: int) -> None:
         """A query named segments that are not here."""

@@ -222,8 +222,8 @@ class QueryService:
             if timeout_s >= own_timeout_s and partial.exceptions:
                 late = QueryTimeoutError.code
                 partial.exceptions = [
-                    replace(one, message=self._with_limit(one.message)) if one.code == late else one
-                    for one in partial.exceptions
+                    replace(fault, message=self._with_limit(fault.message)) if fault.code == late else fault
+                    for fault in partial.exceptions
                 ]
         except OutOfCapacityError:
             self._metrics.refused()

@@ -108,10 +108,10 @@ class QueryTemplates:
         Raises DataError if a template does not match its digest: nobody can change the meaning of others' queries.
         """
         with self._lock:
-            found = self._templates.get(bound.digest)
-            if found is not None:
+            template = self._templates.get(bound.digest)
+            if template is not None:
                 self._templates.move_to_end(bound.digest)
-                return found
+                return template
         if not bound.template:
             return None
         if template_digest(bound.template) != bound.digest:
@@ -123,7 +123,7 @@ class QueryTemplates:
         context = self._decode(request.context)
         plain = is_plain(context)
         few = len(request.segment_names) <= FEW_SEGMENTS_MAX
-        found = QueryTemplate(
+        template = QueryTemplate(
             request,
             context,
             len(bound.template) + 10 * len(request.context),
@@ -135,11 +135,11 @@ class QueryTemplates:
         )
         with self._lock:
             if bound.digest not in self._templates:
-                self._templates[bound.digest] = found
-                self._num_bytes += found.size_bytes
+                self._templates[bound.digest] = template
+                self._num_bytes += template.size_bytes
             while len(self._templates) > TEMPLATES_MAX or (
                 self._num_bytes > TEMPLATES_MAX_BYTES and len(self._templates) > 1
             ):
                 _, old = self._templates.popitem(last=False)
                 self._num_bytes -= old.size_bytes
-        return found
+        return template

@@ -71,17 +71,17 @@ class Readiness:
 
     def _missing(self, table: str) -> list[str]:
         states = self._participant.states(table)
-        wanted = assigned_segments(self._store, self._paths, table, self._participant.instance)
-        return [f"{table}/{segment}" for segment, state in wanted.items() if states.get(segment) != state]
+        assigned = assigned_segments(self._store, self._paths, table, self._participant.instance)
+        return [f"{table}/{segment}" for segment, state in assigned.items() if states.get(segment) != state]
 
 
 def assigned_segments(store: ClusterStore, paths: ClusterPaths, table: str, instance: str) -> dict[str, str]:
     """Segment → wanted state of those segments of a table that an instance should serve."""
-    found = read_record(store, paths.ideal_state(table))
-    if found is None:
+    ideal = read_record(store, paths.ideal_state(table))
+    if ideal is None:
         return {}
     return {
-        segment: wanted[instance]
-        for segment, wanted in found.record.map_fields.items()
-        if wanted.get(instance) in ("ONLINE", "CONSUMING")
+        segment: replicas[instance]
+        for segment, replicas in ideal.record.map_fields.items()
+        if replicas.get(instance) in ("ONLINE", "CONSUMING")
     }

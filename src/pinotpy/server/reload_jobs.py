@@ -76,9 +76,9 @@ class ReloadJobs:
     ) -> ReloadJob:
         """A reload of `names` begins; nothing changes for one that is known."""
         with self._lock:
-            found = self._jobs.get(job_id)
-            if found is not None:
-                return found
+            known = self._jobs.get(job_id)
+            if known is not None:
+                return known
             self._serial += 1
             job = ReloadJob(job_id, table, segment, self._serial, self._clock.now_ms(), is_download_anew, set(names))
             self._keep(job)
@@ -157,8 +157,8 @@ class ReloadJobs:
     def failure(self, table: str, segment: str) -> str | None:
         """Why a segment's last load or reload failed; None if it did not."""
         with self._lock:
-            found = self._tables.get(table, _Outcomes()).failed.get(segment)
-            return found[2] if found is not None else None
+            failure = self._tables.get(table, _Outcomes()).failed.get(segment)
+            return failure[2] if failure is not None else None
 
     def gone(self, table: str, segment: str) -> None:
         """A segment left this server: nobody waits for it any more."""

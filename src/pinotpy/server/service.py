@@ -341,9 +341,9 @@ class ServerParts:
 def controller_urls(store: ZooKeeperStore, paths: ClusterPaths, scheme: str) -> list[str]:
     """Base URLs of the controllers that are registered in the cluster, live ones first."""
     live = set(store.children(paths.live_instances))
-    found: list[tuple[bool, str]] = []
+    urls: list[tuple[bool, str]] = []
     for instance in store.children(paths.instance_configs):
         if instance.startswith("Controller_"):
             host, _, port = instance.removeprefix("Controller_").rpartition("_")
-            found.append((instance not in live, f"{scheme}://{host}:{port}"))
-    return [url for _, url in sorted(found)]
+            urls.append((instance not in live, f"{scheme}://{host}:{port}"))
+    return [url for _, url in sorted(urls)]

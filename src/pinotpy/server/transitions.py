@@ -227,13 +227,13 @@ class SegmentTransitions:
                 record = newer
 
     def _record(self, table: str, segment_name: str) -> SegmentZkMetadata:
-        found = self._properties.segment(table, segment_name)
-        if found is None:
+        stored = self._properties.segment(table, segment_name)
+        if stored is None:
             raise NotFoundError(
                 f"the cluster has no record of segment '{segment_name}' of table '{table}': it was deleted meanwhile",
                 table=table,
             )
-        return found.value
+        return stored.value
 
     def _count(self, table: str) -> None:
         segments = self._registry.segments(table)

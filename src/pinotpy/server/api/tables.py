@@ -66,13 +66,13 @@ def routes(registry: SegmentRegistry, store: SegmentStore, jobs: ReloadJobs, upk
     )
     def segment_metadata(tableName: str, segmentName: str, columns: list[str] = Query(default=[])) -> dict[str, Any]:
         segment = segment_of(tableName, segmentName)
-        wanted = segment.columns() if "*" in columns else [c for c in columns if segment.has_column(c)]
+        names = segment.columns() if "*" in columns else [c for c in columns if segment.has_column(c)]
         return {
             "segmentName": segment.name,
             "tableName": tableName,
             "crc": segment.crc,
             "totalDocs": segment.num_docs,
-            "columns": [_column(segment, name) for name in wanted],
+            "columns": [_column(segment, name) for name in names],
         }
 
     @declared.get(

@@ -45,8 +45,8 @@ class _Snapshot:
 
     def part(self, names: tuple[str, ...]) -> Acquired:
         """The named segments, in that order."""
-        found = self._parts.get(names)
-        if found is None:
+        acquired = self._parts.get(names)
+        if acquired is None:
             rows = [self._rows.get(name, -1) for name in names]
             here = [row for row in rows if row >= 0]
             missing = tuple(name for name, row in zip(names, rows, strict=True) if row < 0)
@@ -55,20 +55,18 @@ class _Snapshot:
                 if here == list(range(len(self.segments)))
                 else self.segments.take(np.array(here, np.int64))
             )
-            found = Acquired(segments, missing)
+            acquired = Acquired(segments, missing)
             parts = self._parts
             if len(parts) >= PARTS_KEPT_MAX:
                 parts = {}
             # A new dict, so that threads that read the old one are not disturbed.
-            self._parts = parts | {names: found}
-        return found
+            self._parts = parts | {names: acquired}
+        return acquired
 
     def let_go(self) -> None:
-        """Release the segments of this snapshot: no query reads it any more. Caches that the next snapshot shares stay
-        with it.
-        """
-        for part in self._parts.values():
-            part.segments.let_go()
+        """Nobody reads it any more; what stays of it serves the next snapshot."""
+        for acquired in self._parts.values():
+            acquired.segments.let_go()
         self.segments.let_go()
         for segment in self._held:
             segment.release()
@@ -158,10 +156,10 @@ class SegmentRegistry:
         """The table's snapshot, created if the segments changed; None if there is no such table. The caller holds the
         lock.
         """
-        found = self._snapshots.get(table)
-        if found is None and table in self._tables:
-            found = self._snapshots[table] = _Snapshot(self._tables[table], self._retired.pop(table, None))
-        return found
+        snapshot = self._snapshots.get(table)
+        if snapshot is None and table in self._tables:
+            snapshot = self._snapshots[table] = _Snapshot(self._tables[table], self._retired.pop(table, None))
+        return snapshot
 
     def _retire(self, table: str) -> _Snapshot | None:
         """Retire the table's snapshot; returns it if nobody holds it: the caller then releases it outside the lock."""
