@@ -124,13 +124,13 @@ class ColumnBuffers:
         SegmentCorruptError.
         """
         entry = self._entries[kind]
-        found = crc32c(self._files[entry.file][entry.offset : entry.offset + layout.aligned(entry.size_bytes)])
-        if found != entry.crc:
+        crc = crc32c(self._files[entry.file][entry.offset : entry.offset + layout.aligned(entry.size_bytes)])
+        if crc != entry.crc:
             raise SegmentCorruptError(
                 f"buffer '{kind}' of column '{self._column}' was damaged after the segment was loaded",
                 file=self.location,
                 expected=f"CRC {entry.crc}",
-                found=f"CRC {found}",
+                found=f"CRC {crc}",
                 column=self._column,
             )
 

@@ -64,8 +64,8 @@ class FixedDictionary:
         low, high = 0, self.cardinality
         while low < high:
             middle = (low + high) >> 1
-            found = self._values[middle].item()
-            if found < value or (side == "right" and found == value):
+            candidate = self._values[middle].item()
+            if candidate < value or (side == "right" and candidate == value):
                 low = middle + 1
             else:
                 high = middle

@@ -52,9 +52,9 @@ def encode_fixed(values: NDArray[Any]) -> Encoded:
     if _has_many_distinct(values):
         return _sorted_fixed(values)
     encoded = pa.array(values).dictionary_encode()
-    found = encoded.dictionary.to_numpy(zero_copy_only=True)
-    order = np.argsort(found)
-    return Encoded(found[order], _code_map(encoded.indices.to_numpy(zero_copy_only=True), order))
+    distinct = encoded.dictionary.to_numpy(zero_copy_only=True)
+    order = np.argsort(distinct)
+    return Encoded(distinct[order], _code_map(encoded.indices.to_numpy(zero_copy_only=True), order))
 
 
 def _has_many_distinct(values: NDArray[Any]) -> bool:
@@ -83,24 +83,24 @@ def _sorted_fixed(values: NDArray[Any]) -> Encoded:
 def encode_bytes(values: pa.ChunkedArray, name: str) -> Encoded:
     """Dictionary of byte strings, ordered by their bytes."""
     if pa.types.is_dictionary(values.type):
-        found, indices, position = _from_arrow_dictionary(values)
+        distinct, indices, position = _from_arrow_dictionary(values)
     else:
         encoded = values.dictionary_encode().unify_dictionaries()
         position = None
-        found = encoded.chunk(0).dictionary if encoded.num_chunks else pa.array([], values.type)
+        distinct = encoded.chunk(0).dictionary if encoded.num_chunks else pa.array([], values.type)
         indices = np.concatenate(
             [np.zeros(0, np.int32), *(chunk.indices.to_numpy(zero_copy_only=True) for chunk in encoded.chunks)]
         )
-    size = pc.sum(pc.binary_length(found)).as_py() or 0
+    size = pc.sum(pc.binary_length(distinct)).as_py() or 0
     if size > DICTIONARY_MAX_BYTES:
         raise DataError(
             f"column '{name}' has {size} bytes of distinct values, a dictionary holds at most {DICTIONARY_MAX_BYTES}: "
             "name it in noDictionaryColumns or make smaller segments",
             column=name,
         )
-    found = found.cast(pa.binary())
-    order = pc.sort_indices(found).to_numpy()
-    return Encoded(found.take(pa.array(order)), _code_map(indices, order, position))
+    distinct = distinct.cast(pa.binary())
+    order = pc.sort_indices(distinct).to_numpy()
+    return Encoded(distinct.take(pa.array(order)), _code_map(indices, order, position))
 
 
 def _code_map(indices: NDArray[Any], order: NDArray[Any], position: NDArray[Any] | None = None) -> NDArray[Any]:

@@ -124,9 +124,9 @@ def check_columns_header(data: bytes, file: str) -> None:
     magic, version, crc = _COLUMNS_HEADER.unpack(data[:COLUMNS_HEADER_BYTES])
     if magic != _COLUMNS_MAGIC:
         raise SegmentCorruptError("not a columns file", file=file, expected=_COLUMNS_MAGIC, found=magic)
-    if crc != (found := crc32c(data[: COLUMNS_HEADER_BYTES - 4])):
+    if crc != (computed := crc32c(data[: COLUMNS_HEADER_BYTES - 4])):
         raise SegmentCorruptError(
-            "header of the columns file does not match its CRC", file=file, expected=crc, found=found
+            "header of the columns file does not match its CRC", file=file, expected=crc, found=computed
         )
     if version not in SUPPORTED_VERSIONS:
         raise UnsupportedVersionError(
@@ -170,6 +170,6 @@ def metadata_body(data: bytes, file: str) -> bytes:
             expected=f"{length} bytes of JSON",
             found=f"{len(data) - METADATA_HEADER_BYTES}",
         )
-    if crc != (found := crc32c(data[16:])):
-        raise SegmentCorruptError("metadata does not match its CRC", file=file, expected=crc, found=found)
+    if crc != (computed := crc32c(data[16:])):
+        raise SegmentCorruptError("metadata does not match its CRC", file=file, expected=crc, found=computed)
     return data[METADATA_HEADER_BYTES:]

@@ -216,5 +216,5 @@ def _column_json(column: ColumnMetadata) -> dict[str, Any]:
 
 
 def _buffer_json(entry: BufferEntry) -> dict[str, Any]:
-    found = {"kind": entry.kind, "file": entry.file, "offset": entry.offset, "size": entry.size_bytes, "crc": entry.crc}
-    return found | {"settings": orjson.loads(entry.settings)} if entry.settings else found
+    plain = {"kind": entry.kind, "file": entry.file, "offset": entry.offset, "size": entry.size_bytes, "crc": entry.crc}
+    return plain | {"settings": orjson.loads(entry.settings)} if entry.settings else plain

@@ -94,8 +94,8 @@ class _Reader:
             crc=int(crc_text),
             star_trees=self._star_trees(content, len(files)),
         )
-        if (found := segment_crc(metadata)) != metadata.crc:
-            raise self._corrupt("$.segmentCrc", metadata.crc, found)
+        if (computed := segment_crc(metadata)) != metadata.crc:
+            raise self._corrupt("$.segmentCrc", metadata.crc, computed)
         return metadata
 
     def _star_trees(self, content: dict[str, Any], num_files: int) -> tuple[StarTreeMetadata, ...]:

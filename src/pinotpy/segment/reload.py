@@ -83,7 +83,7 @@ def plan_reload(
     for column in _columns_of(segment, schema):
         kinds = {entry.kind: entry.settings for entry in column.buffers}
         is_sorted = column.is_sorted and column.has_dictionary
-        wanted = wanted_indexes(
+        configured = wanted_indexes(
             indexing[column.name],
             has_dictionary=column.has_dictionary,
             is_sorted=is_sorted,
@@ -92,16 +92,16 @@ def plan_reload(
         present = [name for name in INDEX_FORMS if form_among(kinds, name)]
         # An index with other settings goes as one that nobody wants, and is built anew.
         unlike = (
-            [name for name in present if name in wanted and not _is_as_set(kinds, name, indexing[column.name])]
+            [name for name in present if name in configured and not _is_as_set(kinds, name, indexing[column.name])]
             if drop
             else []
         )
-        missing = [name for name in wanted if name not in present or name in unlike]
-        kept = [name for name in missing if _is_as_set(kinds, name, indexing[column.name], _DROPPED)]
-        surplus = [name for name in present if name not in wanted or name in unlike] if drop else []
+        missing = [name for name in configured if name not in present or name in unlike]
+        to_restore = [name for name in missing if _is_as_set(kinds, name, indexing[column.name], _DROPPED)]
+        surplus = [name for name in present if name not in configured or name in unlike] if drop else []
         for changes, names in (
-            (restore, kept),
-            (build, [name for name in missing if name not in kept]),
+            (restore, to_restore),
+            (build, [name for name in missing if name not in to_restore]),
             (dropped, surplus),
         ):
             if names:
@@ -116,7 +116,7 @@ def needs_rebuild(
     dictionary, as they were built, and so have only the indexes that such columns can have. `trees`: why star-trees
     cannot be built.
     """
-    found = []
+    reasons = []
     for column in _columns_of(segment, schema):
         asked = indexing[column.name]
         if asked.dictionary == column.has_dictionary:
@@ -131,13 +131,13 @@ def needs_rebuild(
             for has_dictionary in (asked.dictionary, column.has_dictionary)
         )
         lacking = [name for name in as_asked if name not in as_stored]
-        stored, wanted = ("raw", "with a dictionary") if asked.dictionary else ("with a dictionary", "raw")
-        found.append(
+        stored, configured = ("raw", "with a dictionary") if asked.dictionary else ("with a dictionary", "raw")
+        reasons.append(
             f"'{column.name}' is stored {stored}, the config asks for it "
-            f"{wanted}{''.join(f', and for its {name} index' for name in lacking)}"
+            f"{configured}{''.join(f', and for its {name} index' for name in lacking)}"
         )
-    found += trees
-    return f"{'; '.join(found)}: build the segment anew and upload it" if found else ""
+    reasons += trees
+    return f"{'; '.join(reasons)}: build the segment anew and upload it" if reasons else ""
 
 
 def _columns_of(segment: ImmutableSegment, schema: Schema) -> Iterator[ColumnMetadata]:

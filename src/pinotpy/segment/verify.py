@@ -185,12 +185,12 @@ def _check_crcs(
 ) -> None:
     for entry in owner.buffers:
         data = files[entry.file][entry.offset : entry.offset + layout.aligned(entry.size_bytes)]
-        if (found := crc32c(data)) != entry.crc:
+        if (computed := crc32c(data)) != entry.crc:
             raise SegmentCorruptError(
                 f"buffer '{entry.kind}' of {_owner(owner)} at byte {entry.offset} does not match its CRC",
                 file=f"{location}/{metadata.files[entry.file][0]}",
                 expected=entry.crc,
-                found=found,
+                found=computed,
             )
 
 
@@ -242,12 +242,12 @@ def _check_values(column: ColumnMetadata, num_docs: int, buffers: ColumnBuffers)
             raise wrong("dictionary", "strictly ascending strings", "unordered ones")
         _check_text(column, data, offsets, wrong)
         extremes = (data[: offsets[1]].tobytes(), data[offsets[-2] :].tobytes()) if column.cardinality else (None, None)
-    for what, recorded, found in (
+    for what, recorded, actual in (
         ("minimum", column.min_value, extremes[0]),
         ("maximum", column.max_value, extremes[1]),
     ):
-        if recorded is not None and recorded != found:
-            raise wrong(what, found, recorded)
+        if recorded is not None and recorded != actual:
+            raise wrong(what, actual, recorded)
     _check_ids(column, buffers, wrong)
 
 

@@ -216,7 +216,7 @@ def _number(field: bytes) -> int:
 
 
 def _parse_pax(body: bytes) -> dict[str, str]:
-    found = {}
+    records = {}
     while body:
         length_text, separator, _ = body.partition(b" ")
         if not separator or len(length_text) > 4 or not length_text.isdigit():
@@ -229,8 +229,8 @@ def _parse_pax(body: bytes) -> dict[str, str]:
         if key.startswith(b"GNU.sparse"):
             raise UnsafeArchiveError("archive has a sparse file: only plain regular files are allowed")
         if key in (b"path", b"size"):
-            found[key.decode()] = _text(value)
-    return found
+            records[key.decode()] = _text(value)
+    return records
 
 
 def _decimal(text: str) -> int:

@@ -69,26 +69,26 @@ def column_values(
 
 def _cast(column: pa.ChunkedArray, name: str, data_type: DataType) -> pa.ChunkedArray:
     """To the stored Arrow type; a dictionary<string> becomes dictionary<binary> without being decoded."""
-    found = column.type
+    given = column.type
     try:
         if data_type.stored.is_fixed:
-            if pa.types.is_dictionary(found):
-                column = column.cast(found.value_type)
+            if pa.types.is_dictionary(given):
+                column = column.cast(given.value_type)
             return column.cast(_ARROW_STORED[data_type.stored])
-        if pa.types.is_dictionary(found) and (_is_bytes(found.value_type)):
+        if pa.types.is_dictionary(given) and (_is_bytes(given.value_type)):
             chunks = [
                 pa.DictionaryArray.from_arrays(chunk.indices, chunk.dictionary.cast(pa.binary()))
                 for chunk in column.chunks
             ]
-            return pa.chunked_array(chunks, pa.dictionary(found.index_type, pa.binary()))
-        if pa.types.is_large_string(found) or pa.types.is_large_binary(found):
+            return pa.chunked_array(chunks, pa.dictionary(given.index_type, pa.binary()))
+        if pa.types.is_large_string(given) or pa.types.is_large_binary(given):
             return column.cast(pa.large_binary())
-        if _is_bytes(found) or pa.types.is_null(found):
+        if _is_bytes(given) or pa.types.is_null(given):
             return column.cast(pa.binary())
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise DataError(f"column '{name}' cannot be stored as {data_type.value}: {error}", column=name) from error
     raise DataError(
-        f"column '{name}' cannot be stored as {data_type.value}: found Arrow type {found}, expected {data_type.arrow}",
+        f"column '{name}' cannot be stored as {data_type.value}: found Arrow type {given}, expected {data_type.arrow}",
         column=name,
     )
 

@@ -53,9 +53,9 @@ class IndexedValues:
     @property
     def distinct(self) -> NDArray[Any] | pa.Array | pa.ChunkedArray:
         """All values; those of a raw column may repeat."""
-        found = self.dictionary if self.dictionary is not None else self.raw
-        assert found is not None
-        return found
+        values = self.dictionary if self.dictionary is not None else self.raw
+        assert values is not None
+        return values
 
 
 def form_among(kinds: Collection[str], name: str, prefix: str = "") -> tuple[str, ...] | None:
@@ -65,7 +65,7 @@ def form_among(kinds: Collection[str], name: str, prefix: str = "") -> tuple[str
 
 def wanted_indexes(indexing: ColumnIndexing, *, has_dictionary: bool, is_sorted: bool, is_fixed: bool) -> list[str]:
     """Names of the indexes (keys of INDEX_FORMS) that a column shall have as it is stored."""
-    wanted = {
+    is_wanted = {
         # A sorted column needs none: its doc ranges answer the same questions.
         "inverted": indexing.inverted and has_dictionary and not is_sorted,
         "text": indexing.text,
@@ -73,7 +73,7 @@ def wanted_indexes(indexing: ColumnIndexing, *, has_dictionary: bool, is_sorted:
         "json": indexing.json is not None,
         "range": indexing.range_index and (not is_sorted if has_dictionary else is_fixed),
     }
-    return [name for name in INDEX_FORMS if wanted[name]]
+    return [name for name in INDEX_FORMS if is_wanted[name]]
 
 
 def index_settings(indexing: ColumnIndexing, name: str) -> str:

@@ -195,13 +195,13 @@ class _Encoder:
     def _partition(self, distinct: NDArray[Any] | pa.Array) -> PartitionMetadata | None:
         if not self.indexing.num_partitions:
             return None
-        found = partitions_of(
+        partitions = partitions_of(
             self.indexing.partition_function, self.indexing.num_partitions, distinct, self.spec.data_type
         )
         return (
             None
-            if found is None
-            else PartitionMetadata(self.indexing.partition_function, self.indexing.num_partitions, found)
+            if partitions is None
+            else PartitionMetadata(self.indexing.partition_function, self.indexing.num_partitions, partitions)
         )
 
     def _metadata(
@@ -259,10 +259,10 @@ def var_parts(column: pa.ChunkedArray) -> tuple[Int64Array, list[NDArray[np.uint
             continue
         dtype = np.int64 if pa.types.is_large_binary(chunk.type) else np.int32
         _, offset_buffer, data = chunk.buffers()
-        own = np.frombuffer(offset_buffer, dtype)[chunk.offset : chunk.offset + len(chunk) + 1].astype(np.int64)
-        parts.append(np.frombuffer(data, np.uint8)[own[0] : own[-1]] if data is not None else np.zeros(0, np.uint8))
-        offsets.append(own[1:] - own[0] + end)
-        end += int(own[-1] - own[0])
+        ends = np.frombuffer(offset_buffer, dtype)[chunk.offset : chunk.offset + len(chunk) + 1].astype(np.int64)
+        parts.append(np.frombuffer(data, np.uint8)[ends[0] : ends[-1]] if data is not None else np.zeros(0, np.uint8))
+        offsets.append(ends[1:] - ends[0] + end)
+        end += int(ends[-1] - ends[0])
     return np.concatenate(offsets), parts
 
 

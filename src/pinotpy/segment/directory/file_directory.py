@@ -199,9 +199,9 @@ class _FileAmendment:
             raise NotFoundError(f"no segment at '{folder}'", path=str(folder))
         self._folder = folder
         self._descriptors: dict[str, int] = {}
-        for left in folder.glob(f".*{_AMENDING}"):
+        for abandoned in folder.glob(f".*{_AMENDING}"):
             # Of an amendment that a crash ended.
-            left.unlink(missing_ok=True)
+            abandoned.unlink(missing_ok=True)
 
     def append(self, name: str, data: bytes | NDArray[Any]) -> None:
         descriptor = self._descriptors.get(name)

@@ -59,10 +59,10 @@ def stored_hashes(values: list[Stored]) -> NDArray[np.uint64]:
 
 def num_blocks(num_values: int, fpp: float, max_bytes: int = 0) -> int:
     """Blocks that keep `num_values` distinct values at the rate `fpp`, at least one."""
-    wanted = math.ceil(num_values / _values_of_a_block(fpp))
+    blocks = math.ceil(num_values / _values_of_a_block(fpp))
     if max_bytes:
-        wanted = min(wanted, max_bytes // BLOCK_BYTES)
-    return max(1, min(wanted, _BLOCKS_MAX))
+        blocks = min(blocks, max_bytes // BLOCK_BYTES)
+    return max(1, min(blocks, _BLOCKS_MAX))
 
 
 def _values_of_a_block(fpp: float) -> float:

@@ -44,14 +44,14 @@ def write_inverted_index(
 
 def check_inverted_sizes(column: ColumnMetadata, sizes: dict[str, int], wrong: Wrong) -> None:
     """Raises unless all buffers of one form are there, over a dictionary, with sizes that can be, or none is."""
-    found = [kind for kind in (*AS_LISTS, *AS_BITMAPS) if kind in sizes]
-    if not found:
+    kinds = [kind for kind in (*AS_LISTS, *AS_BITMAPS) if kind in sizes]
+    if not kinds:
         return
-    if tuple(found) not in (AS_LISTS, AS_BITMAPS) or not column.has_dictionary:
+    if tuple(kinds) not in (AS_LISTS, AS_BITMAPS) or not column.has_dictionary:
         raise wrong(
             "inverted index", "offsets and docs, or counts, offsets and bitmaps, over a dictionary", sorted(sizes)
         )
-    if tuple(found) == AS_BITMAPS:
+    if tuple(kinds) == AS_BITMAPS:
         counts, begins = sizes[layout.INVERTED_COUNTS], sizes[layout.BITMAP_OFFSETS]
         if counts != 4 * (column.cardinality + 1) or begins != 8 * (column.cardinality + 1):
             raise wrong("inverted index", f"{column.cardinality + 1} counts and offsets", f"{counts}, {begins} bytes")

@@ -84,10 +84,10 @@ def json_settings(indexing: JsonIndexing) -> str:
 def _recorded(settings: str) -> JsonIndexing | None:
     """The settings that a segment recorded; None where it recorded none, or others than this release knows."""
     try:
-        found: dict[str, Any] = {
+        recorded: dict[str, Any] = {
             name: tuple(value) if isinstance(value, list) else value for name, value in orjson.loads(settings).items()
         }
-        return JsonIndexing(**found)
+        return JsonIndexing(**recorded)
     except (orjson.JSONDecodeError, AttributeError, TypeError):
         return None
 
@@ -109,14 +109,14 @@ def build_json_records(name: str, documents: pa.Array | pa.ChunkedArray, indexin
 
     Raises DataError where there would be more records or term bytes than an index holds.
     """
-    found = flat_pairs(documents, indexing)
-    if len(found.entries) > _RECORDS_MAX:
+    pairs = flat_pairs(documents, indexing)
+    if len(pairs.entries) > _RECORDS_MAX:
         raise DataError(
             f"column '{name}' has more than {_RECORDS_MAX} JSON records, more than an index holds: make smaller "
             "segments",
             column=name,
         )
-    encoded = encode_bytes(found.terms, name)
+    encoded = encode_bytes(pairs.terms, name)
     offsets, order = inverted_index(encoded.ids, encoded.cardinality)
     term_offsets, term_bytes = np.zeros(1, np.int32), np.zeros(0, np.uint8)
     if encoded.cardinality:
@@ -124,20 +124,20 @@ def build_json_records(name: str, documents: pa.Array | pa.ChunkedArray, indexin
         _, offset_buffer, body = encoded.dictionary.buffers()
         term_offsets = np.frombuffer(offset_buffer, np.int32)[: encoded.cardinality + 1]
         term_bytes = np.frombuffer(body, np.uint8)[: term_offsets[-1]]
-    return JsonRecords(term_offsets, term_bytes, offsets, found.records.take(order), found.entries, indexing)
+    return JsonRecords(term_offsets, term_bytes, offsets, pairs.records.take(order), pairs.entries, indexing)
 
 
 def write_json_index(
     writer: BufferSink, name: str, documents: pa.Array | pa.ChunkedArray, indexing: JsonIndexing
 ) -> list[BufferEntry]:
     """Index the documents of a dictionary or of the rows of a raw column."""
-    found = build_json_records(name, documents, indexing)
+    built = build_json_records(name, documents, indexing)
     arrays: tuple[NDArray[Any], ...] = (
-        found._term_bytes,
-        found._term_offsets,
-        found._offsets,
-        found._records,
-        found.entries,
+        built._term_bytes,
+        built._term_offsets,
+        built._offsets,
+        built._records,
+        built.entries,
     )
     return [writer.append(kind, values) for kind, values in zip(_KINDS, arrays, strict=True)]
 
@@ -147,19 +147,19 @@ def write_json_index(
 
 def check_json_sizes(column: ColumnMetadata, sizes: dict[str, int], wrong: Wrong) -> None:
     """Raises unless all buffers are there, of a single-valued text column, with sizes that fit together, or none is."""
-    found = [sizes[kind] for kind in _KINDS if kind in sizes]
-    if not found:
+    present = [sizes[kind] for kind in _KINDS if kind in sizes]
+    if not present:
         return
     if (
-        len(found) != len(_KINDS)
+        len(present) != len(_KINDS)
         or column.data_type.stored is not StoredType.VAR
         or not column.data_type.is_text
         or not column.single_value
     ):
         raise wrong("json index", f"{', '.join(_KINDS)} of a single-valued STRING or JSON column", sorted(sizes))
-    _, term_offsets, offsets, records, entries = found
+    _, term_offsets, offsets, records, entries = present
     if term_offsets % 4 or term_offsets < 4 or offsets != term_offsets or records % 4 or entries % 4:
-        raise wrong("json index", "4 bytes a record, an entry and an offset, and as many offsets as terms", found)
+        raise wrong("json index", "4 bytes a record, an entry and an offset, and as many offsets as terms", present)
 
 
 def check_json_index(column: ColumnMetadata, buffers: ColumnBuffers, wrong: Wrong) -> None:

@@ -51,12 +51,12 @@ def check_range_sizes(column: ColumnMetadata, sizes: dict[str, int], wrong: Wron
     """Raises unless all three buffers are there, over a dictionary or raw numbers, with sizes that fit together, or
     none is.
     """
-    found = [sizes[kind] for kind in _KINDS if kind in sizes]
-    if not found:
+    present = [sizes[kind] for kind in _KINDS if kind in sizes]
+    if not present:
         return
-    if len(found) != len(_KINDS) or not (column.has_dictionary or column.data_type.stored.is_fixed):
+    if len(present) != len(_KINDS) or not (column.has_dictionary or column.data_type.stored.is_fixed):
         raise wrong("range index", f"{', '.join(_KINDS)} over a dictionary or raw numbers", sorted(sizes))
-    bounds, offsets, docs = found
+    bounds, offsets, docs = present
     width = _bound_type(column).itemsize
     if (
         bounds % width
@@ -65,7 +65,7 @@ def check_range_sizes(column: ColumnMetadata, sizes: dict[str, int], wrong: Wron
         or docs > 4 * column.num_values
         or (bounds == 0) != (column.num_values == 0)
     ):
-        raise wrong("range index", f"{width} bytes a bucket, 4 an offset, at most {column.num_values} docs", found)
+        raise wrong("range index", f"{width} bytes a bucket, 4 an offset, at most {column.num_values} docs", present)
 
 
 def _bound_type(column: ColumnMetadata) -> np.dtype[Any]:

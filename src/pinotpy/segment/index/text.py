@@ -128,10 +128,10 @@ def _repeated(
     """From tokens of distinct texts to tokens of the values that name them."""
     counts = np.bincount(texts, minlength=len(lengths))
     starts = np.cumsum(counts) - counts
-    each = counts[ids]
-    values = np.repeat(np.arange(len(ids), dtype=np.uint32), each)
-    at = np.arange(len(values)) + np.repeat(starts[ids] - (np.cumsum(each) - each), each)
-    return term_ids[at], values, positions[at], lengths[ids]
+    sizes = counts[ids]
+    values = np.repeat(np.arange(len(ids), dtype=np.uint32), sizes)
+    sources = np.arange(len(values)) + np.repeat(starts[ids] - (np.cumsum(sizes) - sizes), sizes)
+    return term_ids[sources], values, positions[sources], lengths[ids]
 
 
 def _by_doc(
@@ -228,12 +228,12 @@ def _positions(buffers: ColumnBuffers) -> NDArray[Any]:
 
 def check_text_sizes(column: ColumnMetadata, sizes: dict[str, int], wrong: Wrong) -> None:
     """Raises unless all buffers are there, of a text column, with sizes that fit together, or none is."""
-    found = [sizes[kind] for kind in _KINDS if kind in sizes]
-    if not found:
+    present = [sizes[kind] for kind in _KINDS if kind in sizes]
+    if not present:
         return
-    if len(found) != len(_KINDS) or column.data_type.stored is not StoredType.VAR or not column.data_type.is_text:
+    if len(present) != len(_KINDS) or column.data_type.stored is not StoredType.VAR or not column.data_type.is_text:
         raise wrong("text index", f"{', '.join(_KINDS)} of a STRING or JSON column", sorted(sizes))
-    _, term_offsets, offsets, docs, positions = found
+    _, term_offsets, offsets, docs, positions = present
     if (
         term_offsets % 4
         or term_offsets < 4
@@ -241,7 +241,7 @@ def check_text_sizes(column: ColumnMetadata, sizes: dict[str, int], wrong: Wrong
         or docs % 4
         or positions not in (docs // 4, docs // 2, docs)
     ):
-        raise wrong("text index", "4 bytes a doc, 1, 2 or 4 a position, and as many offsets as terms", found)
+        raise wrong("text index", "4 bytes a doc, 1, 2 or 4 a position, and as many offsets as terms", present)
 
 
 def check_text_index(buffers: ColumnBuffers, num_docs: int, wrong: Wrong) -> None:

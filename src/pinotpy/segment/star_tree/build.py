@@ -144,10 +144,10 @@ class _Records:
         """Add a record for each run of `order` (see states.py); dimensions [first_star[g], end_star) of record g are
         stars.
         """
-        wanted = self.num_docs + len(starts) - 1
-        if wanted > min(self.num_docs_max, layout.DOCS_MAX):
+        num_records = self.num_docs + len(starts) - 1
+        if num_records > min(self.num_docs_max, layout.DOCS_MAX):
             raise TooManyRecordsError(
-                f"it would have more than {min(self.num_docs_max, layout.DOCS_MAX)} records", found=wanted
+                f"it would have more than {min(self.num_docs_max, layout.DOCS_MAX)} records", found=num_records
             )
         source = order[starts[:-1]]
         for index, ids in enumerate(self.dimensions):
@@ -182,9 +182,9 @@ def _split(
         kernels.fill_children(records.dimensions[level], first, end, begins + starred, level + 1, nodes)
         if starred.any():
             bounds = _add_star_records(records, first[starred], end[starred], level, sizes)
-            at = begins[starred]
-            nodes[at, N_LEVEL], nodes[at, N_VALUE] = level + 1, STAR
-            nodes[at, N_START], nodes[at, N_END] = bounds[:-1], bounds[1:]
+            star_nodes = begins[starred]
+            nodes[star_nodes, N_LEVEL], nodes[star_nodes, N_VALUE] = level + 1, STAR
+            nodes[star_nodes, N_START], nodes[star_nodes, N_END] = bounds[:-1], bounds[1:]
         above[parents, N_FIRST], above[parents, N_LAST] = num_nodes + begins, num_nodes + ends
         levels.append(nodes)
         num_nodes += len(nodes)
@@ -222,12 +222,12 @@ def _aggregate(records: _Records, nodes: NDArray[np.int32]) -> None:
     has_star = ~is_leaf & (nodes[np.minimum(nodes[:, N_FIRST], len(nodes) - 1), N_VALUE] == STAR)
     alone = is_leaf & (end - start == 1)
     nodes[:, N_AGGREGATED] = np.where(alone, start, -1)
-    own = np.flatnonzero((is_leaf & ~alone) | (~is_leaf & ~has_star & (num_children > 1)))
-    if len(own):
-        lengths = end[own] - start[own]
-        nodes[own, N_AGGREGATED] = records.num_docs + np.arange(len(own))
+    lacking = np.flatnonzero((is_leaf & ~alone) | (~is_leaf & ~has_star & (num_children > 1)))
+    if len(lacking):
+        lengths = end[lacking] - start[lacking]
+        nodes[lacking, N_AGGREGATED] = records.num_docs + np.arange(len(lacking))
         starts = np.concatenate([[0], np.cumsum(lengths)])
         records.append(
-            ranges(start[own], lengths), starts, nodes[own, N_LEVEL].astype(np.int64), len(records.dimensions)
+            ranges(start[lacking], lengths), starts, nodes[lacking, N_LEVEL].astype(np.int64), len(records.dimensions)
         )
     kernels.inherit_aggregated(nodes)

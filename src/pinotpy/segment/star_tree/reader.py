@@ -72,8 +72,8 @@ class StarTree:
     @property
     def nodes(self) -> NDArray[np.int32]:
         """int32[num_nodes, NODE_WORDS], see kernels/aggregate/star_tree.py."""
-        found: NDArray[np.int32] = self._buffers.view(names.NODES, np.int32).reshape(self.metadata.num_nodes, -1)
-        return found
+        nodes: NDArray[np.int32] = self._buffers.view(names.NODES, np.int32).reshape(self.metadata.num_nodes, -1)
+        return nodes
 
     @property
     def states(self) -> frozenset[tuple[str, str]]:
@@ -110,14 +110,14 @@ class StarTree:
         )
 
     def column(self, name: str) -> Column:
-        found = self._columns.get(name)
-        if found is None:
+        opened = self._columns.get(name)
+        if opened is None:
             if not self.has_column(name):
                 raise UnknownColumnError(
                     f"no column '{name}' in {self.metadata.name} of segment '{self.name}'", column=name
                 )
-            found = self._columns.setdefault(name, self._open(name))
-        return found
+            opened = self._columns.setdefault(name, self._open(name))
+        return opened
 
     def _open(self, name: str) -> Column:
         if name == COUNT_COLUMN:
@@ -142,12 +142,12 @@ class StarTree:
     def overflow(self, column: str) -> Int64Array:
         """Parts of a sum of doubles outside the main window: int64[n, 4] of (doc, window, low, high), docs ascend."""
         buffer = f"{names.STATE}.{self._states[names.SUM, column]}.{names.OVERFLOW}"
-        found: Int64Array = (
+        entries: Int64Array = (
             self._buffers.view(buffer, np.int64).reshape(-1, 4)
             if buffer in self._buffers
             else np.empty((0, 4), np.int64)
         )
-        return found
+        return entries
 
     def sketches(self, kind: str, column: str, docs: Int64Array) -> list[pa.Array]:
         """The states of HYPERLOGLOG, QUANTILES or LONG_QUANTILES of these docs, as the function's state columns."""

@@ -103,12 +103,12 @@ def default_tree(columns: Mapping[str, Column]) -> TreeSpec | None:
 
 def states_of(spec: TreeSpec, columns: Mapping[str, Column]) -> tuple[StateMetadata, ...]:
     """The states that the pairs of a tree need, each once."""
-    found = dict[tuple[str, str], StateMetadata]()
+    states = dict[tuple[str, str], StateMetadata]()
     for pair in spec.pairs:
         function, column = split_pair(pair)
         for kind in STATES_OF[function]:
-            found.setdefault((kind, column), StateMetadata(kind, column, columns[column].data_type))
-    return tuple(found.values())
+            states.setdefault((kind, column), StateMetadata(kind, column, columns[column].data_type))
+    return tuple(states.values())
 
 
 def why_not(spec: TreeSpec, columns: Mapping[str, Column], num_docs: int) -> str | None:

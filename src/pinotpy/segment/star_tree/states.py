@@ -72,8 +72,8 @@ def column_values(column: Column) -> NDArray[Any]:
         raw = column.raw_values()
         assert isinstance(raw, np.ndarray), "numbers only"
         return raw.astype(np.float64 if column.data_type.stored.is_floating else np.int64, copy=False)
-    found: NDArray[Any] = numbers_of(column.dictionary.arrow())[column.ids()]
-    return found
+    values: NDArray[Any] = numbers_of(column.dictionary.arrow())[column.ids()]
+    return values
 
 
 def _register_entries(column: Column, data_type: DataType) -> Int64Array:
@@ -149,12 +149,12 @@ class Sums:
         return Sums(np.concatenate([self.low, more.low]), high, np.concatenate([self.overflow, overflow]))
 
     def buffers(self) -> Buffers:
-        found: Buffers = {names.LOW: self.low}
+        buffers: Buffers = {names.LOW: self.low}
         if self.high is not None:
-            found[names.HIGH] = self.high
+            buffers[names.HIGH] = self.high
         if len(self.overflow):
-            found[names.OVERFLOW] = self.overflow
-        return found
+            buffers[names.OVERFLOW] = self.overflow
+        return buffers
 
 
 def _summed(parts: Int64Array) -> Int64Array:
@@ -260,10 +260,10 @@ class Quantiles:
         )
 
     def joined(self, more: Quantiles) -> Quantiles:
-        one, other = self.multisets, more.multisets
-        offsets = np.concatenate([one.offsets, other.offsets[1:] + one.offsets[-1]])
+        mine, other = self.multisets, more.multisets
+        offsets = np.concatenate([mine.offsets, other.offsets[1:] + mine.offsets[-1]])
         return Quantiles(
-            Multisets(offsets, np.concatenate([one.values, other.values]), np.concatenate([one.counts, other.counts]))
+            Multisets(offsets, np.concatenate([mine.values, other.values]), np.concatenate([mine.counts, other.counts]))
         )
 
     def buffers(self) -> Buffers:
