@@ -75,7 +75,7 @@ def _condition(node: Mapping[str, Any], depth: int = 0) -> Iterator[str]:
         f"{node.get('operator')} {node.get('predicate')}: {node.get('access')}, "
         f"{node.get('why')}{_of_docs(node, ' (docs: {})')}"
     )
-    unused = [f"{each.get('index')} ({each.get('why')})" for each in node.get("notUsed") or []]
+    unused = [f"{index.get('index')} ({index.get('why')})" for index in node.get("notUsed") or []]
     if unused:
         yield f"{_STEP}not used: {'; '.join(unused)}"
 
@@ -83,10 +83,10 @@ def _condition(node: Mapping[str, Any], depth: int = 0) -> Iterator[str]:
 def _stages(given: Any) -> list[Any]:
     """Brokers send each server's stages as JSON text; anything else is shown unchanged."""
     try:
-        found = json.loads(given) if isinstance(given, str) else given
+        stages = json.loads(given) if isinstance(given, str) else given
     except ValueError:
         return [given]
-    return found if isinstance(found, list) else [found]
+    return stages if isinstance(stages, list) else [stages]
 
 
 def _stage(stage: Any, depth: int = 0) -> Iterator[str]:

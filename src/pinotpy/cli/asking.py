@@ -49,7 +49,7 @@ def ask_for_rows(
     broker_url: str, text: str, dialect: str, access: Access, *, query_options: str = "", timeout_s: float = 60.0
 ) -> ResultSetGroup:
     """The answer with its rows as Arrow. Exceptions in it are raised: a file that lacks rows would look whole."""
-    given = dict(part.split("=", 1) for part in query_options.split(";") if "=" in part)
+    given = dict(pair.split("=", 1) for pair in query_options.split(";") if "=" in pair)
     with connect(
         broker=broker_url.rstrip("/"),
         auth=access.auth,

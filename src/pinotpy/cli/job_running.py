@@ -31,9 +31,11 @@ def run_and_report(work: Callable[[Progress], JobReport], *, as_json: bool) -> N
     with ends_on_sigterm(), options.progress(as_json) as bar:
         task = bar.add_task("planning", total=None)
 
-        def tell(at: JobProgress) -> None:
-            done, total = (at.bytes_done, at.bytes_total) if at.bytes_total else (at.units_done, at.num_units)
-            bar.update(task, completed=done, total=total, description=f"{at.step}, {at.units_done} of {at.num_units}")
+        def tell(job: JobProgress) -> None:
+            done, total = (job.bytes_done, job.bytes_total) if job.bytes_total else (job.units_done, job.num_units)
+            bar.update(
+                task, completed=done, total=total, description=f"{job.step}, {job.units_done} of {job.num_units}"
+            )
 
         report = work(tell)
     if as_json:

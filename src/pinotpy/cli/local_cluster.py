@@ -170,7 +170,7 @@ def _read_ready_line(daemon: DaemonProcess, deadline: float) -> dict[str, str]:
                 f"{daemon.name} was not ready in time; the end of its log:\n{daemon.log_tail()}"
             ) from None
         if line.startswith("ready"):
-            return dict(part.split("=", 1) for part in line.split()[1:] if "=" in part)
+            return dict(pair.split("=", 1) for pair in line.split()[1:] if "=" in pair)
         if not line:
             daemon.process.wait(STOP_TIMEOUT_S)
             status, words = daemon.process.returncode, daemon.last_words()
@@ -193,11 +193,11 @@ def _rss_kib(pid: int) -> int:
 
 
 def _descendants(pid: int) -> list[int]:
-    found = []
+    descendants = []
     try:
         children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
     except OSError:
         return []
     for child in children:
-        found += [int(child), *_descendants(int(child))]
-    return found
+        descendants += [int(child), *_descendants(int(child))]
+    return descendants

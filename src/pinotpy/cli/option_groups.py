@@ -109,14 +109,14 @@ def takes(group: Callable[..., Any]) -> Callable[[Callable[..., None]], Callable
     shared = inspect.signature(group, eval_str=True).parameters
 
     def decorate(run: Callable[..., None]) -> Callable[..., None]:
-        _, *own = inspect.signature(run, eval_str=True).parameters.values()
+        _, *own_parameters = inspect.signature(run, eval_str=True).parameters.values()
 
         def command(**values: Any) -> None:
-            made = group(**{name: values.pop(name) for name in shared})
-            run(made, **values)
+            options = group(**{name: values.pop(name) for name in shared})
+            run(options, **values)
 
         # What Typer reads.
-        parameters = [*own, *shared.values()]
+        parameters = [*own_parameters, *shared.values()]
         command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
         command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
         return command

@@ -52,10 +52,10 @@ class Ports:
         return (self.zookeeper, self.controller, self.broker) != (None, None, None)
 
 
-def _port(wanted: int | None, usual: int) -> int:
+def _port(requested: int | None, usual: int) -> int:
     """A number rather than 0 in any case: daemons that start again must be the same instances."""
-    if wanted is not None:
-        return wanted or free_port()
+    if requested is not None:
+        return requested or free_port()
     return usual if is_free(usual) else free_port()
 
 

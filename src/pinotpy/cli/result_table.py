@@ -112,7 +112,7 @@ def _cell(value: Any) -> str:
 
 def _visible(text: str) -> str:
     """Control characters as escapes: data must not steer the terminal. Line ends stay."""
-    return _CONTROL.sub(lambda found: f"\\x{ord(found.group()):02x}", text)
+    return _CONTROL.sub(lambda match: f"\\x{ord(match.group()):02x}", text)
 
 
 def _is_numeric(values: list[Any]) -> bool:

@@ -152,7 +152,7 @@ def run(
     files = find_input_files(data_dir, format_from_text(file_format) if file_format is not None else None)
     context = JobContext(spec, documents.schema, documents.table_config)
     context.check()
-    inputs = [_entry(path, data_dir, str(found)) for path, found in files]
+    inputs = [_entry(path, data_dir, str(detected)) for path, detected in files]
     refuse_links_to_one_file(inputs)
     run_and_report(lambda progress: build_segments(context, inputs, progress=progress), as_json=as_json)
 
@@ -161,9 +161,9 @@ def _entry(path: Path, data_dir: Path, file_format: str) -> InputEntry:
     """All segments lie in --out-dir itself, wherever their files lie."""
     from pinotpy.ingest.jobs.input_files import InputEntry
 
-    found = path.stat()
+    status = path.stat()
     below = path.relative_to(data_dir).as_posix() if path != data_dir else path.name
-    return InputEntry(str(path), below, file_format, found.st_size, found.st_mtime_ns // 1_000_000, folder="")
+    return InputEntry(str(path), below, file_format, status.st_size, status.st_mtime_ns // 1_000_000, folder="")
 
 
 def _names(

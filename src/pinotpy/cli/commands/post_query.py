@@ -44,9 +44,9 @@ def run(
     if output is not None:
         from pinotpy.cli.result_files import format_of, write_result
 
-        wanted = format_of(output, file_format)
+        result_format = format_of(output, file_format)
         group = ask_for_rows(broker_url, text, query_type, access, query_options=query_options, timeout_s=timeout_s)
-        typer.echo(f"{write_result(group, output, wanted):,} rows written to {output}")
+        typer.echo(f"{write_result(group, output, result_format):,} rows written to {output}")
         for reason in group.reasons:
             typer.echo(f"{group.exactness}: {reason}", err=True)
         return

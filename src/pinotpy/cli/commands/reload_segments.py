@@ -61,8 +61,8 @@ def _words(status: dict[str, Any]) -> str:
     ]
     lines += [f"  {server} does not answer: {why}" for server, why in status["serversFailed"].items()]
     lines += [
-        f"  {each['segmentName']} on {each['serverName']}: {each['error']['errorMessage']}"
-        for each in status["segmentReloadFailures"] or ()
+        f"  {failure['segmentName']} on {failure['serverName']}: {failure['error']['errorMessage']}"
+        for failure in status["segmentReloadFailures"] or ()
     ]
     lines += [f"  {name} stays as it was built: {why}" for name, why in status.get("rebuildSegments", {}).items()]
     return "\n".join(lines)

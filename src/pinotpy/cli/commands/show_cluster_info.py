@@ -15,23 +15,23 @@ NAME = "show-cluster-info"
 @takes(controller_options)
 def run(common: ControllerOptions) -> None:
     with common.client() as client:
-        found: dict[str, Any] = {"instances": [client.instance(name) for name in client.instances()], "tables": {}}
+        info: dict[str, Any] = {"instances": [client.instance(name) for name in client.instances()], "tables": {}}
         for table in client.tables():
             ideal, view = client.ideal_state(table), client.external_view(table)
             for kind, segments in ideal.items():
                 if segments is not None:
                     counts = _replicas(segments, (view.get(kind) or {}))
-                    found["tables"][f"{table}_{kind}"] = counts | _replaced(
+                    info["tables"][f"{table}_{kind}"] = counts | _replaced(
                         segments, client.list_lineage(table, table_type=kind)
                     )
     if common.as_json:
-        typer.echo(json.dumps(found, indent=2))
+        typer.echo(json.dumps(info, indent=2))
         return
     from rich.console import Console
     from rich.table import Table
 
     instances = Table("instance", "host", "port", "enabled", "tags", title="Instances", show_edge=False)
-    for instance in found["instances"]:
+    for instance in info["instances"]:
         tags = ", ".join(instance.get("tags") or [])
         instances.add_row(
             instance["instanceName"],
@@ -51,7 +51,7 @@ def run(common: ControllerOptions) -> None:
         title="Tables",
         show_edge=False,
     )
-    for name, counts in found["tables"].items():
+    for name, counts in info["tables"].items():
         tables.add_row(
             name,
             *(
@@ -65,11 +65,11 @@ def run(common: ControllerOptions) -> None:
 
 
 def _replicas(ideal: dict[str, dict[str, str]], view: dict[str, dict[str, str]]) -> dict[str, int]:
-    wanted = [(segment, instance, state) for segment, states in ideal.items() for instance, state in states.items()]
-    reached = [view.get(segment, {}).get(instance) for segment, instance, _ in wanted]
+    replicas = [(segment, instance, state) for segment, states in ideal.items() for instance, state in states.items()]
+    reached = [view.get(segment, {}).get(instance) for segment, instance, _ in replicas]
     return {
         "segments": len(ideal),
-        "wanted": len(wanted),
+        "wanted": len(replicas),
         "serving": sum(state in ("ONLINE", "CONSUMING") for state in reached),
         "error": sum(state == "ERROR" for state in reached),
     }

@@ -127,10 +127,10 @@ def _warm_up(settings: SparkSettings, *, force: bool, as_json: bool) -> None:
 
 
 def _pairs(texts: list[str]) -> dict[str, str]:
-    found = {}
+    pairs = {}
     for text in texts:
         name, equals, value = text.partition("=")
         if not equals or not name.strip():
             raise UserError(f"--conf '{text[:80]}': expected name=value")
-        found[name.strip()] = value
-    return found
+        pairs[name.strip()] = value
+    return pairs

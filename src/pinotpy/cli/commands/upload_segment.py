@@ -156,7 +156,7 @@ def segment_sources(place: str) -> list[str]:
     from pinotpy.ingest.archive_listing import ARCHIVE_ENDING, archives_among
     from pinotpy.ingest.push.sources import find_archives
 
-    found: list[str] = []
+    sources: list[str] = []
     if scheme_of(place) in LOCAL_SCHEMES and (path := local_path(place)).is_dir():
         if (path / "metadata").is_file():
             return [str(path)]
@@ -166,7 +166,7 @@ def segment_sources(place: str) -> list[str]:
         folders = [
             str(entry) for entry in path.iterdir() if (entry / "metadata").is_file() and entry.name not in packed
         ]
-        found = sorted([*folders, *there.current])
+        sources = sorted([*folders, *there.current])
         if there.replaced:
             typer.echo(
                 f"{len(there.replaced)} archives in '{place}' are marked as replaced by a later run of their job and "
@@ -175,13 +175,13 @@ def segment_sources(place: str) -> list[str]:
             )
     elif (scheme_of(place) in LOCAL_SCHEMES and path.is_file()) or place.endswith(ARCHIVE_ENDING):
         return [place]
-    found = found or find_archives(place)
-    if not found:
+    sources = sources or find_archives(place)
+    if not sources:
         raise UserError(
             f"'{masked(place)}' holds no segment: expected a segment directory (with its 'metadata' file) or "
             f"{ARCHIVE_ENDING} archives"
         )
-    return found
+    return sources
 
 
 def _millis(text: str | None, option: str) -> int | None:
