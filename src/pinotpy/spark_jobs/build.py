@@ -154,6 +154,6 @@ def _regroup(
 
 
 def _num_tasks(context: JobContext, num_units: int) -> int:
-    """One task per file, because the retry of a task should repeat no other file; fewer if the job says so."""
-    wanted = context.spec.segment_creation_job_parallelism
-    return max(1, min(num_units, wanted or num_units))
+    """A task a file, for the retry of a task repeats no other file; fewer if the job says so."""
+    parallelism = context.spec.segment_creation_job_parallelism
+    return max(1, min(num_units, parallelism or num_units))

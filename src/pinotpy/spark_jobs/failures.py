@@ -43,10 +43,10 @@ def spark_failure(error: Exception, spark: Any) -> PinotError:
     missing = _NO_MODULE.search(cause)
     lacking = missing[1] if missing is not None and name.endswith(("ModuleNotFoundError", "ImportError")) else ""
     if lacking or any(word in cause for word in _WORKER_GONE):
-        pythons, found = _executors(spark)
-        if lacking or found:
+        pythons, absent = _executors(spark)
+        if lacking or absent:
             return ClusterError(
-                f"the executors' Python has no package '{lacking or found}'{_where(text)}: {pythons}. {_SET}"
+                f"the executors' Python has no package '{lacking or absent}'{_where(text)}: {pythons}. {_SET}"
             )
     if "Cannot run program" in cause:
         return ClusterError(f"the executors' Python cannot be started{_where(text)}: {cause[:_TEXT_MAX]}. {_SET}")
@@ -116,13 +116,13 @@ def _executors(spark: Any) -> tuple[str, str]:
             lacking = str(error.name)
         return f"'{sys.executable}' ({platform.python_version()}) on {socket.gethostname()}", lacking
 
-    found: list[tuple[str, str]] = []
+    interpreters: list[tuple[str, str]] = []
     with contextlib.suppress(Exception):
-        found = sorted(set(spark.sparkContext.parallelize(range(_PROBES), _PROBES).map(running).collect()))
-    pythons = dict.fromkeys(python for python, _ in found)
+        interpreters = sorted(set(spark.sparkContext.parallelize(range(_PROBES), _PROBES).map(running).collect()))
+    pythons = dict.fromkeys(python for python, _ in interpreters)
     theirs = (
         f"they run {', '.join(pythons)}"
         if pythons
         else f"Spark was told to run '{spark.sparkContext.pythonExec}' there"
     )
-    return f"{theirs}, the driver '{sys.executable}'", next((lacking for _, lacking in found if lacking), "")
+    return f"{theirs}, the driver '{sys.executable}'", next((lacking for _, lacking in interpreters if lacking), "")

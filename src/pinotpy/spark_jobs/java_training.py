@@ -67,9 +67,9 @@ def warm_up_java(settings: SparkSettings, *, force: bool = False) -> Warmup:
     if why is not None:
         raise UserError(why)
     key = cache_key(java, FLAGS, find_spark_jars())
-    found = None if force else present_cache(key)
-    if found is not None:
-        return Warmup(found, found.stat().st_size, time.perf_counter() - started, True)
+    present = None if force else present_cache(key)
+    if present is not None:
+        return Warmup(present, present.stat().st_size, time.perf_counter() - started, True)
     with training_folder() as folder:
         trained = folder / "trained.aot"
         with spark_session(replace(settings, trains=trained), "pinotpy spark warmup") as spark:

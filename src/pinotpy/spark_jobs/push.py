@@ -47,8 +47,8 @@ def push_on_spark(spark: Any, spec: IngestionJobSpec, report: JobReport, show: S
         only_pushes = only_pushes.model_copy(
             update={"job_type": JobType(f"Segment{only_pushes.job_type.push_mode}Push")}
         )
-        found = find_archives(only_pushes)
-        uris, report = list(found.current), replace(report, replaced_archive_uris=found.replaced)
+        archives = find_archives(only_pushes)
+        uris, report = list(archives.current), replace(report, replaced_archive_uris=archives.replaced)
         # Executors see a share each: that no two are of one name is seen here alone, and told before the first is sent.
         read_sources(uris, file_system_settings(spec), parallelism=_LOOKS_AT_ONCE)
     are_whole = bool(report.segments) and not report.num_failures
@@ -58,7 +58,7 @@ def push_on_spark(spark: Any, spec: IngestionJobSpec, report: JobReport, show: S
         if not report.segments:
             raise
         return replace(report, error=f"built, not pushed: {error.message}")
-    if not looks or any(not found.only_adds for found in looks.values()):
+    if not looks or any(not look.only_adds for look in looks.values()):
         with watched(spark, "pushing segments", show):
             return push_archives(only_pushes, report)
     return _pushed_by_executors(spark, only_pushes, uris, report, looks, show)
@@ -79,18 +79,18 @@ def merged(reports: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     # A controller that was down for one executor alone is with its cluster in one report and by itself in another.
     by_controllers: dict[tuple[str, ...], list[Mapping[str, Any]]] = {}
     for report in reports:
-        for part in report["clusters"]:
-            by_controllers.setdefault(tuple(part["controllers"]), []).append(part)
+        for push in report["clusters"]:
+            by_controllers.setdefault(tuple(push["controllers"]), []).append(push)
     clusters: list[dict[str, Any]] = []
     for parts in by_controllers.values():
-        causes = list(dict.fromkeys(part["cause"] for part in parts if part.get("cause")))
+        causes = list(dict.fromkeys(push["cause"] for push in parts if push.get("cause")))
         clusters.append(
             {
                 **parts[0],
-                **{name: sum(part[name] for part in parts) for name in _SUMMED},
-                "seconds": max(part["seconds"] for part in parts),
+                **{name: sum(push[name] for push in parts) for name in _SUMMED},
+                "seconds": max(push["seconds"] for push in parts),
                 "segments": sorted(
-                    (segment for part in parts for segment in part["segments"]),
+                    (segment for push in parts for segment in push["segments"]),
                     key=lambda segment: str(segment["segmentName"]),
                 ),
                 **({"cause": "; ".join(causes)} if causes else {}),
@@ -116,10 +116,10 @@ def _with_looks(
     """The report of the executors' pushes with what the driver found in the tables before and after them."""
     settings = replace(settings_of(spec), parallelism=_LOOKS_AT_ONCE)
     sent = [
-        str(each["segmentName"])
+        str(segment["segmentName"])
         for cluster in pushed["clusters"]
-        for each in cluster["segments"]
-        if each["outcome"] == Outcome.PUSHED
+        for segment in cluster["segments"]
+        if segment["outcome"] == Outcome.PUSHED
     ]
     causes = last_looks(
         settings, uris, looks, sorted({*sent}), access=access_of(spec), file_systems=file_system_settings(spec)
@@ -127,8 +127,8 @@ def _with_looks(
     clusters = []
     for cluster in pushed["clusters"]:
         url = next((url for url in cluster["controllers"] if url in looks), "")
-        found = {**cluster, **(counts(looks[url], settings).to_json() if url else {})}
-        clusters.append({**found, "cause": causes[url]} if url in causes else found)
+        pushed_cluster = {**cluster, **(counts(looks[url], settings).to_json() if url else {})}
+        clusters.append({**pushed_cluster, "cause": causes[url]} if url in causes else pushed_cluster)
     return {**pushed, "state": "FAILED" if causes else pushed["state"], "clusters": clusters}
 
 
@@ -154,10 +154,10 @@ def _pushed_by_executors(
         )
     pushed = _with_looks(spec, uris, looks, merged([json.loads(row["report"]) for row in rows]))
     causes = [
-        str(part["cause"])
+        str(entry["cause"])
         for cluster in pushed["clusters"]
-        for part in (cluster, *cluster["segments"])
-        if part.get("cause")
+        for entry in (cluster, *cluster["segments"])
+        if entry.get("cause")
     ]
     error = "; ".join(["not everything was pushed", *causes[:20]]) if pushed["state"] == "FAILED" else None
     if error is None and spec.clean_up_output_dir:

@@ -52,10 +52,10 @@ def collect_parcels(frame: Any) -> Parcels:
     """Read the input: parcels stay with the executors, reports come here."""
     from pyspark import StorageLevel
 
-    kept = frame.persist(StorageLevel.DISK_ONLY)
-    rows = kept.where(f"kind = '{REPORT}'").select("position", "contents").collect()
+    persisted = frame.persist(StorageLevel.DISK_ONLY)
+    rows = persisted.where(f"kind = '{REPORT}'").select("position", "contents").collect()
     return Parcels(
-        kept, tuple(read_report(bytes(row["contents"])) for row in sorted(rows, key=lambda row: row["position"]))
+        persisted, tuple(read_report(bytes(row["contents"])) for row in sorted(rows, key=lambda row: row["position"]))
     )
 
 

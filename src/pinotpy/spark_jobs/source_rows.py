@@ -78,8 +78,8 @@ def source_frame(spark: Any, spec: IngestionJobSpec, pipeline: RowPipeline) -> A
         frame = spark.read.options(**options).table(spec.pinotpy.source_table)
     else:
         frame = frame_of_folder(spark, file_format, options, str(spec.input_dir_uri), pipeline)
-    wanted = {column.name for column in pipeline.reader_columns}
-    names = [name for name in frame.columns if name in wanted]
+    column_names = {column.name for column in pipeline.reader_columns}
+    names = [name for name in frame.columns if name in column_names]
     if not names:
         raise UserError(
             f"{source_name(spec)} has none of the columns of schema '{pipeline.schema.schema_name}': found "
@@ -99,9 +99,9 @@ def source_frame(spark: Any, spec: IngestionJobSpec, pipeline: RowPipeline) -> A
         )
     columns = [F.col(f"`{name}`") for name in names]
     hashed = [
-        part
+        expression
         for column, (_, kind) in zip(columns, frame.select(*columns).dtypes, strict=True)
-        for part in _hashed(column, kind)
+        for expression in _hashed(column, kind)
     ]
     hashes = [F.xxhash64(*hashed).alias(HASH_COLUMNS[0]), F.xxhash64(F.lit("second"), *hashed).alias(HASH_COLUMNS[1])]
     return frame.select(*columns, *hashes, file_number(spec).alias(FILE_COLUMN))
@@ -152,9 +152,9 @@ class CellGroups:
             cells = np.asarray(rows.column(HASH_COLUMNS[0])).astype(np.int64) % self.num_cells
             order = np.argsort(cells, kind="stable")
             arranged = rows.take(pa.array(order))
-            found, starts = np.unique(cells[order], return_index=True)
+            distinct_cells, starts = np.unique(cells[order], return_index=True)
             for cell, start, end in zip(
-                found.tolist(), starts.tolist(), [*starts[1:].tolist(), len(cells)], strict=True
+                distinct_cells.tolist(), starts.tolist(), [*starts[1:].tolist(), len(cells)], strict=True
             ):
                 yield f"{group}{_CELL_MARK}{cell}", arranged.slice(start, end - start)
 
@@ -171,8 +171,8 @@ def deal_source(batches: Iterable[pa.RecordBatch], job: SparkJob, num_cells: int
     def stored() -> Iterator[pa.RecordBatch]:
         first_row = 1
         for batch in batches:
-            for part in pipeline.flat(InputBatch(batch, numbered(first_row, batch.num_rows)), ledger):
-                yield pipeline.convert(part, ledger)
+            for rows in pipeline.flat(InputBatch(batch, numbered(first_row, batch.num_rows)), ledger):
+                yield pipeline.convert(rows, ledger)
             first_row += batch.num_rows
 
     with task_folder() as folder:
