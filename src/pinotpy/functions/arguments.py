@@ -196,5 +196,5 @@ def java_float_text(value: float) -> str:
 
 def numpy_of(values: pa.Array) -> NDArray[Any]:
     """A fixed-type array as numpy."""
-    found: NDArray[Any] = values.to_numpy(zero_copy_only=False)
-    return found
+    array: NDArray[Any] = values.to_numpy(zero_copy_only=False)
+    return array

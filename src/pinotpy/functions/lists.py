@@ -18,8 +18,8 @@ def lists_of(rows: Int64Array, values: pa.Array, num_rows: int) -> pa.Array:
     of them.
     """
     if values.null_count:
-        kept = values.is_valid()
-        rows, values = rows[kept.to_numpy(zero_copy_only=False)], values.filter(kept)
+        valid = values.is_valid()
+        rows, values = rows[valid.to_numpy(zero_copy_only=False)], values.filter(valid)
     if len(rows) > 1 and (rows[1:] < rows[:-1]).any():
         order = np.argsort(rows, kind="stable")
         values = values.take(pa.array(order))
@@ -64,8 +64,8 @@ def joined(lists: pa.Array, separator: str, function: str) -> pa.Array:
             f"a text of {function} would take {longest} bytes, more than {JOINED_BYTES_MAX}: select fewer rows, or "
             "use ARRAYAGG"
         )
-    found = pc.binary_join(_lists(counts, texts), separator)
-    return pc.if_else(pa.array(counts > 0), found, pa.scalar(None, pa.string())) if (counts == 0).any() else found
+    results = pc.binary_join(_lists(counts, texts), separator)
+    return pc.if_else(pa.array(counts > 0), results, pa.scalar(None, pa.string())) if (counts == 0).any() else results
 
 
 def _lists(sizes: Int64Array, values: pa.Array) -> pa.Array:

@@ -41,9 +41,9 @@ def load_user_functions(listed: Sequence[str] = ()) -> tuple[UserFunction, ...]:
         InvalidConfigError: with every function that is missing, broken or has a name that is taken.
     """
     faults: list[Fault] = []
-    found: dict[str, tuple[UserFunction, str]] = {}  # canonical name → function, where it was found
+    by_name: dict[str, tuple[UserFunction, str]] = {}  # canonical name → function, where it was found
     for function, place in (*_announced(faults), *_imported(listed, faults)):
-        known, first_place = found.setdefault(function.name, (function, place))
+        known, first_place = by_name.setdefault(function.name, (function, place))
         if known is not function:
             faults.append(
                 Fault(
@@ -53,8 +53,8 @@ def load_user_functions(listed: Sequence[str] = ()) -> tuple[UserFunction, ...]:
                 )
             )
     for name in listed:
-        if ":" not in name and canonical_function(name) not in found:
-            announced = ", ".join(sorted(function.spelling for function, _ in found.values())) or "none"
+        if ":" not in name and canonical_function(name) not in by_name:
+            announced = ", ".join(sorted(function.spelling for function, _ in by_name.values())) or "none"
             faults.append(
                 Fault(
                     f"'{name}'",
@@ -62,14 +62,14 @@ def load_user_functions(listed: Sequence[str] = ()) -> tuple[UserFunction, ...]:
                     f"one of the announced functions ({announced}), or module:function",
                 )
             )
-    for function, place in found.values():
+    for function, place in by_name.values():
         try:
             _add(function)
         except PinotError as error:
             faults.append(Fault(place, error.message, "a function that can be loaded"))
     if faults:
         raise InvalidConfigError("user functions cannot be loaded:", tuple(faults))
-    functions = tuple(sorted((function for function, _ in found.values()), key=lambda function: function.name))
+    functions = tuple(sorted((function for function, _ in by_name.values()), key=lambda function: function.name))
     if functions:
         _log.info("user functions loaded functions=%s", ",".join(function.spelling for function in functions))
     return functions

@@ -13,10 +13,10 @@ _NAMES: Final = {data_type.value: data_type for data_type in DataType if data_ty
 
 def named_type(function: str, name: Parameter, which: str) -> DataType:
     """The type of this name, in any letter case; raises InvalidQueryError that says which argument is wrong."""
-    found = _NAMES.get(name.upper()) if isinstance(name, str) else None
-    if found is None:
+    data_type = _NAMES.get(name.upper()) if isinstance(name, str) else None
+    if data_type is None:
         raise InvalidQueryError(
             f"expected the name of a type as {which} argument of {function} ({', '.join(_NAMES)}), found "
             f"{str(name)[:40]!r}"
         )
-    return found
+    return data_type

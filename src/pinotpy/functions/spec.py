@@ -219,15 +219,15 @@ def check_types(
 def functions() -> dict[str, AggregateFunction]:
     """All aggregations by canonical name and alias."""
     folder = importlib.import_module("pinotpy.functions.aggregate")
-    found: dict[str, AggregateFunction] = {}
+    by_name: dict[str, AggregateFunction] = {}
     for module in sorted(pkgutil.iter_modules(folder.__path__), key=lambda m: m.name):
         loaded: Any = importlib.import_module(f"pinotpy.functions.aggregate.{module.name}")
         members = loaded.FUNCTIONS if hasattr(loaded, "FUNCTIONS") else (loaded.FUNCTION,)
         for function in members:
             for name in (function.name, *function.aliases):
-                assert name not in found, f"two aggregations are called '{name}'"
-                found[name] = function
-    return found
+                assert name not in by_name, f"two aggregations are called '{name}'"
+                by_name[name] = function
+    return by_name
 
 
 def is_aggregation(name: str) -> bool:
@@ -268,8 +268,8 @@ def _with_parameters(name: str, spelled: tuple[str, ...], parameters: tuple[Para
 
 def function_named(name: str) -> AggregateFunction:
     """The aggregation of this name or alias; raises InvalidQueryError."""
-    found = functions().get(canonical(name))
-    if found is None:
+    named = functions().get(canonical(name))
+    if named is None:
         known = ", ".join(sorted({function.display_name for function in functions().values()}))
         raise InvalidQueryError(f"no aggregation is called '{name}'; found: {known}")
-    return found
+    return named

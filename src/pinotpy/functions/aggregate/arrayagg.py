@@ -87,13 +87,13 @@ def is_distinct(function: str, parameters: Sequence[Parameter]) -> bool:
     """Whether the last constant of a call asks for different values; raises InvalidQueryError."""
     if not parameters:
         return False
-    found = parameters[0]
-    if str(found).lower() not in ("true", "false"):
+    parameter = parameters[0]
+    if str(parameter).lower() not in ("true", "false"):
         raise InvalidQueryError(
             f"expected true or false as third argument of {function} (whether values count once), found "
-            f"{str(found)[:40]!r}"
+            f"{str(parameter)[:40]!r}"
         )
-    return str(found).lower() == "true"
+    return str(parameter).lower() == "true"
 
 
 FUNCTION = ArrayAgg()

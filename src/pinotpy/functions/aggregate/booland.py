@@ -30,8 +30,8 @@ class BoolAnd(Extremes):
         check_types(self, argument, (DataType.BOOLEAN,), "BOOLEAN values or a condition", dialect)
 
     def finish(self, states: Sequence[pa.Array], *, null_handling: bool) -> pa.Array:
-        found = states[0].cast(pa.bool_())
-        return found if null_handling else pc.fill_null(found, self.nothing)
+        results = states[0].cast(pa.bool_())
+        return results if null_handling else pc.fill_null(results, self.nothing)
 
     def finish_values(self, states: Sequence[Sequence[Any]], *, null_handling: bool) -> list[Any] | None:
         unseen = None if null_handling else self.nothing

@@ -121,13 +121,13 @@ def _sums(rows: Int64Array, parts: Sequence[Doubles], num_rows: int) -> pa.Array
     )
     for part in parts:
         sum_windows(rows, part.view(np.uint64), first, low, high, flags)
-    at, window = np.nonzero((low != 0) | (high != 0))
+    positions, window = np.nonzero((low != 0) | (high != 0))
     special = np.flatnonzero(flags)
     overflow = (
-        np.concatenate([at, special]),
+        np.concatenate([positions, special]),
         np.concatenate([window + first, np.full(len(special), WINDOW_SPECIAL)]),
-        np.concatenate([low[at, window], flags[special]]),
-        np.concatenate([high[at, window], np.zeros(len(special), np.int64)]),
+        np.concatenate([low[positions, window], flags[special]]),
+        np.concatenate([high[positions, window], np.zeros(len(special), np.int64)]),
     )
     none = np.zeros(num_rows, np.int64)
     return exact_array(none, none, np.ones(num_rows, np.bool_), overflow)

@@ -60,12 +60,12 @@ class DistinctCountRows(AggregateFunction):
 
 def _sets(block: RowBlock, num_arguments: int, num_rows: int) -> pa.Array:
     columns = [block.argument(i) for i in range(num_arguments)]
-    rows, kept = block.rows, np.ones(len(block.rows), np.bool_)
+    rows, valid = block.rows, np.ones(len(block.rows), np.bool_)
     for column in columns:
         if column.null_count:
-            kept &= column.is_valid().to_numpy(zero_copy_only=False)
-    if not kept.all():
-        rows, columns = rows[kept], [column.filter(pa.array(kept)) for column in columns]
+            valid &= column.is_valid().to_numpy(zero_copy_only=False)
+    if not valid.all():
+        rows, columns = rows[valid], [column.filter(pa.array(valid)) for column in columns]
     if not len(rows):
         return distinct_sets(rows, pa.array([], pa.binary()), num_rows)
     # Few rows are different: those alone are written as bytes.

@@ -31,13 +31,13 @@ class DistinctCountSmartHll(DistinctCount):
     }
 
     def with_parameters(self, parameters: Sequence[Parameter]) -> DistinctCountSmartHll:
-        for part in str(parameters[0]).replace(" ", "").split(";") if parameters else ():
-            key, _, value = part.partition("=")
-            if part and (key.lower() not in _KEYS[self.name] or not value.removeprefix("-").isdecimal()):
+        for setting in str(parameters[0]).replace(" ", "").split(";") if parameters else ():
+            key, _, value = setting.partition("=")
+            if setting and (key.lower() not in _KEYS[self.name] or not value.removeprefix("-").isdecimal()):
                 known = ", ".join(_KEYS[self.name])
                 raise InvalidQueryError(
                     f"expected 'key=<whole number>;…' of {known} as second argument of {self.display_name}, found "
-                    f"'{part[:60]}'"
+                    f"'{setting[:60]}'"
                 )
         return self
 

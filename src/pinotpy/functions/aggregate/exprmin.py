@@ -50,17 +50,17 @@ class RowOfExtreme(AggregateFunction):
         return Argument(argument.data_type or DataType.STRING)
 
     def state_fields(self, argument: Argument) -> list[pa.Field]:
-        keys = [pa.field(f"key{i}", _arrow(one)) for i, one in enumerate(argument.further)]
+        keys = [pa.field(f"key{i}", _arrow(measure)) for i, measure in enumerate(argument.further)]
         return [pa.field("value", _arrow(argument)), *keys, pa.field("place", pa.string())]
 
     def plan(self, argument: Argument, *, sum_fits_long: bool) -> RowPlan:
         def collect(block: RowBlock, num_rows: int) -> list[pa.Array]:
             measures = [block.argument(1 + i) for i in range(len(argument.further))]
-            kept = np.ones(len(block.rows), np.bool_)
+            valid = np.ones(len(block.rows), np.bool_)
             for measure in measures:
                 if measure.null_count:
-                    kept &= measure.is_valid().to_numpy(zero_copy_only=False)
-            return pick_rows(block, measures, kept, num_rows, greatest=self._greatest, last=False)
+                    valid &= measure.is_valid().to_numpy(zero_copy_only=False)
+            return pick_rows(block, measures, valid, num_rows, greatest=self._greatest, last=False)
 
         return RowPlan(collect)
 

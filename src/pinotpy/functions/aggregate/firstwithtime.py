@@ -90,13 +90,13 @@ class WithTime(AggregateFunction):
     def plan(self, argument: Argument, *, sum_fits_long: bool) -> RowPlan:
         def collect(block: RowBlock, num_rows: int) -> list[pa.Array]:
             times = block.argument(1)
-            kept = np.ones(len(times), np.bool_)
+            valid = np.ones(len(times), np.bool_)
             if times.null_count:
-                kept &= times.is_valid().to_numpy(zero_copy_only=False)
+                valid &= times.is_valid().to_numpy(zero_copy_only=False)
             values = block.argument(0) if block.has_nulls else None
             if values is not None and values.null_count:
-                kept &= values.is_valid().to_numpy(zero_copy_only=False)
-            return pick_rows(block, [_longs(times)], kept, num_rows, greatest=self._last, last=True)
+                valid &= values.is_valid().to_numpy(zero_copy_only=False)
+            return pick_rows(block, [_longs(times)], valid, num_rows, greatest=self._last, last=True)
 
         return RowPlan(collect)
 

@@ -144,14 +144,14 @@ class Histogram(AggregateFunction):
 
 def _number(value: Parameter) -> float:
     try:
-        found = float("nan") if value is None or isinstance(value, bool | tuple) else float(value)
+        number = float("nan") if value is None or isinstance(value, bool | tuple) else float(value)
     except OverflowError:  # a whole number beyond the doubles, where a decimal one is infinite
-        found = math.inf if isinstance(value, int) and value > 0 else -math.inf
+        number = math.inf if isinstance(value, int) and value > 0 else -math.inf
     except ValueError:
-        found = float("nan")
-    if np.isnan(found):
+        number = float("nan")
+    if np.isnan(number):
         raise InvalidQueryError(f"expected numbers as buckets of HISTOGRAM, found '{str(value)[:40]}': {_FORMS}")
-    return found
+    return number
 
 
 FUNCTION = Histogram()

@@ -47,9 +47,9 @@ class ListAgg(AggregateFunction):
 
     def with_parameters(self, parameters: Sequence[Parameter]) -> ListAgg:
         if not parameters or not isinstance(parameters[0], str):
-            found = str(parameters[0])[:40] if parameters else "an expression"
+            given = str(parameters[0])[:40] if parameters else "an expression"
             raise InvalidQueryError(
-                f"expected a text as separator, the second argument of {self.display_name}, found {found}"
+                f"expected a text as separator, the second argument of {self.display_name}, found {given}"
             )
         return ListAgg(parameters[0], distinct=is_distinct(self.display_name, parameters[1:]))
 

@@ -82,13 +82,13 @@ class Mode(AggregateFunction):
         """The mode of every group; none is empty."""
         groups, starts = multisets.groups(), multisets.offsets[:-1]
         most = np.maximum.reduceat(multisets.counts, starts)
-        kept = np.flatnonzero(multisets.counts == most[groups])
-        first = np.searchsorted(kept, starts)  # values ascend: the first that is kept is the least
-        values: NDArray[np.float64] = multisets.values[kept].astype(np.float64)
+        most_frequent = np.flatnonzero(multisets.counts == most[groups])
+        first = np.searchsorted(most_frequent, starts)  # values ascend: the first that is kept is the least
+        values: NDArray[np.float64] = multisets.values[most_frequent].astype(np.float64)
         if self.choice == "MIN":
             least: NDArray[np.float64] = values[first]
             return least
-        after = np.append(first[1:], len(kept))
+        after = np.append(first[1:], len(most_frequent))
         if self.choice == "MAX":
             greatest: NDArray[np.float64] = values[after - 1]
             return greatest

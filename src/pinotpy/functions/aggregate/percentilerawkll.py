@@ -40,15 +40,15 @@ class PercentileRawKll(PercentileKll):
     k: int = kll.K_DEFAULT
 
     def with_parameters(self, parameters: Sequence[Parameter]) -> Self:
-        found = super().with_parameters(parameters)
+        function = super().with_parameters(parameters)
         if len(parameters) > 1:
             k = parameters[1]
             if isinstance(k, bool) or not isinstance(k, int) or not kll.K_MIN <= k <= kll.K_MAX:
                 raise InvalidQueryError(
                     f"{self.display_name} takes a K from {kll.K_MIN} to {kll.K_MAX} as third argument, found '{k}'"
                 )
-            found.k = k
-        return found
+            function.k = k
+        return function
 
     def finish(self, states: Sequence[pa.Array], *, null_handling: bool) -> pa.Array:
         return pa.array(

@@ -48,7 +48,7 @@ class PercentileTDigest(PercentileFunction):
     compression: float = COMPRESSION
 
     def with_parameters(self, parameters: Sequence[Parameter]) -> Self:
-        found = super().with_parameters(parameters)
+        function = super().with_parameters(parameters)
         if len(parameters) > 1:
             compression = parameters[1]
             if (
@@ -60,8 +60,8 @@ class PercentileTDigest(PercentileFunction):
                     f"{self.display_name} takes a compression from 1 to {COMPRESSION_MAX} as third argument, found "
                     f"'{compression}'"
                 )
-            found.compression = float(compression)
-        return found
+            function.compression = float(compression)
+        return function
 
     def check_type(self, argument: Argument, dialect: Dialect) -> None:
         if argument.data_type is not DataType.BYTES:

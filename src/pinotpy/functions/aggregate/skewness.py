@@ -28,8 +28,8 @@ class Skewness(PowerSums):
             return nan
         if spread == 0:
             return 0.0
-        found = root(cubes**2 * n * (n - 1), spread**3 * (n - 2) ** 2, 0)
-        return found if cubes > 0 else -found
+        magnitude = root(cubes**2 * n * (n - 1), spread**3 * (n - 2) ** 2, 0)
+        return magnitude if cubes > 0 else -magnitude
 
 
 FUNCTION = Skewness("skewness", "skewness")

@@ -49,11 +49,11 @@ class SumLong(AggregateFunction):
         return sums if null_handling else pc.fill_null(sums, 0)
 
     def finish_values(self, states: Sequence[Sequence[Any]], *, null_handling: bool) -> list[Any] | None:
-        found: list[Any] = [(None if null_handling else 0) if state is None else int(state) for state in states[0]]
-        for value in found:
+        sums: list[Any] = [(None if null_handling else 0) if state is None else int(state) for state in states[0]]
+        for value in sums:
             if value is not None and not _is_long(value):
                 raise self._beyond(value)
-        return found
+        return sums
 
     def _beyond(self, value: object) -> QueryExecutionError:
         return QueryExecutionError(

@@ -112,9 +112,9 @@ def _whole_number(value: Parameter, what: str) -> int:
     return number
 
 
-def _add(totals: list[Decimal | None], row: int, part: Decimal) -> None:
+def _add(totals: list[Decimal | None], row: int, addend: Decimal) -> None:
     before = totals[row]
-    totals[row] = part if before is None else _EXACT.add(before, part)
+    totals[row] = addend if before is None else _EXACT.add(before, addend)
 
 
 def _texts(totals: list[Decimal | None]) -> pa.Array:

@@ -60,80 +60,80 @@ class JsonPath:
 
     def places(self, document: Any) -> list[Place]:
         """Where the path leads: `$['a'][0]` and the value there, at most VALUES_MAX; in the order of the document."""
-        found: list[Place] = [("$", document)]
+        places: list[Place] = [("$", document)]
         for step in self.steps:
             following: list[Place] = []
-            for place, value in found:
+            for place, value in places:
                 following.extend(step(place, value))
                 if len(following) > VALUES_MAX:
                     raise InvalidQueryError(
                         f"the JSON path '{self.text[:80]}' leads to more than {VALUES_MAX} places in one document: "
                         "narrow it"
                     )
-            found = following
-        return found
+            places = following
+        return places
 
 
 @lru_cache(maxsize=512)
 def compile_json_path(text: str) -> JsonPath:
     """Compile a path, with or without `$` in front; raises InvalidQueryError with the place of a fault."""
-    at = 1 if text.startswith("$") else 0
-    rest = text if at or text.startswith(("[", ".")) else "." + text
+    position = 1 if text.startswith("$") else 0
+    rest = text if position or text.startswith(("[", ".")) else "." + text
     steps: list[Step] = []
     is_definite = True
-    while at < len(rest):
-        step, is_single, following = _step(rest, at)
+    while position < len(rest):
+        step, is_single, following = _step(rest, position)
         steps.append(step)
         is_definite &= is_single
-        at = following
+        position = following
         if len(steps) > STEPS_MAX:
             raise InvalidQueryError(f"expected at most {STEPS_MAX} steps in a JSON path, found more: '{text[:80]}'")
     return JsonPath(text, tuple(steps), is_definite)
 
 
-def _step(text: str, at: int) -> tuple[Step, bool, int]:
+def _step(text: str, position: int) -> tuple[Step, bool, int]:
     """The step that begins at a position, whether it leads to one place only, and where the next begins."""
-    if text.startswith("..", at):
-        if text.startswith("[", at + 2):
-            inner, _, following = _step(text, at + 2)
-        elif text.startswith("*", at + 2):
-            inner, following = _every, at + 3
+    if text.startswith("..", position):
+        if text.startswith("[", position + 2):
+            inner, _, following = _step(text, position + 2)
+        elif text.startswith("*", position + 2):
+            inner, following = _every, position + 3
         else:
-            name = _name(text, at + 2)
+            name = _name(text, position + 2)
             inner, following = _fields((name.group(),)), name.end()
         return _below(inner), False, following
-    if text.startswith(".", at):
-        if text.startswith("*", at + 1):
-            return _every, False, at + 2
-        name = _name(text, at + 1)
+    if text.startswith(".", position):
+        if text.startswith("*", position + 1):
+            return _every, False, position + 2
+        name = _name(text, position + 1)
         return _fields((name.group(),)), True, name.end()
-    if match := _FIELDS.match(text, at):
+    if match := _FIELDS.match(text, position):
         names = tuple(_unquoted(quoted) for quoted in re.findall(_QUOTED, match.group(1)))
         return _fields(names), len(names) == 1, match.end()
-    if match := _INDEXES.match(text, at):
+    if match := _INDEXES.match(text, position):
         indexes = tuple(int(number) for number in match.group(1).split(","))
         return _indexes(indexes), len(indexes) == 1, match.end()
-    if match := _SLICE.match(text, at):
-        begin, end = (None if part is None else int(part) for part in match.groups())
+    if match := _SLICE.match(text, position):
+        begin, end = (None if bound is None else int(bound) for bound in match.groups())
         return _slice(begin, end), False, match.end()
-    if match := _ALL.match(text, at):
+    if match := _ALL.match(text, position):
         return _every, False, match.end()
-    if match := _FILTER.match(text, at):
+    if match := _FILTER.match(text, position):
         return _filter(*match.groups()), False, match.end()
-    _fault(text, at)
+    _fault(text, position)
 
 
-def _name(text: str, at: int) -> re.Match[str]:
-    match = _NAME.match(text, at)
+def _name(text: str, position: int) -> re.Match[str]:
+    match = _NAME.match(text, position)
     if match is None:
-        _fault(text, at)
+        _fault(text, position)
     return match
 
 
-def _fault(text: str, at: int) -> NoReturn:
+def _fault(text: str, position: int) -> NoReturn:
     raise InvalidQueryError(
         f"expected a step such as .name, ['name'], [0], [*] or ..name in the JSON path '{text[:200]}' at character "
-        f"{at + 1}, found '{text[at : at + 20]}'"
+        f"{position + 1}, found '{text[position : position + 20]}'"
     )
 
 
@@ -204,17 +204,17 @@ def _filter(path: str, operator: str | None, constant: str | None) -> Step:
     expected = None if constant is None else _unquoted(constant) if constant[0] in "'\"" else json.loads(constant)
 
     def holds(value: Any) -> bool:
-        found = inner.find(value)
-        if operator is None or found is MISSING:
-            return found is not MISSING
-        if isinstance(found, Decimal):
-            found = float(found)
-        are_numbers = all(isinstance(side, int | float) and not isinstance(side, bool) for side in (found, expected))
+        selected = inner.find(value)
+        if operator is None or selected is MISSING:
+            return selected is not MISSING
+        if isinstance(selected, Decimal):
+            selected = float(selected)
+        are_numbers = all(isinstance(side, int | float) and not isinstance(side, bool) for side in (selected, expected))
         if operator in ("==", "!="):
-            is_equal = found == expected and (are_numbers or type(found) is type(expected))  # 1 is not true
+            is_equal = selected == expected and (are_numbers or type(selected) is type(expected))  # 1 is not true
             return is_equal is (operator == "==")
-        return (are_numbers or (isinstance(found, str) and isinstance(expected, str))) and _ORDER[operator](
-            found, expected
+        return (are_numbers or (isinstance(selected, str) and isinstance(expected, str))) and _ORDER[operator](
+            selected, expected
         )
 
     def step(place: str, value: Any) -> Iterator[Place]:

@@ -67,12 +67,12 @@ def records_of(text: bytes | str, indexing: JsonIndexing) -> list[Record]:
     """The records of a document as lists of terms; none if it is no JSON, or has nothing to index."""
     document = _document(text)
     try:
-        found = _Flattener(indexing).records("", document, 0)
+        records = _Flattener(indexing).records("", document, 0)
     except _TooDeepError:
         return []
     except _TooManyError:
-        found = _Flattener(indexing, combine=False).records("", document, 0)
-    return [record for record in found if record]
+        records = _Flattener(indexing, combine=False).records("", document, 0)
+    return [record for record in records if record]
 
 
 def float_text(value: float) -> str:
@@ -132,11 +132,11 @@ class _Flattener:
             if not self._plain and self._leaves_out(below, key, depth + 1):
                 continue
             if isinstance(child, dict | list):
-                found = self.records(below, child, depth + 1)
-                if len(found) == 1:
-                    base += found[0]
-                elif found:
-                    several.append(found)
+                child_records = self.records(below, child, depth + 1)
+                if len(child_records) == 1:
+                    base += child_records[0]
+                elif child_records:
+                    several.append(child_records)
             elif child is not None:
                 base.append(self._term(below, child))
         if not several:
@@ -147,10 +147,10 @@ class _Flattener:
 
     def _joined(self, base: Record, several: list[list[Record]]) -> list[Record]:
         if not self._combine:
-            return [base + record for found in several for record in found]
+            return [base + record for alternatives in several for record in alternatives]
         product = 1
-        for found in several:
-            product *= len(found)
+        for alternatives in several:
+            product *= len(alternatives)
             if product > RECORDS_MAX:
                 raise _TooManyError
         return [base + [term for record in combined for term in record] for combined in itertools.product(*several)]
@@ -162,11 +162,11 @@ class _Flattener:
         below, number = path + ELEMENT, path + NUMBER + SEPARATOR
         if not self._plain and self._leaves_out(below, "", depth + 1):
             return []
-        found: list[Record] = []
+        records: list[Record] = []
         for index, child in enumerate(value):
             mark = f"{number}{index}"
-            found += [[*record, mark] for record in self.records(below, child, depth + 1)]
-        return found
+            records += [[*record, mark] for record in self.records(below, child, depth + 1)]
+        return records
 
     def _enter(self, depth: int) -> None:
         if depth >= DEPTH_MAX:
@@ -177,7 +177,7 @@ class _Flattener:
         if (indexing.max_levels and level > indexing.max_levels) or key in self._fields or path in self._excluded:
             return True
         # On the way to an included path, at it, or below it.
-        return bool(self._included) and not any(leads(path, wanted) or leads(wanted, path) for wanted in self._included)
+        return bool(self._included) and not any(leads(path, chosen) or leads(chosen, path) for chosen in self._included)
 
     def _term(self, path: str, value: Any) -> str:
         if isinstance(value, str):

@@ -110,9 +110,9 @@ def _slice(rows: Ragged, constants: Sequence[Any]) -> pa.Array:
 
 
 def _element_at(rows: Ragged, constants: Sequence[Any]) -> pa.Array:
-    at = constants[0] - 1
+    index = constants[0] - 1
     absent = "" if pa.types.is_string(rows.flat.type) else 0
-    positions = np.where((at >= 0) & (at < rows.counts), rows.starts + at, len(rows.flat))
+    positions = np.where((index >= 0) & (index < rows.counts), rows.starts + index, len(rows.flat))
     return pa.concat_arrays([rows.flat, pa.array([absent], rows.flat.type)]).take(pa.array(positions))
 
 
@@ -134,13 +134,13 @@ def _edit(
     def bind(operands: Sequence[Operand], dialect: Dialect) -> Bound:
         source = element_type(operands[0], full)
         _expect(source, target, operands[0], full)
-        found = [
+        bound = [
             constant_of(operand, target, what, full)
             if what == "value"
             else max(min(constant_int(operand, what, full), _FAR), -_FAR)
             for operand, what in zip(operands[1:], constants, strict=True)
         ]
-        return Bound(gives or target, lambda values: compute(_rows(values[0], source, target), found), not gives_many)
+        return Bound(gives or target, lambda values: compute(_rows(values[0], source, target), bound), not gives_many)
 
     text, value = example
     shown = Example(f"{full}({text})", value)
@@ -187,7 +187,7 @@ def _literal(value: Any) -> str:
 def _family(suffix: str) -> tuple[ScalarFunction, ...]:
     column, values = _COLUMNS[suffix], _VALUES[suffix]
     last, once = values[-1], list(dict.fromkeys(values))
-    one = f"{column}, {_literal(values[1])}"
+    column_and_value = f"{column}, {_literal(values[1])}"
     both = f"{column}, {column}"
     return (
         _edit(
@@ -220,7 +220,7 @@ def _family(suffix: str) -> tuple[ScalarFunction, ...]:
             "mv, value",
             "Without the first such value.",
             _without_first,
-            (one, [values[0], *values[2:]]),
+            (column_and_value, [values[0], *values[2:]]),
             constants=("value",),
         ),
         _edit(
@@ -238,7 +238,7 @@ def _family(suffix: str) -> tuple[ScalarFunction, ...]:
             "mv, value",
             "Whether the value is there.",
             _contains,
-            (one, True),
+            (column_and_value, True),
             constants=("value",),
             gives=DataType.BOOLEAN,
             gives_many=False,
@@ -249,7 +249,7 @@ def _family(suffix: str) -> tuple[ScalarFunction, ...]:
             "mv, value",
             "The first position of the value from 0; -1 if it is absent.",
             _index_of,
-            (one, 1),
+            (column_and_value, 1),
             constants=("value",),
             gives=DataType.INT,
             gives_many=False,

@@ -134,8 +134,8 @@ def _bind_indexes(name: str, target: DataType, operands: Sequence[Operand], dial
     def evaluate(values: Sequence[Value]) -> pa.Array:
         count = length_of(values)
         rows = rows_of(values[0], count)
-        wanted = spread(converted(values[1], operands[1].data_type, target), count).take(pa.array(rows.row_of))
-        hits = pc.equal(converted(rows.flat, source, target), wanted).to_numpy(zero_copy_only=False)
+        needles = spread(converted(values[1], operands[1].data_type, target), count).take(pa.array(rows.row_of))
+        hits = pc.equal(converted(rows.flat, source, target), needles).to_numpy(zero_copy_only=False)
         positions = np.arange(len(rows.flat)) - rows.starts[rows.row_of]
         return Ragged(pa.array(positions.astype(np.int32)), rows.offsets).kept(hits).lists()
 
@@ -263,36 +263,36 @@ def _of_type(suffix: str) -> tuple[ScalarFunction, ...]:
         f"generate{suffix}array",
     )
     first = values[0]
-    one = f"{column}, {_literal(first)}"
-    found = (
+    column_and_value = f"{column}, {_literal(first)}"
+    functions = (
         _function(
             back,
             "mv, value",
             "The values, then one more.",
             lambda operands, dialect: _bind_push(back, target, operands, dialect),
-            Example(f"{back}({one})", [*values, first]),
+            Example(f"{back}({column_and_value})", [*values, first]),
         ),
         _function(
             front,
             "mv, value",
             "One more, then the values.",
             lambda operands, dialect: _bind_push(front, target, operands, dialect),
-            Example(f"{front}({one})", [first, *values]),
+            Example(f"{front}({column_and_value})", [first, *values]),
         ),
         _function(
             indexes,
             "mv, value",
             "All positions of the value, from 0.",
             lambda operands, dialect: _bind_indexes(indexes, target, operands, dialect),
-            Example(f"{indexes}({one})", [at for at, value in enumerate(values) if value == first]),
+            Example(f"{indexes}({column_and_value})", [index for index, value in enumerate(values) if value == first]),
         ),
     )
     if target is DataType.STRING:
-        return found
+        return functions
     shown = [1, 3, 5] if suffix in ("int", "long") else [1.0, 3.0, 5.0]
     summary = "The numbers from start to end, which is among them if a step meets it."
     return (
-        *found,
+        *functions,
         _function(
             generate,
             "start, end, step",

@@ -91,14 +91,14 @@ def _bind_extreme(name: str, reduce_rows: np.ufunc, operands: Sequence[Operand],
             return pa.repeat(pa.scalar(of_nothing, data_type.arrow), rows.rows)
         best = reduce_rows.reduceat(rows.ranks, rows.starts[filled])
         if data_type in (DataType.STRING, DataType.BYTES):
-            found = rows.flat.take(pa.array(_position_of_rank(rows)[best]))
+            extremes = rows.flat.take(pa.array(_position_of_rank(rows)[best]))
         else:
-            found = pa.array(best, data_type.arrow)
+            extremes = pa.array(best, data_type.arrow)
         if len(filled) == rows.rows:
-            return found
+            return extremes
         where = np.full(rows.rows, len(filled), np.int64)
         where[filled] = np.arange(len(filled))
-        return pa.concat_arrays([found, pa.array([of_nothing], data_type.arrow)]).take(pa.array(where))
+        return pa.concat_arrays([extremes, pa.array([of_nothing], data_type.arrow)]).take(pa.array(where))
 
     return Bound(data_type, evaluate)
 
@@ -122,8 +122,8 @@ def _default(data_type: DataType) -> Any:
 
 def _bind_value_in(operands: Sequence[Operand], dialect: Dialect) -> Bound:
     data_type = element_type(operands[0], "valuein")
-    wanted = [constant_of(operand, data_type, "value", "valuein") for operand in operands[1:]]
-    members = pa.array([value.as_py() for value in wanted], data_type.arrow)
+    listed = [constant_of(operand, data_type, "value", "valuein") for operand in operands[1:]]
+    members = pa.array([value.as_py() for value in listed], data_type.arrow)
 
     def evaluate(values: Sequence[Value]) -> pa.Array:
         rows = Ragged.of(values[0])
@@ -138,12 +138,12 @@ def _bind_map_value(operands: Sequence[Operand], dialect: Dialect) -> Bound:
     absent = pa.array([_default(data_type)], data_type.arrow)
 
     def evaluate(values: Sequence[Value]) -> pa.Array:
-        keys, found = Ragged.of(values[0]), Ragged.of(values[2])
+        keys, rows = Ragged.of(values[0]), Ragged.of(values[2])
         first = keys.first(pc.equal(keys.flat, key).to_numpy(zero_copy_only=False))
         within = first - keys.starts
-        has_value = (first >= 0) & (within < found.counts)
-        positions = np.where(has_value, found.starts + within, len(found.flat))
-        return pa.concat_arrays([found.flat, absent]).take(pa.array(positions))
+        has_value = (first >= 0) & (within < rows.counts)
+        positions = np.where(has_value, rows.starts + within, len(rows.flat))
+        return pa.concat_arrays([rows.flat, absent]).take(pa.array(positions))
 
     return Bound(data_type, evaluate)
 

@@ -38,11 +38,11 @@ def _bind_case(operands: Sequence[Operand], dialect: Dialect) -> Bound:
 
     def evaluate(values: Sequence[Value]) -> pa.Array:
         count = length_of(values)
-        found = spread(converted_present(values[choices[-1]], types[choices[-1]], data_type), count)
+        result = spread(converted_present(values[choices[-1]], types[choices[-1]], data_type), count)
         for condition, choice in reversed(list(zip(conditions, choices[:-1], strict=True))):
             holds = pc.fill_null(spread(truths(values[condition], types[condition]), count), False)
-            found = pc.if_else(holds, converted_present(values[choice], types[choice], data_type), found)
-        return found
+            result = pc.if_else(holds, converted_present(values[choice], types[choice], data_type), result)
+        return result
 
     return Bound(data_type, evaluate, handles_nulls=True)
 

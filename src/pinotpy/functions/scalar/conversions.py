@@ -44,14 +44,14 @@ def common_type(types: Sequence[DataType | None], function: str) -> DataType:
     (24 bits hold few of them), STRING beside anything; None (a bare NULL) fits everywhere. Raises InvalidQueryError
     where there is none.
     """
-    found = {data_type for data_type in types if data_type is not None}
-    if len(found) < 2:
-        return found.pop() if found else DataType.STRING
-    if DataType.STRING in found:
+    distinct = {data_type for data_type in types if data_type is not None}
+    if len(distinct) < 2:
+        return distinct.pop() if distinct else DataType.STRING
+    if DataType.STRING in distinct:
         return DataType.STRING
-    numbers = {_AS_NUMBER.get(data_type, data_type) for data_type in found}
+    numbers = {_AS_NUMBER.get(data_type, data_type) for data_type in distinct}
     if not numbers <= set(_NUMBERS):
-        names = ", ".join(sorted(data_type.value for data_type in found))
+        names = ", ".join(sorted(data_type.value for data_type in distinct))
         raise InvalidQueryError(f"expected values of one type in {function.upper()}, found {names}: cast them")
     widest = max(numbers, key=_NUMBERS.index)
     return DataType.DOUBLE if widest is DataType.FLOAT and len(numbers) > 1 else widest

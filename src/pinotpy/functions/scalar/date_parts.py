@@ -51,11 +51,11 @@ _PARTS: Final[dict[str, _Part]] = {
 }
 
 
-def _bind_part(part: _Part, operands: Sequence[Operand], place: int, zone: TimeZone) -> Bound:
+def _bind_part(part_of: _Part, operands: Sequence[Operand], place: int, zone: TimeZone) -> Bound:
     data_type = operands[place].data_type
     return Bound(
         DataType.INT,
-        lambda values: pa.array(part(zone.to_local(long_array(values[place], data_type))).astype(np.int32)),
+        lambda values: pa.array(part_of(zone.to_local(long_array(values[place], data_type))).astype(np.int32)),
     )
 
 
@@ -105,25 +105,25 @@ _EXTRACTED: Final[dict[str, _Part]] = {
 def _bind_extract(operands: Sequence[Operand], dialect: Dialect) -> Bound:
     expect_single(operands, "extract")
     unit = constant_text(operands[0], "the unit", "extract").upper()
-    part = _EXTRACTED.get(unit)
-    if part is None:
+    part_of = _EXTRACTED.get(unit)
+    if part_of is None:
         raise InvalidQueryError(
             f"extract: '{unit[:40]}' is not a unit that EXTRACT knows: expected one of {', '.join(_EXTRACTED)}"
         )
-    return _bind_part(part, operands, 1, UTC)
+    return _bind_part(part_of, operands, 1, UTC)
 
 
 # --- offsets of zones -------------------------------------------------------------------------------------------------
 
 
-def _offset_function(name: str, summary: str, value: int, part: _Part) -> ScalarFunction:
+def _offset_function(name: str, summary: str, value: int, part_of: _Part) -> ScalarFunction:
     def bind(operands: Sequence[Operand], dialect: Dialect) -> Bound:
         expect_single(operands, name)
         zone = time_zone(constant_text(operands[0], "the zone", name))
 
         def evaluate(values: Sequence[pa.Array | pa.Scalar]) -> pa.Array:
             instants = long_array(values[1], operands[1].data_type) if len(operands) > 1 else np.zeros(1, np.int64)
-            return pa.array(part(zone.offsets_at(instants)).astype(np.int32))
+            return pa.array(part_of(zone.offsets_at(instants)).astype(np.int32))
 
         return Bound(DataType.INT, evaluate)
 

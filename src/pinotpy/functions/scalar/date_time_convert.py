@@ -55,7 +55,7 @@ def parse_time_format(text: str) -> TimeFormat:
     if upper == "TIMESTAMP":
         return TimeFormat()
     if upper == "EPOCH" or upper.startswith("EPOCH|"):
-        parts = [part for part in upper.split("|")[1:] if part]
+        parts = [token for token in upper.split("|")[1:] if token]
         if len(parts) > 2:
             raise _invalid(text)
         return TimeFormat(
@@ -160,15 +160,15 @@ def parse_granularity(text: str) -> Granularity:
         size, unit = last or "1", first
     else:
         size, _, unit = text.partition(":")
-    found = time_unit(unit, f"granularity: {text[:80]}")
-    return Granularity(_size(size, f"granularity: {text}"), found)
+    bucket_unit = time_unit(unit, f"granularity: {text[:80]}")
+    return Granularity(_size(size, f"granularity: {text}"), bucket_unit)
 
 
 def _bind(operands: Sequence[Operand], dialect: Dialect) -> Bound:
     expect_single(operands, "datetimeconvert")
-    wanted = ("the input format", "the output format", "the granularity", "the bucketing zone")
+    labels = ("the input format", "the output format", "the granularity", "the bucketing zone")
     constants = [
-        constant_text(operand, what, "datetimeconvert") for operand, what in zip(operands[1:], wanted, strict=False)
+        constant_text(operand, what, "datetimeconvert") for operand, what in zip(operands[1:], labels, strict=False)
     ]
     source, target, granularity = (
         parse_time_format(constants[0]),

@@ -63,9 +63,9 @@ def duration_ms(text: str) -> int:
     if match is None or text.strip()[-1:].upper() in ("P", "T"):
         raise InvalidQueryError(f"expected a duration such as PT1H or P1DT12H30M, found '{text[:40]}'")
     sign, days, hours, minutes, second_sign, seconds, fraction = match.groups()
-    millis = sum(int(part or 0) * size for part, size in ((days, 86_400_000), (hours, 3_600_000), (minutes, 60_000)))
-    part = int(seconds or 0) * 1_000 + int((fraction or "")[:3].ljust(3, "0"))
-    millis += -part if second_sign == "-" else part
+    millis = sum(int(count or 0) * size for count, size in ((days, 86_400_000), (hours, 3_600_000), (minutes, 60_000)))
+    second_ms = int(seconds or 0) * 1_000 + int((fraction or "")[:3].ljust(3, "0"))
+    millis += -second_ms if second_sign == "-" else second_ms
     return -millis if sign == "-" else millis
 
 

@@ -20,8 +20,8 @@ def _bind(operands: Sequence[Operand], dialect: Dialect) -> Bound:
     is_sql = dialect is Dialect.SQL
 
     def evaluate(values: Sequence[Value]) -> pa.Array:
-        found = pa.array(ids.contains(lookup_values(spread(values[0], length_of(values)))))
-        return found if is_sql else found.cast(pa.int32())
+        contained = pa.array(ids.contains(lookup_values(spread(values[0], length_of(values)))))
+        return contained if is_sql else contained.cast(pa.int32())
 
     return Bound(DataType.BOOLEAN if is_sql else DataType.INT, evaluate)
 

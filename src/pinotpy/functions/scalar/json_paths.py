@@ -156,12 +156,12 @@ def _extraction(
 
     def extract(text: str) -> Any:
         document = parse_json(text, exact=data_type in _EXACT)
-        found = MISSING if document is MISSING else path.find(document)
-        if found is MISSING or found is None:
+        selected = MISSING if document is MISSING else path.find(document)
+        if selected is MISSING or selected is None:
             if default is MISSING:
                 raise QueryExecutionError(f"{_UNRESOLVED} Path '{path.text[:80]}', record {text[:80]}")
             return default
-        return convert(found)
+        return convert(selected)
 
     arrow = data_type.arrow if single_value else pa.list_(data_type.arrow)
     return Bound(data_type, lambda values: map_distinct(values[0], extract, arrow), single_value)

@@ -113,16 +113,16 @@ def compared_with(name: str, values: pa.Array, value: Number, data_type: DataTyp
         # A fraction is the digits that name it, not the double that is nearest to them.
         exact = Decimal(repr(value)) if isinstance(value, float) else Decimal(value)
         return COMPARE[name](values, pa.scalar(encode_decimal(exact), pa.binary()))
-    found = beside(name, value, data_type)
-    if isinstance(found, bool):
-        return pc.if_else(values.is_valid(), found, pa.scalar(None, pa.bool_()))
-    same, held = found
-    kept = (
+    comparison = beside(name, value, data_type)
+    if isinstance(comparison, bool):
+        return pc.if_else(values.is_valid(), comparison, pa.scalar(None, pa.bool_()))
+    same, held = comparison
+    widened = (
         values.cast(pa.float64() if isinstance(held, float) else pa.int64())
         if values.type not in (pa.int32(), pa.int64())
         else values
     )
-    return COMPARE[same](kept, pa.scalar(held))
+    return COMPARE[same](widened, pa.scalar(held))
 
 
 def compared(
@@ -146,34 +146,34 @@ def compared(
 def compared_alike(name: str, left: pa.Array, right: pa.Array) -> pa.Array:
     """Values of one Arrow type that orders. NaN is equal to itself, as in groups, and neither above nor below anything
     (recorded: div(x, 0) > 5)."""
-    found: pa.Array = COMPARE[name](left, right)
+    result: pa.Array = COMPARE[name](left, right)
     if name not in ("equals", "not_equals") or not pa.types.is_floating(left.type):
-        return found
+        return result
     both_nan = pc.and_(pc.is_nan(left), pc.is_nan(right))
-    return pc.or_(found, both_nan) if name == "equals" else pc.and_not(found, both_nan)
+    return pc.or_(result, both_nan) if name == "equals" else pc.and_not(result, both_nan)
 
 
 def _long_beside_double(name: str, left: pa.Array, right: pa.Array) -> pa.Array:
     rounded = left.cast(pa.float64(), safe=False)
-    found = compared_alike(name, rounded, right)
+    result = compared_alike(name, rounded, right)
     ends = pc.min_max(left)
     if not ends["max"].is_valid or (ends["min"].as_py() >= -_EXACT_MAX and ends["max"].as_py() <= _EXACT_MAX):
-        return found
+        return result
     # Rounding keeps the order but for what it makes equal: there the double is a whole number, compared as one. 2^63 is
     # beyond all LONGs.
     is_near = pc.equal(rounded, right)
     is_beyond = pc.and_(is_near, pc.equal(right, 2.0**63))
     whole = pc.if_else(pc.and_not(is_near, is_beyond), right, 0.0).cast(pa.int64())
     whole = pc.if_else(is_beyond, _LONG_MAX, whole)
-    return pc.if_else(is_near, COMPARE[name](pc.subtract(left, is_beyond.cast(pa.int64())), whole), found)
+    return pc.if_else(is_near, COMPARE[name](pc.subtract(left, is_beyond.cast(pa.int64())), whole), result)
 
 
 def _compared_decimals(name: str, sides: Sequence[pa.Array], types: Sequence[DataType | None]) -> pa.Array:
     """BIG_DECIMAL with numbers of any type; infinities are beyond all decimals, NaN is as in `compared_alike`."""
-    found: pa.Array = COMPARE[name](
+    result: pa.Array = COMPARE[name](
         *[decimal_order(side, data_type) for side, data_type in zip(sides, types, strict=True)]
     )
     for side in sides if name not in ("equals", "not_equals") else ():
         if pa.types.is_floating(side.type):
-            found = pc.and_not(found, pc.is_nan(side))
-    return found
+            result = pc.and_not(result, pc.is_nan(side))
+    return result

@@ -57,8 +57,8 @@ class Ragged:
             order = pc.array_sort_indices(encoded.dictionary).to_numpy()
             rank = np.empty(len(order), np.int64)
             rank[order] = np.arange(len(order))
-            found: NDArray[Any] = rank[encoded.indices.to_numpy()]
-            return found
+            ranks: NDArray[Any] = rank[encoded.indices.to_numpy()]
+            return ranks
         values: NDArray[Any] = self.flat.to_numpy(zero_copy_only=False)
         return values
 
@@ -80,13 +80,13 @@ class Ragged:
         if not len(positions):
             return np.full(self.rows, -1, np.int64)
         following = np.minimum(np.searchsorted(positions, self.starts), len(positions) - 1)
-        found = positions[following]
-        return np.where((found >= self.starts) & (found < self.offsets[1:]), found, -1)
+        candidates = positions[following]
+        return np.where((candidates >= self.starts) & (candidates < self.offsets[1:]), candidates, -1)
 
 
 def ranges(starts: Int64Array, counts: Int64Array) -> Int64Array:
     """starts[0], starts[0] + 1, …, counts[0] of them, then those of the next row."""
     ends = np.cumsum(counts)
     total = int(ends[-1]) if len(ends) else 0
-    found: Int64Array = np.arange(total) + np.repeat(starts - (ends - counts), counts)
-    return found
+    positions: Int64Array = np.arange(total) + np.repeat(starts - (ends - counts), counts)
+    return positions

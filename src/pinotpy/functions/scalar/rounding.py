@@ -49,8 +49,8 @@ def _to_decimals(x: Any, decimals: Any, shorten: Callable[[Any], Any], edge: flo
         | (places < 0)
         | (places > _DECIMALS_MAX)
     )
-    for at in np.flatnonzero(doubtful & np.isfinite(x)):
-        out[at] = float(Decimal(repr(float(x[at]))).quantize(Decimal(1).scaleb(-int(places[at])), rounding, _WIDE))
+    for row in np.flatnonzero(doubtful & np.isfinite(x)):
+        out[row] = float(Decimal(repr(float(x[row]))).quantize(Decimal(1).scaleb(-int(places[row])), rounding, _WIDE))
     return np.where(np.isfinite(x), out, x)
 
 
@@ -79,13 +79,13 @@ def _round_longs(x: Any, n: Any) -> Any:
         raise QueryExecutionError(f"expected at least -{_TENS_MAX} decimals of whole numbers, found {int(n.min())}")
     out = np.where(n > _DECIMALS_MAX, truncating_divide(x, np.maximum(n, 1)) * n, x)
     for decimals in np.unique(n[n < 0]).tolist():
-        at, unit = n == decimals, 10**-decimals
+        selected, unit = n == decimals, 10**-decimals
         magnitude = (
-            (np.abs(x[at]).astype(np.uint64) + np.uint64(unit // 2)) // np.uint64(unit) * np.uint64(unit)
+            (np.abs(x[selected]).astype(np.uint64) + np.uint64(unit // 2)) // np.uint64(unit) * np.uint64(unit)
         )  # 2^63 too
         if (magnitude > np.uint64(2**63 - 1)).any():
             raise QueryExecutionError(f"ROUND to {decimals} decimals goes beyond LONG: cast to DOUBLE first")
-        out[at] = np.where(x[at] < 0, -magnitude.astype(np.int64), magnitude.astype(np.int64))
+        out[selected] = np.where(x[selected] < 0, -magnitude.astype(np.int64), magnitude.astype(np.int64))
     return out
 
 

@@ -107,27 +107,27 @@ class ScalarFunction:
 def families() -> dict[str, tuple[str, tuple[ScalarFunction, ...]]]:
     """The functions that come with pinotpy by family: name of its file → (first sentence of it, functions)."""
     folder = importlib.import_module("pinotpy.functions.scalar")
-    found: dict[str, tuple[str, tuple[ScalarFunction, ...]]] = {}
+    by_family: dict[str, tuple[str, tuple[ScalarFunction, ...]]] = {}
     for module in sorted(pkgutil.iter_modules(folder.__path__), key=lambda m: m.name):
         loaded: Any = importlib.import_module(f"pinotpy.functions.scalar.{module.name}")
         if hasattr(loaded, "FUNCTIONS"):
-            found[module.name] = (
+            by_family[module.name] = (
                 (loaded.__doc__ or "").partition("\n\n")[0].replace("\n", " ").strip(),
                 tuple(loaded.FUNCTIONS),
             )
-    return found
+    return by_family
 
 
 @cache
 def _built_in() -> dict[str, ScalarFunction]:
-    found: dict[str, ScalarFunction] = {}
+    by_name: dict[str, ScalarFunction] = {}
     for _, functions in families().values():
         for function in functions:
             for name in (function.name, *function.aliases):
                 assert name == canonical_function(name), f"'{name}' is not canonical: {canonical_function(name)}"
-                assert name not in found, f"two scalar functions are called '{name}'"
-                found[name] = function
-    return found
+                assert name not in by_name, f"two scalar functions are called '{name}'"
+                by_name[name] = function
+    return by_name
 
 
 _user: dict[str, ScalarFunction] = {}
@@ -259,7 +259,7 @@ def _without_nulls(bound: Bound, values: Sequence[Value], missing: list[Any], ar
     for other in missing[1:]:
         null = pc.or_(null, other)
     keep = pc.invert(null)
-    part = [value.filter(keep) if isinstance(value, pa.Array) else value for value in values]
-    found = _typed(bound.evaluate(part), arrow)
+    present = [value.filter(keep) if isinstance(value, pa.Array) else value for value in values]
+    computed = _typed(bound.evaluate(present), arrow)
     positions = pc.subtract(pc.cumulative_sum(keep.cast(pa.int64())), 1)
-    return found.take(pc.if_else(keep, positions, pa.scalar(None, pa.int64())))
+    return computed.take(pc.if_else(keep, positions, pa.scalar(None, pa.int64())))

@@ -123,9 +123,9 @@ def text_bound(
         ]
         try:
             if is_fast and fast is not None and isinstance(taken[0], pa.Array):
-                found = fast(taken[0], constants)
-                if found is not None:
-                    return found
+                result = fast(taken[0], constants)
+                if result is not None:
+                    return result
             return map_rows(taken, compute, arrow)
         except (pa.ArrowInvalid, pa.ArrowCapacityError) as error:
             raise QueryExecutionError(f"{name.upper()} failed: {error}") from error
@@ -186,10 +186,10 @@ def map_rows(values: Sequence[Value], function: Compute, arrow: pa.DataType) -> 
         if isinstance(result, str | bytes):
             size_bytes += len(result)
             expect_batch(size_bytes)
-    found = pa.array(results, arrow)
+    computed = pa.array(results, arrow)
     if pa.types.is_string(arrow) or pa.types.is_binary(arrow):
-        expect_batch(pc.sum(pc.binary_length(found).take(codes)).as_py() or 0)
-    return found.take(codes)
+        expect_batch(pc.sum(pc.binary_length(computed).take(codes)).as_py() or 0)
+    return computed.take(codes)
 
 
 def in_slices(values: pa.Array, growth: int, kernel: Callable[[pa.Array], pa.Array]) -> pa.Array:
@@ -202,9 +202,9 @@ def in_slices(values: pa.Array, growth: int, kernel: Callable[[pa.Array], pa.Arr
     parts, size_bytes = [], 0
     rows = max(len(values) * _SLICE_BYTES // bound, 1)
     for start in range(0, len(values), rows):
-        part = values.slice(start, rows)
-        expect_batch(size_bytes + (int(pc.sum(pc.binary_length(part)).as_py()) if rows == 1 else 0) * max(growth, 1))
-        parts.append(kernel(part))
+        piece = values.slice(start, rows)
+        expect_batch(size_bytes + (int(pc.sum(pc.binary_length(piece)).as_py()) if rows == 1 else 0) * max(growth, 1))
+        parts.append(kernel(piece))
         size_bytes += parts[-1].nbytes
         expect_batch(size_bytes)
     return pa.concat_arrays(parts)

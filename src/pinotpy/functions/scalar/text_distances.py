@@ -35,12 +35,12 @@ def _levenshtein_distance(left: str, right: str) -> int:
             f"expected texts of which the lengths multiply to at most {_CELLS_MAX}, found {len(ours)} and "
             f"{len(theirs)} characters"
         )
-    at = np.arange(len(theirs) + 1)
-    row = at  # from no unit of ours to each beginning of theirs
+    steps = np.arange(len(theirs) + 1)
+    row = steps  # from no unit of ours to each beginning of theirs
     for number, unit in enumerate(ours, 1):
         # Deletions and replacements look at the row before; insertions run along the row, each one costs its step.
         reached = np.concatenate(([number], np.minimum(row[1:] + 1, row[:-1] + (theirs != unit))))
-        row = np.minimum.accumulate(reached - at) + at
+        row = np.minimum.accumulate(reached - steps) + steps
     return int(row[-1])
 
 

@@ -37,12 +37,12 @@ _JAVA_REPLACEMENT = re.compile(r"\\(.)|\$(\d)|(\\|\$)", re.DOTALL)
 
 def _strpos(text: str, find: str, instance: int = 1) -> int:
     """Position of the instance-th occurrence; occurrences may overlap."""
-    found = -1
+    position = -1
     for _ in range(instance):
-        found = text.find(find, found + 1)
-        if found < 0 or not find:
+        position = text.find(find, position + 1)
+        if position < 0 or not find:
             break
-    return java_position(text, found) if instance > 0 else -1
+    return java_position(text, position) if instance > 0 else -1
 
 
 def _fast_strpos(values: pa.Array, constants: Sequence[Any]) -> pa.Array | None:
@@ -118,8 +118,8 @@ def _bind_extract(operands: Sequence[Operand], dialect: Dialect) -> Bound:
         )
 
     def extract(text: str) -> str:
-        found = pattern.extract(text, group)
-        return otherwise if found is None else found
+        extracted = pattern.extract(text, group)
+        return otherwise if extracted is None else extracted
 
     return Bound(
         DataType.STRING,

@@ -88,7 +88,7 @@ def _fast_replace(values: pa.Array, constants: Sequence[Any]) -> pa.Array | None
     find, substitute = constants
     if not find:
         return None
-    return in_slices(values, len(substitute.encode()), lambda part: pc.replace_substring(part, find, substitute))
+    return in_slices(values, len(substitute.encode()), lambda piece: pc.replace_substring(piece, find, substitute))
 
 
 def _fast_remove(values: pa.Array, constants: Sequence[Any]) -> pa.Array | None:
@@ -109,18 +109,18 @@ def split_by_whole_separator(text: str, separator: str, limit: int = -1) -> list
     if not separator:
         return text.split(None, limit - 1 if limit > 0 else -1)
     parts: list[str] = []
-    at = 0
-    while at < len(text):
-        end = text.find(separator, at)
+    position = 0
+    while position < len(text):
+        end = text.find(separator, position)
         if limit > 0 and len(parts) == limit - 1:
-            while end == at:
-                at += len(separator)
-                end = text.find(separator, at)
+            while end == position:
+                position += len(separator)
+                end = text.find(separator, position)
             end = -1
         end = len(text) if end < 0 else end
-        if at < end:
-            parts.append(text[at:end])
-        at = end + len(separator)
+        if position < end:
+            parts.append(text[position:end])
+        position = end + len(separator)
     return parts
 
 
@@ -135,7 +135,7 @@ def _unique_ngrams(text: str, least: int, greatest: int | None = None) -> list[s
     """uniqueNgrams(text, length), or uniqueNgrams(text, least length, greatest length)."""
     lengths = range(least, min(least if greatest is None else greatest, len(text)) + 1) if least > 0 else range(0)
     expect_length(sum((len(text) - length + 1) * length for length in lengths), "uniquengrams")
-    return list(dict.fromkeys(text[at : at + length] for length in lengths for at in range(len(text) - length + 1)))
+    return list(dict.fromkeys(text[i : i + length] for length in lengths for i in range(len(text) - length + 1)))
 
 
 # --- code points ------------------------------------------------------------------------------------------------------

@@ -59,10 +59,10 @@ def saturating_multiply(values: Int64Array, factor: int) -> Int64Array:
 def saturating_product(left: Int64Array, right: Int64Array) -> Int64Array:
     """left × right; what leaves 64 bits becomes the end of the range."""
     with np.errstate(over="ignore"):
-        found = left * right
+        product = left * right
     about = left.astype(np.float64) * right  # beyond 2^63 by more than it is off, or else the wrapped sign tells
-    beyond = (np.abs(about) > 2.0**63 + 4096) | ((np.abs(about) > 2.0**62) & ((found < 0) != (about < 0)))
-    return np.where(beyond, np.where(about < 0, -_LONG_MAX - 1, _LONG_MAX), found) if beyond.any() else found
+    beyond = (np.abs(about) > 2.0**63 + 4096) | ((np.abs(about) > 2.0**62) & ((product < 0) != (about < 0)))
+    return np.where(beyond, np.where(about < 0, -_LONG_MAX - 1, _LONG_MAX), product) if beyond.any() else product
 
 
 def convert_units(values: Int64Array, source: str, target: str) -> Int64Array:
@@ -81,8 +81,8 @@ def long_array(value: Value, data_type: DataType | None) -> Int64Array:
     array = longs(value, data_type)
     if isinstance(array, pa.Scalar):
         return np.array([array.as_py()], np.int64)
-    found: Int64Array = array.to_numpy(zero_copy_only=False)
-    return found
+    numbers: Int64Array = array.to_numpy(zero_copy_only=False)
+    return numbers
 
 
 def long_function(operands: Sequence[Operand], place: int, compute: Callable[[Int64Array], Int64Array]) -> Bound:

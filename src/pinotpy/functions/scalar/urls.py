@@ -29,17 +29,17 @@ _EXAMPLE: Final = "https://ann:pw@www.shop.example.com:8080/a/b%20c?x=1&y=2#top"
 # --- parts ------------------------------------------------------------------------------------------------------------
 
 
-def _of_url(part: Callable[[Url], Any], otherwise: Any = None) -> Callable[[str], Any]:
+def _of_url(part_of: Callable[[Url], Any], otherwise: Any = None) -> Callable[[str], Any]:
     def compute(text: str) -> Any:
         url = parse_url(text)
-        return otherwise if url is None else part(url)
+        return otherwise if url is None else part_of(url)
 
     return compute
 
 
-def _of_labels(part: Callable[[list[str]], str]) -> Callable[[str], str | None]:
+def _of_labels(part_of: Callable[[list[str]], str]) -> Callable[[str], str | None]:
     """A part of the labels of the host: www, shop, example, com."""
-    return _of_url(lambda url: None if url.host is None else part(url.host.rstrip(".").split(".")))
+    return _of_url(lambda url: None if url.host is None else part_of(url.host.rstrip(".").split(".")))
 
 
 def _significant(labels: list[str]) -> int:
@@ -71,7 +71,7 @@ def _path_with_query(url: Url) -> str | None:
 
 
 def _query_and_fragment(url: Url) -> str | None:
-    parts = [decoded(part) or "" for part in (url.query, url.fragment) if part is not None]
+    parts = [decoded(component) or "" for component in (url.query, url.fragment) if component is not None]
     return "#".join(parts) if parts else None
 
 
@@ -85,10 +85,10 @@ def _net_location(url: Url) -> str:
 
 def _raw_parameters(url: Url) -> list[str]:
     """`name=value` as they stand in the query; empty ones at the end do not count."""
-    found = [] if url.query is None else url.query.split("&")
-    while len(found) > 1 and not found[-1]:
-        found.pop()
-    return [] if url.query and found == [""] else found
+    parameters = [] if url.query is None else url.query.split("&")
+    while len(parameters) > 1 and not parameters[-1]:
+        parameters.pop()
+    return [] if url.query and parameters == [""] else parameters
 
 
 def _parameters(url: Url) -> list[str]:
@@ -141,16 +141,16 @@ def _cut(change: Callable[[Url], Url]) -> Callable[[str], str]:
 def _cut_www(url: Url) -> Url:
     if url.host is None or not url.host.startswith(_WWW) or url.authority is None:
         return url
-    user, at, rest = url.authority.rpartition("@")
-    return replace(url, authority=user + at + rest.removeprefix(_WWW))
+    user, separator, rest = url.authority.rpartition("@")
+    return replace(url, authority=user + separator + rest.removeprefix(_WWW))
 
 
 def _cut_parameter(text: str, name: str) -> str:
     url = parse_url(text)
     if url is None or not url.query:
         return text
-    kept = [parameter for parameter in url.query.split("&") if unquote_plus(parameter.partition("=")[0]) != name]
-    return replace(url, query="&".join(kept) or None).text()
+    remaining = [parameter for parameter in url.query.split("&") if unquote_plus(parameter.partition("=")[0]) != name]
+    return replace(url, query="&".join(remaining) or None).text()
 
 
 def _decoded_form(text: str) -> str | None:

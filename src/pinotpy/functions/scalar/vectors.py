@@ -32,8 +32,8 @@ def _numbers(operand: Operand, function: str) -> DataType:
 
 
 def _flat(rows: Ragged, data_type: DataType) -> Doubles:
-    found: Doubles = doubles(rows.flat, data_type).to_numpy(zero_copy_only=False).astype(np.float64)
-    return found
+    numbers: Doubles = doubles(rows.flat, data_type).to_numpy(zero_copy_only=False).astype(np.float64)
+    return numbers
 
 
 def _sum_of(rows: Ragged) -> SumOfRows:
@@ -55,12 +55,12 @@ def _bind_two(name: str, compute: OfTwo, operands: Sequence[Operand], dialect: D
                 f"expected vectors of one length, found {left.counts[row]} and {right.counts[row]} numbers"
             )
         with np.errstate(all="ignore"):
-            found = compute(_flat(left, types[0]), _flat(right, types[1]), _sum_of(left))
+            computed = compute(_flat(left, types[0]), _flat(right, types[1]), _sum_of(left))
         if len(values) < 3:
-            return pa.array(found)
+            return pa.array(computed)
         instead = spread(doubles(values[2], operands[2].data_type), count).to_numpy(zero_copy_only=False)
         without = (_sum_of(left)(_flat(left, types[0]) ** 2) == 0) | (_sum_of(left)(_flat(right, types[1]) ** 2) == 0)
-        return pa.array(np.where(without, instead, found))
+        return pa.array(np.where(without, instead, computed))
 
     return Bound(DataType.DOUBLE, evaluate)
 

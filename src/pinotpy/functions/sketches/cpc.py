@@ -65,23 +65,23 @@ def lg_k_parameter(parameters: Sequence[Any], function: str) -> int:
     answer.
     """
     text = str(parameters[0]).replace(" ", "") if parameters else str(LG_K_DEFAULT)
-    found = whole_number(text)
+    lg_k = whole_number(text)
     if "=" in text:
-        found = LG_K_DEFAULT
-        for part in text.split(";"):
-            key, _, value = part.partition("=")
+        lg_k = LG_K_DEFAULT
+        for setting in text.split(";"):
+            key, _, value = setting.partition("=")
             number = whole_number(value)
             if key.lower() not in ("nominalentries", "accumulatorthreshold") or number is None:
                 raise InvalidQueryError(
                     f"expected 'nominalEntries=<n>' as second argument of {function}, found '{text[:60]}'"
                 )
             if key.lower() == "nominalentries":
-                found = max(number - 1, 0).bit_length()
-    if found is None or not LG_K_MIN <= found <= LG_K_MAX:
+                lg_k = max(number - 1, 0).bit_length()
+    if lg_k is None or not LG_K_MIN <= lg_k <= LG_K_MAX:
         raise InvalidQueryError(
             f"expected lgK between {LG_K_MIN} and {LG_K_MAX} as second argument of {function}, found '{text[:60]}'"
         )
-    return found
+    return lg_k
 
 
 # --- from values ---------------------------------------------------------------------------------------------------
@@ -177,16 +177,16 @@ def _unions(groups: Int64Array, sketches: pa.Array, num_groups: int, lg_k: int =
     order = np.argsort(groups, kind="stable")
     ends = np.searchsorted(groups[order], np.arange(num_groups + 1))
     texts = sketches.to_pylist()
-    found: list[bytes | None] = []
+    unions: list[bytes | None] = []
     for begin, end in zip(ends[:-1].tolist(), ends[1:].tolist(), strict=True):
-        own = {texts[i] for i in order[begin:end].tolist()} - {None, b""}
-        if len(own) == 1:
-            only = own.pop()
-            found.append(only if _read(only).lg_k <= lg_k else _union([only], lg_k))
+        distinct = {texts[i] for i in order[begin:end].tolist()} - {None, b""}
+        if len(distinct) == 1:
+            only = distinct.pop()
+            unions.append(only if _read(only).lg_k <= lg_k else _union([only], lg_k))
         else:
             # Sorted: unions of the same sketches have the same bytes.
-            found.append(_union(sorted(own), lg_k) if own else None)
-    return pa.array(found, pa.binary())
+            unions.append(_union(sorted(distinct), lg_k) if distinct else None)
+    return pa.array(unions, pa.binary())
 
 
 def _union(sketches: Sequence[bytes], lg_k: int) -> bytes:
@@ -247,11 +247,11 @@ def estimates(states: Sequence[pa.Array]) -> pa.Array:
         )
     lg_k = pc.fill_null(states[0], 0).to_numpy(zero_copy_only=False)
     counts = pc.fill_null(pc.list_value_length(states[1]), 0).to_numpy(zero_copy_only=False).astype(np.float64)
-    found = np.zeros(len(counts))
-    for own in np.unique(lg_k[lg_k > 0]).tolist():
-        members = lg_k == own
-        found[members] = np.interp(counts[members], *_expected_coupons(own))
-    return pa.array(np.floor(found + 0.5).astype(np.int64))
+    estimated = np.zeros(len(counts))
+    for row_lg_k in np.unique(lg_k[lg_k > 0]).tolist():
+        members = lg_k == row_lg_k
+        estimated[members] = np.interp(counts[members], *_expected_coupons(row_lg_k))
+    return pa.array(np.floor(estimated + 0.5).astype(np.int64))
 
 
 def _union_of(data: bytes) -> Any:
@@ -280,13 +280,13 @@ def serialized(states: Sequence[pa.Array], lg_k_of_nothing: int) -> list[bytes]:
             cpc_sketch(lg_k_of_nothing).serialize() if data is None else _written(_union_of(data))
             for data in states[0].to_pylist()
         ]
-    found = []
+    sketches = []
     for lg_k, values in zip(states[0].to_pylist(), states[2], strict=True):
         sketch = cpc_sketch(lg_k_of_nothing if lg_k is None else lg_k)
         for value in _values(values):
             sketch.update(value)
-        found.append(_written(_union_of(_written(sketch))))
-    return found
+        sketches.append(_written(_union_of(_written(sketch))))
+    return sketches
 
 
 def _values(values: pa.ListScalar) -> list[Any]:
@@ -297,5 +297,5 @@ def _values(values: pa.ListScalar) -> list[Any]:
     if pa.types.is_integer(items.type):
         # A negative number would be taken for a double.
         items = pa.array(items.to_numpy(zero_copy_only=False).view(np.uint64))
-    found: list[Any] = (items.cast(pa.string()) if pa.types.is_binary(items.type) else items).to_pylist()
-    return found
+    numbers: list[Any] = (items.cast(pa.string()) if pa.types.is_binary(items.type) else items).to_pylist()
+    return numbers

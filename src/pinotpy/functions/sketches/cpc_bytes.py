@@ -72,9 +72,9 @@ def check(data: bytes) -> None:
     from pinotpy.kernels.sketch.cpc_check import fault
 
     columns = _columns(num_coupons >> (lg_k - 4) & 15 if code is not None and 8 * num_coupons >= 27 << lg_k else None)
-    found = fault(lg_k, num_coupons, offset, first_column, num_pairs, pairs, window, _codes(code or 0), columns)
-    if found:
-        raise DecodeError(_FAULTS[found])
+    fault_code = fault(lg_k, num_coupons, offset, first_column, num_pairs, pairs, window, _codes(code or 0), columns)
+    if fault_code:
+        raise DecodeError(_FAULTS[fault_code])
 
 
 def _streams(data: bytes, flags: int) -> tuple[int, int, NDArray[np.uint32], NDArray[np.uint32]]:

@@ -28,7 +28,7 @@ def unfold(
         return rows, np.empty(0, kind), counts
     lengths = np.array([len(numbers) for numbers, _ in parts], np.int64)
     starts = np.cumsum(lengths) - lengths
-    numbers, weights = (np.concatenate([part[i] for part in parts]) for i in range(2))
+    numbers, weights = (np.concatenate([entries[i] for entries in parts]) for i in range(2))
     which = encoded.indices.to_numpy()
     repeats = lengths[which]
     entries = np.arange(int(repeats.sum())) + np.repeat(starts[which] - (np.cumsum(repeats) - repeats), repeats)

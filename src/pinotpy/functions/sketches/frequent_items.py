@@ -117,8 +117,8 @@ def _states(
         sizes = np.bincount(rows, minlength=num_rows)
     ends = pa.array(np.concatenate([[0], np.cumsum(sizes)]).astype(np.int32))
     nothing = pa.array(~seen)
-    kept = encoded.dictionary.take(pa.array(order[codes]))
-    lists = [pa.ListArray.from_arrays(ends, part, mask=nothing) for part in (kept, pa.array(counts))]
+    kept_items = encoded.dictionary.take(pa.array(order[codes]))
+    lists = [pa.ListArray.from_arrays(ends, children, mask=nothing) for children in (kept_items, pa.array(counts))]
     return [pa.array(totals, mask=~seen), pa.array(offsets, mask=~seen), *lists]
 
 
@@ -149,15 +149,15 @@ def serialized(states: Sequence[pa.Array], map_size: int) -> list[bytes]:
     """Each row as DataSketches reads it, with at most the capacity of the map."""
     num_rows, log2_max = len(states[0]), map_size.bit_length() - 1
     columns = [state.to_pylist() for state in _merged(states, np.arange(num_rows), num_rows, _capacity(map_size))]
-    found = []
+    sketches = []
     for total, offset, items, counts in zip(*columns, strict=True):
         if not total:
-            found.append(bytes([1, _VERSION, _FAMILY, log2_max, _LOG2_MIN, _EMPTY, 0, 0]))
+            sketches.append(bytes([1, _VERSION, _FAMILY, log2_max, _LOG2_MIN, _EMPTY, 0, 0]))
             continue
         log2 = next(log2 for log2 in range(_LOG2_MIN, log2_max + 1) if len(items) <= _capacity(1 << log2))
         head = _HEAD.pack(4, _VERSION, _FAMILY, log2_max, log2, 0, 0, len(items), 0, total, offset)
-        found.append(head + np.array(counts, "<i8").tobytes() + _items(items))
-    return found
+        sketches.append(head + np.array(counts, "<i8").tobytes() + _items(items))
+    return sketches
 
 
 def _items(items: list[Any]) -> bytes:
@@ -203,30 +203,30 @@ def _read(data: bytes, item: pa.DataType) -> tuple[int | None, int | None, Any, 
     if len(data) < _HEAD.size + (16 if pa.types.is_integer(item) else 12) * size:
         raise _not_serialized(f"{size} items in {len(data)} bytes")
     counts = np.frombuffer(data, "<i8", size, _HEAD.size).astype(np.int64)
-    at = _HEAD.size + 8 * size
+    position = _HEAD.size + 8 * size
     items: Any
     if pa.types.is_integer(item):
-        items, end = np.frombuffer(data, "<i8", size, at).astype(np.int64), at + 8 * size
+        items, end = np.frombuffer(data, "<i8", size, position).astype(np.int64), position + 8 * size
     else:
-        items, end = _read_texts(data, at, size)
+        items, end = _read_texts(data, position, size)
     if end != len(data) or (counts <= 0).any() or total < 0 or offset < 0:
         raise _not_serialized(f"{len(data)} bytes whose parts do not fit together")
     return total, offset, items, counts
 
 
-def _read_texts(data: bytes, at: int, size: int) -> tuple[list[bytes], int]:
+def _read_texts(data: bytes, offset: int, size: int) -> tuple[list[bytes], int]:
     items = []
     for _ in range(size):
-        length = int.from_bytes(data[at : at + 4], "little")
-        if at + 4 + length > len(data):
+        length = int.from_bytes(data[offset : offset + 4], "little")
+        if offset + 4 + length > len(data):
             raise _not_serialized(f"a text of {length} bytes beyond the end")
-        items.append(data[at + 4 : at + 4 + length])
-        at += 4 + length
-    return items, at
+        items.append(data[offset + 4 : offset + 4 + length])
+        offset += 4 + length
+    return items, offset
 
 
-def _not_serialized(found: str) -> QueryExecutionError:
+def _not_serialized(content: str) -> QueryExecutionError:
     return QueryExecutionError(
-        f"Caught exception while merging frequent items: expected sketches of Apache DataSketches, found {found}: "
+        f"Caught exception while merging frequent items: expected sketches of Apache DataSketches, found {content}: "
         "name a column that holds them"
     )

@@ -101,10 +101,10 @@ def murmur64(values: pa.Array) -> Hashes:
         word = (word ^ (word >> np.uint64(47))) * factor
         hashes[active] = (hashes[active] ^ word) * factor
         position += 8
-    left = length & 7
-    some = np.flatnonzero(left)
+    tail_sizes = length & 7
+    some = np.flatnonzero(tail_sizes)
     tail = words[begin[some] + (length[some] & ~7)].astype(np.uint64) & (
-        ~np.uint64(0) >> (np.uint64(8) * (8 - left[some]).astype(np.uint64))
+        ~np.uint64(0) >> (np.uint64(8) * (8 - tail_sizes[some]).astype(np.uint64))
     )
     hashes[some] = (hashes[some] ^ tail) * factor
     hashes = (hashes ^ (hashes >> np.uint64(47))) * factor
@@ -128,7 +128,7 @@ def _wyhash_of_texts(texts: pa.Array) -> Hashes:
             for b, n in zip(begin, length, strict=True)
         ]
         units, wide = (
-            np.array([len(part) for part in parts], np.int64),
+            np.array([len(units_of_text) for units_of_text in parts], np.int64),
             np.concatenate([np.empty(0, np.uint16), *parts]),
         )
     ends = np.cumsum(units + 2)
@@ -146,25 +146,25 @@ def _wyhash(data: NDArray[np.uint8], begin: Int64Array, length: Int64Array) -> H
     first, second = np.zeros(len(length), np.uint64), np.zeros(len(length), np.uint64)
     short = np.flatnonzero(length <= 16)
     if len(short):
-        at, end, step = begin[short], begin[short] + length[short] - 4, (length[short] >> 3) << 2
-        first[short] = (halves[at].astype(np.uint64) << np.uint64(32)) | halves[at + step].astype(np.uint64)
+        position, end, step = begin[short], begin[short] + length[short] - 4, (length[short] >> 3) << 2
+        first[short] = (halves[position].astype(np.uint64) << np.uint64(32)) | halves[position + step].astype(np.uint64)
         second[short] = (halves[end].astype(np.uint64) << np.uint64(32)) | halves[end - step].astype(np.uint64)
     long = np.flatnonzero(length > 16)
     if len(long):
-        at, left = begin[long], length[long]
+        position, remaining = begin[long], length[long]
         lanes = [seeds[long].copy() for _ in range(3)]
-        while len(here := np.flatnonzero(left > 48)):
+        while len(here := np.flatnonzero(remaining > 48)):
             for lane, (seed, secret) in enumerate(zip(lanes, WYHASH_SECRET[1:], strict=True)):
-                one, two = (words[at[here] + 16 * lane + offset].astype(np.uint64) for offset in (0, 8))
-                seed[here] = _mix(one ^ np.uint64(secret), two ^ seed[here])
-            at[here] += 48
-            left[here] -= 48
+                low, high = (words[position[here] + 16 * lane + offset].astype(np.uint64) for offset in (0, 8))
+                seed[here] = _mix(low ^ np.uint64(secret), high ^ seed[here])
+            position[here] += 48
+            remaining[here] -= 48
         seed = lanes[0] ^ lanes[1] ^ lanes[2]
-        while len(here := np.flatnonzero(left > 16)):
-            one, two = (words[at[here] + offset].astype(np.uint64) for offset in (0, 8))
-            seed[here] = _mix(one ^ np.uint64(WYHASH_SECRET[1]), two ^ seed[here])
-            at[here] += 16
-            left[here] -= 16
+        while len(here := np.flatnonzero(remaining > 16)):
+            low, high = (words[position[here] + offset].astype(np.uint64) for offset in (0, 8))
+            seed[here] = _mix(low ^ np.uint64(WYHASH_SECRET[1]), high ^ seed[here])
+            position[here] += 16
+            remaining[here] -= 16
         seeds[long] = seed
         end = begin[long] + length[long]
         first[long], second[long] = words[end - 16], words[end - 8]
@@ -182,15 +182,15 @@ def _wyhash_end(first: Hashes, second: Hashes, seeds: Hashes, length: Hashes | n
     return _mix(low ^ np.uint64(WYHASH_SECRET[0]) ^ length, high ^ secret)
 
 
-def _mix(one: Hashes, two: Hashes) -> Hashes:
-    high, low = _product(one, two)
+def _mix(first: Hashes, second: Hashes) -> Hashes:
+    high, low = _product(first, second)
     return high ^ low
 
 
-def _product(one: Hashes, two: Hashes) -> tuple[Hashes, Hashes]:
+def _product(first: Hashes, second: Hashes) -> tuple[Hashes, Hashes]:
     """The high and the low word of the 128-bit products."""
     shift = np.uint64(32)
-    a, b, c, d = one >> shift, one & _LOW, two >> shift, two & _LOW
+    a, b, c, d = first >> shift, first & _LOW, second >> shift, second & _LOW
     low, cross, other = b * d, a * d, b * c
     middle = (low >> shift) + (cross & _LOW) + (other & _LOW)
-    return a * c + (cross >> shift) + (other >> shift) + (middle >> shift), one * two
+    return a * c + (cross >> shift) + (other >> shift) + (middle >> shift), first * second

@@ -111,9 +111,9 @@ def states_of_entries(rows: Int64Array, entries: Int64Array, num_rows: int, log2
 
 
 def log2m_of_rows(rows: Int64Array, num_rows: int, log2m: int) -> NDArray[np.int8]:
-    found = np.zeros(num_rows, np.int8)
-    found[rows] = log2m
-    return found
+    log2m_by_row = np.zeros(num_rows, np.int8)
+    log2m_by_row[rows] = log2m
+    return log2m_by_row
 
 
 def highest_ranks(rows: Int64Array, entries: Int64Array, log2m: NDArray[np.int8]) -> list[pa.Array]:
@@ -184,8 +184,8 @@ def not_serialized(found: str) -> QueryExecutionError:
 def _big_endian_ints(data: NDArray[np.uint8], begin: Int64Array) -> Int64Array:
     if not len(begin):
         return np.empty(0, np.int64)
-    at = np.minimum(begin, len(data) - 4)
-    return data[at[:, None] + np.arange(4)].view(">i4")[:, 0].astype(np.int64)
+    offsets = np.minimum(begin, len(data) - 4)
+    return data[offsets[:, None] + np.arange(4)].view(">i4")[:, 0].astype(np.int64)
 
 
 def num_words(log2m: Any) -> Any:
@@ -227,9 +227,10 @@ def agreed_log2m(
     np.maximum.at(of_empty, groups[~filled], log2m[~filled])
     differ = (high > 0) & (low != high)
     if differ.any():
-        at = int(np.argmax(differ))
+        group = int(np.argmax(differ))
         raise QueryExecutionError(
-            f"{_MERGE_FAULT}: expected one log2m, found {low[at]} and {high[at]} in one group: aggregate them apart"
+            f"{_MERGE_FAULT}: expected one log2m, found {low[group]} and {high[group]} in one group: "
+            "aggregate them apart"
         )
     return np.where(high > 0, high, of_empty)
 
@@ -253,10 +254,10 @@ def estimates(states: Sequence[pa.Array]) -> pa.Array:
 
 def alphas(log2m: NDArray[Any]) -> NDArray[np.float64]:
     """What the harmonic mean of so many registers is multiplied by."""
-    found: NDArray[np.float64] = 0.7213 / (1 + 1.079 / np.ldexp(1.0, log2m.astype(np.int32)))
+    factors: NDArray[np.float64] = 0.7213 / (1 + 1.079 / np.ldexp(1.0, log2m.astype(np.int32)))
     for small, value in _ALPHAS.items():
-        found[log2m == small] = value
-    return found
+        factors[log2m == small] = value
+    return factors
 
 
 def serialized(states: Sequence[pa.Array], log2m_of_nothing: int) -> list[bytes]:

@@ -210,18 +210,18 @@ def estimates(states: Sequence[pa.Array]) -> pa.Array:
     raw = alphas(p) * size * size / inverse
     unbiased = raw.copy()
     for precision in np.unique(p[p <= _BIAS_P_MAX]).tolist():
-        own = np.flatnonzero((p == precision) & (raw <= 5 * size))
-        unbiased[own] = np.interp(raw[own], *_bias_curve(precision))
+        biased = np.flatnonzero((p == precision) & (raw <= 5 * size))
+        unbiased[biased] = np.interp(raw[biased], *_bias_curve(precision))
     counted = np.where(zeros > 0, size * np.log(size / np.maximum(zeros, 1)), unbiased)
     thresholds = np.array([*_THRESHOLDS, *([np.inf] * (P_MAX - _BIAS_P_MAX))])[p - P_MIN]
     by_zeros = np.where(p <= _BIAS_P_MAX, counted < thresholds, raw <= 5 * size)
-    found = np.where(by_zeros, counted, unbiased)
+    estimated = np.where(by_zeros, counted, unbiased)
     sparse = states[3].is_valid().to_numpy(zero_copy_only=False)
     if sparse.any():
         places = np.ldexp(1.0, pc.fill_null(states[1], 0).to_numpy(zero_copy_only=False).astype(np.int32))
         free = np.maximum(places - _sparse_lengths(states), 1)
-        found = np.where(sparse, places * np.log(places / free), found)
-    return pa.array(np.floor(found + 0.5).astype(np.int64))
+        estimated = np.where(sparse, places * np.log(places / free), estimated)
+    return pa.array(np.floor(estimated + 0.5).astype(np.int64))
 
 
 @lru_cache(maxsize=32)
@@ -259,24 +259,24 @@ def serialized(states: Sequence[pa.Array], p_of_nothing: int, sp_of_nothing: int
     body, ends = words.astype(">u4").tobytes(), (4 * starts).tolist()
     code_ends = np.concatenate([[0], np.cumsum(_sparse_lengths(states))]).tolist()
     codes = states[3].flatten().to_numpy(zero_copy_only=False)
-    found = []
+    sketches = []
     for row, ((begin, end), (first, last)) in enumerate(zip(pairwise(ends), pairwise(code_ends), strict=True)):
         head = _VERSION + _leb128([int(p[row]), int(sp[row])])
         if in_registers[row]:
-            found.append(head + _leb128([0, end - begin]) + body[begin:end])
+            sketches.append(head + _leb128([0, end - begin]) + body[begin:end])
         else:
-            found.append(head + _leb128([1, last - first, *np.diff(codes[first:last], prepend=0).tolist()]))
-    return found
+            sketches.append(head + _leb128([1, last - first, *np.diff(codes[first:last], prepend=0).tolist()]))
+    return sketches
 
 
 def _leb128(numbers: Sequence[int]) -> bytes:
     out = bytearray()
     for number in numbers:
-        left = number & 0xFFFFFFFF
-        while left > 0x7F:
-            out.append((left & 0x7F) | 0x80)
-            left >>= 7
-        out.append(left)
+        remaining = number & 0xFFFFFFFF
+        while remaining > 0x7F:
+            out.append((remaining & 0x7F) | 0x80)
+            remaining >>= 7
+        out.append(remaining)
     return bytes(out)
 
 
@@ -297,43 +297,43 @@ def _read(data: bytes) -> tuple[int | None, int | None, Any, Any]:
         return None, None, None, None
     if data[:4] != _VERSION:
         raise _not_serialized(f"{len(data)} bytes that begin with {data[:4].hex()}")
-    at = 4
+    offset = 4
     numbers: list[int] = []
     while len(numbers) < 4:
-        number, at = _number_at(data, at)
+        number, offset = _number_at(data, offset)
         numbers.append(number)
     p, sp, form, size = numbers
     if not P_MIN <= p <= P_MAX or (sp and not p <= sp <= SP_MAX) or form not in (0, 1):
         raise _not_serialized(f"p {p}, sp {sp}, form {form}")
     if form == 0:
-        if size != 4 * int(num_words(p)) or len(data) != at + size:
-            raise _not_serialized(f"{len(data) - at} bytes of registers for p {p}")
-        _, entries = unpacked_registers(np.frombuffer(data, ">u4", size // 4, at).reshape(1, -1), p)
+        if size != 4 * int(num_words(p)) or len(data) != offset + size:
+            raise _not_serialized(f"{len(data) - offset} bytes of registers for p {p}")
+        _, entries = unpacked_registers(np.frombuffer(data, ">u4", size // 4, offset).reshape(1, -1), p)
         return p, sp, entries, None
-    if size > len(data) - at or not sp:
-        raise _not_serialized(f"{size} codes in {len(data) - at} bytes")
+    if size > len(data) - offset or not sp:
+        raise _not_serialized(f"{size} codes in {len(data) - offset} bytes")
     codes, last = [], 0
     for _ in range(size):
-        step, at = _number_at(data, at)
+        step, offset = _number_at(data, offset)
         last = (last + step) & 0xFFFFFFFF
         codes.append(last)
     return p, sp, [], np.unique(np.array(codes, np.int64))
 
 
-def _number_at(data: bytes, at: int) -> tuple[int, int]:
+def _number_at(data: bytes, offset: int) -> tuple[int, int]:
     """An unsigned LEB128 number and where the next one begins."""
     number = shift = 0
     while True:
-        if at >= len(data) or shift > 28:
+        if offset >= len(data) or shift > 28:
             raise _not_serialized(f"{len(data)} bytes that end within a number")
-        number |= (data[at] & 0x7F) << shift
-        at, shift = at + 1, shift + 7
-        if not data[at - 1] & 0x80:
-            return number & 0xFFFFFFFF, at
+        number |= (data[offset] & 0x7F) << shift
+        offset, shift = offset + 1, shift + 7
+        if not data[offset - 1] & 0x80:
+            return number & 0xFFFFFFFF, offset
 
 
-def _not_serialized(found: str) -> QueryExecutionError:
+def _not_serialized(content: str) -> QueryExecutionError:
     return QueryExecutionError(
         "Caught exception while merging HyperLogLogPlus: expected what stream-lib writes (version −2), found "
-        f"{found}: name a column that holds them"
+        f"{content}: name a column that holds them"
     )

@@ -68,21 +68,21 @@ def parse_options(text: str) -> IdSetOptions:
     """`sizeThresholdInBytes=1000;expectedInsertions=10000;fpp=0.03`, any of them, any letter case; raises
     InvalidQueryError.
     """
-    found: dict[str, float] = {}
-    for part in filter(None, text.replace(" ", "").split(";")):
-        key, _, value = part.partition("=")
+    settings: dict[str, float] = {}
+    for pair in filter(None, text.replace(" ", "").split(";")):
+        key, _, value = pair.partition("=")
         if key.lower() not in ("sizethresholdinbytes", "expectedinsertions", "fpp"):
             raise InvalidQueryError(
-                f"expected sizeThresholdInBytes, expectedInsertions or fpp as parameters of IDSET, found '{part[:60]}'"
+                f"expected sizeThresholdInBytes, expectedInsertions or fpp as parameters of IDSET, found '{pair[:60]}'"
             )
         try:
-            found[key.lower()] = float(value) if key.lower() == "fpp" else int(value)
+            settings[key.lower()] = float(value) if key.lower() == "fpp" else int(value)
         except ValueError as error:
             raise InvalidQueryError(f"expected a number as {key} of IDSET, found '{value[:40]}'") from error
     options = IdSetOptions()
-    threshold = int(found.get("sizethresholdinbytes", options.size_threshold_bytes))
-    insertions = int(found.get("expectedinsertions", options.expected_insertions))
-    rate = found.get("fpp", options.false_positive_rate)
+    threshold = int(settings.get("sizethresholdinbytes", options.size_threshold_bytes))
+    insertions = int(settings.get("expectedinsertions", options.expected_insertions))
+    rate = settings.get("fpp", options.false_positive_rate)
     if not 0 < insertions < 2**31 or not 0 < rate < 1:
         raise InvalidQueryError(
             f"expected expectedInsertions above 0 and fpp between 0 and 1, found {insertions} and {rate}"
@@ -222,14 +222,14 @@ class BitmapIdSet:
             possible &= (numbers >= -(2**31)) & (numbers < 2**31)
             highs = np.zeros(len(numbers), np.int64)
         lows = (numbers & _MASK_32).astype(np.uint32)
-        found = np.zeros(len(numbers), np.bool_)
+        contained = np.zeros(len(numbers), np.bool_)
         for high in np.unique(highs).tolist():
             bitmap = self.bitmaps.get(high)
             if bitmap is not None:
                 here = np.flatnonzero(highs == high)
                 common = np.array((bitmap_of(np.sort(lows[here])) & bitmap).to_array(), np.uint32)
-                found[here] = np.isin(lows[here], common)
-        return found & possible
+                contained[here] = np.isin(lows[here], common)
+        return contained & possible
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,12 +248,12 @@ class BloomIdSet:
             )
 
     def contains(self, values: pa.Array) -> NDArray[np.bool_]:
-        found = np.ones(len(values), np.bool_)
+        contained = np.ones(len(values), np.bool_)
         for first in range(0, len(values), _HASHED_AT_ONCE):
-            part = found[first : first + _HASHED_AT_ONCE]
+            piece = contained[first : first + _HASHED_AT_ONCE]
             for bits in _bits_of(values.slice(first, _HASHED_AT_ONCE), 64 * len(self.words), self.num_hashes):
-                part &= (self.words[bits >> 6] >> (bits & 63).astype(np.uint64)) & np.uint64(1) != 0
-        return found
+                piece &= (self.words[bits >> 6] >> (bits & 63).astype(np.uint64)) & np.uint64(1) != 0
+        return contained
 
 
 IdSet = Union[EmptyIdSet, BitmapIdSet, BloomIdSet]

@@ -29,13 +29,13 @@ _LEVEL_ITEMS_MIN: Final = 8
 
 def serialized(multisets: Multisets, k: int) -> list[bytes]:
     """A sketch of every multiset; NaN, which has no rank, is left out."""
-    found = []
+    sketches = []
     for group in range(multisets.num_groups):
         begin, end = multisets.offsets[group], multisets.offsets[group + 1]
         values, counts = multisets.values[begin:end].astype(np.float64), multisets.counts[begin:end]
         numbers = ~np.isnan(values)
-        found.append(_sketch(values[numbers], counts[numbers], k))
-    return found
+        sketches.append(_sketch(values[numbers], counts[numbers], k))
+    return sketches
 
 
 def _sketch(values: NDArray[np.float64], counts: Int64Array, k: int) -> bytes:

@@ -66,8 +66,8 @@ class Multisets:
 
     def without_empty(self) -> Multisets:
         """Without the groups that have no entries."""
-        kept = np.flatnonzero(self.lengths)
-        return Multisets(np.append(self.offsets[kept], self.offsets[-1]), self.values, self.counts)
+        filled = np.flatnonzero(self.lengths)
+        return Multisets(np.append(self.offsets[filled], self.offsets[-1]), self.values, self.counts)
 
     def to_arrow(self) -> list[pa.Array]:
         """The two state columns; raises QueryExecutionError for more entries than a column holds."""
@@ -78,7 +78,7 @@ class Multisets:
                 "filter the rows, or use percentileEst or percentileTDigest, which keep less"
             )
         offsets = pa.array(self.offsets.astype(np.int32))
-        return [pa.ListArray.from_arrays(offsets, pa.array(part)) for part in (self.values, self.counts)]
+        return [pa.ListArray.from_arrays(offsets, pa.array(items)) for items in (self.values, self.counts)]
 
 
 def multiset_fields(data_type: DataType) -> list[pa.Field]:
@@ -179,9 +179,9 @@ def thin(multisets: Multisets, buckets: int = BUCKETS) -> Multisets:
     low = _bucket((ends - multisets.counts + 0.5) / sizes[groups], buckets)
     high = _bucket((ends - 0.5) / sizes[groups], buckets)
     alone = low != high
-    kept = multisets.offsets[:-1][multisets.lengths > 0]
-    alone[kept] = True
-    alone[np.append(kept[1:], len(total)) - 1] = True
+    filled_starts = multisets.offsets[:-1][multisets.lengths > 0]
+    alone[filled_starts] = True
+    alone[np.append(filled_starts[1:], len(total)) - 1] = True
     alone |= (multisets.lengths <= 4 * buckets)[groups]
     starts = np.ones(len(total), np.bool_)
     starts[1:] = alone[1:] | alone[:-1] | (low[1:] != low[:-1]) | (groups[1:] != groups[:-1])
@@ -202,5 +202,5 @@ def elements(multisets: Multisets, ranks: Int64Array) -> NDArray[Any]:
     """
     total = np.cumsum(multisets.counts)
     before = np.concatenate([[0], total])[multisets.offsets[:-1]]
-    found: NDArray[Any] = multisets.values[np.searchsorted(total, before + ranks, side="right")]
-    return found
+    chosen: NDArray[Any] = multisets.values[np.searchsorted(total, before + ranks, side="right")]
+    return chosen

@@ -64,11 +64,11 @@ def murmur2_bytes(values: pa.Array) -> NDArray[np.uint32]:
     while len(active := active[length[active] >= position + 4]):
         hashes[active] = hashes[active] * _M ^ _mixed(words[begin[active] + position].astype(np.uint32))
         position += 4
-    left, signed, end = length & 3, data.view(np.int8), begin + length
+    tail_sizes, signed, end = length & 3, data.view(np.int8), begin + length
     for distance in (3, 2, 1):
-        here = np.flatnonzero(left >= distance)
+        here = np.flatnonzero(tail_sizes >= distance)
         hashes[here] ^= (signed[end[here] - distance].astype(np.int32) << (8 * (distance - 1))).view(np.uint32)
-    hashes[left > 0] *= _M
+    hashes[tail_sizes > 0] *= _M
     return _finished(hashes)
 
 
@@ -108,18 +108,18 @@ def murmur3_bytes(values: pa.Array, seed: int) -> tuple[NDArray[np.uint64], NDAr
     active = np.arange(len(length))
     position = 0
     while len(active := active[length[active] >= position + 16]):
-        at = begin[active] + position
-        one, two = first[active], second[active]
-        one = _rotated(one ^ _mixed1(words[at].astype(np.uint64)), 27) + two
-        one = one * np.uint64(5) + np.uint64(0x52DCE729)
-        two = _rotated(two ^ _mixed2(words[at + 8].astype(np.uint64)), 31) + one
-        first[active], second[active] = one, two * np.uint64(5) + np.uint64(0x38495AB5)
+        offsets = begin[active] + position
+        h1, h2 = first[active], second[active]
+        h1 = _rotated(h1 ^ _mixed1(words[offsets].astype(np.uint64)), 27) + h2
+        h1 = h1 * np.uint64(5) + np.uint64(0x52DCE729)
+        h2 = _rotated(h2 ^ _mixed2(words[offsets + 8].astype(np.uint64)), 31) + h1
+        first[active], second[active] = h1, h2 * np.uint64(5) + np.uint64(0x38495AB5)
         position += 16
-    left, tail = length & 15, begin + (length & ~15)
-    more = np.flatnonzero(left > 8)
-    second[more] ^= _mixed2(_leading_bytes(words[tail[more] + 8].astype(np.uint64), left[more] - 8))
-    some = np.flatnonzero(left > 0)
-    first[some] ^= _mixed1(_leading_bytes(words[tail[some]].astype(np.uint64), np.minimum(left[some], 8)))
+    tail_sizes, tail = length & 15, begin + (length & ~15)
+    more = np.flatnonzero(tail_sizes > 8)
+    second[more] ^= _mixed2(_leading_bytes(words[tail[more] + 8].astype(np.uint64), tail_sizes[more] - 8))
+    some = np.flatnonzero(tail_sizes > 0)
+    first[some] ^= _mixed1(_leading_bytes(words[tail[some]].astype(np.uint64), np.minimum(tail_sizes[some], 8)))
     return _finished3(first, second, length.astype(np.uint64))
 
 

@@ -84,16 +84,16 @@ def write_digests(multisets: Multisets) -> list[bytes]:
     """Serialized quantile digests of multisets of LONG: a leaf for each value, in the tree that they span."""
     keys = multisets.values.view(np.uint64) ^ _SIGN
     counts = multisets.counts.astype(np.float64)
-    found = []
+    digests = []
     for begin, end in pairwise(multisets.offsets.tolist()):
-        own, nodes = keys[begin:end], _nodes(keys[begin:end], counts[begin:end])
+        group_keys, nodes = keys[begin:end], _nodes(keys[begin:end], counts[begin:end])
         least, greatest = (
-            (int((own[at] ^ _SIGN).astype(np.int64)) for at in (0, -1))
-            if len(own)
+            (int((group_keys[index] ^ _SIGN).astype(np.int64)) for index in (0, -1))
+            if len(group_keys)
             else (np.iinfo(np.int64).max, np.iinfo(np.int64).min)
         )
-        found.append(_HEAD.pack(MAX_ERROR, 0.0, 0, int(least), int(greatest), len(nodes)) + nodes.tobytes())
-    return found
+        digests.append(_HEAD.pack(MAX_ERROR, 0.0, 0, int(least), int(greatest), len(nodes)) + nodes.tobytes())
+    return digests
 
 
 def _nodes(keys: NDArray[np.uint64], counts: NDArray[np.float64]) -> NDArray[Any]:
@@ -103,15 +103,15 @@ def _nodes(keys: NDArray[np.uint64], counts: NDArray[np.float64]) -> NDArray[Any
     nodes = np.zeros(max(2 * len(keys) - 1, 0), _NODE)
     meets = bit_lengths(keys[1:] ^ keys[:-1]).tolist()
     open_levels: list[int] = []
-    at = 0
+    position = 0
     for i, key in enumerate(keys.tolist()):
-        nodes[at] = (0, 0, key, counts[i])
-        at += 1
+        nodes[position] = (0, 0, key, counts[i])
+        position += 1
         following = meets[i] if i < len(meets) else 65
         while open_levels and open_levels[-1] < following:
             level = open_levels.pop()
-            nodes[at] = (_LEFT | _RIGHT, level, key >> level << level, 0.0)
-            at += 1
+            nodes[position] = (_LEFT | _RIGHT, level, key >> level << level, 0.0)
+            position += 1
         if i < len(meets):
             open_levels.append(following)
     return nodes

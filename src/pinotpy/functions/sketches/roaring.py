@@ -76,9 +76,9 @@ class _Reader:
                 f"expected {size_bytes} bytes of a RoaringBitmap at {self.position}, found "
                 f"{len(self.data) - self.position}"
             )
-        found = np.frombuffer(self.data, kind, count, self.position)
+        items = np.frombuffer(self.data, kind, count, self.position)
         self.position += size_bytes
-        return found
+        return items
 
 
 def _check_container(reader: _Reader, cardinality: int, *, is_runs: bool) -> None:

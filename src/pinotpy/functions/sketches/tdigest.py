@@ -97,9 +97,9 @@ def _centroids_around_one(size: int, index: float, compression: float) -> tuple[
     square = scale * scale + 1
 
     def fits(a: int, width: int) -> bool:
-        part = width * (compression / (math.pi * size))
+        scaled = width * (compression / (math.pi * size))
         low, high = a / size, (a + width) / size
-        return part * part <= low * (1 - low) and part * part <= high * (1 - high)
+        return scaled * scaled <= low * (1 - low) and scaled * scaled <= high * (1 - high)
 
     def width_at(a: int) -> int:
         product, linear = max(float(a) * (size - a), 0.0), float(size) - 2 * a
@@ -214,8 +214,8 @@ def _with_ends(means: Doubles, weights: Int64Array, least: float, greatest: floa
                 means[end] = value
             else:
                 weights[end] -= 1
-                at = 0 if end == 0 else len(means)
-                means, weights = np.insert(means, at, value), np.insert(weights, at, 1)
+                position = 0 if end == 0 else len(means)
+                means, weights = np.insert(means, position, value), np.insert(weights, position, 1)
     return means, weights
 
 
@@ -233,20 +233,20 @@ def write_digests(multisets: Multisets, compression: float) -> list[bytes]:
         parts.append((going, begin, end))
         more = end < sizes[going]
         going, begin = going[more], end[more]
-    groups, begins, ends = (np.concatenate([np.empty(0, np.int64), *(part[i] for part in parts)]) for i in range(3))
+    groups, begins, ends = (np.concatenate([np.empty(0, np.int64), *(pieces[i] for pieces in parts)]) for i in range(3))
     order = np.argsort(groups, kind="stable")
     groups, begins, ends = groups[order], begins[order], ends[order]
     centroids = (
         np.column_stack([ends - begins, _means(filled, begins, ends, groups)]) if len(groups) else np.empty((0, 2))
     )
     bounds = np.searchsorted(groups, np.arange(len(sizes) + 1))
-    found, number = [], 0
+    digests, number = [], 0
     for group, is_seen in enumerate(seen.tolist()):
         if not is_seen:
-            found.append(_VERBOSE_HEAD.pack(_VERBOSE, math.inf, -math.inf, compression, 0))
+            digests.append(_VERBOSE_HEAD.pack(_VERBOSE, math.inf, -math.inf, compression, 0))
             continue
         pairs = centroids[bounds[number] : bounds[number + 1]].astype(">f8")
         least, greatest = multisets.values[multisets.offsets[group]], multisets.values[multisets.offsets[group + 1] - 1]
-        found.append(_VERBOSE_HEAD.pack(_VERBOSE, least, greatest, compression, len(pairs)) + pairs.tobytes())
+        digests.append(_VERBOSE_HEAD.pack(_VERBOSE, least, greatest, compression, len(pairs)) + pairs.tobytes())
         number += 1
-    return found
+    return digests

@@ -54,12 +54,12 @@ def states_of_values(
 ) -> list[pa.Array]:
     """State columns from (row, value) pairs (stored form, no nulls). Empty texts are no values, as in DataSketches."""
     hashes = _hash_values(values, data_type)
-    kept = hashes != 0
+    retained = hashes != 0
     if not data_type.stored.is_fixed:
-        kept &= byte_strings(values)[1] > 0
+        retained &= byte_strings(values)[1] > 0
     theta = np.full(num_rows, -1, np.int64)
     theta[rows] = EXACT
-    return _states(rows[kept], hashes[kept], theta, nominal_entries)
+    return _states(rows[retained], hashes[retained], theta, nominal_entries)
 
 
 def _hash_values(values: pa.Array, data_type: DataType) -> Int64Array:

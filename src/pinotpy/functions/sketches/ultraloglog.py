@@ -135,8 +135,8 @@ def _folded(entries: Int64Array, from_p: Int64Array, to_p: Int64Array) -> Int64A
     if (from_p == to_p).all():
         return entries
     register, lost = entries >> _BYTE, from_p - to_p
-    own = register & ((1 << lost) - 1)
-    byte = np.where(own > 0, (from_p - 1 - bit_lengths(own.astype(np.uint64))) << 2, entries & 0xFF)
+    lost_bits = register & ((1 << lost) - 1)
+    byte = np.where(lost_bits > 0, (from_p - 1 - bit_lengths(lost_bits.astype(np.uint64))) << 2, entries & 0xFF)
     return ((register >> lost) << _BYTE) | byte
 
 
@@ -185,8 +185,8 @@ def _share_of_unseen(c0: Doubles, c4: Doubles, c8: Doubles, c10: Doubles, size: 
 
 def _psi(z: Doubles) -> Doubles:
     cubic = _ETA[0] - _ETA[1] - _ETA[2] + _ETA[3]
-    found: Doubles = ((cubic * z + _ETA[2] - _ETA[3]) * z + _ETA[1] - _ETA[3]) * z + _ETA[3]
-    return found
+    value: Doubles = ((cubic * z + _ETA[2] - _ETA[3]) * z + _ETA[1] - _ETA[3]) * z + _ETA[3]
+    return value
 
 
 def _sigma(z: Doubles) -> Doubles:
@@ -244,8 +244,8 @@ def _read(data: bytes) -> tuple[int | None, Any]:
     return p, (place << _BYTE) | byte
 
 
-def _not_serialized(found: str) -> QueryExecutionError:
+def _not_serialized(content: str) -> QueryExecutionError:
     return QueryExecutionError(
         "Caught exception while merging UltraLogLogs: expected 2^p registers, perhaps behind the byte p, found "
-        f"{found}: name a column that holds them"
+        f"{content}: name a column that holds them"
     )

@@ -61,11 +61,11 @@ def exact_of_columns(
     first, last = min(positions) >> 5, (max(positions) >> 5) + 5
     digits = np.zeros((len(seen), last - first + 1), np.int64)
     for position, low, high in columns:
-        at, shift = (position >> 5) - first, position & 31
+        digit, shift = (position >> 5) - first, position & 31
         for j, limb in enumerate((low & _MASK, (low >> _SHIFT) & _MASK, high & _MASK, high >> _SHIFT)):
             moved = limb << shift
-            digits[:, at + j] += moved & _MASK
-            digits[:, at + j + 1] += moved >> _SHIFT
+            digits[:, digit + j] += moved & _MASK
+            digits[:, digit + j + 1] += moved >> _SHIFT
     if len(rows):
         _add_words(digits, first, rows, places, overflow_low, overflow_high)
     return _encode(digits, first, np.zeros(len(seen), np.int64), seen)
@@ -78,7 +78,7 @@ def exact_integers(states: pa.Array) -> tuple[list[int], int, Int64Array]:
     width = digits.shape[1] * 4
     data = digits.astype("<u4").tobytes()  # the last digit is but a sign
     return (
-        [int.from_bytes(data[at : at + width], "little", signed=True) for at in range(0, len(data), width)],
+        [int.from_bytes(data[offset : offset + width], "little", signed=True) for offset in range(0, len(data), width)],
         32 * first,
         flags,
     )
@@ -126,11 +126,11 @@ def _add_words(
     # Add 128-bit integers at bit `positions`: four limbs, each moved by less than a digit, so it falls into two digits.
     flat = digits.reshape(-1)
     places = positions & 31
-    at = rows * digits.shape[1] + (positions >> 5) - first
+    digit_positions = rows * digits.shape[1] + (positions >> 5) - first
     for j, limb in enumerate((low & _MASK, (low >> _SHIFT) & _MASK, high & _MASK, high >> _SHIFT)):
         moved = limb << places
-        np.add.at(flat, at + j, moved & _MASK)
-        np.add.at(flat, at + j + 1, moved >> _SHIFT)
+        np.add.at(flat, digit_positions + j, moved & _MASK)
+        np.add.at(flat, digit_positions + j + 1, moved >> _SHIFT)
 
 
 def _carry(digits: Int64Array) -> None:
@@ -180,12 +180,12 @@ def _decode(
     digits = np.zeros(num_groups * width, np.int64)
     for k in range(int(counts.max())):
         inner = counts > k + 1
-        at = groups * width + firsts - first + k
-        np.add.at(digits, at[inner], words[starts[inner] + 1 + k])
+        targets = groups * width + firsts - first + k
+        np.add.at(digits, targets[inner], words[starts[inner] + 1 + k])
         top = counts == k + 1
         value = words[starts[top] + 1 + k]
-        np.add.at(digits, at[top], value & _MASK)
-        np.add.at(digits, at[top] + 1, value >> _SHIFT)
+        np.add.at(digits, targets[top], value & _MASK)
+        np.add.at(digits, targets[top] + 1, value >> _SHIFT)
     return digits.reshape(num_groups, width), first, flags, seen
 
 

@@ -41,16 +41,16 @@ class PercentileFunction(AggregateFunction):
         self.name, self.display_name, self.multi_value = name, display_name, multi_value  # type: ignore[misc]
 
     def with_parameters(self, parameters: Sequence[Parameter]) -> Self:
-        found = copy.copy(self)
-        found.level = self._level(parameters)
-        return found
+        function = copy.copy(self)
+        function.level = self._level(parameters)
+        return function
 
     @classmethod
     def of_level(cls, level: float) -> Self:
         """This function for a level: what orders groups by their sketches."""
-        found = cls(cls.__name__.lower(), cls.__name__)
-        found.level = level
-        return found
+        function = cls(cls.__name__.lower(), cls.__name__)
+        function.level = level
+        return function
 
     def _level(self, parameters: Sequence[Parameter]) -> float:
         level = parameters[0] if parameters else None

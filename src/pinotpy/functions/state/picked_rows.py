@@ -33,11 +33,11 @@ def pick_rows(
     """
     from pinotpy.kernels.aggregate.row_states import best_rows
 
-    best, at = np.zeros(num_rows, np.int64), np.full(num_rows, -1, np.int64)
-    best_rows(block.rows, order_codes(keys), kept, greatest, last, best, at)
-    found = at >= 0
-    picked = at[found]
-    places = None if found.all() else pa.array(np.where(found, np.cumsum(found) - 1, 0), mask=~found)
+    best, best_positions = np.zeros(num_rows, np.int64), np.full(num_rows, -1, np.int64)
+    best_rows(block.rows, order_codes(keys), kept, greatest, last, best, best_positions)
+    has_row = best_positions >= 0
+    picked = best_positions[has_row]
+    places = None if has_row.all() else pa.array(np.where(has_row, np.cumsum(has_row) - 1, 0), mask=~has_row)
     taken = [block.argument(0, picked), *(key.take(pa.array(picked)) for key in keys), block.places(picked)]
     return taken if places is None else [column.take(places) for column in taken]
 

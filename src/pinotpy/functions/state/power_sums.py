@@ -113,21 +113,21 @@ class PowerSums(AggregateFunction):
             words += [Word.ADD] * widths[power]
 
         def collect(slots: Int64Array, seen: Int64Array, overflow: Overflow) -> list[pa.Array]:
-            def own(word: int, window: int) -> tuple[Int64Array, Int64Array, Int64Array, Int64Array]:
-                kept = overflow.words == word
-                return overflow.rows[kept], overflow.windows[kept] - window, overflow.low[kept], overflow.high[kept]
+            def overflow_of(word: int, window: int) -> tuple[Int64Array, Int64Array, Int64Array, Int64Array]:
+                hits = overflow.words == word
+                return (overflow.rows[hits], overflow.windows[hits] - window, overflow.low[hits], overflow.high[hits])
 
             some = seen > 0
             if floating:
-                columns = [exact_array(slots[:, 0], slots[:, 1], some, own(0, 0))]
+                columns = [exact_array(slots[:, 0], slots[:, 1], some, overflow_of(0, 0))]
             else:
-                columns = [exact_of_columns([(UNIT_BIAS, slots[:, 0], slots[:, 1])], own(0, 0), some)]
+                columns = [exact_of_columns([(UNIT_BIAS, slots[:, 0], slots[:, 1])], overflow_of(0, 0), some)]
             for power, first, count in places:
                 base = power * (WINDOW * WINDOW_MAIN if floating else UNIT_BIAS)
                 limbs = [
                     (base + j * moments.LIMB_BITS, slots[:, first + j], slots[:, first + j] >> 63) for j in range(count)
                 ]
-                rows, windows, low, high = own(first, moments.WINDOW_FIRST)
+                rows, windows, low, high = overflow_of(first, moments.WINDOW_FIRST)
                 columns.append(exact_of_columns(limbs, (rows, windows * WINDOW, low, high), some))
             return [pa.array(seen), *columns]
 
@@ -163,8 +163,8 @@ class PowerSums(AggregateFunction):
         unseen = None if null_handling and self.null_aware else self.nothing
         out: list[float | None] = []
         for powers in groups:
-            found = None if powers is None else self.value(powers) if powers.is_finite else nan
-            out.append(unseen if found is None else found + 0.0)
+            result = None if powers is None else self.value(powers) if powers.is_finite else nan
+            out.append(unseen if result is None else result + 0.0)
         return out
 
 
@@ -193,9 +193,9 @@ def quotient(numerator: int, denominator: int, exponent: int) -> float:
     """numerator / denominator * 2^exponent, rounded once; denominator > 0."""
     try:
         ratio = numerator / denominator
-        found = ldexp(ratio, exponent)
-        if numerator == 0 or min(abs(ratio), abs(found)) >= float_info.min:
-            return found  # both have all their digits: one rounding
+        scaled = ldexp(ratio, exponent)
+        if numerator == 0 or min(abs(ratio), abs(scaled)) >= float_info.min:
+            return scaled  # both have all their digits: one rounding
     except OverflowError:
         pass
     try:

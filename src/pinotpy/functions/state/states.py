@@ -120,9 +120,9 @@ def decimal_sums(rows: Int64Array, values: pa.Array, counts: Int64Array, num_row
     numbers = [decode_decimal(data) for data in encoded.dictionary.to_pylist()]
     totals: list[Decimal | None] = [None] * num_rows
     for row, code, count in zip(rows.tolist(), encoded.indices.to_pylist(), counts.tolist(), strict=True):
-        part = _EXACT_DECIMALS.multiply(numbers[code], Decimal(count))
+        product = _EXACT_DECIMALS.multiply(numbers[code], Decimal(count))
         before = totals[row]
-        totals[row] = part if before is None else _EXACT_DECIMALS.add(before, part)
+        totals[row] = product if before is None else _EXACT_DECIMALS.add(before, product)
     return pa.array([None if total is None else encode_decimal(total) for total in totals], DECIMAL)
 
 
@@ -275,12 +275,12 @@ def distinct_sets(rows: Int64Array, values: pa.Array, num_rows: int) -> pa.Array
         raw = values.to_numpy(zero_copy_only=False) + values.type.to_pandas_dtype()(0)
         raw[np.isnan(raw)] = np.nan
         values = pa.array(raw, values.type)
-    kept = distinct_pairs(rows, values)
-    kept_rows = rows[kept]
+    distinct = distinct_pairs(rows, values)
+    kept_rows = rows[distinct]
     order = np.argsort(kept_rows, kind="stable")
     ends = np.cumsum(np.bincount(kept_rows, minlength=num_rows)) if num_rows else np.empty(0, np.int64)
-    offsets = np.concatenate([[0], ends]).astype(np.int32 if len(kept) < 2**31 else np.int64)
-    return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), values.take(pa.array(kept[order])))
+    offsets = np.concatenate([[0], ends]).astype(np.int32 if len(distinct) < 2**31 else np.int64)
+    return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), values.take(pa.array(distinct[order])))
 
 
 def assemble_sets(offsets: Int64Array, values: pa.Array, counts: Int64Array) -> list[pa.Array]:

@@ -18,18 +18,18 @@ def within_edits(terms: pa.Array, word: str, edits: int) -> NDArray[np.bool_]:
     both is long: 'ab' is not 2 edits away from 'cd'.
     """
     points, starts, lengths = _code_points(terms)
-    wanted = np.frombuffer(word.encode("utf-32-le"), np.uint32)
-    found = np.zeros(len(terms), np.bool_)
-    near = np.flatnonzero(np.abs(lengths - len(wanted)) <= edits)
+    target = np.frombuffer(word.encode("utf-32-le"), np.uint32)
+    within = np.zeros(len(terms), np.bool_)
+    near = np.flatnonzero(np.abs(lengths - len(target)) <= edits)
     if not len(near):
-        return found
+        return within
     # Rows behind a term's end read whatever follows; its own cell of the table is taken before them.
-    width = len(wanted) + edits
-    at = np.minimum(starts[near][:, None] + np.arange(width), max(len(points) - 1, 0))
-    letters = points[at] if len(points) else np.zeros(at.shape, np.uint32)
-    distance = _distances(letters, lengths[near], wanted, edits)
-    found[near] = (distance == 0) | ((distance <= edits) & (distance < np.minimum(lengths[near], len(wanted))))
-    return found
+    width = len(target) + edits
+    positions = np.minimum(starts[near][:, None] + np.arange(width), max(len(points) - 1, 0))
+    letters = points[positions] if len(points) else np.zeros(positions.shape, np.uint32)
+    distance = _distances(letters, lengths[near], target, edits)
+    within[near] = (distance == 0) | ((distance <= edits) & (distance < np.minimum(lengths[near], len(target))))
+    return within
 
 
 def _code_points(terms: pa.Array) -> tuple[NDArray[np.uint32], Int64Array, Int64Array]:
@@ -44,9 +44,9 @@ def _code_points(terms: pa.Array) -> tuple[NDArray[np.uint32], Int64Array, Int64
     return np.frombuffer(plain.tobytes().decode().encode("utf-32-le"), np.uint32), starts[:-1], np.diff(starts)
 
 
-def _distances(letters: NDArray[np.uint32], lengths: Int64Array, wanted: NDArray[np.uint32], edits: int) -> Int64Array:
+def _distances(letters: NDArray[np.uint32], lengths: Int64Array, target: NDArray[np.uint32], edits: int) -> Int64Array:
     """Edit distances, those above `edits` as `edits` + 1. `letters` (num_terms, len(wanted) + edits)."""
-    num_terms, size = len(letters), len(wanted)
+    num_terms, size = len(letters), len(target)
     far = edits + 1
     # Column j of the classic table for all terms; rows further than `edits` from the diagonal are far whatever they
     # hold.
@@ -59,10 +59,10 @@ def _distances(letters: NDArray[np.uint32], lengths: Int64Array, wanted: NDArray
         if j <= edits:
             column[0] = j
         for i in range(max(1, j - edits), min(size, j + edits) + 1):
-            same = letters[:, j - 1] == wanted[i - 1]
+            same = letters[:, j - 1] == target[i - 1]
             best = np.minimum(np.minimum(last[i], column[i - 1]) + 1, last[i - 1] + ~same)
             if i > 1 and j > 1:
-                swapped = (letters[:, j - 1] == wanted[i - 2]) & (letters[:, j - 2] == wanted[i - 1])
+                swapped = (letters[:, j - 1] == target[i - 2]) & (letters[:, j - 2] == target[i - 1])
                 best = np.where(swapped, np.minimum(best, before_last[i - 2] + 1), best)
             column[i] = np.minimum(best, far)
         before_last, last = last, column

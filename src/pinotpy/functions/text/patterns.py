@@ -75,8 +75,8 @@ class TextPattern:
 
     def matches(self, texts: pa.Array) -> NDArray[np.bool_]:
         """Whether each text matches, shape (len(texts),); `texts` string or large_string without nulls."""
-        found = pc.match_substring_regex(texts, self.regex)
-        return np.asarray(found.to_numpy(zero_copy_only=False), np.bool_)
+        matched = pc.match_substring_regex(texts, self.regex)
+        return np.asarray(matched.to_numpy(zero_copy_only=False), np.bool_)
 
     def matches_one(self, text: str) -> bool:
         return bool(self.matches(pa.array([text], pa.string()))[0])
@@ -88,8 +88,8 @@ class TextPattern:
 
     def extract(self, text: str, group: int) -> str | None:
         """What a group (0: all) of the first match has; None without a match, or if the group took no part in it."""
-        found = _compiled(self.regex).search(text)
-        return None if found is None else found.group(group)
+        match = _compiled(self.regex).search(text)
+        return None if match is None else match.group(group)
 
 
 @lru_cache(maxsize=512)
@@ -154,11 +154,11 @@ def _required_pieces(regex: str) -> Pieces | None:
     tree = parse_regex(regex)
     if tree is None:
         return None
-    found = required_text(tree)
-    if not found.parts:
+    known = required_text(tree)
+    if not known.parts:
         return None
     return Pieces.of(
-        found.parts, start=found.start, end=found.end, is_all=found.is_all, ignore_case=found.fold, leads=found.leads
+        known.parts, start=known.start, end=known.end, is_all=known.is_all, ignore_case=known.fold, leads=known.leads
     )
 
 

@@ -113,26 +113,26 @@ def _merged(ranges: list[Range]) -> tuple[Range, ...]:
 
 
 def _inverted(ranges: tuple[Range, ...]) -> tuple[Range, ...]:
-    found, first = [], 0
+    gaps, first = [], 0
     for low, high in ranges:
         if first < low:
-            found.append((first, low - 1))
+            gaps.append((first, low - 1))
         first = high + 1
     if first <= LAST_CHARACTER:
-        found.append((first, LAST_CHARACTER))
-    return tuple(found)
+        gaps.append((first, LAST_CHARACTER))
+    return tuple(gaps)
 
 
 def _with_other_case(ranges: tuple[Range, ...]) -> tuple[Range, ...]:
     """The same with both cases of ASCII letters; raises _Unknown for characters beyond."""
     if ranges and ranges[-1][1] > 0x7F:
         raise _Unknown
-    found = list(ranges)
+    both_cases = list(ranges)
     for low, high in ranges:
         for first, last, shift in ((0x41, 0x5A, 0x20), (0x61, 0x7A, -0x20)):
             if max(low, first) <= min(high, last):
-                found.append((max(low, first) + shift, min(high, last) + shift))
-    both = _merged(found)
+                both_cases.append((max(low, first) + shift, min(high, last) + shift))
+    both = _merged(both_cases)
     beyond = [(code, code) for letter, code in _FOLDED.items() if any(low <= ord(letter) <= high for low, high in both)]
     return _merged([*both, *beyond])
 
@@ -163,10 +163,10 @@ class _Parser:
                 branches.append(Sequence(tuple(parts)))
                 parts = []
                 continue
-            if character == "(" and (found := _FLAGS.match(self._regex, self.at + 1)) is not None:
-                self.at = found.end()
-                changed = (flags | frozenset(found[1])) - frozenset(found[2] or "")
-                if found[3] == ")":
+            if character == "(" and (group := _FLAGS.match(self._regex, self.at + 1)) is not None:
+                self.at = group.end()
+                changed = (flags | frozenset(group[1])) - frozenset(group[2] or "")
+                if group[3] == ")":
                     flags = changed
                     continue
                 parts.append(self._repeated(self._group(depth, changed)))
@@ -182,18 +182,18 @@ class _Parser:
         self.at += 1
         return inside
 
-    def _repeated(self, part: Node) -> Node:
+    def _repeated(self, node: Node) -> Node:
         while True:
             character = self._peek()
             if character and character in "*+?":
                 self.at += 1
-                part = Repeat(part, int(character == "+"), 1 if character == "?" else None)
-            elif character == "{" and (found := _COUNTED.match(self._regex, self.at)) is not None:
-                self.at = found.end()
-                least = int(found[1])
-                part = Repeat(part, least, None if found[2] and not found[3] else int(found[3] or least))
+                node = Repeat(node, int(character == "+"), 1 if character == "?" else None)
+            elif character == "{" and (counts := _COUNTED.match(self._regex, self.at)) is not None:
+                self.at = counts.end()
+                least = int(counts[1])
+                node = Repeat(node, least, None if counts[2] and not counts[3] else int(counts[3] or least))
             else:
-                return part
+                return node
             if self._peek() == "?":  # lazy
                 self.at += 1
 
@@ -240,10 +240,10 @@ class _Parser:
         if following.isascii() and following and not following.isalnum():
             return ord(following)
         if following == "x":
-            found = re.compile(r"([0-9a-fA-F]{2})|\{([0-9a-fA-F]{1,6})\}").match(self._regex, self.at)
-            if found is not None:
-                self.at = found.end()
-                return int(found[1] or found[2], 16)
+            digits = re.compile(r"([0-9a-fA-F]{2})|\{([0-9a-fA-F]{1,6})\}").match(self._regex, self.at)
+            if digits is not None:
+                self.at = digits.end()
+                return int(digits[1] or digits[2], 16)
         raise _Unknown
 
     def _perl_class(self, letter: str, flags: Flags) -> tuple[Range, ...]:

@@ -33,18 +33,21 @@ def required_text(tree: Node) -> RequiredText:
     top = _flat(tree)
     begins, ends = bool(top) and isinstance(top[0], Begin), bool(top) and isinstance(top[-1], End)
     run = _runs(top[int(begins) : len(top) - int(ends)])
-    letters = [one for one in run if one is not None and _is_letter(one)]
-    fold = any(one.fold for one in letters)
+    letters = [character for character in run if character is not None and _is_letter(character)]
+    fold = any(character.fold for character in letters)
     # Of letters beyond ASCII the other case is not known here.
-    known: _Run = [None if one is not None and fold and not (one.literal or "").isascii() else one for one in run]
+    known: _Run = [
+        None if character is not None and fold and not (character.literal or "").isascii() else character
+        for character in run
+    ]
     parts, current = [], ""
-    for one in [*known, None]:
-        if one is not None:
-            current += one.literal or ""
+    for character in [*known, None]:
+        if character is not None:
+            current += character.literal or ""
         elif current:
             parts.append(current)
             current = ""
-    is_plain = bool(known) and None not in known and (not fold or all(one.fold for one in letters))
+    is_plain = bool(known) and None not in known and (not fold or all(character.fold for character in letters))
     first, last = bool(known) and known[0] is not None, bool(known) and known[-1] is not None
     # One text at both ends: kernels compare two.
     start, end = begins and first, ends and last and not (begins and len(parts) == 1)
@@ -53,8 +56,8 @@ def required_text(tree: Node) -> RequiredText:
     )
 
 
-def _is_letter(one: Characters) -> bool:
-    return one.literal is not None and one.literal.isascii() and one.literal.isalpha()
+def _is_letter(character: Characters) -> bool:
+    return character.literal is not None and character.literal.isascii() and character.literal.isalpha()
 
 
 def _flat(tree: Node) -> tuple[Node, ...]:
@@ -67,10 +70,10 @@ def _flat(tree: Node) -> tuple[Node, ...]:
 
 
 def _runs(parts: tuple[Node, ...]) -> _Run:
-    found: _Run = []
+    run: _Run = []
     for part in parts:
-        found += _run(part)
-    return found
+        run += _run(part)
+    return run
 
 
 def _run(node: Node) -> _Run:

@@ -89,19 +89,19 @@ def tokenize(data: NDArray[np.uint8], offsets: Int64Array) -> Tokens:
     Raises DataError for what is not UTF-8.
     """
     characters, starts, encode = _characters(data, offsets)
-    begins, lengths, kept = _spans(characters, starts)
+    begins, lengths, word_characters = _spans(characters, starts)
     begins, lengths = _cut(begins, lengths)
-    terms = encode(kept, lengths)
+    terms = encode(word_characters, lengths)
     texts = starts.searchsorted(begins, side="right") - 1
     # Tokens of underscores alone are none.
-    if (underscores := kept == ord("_")).any():
+    if (underscores := word_characters == ord("_")).any():
         solid = np.add.reduceat((~underscores).view(np.uint8), np.cumsum(lengths) - lengths, dtype=np.int64) > 0
         terms, texts = terms.filter(pa.array(solid)), texts[solid]
     counts = np.bincount(texts, minlength=len(starts)) if len(starts) else np.zeros(0, np.int64)
     positions = np.arange(len(texts)) - np.repeat(np.cumsum(counts) - counts, counts)
-    wanted = pc.invert(pc.is_in(terms, value_set=_stop_words()))
-    mask = np.asarray(wanted.to_numpy(zero_copy_only=False), np.bool_)
-    return Tokens(terms.filter(wanted), texts[mask], positions[mask], counts)
+    is_indexed = pc.invert(pc.is_in(terms, value_set=_stop_words()))
+    mask = np.asarray(is_indexed.to_numpy(zero_copy_only=False), np.bool_)
+    return Tokens(terms.filter(is_indexed), texts[mask], positions[mask], counts)
 
 
 def analyze(text: str) -> list[tuple[str, int]]:
@@ -143,13 +143,13 @@ def _characters(data: NDArray[np.uint8], offsets: Int64Array) -> tuple[NDArray[A
     return points, before[offsets[:-1]], _unicode_terms
 
 
-def _ascii_terms(kept: NDArray[np.uint8], lengths: Int64Array) -> pa.Array:
-    lowered = np.where((kept >= ord("A")) & (kept <= ord("Z")), kept | 0x20, kept)
+def _ascii_terms(characters: NDArray[np.uint8], lengths: Int64Array) -> pa.Array:
+    lowered = np.where((characters >= ord("A")) & (characters <= ord("Z")), characters | 0x20, characters)
     return _binary(lowered.tobytes(), lengths)
 
 
-def _unicode_terms(kept: NDArray[np.uint32], lengths: Int64Array) -> pa.Array:
-    lowered = _lower(kept)
+def _unicode_terms(characters: NDArray[np.uint32], lengths: Int64Array) -> pa.Array:
+    lowered = _lower(characters)
     sizes = 1 + (lowered >= 0x80).astype(np.int64) + (lowered >= 0x800) + (lowered >= 0x10000)
     ends = np.cumsum(lengths)
     total = np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)])
@@ -187,9 +187,9 @@ def _spans(characters: NDArray[Any], starts: Int64Array) -> tuple[Int64Array, In
     begins[1:] &= ~is_word[:-1] | first[1:]
     if extends is not None and len(classes):
         begins[1:] |= is_word[1:] & is_word[:-1] & ~extends[1:] & _breaks(classes)
-    at = np.flatnonzero(begins)
-    ends = np.flatnonzero(is_word & ~np.append(is_word[1:] & ~begins[1:], False)) if len(classes) else at
-    return at, ends - at + 1, characters[is_word]
+    token_starts = np.flatnonzero(begins)
+    ends = np.flatnonzero(is_word & ~np.append(is_word[1:] & ~begins[1:], False)) if len(classes) else token_starts
+    return token_starts, ends - token_starts + 1, characters[is_word]
 
 
 def _classes(points: NDArray[np.uint32]) -> NDArray[np.uint8]:

@@ -111,10 +111,10 @@ TextQuery = Union[Term, Phrase, TermRange, Prefix, TermPattern, Fuzzy, EveryDoc,
 
 def parse_text_query(text: str) -> TextQuery:
     """The tree of a search text; raises QueryExecutionError (200) that names the position of what is wrong."""
-    found = len(text.encode("utf-8", "replace"))
-    if found > TEXT_QUERY_BYTES_MAX:
+    size_bytes = len(text.encode("utf-8", "replace"))
+    if size_bytes > TEXT_QUERY_BYTES_MAX:
         raise QueryExecutionError(
-            f"a search text may have at most {TEXT_QUERY_BYTES_MAX} bytes, found {found}: shorten it"
+            f"a search text may have at most {TEXT_QUERY_BYTES_MAX} bytes, found {size_bytes}: shorten it"
         )
     parser = _Parser(text.encode("utf-8", "replace").decode())
     tree = parser.query(0)
@@ -185,8 +185,8 @@ class _Parser:
         while True:
             mark = self._mark()
             self._count(1)
-            found = self._clause(depth)
-            _add(clauses, join, mark, found)
+            clause = self._clause(depth)
+            _add(clauses, join, mark, clause)
             if self.at_end() or self._text[self._at] == ")":
                 return _combined(clauses)
             join = self._join()
@@ -196,10 +196,10 @@ class _Parser:
         return self._at == len(self._text)
 
     def error(self, expected: str) -> QueryExecutionError:
-        found = f"'{self._text[self._at : self._at + 20]}'" if self._at < len(self._text) else "the end"
+        rest = f"'{self._text[self._at : self._at + 20]}'" if self._at < len(self._text) else "the end"
         return QueryExecutionError(
             f"the search text '{self._text[:200]}' cannot be read at character {self._at}: expected {expected}, found "
-            f"{found}"
+            f"{rest}"
         )
 
     def _count(self, more: int) -> None:
@@ -282,7 +282,7 @@ class _Parser:
             self._boost()
             return EveryDoc()
         self._no_field(start)
-        wildcards = [found.start() for found in _WILDCARD.finditer(word) if found.group() in ("*", "?")]
+        wildcards = [match.start() for match in _WILDCARD.finditer(word) if match.group() in ("*", "?")]
         if wildcards:
             if wildcards[0] == 0:
                 self._at = start
@@ -312,10 +312,10 @@ class _Parser:
         """Edits of a fuzzy word, or None if it is none. Less than 1 is the old way: a share of the word that must
         stay.
         """
-        found = self._suffix()
-        if found is None:
+        suffix = self._suffix()
+        if suffix is None:
             return None
-        start, number = found
+        start, number = suffix
         if number is None:
             return FUZZY_EDITS_MAX
         if number >= 1 and number != int(number):
@@ -328,8 +328,8 @@ class _Parser:
         match = self._take(_QUOTED)
         if match is None:
             raise self.error("a closing '\"'")
-        found = self._suffix()
-        slop = 0 if found is None or found[1] is None else int(min(found[1], SLOP_MAX))
+        suffix = self._suffix()
+        slop = 0 if suffix is None or suffix[1] is None else int(min(suffix[1], SLOP_MAX))
         slots = analyze(_plain(match.group(1)))
         if len(slots) < 2:
             return Term(slots[0][0]) if slots else None
@@ -356,14 +356,14 @@ class _Parser:
 
     def _suffix(self) -> tuple[int, float | None] | None:
         """`~` with its number, before or behind a `^` with its number; gives where it stood and the number."""
-        found = None
+        suffix = None
         for pattern in (_SLOP, _BOOST, _SLOP):
             self._skip_blanks()
             if pattern is _BOOST:
                 self._boost()
-            elif found is None and (match := self._take(_SLOP)) is not None:
-                found = match.start(), None if match.group(1) is None else float(match.group(1))
-        return found
+            elif suffix is None and (match := self._take(_SLOP)) is not None:
+                suffix = match.start(), None if match.group(1) is None else float(match.group(1))
+        return suffix
 
     def _boost(self) -> None:
         """Take a weight: it would order answers, which a filter has no use for."""

@@ -149,8 +149,8 @@ def add_units(unit: str, amount: NDArray[Any], millis: Int64Array) -> Int64Array
         and (max(abs(int(amount.min())), abs(int(amount.max()))) > limit or np.abs(millis // 2).max() >= 2**61)
     ):
         exact = [
-            _added(unit, more, at)
-            for more, at in zip(*(part.tolist() for part in np.broadcast_arrays(amount, millis)), strict=True)
+            _added(unit, more, instant)
+            for more, instant in zip(*(values.tolist() for values in np.broadcast_arrays(amount, millis)), strict=True)
         ]
         return np.array(exact, np.int64)
     if unit in FIXED_MS:
@@ -161,27 +161,27 @@ def add_units(unit: str, amount: NDArray[Any], millis: Int64Array) -> Int64Array
     target = months + amount * _MONTHS[unit]
     start = days_of_months(target)
     length = days_of_months(target + 1) - start
-    found: Int64Array = (start + np.minimum(day, length) - 1) * DAY_MS + (millis - days * DAY_MS)
-    return found
+    later: Int64Array = (start + np.minimum(day, length) - 1) * DAY_MS + (millis - days * DAY_MS)
+    return later
 
 
 def _added(unit: str, amount: int, millis: int) -> int:
     """`add_units` of one far time, on integers without an end: whole eras of 400 years are put aside."""
     if unit in FIXED_MS:
-        found = millis + amount * FIXED_MS[unit]
+        later = millis + amount * FIXED_MS[unit]
     else:
         months = amount * _MONTHS[unit]
         eras, rest = divmod(months, 4800)
         away, near = divmod(millis, _ERA_DAYS * DAY_MS)
-        found = (
+        later = (
             int(add_units("MONTH", np.array([rest]), np.array([near], np.int64))[0])
             + (eras + away) * _ERA_DAYS * DAY_MS
         )
-    if not -(2**63) <= found < 2**63:
+    if not -(2**63) <= later < 2**63:
         raise QueryExecutionError(
             f"expected a time within 64 bits of milliseconds, found {millis} and {amount} {unit.lower()}s: add less"
         )
-    return found
+    return later
 
 
 def units_between(unit: str, start: Int64Array, end: Int64Array) -> Int64Array:
@@ -198,8 +198,8 @@ def units_between(unit: str, start: Int64Array, end: Int64Array) -> Int64Array:
     first, last = np.minimum(start, end), np.maximum(start, end)
     months: Int64Array = (months_of_days(last // DAY_MS)[0] - months_of_days(first // DAY_MS)[0]).astype(np.int64)
     months -= add_units("MONTH", months, first) > last
-    found: Int64Array = np.where(end < start, -1, 1) * (months // _MONTHS[unit])
-    return found
+    units: Int64Array = np.where(end < start, -1, 1) * (months // _MONTHS[unit])
+    return units
 
 
 def _is_near(instants: Int64Array) -> bool:
@@ -217,8 +217,8 @@ def _far_units_between(size_ms: int, start: Int64Array, end: Int64Array) -> Int6
     rest = end % size_ms - start % size_ms
     floor = whole - (rest < 0)
     exact = rest == 0
-    found: Int64Array = floor + ((floor < 0) & ~exact)
-    return found
+    units: Int64Array = floor + ((floor < 0) & ~exact)
+    return units
 
 
 def truncating_divide(values: Int64Array, divisor: int | Int64Array) -> Int64Array:
@@ -228,5 +228,5 @@ def truncating_divide(values: Int64Array, divisor: int | Int64Array) -> Int64Arr
     quotient: Int64Array = values // divisor
     if not values.size or (isinstance(divisor, int) and divisor > 0 and values.min() >= 0):
         return quotient
-    found: Int64Array = quotient + ((quotient < 0) & (quotient * divisor != values))
-    return found
+    truncated: Int64Array = quotient + ((quotient < 0) & (quotient * divisor != values))
+    return truncated

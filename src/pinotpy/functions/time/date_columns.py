@@ -47,18 +47,18 @@ def column_reader(pattern: str) -> ColumnReader | None:
 def _fixed_reader(pieces: tuple[Piece, ...]) -> ColumnReader | None:
     fields: list[tuple[str, int, int]] = []
     literals: list[tuple[int, int]] = []
-    at = 0
+    position = 0
     for piece in pieces:
         if piece.letter == "":
             encoded = piece.text.encode()
-            literals += [(at + i, byte) for i, byte in enumerate(encoded)]
-            at += len(encoded)
+            literals += [(position + i, byte) for i, byte in enumerate(encoded)]
+            position += len(encoded)
         elif (piece.letter == "S" and piece.length <= 9) or _FIXED.get(piece.letter) == piece.length:
-            fields.append((piece.letter, at, piece.length))
-            at += piece.length
+            fields.append((piece.letter, position, piece.length))
+            position += piece.length
         else:
             return None
-    return _FixedReader(at, tuple(fields), tuple(literals))
+    return _FixedReader(position, tuple(fields), tuple(literals))
 
 
 def _matching_reader(pieces: tuple[Piece, ...]) -> ColumnReader | None:
@@ -118,10 +118,10 @@ class _FixedReader:
             local, good = self._decode(block)
             return local, good
         places = offsets[:-1][fits].astype(np.int64)
-        part, part_good = self._decode(data[places[:, None] + np.arange(self.width)])
+        decoded, part_good = self._decode(data[places[:, None] + np.arange(self.width)])
         local = np.zeros(count, np.int64)
         good = np.zeros(count, np.bool_)
-        local[fits], good[fits] = part, part_good
+        local[fits], good[fits] = decoded, part_good
         return local, good
 
     def _decode(self, block: NDArray[np.uint8]) -> tuple[Int64Array, NDArray[np.bool_]]:
@@ -154,16 +154,16 @@ class _MatchingReader:
 
     def read(self, texts: pa.Array) -> tuple[Int64Array, NDArray[np.bool_]] | None:
         """See ColumnReader."""
-        found = pc.extract_regex(texts, self.expression)
-        good: NDArray[np.bool_] = found.is_valid().to_numpy(zero_copy_only=False)
+        fields = pc.extract_regex(texts, self.expression)
+        good: NDArray[np.bool_] = fields.is_valid().to_numpy(zero_copy_only=False)
         if not good.any():
             return None
-        matched = found if good.all() else found.filter(pa.array(good))
+        matched = fields if good.all() else fields.filter(pa.array(good))
         groups = dict(zip((field.name for field in matched.type), matched.flatten(), strict=True))
         values = {piece.letter: self._values(piece, groups[piece.letter]) for piece in self.pieces}
-        part, part_good = _wall_clocks(values, np.ones(len(matched), np.bool_))
+        decoded, part_good = _wall_clocks(values, np.ones(len(matched), np.bool_))
         local = np.zeros(len(texts), np.int64)
-        local[good], good[good] = part, part_good
+        local[good], good[good] = decoded, part_good
         return local, good
 
     def _values(self, piece: Piece, group: pa.Array) -> NDArray[Any]:

@@ -49,11 +49,11 @@ def parse_instants(pattern: str, texts: pa.Array, zone: TimeZone = UTC) -> Int64
     local, good = rows
     if good.all():
         return _instants(local, zone, texts)
-    found = np.empty(len(texts), np.int64)
-    kept, rest = pa.array(good), pa.array(~good)
-    found[good] = _instants(local[good], zone, texts.filter(kept))
-    found[~good] = _read_each(pieces, texts.filter(rest), zone)
-    return found
+    instants = np.empty(len(texts), np.int64)
+    read_at_once, rest = pa.array(good), pa.array(~good)
+    instants[good] = _instants(local[good], zone, texts.filter(read_at_once))
+    instants[~good] = _read_each(pieces, texts.filter(rest), zone)
+    return instants
 
 
 def _instants(local: Int64Array, zone: TimeZone, texts: pa.Array) -> Int64Array:
@@ -75,14 +75,14 @@ def _read_each(pieces: tuple[Piece, ...], texts: pa.Array, zone: TimeZone) -> In
     """The distinct texts, one at a time."""
     encoded = texts.dictionary_encode()
     reader = _Reader(pieces)
-    found = [reader.read(text) for text in encoded.dictionary.to_pylist()]
-    local = np.array([entry.local for entry in found], np.int64)
+    entries = [reader.read(text) for text in encoded.dictionary.to_pylist()]
+    local = np.array([entry.local for entry in entries], np.int64)
     instants = local.copy()
-    own = np.array([entry.offset_ms is not None or entry.zone is not None for entry in found], np.bool_)
-    if not own.all():
-        instants[~own] = _instants(local[~own], zone, encoded.dictionary.filter(pa.array(~own)))
-    for row in np.flatnonzero(own).tolist():
-        offset_ms, named = found[row].offset_ms, found[row].zone
+    has_zone = np.array([entry.offset_ms is not None or entry.zone is not None for entry in entries], np.bool_)
+    if not has_zone.all():
+        instants[~has_zone] = _instants(local[~has_zone], zone, encoded.dictionary.filter(pa.array(~has_zone)))
+    for row in np.flatnonzero(has_zone).tolist():
+        offset_ms, named = entries[row].offset_ms, entries[row].zone
         if offset_ms is not None:
             instants[row] -= offset_ms
         elif named is not None:
@@ -118,27 +118,27 @@ class _Reader:
 
     def read(self, text: str) -> _Found:
         """What a text says, its wall clock in milliseconds as `local`; raises QueryExecutionError."""
-        found = _Found({})
-        at = 0
+        fields = _Found({})
+        position = 0
         try:
             for piece, step in self.steps:
-                at = step(self, piece, text, at, found)
-            if at < len(text):
-                raise _Mismatch(at)
+                position = step(self, piece, text, position, fields)
+            if position < len(text):
+                raise _Mismatch(position)
         except _Mismatch as mismatch:
             raise QueryExecutionError(_mismatch_text(text, mismatch.place)) from None
         try:
-            found.local = local_millis(found.values)
+            fields.local = local_millis(fields.values)
         except ValueError as error:
             raise QueryExecutionError(f'Cannot parse "{text[:60]}": {error}') from None
-        return found
+        return fields
 
-    def literal(self, piece: Piece, text: str, at: int, found: _Found) -> int:
-        if text[at : at + len(piece.text)].lower() != piece.text.lower():
-            raise _Mismatch(at)
-        return at + len(piece.text)
+    def literal(self, piece: Piece, text: str, position: int, fields: _Found) -> int:
+        if text[position : position + len(piece.text)].lower() != piece.text.lower():
+            raise _Mismatch(position)
+        return position + len(piece.text)
 
-    def number(self, piece: Piece, text: str, at: int, found: _Found) -> int:
+    def number(self, piece: Piece, text: str, position: int, fields: _Found) -> int:
         if piece.letter in "yYx":
             limit = piece.length if piece.before_digits else max(9, piece.length)
         elif piece.letter == "C":
@@ -146,78 +146,82 @@ class _Reader:
         else:
             limit = max(_MAX_DIGITS.get(piece.letter, 2), piece.length)
         negative = False
-        if piece.letter in "yx" and text[at : at + 1] in ("-", "+") and text[at + 1 : at + 2].isdecimal():
-            negative = text[at] == "-"
-            at += 1
-        end = _digits_end(text, at, limit)
-        found.values[piece.letter] = -int(text[at:end]) if negative else int(text[at:end])
+        if (
+            piece.letter in "yx"
+            and text[position : position + 1] in ("-", "+")
+            and text[position + 1 : position + 2].isdecimal()
+        ):
+            negative = text[position] == "-"
+            position += 1
+        end = _digits_end(text, position, limit)
+        fields.values[piece.letter] = -int(text[position:end]) if negative else int(text[position:end])
         return end
 
-    def short_year(self, piece: Piece, text: str, at: int, found: _Found) -> int:
+    def short_year(self, piece: Piece, text: str, position: int, fields: _Found) -> int:
         """Two digits mean a year near today; if no number follows, any other count of digits is the year itself."""
-        signed = not piece.before_digits and text[at : at + 1] in ("-", "+")
-        start = at + signed
+        signed = not piece.before_digits and text[position : position + 1] in ("-", "+")
+        start = position + signed
         end = _digits_end(text, start, 2 if piece.before_digits else 9)
         value = int(text[start:end])
         if end - start == 2 and not signed:
             low = self.pivot - 50
             value += low - low % 100 + (100 if value < low % 100 else 0)
         elif piece.before_digits:
-            raise _Mismatch(at)
-        found.values[piece.letter] = -value if signed and text[at] == "-" else value
+            raise _Mismatch(position)
+        fields.values[piece.letter] = -value if signed and text[position] == "-" else value
         return end
 
-    def fraction(self, piece: Piece, text: str, at: int, found: _Found) -> int:
-        end = _digits_end(text, at, piece.length)
-        found.values["S"] = int(text[at:end][:3].ljust(3, "0"))
+    def fraction(self, piece: Piece, text: str, position: int, fields: _Found) -> int:
+        end = _digits_end(text, position, piece.length)
+        fields.values["S"] = int(text[position:end][:3].ljust(3, "0"))
         return end
 
-    def word(self, piece: Piece, text: str, at: int, found: _Found) -> int:
+    def word(self, piece: Piece, text: str, position: int, fields: _Found) -> int:
         for size, words in _WORDS[piece.letter]:
-            value = words.get(text[at : at + size])
+            value = words.get(text[position : position + size])
             if value is not None:
-                found.values["e" if piece.letter == "E" else piece.letter] = value
-                return at + size
-        raise _Mismatch(at)
+                fields.values["e" if piece.letter == "E" else piece.letter] = value
+                return position + size
+        raise _Mismatch(position)
 
-    def zone_name(self, piece: Piece, text: str, at: int, found: _Found) -> int:
+    def zone_name(self, piece: Piece, text: str, position: int, fields: _Found) -> int:
         for name in sorted(_NAMED_ZONES, key=len, reverse=True):
-            if text.startswith(name, at):
-                found.zone = find_time_zone(_NAMED_ZONES[name])
-                return at + len(name)
-        raise _Mismatch(at)
+            if text.startswith(name, position):
+                fields.zone = find_time_zone(_NAMED_ZONES[name])
+                return position + len(name)
+        raise _Mismatch(position)
 
-    def zone_offset(self, piece: Piece, text: str, at: int, found: _Found) -> int:
-        if text[at : at + 1] == "Z" and piece.length < 3:
-            found.offset_ms = 0
-            return at + 1
-        if text[at : at + 1] not in ("+", "-"):
+    def zone_offset(self, piece: Piece, text: str, position: int, fields: _Found) -> int:
+        if text[position : position + 1] == "Z" and piece.length < 3:
+            fields.offset_ms = 0
+            return position + 1
+        if text[position : position + 1] not in ("+", "-"):
             if piece.length > 2:
-                return self._zone_id(text, at, found)
-            raise _Mismatch(at)
-        minutes, end = 0, at + 1
+                return self._zone_id(text, position, fields)
+            raise _Mismatch(position)
+        minutes, end = 0, position + 1
         for most, scale in ((23, 60), (59, 1)):
-            part = text[end : end + 2]
-            if len(part) < 2 or not part.isdecimal() or int(part) > most:
+            digits = text[end : end + 2]
+            if len(digits) < 2 or not digits.isdecimal() or int(digits) > most:
                 raise _Mismatch(end)
-            minutes += int(part) * scale
+            minutes += int(digits) * scale
             end += 2
             if scale == 60:
                 end += text[end : end + 1] == ":"
                 if end >= len(text) or not text[end].isdecimal():
                     break
-        found.offset_ms = minutes * MINUTE_MS * (1 if text[at] == "+" else -1)
+        fields.offset_ms = minutes * MINUTE_MS * (1 if text[position] == "+" else -1)
         return end
 
-    def _zone_id(self, text: str, at: int, found: _Found) -> int:
+    def _zone_id(self, text: str, position: int, fields: _Found) -> int:
         end = len(text)
-        while end > at:
-            zone = find_time_zone(text[at:end]) if not text[end - 1].isspace() else None
+        while end > position:
+            zone = find_time_zone(text[position:end]) if not text[end - 1].isspace() else None
             if zone is not None:
-                found.zone = zone
+                fields.zone = zone
                 return end
             end -= 1
-        raise _Mismatch(at)
+        raise _Mismatch(position)
 
 
 _Step = Callable[[_Reader, Piece, str, int, _Found], int]
@@ -261,12 +265,12 @@ def _step(piece: Piece) -> _Step:
     return _Reader.zone_name if piece.letter == "z" else _Reader.zone_offset
 
 
-def _digits_end(text: str, at: int, limit: int) -> int:
-    end = at
-    while end < len(text) and end - at < limit and "0" <= text[end] <= "9":
+def _digits_end(text: str, position: int, limit: int) -> int:
+    end = position
+    while end < len(text) and end - position < limit and "0" <= text[end] <= "9":
         end += 1
-    if end == at:
-        raise _Mismatch(at)
+    if end == position:
+        raise _Mismatch(position)
     return end
 
 

@@ -80,27 +80,27 @@ class Piece:
 def pattern_pieces(pattern: str) -> tuple[Piece, ...]:
     """Pieces of a pattern; raises InvalidQueryError."""
     pieces: list[Piece] = []
-    at = 0
-    while at < len(pattern):
-        letter = pattern[at]
+    begin = 0
+    while begin < len(pattern):
+        letter = pattern[begin]
         if letter in string.ascii_letters:
             if letter not in _LETTERS:
                 raise InvalidQueryError(
                     f"expected a pattern of dates such as yyyy-MM-dd HH:mm, found the letter '{letter}' in "
                     f"'{pattern[:60]}': put text into quotes"
                 )
-            end = at
+            end = begin
             while end < len(pattern) and pattern[end] == letter:
                 end += 1
-            if end - at > 64:
+            if end - begin > 64:
                 raise InvalidQueryError(
-                    f"expected at most 64 times the same letter in a pattern of dates, found {end - at} times "
+                    f"expected at most 64 times the same letter in a pattern of dates, found {end - begin} times "
                     f"'{letter}'"
                 )
-            pieces.append(Piece(letter, end - at))
-            at = end
+            pieces.append(Piece(letter, end - begin))
+            begin = end
         else:
-            text, at = _literal(pattern, at)
+            text, begin = _literal(pattern, begin)
             if text:
                 pieces.append(Piece("", len(text), text))
     if not pieces:
@@ -112,24 +112,24 @@ def pattern_pieces(pattern: str) -> tuple[Piece, ...]:
     )
 
 
-def _literal(pattern: str, at: int) -> tuple[str, int]:
+def _literal(pattern: str, begin: int) -> tuple[str, int]:
     """Text up to the next letter outside quotes, and where it ends."""
     text: list[str] = []
     quoted = False
-    while at < len(pattern):
-        character = pattern[at]
+    while begin < len(pattern):
+        character = pattern[begin]
         if character == "'":
-            if pattern[at + 1 : at + 2] == "'":
+            if pattern[begin + 1 : begin + 2] == "'":
                 text.append("'")
-                at += 2
+                begin += 2
                 continue
             quoted = not quoted
         elif not quoted and character in string.ascii_letters:
             break
         else:
             text.append(character)
-        at += 1
-    return "".join(text), at
+        begin += 1
+    return "".join(text), begin
 
 
 class _Clock:
@@ -194,14 +194,14 @@ class _Clock:
                 return self._offset_texts(":" if piece.length == 2 else "")
 
     def _offset_texts(self, separator: str) -> tuple[NDArray[Any], tuple[str, ...]]:
-        found, indices = np.unique(self.offsets, return_inverse=True)
-        return indices, tuple(offset_text(int(offset), separator) for offset in found)
+        distinct, indices = np.unique(self.offsets, return_inverse=True)
+        return indices, tuple(offset_text(int(offset), separator) for offset in distinct)
 
     def _zone_names(self, *, long: bool) -> tuple[NDArray[Any], tuple[str, ...]]:
         entries, names = self.zone.names_at(self.local - self.offsets)
-        found, indices = np.unique(entries, return_inverse=True)
+        distinct, indices = np.unique(entries, return_inverse=True)
         texts = []
-        for entry in found:
+        for entry in distinct:
             name = names[entry]
             if not name[:1].isalpha():  # zones without an abbreviation of their own are shown by their offset
                 first = int(np.flatnonzero(entries == entry)[0])
@@ -258,7 +258,10 @@ def format_local(pattern: str, local: Int64Array, offsets: Int64Array, zone: Tim
         return pa.array([], pa.string())
     ends = range(0, len(local), _CHUNK)
     return pa.concat_arrays(
-        [_format_chunk(pieces, _Clock(local[at : at + _CHUNK], offsets[at : at + _CHUNK], zone)) for at in ends]
+        [
+            _format_chunk(pieces, _Clock(local[start : start + _CHUNK], offsets[start : start + _CHUNK], zone))
+            for start in ends
+        ]
     )
 
 
@@ -296,8 +299,8 @@ class _Column:
             return pa.scalar(self.texts[0])
         if self.texts:
             return pa.array(self.texts).take(pa.array(self.values))
-        found, indices = np.unique(self.values, return_inverse=True)
-        texts = [f"{'-' if value < 0 else ''}{abs(value):0{self.min_digits}}" for value in found.tolist()]
+        distinct, indices = np.unique(self.values, return_inverse=True)
+        texts = [f"{'-' if value < 0 else ''}{abs(value):0{self.min_digits}}" for value in distinct.tolist()]
         return pa.array(texts).take(pa.array(indices))
 
 
@@ -317,34 +320,34 @@ def _column(piece: Piece, clock: _Clock) -> _Column:
 def _fraction(millis: NDArray[Any], digits: int) -> _Column:
     if digits <= 3:
         return _Column(millis // 10 ** (3 - digits), min_digits=digits)
-    found, indices = np.unique(millis, return_inverse=True)
-    return _Column(indices, tuple(f"{value:03}".ljust(digits, "0") for value in found.tolist()))
+    distinct, indices = np.unique(millis, return_inverse=True)
+    return _Column(indices, tuple(f"{value:03}".ljust(digits, "0") for value in distinct.tolist()))
 
 
 def _fixed_text(columns: list[_Column], width: int, count: int) -> pa.Array:
     """Columns of fixed width as one block of bytes: digits by arithmetic, words by table."""
     block = np.empty((count, width), np.uint8)
-    at = 0
+    begin = 0
     for column in columns:
         size = column.width or 0
         if column.values is not None and not column.texts:
-            _write_digits(block, at, size, column.values)
+            _write_digits(block, begin, size, column.values)
         else:
             table = np.frombuffer("".join(column.texts).encode(), np.uint8).reshape(-1, size)
-            block[:, at : at + size] = table[0] if column.values is None else table.take(column.values, axis=0)
-        at += size
+            block[:, begin : begin + size] = table[0] if column.values is None else table.take(column.values, axis=0)
+        begin += size
     offsets = np.arange(0, (count + 1) * width, width, dtype=np.int32) if width else np.zeros(count + 1, np.int32)
     return pa.Array.from_buffers(pa.string(), count, [None, pa.py_buffer(offsets), pa.py_buffer(block)])
 
 
-def _write_digits(block: NDArray[np.uint8], at: int, size: int, values: NDArray[Any]) -> None:
+def _write_digits(block: NDArray[np.uint8], begin: int, size: int, values: NDArray[Any]) -> None:
     rest: NDArray[Any] = values.astype(np.int32 if size > 4 else np.uint16)
-    place = at + size - 1
-    while place > at:
-        if place == at + 1:
+    place = begin + size - 1
+    while place > begin:
+        if place == begin + 1:
             rest = rest.astype(np.uint8)
         more = rest // 10
         block[:, place] = (rest - more * 10).astype(np.uint8) + 48
         rest = more
         place -= 1
-    block[:, at] = rest.astype(np.uint8) + 48
+    block[:, begin] = rest.astype(np.uint8) + 48

@@ -57,10 +57,10 @@ class _Changes:
         low, high = np.searchsorted(self.starts, np.array([values.min(), values.max()]), "right") - 1
         if low == high:  # times of one segment lie close together
             return np.broadcast_to(low, values.shape)
-        found: Int64Array = self._table.take(np.clip(values >> _BUCKET_BITS, self._first, self._last) - self._first)
+        periods: Int64Array = self._table.take(np.clip(values >> _BUCKET_BITS, self._first, self._last) - self._first)
         for _ in range(self._steps):
-            found = found + (values >= self._next.take(found))
-        return found
+            periods = periods + (values >= self._next.take(periods))
+        return periods
 
 
 class TimeZone:
@@ -122,19 +122,19 @@ class TimeZone:
             return floor_millis(unit, instants)
         offsets = self.offsets_at(instants)
         local = floor_millis(unit, instants + offsets)
-        found = local - offsets
+        starts = local - offsets
         if unit in CLOCK_UNITS or self.fixed_offset_ms is not None:
-            return found
-        moved = self.offsets_at(found) != offsets
+            return starts
+        moved = self.offsets_at(starts) != offsets
         if moved.any():
-            found[moved] = self.to_instants(local[moved])
-        return found
+            starts[moved] = self.to_instants(local[moved])
+        return starts
 
     def _look_up(self, changes: _Changes, values: Int64Array) -> Int64Array:
         if not values.size:
             return np.zeros(0, np.int64)
-        found: Int64Array = self._offsets.take(changes.periods(self._folded(values)))
-        return found
+        offsets: Int64Array = self._offsets.take(changes.periods(self._folded(values)))
+        return offsets
 
     def _folded(self, values: Int64Array) -> Int64Array:
         """Times far in the future as the same times of the last 400 years that are written down."""
@@ -175,9 +175,9 @@ def find_time_zone(zone_id: str) -> TimeZone | None:
 
 def time_zone(zone_id: str) -> TimeZone:
     """The zone of this id; raises InvalidQueryError."""
-    found = find_time_zone(zone_id)
-    if found is None:
+    zone = find_time_zone(zone_id)
+    if zone is None:
         raise InvalidQueryError(
             f"expected a time zone such as UTC, America/Los_Angeles, PST or +05:30, found '{zone_id[:60]}'"
         )
-    return found
+    return zone

@@ -61,25 +61,25 @@ def parse_zone_file(data: bytes) -> Transitions:
         _HEADER.size + time_count * 5 + type_count * 6 + char_count + leap_count * 8 + std_count + utc_count
     )  # data of version 1
     _, _, utc_count, std_count, leap_count, time_count, type_count, char_count = _HEADER.unpack_from(data, second)
-    at = second + _HEADER.size
-    times = struct.unpack_from(f">{time_count}q", data, at)
-    at += time_count * 8
-    kinds = data[at : at + time_count]
-    at += time_count
-    types = [struct.unpack_from(">lbB", data, at + 6 * i) for i in range(type_count)]
-    at += type_count * 6
-    letters = data[at : at + char_count]
-    at += char_count + leap_count * 12 + std_count + utc_count
-    rule = data[at:].strip(b"\n").decode("ascii")
+    offset = second + _HEADER.size
+    times = struct.unpack_from(f">{time_count}q", data, offset)
+    offset += time_count * 8
+    kinds = data[offset : offset + time_count]
+    offset += time_count
+    types = [struct.unpack_from(">lbB", data, offset + 6 * i) for i in range(type_count)]
+    offset += type_count * 6
+    letters = data[offset : offset + char_count]
+    offset += char_count + leap_count * 12 + std_count + utc_count
+    rule = data[offset:].strip(b"\n").decode("ascii")
 
     def name(kind: int) -> str:
         start = types[kind][2]
         return letters[start : letters.index(b"\0", start)].decode("ascii")
 
-    found = [(-(2**62), types[0][0], name(0))] + [
+    transitions = [(-(2**62), types[0][0], name(0))] + [
         (time, types[kind][0], name(kind)) for time, kind in zip(times, kinds, strict=True)
     ]
-    last = found[-1][0] if time_count else 0
+    last = transitions[-1][0] if time_count else 0
     cycle_start = None
     if rule:
         yearly = _Rule(rule)
@@ -91,12 +91,17 @@ def parse_zone_file(data: bytes) -> Transitions:
                 for change in yearly.changes_of(year)
                 if change[0] > last
             ]
-            found += sorted(future)
+            transitions += sorted(future)
             # One whole cycle lies before this, all of it made by the rule.
             cycle_start = int(days_of_months(np.array([(first_year + 1 + _CYCLE_YEARS - 1970) * 12]))[0]) * 86_400
         elif not time_count:
-            found = [(found[0][0], yearly.standard_s, yearly.standard_name)]
-    return Transitions(tuple(f[0] for f in found), tuple(f[1] for f in found), tuple(f[2] for f in found), cycle_start)
+            transitions = [(transitions[0][0], yearly.standard_s, yearly.standard_name)]
+    return Transitions(
+        tuple(f[0] for f in transitions),
+        tuple(f[1] for f in transitions),
+        tuple(f[2] for f in transitions),
+        cycle_start,
+    )
 
 
 _NAME: Final = r"(<[^>]+>|[A-Za-z]+)"
@@ -107,8 +112,8 @@ _RULE = re.compile(rf"{_NAME}{_OFFSET}(?:{_NAME}{_OFFSET}?,{_DATE},{_DATE})?")
 
 def _seconds(text: str) -> int:
     """[-]hh[:mm[:ss]] in seconds."""
-    parts = [int(part) for part in text.lstrip("+-").split(":")]
-    size = sum(part * scale for part, scale in zip(parts, (3600, 60, 1), strict=False))
+    parts = [int(field) for field in text.lstrip("+-").split(":")]
+    size = sum(field * scale for field, scale in zip(parts, (3600, 60, 1), strict=False))
     return -size if text.startswith("-") else size
 
 
@@ -149,11 +154,11 @@ def _rule_day(date: str, year: int) -> int:
         if date.startswith("J") and day >= 59:  # from March 1st on
             return _month_start(year, 3) + day - 59
         return _month_start(year, 1) + day
-    month, week, weekday = (int(part) for part in date[1:].split("."))
+    month, week, weekday = (int(field) for field in date[1:].split("."))
     start = _month_start(year, month)
     first = start + (weekday - int(day_of_week(np.array([start]))[0])) % 7
-    found = first + 7 * (week - 1)
-    return found if found < _month_start(year, month + 1) else found - 7
+    day_of_rule = first + 7 * (week - 1)
+    return day_of_rule if day_of_rule < _month_start(year, month + 1) else day_of_rule - 7
 
 
 def _month_start(year: int, month: int) -> int:

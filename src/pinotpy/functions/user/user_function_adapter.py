@@ -62,22 +62,22 @@ def check_example(user: UserFunction) -> None:
         arrays = [
             _example_array(value, data_type) for value, (_, data_type) in zip(given, user.parameters, strict=True)
         ]
-        found = _evaluate(
+        result = _evaluate(
             user, [_to_numpy(data_type) for _, data_type in user.parameters], arrays, _FailureLog(user.name)
         )[0].as_py()
     except (QueryExecutionError, pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as error:
         raise InvalidConfigError(f"the example of function '{user.spelling}' cannot be computed: {error}") from error
     if user.result is DataType.BIG_DECIMAL:
-        found, expected = decode_decimal(found), Decimal(str(expected))
+        result, expected = decode_decimal(result), Decimal(str(expected))
     is_close = (
-        isinstance(found, float)
+        isinstance(result, float)
         and isinstance(expected, int | float)
-        and math.isclose(found, expected, rel_tol=_REL_TOLERANCE)
+        and math.isclose(result, expected, rel_tol=_REL_TOLERANCE)
     )
-    both_nan = isinstance(found, float) and isinstance(expected, float) and math.isnan(found) and math.isnan(expected)
-    if not (is_close or both_nan or found == expected):
+    both_nan = isinstance(result, float) and isinstance(expected, float) and math.isnan(result) and math.isnan(expected)
+    if not (is_close or both_nan or result == expected):
         raise InvalidConfigError(
-            f"the example of function '{user.spelling}' is wrong: expected {expected!r}, found {found!r}"
+            f"the example of function '{user.spelling}' is wrong: expected {expected!r}, found {result!r}"
         )
 
 
@@ -106,22 +106,22 @@ def _converter(user: UserFunction, place: int, operand: Operand) -> Converter:
     """
     name, declared = user.parameters[place]
     what = f"argument {place + 1} ({name}) of {user.spelling}"
-    found = operand.data_type
+    given = operand.data_type
     if not operand.single_value:
         raise InvalidQueryError(f"{what} is a single {declared}, found {operand.name}")
-    if found is None or found is declared:
+    if given is None or given is declared:
         return _to_numpy(declared)
     if operand.literal is not None and operand.literal.is_string:
         constant = _constant(operand.literal.text, declared, what)
         return lambda value, count: _to_numpy(declared)(constant, count)
-    if declared in _WHOLE and found in (*_NUMBERS, DataType.BOOLEAN):
-        return lambda value, count: _to_numpy(declared)(_whole(value, found, declared, what), count)
-    if declared in _NUMBERS and found in (*_NUMBERS, DataType.BOOLEAN):
+    if declared in _WHOLE and given in (*_NUMBERS, DataType.BOOLEAN):
+        return lambda value, count: _to_numpy(declared)(_whole(value, given, declared, what), count)
+    if declared in _NUMBERS and given in (*_NUMBERS, DataType.BOOLEAN):
         if declared is DataType.BIG_DECIMAL:
             return lambda value, count: _to_numpy(declared)(_decimals(spread(value, count)), count)
-        return lambda value, count: _to_numpy(declared)(_cast(doubles(value, found), declared), count)
-    if declared is DataType.STRING or (declared is DataType.JSON and found is DataType.STRING):
-        return lambda value, count: _to_numpy(declared)(texts(value, found), count)
+        return lambda value, count: _to_numpy(declared)(_cast(doubles(value, given), declared), count)
+    if declared is DataType.STRING or (declared is DataType.JSON and given is DataType.STRING):
+        return lambda value, count: _to_numpy(declared)(texts(value, given), count)
     raise InvalidQueryError(
         f"{what} is {declared}, found {operand.name}: write CAST(… AS {declared}), or pass another column"
     )
@@ -146,12 +146,12 @@ def _constant(text: str, declared: DataType, what: str) -> pa.Scalar:
         raise InvalidQueryError(f"{what} is {declared}, found '{text[:40]}'") from error
 
 
-def _whole(value: Value, found: DataType, declared: DataType, what: str) -> Value:
+def _whole(value: Value, given: DataType, declared: DataType, what: str) -> Value:
     """Whole numbers of numbers: exact, or an error; a fraction or a wrapped integer would be a wrong answer."""
     try:
-        if found is DataType.BIG_DECIMAL:
+        if given is DataType.BIG_DECIMAL:
             return map_distinct(spread(value, 1), lambda data: _exact_int(decode_decimal(data)), declared.arrow)
-        if found is DataType.BOOLEAN:
+        if given is DataType.BOOLEAN:
             return value.cast(pa.int8()).cast(declared.arrow)
         return value.cast(declared.arrow)
     except (pa.ArrowInvalid, ValueError, OverflowError) as error:
@@ -185,12 +185,12 @@ def _to_numpy(data_type: DataType) -> Converter:
     def convert(value: Value, count: int) -> NDArray[Any]:
         array = spread(value, count)
         if data_type is DataType.BIG_DECIMAL:
-            found = np.array([decode_decimal(data) for data in array.to_pylist()], object)
+            converted = np.array([decode_decimal(data) for data in array.to_pylist()], object)
         else:
-            found = array.to_numpy(zero_copy_only=False)
-        assert found.dtype == DTYPES[data_type], (found.dtype, data_type)
-        found.flags.writeable = False
-        return found
+            converted = array.to_numpy(zero_copy_only=False)
+        assert converted.dtype == DTYPES[data_type], (converted.dtype, data_type)
+        converted.flags.writeable = False
+        return converted
 
     return convert
 

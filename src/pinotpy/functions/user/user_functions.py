@@ -100,7 +100,7 @@ def udf(
 
     def declare(function: Callable[..., Any]) -> UserFunction:
         spelling = name or function.__name__
-        types = tuple(_data_type(each, f"argument {place}", spelling) for place, each in enumerate(arguments, 1))
+        types = tuple(_data_type(kind, f"argument {place}", spelling) for place, kind in enumerate(arguments, 1))
         _check_name(spelling)
         names = _parameter_names(function, len(types), spelling)
         if example is not None and len(example[0]) != len(types):
@@ -122,11 +122,11 @@ def udf(
     return declare
 
 
-def _data_type(found: str | DataType, what: str, function: str) -> DataType:
-    known = DataType.__members__.get(str(found))
+def _data_type(kind: str | DataType, what: str, function: str) -> DataType:
+    known = DataType.__members__.get(str(kind))
     if known is None or known not in DTYPES:
         raise InvalidConfigError(
-            f"function '{function}': expected one of {', '.join(DTYPES)} as type of its {what}, found '{found}'"
+            f"function '{function}': expected one of {', '.join(DTYPES)} as type of its {what}, found '{kind}'"
         )
     return known
 
