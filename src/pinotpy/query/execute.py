@@ -17,7 +17,7 @@ import numpy as np
 
 from pinotpy.pql.ast import Dialect
 from pinotpy.query.explain.plans import Scan, explain_segments
-from pinotpy.query.filter.decisions import ScanNotes
+from pinotpy.query.filter.planner import FilterPlan
 from pinotpy.query.group.distinct import run_distinct
 from pinotpy.query.group.group_by import run_group_by
 from pinotpy.query.group.top_n_groups import pays_off_to_choose
@@ -25,7 +25,7 @@ from pinotpy.query.group.ungrouped import run_aggregation
 from pinotpy.query.model.context import QueryContext, QueryKind
 from pinotpy.query.order.segment_order import in_order_of_values
 from pinotpy.query.order.select import run_selection
-from pinotpy.query.plan.build import build_scan
+from pinotpy.query.plan.build import build_scan, plan_filter, scan_of
 from pinotpy.query.plan.scan_plan import ScanPlan
 from pinotpy.query.plan.star_tree.plans import plans_of
 from pinotpy.query.result.combine import merge_partials
@@ -80,16 +80,12 @@ def execute(
     allowed = threads if context.options.max_threads is None else min(threads, max(context.options.max_threads, 1))
     if context.explain:
 
-        def planned(query: QueryContext, some: SegmentSet, notes: ScanNotes) -> ScanPlan:
-            return build_scan(
-                query,
-                some,
-                control,
-                threads=allowed,
-                executor=executor,
-                dictionaries=dictionaries,
-                is_final=is_final and len(asked.sets) == 1,
-                notes=notes,
+        def planned(query: QueryContext, some: SegmentSet) -> tuple[FilterPlan, ScanPlan]:
+            chosen = plan_filter(query, some, control, threads=allowed if executor is not None else 1)
+            counts = Statistics(num_segments_queried=len(some), total_docs=some.total_docs)
+            final = is_final and len(asked.sets) == 1
+            return chosen, scan_of(
+                query, chosen, control, counts, executor=executor, dictionaries=dictionaries, is_final=final
             )
 
         return _explained(context, asked, wanted, control, planned)

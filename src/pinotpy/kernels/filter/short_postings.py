@@ -1,9 +1,8 @@
 """Docs of an index instead of a scan, where a list is so short that no other price matters: chosen and made for all
-segments of a query in two calls, before `planning.conjunction`.
+segments of a query in two calls, between `planner.select_runs` and `planner.conjunction`.
 
-Predicates are those of `planning.conjunction`, with more words. A predicate has a list in a segment if it is one list
-of an inverted index (of docs, or a Roaring bitmap, which is written out), or a span of buckets of a range index, whose
-docs
+Conjuncts are theirs, all plain predicates, with more words. A predicate has a list in a segment if it is one list of an
+inverted index (of docs, or a Roaring bitmap, which is written out), or a span of buckets of a range index, whose docs
 are compared where a bucket may be cut, and put in order. Few docs are scanned sooner than any index is weighed: that is
 seen here too.
 """
@@ -16,27 +15,20 @@ import numpy as np
 from numba import int64, njit
 
 from pinotpy.kernels.codec.roaring import list_bitmap
-from pinotpy.kernels.filter.planner import (
-    C_METAS,
-    C_NEGATED,
-    C_TABLE,
-    CONJUNCT_WORDS,
-    L_DOCS,
+from pinotpy.kernels.filter.planner import C_METAS, C_NEGATED, C_TABLE, CONJUNCT_WORDS
+from pinotpy.kernels.filter.posting_bitmaps import bucket_span
+from pinotpy.kernels.filter.postings import first_from
+from pinotpy.kernels.filter.predicate_frame import PREDICATE_RUN
+from pinotpy.kernels.filter.predicate_table import (
+    BY_LIST,
+    L_ANSWER,
     L_IDS,
     L_MODE,
-    L_PRUNE,
     L_RANGED,
     L_SORTED,
-    LIST_ADDRESS,
-    LIST_HIGH,
-    LIST_LOW,
-    LIST_WORDS,
     flag_of,
     predicate_table,
 )
-from pinotpy.kernels.filter.posting_bitmaps import bucket_span
-from pinotpy.kernels.filter.postings import first_from
-from pinotpy.kernels.filter.predicate_frame import PREDICATE_ALWAYS, PREDICATE_NEVER, PREDICATE_RUN
 from pinotpy.kernels.runtime.abi import (
     M_BITMAP_OFFSETS,
     M_BITMAPS,
@@ -53,10 +45,15 @@ from pinotpy.kernels.runtime.abi import (
     M_STORED,
     M_WIDTH,
     META_WORDS,
+    MORSEL_WORDS,
     T_DOUBLE,
     T_FLOAT,
     T_INT,
     T_LONG,
+    U_HIGH,
+    U_LIST,
+    U_LOW,
+    U_SEGMENT,
     inner,
     words,
 )
@@ -92,21 +89,8 @@ SCAN: Final = 2
 
 
 @inner
-def _meta(predicates: Any, predicate: int, s: int) -> Any:
-    return words(predicates[predicate, C_METAS] + s * META_WORDS * 8, META_WORDS)
-
-
-@inner
-def _run(docs: Any, predicates: Any, s: int) -> Any:
-    # Docs [low, high) of a segment that conditions on sorted columns leave; (0, 0): nothing is selected.
-    n, low, high = len(docs), int64(0), docs[s]
-    for predicate in range(len(predicates)):
-        table = predicate_table(predicates[predicate, C_TABLE], n)
-        if table[L_MODE * n + s] == PREDICATE_NEVER or flag_of(table, n, L_PRUNE, s)[0] != 0:
-            return int64(0), int64(0)
-        if predicates[predicate, C_NEGATED] == 0 and flag_of(table, n, L_SORTED, s)[0] != 0:
-            low, high = max(low, table[L_DOCS * n + 2 * s]), min(high, table[L_DOCS * n + 2 * s + 1])
-    return low, max(low, high)
+def _meta(conjuncts: Any, number: int, s: int) -> Any:
+    return words(conjuncts[number, C_METAS] + s * META_WORDS * 8, META_WORDS)
 
 
 @inner
@@ -156,36 +140,34 @@ def _test_price(table: Any, n: int, meta: Any, ends: Any, s: int, prices: Any) -
 
 
 @njit(cache=True, nogil=True)
-def choose_lists(docs: Any, predicates: Any, ends: Any, prices: Any, chosen: Any, room: Any) -> Any:
-    """For every segment that may select something, the predicate whose list is cheapest. Changes nothing but `chosen`
-    and `room`.
+def choose_lists(
+    morsels: Any, num_segments: int, conjuncts: Any, ends: Any, prices: Any, chosen: Any, room: Any
+) -> Any:
+    """For every morsel the conjunct whose list is cheapest. Changes nothing but `chosen` and `room`.
 
     Args:
-        docs, predicates: as of `planning.conjunction`; ends: int64[num_predicates, END_WORDS]; prices:
+        morsels, conjuncts: as of `planner.select_runs`; ends: int64[num_conjuncts, END_WORDS]; prices:
             float64[NUM_PRICES].
-        chosen: int64[n], predicate, or -1 where nothing is selected. room: int64[n], docs to be made room for.
+        chosen: int64[u], conjunct of a morsel, or -1. room: int64[u], docs to be made room for.
 
-    Returns: LISTS if in every segment the list costs less than only walking its docs would; SCAN (and -1 for every
-        segment) if no list lies ready anywhere and all segments are scanned sooner than indexes are weighed; else
-        WEIGH.
+    Returns: LISTS if for every morsel the list costs less than only walking its docs would; SCAN (and -1 for every
+        morsel) if no list lies ready anywhere and all morsels are scanned sooner than indexes are weighed; else WEIGH.
     """
-    n, num_predicates = len(docs), len(predicates)
-    others = prices[P_OTHER] * (num_predicates - 1)
+    n, num_conjuncts = num_segments, len(conjuncts)
+    others = prices[P_OTHER] * (num_conjuncts - 1)
     found, scan_ns = LISTS, 0.0
-    for s in range(n):
-        chosen[s], room[s] = -1, 0
-        low, high = _run(docs, predicates, s)
-        if low == high:
-            continue
-        least = (high - low) * prices[P_SCAN]
+    for morsel in range(len(morsels)):
+        chosen[morsel], room[morsel] = -1, 0
+        s, num_docs = morsels[morsel, U_SEGMENT], morsels[morsel, U_HIGH] - morsels[morsel, U_LOW]
+        least = num_docs * prices[P_SCAN]
         scan_ns += least
-        for predicate in range(num_predicates):
-            table, meta = predicate_table(predicates[predicate, C_TABLE], n), _meta(predicates, predicate, s)
-            price = _test_price(table, n, meta, ends[predicate], s, prices)
-            scan_ns += price * (high - low) if price >= 0.0 else prices[P_OVERHEAD]
-            if predicates[predicate, C_NEGATED] != 0:
+        for number in range(num_conjuncts):
+            table, meta = predicate_table(conjuncts[number, C_TABLE], n), _meta(conjuncts, number, s)
+            price = _test_price(table, n, meta, ends[number], s, prices)
+            scan_ns += price * num_docs if price >= 0.0 else prices[P_OVERHEAD]
+            if conjuncts[number, C_NEGATED] != 0:
                 continue
-            entries, ordered = _entries(table, n, meta, ends[predicate], s)
+            entries, ordered = _entries(table, n, meta, ends[number], s)
             if entries < 0:
                 continue
             if not ordered:
@@ -193,9 +175,9 @@ def choose_lists(docs: Any, predicates: Any, ends: Any, prices: Any, chosen: Any
             made = prices[P_ORDERED] if ordered else (prices[P_BITMAP] if meta[M_BITMAPS] != 0 else 0.0)
             price = entries * (prices[P_LIST] + others + made)
             if price <= least:
-                least, chosen[s] = price, predicate
-                room[s] = entries if ordered or meta[M_BITMAPS] != 0 else 0
-        if chosen[s] < 0:
+                least, chosen[morsel] = price, number
+                room[morsel] = entries if ordered or meta[M_BITMAPS] != 0 else 0
+        if chosen[morsel] < 0:
             found = WEIGH
     if found == WEIGH and scan_ns < prices[P_OVERHEAD]:
         chosen[:], room[:] = -1, 0
@@ -259,51 +241,47 @@ def _of_buckets(meta: Any, ends: Any, ids: Any, out: Any) -> Any:
 
 @njit(cache=True, nogil=True)
 def make_lists(
-    docs: Any, predicates: Any, ends: Any, chosen: Any, starts: Any, out: Any, out_address: int, listed: Any
+    docs: Any, morsels: Any, conjuncts: Any, ends: Any, chosen: Any, starts: Any, out: Any, out_address: int
 ) -> None:
-    """Make the chosen lists; their predicates hold everywhere from here on.
+    """The morsels become the chosen lists; their predicates are marked BY_LIST.
 
     Args:
-        chosen: as `choose_lists` left it; starts: int64[n], where a segment's room in `out` (int32, at `out_address`)
-            begins.
-        listed: int64[n, LIST_WORDS] of zeros, filled.
+        docs: int64[n], docs of every segment; morsels, chosen: as of `choose_lists`, which chose one for each.
+        starts: int64[u], where a morsel's room in `out` (int32, at `out_address`) begins.
     """
     n = len(docs)
-    for s in range(n):
-        predicate = chosen[s]
-        if predicate < 0:
-            continue
-        low, high = _run(docs, predicates, s)
-        table, meta = predicate_table(predicates[predicate, C_TABLE], n), _meta(predicates, predicate, s)
+    for morsel in range(len(morsels)):
+        number, row = chosen[morsel], morsels[morsel]
+        s = row[U_SEGMENT]
+        table, meta = predicate_table(conjuncts[number, C_TABLE], n), _meta(conjuncts, number, s)
         ids = table[L_IDS * n + 2 * s : L_IDS * n + 2 * s + 2]
         if meta[M_INVERTED_OFFSETS] != 0:
             offsets = view_u32(meta[M_INVERTED_OFFSETS], meta[M_CARDINALITY] + 1)
             first, count = int64(offsets[ids[0]]), int64(offsets[ids[1]]) - int64(offsets[ids[0]])
             if meta[M_BITMAPS] != 0:
                 begins = view_i64(meta[M_BITMAP_OFFSETS], meta[M_CARDINALITY] + 1)
-                list_bitmap(meta[M_BITMAPS] + begins[ids[0]], out[starts[s] : starts[s] + count])
-                address = out_address + starts[s] * 4
+                list_bitmap(meta[M_BITMAPS] + begins[ids[0]], out[starts[morsel] : starts[morsel] + count])
+                address = out_address + starts[morsel] * 4
             else:
                 address = meta[M_INVERTED_DOCS] + first * 4
         else:
-            count = int64(_of_buckets(meta, ends[predicate], ids, out[starts[s] :]))
-            address = out_address + starts[s] * 4
-        own = view_i32(address, count)
-        listed[s, LIST_ADDRESS] = address
-        listed[s, LIST_LOW], listed[s, LIST_HIGH] = (
-            (0, count) if high - low == docs[s] else (first_from(own, low), first_from(own, high))
-        )
-        table[L_MODE * n + s] = PREDICATE_ALWAYS
+            count = int64(_of_buckets(meta, ends[number], ids, out[starts[morsel] :]))
+            address = out_address + starts[morsel] * 4
+        own, low, high = view_i32(address, count), row[U_LOW], row[U_HIGH]
+        row[U_LIST] = address
+        row[U_LOW], row[U_HIGH] = (0, count) if high - low == docs[s] else (first_from(own, low), first_from(own, high))
+        flag_of(table, n, L_ANSWER, s)[0] = BY_LIST
 
 
 def warm() -> None:
     """Compile for the argument types that queries use: lists save nothing in the segments of four docs that others are
     compiled on.
     """
-    none, predicates, ends = (
+    none, conjuncts, ends = (
         np.zeros(0, np.int64),
         np.zeros((0, CONJUNCT_WORDS), np.int64),
         np.zeros((0, END_WORDS), np.int64),
     )
-    choose_lists(none, predicates, ends, np.zeros(NUM_PRICES), none, none)
-    make_lists(none, predicates, ends, none, none, np.zeros(1, np.int32), 0, np.zeros((0, LIST_WORDS), np.int64))
+    morsels = np.zeros((0, MORSEL_WORDS), np.int64)
+    choose_lists(morsels, 0, conjuncts, ends, np.zeros(NUM_PRICES), none, none)
+    make_lists(none, morsels, conjuncts, ends, none, none, np.zeros(1, np.int32), 0)

@@ -1,6 +1,6 @@
 """What would a query do? EXPLAIN answers without doing it.
 
-filter.decisions (what planning decided) → `access` (how each predicate is answered in a segment, and why not
+filter.planner (the plan that a query would run) → `access` (how each predicate is answered in a segment, and why not
 otherwise) → `operators` (what is done with the selected rows) → `plans` (segments with the same plan together: a
 server's part) → result.explained_answer (the broker's: parts of servers merged, as JSON and as SQL's table).
 

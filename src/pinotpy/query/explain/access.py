@@ -7,17 +7,20 @@ from typing import Final
 from pinotpy.arrays import Int64Array
 from pinotpy.kernels.filter import predicates
 from pinotpy.kernels.filter.predicate_frame import PREDICATE_ALWAYS, PREDICATE_NEVER
+from pinotpy.kernels.filter.predicate_table import BY_BITS, BY_LIST, BY_RUN
 from pinotpy.kernels.runtime import abi
 from pinotpy.pql.ast import Dialect
 from pinotpy.query.explain.predicate_text import predicate_text
 from pinotpy.query.filter import index_choice, index_docs
 from pinotpy.query.filter.bound_predicate import BoundPredicate
-from pinotpy.query.filter.decisions import BY_LIST, BY_RUN, ScanNotes
+from pinotpy.query.filter.compiled import CompiledPredicate
+from pinotpy.query.filter.index_choice import Choices
 from pinotpy.query.filter.interpreted import InterpretedPredicate, condition_columns
+from pinotpy.query.filter.planner import FilterPlan
 from pinotpy.query.filter.pruning import BY_BLOOM, BY_PARTITION
 from pinotpy.query.filter.search.json_coverage import left_out
 from pinotpy.query.filter.search.json_query import parse_json_query
-from pinotpy.query.filter.tree import Resolved, ResolvedAll, ResolvedAny, conjuncts
+from pinotpy.query.filter.tree import Resolved, ResolvedAll, ResolvedAny, predicates_of
 from pinotpy.query.model.predicate import JsonSearch, Nothing, NullTest, TextSearch
 from pinotpy.query.result.explained_groups import DICTIONARY, INVERTED, JSON, RANGE, SORTED, TEXT, Finding
 from pinotpy.query.segments.column_metas import ColumnMetas
@@ -41,24 +44,27 @@ _OF_FUNCTION: Final = {
 
 
 class FilterExplainer:
-    """Explains a resolved filter segment by segment, from the notes of its plan."""
+    """Explains a filter segment by segment, from the plan that a query would run."""
 
-    def __init__(self, notes: ScanNotes, dialect: Dialect) -> None:
-        assert notes.tree is not None and notes.metas is not None
-        self._notes = notes
-        self._tree: Resolved = notes.tree
-        self._metas: ColumnMetas = notes.metas
-        self._dialect = dialect
-        self._joined = {id(node) for node in conjuncts(self._tree)}
-        self._choices = notes.choices
+    def __init__(self, plan: FilterPlan, choices: Choices, dialect: Dialect) -> None:
+        self._plan, self._choices, self._dialect = plan, choices, dialect
+        self._metas: ColumnMetas = plan.metas
+        self._late = {id(node) for node in plan.late}
+        self._is_read = plan.docs_to_read() > 0
+        self._untested = {
+            id(bound)
+            for node, slot in zip(plan.conjuncts, plan.slots.tolist(), strict=True)
+            if slot < 0
+            for bound in predicates_of(node)
+        }
 
     def in_segment(self, segment: int) -> Finding:
-        """The filter in one segment (its number among those of the notes)."""
-        return self._node(self._tree, segment)
+        """The filter in one segment (its number among those of the plan)."""
+        return self._node(self._plan.tree, segment)
 
     def who_prunes(self, segment: int) -> list[Finding]:
         """The predicates that exclude a segment, each with the rule by which it does (pruning.BY_*)."""
-        return self._pruners(self._tree, segment)
+        return next((found for node in self._plan.conjuncts if (found := self._pruners(node, segment))), [])
 
     def _node(self, node: Resolved, segment: int) -> Finding:
         if isinstance(node, ResolvedAll | ResolvedAny):
@@ -67,27 +73,41 @@ class FilterExplainer:
         shown = predicate_text(node, self._dialect)
         finding: Finding = {"operator": shown.operator, "predicate": shown.text}
         if isinstance(node, InterpretedPredicate):
+            return finding | (self._not_tested(node, segment) or self._expression(node, segment))
+        return finding | self._predicate_of(node, segment)
+
+    def _not_tested(self, bound: BoundPredicate | InterpretedPredicate, segment: int) -> Finding | None:
+        """Of a predicate that the program leaves out; None where it is tested."""
+        if not self._is_read[segment]:
+            return {"access": "nothing", "why": "not tested: no doc of the segment is left to read"}
+        if id(bound) in self._untested:
+            why = "not tested: another condition of the OR holds for every doc that is read"
+            return {"access": "everything", "why": why}
+        return None
+
+    def _expression(self, node: InterpretedPredicate, segment: int) -> Finding:
+        if isinstance(node, CompiledPredicate):
+            why = "computed block by block on the docs that the conditions before it leave"
+        else:
             column = deciding_column(
                 condition_columns(node.condition.condition), self._metas.segments[segment], strict=False
             )
             docs = (
                 "the docs that the other conditions leave"
-                if id(node) in self._joined
+                if id(node) in self._late
                 else "all docs, because it stands under OR"
             )
             why = f"computed on {docs}" + (
                 "" if column is None else f", or on the dictionary of {column.name} if that is less"
             )
-            unused = _unused("any index", "an index is over the values of a column, not of an expression")
-            return finding | {"access": "expression", "why": why, "notUsed": [unused]}
-        return finding | self._predicate_of(node, segment)
+        unused = _unused("any index", "an index is over the values of a column, not of an expression")
+        return {"access": "expression", "why": why, "notUsed": [unused]}
 
     # --- one predicate
     # -----------------------------------------------------------------------------------------------------
 
     def _predicate_of(self, bound: BoundPredicate, segment: int) -> Finding:
-        notes = self._notes.of(bound)
-        mode, by = notes.mode[segment], notes.by[segment]
+        mode, by = bound.mode[segment], bound.answer[segment]
         words = self._metas.planned(bound.typed.column).metas[segment]
         if mode == PREDICATE_NEVER:
             return {"access": "nothing", "why": self._why_never(bound, segment, words)}
@@ -105,7 +125,10 @@ class FilterExplainer:
             }
         if by == BY_LIST:
             return self._by_index(bound, segment, "only the docs of its list are read")
-        if id(bound) in self._choices.bits and self._choices.bits[id(bound)][segment]:
+        not_tested = self._not_tested(bound, segment)
+        if not_tested is not None:
+            return not_tested
+        if by == BY_BITS:
             return self._by_index(bound, segment, "its lists are set as bits, and each doc is tested by its bit")
         if isinstance(bound.typed.test, TextSearch):
             why = "its terms and positions give the docs that match, as flags"
@@ -201,7 +224,9 @@ class FilterExplainer:
     ) -> Finding:
         if not words[abi.M_INVERTED_OFFSETS if index == INVERTED else abi.M_RANGE_BOUNDS]:
             return _unused(index, "not built")
-        if access == SORTED and self._notes.of(bound).by[segment] == BY_RUN:
+        if not self._is_read[segment]:
+            return _unused(index, "no doc of the segment is left to read")
+        if access == SORTED and bound.answer[segment] == BY_RUN:
             return _unused(index, "the sorted index gives one run of docs")
         indexed = self._choices.bound_predicates.get(id(bound))
         if indexed is None or indexed.index[segment] == index_docs.NO_INDEX:
@@ -214,9 +239,9 @@ class FilterExplainer:
         if _NAMES[int(indexed.index[segment])] != index:
             return _unused(index, f"the {_NAMES[int(indexed.index[segment])]} knows more")
         others = [
-            n
-            for n in conjuncts(self._tree)
-            if n is not bound and isinstance(n, BoundPredicate) and self._notes.of(n).by[segment] == BY_LIST
+            node
+            for node in self._plan.conjuncts
+            if node is not bound and isinstance(node, BoundPredicate) and node.answer[segment] == BY_LIST
         ]
         if others:
             return _unused(index, f"the list of {predicate_text(others[0], self._dialect).text} is shorter")

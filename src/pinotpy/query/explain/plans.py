@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from pinotpy.kernels.filter import planner
 from pinotpy.query.explain.access import FilterExplainer
 from pinotpy.query.explain.operators import operator_of
+from pinotpy.query.explain.predicate_text import predicate_text
 from pinotpy.query.explain.star_tree import explain_trees
-from pinotpy.query.filter.decisions import ScanNotes
+from pinotpy.query.filter.planner import FilterPlan
 from pinotpy.query.filter.pruning import BY_BLOOM, BY_MIN_MAX, BY_PARTITION
 from pinotpy.query.group.distinct import grouping_context
 from pinotpy.query.model.context import QueryContext, QueryKind
@@ -29,6 +31,11 @@ NO_DOCS, MIN_MAX, BLOOM, PARTITION, LIMIT, LIMIT_ZERO = (
     "limit 0",
 )
 _OF_RULE = {BY_MIN_MAX: MIN_MAX, BY_BLOOM: BLOOM, BY_PARTITION: PARTITION}
+_OF_OUTCOME = {
+    planner.SELECTS_NOTHING: "nothing",
+    planner.SELECTS_SOME: "some",
+    planner.SELECTS_ALL: "everything",
+}
 _WHY = {
     MIN_MAX: "lies outside the values of the segment",
     BLOOM: "asks for values that the bloom filter does not hold",
@@ -36,8 +43,8 @@ _WHY = {
 }
 
 
-# (query, segments, notes) → the plan of the scan, with the threads and shared codes that the query would have.
-Scan = Callable[[QueryContext, SegmentSet, ScanNotes], ScanPlan]
+# (query, segments) → the plans of filter and scan, with the threads and shared codes that the query would have.
+Scan = Callable[[QueryContext, SegmentSet], tuple[FilterPlan, ScanPlan]]
 
 
 def explain_segments(
@@ -81,26 +88,31 @@ def _planned(context: QueryContext, wanted: Sequence[Segment], control: QueryCon
     groups, rest, unused = explain_trees(context, SegmentSet.of(wanted), control)
     if groups and not len(rest):
         return groups
-    notes = ScanNotes()
-    plan = scan(planned, rest, notes)
+    chosen, plan = scan(planned, rest)
     operator = operator_of(context, plan)
-    explainer = None if notes.tree is None else FilterExplainer(notes, context.dialect)
-    for number, segment in enumerate(notes.segments):
+    explainer = FilterExplainer(chosen, chosen.choices(control), context.dialect) if chosen.has_filter else None
+    to_read = chosen.docs_to_read()
+    for row, number in enumerate(chosen.pruning.numbers.tolist()):
         control.check()
-        if notes.facts is not None and notes.facts.prune[number]:
+        segment = chosen.pruning.asked[row]
+        if number < 0:
+            one = chosen.pruning.who_prunes(row)
+            text = predicate_text(one, context.dialect).text
+            pruner: Finding = {"predicate": text, "column": one.column, "rule": BY_MIN_MAX}
+            groups.append(_group(segment) | {"pruned": _by_values(segment, [pruner])})
+            continue
+        if chosen.outcomes[number] == planner.IS_PRUNED:
             assert explainer is not None
             groups.append(_group(segment) | {"pruned": _by_values(segment, explainer.who_prunes(number))})
             continue
-        to_read = int(notes.docs_to_read[number])
-        group = _group(segment) | {"operator": operator, "toRead": [to_read, to_read]}
+        count = int(to_read[number])
+        group = _group(segment) | {"operator": operator, "toRead": [count, count]}
         if segment.name in unused:
             group["starTree"] = unused[segment.name]
         if explainer is not None:
-            assert notes.facts is not None
             group["filter"] = explainer.in_segment(number)
-            group["selects"] = (
-                "nothing" if notes.facts.never[number] else "everything" if notes.facts.always[number] else "some"
-            )
+            outcome = _OF_OUTCOME[int(chosen.outcomes[number])]
+            group["selects"] = "some" if outcome == "everything" and chosen.late else outcome
         groups.append(group)
     return groups
 

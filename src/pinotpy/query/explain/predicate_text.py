@@ -12,6 +12,7 @@ from pinotpy.pql.printer import print_expression
 from pinotpy.query.filter.bound_predicate import BoundPredicate
 from pinotpy.query.filter.interpreted import InterpretedPredicate
 from pinotpy.query.model.context import Comparison, ExpressionPredicate, LiteralValue, Predicate
+from pinotpy.query.model.predicate import TypedPredicate
 from pinotpy.query.model.stored_literals import literal_text
 
 VALUES_SHOWN_MAX: Final = 10
@@ -33,20 +34,21 @@ class PredicateText:
     text: str
 
 
-def predicate_text(bound: BoundPredicate | InterpretedPredicate, dialect: Dialect) -> PredicateText:
-    """The predicate that a predicate of the resolved filter stands for."""
+def predicate_text(bound: BoundPredicate | TypedPredicate | InterpretedPredicate, dialect: Dialect) -> PredicateText:
+    """The predicate that a predicate of the filter, bound to segments or not, stands for."""
     if isinstance(bound, InterpretedPredicate):
         condition, negated = bound.condition.condition, bound.condition.negated
         if isinstance(condition, ExpressionPredicate):
             return _negated("EXPRESSION", _cut(print_expression(condition.expression, dialect)), negated)
         return _of(condition, dialect, negated)
-    source = bound.typed.source
+    typed = bound.typed if isinstance(bound, BoundPredicate) else bound
+    source = typed.source
     if source is None:
-        return _negated("RANGE", f"{bound.typed.column} within its literals", bound.typed.negated)
+        return _negated("RANGE", f"{typed.column} within its literals", typed.negated)
     if isinstance(source, ExpressionPredicate):
-        return _negated("EXPRESSION", _cut(print_expression(source.expression, dialect)), bound.typed.negated)
+        return _negated("EXPRESSION", _cut(print_expression(source.expression, dialect)), typed.negated)
     was_negative = source.comparison in _NEGATIVE.values()
-    return _of(source, dialect, bound.typed.negated is not was_negative)
+    return _of(source, dialect, typed.negated is not was_negative)
 
 
 def _of(predicate: Predicate, dialect: Dialect, negated: bool) -> PredicateText:

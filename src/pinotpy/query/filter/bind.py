@@ -14,13 +14,22 @@ import numpy as np
 from pinotpy.arrays import Int64Array
 from pinotpy.data_types import StoredType
 from pinotpy.errors import QueryExecutionError
-from pinotpy.kernels.filter import planner, predicates
+from pinotpy.kernels.filter import predicate_table, predicates
 from pinotpy.kernels.filter.predicate_frame import PREDICATE_ALWAYS, PREDICATE_NEVER, PREDICATE_RUN
 from pinotpy.kernels.runtime import abi
-from pinotpy.query.filter.bound_predicate import COST_MULTI_VALUE, COST_RAW, BoundPredicate, empty_table
+from pinotpy.query.filter.bound_predicate import COST_MULTI_VALUE, COST_RAW, COST_STRINGS, BoundPredicate, empty_table
 from pinotpy.query.filter.members import enter_members, member_ids
-from pinotpy.query.filter.pruning import BY_MIN_MAX, NOT_PRUNED, excluded_by
-from pinotpy.query.filter.raw_values import kernel_bytes, on_raw_values, values_outside
+from pinotpy.query.filter.pruning import (
+    BY_MIN_MAX,
+    NO_PLACES,
+    NOT_PRUNED,
+    Places,
+    excluded_by,
+    places_of,
+    range_words,
+    texts_outside,
+)
+from pinotpy.query.filter.raw_values import kernel_bytes, on_raw_values
 from pinotpy.query.filter.search.json_query import parse_json_query
 from pinotpy.query.model.predicate import (
     FixedRange,
@@ -33,14 +42,14 @@ from pinotpy.query.model.predicate import (
 )
 from pinotpy.query.runtime.control import QueryControl
 from pinotpy.query.segments.column_metas import ColumnMetas
-from pinotpy.query.segments.segment_set import ColumnRows
+from pinotpy.query.segments.segment_set import ColumnRanges, ColumnRows
 
 # From so many segments on the smallest and largest text of each is looked at before its dictionary, in which a text is
 # found within about 1 us (kernels/filter/dictionary_ranges.py): with cold caches the look itself takes 70 us. Raw texts
 # have filters to be made first.
 _BY_RANGES_MIN: Final = 256
 _RAW_BY_RANGES_MIN: Final = 32
-# Tests of a range, as kernels/filter/planner.py wants them.
+# Tests of a range, as kernels/filter/predicate_table.py wants them.
 _RANGE_TESTS: Final = np.array(
     [predicates.ids_range.address, predicates.docs_range.address, predicates.raw_range.address], np.int64
 )
@@ -48,9 +57,16 @@ _NO_BYTES: Final = np.zeros(0, np.uint8)
 
 
 def bind_predicate(
-    bound: TypedPredicate, metas: ColumnMetas, control: QueryControl, *, null_handling: bool
+    bound: TypedPredicate,
+    metas: ColumnMetas,
+    control: QueryControl,
+    *,
+    null_handling: bool,
+    places: Places | None = None,
 ) -> BoundPredicate:
-    """What `bound` is in every segment of `metas`."""
+    """What `bound` is in every segment of `metas`. places: where a range of numbers was compared with smallest and
+    largest values already.
+    """
     rows = metas.planned(bound.column)
     words = rows.metas
     is_null_test = isinstance(bound.test, NullTest)
@@ -76,7 +92,7 @@ def bind_predicate(
         if excluding:
             resolved.rule[:] = excluded_by(bound.test, bound.column, metas)
         if isinstance(bound.test, (FixedRange, VarRange)):
-            _as_range(resolved, metas, rows, control)
+            _as_range(resolved, metas, rows, control, places)
         else:
             _as_other(resolved, metas, rows, control)
         if not rows.single_value:
@@ -100,39 +116,28 @@ def _rules(resolved: BoundPredicate) -> None:
     np.not_equal(rule, NOT_PRUNED, out=prune)
 
 
-def _as_range(resolved: BoundPredicate, metas: ColumnMetas, rows: ColumnRows, control: QueryControl) -> None:
+def _as_range(
+    resolved: BoundPredicate, metas: ColumnMetas, rows: ColumnRows, control: QueryControl, places: Places | None
+) -> None:
     """=, comparisons and BETWEEN: all dictionaries, and all raw values of fixed types, in one call."""
     bound, test = resolved.typed, resolved.typed.test
     stored = rows.stored
     ranges = metas.segments.ranges(bound.column)
-    known, least, most = ranges.addresses
+    prunes = bound.prunes and len(rows.metas) > 1
     if isinstance(test, VarRange):
+        _exclude_texts(resolved, rows, ranges, prunes=prunes)
         low, end = kernel_bytes(test.low), kernel_bytes(b"" if test.end is None else test.end)
         literals = (0, 0.0, 0, 0.0, low, end, test.end is not None)
+        places = NO_PLACES
     else:
         assert isinstance(test, FixedRange)
-        whole = isinstance(test.low, int)
-        literals = (
-            int(test.low) if whole else 0,
-            float(test.low),
-            int(test.high) if whole else 0,
-            float(test.high),
-            _NO_BYTES,
-            _NO_BYTES,
-            False,
-        )
-    prunes = bound.prunes and len(rows.metas) > 1
-    if (
-        prunes
-        and isinstance(test, VarRange)
-        and len(rows.metas) >= (_RAW_BY_RANGES_MIN if rows.has_raw else _BY_RANGES_MIN)
-    ):
-        # Before any dictionary is looked at; kernels cannot compare these.
-        excluded = values_outside(test, ranges) & (resolved.rule == NOT_PRUNED)
-        resolved.prune[:], resolved.mode[excluded] = excluded, PREDICATE_NEVER
+        literals = (*range_words(test), _NO_BYTES, _NO_BYTES, False)
+        if places is None:
+            places = places_of(test, ranges) if prunes or rows.has_raw else NO_PLACES
+    _, least, most = ranges.addresses
     table = resolved.table.reshape(-1)
-    resolved.selectivity, num_raw, num_sorted = planner.range_predicate(
-        rows.metas, table, *literals, known, least, most, prunes, _RANGE_TESTS
+    resolved.selectivity, num_raw, num_sorted = predicate_table.range_predicate(
+        rows.metas, table, *literals, places, least, most, prunes, _RANGE_TESTS
     )
     if num_raw:
         resolved.cost = COST_RAW
@@ -142,6 +147,21 @@ def _as_range(resolved: BoundPredicate, metas: ColumnMetas, rows: ColumnRows, co
         raw = np.flatnonzero((rows.metas[:, abi.M_CARDINALITY] < 0) & (resolved.mode == PREDICATE_RUN))
         if len(raw):
             on_raw_values(resolved, metas, rows.metas, raw, control)
+
+
+def _exclude_texts(resolved: BoundPredicate, rows: ColumnRows, ranges: ColumnRanges, *, prunes: bool) -> None:
+    """By smallest and largest text, before any dictionary is looked at; kernels cannot compare these."""
+    test = resolved.typed.test
+    assert isinstance(test, VarRange)
+    pays_off = prunes and len(rows.metas) >= (_RAW_BY_RANGES_MIN if rows.has_raw else _BY_RANGES_MIN)
+    if not pays_off and not rows.has_raw:
+        return
+    excluded = texts_outside(test, ranges) & (resolved.rule == NOT_PRUNED)
+    if not pays_off:
+        excluded &= rows.metas[:, abi.M_CARDINALITY] < 0  # a dictionary is soon asked itself
+        if excluded.any():
+            resolved.cost = COST_STRINGS
+    resolved.prune[:], resolved.mode[excluded] = excluded, PREDICATE_NEVER
 
 
 def _as_other(resolved: BoundPredicate, metas: ColumnMetas, rows: ColumnRows, control: QueryControl) -> None:
@@ -176,5 +196,5 @@ def _on_dictionaries(
     enter_members(resolved, words, encoded, *member_ids(resolved.typed.test, resolved, metas, words, encoded, control))
     ranged = encoded[resolved.ranged[encoded]]
     if len(ranged):
-        num_sorted = planner.id_range_predicates(words, resolved.table.reshape(-1), ranged, _RANGE_TESTS)
+        num_sorted = predicate_table.id_range_predicates(words, resolved.table.reshape(-1), ranged, _RANGE_TESTS)
         resolved.cost = 0.1 if num_sorted else resolved.cost

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pinotpy.arrays import Int64Array
-from pinotpy.kernels.filter import planner
+from pinotpy.kernels.filter import predicate_table as table_rows
 from pinotpy.kernels.filter.predicate_frame import PREDICATE_ALWAYS, PREDICATE_NEVER
 from pinotpy.kernels.runtime import abi
 from pinotpy.query.filter.search.json_match import matching_docs as json_matches
@@ -37,13 +37,14 @@ _NO_MEMBERS: Final = np.zeros(0, np.uint32)
 
 class BoundPredicate:
     """A predicate in every segment; arrays of shape (num_segments,) unless said otherwise, all of them views of
-    `table`, the predicate table that kernels fill and read (kernels/filter/planner.py).
+    `table`, the predicate table that kernels fill and read (kernels/filter/predicate_table.py).
 
     mode: PREDICATE_*; function, flags and tests (num_segments, 4) make the instruction where mode is PREDICATE_RUN.
     prune: segments that are left out before anything is read; rule: by what (pruning.BY_*).
     docs: (num_segments, 2) the run of docs that the positive test selects, where `sorted` is set.
     ids: (num_segments, 2) the id range of the positive test, where `ranged` is set.
     members, spans (num_segments, 2): elsewhere the ids of segment s are members[spans[s, 0] : spans[s, 1]].
+    answer: who answers the predicate (predicate_table.BY_*), which the planner decides.
     computed: segments whose flags of docs must be computed in Python before the predicate can run.
     selectivity: estimated share of docs that pass; cost: relative price of a doc.
     has_index: an index may answer the predicate in some segment (index_choice.py).
@@ -64,62 +65,71 @@ class BoundPredicate:
 
     @property
     def mode(self) -> Int64Array:
-        return self._words(planner.L_MODE)
+        return self._words(table_rows.L_MODE)
 
     @property
     def function(self) -> Int64Array:
-        return self._words(planner.L_FUNCTION)
+        return self._words(table_rows.L_FUNCTION)
 
     @property
     def flags(self) -> Int64Array:
-        return self._words(planner.L_FLAGS)
+        return self._words(table_rows.L_FLAGS)
 
     @property
     def prune(self) -> Flags:
-        return self._bytes(planner.L_PRUNE).view(np.bool_)
+        return self._bytes(table_rows.L_PRUNE).view(np.bool_)
 
     @property
     def rule(self) -> NDArray[np.int8]:
-        return self._bytes(planner.L_RULE)
+        return self._bytes(table_rows.L_RULE)
 
     @property
     def sorted(self) -> Flags:
-        return self._bytes(planner.L_SORTED).view(np.bool_)
+        return self._bytes(table_rows.L_SORTED).view(np.bool_)
 
     @property
     def ranged(self) -> Flags:
-        return self._bytes(planner.L_RANGED).view(np.bool_)
+        return self._bytes(table_rows.L_RANGED).view(np.bool_)
 
     @property
     def computed(self) -> Flags:
-        return self._bytes(planner.L_COMPUTED).view(np.bool_)
+        return self._bytes(table_rows.L_COMPUTED).view(np.bool_)
+
+    @property
+    def answer(self) -> NDArray[np.int8]:
+        return self._bytes(table_rows.L_ANSWER)
 
     @property
     def docs(self) -> Int64Array:
-        return self._groups(planner.L_DOCS, 2)
+        return self._groups(table_rows.L_DOCS, 2)
 
     @property
     def ids(self) -> Int64Array:
-        return self._groups(planner.L_IDS, 2)
+        return self._groups(table_rows.L_IDS, 2)
 
     @property
     def spans(self) -> Int64Array:
-        return self._groups(planner.L_SPANS, 2)
+        return self._groups(table_rows.L_SPANS, 2)
 
     @property
     def tests(self) -> Int64Array:
-        return self._groups(planner.L_TESTS, 4)
+        return self._groups(table_rows.L_TESTS, 4)
 
     def _words(self, row: int) -> Int64Array:
         found: Int64Array = self.table[row]
         return found
 
     def _bytes(self, row: int) -> NDArray[np.int8]:
-        found: NDArray[np.int8] = self.table[row].view(np.int8)[: self.table.shape[1]]
-        return found
+        return flags_of(self.table, row)
 
     def _groups(self, row: int, count: int) -> Int64Array:
         return self.table[row : row + count].reshape(self.table.shape[1], count)
+
+    @property
+    def mode_of_test(self) -> Int64Array:
+        """PREDICATE_* of the test that a run or a list of docs leaves."""
+        found: Int64Array = np.where(self.answer >= table_rows.BY_RUN, PREDICATE_ALWAYS, self.mode)
+        return found
 
     @property
     def never(self) -> Flags:
@@ -127,8 +137,8 @@ class BoundPredicate:
         return found
 
     def always(self, metas: Int64Array) -> Flags:
-        """Holds for every doc of the segment, nulls considered."""
-        held: Flags = self.mode == PREDICATE_ALWAYS
+        """Holds for every doc of the segment that is left, nulls considered."""
+        held: Flags = self.mode_of_test == PREDICATE_ALWAYS
         return held & (metas[:, abi.M_NULLS] == 0) if self.nulls else held
 
     def compute(self, segment: int, metas: ColumnMetas, control: QueryControl, low: int, high: int) -> int:
@@ -141,7 +151,7 @@ class BoundPredicate:
         if isinstance(self.typed.test, JsonSearch):
             flags, entries = json_matches(column, parse_json_query(self.typed.test.text), control, low, high)
         elif isinstance(self.typed.test, TextSearch):
-            assert column.text_index is not None, "resolve_leg refuses it"
+            assert column.text_index is not None, "bind_predicate refuses it"
             flags, entries = matching_docs(column.text_index, self.typed.test.query, column.num_docs, control), 0
         else:
             assert isinstance(self.typed.test, TextTest)
@@ -172,6 +182,7 @@ _FIELDS: Final = (
     "tests",
     "prune",
     "rule",
+    "answer",
     "docs",
     "sorted",
     "ids",
@@ -183,6 +194,12 @@ _FIELDS: Final = (
 
 def empty_table(num_segments: int) -> Int64Array:
     """Of a predicate that is tested by a scan in every segment, by what is not known yet."""
-    table = np.zeros((planner.PREDICATE_ROWS, num_segments), np.int64)
-    table[planner.L_FLAGS] = abi.I_SCAN_PREDICATE
+    table = np.zeros((table_rows.PREDICATE_ROWS, num_segments), np.int64)
+    table[table_rows.L_FLAGS] = abi.I_SCAN_PREDICATE
     return table
+
+
+def flags_of(table: Int64Array, row: int) -> NDArray[np.int8]:
+    """A row of flags of a predicate table, a byte a segment."""
+    found: NDArray[np.int8] = table[row].view(np.int8)[: table.shape[1]]
+    return found

@@ -14,6 +14,7 @@ Prices are nanoseconds of one thread, measured on a million docs; only their rat
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -23,11 +24,12 @@ from numpy.typing import NDArray
 from pinotpy.arrays import Int64Array
 from pinotpy.kernels.filter import predicates
 from pinotpy.kernels.filter.predicate_frame import PREDICATE_ALWAYS, PREDICATE_NEVER, PREDICATE_RUN
+from pinotpy.kernels.filter.predicate_table import BY_BITS, BY_LIST, BY_RUN
 from pinotpy.kernels.runtime import abi
 from pinotpy.query.filter.bound_predicate import BoundPredicate
 from pinotpy.query.filter.index_docs import ENDLESS, NO_INDEX, IndexedDocs, PredicateIndex
 from pinotpy.query.filter.interpreted import InterpretedPredicate
-from pinotpy.query.filter.tree import Resolved, ResolvedAny, conjuncts, predicates_of
+from pinotpy.query.filter.tree import Resolved, ResolvedAny, predicates_of
 from pinotpy.query.runtime.control import QueryControl
 from pinotpy.query.segments.column_metas import ColumnMetas
 
@@ -75,15 +77,13 @@ def short_list_prices() -> Prices:
 
 @dataclass(slots=True)
 class Choices:
-    """What was decided, for EXPLAIN: by identity of the predicate, its PredicateIndex, and the estimated prices (ns) of
-    reading by index and by scan in every segment; `bits`: the predicates that are tested by bits, with the segments
-    where they are.
+    """What was weighed: by identity of the predicate, its PredicateIndex, and the estimated prices (ns) of reading by
+    index and by scan in every segment.
     """
 
     bound_predicates: dict[int, PredicateIndex] = field(default_factory=dict)
     index_ns: dict[int, Prices] = field(default_factory=dict)
     scan_ns: dict[int, Prices] = field(default_factory=dict)
-    bits: dict[int, NDArray[np.bool_]] = field(default_factory=dict)
 
 
 # --- prices -----------------------------------------------------------------------------------------------------------
@@ -107,8 +107,15 @@ def _listed_ns(indexed: PredicateIndex, docs: Int64Array) -> Prices:
     return found
 
 
-def _test_prices(bound: BoundPredicate | InterpretedPredicate, metas: ColumnMetas) -> Prices:
-    """What testing one doc costs in every segment, ns."""
+def _mode_in_run(bound: BoundPredicate | InterpretedPredicate) -> Int64Array:
+    """PREDICATE_* in the runs of docs that sorted columns leave, before any list or bits."""
+    if isinstance(bound, InterpretedPredicate):
+        return bound.mode
+    return np.where(bound.answer == BY_RUN, PREDICATE_ALWAYS, bound.mode)
+
+
+def _test_prices(bound: BoundPredicate | InterpretedPredicate, metas: ColumnMetas, mode: Int64Array) -> Prices:
+    """What testing one doc costs in every segment, ns; `mode`: what is known there."""
     if isinstance(bound, InterpretedPredicate):
         return np.full(len(bound.mode), _NS_FLAG)
     words = metas.planned(bound.typed.column).metas
@@ -130,20 +137,21 @@ def _test_prices(bound: BoundPredicate | InterpretedPredicate, metas: ColumnMeta
     prices[raw_text] = _NS_TEXT
     many = (words[:, abi.M_MV_OFFSETS] != 0) & (bound.flags == abi.I_SCAN_PREDICATE)
     prices[many] += _NS_ENTRY * (words[many, abi.M_NUM_VALUES] / np.maximum(words[many, abi.M_NUM_DOCS], 1))
-    prices[bound.mode != PREDICATE_RUN] = 0.0
+    prices[mode != PREDICATE_RUN] = 0.0
     return prices
 
 
-def _share(bound: Resolved, indexed: PredicateIndex | None, docs: Int64Array) -> Prices:
-    """Estimated share of docs that pass, per segment: from the index where there is one."""
+def _share(bound: Resolved, indexed: PredicateIndex | None, docs: Int64Array, *, in_runs: bool) -> Prices:
+    """Estimated share of docs that pass, per segment: from the index where there is one. in_runs: before any list."""
     if not isinstance(bound, BoundPredicate | InterpretedPredicate):
         return np.full(len(docs), 0.5)
+    mode = _mode_in_run(bound) if in_runs else bound.mode_of_test
     share = np.full(len(docs), bound.selectivity)
     if indexed is not None and isinstance(bound, BoundPredicate):
         known = indexed.index != NO_INDEX
         found = np.minimum(indexed.entries[known] / np.maximum(docs[known], 1), 1.0)
         share[known] = 1 - found if bound.negated else found
-    share[bound.mode == PREDICATE_ALWAYS], share[bound.mode == PREDICATE_NEVER] = 1.0, 0.0
+    share[mode == PREDICATE_ALWAYS], share[mode == PREDICATE_NEVER] = 1.0, 0.0
     return share
 
 
@@ -151,33 +159,56 @@ def _share(bound: Resolved, indexed: PredicateIndex | None, docs: Int64Array) ->
 
 
 class IndexAccess:
-    """Chooses for one plan; `apply` changes morsels and predicates. `chosen`: where short lists were chosen already
-    (planner.py), the number of the condition in every segment; prices are asked for to be told.
+    """Chooses for one plan, whose parts all must hold.
+
+    Args:
+        answers: of every part, who answers it in each segment (predicate_table.BY_*): filled where lists do.
+        morsels: one a segment at most, the runs of docs that sorted columns leave.
     """
 
     def __init__(
-        self, tree: Resolved, metas: ColumnMetas, control: QueryControl, *, chosen: Int64Array | None = None
+        self,
+        parts: Sequence[Resolved],
+        answers: Sequence[NDArray[np.int8]],
+        morsels: Int64Array,
+        metas: ColumnMetas,
+        control: QueryControl,
     ) -> None:
-        self._tree, self._metas, self._chosen = tree, metas, chosen
+        self._parts, self._answers, self._morsels, self._metas = parts, answers, morsels, metas
         self._docs = metas.segments.docs
         self._indexed = IndexedDocs(metas, control)
-        for bound in predicates_of(tree):
-            if isinstance(bound, BoundPredicate):
-                self._indexed.look(bound)
+        is_read = np.zeros(len(self._docs), np.bool_)
+        is_read[morsels[:, abi.U_SEGMENT]] = True
+        for part in parts:
+            for bound in predicates_of(part):
+                if isinstance(bound, BoundPredicate) and bound.has_index:
+                    self._indexed.look(bound, is_read)
         self.choices = Choices(self._indexed.bound_predicates)
 
-    def apply(self, morsels: Int64Array) -> Int64Array:
-        """The morsels, those that became lists among them; predicates that lists answer hold everywhere, others are
-        tested by bits.
-        """
-        if not self.choices.bound_predicates or not len(morsels):
-            return morsels
-        return self._use_bits(self._use_lists(morsels))
+    def apply(self) -> Int64Array:
+        """The morsels, those that became lists among them; predicates are marked that lists or bits answer."""
+        if not self.choices.bound_predicates:
+            return self._morsels
+        morsels = self._make_lists(self._morsels.copy(), self._cheapest(self._morsels))
+        for bound, is_better in self._worth_bits(morsels):
+            chosen = np.flatnonzero(is_better)
+            bound.function[chosen], bound.flags[chosen] = predicates.doc_bits.address, abi.I_PREDICATE
+            bound.tests[chosen, 0], bound.tests[chosen, 1] = self._indexed.bits(bound, chosen), self._docs[chosen]
+            bound.answer[chosen] = BY_BITS
+        return morsels
+
+    def estimate(self, left: Int64Array) -> Choices:
+        """The prices of a plan that was made without weighing them, for EXPLAIN; left: its morsels. Changes nothing."""
+        if self.choices.bound_predicates:
+            self._cheapest(self._morsels)
+            self._worth_bits(left)
+        return self.choices
 
     # --- lists --------------------------------------------------------------------------------------------------------
 
-    def _use_lists(self, morsels: Int64Array) -> Int64Array:
-        parts = conjuncts(self._tree)
+    def _cheapest(self, morsels: Int64Array) -> Int64Array:
+        """For every morsel the part whose list is read, or -1."""
+        parts = self._parts
         at = morsels[:, abi.U_SEGMENT]
         docs, run = self._docs[at], morsels[:, abi.U_HIGH] - morsels[:, abi.U_LOW]
         tests, reached, total = [], np.ones(len(at)), np.zeros(len(at))
@@ -185,7 +216,7 @@ class IndexAccess:
             price = self._price(part)[at]
             tests.append(price)
             total += price * np.where(reached >= _FEW, 1.0, np.minimum(reached / _FEW, 1.0))
-            reached = reached * _share(part, self._indexed.of(part), self._docs)[at]
+            reached = reached * _share(part, self._indexed.of(part), self._docs, in_runs=True)[at]
         scan_ns = run * (_NS_SCAN_DOC + total)
         best_ns, best = scan_ns.copy(), np.full(len(at), -1)
         for number, part in enumerate(parts):
@@ -208,21 +239,24 @@ class IndexAccess:
             if joined.any() and float((best_ns - list_ns)[joined].sum()) < _NS_OVERHEAD:
                 better &= direct
             best_ns[better], best[better] = list_ns[better], number
-        if self._chosen is not None:
-            best = self._chosen[at]
-        for number, part in enumerate(parts):
+        return best
+
+    def _make_lists(self, morsels: Int64Array, best: Int64Array) -> Int64Array:
+        for number, part in enumerate(self._parts):
             chosen = np.flatnonzero(best == number)
             if len(chosen):
                 self._indexed.make_lists(morsels, chosen, part)
+                segments = morsels[chosen, abi.U_SEGMENT]
+                self._answers[number][segments] = BY_LIST
                 for bound in predicates_of(part):
                     assert isinstance(bound, BoundPredicate)
-                    bound.mode[morsels[chosen, abi.U_SEGMENT]] = PREDICATE_ALWAYS
+                    bound.answer[segments] = BY_LIST
         return morsels[morsels[:, abi.U_LOW] < morsels[:, abi.U_HIGH]]
 
     def _price(self, part: Resolved) -> Prices:
         found = np.zeros(len(self._docs))
         for bound in predicates_of(part):
-            found += _test_prices(bound, self._metas)
+            found += _test_prices(bound, self._metas, _mode_in_run(bound))
         return found
 
     def _entries(self, part: Resolved) -> tuple[Int64Array | None, NDArray[np.bool_], Prices]:
@@ -235,7 +269,7 @@ class IndexAccess:
             if indexed is None or part.negated:
                 return None, nowhere, made_ns
             return (
-                np.where(part.mode == PREDICATE_RUN, indexed.entries, ENDLESS),
+                np.where(_mode_in_run(part) == PREDICATE_RUN, indexed.entries, ENDLESS),
                 indexed.direct,
                 _listed_ns(indexed, self._docs),
             )
@@ -267,28 +301,32 @@ class IndexAccess:
 
     # --- bits ---------------------------------------------------------------------------------------------------------
 
-    def _use_bits(self, morsels: Int64Array) -> Int64Array:
+    def _worth_bits(self, morsels: Int64Array) -> list[tuple[BoundPredicate, NDArray[np.bool_]]]:
+        """Predicates that are better tested by bits, and in which segments."""
         at = morsels[:, abi.U_SEGMENT]
         run, listed = np.zeros(len(self._docs)), np.zeros(len(self._docs), np.bool_)
         np.add.at(run, at, morsels[:, abi.U_HIGH] - morsels[:, abi.U_LOW])
         listed[at[morsels[:, abi.U_LIST] != 0]] = True
-        reached = np.ones(len(self._docs))
-        for part in conjuncts(self._tree):
+        reached, found = np.ones(len(self._docs)), []
+        for part in self._parts:
             tested = run * np.minimum(reached / _FEW, 1.0)
             for bound in predicates_of(part):
                 indexed = self._indexed.of(bound)
                 if indexed is not None:
                     assert isinstance(bound, BoundPredicate)
-                    self._choose_bits(bound, indexed, tested, listed)
-            reached = reached * _share(part, self._indexed.of(part), self._docs)
-        return morsels
+                    is_better = self._better_by_bits(bound, indexed, tested, listed)
+                    if is_better is not None:
+                        found.append((bound, is_better))
+            reached = reached * _share(part, self._indexed.of(part), self._docs, in_runs=False)
+        return found
 
-    def _choose_bits(
+    def _better_by_bits(
         self, bound: BoundPredicate, indexed: PredicateIndex, tested: Prices, listed: NDArray[np.bool_]
-    ) -> None:
-        gather = np.where(listed, _NS_GATHER, 0.0)
-        scan_ns = tested * (_test_prices(bound, self._metas) + gather)
-        possible = (indexed.index != NO_INDEX) & (bound.mode == PREDICATE_RUN) & (tested > 0)
+    ) -> NDArray[np.bool_] | None:
+        """The segments where bits are cheaper; None if that saves too little in all of them."""
+        gather, mode = np.where(listed, _NS_GATHER, 0.0), bound.mode_of_test
+        scan_ns = tested * (_test_prices(bound, self._metas, mode) + gather)
+        possible = (indexed.index != NO_INDEX) & (mode == PREDICATE_RUN) & (tested > 0)
         bits_ns = np.where(
             possible,
             _joined_ns(indexed, self._docs) + self._docs * _NS_BITMAP_DOC + tested * (_NS_FLAG + gather),
@@ -297,12 +335,8 @@ class IndexAccess:
         if id(bound) not in self.choices.index_ns:
             self._note(bound, np.arange(len(self._docs)), bits_ns, scan_ns)
         better = bits_ns < scan_ns
-        if not better.any() or float((scan_ns - bits_ns)[better].sum()) < _NS_OVERHEAD:
-            return
-        chosen = np.flatnonzero(better)
-        bound.function[chosen], bound.flags[chosen] = predicates.doc_bits.address, abi.I_PREDICATE
-        bound.tests[chosen, 0], bound.tests[chosen, 1] = self._indexed.bits(bound, chosen), self._docs[chosen]
-        self.choices.bits[id(bound)] = better
+        is_worth = better.any() and float((scan_ns - bits_ns)[better].sum()) >= _NS_OVERHEAD
+        return better if is_worth else None
 
     def _note(self, bound: Resolved, segments: Int64Array, index_ns: Prices, scan_ns: Prices) -> None:
         index = self.choices.index_ns.setdefault(id(bound), np.full(len(self._docs), np.inf))

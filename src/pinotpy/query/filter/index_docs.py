@@ -17,6 +17,7 @@ from pinotpy.kernels.filter import posting_bitmaps, postings
 from pinotpy.kernels.filter.predicate_frame import PREDICATE_RUN
 from pinotpy.kernels.runtime import abi
 from pinotpy.query.filter.bound_predicate import BoundPredicate
+from pinotpy.query.filter.pruning import range_words
 from pinotpy.query.filter.tree import Resolved, predicates_of
 from pinotpy.query.model.predicate import FixedRange
 from pinotpy.query.runtime.control import QueryControl
@@ -47,11 +48,11 @@ class PredicateIndex:
     bitmaps: Int64Array
 
 
-def predicate_index(bound: BoundPredicate, metas: ColumnMetas) -> PredicateIndex | None:
-    """The indexes of a predicate; None if it has none in any segment."""
-    words = metas.planned(bound.typed.column).metas
-    has_postings = (words[:, abi.M_INVERTED_OFFSETS] != 0) & (bound.mode == PREDICATE_RUN)
-    has_range = (words[:, abi.M_RANGE_BOUNDS] != 0) & (bound.mode == PREDICATE_RUN)
+def predicate_index(bound: BoundPredicate, metas: ColumnMetas, is_read: NDArray[np.bool_]) -> PredicateIndex | None:
+    """The indexes of a predicate in segments that are read; None if it has none in any of them."""
+    words, usable = metas.planned(bound.typed.column).metas, (bound.mode == PREDICATE_RUN) & is_read
+    has_postings = (words[:, abi.M_INVERTED_OFFSETS] != 0) & usable
+    has_range = (words[:, abi.M_RANGE_BOUNDS] != 0) & usable
     if not has_postings.any() and not has_range.any():
         return None
     num_segments = len(words)
@@ -61,8 +62,10 @@ def predicate_index(bound: BoundPredicate, metas: ColumnMetas) -> PredicateIndex
         np.full(num_segments, ENDLESS),
     )
     spans = np.zeros((num_segments, 3), np.int64)
-    usable = has_postings & ~(bound.ranged & bound.sorted)
-    postings.count_postings(words, usable, bound.ranged, bound.ids, bound.members, bound.spans, lists, bitmaps, entries)
+    has_postings &= ~(bound.ranged & bound.sorted)
+    postings.count_postings(
+        words, has_postings, bound.ranged, bound.ids, bound.members, bound.spans, lists, bitmaps, entries
+    )
     found = PredicateIndex((lists > 0).astype(np.int8) * INVERTED, entries, spans, bound.ranged & (lists == 1), bitmaps)
     if not has_range.any():
         return found if lists.any() else None
@@ -82,10 +85,7 @@ def _is_range(bound: BoundPredicate, words: Int64Array) -> NDArray[np.bool_]:
 
 def _ends(bound: BoundPredicate) -> tuple[int, float, int, float]:
     test = bound.typed.test
-    if not isinstance(test, FixedRange):
-        return 0, 0.0, 0, 0.0
-    whole = isinstance(test.low, int) and isinstance(test.high, int)
-    return int(test.low) if whole else 0, float(test.low), int(test.high) if whole else 0, float(test.high)
+    return range_words(test) if isinstance(test, FixedRange) else (0, 0.0, 0, 0.0)
 
 
 class IndexedDocs:
@@ -100,9 +100,9 @@ class IndexedDocs:
         self._docs = metas.segments.docs
         self._keep_alive: list[Any] = []
 
-    def look(self, bound: BoundPredicate) -> None:
-        """Find out what indexes have for a predicate."""
-        found = predicate_index(bound, self._metas)
+    def look(self, bound: BoundPredicate, is_read: NDArray[np.bool_]) -> None:
+        """Find out what indexes have for a predicate in the segments that are read."""
+        found = predicate_index(bound, self._metas, is_read)
         if found is not None:
             self.bound_predicates[id(bound)] = found
 

@@ -94,8 +94,8 @@ class ConditionOnDocs:
 
 @dataclass(slots=True)
 class InterpretedPredicate:
-    """Like resolve.BoundPredicate, of a predicate over an expression: always to be run, negation and nulls inside its
-    flags.
+    """Like bound_predicate.BoundPredicate, of a predicate over an expression: always to be run, negation and nulls
+    inside its flags.
     """
 
     condition: Computed
@@ -110,6 +110,11 @@ class InterpretedPredicate:
     cost: float = 0.2
     selectivity: float = 0.5
     keep_alive: list[Any] = field(default_factory=list)
+
+    @property
+    def mode_of_test(self) -> Int64Array:
+        """PREDICATE_RUN everywhere: no index answers it."""
+        return self.mode
 
     @property
     def is_late(self) -> bool:

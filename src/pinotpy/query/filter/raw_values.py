@@ -4,8 +4,6 @@ of a segment decide.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -14,10 +12,11 @@ from pinotpy.data_types import StoredType
 from pinotpy.errors import QueryExecutionError
 from pinotpy.kernels.filter import predicates, text_predicates
 from pinotpy.kernels.filter.hash_set import float_words, hash_set
-from pinotpy.kernels.filter.predicate_frame import PREDICATE_ALWAYS, PREDICATE_NEVER
+from pinotpy.kernels.filter.predicate_frame import PREDICATE_ALWAYS
 from pinotpy.kernels.runtime import abi
 from pinotpy.kernels.text import substring_search
 from pinotpy.query.filter.bound_predicate import COST_PATTERN, COST_RAW, COST_SET, COST_STRINGS, BoundPredicate, Flags
+from pinotpy.query.filter.pruning import as_object
 from pinotpy.query.filter.text.blooms import text_blooms
 from pinotpy.query.filter.text.needle import TextNeedle, equality, needle_of, text_sample
 from pinotpy.query.model.predicate import FixedMembers, TextTest, VarMembers, VarRange
@@ -79,8 +78,6 @@ def on_raw_values(
             resolved.cost = 0.2
     if isinstance(test, VarRange):
         ranges = metas.segments.ranges(resolved.typed.column).take(raw)
-        excluded = values_outside(test, ranges)
-        resolved.mode[raw[excluded]], resolved.prune[raw[excluded]] = PREDICATE_NEVER, True
         resolved.mode[raw[_values_inside(test, ranges)]] = PREDICATE_ALWAYS
 
 
@@ -90,27 +87,12 @@ def _search(resolved: BoundPredicate, raw: Int64Array, needle: TextNeedle) -> No
     resolved.cost = COST_PATTERN if needle.words[substring_search.W_TEST] == substring_search.MATCHING else COST_STRINGS
 
 
-def values_outside(test: VarRange, ranges: ColumnRanges) -> Flags:
-    """Segments whose smallest and largest value say that none passes."""
-    beyond = ranges.most < _object(test.low)
-    if test.end is not None:
-        beyond |= ranges.least >= _object(test.end)
-    return ranges.known & beyond.astype(np.bool_)
-
-
 def _values_inside(test: VarRange, ranges: ColumnRanges) -> Flags:
     """Segments whose smallest and largest value pass."""
-    within = ranges.least >= _object(test.low)
+    within = ranges.least >= as_object(test.low)
     if test.end is not None:
-        within &= ranges.most < _object(test.end)
+        within &= ranges.most < as_object(test.end)
     return ranges.known & within.astype(np.bool_)
-
-
-def _object(value: bytes) -> NDArray[Any]:
-    # As plain bytes numpy would drop zero bytes at the end, and every end of a closed range has one.
-    one = np.empty(1, object)
-    one[0] = value
-    return one
 
 
 def kernel_bytes(value: bytes) -> NDArray[np.uint8]:

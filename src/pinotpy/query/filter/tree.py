@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Union
 
@@ -20,6 +20,7 @@ from pinotpy.query.filter.bound_predicate import BoundPredicate
 from pinotpy.query.filter.compiled import compiled_predicate
 from pinotpy.query.filter.interpreted import InterpretedPredicate, interpreted_predicate
 from pinotpy.query.filter.normal_form import AllOf, AnyOf, Node
+from pinotpy.query.filter.pruning import Places
 from pinotpy.query.model.context import QueryContext
 from pinotpy.query.model.predicate import TypedPredicate
 from pinotpy.query.runtime.control import QueryControl
@@ -30,6 +31,7 @@ Flags = NDArray[np.bool_]
 RESULT: Final = 0  # the mask register of a filter's result
 ALL_DOCS: Final = -1
 _NO_COLUMN: Final = np.zeros(abi.META_WORDS, np.int64)
+_NOTHING_COMPARED: Final[Mapping[int, Places]] = {}
 
 
 @dataclass(slots=True)
@@ -57,12 +59,20 @@ class Known:
     rule: NDArray[np.int8]
 
 
-def resolve_tree(node: Node, context: QueryContext, metas: ColumnMetas, control: QueryControl) -> Resolved:
-    """Resolve every predicate; children of AND are put in the order in which they are cheapest."""
+def resolve_tree(
+    node: Node,
+    context: QueryContext,
+    metas: ColumnMetas,
+    control: QueryControl,
+    places: Mapping[int, Places] = _NOTHING_COMPARED,
+) -> Resolved:
+    """Resolve every predicate; children of AND are put in the order in which they are cheapest. places: of ranges that
+    were compared with smallest and largest values already, by identity.
+    """
     if isinstance(node, TypedPredicate):
-        return bind_predicate(node, metas, control, null_handling=context.null_handling)
+        return bind_predicate(node, metas, control, null_handling=context.null_handling, places=places.get(id(node)))
     if isinstance(node, (AllOf, AnyOf)):
-        children = [resolve_tree(child, context, metas, control) for child in node.children]
+        children = [resolve_tree(child, context, metas, control, places) for child in node.children]
         if isinstance(node, AnyOf):
             return ResolvedAny(children)
         return ResolvedAll(sorted(children, key=_rank))
@@ -88,18 +98,12 @@ def _rank(node: Resolved) -> float:
     return _cost(node) / max(1 - _selectivity(node), 1e-6)
 
 
-def estimated_share(node: Resolved | None) -> float:
-    """Share of the docs that are scanned which pass, as if conditions were independent. Conditions on sorted columns
-    under AND do not count: they decide what is scanned.
+def estimated_share(nodes: Sequence[Resolved]) -> float:
+    """Share of the docs that are scanned which pass all of `nodes`, as if conditions were independent. Conditions on
+    sorted columns do not count: they decide what is scanned.
     """
-    if node is None:
-        return 1.0
-    bound_predicates = [
-        bound
-        for bound in conjuncts(node)
-        if not isinstance(bound, BoundPredicate) or bound.negated or not bound.sorted.any()
-    ]
-    return math.prod(_selectivity(bound) for bound in bound_predicates)
+    counted = [node for node in nodes if not isinstance(node, BoundPredicate) or node.negated or not node.sorted.any()]
+    return math.prod(_selectivity(node) for node in counted)
 
 
 def known(node: Resolved, num_segments: int, metas: ColumnMetas) -> Known:
@@ -134,7 +138,7 @@ def _first_rule(parts: list[Known], num_segments: int) -> NDArray[np.int8]:
     return found
 
 
-def conjuncts(node: Resolved) -> list[Resolved]:
+def conjuncts_of(node: Resolved) -> list[Resolved]:
     """The predicates that all must hold, if the filter is an AND; else the filter alone."""
     return node.children if isinstance(node, ResolvedAll) else [node]
 
@@ -157,12 +161,15 @@ def take_segments(node: Resolved, rows: Int64Array) -> Resolved:
     return node.take(rows)
 
 
-def emit_tree(node: Resolved, out: Instructions, segments: Int64Array, metas: ColumnMetas) -> bool:
-    """Append the filter's instructions for morsels with these segments, leaving mask RESULT.
+def emit_tree(
+    node: Resolved, out: Instructions, segments: Int64Array, metas: ColumnMetas, *, kept: int = ALL_DOCS
+) -> bool:
+    """Append the instructions of a filter over the docs of mask `kept` (ALL_DOCS or RESULT), for morsels with these
+    segments, leaving mask RESULT.
 
     Gives False, and appends nothing, where every doc of every morsel is selected.
     """
-    return _Emitter(out, segments, metas).emit(node, ALL_DOCS, RESULT, RESULT + 1)
+    return _Emitter(out, segments, metas).emit(node, kept, RESULT, RESULT + 1)
 
 
 class _Emitter:
@@ -193,7 +200,7 @@ class _Emitter:
 
     def _predicate_of(self, bound: BoundPredicate | InterpretedPredicate, kept: int, target: int) -> bool:
         at = self._segments
-        mode = bound.mode[at]
+        mode = bound.mode_of_test[at]
         if self._holds(bound):
             return False
         flags = bound.flags[at]

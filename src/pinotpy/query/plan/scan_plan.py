@@ -1,8 +1,8 @@
 """ScanPlan: which docs of which segments a query reads, and the program that reads them.
 
-`build_scan` (build.py) resolves the filter against every segment, prunes, and leaves **morsels**: runs of docs of one
-segment, in segment order, dealt to threads in contiguous slices. An operator adds what is done with the selected docs,
-then runs the plan:
+`build_scan` (build.py) has the filter planned (query/filter/planner.py), which leaves **morsels**: runs or lists of
+docs of one segment, in segment order, dealt to threads in contiguous slices. An operator adds what is done with the
+selected docs, then runs the plan:
 
     plan = build_scan(context, segments, control, threads=2)
     for shape in plan.shapes(("country", "cost")):        # morsels in which these columns are encoded alike
@@ -102,8 +102,8 @@ class Sections:
 class ScanPlan:
     """The morsels that a query scans and how they are dealt to threads.
 
-    segments: those that may select something (at least one, if there are any); a morsel's U_SEGMENT is an index into
-    it.
+    segments: those that may select something among them (at least one, if there are any); a morsel's U_SEGMENT is an
+    index into it.
     morsels: int64[num_morsels, MORSEL_WORDS], ascending by segment; threads run `morsels[starts[t]:starts[t + 1]]` in
     order.
     filter_program: int64[num_morsels, k, INSTRUCTION_WORDS], the same k for all morsels.

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pinotpy.kernels.filter import dictionary_ranges, planner
+from pinotpy.kernels.filter import dictionary_ranges, predicate_table
 from pinotpy.kernels.runtime import abi
 
 FUNCTIONS = np.array([1, 2, 3], np.int64)
@@ -31,9 +31,9 @@ def some_of(values: list[Any], rng: random.Random, way: str) -> list[Any]:
 
 
 def found(metas: np.ndarray, literals: tuple[Any, ...]) -> list[tuple[int, int]]:
-    table = np.zeros((planner.PREDICATE_ROWS, len(metas)), np.int64)
-    planner.range_predicate(metas, table.reshape(-1), *literals, 0, 0, 0, False, FUNCTIONS)
-    return [tuple(ids) for ids in table[planner.L_IDS : planner.L_IDS + 2].reshape(-1, 2).tolist()]
+    table = np.zeros((predicate_table.PREDICATE_ROWS, len(metas)), np.int64)
+    predicate_table.range_predicate(metas, table.reshape(-1), *literals, NO_BYTES, 0, 0, False, FUNCTIONS)
+    return [tuple(ids) for ids in table[predicate_table.L_IDS : predicate_table.L_IDS + 2].reshape(-1, 2).tolist()]
 
 
 def texts_meta(values: list[bytes], keep: list[Any]) -> np.ndarray:
@@ -109,9 +109,9 @@ def test_segments_that_are_excluded_are_not_looked_at() -> None:
     keep: list[Any] = []
     metas = np.array([texts_meta([b"a", b"b", b"c"], keep) for _ in range(5)])
     metas[[1, 3], abi.M_DICTIONARY] = metas[[1, 3], abi.M_DICTIONARY_OFFSETS] = 0  # nobody may read there
-    table = np.zeros((planner.PREDICATE_ROWS, 5), np.int64)
-    table[planner.L_RULE].view(np.int8)[[1, 3]] = 1
+    table = np.zeros((predicate_table.PREDICATE_ROWS, 5), np.int64)
+    table[predicate_table.L_RULE].view(np.int8)[[1, 3]] = 1
     literals = (0, 0.0, 0, 0.0, np.array(bytearray(b"b"), np.uint8), np.array(bytearray(b"b\0"), np.uint8), True)
-    planner.range_predicate(metas, table.reshape(-1), *literals, 0, 0, 0, False, FUNCTIONS)
-    assert table[planner.L_IDS : planner.L_IDS + 2].reshape(-1, 2)[[0, 2, 4]].tolist() == [[1, 2]] * 3
-    assert table[planner.L_RANGED].view(np.int8)[:5].tolist() == [1, 0, 1, 0, 1]
+    predicate_table.range_predicate(metas, table.reshape(-1), *literals, NO_BYTES, 0, 0, False, FUNCTIONS)
+    assert table[predicate_table.L_IDS : predicate_table.L_IDS + 2].reshape(-1, 2)[[0, 2, 4]].tolist() == [[1, 2]] * 3
+    assert table[predicate_table.L_RANGED].view(np.int8)[:5].tolist() == [1, 0, 1, 0, 1]

@@ -12,7 +12,7 @@ import pytest
 from fake_segment import FakeColumn, FakeSegment, fake_column
 
 from pinotpy.data_types import DataType
-from pinotpy.kernels.filter import byte_masks, hash_set, planner
+from pinotpy.kernels.filter import byte_masks, hash_set, predicate_table
 from pinotpy.kernels.order import collect_rows
 from pinotpy.kernels.runtime import abi, selection
 from pinotpy.pql.ast import Dialect, Identifier
@@ -85,12 +85,13 @@ def test_in_over_a_wide_dictionary_equals_isin(num_values: int) -> None:
 
 def ranges(metas: np.ndarray, low: int, high: int, *, low_text: bytes = b"", end_text: bytes = b"") -> np.ndarray:
     """The ids of a range in every segment, as planning finds them."""
-    table, addresses = np.zeros((planner.PREDICATE_ROWS, len(metas)), np.int64), np.ones(3, np.int64)
-    texts = [np.array(bytearray(text), np.uint8) for text in (low_text, end_text)]
-    planner.range_predicate(
-        metas, table.reshape(-1), low, float(low), high, float(high), *texts, bool(end_text), 0, 0, 0, False, addresses
+    table, addresses = np.zeros((predicate_table.PREDICATE_ROWS, len(metas)), np.int64), np.ones(3, np.int64)
+    texts, nothing = [np.array(bytearray(text), np.uint8) for text in (low_text, end_text)], np.zeros(0, np.uint8)
+    ends = low, float(low), high, float(high)
+    predicate_table.range_predicate(
+        metas, table.reshape(-1), *ends, *texts, bool(end_text), nothing, 0, 0, False, addresses
     )
-    return table[planner.L_IDS : planner.L_IDS + 2].reshape(len(metas), 2)
+    return table[predicate_table.L_IDS : predicate_table.L_IDS + 2].reshape(len(metas), 2)
 
 
 def test_dictionary_lookup_of_many_segments_equals_searchsorted() -> None:

@@ -1,6 +1,7 @@
-"""Proves the kernel that plans plain filters (query/filter/planner.py): for random conditions over random segments it
-gives the morsels, the deal to threads, the instructions and the counters of the longer way, whatever columns are like;
-and what it cannot plan it leaves to that.
+"""Proves the planner of filters (query/filter/planner.py): for random conditions over random segments the kernel writes
+the instructions that the emitter of single conditions writes, whatever columns are like; what is known of a filter in a
+segment is true of its docs; conjuncts are ordered by price for a doc taken away; an OR that holds everywhere is not
+tested; indexes are weighed where no list is short.
 """
 
 from __future__ import annotations
@@ -21,11 +22,13 @@ from pinotpy.kernels.filter import planner as kernels
 from pinotpy.kernels.runtime import abi
 from pinotpy.pql.parser import parse_sql
 from pinotpy.query.compile.statement import compile_query
+from pinotpy.query.execute import execute
 from pinotpy.query.filter import index_choice, planner
+from pinotpy.query.filter.index_choice import IndexAccess
+from pinotpy.query.filter.tree import predicates_of
 from pinotpy.query.model.context import QueryOptions
 from pinotpy.query.plan import build
 from pinotpy.query.plan.scan_plan import ScanPlan
-from pinotpy.query.result.partial import Statistics
 from pinotpy.query.runtime.control import QueryControl
 from pinotpy.query.segments.segment_set import SegmentSet
 
@@ -35,6 +38,7 @@ SCHEMA = Schema.from_json(
         "dimensionFieldSpecs": [
             {"name": "day", "dataType": "INT"},
             {"name": "g", "dataType": "LONG"},
+            {"name": "h", "dataType": "LONG"},
             {"name": "s", "dataType": "STRING"},
             {"name": "many", "dataType": "INT", "singleValueField": False},
         ],
@@ -130,60 +134,129 @@ def counted(plan: ScanPlan) -> dict[str, int]:
     return asdict(plan.statistics)
 
 
+def random_tree(rng: random.Random) -> str:
+    """AND of conditions, some of them an OR, a negated OR or an expression."""
+    parts = []
+    for _ in range(rng.randint(1, 4)):
+        either = " OR ".join(random_condition(rng) for _ in range(rng.randint(1, 3)))
+        parts.append(rng.choice((random_condition(rng), f"({either})", f"NOT ({either})", "v + day > 30")))
+    return " AND ".join(parts)
+
+
 @pytest.mark.parametrize("seed", range(6))
-def test_the_kernel_plans_as_the_longer_way(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_kernel_writes_what_the_emitter_of_each_condition_writes(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     rng = random.Random(seed)
     monkeypatch.setattr(build, "DOCS_PER_THREAD_MIN", 300)
     monkeypatch.setattr(planner, "KEPT_SEGMENTS_MAX", rng.choice((2, 32)))
     segments = SegmentSet([random_segment(rng, number) for number in range(rng.choice((1, 2, 8)))])
-    by_kernel = 0
-    plain = planner.is_plain
+    words_of, tested = planner._words, 0
+
+    def all_own(*arguments: Any) -> Any:
+        tables, words = words_of(*arguments)
+        words[:, kernels.C_OWN] = 1
+        return tables, words
+
     for _ in range(60):
-        conditions = [random_condition(rng) for _ in range(rng.randint(1, 4))]
-        text, threads, nulls = (
-            f"SELECT COUNT(*) FROM t WHERE {' AND '.join(conditions)}",
-            rng.randint(1, 4),
-            rng.random() < 0.5,
-        )
-
-        def watched(tree: Any) -> bool:
-            nonlocal by_kernel
-            by_kernel += plain(tree)
-            return plain(tree)
-
-        monkeypatch.setattr(build, "is_plain", watched)
+        text = f"SELECT COUNT(*) FROM t WHERE {random_tree(rng)}"
+        threads, nulls = rng.randint(1, 4), rng.random() < 0.5
+        monkeypatch.setattr(planner, "_words", words_of)
         found = planned(text, segments, threads, nulls=nulls)
-        monkeypatch.setattr(build, "is_plain", lambda tree: False)
-        longer = planned(text, segments, threads, nulls=nulls)
-        assert shown(found) == shown(longer), text
-        assert counted(found) == counted(longer), text
-    assert by_kernel > 30
+        monkeypatch.setattr(planner, "_words", all_own)
+        emitted = planned(text, segments, threads, nulls=nulls)
+        assert shown(found) == shown(emitted), text
+        assert counted(found) == counted(emitted), text
+        tested += found.filter_program.shape[1]
+    assert tested > 30
 
 
-def test_or_and_indexes_without_a_short_list_take_the_longer_way(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("seed", range(6))
+def test_outcomes_are_what_the_docs_of_each_segment_say(seed: int) -> None:
+    rng = random.Random(100 + seed)
+    segments = SegmentSet([random_segment(rng, number) for number in range(6)])
+    outcomes = dict.fromkeys((kernels.SELECTS_SOME, kernels.SELECTS_NOTHING, kernels.SELECTS_ALL, kernels.IS_PRUNED), 0)
+    for _ in range(40):
+        nulls = rng.random() < 0.5
+        text = f"SELECT COUNT(*) FROM t WHERE {random_tree(rng)}"
+        context = compile_query(parse_sql(text), SCHEMA, QueryOptions(), null_handling=nulls)
+        plan = build.plan_filter(context, segments, QueryControl())
+        order = [one.cost / max(1 - one.selectivity, 1e-6) for one in plan.conjuncts if hasattr(one, "cost")]
+        assert order == sorted(order), text
+        for segment, outcome in zip(plan.segments, plan.outcomes.tolist(), strict=True):
+            selected = execute(context, [segment], QueryControl()).statistics.num_docs_scanned
+            outcomes[outcome] += 1
+            if outcome != kernels.SELECTS_SOME:
+                expected = segment.num_docs if outcome == kernels.SELECTS_ALL and not plan.late else 0
+                assert selected == expected or plan.late, text
+    assert all(outcomes.values()), outcomes
+
+
+def test_an_or_that_holds_in_every_segment_is_not_tested() -> None:
+    def segment(name: str, g: int, h: int) -> FakeSegment:
+        columns = {"g": [g] * 50, "h": [h] * 50, "v": list(range(50))}
+        raw = fake_column("day", DataType.INT, list(range(50)), dictionary=False)
+        return FakeSegment(name, [*(fake_column(one, DataType.LONG, values) for one, values in columns.items()), raw])
+
+    # One condition of the OR holds in each segment, not the same.
+    segments = SegmentSet([segment("a", 1, 0), segment("b", 0, 1)])
+    text = "SELECT COUNT(*) FROM t WHERE v >= 25 AND (g = 1 OR h = 1 OR day = 7)"
+    plan = planned(text, segments, 1, nulls=False)
+    assert plan.filter_program.shape[1] == 0 and plan.docs_to_read == 50, "v is sorted: its run is all"
+    context = compile_query(parse_sql(f"EXPLAIN PLAN FOR {text}"), SCHEMA, QueryOptions(), null_handling=False)
+    for group in execute(context, segments, QueryControl()).explain:
+        either = next(child for child in group["filter"]["children"] if child["operator"] == "OR")
+        assert either["children"][2]["access"] == "everything" and "not tested" in either["children"][2]["why"]
+
+
+def test_indexes_are_weighed_where_no_list_is_short(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(index_choice, "_NS_OVERHEAD", 0.0)  # else three docs are scanned before any index is weighed
     columns = [
         fake_column("g", DataType.LONG, [1, 2, 3], inverted=True),
         fake_column("s", DataType.STRING, [b"a", b"b", b"c"], dictionary=False),
         fake_column("v", DataType.LONG, [1, 2, 3]),
     ]
-    metas = build.ColumnMetas(SegmentSet([FakeSegment("t", columns)]))
+    segments = SegmentSet([FakeSegment("t", columns)])
+    weighed: list[int] = []
+    apply = IndexAccess.apply
+
+    def watched(access: IndexAccess) -> Any:
+        weighed.append(1)
+        return apply(access)
+
+    monkeypatch.setattr(IndexAccess, "apply", watched)
     for text, expected in (
-        ("g = 1", False),
-        ("g > 1", False),
-        ("v = 1 OR s = 'a'", False),
-        ("v = 1", True),
-        ("v > 1 AND s = 'a'", True),
+        ("g = 1", True),  # a list of one doc of three saves nothing
+        ("g > 1", True),
+        ("v = 1 OR s = 'a'", True),
+        ("g = 1 AND (v = 1 OR s = 'a')", True),
+        ("v = 1", False),
+        ("v > 1 AND s = 'a'", False),
     ):
-        context = compile_query(
-            parse_sql(f"SELECT COUNT(*) FROM t WHERE {text}"), SCHEMA, QueryOptions(), null_handling=False
-        )
-        tree = build.resolve_tree(build.normal_form(context.filter, context), context, metas, QueryControl())
-        # A list of one doc of three saves nothing: the longer way weighs it.
-        found = planner.is_plain(tree) and planner.plan_conjunction(
-            tree, metas.segments, metas, Statistics(), QueryControl(), threads=1, thread_docs_min=300
-        )
-        assert bool(found) is expected, text
+        weighed.clear()
+        planned(f"SELECT COUNT(*) FROM t WHERE {text}", segments, 1, nulls=False)
+        assert bool(weighed) is expected, text
+
+
+@pytest.mark.parametrize("text", ["g = 7 OR x < 10", "g = 1 AND v > 3", "(g = 1 OR g = 2) AND v > 3"])
+def test_prices_for_explain_change_nothing(text: str) -> None:
+    columns = [
+        fake_column("g", DataType.LONG, [doc % 40 for doc in range(4_000)], inverted=True),
+        fake_column("v", DataType.LONG, list(range(0, 40_000, 10))),
+        fake_column("x", DataType.DOUBLE, [doc / 7 for doc in range(4_000)], dictionary=False),
+    ]
+    context = compile_query(
+        parse_sql(f"SELECT COUNT(*) FROM t WHERE {text}"), SCHEMA, QueryOptions(), null_handling=False
+    )
+    plan = build.plan_filter(context, SegmentSet([FakeSegment("t", columns)]), QueryControl())
+
+    def decided() -> Any:
+        tables = [predicate.table.tolist() for node in plan.conjuncts for predicate in predicates_of(node)]  # type: ignore[union-attr]
+        return plan.morsels.tolist(), plan.runs.tolist(), plan.program().tolist(), tables
+
+    before = decided()
+    choices = plan.choices(QueryControl())
+    assert decided() == before and choices.index_ns.keys() >= choices.bound_predicates.keys() != set()
 
 
 @pytest.mark.parametrize("seed", range(20))

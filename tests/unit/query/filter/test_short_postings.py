@@ -18,13 +18,12 @@ from index_ways import inverted_form
 from pinotpy.config.schema import Schema
 from pinotpy.config.table import TableConfig
 from pinotpy.kernels.filter import short_postings
-from pinotpy.kernels.runtime import abi
+from pinotpy.kernels.filter.predicate_table import BY_LIST
 from pinotpy.pql.parser import parse_sql
 from pinotpy.query.compile.statement import compile_query
 from pinotpy.query.execute import execute
 from pinotpy.query.filter import index_choice, planner
-from pinotpy.query.filter.decisions import BY_LIST, ScanNotes
-from pinotpy.query.filter.tree import conjuncts
+from pinotpy.query.filter.bound_predicate import BoundPredicate
 from pinotpy.query.model.context import QueryContext, QueryOptions
 from pinotpy.query.plan import build
 from pinotpy.query.runtime.control import QueryControl
@@ -172,33 +171,31 @@ def test_short_lists_select_what_numpy_selects(
     assert listed > 20 if is_forced else listed > 3, listed
 
 
+def by_list(plan: planner.FilterPlan) -> list[str]:
+    """Columns whose lists are read in some segment."""
+    return [
+        node.typed.column
+        for node in plan.conjuncts
+        if isinstance(node, BoundPredicate) and (node.answer == BY_LIST).any()
+    ]
+
+
 def test_explain_names_the_list_that_is_read(table: tuple[SegmentSet, Table], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(index_choice, "_NS_SCAN_DOC", 1e6)
     segments, _ = table
-    chosen = list[Any]()
-    choose = planner._ShortLists.__init__
-
-    def watched(self: Any, *arguments: Any) -> None:
-        choose(self, *arguments)
-        chosen.append(self.predicates_of_segments.tolist())
-
-    monkeypatch.setattr(planner._ShortLists, "__init__", watched)
     for text, column in (
         ("url = 'u7' AND kind = 3", "url"),
         ("user = 77", "user"),
         ("i = 3 AND kind = 2", "kind"),
         ("x > 290 AND i > 0", "x"),
     ):
-        context = compiled(f"SELECT COUNT(*) FROM t WHERE {text}")
-        chosen.clear()
-        build.build_scan(context, segments, QueryControl())
-        notes = ScanNotes()
-        build.build_scan(context, segments, QueryControl(), notes=notes)
-        assert notes.tree is not None and len(chosen) == 2 and chosen[0] == chosen[1]
-        by_list = [
-            predicate.typed.column for predicate in conjuncts(notes.tree) if (notes.of(predicate).by == BY_LIST).any()
-        ]
-        assert by_list == [column], text
+        asked = f"SELECT COUNT(*) FROM t WHERE {text}"
+        assert by_list(build.plan_filter(compiled(asked), segments, QueryControl())) == [column], text
+        explained = execute(compiled(f"EXPLAIN PLAN FOR {asked}"), segments, QueryControl()).explain
+        for group in explained:
+            leaves = group["filter"].get("children", [group["filter"]])
+            by_index = [leaf["predicate"].split()[0] for leaf in leaves if leaf["access"].endswith("index")]
+            assert by_index == [column], text
 
 
 @pytest.mark.parametrize(
@@ -217,13 +214,12 @@ def test_few_docs_are_scanned_before_indexes_are_weighed(
     text: str, found: int, table: tuple[SegmentSet, Table], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def planned() -> planner._ShortLists:
-        context, metas = compiled(f"SELECT COUNT(*) FROM t WHERE {text}"), build.ColumnMetas(segments)
-        tree = build.resolve_tree(build.normal_form(context.filter, context), context, metas, QueryControl())
-        return planner._ShortLists(*planner._predicates(tree, metas), segments)
+        context = compiled(f"SELECT COUNT(*) FROM t WHERE {text}")
+        return planner._ShortLists(planner.select_segments(context, segments, QueryControl()))
 
     segments, _ = table
     assert planned().found == found
-    assert (planned().predicates_of_segments == -1).all() or found != short_postings.SCAN
+    assert (planned().chosen == -1).all() or found != short_postings.SCAN
     # The same docs with a dearer scan are worth weighing.
     monkeypatch.setattr(index_choice, "_NS_OVERHEAD", 0.0)
     assert planned().found == (short_postings.LISTS if found == short_postings.LISTS else short_postings.WEIGH)
@@ -232,8 +228,10 @@ def test_few_docs_are_scanned_before_indexes_are_weighed(
 @pytest.mark.parametrize("text", ["x > 0", "user > 77 AND i < 40", "user BETWEEN 70 AND 700 AND x > -1000"])
 def test_explain_tells_the_scan_of_few_docs(text: str, table: tuple[SegmentSet, Table]) -> None:
     segments, _ = table
-    context, notes = compiled(f"SELECT COUNT(*) FROM t WHERE {text}"), ScanNotes()
-    build.build_scan(context, segments, QueryControl(), notes=notes)
-    plan = build.build_scan(context, segments, QueryControl())
-    assert notes.tree is not None and not plan.morsels[:, abi.U_LIST].any()
-    assert not any((notes.of(predicate).by == BY_LIST).any() for predicate in conjuncts(notes.tree))
+    plan = build.plan_filter(compiled(f"SELECT COUNT(*) FROM t WHERE {text}"), segments, QueryControl())
+    assert not plan.is_listed and by_list(plan) == []
+    (group,) = execute(
+        compiled(f"EXPLAIN PLAN FOR SELECT COUNT(*) FROM t WHERE {text}"), segments, QueryControl()
+    ).explain
+    leaves = group["filter"].get("children", [group["filter"]])
+    assert [leaf["access"] for leaf in leaves] == ["scan"] * len(leaves) and group["toRead"][0] == NUM_DOCS

@@ -13,23 +13,14 @@ from numpy.typing import NDArray
 
 from pinotpy.arrays import Int64Array
 from pinotpy.kernels.aggregate import star_tree as kernels
+from pinotpy.kernels.filter.planner import deal
 from pinotpy.kernels.filter.predicate_frame import PREDICATE_RUN
 from pinotpy.kernels.runtime import abi
 from pinotpy.query.filter.bound_predicate import BoundPredicate
-from pinotpy.query.filter.normal_form import EVERYWHERE, normal_form
-from pinotpy.query.filter.tree import (
-    Known,
-    Resolved,
-    ResolvedAll,
-    conjuncts,
-    emit_tree,
-    known,
-    predicates_of,
-    resolve_tree,
-    take_segments,
-)
+from pinotpy.query.filter.planner import select_segments
+from pinotpy.query.filter.tree import Resolved, ResolvedAll, conjuncts_of, emit_tree, predicates_of, take_segments
 from pinotpy.query.model.context import QueryContext
-from pinotpy.query.plan.build import count_pruned, deal, emit_filter
+from pinotpy.query.plan.build import DOCS_PER_THREAD_MIN, emit_filter
 from pinotpy.query.plan.scan_plan import ScanPlan
 from pinotpy.query.plan.star_tree.choose import TreeShape, Wanted, num_rows, record_context
 from pinotpy.query.result.partial import Statistics
@@ -66,34 +57,21 @@ def star_tree_scan(
     """
     asked = record_context(context)
     statistics = Statistics(num_segments_queried=len(trees))
-    condition = normal_form(context.filter, context)
-    metas = ColumnMetas(trees)
-    tree: Resolved | None = None
-    if condition != EVERYWHERE:
-        tree = resolve_tree(condition, context, metas, control)
-        facts = known(tree, len(trees), metas)
-        count_pruned(statistics, facts)
-        selects = ~facts.never & ~facts.prune
-        if not selects.all():
-            rows = np.flatnonzero(selects) if selects.any() else np.zeros(1, np.int64)
-            trees, tree, selects, facts = (
-                trees.take(rows),
-                take_segments(tree, rows),
-                selects[rows],
-                _taken(facts, rows),
-            )
-            metas = ColumnMetas(trees)
-        if bool(facts.always[selects].all()):
-            tree = None
-    else:
-        selects = np.ones(len(trees), np.bool_)
-    statistics.num_segments_processed = statistics.num_segments_queried - statistics.num_segments_pruned
+    chosen = select_segments(context, trees, control)
+    chosen.count(statistics)
+    rows, trees, metas = chosen.selected, chosen.segments, chosen.metas
+    tree = chosen.tree if chosen.has_filter and not chosen.selects_all else None
+    if len(rows) < len(trees):
+        taken = rows if len(rows) else np.zeros(1, np.int64)
+        trees, tree = trees.take(taken), None if tree is None else take_segments(tree, taken)
+        metas = ColumnMetas(trees)
+    walked = np.arange(len(rows))
     walk = _Walk(shape, wanted, trees, tree)
-    found = walk.run(np.flatnonzero(selects), control)
+    found = walk.run(walked, control)
     if found is None:
         return None
     docs, bounds, undecided = found
-    morsels, starts = deal(_morsels(np.flatnonzero(selects), docs, bounds), threads if executor is not None else 1)
+    morsels, starts = deal(_morsels(walked, docs, bounds), threads if executor is not None else 1, DOCS_PER_THREAD_MIN)
     program = Instructions()
     if tree is not None and undecided and len(morsels):
         emit_tree(tree, program, morsels[:, abi.U_SEGMENT], metas)
@@ -108,14 +86,10 @@ def star_tree_scan(
         statistics=statistics,
         emit_filter=emit_filter,
         executor=executor,
-        keep_alive=[tree, metas, docs, walk],
+        keep_alive=[chosen, tree, metas, docs, walk],
         dictionaries=dictionaries,
         is_final=is_final,
     )
-
-
-def _taken(facts: Known, rows: Int64Array) -> Known:
-    return Known(facts.never[rows], facts.always[rows], facts.prune[rows], facts.rule[rows])
 
 
 def _morsels(segments: Int64Array, docs: NDArray[np.int32], bounds: Int64Array) -> Int64Array:
@@ -245,7 +219,7 @@ class _Walk:
 
 
 def _all_of(tree: Resolved) -> Iterator[Resolved]:
-    for node in conjuncts(tree):
+    for node in conjuncts_of(tree):
         if isinstance(node, ResolvedAll):
             yield from _all_of(node)
         else:

@@ -1,6 +1,6 @@
 """Proves that segments which smallest and largest values exclude are left out before a filter is resolved: exactly
-those, whatever the filter; that counts, groups and statistics are as without it; and that the last parts of a set are
-kept, few of them.
+those, whatever the filter; that no range is compared twice; that counts, groups, statistics and the rules of EXPLAIN
+are as without it; and that the last parts of a set are kept, few of them.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 from built_segments import ask, config_of, opened, schema_of
 
-from pinotpy.query.filter.early_pruning import SEGMENTS_MIN, within_ranges
+from pinotpy.query.filter import pruning
 from pinotpy.query.filter.normal_form import EVERYWHERE, AllOf, AnyOf
+from pinotpy.query.filter.pruning import SEGMENTS_MIN, prune_by_ranges
 from pinotpy.query.model.predicate import FixedRange, TypedPredicate
-from pinotpy.query.plan import build
 from pinotpy.query.segments.segment_set import PARTS_KEPT_MAX, SegmentSet
 
 NUM_SEGMENTS, DOCS = 80, 20
@@ -62,7 +62,7 @@ def most_cost(number: int) -> float:
 
 
 def left(condition: Any, segments: SegmentSet) -> list[int]:
-    return [int(segment.name[1:]) for segment in within_ranges(condition, segments)]
+    return [int(segment.name[1:]) for segment in prune_by_ranges(condition, segments).kept]
 
 
 def test_the_segments_left_are_those_whose_ranges_meet_all_conditions(segments: SegmentSet) -> None:
@@ -94,7 +94,49 @@ def test_what_excludes_nothing_leaves_all(segments: SegmentSet) -> None:
     )
     assert left(between("ts", 0, NUM_SEGMENTS * DOCS // 2 + 1), segments) == everything, "most are left"
     few = segments.take(np.arange(SEGMENTS_MIN))
-    assert within_ranges(materialize_selection, few) is few
+    assert prune_by_ranges(materialize_selection, few).kept is few
+
+
+def rules(segments: SegmentSet, text: str) -> dict[str, int]:
+    """Segments that EXPLAIN says are pruned, by rule."""
+    found: dict[str, int] = {}
+    for group in ask(SCHEMA, segments, f"EXPLAIN PLAN FOR {text}").explain:
+        if "pruned" in group:
+            rule = group["pruned"]["rule"]
+            found[rule] = found.get(rule, 0) + group["segments"]
+    return found
+
+
+def test_explain_names_a_condition_that_excludes_each_segment(segments: SegmentSet) -> None:
+    text = "EXPLAIN PLAN FOR SELECT COUNT(*) FROM t WHERE size >= 0 AND ts BETWEEN 100 AND 140 AND cost < 1000"
+    pruned = [group for group in ask(SCHEMA, segments, text).explain if "pruned" in group]
+    assert sum(group["segments"] for group in pruned) == NUM_SEGMENTS - 3
+    whys = {(group["pruned"]["rule"], group["pruned"]["why"]) for group in pruned}
+    assert whys == {("min and max", "ts BETWEEN '100' AND '140' lies outside the values of the segment")}
+    for group in pruned:
+        for name, span in zip(group["names"], group["pruned"]["values"]["ts"], strict=False):  # few names are shown
+            assert span == [int(name[1:]) * DOCS, int(name[1:]) * DOCS + DOCS - 1]
+
+
+def test_a_range_is_compared_once_however_many_segments(segments: SegmentSet, monkeypatch: pytest.MonkeyPatch) -> None:
+    compared: list[int] = []
+    compare = pruning.range_places
+
+    def counted(*arguments: Any) -> Any:
+        compared.append(len(arguments[-1]))
+        return compare(*arguments)
+
+    monkeypatch.setattr(pruning, "range_places", counted)
+    few = segments.take(np.arange(3))
+    for asked, condition, expected in (
+        (segments, "ts BETWEEN 100 AND 140 AND size > 3", [NUM_SEGMENTS] * 2),
+        (segments, "ts > 100 AND size > 3", [NUM_SEGMENTS] * 2),
+        (segments, "ts = -1", [NUM_SEGMENTS]),
+        (few, "ts > 30 AND size > 3", [3] * 2),
+    ):
+        compared.clear()
+        ask(SCHEMA, asked, f"SELECT COUNT(*) FROM t WHERE {condition}")
+        assert compared == expected, condition
 
 
 @pytest.mark.parametrize(
@@ -120,9 +162,10 @@ def test_answers_and_statistics_are_as_without_it(
     text = f"SELECT {select} FROM t WHERE {condition}" + (
         " GROUP BY name ORDER BY name LIMIT 100" if select.startswith("name") else " LIMIT 5000"
     )
-    found = ask(SCHEMA, segments, text)
-    monkeypatch.setattr(build, "within_ranges", lambda condition, segments: segments)
+    found, explained = ask(SCHEMA, segments, text), rules(segments, text)
+    monkeypatch.setattr(pruning, "SEGMENTS_MIN", NUM_SEGMENTS)
     expected = ask(SCHEMA, segments, text)
+    assert explained == rules(segments, text) and sum(explained.values()) == found.statistics.num_segments_pruned
     assert (found.rows and found.rows.to_pydict()) == (expected.rows and expected.rows.to_pydict())
     for name in (
         "num_segments_queried",
