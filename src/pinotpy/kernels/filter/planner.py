@@ -28,7 +28,7 @@ from pinotpy.kernels.filter.predicate_table import (
     L_RULE,
     L_SORTED,
     L_TESTS,
-    flag_of,
+    flag_row,
     mode_of_test,
     predicate_table,
 )
@@ -128,35 +128,53 @@ def select_runs(docs: Any, conjuncts: Any, outcomes: Any, counts: Any) -> Any:
 
     Returns: morsels int64[u, MORSEL_WORDS], at most one a segment, ascending, none empty.
     """
-    n, num_conjuncts = len(docs), len(conjuncts)
+    n = len(docs)
+    never, prune, always, rule = (
+        np.zeros(n, np.bool_),
+        np.zeros(n, np.bool_),
+        np.ones(n, np.bool_),
+        np.zeros(n, np.uint8),
+    )
+    for number in range(len(conjuncts)):
+        table = predicate_table(conjuncts[number, C_TABLE], n)
+        modes = table[L_MODE * n : (L_MODE + 1) * n]
+        pruned, rules = flag_row(table, n, L_PRUNE), flag_row(table, n, L_RULE)
+        for s in range(n):
+            never[s] |= modes[s] == PREDICATE_NEVER
+            always[s] &= modes[s] == PREDICATE_ALWAYS
+            prune[s] |= pruned[s] != 0
+            if rule[s] == 0:
+                rule[s] = rules[s]
+        if conjuncts[number, C_NULLS] != 0:
+            metas = words(conjuncts[number, C_METAS], META_WORDS * n)
+            for s in range(n):
+                always[s] &= metas[META_WORDS * s + M_NULLS] == 0
+    low, high = np.zeros(n, np.int64), docs.copy()
+    for number in range(len(conjuncts)):
+        if conjuncts[number, C_NEGATED] != 0:
+            continue
+        table = predicate_table(conjuncts[number, C_TABLE], n)
+        is_sorted, answers = flag_row(table, n, L_SORTED), flag_row(table, n, L_ANSWER)
+        for s in range(n):
+            if is_sorted[s] == 0 or never[s] or prune[s]:
+                continue
+            low[s], high[s] = max(low[s], table[L_DOCS * n + 2 * s]), min(high[s], table[L_DOCS * n + 2 * s + 1])
+            if table[L_MODE * n + s] == PREDICATE_RUN:
+                answers[s] = BY_RUN
     morsels, num_morsels = np.zeros((n, MORSEL_WORDS), np.int64), 0
     for s in range(n):
-        never, prune, always, rule = False, False, True, 0
-        for number in range(num_conjuncts):
-            table = predicate_table(conjuncts[number, C_TABLE], n)
-            never |= table[L_MODE * n + s] == PREDICATE_NEVER
-            prune |= flag_of(table, n, L_PRUNE, s)[0] != 0
-            always &= _holds(table, n, conjuncts[number], s)
-            if rule == 0:
-                rule = flag_of(table, n, L_RULE, s)[0]
-        counts[N_PRUNED] += prune
-        if rule != 0:
-            counts[N_BY_RULE + rule] += 1
-        if never or prune:
-            outcomes[s] = IS_PRUNED if prune else SELECTS_NOTHING
+        counts[N_PRUNED] += prune[s]
+        if rule[s] != 0:
+            counts[N_BY_RULE + rule[s]] += 1
+        if never[s] or prune[s]:
+            outcomes[s] = IS_PRUNED if prune[s] else SELECTS_NOTHING
             continue
-        outcomes[s] = SELECTS_ALL if always else SELECTS_SOME
+        outcomes[s] = SELECTS_ALL if always[s] else SELECTS_SOME
         counts[N_SELECTED_SEGMENTS] += 1
-        counts[N_ALL_SEGMENTS] += always
-        low, high = 0, docs[s]
-        for number in range(num_conjuncts):
-            table = predicate_table(conjuncts[number, C_TABLE], n)
-            if conjuncts[number, C_NEGATED] == 0 and flag_of(table, n, L_SORTED, s)[0] != 0:
-                low, high = max(low, table[L_DOCS * n + 2 * s]), min(high, table[L_DOCS * n + 2 * s + 1])
-                if table[L_MODE * n + s] == PREDICATE_RUN:
-                    flag_of(table, n, L_ANSWER, s)[0] = BY_RUN
-        if low < high:
-            morsels[num_morsels, U_SEGMENT], morsels[num_morsels, U_LOW], morsels[num_morsels, U_HIGH] = s, low, high
+        counts[N_ALL_SEGMENTS] += always[s]
+        if low[s] < high[s]:
+            row = morsels[num_morsels]
+            row[U_SEGMENT], row[U_LOW], row[U_HIGH] = s, low[s], high[s]
             num_morsels += 1
     return morsels[:num_morsels]
 

@@ -73,6 +73,12 @@ def flag_of(table: Any, num_segments: int, row: int, segment: int) -> Any:
 
 
 @inner
+def flag_row(table: Any, num_segments: int, row: int) -> Any:
+    """A row of flags, u8[num_segments]."""
+    return table[row * num_segments : (row + 1) * num_segments].view(np.uint8)[:num_segments]
+
+
+@inner
 def mode_of_test(table: Any, n: int, s: int) -> Any:
     """PREDICATE_* of the test that a run or a list of docs leaves."""
     return PREDICATE_ALWAYS if flag_of(table, n, L_ANSWER, s)[0] >= BY_RUN else table[L_MODE * n + s]

@@ -43,6 +43,7 @@ from pinotpy.query.filter.tree import (
     emit_tree,
     estimated_share,
     known,
+    predicates_of,
     resolve_tree,
 )
 from pinotpy.query.model.context import QueryContext
@@ -56,8 +57,6 @@ from pinotpy.query.segments.segment_set import SegmentSet
 # Of more segments those that are left are taken out, so that the others cost nothing from here on; of fewer that costs
 # more.
 KEPT_SEGMENTS_MAX: Final = 32
-_NO_MORSELS: Final = np.zeros((0, abi.MORSEL_WORDS), np.int64)
-_NO_PROGRAM: Final = np.zeros((0, 0, abi.INSTRUCTION_WORDS), np.int64)
 
 
 @dataclass(slots=True)
@@ -68,8 +67,11 @@ class FilterPlan:
     conjuncts: in the order in which they are tested; late: what Python computes of the docs that those leave.
     outcomes: uint8[n], planner.SELECTS_* or IS_PRUNED. counts: planner.N_*.
     runs: int64[u, MORSEL_WORDS], at most one a segment: docs before any list. morsels: those to be read, after `deal`
-    those of every thread; starts: int64[threads + 1].
-    slots: int64[num_conjuncts], place of the conjunct in the program, -1: every doc that is read passes it.
+    those of every thread.
+    has_own: instructions of some conjunct are its own. is_listed: some morsels are lists of docs, which have passed the
+    condition of their index.
+    starts, slots: of `deal`; int64[threads + 1]; int64[num_conjuncts], place of the conjunct in the program, -1: every
+    doc that is read passes it.
     """
 
     pruning: RangePruning
@@ -82,9 +84,11 @@ class FilterPlan:
     counts: Int64Array
     runs: Int64Array
     morsels: Int64Array
-    starts: Int64Array = field(default_factory=lambda: np.zeros(1, np.int64))
-    slots: Int64Array = field(default_factory=lambda: np.zeros(0, np.int64))
-    _kernel_program: Int64Array = field(default_factory=lambda: _NO_PROGRAM)
+    has_own: bool
+    is_listed: bool = False
+    starts: Int64Array = field(init=False)
+    slots: Int64Array = field(init=False)
+    _kernel_program: Int64Array = field(init=False)
     _choices: Choices | None = None
     _tables: list[Int64Array] = field(default_factory=list)
     _keep_alive: list[Any] = field(default_factory=list)
@@ -98,11 +102,6 @@ class FilterPlan:
         """The filter as it is tested: conjuncts in their order, then those that are late."""
         nodes = [*self.conjuncts, *self.late]
         return nodes[0] if len(nodes) == 1 else ResolvedAll(nodes)
-
-    @property
-    def is_listed(self) -> bool:
-        """Morsels are lists of docs, which have passed the condition of their index."""
-        return bool(self.morsels[:, abi.U_LIST].any())
 
     @property
     def num_docs(self) -> int:
@@ -143,18 +142,27 @@ class FilterPlan:
         """Read lists of docs, or set bits, where that is cheaper than the scan of the runs."""
         if not self.has_filter:
             return
-        if not self.late and not self.words[:, planner.C_OWN].any():
-            if not any(one.has_index for one in self.conjuncts if isinstance(one, BoundPredicate)):
+        has_index = any(
+            isinstance(bound, BoundPredicate) and bound.has_index
+            for node in self.conjuncts
+            for bound in predicates_of(node)
+        )
+        if not self.late and not self.has_own:
+            if not has_index:
                 return
             lists = _ShortLists(self)
             if lists.found == kernels.LISTS:
                 self._keep_alive.append(lists.make(control))
+                self.is_listed = len(self.morsels) > 0
             if lists.found != kernels.WEIGH:
                 return
         # What Python decides step by step takes its time too.
         control.will_read(self.segments.total_docs)
+        if not has_index:
+            return
         access = self._access(self.runs, control)
         self.morsels, self._choices = access.apply(), access.choices
+        self.is_listed = bool(self.morsels[:, abi.U_LIST].any())
         self._keep_alive.append(access)
 
     def deal(self, control: QueryControl, *, threads: int, thread_docs_min: int) -> None:
@@ -172,7 +180,7 @@ class FilterPlan:
 
     def own(self) -> list[tuple[int, Resolved]]:
         """(slot, conjunct) of those in the program whose instructions are their own."""
-        if not self.words[:, planner.C_OWN].any():
+        if not self.has_own:
             return []
         numbers = np.flatnonzero((self.words[:, planner.C_OWN] != 0) & (self.slots >= 0))
         return [(int(self.slots[number]), self.conjuncts[number]) for number in numbers.tolist()]
@@ -182,13 +190,21 @@ class FilterPlan:
         own = self.own()
         if not own:
             return self._kernel_program
-        segments, parts, done = self.morsels[:, abi.U_SEGMENT], [], 0
+        segments, sections = self.morsels[:, abi.U_SEGMENT], []
         for slot, node in own:
             section = Instructions()
             emit_tree(node, section, segments, self.metas, kept=ALL_DOCS if slot == 0 else RESULT)
-            parts += [self._kernel_program[:, done:slot], section.assemble(len(segments))]
-            done = slot + 1
-        return np.concatenate([*parts, self._kernel_program[:, done:]], axis=1)
+            sections.append((slot, section))
+        length = self._kernel_program.shape[1] + sum(len(section) - 1 for _, section in sections)
+        program = np.zeros((len(segments), length, abi.INSTRUCTION_WORDS), np.int64)
+        done, at = 0, 0
+        for slot, section in sections:
+            program[:, at : at + slot - done] = self._kernel_program[:, done:slot]
+            at += slot - done
+            section.write(program, at)
+            done, at = slot + 1, at + len(section)
+        program[:, at:] = self._kernel_program[:, done:]
+        return program
 
     def narrowed(self) -> tuple[SegmentSet, ColumnMetas, Int64Array]:
         """(segments, metas, morsels) of the scan: many segments of which few are read are left out."""
@@ -235,8 +251,9 @@ def select_segments(context: QueryContext, asked: SegmentSet, control: QueryCont
     tables, words = _words(parts, metas)
     outcomes, counts = np.empty(len(segments), np.uint8), np.zeros(planner.N_COUNTS, np.int64)
     runs = planner.select_runs(segments.docs, words, outcomes, counts)
+    has_own = bool(words[:, planner.C_OWN].any())
     return FilterPlan(
-        pruning, segments, metas, parts, late, words, outcomes, counts, runs, morsels=runs, _tables=tables
+        pruning, segments, metas, parts, late, words, outcomes, counts, runs, runs, has_own, _tables=tables
     )
 
 

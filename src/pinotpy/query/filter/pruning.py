@@ -45,7 +45,7 @@ Places = NDArray[np.uint8]
 NO_PLACES: Final[Places] = np.zeros(0, np.uint8)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class RangePruning:
     """The segments that smallest and largest values leave.
 

@@ -34,9 +34,13 @@ class Instructions:
     def assemble(self, num_morsels: int) -> Int64Array:
         """int64[num_morsels, len(self), INSTRUCTION_WORDS]."""
         program = np.zeros((num_morsels, len(self._rows), abi.INSTRUCTION_WORDS), np.int64)
-        for i, (function, flags, args) in enumerate(self._rows):
+        self.write(program, 0)
+        return program
+
+    def write(self, program: Int64Array, at: int) -> None:
+        """Into a program of zeros, from instruction `at` on."""
+        for i, (function, flags, args) in enumerate(self._rows, at):
             program[:, i, abi.I_FUNCTION] = function
             program[:, i, abi.I_FLAGS] = flags
             for j, word in enumerate(args):
                 program[:, i, abi.A0 + j] = word
-        return program
