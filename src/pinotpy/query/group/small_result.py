@@ -28,6 +28,7 @@ from pinotpy.kernels.runtime.growable import V_USED
 from pinotpy.pql.ast import Identifier
 from pinotpy.query.aggregate.keys import Key
 from pinotpy.query.aggregate.layout import AggregationLayout, Layout, state_columns, values_bound, word_kinds
+from pinotpy.query.group.eligibility import PACKED_KEYS_MAX
 from pinotpy.query.plan.scan_plan import ScanPlan
 from pinotpy.query.result.compact_rows import COMPACT_ROWS_MAX, CompactColumn, CompactRows, Kind, kind_of
 from pinotpy.query.segments.segment_set import Attachment, SegmentSet
@@ -216,7 +217,7 @@ def small_result_of(plan: ScanPlan, layout: Layout, keys: list[Key]) -> SmallRes
         code_maps.append(one[1])
         held.append(one[2])
     sizes = np.array([own.num_ids + key.nullable for own, key in zip(values, keys, strict=True)], np.int64)
-    if float(sizes.astype(np.float64).prod()) >= 2.0**62:
+    if float(sizes.astype(np.float64).prod()) >= PACKED_KEYS_MAX:
         return None
     names = [key.expression.name for key in keys if isinstance(key.expression, Identifier)]
     cardinalities = _side_by_side([plan.metas.of(name)[:, abi.M_CARDINALITY] for name in names], len(whole))
