@@ -15,7 +15,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 import numpy as np
-from numba import float64, int64, njit, uint64
+from numba import float64, int64, njit, uint32, uint64
 from numpy.typing import NDArray
 
 from pinotpy.arrays import Int64Array
@@ -31,7 +31,8 @@ from pinotpy.kernels.runtime.abi import (
     inner,
     words,
 )
-from pinotpy.kernels.runtime.views import view_f32, view_f64, view_i32, view_i64, view_u8
+from pinotpy.kernels.runtime.hashing import finish, first_slot, probe, slots_of, start, stir
+from pinotpy.kernels.runtime.views import view_f32, view_f64, view_i32, view_i64, view_u8, view_u32
 
 ENTRY_WORDS: Final = 2
 ROW_SHIFT: Final = 32
@@ -39,8 +40,6 @@ PART_ENTRIES: Final = 1 << 14  # about so many entries a part: with its table 40
 PART_BITS_MAX: Final = 11
 
 _COUNT_MASK: Final = np.int64((1 << ROW_SHIFT) - 1)
-_MULTIPLIER: Final = np.uint64(0x9E3779B97F4A7C15)
-_GROUP_MULTIPLIER: Final = np.uint64(0xD6E8FEB86659FD93)
 
 
 @inner
@@ -103,14 +102,7 @@ def translate(entries: Any, groups: Any, morsels: Any, metas: Any, codes: Any) -
 
 @inner
 def _hash(tag: Any, value: Any) -> Any:
-    mixed = uint64(value) ^ (uint64(tag >> ROW_SHIFT) * _GROUP_MULTIPLIER)
-    mixed = (mixed ^ (mixed >> uint64(32))) * _MULTIPLIER
-    return mixed ^ (mixed >> uint64(29))
-
-
-@inner
-def _part(tag: Any, value: Any, shift: Any) -> Any:
-    return (_hash(tag, value) * _MULTIPLIER) >> shift
+    return finish(stir(start(tag >> ROW_SHIFT), value))
 
 
 @njit(cache=True, nogil=True)
@@ -118,7 +110,7 @@ def count_parts(entries: Any, bits: int, sizes: Any) -> None:
     """Add the entries of each of 2^bits parts to `sizes` (int64)."""
     shift = uint64(64 - bits)
     for i in range(len(entries)):
-        sizes[_part(entries[i, 0], entries[i, 1], shift)] += 1
+        sizes[_hash(entries[i, 0], entries[i, 1]) >> shift] += 1
 
 
 @njit(cache=True, nogil=True)
@@ -126,30 +118,37 @@ def deal(entries: Any, bits: int, places: Any, out: Any) -> None:
     """Copy each entry to the next place of its part; `places` (int64) moves on."""
     shift = uint64(64 - bits)
     for i in range(len(entries)):
-        part = _part(entries[i, 0], entries[i, 1], shift)
+        part = _hash(entries[i, 0], entries[i, 1]) >> shift
         at = uint64(places[part])
         out[at, 0], out[at, 1] = entries[i, 0], entries[i, 1]
         places[part] = int64(at + uint64(1))
 
 
 @inner
-def _deduplicate_part(entries: Any, counts: Any, table: Any, mask: Any) -> Any:
-    used = uint64(0)
+def _holds_pair(slots: Any, at: Any, known: Any, pair: Any) -> Any:
+    # Those of distinct pairs have the group alone in their first word.
+    held = uint64(2) * uint64(slots[at])
+    return (known[held - uint64(1)] ^ pair[1]) | (known[held - uint64(2)] ^ pair[0]) == 0
+
+
+_find_pair = probe(_holds_pair)
+
+
+@inner
+def _deduplicate_part(entries: Any, counts: Any, table: Any) -> Any:
+    used, mask = uint64(0), uint64(len(table) - 1)
+    slots, known = view_u32(table.ctypes.data, len(table)), words(entries.ctypes.data, 2 * len(entries))
     for i in range(len(entries)):
         tag, value = entries[i, 0], entries[i, 1]
         group = tag >> ROW_SHIFT
-        at = _hash(tag, value) & mask
-        while True:
-            held = table[at]
-            if held < 0:
-                table[at] = np.int32(used)
-                entries[used, 0], entries[used, 1], counts[used] = group, value, tag & _COUNT_MASK
-                used += uint64(1)
-                break
-            if entries[uint64(held), 1] == value and entries[uint64(held), 0] == group:
-                counts[uint64(held)] += tag & _COUNT_MASK
-                break
-            at = (at + uint64(1)) & mask
+        at = _find_pair(slots, first_slot(_hash(tag, value), mask), mask, known, (group, value))
+        held = uint64(slots[at])
+        if held == uint64(0):
+            entries[used, 0], entries[used, 1], counts[used] = group, value, tag & _COUNT_MASK
+            used += uint64(1)
+            slots[at] = uint32(used)
+        else:
+            counts[held - uint64(1)] += tag & _COUNT_MASK
     return int64(used)
 
 
@@ -165,18 +164,12 @@ def deduplicate(entries: Any, counts: Any, starts: Any, first: int, last: int, u
     widest = 0
     for part in range(first, last):
         widest = max(widest, starts[part + 1] - starts[part])
-    slots = 16
-    while slots < 2 * widest:
-        slots *= 2
-    table = np.empty(slots, np.int32)
+    table = np.empty(slots_of(widest), np.uint32)
     for part in range(first, last):
-        size = starts[part + 1] - starts[part]
-        need = 16
-        while need < 2 * size:
-            need *= 2
-        table[:need] = -1
+        own = table[: slots_of(starts[part + 1] - starts[part])]
+        own[:] = 0
         used[part] = _deduplicate_part(
-            entries[starts[part] : starts[part + 1]], counts[starts[part] : starts[part + 1]], table, uint64(need - 1)
+            entries[starts[part] : starts[part + 1]], counts[starts[part] : starts[part + 1]], own
         )
         for i in range(starts[part], starts[part] + used[part]):
             sizes[entries[i, 0]] += 1

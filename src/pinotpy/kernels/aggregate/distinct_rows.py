@@ -15,28 +15,19 @@ import numpy as np
 from numba import int64, njit, uint64
 
 from pinotpy.arrays import Int64Array
-from pinotpy.kernels.runtime.abi import inner
+from pinotpy.kernels.runtime.abi import inner, words
+from pinotpy.kernels.runtime.hashing import absorb, finish, first_slot, probe, slots_of, start
 
 PART_ROWS: Final = 1 << 13
 PART_BITS_MAX: Final = 12
 
-_MULTIPLIER: Final = np.uint64(0x9E3779B97F4A7C15)
-_WORD_MULTIPLIER: Final = np.uint64(0xD6E8FEB86659FD93)
-
 
 @inner
 def _hash(rows: Any, i: Any, width: Any) -> Any:
-    mixed = uint64(0)
-    for j in range(width):
-        mixed = (mixed ^ uint64(rows[i, j])) * _WORD_MULTIPLIER
-        mixed ^= mixed >> uint64(32)
-    mixed *= _MULTIPLIER
-    return mixed ^ (mixed >> uint64(29))
-
-
-@inner
-def _part(rows: Any, i: Any, width: Any, shift: Any) -> Any:
-    return (_hash(rows, i, width) * _MULTIPLIER) >> shift
+    h = start(rows[i, 0])
+    for j in range(1, width):
+        h = absorb(h, rows[i, j])
+    return finish(h)
 
 
 @njit(cache=True, nogil=True)
@@ -44,7 +35,7 @@ def count_parts(rows: Any, bits: int, sizes: Any) -> None:
     """Add the rows of each of 2^bits parts to `sizes` (int64)."""
     shift, width = uint64(64 - bits), rows.shape[1]
     for i in range(len(rows)):
-        sizes[_part(rows, i, width, shift)] += 1
+        sizes[_hash(rows, i, width) >> shift] += 1
 
 
 @njit(cache=True, nogil=True)
@@ -52,7 +43,7 @@ def deal(rows: Any, bits: int, places: Any, out: Any) -> None:
     """Copy each row to the next place of its part; `places` (int64) moves on."""
     shift, width = uint64(64 - bits), rows.shape[1]
     for i in range(len(rows)):
-        part = _part(rows, i, width, shift)
+        part = _hash(rows, i, width) >> shift
         at = places[part]
         for j in range(width):
             out[at, j] = rows[i, j]
@@ -60,11 +51,15 @@ def deal(rows: Any, bits: int, places: Any, out: Any) -> None:
 
 
 @inner
-def _is_equal(rows: Any, a: Any, b: Any, width: Any) -> Any:
-    differences = int64(0)
+def _holds_row(slots: Any, at: Any, known: Any, row: Any) -> Any:
+    held, differences = uint64(slots[at]), int64(0)
+    i, width = row
     for j in range(width):
-        differences |= rows[a, j] ^ rows[b, j]
+        differences |= known[(held - uint64(1)) * width + j] ^ known[i * width + j]
     return differences == 0
+
+
+_find_row = probe(_holds_row)
 
 
 @njit(cache=True, nogil=True)
@@ -72,27 +67,20 @@ def count_different(rows: Any, starts: Any, first: int, last: int, sizes: Any) -
     """Add the different rows of parts first … last - 1 to their groups.
 
     Args:
-        rows: int64[n, width], dealt. starts: int64[parts + 1]. sizes: int64[groups].
+        rows: int64[n, width], dealt, contiguous. starts: int64[parts + 1]. sizes: int64[groups].
     """
     width, widest = rows.shape[1], 0
     for part in range(first, last):
         widest = max(widest, starts[part + 1] - starts[part])
-    slots = 16
-    while slots < 2 * widest:
-        slots *= 2
-    table = np.empty(slots, np.int64)
+    table, known = np.empty(slots_of(widest), np.int64), words(rows.ctypes.data, rows.size)
     for part in range(first, last):
-        need = 16
-        while need < 2 * (starts[part + 1] - starts[part]):
-            need *= 2
-        table[:need] = -1
-        mask = uint64(need - 1)
+        own = words(table.ctypes.data, slots_of(starts[part + 1] - starts[part]))
+        own[:] = 0
+        mask = uint64(len(own) - 1)
         for i in range(starts[part], starts[part + 1]):
-            at = _hash(rows, i, width) & mask
-            while table[at] >= 0 and not _is_equal(rows, table[at], int64(i), width):
-                at = (at + uint64(1)) & mask
-            if table[at] < 0:
-                table[at] = i
+            at = _find_row(own, first_slot(_hash(rows, i, width), mask), mask, known, (uint64(i), uint64(width)))
+            if own[at] == 0:
+                own[at] = i + 1
                 sizes[rows[i, 0]] += 1
 
 

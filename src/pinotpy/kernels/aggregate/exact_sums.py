@@ -28,8 +28,9 @@ from pinotpy.kernels.aggregate.result_context import (
     G_TABLE,
     vector_at,
 )
-from pinotpy.kernels.runtime.abi import E_OK, words
+from pinotpy.kernels.runtime.abi import E_OK, inner, words
 from pinotpy.kernels.runtime.growable import V_ADDRESS, V_USED, reserve, reserve_zeroed
+from pinotpy.kernels.runtime.hashing import first_slot, mix, probe
 
 WINDOW: Final = 48
 WINDOW_MAIN: Final = 21
@@ -77,15 +78,19 @@ def is_outside(b: Any) -> Any:
     return (shift - np.uint64(1)) >= np.uint64(WINDOW) and (b << np.uint64(1)) != np.uint64(0)
 
 
+@inner
+def _holds_entry(entries: Any, at: Any, known: Any, key: Any) -> Any:
+    return entries[at * uint64(_OVERFLOW_WORDS)] == key
+
+
+_find_entry = probe(_holds_entry, _OVERFLOW_WORDS)
+
+
 @njit(nogil=True)
 def _slot_of(entries: Any, mask: int, key: int) -> Any:
-    h = (uint64(key) * uint64(0x9E3779B97F4A7C15)) >> uint64(32)
-    at = int64(h) & mask
-    while True:
-        found = entries[at * _OVERFLOW_WORDS]
-        if found in (0, key):
-            return at * _OVERFLOW_WORDS
-        at = (at + 1) & mask
+    slot_mask = uint64(mask)
+    slot = _find_entry(entries, first_slot(mix(key), slot_mask), slot_mask, entries, key)
+    return int64(slot) * _OVERFLOW_WORDS
 
 
 @njit(nogil=True)

@@ -12,11 +12,14 @@ from numpy.typing import NDArray
 
 from pinotpy.arrays import Int64Array
 from pinotpy.kernels.runtime.abi import inner
+from pinotpy.kernels.runtime.byte_words import hash_bytes
+from pinotpy.kernels.runtime.hashing import find_empty, find_number, finish, first_slot, stir
+from pinotpy.kernels.runtime.views import view_i32, view_u64
 
 
 class Table(NamedTuple):
     """Numbered entries, the number of each its place. `slots` (a power of two, at least twice as many) find them by
-    hash; -1 = free.
+    hash: a number + 1, 0 where one is empty.
     """
 
     owners: NDArray[np.int32]
@@ -36,7 +39,7 @@ def new_table(entries: int, size_bytes: int) -> Table:
         np.zeros(entries, np.uint64),
         np.zeros(entries + 1, np.int64),
         np.zeros(size_bytes, np.uint8),
-        np.full(2 * entries, -1, np.int32),
+        np.zeros(2 * entries, np.int32),
         np.zeros(entries, np.int64),
     )
 
@@ -56,12 +59,10 @@ def grown(table: Table, used: int, extra_bytes: int) -> Table:
 
 @njit(cache=True, nogil=True)
 def _fill_slots(hashes: Any, used: Any, slots: Any) -> None:
-    mask = np.uint64(slots.shape[0] - 1)
+    mask, view = np.uint64(slots.shape[0] - 1), view_i32(slots.ctypes.data, slots.shape[0])
     for entry in range(used):
-        at = hashes[entry] & mask
-        while slots[at] >= 0:
-            at = (at + np.uint64(1)) & mask
-        slots[at] = entry
+        h = hashes[entry]
+        view[find_empty(view, first_slot(h, mask), mask, view, h)] = entry + 1
 
 
 @inner
@@ -76,20 +77,14 @@ def number_of(table: Any, state: Any, word: Any, owner: Any, kind: Any, data: An
         table.offsets,
         table.data,
     )
-    h = (np.uint64(owner) * np.uint64(4) + np.uint64(kind) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
-    for i in range(begin, end):
-        h = (h ^ np.uint64(data[i])) * np.uint64(0x100000001B3)
-    h ^= h >> np.uint64(29)
-    h *= np.uint64(0xBF58476D1CE4E5B9)
-    h ^= h >> np.uint64(32)
-    mask = np.uint64(slots.shape[0] - 1)
-    at = h & mask
     size = end - begin
-    while True:
-        entry = slots[at]
-        if entry < 0:
-            break
-        if hashes[entry] == h and owners[entry] == owner and kinds[entry] == kind:
+    h = finish(stir(hash_bytes(data.ctypes.data + begin, size), np.uint64(owner) * np.uint64(4) + np.uint64(kind)))
+    mask = np.uint64(slots.shape[0] - 1)
+    slot_view, hash_view = view_i32(slots.ctypes.data, slots.shape[0]), view_u64(hashes.ctypes.data, hashes.shape[0])
+    at = find_number(slot_view, first_slot(h, mask), mask, hash_view, h)
+    while slots[at] != 0:
+        entry = slots[at] - 1
+        if owners[entry] == owner and kinds[entry] == kind:
             first = offsets[entry]
             if offsets[entry + 1] - first == size:
                 i = 0
@@ -97,7 +92,7 @@ def number_of(table: Any, state: Any, word: Any, owner: Any, kind: Any, data: An
                     i += 1
                 if i == size:
                     return np.int64(entry)
-        at = (at + np.uint64(1)) & mask
+        at = find_number(slot_view, (at + np.uint64(1)) & mask, mask, hash_view, h)
     used = state[word]
     first = offsets[used]
     if used >= owners.shape[0] or first + size > known.shape[0]:
@@ -106,6 +101,6 @@ def number_of(table: Any, state: Any, word: Any, owner: Any, kind: Any, data: An
     for i in range(size):
         known[first + i] = data[begin + i]
     offsets[used + 1] = first + size
-    slots[at] = used
+    slots[at] = used + 1
     state[word] = used + 1
     return np.int64(used)

@@ -1,7 +1,7 @@
 """Sets of 64-bit words for IN on raw values and on wide dictionaries: open addressing, linear probing, at most half
 full.
 
-A table is int64[2 * slots], slots a power of two, in pairs (used, word). Words of floats are the bits of the f64, with
+A table is int64[2 * slots], slots a power of two, in pairs (word, used). Words of floats are the bits of the f64, with
 −0.0 as 0.0.
 """
 
@@ -10,11 +10,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
+from numba import njit, uint64
 from numpy.typing import NDArray
 
 from pinotpy.arrays import Int64Array
 from pinotpy.kernels.runtime.abi import inner
+from pinotpy.kernels.runtime.hashing import find_pair, first_slot, mix
 
 
 def hash_set(words: Int64Array) -> Int64Array:
@@ -34,25 +35,16 @@ def float_words(values: NDArray[np.float64]) -> Int64Array:
 def _build(words: Any, table: Any) -> None:
     size_mask = np.uint64(len(table) // 2 - 1)
     for word in words:
-        slot = _hash(word) & size_mask
-        while table[2 * slot] != 0 and table[2 * slot + np.uint64(1)] != word:
-            slot = (slot + np.uint64(1)) & size_mask
-        table[2 * slot], table[2 * slot + np.uint64(1)] = 1, word
+        slot = uint64(2) * _slot(word, table, size_mask)
+        table[slot], table[slot + uint64(1)] = word, 1
 
 
 @inner
 def in_hash_set(word: Any, table: Any, size_mask: Any) -> Any:
     """Whether `word` is in the table; size_mask = slots − 1 as uint64."""
-    slot = _hash(word) & size_mask
-    while table[2 * slot] != 0:
-        if table[2 * slot + np.uint64(1)] == word:
-            return True
-        slot = (slot + np.uint64(1)) & size_mask
-    return False
+    return table[uint64(2) * _slot(word, table, size_mask) + uint64(1)] != 0
 
 
 @inner
-def _hash(word: Any) -> Any:
-    # Fibonacci, the upper half folded down.
-    mixed = np.uint64(word) * np.uint64(0x9E3779B97F4A7C15)
-    return mixed ^ (mixed >> np.uint64(32))
+def _slot(word: Any, table: Any, size_mask: Any) -> Any:
+    return find_pair(table, first_slot(mix(word), size_mask), size_mask, table, word)

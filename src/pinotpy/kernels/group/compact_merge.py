@@ -13,11 +13,11 @@ from pinotpy.kernels.aggregate.result_context import G_ARENA, G_KEY_WORDS, G_MOR
 from pinotpy.kernels.group.merge_rows import ADD, GROW, WIDE
 from pinotpy.kernels.runtime.abi import words
 from pinotpy.kernels.runtime.growable import V_ADDRESS, V_USED
+from pinotpy.kernels.runtime.hashing import find_number, first_slot, mix
 from pinotpy.kernels.runtime.views import view_i32
 
 # Of 128 bits that begin anywhere in a digit, and a carry.
 EXACT_DIGITS: Final = 6
-_MULTIPLIER: Final = np.uint64(0x9E3779B97F4A7C15)
 
 
 @njit(cache=True, nogil=True)
@@ -57,6 +57,7 @@ def put_together(
         words(context[G_MORSELS + V_ADDRESS], num_morsels * 2),
     )
     mask, count = uint64(len(index) - 1), known
+    slots, packed = words(index.ctypes.data, len(index)), words(keys.ctypes.data, len(keys))
     for u in range(num_morsels):
         segment = segments[morsels[2 * u]]
         end = morsels[2 * u + 3] if u + 1 < num_morsels else num_rows
@@ -68,17 +69,12 @@ def put_together(
                     int64(view_i32(code_maps[segment, k], cardinality)[local]) if local < cardinality else sizes[k] - 1
                 )
                 key = key * sizes[k] + digit
-            at = (uint64(key) * _MULTIPLIER >> uint64(32)) & mask
-            while True:
-                group = index[at] - 1
-                if group < 0:
-                    group = count
-                    count += 1
-                    index[at], keys[group] = count, key
-                    break
-                if keys[group] == key:
-                    break
-                at = (at + uint64(1)) & mask
+            at = find_number(slots, first_slot(mix(key), mask), mask, packed, key)
+            group = slots[at] - 1
+            if group < 0:
+                group = count
+                count += 1
+                slots[at], packed[group] = count, key
             groups[first + row] = group
             base += num_keys
             for k in range(len(kinds)):

@@ -52,19 +52,28 @@ from pinotpy.kernels.runtime.abi import (
     S_SELECTED,
     STATE_WORDS,
     block_function,
+    inner,
     register_i64,
     register_u8,
     register_u32,
     words,
 )
 from pinotpy.kernels.runtime.growable import V_ADDRESS, V_USED, grow_zeroed, reserve, reserve_zeroed
+from pinotpy.kernels.runtime.hashing import (
+    NUMBER_MASK,
+    TAG_MASK,
+    absorb,
+    find_empty,
+    find_pair,
+    finish,
+    first_slot,
+    mix,
+    probe,
+    start,
+)
 from pinotpy.kernels.runtime.views import view_f64
 
 _FIRST: Final = 1 << 13
-_MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
-_MIX = np.uint64(0xBF58476D1CE4E5B9)
-_GROUP_MASK = np.uint64(0xFFFFFFFF)
-_TAG_MASK = np.uint64(0xFFFFFFFF00000000)
 
 
 @njit(nogil=True, inline="always")
@@ -168,12 +177,28 @@ def key_values(state_address: int, args_address: int) -> Any:
 
 @njit(nogil=True, inline="always")
 def _hash(keys: Any, at: Any, count: Any) -> Any:
-    h = uint64(keys[at]) * _MULTIPLIER
-    h ^= h >> uint64(29)
+    h = start(keys[at])
     for k in range(1, count):
-        h = (h + uint64(keys[at + uint64(k)])) * _MIX
-        h ^= h >> uint64(32)
-    return h * _MULTIPLIER
+        h = absorb(h, keys[at + uint64(k)])
+    return finish(h)
+
+
+@inner
+def _holds_key(index: Any, at: Any, keys: Any, key: Any) -> Any:
+    # Of several words: `key` is the tag, how many they are, and where they lie.
+    entry = uint64(index[at])
+    tag, width, address = key
+    if entry & TAG_MASK != tag:
+        return False
+    first = ((entry & NUMBER_MASK) - uint64(1)) * width
+    own = words(address, int64(width))
+    for k in range(width):  # noqa: SIM110  # compiled code has no all()
+        if keys[first + uint64(k)] != own[uint64(k)]:
+            return False
+    return True
+
+
+_find_key = probe(_holds_key)
 
 
 @njit(nogil=True)
@@ -196,15 +221,13 @@ def _grow_index(context: Any, groups_max: int) -> Any:
     keys = words(context[G_KEYS + V_ADDRESS], context[G_NUM_GROUPS] * context[G_KEY_WORDS])
     for group in range(context[G_NUM_GROUPS]):
         h = _hash(keys, uint64(group) * width, width)
-        at = (h >> uint64(12)) & mask
+        at = first_slot(h, mask)
         if entry == 2:
-            while index[uint64(2) * at + uint64(1)] != 0:
-                at = (at + uint64(1)) & mask
-            index[uint64(2) * at], index[uint64(2) * at + uint64(1)] = keys[group], group + 1
+            at = uint64(2) * find_pair(index, at, mask, index, keys[group])
+            index[at], index[at + uint64(1)] = keys[group], group + 1
         else:
-            while index[at] != 0:
-                at = (at + uint64(1)) & mask
-            index[at] = int64((h & _TAG_MASK) | uint64(group + 1))
+            at = find_empty(index, at, mask, keys, group)
+            index[at] = int64((h & TAG_MASK) | uint64(group + 1))
     return E_OK
 
 
@@ -212,9 +235,7 @@ def _grow_index(context: Any, groups_max: int) -> Any:
 def _places(block: Any, mask: Any, places: Any) -> None:
     # Where each key would be.
     for i in range(len(places)):
-        h = uint64(block[i]) * _MULTIPLIER
-        h = (h ^ (h >> uint64(29))) * _MULTIPLIER
-        places[i] = int64((h >> uint64(12)) & mask)
+        places[i] = int64(first_slot(mix(block[i]), mask))
 
 
 @njit(nogil=True)
@@ -233,7 +254,7 @@ def _found_at_once(block: Any, index: Any, places: Any, out: Any, missed: Any) -
 
 @njit(nogil=True, inline="always")
 def _limit(context: Any) -> Any:
-    return context[G_LIMIT] if context[G_LIMIT] > 0 else int64(_GROUP_MASK)
+    return context[G_LIMIT] if context[G_LIMIT] > 0 else int64(NUMBER_MASK)
 
 
 @njit(nogil=True)
@@ -249,23 +270,17 @@ def _find_single(context: Any, block: Any, out: Any) -> None:
     for j in range(_found_at_once(block, index, places, out, missed)):
         i = uint64(missed[j])
         key = block[i]
-        at = uint64(places[i])
-        while True:
-            group = index[uint64(2) * at + uint64(1)]
-            if group == 0 and groups == limit:
-                out[i] = uint32(limit)
-                cut += 1
-                break
-            if group == 0:
-                index[uint64(2) * at], index[uint64(2) * at + uint64(1)] = key, groups + 1
+        at = uint64(2) * find_pair(index, uint64(places[i]), mask, index, key)
+        group = index[at + uint64(1)] - 1
+        if group < 0:
+            group = groups
+            if groups < limit:
                 keys[uint64(groups)] = key
-                out[i] = uint32(groups)
                 groups += 1
-                break
-            if index[uint64(2) * at] == key:
-                out[i] = uint32(group - 1)
-                break
-            at = (at + uint64(1)) & mask
+                index[at], index[at + uint64(1)] = key, groups
+            else:
+                cut += 1
+        out[i] = uint32(group)
     context[G_NUM_GROUPS] = groups
     context[G_KEYS + V_USED] = groups
     context[G_CUT_ROWS] += cut
@@ -278,34 +293,24 @@ def _find(context: Any, block: Any, out: Any) -> None:
     index = words(context[G_INDEX + V_ADDRESS], context[G_INDEX_MASK] + 1)
     groups, limit, cut = context[G_NUM_GROUPS], _limit(context), 0
     keys = words(context[G_KEYS + V_ADDRESS], (groups + len(out)) * context[G_KEY_WORDS])
+    block_address = context[G_KEY_BLOCK + V_ADDRESS]
     for i in range(len(out)):
         row = uint64(i) * width
         h = _hash(block, row, width)
-        at = (h >> uint64(12)) & mask
-        tag = h & _TAG_MASK
-        while True:
-            entry = uint64(index[at])
-            if entry == uint64(0) and groups == limit:
-                out[i] = uint32(limit)
-                cut += 1
-                break
-            if entry == uint64(0):
-                index[at] = int64(tag | uint64(groups + 1))
-                for k in range(width):
-                    keys[uint64(groups) * width + uint64(k)] = block[row + uint64(k)]
-                out[i] = uint32(groups)
-                groups += 1
-                break
-            if entry & _TAG_MASK == tag:
-                group = (entry & _GROUP_MASK) - uint64(1)
-                same = True
-                for k in range(width):
-                    if keys[group * width + uint64(k)] != block[row + uint64(k)]:
-                        same = False
-                if same:
-                    out[i] = uint32(group)
-                    break
-            at = (at + uint64(1)) & mask
+        tag = h & TAG_MASK
+        key = (tag, width, block_address + int64(row) * 8)
+        at = _find_key(index, first_slot(h, mask), mask, keys, key)
+        if index[at] != 0:
+            out[i] = uint32((uint64(index[at]) & NUMBER_MASK) - uint64(1))
+            continue
+        out[i] = uint32(groups)
+        if groups < limit:
+            for k in range(width):
+                keys[uint64(groups) * width + uint64(k)] = block[row + uint64(k)]
+            groups += 1
+            index[at] = int64(tag | uint64(groups))
+        else:
+            cut += 1
     context[G_NUM_GROUPS] = groups
     context[G_KEYS + V_USED] = groups * context[G_KEY_WORDS]
     context[G_CUT_ROWS] += cut

@@ -8,8 +8,9 @@ import numpy as np
 from numba import int64, njit, uint64
 
 from pinotpy.arrays import Int64Array
-
-_MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
+from pinotpy.kernels.runtime.abi import inner, words
+from pinotpy.kernels.runtime.hashing import first_slot, mix, probe, slots_of
+from pinotpy.kernels.runtime.views import view_u32
 
 
 @njit(cache=True, nogil=True)
@@ -27,24 +28,29 @@ def _dense(keys: Any, low: int, table: Any, groups: Any, first: Any) -> Any:
     return count
 
 
+@inner
+def _holds_key(numbers: Any, at: Any, held: Any, key: Any) -> Any:
+    return held[at] == key
+
+
+_find_key = probe(_holds_key)
+
+
 @njit(cache=True, nogil=True)
-def _hashed(keys: Any, shift: Any, mask: Any, table_keys: Any, table_groups: Any, groups: Any, first: Any) -> Any:
-    count = 0
+def _hashed(keys: Any, table_keys: Any, table_groups: Any, groups: Any, first: Any) -> Any:
+    slots = len(table_keys)
+    count, mask = 0, uint64(slots - 1)
+    held, numbers = words(table_keys.ctypes.data, slots), view_u32(table_groups.ctypes.data, slots)
     for i in range(len(keys)):
         key = keys[i]
-        at = (uint64(key) * _MULTIPLIER) >> shift
-        while True:
-            group = table_groups[at]
-            if group < 0:
-                group = count
-                table_groups[at], table_keys[at] = group, key
-                first[count] = i
-                count += 1
-                break
-            if table_keys[at] == key:
-                break
-            at = (at + uint64(1)) & mask
-        groups[i] = int64(group)
+        at = _find_key(numbers, first_slot(mix(key), mask), mask, held, key)
+        number = int64(numbers[at])
+        if number == 0:
+            first[count] = i
+            count += 1
+            number = count
+            numbers[at], held[at] = number, key
+        groups[i] = number - 1
     return count
 
 
@@ -58,9 +64,8 @@ def number_int64(keys: Int64Array) -> tuple[Int64Array, Int64Array]:
     if high - low < 4 * len(keys):
         table = np.full(high - low + 1, -1, np.int32)
         return groups, first[: _dense(keys, low, table, groups, first)]
-    bits = max(int(2 * len(keys) - 1).bit_length(), 4)
-    table_keys, table_groups = np.empty(1 << bits, np.int64), np.full(1 << bits, -1, np.int32)
-    count = _hashed(keys, np.uint64(64 - bits), np.uint64((1 << bits) - 1), table_keys, table_groups, groups, first)
+    slots = slots_of(len(keys))
+    count = _hashed(keys, np.empty(slots, np.int64), np.zeros(slots, np.uint32), groups, first)
     return groups, first[:count]
 
 

@@ -76,11 +76,11 @@ from pinotpy.kernels.runtime.growable import (
     reserve_zeroed,
     take,
 )
+from pinotpy.kernels.runtime.hashing import mix
 
 CHUNK_ROWS: Final = 256
 FIELDS_MAX: Final = INSTRUCTION_WORDS - A0 - 2
 _OVERFLOW_ARENA_WORDS: Final = 5
-_MULTIPLIER: Final = np.uint64(0x9E3779B97F4A7C15)
 
 
 @block_function
@@ -103,16 +103,10 @@ def begin_partitioning(state_address: int, args_address: int) -> Any:
     return code
 
 
-@njit(nogil=True, inline="always")
-def _hash(key: Any) -> Any:
-    h = uint64(key) * _MULTIPLIER
-    return (h ^ (h >> uint64(29))) * _MULTIPLIER
-
-
 @njit(nogil=True)
 def _parts(keys: Any, shift: Any, out: Any) -> None:
     for i in range(len(keys)):
-        out[i] = int64(_hash(keys[i]) >> shift)
+        out[i] = int64(mix(keys[i]) >> shift)
 
 
 @njit(nogil=True)

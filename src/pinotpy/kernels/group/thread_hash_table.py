@@ -9,7 +9,7 @@ packed key of shared codes or a raw value. Nothing is left in the arena; tables 
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 from numba import int64, njit, uint64
@@ -31,9 +31,8 @@ from pinotpy.kernels.runtime.abi import (
     words,
 )
 from pinotpy.kernels.runtime.growable import V_ADDRESS, V_CAPACITY
+from pinotpy.kernels.runtime.hashing import find_number, first_slot, mix
 from pinotpy.kernels.runtime.views import view_i32
-
-_MULTIPLIER: Final = np.uint64(0x9E3779B97F4A7C15)
 
 
 @block_function
@@ -89,18 +88,12 @@ def leave_all_overflow(context: Any) -> Any:
 # --- putting threads together --------------------------------------------------------------------------------------
 
 
-@njit(nogil=True, inline="always")
-def _hash(key: Any) -> Any:
-    h = uint64(key) * _MULTIPLIER
-    return (h ^ (h >> uint64(29))) * _MULTIPLIER
-
-
 @njit(cache=True, nogil=True)
 def part_sizes(keys: Any, shift: int, out: Any) -> None:
     """out[part] += keys of that part; a key's part are the bits of its hash from `shift` on."""
     places = uint64(shift)
     for i in range(len(keys)):
-        out[_hash(keys[i]) >> places] += 1
+        out[mix(keys[i]) >> places] += 1
 
 
 @njit(cache=True, nogil=True)
@@ -117,7 +110,7 @@ def scatter(
     places = uint64(shift)
     for group in range(len(keys)):
         key = keys[group]
-        part = _hash(key) >> places
+        part = mix(key) >> places
         at = ends[part]
         ends[part] = at + 1
         keys_out[at] = key
@@ -138,24 +131,19 @@ def merge_part(keys: Any, rows: Any, width: int, kinds: Any, index: Any, numbers
     count = 0
     mask = uint64(len(index) - 1)
     table = words(rows.ctypes.data, len(rows))
+    known, slots = words(keys.ctypes.data, len(keys)), words(index.ctypes.data, len(index))
     for i in range(len(keys)):
-        key = keys[i]
-        at = (_hash(key) >> uint64(8)) & mask
-        while True:
-            found = index[at]
-            if found == 0:
-                number = count
-                index[at] = number + 1
-                keys[number] = key
-                for k in range(width):
-                    table[number * width + k] = table[i * width + k]
-                count += 1
-                break
-            number = found - 1
-            if keys[number] == key:
-                add_row(table[number * width : (number + 1) * width], table[i * width : (i + 1) * width], kinds)
-                break
-            at = (at + uint64(1)) & mask
+        key = known[i]
+        at = find_number(slots, first_slot(mix(key), mask), mask, known, key)
+        number = slots[at] - 1
+        if number < 0:
+            number = count
+            count += 1
+            slots[at], known[number] = count, key
+            for k in range(width):
+                table[number * width + k] = table[i * width + k]
+        else:
+            add_row(table[number * width : (number + 1) * width], table[i * width : (i + 1) * width], kinds)
         if len(numbers) > 0:
             numbers[i] = number
     return count

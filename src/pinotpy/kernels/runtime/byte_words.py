@@ -10,6 +10,7 @@ from numba import types, uint64
 from numba.extending import intrinsic
 
 from pinotpy.kernels.runtime.abi import inner
+from pinotpy.kernels.runtime.hashing import absorb, finish, start, stir
 
 
 @intrinsic
@@ -174,23 +175,17 @@ def find_bytes(text: int, length: int, piece: int, size: int, fold: bool) -> Any
     return -1
 
 
-_MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
-_MIX = np.uint64(0xBF58476D1CE4E5B9)
-
-
 @inner
 def hash_bytes(address: int, length: int) -> Any:
-    """A 64-bit hash of a string; of its high bits every one is good."""
-    h = uint64(length) * _MULTIPLIER
+    """A 64-bit hash of a string (hashing.py)."""
+    h = start(length)
     at = 0
     while at + 8 <= length:
-        h = (h ^ load_word(address + at)) * _MIX
-        h ^= h >> uint64(32)
+        h = absorb(h, load_word(address + at))
         at += 8
     rest = length - at
     if at == 0:
-        h = (h ^ tail_word(address, rest)) * _MIX
+        h = stir(h, tail_word(address, rest))
     elif rest > 0:
-        h = (h ^ (load_word(address + length - 8) >> uint64(8 * (8 - rest)))) * _MIX
-    h ^= h >> uint64(29)
-    return h * _MULTIPLIER
+        h = stir(h, load_word(address + length - 8) >> uint64(8 * (8 - rest)))
+    return finish(h)

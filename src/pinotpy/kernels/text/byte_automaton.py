@@ -9,24 +9,27 @@ from numba import njit, uint32, uint64
 
 from pinotpy.kernels.runtime.abi import inner
 from pinotpy.kernels.runtime.byte_words import trailing_zeros
-from pinotpy.kernels.runtime.views import view_u8, view_u32
+from pinotpy.kernels.runtime.hashing import absorb, finish, first_slot, probe, start
+from pinotpy.kernels.runtime.views import view_i32, view_u8, view_u32, view_u64
 
 
 @inner
 def _hash(words: Any) -> Any:
-    h = uint64(0x9E3779B97F4A7C15)
+    h = start(len(words))
     for i in range(len(words)):
-        h = (h ^ words[i]) * uint64(0xBF58476D1CE4E5B9)
-        h ^= h >> uint64(29)
-    return h
+        h = absorb(h, words[i])
+    return finish(h)
 
 
 @inner
-def _same(a: Any, b: Any) -> Any:
-    different = uint64(0)
-    for i in range(len(a)):
-        different |= a[i] ^ b[i]
+def _holds_set(slots: Any, at: Any, sets: Any, target: Any) -> Any:
+    first, different = uint64(slots[at]) * uint64(len(target)), uint64(0)
+    for i in range(len(target)):
+        different |= sets[first + uint64(i)] ^ target[i]
     return different == 0
+
+
+_find_set = probe(_holds_set)
 
 
 @inner
@@ -55,8 +58,10 @@ def determine(follow: Any, members: Any, ends: Any, begin: Any, table: Any) -> i
     size = 4096
     while size < 4 * most:
         size *= 2
-    index = np.zeros(size, np.int32)
-    reached, target = np.zeros(num_words, np.uint64), np.zeros(num_words, np.uint64)
+    index, slot_mask = np.zeros(size, np.int32), uint64(size - 1)
+    slots, known = view_i32(index.ctypes.data, size), view_u64(sets.ctypes.data, sets.size)
+    reached, room = np.zeros(num_words, np.uint64), np.zeros(num_words, np.uint64)
+    target = view_u64(room.ctypes.data, num_words)
     table[1] = stride
     sets[2] = begin
     count, state = 3, 2
@@ -79,16 +84,14 @@ def determine(follow: Any, members: Any, ends: Any, begin: Any, table: Any) -> i
                 continue
             if together == 0 and not ends[0].any():
                 continue
-            slot = np.int64(_hash(target) >> uint64(20)) & (size - 1)
-            while index[slot] != 0 and not _same(sets[index[slot]], target):
-                slot = (slot + 1) & (size - 1)
-            if index[slot] == 0:
+            slot = _find_set(slots, first_slot(_hash(target), slot_mask), slot_mask, known, target)
+            if slots[slot] == 0:
                 if count == most:
                     return -1
-                index[slot] = count
+                slots[slot] = count
                 sets[count] = target
                 count += 1
-            table[state, byte_class] = index[slot] * stride
+            table[state, byte_class] = slots[slot] * stride
         if _meets(sets[state], ends[2]):
             table[state, num_classes] = stride
         state += 1

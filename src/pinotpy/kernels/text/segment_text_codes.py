@@ -10,16 +10,31 @@ from __future__ import annotations
 from typing import Any, Final
 
 import numpy as np
-from numba import njit, uint32, uint64
+from numba import int64, njit, uint32, uint64
 
+from pinotpy.kernels.runtime.abi import inner
 from pinotpy.kernels.runtime.byte_words import hash_bytes, same_bytes
-from pinotpy.kernels.runtime.views import view_i64, view_u8
+from pinotpy.kernels.runtime.hashing import NUMBER_MASK, TAG_MASK, find_empty, first_slot, probe
+from pinotpy.kernels.runtime.prefetch import prefetch
+from pinotpy.kernels.runtime.views import view_i64, view_u8, view_u64
 
-_TAG: Final = np.uint64(0xFFFFFFFF00000000)
-_NUMBER: Final = np.uint64(0xFFFFFFFF)
-_LOOKAHEAD: Final = (
-    256  # hashes are computed, and places of the index looked at, for so many texts before one is searched
-)
+# So many texts are hashed, and the slots of their hashes fetched, before one is searched.
+_LOOKAHEAD: Final = 256
+
+
+@inner
+def _holds_text(slots: Any, at: Any, ends: Any, text: Any) -> Any:
+    entry = slots[at]
+    tag, address, length, copies = text
+    if entry & TAG_MASK != tag:
+        return False
+    number = (entry & NUMBER_MASK) - uint64(1)
+    if length != ends[number + uint64(1)] - ends[number]:
+        return False
+    return same_bytes(address, copies + ends[number], length)
+
+
+_find_text = probe(_holds_text)
 
 
 @njit(cache=True, nogil=True)
@@ -45,53 +60,38 @@ def code_texts(
     """
     starts = view_i64(starts_address, num_texts + 1)
     mask = uint64(len(index) - 1)
-    copies = texts.ctypes.data
-    found, places = np.empty(_LOOKAHEAD, np.uint64), np.empty(_LOOKAHEAD, np.uint64)
+    copies, index_address = texts.ctypes.data, index.ctypes.data
+    slots, known = view_u64(index_address, len(index)), view_i64(ends.ctypes.data, len(ends))
+    found = np.empty(_LOOKAHEAD, np.uint64)
     for base in range(0, len(docs), _LOOKAHEAD):
         n = min(_LOOKAHEAD, len(docs) - base)
         for i in range(n):
             doc = uint64(docs[base + i])
             found[i] = hash_bytes(data + starts[doc], starts[doc + uint64(1)] - starts[doc])
-        for i in range(n):
-            places[i] = index[(found[i] >> uint64(12)) & mask]
+            prefetch(index_address + int64(first_slot(found[i], mask)) * 8)
         for i in range(n):
             doc = docs[base + i]
-            h = found[i]
-            at, entry = (h >> uint64(12)) & mask, places[i]
-            if entry == uint64(0):  # since then another text may have taken the place
-                entry = index[at]
-            while True:
-                if entry == uint64(0):
-                    index[at] = (h & _TAG) | uint64(count + 1)
-                    hashes[count] = h
-                    first, end = ends[count], ends[count] + starts[doc + 1] - starts[doc]
-                    texts[first:end] = view_u8(data + starts[doc], end - first)
-                    ends[count + 1] = end
-                    ids[base + i] = uint32(count)
-                    count += 1
-                    break
-                if entry & _TAG == h & _TAG:
-                    number = (entry & _NUMBER) - uint64(1)
-                    length = starts[doc + 1] - starts[doc]
-                    if length == ends[number + uint64(1)] - ends[number] and same_bytes(
-                        data + starts[doc], copies + ends[number], length
-                    ):
-                        ids[base + i] = uint32(number)
-                        break
-                at = (at + uint64(1)) & mask
-                entry = index[at]
+            h, address, length = found[i], data + starts[doc], starts[doc + 1] - starts[doc]
+            text = (h & TAG_MASK, address, length, copies)
+            at = _find_text(slots, first_slot(h, mask), mask, known, text)
+            if slots[at] == uint64(0):
+                hashes[count] = h
+                first, end = known[count], known[count] + length
+                texts[first:end] = view_u8(address, length)
+                count += 1
+                known[count] = end
+                slots[at] = (h & TAG_MASK) | uint64(count)
+            ids[base + i] = uint32((slots[at] & NUMBER_MASK) - uint64(1))
     return count
 
 
 @njit(cache=True, nogil=True)
 def fill_index(hashes: Any, index: Any) -> None:
     """An empty index filled with the numbers of these hashes, of distinct texts."""
-    mask = uint64(len(index) - 1)
+    slots, mask = view_u64(index.ctypes.data, len(index)), uint64(len(index) - 1)
     for number in range(len(hashes)):
-        at = (hashes[number] >> uint64(12)) & mask
-        while index[at] != uint64(0):
-            at = (at + uint64(1)) & mask
-        index[at] = (hashes[number] & _TAG) | uint64(number + 1)
+        h = hashes[number]
+        slots[find_empty(slots, first_slot(h, mask), mask, slots, h)] = (h & TAG_MASK) | uint64(number + 1)
 
 
 def warm() -> None:

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from pinotpy.kernels.runtime.abi import inner
 from pinotpy.kernels.runtime.byte_words import hash_bytes, load_word, same_bytes, tail_word
+from pinotpy.kernels.runtime.hashing import absorb, find_empty, finish, first_slot, probe, start, stir
 from pinotpy.kernels.runtime.views import view_i64, view_u8, view_u32, view_u64
 
 ENTRY_WORDS: Final = 3
@@ -32,9 +33,6 @@ RUN_WORDS: Final = 4  # of number_part: addresses of entries, docs and ids, docs
 _LONG: Final = 255
 _CODE: Final = np.uint64(255)
 _PART_SHIFT: Final = np.uint64(54)
-_PLACE_SHIFT: Final = np.uint64(20)
-_MULTIPLIER: Final = np.uint64(0x9E3779B97F4A7C15)
-_MIX: Final = np.uint64(0xBF58476D1CE4E5B9)
 _TABLE_FIRST: Final = 64  # entries
 
 
@@ -56,11 +54,7 @@ def _first_word(address: int, length: int) -> Any:
 def _hash(address: int, length: int) -> Any:
     if length > INLINE_BYTES:
         return hash_bytes(address, length)
-    h = (_first_word(address, length) ^ (uint64(length) * _MULTIPLIER)) * _MIX
-    h ^= h >> uint64(32)
-    h = (h ^ _second_word(address, length)) * _MIX
-    h ^= h >> uint64(29)
-    return h * _MULTIPLIER
+    return finish(stir(absorb(start(length), _first_word(address, length)), _second_word(address, length)))
 
 
 @njit(cache=True, nogil=True)
@@ -121,7 +115,9 @@ def partition_texts(
 
 
 @inner
-def _is_same(table: Any, at: Any, one: Any, second: Any, third: Any) -> Any:
+def _holds_text(slots: Any, place: Any, table: Any, entry: Any) -> Any:
+    one, second, third = entry
+    at = (uint64(slots[place]) - uint64(1)) * uint64(ENTRY_WORDS)
     if table[at] != one or table[at + uint64(2)] != third:
         return False
     if one & _CODE != uint64(_LONG):
@@ -129,27 +125,26 @@ def _is_same(table: Any, at: Any, one: Any, second: Any, third: Any) -> Any:
     return same_bytes(int64(table[at + uint64(1)]), int64(second), int64(third))
 
 
+_find_text = probe(_holds_text)
+
+
 @inner
 def _number_run(
     entries: Any, docs: Any, ids: Any, wanted: bool, part: Any, parts: Any, table: Any, index: Any, count: Any
 ) -> Any:
     mask = uint64(len(index) - 1)
+    slots, known = view_u32(index.ctypes.data, len(index)), view_u64(table.ctypes.data, len(table))
     for i in range(len(docs)):
         at = uint64(i) * uint64(ENTRY_WORDS)
         one, second, third = entries[at], entries[at + uint64(1)], entries[at + uint64(2)]
-        place = (one >> _PLACE_SHIFT) & mask
-        while True:
-            number = uint64(index[place])
-            if number == uint64(0):
-                new = count * uint64(ENTRY_WORDS)
-                table[new], table[new + uint64(1)], table[new + uint64(2)] = one, second, third
-                count += uint64(1)
-                number = count
-                index[place] = uint32(number)
-                break
-            if _is_same(table, (number - uint64(1)) * uint64(ENTRY_WORDS), one, second, third):
-                break
-            place = (place + uint64(1)) & mask
+        place = _find_text(slots, first_slot(one, mask), mask, known, (one, second, third))
+        number = uint64(slots[place])
+        if number == uint64(0):
+            new = count * uint64(ENTRY_WORDS)
+            known[new], known[new + uint64(1)], known[new + uint64(2)] = one, second, third
+            count += uint64(1)
+            number = count
+            slots[place] = uint32(number)
         if wanted:
             ids[uint64(docs[i])] = uint32((number - uint64(1)) * parts + part)
     return count
@@ -158,12 +153,10 @@ def _number_run(
 @inner
 def _indexed(table: Any, count: int, size: int) -> Any:
     index = np.zeros(size, np.uint32)
-    mask = uint64(size - 1)
+    slots, known, mask = view_u32(index.ctypes.data, size), view_u64(table.ctypes.data, len(table)), uint64(size - 1)
     for number in range(count):
-        place = (table[uint64(number) * uint64(ENTRY_WORDS)] >> _PLACE_SHIFT) & mask
-        while index[place] != 0:
-            place = (place + uint64(1)) & mask
-        index[place] = uint32(number + 1)
+        h = known[uint64(number) * uint64(ENTRY_WORDS)]
+        slots[find_empty(slots, first_slot(h, mask), mask, known, h)] = uint32(number + 1)
     return index
 
 
