@@ -18,6 +18,7 @@ from typing import Any, Final
 
 from numba import int64, njit, uint64
 
+from pinotpy.kernels.aggregate.exact_sums import add_wide
 from pinotpy.kernels.aggregate.replicated_counters import (
     COPIES,
     FEW,
@@ -264,15 +265,6 @@ def sum_long_single(state_address: int, args_address: int) -> Any:
         return code
     table_of(context)[args[A0 + 2]] += _total(counted_values(state, args, context, n))
     return E_OK
-
-
-@njit(nogil=True, inline="always")
-def add_wide(table: Any, at: Any, low: Any, high: Any) -> None:
-    """Add the 128-bit integer (low, high) to the one at word `at`."""
-    before = uint64(table[at])
-    after = before + uint64(low)
-    table[at] = int64(after)
-    table[at + uint64(1)] += high + (int64(1) if after < before else int64(0))
 
 
 _SMALL: Final = (1 << 63) // BLOCK

@@ -71,6 +71,15 @@ def split_doubles(bits: Any, low: Any, high: Any) -> Any:
     return outside
 
 
+@njit(nogil=True, inline="always")
+def add_wide(table: Any, at: Any, low: Any, high: Any) -> None:
+    """Add the 128-bit integer (low, high) to the one at word `at`."""
+    before = uint64(table[at])
+    after = before + uint64(low)
+    table[at] = int64(after)
+    table[at + uint64(1)] += high + (int64(1) if after < before else int64(0))
+
+
 @njit(nogil=True)
 def is_outside(b: Any) -> Any:
     """Whether this double (as bits) is neither zero nor in the main window."""
@@ -166,10 +175,7 @@ def overflow_part(context: Any, group: int, slot: int, window: int, low: int, hi
     if window == WINDOW_SPECIAL:
         entries[at + 1] |= low
         return E_OK
-    before = uint64(entries[at + 1])
-    summed = before + uint64(low)
-    entries[at + 1] = int64(summed)
-    entries[at + 2] += high + (1 if summed < before else 0)
+    add_wide(entries, uint64(at + 1), low, high)
     return E_OK
 
 

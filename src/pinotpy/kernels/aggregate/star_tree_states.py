@@ -16,7 +16,7 @@ from typing import Any
 from numba import int64, njit, uint64
 
 from pinotpy.kernels.aggregate.counts_and_sums import table_of
-from pinotpy.kernels.aggregate.exact_sums import overflow_part
+from pinotpy.kernels.aggregate.exact_sums import add_wide, overflow_part
 from pinotpy.kernels.aggregate.result_context import G_ROW_WORDS, context_of
 from pinotpy.kernels.runtime.abi import (
     A0,
@@ -34,14 +34,6 @@ from pinotpy.kernels.runtime.abi import (
 
 
 @njit(nogil=True)
-def _add(table: Any, at: Any, low: Any, high: Any) -> None:
-    before = uint64(table[at])
-    after = before + uint64(low)
-    table[at] = int64(after)
-    table[at + uint64(1)] += high + (int64(1) if after < before else int64(0))
-
-
-@njit(nogil=True)
 def _add_pairs(state: Any, args: Any, single: bool) -> Any:
     context, n = context_of(state), state[S_SELECTED]
     table, width, slot = table_of(context), uint64(context[G_ROW_WORDS]), uint64(args[A0 + 2])
@@ -51,7 +43,7 @@ def _add_pairs(state: Any, args: Any, single: bool) -> Any:
     groups = register_u32(state, 0 if single else args[A0])
     for i in range(n):
         if not (skips and skip[i] != 0):
-            _add(table, (uint64(0) if single else uint64(groups[i]) * width) + slot, low[i], high[i])
+            add_wide(table, (uint64(0) if single else uint64(groups[i]) * width) + slot, low[i], high[i])
     return E_OK
 
 

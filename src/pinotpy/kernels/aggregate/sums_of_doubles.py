@@ -15,8 +15,8 @@ from typing import Any, Final
 import numpy as np
 from numba import int64, njit, types, uint64
 
-from pinotpy.kernels.aggregate.counts_and_sums import add_wide, copies_of, counted_values, prepare, scratch, table_of
-from pinotpy.kernels.aggregate.exact_sums import WINDOW, WINDOW_MAIN, is_outside, overflow_row
+from pinotpy.kernels.aggregate.counts_and_sums import copies_of, counted_values, prepare, scratch, table_of
+from pinotpy.kernels.aggregate.exact_sums import WINDOW, WINDOW_MAIN, add_wide, is_outside, overflow_row
 from pinotpy.kernels.aggregate.replicated_counters import FEW, add, clear, num_groups, total
 from pinotpy.kernels.aggregate.result_context import G_ROW_WORDS, context_of
 from pinotpy.kernels.runtime.abi import (

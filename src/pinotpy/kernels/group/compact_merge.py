@@ -1,5 +1,5 @@
 """Few rows of many morsels. `put_together` in one pass: their dict ids become shared codes, equal packed keys one
-group, numbered by first appearance; words of rows are added up as `merge.merge_rows` does.
+group, numbered by first appearance; words of rows are added up by `merge_rows.add_row`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import numpy as np
 from numba import int64, njit, uint64
 
 from pinotpy.kernels.aggregate.result_context import G_ARENA, G_KEY_WORDS, G_MORSELS, G_ROW_WORDS
-from pinotpy.kernels.group.merge_rows import ADD, GROW, WIDE
+from pinotpy.kernels.group.merge_rows import add_row, flat
 from pinotpy.kernels.runtime.abi import words
 from pinotpy.kernels.runtime.growable import V_ADDRESS, V_USED
 from pinotpy.kernels.runtime.hashing import find_number, first_slot, mix
@@ -57,6 +57,7 @@ def put_together(
         words(context[G_MORSELS + V_ADDRESS], num_morsels * 2),
     )
     mask, count = uint64(len(index) - 1), known
+    target, row_words = flat(out), out.shape[1]
     slots, packed = words(index.ctypes.data, len(index)), words(keys.ctypes.data, len(keys))
     for u in range(num_morsels):
         segment = segments[morsels[2 * u]]
@@ -76,18 +77,7 @@ def put_together(
                 count += 1
                 slots[at], packed[group] = count, key
             groups[first + row] = group
-            base += num_keys
-            for k in range(len(kinds)):
-                value = arena[base + k]
-                if kinds[k] == ADD:
-                    out[group, k] += value
-                elif kinds[k] == WIDE:
-                    before = uint64(out[group, k])
-                    after = before + uint64(value)
-                    out[group, k] = int64(after)
-                    out[group, k + 1] += arena[base + k + 1] + (int64(1) if after < before else int64(0))
-                elif kinds[k] == GROW and uint64(value) > uint64(out[group, k]):
-                    out[group, k] = value
+            add_row(target, group * row_words, arena, base + num_keys, kinds)
     return count
 
 

@@ -8,6 +8,7 @@ import numpy as np
 from numba import int64, njit, uint64
 
 from pinotpy.arrays import Int64Array
+from pinotpy.kernels.aggregate.exact_sums import add_wide
 from pinotpy.kernels.runtime.abi import (
     M_CARDINALITY,
     M_DICTIONARY,
@@ -18,6 +19,7 @@ from pinotpy.kernels.runtime.abi import (
     T_FLOAT,
     T_INT,
     T_LONG,
+    inner,
     words,
 )
 from pinotpy.kernels.runtime.views import view_f32, view_f64, view_i32, view_i64, view_u8
@@ -29,22 +31,36 @@ WIDE_HIGH: Final = 2
 GROW: Final = 3  # the larger as unsigned
 
 
+@njit(nogil=True, inline="always")
+def add_row(target: Any, at: Any, source: Any, first: Any, kinds: Any) -> None:
+    """Add the words of a row to those of another; `kinds`: how each is added.
+
+    Args:
+        target, source: int64 words of many rows, 1-dimensional; at, first: where the rows begin.
+    """
+    for k in range(len(kinds)):
+        kind, value, word = kinds[k], source[first + k], uint64(at + k)
+        if kind == ADD:
+            target[word] += value
+        elif kind == WIDE:
+            add_wide(target, word, value, source[first + k + 1])
+        elif kind == GROW and uint64(value) > uint64(target[word]):
+            target[word] = value
+
+
+@inner
+def flat(table: Any) -> Any:
+    """A view of the words of int64[n, width], contiguous; references of the array would be counted at each row."""
+    return words(table.reshape(-1).ctypes.data, table.size)
+
+
 @njit(cache=True, nogil=True)
 def merge_rows(arena: Any, first_slot: int, groups: Any, kinds: Any, out: Any) -> None:
     """Add the slots of arena rows (int64[rows, width], slots from `first_slot`) to out[groups[row]]."""
+    width, out_width = arena.shape[1], out.shape[1]
+    rows, target = flat(arena), flat(out)
     for row in range(len(arena)):
-        group = groups[row]
-        for k in range(len(kinds)):
-            value = arena[row, first_slot + k]
-            if kinds[k] == ADD:
-                out[group, k] += value
-            elif kinds[k] == WIDE:
-                before = uint64(out[group, k])
-                after = before + uint64(value)
-                out[group, k] = int64(after)
-                out[group, k + 1] += arena[row, first_slot + k + 1] + (int64(1) if after < before else int64(0))
-            elif kinds[k] == GROW and uint64(value) > uint64(out[group, k]):
-                out[group, k] = value
+        add_row(target, groups[row] * out_width, rows, row * width + first_slot, kinds)
 
 
 @njit(cache=True, nogil=True)

@@ -33,7 +33,7 @@ from pinotpy.kernels.aggregate.result_context import (
     context_of,
     vector_at,
 )
-from pinotpy.kernels.group.merge_rows import ADD, GROW, WIDE
+from pinotpy.kernels.group.merge_rows import ADD, add_row, flat
 from pinotpy.kernels.runtime.abi import A0, E_OK, INSTRUCTION_WORDS, STATE_WORDS, block_function, words
 from pinotpy.kernels.runtime.growable import V_ADDRESS, V_USED, reserve_zeroed
 from pinotpy.kernels.runtime.views import view_i32, view_u8
@@ -77,22 +77,6 @@ def _table_row(keys: Any, num_keys: int, group: int) -> Any:
     return row
 
 
-@njit(nogil=True, inline="always")
-def add_row(target: Any, source: Any, kinds: Any) -> None:
-    """Add the words of one row to another's."""
-    for k in range(len(kinds)):
-        value = source[k]
-        if kinds[k] == ADD:
-            target[k] += value
-        elif kinds[k] == WIDE:
-            before = uint64(target[k])
-            after = before + uint64(value)
-            target[k] = int64(after)
-            target[k + 1] += source[k + 1] + (int64(1) if after < before else int64(0))
-        elif kinds[k] == GROW and uint64(value) > uint64(target[k]):
-            target[k] = value
-
-
 @njit(nogil=True)
 def _move_two(table: Any, first: int, count: int, code_map: Any, null_row: int, out: Any) -> None:
     # Rows of two words that are added up, by one key: the count and a sum.
@@ -111,13 +95,13 @@ def _move(
     table: Any, first: int, count: int, width: int, keys: Any, num_keys: int, kinds: Any, out: Any, numbered: bool
 ) -> None:
     for i in range(count):
-        row = table[i * width : (i + 1) * width]
-        if row[0] != 0:
+        row = i * width
+        if table[row] != 0:
             number = _shared_code(keys, first + i) if num_keys == 1 else _table_row(keys, num_keys, first + i)
-            add_row(out[number * width : (number + 1) * width], row, kinds)
-            row[:] = 0
+            add_row(out, number * width, table, row, kinds)
+            table[row : row + width] = 0
             if numbered:
-                row[0] = number
+                table[row] = number
 
 
 @block_function
@@ -152,9 +136,10 @@ def end_shared_table(state_address: int, args_address: int) -> Any:
 @njit(cache=True, nogil=True)
 def add_tables(target: Any, source: Any, kinds: Any) -> None:
     """target (int64[rows, words]) += source, where source has seen the group; word 0 counts rows."""
+    width, rows, out = source.shape[1], flat(source), flat(target)
     for row in range(len(source)):
-        if source[row, 0] != 0:
-            add_row(target[row], source[row], kinds)
+        if rows[row * width] != 0:
+            add_row(out, row * width, rows, row * width, kinds)
 
 
 @njit(cache=True, nogil=True)

@@ -17,7 +17,7 @@ from numba import int64, njit, uint64
 from pinotpy.kernels.aggregate.exact_sums import leave_overflow
 from pinotpy.kernels.aggregate.result_context import G_INDEX, G_KEY_BLOCK, context_of
 from pinotpy.kernels.group.hash_table import start_hashed
-from pinotpy.kernels.group.shared_direct_table import add_row
+from pinotpy.kernels.group.merge_rows import add_row
 from pinotpy.kernels.runtime.abi import (
     A0,
     BLOCK,
@@ -143,7 +143,7 @@ def merge_part(keys: Any, rows: Any, width: int, kinds: Any, index: Any, numbers
             for k in range(width):
                 table[number * width + k] = table[i * width + k]
         else:
-            add_row(table[number * width : (number + 1) * width], table[i * width : (i + 1) * width], kinds)
+            add_row(table, number * width, table, i * width, kinds)
         if len(numbers) > 0:
             numbers[i] = number
     return count
