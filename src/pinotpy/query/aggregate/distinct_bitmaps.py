@@ -27,7 +27,7 @@ from pinotpy.query.aggregate.layout import AggregationLayout, Layout
 from pinotpy.query.aggregate.value_lists import groups_of_morsel
 from pinotpy.query.plan.scan_plan import ScanPlan, Shape
 from pinotpy.query.plan.shared_codes import shared_codes
-from pinotpy.query.runtime.steps import in_shares, run_steps
+from pinotpy.query.runtime.parallel import in_shares, run_workers
 
 DOCS_MIN: Final = 1 << 16
 GROUPS_MAX: Final = 1 << 16
@@ -120,7 +120,7 @@ def count_dictionaries(plan: ScanPlan, name: str) -> int | None:
 
             workers.append(in_shares(cardinalities.tolist(), first, last, _STEP_WORDS, work))
             first = last
-        run_steps(plan.control, plan.executor, workers)
+        run_workers(plan, workers, in_turn=True)
         return int(distinct_bitmaps.count_flagged(flags))
     finally:
         plan.control.release(size_bytes)
@@ -185,5 +185,5 @@ def collect_bitmaps(
             distinct_bitmaps.count_distinct(addresses, sizes, starts, borders[first], borders[last], own)
 
         workers.append(in_shares([1] * (len(borders) - 1), low, high, 1, work))
-    run_steps(plan.control, plan.executor, workers)
+    run_workers(plan, workers, in_turn=True)
     return value_set.count_state(counts.sum(axis=0))

@@ -19,7 +19,7 @@ from pinotpy.functions.state.plans import RowBlock
 from pinotpy.functions.state.states import count_states
 from pinotpy.kernels.aggregate import distinct_rows
 from pinotpy.query.plan.scan_plan import ScanPlan
-from pinotpy.query.runtime.jobs import run_jobs
+from pinotpy.query.runtime.parallel import run_pieces
 
 
 def count_rows(
@@ -40,7 +40,7 @@ def count_rows(
         plan.control.reserve(reserved[index])
 
     try:
-        _run(plan, [partial(read, index) for index in range(len(blocks))])
+        run_pieces(plan, [partial(read, index) for index in range(len(blocks))])
         return count_states(_count(plan, parts, num_arguments, num_groups))
     finally:
         plan.control.release(sum(reserved))
@@ -116,16 +116,20 @@ def _count_different(plan: ScanPlan, rows: Int64Array, num_groups: int) -> Int64
     shares = [len(rows) * worker // workers for worker in range(workers + 1)]
     sizes = np.zeros((workers, num_parts), np.int64)
     own = [rows[shares[worker] : shares[worker + 1]] for worker in range(workers)]
-    _run(plan, [partial(distinct_rows.count_parts, own[worker], bits, sizes[worker]) for worker in range(workers)])
+    run_pieces(
+        plan, [partial(distinct_rows.count_parts, own[worker], bits, sizes[worker]) for worker in range(workers)]
+    )
     starts = np.concatenate([[0], np.cumsum(sizes.sum(axis=0))])
     places = starts[:-1] + np.cumsum(sizes, axis=0) - sizes
     dealt = np.empty_like(rows)
     plan.control.check()
-    _run(plan, [partial(distinct_rows.deal, own[worker], bits, places[worker], dealt) for worker in range(workers)])
+    run_pieces(
+        plan, [partial(distinct_rows.deal, own[worker], bits, places[worker], dealt) for worker in range(workers)]
+    )
     counts = np.zeros((workers, num_groups), np.int64)
     borders = [num_parts * worker // workers for worker in range(workers + 1)]
     plan.control.check()
-    _run(
+    run_pieces(
         plan,
         [
             partial(distinct_rows.count_different, dealt, starts, borders[w], borders[w + 1], counts[w])
@@ -133,7 +137,3 @@ def _count_different(plan: ScanPlan, rows: Int64Array, num_groups: int) -> Int64
         ],
     )
     return np.asarray(counts.sum(axis=0))
-
-
-def _run(plan: ScanPlan, jobs: Sequence[Callable[[], None]]) -> None:
-    run_jobs(jobs, threads=plan.num_threads, executor=plan.executor)

@@ -27,7 +27,7 @@ from pinotpy.query.aggregate.layout import AggregationLayout
 from pinotpy.query.expression.rows import segment_rows
 from pinotpy.query.plan.scan_plan import ScanPlan
 from pinotpy.query.project.rows import evaluate_rows
-from pinotpy.query.runtime.jobs import run_jobs
+from pinotpy.query.runtime.parallel import run_pieces
 
 BLOCK_ROWS: Final = 1 << 17
 # Blocks are merged when their states have so many rows more than there are groups.
@@ -162,7 +162,7 @@ def _run(
     def work(index: int) -> None:
         found[index] = jobs[index]()
 
-    run_jobs([partial(work, index) for index in range(len(jobs))], threads=plan.num_threads, executor=plan.executor)
+    run_pieces(plan, [partial(work, index) for index in range(len(jobs))])
     return [one for one in found if one is not None]
 
 

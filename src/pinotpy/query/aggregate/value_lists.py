@@ -26,7 +26,7 @@ from pinotpy.pql.ast import Call, Identifier
 from pinotpy.query.aggregate.keys import Key
 from pinotpy.query.aggregate.layout import AggregationLayout, Layout
 from pinotpy.query.plan.scan_plan import ScanPlan, Shape
-from pinotpy.query.runtime.steps import in_shares, run_steps
+from pinotpy.query.runtime.parallel import in_shares, run_workers
 
 # Fewer values are sorted as fast; and where there are few, estimates are those of the whole multiset to the digit.
 DOCS_MIN: Final = 1 << 18
@@ -223,7 +223,7 @@ class _Search:
 
             workers.append(in_shares(sizes, low, high, _STEP_VALUES, work))
         try:
-            run_steps(plan.control, plan.executor, workers)
+            run_workers(plan, workers, in_turn=True)
             copies = [context.vector(G_ARENA) for context in contexts]
             ends = np.cumsum(counts[:, :, rank_select.INSIDE], axis=1)
             together = counts.sum(axis=0)

@@ -29,6 +29,7 @@ from pinotpy.pql.ast import Identifier, Literal
 from pinotpy.query.aggregate.layout import AggregationLayout
 from pinotpy.query.plan.scan_plan import ScanPlan
 from pinotpy.query.project.sources import Sources
+from pinotpy.query.runtime.parallel import run_each
 
 # A text dictionary is numbered whole where it has at most so many values for every entry; else the entries' own texts
 # are.
@@ -285,16 +286,16 @@ def deduplicate(
             distinct_pairs.translate(thread.entries, thread.groups, thread.morsels, metas, codes)
             distinct_pairs.count_parts(thread.entries, bits, sizes[i])
 
-        _each(plan, count, len(threads))
+        run_each(plan, count, len(threads))
         starts = np.concatenate([[0], np.cumsum(sizes.sum(axis=0))])
         places = starts[:-1] + np.cumsum(sizes, axis=0) - sizes
         dealt, seen = np.empty((total, distinct_pairs.ENTRY_WORDS), np.int64), np.empty(total, np.int64)
-        _each(plan, lambda i: distinct_pairs.deal(threads[i].entries, bits, places[i], dealt), len(threads))
+        run_each(plan, lambda i: distinct_pairs.deal(threads[i].entries, bits, places[i], dealt), len(threads))
         # Equal shares of parts; few entries are not worth another thread.
         workers = plan.num_threads if total > distinct_pairs.PART_ENTRIES else 1
         shares = [num_parts * worker // workers for worker in range(workers + 1)]
         used, of_groups = np.zeros(num_parts, np.int64), np.zeros((workers, num_groups), np.int64)
-        _each(
+        run_each(
             plan,
             lambda w: distinct_pairs.deduplicate(dealt, seen, starts, shares[w], shares[w + 1], used, of_groups[w]),
             workers,
@@ -304,7 +305,7 @@ def deduplicate(
             return offsets, np.empty(0, np.int64), np.empty(0, np.int64)
         targets = offsets[:-1] + np.cumsum(of_groups, axis=0) - of_groups
         keys, counts = np.empty(int(offsets[-1]), np.int64), np.empty(int(offsets[-1]) if counted else 0, np.int64)
-        _each(
+        run_each(
             plan,
             lambda w: distinct_pairs.spread(
                 dealt, seen, starts, shares[w], shares[w + 1], used, targets[w], keys, counts
@@ -348,11 +349,11 @@ def _ranked(
                 threads[i].entries[:, 1] = longs_of(threads[i].entries[:, 1].view(np.float64))
             ranks.count_groups(threads[i].entries, sizes[i], totals[i])
 
-        _each(plan, count, len(threads))
+        run_each(plan, count, len(threads))
         offsets = np.concatenate([[0], np.cumsum(sizes.sum(axis=0))])
         places = offsets[:-1] + np.cumsum(sizes, axis=0) - sizes
         keys, counts = np.empty(total, np.int64), np.empty(total, np.int64)
-        _each(plan, lambda i: ranks.spread_words(threads[i].entries, doubles, places[i], keys, counts), len(threads))
+        run_each(plan, lambda i: ranks.spread_words(threads[i].entries, doubles, places[i], keys, counts), len(threads))
         seen = np.flatnonzero(np.diff(offsets))
         wanted, found = np.zeros(num_groups, np.int64), np.zeros(num_groups, np.int64)
         wanted[seen] = rank_of(totals.sum(axis=0)[seen])
@@ -363,24 +364,10 @@ def _ranked(
             *np.searchsorted(offsets, [total * worker // workers for worker in range(1, workers)]).tolist(),
             num_groups,
         ]
-        _each(
+        run_each(
             plan, lambda w: ranks.select_ranks(keys, counts, offsets, wanted, shares[w], shares[w + 1], found), workers
         )
         values = _values(ranks.values_of_words(found[seen], doubles=doubles), stored)
         return value_set.collect(seen, values, np.ones(len(seen), np.int64), num_groups)
     finally:
         plan.control.release(size_bytes)
-
-
-def _each(plan: ScanPlan, step: Callable[[int], None], count: int) -> None:
-    """Run step(0) … step(count - 1), the first here and the others on the query's threads; all have ended then."""
-    plan.control.check()
-    tasks = [plan.executor.submit(step, i) for i in range(1, count)] if plan.executor is not None else []
-    try:
-        for i in range(min(count, 1) if tasks else count):
-            step(i)
-    finally:
-        failures = [task.exception() for task in tasks]
-    for failure in failures:
-        if failure is not None:
-            raise failure

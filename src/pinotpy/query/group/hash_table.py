@@ -24,6 +24,7 @@ from pinotpy.query.group.shared_direct_table import null_fetch
 from pinotpy.query.plan.scan_plan import ScanPlan, Shape
 from pinotpy.query.project.decode import decode, key_array
 from pinotpy.query.project.sources import Source, fetch_ids, fetch_values
+from pinotpy.query.runtime.parallel import run_ranges
 from pinotpy.query.segments.shared_codes import ColumnIds
 
 # Groups of a part: their table is to fit into a cache.
@@ -131,7 +132,7 @@ class ThreadHashTable:
         if total < FEW_GROUPS:  # threads are not worth waking
             put(0, len(sizes))
         else:
-            plan.in_ranges(len(sizes), put)
+            run_ranges(plan, len(sizes), put)
         plan.control.check()
         # What is left of each part stands in front of it.
         kept = np.concatenate(

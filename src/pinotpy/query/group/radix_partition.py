@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 
 import numpy as np
@@ -40,8 +41,7 @@ from pinotpy.query.group.hash_table import ThreadHashTable
 from pinotpy.query.group.top_n_groups import Ranking
 from pinotpy.query.plan.scan_plan import ScanPlan, Shape
 from pinotpy.query.project.sources import Source, Sources
-from pinotpy.query.runtime.kernel_threads import Step
-from pinotpy.query.runtime.steps import in_shares, run_steps
+from pinotpy.query.runtime.parallel import in_shares, run_pieces, run_workers
 
 # Of fewer dealt rows one table is made.
 PARTITIONED_ROWS_MIN: Final = 1 << 16
@@ -96,16 +96,9 @@ class RadixPartitionedTable:
         chunks = [waiting_chunks(context) for context in contexts]
         num_rows = sum(int(one.sizes.sum()) for one in chunks)
         if num_rows < PARTITIONED_ROWS_MIN or any(context.words[G_NUM_GROUPS] for context in contexts):
-            run_steps(self.plan.control, self.plan.executor, [self._taking(context) for context in contexts])
+            run_pieces(self.plan, [partial(self._take, context) for context in contexts], in_turn=True)
             return self.thread_table.merged(self.layout, contexts)
         return self._in_parts(contexts, chunks, num_rows, ranking)
-
-    def _taking(self, context: ResultContext) -> Step:
-        def step() -> bool:
-            self._take(context)
-            return True
-
-        return step
 
     def _take(self, context: ResultContext) -> None:
         assert self.fields is not None
@@ -169,7 +162,7 @@ class RadixPartitionedTable:
 
             workers.append(in_shares(rows, low, high, _STEP_ROWS, work))
         try:
-            run_steps(plan.control, plan.executor, workers)
+            run_workers(plan, workers, in_turn=True)
             tables = [context.vector(G_ARENA).reshape(-1, self.layout.row_words) for context in made]
             keys = np.concatenate([context.vector(G_MORSELS) for context in made])
             overflow, first_row = [], 0

@@ -26,6 +26,7 @@ from pinotpy.query.group.groups import MergedGroups
 from pinotpy.query.plan.scan_plan import ScanPlan, Shape
 from pinotpy.query.project.decode import key_array
 from pinotpy.query.project.sources import Source, fetch_nulls
+from pinotpy.query.runtime.parallel import run_ranges
 from pinotpy.query.segments.shared_codes import ColumnIds
 
 # Tables of fewer words are added up by one thread.
@@ -111,8 +112,10 @@ def add_up(plan: ScanPlan, target: Int64Array, source: Int64Array, kinds: Int64A
     if target.size < PARALLEL_WORDS_MIN:
         shared_direct_table.add_tables(target, source, kinds)
     else:
-        plan.in_ranges(
-            len(target), lambda low, high: shared_direct_table.add_tables(target[low:high], source[low:high], kinds)
+        run_ranges(
+            plan,
+            len(target),
+            lambda low, high: shared_direct_table.add_tables(target[low:high], source[low:high], kinds),
         )
 
 

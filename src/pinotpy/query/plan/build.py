@@ -21,7 +21,7 @@ from pinotpy.query.plan.selection_list import materialize_selection
 from pinotpy.query.result.partial import Statistics
 from pinotpy.query.runtime.control import QueryControl
 from pinotpy.query.runtime.instructions import Instructions
-from pinotpy.query.runtime.jobs import run_jobs
+from pinotpy.query.runtime.parallel import Workers, run_pieces
 from pinotpy.query.segments.column_metas import ColumnMetas
 from pinotpy.query.segments.segment_set import SegmentSet
 from pinotpy.segment.data_source import Segment
@@ -136,7 +136,7 @@ def _compute(
     jobs: list[Callable[[], None]] = [
         partial(run, bound, segment, first, end) for bound in needed for segment, (first, end) in ranges.items()
     ]
-    run_jobs(jobs, threads=threads, executor=executor)
+    run_pieces(Workers(control, threads, executor), jobs)
     return sum(entries)
 
 

@@ -44,7 +44,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
-from itertools import pairwise
 from typing import Any, Final, TypeVar
 
 import numpy as np
@@ -170,18 +169,6 @@ class ScanPlan:
     def morsel_threads(self) -> Int64Array:
         """Thread number of every morsel."""
         return np.repeat(np.arange(self.num_threads), np.diff(self.starts))
-
-    def in_ranges(self, count: int, work: Callable[[int, int], object]) -> None:
-        """Call work(first, last) for ranges that make up 0 .. count, one on each thread of the plan; kernels that hold
-        no GIL.
-        """
-        borders = [count * part // self.num_threads for part in range(self.num_threads + 1)]
-        tasks = []
-        if self.executor is not None:
-            tasks = [self.executor.submit(work, low, high) for low, high in pairwise(borders[1:])]
-        work(0, borders[1] if tasks else count)
-        for task in tasks:
-            task.result()
 
     def shapes(self, columns: Sequence[str] = ()) -> Iterator[Shape]:
         """Groups of morsels in which each of `columns` is encoded alike (dictionary or raw, has nulls or not), together

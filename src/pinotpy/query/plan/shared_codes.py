@@ -16,14 +16,13 @@ memory and the time of the query; `num_ids` depends on the segments that the pla
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Final
 
 import numpy as np
 
 from pinotpy.kernels.runtime import abi
 from pinotpy.query.plan.scan_plan import ScanPlan
-from pinotpy.query.runtime.jobs import run_jobs
+from pinotpy.query.runtime.parallel import run_pieces
 from pinotpy.query.segments.shared_codes import ColumnIds
 
 # Of each value of a dictionary for which a query makes codes of its own: its code, and the value where no other has it.
@@ -40,13 +39,7 @@ class _QueryWork:
         self._plan = plan
 
     def run(self, jobs: Sequence[Callable[[], None]]) -> None:
-        plan = self._plan
-
-        def checked(job: Callable[[], None]) -> None:
-            plan.control.check()
-            job()
-
-        run_jobs([partial(checked, job) for job in jobs], threads=plan.num_threads, executor=plan.executor)
+        run_pieces(self._plan, jobs)
 
     def check(self) -> None:
         self._plan.control.check()

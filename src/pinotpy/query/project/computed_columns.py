@@ -7,7 +7,7 @@ filter selects, in batches, and never on others: a value that no selected doc ha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final
@@ -34,7 +34,7 @@ from pinotpy.query.project.computed_column import ComputedColumn, SortedValues, 
 from pinotpy.query.project.sources import computes
 from pinotpy.query.project.text_codes import TextCodes, code_texts, has_text_codes
 from pinotpy.query.runtime.batches import batches
-from pinotpy.query.runtime.jobs import run_jobs
+from pinotpy.query.runtime.parallel import run_pieces
 from pinotpy.query.segments.column_metas import ColumnMetas
 from pinotpy.query.segments.on_dictionary import deciding_column
 from pinotpy.query.segments.segment_set import SegmentSet
@@ -73,7 +73,7 @@ def with_computed_columns(plan: ScanPlan) -> ScanPlan:
         if isinstance(call, Identifier)
     }
     has_numbers: set[tuple[int, Expression]] = {(index, call) for call, indexes in raw.items() for index in indexes}
-    _run(
+    run_pieces(
         plan,
         [partial(on_dictionary, index, call) for index in read for call in calls if (index, call) not in has_numbers],
     )
@@ -90,12 +90,12 @@ def with_computed_columns(plan: ScanPlan) -> ScanPlan:
         for index, call in pending
         if index in docs
     ]
-    _run(plan, [job for column in columns_on_docs for job in column.jobs()])
+    run_pieces(plan, [job for column in columns_on_docs for job in column.jobs()])
 
     def finish(column: ColumnOnDocs | ColumnOnTexts) -> None:
         added[column.index][column.name] = column.finish()
 
-    _run(plan, [partial(finish, column) for column in columns_on_docs])
+    run_pieces(plan, [partial(finish, column) for column in columns_on_docs])
     for segment, columns in zip(plan.segments, added, strict=True):
         for call, name in names.items():
             if name not in columns:  # a segment of which nothing is read
@@ -279,7 +279,3 @@ def _put_numbers(
         if plan.context.null_handling and source.has_nulls:
             column.put_nulls(source.null_mask())
     return numbers if texts is None else None
-
-
-def _run(plan: ScanPlan, jobs: list[Callable[[], None]]) -> None:
-    run_jobs(jobs, threads=plan.num_threads, executor=plan.executor)

@@ -18,9 +18,10 @@ import numpy as np
 from pinotpy.arrays import Int64Array
 from pinotpy.errors import MemoryLimitError
 from pinotpy.kernels.runtime import abi
-from pinotpy.query.project.text_coding import Ids, Workers, number_runs, runs_of
+from pinotpy.query.project.text_coding import Ids, number_runs, runs_of
 from pinotpy.query.runtime.control import QueryControl
 from pinotpy.query.runtime.memory_shares import share_of_cache
+from pinotpy.query.runtime.parallel import Workers
 from pinotpy.query.segments.segment_set import Attachment, SegmentSet
 from pinotpy.segment.data_source import Column
 from pinotpy.segment.decoded_cache import DECODED

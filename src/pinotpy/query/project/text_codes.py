@@ -25,7 +25,7 @@ from pinotpy.kernels.runtime import abi
 from pinotpy.kernels.text import text_codes as kernels
 from pinotpy.query.plan.scan_plan import ScanPlan
 from pinotpy.query.project.text_code_cache import KeptTexts, kept_texts
-from pinotpy.query.project.text_coding import HASH_MASK, Ids, Run, Workers, number_runs, runs_of
+from pinotpy.query.project.text_coding import HASH_MASK, Ids, Run, number_runs, run_coding, runs_of
 from pinotpy.query.runtime.control import QueryControl
 
 _BYTES_MAX: Final = 2**31 - 1
@@ -115,7 +115,6 @@ def code_texts(
 
     Raises: what the plan's control raises.
     """
-    workers = Workers(plan.control, plan.num_threads, plan.executor)
     runs = _runs(plan, set(segments))
     kept = None
     if hash_mask == HASH_MASK:
@@ -123,15 +122,15 @@ def code_texts(
             plan.segments.whole, name, sum(run.count for run in runs), plan.control, plan.num_threads, plan.executor
         )
     if kept is not None:
-        return _of_kept(plan, kept, runs, segments, workers, with_ids=with_ids)
+        return _of_kept(plan, kept, runs, segments, with_ids=with_ids)
     docs = {segment: plan.segments[segment].num_docs for segment in segments}
-    found = number_runs(workers, plan.metas.of(name), runs, docs, with_ids=with_ids, hash_mask=hash_mask)
+    found = number_runs(plan, plan.metas.of(name), runs, docs, with_ids=with_ids, hash_mask=hash_mask)
     tables = [(table.ctypes.data, count) for table, count in found.tables]
     return TextCodes(plan.control, tables, found.ids, found, None)
 
 
 def _of_kept(
-    plan: ScanPlan, kept: KeptTexts, runs: Sequence[Run], segments: Sequence[int], workers: Workers, *, with_ids: bool
+    plan: ScanPlan, kept: KeptTexts, runs: Sequence[Run], segments: Sequence[int], *, with_ids: bool
 ) -> TextCodes:
     rows = plan.segments.rows_of_whole
     ids = {segment: kept.ids[segment if rows is None else int(rows[segment])] for segment in segments}
@@ -141,8 +140,8 @@ def _of_kept(
     if sum(run.count for run in runs) < plan.segments.whole.total_docs:
         plan.control.reserve(numbers.num_ids * 9)
         seen = np.zeros(numbers.num_ids, np.uint8)
-        workers.run(
-            [partial(kernels.see_ids, ids[run.segment], run.listed, run.first, run.count, seen) for run in runs]
+        run_coding(
+            plan, [partial(kernels.see_ids, ids[run.segment], run.listed, run.first, run.count, seen) for run in runs]
         )
         used = np.flatnonzero(seen)
     return TextCodes(plan.control, kept.tables, {}, kept, used)

@@ -5,9 +5,7 @@ many docs there are.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Executor
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -19,8 +17,7 @@ from pinotpy.arrays import Int64Array
 from pinotpy.errors import QueryExecutionError
 from pinotpy.kernels.runtime import abi
 from pinotpy.kernels.text import text_codes as kernels
-from pinotpy.query.runtime.control import QueryControl
-from pinotpy.query.runtime.steps import run_steps
+from pinotpy.query.runtime.parallel import Team, run_pieces
 
 Ids = NDArray[np.uint32]
 # Docs that are dealt at once, a step of a thread, and in all runs of a wave.
@@ -46,36 +43,6 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True)
-class Workers:
-    """Who works, and who says when to stop: `control` accounts for what is kept and raises when the query has to
-    end.
-    """
-
-    control: QueryControl
-    threads: int
-    executor: Executor | None
-
-    def run(self, jobs: Sequence[Callable[[], None]]) -> None:
-        """All jobs, in steps between which other queries have their turn."""
-        waiting = deque(jobs)
-
-        def step() -> bool:
-            try:
-                job = waiting.popleft()
-            except IndexError:  # another thread took the last
-                return True
-            job()
-            return not waiting
-
-        if self.executor is None or len(waiting) == 1:  # a few docs are not worth another thread
-            for job in jobs:
-                self.control.check()
-                job()
-        else:
-            run_steps(self.control, self.executor, [step] * min(self.threads, len(waiting)))
-
-
-@dataclass(frozen=True, slots=True)
 class Numbered:
     """tables: of every part its distinct entries and how many there are; a number is a place in it * parts + part. ids:
     by segment uint32[num_docs], written at the docs of the runs.
@@ -95,7 +62,7 @@ def runs_of(segment: int, listed: NDArray[np.int32] | None, count: int) -> list[
 
 
 def number_runs(
-    workers: Workers,
+    team: Team,
     metas: Int64Array,
     runs: Sequence[Run],
     num_docs: Mapping[int, int],
@@ -113,9 +80,9 @@ def number_runs(
     """
     docs = sum(run.count for run in runs)
     parts = min(1 << max((docs // PART_DOCS).bit_length() - 1, 0), kernels.PARTS_MAX)
-    found = _Numbering(workers, metas, runs, num_docs, parts, hash_mask).numbered(with_ids)
+    found = _Numbering(team, metas, runs, num_docs, parts, hash_mask).numbered(with_ids)
     if found is None:  # so uneven are parts of texts that were made for it
-        found = _Numbering(workers, metas, runs, num_docs, 1, hash_mask).numbered(with_ids)
+        found = _Numbering(team, metas, runs, num_docs, 1, hash_mask).numbered(with_ids)
     if found is None:
         raise QueryExecutionError(
             f"a query tells at most {NUMBERS_MAX} texts of a column without a dictionary apart: select fewer rows"
@@ -123,26 +90,31 @@ def number_runs(
     return found
 
 
+def run_coding(team: Team, pieces: Sequence[Callable[[], None]]) -> None:
+    """All pieces, in turn with other queries; a few docs are not worth another thread."""
+    run_pieces(team, pieces, in_turn=len(pieces) > 1)
+
+
 class _Numbering:
     """Numbering at work."""
 
     def __init__(
         self,
-        workers: Workers,
+        team: Team,
         metas: Int64Array,
         runs: Sequence[Run],
         num_docs: Mapping[int, int],
         parts: int,
         hash_mask: int,
     ) -> None:
-        self._workers, self._metas, self._runs, self._num_docs = workers, metas, runs, num_docs
+        self._team, self._metas, self._runs, self._num_docs = team, metas, runs, num_docs
         self._parts, self._hash_mask = parts, np.uint64(hash_mask)
         self._tables = [(np.zeros(0, np.uint64), np.zeros(0, np.uint32), 0)] * parts
         self._ids: dict[int, Ids] = {}
 
     def numbered(self, with_ids: bool) -> Numbered | None:
         """None: a number would be too large."""
-        control = self._workers.control
+        control = self._team.control
         if with_ids:
             control.reserve(sum(self._num_docs.values()) * 4)
             self._ids = {segment: np.empty(count, np.uint32) for segment, count in self._num_docs.items()}
@@ -163,10 +135,11 @@ class _Numbering:
     def _number(self, runs: Sequence[Run], entries: NDArray[np.uint64], docs: Ids) -> None:
         ends = np.zeros((len(runs), self._parts + 1), np.int64)
         words = np.zeros((len(runs), kernels.RUN_WORDS), np.int64)
-        self._workers.run(
-            [partial(self._partition, run, entries[i], docs[i], ends[i], words[i]) for i, run in enumerate(runs)]
+        run_coding(
+            self._team,
+            [partial(self._partition, run, entries[i], docs[i], ends[i], words[i]) for i, run in enumerate(runs)],
         )
-        self._workers.run([partial(self._number_part, part, words, ends) for part in range(self._parts)])
+        run_coding(self._team, [partial(self._number_part, part, words, ends) for part in range(self._parts)])
 
     def _partition(self, run: Run, entries: NDArray[np.uint64], docs: Ids, ends: Int64Array, words: Int64Array) -> None:
         meta, hashes = self._metas[run.segment], np.empty(run.count, np.uint64)
@@ -188,4 +161,4 @@ class _Numbering:
         table, index, count = self._tables[part]
         held = table.nbytes + index.nbytes
         table, index, count = self._tables[part] = kernels.number_part(words, ends, part, table, index, count)
-        self._workers.control.reserve(table.nbytes + index.nbytes - held)
+        self._team.control.reserve(table.nbytes + index.nbytes - held)
