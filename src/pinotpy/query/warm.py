@@ -28,6 +28,7 @@ from pinotpy.kernels.group import (
     thread_hash_table,
     top_n_groups,
 )
+from pinotpy.kernels.runtime import partitioning
 from pinotpy.kernels.scan import program
 from pinotpy.kernels.sketch import hyperloglog, murmur, register_hashes
 from pinotpy.kernels.text import block_blooms, segment_text_codes, substring_search, text_codes
@@ -151,6 +152,7 @@ def warm() -> None:
     shared_codes.warm()
     distinct_pairs.warm()
     distinct_rows.warm()
+    partitioning.warm()
     double_digits.warm()
     ranks.warm()
     rank_select.warm()

@@ -1,12 +1,11 @@
 """Uniting the (group, value) entries that all units and threads left: each pair once, its counts added up, by group.
 
-An entry is two words: group (or arena row) << ROW_SHIFT | count, and the value's 64 bits or its code. Entries are dealt
-by hash to parts that fit the cache, and each part is united in place with a small table of its own; nothing is sorted,
-and every step can be shared out between threads.
+An entry is two words: group (or arena row) << ROW_SHIFT | count, and the value's 64 bits or its code. Entries go to
+partitions that fit the cache (runtime/partitioning.py), and each is deduplicated in place with a small table of its
+own; nothing is sorted, and every step can be shared out between threads.
 
     translate   arena rows → groups, dict ids → values, in place
-    count_parts, deal   entries → parts
-    unite       a part in place: its distinct pairs first
+    deduplicate a partition in place: its distinct pairs first
     spread      distinct pairs → by group
 """
 
@@ -31,7 +30,7 @@ from pinotpy.kernels.runtime.abi import (
     inner,
     words,
 )
-from pinotpy.kernels.runtime.hashing import finish, first_slot, probe, slots_of, start, stir
+from pinotpy.kernels.runtime.hashing import absorb, finish, first_slot, probe, slots_of, start
 from pinotpy.kernels.runtime.views import view_f32, view_f64, view_i32, view_i64, view_u8, view_u32
 
 ENTRY_WORDS: Final = 2
@@ -101,30 +100,6 @@ def translate(entries: Any, groups: Any, morsels: Any, metas: Any, codes: Any) -
 
 
 @inner
-def _hash(tag: Any, value: Any) -> Any:
-    return finish(stir(start(tag >> ROW_SHIFT), value))
-
-
-@njit(cache=True, nogil=True)
-def count_parts(entries: Any, bits: int, sizes: Any) -> None:
-    """Add the entries of each of 2^bits parts to `sizes` (int64)."""
-    shift = uint64(64 - bits)
-    for i in range(len(entries)):
-        sizes[_hash(entries[i, 0], entries[i, 1]) >> shift] += 1
-
-
-@njit(cache=True, nogil=True)
-def deal(entries: Any, bits: int, places: Any, out: Any) -> None:
-    """Copy each entry to the next place of its part; `places` (int64) moves on."""
-    shift = uint64(64 - bits)
-    for i in range(len(entries)):
-        part = _hash(entries[i, 0], entries[i, 1]) >> shift
-        at = uint64(places[part])
-        out[at, 0], out[at, 1] = entries[i, 0], entries[i, 1]
-        places[part] = int64(at + uint64(1))
-
-
-@inner
 def _holds_pair(slots: Any, at: Any, known: Any, pair: Any) -> Any:
     # Those of distinct pairs have the group alone in their first word.
     held = uint64(2) * uint64(slots[at])
@@ -141,7 +116,8 @@ def _deduplicate_part(entries: Any, counts: Any, table: Any) -> Any:
     for i in range(len(entries)):
         tag, value = entries[i, 0], entries[i, 1]
         group = tag >> ROW_SHIFT
-        at = _find_pair(slots, first_slot(_hash(tag, value), mask), mask, known, (group, value))
+        h = finish(absorb(start(group), value))
+        at = _find_pair(slots, first_slot(h, mask), mask, known, (group, value))
         held = uint64(slots[at])
         if held == uint64(0):
             entries[used, 0], entries[used, 1], counts[used] = group, value, tag & _COUNT_MASK
@@ -208,10 +184,7 @@ def warm() -> None:
     entries: Int64Array = np.zeros((1, ENTRY_WORDS), np.int64)
     one: Int64Array = np.zeros(1, np.int64)
     translate(entries, one, one, one, np.empty(0, np.int64))
-    sizes = np.zeros(2, np.int64)
-    count_parts(entries, 1, sizes)
-    starts = np.concatenate([[0], np.cumsum(sizes)])
-    deal(entries, 1, starts[:-1].copy(), np.empty_like(entries))
+    sizes, starts = np.zeros(2, np.int64), np.array([0, 1, 1], np.int64)
     deduplicate(entries, one.copy(), starts, 0, 2, sizes, one.copy())
     spread(entries, one, starts, 0, 2, sizes, one.copy(), one.copy(), one.copy())
 

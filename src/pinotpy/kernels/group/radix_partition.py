@@ -77,6 +77,7 @@ from pinotpy.kernels.runtime.growable import (
     take,
 )
 from pinotpy.kernels.runtime.hashing import mix
+from pinotpy.kernels.runtime.partitioning import partition_of
 
 CHUNK_ROWS: Final = 256
 FIELDS_MAX: Final = INSTRUCTION_WORDS - A0 - 2
@@ -104,9 +105,9 @@ def begin_partitioning(state_address: int, args_address: int) -> Any:
 
 
 @njit(nogil=True)
-def _parts(keys: Any, shift: Any, out: Any) -> None:
+def _parts(keys: Any, shift: Any, num_parts: Any, out: Any) -> None:
     for i in range(len(keys)):
-        out[i] = int64(mix(keys[i]) >> shift)
+        out[i] = int64(partition_of(mix(keys[i]), shift, num_parts))
 
 
 @njit(nogil=True)
@@ -164,7 +165,7 @@ def partition_rows(state_address: int, args_address: int) -> Any:
     shift = uint64(context[G_PARTITION_SHIFT])
     keys = words(context[G_KEY_BLOCK + V_ADDRESS], BLOCK)[:n]
     places = words(context[G_SCRATCH + V_ADDRESS], BLOCK)[:n]
-    _parts(keys, shift, places)
+    _parts(keys, shift, int64(1) << (64 - context[G_PARTITION_SHIFT]), places)
     code = _place(context, keys, places)
     if code != E_OK:
         return code

@@ -32,6 +32,7 @@ from pinotpy.kernels.runtime.abi import (
 )
 from pinotpy.kernels.runtime.growable import V_ADDRESS, V_CAPACITY
 from pinotpy.kernels.runtime.hashing import find_number, first_slot, mix
+from pinotpy.kernels.runtime.partitioning import partition_of, take_place
 from pinotpy.kernels.runtime.views import view_i32
 
 
@@ -91,9 +92,8 @@ def leave_all_overflow(context: Any) -> Any:
 @njit(cache=True, nogil=True)
 def part_sizes(keys: Any, shift: int, out: Any) -> None:
     """out[part] += keys of that part; a key's part are the bits of its hash from `shift` on."""
-    places = uint64(shift)
     for i in range(len(keys)):
-        out[mix(keys[i]) >> places] += 1
+        out[partition_of(mix(keys[i]), shift, len(out))] += 1
 
 
 @njit(cache=True, nogil=True)
@@ -107,13 +107,10 @@ def scatter(
         ends: int64[parts], where the next group of each part goes; moved on.
         keys_out, rows_out: of all threads. places_out: int64[n] gets where each group went, or empty.
     """
-    places = uint64(shift)
+    next_places = words(ends.ctypes.data, len(ends))
     for group in range(len(keys)):
-        key = keys[group]
-        part = mix(key) >> places
-        at = ends[part]
-        ends[part] = at + 1
-        keys_out[at] = key
+        at = int64(take_place(next_places, mix(keys[group]), shift))
+        keys_out[at] = keys[group]
         for k in range(width):
             rows_out[at * width + k] = rows[group * width + k]
         if len(places_out) > 0:

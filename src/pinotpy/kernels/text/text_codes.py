@@ -20,9 +20,10 @@ import numpy as np
 from numba import int64, njit, uint32, uint64
 from numpy.typing import NDArray
 
-from pinotpy.kernels.runtime.abi import inner
+from pinotpy.kernels.runtime.abi import inner, words
 from pinotpy.kernels.runtime.byte_words import hash_bytes, load_word, same_bytes, tail_word
 from pinotpy.kernels.runtime.hashing import absorb, find_empty, finish, first_slot, probe, start, stir
+from pinotpy.kernels.runtime.partitioning import partition_of, take_place
 from pinotpy.kernels.runtime.views import view_i64, view_u8, view_u32, view_u64
 
 ENTRY_WORDS: Final = 3
@@ -32,7 +33,7 @@ RUN_WORDS: Final = 4  # of number_part: addresses of entries, docs and ids, docs
 
 _LONG: Final = 255
 _CODE: Final = np.uint64(255)
-_PART_SHIFT: Final = np.uint64(54)
+_PART_SHIFT: Final = 54
 _TABLE_FIRST: Final = 64  # entries
 
 
@@ -80,24 +81,23 @@ def partition_texts(
             two.
     """
     parts = len(ends) - 1
-    part_mask, n, listed = uint64(parts - 1), len(hashes), len(docs) > 0
+    n, listed = len(hashes), len(docs) > 0
     for i in range(n):
         doc = uint64(docs[i]) if listed else uint64(first_doc + i)
         two = view_i64(starts_address + int64(doc) * 8, 2)
         h = _hash(data + two[0], two[1] - two[0]) & hash_mask
         hashes[i] = h
-        ends[((h >> _PART_SHIFT) & part_mask) + uint64(1)] += 1
+        ends[partition_of(h, _PART_SHIFT, parts) + uint64(1)] += 1
     for part in range(parts):
         ends[part + 1] += ends[part]
-    places = ends[:parts].copy()
+    copied = ends[:parts].copy()
+    places = words(copied.ctypes.data, parts)
     for i in range(n):
         doc = uint64(docs[i]) if listed else uint64(first_doc + i)
         two = view_i64(starts_address + int64(doc) * 8, 2)
         address, length = data + two[0], two[1] - two[0]
         h = hashes[i]
-        part = (h >> _PART_SHIFT) & part_mask
-        place = uint64(places[part])
-        places[part] = int64(place + uint64(1))
+        place = take_place(places, h, _PART_SHIFT)
         at = place * uint64(ENTRY_WORDS)
         docs_out[place] = uint32(doc)
         if length > INLINE_BYTES:

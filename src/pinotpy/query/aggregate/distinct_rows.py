@@ -18,6 +18,7 @@ from pinotpy.arrays import Int64Array
 from pinotpy.functions.state.plans import RowBlock
 from pinotpy.functions.state.states import count_states
 from pinotpy.kernels.aggregate import distinct_rows
+from pinotpy.kernels.runtime import partitioning
 from pinotpy.query.plan.scan_plan import ScanPlan
 from pinotpy.query.runtime.parallel import run_pieces
 
@@ -117,14 +118,17 @@ def _count_different(plan: ScanPlan, rows: Int64Array, num_groups: int) -> Int64
     sizes = np.zeros((workers, num_parts), np.int64)
     own = [rows[shares[worker] : shares[worker + 1]] for worker in range(workers)]
     run_pieces(
-        plan, [partial(distinct_rows.count_parts, own[worker], bits, sizes[worker]) for worker in range(workers)]
+        plan, [partial(partitioning.count_rows, own[worker], 0, bits, sizes[worker]) for worker in range(workers)]
     )
-    starts = np.concatenate([[0], np.cumsum(sizes.sum(axis=0))])
-    places = starts[:-1] + np.cumsum(sizes, axis=0) - sizes
-    dealt = np.empty_like(rows)
+    starts, places = partitioning.places_of(sizes)
+    scattered = np.empty_like(rows)
     plan.control.check()
     run_pieces(
-        plan, [partial(distinct_rows.deal, own[worker], bits, places[worker], dealt) for worker in range(workers)]
+        plan,
+        [
+            partial(partitioning.scatter_rows, own[worker], 0, bits, places[worker], scattered)
+            for worker in range(workers)
+        ],
     )
     counts = np.zeros((workers, num_groups), np.int64)
     borders = [num_parts * worker // workers for worker in range(workers + 1)]
@@ -132,7 +136,7 @@ def _count_different(plan: ScanPlan, rows: Int64Array, num_groups: int) -> Int64
     run_pieces(
         plan,
         [
-            partial(distinct_rows.count_different, dealt, starts, borders[w], borders[w + 1], counts[w])
+            partial(distinct_rows.count_different, scattered, starts, borders[w], borders[w + 1], counts[w])
             for w in range(workers)
         ],
     )

@@ -24,7 +24,7 @@ from pinotpy.functions.state.grouping import number_keys
 from pinotpy.functions.state.plans import ValueSetPlan
 from pinotpy.kernels.aggregate import distinct_pairs, ranks
 from pinotpy.kernels.aggregate.result_context import D_ARENA
-from pinotpy.kernels.runtime import abi
+from pinotpy.kernels.runtime import abi, partitioning
 from pinotpy.pql.ast import Identifier, Literal
 from pinotpy.query.aggregate.layout import AggregationLayout
 from pinotpy.query.plan.scan_plan import ScanPlan
@@ -284,31 +284,33 @@ def deduplicate(
         def count(i: int) -> None:
             thread = threads[i]
             distinct_pairs.translate(thread.entries, thread.groups, thread.morsels, metas, codes)
-            distinct_pairs.count_parts(thread.entries, bits, sizes[i])
+            partitioning.count_rows(thread.entries, distinct_pairs.ROW_SHIFT, bits, sizes[i])
 
         run_each(plan, count, len(threads))
-        starts = np.concatenate([[0], np.cumsum(sizes.sum(axis=0))])
-        places = starts[:-1] + np.cumsum(sizes, axis=0) - sizes
-        dealt, seen = np.empty((total, distinct_pairs.ENTRY_WORDS), np.int64), np.empty(total, np.int64)
-        run_each(plan, lambda i: distinct_pairs.deal(threads[i].entries, bits, places[i], dealt), len(threads))
+        starts, places = partitioning.places_of(sizes)
+        scattered, seen = np.empty((total, distinct_pairs.ENTRY_WORDS), np.int64), np.empty(total, np.int64)
+
+        def scatter(i: int) -> None:
+            partitioning.scatter_rows(threads[i].entries, distinct_pairs.ROW_SHIFT, bits, places[i], scattered)
+
+        run_each(plan, scatter, len(threads))
         # Equal shares of parts; few entries are not worth another thread.
         workers = plan.num_threads if total > distinct_pairs.PART_ENTRIES else 1
         shares = [num_parts * worker // workers for worker in range(workers + 1)]
         used, of_groups = np.zeros(num_parts, np.int64), np.zeros((workers, num_groups), np.int64)
         run_each(
             plan,
-            lambda w: distinct_pairs.deduplicate(dealt, seen, starts, shares[w], shares[w + 1], used, of_groups[w]),
+            lambda w: distinct_pairs.deduplicate(scattered, seen, starts, shares[w], shares[w + 1], used, of_groups[w]),
             workers,
         )
-        offsets = np.concatenate([[0], np.cumsum(of_groups.sum(axis=0))])
+        offsets, targets = partitioning.places_of(of_groups)
         if only_sizes:
             return offsets, np.empty(0, np.int64), np.empty(0, np.int64)
-        targets = offsets[:-1] + np.cumsum(of_groups, axis=0) - of_groups
         keys, counts = np.empty(int(offsets[-1]), np.int64), np.empty(int(offsets[-1]) if counted else 0, np.int64)
         run_each(
             plan,
             lambda w: distinct_pairs.spread(
-                dealt, seen, starts, shares[w], shares[w + 1], used, targets[w], keys, counts
+                scattered, seen, starts, shares[w], shares[w + 1], used, targets[w], keys, counts
             ),
             workers,
         )
@@ -350,8 +352,7 @@ def _ranked(
             ranks.count_groups(threads[i].entries, sizes[i], totals[i])
 
         run_each(plan, count, len(threads))
-        offsets = np.concatenate([[0], np.cumsum(sizes.sum(axis=0))])
-        places = offsets[:-1] + np.cumsum(sizes, axis=0) - sizes
+        offsets, places = partitioning.places_of(sizes)
         keys, counts = np.empty(total, np.int64), np.empty(total, np.int64)
         run_each(plan, lambda i: ranks.spread_words(threads[i].entries, doubles, places[i], keys, counts), len(threads))
         seen = np.flatnonzero(np.diff(offsets))

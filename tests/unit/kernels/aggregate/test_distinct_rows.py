@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from pinotpy.kernels.aggregate import distinct_rows
+from pinotpy.kernels.runtime import partitioning
 
 
 @pytest.mark.parametrize(("num_words", "num_values", "num_groups"), [(1, 3, 1), (2, 50, 7), (3, 4, 1), (4, 1000, 40)])
@@ -18,17 +19,16 @@ def test_rows_are_told_apart_by_all_their_words(num_words: int, num_values: int,
     sizes = np.zeros((2, 1 << bits), np.int64)
     halves = [rows[:2_000], rows[2_000:]]
     for half, size in zip(halves, sizes, strict=True):
-        distinct_rows.count_parts(half, bits, size)
-    starts = np.concatenate([[0], np.cumsum(sizes.sum(axis=0))])
-    places = starts[:-1] + np.cumsum(sizes, axis=0) - sizes
-    dealt = np.empty_like(rows)
+        partitioning.count_rows(half, 0, bits, size)
+    starts, places = partitioning.places_of(sizes)
+    scattered = np.empty_like(rows)
     for half, place in zip(halves, places, strict=True):
-        distinct_rows.deal(half, bits, place, dealt)
+        partitioning.scatter_rows(half, 0, bits, place, scattered)
     counts = np.zeros(num_groups, np.int64)
     for first in range(0, 1 << bits, 5):
-        distinct_rows.count_different(dealt, starts, first, min(first + 5, 1 << bits), counts)
+        distinct_rows.count_different(scattered, starts, first, min(first + 5, 1 << bits), counts)
     expected = np.zeros(num_groups, np.int64)
     for group, *_ in {tuple(row) for row in rows.tolist()}:
         expected[group] += 1
     assert counts.tolist() == expected.tolist()
-    assert sorted(map(tuple, dealt.tolist())) == sorted(map(tuple, rows.tolist()))
+    assert sorted(map(tuple, scattered.tolist())) == sorted(map(tuple, rows.tolist()))
