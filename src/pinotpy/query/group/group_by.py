@@ -82,7 +82,7 @@ def run_group_by(plan: ScanPlan) -> PartialResult:
     num_read = len(projected_columns(plan.context)) if ready is None else ready.made.num_read
     if ready is None:
         asked, plan = plan, with_computed_columns(plan)
-        basis = _basis_of_set(plan) if plan is asked else _Basis(make_layout(plan), make_keys(plan), _no_small_result)
+        basis = _basis_of_set(plan) if plan is asked else _Basis(make_layout(plan), make_keys(plan), lambda: None)
     else:
         made = ready.made
         basis = _Basis(made.layout, made.keys, lambda: made.small, made.most_rows(plan.num_threads))
@@ -156,12 +156,8 @@ def _basis_of_set(plan: ScanPlan) -> _Basis:
     of_set = plan_of_set(plan.context, plan.segments.whole)
     layout, keys = make_layout(of_set), make_keys(of_set)
     if not is_shared(plan.context, plan.segments.whole):
-        return _Basis(layout, keys, _no_small_result)
+        return _Basis(layout, keys, lambda: None)
     return _Basis(layout, keys, functools.cache(lambda: small_result(of_set, layout, keys)))
-
-
-def _no_small_result() -> None:
-    return None
 
 
 def _rows_of_set(plan: ScanPlan) -> Int64Array:
