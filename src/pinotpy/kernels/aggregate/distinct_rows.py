@@ -50,8 +50,8 @@ def count_different(rows: Any, starts: Any, first: int, last: int, sizes: Any) -
         for i in range(starts[part], starts[part + 1]):
             h = hash_row(known, uint64(i) * uint64(width), uint64(width), 0)
             at = _find_row(own, first_slot(h, mask), mask, known, (uint64(i), uint64(width)))
-            if own[at] == 0:
-                own[at] = i + 1
+            if table[at] == 0:
+                table[at] = i + 1
                 sizes[rows[i, 0]] += 1
 
 

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from pinotpy.arrays import Int64Array
 from pinotpy.kernels.runtime.abi import inner
 from pinotpy.kernels.runtime.hashing import find_pair, first_slot, mix
+from pinotpy.kernels.runtime.views import view_i64
 
 
 def hash_set(words: Int64Array) -> Int64Array:
@@ -34,9 +35,10 @@ def float_words(values: NDArray[np.float64]) -> Int64Array:
 @njit(cache=True, nogil=True)
 def _build(words: Any, table: Any) -> None:
     size_mask = np.uint64(len(table) // 2 - 1)
+    slots = view_i64(table.ctypes.data, len(table))
     for word in words:
-        slot = uint64(2) * _slot(word, table, size_mask)
-        table[slot], table[slot + uint64(1)] = word, 1
+        slot = uint64(2) * _slot(word, slots, size_mask)
+        slots[slot], slots[slot + uint64(1)] = word, 1
 
 
 @inner

@@ -85,13 +85,13 @@ def determine(follow: Any, members: Any, ends: Any, begin: Any, table: Any) -> i
             if together == 0 and not ends[0].any():
                 continue
             slot = _find_set(slots, first_slot(_hash(target), slot_mask), slot_mask, known, target)
-            if slots[slot] == 0:
+            if index[slot] == 0:
                 if count == most:
                     return -1
-                slots[slot] = count
-                sets[count] = target
+                index[slot] = count
+                sets[count] = room
                 count += 1
-            table[state, byte_class] = slots[slot] * stride
+            table[state, byte_class] = index[slot] * stride
         if _meets(sets[state], ends[2]):
             table[state, num_classes] = stride
         state += 1

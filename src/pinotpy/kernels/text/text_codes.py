@@ -108,6 +108,7 @@ def partition_texts(
                 _first_word(address, length),
                 _second_word(address, length),
             )
+    copied[0] = 0  # numba gives an array back after its last use
 
 
 # --- shared dictionary
