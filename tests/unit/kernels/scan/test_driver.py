@@ -62,7 +62,7 @@ def test_a_hash_set_holds_its_words_and_no_others() -> None:
     words = np.unique(rng.integers(-(2**63), 2**63 - 1, 50_000))
     table = hash_set.hash_set(words)
     pairs = table.reshape(-1, 2)
-    assert (np.sort(pairs[pairs[:, 0] == 1, 1]) == words).all() and len(pairs) >= 2 * len(words)
+    assert (np.sort(pairs[pairs[:, 1] == 1, 0]) == words).all() and len(pairs) >= 2 * len(words)
     segment = FakeSegment(
         "s", [fake_column("a", DataType.LONG, [*words[:3000].tolist(), *(words[:3000] + 1).tolist()], dictionary=False)]
     )
