@@ -62,7 +62,7 @@ def clusters(table: RandomTable, directory: Path, threads: int) -> list[InProces
 
 
 def counters(answer: dict[str, Any], *, has_trees: bool) -> dict[str, Any]:
-    """The counters that are equal. Of trees records are scanned, and each plan decides by its own records whether to."""
+    """The counters that are equal. Of trees records are scanned, and each plan decides by its own whether to."""
     names = COUNTERS[1:] if has_trees else COUNTERS
     return {name: answer[name] for name in names if name in answer}
 
