@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+import random
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
@@ -81,6 +82,26 @@ def build(folder: Path, columns: Sequence[Column], cells: Cells, name: str) -> A
         arrays[c.name] = pa.array(values, c.data_type.arrow if c.single_value else pa.list_(c.data_type.arrow))
     build_segment(schema, TableConfig.from_json(config), [pa.RecordBatch.from_pydict(arrays)], folder, name)
     return load_segment(folder / name)
+
+
+def drawn_cells(rng: random.Random, columns: Sequence[Column], pools: Mapping[str, Sequence[Any]], rows: int) -> Cells:
+    """Rows of one part of a table: each part knows some values of the pools only, so that its dictionaries differ from
+    those of others; a tenth has no value.
+    """
+    known = {name: rng.sample(pool, rng.randint(1, len(pool))) for name, pool in pools.items()}
+
+    def value(column: Column) -> Any:
+        if rng.random() < 0.1:
+            return None
+        pool = known[column.name]
+        return rng.choice(pool) if column.single_value else [rng.choice(pool) for _ in range(rng.randint(0, 3))]
+
+    return {column.name: [value(column) for _ in range(rows)] for column in columns}
+
+
+def joined(parts: Sequence[Cells]) -> Cells:
+    """The rows of all parts."""
+    return {name: [value for part in parts for value in part[name]] for name in parts[0]}
 
 
 def cut(cells: Cells, ends: Sequence[int]) -> list[Cells]:

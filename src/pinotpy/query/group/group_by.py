@@ -87,8 +87,7 @@ def run_group_by(plan: ScanPlan) -> PartialResult:
         made = ready.made
         basis = _Basis(made.layout, made.keys, lambda: made.small, made.most_rows(plan.num_threads))
     keys = basis.keys
-    layout = distinct_bitmaps.with_bitmaps(plan, value_lists.with_value_lists(plan, basis.layout, keys), keys)
-    choice = choose(plan, layout, keys, basis.small, basis.most_rows)
+    layout, choice = _chosen(plan, basis)
     _note(plan.control, choice)
     table = _table_of(choice, plan, layout, keys)
     # Prepared instructions have no table of a thread, no states but those of the layout, and room for all groups.
@@ -144,11 +143,14 @@ def explain_choice(plan: ScanPlan) -> Choice | None:
     """
     if calls_of(plan):
         return None
-    basis = _basis_of_set(plan)
-    layout = distinct_bitmaps.with_bitmaps(
-        plan, value_lists.with_value_lists(plan, basis.layout, basis.keys), basis.keys
-    )
-    return choose(plan, layout, basis.keys, basis.small)
+    return _chosen(plan, _basis_of_set(plan))[1]
+
+
+def _chosen(plan: ScanPlan, basis: _Basis) -> tuple[Layout, Choice]:
+    """The layout with bitmaps and lists of values where they pay off, and the method."""
+    keys = basis.keys
+    layout = distinct_bitmaps.with_bitmaps(plan, value_lists.with_value_lists(plan, basis.layout, keys), keys)
+    return layout, choose(plan, layout, keys, basis.small, basis.most_rows)
 
 
 def _basis_of_set(plan: ScanPlan) -> _Basis:

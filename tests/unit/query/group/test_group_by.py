@@ -6,7 +6,6 @@ from __future__ import annotations
 import itertools
 import math
 import random
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
 from pathlib import Path
@@ -80,12 +79,6 @@ CELLS = _cells(COLUMNS, 7)
 def segments(tmp_path_factory: pytest.TempPathFactory) -> list[Any]:
     folder = tmp_path_factory.mktemp("segments")
     return [build(folder, COLUMNS, part, f"s{i}") for i, part in enumerate(cut(CELLS, (150, 151, 500, ROWS)))]
-
-
-@pytest.fixture(scope="module")
-def executor() -> Iterator[ThreadPoolExecutor]:
-    with ThreadPoolExecutor(4) as pool:
-        yield pool
 
 
 def _calls(data_type: D, name: str) -> list[tuple[str, str]]:

@@ -5,13 +5,12 @@ multi-values, several keys and threads; that it refuses clearly what it cannot s
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
 import pytest
-from group_harness import Cells, Column, answer, build, check, expected, forcing, make_context, run
+from group_harness import Cells, Column, answer, build, check, drawn_cells, expected, forcing, joined, make_context, run
 
 from pinotpy.data_types import DataType as D
 from pinotpy.errors import InvalidQueryError
@@ -83,35 +82,18 @@ def _serves(method: GroupingMethod, keys: list[str], *, null_handling: bool) -> 
             return "raw" not in keys or (keys == ["raw"] and not null_handling)
 
 
-def _cells(rng: random.Random, rows: int) -> Cells:
-    # Each part of the table knows other values, so that its dictionaries differ; every column has nulls in each.
-    pools = {name: rng.sample(pool, rng.randint(1, len(pool))) for name, pool in POOLS.items()}
-
-    def one(column: Column) -> Any:
-        if rng.random() < 0.1:
-            return None
-        pool = pools[column.name]
-        return rng.choice(pool) if column.single_value else [rng.choice(pool) for _ in range(rng.randint(0, 3))]
-
-    return {column.name: [None, *(one(column) for _ in range(rows))] for column in COLUMNS}
-
-
 @pytest.fixture(scope="module")
 def parts() -> list[Cells]:
     rng = random.Random(3)
-    return [_cells(rng, rng.randint(1, 120)) for _ in range(6)]
+    drawn = [drawn_cells(rng, COLUMNS, POOLS, rng.randint(1, 120)) for _ in range(6)]
+    # Every column has nulls in every part: a raw column that has some in a few alone is no single key.
+    return [{name: [None, *values] for name, values in cells.items()} for cells in drawn]
 
 
 @pytest.fixture(scope="module")
 def segments(parts: list[Cells], tmp_path_factory: pytest.TempPathFactory) -> list[Any]:
     folder = tmp_path_factory.mktemp("segments")
     return [build(folder, COLUMNS, part, f"s{i}") for i, part in enumerate(parts)]
-
-
-@pytest.fixture(scope="module")
-def executor() -> Iterator[ThreadPoolExecutor]:
-    with ThreadPoolExecutor(4) as pool:
-        yield pool
 
 
 @pytest.fixture
@@ -123,10 +105,6 @@ def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hash_table, "FEW_GROUPS", 8)
     for name, value in (("PARTITIONED_ROWS_MIN", 0), ("PART_DOCS", 64), ("PART_BITS_MIN", 1), ("_STEP_ROWS", 100)):
         monkeypatch.setattr(radix_partition, name, value)
-
-
-def _joined(parts: list[Cells]) -> Cells:
-    return {column.name: [value for part in parts for value in part[column.name]] for column in COLUMNS}
 
 
 @pytest.mark.parametrize("null_handling", [False, True], ids=["plain", "nulls"])
@@ -147,7 +125,7 @@ def test_every_method_gives_the_groups_of_the_rows(
         with pytest.raises(InvalidQueryError, match=rf"^groupingMethod={method.name} cannot serve this query: "):
             ask()
         return
-    wanted = expected(COLUMNS, _joined(parts), CALLS, keys, null_handling=null_handling)
+    wanted = expected(COLUMNS, joined(parts), CALLS, keys, null_handling=null_handling)
     for _ in range(2):  # shared codes are made by the first
         check(answer(context, [ask()]), wanted, len(keys))
     assert control.grouping_methods == [method.value] * 2

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +14,20 @@ from typing import Any
 
 import numpy as np
 import pytest
-from group_harness import Cells, Column, answer, build, check, cut, expected, forcing, make_context, run
+from group_harness import (
+    Cells,
+    Column,
+    answer,
+    build,
+    check,
+    cut,
+    drawn_cells,
+    expected,
+    forcing,
+    joined,
+    make_context,
+    run,
+)
 
 from pinotpy.data_types import DataType as D
 from pinotpy.errors import MemoryLimitError
@@ -72,42 +84,16 @@ CALLS = [
 KEYS = [["i"], ["l"], ["f"], ["d"], ["s"], ["b"], ["t"], ["m"], ["s", "b"], ["b", "i", "s"], ["m", "i"], ["l", "f"]]
 
 
-def _cells(rng: random.Random, rows: int) -> Cells:
-    # Each part of the table knows other values, so that its dictionaries differ.
-    pools = {name: rng.sample(pool, rng.randint(1, len(pool))) for name, pool in POOLS.items()}
-
-    def one(column: Column) -> Any:
-        if rng.random() < 0.1:
-            return None
-        return (
-            rng.choice(pools[column.name])
-            if column.single_value
-            else [rng.choice(pools[column.name]) for _ in range(rng.randint(0, 3))]
-        )
-
-    return {column.name: [one(column) for _ in range(rows)] for column in COLUMNS}
-
-
-def _joined(parts: list[Cells]) -> Cells:
-    return {column.name: [value for part in parts for value in part[column.name]] for column in COLUMNS}
-
-
 @pytest.fixture(scope="module")
 def parts() -> list[Cells]:
     rng = random.Random(3)
-    return [_cells(rng, rng.randint(1, 120)) for _ in range(6)]
+    return [drawn_cells(rng, COLUMNS, POOLS, rng.randint(1, 120)) for _ in range(6)]
 
 
 @pytest.fixture(scope="module")
 def segments(parts: list[Cells], tmp_path_factory: pytest.TempPathFactory) -> list[Any]:
     folder = tmp_path_factory.mktemp("segments")
     return [build(folder, COLUMNS, part, f"s{i}") for i, part in enumerate(parts)]
-
-
-@pytest.fixture(scope="module")
-def executor() -> Iterator[ThreadPoolExecutor]:
-    with ThreadPoolExecutor(4) as pool:
-        yield pool
 
 
 def _context(keys: list[str], calls: list[tuple[str, str]] = CALLS, *, null_handling: bool = False) -> QueryContext:
@@ -135,7 +121,7 @@ def test_replaced_segments_and_small_budgets_change_no_answer(
     held: dict[int, tuple[Cells, Any]] = {}
     for step in range(12):
         for place in rng.sample(range(5), 3):
-            cells = _cells(rng, rng.randint(1, 60))
+            cells = drawn_cells(rng, COLUMNS, POOLS, rng.randint(1, 60))
             held[place] = (
                 cells,
                 build(tmp_path / f"{step}", COLUMNS, cells, f"s{place}"),
@@ -144,7 +130,7 @@ def test_replaced_segments_and_small_budgets_change_no_answer(
         keys = rng.choice(KEYS[:8])
         context = _context(keys, null_handling=rng.random() < 0.5)
         wanted = expected(
-            COLUMNS, _joined([held[place][0] for place in asked]), CALLS, keys, null_handling=context.null_handling
+            COLUMNS, joined([held[place][0] for place in asked]), CALLS, keys, null_handling=context.null_handling
         )
         control = QueryControl()
         for _ in range(2):

@@ -6,7 +6,6 @@ shared dictionaries over; keys without small dictionaries take the longer way.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from decimal import Decimal
@@ -14,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from group_harness import Cells, Column, answer, build, check, expected, forcing, make_context, run
+from group_harness import Cells, Column, answer, build, check, drawn_cells, expected, forcing, joined, make_context, run
 
 from pinotpy.data_types import DataType as D
 from pinotpy.functions.state.exact_sums import WINDOW, WINDOW_MAIN, exact_array
@@ -59,35 +58,16 @@ CALLS = [
 KEYS = [["i"], ["l"], ["s"], ["b"], ["t"], ["big"], ["s", "b"], ["b", "i", "s"], ["t", "l", "big", "s"], ["many"]]
 
 
-def _cells(rng: random.Random, rows: int) -> Cells:
-    # Each part of the table knows other values, so that its dictionaries differ.
-    pools = {name: rng.sample(pool, rng.randint(1, len(pool))) for name, pool in POOLS.items()}
-    return {
-        column.name: [None if rng.random() < 0.1 else rng.choice(pools[column.name]) for _ in range(rows)]
-        for column in COLUMNS
-    }
-
-
 @pytest.fixture(scope="module")
 def parts() -> list[Cells]:
     rng = random.Random(11)
-    return [_cells(rng, rng.randint(1, 400)) for _ in range(6)]
+    return [drawn_cells(rng, COLUMNS, POOLS, rng.randint(1, 400)) for _ in range(6)]
 
 
 @pytest.fixture(scope="module")
 def segments(parts: list[Cells], tmp_path_factory: pytest.TempPathFactory) -> list[Any]:
     folder = tmp_path_factory.mktemp("segments")
     return [build(folder, COLUMNS, part, f"s{i}") for i, part in enumerate(parts)]
-
-
-@pytest.fixture(scope="module")
-def executor() -> Iterator[ThreadPoolExecutor]:
-    with ThreadPoolExecutor(4) as pool:
-        yield pool
-
-
-def _joined(parts: list[Cells]) -> Cells:
-    return {column.name: [value for part in parts for value in part[column.name]] for column in COLUMNS}
 
 
 @pytest.mark.parametrize("null_handling", [False, True], ids=["plain", "nulls"])
@@ -100,7 +80,7 @@ def test_few_groups_are_those_of_the_rows(
     monkeypatch.setattr(scan, "DOCS_PER_THREAD_MIN", 1)
     context = make_context(COLUMNS, CALLS, keys, null_handling=null_handling)
     partial = run(context, SegmentSet(segments), threads=threads, executor=executor)
-    wanted = expected(COLUMNS, _joined(parts), CALLS, keys, null_handling=null_handling)
+    wanted = expected(COLUMNS, joined(parts), CALLS, keys, null_handling=null_handling)
     assert (partial.few is not None) == (len(wanted) <= COMPACT_ROWS_MAX)
     check(answer(context, [partial]), wanted, len(keys))
     merged = replace(context, options=forcing(GroupingMethod.MORSEL_TABLES))
@@ -115,7 +95,7 @@ def test_keys_without_small_dictionaries_of_whole_numbers_or_texts_take_the_long
     context, control = make_context(COLUMNS, CALLS, keys), QueryControl()
     check(
         answer(context, [run(context, SegmentSet(segments), control=control)]),
-        expected(COLUMNS, _joined(parts), CALLS, keys, null_handling=False),
+        expected(COLUMNS, joined(parts), CALLS, keys, null_handling=False),
         len(keys),
     )
     assert control.grouping_methods == [GroupingMethod.MORSEL_TABLES.value]
@@ -128,7 +108,7 @@ def test_large_dictionaries_are_not_numbered(
     context, control = make_context(COLUMNS, CALLS, ["s"]), QueryControl()
     check(
         answer(context, [run(context, SegmentSet(segments), control=control)]),
-        expected(COLUMNS, _joined(parts), CALLS, ["s"], null_handling=False),
+        expected(COLUMNS, joined(parts), CALLS, ["s"], null_handling=False),
         1,
     )
     assert control.grouping_methods == [GroupingMethod.MORSEL_TABLES.value]
@@ -141,7 +121,7 @@ def test_a_later_set_takes_numberings_over_until_they_are_worn(
     first = SegmentSet(segments[:3])
     run(context, first)
     second = SegmentSet([segments[1], *segments[3:]], first)
-    rows = _joined([parts[1], *parts[3:]])
+    rows = joined([parts[1], *parts[3:]])
     check(answer(context, [run(context, second)]), expected(COLUMNS, rows, CALLS, ["s"], null_handling=False), 1)
     assert (
         second.attached(small_result.SmallDictionaries).columns["s"]

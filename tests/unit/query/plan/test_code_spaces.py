@@ -5,12 +5,11 @@ segment to a slower method: its columns get codes of the query's own behind the 
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from group_harness import Cells, Column, answer, build, check, expected, forcing, make_context, run
+from group_harness import Cells, Column, answer, build, check, drawn_cells, expected, forcing, joined, make_context, run
 from unkept_segment import UnkeptSegment
 
 from pinotpy.data_types import DataType as D
@@ -46,33 +45,16 @@ ROWS = 90
 DIRECT_TABLE = forcing(GroupingMethod.DIRECT_TABLE)
 
 
-def _cells(rng: random.Random) -> Cells:
-    pools = {name: rng.sample(pool, rng.randint(1, len(pool))) for name, pool in POOLS.items()}
-    return {
-        name: [None if rng.random() < 0.1 else rng.choice(pool) for _ in range(ROWS)] for name, pool in pools.items()
-    }
-
-
 @pytest.fixture(scope="module")
 def parts() -> list[Cells]:
     rng = random.Random(8)
-    return [_cells(rng) for _ in range(SEGMENTS)]
+    return [drawn_cells(rng, COLUMNS, POOLS, ROWS) for _ in range(SEGMENTS)]
 
 
 @pytest.fixture(scope="module")
 def stored(parts: list[Cells], tmp_path_factory: pytest.TempPathFactory) -> list[Any]:
     folder = tmp_path_factory.mktemp("segments")
     return [build(folder, COLUMNS, part, f"s{i}") for i, part in enumerate(parts)]
-
-
-@pytest.fixture(scope="module")
-def executor() -> Iterator[ThreadPoolExecutor]:
-    with ThreadPoolExecutor(3) as pool:
-        yield pool
-
-
-def _joined(parts: list[Cells]) -> Cells:
-    return {column.name: [value for part in parts for value in part[column.name]] for column in COLUMNS}
 
 
 @pytest.mark.parametrize("null_handling", [False, True], ids=["plain", "nulls"])
@@ -86,7 +68,7 @@ def test_the_method_of_the_other_segments_stays(
     segments = [UnkeptSegment(one) if number == place else one for number, one in enumerate(stored)]
     dictionaries = SharedDictionaries(in_background=False)
     context = make_context(COLUMNS, WORDS, keys, null_handling=null_handling, options=DIRECT_TABLE)
-    wanted = expected(COLUMNS, _joined(parts), WORDS, keys, null_handling=null_handling)
+    wanted = expected(COLUMNS, joined(parts), WORDS, keys, null_handling=null_handling)
     for _ in range(2):
         found = run(context, segments, threads=3, executor=executor, dictionaries=dictionaries)
         check(answer(context, [found]), wanted, len(keys))
@@ -116,14 +98,14 @@ def test_sets_sketches_and_texts_of_such_a_segment_are_right(
 def test_small_results_are_put_together_by_codes_too(stored: list[Any], parts: list[Cells], keys: list[str]) -> None:
     segments = [*stored[:-1], UnkeptSegment(stored[-1])]
     context = make_context(COLUMNS, WORDS, keys, options=forcing(GroupingMethod.SMALL_RESULT))
-    wanted = expected(COLUMNS, _joined(parts), WORDS, keys, null_handling=False)
+    wanted = expected(COLUMNS, joined(parts), WORDS, keys, null_handling=False)
     check(answer(context, [run(context, segments)]), wanted, len(keys))
 
 
 def test_columns_without_any_code_space_are_merged_by_value(stored: list[Any], parts: list[Cells]) -> None:
     segments, dictionaries = [UnkeptSegment(one) for one in stored], SharedDictionaries(in_background=False)
     context = make_context(COLUMNS, WORDS, ["s"])
-    wanted = expected(COLUMNS, _joined(parts), WORDS, ["s"], null_handling=False)
+    wanted = expected(COLUMNS, joined(parts), WORDS, ["s"], null_handling=False)
     for _ in range(2):
         check(answer(context, [run(context, segments, dictionaries=dictionaries)]), wanted, 1)
         assert dictionaries.build_waiting() == 0
