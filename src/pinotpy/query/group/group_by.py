@@ -155,9 +155,13 @@ def _chosen(plan: ScanPlan, basis: _Basis) -> tuple[Layout, Choice]:
 
 def _basis_of_set(plan: ScanPlan) -> _Basis:
     """Layout and keys over all segments of the plan's set: those that prepared instructions would have."""
-    of_set = plan_of_set(plan.context, plan.segments.whole)
+    whole = plan.segments.whole
+    # Segments that are older than a column get it for the queries that read them (execute.py): the others of the set
+    # lack it.
+    has_all = all(whole.has_column(column.name) for column in plan.context.columns)
+    of_set = plan_of_set(plan.context, whole if has_all else plan.segments)
     layout, keys = make_layout(of_set), make_keys(of_set)
-    if not is_shared(plan.context, plan.segments.whole):
+    if not has_all or not is_shared(plan.context, whole):
         return _Basis(layout, keys, lambda: None)
     return _Basis(layout, keys, functools.cache(lambda: small_result(of_set, layout, keys)))
 

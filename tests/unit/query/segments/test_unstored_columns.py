@@ -11,14 +11,26 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
+from built_segments import build, config_of, schema_of
 from in_process import InProcessCluster
 
 from pinotpy.config.schema import Schema
 from pinotpy.config.table import TableConfig
 from pinotpy.data_types import DataType
+from pinotpy.pql.parser import parse_sql
+from pinotpy.query.compile.statement import compile_query
+from pinotpy.query.execute import execute
+from pinotpy.query.model.context import QueryOptions
+from pinotpy.query.result.combine import merge_partials
+from pinotpy.query.result.reduce import reduce_partials
+from pinotpy.query.runtime.control import QueryControl
+from pinotpy.query.segments.segment_set import SegmentSet
 from pinotpy.segment.build.builder import build_segment
+from pinotpy.segment.immutable import open_segment
+from pinotpy.segment.shared_codes.cache import SharedDictionaries
 
 OLD_SPECS = [{"name": "city", "dataType": "STRING"}, {"name": "row", "dataType": "INT"}]
 TYPES = [DataType.INT, DataType.LONG, DataType.FLOAT, DataType.DOUBLE, DataType.BIG_DECIMAL, DataType.BOOLEAN,
@@ -224,3 +236,27 @@ def test_virtual_columns_are_selected_filtered_and_grouped_by(cluster: InProcess
         cluster, "SELECT COUNT(*) FROM grown WHERE $docId BETWEEN 10 AND 19 AND $hostName <> 'elsewhere'"
     ) == [[20]]
     assert "$docId" not in cluster.sql("SELECT * FROM grown LIMIT 1")["resultTable"]["dataSchema"]["columnNames"]
+
+
+TIPS = ["SELECT tip, COUNT(*) FROM t GROUP BY tip LIMIT 9", "SELECT DISTINCT tip FROM t LIMIT 9"]
+
+
+@pytest.mark.parametrize("text", TIPS)
+@pytest.mark.parametrize("rows", [[0], [1], [0, 1]])
+def test_a_part_of_a_set_is_grouped_by_a_column_that_others_of_the_set_lack(text: str, rows: list[int]) -> None:
+    """As on a server that a broker asks for some of its segments."""
+    older = schema_of({"city": "STRING"})
+    newer = schema_of({"city": "STRING", "tip": "STRING"})
+    held = SegmentSet(
+        [
+            open_segment(build(older, config_of(), {"city": ["a", "b", "a"]}, "s0")),
+            open_segment(build(newer, config_of(), {"city": ["a", "b"], "tip": ["some", "some"]}, "s1")),
+        ]
+    )
+    context = compile_query(parse_sql(text), newer, QueryOptions(), null_handling=False)
+    expected = {("null", 3), ("some", 2)} if len(rows) == 2 else {[("null", 3), ("some", 2)][rows[0]]}
+    for _ in range(2):  # the second one with what the first left
+        partial = execute(context, held.part(np.array(rows)), QueryControl(), dictionaries=SharedDictionaries())
+        reduced = reduce_partials(context, merge_partials(context, [partial]))
+        found = set(zip(*[column.values.to_pylist() for column in reduced.columns], strict=True))
+        assert found == (expected if "COUNT" in text else {(tip,) for tip, _ in expected})
