@@ -3,9 +3,8 @@
 A record or a request names an address; it must not make a daemon read files of its machine, or ask hosts that only the
 daemon can reach. An entry is a URI: `s3://bucket/`, `https://files.example/segments/`, `file:///mnt/segments/`; it
 allows what lies at or below it. A name of a web server may lead to a private or loopback address only if that is listed
-too, as a
-network: `10.1.0.0/16`, or if the entry itself has the address. Link-local addresses and the metadata services of clouds
-are never asked.
+too, as a network: `10.1.0.0/16`, or if the entry itself has the address. Link-local addresses and the metadata services
+of clouds are never asked.
 """
 
 from __future__ import annotations

@@ -2,8 +2,7 @@
 
 It lies beside the segment's archive as `<segment name>.inputs.json` and is part of no archive and no checksum, so that
 equal rows give equal archives wherever their files lie. Pushes compare the lists of the segments that a table has with
-those that they
-bring: the rows of one file shall be in the table once. Format: docs/format/input-list.md.
+those that they bring: the rows of one file shall be in the table once. Format: docs/format/input-list.md.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ EXACT_HEADER: Final = 65536  # of a header: flags above, the index of the first 
 
 
 def exact_array(low: Int64Array, high: Int64Array, seen: NDArray[np.bool_], overflow: Sequence[Int64Array]) -> pa.Array:
-    """Sums of one state row each: the main window's words, and kept as overflow entries (rows, windows, low, high)."""
+    """Sums of one state row each: the main window's words, and overflow entries (rows, windows, low, high)."""
     rows, windows, overflow_low, overflow_high = overflow
     special = windows == WINDOW_SPECIAL
     flags = np.zeros(len(low), np.int64)
@@ -52,7 +52,7 @@ def exact_of_columns(
     columns: Sequence[tuple[int, Int64Array, Int64Array]], overflow: Sequence[Int64Array], seen: NDArray[np.bool_]
 ) -> pa.Array:
     """Sums of one state row each, from columns (position, low, high) of 128-bit integers at a bit position that counts
-    from the lowest bit of the sum's unit, and from kept as overflow entries (rows, positions, low, high).
+    from the lowest bit of the sum's unit, and from overflow entries (rows, positions, low, high).
     """
     rows, places, overflow_low, overflow_high = overflow
     positions = [position for position, _, _ in columns] + (

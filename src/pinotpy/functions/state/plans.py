@@ -85,7 +85,7 @@ class StateForm(Enum):
     LONG = "LONG"  # the first word, as a 128-bit integer; null where nothing was seen, as the next
     WIDE = "WIDE"  # the first two words, a 128-bit integer
     # the main window of an exact sum of doubles in the first two words (functions/state/exact_sums.py); not with
-    # kept as overflow parts
+    # overflow
     EXACT = "EXACT"
 
 
@@ -93,7 +93,7 @@ class StateForm(Enum):
 class SlotPlan:
     """State in len(`words`) words of a group's row.
 
-    collect(slots, seen, kept as overflow): slots int64[rows, words]; seen int64[rows] counts the values that were not
+    collect(slots, seen, overflow): slots int64[rows, words]; seen int64[rows] counts the values that were not
         skipped; gives the state columns.
     rank: how the first words of the slots give the value that groups are ordered by, up to a constant factor above 0;
         None: not without `collect`.

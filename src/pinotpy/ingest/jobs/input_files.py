@@ -27,8 +27,7 @@ _HIDDEN: Final = (".", "_")
 class InputEntry:
     """One input file. `below`: its path below the input's folder; `folder` of it, '' for files of the folder itself:
     where its segment goes below the output, and within which files are numbered. `checksum`: as of SegmentInput, ""
-    before it is read;
-    `num_rows`: its rows in all segments, -1 before.
+    before it is read; `num_rows`: its rows in all segments, -1 before.
     """
 
     uri: str

@@ -170,8 +170,7 @@ class JobReport:
     warnings: sentences about what the job was told to let pass.
     other_archive_uris: what lies at its output besides its segments, and would be pushed with them by a push of the
     folder; rows of `num_mixed_archives` of them are in its segments, too. replaced_archive_uris: marked at the output,
-    by this run or
-    before: their rows are in other segments, and no push of the folder takes them.
+    by this run or before: their rows are in other segments, and no push of the folder takes them.
     """
 
     job_type: str

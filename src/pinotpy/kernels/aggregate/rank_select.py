@@ -216,18 +216,18 @@ def _mean(keys: Any, low: Any, num_low: int, high: Any, num_high: int, doubles: 
         return first if first == last else first + last
     # Powers of two beyond the doubles are two steps: the smallest values are raised first.
     raised = _RAISED if largest < 1.0 / _RAISED else 1.0
-    morsel = 2.0 ** (int64(51) - int64(np.ceil(np.log2(largest * raised))))
+    scale = 2.0 ** (int64(51) - int64(np.ceil(np.log2(largest * raised))))
     bottom, top = int64(0), int64(0)
     for i in range(len(keys)):
-        part = int64(np.rint(_value(keys[i], doubles) * raised * morsel))
+        part = int64(np.rint(_value(keys[i], doubles) * raised * scale))
         bottom += part & int64(0xFFFFFFFF)
         top += part >> int64(32)
     for value, times in ((low, num_low), (high, num_high)):
         if times > 0:
-            part = int64(np.rint(_value(value, doubles) * raised * morsel))
+            part = int64(np.rint(_value(value, doubles) * raised * scale))
             bottom += (part & int64(0xFFFFFFFF)) * times
             top += (part >> int64(32)) * times
-    mean = (float64(top) * 4294967296.0 + float64(bottom)) / float64(count) / morsel / raised
+    mean = (float64(top) * 4294967296.0 + float64(bottom)) / float64(count) / scale / raised
     return min(max(mean, first), last)
 
 

@@ -3,8 +3,7 @@ docs of a chunk in one pass.
 
 As an instruction such a predicate is `expression_test` with a small program, which fetches what does not lie in a row
 and runs the chain into flags of bytes. Where all columns lie in a row nothing is fetched, and the comparison gives the
-bits
-themselves: no list of docs, no flags and no masks are written, so that memory is read without a pause.
+bits themselves: no list of docs, no flags and no masks are written, so that memory is read without a pause.
 """
 
 from __future__ import annotations

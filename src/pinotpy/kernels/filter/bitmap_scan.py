@@ -1,9 +1,8 @@
 """Filters that are an AND of comparisons, a bit a doc: which docs of a chunk pass, and their ids.
 
 Predicates that ask whether an id lies in a few runs, a raw number in a range, or a doc is null are most filters. Here a
-predicate
-is three instructions for 64 docs: load, compare, combine with the word of the predicates before (comparisons of
-arithmetic: bitmap_arithmetic.py). Where the words of some predicates are mostly zero, the next one reads only the
+predicate is three instructions for 64 docs: load, compare, combine with the word of the predicates before (comparisons
+of arithmetic: bitmap_arithmetic.py). Where the words of some predicates are mostly zero, the next one reads only the
 columns' cache lines of words that are not. Selected docs of as many chunks as it takes are put together, so that the
 select section begins with a full selection however few docs pass.
 
@@ -101,13 +100,13 @@ def _comparing(number: ir.Type, lower: str, upper: str | None, parameter: Any) -
             loaded = builder.load(builder.inttoptr(arguments[0], vector.as_pointer()), align=1)
             bounds = []
             for word in arguments[1:]:
-                materialize_selection = (
+                narrowed = (
                     builder.trunc(word, number)
                     if isinstance(number, ir.IntType) and number.width < 64 and word.type.width == 64
                     else word
                 )
                 spread = builder.insert_element(
-                    ir.Constant(vector, ir.Undefined), materialize_selection, ir.Constant(ir.IntType(32), 0)
+                    ir.Constant(vector, ir.Undefined), narrowed, ir.Constant(ir.IntType(32), 0)
                 )
                 bounds.append(
                     builder.shuffle_vector(

@@ -65,8 +65,8 @@ SPARSE_NARROW: Final = 64
 
 @inner
 def _is_dense(state: Any, meta: Any, count: int) -> Any:
-    materialize_selection = meta[M_CARDINALITY] >= 0 and meta[M_WIDTH] <= 2
-    return count * (SPARSE_NARROW if materialize_selection else SPARSE) >= state[S_NUM]
+    is_narrow = meta[M_CARDINALITY] >= 0 and meta[M_WIDTH] <= 2
+    return count * (SPARSE_NARROW if is_narrow else SPARSE) >= state[S_NUM]
 
 
 @njit(cache=True, nogil=True)

@@ -2,10 +2,9 @@
 
 A key is G_KEY_WORDS words: dict ids, 64-bit values, and behind it a word with the null flag for a column that is raw
 and nullable in some morsel (A4 = 1). Groups are numbered by appearance in the morsel, up to the context's limit, if it
-has
-one: rows of further keys have the number of the limit. Keys and rows of groups lie behind each other, so memory follows
-the groups that exist. The index is open addressing. An entry is one word, the upper half of the hash as a tag and group
-+ 1; for keys of one word it is two, the key itself and group + 1, so that a row costs one cache miss.
+has one: rows of further keys have the number of the limit. Keys and rows of groups lie behind each other, so memory
+follows the groups that exist. The index is open addressing. An entry is one word, the upper half of the hash as a tag
+and group + 1; for keys of one word it is two, the key itself and group + 1, so that a row costs one cache miss.
 
     begin_hashed   A0 number of expected groups at first                               begin
     key_ids        A0 ids, A1 word of the key, A2 null flags or -1, A3 id of null, A4 flag word      select

@@ -3,7 +3,7 @@ which a group's row number is the packed key of its shared codes; tables of thre
 compared by value.
 
 The table is the thread's arena (result_context.py), of a fixed size, with rows of zeros where a group was not seen.
-What morsels leave aside (kept as overflow parts of double sums) names the row of that table.
+What morsels leave aside (overflow of double sums) names the row of that table.
 
     begin_shared_table   A0 rows of the table                                             begin, before begin_dense
     end_shared_table     A0 address of the morsel's key words, A1 address of the kinds of   end

@@ -97,7 +97,7 @@ def _flag_ids(flags: Any, tied: Any, ids: Any, low: Any, high: Any, same: Any) -
 
 
 @block_function
-def selected_ids(state_address: int, args_address: int) -> Any:
+def drop_ids_behind_worst(state_address: int, args_address: int) -> Any:
     """As top_rows.narrow, by the ids in register A0 of the column whose meta is at A1: A2 1 = descending, A3 first word
     of the key in a row, A4 register of flags of docs that tie, A5 1 = nothing comes before, A6 1 = this is the last
     key, A7 a bit for each register of words that are known. A8 to A11 are the function's own.

@@ -6,7 +6,7 @@ last of them is the *worst*: from then on only rows before it enter. It costs li
 wanted, and the candidates become rare: of n rows in random order wanted * ln(n / wanted) or so. Threads tell each other
 the first word of their worst, since nothing behind the worst of one thread can be among the best of all.
 
-Context (S_USER, int64[TOP_WORDS], T_*). Block functions: `materialize_selection` after each key drops docs that are
+Context (S_USER, int64[TOP_WORDS], T_*). Block functions: `drop_behind_worst` after each key drops docs that are
 behind the worst already, so that the next key is fetched for few; `tell_bound` after the first key those that the rest
 of the block puts behind; `keep_rows` at the end puts what is left into the buffer.
 """
@@ -210,7 +210,7 @@ def _cut(top: Any, rows: Any, kinds: Any) -> None:
 
 @block_function
 def keep_rows(state_address: int, args_address: int) -> Any:
-    """Offer the selected docs, the words of whose keys lie in registers 0 to A0 - 1; `materialize_selection` has seen
+    """Offer the selected docs, the words of whose keys lie in registers 0 to A0 - 1; `drop_behind_worst` has seen
     all of these keys.
     """
     state, args = words(state_address, STATE_WORDS), words(args_address, INSTRUCTION_WORDS)
@@ -340,7 +340,7 @@ def tell_bound(state_address: int, args_address: int) -> Any:
 
 
 @block_function
-def materialize_selection(state_address: int, args_address: int) -> Any:
+def drop_behind_worst(state_address: int, args_address: int) -> Any:
     """Drop selected docs that sort after the worst row by the word or text whose words lie in registers A0 to A1 - 1,
     where they tie by what comes before it.
 

@@ -1,12 +1,11 @@
 """The first sort key against the worst row so far, in the column as it lies: most docs of a long scan end here.
 
-`materialize_selection` comes before anything is fetched. It compares the column of the first key, whole blocks of it
+`drop_behind_threshold` comes before anything is fetched. It compares the column of the first key, whole blocks of it
 where most of their docs are selected, with bounds made of the worst row's first words (top_n.py): bounds of values for
 raw numbers, bounds of dict ids where there is a dictionary, looked up when the worst row is another than last time.
 Docs that can still be among the best stay selected, with those that tie; what they cost afterwards is as nothing. Texts
-without
-dictionary are not for it: to look at their first bytes is to fetch them. Not for morsels that gather docs of several
-blocks (U_GATHER): mask 0 must be of the block in hand.
+without dictionary are not for it: to look at their first bytes is to fetch them. Not for morsels that gather docs of
+several blocks (U_GATHER): mask 0 must be of the block in hand.
 
 Arguments: A0 address of the column's meta, A1 1 = descending, A2 what null flags are before the key's words: 0 there
 are none, 1 nulls sort last, 2 nulls sort first. A3 to A6 are the function's own: for which worst row its bounds of ids
@@ -196,7 +195,7 @@ def _select(state: Any, flags: Any, address: int, whole: bool) -> None:
 
 
 @block_function
-def materialize_selection(state_address: int, args_address: int) -> Any:
+def drop_behind_threshold(state_address: int, args_address: int) -> Any:
     """Drop selected docs whose first key is behind the worst row's."""
     state, args = words(state_address, STATE_WORDS), words(args_address, INSTRUCTION_WORDS)
     top, meta, n = top_of(state), words(args[A0], META_WORDS), state[S_SELECTED]

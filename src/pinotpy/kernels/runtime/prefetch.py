@@ -4,8 +4,7 @@ Between two reads of one column a block of other columns is read and computed wi
 the column by then, and never cross a page of 4 KiB: after every pause they start again, so that a filter over one
 column of doubles reads 13 GB/s without hints and 28 with them, of 40 that one core can. A hint for every cache line
 stands AHEAD_BYTES before it is read. All hints of a block at once are slower than none: they have to stand between the
-reads. Lines come into the first
-cache: hints for the second take 5 to 10 % longer.
+reads. Lines come into the first cache: hints for the second take 5 to 10 % longer.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Chains: several steps of arithmetic on doubles in one pass, without registers of a block between them.
+"""Fused programs: several steps of arithmetic on doubles in one pass, without registers of a block between them.
 
-A chain is a list of **steps** on an accumulator, which holds the values of CHUNK docs in registers of the CPU: each
-takes an operand (a column as it lies on disk, a value register, a constant, or what was kept) and does one operation.
-The steps are data, read by one loop that was compiled once: which step comes next costs a few cycles for CHUNK docs.
-Columns are read once, where they lie, and what is between two operations never sees memory. Every operation rounds as
-its instruction in arithmetic.py does.
+A fused program is a list of **steps** on an accumulator, which holds the values of CHUNK docs in registers of the CPU:
+each takes an operand (a column as it lies on disk, a value register, a constant, or what was kept) and does one
+operation. The steps are data, read by one loop that was compiled once: which step comes next costs a few cycles for
+CHUNK docs. Columns are read once, where they lie, and what is between two operations never sees memory. Every operation
+rounds as its instruction in arithmetic.py does.
 
     step: int64[STEP_WORDS] = source, operation, operand (address, or the bits of a constant), other
 

@@ -1,10 +1,9 @@
 """The operations of an expression that kernels compute, on vectors (vectors.py).
 
 `VectorOps` emits instructions of kernels (arithmetic, conversions, conditions, choice; fused programs of arithmetic as
-one) into a
-`Target`: the select section of a shape, the program of a filter predicate, or nothing at all (to find out whether an
-expression can be computed so, and in how many registers). What block expressions do not know raises `Unsupported`; such
-expressions are computed on Arrow arrays (interpreter.py).
+one) into a `Target`: the select section of a shape, the program of a filter predicate, or nothing at all (to find out
+whether an expression can be computed so, and in how many registers). What block expressions do not know raises
+`Unsupported`; such expressions are computed on Arrow arrays (interpreter.py).
 """
 
 from __future__ import annotations

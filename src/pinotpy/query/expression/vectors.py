@@ -40,9 +40,8 @@ class Vector:
 
     data_type: of the expression, None for a bare NULL. constant: its value where `register` is -1.
     fused: arithmetic that gives the values and is not emitted yet (fusion.py); `VectorOps.emitted` does it, for
-    operations
-    that know no fused programs. nulls: a register of flags, NEVER or ALWAYS. owned, owned_nulls: whoever is done with
-    the vector gives the registers back to the target.
+    operations that know no fused programs. nulls: a register of flags, NEVER or ALWAYS. owned, owned_nulls: whoever is
+    done with the vector gives the registers back to the target.
     """
 
     kind: Kind

@@ -50,7 +50,7 @@ class SharedDirectTable:
         shape.begin(shared_direct_table.begin_shared_table.address, self.num_rows)
 
     def end(self, shape: Shape, *, numbered: bool) -> None:
-        """Instructions that end a morsel; `numbered` where rows have kept as overflow parts that name them."""
+        """Instructions that end a morsel; `numbered` where rows have overflow that name them."""
         own = self.key_words[shape.morsels]
         self.plan.keep_alive.append(own)
         addresses = own.ctypes.data + np.arange(shape.num_morsels, dtype=np.int64) * own.strides[0]

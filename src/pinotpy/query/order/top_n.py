@@ -160,18 +160,18 @@ def _emit(shape: Shape, names: Sequence[str], numbers: Sequence[bool]) -> None:
     for name, by, is_a_number in zip(names, context.order_by, numbers, strict=True):
         if at == 0 and (is_a_number or shape.has_dictionary(name)):
             nulls = (_LAST if _nulls_last(by) else _FIRST) if has_flags else _NONE
-            shape.emit(top_n_threshold.materialize_selection.address, shape.meta(name), int(not by.ascending), nulls)
+            shape.emit(top_n_threshold.drop_behind_threshold.address, shape.meta(name), int(not by.ascending), nulls)
         if has_flags:
             _emit_flag(shape, name, by, at)
             known |= 1 << at
-            shape.emit(top_n.materialize_selection.address, at, at + 1, tied, int(at == 0), 0, known)
+            shape.emit(top_n.drop_behind_worst.address, at, at + 1, tied, int(at == 0), 0, known)
             at += 1
         end = at + _num_words(is_a_number, has_flag=False)
         is_first, is_last = int(at == 0), int(end == total)
         if shape.has_dictionary(name):
             ids = shape.fetch_ids(name)
             shape.emit(
-                dictionary_sort_keys.selected_ids.address,
+                dictionary_sort_keys.drop_ids_behind_worst.address,
                 ids,
                 shape.meta(name),
                 int(not by.ascending),
@@ -188,7 +188,7 @@ def _emit(shape: Shape, names: Sequence[str], numbers: Sequence[bool]) -> None:
             known |= (1 << end) - (1 << at)
             if is_first:
                 _emit_bound(shape, end)
-            shape.emit(top_n.materialize_selection.address, at, end, tied, is_first, is_last, known)
+            shape.emit(top_n.drop_behind_worst.address, at, end, tied, is_first, is_last, known)
         at = end
     for key in later:
         _emit_key(shape, *key)

@@ -31,8 +31,8 @@ class TextIds(Numbering, Protocol):
 @dataclass(frozen=True, slots=True)
 class ColumnIds:
     """num_ids: all shared codes are below it. code maps: int64[num_segments], address of int32[cardinality], 0 for
-    segments
-    without units. ascending: bool[num_segments], the code map ascends, so that walking it walks memory forwards.
+    segments without units. ascending: bool[num_segments], the code map ascends, so that walking it walks memory
+    forwards.
     """
 
     num_ids: int

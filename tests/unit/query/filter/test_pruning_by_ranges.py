@@ -81,20 +81,17 @@ def test_the_segments_left_are_those_whose_ranges_meet_all_conditions(segments: 
 
 
 def test_what_excludes_nothing_leaves_all(segments: SegmentSet) -> None:
-    materialize_selection = between("ts", 100, 140)
+    narrow = between("ts", 100, 140)
     everything = list(range(NUM_SEGMENTS))
-    assert left(materialize_selection, segments) == [5, 6, 7]
+    assert left(narrow, segments) == [5, 6, 7]
     assert left(EVERYWHERE, segments) == everything
-    assert left(materialize_selection.inverse(), segments) == everything
+    assert left(narrow.inverse(), segments) == everything
     assert left(between("ts", 100, 140, prunes=False), segments) == everything
-    assert left(AnyOf((materialize_selection, between("size", 0, 1))), segments) == everything
-    assert (
-        left(AllOf((AnyOf((materialize_selection, materialize_selection)), between("size", 0, 999))), segments)
-        == everything
-    )
+    assert left(AnyOf((narrow, between("size", 0, 1))), segments) == everything
+    assert left(AllOf((AnyOf((narrow, narrow)), between("size", 0, 999))), segments) == everything
     assert left(between("ts", 0, NUM_SEGMENTS * DOCS // 2 + 1), segments) == everything, "most are left"
     few = segments.take(np.arange(SEGMENTS_MIN))
-    assert prune_by_ranges(materialize_selection, few).kept is few
+    assert prune_by_ranges(narrow, few).kept is few
 
 
 def rules(segments: SegmentSet, text: str) -> dict[str, int]:
