@@ -9,7 +9,7 @@ N ?= 20000
 # Of the tests with real daemons, those that `make test` runs: README's commands, a killed server, pushes. `make verify` runs all.
 SMOKE := $(addprefix tests/cluster/,test_readme.py test_server_killed.py test_push_live.py)
 
-.PHONY: help install quickstart secrets compose-test check test verify lowest fuzz bench bench-quoted fmt docs clean
+.PHONY: simulate help install quickstart secrets compose-test check test verify lowest fuzz bench bench-quoted fmt docs clean
 
 help: ## this menu
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -69,6 +69,9 @@ fuzz: install ## N conditions on every road, N random queries against DuckDB (a 
 	PINOTPY_FUZZ=$$(( $(N) / 3 + 500 )) $(BIN)/python -m pytest -n 2 -rP -m "not full" tests/property tests/unit/ingest/jobs/test_reruns.py -k "queries_equal or expressions_equal or after_each_change" $(ARGS)
 	PINOTPY_FUZZ=$(N) $(BIN)/python -m pytest -n 2 -rP -m "not full" tests/property/test_conditions_on_every_road.py $(ARGS)
 	PINOTPY_FUZZ_HISTORIES=$$(( $(N) / 10 )) $(BIN)/python -m pytest -n 2 -rP -m "not full" tests/property/test_reload_histories.py $(ARGS)
+
+simulate: install ## segment completion under a million random schedules, on all cores: make simulate ARGS='--schedules 100000'
+	$(BIN)/python tests/support/simulate_completion.py $(ARGS)
 
 bench: install ## speed beside DuckDB, chdb and polars, 10 M rows: make bench ARGS='--suite own --rows 1000000'
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[bench]'

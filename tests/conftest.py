@@ -1,17 +1,20 @@
-"""Fixtures for all tests: one real ZooKeeper a test process, and a bounded wait for a condition."""
+"""Fixtures for all tests: one real ZooKeeper and one real Kafka a test process, and a bounded wait for a condition."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import pytest
 
+if TYPE_CHECKING:
+    from kafka_server import KafkaServer
+
 
 class Eventually(Protocol):
-    def __call__(self, condition: Callable[[], object], *, timeout_s: float = 10.0, what: str = "") -> float: ...
+    def __call__(self, condition: Callable[[], object], *, timeout_s: float = 60.0, what: str = "") -> float: ...
 
 
 @pytest.fixture(scope="session")
@@ -32,12 +35,23 @@ def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
+def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaServer]:
+    """A real Kafka broker on free ports; every xdist worker has its own. Use topics of your own."""
+    from kafka_server import KafkaServer, missing_kafka
+
+    if missing_kafka():
+        pytest.skip(missing_kafka())
+    with KafkaServer(tmp_path_factory.mktemp("kafka")) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
 def eventually() -> Eventually:
     """`eventually(condition)` polls every 5 ms until the condition is truthy; returns the seconds it took, fails after
     `timeout_s`.
     """
 
-    def wait(condition: Callable[[], object], *, timeout_s: float = 10.0, what: str = "") -> float:
+    def wait(condition: Callable[[], object], *, timeout_s: float = 60.0, what: str = "") -> float:
         start = time.monotonic()
         while not condition():
             if time.monotonic() - start > timeout_s:

@@ -30,7 +30,7 @@ HOUSE: dict[str, set[str]] = {
     "client": {"config", "cluster"},  # cluster: brokers are found and followed in ZooKeeper, when asked for
     "service": {"config", "cluster", "fs", "functions", "kernels"},
     "rpc": {"config", "query"},
-    "controller": {"service", "rpc", "cluster", "config", "fs", "segment", "ingest", "client"},
+    "controller": {"service", "rpc", "cluster", "config", "fs", "stream", "segment", "ingest", "client"},
     "broker": {"service", "rpc", "cluster", "config", "query", "pql", "functions"},
     "server": {"service", "rpc", "cluster", "config", "query", "pql", "segment", "fs", "ingest", "stream", "kernels"},
     "spark_jobs": {"ingest", "segment", "client", "fs", "config", "kernels"},  # kernels: where what is compiled is kept
@@ -118,7 +118,7 @@ FLOORS = {
         "ingest",
     ],
     "functions": ["time", "text", "json", "sketches", "state", "scalar", "user", "aggregate"],
-    "segment": ["directory", "archive", "index", "star_tree", "build", "shared_codes"],
+    "segment": ["directory", "archive", "index", "star_tree", "build", "consuming", "shared_codes"],
     "query": [
         "model",
         "runtime",
@@ -236,6 +236,7 @@ ONE_DOOR = {  # libraries that only one place may import
     "kazoo": {"cluster/zookeeper.py"},
     "google_crc32c": {"segment/checksum.py"},
     "re2": {"functions/text/patterns.py"},
+    "confluent_kafka": {"stream/kafka/client.py"},
     "pyspark": {
         "spark_jobs/session.py",
         "spark_jobs/regrouping.py",

@@ -47,7 +47,7 @@ def test_curl_as_in_the_manual(trips_cluster: LiveCluster, via: str) -> None:
         ["-G", "--data-urlencode", f"sql={QUERY}"],
     ):
         done = subprocess.run(
-            ["curl", "-s", "--noproxy", "*", *arguments, url], capture_output=True, timeout=30, check=True
+            ["curl", "-s", "--noproxy", "*", *arguments, url], capture_output=True, timeout=120, check=True
         )
         assert json.loads(done.stdout)["resultTable"]["rows"] == ROWS, arguments
 

@@ -132,7 +132,7 @@ class Secured:
         import ssl
 
         return httpx.Client(
-            verify=ssl.create_default_context(cafile=str(self.ca)), trust_env=False, timeout=20, **options
+            verify=ssl.create_default_context(cafile=str(self.ca)), trust_env=False, timeout=120, **options
         )
 
     def query(self, text: str, access: Access, path: str = "/query") -> dict[str, Any]:
@@ -322,7 +322,7 @@ def test_uploads_need_write_and_tables_need_admin(secured: Secured) -> None:
         lambda: (
             secured.query("SELECT COUNT(*) FROM rides", secured.ops)["aggregationResults"][0]["value"] == str(3 * ROWS)
         ),
-        15,
+        120,
         "the writer's segment served",
     )
     secured.controller(secured.ops).delete_segment("rides", "rides_9")
@@ -330,7 +330,7 @@ def test_uploads_need_write_and_tables_need_admin(secured: Secured) -> None:
         lambda: (
             secured.query("SELECT COUNT(*) FROM rides", secured.ops)["aggregationResults"][0]["value"] == str(2 * ROWS)
         ),
-        15,
+        120,
         "it is gone again",
     )
 

@@ -124,7 +124,7 @@ def states(cluster: LiveCluster, server: int, table: str = "rides_OFFLINE") -> l
     port = cluster.processes.daemons[f"server-{server}"].args[
         cluster.processes.daemons[f"server-{server}"].args.index("--server-port") + 1
     ]
-    view = httpx.get(f"{cluster.controller_url}/tables/{table}/externalview", timeout=30, trust_env=False).json()[
+    view = httpx.get(f"{cluster.controller_url}/tables/{table}/externalview", timeout=120, trust_env=False).json()[
         "OFFLINE"
     ]
     return sorted(state for replicas in view.values() for name, state in replicas.items() if name.endswith(f"_{port}"))
@@ -136,7 +136,7 @@ def log_of(cluster: LiveCluster, name: str) -> str:
 
 def records(cluster: LiveCluster, table: str) -> dict[str, dict[str, str]]:
     found: dict[str, dict[str, str]] = httpx.get(
-        f"{cluster.controller_url}/segments/{table}/zkmetadata", timeout=30, trust_env=False
+        f"{cluster.controller_url}/segments/{table}/zkmetadata", timeout=120, trust_env=False
     ).json()
     return found
 
@@ -215,19 +215,19 @@ def test_refreshed_and_deleted_segments_leave_the_bucket_tidy(cluster: LiveClust
         f"pinot/segments/rides/rides_2/{crc}.tar.gz"
     ]
     httpx.delete(
-        f"{cluster.controller_url}/segments/rides/rides_2?type=OFFLINE", timeout=30, trust_env=False
+        f"{cluster.controller_url}/segments/rides/rides_2?type=OFFLINE", timeout=120, trust_env=False
     ).raise_for_status()
     wait_until(lambda: answer(cluster)[0] == 3 * ROWS, 60, "it is gone")
     kept = [key for key in store.server.keys(store.bucket) if "rides_2" in key]
     assert len(kept) == 1 and kept[0].startswith(f"pinot/Deleted_Segments/rides/rides_2/{crc}.until-")
     httpx.delete(
-        f"{cluster.controller_url}/segments/rides/rides_1?type=OFFLINE&retention=0d", timeout=30, trust_env=False
+        f"{cluster.controller_url}/segments/rides/rides_1?type=OFFLINE&retention=0d", timeout=120, trust_env=False
     ).raise_for_status()
     assert not [key for key in store.server.keys(store.bucket) if "rides_1" in key]
 
 
 def test_secrets_are_nowhere(cluster: LiveCluster, store: Store) -> None:
-    shown = httpx.get(f"{cluster.controller_url}/debug/config", timeout=30, trust_env=False).text
+    shown = httpx.get(f"{cluster.controller_url}/debug/config", timeout=120, trust_env=False).text
     assert "pinot.controller.storage.factory.s3.endpoint" in shown and store.door.url in shown
     everywhere = (
         shown + str(records(cluster, "rides")) + "".join(log_of(cluster, name) for name in cluster.processes.daemons)

@@ -34,7 +34,7 @@ CONNECTIONS = 8
 ROWS = 90
 # Text 150, table 190 and 410, running 200, time 250, limits 245, validation 700, column 710.
 CODES = {150, 190, 200, 245, 250, 410, 700, 710}
-REQUEST_S_MAX = 20.0
+REQUEST_S_MAX = 60.0
 TABLE = table_of_all_types(random.Random(41), ROWS, (30, 60))
 
 

@@ -64,16 +64,16 @@ def serve(cluster: LiveCluster, http: httpx.Client, name: str, *, alternative: b
             table.num_rows,
         )
 
-    wait_until(is_whole, 30, f"the broker asks all segments of {name}")
+    wait_until(is_whole, 120, f"the broker asks all segments of {name}")
 
 
 def drop(cluster: LiveCluster, http: httpx.Client, name: str) -> None:
     """Delete the table and wait until no server serves and no broker knows it."""
     cluster.controller.delete_table(name)
-    wait_until(lambda: name not in cluster.controller.tables(), 30, f"{name} is gone")
+    wait_until(lambda: name not in cluster.controller.tables(), 120, f"{name} is gone")
     wait_until(
         lambda: http.post("/query", json={"pql": f"SELECT COUNT(*) FROM {name}"}).json()["exceptions"] != [],
-        30,
+        120,
         f"the broker forgets {name}",
     )
 

@@ -88,7 +88,7 @@ def test_a_heavy_query_out_of_time_is_told_so_and_frees_its_threads(cluster: Liv
         codes = {e["errorCode"] for e in answer["exceptions"]}
         assert codes <= {250}, answer["exceptions"]
         assert not codes or (answer["partialResult"] is True and "aggregationResults" not in answer)
-    wait_until(lambda: becomes_idle(cluster), 15, "servers idle after queries out of time")
+    wait_until(lambda: becomes_idle(cluster), 120, "servers idle after queries out of time")
     whole = cluster.query("SELECT COUNT(*) FROM rides")
     assert whole["exceptions"] == [] and whole["aggregationResults"][0]["value"] == str(TOTAL)
 
@@ -98,9 +98,9 @@ def test_clients_that_hang_up_cost_no_more_than_what_had_run(cluster: LiveCluste
     body = json.dumps({"pql": HEAVY}).encode()
     head = b"POST /query HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-length: %d\r\n\r\n" % len(body)
     for _ in range(20):
-        with socket.create_connection((host, int(port)), timeout=5) as connection:
+        with socket.create_connection((host, int(port)), timeout=60) as connection:
             connection.sendall(head + body)
-    wait_until(lambda: becomes_idle(cluster), 15, "servers idle after clients hung up")
+    wait_until(lambda: becomes_idle(cluster), 120, "servers idle after clients hung up")
     assert cluster.query("SELECT COUNT(*) FROM tiny")["aggregationResults"][0]["value"] == "10"
 
 
@@ -112,9 +112,9 @@ def test_right_after_a_hundred_clients_with_heavy_queries_vanished_others_are_an
             # Other literals each: none is answered from what another left.
             body = json.dumps({"pql": HEAVY.replace("GROUP BY", f"WHERE fare >= {number} GROUP BY")}).encode()
             head = b"POST /query HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-length: %d\r\n\r\n" % len(body)
-            connections.append(socket.create_connection((host, int(port)), timeout=5))
+            connections.append(socket.create_connection((host, int(port)), timeout=60))
             connections[-1].sendall(head + body)
-        wait_until(lambda: not becomes_idle(cluster), 10, "servers at work")
+        wait_until(lambda: not becomes_idle(cluster), 120, "servers at work")
     finally:
         for connection in connections:
             connection.close()
@@ -127,7 +127,7 @@ def test_right_after_a_hundred_clients_with_heavy_queries_vanished_others_are_an
         answer = cluster.query(text)
         assert answer["exceptions"] == [], answer["exceptions"]
         print(f"{(time.monotonic() - start) * 1000:.0f} ms: {text}")
-    wait_until(lambda: becomes_idle(cluster), 15, "servers idle after clients vanished")
+    wait_until(lambda: becomes_idle(cluster), 120, "servers idle after clients vanished")
 
 
 def test_large_questions_and_answers_of_others_hold_nobody_up(cluster: LiveCluster) -> None:
@@ -162,13 +162,13 @@ def test_large_questions_and_answers_of_others_hold_nobody_up(cluster: LiveClust
 
 def test_a_column_added_to_a_table_reads_as_its_default_in_old_segments(cluster: LiveCluster) -> None:
     grown = schema("tiny", {"name": "tip", "dataType": "STRING", "defaultNullValue": "none"})
-    assert httpx.put(f"{cluster.controller_url}/schemas/tiny", json=grown, timeout=10).status_code == 200
+    assert httpx.put(f"{cluster.controller_url}/schemas/tiny", json=grown, timeout=60).status_code == 200
     wait_until(
         lambda: cluster.query("SELECT tip FROM tiny LIMIT 1")["exceptions"] == [], 10, "brokers know the new column"
     )
     newer = rows(10, 5)[0].append_column("tip", pa.array(["some"] * 5))
     cluster.upload(grown, config("tiny"), "tiny_1", [newer])
-    cluster.controller.wait_until_online("tiny", timeout_s=20)
+    cluster.controller.wait_until_online("tiny", timeout_s=120)
     answer = cluster.query("SELECT tip, COUNT(*), MAX(fare) FROM tiny GROUP BY tip ORDER BY tip", "sql")
     assert answer["exceptions"] == [] and answer["resultTable"]["rows"] == [["none", 10, 9.0], ["some", 5, 14.0]]
     answer = cluster.query("SELECT $segmentName, COUNT(*) FROM tiny WHERE tip = 'none' GROUP BY $segmentName", "sql")

@@ -155,7 +155,7 @@ def test_every_form_of_a_push_gives_the_rows_that_were_pushed(cluster: LiveClust
     other = built(folder / "shared" / table / "again", table, batches[:2])[1]
     again = push(asked, [archives[0], other])
     assert [segment.outcome for segment in again.clusters[0].segments] == [Outcome.PRESENT, Outcome.PUSHED]
-    wait_until(lambda: answer(cluster, table) == expected(batches), 30, "the new content answers")
+    wait_until(lambda: answer(cluster, table) == expected(batches), 120, "the new content answers")
 
 
 def test_addresses_that_are_not_allowed_are_refused(cluster: LiveCluster, folder: Path) -> None:
@@ -276,12 +276,12 @@ def test_a_replacement_shows_the_old_rows_or_the_new_ones(cluster: LiveCluster, 
     assert answer(cluster, table) == expected(old)
     asked = settings(cluster, table, replace=ReplaceScope(), parallelism=2)
     with Watch(cluster, table) as watch:
-        wait_until(lambda: len(watch.seen) > 10, 30, "queries run")
+        wait_until(lambda: len(watch.seen) > 10, 120, "queries run")
         report = push(asked, second)
         assert not report.has_failed, report.causes()
-        wait_until(lambda: watch.seen[-1] == totals(new), 30, "the new rows answer")
+        wait_until(lambda: watch.seen[-1] == totals(new), 120, "the new rows answer")
         after = len(watch.seen)
-        wait_until(lambda: len(watch.seen) > after + 20, 30, "queries go on")
+        wait_until(lambda: len(watch.seen) > after + 20, 120, "queries go on")
     assert watch.faults == []
     assert set(watch.seen) == {totals(old), totals(new)}, "a mixture or a hole"
     replacement = report.clusters[0].replacement
@@ -300,14 +300,14 @@ def test_a_replacement_shows_the_old_rows_or_the_new_ones(cluster: LiveCluster, 
     with Watch(cluster, table) as watch:
         failed = push(asked, broken)
         after = len(watch.seen)
-        wait_until(lambda: len(watch.seen) > after + 20, 30, "queries go on")
+        wait_until(lambda: len(watch.seen) > after + 20, 120, "queries go on")
     assert (failed.has_failed, failed.count(Outcome.FAILED)) == (True, 1)
     assert (watch.faults, set(watch.seen)) == ([], {totals(new)})
     # Mended and pushed again, it goes through.
     torn.write_bytes(whole)
     mended = push(asked, broken)
     assert not mended.has_failed, mended.causes()
-    wait_until(lambda: answer(cluster, table) == expected(third), 30, "the mended rows answer")
+    wait_until(lambda: answer(cluster, table) == expected(third), 120, "the mended rows answer")
 
 
 def test_a_time_range_is_replaced_and_the_rest_stays(cluster: LiveCluster, folder: Path) -> None:
@@ -322,7 +322,7 @@ def test_a_time_range_is_replaced_and_the_rest_stays(cluster: LiveCluster, folde
         report = push(settings(cluster, table, replace=scope), built(folder / "range", table, new, prefix="b"))
         assert not report.has_failed, report.causes()
         kept = [*old[:2], *old[4:], *new]
-        wait_until(lambda: bool(watch.seen) and watch.seen[-1] == totals(kept), 30, "the new rows answer")
+        wait_until(lambda: bool(watch.seen) and watch.seen[-1] == totals(kept), 120, "the new rows answer")
     assert (watch.faults, set(watch.seen) <= {totals(old), totals(kept)}) == ([], True)
     assert answer(cluster, table) == expected(kept)
 
@@ -346,7 +346,7 @@ def test_a_replacement_whose_pusher_died_is_taken_up(cluster: LiveCluster, folde
     replacement = report.clusters[0].replacement
     assert replacement is not None
     assert (replacement.lineage_entry_id, report.count(Outcome.PRESENT), report.count(Outcome.PUSHED)) == (entry, 2, 2)
-    wait_until(lambda: answer(cluster, table) == expected(new), 30, "the new rows answer")
+    wait_until(lambda: answer(cluster, table) == expected(new), 120, "the new rows answer")
 
 
 def test_the_command_pushes_and_reports(cluster: LiveCluster, folder: Path) -> None:
@@ -392,4 +392,4 @@ def test_the_command_pushes_and_reports(cluster: LiveCluster, folder: Path) -> N
         0,
         f"1 segments of table {table} uploaded and online; they replaced 3; 1 {unlisted}\n",
     ), swapped.stderr
-    wait_until(lambda: answer(cluster, table) == expected(new), 30, "the new rows answer")
+    wait_until(lambda: answer(cluster, table) == expected(new), 120, "the new rows answer")

@@ -173,8 +173,8 @@ def test_a_killed_quickstart_leaves_no_daemon_behind(scratch: Path) -> None:
         run.wait_for("✓ starting ZooKeeper, controller, broker and 2 servers")
         assert len(run.pids()) >= 6, "the quickstart, ZooKeeper, and four daemons"
         run.process.kill()
-        assert run.wait(10) == -signal.SIGKILL
-        run.assert_nothing_is_left(within_s=5.0)
+        assert run.wait(60) == -signal.SIGKILL
+        run.assert_nothing_is_left(within_s=60.0)
     finally:
         run.close()
 

@@ -91,7 +91,7 @@ def test_every_command_runs_and_shows_what_the_readme_shows(tmp_path: Path) -> N
         run.wait_for("Ctrl-C stops everything")
         controller, broker = run.ports["controller"], run.ports["broker"]
         for url in re.findall(r"<(http://localhost:9000/[^>]*)>", README):
-            with urllib.request.urlopen(url.replace("9000", str(controller)), timeout=30) as page:
+            with urllib.request.urlopen(url.replace("9000", str(controller)), timeout=120) as page:
                 assert page.status == 200 and b"<html" in page.read().lower(), url
         # Commands without a URL mean the usual ports.
         env = {

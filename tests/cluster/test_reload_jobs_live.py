@@ -97,7 +97,7 @@ def test_a_job_is_followed_to_its_end_through_the_command_line_and_a_restart_of_
     cluster.processes.kill("controller")
     cluster.processes.restart("controller")
     job = status["metadata"]["jobId"]
-    wait_until(lambda: cluster.controller.reload_status(job) == status, 15, "the same answer of the new controller")
+    wait_until(lambda: cluster.controller.reload_status(job) == status, 120, "the same answer of the new controller")
 
 
 def test_a_server_that_is_killed_while_it_reloads_is_told_and_finishes_when_it_is_back(cluster: LiveCluster) -> None:

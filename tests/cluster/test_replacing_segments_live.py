@@ -75,7 +75,7 @@ class Asker:
         return self
 
     def _ask(self) -> None:
-        with httpx.Client(base_url=self.broker, timeout=30, trust_env=False) as client:
+        with httpx.Client(base_url=self.broker, timeout=120, trust_env=False) as client:
             while not self.stopping.is_set():
                 try:
                     self.answers.append(client.post("/query/sql", json={"sql": QUERY}).json())
@@ -87,7 +87,7 @@ class Asker:
         """The snapshots it saw, one after the other; fails on an answer that is no whole snapshot."""
         assert self.thread is not None
         self.stopping.set()
-        self.thread.join(30)
+        self.thread.join(120)
         found: list[int] = []
         for answer in self.answers:
             assert answer["exceptions"] == [], answer
@@ -143,7 +143,7 @@ def see(cluster: LiveCluster, askers: list[Asker], snapshot: int) -> None:
     def is_seen() -> bool:
         return all(asker.answers and asker.answers[-1]["resultTable"]["rows"][0][1] == snapshot for asker in askers)
 
-    wait_until(is_seen, 15, f"both brokers answer from snapshot {snapshot}")
+    wait_until(is_seen, 120, f"both brokers answer from snapshot {snapshot}")
 
 
 def test_nobody_sees_a_table_being_replaced(cluster: LiveCluster) -> None:
@@ -161,7 +161,7 @@ def test_nobody_sees_a_table_being_replaced(cluster: LiveCluster) -> None:
                 httpx.post(f"{url}/query/sql", json={"sql": QUERY}, trust_env=False).json().get("totalDocs")
                 == PARTS * rows_of(0)
             ),
-            20,
+            120,
             name,
         )  # type: ignore[misc]
     askers = [Asker(processes.daemons[name].ready["url"]).start() for name in ("broker", "broker-2") for _ in range(2)]
@@ -209,7 +209,7 @@ def test_nobody_sees_a_table_being_replaced(cluster: LiveCluster) -> None:
         )
         return controller.segments("stock") == {"OFFLINE": names(4)}
 
-    wait_until(is_clean, 40, "replaced and reverted segments are deleted")
+    wait_until(is_clean, 120, "replaced and reverted segments are deleted")
     seen = [asker.snapshots() for asker in askers]
     print(f"{[len(asker.answers) for asker in askers]} answers, snapshots {seen}")
     for found in seen:

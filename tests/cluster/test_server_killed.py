@@ -137,7 +137,7 @@ def test_a_graceful_stop_fails_no_query(cluster: LiveCluster) -> None:
         asked += 1
     assert asked > 0 and process.returncode == 0
     cluster.processes.restart("server-1")
-    wait_until(lambda: online_replicas(cluster) == 2 * SEGMENTS, 10, "the stopped server back")
+    wait_until(lambda: online_replicas(cluster) == 2 * SEGMENTS, 120, "the stopped server back")
 
 
 def test_a_deleted_segment_and_a_replaced_one_show_in_answers(cluster: LiveCluster) -> None:
@@ -147,7 +147,7 @@ def test_a_deleted_segment_and_a_replaced_one_show_in_answers(cluster: LiveClust
     def count() -> str:
         return cluster.query("SELECT COUNT(*) FROM rides")["aggregationResults"][0]["value"]
 
-    wait_until(lambda: count() == str(TOTAL - ROWS), 10, "the deleted segment gone")
+    wait_until(lambda: count() == str(TOTAL - ROWS), 120, "the deleted segment gone")
     half = [batch.slice(0, ROWS // 2) for batch in rows(1)]
     cluster.upload(SCHEMA, config(), "rides_1", half)
-    wait_until(lambda: count() == str(TOTAL - ROWS - ROWS // 2), 10, "the replaced segment's rows")
+    wait_until(lambda: count() == str(TOTAL - ROWS - ROWS // 2), 120, "the replaced segment's rows")

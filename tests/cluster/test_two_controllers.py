@@ -49,11 +49,11 @@ class Daemon:
         return self._ready.exists()
 
     def client(self) -> httpx.Client:
-        return httpx.Client(base_url=json.loads(self._ready.read_text())["url"], timeout=30, trust_env=False)
+        return httpx.Client(base_url=json.loads(self._ready.read_text())["url"], timeout=120, trust_env=False)
 
     def stop(self) -> int:
         self.process.terminate()
-        return self.process.wait(20)
+        return self.process.wait(60)
 
 
 @pytest.fixture
@@ -62,12 +62,12 @@ def daemons(tmp_path: Path, zookeeper: str, eventually: Callable[..., float]) ->
     try:
         for number in range(2):
             started.append(Daemon(tmp_path / f"controller-{number}", zookeeper, tmp_path.name.replace("_", "")))
-            eventually(started[-1].is_ready, timeout_s=30, what="the controller is ready")
+            eventually(started[-1].is_ready, timeout_s=120, what="the controller is ready")
         yield started
     finally:
         for daemon in started:
             daemon.process.kill()
-            daemon.process.wait(10)
+            daemon.process.wait(60)
 
 
 def leader_of(client: httpx.Client) -> str | None:
@@ -116,7 +116,7 @@ def test_changes_reach_the_leader_and_outlive_it(
     daemons[0].process.kill()
     took_s = eventually(
         lambda: leader_of(second) == f"Controller_127.0.0.1_{second.base_url.port}",
-        timeout_s=15,
+        timeout_s=120,
         what="the other one leads",
     )
     assert second.post("/schemas", json=PARTS_SCHEMA | {"schemaName": "later"}).status_code == 200
@@ -139,7 +139,7 @@ def test_a_change_during_a_change_of_leaders_is_made_once_or_refused(
     answers = [add(number) for number in range(8)]
     eventually(
         lambda: leader_of(second) == f"Controller_127.0.0.1_{second.base_url.port}",
-        timeout_s=15,
+        timeout_s=120,
         what="the other one leads",
     )
     names = second.get("/schemas").json()

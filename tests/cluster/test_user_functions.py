@@ -86,7 +86,7 @@ def cluster(folder: Path) -> Iterator[LiveCluster]:
             )
             for part in range(4):
                 live.upload(SCHEMA, config(), f"numbers_{part}", [whole.slice(part * 50, 50)])
-            live.controller.wait_until_online("numbers", timeout_s=30)
+            live.controller.wait_until_online("numbers", timeout_s=120)
             yield live
         finally:
             statuses = live.close()
@@ -176,7 +176,7 @@ def test_files_are_ingested_with_functions_that_a_package_announces(
     cluster.controller.add_schema(schema)
     cluster.controller.add_table(table)
     cluster.controller.upload_segment(Path(report["segments"][0]["archive"]), "ingested")
-    cluster.controller.wait_until_online("ingested", timeout_s=30)
+    cluster.controller.wait_until_online("ingested", timeout_s=120)
     answer = cluster.query("SELECT COUNT(*), MAX(square), SUM(square) FROM ingested", "sql")
     assert answer["resultTable"]["rows"] == [[100, 99 * 99, sum(n * n for n in range(100))]]
 
@@ -226,7 +226,7 @@ def test_a_server_that_lacks_the_function_refuses_and_answers_other_queries(
     cluster.processes.start("server-1", *arguments[:place], *arguments[place + 2 :])
     wait_until(
         lambda: cluster.query("SELECT COUNT(*) FROM numbers", "sql")["resultTable"]["rows"] == [[ROWS]],
-        30,
+        120,
         "the server came back",
     )
     answer = cluster.query("SELECT MAX(squared(n)) FROM numbers", "sql")

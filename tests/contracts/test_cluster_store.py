@@ -46,7 +46,7 @@ class Hints:
             self.paths.append(path)
             self._condition.notify_all()
 
-    def at(self, path: str, timeout_s: float = 5.0) -> bool:
+    def at(self, path: str, timeout_s: float = 60.0) -> bool:
         with self._condition:
             return self._condition.wait_for(lambda: path in self.paths, timeout_s)
 

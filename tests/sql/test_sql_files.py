@@ -1,5 +1,6 @@
-"""Proves the queries of tests/sql/*.test three ways: over one segment; over five segments on two servers with combine
-and reduce; on a live cluster over HTTP and gRPC. The expected rows stand in the files, written by hand (README.md).
+"""Proves the queries of tests/sql/*.test four ways: over one segment; over five segments on two servers with combine
+and reduce; over rows that are not sealed yet; on a live cluster over HTTP and gRPC. The expected rows stand in the
+files, written by hand (README.md).
 """
 
 from __future__ import annotations
@@ -10,10 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from consuming_registry import ReadLog, filled_log
 from in_process import InProcessCluster
 from live_cluster import LiveCluster
 from query_files import Block, TestTable, check_answer, read_blocks, read_tables
 
+from pinotpy.broker.catalog import Half, Target
+from pinotpy.broker.routing.table_routing import TableRouting
 from pinotpy.config.schema import Schema
 from pinotpy.config.table import TableConfig
 from pinotpy.pql.ast import Dialect
@@ -57,6 +61,30 @@ def many_segments(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ask]:
 
 
 @pytest.fixture(scope="module")
+def consuming(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ask]:
+    """Rows of a partition's log: pieces of frozen chunks, and the rows that came last."""
+    cluster = InProcessCluster(tmp_path_factory.mktemp("consuming"))
+    (server,) = cluster.registries
+    registry = cluster.registries[server]
+    logs: dict[str, dict[int, ReadLog]] = {}
+    registry.partitions = lambda name: logs.get(name, {})
+    for table in TABLES.values():
+        schema, config = Schema.from_json(table.schema), TableConfig.from_json(table.config)
+        num_rows = len(table.rows)
+        log = filled_log(schema, config, [table.batch(0, num_rows)], chunk_rows=max(num_rows * 2 // 5, 1), batch_rows=7)
+        read = ReadLog(log, config.name_with_type)
+        assert num_rows < 3 or (read.piece_view().frozen and read.piece_view().tail)
+        (segment,) = log.segments
+        logs[config.name_with_type] = {0: read}
+        routing = TableRouting(config.name_with_type, {segment.name: (server,)}, ((segment.name,),))
+        cluster.catalog.targets[config.raw_table_name] = Target(config.raw_table_name, schema, (Half(routing),))
+    yield lambda block: cluster.ask(
+        block.text, Dialect.PQL if block.dialect == "pql" else Dialect.SQL, query_options=block.options
+    )
+    cluster.close()
+
+
+@pytest.fixture(scope="module")
 def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ask]:
     cluster = LiveCluster(tmp_path_factory.mktemp("live"))
     try:
@@ -65,7 +93,7 @@ def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ask]:
                 table.schema, table.config, [[table.batch(a, b)] for a, b in _cuts(len(table.rows))], wait=False
             )
         for table in TABLES.values():
-            cluster.controller.wait_until_online(table.name, timeout_s=30)
+            cluster.controller.wait_until_online(table.name, timeout_s=120)
         yield lambda block: cluster.query(block.text, block.dialect, query_options=block.options)
     finally:
         statuses = cluster.close()
@@ -87,6 +115,11 @@ def test_one_segment(block: Block, one_segment: Ask) -> None:
 @pytest.mark.parametrize("block", BLOCKS, ids=str)
 def test_many_segments_on_two_servers(block: Block, many_segments: Ask) -> None:
     check_answer(block, many_segments(block))
+
+
+@pytest.mark.parametrize("block", BLOCKS, ids=str)
+def test_rows_that_are_not_sealed(block: Block, consuming: Ask) -> None:
+    check_answer(block, consuming(block))
 
 
 @pytest.mark.cluster

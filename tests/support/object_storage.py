@@ -47,7 +47,7 @@ class S3Server:
         environment = {"INITIAL_NO_AUTH_ACTION_COUNT": "2"} if checks_keys else {}
         self._sink = log.open("ab")
         self.process = subprocess.Popen(
-            [sys.executable, "-c", f"from moto.server import main; main(['-H', '127.0.0.1', '-p', '{self.port}'])"],
+            [sys.executable, str(Path(__file__).with_name("s3_process.py")), str(self.port)],
             stdout=self._sink,
             stderr=self._sink,
             env={**_environment(), **environment},
@@ -91,7 +91,7 @@ class S3Server:
 
     def close(self) -> None:
         self.process.kill()
-        self.process.wait(10)
+        self.process.wait(60)
         self._sink.close()
 
 
@@ -136,7 +136,7 @@ class GcsServer:
 
     def close(self) -> None:
         self.process.kill()
-        self.process.wait(10)
+        self.process.wait(60)
         self._sink.close()
 
 
@@ -212,7 +212,7 @@ class AzureServer:
 
     def close(self) -> None:
         self.process.kill()
-        self.process.wait(10)
+        self.process.wait(60)
         self._sink.close()
 
 

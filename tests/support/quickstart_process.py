@@ -58,7 +58,7 @@ class QuickstartProcess:
         def seen() -> bool:
             ended = self.process.poll() is not None
             if ended:
-                self._reader.join(10)
+                self._reader.join(60)
             assert text in self.output or not ended, (
                 f"ended with {self.process.returncode} before '{text}':\n{self.output}"
             )
@@ -69,7 +69,7 @@ class QuickstartProcess:
     def wait(self, timeout_s: float = TIMEOUT_S) -> int:
         """Exit status; the output is complete afterwards."""
         status = self.process.wait(timeout_s)
-        self._reader.join(10)
+        self._reader.join(60)
         return status
 
     def pids(self) -> list[int]:
@@ -92,7 +92,7 @@ class QuickstartProcess:
         """End whatever a failed test has left: these processes are ours by their mark."""
         if self.process.poll() is None:
             self.process.kill()
-            self.process.wait(10)
+            self.process.wait(60)
         for pid in self.pids():
             os.kill(pid, signal.SIGKILL)
 

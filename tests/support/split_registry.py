@@ -30,7 +30,7 @@ class SplitRegistry(SegmentRegistry):
         self._split: dict[int, tuple[Any, SegmentSets]] = {}
 
     @contextmanager
-    def acquire(self, table: str, names: Sequence[str]) -> Iterator[Any]:
+    def acquire(self, table: str, names: Sequence[str], num_consuming: int = 0) -> Iterator[Any]:
         with super().acquire(table, names) as acquired:
             held, sets = self._split.get(id(acquired.segments), (None, None))
             if held is not acquired.segments:

@@ -120,6 +120,6 @@ def add_trips(live: LiveCluster) -> None:
     count = "SELECT COUNT(*) FROM trips"
     wait_until(
         lambda: live.query(count, "sql").get("resultTable", {}).get("rows") == [[NUM_TRIPS]],
-        20.0,
+        120.0,
         "the broker answers for the table",
     )

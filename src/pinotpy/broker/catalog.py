@@ -4,29 +4,43 @@ tests do.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from pinotpy.broker.routing.table_routing import TableRouting
+from pinotpy.broker.routing.time_boundary import TimeBoundary
 from pinotpy.config.schema import Schema
 from pinotpy.pql.ast import Dialect
-from pinotpy.query.model.context import And, Filter, Predicate
+from pinotpy.query.model.context import And, ColumnRef, Comparison, Filter, Or, Predicate, QueryContext
 
 
 @dataclass(frozen=True, slots=True)
 class Half:
-    """One half of a table with what is asked of it. `time_predicate`: its side of the time boundary, which no table has
-    before there are hybrid ones.
+    """One half of a table with what is asked of it.
+
+    time_predicate, time_column: of a hybrid table, this half's side of the time boundary, and the column that it reads.
+    is_offline: rows without a time are this half's.
     """
 
     routing: TableRouting
     time_predicate: Predicate | None = None
+    time_column: ColumnRef | None = None
+    is_offline: bool = False
 
-    def with_time_boundary(self, condition: Filter | None) -> Filter | None:
-        """`condition` restricted to this half's side of the time boundary."""
-        if self.time_predicate is None:
-            return condition
-        return self.time_predicate if condition is None else And((condition, self.time_predicate))
+    def of_half(self, context: QueryContext) -> QueryContext:
+        """The query over this half's table, restricted to its side of the time boundary."""
+        predicate = self.time_predicate
+        if predicate is None:
+            return replace(context, table=self.routing.table)
+        side: Filter = predicate
+        if self.is_offline and context.null_handling:
+            # A comparison with null is neither true nor false.
+            side = Or((predicate, Predicate(predicate.lhs, Comparison.IS_NULL)))
+        columns = context.columns
+        if self.time_column is not None and all(column.name != self.time_column.name for column in columns):
+            columns = (*columns, self.time_column)
+        condition = side if context.filter is None else And((context.filter, side))
+        return replace(context, table=self.routing.table, filter=condition, columns=columns)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,13 +48,16 @@ class Target:
     """A table as a query names it: `flights` (all its halves) or `flights_OFFLINE`.
 
     timeout_ms: the time of a query that asks for no other (query.timeoutMs; of two halves the lesser); None: the
-    broker's.
+        broker's.
+    boundary: of a hybrid table. fault: why its halves may answer for the same rows; empty if they cannot.
     """
 
     raw_table_name: str
     schema: Schema
     halves: tuple[Half, ...]
     timeout_ms: int | None = None
+    boundary: TimeBoundary | None = None
+    fault: str = ""
 
 
 class Catalog(Protocol):

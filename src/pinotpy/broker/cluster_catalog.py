@@ -14,11 +14,16 @@ from typing import Any
 from pydantic import ValidationError
 
 from pinotpy.broker.catalog import Half, Target
-from pinotpy.broker.routing.table_routing import TableRouting, living_replicas
+from pinotpy.broker.routing.table_routing import TableRouting, chains_of, living_replicas
+from pinotpy.broker.routing.time_boundary import TimeBoundary, time_boundary
 from pinotpy.clock import Clock
+from pinotpy.cluster.llc_names import parse_llc_name
+from pinotpy.cluster.realtime_records import STATUS
+from pinotpy.cluster.segment_metadata import SegmentZkMetadata
 from pinotpy.cluster.spectator import ClusterView
-from pinotpy.cluster.views import InstanceConfig
+from pinotpy.cluster.views import IdealState, InstanceConfig
 from pinotpy.config.schema import Schema
+from pinotpy.config.segments_config import PushFrequency
 from pinotpy.config.serving import QueryConfig
 from pinotpy.errors import (
     ClusterError,
@@ -40,6 +45,7 @@ RESOLVED_MAX = 1024
 
 FOREVER_MS = 2**62
 _NONE: frozenset[str] = frozenset()
+_REALTIME = f"_{TableType.REALTIME.value}"
 
 
 class TableDisabledError(InvalidQueryError):
@@ -99,17 +105,53 @@ class ClusterCatalog:
             raise TableNotFoundError(
                 f"table '{table}' is not served: its config exists, its ideal state does not", table=table
             )
+        schema = self._schema(view, raw)
+        boundary, fault = None, ""
+        if len(halves) > 1:
+            halves, boundary, fault = self._divided(view, schema, halves)
         target = Target(
             raw,
-            self._schema(view, raw),
+            schema,
             tuple(halves),
             min((timeout_ms for timeout_ms in timeouts_ms if timeout_ms is not None), default=None),
+            boundary,
+            fault,
         )
         if self._view() is view:
             if len(self._resolved) >= RESOLVED_MAX:
                 self._resolved.clear()
             self._resolved[table, dialect] = until_ms, target
         return target
+
+    def _divided(
+        self, view: ClusterView, schema: Schema, halves: list[Half]
+    ) -> tuple[list[Half], TimeBoundary | None, str]:
+        """The halves of a hybrid table, OFFLINE first, each with its side of the time boundary."""
+        offline, realtime = halves
+        records = view.segments.get(offline.routing.table, {})
+        served = [records[name] for name, servers in offline.routing.replicas.items() if servers and name in records]
+        config = (view.table_configs.get(offline.routing.table) or {}).get("segmentsConfig") or {}
+        is_hourly = str(config.get("segmentPushFrequency", "")).upper() == PushFrequency.HOURLY
+        boundary = time_boundary(served, schema, config.get("timeColumnName"), is_hourly=is_hourly)
+        if boundary is None:
+            fault = (
+                ""
+                if not offline.routing.replicas
+                else (
+                    f"rows may count twice: no segment of '{offline.routing.table}' says until when its rows are, so "
+                    f"nothing divides it from '{realtime.routing.table}'; query one of the two by its name with type"
+                )
+            )
+            return halves, None, fault
+        column = boundary.column
+        return (
+            [
+                Half(offline.routing, boundary.of_offline, column, is_offline=True),
+                Half(realtime.routing, boundary.of_realtime, column),
+            ],
+            boundary,
+            "",
+        )
 
     def _current_view(self) -> ClusterView:
         """The newest view; what was resolved in another one is dropped."""
@@ -159,11 +201,15 @@ class ClusterCatalog:
             if name not in served
             and name not in awaited
             and (pushed := record.push_time_ms or record.creation_time_ms) + LOADING_GRACE_MS > now_ms
+            and _may_be_absent(record, ideal)
         }
         live = frozenset(
             i for i in view.live_instances if (config := view.instance_configs.get(i)) is None or config.takes_queries
         )
-        routing = TableRouting(table_name, living_replicas(ideal.partitions, reached, live, frozenset(loading), hidden))
+        replicas = living_replicas(ideal.partitions, reached, live, frozenset(loading), hidden)
+        is_realtime = table_name.endswith(_REALTIME)
+        chains = chains_of(ideal.partitions, reached, replicas) if is_realtime else ()
+        routing = TableRouting(table_name, replicas, chains)
         self._routings[table_name] = _Known(parts, min(loading.values(), default=FOREVER_MS), routing)
         return routing
 
@@ -219,6 +265,17 @@ class ClusterCatalog:
                 ) from error
             self._schemas[raw] = known
         return known[1]
+
+
+def _may_be_absent(record: SegmentZkMetadata, ideal: IdealState) -> bool:
+    """Whether a new segment that nobody serves yet is no part of its table: an uploaded one, and the first one of a
+    stream's partition. Rows of all others of a stream were seen in the segment before.
+    """
+    name = parse_llc_name(record.segment_name)
+    if name is None or not record.extra.get(STATUS):
+        return True
+    others = (parse_llc_name(other) for other in ideal.partitions)
+    return all(o is None or o.partition != name.partition or o.sequence >= name.sequence for o in others)
 
 
 def _timeout_ms(config: Mapping[str, Any] | None) -> int | None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import asyncio
 
 from pinotpy.broker.catalog import Half, Target
 from pinotpy.broker.parts import Broker
 from pinotpy.broker.plan_cache import BoundQuery
+from pinotpy.broker.routing.table_routing import TableRouting
 from pinotpy.broker.scatter import Gathered, scatter
 from pinotpy.errors import MemoryLimitError, QueryTimeoutError, ServerNotRespondingError
 from pinotpy.query.compile.rewrite.pin_time import pin_time
@@ -29,24 +30,25 @@ async def gather(
     now_ms = broker.clock.now_ms()
     hedge_after_s = broker.limits.hedge_after_ms / 1000
     asking = _Asking(broker, number, deadline_ns, FLAG_COMPACT_ROWS | (FLAG_TRACE if context.options.trace else 0))
-    whole: Gathered | None = None
-    for half in target.halves:
+
+    async def ask_half(half: Half) -> Gathered:
         encoded, literals = _encoded(context, bound, half, now_ms)
         selection = half.routing.select(number, excluded)
         # Whoever is asked for all segments gives all of the answer, or none of it (scatter.py).
         num_segments = (
             sum(map(len, selection.assignment.values())) if len(target.halves) == 1 and not selection.unavailable else 0
         )
-        ask = asking.of_half(half.routing.table, encoded, literals, num_segments)
-        answers = await scatter(
+        ask = asking.of_half(half.routing, encoded, literals, num_segments)
+        return await scatter(
             half.routing, selection, ask, hedge_after_s=hedge_after_s, heard=broker.heard, time_is_up=asking.time_is_up
         )
-        if whole is None:
-            whole = answers
-        else:
-            whole.add(answers)
-    if whole is None:
+
+    if len(target.halves) == 1:
+        whole = await ask_half(target.halves[0])
+    else:
         whole = Gathered()
+        for answers in await asyncio.gather(*map(ask_half, target.halves)):
+            whole.add(answers)
     if whole.unreachable:
         for server in whole.unreachable - whole.responded:
             broker.quarantine[server] = broker.clock.monotonic_ns() + QUARANTINE_NS
@@ -69,9 +71,9 @@ class _Asking:
     def time_is_up(self) -> bool:
         return self._broker.clock.monotonic_ns() >= self._deadline_ns
 
-    def of_half(self, table: str, encoded: bytes, literals: bytes | None, num_segments: int) -> _AskHalf:
+    def of_half(self, routing: TableRouting, encoded: bytes, literals: bytes | None, num_segments: int) -> _AskHalf:
         """Asks servers of one half. `num_segments`: of the whole answer, 0 where no server can have all of it."""
-        return _AskHalf(self, table, encoded, literals, num_segments)
+        return _AskHalf(self, routing, encoded, literals, num_segments)
 
     async def send(self, server: str, segments: tuple[str, ...], half: _AskHalf) -> PartialResult:
         broker, number = self._broker, self._number
@@ -90,12 +92,13 @@ class _Asking:
             int(timeout_s * 1000),
             broker.broker_id,
             "",
-            half.table,
+            half.routing.table,
             segments,
             half.encoded,
             flags,
             0,
             half.literals,
+            half.routing.num_consuming(segments),
         )
         try:
             partial = await broker.send(server, request, timeout_s + LAST_WORD_S)
@@ -116,11 +119,13 @@ class _Asking:
 class _AskHalf:
     """Asks one server for segments of one half of the table."""
 
-    __slots__ = ("_asking", "encoded", "literals", "num_segments", "table")
+    __slots__ = ("_asking", "encoded", "literals", "num_segments", "routing")
 
-    def __init__(self, asking: _Asking, table: str, encoded: bytes, literals: bytes | None, num_segments: int) -> None:
+    def __init__(
+        self, asking: _Asking, routing: TableRouting, encoded: bytes, literals: bytes | None, num_segments: int
+    ) -> None:
         self._asking = asking
-        self.table = table
+        self.routing = routing
         self.encoded = encoded
         self.literals = literals
         self.num_segments = num_segments
@@ -133,7 +138,7 @@ def _encoded(context: QueryContext, bound: BoundQuery | None, half: Half, now_ms
     """What servers of one half get: the whole context, or what many queries share of it and the literals."""
 
     def of_half() -> QueryContext:
-        return replace(context, table=half.routing.table, filter=half.with_time_boundary(context.filter))
+        return half.of_half(context)
 
     if bound is None:
         return encode_context(pin_time(of_half(), now_ms)), None

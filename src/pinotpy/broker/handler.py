@@ -18,6 +18,7 @@ import pyarrow as pa
 from pinotpy.broker.gathering import gather
 from pinotpy.broker.parts import Broker, BrokerLimits, Question, SendToServer
 from pinotpy.broker.plan_cache import Asked, BoundQuery, Plan
+from pinotpy.broker.routing.offset_check import offset_faults
 from pinotpy.broker.scatter import Gathered
 from pinotpy.broker.time_limit import TimeLimit, time_limit
 from pinotpy.config.schema import Schema
@@ -45,8 +46,9 @@ __all__ = ["Broker", "BrokerLimits", "Question", "SendToServer", "answer_query",
 
 log = logging.getLogger(__name__)
 
+SEGMENTS_MISSING = 305
 # Codes that leave a partial answer: segments or servers that could not be reached.
-KEEPS_ROWS = frozenset({305, 425, 427})
+KEEPS_ROWS = frozenset({SEGMENTS_MISSING, 425, 427})
 INLINE_REDUCE_BYTES_MAX = 64 << 10
 
 _T = TypeVar("_T")
@@ -108,6 +110,8 @@ async def answer_query(
             may_read(statement.table)
             target = broker.catalog.resolve(statement.table, question.dialect)
             envelope.tables_queried = (target.raw_table_name,)
+            envelope.time_boundary = None if target.boundary is None else target.boundary.as_json()
+            envelope.boundary_fault = target.fault
             if target.timeout_ms is not None:
                 limit = time_limit(options.timeout_ms, broker.limits.timeout_ms, target.timeout_ms)
                 deadline_ns = start_ns + limit.timeout_ms * 1_000_000
@@ -122,9 +126,10 @@ async def answer_query(
             await broker.admission.enter((deadline_ns - broker.clock.monotonic_ns()) / 1e9)
             try:
                 laps.lap("WAIT")
-                gathered = await gather(
-                    broker, context, _bound(plan, known, asked, context), target, number, deadline_ns
-                )
+                bound = _bound(plan, known, asked, context)
+                gathered = await gather(broker, context, bound, target, number, deadline_ns)
+                if gathered.has_offsets:
+                    gathered = await _tiled(broker, statement.table, context, bound, gathered, envelope, deadline_ns)
                 if is_traced:
                     servers = len(gathered.asked | gathered.responded | gathered.unreachable)
                     laps.lap("SCATTER", servers=servers, rowsOut=sum(p.num_rows for _, p in gathered.partials))
@@ -163,6 +168,29 @@ async def answer_query(
     laps.lap("WRITE", bytesOut=len(body))
     envelope.trace["broker"] = trace_text(laps.stages())
     return await asyncio.to_thread(write, shown, envelope) if is_long else write(shown, envelope)
+
+
+async def _tiled(
+    broker: Broker,
+    table: str,
+    context: QueryContext,
+    bound: BoundQuery | None,
+    gathered: Gathered,
+    envelope: Envelope,
+    deadline_ns: int,
+) -> Gathered:
+    """The answers of segments that consume, whose records have to tile; asked once more if they do not. What is still
+    wrong then is told with the answer.
+    """
+    faults = offset_faults(gathered.offsets())
+    if faults and broker.clock.monotonic_ns() < deadline_ns:
+        log.info("records of a stream do not tile, asking again table=%s %s", table, faults[0])
+        target = broker.catalog.resolve(table, context.dialect)
+        gathered = await gather(broker, context, bound, target, next(broker.numbers), deadline_ns)
+        faults = offset_faults(gathered.offsets())
+    envelope.partition_offsets = gathered.offsets()
+    envelope.exceptions += [QueryException(SEGMENTS_MISSING, fault) for fault in faults]
+    return gathered
 
 
 def _bound(plan: Plan, known: Plan | None, asked: Asked | None, context: QueryContext) -> BoundQuery | None:
@@ -339,7 +367,10 @@ async def _reduce(
     if gathered.missing:
         shown = ", ".join(envelope.missing_segments[:10]) + (" …" if len(gathered.missing) > 10 else "")
         envelope.exceptions.append(
-            QueryException(305, f"{len(gathered.missing)} segments unavailable: [{shown}]: no replica of them answered")
+            QueryException(
+                SEGMENTS_MISSING,
+                f"{len(gathered.missing)} segments unavailable: [{shown}]: no replica of them answered",
+            )
         )
     traces: dict[str, list[Entry]] = {}
     for server, partial in gathered.partials:

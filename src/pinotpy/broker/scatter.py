@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 
 from pinotpy.broker.routing.table_routing import Selection, TableRouting
 from pinotpy.errors import DataError, PinotError, RemoteError, ServerNotRespondingError, ServerUnreachableError
-from pinotpy.query.result.partial import PartialResult
+from pinotpy.query.result.partial import OffsetRange, PartialResult
 
 _NOBODY: frozenset[str] = frozenset()
 Ask = Callable[[str, tuple[str, ...]], Awaitable[PartialResult]]
@@ -33,6 +33,19 @@ class Gathered:
     responded: set[str] = field(default_factory=set)
     unreachable: set[str] = field(default_factory=set)  # servers to leave out for a while
     faulted: set[str] = field(default_factory=set)  # servers that live and failed
+
+    @property
+    def has_offsets(self) -> bool:
+        """Whether rows of segments that consume are among the answers."""
+        return any(partial.partition_offsets for _, partial in self.partials)
+
+    def offsets(self) -> dict[str, list[OffsetRange]]:
+        """By server, which records of a stream were answered."""
+        ranges: dict[str, list[OffsetRange]] = {}
+        for server, partial in self.partials:
+            if partial.partition_offsets:
+                ranges.setdefault(server, []).extend(partial.partition_offsets)
+        return ranges
 
     def add(self, other: Gathered) -> None:
         self.partials += other.partials

@@ -14,7 +14,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,7 @@ from pinotpy.cli.compiled_kernels import are_compiled
 from pinotpy.cli.flights_loading import build_and_upload_flights, create_flights_table
 from pinotpy.cli.local_cluster import LocalCluster
 from pinotpy.cli.result_table import print_answer
-from pinotpy.cli.sample_queries import FIRST_FULL_QUERY, SAMPLES
+from pinotpy.cli.sample_queries import FIRST_FULL_QUERY, SAMPLES, SampleQuery
 from pinotpy.client.controller import ControllerClient
 from pinotpy.errors import PinotError, RemoteError
 from pinotpy.service.ports import free_port, is_free
@@ -100,8 +100,7 @@ class Quickstart:
                 "[bold]pinotpy quickstart[/bold]\nthe flights that left New York in 2013, in a cluster on this machine"
             )
         )
-        if not are_compiled():
-            self._step("compiling the kernels, once after an installation or a change", self._compile_kernels)
+        self._prepare()
         started = time.perf_counter()
         self._step("starting ZooKeeper, controller, broker and 2 servers", self._start_all)
         with ControllerClient(self.controller_url) as client:
@@ -109,7 +108,7 @@ class Quickstart:
             rows = build_and_upload_flights(client, self.directory / "built", self.console)
         self._step("starting the daemons again on the loaded data", self._restart)
         first_answer_s = self._first_answer_s(rows)
-        self._ask_samples()
+        self._ask_samples(SAMPLES)
         self._print_measurements(first_answer_s, time.perf_counter() - started)
         self.is_complete = True
 
@@ -131,12 +130,12 @@ class Quickstart:
             f"{self.broker_url}/query"
         )
         self.console.print(Panel.fit(f"{places}\nlogs         {self.cluster.directory}", title="the cluster is up"))
-        query = "SELECT COUNT(*) FROM flights GROUP BY carrier TOP 3"
-        for example in (
-            f"""curl -s {self.broker_url}/query -d '{{"pql": "{query}"}}'""",
-            f'{_own_command()} post-query --broker-url {self.broker_url} --query "{query}"',
-        ):
-            self.console.print(f"  [cyan]{escape(example)}[/cyan]", soft_wrap=True)
+        for query in self.examples():
+            for example in (
+                f"""curl -s {self.broker_url}/query -d '{{"pql": "{query}"}}'""",
+                f'{_own_command()} post-query --broker-url {self.broker_url} --query "{query}"',
+            ):
+                self.console.print(f"  [cyan]{escape(example)}[/cyan]", soft_wrap=True)
         self.console.print("Ctrl-C stops everything")
 
     def stop(self) -> bool:
@@ -155,7 +154,15 @@ class Quickstart:
         with contextlib.suppress(OSError):
             self.console.print(text, soft_wrap=True)
 
+    def examples(self) -> tuple[str, ...]:
+        """Queries to try, in the dialect of `post-query`."""
+        return ("SELECT COUNT(*) FROM flights GROUP BY carrier TOP 3",)
+
     # --- steps -----------------------------------------------------------------------------------------------------
+
+    def _prepare(self) -> None:
+        if not are_compiled():
+            self._step("compiling the kernels, once after an installation or a change", self._compile_kernels)
 
     def _step(self, text: str, work: Callable[[], Any]) -> None:
         start = time.perf_counter()
@@ -240,10 +247,10 @@ class Quickstart:
                 )
             time.sleep(0.02)
 
-    def _ask_samples(self) -> None:
-        for number, sample in enumerate(SAMPLES, 1):
+    def _ask_samples(self, samples: Sequence[SampleQuery]) -> None:
+        for number, sample in enumerate(samples, 1):
             self.console.print(
-                f"\n[bold]{number} of {len(SAMPLES)}: "
+                f"\n[bold]{number} of {len(samples)}: "
                 f"{escape(sample.question)}[/bold]\n[cyan]{escape(sample.text)}[/cyan]"
             )
             answer = ask(self.broker_url, sample.text, sample.dialect)

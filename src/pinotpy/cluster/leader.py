@@ -17,6 +17,7 @@ from pinotpy.cluster.records import ZNRecord
 from pinotpy.cluster.store import Check, ClusterStore, Create, Delete, Op, SessionState, SetData
 from pinotpy.cluster.views import LiveInstance
 from pinotpy.errors import ClusterError, NodeExistsError, NoNodeError, NotLeaderError, StaleVersionError
+from pinotpy.names import split_instance_id
 
 logger = logging.getLogger(__name__)
 
@@ -163,6 +164,15 @@ class LeaderElection:
 
     def _hint(self, _path: str) -> None:
         self.on_hint()
+
+
+def leader_url(store: ClusterStore, paths: ClusterPaths, scheme: str) -> str | None:
+    """Base URL of the lead controller's REST, None while nobody leads. Raises what `store` raises."""
+    leader = leader_instance(store, paths)
+    if leader is None:
+        return None
+    _, host, port = split_instance_id(leader)
+    return f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}"
 
 
 def leader_instance(store: ClusterStore, paths: ClusterPaths) -> str | None:

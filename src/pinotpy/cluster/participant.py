@@ -34,7 +34,7 @@ from pinotpy.cluster.reconcile_loop import ReconcileLoop
 from pinotpy.cluster.records import ZNRecord
 from pinotpy.cluster.state_model import STATE_MODELS
 from pinotpy.cluster.store import ClusterStore, Delete, SessionEvent, SessionState, SetData
-from pinotpy.cluster.views import DROPPED, ERROR, STATE_TRANSITION, USER_DEFINE_MSG, Message, PartitionState
+from pinotpy.cluster.views import CONSUMING, DROPPED, ERROR, STATE_TRANSITION, USER_DEFINE_MSG, Message, PartitionState
 from pinotpy.errors import ClusterError, DecodeError, NoNodeError
 
 logger = logging.getLogger(__name__)
@@ -70,7 +70,8 @@ class Participant:
     """One instance in the cluster; see the module docstring.
 
     Args:
-        executor: where transitions run; a pool of `workers` threads by default.
+        executor: where transitions run; by default two pools of `workers` threads: steps out of CONSUMING wait for
+            builds and uploads, and must not keep other segments from being loaded.
     """
 
     def __init__(
@@ -97,6 +98,9 @@ class Participant:
             None if executor else ThreadPoolExecutor(workers, thread_name_prefix=f"transition-{member.instance}")
         )
         self._executor = executor or self._pool
+        self._sealing = (
+            None if executor else ThreadPoolExecutor(workers, thread_name_prefix=f"sealing-{member.instance}")
+        )
         self._lock = threading.Lock()  # guards what the pool's threads touch: the next five
         self._states = OwnStates(store, paths, member.instance, self._lock)
         self._accepted: dict[str, Message] = {}
@@ -157,8 +161,9 @@ class Participant:
         stays open.
         """
         self._loop.stop(timeout_s)
-        if self._pool is not None:
+        if self._pool is not None and self._sealing is not None:
             self._pool.shutdown(wait=False, cancel_futures=True)
+            self._sealing.shutdown(wait=False, cancel_futures=True)
             self._wait_until_idle(timeout_s)
         self._store.remove_session_listener(self._on_session)
         if not self.is_live:
@@ -267,8 +272,9 @@ class Participant:
             self._sort_in(message, taken, discarded)
         # What is accepted runs, whatever becomes of the writes below: nobody would take it up again.
         for message in taken:
-            assert self._executor is not None
-            self._executor.submit(lambda message=message: self._execute(message))  # type: ignore[misc]
+            executor = (self._sealing if message.from_state == CONSUMING else None) or self._executor
+            assert executor is not None
+            executor.submit(lambda message=message: self._execute(message))  # type: ignore[misc]
         self._mark_read(taken)
         try:
             self._delete_messages(discarded)

@@ -170,6 +170,10 @@ class ClusterPaths:
         return f"{self.segment_uploads}/{_part(node)}"
 
     @property
+    def segment_fences(self) -> str:
+        return f"{self.property_store}/SEGMENT_FENCES"
+
+    @property
     def reload_jobs(self) -> str:
         return f"{self.property_store}/CONTROLLER_JOBS/RELOAD_SEGMENT"
 

@@ -10,7 +10,7 @@ from pydantic import BeforeValidator, Field
 
 from pinotpy.config.document import Document, Text, Truth, WholeNumber, named
 
-_PERIOD = re.compile(r"(?:\d+[dhms])+", re.IGNORECASE)
+_PERIOD = re.compile(r"(?:\d{1,9}[dhms]){1,8}", re.IGNORECASE | re.ASCII)
 _PERIOD_UNITS_MS = {"d": 86_400_000, "h": 3_600_000, "m": 60_000, "s": 1_000}
 PERIOD_ALLOWED = "a period such as 7d, 12h, 30m or 1d12h"
 

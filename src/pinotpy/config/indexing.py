@@ -308,7 +308,10 @@ class TableIndexConfig(Document):
     star_tree_index_configs: tuple[StarTreeIndexConfig, ...] = Field((), description="Star-trees.")
     enable_dynamic_star_tree_creation: Truth = Field(False, description="Build star-trees on reload.")
     stream_configs: dict[str, Text] | None = Field(
-        None, description="Not yet: stream of a REALTIME table, keys as in the stream's documents."
+        None,
+        repr=False,
+        description="Stream of a REALTIME table: keys and defaults in docs/streams.md. Those that change nothing, and "
+        "all of an OFFLINE table, are among propertiesWithoutEffect.",
     )
     segment_name_generator_type: Text | None = Field(
         None, description="Accepted; the job names segments (segmentNameGeneratorSpec)."

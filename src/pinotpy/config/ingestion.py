@@ -46,7 +46,9 @@ class BatchIngestionConfig(Document):
 class StreamIngestionConfig(Document):
     """Segments from streams."""
 
-    stream_config_maps: tuple[dict[str, Text], ...] = Field((), description="Stream settings, as in streamConfigs.")
+    stream_config_maps: tuple[dict[str, Text], ...] = Field(
+        (), repr=False, description="One map with the keys of streamConfigs, in its place; more than one are refused."
+    )
     column_major_segment_builder_enabled: Truth = Field(True, description="Accepted.")
 
 
@@ -85,7 +87,7 @@ class IngestionConfig(Document):
     """How input records are transformed, filtered and checked."""
 
     batch_ingestion_config: BatchIngestionConfig | None = Field(None, description="Segments from files.")
-    stream_ingestion_config: StreamIngestionConfig | None = Field(None, description="Not yet: segments from streams.")
+    stream_ingestion_config: StreamIngestionConfig | None = Field(None, description="Segments from streams.")
     filter_config: FilterConfig | None = Field(None, description="Records to drop.")
     transform_configs: tuple[TransformConfig, ...] = Field((), description="Columns by expression.")
     enrichment_configs: tuple[dict[str, Any], ...] = Field(

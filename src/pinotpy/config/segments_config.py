@@ -45,7 +45,9 @@ class CompletionConfig(Document):
     """How consuming segments become immutable."""
 
     completion_mode: Annotated[CompletionMode, named(CompletionMode)] = Field(
-        CompletionMode.DEFAULT, description="DEFAULT or DOWNLOAD."
+        CompletionMode.DEFAULT,
+        description="What replicas do that did not commit a segment. DEFAULT: one with the same rows builds its own "
+        "copy, others download it. DOWNLOAD: all download it.",
     )
 
 
@@ -101,9 +103,7 @@ class SegmentsConfig(Document):
     replica_group_strategy_config: ReplicaGroupStrategyConfig | None = Field(
         None, description="For the replica group strategy."
     )
-    completion_config: CompletionConfig | None = Field(
-        None, description="Not yet: how consuming segments become immutable."
-    )
+    completion_config: CompletionConfig | None = Field(None, description="How consuming segments become immutable.")
     crypter_class_name: Text | None = Field(None, description="Encryption of segments in the deep store.")
     peer_segment_download_scheme: Text | None = Field(
         None, description="Not yet: http or https, download from a peer when the deep store fails."
@@ -126,3 +126,8 @@ class SegmentsConfig(Document):
     @property
     def is_append(self) -> bool:
         return self.segment_push_type is not PushType.REFRESH
+
+    @property
+    def completion_mode(self) -> CompletionMode:
+        """How the replicas that did not commit a segment get it."""
+        return CompletionMode.DEFAULT if self.completion_config is None else self.completion_config.completion_mode

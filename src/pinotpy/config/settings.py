@@ -240,6 +240,13 @@ class ControllerSettings(ProcessSettings):
         unit="s",
         ge=1,
     )
+    realtime_validation_interval_s: WholeNumber = setting(
+        60,
+        "controller.realtime.segment.validation.frequencyInSeconds",
+        about="Time between looks for new partitions of the streams that tables read.",
+        unit="s",
+        ge=1,
+    )
     periodic_initial_delay_s: Number = setting(
         120.0,
         "controller.periodic.initialDelayInSeconds",
@@ -348,6 +355,22 @@ class ServerSettings(ProcessSettings):
         None,
         "pinot.server.instance.segmentTarDir",
         about="Download folder, exclusive to this server; default: within the data folder.",
+    )
+    segment_builds_max: WholeNumber = setting(
+        0,
+        "pinot.server.instance.realtime.max.parallel.segment.builds",
+        about="Segments of streams that are built at once; 0: as many as threads.",
+        ge=0,
+    )
+    split_commit: bool = setting(
+        True,
+        "pinot.server.instance.enable.split.commit",
+        about="Upload the file of a committed segment apart from the messages about it.",
+    )
+    commit_metadata: bool = setting(
+        True,
+        "pinot.server.instance.enable.commitend.metadata",
+        about="Send a committed segment's metadata, so that the controller need not read its file.",
     )
     timeout_ms: WholeNumber = setting(
         15_000,

@@ -14,6 +14,7 @@ from pinotpy.config.indexing import (
     EncodingType,
     JsonIndexConfig,
 )
+from pinotpy.config.stream_checks import stream_faults
 from pinotpy.data_types import FieldType
 from pinotpy.errors import Fault
 from pinotpy.names import TableType, check_table_name, split_table_name
@@ -60,7 +61,7 @@ def faults_of(config: TableSections, raw: dict[str, Any]) -> list[Fault]:
         *_assignment(config, raw),
         *_expressions(config),
         *_tasks(config),
-        *_stream(config),
+        *(stream_faults(raw) if config.table_type is TableType.REALTIME else ()),
         *_primary_keys(config),
     ]
 
@@ -255,28 +256,6 @@ def _tasks(config: TableSections) -> Iterator[Fault]:
                 describe(schedule),
                 "a Quartz cron expression of 6 or 7 fields, such as 0 */10 * * * ?",
             )
-
-
-def _stream(config: TableSections) -> Iterator[Fault]:
-    if config.table_type is not TableType.REALTIME:
-        return
-    streams, path = config.stream_configs, f"{_INDEX}.streamConfigs"
-    if config.ingestion is not None and config.ingestion.stream_ingestion_config is not None:
-        path = "$.ingestionConfig.streamIngestionConfig.streamConfigMaps[0]"
-    if streams is None:
-        yield Fault(
-            path,
-            "nothing",
-            "the stream of a REALTIME table: streamType, stream.<type>.topic.name, stream.<type>.decoder.class.name",
-        )
-        return
-    stream_type = streams.get("streamType")
-    if stream_type is None:
-        yield Fault(child_path(path, "streamType"), "nothing", "the type of the stream, such as kafka")
-        return
-    for key in (f"stream.{stream_type}.topic.name", f"stream.{stream_type}.decoder.class.name"):
-        if key not in streams:
-            yield Fault(child_path(path, key), "nothing", "a value: the key is required")
 
 
 def _primary_keys(config: TableSections) -> Iterator[Fault]:

@@ -17,6 +17,8 @@ from pinotpy.config.indexing import FieldConfig, TableIndexConfig
 from pinotpy.config.ingestion import IngestionConfig
 from pinotpy.config.segments_config import SegmentsConfig
 from pinotpy.config.serving import QueryConfig, QuotaConfig, RoutingConfig
+from pinotpy.config.stream_checks import stream_keys_without_effect
+from pinotpy.config.stream_configs import StreamConfig, read_stream_config
 from pinotpy.config.tenants import TenantConfig
 from pinotpy.config.unread_keys import unrecognized, without_effect
 from pinotpy.config.upsert import DedupConfig, UpsertConfig
@@ -99,10 +101,19 @@ class TableSections(Document):
     @property
     def stream_configs(self) -> dict[str, str] | None:
         """Stream settings: the first of ingestionConfig.streamIngestionConfig, else tableIndexConfig.streamConfigs."""
+        return self._stream_config_maps[0] if self._stream_config_maps else self.indexing.stream_configs
+
+    @property
+    def _stream_config_maps(self) -> tuple[dict[str, str], ...]:
         stream = self.ingestion.stream_ingestion_config if self.ingestion is not None else None
-        if stream is not None and stream.stream_config_maps:
-            return stream.stream_config_maps[0]
-        return self.indexing.stream_configs
+        return () if stream is None else stream.stream_config_maps
+
+    @cached_property
+    def stream_config(self) -> StreamConfig | None:
+        """The stream of a REALTIME table, typed; None for an OFFLINE table, or where a check would refuse it."""
+        if self.table_type is not TableType.REALTIME or self.stream_configs is None:
+            return None
+        return read_stream_config(self.stream_configs, "$", [])
 
     @cached_property
     def unrecognized(self) -> dict[str, Any]:
@@ -117,9 +128,11 @@ class TableSections(Document):
     @cached_property
     def without_effect(self) -> dict[str, Any]:
         """Keys of this document whose feature is not implemented yet: JSON pointer → value. Kept, and returned as
-        `propertiesWithoutEffect`.
+        `propertiesWithoutEffect`. Passwords of streams are masked.
         """
-        return without_effect(self)
+        return without_effect(self) | stream_keys_without_effect(
+            self.indexing.stream_configs, self._stream_config_maps, self.stream_config
+        )
 
     def to_json_dict(self) -> dict[str, Any]:
         """The config as GET /tables/{name} of Pinot 1.5.1 answers it: name with type, tenants filled in, numbers of

@@ -8,6 +8,7 @@ from typing import Any
 
 from pinotpy.controller.api.brokers import broker_routes
 from pinotpy.controller.api.cluster import cluster_routes
+from pinotpy.controller.api.completion import completion_routes
 from pinotpy.controller.api.console import console_routes
 from pinotpy.controller.api.instances import instance_routes
 from pinotpy.controller.api.lineage import lineage_routes
@@ -21,6 +22,7 @@ from pinotpy.controller.api.tenants import tenant_routes
 from pinotpy.controller.api.uploads import upload_routes
 from pinotpy.controller.context import Controller
 from pinotpy.controller.periodic.scheduler import PeriodicScheduler
+from pinotpy.controller.realtime.service import CompletionService
 from pinotpy.service.access import AccessControl
 from pinotpy.service.http import HttpApp, build_app
 from pinotpy.service.routes import BODY_MAX_BYTES, Route
@@ -41,6 +43,7 @@ def controller_routes(controller: Controller, scheduler: PeriodicScheduler) -> I
         tenant_routes(controller),
         cluster_routes(controller, scheduler),
         query_routes(controller),
+        completion_routes(controller, CompletionService(controller, controller.realtime_segments)),
         console_routes(),
     )
 

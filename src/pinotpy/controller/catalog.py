@@ -77,7 +77,7 @@ class Catalog:
 
     def __init__(self, store: ClusterStore, paths: ClusterPaths, fences: Callable[[], Sequence[Check]]) -> None:
         self.store, self.paths = store, paths
-        self._fences = fences
+        self.fences = fences
         self._properties = PropertyStore(store, paths)
         self.deletions = SegmentDeletions(store, paths)
         self.uploads = SegmentUploads(store, paths)
@@ -305,7 +305,7 @@ class Catalog:
         return None if stored is None else IdealState.from_record(stored.record)
 
     def _apply(self, table: str, change: TableChange) -> None:
-        table_state.apply(self.store, self.paths, table, change, fences=self._fences())
+        table_state.apply(self.store, self.paths, table, change, fences=self.fences())
 
 
 def states_by_server(view: Mapping[str, Mapping[str, str]]) -> dict[str, list[str]]:

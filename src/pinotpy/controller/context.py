@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import httpx
 
 from pinotpy.clock import Clock
+from pinotpy.cluster.realtime_segments import RealtimeSegments
 from pinotpy.cluster.reload_jobs import ReloadJobRecords
 from pinotpy.cluster.segment_metadata import SegmentZkMetadata
 from pinotpy.config.settings import ControllerSettings
@@ -70,6 +71,11 @@ class Controller:
     def reload_jobs(self) -> ReloadJobRecords:
         """The records of reload jobs in the cluster's store."""
         return ReloadJobRecords(self.catalog.store, self.catalog.paths)
+
+    @property
+    def realtime_segments(self) -> RealtimeSegments:
+        """Segments of streams in the cluster's store."""
+        return RealtimeSegments(self.catalog.store, self.catalog.paths, self.catalog.fences)
 
     @property
     def deleted_segments_retention_ms(self) -> int:

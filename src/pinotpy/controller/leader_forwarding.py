@@ -18,6 +18,7 @@ from urllib.parse import parse_qs, urlsplit
 import httpx
 import orjson
 
+from pinotpy.cluster.completion_messages import MessageKind
 from pinotpy.controller.idempotency import KEY_HEADER, IdempotentAnswers, KeptAnswer
 from pinotpy.errors import AccessDeniedError, NotLeaderError, PayloadTooLargeError, PinotError, UserError
 
@@ -37,6 +38,8 @@ PAUSE_S = 0.25  # times the attempt, with jitter: a new leader is there within a
 READING = frozenset({"GET", "HEAD", "OPTIONS"})
 LOCAL_PATHS = frozenset(
     {"/sql", "/pql", "/segments", "/v2/segments", "/schemas/validate", "/tables/validate", "/tableConfigs/validate"}
+    # Of segment completion: files stay where they arrive, and servers find the leader themselves.
+    | {f"/{kind.value}" for kind in MessageKind}
 )
 HOP_BY_HOP = frozenset(
     b"connection keep-alive proxy-authenticate proxy-authorization te trailer transfer-encoding upgrade host "

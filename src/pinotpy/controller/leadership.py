@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 import httpx
 
-from pinotpy.cluster.leader import LeaderElection, leader_instance
+from pinotpy.cluster.leader import LeaderElection, leader_instance, leader_url
 from pinotpy.cluster.paths import ClusterPaths
 from pinotpy.cluster.segment_metadata import SegmentZkMetadata
 from pinotpy.cluster.store import ClusterStore
@@ -29,7 +29,6 @@ from pinotpy.errors import (
     QuotaExceededError,
     UserError,
 )
-from pinotpy.names import split_instance_id
 
 LOG = logging.getLogger(__name__)
 
@@ -61,18 +60,18 @@ class ElectedLeadership:
 
     def leader(self) -> str | None:
         """Instance id of the lead controller, None while there is none or the store cannot be asked."""
+        return self._asked(lambda: leader_instance(self._store, self._paths))
+
+    def leader_url(self) -> str | None:
+        return self._asked(lambda: leader_url(self._store, self._paths, self._scheme))
+
+    @staticmethod
+    def _asked(look: Callable[[], str | None]) -> str | None:
         try:
-            return leader_instance(self._store, self._paths)
+            return look()
         except ClusterError as error:
             LOG.warning("the lead controller cannot be looked up cause=%s", error)
             return None
-
-    def leader_url(self) -> str | None:
-        leader = self.leader()
-        if leader is None:
-            return None
-        _, host, port = split_instance_id(leader)
-        return f"{self._scheme}://{f'[{host}]' if ':' in host else host}:{port}"
 
 
 async def register_at_leader(

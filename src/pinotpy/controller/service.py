@@ -37,6 +37,7 @@ from pinotpy.controller.leader_forwarding import LeaderForwarding
 from pinotpy.controller.leadership import ElectedLeadership, register_at_leader
 from pinotpy.controller.periodic.broker_resource import BrokerResourceValidation
 from pinotpy.controller.periodic.deep_store_sweep import DeepStoreSweep
+from pinotpy.controller.periodic.realtime_validation import RealtimeValidation
 from pinotpy.controller.periodic.retention import RetentionManager
 from pinotpy.controller.periodic.scheduler import PeriodicScheduler
 from pinotpy.controller.periodic.segment_status import SegmentStatusChecker
@@ -132,6 +133,7 @@ class ControllerParts:
                 DeepStoreSweep(controller, settings.retention_interval_s),
                 SegmentStatusChecker(controller, settings.status_check_interval_s),
                 BrokerResourceValidation(controller, settings.broker_resource_interval_s),
+                RealtimeValidation(controller, controller.realtime_segments, settings.realtime_validation_interval_s),
             ],
             equipment.clock,
             controller.is_leader,

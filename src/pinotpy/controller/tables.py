@@ -108,6 +108,7 @@ def delete_table(
             controller.catalog.drop_table(half, deletion)
         except TableNotFoundError:
             continue
+        controller.realtime_segments.forget(half)
         delete_segment_files(controller, deletion)
         controller.reload_jobs.table_deleted(half, controller.clock.now_ms())
         controller.metrics.forget_table(half)

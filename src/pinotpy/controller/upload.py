@@ -117,16 +117,18 @@ def accept_upload(
         QuotaExceededError, AlreadyExistsError, PreconditionFailedError: it may not come in now.
         OutOfCapacityError: the deep store cannot take it.
     """
-    metadata = _read(arrival.archive, scratch, controller) if arrival.is_whole else _read_metadata(arrival.archive)
+    metadata = (
+        read_archive(arrival.archive, scratch, controller) if arrival.is_whole else read_metadata(arrival.archive)
+    )
     if arrival.announced is not None:
-        _check_announced(_read_metadata(arrival.announced), metadata)
+        _check_announced(read_metadata(arrival.announced), metadata)
     table = target_table(request, metadata.table_name)
     may_write(table)
-    config, schema = _table_of(controller, table)
+    config, schema = table_documents(controller, table)
     check_segment(metadata, schema, table, config.segments.time_column_name)
     if arrival.stays_at is None:
         # What goes to the deep store is encrypted as the table wants it, whatever it came as.
-        sealed = _sealed(controller, arrival.archive, config, metadata.segment_name)
+        sealed = sealed_archive(controller, arrival.archive, config, metadata.segment_name)
         arrival = replace(
             arrival, archive=sealed, size_bytes=sealed.stat().st_size, crypter=config.segments.crypter_class_name or ""
         )
@@ -144,7 +146,7 @@ def _check_announced(announced: SegmentMetadata, actual: SegmentMetadata) -> Non
         )
 
 
-def _sealed(controller: Controller, archive: Path, config: TableConfig, segment: str) -> Path:
+def sealed_archive(controller: Controller, archive: Path, config: TableConfig, segment: str) -> Path:
     """The archive for the deep store: encrypted beside it, if the table names a crypter."""
     name = config.segments.crypter_class_name
     if not name:
@@ -197,7 +199,7 @@ def segment_record(
     )
 
 
-def _read(archive: Path, scratch: Path, controller: Controller) -> SegmentMetadata:
+def read_archive(archive: Path, scratch: Path, controller: Controller) -> SegmentMetadata:
     # Arrow and kernels cost 80 MB: a controller that takes no uploads does without them.
     from pinotpy.segment.archive.archive_check import check_archive
     from pinotpy.segment.archive.tar_stream import ArchiveLimits
@@ -215,7 +217,7 @@ def _read(archive: Path, scratch: Path, controller: Controller) -> SegmentMetada
         CODE_MEMORY.used()
 
 
-def _read_metadata(archive: Path) -> SegmentMetadata:
+def read_metadata(archive: Path) -> SegmentMetadata:
     from pinotpy.segment.archive.archive import read_metadata_archive
 
     try:
@@ -225,7 +227,7 @@ def _read_metadata(archive: Path) -> SegmentMetadata:
         raise UserError(f"the upload is no segment's metadata: {error.message}") from error
 
 
-def _table_of(controller: Controller, table: str) -> tuple[TableConfig, Schema]:
+def table_documents(controller: Controller, table: str) -> tuple[TableConfig, Schema]:
     stored = controller.catalog.table_config(table)
     if stored is None:
         # 400 as in Pinot 1.5.1: the path of the call exists, its parameter is wrong.

@@ -17,8 +17,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import Final, Protocol
 
+from pinotpy.config.plug_ins import checked_plug_in, imported
 from pinotpy.errors import DataError, InvalidConfigError, PinotError
-from pinotpy.fs.plug_ins import checked_plug_in, imported
 
 ENTRY_POINT_GROUP: Final = "pinotpy.crypters"
 NO_OP: Final = "nooppinotcrypter"

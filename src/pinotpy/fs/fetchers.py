@@ -21,13 +21,13 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from pinotpy.clock import Clock
+from pinotpy.config.plug_ins import checked_plug_in, imported
 from pinotpy.errors import DataError, Fault, InvalidConfigError, PinotError, RemoteError
 from pinotpy.fs.allowed_uris import AllowedUris
 from pinotpy.fs.deadlines import within
 from pinotpy.fs.file_system import UNFINISHED, FileSystem, TransferLimits
 from pinotpy.fs.file_systems import file_system_for
 from pinotpy.fs.guarded_http import GuardedHttpFiles
-from pinotpy.fs.plug_ins import checked_plug_in, imported
 from pinotpy.fs.settings import FileSystemSettings, SchemeSettings
 from pinotpy.fs.uris import masked, scheme_of
 

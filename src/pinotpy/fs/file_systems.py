@@ -19,10 +19,10 @@ from functools import lru_cache
 from importlib import metadata
 from typing import Any, Final
 
+from pinotpy.config.plug_ins import checked_plug_in, imported
 from pinotpy.errors import InvalidConfigError, PinotError, UserError
 from pinotpy.fs.deep_store import DeepStore
 from pinotpy.fs.file_system import FileSystem
-from pinotpy.fs.plug_ins import checked_plug_in, imported
 from pinotpy.fs.settings import FileSystemSettings, SchemeSettings
 from pinotpy.fs.uris import LOCAL_SCHEMES, authority_and_path, local_path, scheme_of
 

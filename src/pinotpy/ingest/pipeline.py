@@ -149,6 +149,10 @@ class RowPipeline:
             yield InputBatch(batch, rows.row_numbers[sources])
 
     def convert(self, rows: InputBatch, ledger: RowLedger) -> pa.RecordBatch:
+        """As `convert_numbered`, without the numbers."""
+        return self.convert_numbered(rows, ledger).batch
+
+    def convert_numbered(self, rows: InputBatch, ledger: RowLedger) -> InputBatch:
         """Storage form of a batch without the rows that the filter leaves out and its bad rows, which go to the ledger
         with their first cause. Raises InvalidConfigError for expressions that cannot be evaluated over the types of
         these rows.
@@ -177,7 +181,7 @@ class RowPipeline:
             batch = batch.filter(pa.array(keep))
         ledger.num_rows_indexed += batch.num_rows
         self._count(batch, changes, keep, ledger)
-        return batch
+        return InputBatch(batch, rows.row_numbers[keep] if causes else rows.row_numbers)
 
     def _count(
         self, batch: pa.RecordBatch, columns: Sequence[Converted], keep: NDArray[np.bool_], ledger: RowLedger

@@ -60,13 +60,13 @@ def source_hash(file: Path) -> str:
 
 
 def _with_imported(file: Path) -> set[Path]:
-    found, waiting = set[Path](), [file]
+    files, waiting = set[Path](), [file]
     while waiting:
         source = waiting.pop()
-        if source not in found:
-            found.add(source)
+        if source not in files:
+            files.add(source)
             waiting.extend(_imported(source))
-    return found
+    return files
 
 
 @cache
@@ -113,12 +113,12 @@ def cache_folders() -> list[Path]:
     named = os.environ.get("PINOTPY_KERNEL_CACHE")
     if named:
         return [Path(named)]
-    found = []
+    folders = []
     home = os.environ.get("XDG_CACHE_HOME") or (os.path.expanduser("~/.cache") if os.environ.get("HOME") else "")
     if home:
-        found.append(Path(home) / "pinotpy" / "kernels")
-    found.append(KERNELS.parent / ".kernel-cache")
-    return found
+        folders.append(Path(home) / "pinotpy" / "kernels")
+    folders.append(KERNELS.parent / ".kernel-cache")
+    return folders
 
 
 def prepare() -> Path:
@@ -186,7 +186,7 @@ def drop_old(folder: Path) -> int:
         name, dash, _ = path.name.rpartition("-")
         if dash and path.is_dir():
             versions.setdefault(name, []).append((path.stat().st_mtime, path))
-    old = [path for found in versions.values() for _, path in sorted(found, reverse=True)[_FOLDERS_KEPT:]]
+    old = [path for dated in versions.values() for _, path in sorted(dated, reverse=True)[_FOLDERS_KEPT:]]
     for path in old:
         shutil.rmtree(path, ignore_errors=True)
     return len(old)

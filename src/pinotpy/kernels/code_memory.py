@@ -69,13 +69,13 @@ def _libraries() -> list[Any]:
         if isinstance(value, dispatchers.Dispatcher)
     ]
     waiting = [overload.library for kernel in kernels for overload in list(kernel.overloads.values())]
-    found: dict[int, Any] = {}
+    libraries: dict[int, Any] = {}
     while waiting:
         library = waiting.pop()
-        if library is not None and id(library) not in found:
-            found[id(library)] = library
+        if library is not None and id(library) not in libraries:
+            libraries[id(library)] = library
             waiting += getattr(library, "_linking_libraries", ())
-    return list(found.values())
+    return list(libraries.values())
 
 
 class _Packed:

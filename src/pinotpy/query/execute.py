@@ -73,7 +73,7 @@ def execute(
     asked = SegmentSets.of(segments)
     names = [column.name for column in context.columns]
     wanted = asked
-    if not all(one.has_column(name) for one in asked.sets for name in names):
+    if not all(all(map(one.has_column, names)) for one in asked.sets):
         wanted = SegmentSets([_with_all_columns(context, one, host) for one in asked.sets])
     if context.kind is QueryKind.SELECTION and not context.order_by and context.filter is None and not asked.hides_rows:
         wanted = _enough(wanted, context.offset + context.limit)
@@ -169,11 +169,11 @@ def _run_all(context: QueryContext, plans: list[ScanPlan]) -> list[PartialResult
     if len(plans) == 1 or context.kind is not QueryKind.SELECTION or context.order_by:
         return [operator(plan) for plan in plans]
     partials = list[PartialResult]()
-    left = context.offset + context.limit
+    num_missing = context.offset + context.limit
     for plan in plans:
-        plan.context = replace(context, offset=0, limit=left)
-        partials.append(operator(plan) if left else PartialResult(statistics=plan.statistics))
-        left -= partials[-1].num_rows
+        plan.context = replace(context, offset=0, limit=num_missing)
+        partials.append(operator(plan) if num_missing else PartialResult(statistics=plan.statistics))
+        num_missing -= partials[-1].num_rows
     return partials
 
 

@@ -178,14 +178,14 @@ def _warm_doc_sets(metas: Int64Array) -> None:
     # Used only in segments of many docs: columns with an inverted index (rows 0, 1) and with a range index (2).
     first, third, ids = np.zeros(1, np.int64), np.full(1, 2), np.array([[0, 1]] * 3)
     sets, spans, sizes = np.zeros(1, np.uint64), np.zeros((3, 3), np.int64), np.zeros(1, np.int64)
-    at = np.full(1, sets.ctypes.data)
-    posting_bitmaps.add_posting_ranges(metas, first, ids, at)
-    posting_bitmaps.add_postings_of(metas, first, np.zeros(1, np.uint32), ids, at)
+    addresses = np.full(1, sets.ctypes.data)
+    posting_bitmaps.add_posting_ranges(metas, first, ids, addresses)
+    posting_bitmaps.add_postings_of(metas, first, np.zeros(1, np.uint32), ids, addresses)
     posting_bitmaps.list_bitmaps(metas, first[:0], ids, np.zeros(1, np.int64), np.zeros(1, np.int32))
     posting_bitmaps.range_spans(metas, ids, 0, 0.0, 0, 0.0, spans)
-    posting_bitmaps.add_ranges(metas, third, spans, ids, 0, 0.0, 0, 0.0, at)
-    posting_bitmaps.set_sizes(at, ids[:1], sizes)
-    posting_bitmaps.list_sets(at, ids[:1], np.zeros(2, np.int64), np.zeros(4, np.int32))
+    posting_bitmaps.add_ranges(metas, third, spans, ids, 0, 0.0, 0, 0.0, addresses)
+    posting_bitmaps.set_sizes(addresses, ids[:1], sizes)
+    posting_bitmaps.list_sets(addresses, ids[:1], np.zeros(2, np.int64), np.zeros(4, np.int32))
 
 
 def _warm_unpacking() -> None:

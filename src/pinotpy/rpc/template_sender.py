@@ -6,11 +6,13 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
+from pinotpy.errors import RemoteError
 from pinotpy.query.model.context_codec import decode_context, encode_context
 from pinotpy.query.model.literals import decode_literals, with_literals
 from pinotpy.rpc.channel import ServerAddress
 from pinotpy.rpc.wire import (
     FEATURE_COMPACT_ROWS,
+    FEATURE_CONSUMING,
     FEATURE_FINAL,
     FEATURE_TEMPLATES,
     FLAG_COMPACT_ROWS,
@@ -36,7 +38,7 @@ class TemplateSender:
 
     def __init__(self, call: Call) -> None:
         self._call = call
-        self._templates: OrderedDict[tuple[str, tuple[str, ...], bytes], tuple[bytes, bytes]] = OrderedDict()
+        self._templates: OrderedDict[tuple[str, tuple[str, ...], bytes, int], tuple[bytes, bytes]] = OrderedDict()
         self._num_bytes = 0
         # Servers that have a template, least recently used first; a server that starts again says that it does not.
         self._known: OrderedDict[tuple[str, bytes], None] = OrderedDict()
@@ -47,6 +49,11 @@ class TemplateSender:
         if unknown:
             # It would refuse what it does not know; without the flags it sends more, and the answer is the same.
             request = replace(request, flags=request.flags & ~unknown)
+        if request.num_consuming and not server.features & FEATURE_CONSUMING:
+            # It lives: it must not be left out of queries that it can answer.
+            raise RemoteError(
+                f"server '{server.instance}' is of a release that reads no streams: update it", server=server.instance
+            )
         if request.literals is None:
             return await self._call(server, encode_request(request), timeout_s)
         if not server.features & FEATURE_TEMPLATES:
@@ -66,7 +73,7 @@ class TemplateSender:
 
     def _template(self, request: ServerRequest) -> tuple[bytes, bytes]:
         """Its template and digest."""
-        key = (request.table_name_with_type, request.segment_names, request.context)
+        key = (request.table_name_with_type, request.segment_names, request.context, request.num_consuming)
         template_and_digest = self._templates.get(key)
         if template_and_digest is None:
             template = template_of(request)

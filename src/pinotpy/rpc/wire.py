@@ -14,7 +14,8 @@ offset  bytes  what
 28       2     length of broker id
 30       2     length of principal
 32       2     length of table name with type
-34       2     reserved, 0
+34       2     number of consuming segments: so many names at the end of the list are members of partitions' chains
+               (server/tables/consuming_view.py); a sender with any has feature bit 3
 36       4     length of segment names (joined by line feeds; names cannot hold one)
 40       4     length of query context
 44       …     broker id, principal, table, segment names, context
@@ -51,7 +52,8 @@ PROTOCOL_VERSION = 1
 FEATURE_TEMPLATES = 1  # bound queries
 FEATURE_FINAL = 2  # FLAG_FINAL
 FEATURE_COMPACT_ROWS = 4  # FLAG_COMPACT_ROWS
-FEATURES_SUPPORTED = FEATURE_TEMPLATES | FEATURE_FINAL | FEATURE_COMPACT_ROWS
+FEATURE_CONSUMING = 8  # requests that name consuming segments
+FEATURES_SUPPORTED = FEATURE_TEMPLATES | FEATURE_FINAL | FEATURE_COMPACT_ROWS | FEATURE_CONSUMING
 UNKNOWN_TEMPLATE = b"PQU1"
 
 REQUEST_MAX_BYTES = 16 << 20
@@ -95,7 +97,8 @@ class ServerRequest:
 
     `timeout_ms`: time left when it was sent. `principal`: whom the broker answers, for the server's log.
     `context`: bytes of query.model.context_codec. `literals`: what fills the literals of its filter
-    (query.model.literals); None: nothing does.
+    (query.model.literals); None: nothing does. `num_consuming`: so many of `segment_names`, at their end, are consuming
+    segments.
     """
 
     kind: RequestKind
@@ -109,6 +112,7 @@ class ServerRequest:
     flags: int = 0
     features: int = 0
     literals: bytes | None = None
+    num_consuming: int = 0
 
 
 def encode_request(request: ServerRequest) -> bytes:
@@ -132,11 +136,14 @@ def encode_request(request: ServerRequest) -> bytes:
             f"a request of {num_segments} segments and {size} bytes is over the limits of {SEGMENTS_MAX} segments, "
             f"{CONTEXT_MAX_BYTES} bytes of query, {REQUEST_MAX_BYTES} bytes in all"
         )
+    if not 0 <= request.num_consuming <= min(num_segments, _MAX_U16):
+        raise DataError(f"{request.num_consuming} of {num_segments} segments cannot be consuming")
     timeout_ms = min(max(request.timeout_ms, 0), TIMEOUT_MAX_MS)
+    features = request.features | (FEATURE_CONSUMING if request.num_consuming else 0)
     head = _HEAD.pack(
-        MAGIC, PROTOCOL_VERSION, request.kind, request.flags, request.features, request.request_id, timeout_ms,
+        MAGIC, PROTOCOL_VERSION, request.kind, request.flags, features, request.request_id, timeout_ms,
         num_segments,
-        len(broker_id), len(principal), len(table), 0, len(segments), len(request.context),
+        len(broker_id), len(principal), len(table), request.num_consuming, len(segments), len(request.context),
     )  # fmt: skip
     return b"".join((head, broker_id, principal, table, segments, request.context))
 
@@ -152,6 +159,7 @@ class RequestHead:
     timeout_ms: int
     num_segments: int
     lengths: tuple[int, int, int, int, int]
+    num_consuming: int = 0
 
 
 def decode_head(content: bytes) -> RequestHead:
@@ -181,12 +189,16 @@ def decode_head(content: bytes) -> RequestHead:
         broker,
         principal,
         table,
-        reserved,
+        num_consuming,
         segments,
         context,
     ) = _HEAD.unpack_from(content)
-    if kind not in (1, 2, 3) or flags & ~FLAGS_KNOWN or reserved:
-        raise DataError(f"a request of unknown kind {kind}, flags {flags:#x} or reserved {reserved:#x}")
+    num_allowed = num_segments if features & FEATURE_CONSUMING else 0
+    if kind not in (1, 2, 3) or flags & ~FLAGS_KNOWN or num_consuming > num_allowed:
+        raise DataError(
+            f"a request of unknown kind {kind}, flags {flags:#x}, or with {num_consuming} consuming segments of "
+            f"{num_segments}"
+        )
     if features & ~FEATURES_SUPPORTED:
         raise UnsupportedVersionError("features of a request", found=hex(features), supported=hex(FEATURES_SUPPORTED))
     lengths = (broker, principal, table, segments, context)
@@ -195,8 +207,9 @@ def decode_head(content: bytes) -> RequestHead:
     if num_segments > SEGMENTS_MAX or context > CONTEXT_MAX_BYTES or len(content) > REQUEST_MAX_BYTES:
         raise DataError(f"a request of {num_segments} segments and {len(content)} bytes is over the limits")
     return RequestHead(
-        RequestKind(kind), flags, features, request_id, min(timeout_ms, TIMEOUT_MAX_MS), num_segments, lengths
-    )
+        RequestKind(kind), flags, features, request_id, min(timeout_ms, TIMEOUT_MAX_MS), num_segments, lengths,
+        num_consuming,
+    )  # fmt: skip
 
 
 def decode_request(content: bytes, head: RequestHead | None = None) -> ServerRequest:
@@ -227,6 +240,7 @@ def decode_request(content: bytes, head: RequestHead | None = None) -> ServerReq
         parts[4],
         head.flags,
         head.features,
+        num_consuming=head.num_consuming,
     )
 
 
@@ -257,6 +271,7 @@ def template_of(request: ServerRequest) -> bytes:
             table_name_with_type=request.table_name_with_type,
             segment_names=request.segment_names,
             context=request.context,
+            num_consuming=request.num_consuming,
         )
     )
 

@@ -48,6 +48,24 @@ class StagedBuffers:
             yield staged.pop()
 
 
+class HeldBuffers:
+    """Buffers that stay in memory, where they are read as typed views: of a column that has no file."""
+
+    def __init__(self) -> None:
+        self._arrays: dict[str, NDArray[np.uint8]] = {}
+
+    def append(self, kind: str, *parts: NDArray[Any], settings: str = "") -> BufferEntry:
+        """Keep one buffer, given in contiguous parts, as a copy."""
+        data = np.concatenate([np.zeros(0, np.uint8), *(part.reshape(-1).view(np.uint8) for part in parts)])
+        data.flags.writeable = False
+        self._arrays[kind] = data
+        return BufferEntry(kind, 0, 0, data.nbytes, 0, settings)
+
+    def view(self, kind: str, dtype: Any) -> NDArray[Any]:
+        """The buffer as an array of `dtype`."""
+        return self._arrays[kind].view(dtype)
+
+
 class BufferWriter:
     """Appends buffers to one columns file of a draft, aligned, each with the CRC of its bytes and the zeros behind
     it.
@@ -84,6 +102,14 @@ class BufferSink(Protocol):
     """Where the buffers of a column go: a file, or memory until it is the column's turn."""
 
     def append(self, kind: str, *parts: NDArray[Any], settings: str = "") -> BufferEntry: ...
+
+
+class BufferViews(Protocol):
+    """Where the buffers of a column are read."""
+
+    def view(self, kind: str, dtype: Any) -> NDArray[Any]:
+        """The buffer as an array of `dtype`."""
+        ...
 
 
 class BufferOwner(Protocol):

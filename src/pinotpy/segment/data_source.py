@@ -120,7 +120,6 @@ class Column(Protocol):
     min_value: Stored | None  # over stored values; None if not known
     max_value: Stored | None
     dictionary: Dictionary | None  # None: raw
-    text_index: TextIndex | None
     json_index: JsonIndex | None
     default_null: Stored
     has_nulls: bool
@@ -128,6 +127,11 @@ class Column(Protocol):
     partitioning: PartitionMetadata | None  # partitions of the values, if the table partitions by this column
     meta: Int64Array  # kernels.runtime.abi.META_WORDS words; addresses stay valid while the segment is held
     keeps_derived: bool  # what `derived` computes is kept, as long as its budget allows
+
+    @property
+    def text_index(self) -> TextIndex | None:
+        """None: TEXT_MATCH of the column is refused."""
+        ...
 
     @property
     def code_space(self) -> Dictionary | None:
@@ -197,6 +201,7 @@ class Segment(Protocol):
     name: str
     table: str
     num_docs: int
+    first_doc: int  # number of its first doc in its segment: 0, unless it is a piece of a consuming one
     crc: int
 
     @property

@@ -49,7 +49,7 @@ def encode_fixed(values: NDArray[Any]) -> Encoded:
             values[starts],
             np.repeat(np.arange(len(starts), dtype=id_dtype(len(starts))), np.diff(starts, append=len(values))),
         )
-    if _has_many_distinct(values):
+    if has_many_distinct(values):
         return _sorted_fixed(values)
     encoded = pa.array(values).dictionary_encode()
     distinct = encoded.dictionary.to_numpy(zero_copy_only=True)
@@ -57,7 +57,7 @@ def encode_fixed(values: NDArray[Any]) -> Encoded:
     return Encoded(distinct[order], _code_map(encoded.indices.to_numpy(zero_copy_only=True), order))
 
 
-def _has_many_distinct(values: NDArray[Any]) -> bool:
+def has_many_distinct(values: NDArray[Any]) -> bool:
     """Whether about a quarter of the values or more are distinct, by how often values of a sample meet.
 
     Among k values drawn from d, about k² / 2d pairs are equal.

@@ -41,6 +41,7 @@ class ImmutableSegment:
     """
 
     visible: NDArray[np.uint8] | None = None
+    first_doc = 0
 
     def __init__(self, directory: SegmentDirectory, metadata: SegmentMetadata, files: list[NDArray[np.uint8]]) -> None:
         self.directory = directory

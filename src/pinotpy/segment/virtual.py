@@ -36,7 +36,7 @@ NAMES: Final = (DOC_ID, SEGMENT_NAME, HOST_NAME)
 def virtual_column(name: str, segment: Segment, host: str) -> DocIdColumn | ConstantColumn:
     """The virtual column `name` of a segment on `host`; raises UnknownColumnError."""
     if name == DOC_ID:
-        return DocIdColumn(segment.num_docs)
+        return DocIdColumn(segment.num_docs, segment.first_doc)
     if name in NAMES:
         return ConstantColumn(
             name, DataType.STRING, (segment.name if name == SEGMENT_NAME else host).encode(), segment.num_docs
@@ -49,6 +49,7 @@ class CompletedSegment:
 
     def __init__(self, segment: Segment, added: Mapping[str, Column]) -> None:
         self.name, self.table, self.num_docs, self.crc = segment.name, segment.table, segment.num_docs, segment.crc
+        self.first_doc = segment.first_doc
         self.visible = segment.visible
         self.star_trees: tuple[Any, ...] = ()  # none has the added columns
         self._segment = segment
@@ -117,13 +118,13 @@ class _UnstoredColumn(UnkeptColumn):
 
 
 class DocIdColumn(_UnstoredColumn):
-    """$docId: the number of the doc in its segment."""
+    """$docId: the number of the doc in its segment, from `first_doc` on."""
 
-    def __init__(self, num_docs: int) -> None:
+    def __init__(self, num_docs: int, first_doc: int = 0) -> None:
         super().__init__(DOC_ID, DataType.INT, num_docs)
-        self._forward = np.arange(num_docs, dtype=np.int32)
+        self._forward = np.arange(first_doc, first_doc + num_docs, dtype=np.int32)
         if num_docs:
-            self.min_value, self.max_value = 0, num_docs - 1
+            self.min_value, self.max_value = first_doc, first_doc + num_docs - 1
         self.meta = self._meta_words()
         self.meta.flags.writeable = False
 

@@ -74,7 +74,9 @@ class CatchUp:
         for table in self._registry.tables():
             held = {name: segment.crc for name, segment in self._registry.segments(table).items()}
             for name, record in self._properties.segments(table, held).items():
-                if record.crc != held[name] and (table, name, record.crc) not in self._asked:
+                # A segment of a stream may be served before its record says that it is done.
+                is_done = bool(record.crc)
+                if is_done and record.crc != held[name] and (table, name, record.crc) not in self._asked:
                     self._ask(
                         REFRESH_SEGMENT, table, name, record.crc, {"segmentName": name, "tableName": table}, now_ns
                     )

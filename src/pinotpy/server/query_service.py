@@ -304,7 +304,9 @@ class QueryService:
             is_short = len(request.context) <= SHORT_CONTEXT_BYTES
             context = self._decode_short(request.context) if is_short else self._decode(request.context)
         check_user_functions(context)
-        with self._registry.acquire(request.table_name_with_type, request.segment_names) as acquired:
+        with self._registry.acquire(
+            request.table_name_with_type, request.segment_names, request.num_consuming
+        ) as acquired:
             cpu_start_ns = time.thread_time_ns()
             start_ns = self._clock.monotonic_ns()
             threads = min(self._limits.threads, context.options.max_threads or self._limits.threads)
@@ -330,6 +332,9 @@ class QueryService:
                 partial.statistics.cpu_ns = time.thread_time_ns() - cpu_start_ns
                 partial.statistics.execution_ns = self._clock.monotonic_ns() - start_ns
         partial.missing_segments = list(acquired.missing)
+        if acquired.offsets:
+            partial.partition_offsets = list(acquired.offsets)
+            acquired.in_segments(partial.statistics)
         if control.trace is not None:
             partial.trace = control.trace.stages()
         return partial

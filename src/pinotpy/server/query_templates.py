@@ -78,7 +78,7 @@ class QueryTemplate:
         return ServerRequest(
             RequestKind.QUERY, bound.request_id, bound.timeout_ms, bound.broker_id, bound.principal,
             shared.table_name_with_type, shared.segment_names,
-            flags=bound.flags,
+            flags=bound.flags, num_consuming=shared.num_consuming,
         )  # fmt: skip
 
     def context_of(self, bound: BoundRequest) -> QueryContext:

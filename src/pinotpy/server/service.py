@@ -12,9 +12,10 @@ import os
 import threading
 from collections.abc import Mapping
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from pinotpy import __version__
+from pinotpy.cluster.leader import leader_url
 from pinotpy.cluster.membership import Member
 from pinotpy.cluster.participant import Participant
 from pinotpy.cluster.paths import ClusterPaths
@@ -44,6 +45,7 @@ from pinotpy.server.index_upkeep import IndexUpkeep
 from pinotpy.server.metrics import ServerMetrics
 from pinotpy.server.query_service import QueryLimits, QueryService
 from pinotpy.server.readiness import Readiness, assigned_segments
+from pinotpy.server.realtime.assembly import RealtimeParts
 from pinotpy.server.reload_jobs import ReloadJobs
 from pinotpy.server.scheduler import QueryScheduler
 from pinotpy.server.scrubber import Replace, Scrubber
@@ -93,6 +95,7 @@ class ServerParts:
         self._readiness: Readiness | None = None
         self._catch_up: CatchUp | None = None
         self._scrubber: Scrubber | None = None
+        self._realtime: RealtimeParts | None = None
         self._dictionaries = SharedDictionaries(settings.global_dictionary_max_bytes)
         DECODED.set_budget(settings.decoded_columns_max_bytes)
         self._queries = self._query_service()
@@ -222,7 +225,7 @@ class ServerParts:
         settings, equipment = self.settings, self.equipment
         app = build_app(
             "server",
-            tables.routes(self.registry, self.segments, self._reloads, self._upkeep),
+            tables.routes(self.registry, self.segments, self._reloads, self._upkeep, self._consuming),
             access=equipment.access,
             metrics=equipment.metrics,
             ready=self._not_ready,
@@ -230,6 +233,9 @@ class ServerParts:
             body_max_bytes=settings.request_bytes_max,
         )
         self._http = equipment.serve(app, settings.admin_port)
+
+    def _consuming(self, table_name: str) -> list[dict[str, Any]]:
+        return [] if self._realtime is None else self._realtime.tables.describe(table_name)
 
     def _join(self) -> None:
         assert self._store is not None and self._rpc is not None and self._http is not None
@@ -251,6 +257,21 @@ class ServerParts:
             version=__version__,
         )
         store, paths, downloads = self._store, self._paths, FailedDownloads(self.equipment.clock)
+        self._realtime = RealtimeParts(
+            member.instance,
+            store,
+            paths,
+            self.segments,
+            self.equipment.clock,
+            leader_url=lambda: leader_url(store, paths, self.equipment.scheme),
+            controller_urls=lambda: controller_urls(store, paths, self.equipment.scheme),
+            headers=self.equipment.peer_headers,
+            verify=self.equipment.peer_verification(),
+            builds_max=settings.segment_builds_max or self.threads,
+            is_split_commit=settings.split_commit,
+            sends_metadata=settings.commit_metadata,
+        )
+        self.registry.partitions = self._realtime.tables.partitions
         handler = SegmentTransitions(
             self.registry,
             self.segments,
@@ -260,7 +281,9 @@ class ServerParts:
             self._reloads,
             lambda table: assigned_segments(store, paths, table, member.instance),
             downloads,
+            self._realtime.tables,
         )
+        self._realtime.start(handler)
         self._participant = Participant(
             self._store, self._paths, member, handler, workers=settings.transition_threads, clock=self.equipment.clock
         )
@@ -314,6 +337,8 @@ class ServerParts:
         if self._scrubber is not None:
             self._scrubber.stop(1.0)
         self._participant.stop(5.0)
+        if self._realtime is not None:
+            self._realtime.stop(5.0)
 
     def _stop_http(self, timeout_s: float) -> None:
         if self._http is not None:

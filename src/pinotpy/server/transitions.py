@@ -1,7 +1,8 @@
 """How segments come and go: state transitions and user messages of this server.
 
 OFFLINE→ONLINE opens the segment that ZooKeeper's record names (its CRC decides whether the local copy will do), ONLINE→
-OFFLINE closes it, →DROPPED also deletes its files. Every step may be told twice; a failure ends the partition in ERROR
+OFFLINE closes it, →DROPPED also deletes its files. OFFLINE→CONSUMING reads a stream from the segment's start on,
+CONSUMING→ONLINE ends it there (server/realtime). Every step may be told twice; a failure ends the partition in ERROR
 with its reason, and queries are answered by the other replicas.
 """
 
@@ -9,8 +10,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection
+from pathlib import Path
 
 from pinotpy.cluster.property_store import PropertyStore
+from pinotpy.cluster.realtime_records import END_OFFSET, START_OFFSET
 from pinotpy.cluster.segment_metadata import SegmentZkMetadata
 from pinotpy.cluster.views import Message
 from pinotpy.errors import DataError, DiskError, NotFoundError, PinotError, RemoteError, SegmentCorruptError
@@ -18,6 +21,7 @@ from pinotpy.segment.immutable import ImmutableSegment, scrub
 from pinotpy.server.failed_downloads import FailedDownloads
 from pinotpy.server.index_upkeep import IndexUpkeep, with_move
 from pinotpy.server.metrics import ServerMetrics
+from pinotpy.server.realtime.consuming_tables import ConsumingTables
 from pinotpy.server.reload_jobs import ReloadJobs
 from pinotpy.server.tables.locks import SegmentLocks
 from pinotpy.server.tables.registry import SegmentRegistry
@@ -32,6 +36,7 @@ class SegmentTransitions:
     Args:
         assigned: the segments of a table that this server should serve.
         downloads: is told which archives could not be had.
+        consuming: what reads streams; None: segments cannot be consumed here.
     """
 
     def __init__(
@@ -44,6 +49,7 @@ class SegmentTransitions:
         jobs: ReloadJobs,
         assigned: Callable[[str], Collection[str]],
         downloads: FailedDownloads | None = None,
+        consuming: ConsumingTables | None = None,
     ) -> None:
         self._registry = registry
         self._store = store
@@ -53,13 +59,26 @@ class SegmentTransitions:
         self._jobs = jobs
         self._assigned = assigned
         self._downloads = downloads
+        self._consuming = consuming
         # The participant calls one at a time per partition; but a reload of a table is of no partition.
         self._locks = SegmentLocks()
 
     def on_transition(self, resource: str, partition: str, from_state: str, to_state: str) -> None:
         """Make the step; raises what kept it from being made."""
+        if from_state == "CONSUMING" and to_state == "ONLINE" and self._consuming is not None:
+            # Not under the segment's lock: what it waits for takes that.
+            if not self._consuming.become_online(resource, partition):
+                with self._locks.hold(resource, partition):
+                    self._load(resource, partition)
+            log.info("segment sealed table=%s segment=%s", resource, partition)
+            self._count(resource)
+            return
         with self._locks.hold(resource, partition):
+            if from_state == "CONSUMING" and self._consuming is not None:
+                self._consuming.leave(resource, partition)
             match to_state:
+                case "CONSUMING" if self._consuming is not None:
+                    self._consuming.start(resource, partition)
                 case "ONLINE":
                     self._load(resource, partition)
                 case "OFFLINE":
@@ -175,6 +194,20 @@ class SegmentTransitions:
         self._count(table)
         return True
 
+    def adopt(self, table: str, built: Path, offsets: tuple[str, str]) -> None:
+        """Serve a segment that was built here of rows of its stream, from and to `offsets`: its folder moves to its
+        place.
+        """
+        with self._locks.hold(table, built.name):
+            self._registry.put(table, self._store.adopt(table, built), offsets)
+        self._count(table)
+
+    def download(self, table: str, segment_name: str) -> None:
+        """Serve the segment that its record names. Raises PinotError."""
+        with self._locks.hold(table, segment_name):
+            self._load(table, segment_name)
+        self._count(table)
+
     def _load(self, table: str, segment_name: str, *, anew: bool = False) -> None:
         jobs, mark = self._jobs.waiting_for(table, segment_name), self._jobs.mark()
         try:
@@ -191,6 +224,7 @@ class SegmentTransitions:
             raise
         if self._downloads is not None:
             self._downloads.gone(table, segment_name)
+        offsets = self._offsets(table, segment_name)
         try:
             segment, words = self._upkeep.apply(table, opened, drop=bool(jobs))
         except Exception as error:
@@ -198,9 +232,9 @@ class SegmentTransitions:
             fault = _as_fault(error)
             log.warning("indexes not built table=%s segment=%s reason=%s", table, segment_name, fault.message)
             self._jobs.failed(table, segment_name, mark, fault.message)
-            self._registry.put(table, opened)
+            self._registry.put(table, opened, offsets)
         else:
-            self._registry.put(table, segment)
+            self._registry.put(table, segment, offsets)
             self._jobs.done(table, segment_name, mark, words)
         # A job that began meanwhile did not see it in the registry.
         self._reload_one(table, segment_name)
@@ -225,6 +259,14 @@ class SegmentTransitions:
                     raise
                 log.info("segment was replaced while it was fetched table=%s segment=%s", table, segment_name)
                 record = newer
+
+    def _offsets(self, table: str, segment_name: str) -> tuple[str, str] | None:
+        """Where a segment of a stream starts and ends there."""
+        if not table.endswith("_REALTIME"):
+            return None
+        extra = self._record(table, segment_name).extra
+        start, end = extra.get(START_OFFSET, ""), extra.get(END_OFFSET, "")
+        return (start, end) if start and end else None
 
     def _record(self, table: str, segment_name: str) -> SegmentZkMetadata:
         stored = self._properties.segment(table, segment_name)

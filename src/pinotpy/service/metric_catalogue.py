@@ -90,6 +90,7 @@ CONTROLLER_METRICS: tuple[Metric, ...] = (
     Metric("percentSegmentsAvailable", _GAUGE, "percent", "share of segments with a serving replica", _TABLE),
     Metric("controllerSegmentUploads", _COUNTER, "segments", "segments uploaded", _TABLE),
     Metric("controllerSegmentUploadError", _COUNTER, "uploads", "segment uploads refused or failed"),
+    Metric("controllerCompletionAlarms", _COUNTER, "events", "consuming segments that need attention", _TABLE),
     Metric("controllerSchemaUploadError", _COUNTER, "uploads", "schema uploads refused or failed"),
     Metric("controllerTableAddError", _COUNTER, "requests", "table creations refused or failed"),
     Metric("controllerPeriodicTaskRun", _COUNTER, "runs", "runs of periodic tasks", ("task",)),

@@ -2,20 +2,22 @@
 
 A topic is a directory with two files per partition:
 
-    partition-<n>.log   records, back to back: u32 key length + 1 (0 = no key), u32 payload length + 1 (0 = tombstone),
-                        u32 CRC32 of key and payload, key, payload
-    partition-<n>.idx   16 bytes per record: i64 start of the record in the log, i64 time of writing in ms
-                        (never falling)
+    partition-<n>.log   records, back to back: u32 CRC32 of all that follows, u32 key length + 1 (0 = no key), u32
+                        payload length + 1 (0 = tombstone), i64 time of writing in ms (never falling), key, payload
+    partition-<n>.idx   16 bytes per record: i64 start of the record in the log, i64 its time again, to search
 
 Offset = number of the record. A record exists once its index entry is whole, and that is written after the log is
 synced: a reader never sees half a record, and a producer that opens a topic cuts off what a crash left behind. One
 producer at a time per topic (a lock file says so), any number of readers.
+
+A table names it by `streamType` `file`; `stream.file.directory` is the folder of the topics.
 """
 
 from __future__ import annotations
 
 import fcntl
 import os
+import re
 import struct
 import threading
 import zlib
@@ -23,14 +25,25 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from pinotpy.arrays import Int64Array
 from pinotpy.clock import Clock
 from pinotpy.errors import AlreadyExistsError, DataError, NotFoundError, UserError
-from pinotpy.stream.spec import OffsetOutOfRangeError, StreamBatch, StreamRecord
+from pinotpy.stream.settings import StreamSettings
+from pinotpy.stream.spec import LONG_OFFSETS, Offset, OffsetOutOfRangeError, OffsetType, StreamBatch
 
-_HEADER: Final = struct.Struct("<III")
+_HEADER: Final = struct.Struct("<IIIq")
+_HEADERS: Final = np.dtype([("crc", "<u4"), ("key", "<u4"), ("payload", "<u4"), ("time", "<i8")])
+_CRC_BYTES: Final = 4
 _ENTRY: Final = struct.Struct("<qq")
+_TOPIC: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.\-]{0,199}")
 RECORD_BYTES_MAX: Final = 16 << 20
+BATCH_BYTES_MAX: Final = 32 << 20  # of the log, read at once; a longer record comes alone
 POLL_S: Final = 0.005
+DIRECTORY: Final = "stream.file.directory"
 
 
 def create_topic(directory: Path, num_partitions: int) -> None:
@@ -77,7 +90,7 @@ class FileStreamProducer:
                         f"a record has at most {RECORD_BYTES_MAX} bytes, found {len(key or b'') + len(payload or b'')}"
                     )
                 entries += _ENTRY.pack(position + len(body), now_ms)
-                body += _record(key, payload)
+                body += _record(key, payload, now_ms)
             _write_all(log, body)
             os.fdatasync(log)
             _write_all(index, entries)
@@ -99,8 +112,7 @@ class FileStreamProducer:
         end, time_ms = 0, 0
         if count:
             start, time_ms = _ENTRY.unpack(os.pread(index, _ENTRY.size, (count - 1) * _ENTRY.size))
-            key_length, payload_length, _ = _HEADER.unpack(os.pread(log, _HEADER.size, start))
-            end = start + _HEADER.size + max(key_length - 1, 0) + max(payload_length - 1, 0)
+            end = start + _record_bytes(os.pread(log, _HEADER.size, start))
         os.ftruncate(index, count * _ENTRY.size)
         os.ftruncate(log, end)
         self._logs.append(log)
@@ -108,79 +120,162 @@ class FileStreamProducer:
         self._times.append(time_ms)
 
 
-class FileStreamConsumer:
-    """Reads a topic that a producer, perhaps in another process, appends to."""
+class FileStreamConsumerFactory:
+    """The topic `settings.topic` in the folder that `stream.file.directory` names; implements StreamConsumerFactory.
 
-    def __init__(self, directory: Path, clock: Clock) -> None:
-        self._directory = directory
+    Raises UserError for settings without that folder, or a topic that cannot be a folder's name.
+    """
+
+    offset_type: OffsetType = LONG_OFFSETS
+
+    def __init__(self, settings: StreamSettings, clock: Clock) -> None:
+        folder = settings.properties.get(DIRECTORY, "")
+        if not folder:
+            raise UserError(f"a stream of type 'file' needs the key '{DIRECTORY}': the folder that has its topics")
+        if not _TOPIC.fullmatch(settings.topic) or ".." in settings.topic:
+            raise UserError(
+                f"'{settings.topic[:80]}' cannot be a topic of a file stream: letters, digits, '_', '-' and '.' are "
+                "allowed, at most 200, no '..'"
+            )
+        self._directory = Path(folder) / settings.topic
         self._clock = clock
-        if not _count_partitions(directory):
-            raise NotFoundError(f"no topic in the stream directory '{directory.name}': expected partition-0.idx")
 
-    def num_partitions(self) -> int:
-        return _count_partitions(self._directory)
+    def metadata_provider(self) -> _FileMetadata:
+        return _FileMetadata(self._directory)
 
-    def earliest_offset(self, partition: int) -> int:
-        self._size(partition)
+    def consumer(self, partition: int) -> _FileConsumer:
+        return _FileConsumer(self._directory, partition, self._clock)
+
+
+class _FileMetadata:
+    """Implements StreamMetadataProvider; files are opened for each call, and no call waits."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+
+    def num_partitions(self, *, timeout_s: float) -> int:
+        count = _count_partitions(self._directory)
+        if not count:
+            raise NotFoundError(f"no topic in the stream directory '{self._directory.name}': expected partition-0.idx")
+        return count
+
+    def earliest_offset(self, partition: int, *, timeout_s: float) -> Offset:
+        _count_records(self._directory, partition)
         return 0
 
-    def end_offset(self, partition: int) -> int:
-        return self._size(partition)
+    def end_offset(self, partition: int, *, timeout_s: float) -> Offset:
+        return _count_records(self._directory, partition)
 
-    def offset_at_time(self, partition: int, timestamp_ms: int) -> int:
-        low, high = 0, self._size(partition)
-        with self._index(partition).open("rb") as index:
+    def offset_at_time(self, partition: int, timestamp_ms: int, *, timeout_s: float) -> Offset:
+        low, high = 0, _count_records(self._directory, partition)
+        with _index(self._directory, partition).open("rb") as index:
             while low < high:
                 middle = (low + high) // 2
                 _, time_ms = _ENTRY.unpack(os.pread(index.fileno(), _ENTRY.size, middle * _ENTRY.size))
                 low, high = (middle + 1, high) if time_ms < timestamp_ms else (low, middle)
         return low
 
-    def fetch(self, partition: int, offset: int, *, records_max: int, timeout_s: float) -> StreamBatch:
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+class _FileConsumer:
+    """Reads a partition that a producer, perhaps in another process, appends to; implements PartitionConsumer."""
+
+    def __init__(self, directory: Path, partition: int, clock: Clock) -> None:
+        self._directory, self._partition, self._clock = directory, partition, clock
+
+    def fetch(self, offset: Offset, *, records_max: int, timeout_s: float) -> StreamBatch:
+        assert isinstance(offset, int)
         deadline_ns = self._clock.monotonic_ns() + int(timeout_s * 1e9)
         never = threading.Event()
         while True:
-            end = self._size(partition)
+            end = _count_records(self._directory, self._partition)
             if not 0 <= offset <= end:
                 raise OffsetOutOfRangeError(offset, 0, end)
             if offset < end:
-                return self._read(partition, offset, min(end, offset + records_max))
+                return self._read(offset, min(end, offset + records_max))
             if self._clock.monotonic_ns() >= deadline_ns:
-                return StreamBatch((), offset)
+                return StreamBatch.empty(offset)
             self._clock.wait(never, POLL_S)
 
     def close(self) -> None:
-        """Files are opened per call: nothing to let go of."""
+        """Files are opened for each fetch: nothing to let go of."""
 
-    def _read(self, partition: int, start: int, stop: int) -> StreamBatch:
-        with self._index(partition).open("rb") as index:
-            entries = os.pread(index.fileno(), (stop - start) * _ENTRY.size, start * _ENTRY.size)
-        log_path = self._directory / f"partition-{partition}.log"
-        records = []
-        with log_path.open("rb", buffering=1 << 20) as log:
-            log.seek(_ENTRY.unpack_from(entries, 0)[0])
-            for number in range(stop - start):
-                _, time_ms = _ENTRY.unpack_from(entries, number * _ENTRY.size)
-                key_length, payload_length, expected = _HEADER.unpack(log.read(_HEADER.size))
-                key = log.read(key_length - 1) if key_length else None
-                payload = log.read(payload_length - 1) if payload_length else None
-                found = zlib.crc32(payload or b"", zlib.crc32(key or b""))
-                if found != expected:
-                    raise DataError(
-                        f"record {start + number} of '{log_path.name}' is damaged: expected CRC {expected:08x}, found "
-                        f"{found:08x}"
-                    )
-                records.append(StreamRecord(start + number, time_ms, key, payload))
-        return StreamBatch(tuple(records), stop)
+    def _read(self, first: int, stop: int) -> StreamBatch:
+        with _index(self._directory, self._partition).open("rb") as index:
+            entries = np.frombuffer(
+                os.pread(index.fileno(), (stop - first) * _ENTRY.size, first * _ENTRY.size), np.int64
+            ).reshape(-1, 2)
+        if not len(entries):
+            raise OffsetOutOfRangeError(first, 0, _count_records(self._directory, self._partition))  # just cut off
+        log_path = self._directory / f"partition-{self._partition}.log"
+        starts = entries[:, 0] - entries[0, 0]
+        # The last record that begins within the limit comes whole.
+        entries = entries[: max(1, int(starts.searchsorted(BATCH_BYTES_MAX)))]
+        with log_path.open("rb") as log:
+            body = _records_of(log.fileno(), entries[:, 0], first, log_path.name)
+        starts = entries[:, 0] - entries[0, 0]
+        heads = np.frombuffer(body, np.uint8)[starts[:, None] + np.arange(_HEADER.size)].view(_HEADERS)[:, 0]
+        has_key, has_payload = heads["key"] > 0, heads["payload"] > 0
+        keys = starts + _HEADER.size
+        payloads = keys + heads["key"].astype(np.int64) - has_key
+        ends = payloads + heads["payload"].astype(np.int64) - has_payload
+        _check(body, first, starts, ends, heads["crc"], log_path.name)
+        # Head, key and payload of a record follow each other: all are values of one Arrow array over the log's bytes.
+        cuts = np.append(np.column_stack([starts, keys, payloads]).ravel(), len(body)).astype(np.int32)
+        parts = pa.Array.from_buffers(pa.binary(), len(cuts) - 1, [None, pa.py_buffer(cuts), pa.py_buffer(body)])
+        numbers = np.arange(len(entries)) * 3
+        return StreamBatch(
+            parts.take(pa.array(numbers + 2, mask=~has_payload)),
+            parts.take(pa.array(numbers + 1, mask=~has_key)),
+            np.arange(first, first + len(entries), dtype=np.int64),
+            np.ascontiguousarray(heads["time"]),
+            first + len(entries),
+        )
 
-    def _index(self, partition: int) -> Path:
-        return self._directory / f"partition-{partition}.idx"
 
-    def _size(self, partition: int) -> int:
-        try:
-            return self._index(partition).stat().st_size // _ENTRY.size
-        except FileNotFoundError as error:
-            raise NotFoundError(f"the topic '{self._directory.name}' has no partition {partition}") from error
+def _check(body: bytes, first: int, starts: Int64Array, ends: Int64Array, crcs: NDArray[np.uint32], name: str) -> None:
+    """Raise DataError for the first record whose lengths or bytes are not those that were written."""
+    view, begins = memoryview(body), starts + _CRC_BYTES
+    found = [zlib.crc32(view[begin:end]) for begin, end in zip(begins.tolist(), ends.tolist(), strict=True)]
+    fits = (ends == np.append(starts[1:], len(body))) & (np.array(found, np.uint32) == crcs)
+    if not fits.all():
+        row = int(fits.argmin())
+        raise DataError(
+            f"record {first + row} of '{name}' is damaged: expected {int(ends[row] - starts[row])} bytes with CRC "
+            f"{int(crcs[row]):08x}, found CRC {found[row]:08x}",
+            offset=first + row,
+        )
+
+
+def _records_of(log: int, starts: Int64Array, first: int, name: str) -> bytes:
+    """The bytes of the log from the first of `starts` to the end of the record at the last one.
+
+    Raises DataError where the log has not got them.
+    """
+    begin, last, size = int(starts[0]), int(starts[-1]), os.fstat(log).st_size
+    end = last
+    if begin >= 0 and bool((np.diff(starts) >= _HEADER.size).all()) and last + _HEADER.size <= size:
+        end += _record_bytes(os.pread(log, _HEADER.size, last))
+    if not last < end <= size:
+        raise DataError(
+            f"records {first} to {first + len(starts) - 1} of '{name}' are cut off or damaged: expected them to end at "
+            f"byte {end}, found {size} bytes",
+            offset=first,
+        )
+    return os.pread(log, end - begin, begin)
+
+
+def _index(directory: Path, partition: int) -> Path:
+    return directory / f"partition-{partition}.idx"
+
+
+def _count_records(directory: Path, partition: int) -> int:
+    try:
+        return _index(directory, partition).stat().st_size // _ENTRY.size
+    except FileNotFoundError as error:
+        raise NotFoundError(f"the topic '{directory.name}' has no partition {partition}") from error
 
 
 def _count_partitions(directory: Path) -> int:
@@ -190,10 +285,15 @@ def _count_partitions(directory: Path) -> int:
     return count
 
 
-def _record(key: bytes | None, payload: bytes | None) -> bytes:
-    crc = zlib.crc32(payload or b"", zlib.crc32(key or b""))
+def _record(key: bytes | None, payload: bytes | None, time_ms: int) -> bytes:
     lengths = (0 if key is None else len(key) + 1, 0 if payload is None else len(payload) + 1)
-    return _HEADER.pack(*lengths, crc) + (key or b"") + (payload or b"")
+    checked = _HEADER.pack(0, *lengths, time_ms)[_CRC_BYTES:] + (key or b"") + (payload or b"")
+    return zlib.crc32(checked).to_bytes(_CRC_BYTES, "little") + checked
+
+
+def _record_bytes(head: bytes) -> int:
+    _, key_length, payload_length, _ = _HEADER.unpack(head)
+    return int(_HEADER.size + max(key_length - 1, 0) + max(payload_length - 1, 0))
 
 
 def _write_all(descriptor: int, data: bytes | bytearray) -> None:

@@ -123,7 +123,7 @@ def test_a_daemon_that_is_not_there_is_one_sentence_on_standard_error(pinotpy: A
 def test_a_real_process_prints_no_traceback_and_ends_with_the_status(tmp_path: Path) -> None:
     def run(*arguments: str) -> tuple[int, str]:
         done = subprocess.run(
-            [sys.executable, "-m", "pinotpy", *arguments], capture_output=True, text=True, timeout=60, check=False
+            [sys.executable, "-m", "pinotpy", *arguments], capture_output=True, text=True, timeout=120, check=False
         )
         assert "Traceback" not in done.stderr
         return done.returncode, done.stderr

@@ -172,8 +172,8 @@ def test_prepared_statements_and_other_threads_ask_for_arrow_too(daemon: Daemon,
     statement.set_long(1, 7)
     for group in (
         statement.execute(format="arrow"),
-        statement.execute_async(format="arrow").result(10),
-        connection.execute_async(sql="x", format="arrow").result(10),
+        statement.execute_async(format="arrow").result(60),
+        connection.execute_async(sql="x", format="arrow").result(60),
     ):
         assert is_same(group.to_arrow(), table()) and "arrow" in daemon.asked[-1]["headers"]["Accept"]
 

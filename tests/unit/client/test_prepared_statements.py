@@ -210,9 +210,9 @@ def test_a_statement_runs_now_or_on_a_thread_with_the_values_it_had() -> None:
             made = connection.prepare_statement("select count(*) from t where a = ?")
             made.set_string(1, "x")
             assert made.execute().result_set(0).get_int(0) == 1
-            future = made.execute_async(timeout_s=10)
+            future = made.execute_async(timeout_s=60)
             made.set_string(1, "y")
-            assert future.result(10).result_set_count == 1
+            assert future.result(60).result_set_count == 1
             sql = connection.prepare_statement(Request("sql", "select count(*) from t where a = ?"))
             sql.set(1, None)
             sql.execute()

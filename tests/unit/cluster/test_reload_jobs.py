@@ -63,7 +63,7 @@ def test_writers_at_once_lose_no_job() -> None:
 
     def write(writer: int) -> None:
         records = ReloadJobRecords(MemoryStore(tree), PATHS)
-        start.wait(10)
+        start.wait(60)
         for number in range(10):
             records.add(job(f"{writer}-{number}"))
 
@@ -71,7 +71,7 @@ def test_writers_at_once_lose_no_job() -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(30)
+        thread.join(60)
     assert set(ReloadJobRecords(MemoryStore(tree), PATHS).all(NOW_MS)) == {
         f"{writer}-{number}" for writer in range(4) for number in range(10)
     }

@@ -28,7 +28,7 @@ def run_js(expression: str) -> Any:
         f"console.log(JSON.stringify({expression}));"
     )
     done = subprocess.run(
-        [str(NODE), "--input-type=module", "-e", code], capture_output=True, text=True, timeout=30, check=False
+        [str(NODE), "--input-type=module", "-e", code], capture_output=True, text=True, timeout=120, check=False
     )
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)

@@ -236,7 +236,7 @@ def test_an_upload_waits_for_servers_that_still_drop_the_old_segment(
         eventually(harness.files, what="the archive is stored")
         assert not upload.done()
         harness.set_external_view("parts_OFFLINE", {})
-        assert upload.result(20).status_code == 200
+        assert upload.result(60).status_code == 200
 
 
 # --- gauges ----------------------------------------------------------------------------------------------------------

@@ -118,7 +118,7 @@ def test_a_block_goes_to_the_disk_while_the_next_one_comes(tmp_path: Path, monke
 
     def slow(sink: multipart._Sink, blocks: list[tuple[int, bytes]]) -> None:
         begun.set()
-        assert go_on.wait(20)
+        assert go_on.wait(60)
         write(sink, blocks)
 
     async def chunks() -> AsyncIterator[bytes]:
@@ -156,7 +156,8 @@ def test_a_write_that_is_under_way_is_waited_for_however_the_request_ends(
         for start in range(0, len(body), 1 << 18):
             yield body[start : start + (1 << 18)]
             await asyncio.sleep(0)
-            if ends == "cancelled" and begun.is_set():
+            if ends == "cancelled" and start >= 3 << 20:
+                assert await asyncio.to_thread(begun.wait, 60)
                 raise asyncio.CancelledError
 
     monkeypatch.setattr(multipart._Sink, "write", slow)

@@ -83,6 +83,6 @@ def test_one_table_may_be_run_by_hand_and_an_interval_of_zero_switches_off() -> 
 def test_the_thread_ends_when_told_to() -> None:
     scheduler = PeriodicScheduler([Task("t", 1)], ManualClock(), lambda: True)
     scheduler.start()
-    scheduler.stop(timeout_s=5)
+    scheduler.stop(timeout_s=60)
     assert scheduler._thread is not None
     assert not scheduler._thread.is_alive()

@@ -97,7 +97,7 @@ def test_the_end_waits_for_servers_within_its_time(start: Callable[..., Harness]
     upload(at, segment, "a")
     loading = threading.Timer(0.5, at.settle)
     loading.start()
-    client.end_replace_segments("parts", entry_id, timeout_s=20)
+    client.end_replace_segments("parts", entry_id, timeout_s=60)
     assert shown(at) == ["a"]
     loading.join()
 

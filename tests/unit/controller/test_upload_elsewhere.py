@@ -61,7 +61,7 @@ def web(files: Path) -> Iterator[str]:
     yield f"http://127.0.0.1:{server.server_address[1]}"
     server.shutdown()
     server.server_close()
-    thread.join(5)
+    thread.join(60)
 
 
 def placed(archive: Path, files: Path, name: str = "parts_0.tar.gz") -> str:

@@ -55,7 +55,7 @@ def test_what_a_killed_controller_left_goes_with_the_next_start(tmp_path: Path) 
         assert (tmp_path / "uploads-2" / "half").exists()
     finally:
         other.send_signal(signal.SIGKILL)
-        other.communicate(timeout=30)
+        other.communicate(timeout=60)
     first.release()
     again = take_upload_folder(tmp_path)
     assert again.path.name == "uploads" and not (tmp_path / "uploads-2").exists()

@@ -456,7 +456,7 @@ def test_a_crypter_that_the_table_was_given_later_holds_for_the_same_content(
         target.write_bytes(b"sealed " + archive.read_bytes())
         return target if config.segments.crypter_class_name else archive
 
-    monkeypatch.setattr(upload, "_sealed", sealed)
+    monkeypatch.setattr(upload, "sealed_archive", sealed)
     harness = start()
     harness.add_parts()
     assert harness.upload(new, tableName="parts").status_code == 200

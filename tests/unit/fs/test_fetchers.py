@@ -84,24 +84,24 @@ def test_limits_of_bytes_and_time_hold(web: Web, tmp_path: Path) -> None:
 
     def drips(request: BaseHTTPRequestHandler) -> None:
         request.send_response(200)
-        request.send_header("content-length", "1000")
+        request.send_header("content-length", "10000")
         request.end_headers()
-        for _ in range(40):
+        for _ in range(2000):
             request.wfile.write(b"x")
             request.wfile.flush()
             if release.wait(0.05):
                 return
 
     web.answers = [drips]
-    with pytest.raises(RemoteError, match=r"longer than 0\.3 s"):
-        fetchers(web.url, timeout_ms=300, http__retry__count="0").fetch(f"{web.url}/a", tmp_path / "a")
+    with pytest.raises(RemoteError, match="longer than 1 s"):
+        fetchers(web.url, timeout_ms=1000, http__retry__count="0").fetch(f"{web.url}/a", tmp_path / "a")
     release.set()
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_server_that_says_nothing_is_not_waited_for(web: Web, tmp_path: Path) -> None:
     release = threading.Event()
-    web.answers = [lambda request: (release.wait(20), None)[1]]
+    web.answers = [lambda request: (release.wait(120), None)[1]]
     with pytest.raises(RemoteError, match="ReadTimeout"):
         fetchers(web.url, http__retry__count="0", http__requestTimeoutMs="200").fetch(f"{web.url}/a", tmp_path / "a")
     release.set()

@@ -200,5 +200,5 @@ def test_a_pipe_is_no_file_and_nobody_waits_for_its_end(tmp_path: Path) -> None:
 
     thread = threading.Thread(target=fetch, daemon=True)
     thread.start()
-    thread.join(10)
+    thread.join(60)
     assert outcome and "pipe" in str(outcome[0]) and list(files.list(str(tmp_path))) == []

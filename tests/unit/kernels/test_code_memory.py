@@ -95,7 +95,7 @@ def test_looking_for_kernels_holds_nothing_that_other_threads_make() -> None:
 
 def test_a_process_without_kernels_has_nothing_to_give() -> None:
     script = "from pinotpy.kernels.code_memory import give_back; import sys; print(give_back(), 'numba' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", script], check=False, capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", script], check=False, capture_output=True, text=True, timeout=120)
     assert done.stdout == "(0, 0) False\n", done.stderr
 
 
@@ -112,4 +112,4 @@ def test_it_waits_for_the_last_of_many_uses_and_begins_anew_after_it() -> None:
         given.clear()
         for _ in range(50):
             idle.used()
-        assert given.wait(10) and len(calls) == number
+        assert given.wait(60) and len(calls) == number

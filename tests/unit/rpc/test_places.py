@@ -88,7 +88,7 @@ def test_many_threads_get_their_turns() -> None:
         woken = threading.Event()
         visit = Visit(woken.set)
         places.take(visit, lambda: number % 3 == 0)
-        assert woken.wait(20)
+        assert woken.wait(60)
         with lock:
             now += 1
             most = max(most, now)
@@ -101,6 +101,6 @@ def test_many_threads_get_their_turns() -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(20)
+        thread.join(60)
     assert done == 60 and most <= 4
     assert (places.working, places.waiting) == (0, 0)

@@ -98,7 +98,9 @@ def test_requests_over_their_limits_are_not_written(request_: ServerRequest) -> 
 
 
 @pytest.mark.parametrize(
-    ("position", "value"), [(5, 0), (5, 5), (6, 0x82), (34, 1)], ids=["kind 0", "kind 5", "flags", "reserved"]
+    ("position", "value"),
+    [(5, 0), (5, 5), (6, 0x82), (34, 200)],
+    ids=["kind 0", "kind 5", "flags", "consuming"],
 )
 def test_what_this_version_does_not_know_is_refused(position: int, value: int) -> None:
     content = bytearray(encode_request(ONE))
@@ -109,8 +111,8 @@ def test_what_this_version_does_not_know_is_refused(position: int, value: int) -
 
 def test_features_and_protocols_of_later_versions_are_refused_by_number() -> None:
     content = bytearray(encode_request(ONE))
-    content[8] = 8
-    with pytest.raises(UnsupportedVersionError, match="found version 0x8, supported 0x7"):
+    content[8] = 16
+    with pytest.raises(UnsupportedVersionError, match="found version 0x10, supported 0xf"):
         decode_head(bytes(content))
     content[4] = 9
     with pytest.raises(UnsupportedVersionError, match="found version 9, supported 1"):
@@ -209,3 +211,15 @@ def test_a_damaged_bound_query_is_refused_or_read_as_another_never_a_crash(data:
         except DataError:
             continue
         assert len(bound.template) + len(bound.literals) <= len(damaged)
+
+
+def test_consuming_segments_are_the_last_names_of_a_request_and_of_its_template() -> None:
+    asked = replace(ONE, segment_names=("a", "b", "c"), num_consuming=2)
+    read = decode_request(encode_request(asked))
+    assert (read.segment_names, read.num_consuming) == (("a", "b", "c"), 2)
+    assert read.features & wire.FEATURE_CONSUMING, "servers of an earlier release refuse it"
+    template = wire.template_of(asked)
+    assert decode_request(template).num_consuming == 2
+    assert template != wire.template_of(replace(asked, num_consuming=1))
+    with pytest.raises(DataError, match="4 of 3 segments cannot be consuming"):
+        encode_request(replace(asked, num_consuming=4))

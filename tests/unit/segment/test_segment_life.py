@@ -199,10 +199,10 @@ def test_a_segment_closes_when_its_last_holder_lets_go(tmp_path: Path) -> None:
     segment.release()
     assert segment.column("z").num_docs == 1000, "a holder may still read"
     closed = threading.Event()
-    waiter = threading.Thread(target=lambda: closed.set() if segment.close(timeout_s=10) else None)
+    waiter = threading.Thread(target=lambda: closed.set() if segment.close(timeout_s=60) else None)
     waiter.start()
     segment.release()
-    waiter.join(10)
+    waiter.join(60)
     assert closed.is_set() and segment.close()
     # Views that somebody kept hold the map: old, but never freed memory.
     assert len(column.ids()) == 1000
@@ -367,7 +367,7 @@ except SegmentCorruptError as error:
     print("found:", error)
 """
     build_segment(SCHEMA, None, rows().to_batches(), tmp_path, "s")
-    done = subprocess.run([sys.executable, "-c", script], check=False, capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", script], check=False, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     assert "found: columns file has a wrong size" in done.stdout
 

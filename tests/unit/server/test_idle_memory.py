@@ -26,7 +26,7 @@ from pinotpy.server.idle_memory import (
     own_memory_bytes,
 )
 
-WAIT_S = 20.0
+WAIT_S = 60.0
 
 
 @pytest.mark.skipif(idle_memory._MALLOC_TRIM is None or own_memory_bytes() is None, reason="no glibc, or no /proc")
@@ -160,7 +160,7 @@ def test_a_service_looks_after_every_query_also_one_that_failed(
     looked: list[IdleMemory] = []
 
     def query_done(memory: IdleMemory, took_s: float) -> None:
-        assert 0 < took_s < 60
+        assert 0 <= took_s < 600, "in seconds, by a clock that may be coarse"
         looked.append(memory)
 
     monkeypatch.setattr(IdleMemory, "query_done", query_done)

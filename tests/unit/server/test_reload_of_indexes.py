@@ -288,7 +288,7 @@ def test_one_segment_is_worked_on_by_one_thread_at_a_time() -> None:
     turns = threading.Barrier(8)
 
     def work(number: int) -> None:
-        turns.wait(10)
+        turns.wait(60)
         for _ in range(200):
             with locks.hold(TABLE, "s0"):
                 inside[0] += 1
@@ -301,7 +301,7 @@ def test_one_segment_is_worked_on_by_one_thread_at_a_time() -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(20)
+        thread.join(60)
     assert not errors and most[0] == 1 and not locks._held, "and nothing is kept"
 
 

@@ -97,10 +97,10 @@ def test_after_a_query_met_damage_its_table_is_read_at_once(tmp_path: Path) -> N
     assert not found
     reader.start()
     reader.suspect(TABLE)
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while not scene.counted["damaged"] and time.monotonic() < deadline:
         time.sleep(0.01)
-    reader.stop(5)
+    reader.stop(60)
     assert len(found) == 1 and oslo(scene) == 100
 
 

@@ -49,7 +49,7 @@ class _Registry:
     def __init__(self) -> None:
         self.held: dict[str, Any] = {}
 
-    def put(self, table: str, segment: Any) -> None:
+    def put(self, table: str, segment: Any, offsets: tuple[str, str] | None = None) -> None:
         self.held[segment.name] = segment
 
     def segments(self, table: str) -> dict[str, Any]:

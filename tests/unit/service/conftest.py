@@ -126,7 +126,7 @@ def toy_routes(bodies: list[bytes]) -> Routes:
                 raise UserError("no query text")
             case b"wait":
                 try:
-                    await asyncio.sleep(60)
+                    await asyncio.sleep(600)
                 except asyncio.CancelledError:
                     bodies.append(b"ended")
                     raise
@@ -211,7 +211,7 @@ class Certificates:
 
 
 def _openssl(folder: Path, *arguments: str) -> None:
-    subprocess.run(["openssl", *arguments], cwd=folder, check=True, capture_output=True, timeout=30)
+    subprocess.run(["openssl", *arguments], cwd=folder, check=True, capture_output=True, timeout=120)
 
 
 def make_certificate(

@@ -21,7 +21,7 @@ from pinotpy.service.daemon import Daemon, Part, _Signals, tune_process
 from pinotpy.service.http_server import bind
 
 TOY = Path(__file__).parent / "toy_daemon.py"
-WAIT_S = 20.0
+WAIT_S = 60.0
 
 Start = Callable[..., subprocess.Popen[str]]
 
@@ -234,7 +234,7 @@ def test_a_signal_is_handled_while_the_event_it_asks_for_is_locked() -> None:
         handler = threading.Thread(target=signals._handle, args=(signal.SIGTERM, None), daemon=True)
         with daemon.stop_asked._cond:  # type: ignore[attr-defined]
             handler.start()
-            handler.join(5.0)
+            handler.join(60.0)
             assert not handler.is_alive(), "it waits for the lock that its own thread would hold"
         assert signals.asked
     finally:

@@ -36,10 +36,10 @@ def test_what_handlers_use_is_closed_after_the_last_request() -> None:
     server.close_last(close)
     answers: list[httpx.Response] = []
     asking = threading.Thread(
-        target=lambda: answers.append(httpx.get(f"{server.url}/slow", timeout=20, trust_env=False))
+        target=lambda: answers.append(httpx.get(f"{server.url}/slow", timeout=60, trust_env=False))
     )
     asking.start()
-    assert asked.wait(10)
-    server.stop(10.0)
-    asking.join(10)
+    assert asked.wait(60)
+    server.stop(60.0)
+    asking.join(60)
     assert answers[0].json() == {"was_closed": False} and closed == [True]

@@ -39,7 +39,7 @@ class Client:
 
     def __init__(self, url: str) -> None:
         host, port = url.split("//")[1].split(":")
-        self.socket = socket.create_connection((host, int(port)), timeout=5.0)
+        self.socket = socket.create_connection((host, int(port)), timeout=60.0)
 
     def __enter__(self) -> Client:
         return self

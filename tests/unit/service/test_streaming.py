@@ -31,12 +31,12 @@ def connected(url: str, receive_bytes: int | None = None) -> socket.socket:
     connection = socket.socket()
     if receive_bytes is not None:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_bytes)
-    connection.settimeout(10.0)
+    connection.settimeout(60.0)
     connection.connect((host, int(port)))
     return connection
 
 
-def wait_until(condition: Callable[[], bool], timeout_s: float = 10.0) -> None:
+def wait_until(condition: Callable[[], bool], timeout_s: float = 60.0) -> None:
     ends = time.monotonic() + timeout_s
     while not condition():
         assert time.monotonic() < ends

@@ -45,7 +45,7 @@ def parts(daemon: Daemon) -> Sequence[Part]:
     @routes.get("/slow", Action.READ, PUBLIC)
     def slow() -> dict[str, str]:
         print("slow asked", flush=True)
-        daemon.stop_asked.wait(20)
+        daemon.stop_asked.wait(60)
         return {"status": "done"}
 
     def start_store() -> None:
@@ -56,7 +56,7 @@ def parts(daemon: Daemon) -> Sequence[Part]:
                 raise ZeroDivisionError("division by zero")
             case "slow":
                 print("starting", flush=True)
-                release.wait(30)
+                release.wait(120)
             case "stuck":
                 threading.Timer(0.3, print, ("starting",), {"flush": True}).start()  # when it is
                 wait_for_itself(ctypes.CDLL(None))
@@ -64,7 +64,9 @@ def parts(daemon: Daemon) -> Sequence[Part]:
     def stop_store(timeout_s: float) -> None:
         match options.get("store"):
             case "hangs":
-                release.wait(60)
+                release.wait(600)
+            case "waits for a line":
+                sys.stdin.readline()
             case "frozen":
                 wait_for_itself(ctypes.PyDLL(None))  # which keeps Python's lock
         if "stop_s" in options:
@@ -105,7 +107,7 @@ if "signal_at" in options:
 
     stop_watch.StopWatch._listen = listen  # type: ignore[method-assign]
 if "pool" in options:
-    ThreadPoolExecutor(1).submit(release.wait, 60)
+    ThreadPoolExecutor(1).submit(release.wait, 600)
     atexit.register(print, "at exit")
 for name, value in options.get("limits", {}).items():
     if name == "stop_bound_s":

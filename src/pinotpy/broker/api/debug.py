@@ -7,6 +7,7 @@ from typing import Any
 from pinotpy.broker.cluster_catalog import ClusterCatalog
 from pinotpy.errors import NotFoundError
 from pinotpy.names import TableType, split_table_name, table_name_with_type
+from pinotpy.pql.ast import Dialect
 from pinotpy.service.routes import Action, Routes, table
 
 
@@ -36,6 +37,9 @@ def routes(catalog: ClusterCatalog) -> Routes:
         "/debug/timeBoundary/{tableName}", Action.READ, table("tableName"), summary="Time boundary of a hybrid table"
     )
     def time_boundary(tableName: str) -> dict[str, Any]:
-        raise NotFoundError(f"Cannot find time boundary for table: {tableName[:200]}", table=tableName)
+        target = catalog.resolve(split_table_name(tableName)[0], Dialect.PQL)
+        if target.boundary is None:
+            raise NotFoundError(f"Cannot find time boundary for table: {tableName[:200]}", table=tableName)
+        return target.boundary.as_json()
 
     return declared

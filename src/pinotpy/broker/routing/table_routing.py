@@ -7,8 +7,11 @@ should be served and has no living replica is *unavailable*, never left out sile
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import zip_longest
+
+from pinotpy.cluster.llc_names import parse_llc_name
 
 Assignment = dict[str, tuple[str, ...]]  # server instance → segments that it answers for
 
@@ -27,16 +30,23 @@ class Selection:
 class TableRouting:
     """Segments of one table half and their living replicas.
 
-    replicas: segment → instances that have it ONLINE and live, sorted. Empty = unavailable.
+    replicas: segment → instances that have it ONLINE or CONSUMING and live, sorted. Empty = unavailable.
+    chains: of every partition of a stream the segments that are not done everywhere, in their order. One server answers
+        for a whole chain, since only it knows where its segments meet; they come last among those it is asked for.
     """
 
     table: str
     replicas: Mapping[str, tuple[str, ...]]
+    chains: tuple[tuple[str, ...], ...] = ()
+    # Of every member of a chain the next one; None of the last one.
+    _following: Mapping[str, str | None] = field(init=False, compare=False, repr=False)
     _most: int = field(init=False, compare=False, repr=False)
     _cache: dict[tuple[int, frozenset[str]], Selection] = field(default_factory=dict, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_most", max(map(len, self.replicas.values()), default=1) or 1)
+        following = {name: after for chain in self.chains for name, after in zip_longest(chain, chain[1:])}
+        object.__setattr__(self, "_following", following)
 
     def select(self, request_number: int, excluded: frozenset[str] = frozenset()) -> Selection:
         """The balanced choice: segment i of a request asks replica (request_number + i), so that load spreads within a
@@ -48,7 +58,7 @@ class TableRouting:
         key = (request_number % self._most, excluded)
         selection = self._cache.get(key)
         if selection is None:
-            selection = choose(self.replicas, request_number % self._most, excluded)
+            selection = choose(self.replicas, request_number % self._most, excluded, self.chains)
             if len(self._cache) >= CACHED_ASSIGNMENTS_MAX:
                 self._cache.clear()
             self._cache[key] = selection
@@ -62,20 +72,93 @@ class TableRouting:
             name: tuple(s for s in self.replicas.get(name, ()) if s not in tried.get(name, frozenset()))
             for name in segments
         }
-        return choose(remaining, 0, frozenset())
+        if not self.chains:
+            return choose(remaining, 0, frozenset())
+        asked = ([name for name in chain if name in remaining] for chain in self.chains)
+        return choose(remaining, 0, frozenset(), [chain for chain in asked if chain])
+
+    def num_consuming(self, segments: Sequence[str]) -> int:
+        """How many of the segments that one server is asked for are members of chains; they are the last ones."""
+        count = 0
+        behind: str | None = None  # the segment behind the one that is looked at, in the request
+        for name in reversed(segments) if self.chains else ():
+            following = self._following.get(name, name)
+            if following is not None and following != behind:
+                break  # in no chain, or asked for by itself, because nobody has the chain from there on
+            count, behind = count + 1, name
+        return count
 
 
-def choose(replicas: Mapping[str, tuple[str, ...]], rotation: int, excluded: frozenset[str]) -> Selection:
-    """Pick one server per segment; see TableRouting.select."""
+def choose(
+    replicas: Mapping[str, tuple[str, ...]],
+    rotation: int,
+    excluded: frozenset[str],
+    chains: Collection[Sequence[str]] = (),
+) -> Selection:
+    """Pick one server per segment, and one per chain; see TableRouting.select."""
     chosen: dict[str, list[str]] = {}
     unavailable = []
+    in_chains: list[tuple[str, Sequence[str]]] = []
+    for number, chain in enumerate(chains):
+        owners, members = _whole_chain(replicas, chain, excluded)
+        if members:
+            in_chains.append((owners[(rotation + number) % len(owners)], members))
+    skipped = frozenset(name for _, members in in_chains for name in members)
     for number, (segment, servers) in enumerate(replicas.items()):
+        if segment in skipped:
+            continue
         candidates = [s for s in servers if s not in excluded] or servers if excluded else servers
         if not candidates:
             unavailable.append(segment)
             continue
         chosen.setdefault(candidates[(rotation + number) % len(candidates)], []).append(segment)
+    for server, members in in_chains:
+        chosen.setdefault(server, []).extend(members)
     return Selection({server: tuple(segments) for server, segments in chosen.items()}, tuple(unavailable))
+
+
+def _whole_chain(
+    replicas: Mapping[str, tuple[str, ...]], chain: Sequence[str], excluded: frozenset[str]
+) -> tuple[list[str], Sequence[str]]:
+    """The servers that have the chain, and what of it they have: all, or all but the last segment, which goes on in the
+    rows that they read; else as much of its end as one server has. What is left over is asked for as a segment by
+    itself: until it is done, nobody has it as one, and that is told.
+    """
+    for first in range(len(chain)):
+        members = chain[first:]
+        servers = _servers_of(replicas, members)
+        if not servers and not first and len(chain) > 1:
+            servers = _servers_of(replicas, members[:-1])
+        if servers:
+            return [s for s in servers if s not in excluded] or servers, members
+    return [], ()
+
+
+def _servers_of(replicas: Mapping[str, tuple[str, ...]], names: Sequence[str]) -> list[str]:
+    """The servers that have all of these segments."""
+    return [server for server in replicas[names[0]] if all(server in replicas[name] for name in names[1:])]
+
+
+def chains_of(
+    ideal: Mapping[str, Mapping[str, str]], external: Mapping[str, Mapping[str, str]], names: Collection[str]
+) -> tuple[tuple[str, ...], ...]:
+    """The chains among the segments `names`, by partition, ascending: from the first one that consumes on some server,
+    or should, all that follow. One among them that is done already belongs to it: whoever has rows of the ones before
+    and behind it has its rows among them.
+    """
+    partitions: dict[int, list[tuple[int, str]]] = {}
+    firsts: dict[int, int] = {}
+    for name in names:
+        parsed = parse_llc_name(name)
+        if parsed is None:
+            continue
+        partitions.setdefault(parsed.partition, []).append((parsed.sequence, name))
+        if "CONSUMING" in ideal[name].values() or "CONSUMING" in external.get(name, {}).values():
+            firsts[parsed.partition] = min(firsts.get(parsed.partition, parsed.sequence), parsed.sequence)
+    return tuple(
+        tuple(name for sequence, name in sorted(partitions[partition]) if sequence >= first)
+        for partition, first in sorted(firsts.items())
+    )
 
 
 def living_replicas(

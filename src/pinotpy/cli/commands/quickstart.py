@@ -1,4 +1,4 @@
-"""Start a whole cluster on this machine, load the 336,776 flights of 2013, and run a dozen queries."""
+"""Start a whole cluster on this machine and query it: the 336,776 flights of 2013, or a stream (`realtime`)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LOOK_S = 0.5
 
 
 def run(
-    kind: Annotated[str, typer.Argument(help="which demonstration: offline")] = "offline",
+    kind: Annotated[str, typer.Argument(help="which demonstration: offline or realtime")] = "offline",
     stop: Annotated[bool, typer.Option("--exit", help="stop after the queries instead of waiting for Ctrl-C")] = False,
     directory: Annotated[
         Path | None,
@@ -36,6 +36,13 @@ def run(
     zk_address: Annotated[
         str | None, typer.Option("--zk-address", help="use this ZooKeeper instead of the embedded one")
     ] = None,
+    kafka_brokers: Annotated[
+        str | None,
+        typer.Option(
+            "--kafka-broker-list",
+            help="realtime: write and read a topic of this Kafka (host:port, …) instead of files",
+        ),
+    ] = None,
     as_json: Annotated[
         bool,
         typer.Option(
@@ -46,17 +53,26 @@ def run(
     ] = False,
 ) -> None:
     from pinotpy.cli.quickstart import Ports, Quickstart
+    from pinotpy.cli.realtime_quickstart import RealtimeQuickstart
     from pinotpy.errors import UserError
 
-    if kind.lower() not in ("offline", "batch"):
-        raise UserError(f"no quickstart is called '{kind}': found so far: offline")
+    is_realtime = kind.lower() in ("realtime", "stream")
+    if not is_realtime and kind.lower() not in ("offline", "batch"):
+        raise UserError(f"no quickstart is called '{kind}': expected offline or realtime")
+    if kafka_brokers and not is_realtime:
+        raise UserError("--kafka-broker-list is for quickstart realtime")
     interrupted: list[bool] = []  # no Event: its handler may run while the main thread holds the event's own lock
     ends = [signal.SIGINT, signal.SIGTERM]
     if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # else it is meant to survive its terminal: nohup
         ends.append(signal.SIGHUP)
     # A folder of our own is removed at the end, unless something failed: then its logs are all there is to look at.
     scratch = directory or Path(tempfile.mkdtemp(prefix="pinotpy-quickstart-"))
-    quickstart = Quickstart(scratch, Ports(zk_port, controller_port, broker_port), zk_address, as_json=as_json)
+    ports = Ports(zk_port, controller_port, broker_port)
+    quickstart = (
+        RealtimeQuickstart(scratch, ports, zk_address, as_json=as_json, kafka_brokers=kafka_brokers or "")
+        if is_realtime
+        else Quickstart(scratch, ports, zk_address, as_json=as_json)
+    )
     failed, status = True, 0
     try:
         for number in ends:

@@ -63,19 +63,19 @@ def read(
         exact = any(column.data_type is DataType.BIG_DECIMAL for column in columns)
         rows: list[dict[str, Any]] = []
         numbers: list[int] = []
-        for number, record in _records(file, buffered_reader(stream), _Parser(exact), reject):
+        for number, record in _records(file, buffered_reader(stream), JsonParser(exact), reject):
             rows.append(record)
             numbers.append(number)
             if len(rows) == BATCH_ROWS:
-                yield _batch(rows, numbers, columns, exact, reject, fields)
+                yield batch_of_records(rows, numbers, columns, exact, reject, fields)
                 progress(file.position_bytes, file.size_bytes)
                 rows, numbers = [], []
         if rows:
-            yield _batch(rows, numbers, columns, exact, reject, fields)
+            yield batch_of_records(rows, numbers, columns, exact, reject, fields)
         progress(file.position_bytes, file.size_bytes)
 
 
-def _batch(
+def batch_of_records(
     rows: list[dict[str, Any]],
     numbers: list[int],
     columns: Sequence[ReaderColumn],
@@ -83,6 +83,11 @@ def _batch(
     reject: Reject,
     fields: FileFields,
 ) -> InputBatch:
+    """Input form of parsed objects; those that hold what no column of that type can take are rejected.
+
+    Args:
+        numbers: of the rows. exact: whether the parser made decimals of fractions. fields: takes the names of keys.
+    """
     arrays = []
     if len(fields.names) < _FIELDS_NOTED_MAX:
         fields.names.update(*rows[:_RECORDS_NOTED])
@@ -127,7 +132,7 @@ def _double_of(text: str) -> float | Decimal:
     return json_text.decimal_of(text) if math.isinf(double := float(text)) else double
 
 
-class _Parser:
+class JsonParser:
     """Texts → values.
 
     Args:
@@ -168,7 +173,7 @@ class _Parser:
 
 
 def _records(
-    file: InputFile, stream: BufferedStream, parser: _Parser, reject: Reject
+    file: InputFile, stream: BufferedStream, parser: JsonParser, reject: Reject
 ) -> Iterator[tuple[int, dict[str, Any]]]:
     """(row number, object); the first line decides whether lines or running text follow."""
     _refuse_other_encodings(file, stream)
@@ -207,7 +212,7 @@ def _records(
         may_be_deep = line.count(b"{") + line.count(b"[") > json_text.DEPTH_MAX
         for record in several:
             number += 1
-            if _is_row(record, number, may_be_deep, reject):
+            if is_row(record, number, may_be_deep, reject):
                 yield number, record
 
 
@@ -218,7 +223,8 @@ def _refuse_other_encodings(file: InputFile, stream: BufferedStream) -> None:
         raise file.broken("UTF-16 or UTF-32 by its first bytes, expected UTF-8: convert it first", row=1)
 
 
-def _is_row(record: Any, number: int, may_be_deep: bool, reject: Reject) -> TypeGuard[dict[str, Any]]:
+def is_row(record: Any, number: int, may_be_deep: bool, reject: Reject) -> TypeGuard[dict[str, Any]]:
+    """Whether a parsed value is an object that can be a row; rejects it if not."""
     if may_be_deep and json_text.is_too_deep(record):
         reject(number, "", f"nested deeper than {json_text.DEPTH_MAX}")
         return False
@@ -229,7 +235,7 @@ def _is_row(record: Any, number: int, may_be_deep: bool, reject: Reject) -> Type
 
 
 def _running_text(
-    file: InputFile, stream: BufferedStream, start: bytes, parser: _Parser, reject: Reject
+    file: InputFile, stream: BufferedStream, start: bytes, parser: JsonParser, reject: Reject
 ) -> Iterator[tuple[int, dict[str, Any]]]:
     """Objects over several lines, in arrays or not. After damage nothing tells where the next object begins: that ends
     the reading.
@@ -256,7 +262,7 @@ def _running_text(
             position = end
             if not piece.isascii() and _NO_UTF8.search(piece):
                 reject(number, "", "not UTF-8", piece.encode("utf-8", "surrogateescape").decode("utf-8", "replace"))
-            elif _is_row(value, number, piece.count("{") + piece.count("[") > json_text.DEPTH_MAX, reject):
+            elif is_row(value, number, piece.count("{") + piece.count("[") > json_text.DEPTH_MAX, reject):
                 yield number, value
             continue
         if ended:

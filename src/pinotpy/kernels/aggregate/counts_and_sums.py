@@ -317,10 +317,10 @@ def _halves(values: Any) -> Any:
 
 
 @njit(nogil=True)
-def add_halves(table: Any, at: Any, low: Any, high: Any) -> None:
+def add_halves(table: Any, word: Any, low: Any, high: Any) -> None:
     # low + high * 2^32, both far from overflow
-    add_wide(table, at, high << 32, high >> 32)
-    add_wide(table, at, low, low >> 63)
+    add_wide(table, word, high << 32, high >> 32)
+    add_wide(table, word, low, low >> 63)
 
 
 @block_function

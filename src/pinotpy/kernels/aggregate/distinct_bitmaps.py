@@ -55,9 +55,9 @@ _STRETCH: Final = 1024
 def begin_bitmaps(state_address: int, args_address: int) -> Any:
     """Empty sets of the unit's groups: the thread's own, which every unit leaves empty."""
     state, args = words(state_address, STATE_WORDS), words(args_address, INSTRUCTION_WORDS)
-    context, own = context_of(state), words(state[S_USER] + args[A0] * 8, SET_WORDS)
-    own[D_RUN_WORDS], own[D_COUNTS] = args[A0 + 2], args[A0 + 1]
-    return reserve_zeroed(context[G_CONTROL], vector_at(own, D_TABLE), args[A0 + 1] * args[A0 + 2])
+    context, value_set = context_of(state), words(state[S_USER] + args[A0] * 8, SET_WORDS)
+    value_set[D_RUN_WORDS], value_set[D_COUNTS] = args[A0 + 2], args[A0 + 1]
+    return reserve_zeroed(context[G_CONTROL], vector_at(value_set, D_TABLE), args[A0 + 1] * args[A0 + 2])
 
 
 @njit(nogil=True)
@@ -86,9 +86,12 @@ def _add_unless(sets: Any, size: Any, groups: Any, single: bool, ids: Any, skip:
 def add_to_bitmaps(state_address: int, args_address: int) -> Any:
     """Set the bits of the block's values."""
     state, args = words(state_address, STATE_WORDS), words(args_address, INSTRUCTION_WORDS)
-    own, n = words(state[S_USER] + args[A0 + 2] * 8, SET_WORDS), state[S_SELECTED]
+    value_set, n = words(state[S_USER] + args[A0 + 2] * 8, SET_WORDS), state[S_SELECTED]
     single = args[A0] < 0
-    sets, size = view_u64(own[D_TABLE + V_ADDRESS], own[D_COUNTS] * own[D_RUN_WORDS]), uint64(own[D_RUN_WORDS])
+    sets, size = (
+        view_u64(value_set[D_TABLE + V_ADDRESS], value_set[D_COUNTS] * value_set[D_RUN_WORDS]),
+        uint64(value_set[D_RUN_WORDS]),
+    )
     groups, ids = register_u32(state, 0 if single else args[A0])[:n], register_u32(state, args[A0 + 1])[:n]
     if args[A0 + 3] >= 0:
         _add_unless(sets, size, groups, single, ids, register_u8(state, args[A0 + 3])[:n])
@@ -101,16 +104,16 @@ def add_to_bitmaps(state_address: int, args_address: int) -> Any:
 
 @njit(nogil=True)
 def _number_of_bits(bits: Any) -> Any:
-    found = int64(0)
+    total = int64(0)
     for k in range(len(bits)):
-        found += int64(num_bits(bits[k]))
-    return found
+        total += int64(num_bits(bits[k]))
+    return total
 
 
 @njit(nogil=True)
 def _ids_of(bits: Any, code_map: Any, ids: Any) -> None:
     """The shared codes of the set bits, ascending; every word is 0 afterwards."""
-    at, ascends, before = 0, True, np.uint32(0)
+    position, ascends, before = 0, True, np.uint32(0)
     for k in range(len(bits)):
         word = bits[k]
         if word == uint64(0):
@@ -121,8 +124,8 @@ def _ids_of(bits: Any, code_map: Any, ids: Any) -> None:
             word &= word - uint64(1)
             if value < before:
                 ascends = False
-            ids[at] = before = value
-            at += 1
+            ids[position] = before = value
+            position += 1
     if not ascends:  # values that came later were appended to the shared dictionary
         ids[:] = np.sort(ids)
 
@@ -133,21 +136,21 @@ def end_bitmaps(state_address: int, args_address: int) -> Any:
     bits are 0 then.
     """
     state, args = words(state_address, STATE_WORDS), words(args_address, INSTRUCTION_WORDS)
-    context, own = context_of(state), words(state[S_USER] + args[A0] * 8, SET_WORDS)
-    code = reserve(context[G_CONTROL], vector_at(own, D_RUNS), own[D_COUNTS] * RUN_ENTRY_WORDS)
-    size, code_map = own[D_RUN_WORDS], view_i32(args[A0 + 1], args[A0 + 2])
-    for group in range(own[D_COUNTS]):
-        bits = view_u64(own[D_TABLE + V_ADDRESS] + group * size * 8, size)
+    context, value_set = context_of(state), words(state[S_USER] + args[A0] * 8, SET_WORDS)
+    code = reserve(context[G_CONTROL], vector_at(value_set, D_RUNS), value_set[D_COUNTS] * RUN_ENTRY_WORDS)
+    size, code_map = value_set[D_RUN_WORDS], view_i32(args[A0 + 1], args[A0 + 2])
+    for group in range(value_set[D_COUNTS]):
+        bits = view_u64(value_set[D_TABLE + V_ADDRESS] + group * size * 8, size)
         number = _number_of_bits(bits)
         if number == 0 or code != E_OK:
             continue
-        code, address = take(context[G_CONTROL], own[D_POOL : D_POOL + POOL_WORDS], (number + 1) >> 1)
+        code, address = take(context[G_CONTROL], value_set[D_POOL : D_POOL + POOL_WORDS], (number + 1) >> 1)
         if code == E_OK:
-            entry = words(own[D_RUNS + V_ADDRESS] + own[D_RUNS + V_USED] * 8, RUN_ENTRY_WORDS)
+            entry = words(value_set[D_RUNS + V_ADDRESS] + value_set[D_RUNS + V_USED] * 8, RUN_ENTRY_WORDS)
             entry[0] = words(context[G_TABLE + V_ADDRESS] + group * context[G_ROW_WORDS] * 8, 1)[0]
             entry[1], entry[2] = address, number
             _ids_of(bits, code_map, view_u32(address, number))
-            own[D_RUNS + V_USED] += RUN_ENTRY_WORDS
+            value_set[D_RUNS + V_USED] += RUN_ENTRY_WORDS
     return code
 
 
@@ -179,17 +182,17 @@ def count_distinct(addresses: Any, sizes: Any, starts: Any, first: int, last: in
         for i in range(starts[group], starts[group + 1]):
             places[i] = _place_of(view_u32(addresses[i], sizes[i]), int64(first) << 6)
         for low in range(first, last, _STRETCH):
-            own = deduplicated[: min(_STRETCH, last - low)]
-            own[:] = uint64(0)
-            begin, end = uint64(low) << uint64(6), uint64(low + len(own)) << uint64(6)
+            stretch = deduplicated[: min(_STRETCH, last - low)]
+            stretch[:] = uint64(0)
+            begin, end = uint64(low) << uint64(6), uint64(low + len(stretch)) << uint64(6)
             for i in range(starts[group], starts[group + 1]):
-                ids, at = view_u32(addresses[i], sizes[i]), places[i]
-                while at < len(ids) and uint64(ids[at]) < end:
-                    value = uint64(ids[at]) - begin
-                    own[value >> uint64(6)] |= uint64(1) << (value & uint64(63))
-                    at += 1
-                places[i] = at
-            total += _number_of_bits(own)
+                ids, position = view_u32(addresses[i], sizes[i]), places[i]
+                while position < len(ids) and uint64(ids[position]) < end:
+                    value = uint64(ids[position]) - begin
+                    stretch[value >> uint64(6)] |= uint64(1) << (value & uint64(63))
+                    position += 1
+                places[i] = position
+            total += _number_of_bits(stretch)
         counts[group] += total
 
 
@@ -214,13 +217,13 @@ def count_flagged(flags: Any) -> int:
     deduplicated = np.empty(_STRETCH, np.uint8)
     total = 0
     for low in range(0, flags.shape[1], _STRETCH):
-        own = deduplicated[: min(_STRETCH, flags.shape[1] - low)]
-        own[:] = 0
+        stretch = deduplicated[: min(_STRETCH, flags.shape[1] - low)]
+        stretch[:] = 0
         for row in range(len(flags)):
-            for k in range(len(own)):
-                own[k] |= flags[row, low + k]
-        for k in range(len(own)):
-            total += int(own[k])
+            for k in range(len(stretch)):
+                stretch[k] |= flags[row, low + k]
+        for k in range(len(stretch)):
+            total += int(stretch[k])
     return total
 
 

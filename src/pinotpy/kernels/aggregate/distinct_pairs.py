@@ -100,9 +100,9 @@ def translate(entries: Any, groups: Any, morsels: Any, metas: Any, codes: Any) -
 
 
 @inner
-def _holds_pair(slots: Any, at: Any, known: Any, pair: Any) -> Any:
+def _holds_pair(slots: Any, slot: Any, known: Any, pair: Any) -> Any:
     # Those of distinct pairs have the group alone in their first word.
-    held = uint64(2) * uint64(slots[at])
+    held = uint64(2) * uint64(slots[slot])
     return (known[held - uint64(1)] ^ pair[1]) | (known[held - uint64(2)] ^ pair[0]) == 0
 
 
@@ -117,12 +117,12 @@ def _deduplicate_part(entries: Any, counts: Any, table: Any) -> Any:
         tag, value = entries[i, 0], entries[i, 1]
         group = tag >> ROW_SHIFT
         h = finish(absorb(start(group), value))
-        at = _find_pair(slots, first_slot(h, mask), mask, known, (group, value))
-        held = uint64(slots[at])
+        slot = _find_pair(slots, first_slot(h, mask), mask, known, (group, value))
+        held = uint64(slots[slot])
         if held == uint64(0):
             entries[used, 0], entries[used, 1], counts[used] = group, value, tag & _COUNT_MASK
             used += uint64(1)
-            slots[at] = uint32(used)
+            slots[slot] = uint32(used)
         else:
             counts[held - uint64(1)] += tag & _COUNT_MASK
     return int64(used)
@@ -142,10 +142,10 @@ def deduplicate(entries: Any, counts: Any, starts: Any, first: int, last: int, u
         widest = max(widest, starts[part + 1] - starts[part])
     table = np.empty(slots_of(widest), np.uint32)
     for part in range(first, last):
-        own = table[: slots_of(starts[part + 1] - starts[part])]
-        own[:] = 0
+        slots = table[: slots_of(starts[part + 1] - starts[part])]
+        slots[:] = 0
         used[part] = _deduplicate_part(
-            entries[starts[part] : starts[part + 1]], counts[starts[part] : starts[part + 1]], own
+            entries[starts[part] : starts[part + 1]], counts[starts[part] : starts[part + 1]], slots
         )
         for i in range(starts[part], starts[part] + used[part]):
             sizes[entries[i, 0]] += 1
@@ -172,11 +172,11 @@ def spread(
     for part in range(first, last):
         for i in range(starts[part], starts[part] + used[part]):
             group = entries[i, 0]
-            at = uint64(places[group])
-            values[at] = entries[i, 1]
+            position = uint64(places[group])
+            values[position] = entries[i, 1]
             if counted:
-                values_counts[at] = counts[i]
-            places[group] = int64(at + uint64(1))
+                values_counts[position] = counts[i]
+            places[group] = int64(position + uint64(1))
 
 
 def warm() -> None:

@@ -21,8 +21,8 @@ PART_BITS_MAX: Final = 12
 
 
 @inner
-def _holds_row(slots: Any, at: Any, known: Any, row: Any) -> Any:
-    held, differences = uint64(slots[at]), int64(0)
+def _holds_row(slots: Any, slot: Any, known: Any, row: Any) -> Any:
+    held, differences = uint64(slots[slot]), int64(0)
     i, width = row
     for j in range(width):
         differences |= known[(held - uint64(1)) * width + j] ^ known[i * width + j]
@@ -44,14 +44,14 @@ def count_different(rows: Any, starts: Any, first: int, last: int, sizes: Any) -
         widest = max(widest, starts[part + 1] - starts[part])
     table, known = np.empty(slots_of(widest), np.int64), words(rows.ctypes.data, rows.size)
     for part in range(first, last):
-        own = words(table.ctypes.data, slots_of(starts[part + 1] - starts[part]))
-        own[:] = 0
-        mask = uint64(len(own) - 1)
+        slots = words(table.ctypes.data, slots_of(starts[part + 1] - starts[part]))
+        slots[:] = 0
+        mask = uint64(len(slots) - 1)
         for i in range(starts[part], starts[part + 1]):
             h = hash_row(known, uint64(i) * uint64(width), uint64(width), 0)
-            at = _find_row(own, first_slot(h, mask), mask, known, (uint64(i), uint64(width)))
-            if table[at] == 0:
-                table[at] = i + 1
+            slot = _find_row(slots, first_slot(h, mask), mask, known, (uint64(i), uint64(width)))
+            if table[slot] == 0:
+                table[slot] = i + 1
                 sizes[rows[i, 0]] += 1
 
 

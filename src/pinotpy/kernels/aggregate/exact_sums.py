@@ -72,12 +72,12 @@ def split_doubles(bits: Any, low: Any, high: Any) -> Any:
 
 
 @njit(nogil=True, inline="always")
-def add_wide(table: Any, at: Any, low: Any, high: Any) -> None:
-    """Add the 128-bit integer (low, high) to the one at word `at`."""
-    before = uint64(table[at])
+def add_wide(table: Any, word: Any, low: Any, high: Any) -> None:
+    """Add the 128-bit integer (low, high) to the one at `word`."""
+    before = uint64(table[word])
     after = before + uint64(low)
-    table[at] = int64(after)
-    table[at + uint64(1)] += high + (int64(1) if after < before else int64(0))
+    table[word] = int64(after)
+    table[word + uint64(1)] += high + (int64(1) if after < before else int64(0))
 
 
 @njit(nogil=True)
@@ -88,8 +88,8 @@ def is_outside(b: Any) -> Any:
 
 
 @inner
-def _holds_entry(entries: Any, at: Any, known: Any, key: Any) -> Any:
-    return entries[at * uint64(_OVERFLOW_WORDS)] == key
+def _holds_entry(entries: Any, slot: Any, known: Any, key: Any) -> Any:
+    return entries[slot * uint64(_OVERFLOW_WORDS)] == key
 
 
 _find_entry = probe(_holds_entry, _OVERFLOW_WORDS)
@@ -107,7 +107,7 @@ def _grow_overflow(context: Any) -> Any:
     # Twice the entries; the old ones are kept in a copy while the table is made anew.
     old_count = context[G_OVERFLOW_MASK] + 1 if context[G_OVERFLOW_MASK] > 0 else 0
     count = max(old_count * 2, _OVERFLOW_FIRST)
-    kept = (
+    entries_before = (
         words(context[G_OVERFLOW + V_ADDRESS], old_count * _OVERFLOW_WORDS).copy()
         if old_count > 0
         else np.empty(0, np.int64)
@@ -120,10 +120,10 @@ def _grow_overflow(context: Any) -> Any:
     context[G_OVERFLOW_MASK] = count - 1
     entries = words(context[G_OVERFLOW + V_ADDRESS], count * _OVERFLOW_WORDS)
     for i in range(old_count):
-        if kept[i * _OVERFLOW_WORDS] != 0:
-            at = _slot_of(entries, count - 1, kept[i * _OVERFLOW_WORDS])
+        if entries_before[i * _OVERFLOW_WORDS] != 0:
+            slot = _slot_of(entries, count - 1, entries_before[i * _OVERFLOW_WORDS])
             for k in range(_OVERFLOW_WORDS):
-                entries[at + k] = kept[i * _OVERFLOW_WORDS + k]
+                entries[slot + k] = entries_before[i * _OVERFLOW_WORDS + k]
     return E_OK
 
 

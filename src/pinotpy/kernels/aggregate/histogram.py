@@ -38,11 +38,11 @@ def _bucket(edges: Any, value: float) -> Any:
     """The bucket of a value that lies between the first and the last edge. Every value takes the same steps and no
     branch: which way a search goes can be foreseen for no value.
     """
-    low, left = 0, len(edges)
-    while left > 1:
-        half = left >> 1
+    low, width = 0, len(edges)
+    while width > 1:
+        half = width >> 1
         low += half * int64(edges[low + half] <= value)
-        left -= half
+        width -= half
     return min(low, len(edges) - 2)
 
 

@@ -50,9 +50,9 @@ def _grow_keys(table: Any, width: Any, slot: Any, groups: Any, values: Any, is_d
         key = order_key(values[i], is_double)
         if is_min:
             key = ~key
-        at = uint64(groups[i]) * width + slot
-        if key > uint64(table[at]):
-            table[at] = int64(key)
+        word = uint64(groups[i]) * width + slot
+        if key > uint64(table[word]):
+            table[word] = int64(key)
 
 
 @njit(nogil=True)
@@ -63,9 +63,9 @@ def _grow_keys_flagged(
         key = order_key(values[i], is_double)
         if is_min:
             key = ~key
-        at = uint64(groups[i]) * width + slot
-        if skip[i] == 0 and key > uint64(table[at]):
-            table[at] = int64(key)
+        word = uint64(groups[i]) * width + slot
+        if skip[i] == 0 and key > uint64(table[word]):
+            table[word] = int64(key)
 
 
 @njit(nogil=True)

@@ -52,17 +52,17 @@ _POWER: Final = 16
 
 
 @inner
-def _multiply(limbs: Any, at: int, left: int, num_left: int, right: int, num_right: int) -> Any:
-    """Limbs at `at` of the product of the limbs at `left` and at `right`; gives how many they are. A column has at most
-    five products of 60 bits.
+def _multiply(limbs: Any, position: int, left: int, num_left: int, right: int, num_right: int) -> Any:
+    """Limbs at `position` of the product of the limbs at `left` and at `right`; gives how many they are. A column has
+    at most five products of 60 bits.
     """
     carry = int64(0)
     for k in range(num_left + num_right - 1):
         for i in range(max(0, k - num_right + 1), min(k, num_left - 1) + 1):
             carry += limbs[left + i] * limbs[right + k - i]
-        limbs[at + k] = carry & _LIMB
+        limbs[position + k] = carry & _LIMB
         carry >>= LIMB_BITS
-    limbs[at + num_left + num_right - 1] = carry
+    limbs[position + num_left + num_right - 1] = carry
     return num_left + num_right
 
 
@@ -118,7 +118,7 @@ def _fourth(a: int, b: int) -> Any:
 @njit(nogil=True)
 def _add_long_squares(table: Any, width: Any, slot: Any, groups: Any, values: Any, single: bool) -> None:
     for i in range(len(values)):
-        at = slot if single else uint64(groups[i]) * width + slot
+        word = slot if single else uint64(groups[i]) * width + slot
         v = values[i]
         magnitude = uint64(-v if v < 0 else v)
         a, b, c = (
@@ -127,57 +127,57 @@ def _add_long_squares(table: Any, width: Any, slot: Any, groups: Any, values: An
             int64(magnitude >> uint64(60)),
         )
         t = a * a
-        table[at] += t & _LIMB
+        table[word] += t & _LIMB
         t = (t >> 30) + 2 * a * b
-        table[at + uint64(1)] += t & _LIMB
+        table[word + uint64(1)] += t & _LIMB
         t = (t >> 30) + 2 * a * c + b * b
-        table[at + uint64(2)] += t & _LIMB
+        table[word + uint64(2)] += t & _LIMB
         t = (t >> 30) + 2 * b * c
-        table[at + uint64(3)] += t & _LIMB
-        table[at + uint64(4)] += (t >> 30) + c * c
+        table[word + uint64(3)] += t & _LIMB
+        table[word + uint64(4)] += (t >> 30) + c * c
 
 
 @njit(nogil=True)
 def _add_long_cubes(table: Any, width: Any, slot: Any, groups: Any, values: Any, single: bool, limbs: Any) -> None:
     for i in range(len(values)):
-        at = slot if single else uint64(groups[i]) * width + slot
+        word = slot if single else uint64(groups[i]) * width + slot
         v = values[i]
         magnitude = uint64(-v if v < 0 else v)
         if magnitude >> uint64(2 * LIMB_BITS) != uint64(0):
-            _add_wide_power(table, at, magnitude, -1 if v < 0 else 1, 3, limbs)
+            _add_wide_power(table, word, magnitude, -1 if v < 0 else 1, 3, limbs)
             continue
         sign = v >> 63
         c = _cube(int64(magnitude & uint64(_LIMB)), int64(magnitude >> uint64(LIMB_BITS)))
-        table[at] += (c[0] ^ sign) - sign
-        table[at + uint64(1)] += (c[1] ^ sign) - sign
-        table[at + uint64(2)] += (c[2] ^ sign) - sign
-        table[at + uint64(3)] += (c[3] ^ sign) - sign
-        table[at + uint64(4)] += (c[4] ^ sign) - sign
-        table[at + uint64(5)] += (c[5] ^ sign) - sign
+        table[word] += (c[0] ^ sign) - sign
+        table[word + uint64(1)] += (c[1] ^ sign) - sign
+        table[word + uint64(2)] += (c[2] ^ sign) - sign
+        table[word + uint64(3)] += (c[3] ^ sign) - sign
+        table[word + uint64(4)] += (c[4] ^ sign) - sign
+        table[word + uint64(5)] += (c[5] ^ sign) - sign
 
 
 @njit(nogil=True)
 def _add_long_fourths(table: Any, width: Any, slot: Any, groups: Any, values: Any, single: bool, limbs: Any) -> None:
     for i in range(len(values)):
-        at = slot if single else uint64(groups[i]) * width + slot
+        word = slot if single else uint64(groups[i]) * width + slot
         v = values[i]
         magnitude = uint64(-v if v < 0 else v)
         if magnitude >> uint64(2 * LIMB_BITS) != uint64(0):
-            _add_wide_power(table, at, magnitude, 1, 4, limbs)
+            _add_wide_power(table, word, magnitude, 1, 4, limbs)
             continue
         c = _fourth(int64(magnitude & uint64(_LIMB)), int64(magnitude >> uint64(LIMB_BITS)))
-        table[at] += c[0]
-        table[at + uint64(1)] += c[1]
-        table[at + uint64(2)] += c[2]
-        table[at + uint64(3)] += c[3]
-        table[at + uint64(4)] += c[4]
-        table[at + uint64(5)] += c[5]
-        table[at + uint64(6)] += c[6]
-        table[at + uint64(7)] += c[7]
+        table[word] += c[0]
+        table[word + uint64(1)] += c[1]
+        table[word + uint64(2)] += c[2]
+        table[word + uint64(3)] += c[3]
+        table[word + uint64(4)] += c[4]
+        table[word + uint64(5)] += c[5]
+        table[word + uint64(6)] += c[6]
+        table[word + uint64(7)] += c[7]
 
 
 @njit(nogil=True)
-def _add_wide_power(table: Any, at: Any, magnitude: Any, sign: int, power: int, limbs: Any) -> None:
+def _add_wide_power(table: Any, word: Any, magnitude: Any, sign: int, power: int, limbs: Any) -> None:
     # Of a whole number of more than two limbs, which is rare.
     limbs[0], limbs[1], limbs[2] = (
         magnitude & uint64(_LIMB),
@@ -186,7 +186,7 @@ def _add_wide_power(table: Any, at: Any, magnitude: Any, sign: int, power: int, 
     )
     _raise(limbs, 3, power)
     for j in range(2 * power + 1):  # the limbs beyond are 0
-        table[at + uint64(j)] += sign * limbs[_POWER + j]
+        table[word + uint64(j)] += sign * limbs[_POWER + j]
 
 
 @inner
@@ -251,10 +251,10 @@ def _overflow_power(context: Any, group: int, slot: int, bits: Any, power: int, 
 
 
 @inner
-def _add_shifted(table: Any, at: Any, limb: int, shift: int) -> None:
+def _add_shifted(table: Any, word: Any, limb: int, shift: int) -> None:
     moved = limb << shift
-    table[at] += moved & _LIMB
-    table[at + uint64(1)] += moved >> LIMB_BITS
+    table[word] += moved & _LIMB
+    table[word + uint64(1)] += moved >> LIMB_BITS
 
 
 @njit(nogil=True)
@@ -265,14 +265,14 @@ def _add_double_squares(table: Any, width: Any, slot: Any, groups: Any, values: 
         b = uint64(values[i])
         places = int64((b >> uint64(52)) & uint64(_INFINITE)) - _MAIN_BASE
         if 0 < places <= WINDOW:
-            at = (slot if single else uint64(groups[i]) * width + slot) + uint64(2 * places // LIMB_BITS)
+            word = (slot if single else uint64(groups[i]) * width + slot) + uint64(2 * places // LIMB_BITS)
             shift = 2 * places % LIMB_BITS
             m = (int64(b) & _FRACTION) | _IMPLICIT
             c = _square(m & _LIMB, m >> LIMB_BITS)
-            _add_shifted(table, at, c[0], shift)
-            _add_shifted(table, at + uint64(1), c[1], shift)
-            _add_shifted(table, at + uint64(2), c[2], shift)
-            _add_shifted(table, at + uint64(3), c[3], shift)
+            _add_shifted(table, word, c[0], shift)
+            _add_shifted(table, word + uint64(1), c[1], shift)
+            _add_shifted(table, word + uint64(2), c[2], shift)
+            _add_shifted(table, word + uint64(3), c[3], shift)
         else:
             outside += int64((b << uint64(1)) != uint64(0))
     return outside
@@ -285,17 +285,17 @@ def _add_double_cubes(table: Any, width: Any, slot: Any, groups: Any, values: An
         b = uint64(values[i])
         places = int64((b >> uint64(52)) & uint64(_INFINITE)) - _MAIN_BASE
         if 0 < places <= WINDOW:
-            at = (slot if single else uint64(groups[i]) * width + slot) + uint64(3 * places // LIMB_BITS)
+            word = (slot if single else uint64(groups[i]) * width + slot) + uint64(3 * places // LIMB_BITS)
             shift = 3 * places % LIMB_BITS
             m = (int64(b) & _FRACTION) | _IMPLICIT
             c = _cube(m & _LIMB, m >> LIMB_BITS)
             sign = int64(b) >> 63
-            _add_shifted(table, at, (c[0] ^ sign) - sign, shift)
-            _add_shifted(table, at + uint64(1), (c[1] ^ sign) - sign, shift)
-            _add_shifted(table, at + uint64(2), (c[2] ^ sign) - sign, shift)
-            _add_shifted(table, at + uint64(3), (c[3] ^ sign) - sign, shift)
-            _add_shifted(table, at + uint64(4), (c[4] ^ sign) - sign, shift)
-            _add_shifted(table, at + uint64(5), (c[5] ^ sign) - sign, shift)
+            _add_shifted(table, word, (c[0] ^ sign) - sign, shift)
+            _add_shifted(table, word + uint64(1), (c[1] ^ sign) - sign, shift)
+            _add_shifted(table, word + uint64(2), (c[2] ^ sign) - sign, shift)
+            _add_shifted(table, word + uint64(3), (c[3] ^ sign) - sign, shift)
+            _add_shifted(table, word + uint64(4), (c[4] ^ sign) - sign, shift)
+            _add_shifted(table, word + uint64(5), (c[5] ^ sign) - sign, shift)
         else:
             outside += int64((b << uint64(1)) != uint64(0))
     return outside
@@ -308,18 +308,18 @@ def _add_double_fourths(table: Any, width: Any, slot: Any, groups: Any, values: 
         b = uint64(values[i])
         places = int64((b >> uint64(52)) & uint64(_INFINITE)) - _MAIN_BASE
         if 0 < places <= WINDOW:
-            at = (slot if single else uint64(groups[i]) * width + slot) + uint64(4 * places // LIMB_BITS)
+            word = (slot if single else uint64(groups[i]) * width + slot) + uint64(4 * places // LIMB_BITS)
             shift = 4 * places % LIMB_BITS
             m = (int64(b) & _FRACTION) | _IMPLICIT
             c = _fourth(m & _LIMB, m >> LIMB_BITS)
-            _add_shifted(table, at, c[0], shift)
-            _add_shifted(table, at + uint64(1), c[1], shift)
-            _add_shifted(table, at + uint64(2), c[2], shift)
-            _add_shifted(table, at + uint64(3), c[3], shift)
-            _add_shifted(table, at + uint64(4), c[4], shift)
-            _add_shifted(table, at + uint64(5), c[5], shift)
-            _add_shifted(table, at + uint64(6), c[6], shift)
-            _add_shifted(table, at + uint64(7), c[7], shift)
+            _add_shifted(table, word, c[0], shift)
+            _add_shifted(table, word + uint64(1), c[1], shift)
+            _add_shifted(table, word + uint64(2), c[2], shift)
+            _add_shifted(table, word + uint64(3), c[3], shift)
+            _add_shifted(table, word + uint64(4), c[4], shift)
+            _add_shifted(table, word + uint64(5), c[5], shift)
+            _add_shifted(table, word + uint64(6), c[6], shift)
+            _add_shifted(table, word + uint64(7), c[7], shift)
         else:
             outside += int64((b << uint64(1)) != uint64(0))
     return outside

@@ -66,38 +66,38 @@ def brackets(
         if total <= WHOLE_MAX:
             continue
         count = min(max(total >> _SAMPLED_SHIFT, 64), SAMPLE_MAX)
-        own = sample[:count]
+        taken = sample[:count]
         low, high = starts[group], starts[group + 1]
-        _sample(addresses[low:high], sizes[low:high], total, own)
-        own.sort()
+        _sample(addresses[low:high], sizes[low:high], total, taken)
+        taken.sort()
         # Three and a half standard deviations of the number of sampled values below a rank.
         part = first_ranks[group] / total
         below = int64(np.floor(part * count - 3.5 * np.sqrt(count * part * (1 - part)))) - 2
         part = last_ranks[group] / total
         above = int64(np.ceil(part * count + 3.5 * np.sqrt(count * part * (1 - part)))) + 2
         if below >= 0:
-            lows[group] = own[below]
+            lows[group] = taken[below]
         if above < count:
-            highs[group] = own[above]
+            highs[group] = taken[above]
 
 
 @njit(nogil=True)
 def _count_run(values: Any, low: Any, high: Any, copies: Any, counts: Any) -> Any:
     # `copies` has room for all values.
-    kept, below, least, greatest = uint64(0), int64(0), int64(0), int64(0)
+    inside, below, least, greatest = uint64(0), int64(0), int64(0), int64(0)
     for i in range(len(values)):
         value = values[i]
-        copies[kept] = value
-        kept += uint64((value > low) & (value < high))
+        copies[inside] = value
+        inside += uint64((value > low) & (value < high))
         below += value < low
         least += value == low
         greatest += value == high
     counts[BELOW] += below
     counts[EQUAL_LEAST] += least
-    counts[INSIDE] += int64(kept)
+    counts[INSIDE] += int64(inside)
     # Where both ends are one word it is counted once.
     counts[EQUAL_GREATEST] += greatest if high != low else int64(0)
-    return int64(kept)
+    return int64(inside)
 
 
 @njit(cache=True, nogil=True)
@@ -121,8 +121,8 @@ def count_and_copy(
         if code != E_OK:
             return code
         copies = words(context[G_ARENA + V_ADDRESS] + context[G_ARENA + V_USED] * 8, sizes[run] + 1)
-        kept = _count_run(words(addresses[run], sizes[run]), lows[group], highs[group], copies, counts[group])
-        context[G_ARENA + V_USED] += kept
+        inside = _count_run(words(addresses[run], sizes[run]), lows[group], highs[group], copies, counts[group])
+        context[G_ARENA + V_USED] += inside
     return E_OK
 
 
@@ -137,13 +137,13 @@ def _middle(a: Any, b: Any, c: Any) -> Any:
 @inner
 def _cut(keys: Any, low: Any, high: Any, bound: Any) -> Any:
     # Keys below `bound` come first; gives where the others begin.
-    at = low
+    position = low
     for i in range(low, high):
         key = keys[i]
-        keys[i] = keys[at]
-        keys[at] = key
-        at += uint64(key < bound)
-    return at
+        keys[i] = keys[position]
+        keys[position] = key
+        position += uint64(key < bound)
+    return position
 
 
 @njit(nogil=True)
@@ -162,17 +162,17 @@ def _place_rank(keys: Any, low: Any, high: Any, rank: Any) -> None:
             c = keys[low + (seed >> uint64(32)) % size]
             first, second, third = second, third, _middle(a, b, c)
         pivot = _middle(first, second, third)
-        at = _cut(keys, low, high, pivot)
-        if rank < at:
-            high = at
+        position = _cut(keys, low, high, pivot)
+        if rank < position:
+            high = position
             continue
-        low = at
+        low = position
         if pivot == _MAGNITUDE:
             return  # all that is left is equal
-        at = _cut(keys, low, high, pivot + int64(1))
-        if rank < at:
+        position = _cut(keys, low, high, pivot + int64(1))
+        if rank < position:
             return  # equal to the pivot, all of them
-        low = at
+        low = position
 
 
 @njit(cache=True, nogil=True)
@@ -180,16 +180,16 @@ def pick(keys: Any, counts: Any, low: Any, high: Any, rank: int) -> Any:
     """(whether the bracket holds the rank, its word). keys: int64[INSIDE], put in another order; counts:
     int64[COUNT_WORDS].
     """
-    at = rank - counts[BELOW]
-    if at < 0 or at >= counts[EQUAL_LEAST] + counts[INSIDE] + counts[EQUAL_GREATEST]:
+    position = rank - counts[BELOW]
+    if position < 0 or position >= counts[EQUAL_LEAST] + counts[INSIDE] + counts[EQUAL_GREATEST]:
         return False, int64(0)
-    if at < counts[EQUAL_LEAST]:
+    if position < counts[EQUAL_LEAST]:
         return True, low
-    at -= counts[EQUAL_LEAST]
-    if at >= counts[INSIDE]:
+    position -= counts[EQUAL_LEAST]
+    if position >= counts[INSIDE]:
         return True, high
-    _place_rank(keys, uint64(0), uint64(len(keys)), uint64(at))
-    return True, keys[uint64(at)]
+    _place_rank(keys, uint64(0), uint64(len(keys)), uint64(position))
+    return True, keys[uint64(position)]
 
 
 @njit(nogil=True, inline="always")

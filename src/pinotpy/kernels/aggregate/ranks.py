@@ -37,10 +37,10 @@ def spread_words(entries: Any, doubles: bool, places: Any, keys: Any, counts: An
     for i in range(len(entries)):
         tag, word = entries[i, 0], entries[i, 1]
         group = uint64(tag >> ROW_SHIFT)
-        at = uint64(places[group])
-        keys[at] = word ^ _MAGNITUDE if doubles and word < 0 else word
-        counts[at] = tag & _COUNT_MASK
-        places[group] = int64(at + uint64(1))
+        position = uint64(places[group])
+        keys[position] = word ^ _MAGNITUDE if doubles and word < 0 else word
+        counts[position] = tag & _COUNT_MASK
+        places[group] = int64(position + uint64(1))
 
 
 @inner
@@ -66,15 +66,15 @@ def _pivot(keys: Any, low: Any, size: Any, seed: Any) -> Any:
 @inner
 def _cut(keys: Any, counts: Any, low: Any, high: Any, bound: Any) -> Any:
     # Keys below `bound` come first; gives where the others begin, and the counts before.
-    at, weight = low, int64(0)
+    position, weight = low, int64(0)
     for i in range(low, high):
         key, count = keys[i], counts[i]
-        keys[i], counts[i] = keys[at], counts[at]
-        keys[at], counts[at] = key, count
+        keys[i], counts[i] = keys[position], counts[position]
+        keys[position], counts[position] = key, count
         below = uint64(key < bound)
-        at += below
+        position += below
         weight += count if key < bound else int64(0)
-    return at, weight
+    return position, weight
 
 
 @inner
@@ -85,19 +85,19 @@ def _select(keys: Any, counts: Any, low: Any, high: Any, rank: Any) -> Any:
             return keys[low]
         pivot = _pivot(keys, low, high - low, seed)
         seed = seed * _STEP + uint64(high)
-        at, weight = _cut(keys, counts, low, high, pivot)
+        position, weight = _cut(keys, counts, low, high, pivot)
         if rank < weight:
-            high = at
+            high = position
             continue
         rank -= weight
-        low = at
+        low = position
         if pivot == _MAGNITUDE:
             return pivot  # nothing is above
-        at, weight = _cut(keys, counts, low, high, pivot + 1)
+        position, weight = _cut(keys, counts, low, high, pivot + 1)
         if rank < weight:
             return pivot
         rank -= weight
-        low = at
+        low = position
 
 
 @njit(cache=True, nogil=True)

@@ -63,10 +63,10 @@ def add(copies: Any, groups: Any, values: Any) -> None:
 @inner
 def total(copies: Any, group: int) -> Any:
     """What the block added to a group."""
-    found = int64(0)
+    count = int64(0)
     for i in range(group * COPIES, (group + 1) * COPIES):
-        found += copies[uint64(i)]
-    return found
+        count += copies[uint64(i)]
+    return count
 
 
 @inner

@@ -81,18 +81,18 @@ def sum_windows(rows: Any, bits: Any, first: int, low: Any, high: Any, flags: An
 
 
 @njit(cache=True, nogil=True)
-def best_rows(rows: Any, codes: Any, kept: Any, greatest: bool, last: bool, best: Any, at: Any) -> None:
+def best_rows(rows: Any, codes: Any, is_kept: Any, greatest: bool, last: bool, best: Any, positions: Any) -> None:
     """Where the greatest (or least) code of each row stands; of equal ones the last or the first.
 
     Args:
-        rows, codes: int64[n]; kept: bool[n], others do not count. best, at: int64[rows], written; at is -1 where
-            nothing counts, as it must be at first.
+        rows, codes: int64[n]; is_kept: bool[n], others do not count. best, positions: int64[rows], written; a position
+            is -1 where nothing counts, as it must be at first.
     """
     for i in range(len(rows)):
-        if not kept[i]:
+        if not is_kept[i]:
             continue
         row, code = rows[i], codes[i]
         known = best[row]
         better = code > known if greatest else code < known
-        if at[row] < 0 or better or (last and code == known):
-            best[row], at[row] = code, i
+        if positions[row] < 0 or better or (last and code == known):
+            best[row], positions[row] = code, i

@@ -74,20 +74,20 @@ def add_wide(low: Any, high: Any, order: Any, starts: Any, out_low: Any, out_hig
 def least(values: Any, order: Any, starts: Any, out: Any) -> None:
     """out[g] = least value; no group is empty, no value NaN."""
     for g in range(len(out)):
-        found = values[order[starts[g]]]
+        best = values[order[starts[g]]]
         for i in range(starts[g] + 1, starts[g + 1]):
-            found = min(found, values[order[i]])
-        out[g] = found
+            best = min(best, values[order[i]])
+        out[g] = best
 
 
 @njit(cache=True, nogil=True)
 def greatest(values: Any, order: Any, starts: Any, out: Any) -> None:
     """out[g] = greatest value; no group is empty, no value NaN."""
     for g in range(len(out)):
-        found = values[order[starts[g]]]
+        best = values[order[starts[g]]]
         for i in range(starts[g] + 1, starts[g + 1]):
-            found = max(found, values[order[i]])
-        out[g] = found
+            best = max(best, values[order[i]])
+        out[g] = best
 
 
 @njit(cache=True, nogil=True)
@@ -113,10 +113,10 @@ def count_children(ids: Any, first: Any, end: Any, out: Any) -> Any:
 
 
 @njit(cache=True, nogil=True)
-def fill_children(ids: Any, first: Any, end: Any, at: Any, level: int, nodes: Any) -> None:
-    """Write a node for each run of ids[first[i] : end[i]] to nodes[at[i]], nodes[at[i] + 1] …"""
+def fill_children(ids: Any, first: Any, end: Any, first_rows: Any, level: int, nodes: Any) -> None:
+    """Write a node for each run of ids[first[i] : end[i]] to nodes[first_rows[i]], nodes[first_rows[i] + 1] …"""
     for i in range(len(first)):
-        row, doc = at[i], first[i]
+        row, doc = first_rows[i], first[i]
         while doc < end[i]:
             start, value = doc, ids[doc]
             while doc < end[i] and ids[doc] == value:
@@ -192,7 +192,7 @@ def _pushed(stack: Any, used: int, node: int) -> Any:
 def _unnest(nodes: Any, needs: Any, tests: Any, spans: Any, runs: Any, count: int) -> Any:
     # Append the runs of records of one tree to `runs`; gives (runs, their number, whether a test was left to the
     # records).
-    last_needed, last_tested, left = int64(-1), int64(-1), False
+    last_needed, last_tested, is_undecided = int64(-1), int64(-1), False
     for dimension in range(len(needs)):
         if needs[dimension] != NEED_NOTHING:
             last_needed = dimension
@@ -207,7 +207,7 @@ def _unnest(nodes: Any, needs: Any, tests: Any, spans: Any, runs: Any, count: in
         level, first, last = int64(nodes[node + N_LEVEL]), int64(nodes[node + N_FIRST]), int64(nodes[node + N_LAST])
         decided = level > last_needed
         if decided or first == last:
-            left = left or level <= last_tested
+            is_undecided = is_undecided or level <= last_tested
             start = int64(nodes[node + N_AGGREGATED]) if decided else int64(nodes[node + N_START])
             end = start + 1 if decided else int64(nodes[node + N_END])
             if count == len(runs):
@@ -256,7 +256,7 @@ def _unnest(nodes: Any, needs: Any, tests: Any, spans: Any, runs: Any, count: in
             if _passes(tests, test, test_end, int64(nodes[child * NODE_WORDS + N_VALUE])):
                 stack = _pushed(stack, used, child)
                 used += 1
-    return runs, count, left
+    return runs, count, is_undecided
 
 
 @njit(cache=True, nogil=True)
@@ -269,28 +269,29 @@ def walk_trees(trees: Any, needs: Any, tests: Any, spans: Any, offsets: Any) -> 
         tests: int64[m, TEST_WORDS]; spans: int64[n, dimensions, 2], which of them a child on a dimension must pass.
         offsets: int64[n + 1], written.
 
-    Returns (runs, left): tree i has the runs [start, end) of rows offsets[i] … offsets[i + 1], in no order; a record is
-    in at most one of them. left: not all tests could choose children, some are left to be made on the records.
+    Returns (runs, is_undecided): tree i has the runs [start, end) of rows offsets[i] … offsets[i + 1], in no order; a
+    record is in at most one of them. is_undecided: not all tests could choose children, some are left to be made on the
+    records.
     """
     runs = np.empty((256, 2), np.int64)
-    count, left = int64(0), False
+    count, is_undecided = int64(0), False
     offsets[0] = 0
     for i in range(len(trees)):
         nodes = view_i32(trees[i, 0], trees[i, 1] * NODE_WORDS)
         runs, count, undecided = _unnest(nodes, needs[i], tests, spans[i], runs, count)
-        left = left or undecided
+        is_undecided = is_undecided or undecided
         offsets[i + 1] = count
-    return runs[:count], left
+    return runs[:count], is_undecided
 
 
 @njit(cache=True, nogil=True)
 def write_docs(runs: Any, out: Any) -> None:
     """The records of runs [start, end), one after another."""
-    at = int64(0)
+    position = int64(0)
     for i in range(len(runs)):
         for doc in range(runs[i, 0], runs[i, 1]):
-            out[at] = np.int32(doc)
-            at += 1
+            out[position] = np.int32(doc)
+            position += 1
 
 
 # --- checks --------------------------------------------------------------------------------------------------------
@@ -372,7 +373,7 @@ def check_dimension(nodes: Any, parents: Any, ids: Any, dimension: int, cardinal
         if nodes[node, N_FIRST] != nodes[node, N_LAST] or wanted == STAR:
             continue
         for doc in range(nodes[node, N_START], nodes[node, N_END]):
-            found = int64(ids[doc])
-            if found >= cardinality or (wanted >= 0 and found != wanted):
+            dict_id = int64(ids[doc])
+            if dict_id >= cardinality or (wanted >= 0 and dict_id != wanted):
                 return FAULT_DIMENSION, node
     return FAULT_NONE, 0

@@ -82,13 +82,15 @@ def _add_overflow(state: Any, args: Any, single: bool) -> Any:
         if skips and skip[i] != 0:
             continue
         doc = int64(docs[i])
-        at = _first_part(parts, count, doc)
-        while at < count and parts[at * 4] == doc:
+        position = _first_part(parts, count, doc)
+        while position < count and parts[position * 4] == doc:
             group = int64(0) if single else int64(groups[i])
-            code = overflow_part(context, group, args[A0 + 2], parts[at * 4 + 1], parts[at * 4 + 2], parts[at * 4 + 3])
+            code = overflow_part(
+                context, group, args[A0 + 2], parts[position * 4 + 1], parts[position * 4 + 2], parts[position * 4 + 3]
+            )
             if code != E_OK:
                 return code
-            at += 1
+            position += 1
     return E_OK
 
 

@@ -74,9 +74,9 @@ def sum_unnested(bits: Any) -> Any:
 
 
 @njit(nogil=True, inline="always")
-def _add_lanes(table: Any, at: Any, low: Any, high: Any) -> None:
-    add_wide(table, at, high << LANE_BITS, high >> (64 - LANE_BITS))
-    add_wide(table, at, low, low >> 63)
+def _add_lanes(table: Any, word: Any, low: Any, high: Any) -> None:
+    add_wide(table, word, high << LANE_BITS, high >> (64 - LANE_BITS))
+    add_wide(table, word, low, low >> 63)
 
 
 @njit(nogil=True)

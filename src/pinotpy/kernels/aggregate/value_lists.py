@@ -64,10 +64,12 @@ _TWO_63: Final = 2.0**63
 def begin_value_lists(state_address: int, args_address: int) -> Any:
     """No runs of the unit's groups."""
     state, args = words(state_address, STATE_WORDS), words(args_address, INSTRUCTION_WORDS)
-    context, own = context_of(state), words(state[S_USER] + args[A0] * 8, SET_WORDS)
-    own[D_RUN_WORDS], own[D_FIRST] = args[A0 + 2], own[D_RUNS + V_USED]
+    context, value_set = context_of(state), words(state[S_USER] + args[A0] * 8, SET_WORDS)
+    value_set[D_RUN_WORDS], value_set[D_FIRST] = args[A0 + 2], value_set[D_RUNS + V_USED]
     code = reserve_zeroed(context[G_CONTROL], vector_at(context, G_SCRATCH), SCRATCH_WORDS)
-    return reserve_zeroed(context[G_CONTROL], vector_at(own, D_STREAMS), 2 * args[A0 + 1]) if code == E_OK else code
+    return (
+        reserve_zeroed(context[G_CONTROL], vector_at(value_set, D_STREAMS), 2 * args[A0 + 1]) if code == E_OK else code
+    )
 
 
 @njit(nogil=True)
@@ -91,45 +93,45 @@ def _cast_doubles(values: Any, out: Any) -> None:
 
 
 @njit(nogil=True)
-def _open(control: int, own: Any, group: int) -> Any:
+def _open(control: int, value_set: Any, group: int) -> Any:
     # (code, address) of a run for a group whose last one is full.
-    code = reserve(control, vector_at(own, D_RUNS), RUN_ENTRY_WORDS)
+    code = reserve(control, vector_at(value_set, D_RUNS), RUN_ENTRY_WORDS)
     if code != E_OK:
         return code, int64(0)
-    code, address = take(control, own[D_POOL : D_POOL + POOL_WORDS], own[D_RUN_WORDS])
+    code, address = take(control, value_set[D_POOL : D_POOL + POOL_WORDS], value_set[D_RUN_WORDS])
     if code == E_OK:
-        entry = words(own[D_RUNS + V_ADDRESS] + own[D_RUNS + V_USED] * 8, RUN_ENTRY_WORDS)
-        entry[0], entry[1], entry[2] = group, address, own[D_RUN_WORDS]
-        own[D_RUNS + V_USED] += RUN_ENTRY_WORDS
+        entry = words(value_set[D_RUNS + V_ADDRESS] + value_set[D_RUNS + V_USED] * 8, RUN_ENTRY_WORDS)
+        entry[0], entry[1], entry[2] = group, address, value_set[D_RUN_WORDS]
+        value_set[D_RUNS + V_USED] += RUN_ENTRY_WORDS
     return code, address
 
 
 @njit(nogil=True)
-def _add(control: int, own: Any, groups: Any, values: Any) -> Any:
-    streams = words(own[D_STREAMS + V_ADDRESS], own[D_STREAMS + V_CAPACITY])
+def _add(control: int, value_set: Any, groups: Any, values: Any) -> Any:
+    streams = words(value_set[D_STREAMS + V_ADDRESS], value_set[D_STREAMS + V_CAPACITY])
     for i in range(len(values)):
         stream = uint64(groups[i]) * uint64(2)
-        at = streams[stream]
-        if at == streams[stream + uint64(1)]:
-            code, at = _open(control, own, int64(groups[i]))
+        position = streams[stream]
+        if position == streams[stream + uint64(1)]:
+            code, position = _open(control, value_set, int64(groups[i]))
             if code != E_OK:
                 return code
-            streams[stream + uint64(1)] = at + own[D_RUN_WORDS] * 8
-        words(at, 1)[0] = values[i]
-        streams[stream] = at + 8
+            streams[stream + uint64(1)] = position + value_set[D_RUN_WORDS] * 8
+        words(position, 1)[0] = values[i]
+        streams[stream] = position + 8
     return E_OK
 
 
 @njit(nogil=True)
-def _add_single(control: int, own: Any, values: Any) -> Any:
-    streams = words(own[D_STREAMS + V_ADDRESS], 2)
+def _add_single(control: int, value_set: Any, values: Any) -> Any:
+    streams = words(value_set[D_STREAMS + V_ADDRESS], 2)
     done, count = 0, len(values)
     while done < count:
         if streams[0] == streams[1]:
-            code, address = _open(control, own, 0)
+            code, address = _open(control, value_set, 0)
             if code != E_OK:
                 return code
-            streams[0], streams[1] = address, address + own[D_RUN_WORDS] * 8
+            streams[0], streams[1] = address, address + value_set[D_RUN_WORDS] * 8
         taken = min(count - done, (streams[1] - streams[0]) >> 3)
         words(streams[0], taken)[:] = values[done : done + taken]
         streams[0] += taken * 8
@@ -138,12 +140,12 @@ def _add_single(control: int, own: Any, values: Any) -> Any:
 
 
 @njit(nogil=True)
-def _without_skipped(values: Any, groups: Any, single: bool, skip: Any, kept: Any) -> Any:
+def _without_skipped(values: Any, groups: Any, single: bool, skip: Any, copy: Any) -> Any:
     # The values that count to the front, and their groups, in their own registers' copies.
     count = 0
     for i in range(len(values)):
         values[count] = values[i]
-        kept[count] = 0 if single else groups[i]
+        copy[count] = 0 if single else groups[i]
         count += 1 - int64(skip[i])
     return count
 
@@ -152,7 +154,7 @@ def _without_skipped(values: Any, groups: Any, single: bool, skip: Any, kept: An
 def add_to_value_lists(state_address: int, args_address: int) -> Any:
     """Append the block's values to the runs of their groups."""
     state, args = words(state_address, STATE_WORDS), words(args_address, INSTRUCTION_WORDS)
-    context, own, n = context_of(state), words(state[S_USER] + args[A0 + 2] * 8, SET_WORDS), state[S_SELECTED]
+    context, value_set, n = context_of(state), words(state[S_USER] + args[A0 + 2] * 8, SET_WORDS), state[S_SELECTED]
     single, control = args[A0] < 0, context[G_CONTROL]
     out = words(context[G_SCRATCH + V_ADDRESS], BLOCK)[:n]
     if args[A0 + 4] == DOUBLES:
@@ -165,24 +167,24 @@ def add_to_value_lists(state_address: int, args_address: int) -> Any:
         out = register_i64(state, args[A0 + 1])[:n]
     groups = register_u32(state, 0 if single else args[A0])[:n]
     if args[A0 + 3] >= 0:
-        kept = words(context[G_SCRATCH + V_ADDRESS] + BLOCK * 8, BLOCK)[:n]
-        count = _without_skipped(out, groups, single, register_u8(state, args[A0 + 3])[:n], kept)
-        return _add(control, own, kept[:count], out[:count])
-    return _add_single(control, own, out) if single else _add(control, own, groups, out)
+        copy = words(context[G_SCRATCH + V_ADDRESS] + BLOCK * 8, BLOCK)[:n]
+        count = _without_skipped(out, groups, single, register_u8(state, args[A0 + 3])[:n], copy)
+        return _add(control, value_set, copy[:count], out[:count])
+    return _add_single(control, value_set, out) if single else _add(control, value_set, groups, out)
 
 
 @block_function
 def end_value_lists(state_address: int, args_address: int) -> Any:
     """Runs are of arena rows now: word 0 of the groups' rows. The unfinished ones get their lengths."""
     state, args = words(state_address, STATE_WORDS), words(args_address, INSTRUCTION_WORDS)
-    context, own = context_of(state), words(state[S_USER] + args[A0] * 8, SET_WORDS)
-    streams = words(own[D_STREAMS + V_ADDRESS], own[D_STREAMS + V_CAPACITY])
-    runs = words(own[D_RUNS + V_ADDRESS], own[D_RUNS + V_USED])
-    for at in range(own[D_FIRST], len(runs), RUN_ENTRY_WORDS):
-        group, address = runs[at], runs[at + 1]
-        if address + own[D_RUN_WORDS] * 8 == streams[2 * group + 1]:
-            runs[at + 2] = (streams[2 * group] - address) >> 3
-        runs[at] = words(context[G_TABLE + V_ADDRESS] + group * context[G_ROW_WORDS] * 8, 1)[0]
-    for at in range(len(streams)):
-        streams[at] = 0
+    context, value_set = context_of(state), words(state[S_USER] + args[A0] * 8, SET_WORDS)
+    streams = words(value_set[D_STREAMS + V_ADDRESS], value_set[D_STREAMS + V_CAPACITY])
+    runs = words(value_set[D_RUNS + V_ADDRESS], value_set[D_RUNS + V_USED])
+    for position in range(value_set[D_FIRST], len(runs), RUN_ENTRY_WORDS):
+        group, address = runs[position], runs[position + 1]
+        if address + value_set[D_RUN_WORDS] * 8 == streams[2 * group + 1]:
+            runs[position + 2] = (streams[2 * group] - address) >> 3
+        runs[position] = words(context[G_TABLE + V_ADDRESS] + group * context[G_ROW_WORDS] * 8, 1)[0]
+    for position in range(len(streams)):
+        streams[position] = 0
     return E_OK

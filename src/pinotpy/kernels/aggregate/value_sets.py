@@ -67,20 +67,26 @@ def _value_set(state: Any, word: int) -> Any:
 
 
 @inner
-def _table_words(own: Any, groups: int) -> Any:
-    pairs = groups * own[D_CARDINALITY]
-    return (pairs + 1) >> 1 if own[D_COUNTS] != 0 else (pairs + 7) >> 3
+def _table_words(value_set: Any, groups: int) -> Any:
+    pairs = groups * value_set[D_CARDINALITY]
+    return (pairs + 1) >> 1 if value_set[D_COUNTS] != 0 else (pairs + 7) >> 3
 
 
 @block_function
 def begin_value_set(state_address: int, args_address: int) -> Any:
     """Make room for the unit's pairs."""
     state, args = words(state_address, STATE_WORDS), words(args_address, INSTRUCTION_WORDS)
-    own = _value_set(state, args[A0])
-    own[D_CARDINALITY], own[D_COUNTS], own[D_FIRST] = args[A0 + 2], args[A0 + 3], own[D_ARENA + V_USED]
+    value_set = _value_set(state, args[A0])
+    value_set[D_CARDINALITY], value_set[D_COUNTS], value_set[D_FIRST] = (
+        args[A0 + 2],
+        args[A0 + 3],
+        value_set[D_ARENA + V_USED],
+    )
     if args[A0 + 2] == 0:
         return E_OK
-    return reserve_zeroed(context_of(state)[G_CONTROL], vector_at(own, D_TABLE), _table_words(own, args[A0 + 1]))
+    return reserve_zeroed(
+        context_of(state)[G_CONTROL], vector_at(value_set, D_TABLE), _table_words(value_set, args[A0 + 1])
+    )
 
 
 # --- directly --------------------------------------------------------------------------------------------------------
@@ -129,44 +135,47 @@ def _count_unless(counts: Any, cardinality: Any, groups: Any, single: bool, ids:
 
 @inner
 def _append(out: Any, groups: Any, single: bool, values: Any, skip: Any, flagged: bool) -> Any:
-    at = uint64(0)
+    position = uint64(0)
     for i in range(len(values)):
         group = int64(0) if single else int64(groups[i])
-        out[at], out[at + uint64(1)] = (group << ROW_SHIFT) | 1, int64(values[i])
-        at += uint64(ENTRY_WORDS) * (uint64(1) - uint64(skip[i])) if flagged else uint64(ENTRY_WORDS)
-    return int64(at)
+        out[position], out[position + uint64(1)] = (group << ROW_SHIFT) | 1, int64(values[i])
+        position += uint64(ENTRY_WORDS) * (uint64(1) - uint64(skip[i])) if flagged else uint64(ENTRY_WORDS)
+    return int64(position)
 
 
 @inner
 def _append_doubles(out: Any, bits: Any, groups: Any, single: bool, values: Any, skip: Any, flagged: bool) -> Any:
-    at = uint64(0)
+    position = uint64(0)
     for i in range(len(values)):
         group = int64(0) if single else int64(groups[i])
         value = values[i] + 0.0
-        out[at], bits[at + uint64(1)] = (group << ROW_SHIFT) | 1, float64(np.nan) if np.isnan(value) else value
-        at += uint64(ENTRY_WORDS) * (uint64(1) - uint64(skip[i])) if flagged else uint64(ENTRY_WORDS)
-    return int64(at)
+        out[position], bits[position + uint64(1)] = (
+            (group << ROW_SHIFT) | 1,
+            float64(np.nan) if np.isnan(value) else value,
+        )
+        position += uint64(ENTRY_WORDS) * (uint64(1) - uint64(skip[i])) if flagged else uint64(ENTRY_WORDS)
+    return int64(position)
 
 
 @block_function
 def add_ids(state_address: int, args_address: int) -> Any:
     """See or count dict ids."""
     state, args = words(state_address, STATE_WORDS), words(args_address, INSTRUCTION_WORDS)
-    context, own, n = context_of(state), _value_set(state, args[A0 + 2]), state[S_SELECTED]
+    context, value_set, n = context_of(state), _value_set(state, args[A0 + 2]), state[S_SELECTED]
     single, flagged = args[A0] < 0, args[A0 + 3] >= 0
     groups = register_u32(state, 0 if single else args[A0])[:n]
     ids = register_u32(state, args[A0 + 1])[:n]
     skip = register_u8(state, args[A0 + 3] if flagged else 0)[:n]
-    if own[D_CARDINALITY] == 0:
-        code = reserve(context[G_CONTROL], vector_at(own, D_ARENA), (n + 1) * ENTRY_WORDS)
+    if value_set[D_CARDINALITY] == 0:
+        code = reserve(context[G_CONTROL], vector_at(value_set, D_ARENA), (n + 1) * ENTRY_WORDS)
         if code == E_OK:
-            out = words(own[D_ARENA + V_ADDRESS] + own[D_ARENA + V_USED] * 8, (n + 1) * ENTRY_WORDS)
-            own[D_ARENA + V_USED] += _append(out, groups, single, ids, skip, flagged)
+            out = words(value_set[D_ARENA + V_ADDRESS] + value_set[D_ARENA + V_USED] * 8, (n + 1) * ENTRY_WORDS)
+            value_set[D_ARENA + V_USED] += _append(out, groups, single, ids, skip, flagged)
         return code
-    cardinality = uint64(own[D_CARDINALITY])
-    pairs = own[D_CARDINALITY] * (1 if single else context[G_NUM_GROUPS])
-    if own[D_COUNTS] != 0:
-        counts = view_u32(own[D_TABLE + V_ADDRESS], pairs)
+    cardinality = uint64(value_set[D_CARDINALITY])
+    pairs = value_set[D_CARDINALITY] * (1 if single else context[G_NUM_GROUPS])
+    if value_set[D_COUNTS] != 0:
+        counts = view_u32(value_set[D_TABLE + V_ADDRESS], pairs)
         if flagged:
             _count_unless(counts, cardinality, groups, single, ids, skip)
         elif single:
@@ -174,7 +183,7 @@ def add_ids(state_address: int, args_address: int) -> Any:
         else:
             _count(counts, cardinality, groups, ids)
     else:
-        seen = view_u8(own[D_TABLE + V_ADDRESS], pairs)
+        seen = view_u8(value_set[D_TABLE + V_ADDRESS], pairs)
         if flagged:
             _see_unless(seen, cardinality, groups, single, ids, skip)
         elif single:
@@ -188,20 +197,22 @@ def add_ids(state_address: int, args_address: int) -> Any:
 def add_values(state_address: int, args_address: int) -> Any:
     """Append 64-bit values."""
     state, args = words(state_address, STATE_WORDS), words(args_address, INSTRUCTION_WORDS)
-    context, own, n = context_of(state), _value_set(state, args[A0 + 2]), state[S_SELECTED]
+    context, value_set, n = context_of(state), _value_set(state, args[A0 + 2]), state[S_SELECTED]
     single, flagged = args[A0] < 0, args[A0 + 3] >= 0
     groups = register_u32(state, 0 if single else args[A0])[:n]
     skip = register_u8(state, args[A0 + 3] if flagged else 0)[:n]
-    code = reserve(context[G_CONTROL], vector_at(own, D_ARENA), (n + 1) * ENTRY_WORDS)
+    code = reserve(context[G_CONTROL], vector_at(value_set, D_ARENA), (n + 1) * ENTRY_WORDS)
     if code != E_OK:
         return code
-    out = words(own[D_ARENA + V_ADDRESS] + own[D_ARENA + V_USED] * 8, (n + 1) * ENTRY_WORDS)
+    out = words(value_set[D_ARENA + V_ADDRESS] + value_set[D_ARENA + V_USED] * 8, (n + 1) * ENTRY_WORDS)
     if args[A0 + 4] != 0:
-        own[D_ARENA + V_USED] += _append_doubles(
+        value_set[D_ARENA + V_USED] += _append_doubles(
             out, out.view(np.float64), groups, single, register_f64(state, args[A0 + 1])[:n], skip, flagged
         )
     else:
-        own[D_ARENA + V_USED] += _append(out, groups, single, register_i64(state, args[A0 + 1])[:n], skip, flagged)
+        value_set[D_ARENA + V_USED] += _append(
+            out, groups, single, register_i64(state, args[A0 + 1])[:n], skip, flagged
+        )
     return E_OK
 
 
@@ -209,14 +220,14 @@ def add_values(state_address: int, args_address: int) -> Any:
 def add_docs(state_address: int, args_address: int) -> Any:
     """Append the numbers of the docs."""
     state, args = words(state_address, STATE_WORDS), words(args_address, INSTRUCTION_WORDS)
-    context, own, n = context_of(state), _value_set(state, args[A0 + 1]), state[S_SELECTED]
+    context, value_set, n = context_of(state), _value_set(state, args[A0 + 1]), state[S_SELECTED]
     single, flagged = args[A0] < 0, args[A0 + 2] >= 0
     groups = register_u32(state, 0 if single else args[A0])[:n]
     skip = register_u8(state, args[A0 + 2] if flagged else 0)[:n]
-    code = reserve(context[G_CONTROL], vector_at(own, D_ARENA), (n + 1) * ENTRY_WORDS)
+    code = reserve(context[G_CONTROL], vector_at(value_set, D_ARENA), (n + 1) * ENTRY_WORDS)
     if code == E_OK:
-        out = words(own[D_ARENA + V_ADDRESS] + own[D_ARENA + V_USED] * 8, (n + 1) * ENTRY_WORDS)
-        own[D_ARENA + V_USED] += _append(out, groups, single, selection(state)[:n], skip, flagged)
+        out = words(value_set[D_ARENA + V_ADDRESS] + value_set[D_ARENA + V_USED] * 8, (n + 1) * ENTRY_WORDS)
+        value_set[D_ARENA + V_USED] += _append(out, groups, single, selection(state)[:n], skip, flagged)
     return code
 
 
@@ -236,17 +247,17 @@ def _name_rows(context: Any, entries: Any) -> None:
 
 
 @inner
-def _leave(context: Any, own: Any, group: int, tag_count: int, value: int) -> None:
-    at = own[D_ARENA + V_USED]
-    out = words(own[D_ARENA + V_ADDRESS] + at * 8, ENTRY_WORDS)
+def _leave(context: Any, value_set: Any, group: int, tag_count: int, value: int) -> None:
+    position = value_set[D_ARENA + V_USED]
+    out = words(value_set[D_ARENA + V_ADDRESS] + position * 8, ENTRY_WORDS)
     out[0], out[1] = (_row(context, group) << ROW_SHIFT) | tag_count, value
-    own[D_ARENA + V_USED] = at + ENTRY_WORDS
+    value_set[D_ARENA + V_USED] = position + ENTRY_WORDS
 
 
 @inner
-def _seen(own: Any, groups: int) -> Any:
+def _seen(value_set: Any, groups: int) -> Any:
     # Eight flags a word, mostly none of them set.
-    table = words(own[D_TABLE + V_ADDRESS], _table_words(own, groups))
+    table = words(value_set[D_TABLE + V_ADDRESS], _table_words(value_set, groups))
     total = 0
     for i in range(len(table)):
         word = uint64(table[i])
@@ -256,16 +267,18 @@ def _seen(own: Any, groups: int) -> Any:
 
 
 @njit(nogil=True)
-def _leave_seen(context: Any, own: Any, groups: int) -> Any:
-    code = reserve(context[G_CONTROL], vector_at(own, D_ARENA), _seen(own, groups) * ENTRY_WORDS)
+def _leave_seen(context: Any, value_set: Any, groups: int) -> Any:
+    code = reserve(context[G_CONTROL], vector_at(value_set, D_ARENA), _seen(value_set, groups) * ENTRY_WORDS)
     if code != E_OK:
         return code
-    cardinality = own[D_CARDINALITY]
-    table = words(own[D_TABLE + V_ADDRESS], _table_words(own, groups))
-    flags = view_u8(own[D_TABLE + V_ADDRESS], len(table) * 8)
-    at, out = (
-        own[D_ARENA + V_USED],
-        words(own[D_ARENA + V_ADDRESS], own[D_ARENA + V_USED] + (_seen(own, groups) + 1) * ENTRY_WORDS),
+    cardinality = value_set[D_CARDINALITY]
+    table = words(value_set[D_TABLE + V_ADDRESS], _table_words(value_set, groups))
+    flags = view_u8(value_set[D_TABLE + V_ADDRESS], len(table) * 8)
+    position, out = (
+        value_set[D_ARENA + V_USED],
+        words(
+            value_set[D_ARENA + V_ADDRESS], value_set[D_ARENA + V_USED] + (_seen(value_set, groups) + 1) * ENTRY_WORDS
+        ),
     )
     group, first, row = 0, 0, _row(context, 0) << ROW_SHIFT
     for i in range(len(table)):
@@ -277,24 +290,24 @@ def _leave_seen(context: Any, own: Any, groups: int) -> Any:
             if pair - first >= cardinality:
                 group = pair // cardinality
                 first, row = group * cardinality, _row(context, group) << ROW_SHIFT
-            out[at], out[at + 1] = row | 1, pair - first
-            at += ENTRY_WORDS
+            out[position], out[position + 1] = row | 1, pair - first
+            position += ENTRY_WORDS
         table[i] = 0
-    own[D_ARENA + V_USED] = at
+    value_set[D_ARENA + V_USED] = position
     return E_OK
 
 
 @njit(nogil=True)
-def _leave_counts(context: Any, own: Any, groups: int) -> Any:
-    cardinality = own[D_CARDINALITY]
+def _leave_counts(context: Any, value_set: Any, groups: int) -> Any:
+    cardinality = value_set[D_CARDINALITY]
     for group in range(groups):
-        code = reserve(context[G_CONTROL], vector_at(own, D_ARENA), cardinality * ENTRY_WORDS)
+        code = reserve(context[G_CONTROL], vector_at(value_set, D_ARENA), cardinality * ENTRY_WORDS)
         if code != E_OK:
             return code
-        counts = view_u32(own[D_TABLE + V_ADDRESS] + group * cardinality * 4, cardinality)
+        counts = view_u32(value_set[D_TABLE + V_ADDRESS] + group * cardinality * 4, cardinality)
         for i in range(cardinality):
             if counts[i] != 0:
-                _leave(context, own, group, int64(counts[i]), i)
+                _leave(context, value_set, group, int64(counts[i]), i)
                 counts[i] = 0
     return E_OK
 
@@ -303,13 +316,13 @@ def _leave_counts(context: Any, own: Any, groups: int) -> Any:
 def end_value_set(state_address: int, args_address: int) -> Any:
     """Move what the unit saw to the arena; word 0 of the groups' rows is their arena row now."""
     state, args = words(state_address, STATE_WORDS), words(args_address, INSTRUCTION_WORDS)
-    context, own = context_of(state), _value_set(state, args[A0])
-    if own[D_CARDINALITY] == 0:
-        used = own[D_ARENA + V_USED] - own[D_FIRST]
-        _name_rows(context, words(own[D_ARENA + V_ADDRESS] + own[D_FIRST] * 8, used))
+    context, value_set = context_of(state), _value_set(state, args[A0])
+    if value_set[D_CARDINALITY] == 0:
+        used = value_set[D_ARENA + V_USED] - value_set[D_FIRST]
+        _name_rows(context, words(value_set[D_ARENA + V_ADDRESS] + value_set[D_FIRST] * 8, used))
         return E_OK
     return (
-        _leave_counts(context, own, context[G_NUM_GROUPS])
-        if own[D_COUNTS] != 0
-        else _leave_seen(context, own, context[G_NUM_GROUPS])
+        _leave_counts(context, value_set, context[G_NUM_GROUPS])
+        if value_set[D_COUNTS] != 0
+        else _leave_seen(context, value_set, context[G_NUM_GROUPS])
     )

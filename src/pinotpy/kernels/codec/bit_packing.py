@@ -46,10 +46,10 @@ def pack(ids: NDArray[Any], width: int) -> NDArray[np.uint32]:
 
 
 @njit(cache=True, nogil=True)
-def _or_row(words: Any, values: Any, left: int) -> None:
+def _or_row(words: Any, values: Any, shift: int) -> None:
     # Lanes index from 0 in a small function of their own: numba vectorises only those.
     for lane in range(128):
-        words[lane] |= np.uint32(values[lane] << np.uint32(left))
+        words[lane] |= np.uint32(values[lane] << np.uint32(shift))
 
 
 @njit(cache=True, nogil=True)
@@ -78,9 +78,9 @@ def _unpack_row(low: Any, shift: Any, mask: Any, out: Any) -> None:
 
 @njit(cache=True, nogil=True)
 def _unpack_row_two(low: Any, high: Any, shift: Any, mask: Any, out: Any) -> None:
-    left = np.uint32(32) - shift
+    back = np.uint32(32) - shift
     for lane in range(out.shape[0]):
-        out[lane] = ((low[lane] >> shift) | (high[lane] << left)) & mask
+        out[lane] = ((low[lane] >> shift) | (high[lane] << back)) & mask
 
 
 @njit(cache=True, nogil=True)

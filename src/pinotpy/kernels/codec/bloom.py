@@ -44,14 +44,14 @@ def hash_words(values: Any, out: Any) -> None:
 def hash_texts(offsets: Any, data: Any, out: Any) -> None:
     """uint64 hashes of byte strings: int64 offsets, shape (n + 1,), and uint8 bytes."""
     for i in range(len(out)):
-        at, end = offsets[i], offsets[i + 1]
-        h = np.uint64(end - at) * _SEED
-        while at < end:
+        position, end = offsets[i], offsets[i + 1]
+        h = np.uint64(end - position) * _SEED
+        while position < end:
             word = np.uint64(0)
-            for k in range(min(8, end - at)):
-                word |= np.uint64(data[at + k]) << np.uint64(8 * k)
+            for k in range(min(8, end - position)):
+                word |= np.uint64(data[position + k]) << np.uint64(8 * k)
             h = _mixed((h ^ word) + _SEED)
-            at += 8
+            position += 8
         out[i] = _mixed(h + _SEED)
 
 
@@ -87,9 +87,9 @@ def exclude(metas: Any, hashes: Any, out: Any) -> None:
         num_blocks = metas[s, M_BLOOM_BLOCKS]
         if metas[s, M_BLOOM] != 0 and num_blocks > 0:
             blocks = view_u32(metas[s, M_BLOOM], num_blocks * BLOCK_WORDS)
-            found = False
+            may_hold = False
             for h in hashes:
                 if _may_hold(blocks, num_blocks, h):
-                    found = True
+                    may_hold = True
                     break
-            out[s] = 0 if found else 1
+            out[s] = 0 if may_hold else 1

@@ -154,7 +154,7 @@ def _joined(scratch: Any, first: Any, records: Any, group: Any, groups: Any, bas
 
 
 @inner
-def _records_of(data: Any, at: Any, end: Any, paths: Any, terms: Any, state: Any, scratch: Any) -> Any:
+def _records_of(data: Any, position: Any, end: Any, paths: Any, terms: Any, state: Any, scratch: Any) -> Any:
     # The records of one document; gives how it ended and their number.
     frames, base, pool, begins, part_begins, digits = (
         scratch.frames,
@@ -170,11 +170,11 @@ def _records_of(data: Any, at: Any, end: Any, paths: Any, terms: Any, state: Any
     path = np.int64(0)
     wants_value = True
     while True:
-        at = space_end(data, at, end)
+        position = space_end(data, position, end)
         if wants_value:
-            if at >= end:
+            if position >= end:
                 return _LEFT_OUT, 0
-            c = data[at]
+            c = data[position]
             if base_end + _DEPTH_MAX + 2 >= base.shape[0] or records + 2 >= _LISTS or groups + 2 >= _LISTS:
                 return _LEFT_OUT, 0
             mark = np.int64(-1)
@@ -183,23 +183,23 @@ def _records_of(data: Any, at: Any, end: Any, paths: Any, terms: Any, state: Any
             term = np.int64(-1)
             if is_scalar:
                 kind = TEXT
-                begin, until = at, at
+                begin, until = position, position
                 if c == 34:
-                    until, is_escaped = string_end(data, at + 1, end)
-                    begin = at + 1
-                    at = until + 1
+                    until, is_escaped = string_end(data, position + 1, end)
+                    begin = position + 1
+                    position = until + 1
                     kind = ESCAPED if is_escaped else TEXT
                 elif c == 45 or 48 <= c <= 57:
-                    until, kind = number_end(data, at, end)
-                    at = until
-                elif is_word(data, at, end, TRUE):
-                    until = at + 4
-                    at = until
-                elif is_word(data, at, end, FALSE):
-                    until = at + 5
-                    at = until
-                elif is_word(data, at, end, NULL):
-                    at += 4
+                    until, kind = number_end(data, position, end)
+                    position = until
+                elif is_word(data, position, end, TRUE):
+                    until = position + 4
+                    position = until
+                elif is_word(data, position, end, FALSE):
+                    until = position + 5
+                    position = until
+                elif is_word(data, position, end, NULL):
+                    position += 4
                 else:
                     return _LEFT_OUT, 0
                 if until < 0:
@@ -265,29 +265,29 @@ def _records_of(data: Any, at: Any, end: Any, paths: Any, terms: Any, state: Any
                 base_end += 1
             frames[here, _MARKS] = marks
             depth += 1
-            at = space_end(data, at + 1, end)
+            position = space_end(data, position + 1, end)
             if c == 91:
                 frames[here, _SERIAL] = 0
                 frames[here, _MARK_PATH] = number_of(paths, state, PATHS, path, NUMBER, data, 0, 0)
                 path = number_of(paths, state, PATHS, path, ELEMENT, data, 0, 0)
                 if frames[here, _MARK_PATH] < 0 or path < 0:
                     return PATHS_FULL, 0
-                if at < end and data[at] == 93:
+                if position < end and data[position] == 93:
                     wants_value = False
                 continue
             state[_OBJECTS] += 1
             frames[here, _SERIAL] = state[_OBJECTS]
-            if at < end and data[at] == 125:
+            if position < end and data[position] == 125:
                 wants_value = False
                 continue
         else:
             if depth == 0:
-                return (_READ, records) if at == end else (_LEFT_OUT, 0)
-            if at >= end:
+                return (_READ, records) if position == end else (_LEFT_OUT, 0)
+            if position >= end:
                 return _LEFT_OUT, 0
             here = depth - 1
-            c = data[at]
-            at += 1
+            c = data[position]
+            position += 1
             if frames[here, _IS_ARRAY] == 1:
                 if c == 44:
                     frames[here, _SERIAL] += 1
@@ -297,7 +297,7 @@ def _records_of(data: Any, at: Any, end: Any, paths: Any, terms: Any, state: Any
                 if c != 93:
                     return _LEFT_OUT, 0
             elif c == 44:
-                at = space_end(data, at, end)
+                position = space_end(data, position, end)
             elif c != 125:
                 return _LEFT_OUT, 0
             if c != 44:
@@ -336,22 +336,22 @@ def _records_of(data: Any, at: Any, end: Any, paths: Any, terms: Any, state: Any
                         groups += 1
                 continue
         # A key of an object.
-        if at >= end or data[at] != 34:
+        if position >= end or data[position] != 34:
             return _LEFT_OUT, 0
-        until, is_escaped = string_end(data, at + 1, end)
+        until, is_escaped = string_end(data, position + 1, end)
         if until < 0 or is_escaped:
             return _LEFT_OUT, 0
         here = depth - 1
-        path = number_of(paths, state, PATHS, frames[here, _PATH], KEY, data, at + 1, until)
+        path = number_of(paths, state, PATHS, frames[here, _PATH], KEY, data, position + 1, until)
         if path < 0:
             return PATHS_FULL, 0
         if seen[path] == frames[here, _SERIAL]:
             return _LEFT_OUT, 0
         seen[path] = frames[here, _SERIAL]
-        at = space_end(data, until + 1, end)
-        if at >= end or data[at] != 58:
+        position = space_end(data, until + 1, end)
+        if position >= end or data[position] != 58:
             return _LEFT_OUT, 0
-        at += 1
+        position += 1
         wants_value = True
 
 

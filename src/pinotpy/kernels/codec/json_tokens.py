@@ -24,93 +24,95 @@ def _is_hex(c: Any) -> Any:
 
 
 @inner
-def string_end(data: Any, at: Any, end: Any) -> Any:
+def string_end(data: Any, position: Any, end: Any) -> Any:
     # From behind the first quote to the last one; its place and whether there are escapes. -1: this reads no such
     # string.
     escaped = False
-    while at < end:
-        c = data[at]
+    while position < end:
+        c = data[position]
         if c == 34:
-            return at, escaped
+            return position, escaped
         if c < 32:
             return np.int64(-1), escaped
         if c == 92:
             escaped = True
-            at += 1
-            if at >= end:
+            position += 1
+            if position >= end:
                 return np.int64(-1), escaped
-            c = data[at]
+            c = data[position]
             if c == 117:
-                if at + 4 >= end:
+                if position + 4 >= end:
                     return np.int64(-1), escaped
                 for i in range(1, 5):
-                    if not _is_hex(data[at + i]):
+                    if not _is_hex(data[position + i]):
                         return np.int64(-1), escaped
-                if (data[at + 1] | 32) == 100 and data[at + 2] >= 56:
+                if (data[position + 1] | 32) == 100 and data[position + 2] >= 56:
                     return np.int64(-1), escaped  # half of a character
-                at += 4
+                position += 4
             elif c not in (34, 92, 47, 98, 102, 110, 114, 116):  # " \\ / b f n r t
                 return np.int64(-1), escaped
-        at += 1
+        position += 1
     return np.int64(-1), escaped
 
 
 @inner
-def number_end(data: Any, at: Any, end: Any) -> Any:
+def number_end(data: Any, position: Any, end: Any) -> Any:
     # Behind a number, and the kind of its term. -1: this reads no such number.
-    begin = at
-    if data[at] == 45:
-        at += 1
-    first = at
-    while at < end and 48 <= data[at] <= 57:
-        at += 1
-    whole = at - first
+    begin = position
+    if data[position] == 45:
+        position += 1
+    first = position
+    while position < end and 48 <= data[position] <= 57:
+        position += 1
+    whole = position - first
     if whole == 0 or (whole > 1 and data[first] == 48) or whole > 18:
         return np.int64(-1), TEXT
     zero = data[first] == 48
-    if at >= end or (data[at] != 46 and (data[at] | 32) != 101):
-        return (np.int64(-1) if zero and first > begin else at), TEXT  # -0 is 0
+    if position >= end or (data[position] != 46 and (data[position] | 32) != 101):
+        return (np.int64(-1) if zero and first > begin else position), TEXT  # -0 is 0
     plain = False
-    if data[at] == 46:
-        at += 1
-        point = at
-        while at < end and 48 <= data[at] <= 57:
-            at += 1
-        places = at - point
+    if data[position] == 46:
+        position += 1
+        point = position
+        while position < end and 48 <= data[position] <= 57:
+            position += 1
+        places = position - point
         if places == 0:
             return np.int64(-1), TEXT
         # The text that Java writes: shortest digits, from 1e-3 to below 1e7. 15 digits name one double, so they are its
         # shortest.
-        plain = whole <= 7 and whole + places <= 15 and (data[at - 1] != 48 or places == 1)
+        plain = whole <= 7 and whole + places <= 15 and (data[position - 1] != 48 or places == 1)
         if zero:
             plain = plain and (
                 data[point] != 48 or (places > 1 and data[point + 1] != 48) or (places > 2 and data[point + 2] != 48)
             )
-    if at < end and (data[at] | 32) == 101:
+    if position < end and (data[position] | 32) == 101:
         plain = False
-        at += 1
-        if at < end and (data[at] == 43 or data[at] == 45):
-            at += 1
-        exponent = at
-        while at < end and 48 <= data[at] <= 57:
-            at += 1
-        if at == exponent:
+        position += 1
+        if position < end and (data[position] == 43 or data[position] == 45):
+            position += 1
+        exponent = position
+        while position < end and 48 <= data[position] <= 57:
+            position += 1
+        if position == exponent:
             return np.int64(-1), TEXT
-    return at, (TEXT if plain else FRACTION)
+    return position, (TEXT if plain else FRACTION)
 
 
 @inner
-def is_word(data: Any, at: Any, end: Any, word: Any) -> Any:
-    if at + len(word) > end:
+def is_word(data: Any, position: Any, end: Any, word: Any) -> Any:
+    if position + len(word) > end:
         return False
     i = 0
-    while i < len(word) and data[at + i] == word[i]:
+    while i < len(word) and data[position + i] == word[i]:
         i += 1
     return i == len(word)
 
 
 @inner
-def space_end(data: Any, at: Any, end: Any) -> Any:
-    while at < end and (data[at] == 32 or data[at] == 10 or data[at] == 13 or data[at] == 9):
-        at += 1
-    return at
+def space_end(data: Any, position: Any, end: Any) -> Any:
+    while position < end and (
+        data[position] == 32 or data[position] == 10 or data[position] == 13 or data[position] == 9
+    ):
+        position += 1
+    return position

@@ -81,9 +81,9 @@ def number_of(table: Any, state: Any, word: Any, owner: Any, kind: Any, data: An
     h = finish(stir(hash_bytes(data.ctypes.data + begin, size), np.uint64(owner) * np.uint64(4) + np.uint64(kind)))
     mask = np.uint64(slots.shape[0] - 1)
     slot_view, hash_view = view_i32(slots.ctypes.data, slots.shape[0]), view_u64(hashes.ctypes.data, hashes.shape[0])
-    at = find_number(slot_view, first_slot(h, mask), mask, hash_view, h)
-    while slots[at] != 0:
-        entry = slots[at] - 1
+    slot = find_number(slot_view, first_slot(h, mask), mask, hash_view, h)
+    while slots[slot] != 0:
+        entry = slots[slot] - 1
         if owners[entry] == owner and kinds[entry] == kind:
             first = offsets[entry]
             if offsets[entry + 1] - first == size:
@@ -92,7 +92,7 @@ def number_of(table: Any, state: Any, word: Any, owner: Any, kind: Any, data: An
                     i += 1
                 if i == size:
                     return np.int64(entry)
-        at = find_number(slot_view, (at + np.uint64(1)) & mask, mask, hash_view, h)
+        slot = find_number(slot_view, (slot + np.uint64(1)) & mask, mask, hash_view, h)
     used = state[word]
     first = offsets[used]
     if used >= owners.shape[0] or first + size > known.shape[0]:
@@ -101,6 +101,6 @@ def number_of(table: Any, state: Any, word: Any, owner: Any, kind: Any, data: An
     for i in range(size):
         known[first + i] = data[begin + i]
     offsets[used + 1] = first + size
-    slots[at] = used + 1
+    slots[slot] = used + 1
     state[word] = used + 1
     return np.int64(used)

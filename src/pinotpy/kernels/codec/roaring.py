@@ -68,13 +68,13 @@ def _container_bytes(count: int, runs: int) -> Any:
 @inner
 def _measure(docs: Any) -> Any:
     # Containers, whether one has runs, and bytes behind the header.
-    containers, any_runs, size, at = 0, False, 0, 0
-    while at < len(docs):
-        end, runs = _container(docs, at)
-        any_runs |= _has_runs(end - at, runs)
-        size += _container_bytes(end - at, runs)
+    containers, any_runs, size, position = 0, False, 0, 0
+    while position < len(docs):
+        end, runs = _container(docs, position)
+        any_runs |= _has_runs(end - position, runs)
+        size += _container_bytes(end - position, runs)
         containers += 1
-        at = end
+        position = end
     return containers, any_runs, size
 
 
@@ -90,9 +90,9 @@ def bitmap_offsets(offsets: Any, docs: Any, out: Any) -> None:
 
 
 @inner
-def _put(out: Any, at: int, value: int, size: int) -> None:
+def _put(out: Any, position: int, value: int, size: int) -> None:
     for k in range(size):
-        out[at + k] = np.uint8((value >> (8 * k)) & 0xFF)
+        out[position + k] = np.uint8((value >> (8 * k)) & 0xFF)
 
 
 @inner
@@ -110,13 +110,13 @@ def _write_bits(docs: Any, out: Any) -> None:
 
 @inner
 def _write_runs(docs: Any, out: Any) -> None:
-    at, first = 2, 0
+    position, first = 2, 0
     for i in range(len(docs)):
         if i + 1 == len(docs) or docs[i + 1] != docs[i] + 1:
-            _put(out, at, docs[first] & 0xFFFF, 2)
-            _put(out, at + 2, i - first, 2)
-            at, first = at + 4, i + 1
-    _put(out, 0, (at - 2) >> 2, 2)
+            _put(out, position, docs[first] & 0xFFFF, 2)
+            _put(out, position + 2, i - first, 2)
+            position, first = position + 4, i + 1
+    _put(out, 0, (position - 2) >> 2, 2)
 
 
 @inner
@@ -133,23 +133,23 @@ def _write(docs: Any, out: Any) -> None:
         keys = 8
     places = keys + 4 * containers
     is_placed = not any_runs or containers >= _PLACED_MIN
-    begin, at = _header_bytes(containers, any_runs), 0
+    begin, position = _header_bytes(containers, any_runs), 0
     for i in range(containers):
-        end, runs = _container(docs, at)
-        own = docs[at:end]
-        size = _container_bytes(end - at, runs)
-        _put(out, keys + 4 * i, int64(docs[at]) >> 16, 2)
-        _put(out, keys + 4 * i + 2, end - at - 1, 2)
+        end, runs = _container(docs, position)
+        members = docs[position:end]
+        size = _container_bytes(end - position, runs)
+        _put(out, keys + 4 * i, int64(docs[position]) >> 16, 2)
+        _put(out, keys + 4 * i + 2, end - position - 1, 2)
         if is_placed:
             _put(out, places + 4 * i, begin, 4)
-        if _has_runs(end - at, runs):
+        if _has_runs(end - position, runs):
             out[flags + (i >> 3)] |= np.uint8(1 << (i & 7))
-            _write_runs(own, out[begin : begin + size])
-        elif end - at <= _ARRAY_MAX:
-            _write_array(own, out[begin : begin + size])
+            _write_runs(members, out[begin : begin + size])
+        elif end - position <= _ARRAY_MAX:
+            _write_array(members, out[begin : begin + size])
         else:
-            _write_bits(own, out[begin : begin + size])
-        begin, at = begin + size, end
+            _write_bits(members, out[begin : begin + size])
+        begin, position = begin + size, end
 
 
 @njit(cache=True, nogil=True)
@@ -206,27 +206,27 @@ def _add_run(first: int, end: int, words: Any) -> None:
 
 
 @inner
-def add_bitmap(address: int, found: Any) -> None:
-    """Add the docs of a checked bitmap to the set `found`: uint64 words that have a bit for every doc of the
+def add_bitmap(address: int, bits: Any) -> None:
+    """Add the docs of a checked bitmap to the set `bits`: uint64 words that have a bit for every doc of the
     segment.
     """
-    containers, flags, keys, at = _open(address)
+    containers, flags, keys, position = _open(address)
     for i in range(containers):
         first, count = u16_at(keys + 4 * i) * _WORDS, u16_at(keys + 4 * i + 2) + 1
         # The last container of a segment has bits for docs that do not exist, all zero.
-        words = found[first : min(first + _WORDS, len(found))]
+        words = bits[first : min(first + _WORDS, len(bits))]
         if _is_run(flags, i):
-            runs = u16_at(at)
+            runs = u16_at(position)
             for k in range(runs):
-                start = u16_at(at + 2 + 4 * k)
-                _add_run(start, start + u16_at(at + 4 + 4 * k) + 1, words)
-            at += 2 + 4 * runs
+                start = u16_at(position + 2 + 4 * k)
+                _add_run(start, start + u16_at(position + 4 + 4 * k) + 1, words)
+            position += 2 + 4 * runs
         elif count <= _ARRAY_MAX:
-            _add_array(at, count, words)
-            at += 2 * count
+            _add_array(position, count, words)
+            position += 2 * count
         else:
-            _add_bits(at, words)
-            at += _BITS_BYTES
+            _add_bits(position, words)
+            position += _BITS_BYTES
 
 
 @inner
@@ -237,13 +237,13 @@ def _list_array(address: int, base: int, out: Any) -> None:
 
 @inner
 def _list_bits(address: int, base: int, out: Any) -> None:
-    at = 0
+    position = 0
     for i in range(_WORDS):
         bits = word_at(address + 8 * i)
         while bits != uint64(0):
-            out[at] = base + i * 64 + int64(lowest_bit(bits))
+            out[position] = base + i * 64 + int64(lowest_bit(bits))
             bits &= bits - uint64(1)
-            at += 1
+            position += 1
 
 
 @inner
@@ -255,24 +255,24 @@ def _list_run(first: int, out: Any) -> None:
 @inner
 def list_bitmap(address: int, out: Any) -> None:
     """The docs of a checked bitmap, ascending; `out` is int32 and has room for just them."""
-    containers, flags, keys, at = _open(address)
+    containers, flags, keys, position = _open(address)
     filled = int64(0)
     for i in range(containers):
         base, count = u16_at(keys + 4 * i) << 16, u16_at(keys + 4 * i + 2) + 1
-        own = out[filled : filled + count]
+        members = out[filled : filled + count]
         if _is_run(flags, i):
-            runs, done = u16_at(at), int64(0)
+            runs, done = u16_at(position), int64(0)
             for k in range(runs):
-                length = u16_at(at + 4 + 4 * k) + 1
-                _list_run(base + u16_at(at + 2 + 4 * k), own[done : done + length])
+                length = u16_at(position + 4 + 4 * k) + 1
+                _list_run(base + u16_at(position + 2 + 4 * k), members[done : done + length])
                 done += length
-            at += 2 + 4 * runs
+            position += 2 + 4 * runs
         elif count <= _ARRAY_MAX:
-            _list_array(at, base, own)
-            at += 2 * count
+            _list_array(position, base, members)
+            position += 2 * count
         else:
-            _list_bits(at, base, own)
-            at += _BITS_BYTES
+            _list_bits(position, base, members)
+            position += _BITS_BYTES
         filled += count
 
 
@@ -319,31 +319,31 @@ def _check_runs(address: int, runs: int, count: int) -> Any:
 def _check(address: int, size: int, num_docs: int) -> Any:
     if size < 8:
         return int64(-1)
-    containers, flags, keys, at = _open(address)
-    if containers > (num_docs + 65535) >> 16 or at - address > size or (flags == 0 and u32_at(address) != COOKIE):
+    containers, flags, keys, position = _open(address)
+    if containers > (num_docs + 65535) >> 16 or position - address > size or (flags == 0 and u32_at(address) != COOKIE):
         return int64(-1)
     end, total, key_before = address + size, int64(0), int64(-1)
     is_placed = flags == 0 or containers >= _PLACED_MIN
     for i in range(containers):
         key, count = u16_at(keys + 4 * i), u16_at(keys + 4 * i + 2) + 1
-        if key <= key_before or (is_placed and u32_at(keys + 4 * containers + 4 * i) != at - address):
+        if key <= key_before or (is_placed and u32_at(keys + 4 * containers + 4 * i) != position - address):
             return int64(-1)
         if _is_run(flags, i):
             own = int64(2)
-            if at + own <= end:
-                own += 4 * u16_at(at)
-            if at + own > end:
+            if position + own <= end:
+                own += 4 * u16_at(position)
+            if position + own > end:
                 return int64(-1)
-            last = _check_runs(at, u16_at(at), count)
+            last = _check_runs(position, u16_at(position), count)
         else:
             own = int64(2 * count if count <= _ARRAY_MAX else _BITS_BYTES)
-            if at + own > end:
+            if position + own > end:
                 return int64(-1)
-            last = _check_array(at, count) if count <= _ARRAY_MAX else _check_bits(at, count)
+            last = _check_array(position, count) if count <= _ARRAY_MAX else _check_bits(position, count)
         if last < 0 or (key << 16) + last >= num_docs:
             return int64(-1)
-        key_before, total, at = key, total + count, at + own
-    return total if at == end else int64(-1)
+        key_before, total, position = key, total + count, position + own
+    return total if position == end else int64(-1)
 
 
 @njit(cache=True, nogil=True)

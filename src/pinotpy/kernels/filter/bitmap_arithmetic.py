@@ -116,9 +116,9 @@ def _copy(out: Any, values: Any) -> None:
 
 
 @inner
-def _and(bits: Any, found: Any, flip: Any) -> None:
+def _and(bits: Any, result: Any, flip: Any) -> None:
     for i in range(len(bits)):
-        bits[i] &= found[i] ^ flip
+        bits[i] &= result[i] ^ flip
 
 
 @inner
@@ -126,19 +126,19 @@ def keep_program(state: Any, args: Any, base: int, flip: Any, bits: Any, n: int,
     """bits &= truth of the chain ^ flip, for docs base .. base + n - 1, `count` of which are left."""
     fused, scratch = _program(args), state[S_SCRATCH]
     whole, out = n >> 6, scratch + _BITS_AT
-    found = view_u64(out, len(bits))
+    result = view_u64(out, len(bits))
     num_steps = _place_steps(state, fused, base, False)
     if count * _FEW_WORDS < whole:
         for i in range(whole):
             if bits[i] != uint64(0):
                 run_steps(scratch, num_steps, i * _PER_WORD, (i + 1) * _PER_WORD, out)
-                bits[i] &= found[i] ^ flip
+                bits[i] &= result[i] ^ flip
     else:
         run_steps(scratch, num_steps, 0, whole * _PER_WORD, out)
-        _and(bits[:whole], found, flip)
+        _and(bits[:whole], result, flip)
     if n & 63:
         # Chunks are read whole: these docs may be the column's last.
         _copy_tails(state, fused, base + whole * 64, n & 63)
         num_steps = _place_steps(state, fused, base, True)
         run_steps(scratch, num_steps, 0, _PER_WORD, out)
-        bits[whole] &= found[0] ^ flip
+        bits[whole] &= result[0] ^ flip

@@ -116,16 +116,16 @@ def _comparing(number: ir.Type, lower: str, upper: str | None, parameter: Any) -
                     )
                 )
             if upper is None:
-                found = builder.icmp_unsigned(lower, builder.sub(loaded, bounds[0]), bounds[1])
+                passes = builder.icmp_unsigned(lower, builder.sub(loaded, bounds[0]), bounds[1])
             elif isinstance(number, ir.IntType):
-                found = builder.and_(
+                passes = builder.and_(
                     builder.icmp_signed(lower, loaded, bounds[0]), builder.icmp_signed(upper, loaded, bounds[1])
                 )
             else:
-                found = builder.and_(
+                passes = builder.and_(
                     builder.fcmp_ordered(lower, loaded, bounds[0]), builder.fcmp_ordered(upper, loaded, bounds[1])
                 )
-            return builder.bitcast(found, ir.IntType(64))
+            return builder.bitcast(passes, ir.IntType(64))
 
         return types.uint64(types.int64, parameter, parameter), codegen
 
@@ -227,10 +227,10 @@ def _null_word(nulls: int, doc: int, count: int) -> Any:
             word |= uint64(view_u8(first, 9)[8]) << (uint64(64) - shift)
         return word
     num_bytes = ((doc & 7) + count + 7) >> 3
-    word, own = uint64(0), view_u8(first, num_bytes)
+    word, bitmap = uint64(0), view_u8(first, num_bytes)
     for i in range(num_bytes):
         place = i * 8 - int(shift)
-        byte = uint64(own[i])
+        byte = uint64(bitmap[i])
         if place < 0:
             word |= byte >> uint64(-place)
         elif place < 64:
@@ -311,16 +311,16 @@ def _without(out: Any, bits: Any, others: Any) -> None:
 def _ids_in_runs(state: Any, meta: Any, base: int, runs: Any, flip: Any, bits: Any, n: int, count: int) -> None:
     # What lies outside of every run is what is left when each run is taken away: no run is asked about words that have
     # none left.
-    buffer, left = state[S_SCRATCH], view_u64(state[S_SCRATCH] + 512, len(bits))
-    for i in range(len(left)):
-        left[i] = bits[i]
+    buffer, result = state[S_SCRATCH], view_u64(state[S_SCRATCH] + 512, len(bits))
+    for i in range(len(result)):
+        result[i] = bits[i]
     for k in range(0, len(runs), 2):
-        _ids_between(meta, base, runs[k], runs[k + 1] - runs[k], _ALL, left, n, count, buffer)
+        _ids_between(meta, base, runs[k], runs[k + 1] - runs[k], _ALL, result, n, count, buffer)
     if flip != uint64(0):
-        for i in range(len(left)):
-            bits[i] = left[i]
+        for i in range(len(result)):
+            bits[i] = result[i]
     else:
-        _without(bits, bits, left)
+        _without(bits, bits, result)
 
 
 @njit(cache=True, nogil=True)

@@ -92,9 +92,9 @@ def _mask_words(state: Any, register: int) -> Any:
 
 
 @inner
-def _combine(out: Any, kept: Any, test: Any, flip: Any) -> None:
+def _combine(out: Any, mask: Any, test: Any, flip: Any) -> None:
     for i in range(len(out)):
-        out[i] = kept[i] & (test[i] ^ flip)
+        out[i] = mask[i] & (test[i] ^ flip)
 
 
 @inner
@@ -143,16 +143,16 @@ def set_empty(state: Any, register: int) -> None:
 
 
 @inner
-def finish(state: Any, kept: int, register: int, negated: int, nulls: int, meta: Any) -> None:
+def finish(state: Any, mask: int, register: int, negated: int, nulls: int, meta: Any) -> None:
     """register = kept & (scratch ^ negated), and 0 where the column is null if `nulls`; counts it."""
     out, test = _mask_words(state, register), _mask_words(state, SCRATCH_MASK)
     flip = _ALL if negated != 0 else uint64(0)
-    if kept < 0:
+    if mask < 0:
         _take(out, test, flip)
-    elif kept == register:
+    elif mask == register:
         _keep(out, test, flip)
     else:
-        _combine(out, _mask_words(state, kept), test, flip)
+        _combine(out, _mask_words(state, mask), test, flip)
     if nulls != 0 and meta[M_NULLS] != 0:
         _clear_nulls(state, register, meta)
     _counted(state, register)
@@ -179,10 +179,10 @@ def _counted(state: Any, register: int) -> None:
 
 
 @inner
-def survivors(state: Any, kept: int) -> Any:
-    """Positions of the block where mask `kept` is set into scratch 0, their doc ids into scratch 1; gives how many."""
+def survivors(state: Any, mask: int) -> Any:
+    """Positions of the block where mask `mask` is set into scratch 0, their doc ids into scratch 1; gives how many."""
     n = state[S_NUM]
-    address = mask_address(state, kept)
+    address = mask_address(state, mask)
     positions = view_i32(state[S_SCRATCH], BLOCK)
     count = compress_range(view_u8(address, n), address, 0, positions, state[S_SCRATCH])
     docs = view_i32(state[S_SCRATCH] + BLOCK * 4, BLOCK)

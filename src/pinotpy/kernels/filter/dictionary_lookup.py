@@ -43,9 +43,9 @@ def _bound(values: Any, value: Any, after: bool) -> Any:
 
 
 @inner
-def _end(values: Any, at: int, value: Any) -> Any:
-    # First position from `at` on whose value is > value: for an equality it is `at` or the next.
-    low, step = at, 1
+def _end(values: Any, position: int, value: Any) -> Any:
+    # First position from `position` on whose value is > value: for an equality it or the next.
+    low, step = position, 1
     while low + step <= len(values) and values[low + step - 1] <= value:
         low += step
         step += step
@@ -73,12 +73,12 @@ def fixed_range_end(meta: Any, first: int, high_word: int, high_real: float) -> 
 
 
 @inner
-def _next_bound(values: Any, at: int, value: Any) -> Any:
-    # First position from `at` on whose value is >= value: steps that double, then bisection, so that near ones cost
-    # little.
-    if at == len(values) or values[at] >= value:
-        return at
-    low, step = at, 1
+def _next_bound(values: Any, position: int, value: Any) -> Any:
+    # First position from `position` on whose value is >= value: steps that double, then bisection, so that near ones
+    # cost little.
+    if position == len(values) or values[position] >= value:
+        return position
+    low, step = position, 1
     while low + step < len(values) and values[low + step] < value:
         low += step
         step += step
@@ -93,47 +93,47 @@ def _next_bound(values: Any, at: int, value: Any) -> Any:
 
 
 @inner
-def _bounds_together(dictionary: Any, values: Any, at: Any) -> None:
+def _bounds_together(dictionary: Any, values: Any, position: Any) -> None:
     # First positions whose values are >= `values`, all lanes one step of bisection after the other: their loads
     # overlap.
-    at[:] = 0
+    position[:] = 0
     size = len(dictionary)
     while size > 1:
         half = size >> 1
         for lane in range(len(values)):
-            place = at[lane]
-            at[lane] = place + uint64(half) if dictionary[place + uint64(half - 1)] < values[lane] else place
+            place = position[lane]
+            position[lane] = place + uint64(half) if dictionary[place + uint64(half - 1)] < values[lane] else place
         size -= half
     for lane in range(len(values)):
-        at[lane] += uint64(dictionary[at[lane]] < values[lane])
+        position[lane] += uint64(dictionary[position[lane]] < values[lane])
 
 
 @inner
 def _merge_fixed(dictionary: Any, values: Any, out: Any) -> Any:
     # Ids of the sorted `values` that the sorted dictionary has.
-    found = 0
+    count = 0
     if len(values) < _LANES:
-        at = 0
+        position = 0
         for value in values:
-            at = _next_bound(dictionary, at, value)
-            if at == len(dictionary):
+            position = _next_bound(dictionary, position, value)
+            if position == len(dictionary):
                 break
-            if dictionary[at] == value:
-                out[found] = at
-                found += 1
-        return found
+            if dictionary[position] == value:
+                out[count] = position
+                count += 1
+        return count
     first = _bound(dictionary, values[0], False)
-    own = dictionary[first : _bound(dictionary, values[len(values) - 1], True)]
+    stored = dictionary[first : _bound(dictionary, values[len(values) - 1], True)]
     lanes = np.empty(_LANES, np.uint64)
-    for begin in range(0, len(values) if len(own) > 0 else 0, _LANES):
+    for begin in range(0, len(values) if len(stored) > 0 else 0, _LANES):
         wanted = values[begin : begin + _LANES]
         places = lanes[: len(wanted)]
-        _bounds_together(own, wanted, places)
+        _bounds_together(stored, wanted, places)
         for lane in range(len(wanted)):
-            if places[lane] < uint64(len(own)) and own[places[lane]] == wanted[lane]:
-                out[found] = first + np.int64(places[lane])
-                found += 1
-    return found
+            if places[lane] < uint64(len(stored)) and stored[places[lane]] == wanted[lane]:
+                out[count] = first + np.int64(places[lane])
+                count += 1
+    return count
 
 
 @inner
@@ -149,24 +149,24 @@ def _fixed_members(meta: Any, integers: Any, reals: Any, out: Any) -> Any:
 
 
 @inner
-def _is_before(own: int, offsets: Any, at: int, value: int, size: int) -> Any:
-    return order_bytes(own + offsets[at], np.int64(offsets[at + 1] - offsets[at]), value, size) < 0
+def _is_before(data: int, offsets: Any, position: int, value: int, size: int) -> Any:
+    return order_bytes(data + offsets[position], np.int64(offsets[position + 1] - offsets[position]), value, size) < 0
 
 
 @inner
-def _next_var_bound(own: int, offsets: Any, at: int, value: int, size: int) -> Any:
+def _next_var_bound(data: int, offsets: Any, position: int, value: int, size: int) -> Any:
     # As _next_bound, of byte strings.
     count = len(offsets) - 1
-    if at == count or not _is_before(own, offsets, at, value, size):
-        return at
-    low, step = at, 1
-    while low + step < count and _is_before(own, offsets, low + step, value, size):
+    if position == count or not _is_before(data, offsets, position, value, size):
+        return position
+    low, step = position, 1
+    while low + step < count and _is_before(data, offsets, low + step, value, size):
         low += step
         step += step
     high = min(low + step, count)
     while high - low > 1:
         middle = (low + high) >> 1
-        if _is_before(own, offsets, middle, value, size):
+        if _is_before(data, offsets, middle, value, size):
             low = middle
         else:
             high = middle
@@ -183,18 +183,20 @@ def var_range_end(meta: Any, first: int, end: int, end_size: int) -> Any:
 @inner
 def _var_members(meta: Any, data: Any, offsets: Any, out: Any) -> Any:
     count = int(meta[M_CARDINALITY])
-    own_offsets, own, members = view_i32(meta[M_DICTIONARY_OFFSETS], count + 1), meta[M_DICTIONARY], data.ctypes.data
-    found, at = 0, 0
+    own_offsets, body, members = view_i32(meta[M_DICTIONARY_OFFSETS], count + 1), meta[M_DICTIONARY], data.ctypes.data
+    num_found, position = 0, 0
     for i in range(len(offsets) - 1):
         value, size = members + offsets[i], offsets[i + 1] - offsets[i]
-        at = _next_var_bound(own, own_offsets, at, value, size)
-        if at == count:
+        position = _next_var_bound(body, own_offsets, position, value, size)
+        if position == count:
             break
-        if own_offsets[at + 1] - own_offsets[at] == size and same_bytes(own + own_offsets[at], value, size):
-            out[found] = at
-            found += 1
+        if own_offsets[position + 1] - own_offsets[position] == size and same_bytes(
+            body + own_offsets[position], value, size
+        ):
+            out[num_found] = position
+            num_found += 1
     # Used once more: the address of its bytes was.
-    return found if len(data) >= 0 else 0
+    return num_found if len(data) >= 0 else 0
 
 
 @njit(cache=True, nogil=True)
@@ -202,21 +204,21 @@ def fixed_members(metas: Any, integers: Any, reals: Any, out: Any, starts: Any) 
     """Ids of those of the sorted distinct `integers` (or `reals`) that each dictionary has: out[starts[s] : starts[s +
     1]], ascending. `out` (uint32) must hold the smaller of cardinality and values for every segment.
     """
-    at = 0
+    position = 0
     for s in range(len(metas)):
-        starts[s] = at
-        at += _fixed_members(metas[s], integers, reals, out[at:])
-    starts[len(metas)] = at
+        starts[s] = position
+        position += _fixed_members(metas[s], integers, reals, out[position:])
+    starts[len(metas)] = position
 
 
 @njit(cache=True, nogil=True)
 def var_members(metas: Any, data: Any, offsets: Any, out: Any, starts: Any) -> None:
     """The same of sorted distinct byte strings (bytes `data`, int64 `offsets`)."""
-    at = 0
+    position = 0
     for s in range(len(metas)):
-        starts[s] = at
-        at += _var_members(metas[s], data, offsets, out[at:])
-    starts[len(metas)] = at
+        starts[s] = position
+        position += _var_members(metas[s], data, offsets, out[position:])
+    starts[len(metas)] = position
 
 
 @njit(cache=True, nogil=True)

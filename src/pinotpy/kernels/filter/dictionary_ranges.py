@@ -46,14 +46,14 @@ _WORDS: Final = 8
 
 
 @inner
-def _is_less(stored: int, address: int, at: int, word: int, real: float) -> Any:
+def _is_less(stored: int, address: int, position: int, word: int, real: float) -> Any:
     if stored == T_INT:
-        return view_i32(address, at + 1)[at] < word
+        return view_i32(address, position + 1)[position] < word
     if stored == T_LONG:
-        return view_i64(address, at + 1)[at] < word
+        return view_i64(address, position + 1)[position] < word
     if stored == T_FLOAT:
-        return view_f32(address, at + 1)[at] < real
-    return view_f64(address, at + 1)[at] < real
+        return view_f32(address, position + 1)[position] < real
+    return view_f64(address, position + 1)[position] < real
 
 
 @inner
@@ -69,23 +69,23 @@ def _begin(lane: Any, meta: Any, first: int, first_count: int) -> None:
 
 @inner
 def _go_on(lane: Any, is_before: bool) -> None:
-    # The value at `at` is before the one that is looked for, or not.
-    at, jump = lane[_AT], lane[_JUMP]
+    # The value at `position` is before the one that is looked for, or not.
+    position, jump = lane[_AT], lane[_JUMP]
     if is_before:
-        lane[_LOW] = at + 1
+        lane[_LOW] = position + 1
         jump = jump << _GROWTH if jump > 0 else 0
     else:
-        lane[_HIGH] = at
+        lane[_HIGH] = position
         # What begins upwards turns once: at the first look.
         jump = -1 if jump == 1 else (jump << _GROWTH if jump < 0 else 0)
     low, high = lane[_LOW], lane[_HIGH]
     if jump > 0:
-        at = low + (jump >> _GROWTH) - 1
+        position = low + (jump >> _GROWTH) - 1
     elif jump < 0:
-        at = high + jump
+        position = high + jump
     else:
-        at = (low + high) >> 1
-    lane[_AT], lane[_JUMP] = max(low, min(at, high - 1)), jump
+        position = (low + high) >> 1
+    lane[_AT], lane[_JUMP] = max(low, min(position, high - 1)), jump
 
 
 @inner
@@ -116,14 +116,17 @@ def _search_texts(lanes: Any, value: int, size: int) -> None:
         for i in range(len(lanes)):
             if lanes[i, _LOW] < lanes[i, _HIGH]:
                 is_open = True
-                at = lanes[i, _AT]
-                lanes[i, _TEXT] = lanes[i, _OWN] + view_i32(lanes[i, _BEGIN], at + 1)[at]
+                position = lanes[i, _AT]
+                lanes[i, _TEXT] = lanes[i, _OWN] + view_i32(lanes[i, _BEGIN], position + 1)[position]
                 prefetch(lanes[i, _TEXT])
         for i in range(len(lanes)):
             if lanes[i, _LOW] < lanes[i, _HIGH]:
-                at = lanes[i, _AT]
-                offsets = view_i32(lanes[i, _BEGIN], at + 2)
-                _go_on(lanes[i], order_bytes(lanes[i, _TEXT], int64(offsets[at + 1] - offsets[at]), value, size) < 0)
+                position = lanes[i, _AT]
+                offsets = view_i32(lanes[i, _BEGIN], position + 2)
+                _go_on(
+                    lanes[i],
+                    order_bytes(lanes[i, _TEXT], int64(offsets[position + 1] - offsets[position]), value, size) < 0,
+                )
 
 
 @inner

@@ -67,19 +67,19 @@ def _any_in_word(out: Any, starts: Any, ends: Any, first: int, bits: int) -> Non
 def _any_in_words(out: Any, starts: Any, ends: Any, first: int, bits: int) -> None:
     for i in range(len(out)):
         start, end = int64(starts[i]) - first, int64(ends[i]) - first
-        found = uint64(0)
+        passing = uint64(0)
         while start < end:
             count = min(end - start, _BITS_OF_WORD)
-            found |= (word_at(bits + (start >> 3)) >> uint64(start & 7)) & ((uint64(1) << uint64(count)) - uint64(1))
+            passing |= (word_at(bits + (start >> 3)) >> uint64(start & 7)) & ((uint64(1) << uint64(count)) - uint64(1))
             start += count
-        out[i] = found != uint64(0)
+        out[i] = passing != uint64(0)
 
 
 @inner
-def _values_of(kept: Any, starts: Any, ends: Any) -> Any:
+def _values_of(mask: Any, starts: Any, ends: Any) -> Any:
     total = int64(0)
-    for i in range(len(kept)):
-        total += (int64(ends[i]) - int64(starts[i])) * int64(kept[i])
+    for i in range(len(mask)):
+        total += (int64(ends[i]) - int64(starts[i])) * int64(mask[i])
     return total
 
 

@@ -92,7 +92,7 @@ def deal(morsels: Any, threads: int, thread_docs_min: int) -> Any:
     threads = max(1, min(threads, total // thread_docs_min))
     dealt = np.empty((len(morsels) + threads - 1, MORSEL_WORDS), np.int64)
     starts = np.zeros(threads + 1, np.int64)
-    at, thread, before = 0, 1, 0
+    position, thread, before = 0, 1, 0
     for i in range(len(morsels)):
         low, size = morsels[i, U_LOW], morsels[i, U_HIGH] - morsels[i, U_LOW]
         while thread < threads:
@@ -101,20 +101,20 @@ def deal(morsels: Any, threads: int, thread_docs_min: int) -> Any:
                 break
             cut = (border - before) // BLOCK * BLOCK
             if cut > 0:
-                dealt[at] = morsels[i]
-                dealt[at, U_LOW], dealt[at, U_HIGH] = low, low + cut
-                at += 1
+                dealt[position] = morsels[i]
+                dealt[position, U_LOW], dealt[position, U_HIGH] = low, low + cut
+                position += 1
                 low, before, size = low + cut, before + cut, size - cut
-            starts[thread] = at
+            starts[thread] = position
             thread += 1
-        dealt[at] = morsels[i]
-        dealt[at, U_LOW] = low
-        at += 1
+        dealt[position] = morsels[i]
+        dealt[position, U_LOW] = low
+        position += 1
         before += size
     while thread <= threads:
-        starts[thread] = at
+        starts[thread] = position
         thread += 1
-    return dealt[:at], starts
+    return dealt[:position], starts
 
 
 @njit(cache=True, nogil=True)
@@ -208,14 +208,14 @@ def conjunction(
                 break
     program = np.zeros((len(dealt), num_tested, INSTRUCTION_WORDS), np.int64)
     for number in range(num_conjuncts):
-        at, conjunct = slots[number], conjuncts[number]
-        if at < 0 or conjunct[C_OWN] != 0:
+        position, conjunct = slots[number], conjuncts[number]
+        if position < 0 or conjunct[C_OWN] != 0:
             continue
         table = predicate_table(conjunct[C_TABLE], n)
         for morsel in range(len(dealt)):
-            s, row = dealt[morsel, U_SEGMENT], program[morsel, at]
+            s, row = dealt[morsel, U_SEGMENT], program[morsel, position]
             row[I_FUNCTION], row[I_FLAGS] = table[L_FUNCTION * n + s], table[L_FLAGS * n + s]
-            row[A0], row[A0 + 1], row[A0 + 2] = conjunct[C_METAS] + s * META_WORDS * 8, -1 if at == 0 else 0, 0
+            row[A0], row[A0 + 1], row[A0 + 2] = conjunct[C_METAS] + s * META_WORDS * 8, -1 if position == 0 else 0, 0
             row[A0 + 3], row[A0 + 4], row[A0 + 5] = (
                 mode_of_test(table, n, s),
                 conjunct[C_NEGATED],

@@ -60,25 +60,25 @@ def _words_of(meta: Any, address: int) -> Any:
 
 
 @inner
-def _add(docs: Any, found: Any) -> None:
+def _add(docs: Any, bits: Any) -> None:
     for i in range(len(docs)):
         doc = np.uint32(docs[i])
-        found[doc >> np.uint32(6)] |= uint64(1) << uint64(doc & np.uint32(63))
+        bits[doc >> np.uint32(6)] |= uint64(1) << uint64(doc & np.uint32(63))
 
 
 # --- inverted index ---------------------------------------------------------------------------------------------------
 
 
 @inner
-def _add_postings(meta: Any, low: int, high: int, found: Any) -> None:
+def _add_postings(meta: Any, low: int, high: int, bits: Any) -> None:
     if meta[M_BITMAPS] != 0:
         begins = view_i64(meta[M_BITMAP_OFFSETS], meta[M_CARDINALITY] + 1)
         for dict_id in range(low, high):
-            add_bitmap(meta[M_BITMAPS] + begins[dict_id], found)
+            add_bitmap(meta[M_BITMAPS] + begins[dict_id], bits)
         return
     offsets = view_u32(meta[M_INVERTED_OFFSETS], meta[M_CARDINALITY] + 1)
     docs = view_i32(meta[M_INVERTED_DOCS], meta[M_NUM_VALUES])
-    _add(docs[int64(offsets[low]) : int64(offsets[high])], found)
+    _add(docs[int64(offsets[low]) : int64(offsets[high])], bits)
 
 
 @njit(cache=True, nogil=True)
@@ -94,9 +94,9 @@ def add_postings_of(metas: Any, segments: Any, members: Any, spans: Any, sets: A
     """Add the docs of the dict ids members[spans[s, 0] : spans[s, 1]] (uint32)."""
     for i in range(len(segments)):
         s = segments[i]
-        found = _words_of(metas[s], sets[i])
+        bits = _words_of(metas[s], sets[i])
         for dict_id in members[spans[s, 0] : spans[s, 1]]:
-            _add_postings(metas[s], int64(dict_id), int64(dict_id) + 1, found)
+            _add_postings(metas[s], int64(dict_id), int64(dict_id) + 1, bits)
 
 
 @njit(cache=True, nogil=True)
@@ -175,18 +175,18 @@ def _passing_with(single_only: bool) -> Any:
     # One function for single values, one for multi-values: a doc of these passes if any of its values does.
 
     @inner
-    def passing(values: Any, low: Any, high: Any, docs: Any, found: Any) -> None:
+    def passing(values: Any, low: Any, high: Any, docs: Any, bits: Any) -> None:
         for doc in docs:
             value = values[np.uint32(doc)]
             if low <= value <= high:
-                found[doc >> 6] |= uint64(1) << uint64(doc & 63)
+                bits[doc >> 6] |= uint64(1) << uint64(doc & 63)
 
     @inner
-    def any_passing(values: Any, low: Any, high: Any, docs: Any, found: Any, offsets: Any) -> None:
+    def any_passing(values: Any, low: Any, high: Any, docs: Any, bits: Any, offsets: Any) -> None:
         for doc in docs:
             for value in values[int64(offsets[doc]) : int64(offsets[doc + 1])]:
                 if low <= value <= high:
-                    found[doc >> 6] |= uint64(1) << uint64(doc & 63)
+                    bits[doc >> 6] |= uint64(1) << uint64(doc & 63)
                     break
 
     return passing if single_only else any_passing
@@ -197,32 +197,32 @@ _any_passing = _passing_with(False)
 
 
 @inner
-def _add_passing(values: Any, low: Any, high: Any, meta: Any, docs: Any, found: Any) -> None:
+def _add_passing(values: Any, low: Any, high: Any, meta: Any, docs: Any, bits: Any) -> None:
     if meta[M_MV_OFFSETS] == 0:
-        _passing(values, low, high, docs, found)
+        _passing(values, low, high, docs, bits)
     else:
-        _any_passing(values, low, high, docs, found, mv_offsets(meta))
+        _any_passing(values, low, high, docs, bits, mv_offsets(meta))
 
 
 @inner
-def _add_edge(meta: Any, low: int, low_real: float, high: int, high_real: float, docs: Any, found: Any) -> None:
+def _add_edge(meta: Any, low: int, low_real: float, high: int, high_real: float, docs: Any, bits: Any) -> None:
     # Docs of a bucket that the range may cut; low and high are dict ids or raw whole numbers, both ends included.
     address, count, stored, width = meta[M_DATA], meta[M_NUM_VALUES], meta[M_STORED], meta[M_WIDTH]
     if meta[M_CARDINALITY] >= 0:
         if width == 1:
-            _add_passing(view_u8(address, count), low, high, meta, docs, found)
+            _add_passing(view_u8(address, count), low, high, meta, docs, bits)
         elif width == 2:
-            _add_passing(view_u16(address, count), low, high, meta, docs, found)
+            _add_passing(view_u16(address, count), low, high, meta, docs, bits)
         else:
-            _add_passing(view_u32(address, count), low, high, meta, docs, found)
+            _add_passing(view_u32(address, count), low, high, meta, docs, bits)
     elif stored == T_INT:
-        _add_passing(view_i32(address, count), low, high, meta, docs, found)
+        _add_passing(view_i32(address, count), low, high, meta, docs, bits)
     elif stored == T_LONG:
-        _add_passing(view_i64(address, count), low, high, meta, docs, found)
+        _add_passing(view_i64(address, count), low, high, meta, docs, bits)
     elif stored == T_FLOAT:
-        _add_passing(view_f32(address, count), low_real, high_real, meta, docs, found)
+        _add_passing(view_f32(address, count), low_real, high_real, meta, docs, bits)
     elif stored == T_DOUBLE:
-        _add_passing(view_f64(address, count), low_real, high_real, meta, docs, found)
+        _add_passing(view_f64(address, count), low_real, high_real, meta, docs, bits)
 
 
 @njit(cache=True, nogil=True)
@@ -240,17 +240,17 @@ def add_ranges(
     """Add the docs with a value in the range; arguments as of `range_spans`, `spans` its answer."""
     for i in range(len(segments)):
         s = segments[i]
-        meta, found = metas[s], _words_of(metas[s], sets[i])
+        meta, bits = metas[s], _words_of(metas[s], sets[i])
         first, end = spans[s, 0], spans[s, 1]
         low, high = low_word, high_word
         if meta[M_CARDINALITY] >= 0:
             low, high = ids[s, 0], ids[s, 1] - 1
         offsets = view_u32(meta[M_RANGE_OFFSETS], meta[M_RANGE_BUCKETS] + 1)
         docs = view_i32(meta[M_RANGE_DOCS], int64(offsets[meta[M_RANGE_BUCKETS]]))
-        _add_edge(meta, low, low_real, high, high_real, docs[int64(offsets[first]) : int64(offsets[first + 1])], found)
+        _add_edge(meta, low, low_real, high, high_real, docs[int64(offsets[first]) : int64(offsets[first + 1])], bits)
         if end - first > 1:
-            _add_edge(meta, low, low_real, high, high_real, docs[int64(offsets[end - 1]) : int64(offsets[end])], found)
-            _add(docs[int64(offsets[first + 1]) : int64(offsets[end - 1])], found)
+            _add_edge(meta, low, low_real, high, high_real, docs[int64(offsets[end - 1]) : int64(offsets[end])], bits)
+            _add(docs[int64(offsets[first + 1]) : int64(offsets[end - 1])], bits)
 
 
 @njit(cache=True, nogil=True)
@@ -260,12 +260,12 @@ def assign_buckets(values: Any, bounds: Any, out: Any) -> None:
     for i in range(len(values)):
         value = values[i]
         # Halving without branches: the position grows by a power of two where its bound is not above the value.
-        at, width = 0, count
+        position, width = 0, count
         while width > 1:
             half = width >> 1
-            at += half if bounds[at + half] <= value else 0
+            position += half if bounds[position + half] <= value else 0
             width -= half
-        out[i] = at
+        out[i] = position
 
 
 # --- from sets to lists -----------------------------------------------------------------------------------------------
@@ -288,10 +288,10 @@ def set_sizes(sets: Any, runs: Any, out: Any) -> None:
     for i in range(len(sets)):
         low, high = runs[i, 0], runs[i, 1]
         end = (high + 63) >> 6
-        found = view_u64(sets[i], end)
+        bits = view_u64(sets[i], end)
         total = uint64(0)
         for word in range(low >> 6, end):
-            total += num_bits(_masked(found, word, low, high))
+            total += num_bits(_masked(bits, word, low, high))
         out[i] = int64(total)
 
 
@@ -302,11 +302,11 @@ def list_sets(sets: Any, runs: Any, starts: Any, out: Any) -> None:
         low, high = runs[i, 0], runs[i, 1]
         end = (high + 63) >> 6
         found = view_u64(sets[i], end)
-        at = starts[i]
+        position = starts[i]
         for word in range(low >> 6, end):
             bits = _masked(found, word, low, high)
             base = word << 6
             while bits != uint64(0):
-                out[at] = base + int64(lowest_bit(bits))
+                out[position] = base + int64(lowest_bit(bits))
                 bits &= bits - uint64(1)
-                at += 1
+                position += 1

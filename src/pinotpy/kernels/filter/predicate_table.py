@@ -68,8 +68,8 @@ def predicate_table(address: int, num_segments: int) -> Any:
 @inner
 def flag_of(table: Any, num_segments: int, row: int, segment: int) -> Any:
     """The byte of a segment in a row of flags, as a slice."""
-    at = row * num_segments * 8 + segment
-    return table.view(np.uint8)[at : at + 1]
+    position = row * num_segments * 8 + segment
+    return table.view(np.uint8)[position : position + 1]
 
 
 @inner
@@ -99,22 +99,30 @@ def range_places(
     Returns: how many are outside.
     """
     n, num_outside = len(places), 0
-    is_known, small_words, large_words = view_u8(known, n), view_i64(least, n), view_i64(most, n)
-    small_reals, large_reals = view_f64(least, n), view_f64(most, n)
     for s in range(n):
-        if is_known[s] == 0:
-            places[s] = PLACE_UNKNOWN
-            continue
-        # NaN, where no value is known to be smallest, is on neither side.
-        if is_whole:
-            outside = large_words[s] < low_word or small_words[s] > high_word
-            inside = small_words[s] >= low_word and large_words[s] <= high_word
-        else:
-            outside = large_reals[s] < low_real or small_reals[s] > high_real
-            inside = small_reals[s] >= low_real and large_reals[s] <= high_real
-        places[s] = PLACE_OUTSIDE if outside else PLACE_INSIDE if inside else PLACE_CUT
-        num_outside += outside
+        places[s] = _place(is_whole, known, least, most, s, low_word, low_real, high_word, high_real)
+        num_outside += places[s] == PLACE_OUTSIDE
     return num_outside
+
+
+@inner
+def _place(
+    is_whole: bool, known: int, least: int, most: int, s: int,
+    low_word: int, low_real: float, high_word: int, high_real: float,
+) -> Any:  # fmt: skip
+    if view_u8(known, s + 1)[s] == 0:
+        return PLACE_UNKNOWN
+    # NaN, where no value is known to be smallest, is on neither side.
+    if is_whole:
+        small_word, large_word = view_i64(least, s + 1)[s], view_i64(most, s + 1)[s]
+        outside, inside = (
+            large_word < low_word or small_word > high_word,
+            (small_word >= low_word and large_word <= high_word),
+        )
+    else:
+        small, large = view_f64(least, s + 1)[s], view_f64(most, s + 1)[s]
+        outside, inside = large < low_real or small > high_real, small >= low_real and large <= high_real
+    return PLACE_OUTSIDE if outside else PLACE_INSIDE if inside else PLACE_CUT
 
 
 @inner
@@ -132,7 +140,7 @@ def _overlap(least: int, most: int, s: int, stored: int, low_real: float, high_r
 @njit(cache=True, nogil=True)
 def range_predicate(
     metas: Any, table: Any, low_word: int, low_real: float, high_word: int, high_real: float, low: Any, end: Any,
-    has_end: bool, places: Any, least: int, most: int, prunes: bool, functions: Any,
+    has_end: bool, places: Any, known: int, least: int, most: int, prunes: bool, functions: Any,
 ) -> Any:  # fmt: skip
     """Fill the predicate table (flat) of a range for every segment that is not excluded yet (by its rule or mode),
     before any negation.
@@ -141,7 +149,8 @@ def range_predicate(
         metas: int64[n, META_WORDS], raw VAR columns excepted (they are left alone).
         low_word … high_real: both ends included, as integer and as double; low, end: u8 arrays, of VAR columns, the end
             excluded.
-        places: u8[n] of `range_places`, or u8[0]: nothing is known. least, most: as there.
+        places: u8[n] of `range_places`, or u8[0]: they are compared here. known, least, most: as there; known may be 0:
+            nothing is known.
         prunes: what lies outside is pruned before its dictionary is looked at.
         functions: int64[3], addresses of the tests by ids, by docs and of raw values.
 
@@ -151,9 +160,11 @@ def range_predicate(
     searched, num_searched = np.empty(n, np.int64), 0
     for s in range(n):
         meta, place = metas[s], PLACE_UNKNOWN
+        stored = meta[M_STORED]
         if len(places) > 0:
             place = places[s]
-        stored = meta[M_STORED]
+        elif known != 0:
+            place = _place(stored <= T_LONG, known, least, most, s, low_word, low_real, high_word, high_real)
         if flag_of(table, n, L_RULE, s)[0] != 0:
             table[L_MODE * n + s] = PREDICATE_NEVER
         if table[L_MODE * n + s] == PREDICATE_NEVER:

@@ -122,10 +122,10 @@ def _scan_with(test: Any) -> Any:
         for j in range(len(docs)):
             doc = docs[j]
             first, end = np.int64(offsets[doc]), np.int64(offsets[doc + uint32(1)])
-            found = False
+            passes = False
             for value in values[first:end]:
-                found |= test(value, p0, p1)
-            out[positions[j]] = found
+                passes |= test(value, p0, p1)
+            out[positions[j]] = passes
             read += int(end - first)
         return read
 
@@ -226,10 +226,10 @@ def _runs_with(test: Any, convert: Any) -> Any:
     def some(values: Any, runs: Any, out: Any, positions: Any, docs: Any) -> None:
         for j in range(len(docs)):
             value = values[docs[j]]
-            found = False
+            passes = False
             for k in range(0, len(runs), 2):
-                found |= test(value, convert(runs[k]), convert(runs[k + 1] - runs[k]))
-            out[positions[j]] = found
+                passes |= test(value, convert(runs[k]), convert(runs[k + 1] - runs[k]))
+            out[positions[j]] = passes
 
     @inner
     def scan(values: Any, runs: Any, state: Any) -> None:

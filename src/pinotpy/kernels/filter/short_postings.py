@@ -155,7 +155,7 @@ def choose_lists(
     """
     n, num_conjuncts = num_segments, len(conjuncts)
     others = prices[P_OTHER] * (num_conjuncts - 1)
-    found, scan_ns = LISTS, 0.0
+    verdict, scan_ns = LISTS, 0.0
     for morsel in range(len(morsels)):
         chosen[morsel], room[morsel] = -1, 0
         s, num_docs = morsels[morsel, U_SEGMENT], morsels[morsel, U_HIGH] - morsels[morsel, U_LOW]
@@ -178,22 +178,22 @@ def choose_lists(
                 least, chosen[morsel] = price, number
                 room[morsel] = entries if ordered or meta[M_BITMAPS] != 0 else 0
         if chosen[morsel] < 0:
-            found = WEIGH
-    if found == WEIGH and scan_ns < prices[P_OVERHEAD]:
+            verdict = WEIGH
+    if verdict == WEIGH and scan_ns < prices[P_OVERHEAD]:
         chosen[:], room[:] = -1, 0
         return SCAN
-    return found
+    return verdict
 
 
 @inner
 def _passing(values: Any, low: Any, high: Any, docs: Any, out: Any) -> Any:
-    found = 0
+    count = 0
     for doc in docs:
         value = values[np.uint32(doc)]
         if low <= value <= high:
-            out[found] = doc
-            found += 1
-    return found
+            out[count] = doc
+            count += 1
+    return count
 
 
 @inner
@@ -230,13 +230,13 @@ def _of_buckets(meta: Any, ends: Any, ids: Any, out: Any) -> Any:
         int64(offsets[end - 1]),
         int64(offsets[end]),
     )
-    found = _of_edge(meta, low, low_real, high, high_real, docs[begin:inside], out)
+    count = _of_edge(meta, low, low_real, high, high_real, docs[begin:inside], out)
     if end - first > 1:
-        out[found : found + edge - inside] = docs[inside:edge]
-        found += edge - inside
-        found += _of_edge(meta, low, low_real, high, high_real, docs[edge:stop], out[found:])
-    out[:found].sort()
-    return found
+        out[count : count + edge - inside] = docs[inside:edge]
+        count += edge - inside
+        count += _of_edge(meta, low, low_real, high, high_real, docs[edge:stop], out[count:])
+    out[:count].sort()
+    return count
 
 
 @njit(cache=True, nogil=True)
@@ -267,9 +267,11 @@ def make_lists(
         else:
             count = int64(_of_buckets(meta, ends[number], ids, out[starts[morsel] :]))
             address = out_address + starts[morsel] * 4
-        own, low, high = view_i32(address, count), row[U_LOW], row[U_HIGH]
+        postings, low, high = view_i32(address, count), row[U_LOW], row[U_HIGH]
         row[U_LIST] = address
-        row[U_LOW], row[U_HIGH] = (0, count) if high - low == docs[s] else (first_from(own, low), first_from(own, high))
+        row[U_LOW], row[U_HIGH] = (
+            (0, count) if high - low == docs[s] else (first_from(postings, low), first_from(postings, high))
+        )
         flag_of(table, n, L_ANSWER, s)[0] = BY_LIST
 
 

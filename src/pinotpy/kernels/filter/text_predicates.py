@@ -83,10 +83,10 @@ def _scan_with(test: Any) -> Any:
         offsets = mv_offsets(meta)
         for j in range(count):
             first, end = int(offsets[docs[j]]), int(offsets[docs[j] + 1])
-            found = False
+            passes = False
             for entry in range(first, end):
-                found = found or test(data + starts[entry], starts[entry + 1] - starts[entry], p0, p1, p2, p3)
-            out[positions[j]] = found
+                passes = passes or test(data + starts[entry], starts[entry + 1] - starts[entry], p0, p1, p2, p3)
+            out[positions[j]] = passes
             state[S_ENTRIES_FILTER] += end - first
 
     return scan

@@ -70,12 +70,12 @@ def put_together(
                     int64(view_i32(code_maps[segment, k], cardinality)[local]) if local < cardinality else sizes[k] - 1
                 )
                 key = key * sizes[k] + digit
-            at = find_number(slots, first_slot(mix(key), mask), mask, packed, key)
-            group = slots[at] - 1
+            slot = find_number(slots, first_slot(mix(key), mask), mask, packed, key)
+            group = slots[slot] - 1
             if group < 0:
                 group = count
                 count += 1
-                slots[at], packed[group] = count, key
+                slots[slot], packed[group] = count, key
             groups[first + row] = group
             add_row(target, group * row_words, arena, base + num_keys, kinds)
     return count

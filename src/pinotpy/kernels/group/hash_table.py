@@ -175,24 +175,24 @@ def key_values(state_address: int, args_address: int) -> Any:
 
 
 @njit(nogil=True, inline="always")
-def _hash(keys: Any, at: Any, count: Any) -> Any:
-    h = start(keys[at])
+def _hash(keys: Any, position: Any, count: Any) -> Any:
+    h = start(keys[position])
     for k in range(1, count):
-        h = absorb(h, keys[at + uint64(k)])
+        h = absorb(h, keys[position + uint64(k)])
     return finish(h)
 
 
 @inner
-def _holds_key(index: Any, at: Any, keys: Any, key: Any) -> Any:
+def _holds_key(index: Any, slot: Any, keys: Any, key: Any) -> Any:
     # Of several words: `key` is the tag, how many they are, and where they lie.
-    entry = uint64(index[at])
+    entry = uint64(index[slot])
     tag, width, address = key
     if entry & TAG_MASK != tag:
         return False
     first = ((entry & NUMBER_MASK) - uint64(1)) * width
-    own = words(address, int64(width))
+    stored = words(address, int64(width))
     for k in range(width):  # noqa: SIM110  # compiled code has no all()
-        if keys[first + uint64(k)] != own[uint64(k)]:
+        if keys[first + uint64(k)] != stored[uint64(k)]:
             return False
     return True
 
@@ -220,13 +220,13 @@ def _grow_index(context: Any, groups_max: int) -> Any:
     keys = words(context[G_KEYS + V_ADDRESS], context[G_NUM_GROUPS] * context[G_KEY_WORDS])
     for group in range(context[G_NUM_GROUPS]):
         h = _hash(keys, uint64(group) * width, width)
-        at = first_slot(h, mask)
+        slot = first_slot(h, mask)
         if entry == 2:
-            at = uint64(2) * find_pair(index, at, mask, index, keys[group])
-            index[at], index[at + uint64(1)] = keys[group], group + 1
+            slot = uint64(2) * find_pair(index, slot, mask, index, keys[group])
+            index[slot], index[slot + uint64(1)] = keys[group], group + 1
         else:
-            at = find_empty(index, at, mask, keys, group)
-            index[at] = int64((h & TAG_MASK) | uint64(group + 1))
+            slot = find_empty(index, slot, mask, keys, group)
+            index[slot] = int64((h & TAG_MASK) | uint64(group + 1))
     return E_OK
 
 
@@ -243,11 +243,11 @@ def _found_at_once(block: Any, index: Any, places: Any, out: Any, missed: Any) -
     # foretold, and with loads that do not wait for each other, so that cache misses overlap.
     misses = uint64(0)
     for i in range(len(out)):
-        at = uint64(2) * uint64(places[i])
-        group = index[at + uint64(1)]
+        slot = uint64(2) * uint64(places[i])
+        group = index[slot + uint64(1)]
         out[i] = uint32(group - 1)
         missed[misses] = i
-        misses += uint64((index[at] != block[i]) | (group == 0))
+        misses += uint64((index[slot] != block[i]) | (group == 0))
     return int64(misses)
 
 
@@ -269,14 +269,14 @@ def _find_single(context: Any, block: Any, out: Any) -> None:
     for j in range(_found_at_once(block, index, places, out, missed)):
         i = uint64(missed[j])
         key = block[i]
-        at = uint64(2) * find_pair(index, uint64(places[i]), mask, index, key)
-        group = index[at + uint64(1)] - 1
+        slot = uint64(2) * find_pair(index, uint64(places[i]), mask, index, key)
+        group = index[slot + uint64(1)] - 1
         if group < 0:
             group = groups
             if groups < limit:
                 keys[uint64(groups)] = key
                 groups += 1
-                index[at], index[at + uint64(1)] = key, groups
+                index[slot], index[slot + uint64(1)] = key, groups
             else:
                 cut += 1
         out[i] = uint32(group)
@@ -298,16 +298,16 @@ def _find(context: Any, block: Any, out: Any) -> None:
         h = _hash(block, row, width)
         tag = h & TAG_MASK
         key = (tag, width, block_address + int64(row) * 8)
-        at = _find_key(index, first_slot(h, mask), mask, keys, key)
-        if index[at] != 0:
-            out[i] = uint32((uint64(index[at]) & NUMBER_MASK) - uint64(1))
+        slot = _find_key(index, first_slot(h, mask), mask, keys, key)
+        if index[slot] != 0:
+            out[i] = uint32((uint64(index[slot]) & NUMBER_MASK) - uint64(1))
             continue
         out[i] = uint32(groups)
         if groups < limit:
             for k in range(width):
                 keys[uint64(groups) * width + uint64(k)] = block[row + uint64(k)]
             groups += 1
-            index[at] = int64(tag | uint64(groups))
+            index[slot] = int64(tag | uint64(groups))
         else:
             cut += 1
     context[G_NUM_GROUPS] = groups
@@ -382,11 +382,11 @@ def end_hashed(state_address: int, args_address: int) -> Any:
     table = words(context[G_TABLE + V_ADDRESS], groups * width)
     first_row = used // (key_words + width)
     for group in range(groups):
-        at = group * (key_words + width)
+        position = group * (key_words + width)
         for k in range(key_words):
-            out[at + k] = keys[group * key_words + k]
+            out[position + k] = keys[group * key_words + k]
         for i in range(width):
-            out[at + key_words + i] = table[group * width + i]
+            out[position + key_words + i] = table[group * width + i]
             table[group * width + i] = 0
         table[group * width] = first_row + group
     context[G_ARENA + V_USED] = used + groups * (key_words + width)

@@ -127,9 +127,9 @@ def decode_var_bytes(ids: Any, morsels: Any, metas: Any, offsets: Any, out: Any)
         if ids[i] < meta[M_CARDINALITY]:
             ends = view_i32(meta[M_DICTIONARY_OFFSETS], meta[M_CARDINALITY] + 1)
             data = view_u8(meta[M_DICTIONARY], int64(ends[meta[M_CARDINALITY]]))
-            start, at = int64(ends[ids[i]]), offsets[i]
-            for k in range(offsets[i + 1] - at):
-                out[at + k] = data[start + k]
+            start, position = int64(ends[ids[i]]), offsets[i]
+            for k in range(offsets[i + 1] - position):
+                out[position + k] = data[start + k]
 
 
 def warm() -> None:

@@ -17,11 +17,11 @@ from pinotpy.kernels.runtime.views import view_u32
 def _dense(keys: Any, low: int, table: Any, groups: Any, first: Any) -> Any:
     count = 0
     for i in range(len(keys)):
-        at = uint64(keys[i] - low)
-        group = table[at]
+        slot = uint64(keys[i] - low)
+        group = table[slot]
         if group < 0:
             group = count
-            table[at] = group
+            table[slot] = group
             first[count] = i
             count += 1
         groups[i] = group
@@ -29,8 +29,8 @@ def _dense(keys: Any, low: int, table: Any, groups: Any, first: Any) -> Any:
 
 
 @inner
-def _holds_key(numbers: Any, at: Any, held: Any, key: Any) -> Any:
-    return held[at] == key
+def _holds_key(numbers: Any, slot: Any, held: Any, key: Any) -> Any:
+    return held[slot] == key
 
 
 _find_key = probe(_holds_key)
@@ -43,13 +43,13 @@ def _hashed(keys: Any, table_keys: Any, table_groups: Any, groups: Any, first: A
     held, numbers = words(table_keys.ctypes.data, slots), view_u32(table_groups.ctypes.data, slots)
     for i in range(len(keys)):
         key = keys[i]
-        at = _find_key(numbers, first_slot(mix(key), mask), mask, held, key)
-        number = int64(numbers[at])
+        slot = _find_key(numbers, first_slot(mix(key), mask), mask, held, key)
+        number = int64(numbers[slot])
         if number == 0:
             first[count] = i
             count += 1
             number = count
-            numbers[at], held[at] = number, key
+            numbers[slot], held[slot] = number, key
         groups[i] = number - 1
     return count
 

@@ -133,15 +133,15 @@ def _place(context: Any, keys: Any, places: Any) -> Any:
     streams = words(context[G_STREAMS + V_ADDRESS], context[G_STREAMS + V_CAPACITY])
     for i in range(len(places)):
         stream = uint64(places[i]) * uint64(2)
-        at = streams[stream]
-        if at == streams[stream + uint64(1)]:
-            code, at = _open(context, places[i])
+        position = streams[stream]
+        if position == streams[stream + uint64(1)]:
+            code, position = _open(context, places[i])
             if code != E_OK:
                 return code
-            streams[stream + uint64(1)] = at + CHUNK_ROWS * row_bytes
-        streams[stream] = at + row_bytes
-        words(at, 1)[0] = keys[i]
-        places[i] = at
+            streams[stream + uint64(1)] = position + CHUNK_ROWS * row_bytes
+        streams[stream] = position + row_bytes
+        words(position, 1)[0] = keys[i]
+        places[i] = position
     return E_OK
 
 
@@ -187,15 +187,15 @@ def _load(state: Any, key_block: Any, first: int, rows: Any, width: Any, num_val
     for i in range(count):
         key_block[first + i] = rows[uint64(i) * step]
     for field in range(1, width):
-        at = uint64(field)
+        position = uint64(field)
         if field <= num_values:
             values = register_i64(state, field)[first : first + count]
             for i in range(count):
-                values[i] = rows[uint64(i) * step + at]
+                values[i] = rows[uint64(i) * step + position]
         else:
             flags = register_u8(state, field)[first : first + count]
             for i in range(count):
-                flags[i] = uint8(rows[uint64(i) * step + at])
+                flags[i] = uint8(rows[uint64(i) * step + position])
 
 
 @njit(nogil=True)
@@ -283,8 +283,8 @@ def _end_part(context: Any, kind: int, word: int, seen_word: int, ascending: boo
         if code != E_OK:
             return code
         entries = words(context[G_OVERFLOW_ARENA + V_ADDRESS], context[G_OVERFLOW_ARENA + V_USED])
-        for at in range(before, len(entries), _OVERFLOW_ARENA_WORDS):
-            entries[at] += first_row
+        for position in range(before, len(entries), _OVERFLOW_ARENA_WORDS):
+            entries[position] += first_row
         return _leave(context, none, True)
     if kind < 0 or groups <= len(heap):
         return _leave(context, none, True)

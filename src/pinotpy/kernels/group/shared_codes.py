@@ -121,15 +121,15 @@ def merge_order_words(words: Any, order: Any, known: int, out: Any) -> None:
 @njit(nogil=True)
 def _compare(a: int, a_length: int, b: int, b_length: int) -> Any:
     # < 0, 0, > 0 as the bytes at address a are below, equal to, above those at b.
-    found = _memcmp(a, b, min(a_length, b_length))
-    return int(found) if found != 0 else a_length - b_length
+    order = _memcmp(a, b, min(a_length, b_length))
+    return int(order) if order != 0 else a_length - b_length
 
 
 @njit(nogil=True)
 def _append(offsets: Any, count: int, out: int, source: int, length: int) -> None:
-    at = offsets[count]
-    _memcpy(out + at, source, length)
-    offsets[count + 1] = at + length
+    position = offsets[count]
+    _memcpy(out + position, source, length)
+    offsets[count + 1] = position + length
 
 
 @njit(cache=True, nogil=True)
@@ -161,8 +161,8 @@ def union_bytes(a: Any, a_bytes: int, b: Any, b_bytes: int, offsets: Any, out: A
 
 @njit(nogil=True)
 def _compare_at(offsets: Any, data: int, order: Any, rank: int, value: int, length: int) -> Any:
-    at = int(order[rank]) if len(order) > 0 else rank
-    return _compare(data + offsets[at], offsets[at + 1] - offsets[at], value, length)
+    position = int(order[rank]) if len(order) > 0 else rank
+    return _compare(data + offsets[position], offsets[position + 1] - offsets[position], value, length)
 
 
 @njit(cache=True, nogil=True)
@@ -180,13 +180,13 @@ def map_texts(offsets: Any, data: int, order: Any, local: Any, local_bytes: int,
                     rank = middle + 1
                 else:
                     high = middle
-        found = 1
+        order_of = 1
         while rank < size:
-            found = _compare_at(offsets, data, order, rank, value, length)
-            if found >= 0:
+            order_of = _compare_at(offsets, data, order, rank, value, length)
+            if order_of >= 0:
                 break
             rank += 1
-        if rank < size and found == 0:
+        if rank < size and order_of == 0:
             out[i] = order[rank] if len(order) > 0 else int32(rank)
         else:
             out[i] = -1

@@ -109,12 +109,12 @@ def scatter(
     """
     next_places = words(ends.ctypes.data, len(ends))
     for group in range(len(keys)):
-        at = int64(take_place(next_places, mix(keys[group]), shift))
-        keys_out[at] = keys[group]
+        position = int64(take_place(next_places, mix(keys[group]), shift))
+        keys_out[position] = keys[group]
         for k in range(width):
-            rows_out[at * width + k] = rows[group * width + k]
+            rows_out[position * width + k] = rows[group * width + k]
         if len(places_out) > 0:
-            places_out[group] = at
+            places_out[group] = position
 
 
 @njit(cache=True, nogil=True)
@@ -131,12 +131,12 @@ def merge_part(keys: Any, rows: Any, width: int, kinds: Any, index: Any, numbers
     known, slots = words(keys.ctypes.data, len(keys)), words(index.ctypes.data, len(index))
     for i in range(len(keys)):
         key = known[i]
-        at = find_number(slots, first_slot(mix(key), mask), mask, known, key)
-        number = slots[at] - 1
+        slot = find_number(slots, first_slot(mix(key), mask), mask, known, key)
+        number = slots[slot] - 1
         if number < 0:
             number = count
             count += 1
-            slots[at], known[number] = count, key
+            slots[slot], known[number] = count, key
             for k in range(width):
                 table[number * width + k] = table[i * width + k]
         else:

@@ -42,8 +42,8 @@ def _values(table: Any, first: Any, width: Any, kind: int, word: Any, seen_word:
             out[i] = sign * float64(table[first + uint64(i) * width + word])
     elif kind in (WIDE, WIDE_QUOTIENT):
         for i in range(len(out)):
-            at = first + uint64(i) * width + word
-            out[i] = sign * (float64(table[at + uint64(1)]) * _TWO_64 + float64(uint64(table[at])))
+            position = first + uint64(i) * width + word
+            out[i] = sign * (float64(table[position + uint64(1)]) * _TWO_64 + float64(uint64(table[position])))
     else:
         turned = uint64(0xFFFFFFFFFFFFFFFF) if kind in (LEAST_LONG, LEAST_DOUBLE) else uint64(0)
         for i in range(len(out)):
@@ -60,18 +60,18 @@ def _values(table: Any, first: Any, width: Any, kind: int, word: Any, seen_word:
 @njit(nogil=True, inline="always")
 def _sink(heap: Any, value: float) -> None:
     # Replace the least of a heap (least first) by `value`.
-    at, count = 0, len(heap)
+    position, count = 0, len(heap)
     while True:
-        child = 2 * at + 1
+        child = 2 * position + 1
         if child >= count:
             break
         if child + 1 < count and heap[child + 1] < heap[child]:
             child += 1
         if heap[child] >= value:
             break
-        heap[at] = heap[child]
-        at = child
-    heap[at] = value
+        heap[position] = heap[child]
+        position = child
+    heap[position] = value
 
 
 @njit(cache=True, nogil=True)
@@ -86,17 +86,17 @@ def candidates(table: Any, width: int, kind: int, word: int, seen_word: int, asc
     """
     heap[:] = -np.inf
     sign = -1.0 if ascending else 1.0
-    own, seen, step = uint64(word), uint64(seen_word), uint64(width)
+    value_word, seen, step = uint64(word), uint64(seen_word), uint64(width)
     rows, unclear = len(table) // width, 0
     values = np.empty(_CHUNK)
     for first in range(0, rows, _CHUNK):
         count = min(_CHUNK, rows - first)
         base = uint64(first) * step
-        _values(table, base, step, kind, own, seen, sign, values[:count])
+        _values(table, base, step, kind, value_word, seen, sign, values[:count])
         for i in range(count):
-            at = base + uint64(i) * step
-            if table[at] != 0:
-                unclear += (table[at + seen] == 0) + (values[i] != values[i])
+            position = base + uint64(i) * step
+            if table[position] != 0:
+                unclear += (table[position + seen] == 0) + (values[i] != values[i])
                 if values[i] > heap[0]:
                     _sink(heap, values[i])
     if unclear > 0:
@@ -107,7 +107,7 @@ def candidates(table: Any, width: int, kind: int, word: int, seen_word: int, asc
     for first in range(0, rows, _CHUNK):
         count = min(_CHUNK, rows - first)
         base = uint64(first) * step
-        _values(table, base, step, kind, own, seen, sign, values[:count])
+        _values(table, base, step, kind, value_word, seen, sign, values[:count])
         for i in range(count):
             if values[i] >= least and table[base + uint64(i) * step] != 0:
                 if found == len(out):

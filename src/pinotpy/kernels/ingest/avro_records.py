@@ -92,29 +92,29 @@ class Blocks(NamedTuple):
 
 
 @inner
-def _number(data: Any, at: Any, end: Any) -> Any:
+def _number(data: Any, position: Any, end: Any) -> Any:
     """(zigzag varint, position behind it); the position is -CUT or -LONG_NUMBER where there is none."""
     word = np.uint64(0)
     shift = np.uint64(0)
     while True:
-        if at >= end:
+        if position >= end:
             return np.int64(0), np.int64(-CUT)
-        byte = data[at]
-        at += 1
+        byte = data[position]
+        position += 1
         word |= np.uint64(byte & 0x7F) << shift
         if byte < 0x80:
             break
         shift += np.uint64(7)
         if shift > 63:
             return np.int64(0), np.int64(-LONG_NUMBER)
-    return np.int64(word >> np.uint64(1)) ^ -np.int64(word & np.uint64(1)), np.int64(at)
+    return np.int64(word >> np.uint64(1)) ^ -np.int64(word & np.uint64(1)), np.int64(position)
 
 
 @inner
-def _bits(data: Any, at: Any, width: Any) -> Any:
+def _bits(data: Any, position: Any, width: Any) -> Any:
     word = np.uint64(0)
     for i in range(width):
-        word |= np.uint64(data[at + i]) << np.uint64(8 * i)
+        word |= np.uint64(data[position + i]) << np.uint64(8 * i)
     return np.int64(word)
 
 
@@ -130,10 +130,10 @@ def _put(words: Any, slots: Any, slot: Any, word: Any) -> Any:
 
 @inner
 def _record(
-    data: Any, at: Any, end: Any, nodes: Any, slots: Any, words: Any, frames: Any, items_left: Any, state: Any
+    data: Any, position: Any, end: Any, nodes: Any, slots: Any, words: Any, frames: Any, items_left: Any, state: Any
 ) -> Any:
-    """One value of node 0 from `at`: (how it ended, position behind it, items left). Frames: node, next child or items
-    left, items.
+    """One value of node 0 from `position`: (how it ended, position behind it, items left). Frames: node, next child or
+    items left, items.
     """
     depth = 0
     node = np.int64(0)
@@ -143,53 +143,53 @@ def _record(
         slot = nodes.slots[node]
         state[DETAIL] = node
         if kind in (INT, LONG, ENUM, UNION):
-            value, at = _number(data, at, end)
-            if at < 0:
-                return -at, at, items_left
+            value, position = _number(data, position, end)
+            if position < 0:
+                return -position, position, items_left
             if kind == INT and (value > 2147483647 or value < -2147483648):
-                return np.int64(INT_RANGE), at, items_left
+                return np.int64(INT_RANGE), position, items_left
             if kind == ENUM and (value < 0 or value >= nodes.counts[node]):
-                return np.int64(NO_SYMBOL), at, items_left
+                return np.int64(NO_SYMBOL), position, items_left
             if kind == UNION and (value < 0 or value >= nodes.counts[node]):
-                return np.int64(NO_BRANCH), at, items_left
+                return np.int64(NO_BRANCH), position, items_left
             if slot >= 0 and not _put(words, slots, slot, value):
                 state[DETAIL] = slot
-                return np.int64(FULL), at, items_left
+                return np.int64(FULL), position, items_left
             if kind == UNION:
                 node = nodes.children[nodes.firsts[node] + value]
                 continue
         elif kind == TEXT:
-            length, at = _number(data, at, end)
-            if at < 0:
-                return -at, at, items_left
+            length, position = _number(data, position, end)
+            if position < 0:
+                return -position, position, items_left
             if length < 0:
-                return np.int64(NEGATIVE_LENGTH), at, items_left
-            if length > end - at:
-                return np.int64(CUT), at, items_left
-            if slot >= 0 and not (_put(words, slots, slot, at) and _put(words, slots, slot, length)):
+                return np.int64(NEGATIVE_LENGTH), position, items_left
+            if length > end - position:
+                return np.int64(CUT), position, items_left
+            if slot >= 0 and not (_put(words, slots, slot, position) and _put(words, slots, slot, length)):
                 state[DETAIL] = slot
-                return np.int64(FULL), at, items_left
-            at += length
+                return np.int64(FULL), position, items_left
+            position += length
         elif kind in (FLOAT, DOUBLE, FIXED, BOOLEAN):
             width = nodes.counts[node]
-            if width > end - at:
-                return np.int64(CUT), at, items_left
-            if kind == BOOLEAN and data[at] > 1:
-                return np.int64(NO_BOOLEAN), at, items_left
-            if slot >= 0 and not _put(words, slots, slot, at if kind == FIXED else _bits(data, at, width)):
+            if width > end - position:
+                return np.int64(CUT), position, items_left
+            if kind == BOOLEAN and data[position] > 1:
+                return np.int64(NO_BOOLEAN), position, items_left
+            if slot >= 0 and not _put(words, slots, slot, position if kind == FIXED else _bits(data, position, width)):
                 state[DETAIL] = slot
-                return np.int64(FULL), at, items_left
-            at += width
+                return np.int64(FULL), position, items_left
+            position += width
         elif kind != NULL:
             if depth >= DEPTH_MAX:
-                return np.int64(TOO_DEEP), at, items_left
+                return np.int64(TOO_DEEP), position, items_left
             frames[depth, 0], frames[depth, 1], frames[depth, 2] = node, 0, 0
             depth += 1
-            if kind == LAZY and not _put(words, slots, slot, at):
+            if kind == LAZY and not _put(words, slots, slot, position):
                 state[DETAIL] = slot
-                return np.int64(FULL), at, items_left
+                return np.int64(FULL), position, items_left
         # The next value: of the innermost record, array or map that has one left.
-        found = False
+        is_set = False
         while depth > 0:
             top = frames[depth - 1, 0]
             kind = nodes.kinds[top]
@@ -198,39 +198,39 @@ def _record(
                 if child < nodes.counts[top]:
                     frames[depth - 1, 1] = child + 1
                     node = nodes.children[nodes.firsts[top] + child]
-                    found = True
+                    is_set = True
                     break
                 if kind == LAZY:
                     slot = nodes.slots[top]
                     begin = words[slots.begins[slot] + slots.filled[slot] - 1]
-                    if not _put(words, slots, slot, at - begin):
+                    if not _put(words, slots, slot, position - begin):
                         state[DETAIL] = slot
-                        return np.int64(FULL), at, items_left
+                        return np.int64(FULL), position, items_left
                 depth -= 1
                 continue
             if kind == MAP and frames[depth - 1, 1] < 0:  # behind a key comes its value
                 frames[depth - 1, 1] = -frames[depth - 1, 1] - 1
                 node = nodes.children[nodes.firsts[top] + 1]
-                found = True
+                is_set = True
                 break
             if frames[depth - 1, 1] == 0:
-                count, at = _number(data, at, end)
-                if at < 0:
-                    return -at, at, items_left
+                count, position = _number(data, position, end)
+                if position < 0:
+                    return -position, position, items_left
                 if count < 0:
-                    _, at = _number(data, at, end)
-                    if at < 0:
-                        return -at, at, items_left
+                    _, position = _number(data, position, end)
+                    if position < 0:
+                        return -position, position, items_left
                     count = -count
                 if count == 0:
                     if nodes.slots[top] >= 0 and not _put(words, slots, nodes.slots[top], frames[depth - 1, 2]):
                         state[DETAIL] = nodes.slots[top]
-                        return np.int64(FULL), at, items_left
+                        return np.int64(FULL), position, items_left
                     depth -= 1
                     continue
                 if count < 0 or count > items_left:
                     state[DETAIL] = top
-                    return np.int64(TOO_MANY_ITEMS), at, items_left
+                    return np.int64(TOO_MANY_ITEMS), position, items_left
                 items_left -= count
                 frames[depth - 1, 1] = count
                 frames[depth - 1, 2] += count
@@ -241,10 +241,10 @@ def _record(
             else:
                 frames[depth - 1, 1] -= 1
                 node = nodes.children[nodes.firsts[top]]
-            found = True
+            is_set = True
             break
-        if not found:
-            return np.int64(DONE), np.int64(at), items_left
+        if not is_set:
+            return np.int64(DONE), np.int64(position), items_left
 
 
 @njit(cache=True, nogil=True)
@@ -270,7 +270,7 @@ def decode(
 
     Returns: DONE, FULL, or what is wrong at state[POSITION].
     """
-    block, number, at = state[BLOCK], state[RECORD_OF_BLOCK], state[POSITION]
+    block, number, position = state[BLOCK], state[RECORD_OF_BLOCK], state[POSITION]
     slots.filled[:] = 0
     done = 0
     items_left = np.int64(items_max)
@@ -278,23 +278,23 @@ def decode(
         end = blocks.ends[block]
         while number < blocks.counts[block]:
             if done == records_max:
-                state[BLOCK], state[RECORD_OF_BLOCK], state[POSITION], state[RECORDS] = block, number, at, done
+                state[BLOCK], state[RECORD_OF_BLOCK], state[POSITION], state[RECORDS] = block, number, position, done
                 return DONE
-            ended, behind, items_left = _record(data, at, end, nodes, slots, words, frames, items_left, state)
+            ended, behind, items_left = _record(data, position, end, nodes, slots, words, frames, items_left, state)
             if ended != DONE:
                 state[RECORDS] = done
                 return ended
-            at = behind
+            position = behind
             number += 1
             done += 1
-        if at != end:
+        if position != end:
             state[RECORDS] = done
             return REST
         block += 1
         number = 0
         if block < blocks.counts.shape[0]:
-            at = blocks.begins[block]
-    state[BLOCK], state[RECORD_OF_BLOCK], state[POSITION], state[RECORDS] = block, number, at, done
+            position = blocks.begins[block]
+    state[BLOCK], state[RECORD_OF_BLOCK], state[POSITION], state[RECORDS] = block, number, position, done
     return DONE
 
 
@@ -303,8 +303,8 @@ def gather_bytes(data: Any, starts: Any, offsets: Any, out: Any) -> None:
     """out[offsets[i]:offsets[i + 1]] = the bytes of `data` from starts[i] on, for all i. uint8, int64, int32, uint8."""
     for i in range(starts.shape[0]):
         start = starts[i]
-        for at in range(offsets[i], offsets[i + 1]):
-            out[at] = data[start]
+        for position in range(offsets[i], offsets[i + 1]):
+            out[position] = data[start]
             start += 1
 
 

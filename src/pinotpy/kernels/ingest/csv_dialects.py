@@ -49,9 +49,13 @@ def _is_blank(c: int) -> Any:
 
 
 @inner
-def _behind_line_end(data: Any, at: int) -> Any:
-    """Where the line after the line end at `at` begins: LF, CR, or CR LF."""
-    return at + 2 if data[at] == _CR and at + 1 < data.shape[0] and data[at + 1] == _LF else at + 1
+def _behind_line_end(data: Any, position: int) -> Any:
+    """Where the line after the line end at `position` begins: LF, CR, or CR LF."""
+    return (
+        position + 2
+        if data[position] == _CR and position + 1 < data.shape[0] and data[position + 1] == _LF
+        else position + 1
+    )
 
 
 @inner
@@ -102,13 +106,13 @@ def rewrite(data: Any, is_last: bool, dialect: Any, out: Any, bad: Any, state: A
     out_delimiter, out_quote = dialect[OUT_DELIMITER], dialect[OUT_QUOTE]
     trims = dialect[TRIMS] != 0
     end = data.shape[0]
-    at = 0  # of the record
+    position = 0  # of the record
     top = 0
     records, num_bad = 0, 0
     state[READ], state[WRITTEN], state[RECORDS], state[BAD] = 0, 0, 0, 0
-    while at < end:
+    while position < end:
         begin = top
-        p = at
+        p = position
         c = np.int64(data[p])
         if (c in (_LF, _CR) and dialect[SKIPS_EMPTY_LINES] != 0) or (c == comment and comment >= 0):
             while p < end and data[p] != _LF and data[p] != _CR:
@@ -119,8 +123,8 @@ def rewrite(data: Any, is_last: bool, dialect: Any, out: Any, bad: Any, state: A
                 break
             if p < end:
                 p = _behind_line_end(data, p)
-            at = p
-            state[READ] = at
+            position = p
+            state[READ] = position
             continue
         fault = 0
         is_final = False
@@ -202,7 +206,7 @@ def rewrite(data: Any, is_last: bool, dialect: Any, out: Any, bad: Any, state: A
                 p = end
             if num_bad == bad.shape[0]:
                 break
-            bad[num_bad, 0], bad[num_bad, 1], bad[num_bad, 2], bad[num_bad, 3] = records, at, stop, fault
+            bad[num_bad, 0], bad[num_bad, 1], bad[num_bad, 2], bad[num_bad, 3] = records, position, stop, fault
             num_bad += 1
         elif not is_final:
             top = begin
@@ -211,5 +215,5 @@ def rewrite(data: Any, is_last: bool, dialect: Any, out: Any, bad: Any, state: A
             out[top] = _LF
             top += 1
             records += 1
-        at = p
-        state[READ], state[WRITTEN], state[RECORDS], state[BAD] = at, top, records, num_bad
+        position = p
+        state[READ], state[WRITTEN], state[RECORDS], state[BAD] = position, top, records, num_bad

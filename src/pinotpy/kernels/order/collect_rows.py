@@ -34,10 +34,10 @@ COLLECTOR_WORDS: Final = 8
 
 
 @inner
-def _append(morsels: Any, docs: Any, at: int, morsel: int, selected: Any, count: int) -> None:
+def _append(morsels: Any, docs: Any, position: int, morsel: int, selected: Any, count: int) -> None:
     for i in range(count):
-        morsels[at + i] = morsel
-        docs[at + i] = selected[i]
+        morsels[position + i] = morsel
+        docs[position + i] = selected[i]
 
 
 @block_function

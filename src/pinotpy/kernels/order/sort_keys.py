@@ -157,12 +157,12 @@ def order_texts(a: int, a_length: int, b: int, b_length: int) -> Any:
     """-1, 0 or 1 as the text at `a` sorts before, equals or sorts after the one at `b`, byte by byte, unsigned. Their
     first eight bytes are equal.
     """
-    at = 8 if a != b else a_length  # rows of one segment often have one dictionary's text
-    while at < a_length and at < b_length:
-        one, other = first_bytes(a + at, a_length - at), first_bytes(b + at, b_length - at)
+    position = 8 if a != b else a_length  # rows of one segment often have one dictionary's text
+    while position < a_length and position < b_length:
+        one, other = first_bytes(a + position, a_length - position), first_bytes(b + position, b_length - position)
         if one != other:
             return -1 if one < other else 1
-        at += 8
+        position += 8
     return (a_length > b_length) - (a_length < b_length)
 
 

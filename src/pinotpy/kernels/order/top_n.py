@@ -75,9 +75,9 @@ def _key_words(state: Any, count: int) -> Any:
 
 
 @inner
-def _copy(rows: Any, to: int, other: Any, at: int, width: int) -> None:
+def _copy(rows: Any, to: int, other: Any, position: int, width: int) -> None:
     for k in range(width):
-        rows[to * width + k] = other[at * width + k]
+        rows[to * width + k] = other[position * width + k]
 
 
 @inner
@@ -87,12 +87,12 @@ def _swap(rows: Any, a: int, b: int, width: int) -> None:
 
 
 @inner
-def _before(rows: Any, at: int, other: Any, other_at: int, kinds: Any) -> Any:
+def _before(rows: Any, position: int, other: Any, other_at: int, kinds: Any) -> Any:
     width = len(kinds)
-    left, right = rows[at * width], other[other_at * width]
+    left, right = rows[position * width], other[other_at * width]
     if left != right:
         return left < right
-    return order_rows(rows, at * width, 1, other, other_at * width, kinds) < 0
+    return order_rows(rows, position * width, 1, other, other_at * width, kinds) < 0
 
 
 @njit(nogil=True)
@@ -227,10 +227,10 @@ def keep_rows(state_address: int, args_address: int) -> Any:
         # Places ascend: a row with the keys of the worst comes after it.
         if top[T_VERSION] != version and order_rows(keys, i, BLOCK, worst, 0, kinds[:num_words]) >= 0:
             continue
-        at = top[T_COUNT] * width
+        position = top[T_COUNT] * width
         for k in range(num_words):
-            rows[at + k] = keys[k * BLOCK + i]
-        rows[at + num_words] = place | uint64(docs[i])
+            rows[position + k] = keys[k * BLOCK + i]
+        rows[position + num_words] = place | uint64(docs[i])
         top[T_COUNT] += 1
     return E_OK
 
@@ -259,18 +259,18 @@ def _drop_ties(flags: Any, tied: Any) -> None:
 
 @inner
 def _count(flags: Any) -> Any:
-    kept = 0
+    count = 0
     for i in range(len(flags)):
-        kept += flags[i]
-    return kept
+        count += flags[i]
+    return count
 
 
 @inner
 def _compact(values: Any, flags: Any) -> None:
-    at = 0
+    position = 0
     for i in range(len(flags)):
-        values[at] = values[i]
-        at += flags[i]
+        values[position] = values[i]
+        position += flags[i]
 
 
 @inner
@@ -280,17 +280,17 @@ def keep_flagged(state: Any, flags: Any, tied: Any, registers: int, is_last: boo
     """
     if is_last:
         _drop_ties(flags, tied)
-    kept = _count(flags)
-    if kept == len(flags):
+    num_kept = _count(flags)
+    if num_kept == len(flags):
         return
-    if kept > 0:
+    if num_kept > 0:
         keys = _key_words(state, KEY_WORDS_MAX)
         for k in range(KEY_WORDS_MAX):
             if (registers >> k) & 1 != 0:
                 _compact(keys[k * BLOCK :], flags)
         _compact(tied, flags)
         _compact(selection(state), flags)
-    state[S_SELECTED], state[S_DENSE] = kept, 0
+    state[S_SELECTED], state[S_DENSE] = num_kept, 0
 
 
 @inner
@@ -330,12 +330,12 @@ def tell_bound(state_address: int, args_address: int) -> Any:
     flags = mask_register(state, SCRATCH_MASK)[:n]
     for i in range(n):
         flags[i] = keys[i] <= bound
-    kept = _count(flags)
-    if kept < n:
+    num_kept = _count(flags)
+    if num_kept < n:
         for k in range(args[A0 + 1]):
             _compact(_key_words(state, KEY_WORDS_MAX)[k * BLOCK :], flags)
         _compact(selection(state), flags)
-        state[S_SELECTED], state[S_DENSE] = kept, 0
+        state[S_SELECTED], state[S_DENSE] = num_kept, 0
     return E_OK
 
 

@@ -182,16 +182,16 @@ def _select(state: Any, flags: Any, address: int, whole: bool) -> None:
     # The docs with a flag become the selection.
     n = len(flags)
     clear_tail(mask_register(state, SCRATCH_MASK), n)
-    kept = count_ones(address, n)
-    if kept == state[S_SELECTED]:
+    num_kept = count_ones(address, n)
+    if num_kept == state[S_SELECTED]:
         return
     selected = state[S_SELECTION]
     docs = view_i32(selected, n)
-    if kept > 0 and whole:
+    if num_kept > 0 and whole:
         compress_range(flags, address, state[S_BASE], docs, selected)
-    elif kept > 0:
+    elif num_kept > 0:
         compress_list(flags, address, docs, selected, docs, selected)
-    state[S_SELECTED], state[S_DENSE] = kept, 0
+    state[S_SELECTED], state[S_DENSE] = num_kept, 0
 
 
 @block_function

@@ -39,24 +39,24 @@ def flags_from(out_address: int, bits: Any, base: int, n: int) -> None:
     """
     count = (n + 7) >> 3
     out = view_u64(out_address, count)
-    own = bits[base >> 3 :]
+    bytes_from = bits[base >> 3 :]
     shift = uint8(base & 7)
     if shift == 0:
-        _spread_aligned(out, own)
+        _spread_aligned(out, bytes_from)
         return
     # The last step may need no following byte, and there may be none.
-    pairs = min(count, len(own) - 1)
-    _spread_shifted(out[:pairs], own, own[1:], shift)
+    pairs = min(count, len(bytes_from) - 1)
+    _spread_shifted(out[:pairs], bytes_from, bytes_from[1:], shift)
     if pairs < count:
-        out[pairs] = _spread(uint8(own[pairs] >> shift))
+        out[pairs] = _spread(uint8(bytes_from[pairs] >> shift))
 
 
 @inner
 def flags_at(out: Any, bits: Any, positions: Any) -> None:
     """out[i] (u8) = bit positions[i]."""
     for i in range(len(out)):
-        at = uint32(positions[i])
-        out[i] = (bits[at >> uint32(3)] >> uint8(at & uint32(7))) & uint8(1)
+        position = uint32(positions[i])
+        out[i] = (bits[position >> uint32(3)] >> uint8(position & uint32(7))) & uint8(1)
 
 
 @inner
@@ -72,7 +72,7 @@ def any_from(address: int, base: int, n: int) -> Any:
     """Whether a bit is set in the bytes that hold bits base .. base + n - 1 of the bitmap at `address`."""
     first, end = base >> 3, (base + n + 7) >> 3
     num_words = (end - first) >> 3
-    found = _any_word(view_u64(address + first, num_words))
-    for at in range(first + num_words * 8, end):
-        found |= view_u8(address, end)[at] != uint8(0)
-    return found
+    has_any = _any_word(view_u64(address + first, num_words))
+    for position in range(first + num_words * 8, end):
+        has_any |= view_u8(address, end)[position] != uint8(0)
+    return has_any

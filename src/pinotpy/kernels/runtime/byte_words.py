@@ -68,11 +68,11 @@ def same_bytes(a: int, b: int, length: int) -> Any:
     """Whether `length` bytes at two addresses are equal."""
     if length < 8:
         return tail_word(a, length) == tail_word(b, length)
-    at = 0
-    while at + 8 <= length:
-        if load_word(a + at) != load_word(b + at):
+    position = 0
+    while position + 8 <= length:
+        if load_word(a + position) != load_word(b + position):
             return False
-        at += 8
+        position += 8
     return load_word(a + length - 8) == load_word(b + length - 8)
 
 
@@ -80,13 +80,13 @@ def same_bytes(a: int, b: int, length: int) -> Any:
 def order_bytes(a: int, a_length: int, b: int, b_length: int) -> Any:
     """-1, 0 or 1 as the string at `a` sorts before, equals or sorts after the one at `b`, byte by byte, unsigned."""
     length = min(a_length, b_length)
-    at = 0
-    while at + 8 <= length:
-        one, other = load_word(a + at), load_word(b + at)
+    position = 0
+    while position + 8 <= length:
+        one, other = load_word(a + position), load_word(b + position)
         if one != other:
             return -1 if swapped(one) < swapped(other) else 1
-        at += 8
-    if at < length:
+        position += 8
+    if position < length:
         # Eight bytes again, of which the first were equal.
         whole = length >= 8
         one = load_word(a + length - 8) if whole else tail_word(a, length)
@@ -125,11 +125,11 @@ def fold_word(word: Any) -> Any:
 @inner
 def has_high_bytes(address: int, length: int) -> Any:
     """Whether a string has a byte beyond ASCII."""
-    together, at = uint64(0), 0
-    while at + 8 <= length:
-        together |= load_word(address + at)
-        at += 8
-    return (together | tail_word(address + at, length - at)) & _HIGHS != 0
+    together, position = uint64(0), 0
+    while position + 8 <= length:
+        together |= load_word(address + position)
+        position += 8
+    return (together | tail_word(address + position, length - position)) & _HIGHS != 0
 
 
 @inner
@@ -137,12 +137,12 @@ def same_folded(a: int, b: int, length: int, fold: bool) -> Any:
     """Whether `length` bytes are equal; with `fold` those at `a` in lower case (those at `b` are)."""
     if not fold:
         return same_bytes(a, b, length)
-    at = 0
-    while at + 8 <= length:
-        if fold_word(load_word(a + at)) != load_word(b + at):
+    position = 0
+    while position + 8 <= length:
+        if fold_word(load_word(a + position)) != load_word(b + position):
             return False
-        at += 8
-    return fold_word(tail_word(a + at, length - at)) == tail_word(b + at, length - at)
+        position += 8
+    return fold_word(tail_word(a + position, length - position)) == tail_word(b + position, length - position)
 
 
 @inner
@@ -153,25 +153,25 @@ def find_bytes(text: int, length: int, piece: int, size: int, fold: bool) -> Any
     last = length - size
     first = load_byte(piece)
     pattern = first * _ONES
-    at = 0
-    while at <= last:
-        if at + 8 <= length:
-            word = load_word(text + at)
+    position = 0
+    while position <= last:
+        if position + 8 <= length:
+            word = load_word(text + position)
             difference = (fold_word(word) if fold else word) ^ pattern
             # The lowest byte that is marked is certainly equal.
             equal = (difference - _ONES) & ~difference & _HIGHS
             if equal == 0:
-                at += 8
+                position += 8
                 continue
-            at += trailing_zeros(equal) >> 3
-            if at > last:
+            position += trailing_zeros(equal) >> 3
+            if position > last:
                 return -1
-        elif (fold_word(load_byte(text + at)) if fold else load_byte(text + at)) != first:
-            at += 1
+        elif (fold_word(load_byte(text + position)) if fold else load_byte(text + position)) != first:
+            position += 1
             continue
-        if same_folded(text + at, piece, size, fold):
-            return at
-        at += 1
+        if same_folded(text + position, piece, size, fold):
+            return position
+        position += 1
     return -1
 
 
@@ -179,12 +179,12 @@ def find_bytes(text: int, length: int, piece: int, size: int, fold: bool) -> Any
 def hash_bytes(address: int, length: int) -> Any:
     """A 64-bit hash of a string (hashing.py)."""
     h = start(length)
-    at = 0
-    while at + 8 <= length:
-        h = absorb(h, load_word(address + at))
-        at += 8
-    rest = length - at
-    if at == 0:
+    position = 0
+    while position + 8 <= length:
+        h = absorb(h, load_word(address + position))
+        position += 8
+    rest = length - position
+    if position == 0:
         h = stir(h, tail_word(address, rest))
     elif rest > 0:
         h = stir(h, load_word(address + length - 8) >> uint64(8 * (8 - rest)))

@@ -91,27 +91,27 @@ def probe(holds: Any, width: int = 1, used: int = 0) -> Any:
 
     # An argument of compiled code that is a function could not be cached.
     @njit(nogil=True, inline="always")
-    def find(slots: Any, at: Any, slot_mask: Any, known: Any, key: Any) -> Any:
-        while slots[at * uint64(width) + uint64(used)] != 0 and not holds(slots, at, known, key):
-            at = (at + uint64(1)) & slot_mask
-        return at
+    def find(slots: Any, slot: Any, slot_mask: Any, known: Any, key: Any) -> Any:
+        while slots[slot * uint64(width) + uint64(used)] != 0 and not holds(slots, slot, known, key):
+            slot = (slot + uint64(1)) & slot_mask
+        return slot
 
     return find
 
 
 @inner
-def _never(slots: Any, at: Any, known: Any, key: Any) -> Any:
+def _never(slots: Any, slot: Any, known: Any, key: Any) -> Any:
     return False
 
 
 @inner
-def _numbers(slots: Any, at: Any, known: Any, key: Any) -> Any:
-    return known[uint64(slots[at]) - uint64(1)] == key
+def _numbers(slots: Any, slot: Any, known: Any, key: Any) -> Any:
+    return known[uint64(slots[slot]) - uint64(1)] == key
 
 
 @inner
-def _has(slots: Any, at: Any, known: Any, key: Any) -> Any:
-    return slots[uint64(2) * at] == key
+def _has(slots: Any, slot: Any, known: Any, key: Any) -> Any:
+    return slots[uint64(2) * slot] == key
 
 
 # For a key that is not in the table yet.

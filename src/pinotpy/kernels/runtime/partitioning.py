@@ -37,11 +37,11 @@ def take_place(places: Any, h: Any, shift: Any) -> Any:
 
 
 @inner
-def hash_row(rows: Any, at: Any, width: Any, key_shift: Any) -> Any:
-    """The hash of the row of `width` words at word `at` (all uint64 but for the view of rows)."""
-    h = start(rows[at] >> int64(key_shift))
+def hash_row(rows: Any, position: Any, width: Any, key_shift: Any) -> Any:
+    """The hash of the row of `width` words at word `position` (all uint64 but for the view of rows)."""
+    h = start(rows[position] >> int64(key_shift))
     for k in range(uint64(1), width):
-        h = absorb(h, rows[at + k])
+        h = absorb(h, rows[position + k])
     return finish(h)
 
 
@@ -60,10 +60,10 @@ def _count(rows: Any, width: Any, key_shift: Any, shift: Any, sizes: Any) -> Non
 @inner
 def _scatter(rows: Any, width: Any, key_shift: Any, shift: Any, places: Any, out: Any) -> None:
     for i in range(uint64(len(rows)) // width):
-        at = i * width
-        to = take_place(places, hash_row(rows, at, width, key_shift), shift) * width
+        position = i * width
+        to = take_place(places, hash_row(rows, position, width, key_shift), shift) * width
         for k in range(width):
-            out[to + k] = rows[at + k]
+            out[to + k] = rows[position + k]
 
 
 @njit(cache=True, nogil=True)
@@ -90,8 +90,8 @@ def scatter_rows(rows: Any, key_shift: int, bits: int, places: Any, out: Any) ->
         return
     for i in range(len(rows)):
         first, second = rows[i, 0], rows[i, 1]
-        at = take_place(next_places, _hash_pair(first, second, key_shift), shift)
-        out[at, 0], out[at, 1] = first, second
+        position = take_place(next_places, _hash_pair(first, second, key_shift), shift)
+        out[position, 0], out[position, 1] = first, second
 
 
 def places_of(sizes: Int64Array) -> tuple[Int64Array, Int64Array]:

@@ -42,8 +42,8 @@ def _vector_store(builder: Any, mask_address: Any, values: Any, out_address: Any
     bytes_type = ir.VectorType(byte, _LANES)
     mask_load = builder.load(builder.inttoptr(mask_address, bytes_type.as_pointer()), align=1)
     bits = builder.icmp_unsigned("!=", mask_load, ir.Constant(bytes_type, [0] * _LANES))
-    kept = builder.call(_compress(builder, vector), [values, ir.Constant(vector, [0] * _LANES), bits])
-    builder.store(kept, builder.inttoptr(out_address, vector.as_pointer()), align=4)
+    packed = builder.call(_compress(builder, vector), [values, ir.Constant(vector, [0] * _LANES), bits])
+    builder.store(packed, builder.inttoptr(out_address, vector.as_pointer()), align=4)
     short = ir.IntType(16)
     return builder.zext(builder.ctpop(builder.bitcast(bits, short)), word)
 
@@ -95,8 +95,8 @@ def _compress_bits(typingctx: Any, bits: Any, first: Any, out_address: Any) -> A
         )
         values = builder.add(spread, ir.Constant(vector, list(range(_LANES))))
         bits = builder.bitcast(builder.trunc(arguments[0], ir.IntType(16)), ir.VectorType(ir.IntType(1), _LANES))
-        kept = builder.call(_compress(builder, vector), [values, ir.Constant(vector, [0] * _LANES), bits])
-        builder.store(kept, builder.inttoptr(arguments[2], vector.as_pointer()), align=4)
+        packed = builder.call(_compress(builder, vector), [values, ir.Constant(vector, [0] * _LANES), bits])
+        builder.store(packed, builder.inttoptr(arguments[2], vector.as_pointer()), align=4)
         return context.get_dummy_value()
 
     return signature, codegen
@@ -104,20 +104,20 @@ def _compress_bits(typingctx: Any, bits: Any, first: Any, out_address: Any) -> A
 
 @njit(nogil=True)
 def _range_plain(mask: Any, first: int, out: Any) -> Any:
-    kept = 0
+    count = 0
     for i in range(len(mask)):
-        out[kept] = first + i
-        kept += mask[i]
-    return kept
+        out[count] = first + i
+        count += mask[i]
+    return count
 
 
 @njit(nogil=True)
 def _list_plain(mask: Any, docs: Any, out: Any) -> Any:
-    kept = 0
+    count = 0
     for i in range(len(mask)):
-        out[kept] = docs[i]
-        kept += mask[i]
-    return kept
+        out[count] = docs[i]
+        count += mask[i]
+    return count
 
 
 _LAST_BIT = np.uint64(1 << 63)  # so that there is a lowest one
@@ -137,12 +137,12 @@ if HAS_AVX512:
         """first + k for every bit k of a uint64 that is set, as int32 to the address, where 80 have room; gives how
         many.
         """
-        at = out_address
+        position = out_address
         for quarter in range(4):
-            own = (bits >> uint64(quarter * _LANES)) & uint64(0xFFFF)
-            _compress_bits(own, first + quarter * _LANES, at)
-            at += int64(num_bits(own)) * 4
-        return (at - out_address) >> 2
+            quarter_bits = (bits >> uint64(quarter * _LANES)) & uint64(0xFFFF)
+            _compress_bits(quarter_bits, first + quarter * _LANES, position)
+            position += int64(num_bits(quarter_bits)) * 4
+        return (position - out_address) >> 2
 
 else:
 
@@ -182,30 +182,30 @@ if HAS_AVX512:
 
         The addresses are those of `mask` and `out`, which the caller has at hand.
         """
-        n, kept, i = len(mask), 0, 0
+        n, count, i = len(mask), 0, 0
         while i + _LANES <= n:
-            kept += _compress_range(mask_address + i, first + i, out_address + kept * 4)
+            count += _compress_range(mask_address + i, first + i, out_address + count * 4)
             i += _LANES
         while i < n:
             if mask[i]:
-                out[kept] = first + i
-                kept += 1
+                out[count] = first + i
+                count += 1
             i += 1
-        return kept
+        return count
 
     @njit(cache=True, nogil=True)
     def compress_list(mask: Any, mask_address: int, docs: Any, docs_address: int, out: Any, out_address: int) -> Any:
         """docs[i] for every i with mask[i] = 1 into `out`; gives how many."""
-        n, kept, i = len(mask), 0, 0
+        n, count, i = len(mask), 0, 0
         while i + _LANES <= n:
-            kept += _compress_list(mask_address + i, docs_address + i * 4, out_address + kept * 4)
+            count += _compress_list(mask_address + i, docs_address + i * 4, out_address + count * 4)
             i += _LANES
         while i < n:
             if mask[i]:
-                out[kept] = docs[i]
-                kept += 1
+                out[count] = docs[i]
+                count += 1
             i += 1
-        return kept
+        return count
 
 else:
 

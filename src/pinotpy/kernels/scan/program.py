@@ -21,11 +21,11 @@ from pinotpy.kernels.runtime.abi import (
 
 
 @njit(nogil=True)
-def _copy(out: Any, at: int, source: Any) -> Any:
+def _copy(out: Any, position: int, source: Any) -> Any:
     for i in range(len(source)):
         for k in range(INSTRUCTION_WORDS):
-            out[at + i, k] = source[i, k]
-    return at + len(source)
+            out[position + i, k] = source[i, k]
+    return position + len(source)
 
 
 @njit(cache=True, nogil=True)
@@ -42,11 +42,11 @@ def bind(
     """
     size = program.shape[1] * INSTRUCTION_WORDS * 8
     for u in range(len(morsels)):
-        row, own = numbers[u], program[u]
-        at = _copy(own, 0, begin[row])
-        at = _copy(own, at, filters[u])
-        at = _copy(own, at, select[row])
-        _copy(own, at, end[row])
+        row, instructions = numbers[u], program[u]
+        position = _copy(instructions, 0, begin[row])
+        position = _copy(instructions, position, filters[u])
+        position = _copy(instructions, position, select[row])
+        _copy(instructions, position, end[row])
         morsel = morsels[u]
         morsel[U_NUM_BEGIN], morsel[U_NUM_FILTER], morsel[U_NUM_SELECT], morsel[U_NUM_END] = (
             begin.shape[1],

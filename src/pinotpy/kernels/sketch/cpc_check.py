@@ -33,17 +33,17 @@ _STEPS_MAX: Final = 64
 @inner
 def _window_ones(window: Any, num_rows: int, code: Any) -> Any:
     # Bits set in the window, -1 where the words end before it does.
-    buffer, held, at, ones = uint64(0), int64(0), int64(0), int64(0)
+    buffer, held, position, ones = uint64(0), int64(0), int64(0), int64(0)
     for _ in range(num_rows):
         if held < _PEEK_BITS:
-            if at == len(window):
+            if position == len(window):
                 return int64(-1)
-            buffer |= uint64(window[at]) << uint64(held)
-            held, at = held + 32, at + 1
-        found = int64(code[int64(buffer & uint64(0xFFF))])
-        buffer >>= uint64(found >> 8)
-        held -= found >> 8
-        ones += int64(num_bits(uint64(found & 0xFF)))
+            buffer |= uint64(window[position]) << uint64(held)
+            held, position = held + 32, position + 1
+        entry = int64(code[int64(buffer & uint64(0xFFF))])
+        buffer >>= uint64(entry >> 8)
+        held -= entry >> 8
+        ones += int64(num_bits(uint64(entry & 0xFF)))
     return ones
 
 
@@ -95,24 +95,24 @@ def fault(
         table_bits += 1
     shift = max(lg_k + 6 - table_bits, 0)
     next_slot, steps = int64(0), int64(0)
-    buffer, held, at = uint64(0), int64(0), int64(0)
+    buffer, held, position = uint64(0), int64(0), int64(0)
     row, next_column = int64(0), int64(0)
     for _ in range(num_pairs):
         if held < _PEEK_BITS:
-            if at == len(pairs):
+            if position == len(pairs):
                 return TORN
-            buffer |= uint64(pairs[at]) << uint64(held)
-            held, at = held + 32, at + 1
-        found = int64(codes[0, int64(buffer & uint64(0xFFF))])
-        buffer >>= uint64(found >> 8)
-        held -= found >> 8
+            buffer |= uint64(pairs[position]) << uint64(held)
+            held, position = held + 32, position + 1
+        entry = int64(codes[0, int64(buffer & uint64(0xFFF))])
+        buffer >>= uint64(entry >> 8)
+        held -= entry >> 8
         further = int64(0)
         while True:
             if held < _UNARY_PEEK_BITS:
-                if at == len(pairs):
+                if position == len(pairs):
                     return TORN
-                buffer |= uint64(pairs[at]) << uint64(held)
-                held, at = held + 32, at + 1
+                buffer |= uint64(pairs[position]) << uint64(held)
+                held, position = held + 32, position + 1
             zeros = int64(0)
             while zeros < _UNARY_PEEK_BITS and not (buffer >> uint64(zeros)) & uint64(1):
                 zeros += 1
@@ -123,15 +123,15 @@ def fault(
             if zeros < _UNARY_PEEK_BITS:
                 break
         if held < base_bits:
-            if at == len(pairs):
+            if position == len(pairs):
                 return TORN
-            buffer |= uint64(pairs[at]) << uint64(held)
-            held, at = held + 32, at + 1
+            buffer |= uint64(pairs[position]) << uint64(held)
+            held, position = held + 32, position + 1
         further = further << base_bits | int64(buffer & ((uint64(1) << uint64(base_bits)) - uint64(1)))
         buffer >>= uint64(base_bits)
         held -= base_bits
         row += further
-        column = (found & 0xFF) + (int64(0) if further else next_column)
+        column = (entry & 0xFF) + (int64(0) if further else next_column)
         next_column = column + 1
         if row >= num_rows or column >= (_COLUMNS - _WINDOW_COLUMNS if len(window) > 0 else _COLUMNS):
             return OUTSIDE

@@ -112,8 +112,8 @@ def _entries(out: Any, hashes: Any, log2m: Any) -> None:
 @inner
 def _raise_single(registers: Any, entries: Any) -> None:
     for i in range(len(entries)):
-        at = uint64(entries[i] >> uint32(RANK_BITS))
-        registers[at] = max(registers[at], np.uint8(entries[i] & uint32((1 << RANK_BITS) - 1)))
+        position = uint64(entries[i] >> uint32(RANK_BITS))
+        registers[position] = max(registers[position], np.uint8(entries[i] & uint32((1 << RANK_BITS) - 1)))
 
 
 @inner
@@ -125,43 +125,45 @@ def _raise(registers: Any, log2m: Any, groups: Any, single: bool, entries: Any, 
         if flagged and skip[i] != 0:
             continue
         group = uint64(0) if single else uint64(groups[i])
-        at = (group << uint64(log2m)) + uint64(entries[i] >> uint32(RANK_BITS))
+        position = (group << uint64(log2m)) + uint64(entries[i] >> uint32(RANK_BITS))
         rank = np.uint8(entries[i] & uint32((1 << RANK_BITS) - 1))
-        registers[at] = max(registers[at], rank)
+        registers[position] = max(registers[position], rank)
 
 
 @inner
 def _append(out: Any, groups: Any, single: bool, entries: Any, skip: Any, flagged: bool) -> Any:
-    at = uint64(0)
+    position = uint64(0)
     for i in range(len(entries)):
         group = np.int64(0) if single else np.int64(groups[i])
-        out[at], out[at + uint64(1)] = (group << ROW_SHIFT) | 1, np.int64(entries[i])
-        at += uint64(ENTRY_WORDS) * (uint64(1) - uint64(skip[i])) if flagged else uint64(ENTRY_WORDS)
-    return np.int64(at)
+        out[position], out[position + uint64(1)] = (group << ROW_SHIFT) | 1, np.int64(entries[i])
+        position += uint64(ENTRY_WORDS) * (uint64(1) - uint64(skip[i])) if flagged else uint64(ENTRY_WORDS)
+    return np.int64(position)
 
 
 @inner
 def bring(state: Any, args: Any, entries: Any) -> Any:
     """Bring entries (register << RANK_BITS | rank) into the registers, or append them."""
-    own, n = set_at(state, args[A0 + 2]), state[S_SELECTED]
+    value_set, n = set_at(state, args[A0 + 2]), state[S_SELECTED]
     single, flagged = args[A0] < 0, args[A0 + 3] >= 0
     groups = register_u32(state, 0 if single else args[A0])[:n]
     skip = register_u8(state, args[A0 + 3] if flagged else 0)[:n]
-    if own[D_CARDINALITY] > 0:
-        registers = view_u8(own[D_TABLE + V_ADDRESS], own[D_TABLE + V_CAPACITY] * 8)
-        _raise(registers, own[D_LOG2M], groups, single, entries, skip, flagged)
+    if value_set[D_CARDINALITY] > 0:
+        registers = view_u8(value_set[D_TABLE + V_ADDRESS], value_set[D_TABLE + V_CAPACITY] * 8)
+        _raise(registers, value_set[D_LOG2M], groups, single, entries, skip, flagged)
         return E_OK
-    return append_entries(state, own, groups, single, entries, skip, flagged)
+    return append_entries(state, value_set, groups, single, entries, skip, flagged)
 
 
 @inner
-def append_entries(state: Any, own: Any, groups: Any, single: bool, entries: Any, skip: Any, flagged: bool) -> Any:
+def append_entries(
+    state: Any, value_set: Any, groups: Any, single: bool, entries: Any, skip: Any, flagged: bool
+) -> Any:
     """Append entries to D_ARENA."""
     context, n = context_of(state), len(entries)
-    code = reserve(context[G_CONTROL], vector_at(own, D_ARENA), (n + 1) * ENTRY_WORDS)
+    code = reserve(context[G_CONTROL], vector_at(value_set, D_ARENA), (n + 1) * ENTRY_WORDS)
     if code == E_OK:
-        out = words(own[D_ARENA + V_ADDRESS] + own[D_ARENA + V_USED] * 8, (n + 1) * ENTRY_WORDS)
-        own[D_ARENA + V_USED] += _append(out, groups, single, entries, skip, flagged)
+        out = words(value_set[D_ARENA + V_ADDRESS] + value_set[D_ARENA + V_USED] * 8, (n + 1) * ENTRY_WORDS)
+        value_set[D_ARENA + V_USED] += _append(out, groups, single, entries, skip, flagged)
     return code
 
 
@@ -185,16 +187,16 @@ def sketch_of_dictionary(meta: Any, registers: Any) -> None:
     hashes, entries = np.empty(BLOCK, np.uint32), np.empty(BLOCK, np.uint32)
     for first in range(0, count, BLOCK):
         n = min(BLOCK, count - first)
-        own = hashes[:n]
+        block = hashes[:n]
         if stored == T_INT:
-            hash_longs(own, view_i32(data + first * 4, n))
+            hash_longs(block, view_i32(data + first * 4, n))
         elif stored == T_LONG:
-            hash_longs(own, view_i64(data + first * 8, n))
+            hash_longs(block, view_i64(data + first * 8, n))
         elif stored == T_FLOAT:
-            hash_floats(own, view_f32(data + first * 4, n))
+            hash_floats(block, view_f32(data + first * 4, n))
         else:
-            hash_doubles(own, view_f64(data + first * 8, n))
-        _entries(entries[:n], own, log2m)
+            hash_doubles(block, view_f64(data + first * 8, n))
+        _entries(entries[:n], block, log2m)
         _raise_single(registers, entries[:n])
 
 
@@ -213,12 +215,16 @@ def sketch_of_hashes(hashes: Any, registers: Any) -> None:
 def begin_sketch(state_address: int, args_address: int) -> Any:
     """Make room for the unit's registers."""
     state, args = words(state_address, STATE_WORDS), words(args_address, INSTRUCTION_WORDS)
-    context, own = context_of(state), set_at(state, args[A0])
-    own[D_LOG2M], own[D_CARDINALITY], own[D_FIRST] = args[A0 + 2], args[A0 + 1], own[D_ARENA + V_USED]
+    context, value_set = context_of(state), set_at(state, args[A0])
+    value_set[D_LOG2M], value_set[D_CARDINALITY], value_set[D_FIRST] = (
+        args[A0 + 2],
+        args[A0 + 1],
+        value_set[D_ARENA + V_USED],
+    )
     if args[A0 + 1] == 0:
         return E_OK
     size_bytes = args[A0 + 1] << args[A0 + 2]
-    return reserve_zeroed(context[G_CONTROL], vector_at(own, D_TABLE), (size_bytes + 7) >> 3)
+    return reserve_zeroed(context[G_CONTROL], vector_at(value_set, D_TABLE), (size_bytes + 7) >> 3)
 
 
 @block_function
@@ -267,28 +273,28 @@ def add_hashed_texts(state_address: int, args_address: int) -> Any:
 
 
 @inner
-def _leave_row(context: Any, own: Any, group: int) -> Any:
-    log2m = own[D_LOG2M]
+def _leave_row(context: Any, value_set: Any, group: int) -> Any:
+    log2m = value_set[D_LOG2M]
     width = _row_words(log2m)
-    code = reserve(context[G_CONTROL], vector_at(own, D_REGISTERS), width + 1)
+    code = reserve(context[G_CONTROL], vector_at(value_set, D_REGISTERS), width + 1)
     if code != E_OK:
         return code
-    out = words(own[D_REGISTERS + V_ADDRESS] + own[D_REGISTERS + V_USED] * 8, width + 1)
+    out = words(value_set[D_REGISTERS + V_ADDRESS] + value_set[D_REGISTERS + V_USED] * 8, width + 1)
     out[0] = words(context[G_TABLE + V_ADDRESS] + group * context[G_ROW_WORDS] * 8, 1)[0]
     out[width] = 0
     size = 1 << log2m
-    source = view_u8(own[D_TABLE + V_ADDRESS] + (group << log2m), size)
-    target = view_u8(own[D_REGISTERS + V_ADDRESS] + (own[D_REGISTERS + V_USED] + 1) * 8, size)
+    source = view_u8(value_set[D_TABLE + V_ADDRESS] + (group << log2m), size)
+    target = view_u8(value_set[D_REGISTERS + V_ADDRESS] + (value_set[D_REGISTERS + V_USED] + 1) * 8, size)
     for i in range(size):
         target[i] = source[i]
         source[i] = 0
-    own[D_REGISTERS + V_USED] += width + 1
+    value_set[D_REGISTERS + V_USED] += width + 1
     return E_OK
 
 
 @inner
-def _is_empty(own: Any, group: int) -> Any:
-    registers = view_u8(own[D_TABLE + V_ADDRESS] + (group << own[D_LOG2M]), 1 << own[D_LOG2M])
+def _is_empty(value_set: Any, group: int) -> Any:
+    registers = view_u8(value_set[D_TABLE + V_ADDRESS] + (group << value_set[D_LOG2M]), 1 << value_set[D_LOG2M])
     highest = np.uint8(0)
     for i in range(len(registers)):
         highest |= registers[i]
@@ -299,9 +305,11 @@ def _is_empty(own: Any, group: int) -> Any:
 def end_sketch(state_address: int, args_address: int) -> Any:
     """Move the groups' registers to D_REGISTERS; word 0 of the groups' rows is their arena row now."""
     state, args = words(state_address, STATE_WORDS), words(args_address, INSTRUCTION_WORDS)
-    context, own = context_of(state), set_at(state, args[A0])
-    if own[D_CARDINALITY] == 0:
-        entries = words(own[D_ARENA + V_ADDRESS] + own[D_FIRST] * 8, own[D_ARENA + V_USED] - own[D_FIRST])
+    context, value_set = context_of(state), set_at(state, args[A0])
+    if value_set[D_CARDINALITY] == 0:
+        entries = words(
+            value_set[D_ARENA + V_ADDRESS] + value_set[D_FIRST] * 8, value_set[D_ARENA + V_USED] - value_set[D_FIRST]
+        )
         for i in range(0, len(entries), ENTRY_WORDS):
             row = words(context[G_TABLE + V_ADDRESS] + (entries[i] >> ROW_SHIFT) * context[G_ROW_WORDS] * 8, 1)[0]
             entries[i] = (row << ROW_SHIFT) | 1
@@ -309,8 +317,8 @@ def end_sketch(state_address: int, args_address: int) -> Any:
     if context[G_KEY_WORDS] == 0:
         return E_OK
     for group in range(context[G_NUM_GROUPS]):
-        if not _is_empty(own, group):
-            code = _leave_row(context, own, group)
+        if not _is_empty(value_set, group):
+            code = _leave_row(context, value_set, group)
             if code != E_OK:
                 return code
     return E_OK

@@ -64,20 +64,20 @@ def hash_floats(out: Any, values: Any) -> None:
 def _hash_text(address: int, length: int) -> Any:
     """The hash of a byte string. The bytes of an incomplete last word count from the end and with their sign."""
     value = uint32(np.int64(length) ^ np.int64(-1))
-    at, full = 0, length & ~3
-    while at + 8 <= full:
-        word = load_word(address + at)
+    position, full = 0, length & ~3
+    while position + 8 <= full:
+        word = load_word(address + position)
         value = uint32(uint32(value * _M) ^ _mixed(uint32(word)))
         value = uint32(uint32(value * _M) ^ _mixed(uint32(word >> uint64(32))))
-        at += 8
-    if at < full:
-        value = uint32(uint32(value * _M) ^ _mixed(uint32(tail_word(address + at, 4))))
-    left = length & 3
-    for distance in range(left, 0, -1):
+        position += 8
+    if position < full:
+        value = uint32(uint32(value * _M) ^ _mixed(uint32(tail_word(address + position, 4))))
+    tail_bytes = length & 3
+    for distance in range(tail_bytes, 0, -1):
         value = uint32(
             value ^ uint32(np.int64(np.int8(load_byte(address + length - distance))) << np.int64(8 * (distance - 1)))
         )
-    if left > 0:
+    if tail_bytes > 0:
         value = uint32(value * _M)
     return _finished(value)
 
@@ -103,9 +103,9 @@ def _hash_words(out: Any, lengths: Any, tails: Any, rows: Any, num_rows: int) ->
         out[i] = ~lengths[i]
         tails[i] = uint32(0)
     for row in range(num_rows):
-        own, low, high = rows[row], uint32(2 * row), uint32(2 * row + 1)
+        lanes, low, high = rows[row], uint32(2 * row), uint32(2 * row + 1)
         for i in range(len(out)):
-            full, word = lengths[i] >> uint32(2), own[i]
+            full, word = lengths[i] >> uint32(2), lanes[i]
             value, tail, first, second = out[i], tails[i], uint32(word), uint32(word >> uint64(32))
             value = uint32(uint32(value * _M) ^ _mixed(first)) if low < full else value
             value = uint32(uint32(value * _M) ^ _mixed(second)) if high < full else value
@@ -115,26 +115,26 @@ def _hash_words(out: Any, lengths: Any, tails: Any, rows: Any, num_rows: int) ->
     for i in range(len(out)):
         # The bytes of an incomplete last word, as _hash_text takes them; without a branch, so that all lanes go
         # together.
-        left, tail, value = lengths[i] & uint32(3), tails[i], out[i]
+        tail_bytes, tail, value = lengths[i] & uint32(3), tails[i], out[i]
         one, two, three = _signed_byte(tail, uint32(24)), _signed_byte(tail, uint32(16)), _signed_byte(tail, uint32(8))
         rest = uint32(uint32(one << uint32(8)) ^ two)
         longer = uint32(uint32(rest << uint32(8)) ^ three)
-        if left == uint32(1):
+        if tail_bytes == uint32(1):
             rest = one
-        if left == uint32(3):
+        if tail_bytes == uint32(3):
             rest = longer
         rest = uint32(uint32(value ^ rest) * _M)
-        if left != uint32(0):
+        if tail_bytes != uint32(0):
             value = rest
         out[i] = _finished(value)
 
 
 @njit(nogil=True)
-def _spans_of_run(begins: Any, ends: Any, at: Any, lengths: Any) -> Any:
+def _spans_of_run(begins: Any, ends: Any, positions: Any, lengths: Any) -> Any:
     """Where texts that follow each other begin, and their lengths; gives that of the longest."""
     longest = int64(0)
     for i in range(len(begins)):
-        at[i] = begins[i]
+        positions[i] = begins[i]
         length = ends[i] - begins[i]
         lengths[i] = uint32(length)
         longest = max(longest, length)
@@ -142,33 +142,33 @@ def _spans_of_run(begins: Any, ends: Any, at: Any, lengths: Any) -> Any:
 
 
 @njit(nogil=True)
-def _spans_of_docs(starts: Any, docs: Any, at: Any, lengths: Any) -> Any:
+def _spans_of_docs(starts: Any, docs: Any, positions: Any, lengths: Any) -> Any:
     """The same of the texts of docs."""
     longest = int64(0)
     for i in range(len(docs)):
         doc = uint64(docs[i])
         first = starts[doc]
         length = starts[doc + uint64(1)] - first
-        at[i] = first
+        positions[i] = first
         lengths[i] = uint32(length)
         longest = max(longest, length)
     return longest
 
 
 @njit(nogil=True)
-def _spread(data: int, at: Any, rows: Any, num_rows: int) -> None:
+def _spread(data: int, positions: Any, rows: Any, num_rows: int) -> None:
     """The first bytes of texts into columns of `rows`."""
     row = 0
     while row + 1 < num_rows:
         first, second, address = rows[row], rows[row + 1], data + row * 8
-        for i in range(len(at)):
-            first[i] = load_word(address + at[i])
-            second[i] = load_word(address + at[i] + 8)
+        for i in range(len(positions)):
+            first[i] = load_word(address + positions[i])
+            second[i] = load_word(address + positions[i] + 8)
         row += 2
     if row < num_rows:
         first, address = rows[row], data + row * 8
-        for i in range(len(at)):
-            first[i] = load_word(address + at[i])
+        for i in range(len(positions)):
+            first[i] = load_word(address + positions[i])
 
 
 @njit(nogil=True)
@@ -176,24 +176,24 @@ def hash_texts_of_docs(out: Any, data: int, starts: Any, docs: Any) -> None:
     """uint32 hashes of the texts of ascending docs: text i is the bytes from data + starts[i] up to those of the
     next.
     """
-    rows, at = np.empty((_WORDS_MAX, _LANES), np.uint64), np.empty(_LANES, np.int64)
+    rows, positions = np.empty((_WORDS_MAX, _LANES), np.uint64), np.empty(_LANES, np.int64)
     lengths, tails = np.empty(_LANES, np.uint32), np.empty(_LANES, np.uint32)
     end = starts[len(starts) - 1]
     for first in range(0, len(out), _LANES):
-        own = docs[first : first + _LANES]
-        low, n = np.int64(own[0]), len(own)
-        if np.int64(own[n - 1]) - low == n - 1:
-            longest = _spans_of_run(starts[low : low + n], starts[low + 1 : low + n + 1], at, lengths)
+        block = docs[first : first + _LANES]
+        low, n = np.int64(block[0]), len(block)
+        if np.int64(block[n - 1]) - low == n - 1:
+            longest = _spans_of_run(starts[low : low + n], starts[low + 1 : low + n + 1], positions, lengths)
         else:
-            longest = _spans_of_docs(starts, own, at, lengths)
+            longest = _spans_of_docs(starts, block, positions, lengths)
         num_rows = (longest + 7) >> 3
         # Docs ascend: the last text begins last.
-        if num_rows <= _WORDS_MAX and at[n - 1] + num_rows * 8 <= end:
-            _spread(data, at[:n], rows, num_rows)
+        if num_rows <= _WORDS_MAX and positions[n - 1] + num_rows * 8 <= end:
+            _spread(data, positions[:n], rows, num_rows)
             _hash_words(out[first : first + n], lengths, tails, rows, num_rows)
             continue
         for i in range(n):
-            out[first + i] = _hash_text(data + at[i], np.int64(lengths[i]))
+            out[first + i] = _hash_text(data + positions[i], np.int64(lengths[i]))
 
 
 def warm() -> None:

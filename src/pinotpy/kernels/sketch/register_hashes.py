@@ -123,9 +123,9 @@ def _murmur_text(value: Any) -> Any:
         hashed, tail = _murmured(hashed, a), b
         if length >= uint64(16):
             hashed, tail = _murmured(hashed, b), c
-    left = (length & uint64(7)) << uint64(3)
-    if left != uint64(0):
-        hashed = (hashed ^ (tail & ((uint64(1) << left) - uint64(1)))) * factor
+    tail_bits = (length & uint64(7)) << uint64(3)
+    if tail_bits != uint64(0):
+        hashed = (hashed ^ (tail & ((uint64(1) << tail_bits) - uint64(1)))) * factor
     hashed = (hashed ^ (hashed >> uint64(47))) * factor
     return hashed ^ (hashed >> uint64(47))
 
@@ -176,15 +176,15 @@ def _deduplicate(sets: Any, log2m: Any, groups: Any, single: bool, entries: Any,
 
 @inner
 def _bring_sets(state: Any, args: Any, entries: Any) -> Any:
-    own, n = set_at(state, args[A0 + 2]), state[S_SELECTED]
+    value_set, n = set_at(state, args[A0 + 2]), state[S_SELECTED]
     single, flagged = args[A0] < 0, args[A0 + 3] >= 0
     groups = register_u32(state, 0 if single else args[A0])[:n]
     skip = register_u8(state, args[A0 + 3] if flagged else 0)[:n]
-    if own[D_CARDINALITY] > 0:
-        sets = words(own[D_TABLE + V_ADDRESS], own[D_TABLE + V_CAPACITY])
-        _deduplicate(sets, own[D_LOG2M] - SET_LOG2, groups, single, entries, skip, flagged)
+    if value_set[D_CARDINALITY] > 0:
+        sets = words(value_set[D_TABLE + V_ADDRESS], value_set[D_TABLE + V_CAPACITY])
+        _deduplicate(sets, value_set[D_LOG2M] - SET_LOG2, groups, single, entries, skip, flagged)
         return E_OK
-    return append_entries(state, own, groups, single, entries, skip, flagged)
+    return append_entries(state, value_set, groups, single, entries, skip, flagged)
 
 
 @inner

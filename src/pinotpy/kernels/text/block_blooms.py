@@ -38,24 +38,24 @@ def fill_value_lists(data: int, starts_address: int, count: int, filters: Any) -
     """
     starts = view_i64(starts_address, count + 1)
     for run in range(len(filters)):
-        own = filters[run]
+        filter_words = filters[run]
         for doc in range(run * BLOCK, min((run + 1) * BLOCK, count)):
             hashed = hash_bytes(data + starts[doc], starts[doc + 1] - starts[doc])
             line, bits = _line(hashed), hashed * _SPREAD
             for _ in range(BITS):
-                own[line + (bits >> uint64(61))] |= uint64(1) << ((bits >> uint64(55)) & uint64(63))
+                filter_words[line + (bits >> uint64(61))] |= uint64(1) << ((bits >> uint64(55)) & uint64(63))
                 bits <<= uint64(9)
 
 
 @inner
 def _may_hold(filters: int, run: int, hashed: Any) -> Any:
-    own = view_u64(filters + run * (RUN_WORDS * 8), RUN_WORDS)
+    filter_words = view_u64(filters + run * (RUN_WORDS * 8), RUN_WORDS)
     line, bits = _line(hashed), hashed * _SPREAD
-    found = uint64(1)
+    holds = uint64(1)
     for _ in range(BITS):
-        found &= own[line + (bits >> uint64(61))] >> ((bits >> uint64(55)) & uint64(63))
+        holds &= filter_words[line + (bits >> uint64(61))] >> ((bits >> uint64(55)) & uint64(63))
         bits <<= uint64(9)
-    return found != 0
+    return holds != 0
 
 
 @inner

@@ -22,8 +22,8 @@ def _hash(words: Any) -> Any:
 
 
 @inner
-def _holds_set(slots: Any, at: Any, sets: Any, target: Any) -> Any:
-    first, different = uint64(slots[at]) * uint64(len(target)), uint64(0)
+def _holds_set(slots: Any, slot: Any, sets: Any, target: Any) -> Any:
+    first, different = uint64(slots[slot]) * uint64(len(target)), uint64(0)
     for i in range(len(target)):
         different |= sets[first + uint64(i)] ^ target[i]
     return different == 0

@@ -39,8 +39,8 @@ def rare_bits(
 
     def codegen(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
         vectors = [_in_all_lanes(builder, value) for value in arguments[3:]]
-        found = [_equal_bits(builder, arguments[i], vectors[i], vectors[3 + i]) for i in range(3)]
-        return builder.and_(builder.and_(found[0], found[1]), found[2])
+        equal = [_equal_bits(builder, arguments[i], vectors[i], vectors[3 + i]) for i in range(3)]
+        return builder.and_(builder.and_(equal[0], equal[1]), equal[2])
 
     return signature, codegen
 
@@ -125,6 +125,6 @@ def few_rare_bits(
     """The first `count` (to 64) bits of rare_bits, reading no byte beyond them."""
     bits = uint64(0)
     for i in range(count):
-        found = (load_byte(a + i) | uint64(fold_a)) == byte_a and (load_byte(b + i) | uint64(fold_b)) == byte_b
-        bits |= uint64(found and (load_byte(c + i) | uint64(fold_c)) == byte_c) << uint64(i)
+        is_rare = (load_byte(a + i) | uint64(fold_a)) == byte_a and (load_byte(b + i) | uint64(fold_b)) == byte_b
+        bits |= uint64(is_rare and (load_byte(c + i) | uint64(fold_c)) == byte_c) << uint64(i)
     return bits

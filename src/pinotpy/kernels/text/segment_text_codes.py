@@ -23,8 +23,8 @@ _LOOKAHEAD: Final = 256
 
 
 @inner
-def _holds_text(slots: Any, at: Any, ends: Any, text: Any) -> Any:
-    entry = slots[at]
+def _holds_text(slots: Any, slot: Any, ends: Any, text: Any) -> Any:
+    entry = slots[slot]
     tag, address, length, copies = text
     if entry & TAG_MASK != tag:
         return False
@@ -62,26 +62,26 @@ def code_texts(
     mask = uint64(len(index) - 1)
     copies, index_address = texts.ctypes.data, index.ctypes.data
     slots, known = view_u64(index_address, len(index)), view_i64(ends.ctypes.data, len(ends))
-    found = np.empty(_LOOKAHEAD, np.uint64)
+    ahead = np.empty(_LOOKAHEAD, np.uint64)
     for base in range(0, len(docs), _LOOKAHEAD):
         n = min(_LOOKAHEAD, len(docs) - base)
         for i in range(n):
             doc = uint64(docs[base + i])
-            found[i] = hash_bytes(data + starts[doc], starts[doc + uint64(1)] - starts[doc])
-            prefetch(index_address + int64(first_slot(found[i], mask)) * 8)
+            ahead[i] = hash_bytes(data + starts[doc], starts[doc + uint64(1)] - starts[doc])
+            prefetch(index_address + int64(first_slot(ahead[i], mask)) * 8)
         for i in range(n):
             doc = docs[base + i]
-            h, address, length = found[i], data + starts[doc], starts[doc + 1] - starts[doc]
+            h, address, length = ahead[i], data + starts[doc], starts[doc + 1] - starts[doc]
             text = (h & TAG_MASK, address, length, copies)
-            at = _find_text(slots, first_slot(h, mask), mask, known, text)
-            if slots[at] == uint64(0):
+            slot = _find_text(slots, first_slot(h, mask), mask, known, text)
+            if slots[slot] == uint64(0):
                 hashes[count] = h
                 first, end = known[count], known[count] + length
                 texts[first:end] = view_u8(address, length)
                 count += 1
                 known[count] = end
-                slots[at] = (h & TAG_MASK) | uint64(count)
-            ids[base + i] = uint32((slots[at] & NUMBER_MASK) - uint64(1))
+                slots[slot] = (h & TAG_MASK) | uint64(count)
+            ids[base + i] = uint32((slots[slot] & NUMBER_MASK) - uint64(1))
     return count
 
 

@@ -160,10 +160,10 @@ def _has_pieces(text: int, length: int, pieces: int, offsets: Any, count: int, a
         length -= size
     for piece in range(first, last):
         size = offsets[piece + 1] - offsets[piece]
-        at = find_bytes(text, length, pieces + offsets[piece], size, fold)
-        if at < 0:
+        position = find_bytes(text, length, pieces + offsets[piece], size, fold)
+        if position < 0:
             return False
-        text, length = text + at + size, length - at - size
+        text, length = text + position + size, length - position - size
     return True
 
 
@@ -188,10 +188,10 @@ def _like(text: int, length: int, find: Any) -> Any:
     offsets = view_i64(find[W_OFFSETS], count + 1)
     if anchors & FOLD_LETTERS and has_high_bytes(text, length):
         plain = np.empty(length, np.uint8)
-        found = _has_pieces(plain.ctypes.data, _plain_letters(text, length, plain), pieces, offsets, count, anchors)
+        matches = _has_pieces(plain.ctypes.data, _plain_letters(text, length, plain), pieces, offsets, count, anchors)
         # Used once more, so that its memory lasts until here: an array is given back after its last use, whoever has
         # its address.
-        return found and len(plain) == length
+        return matches and len(plain) == length
     return _has_pieces(text, length, pieces, offsets, count, anchors)
 
 
@@ -298,10 +298,10 @@ def var_search(state_address: int, args_address: int) -> Any:
     offsets = mv_offsets(meta)
     for j in range(count):
         low, high = int(offsets[docs[j]]), int(offsets[docs[j] + 1])
-        found = False
+        passes = False
         for entry in range(low, high):
-            found = found or _passes(data + starts[entry], starts[entry + 1] - starts[entry], find)
-        out[positions[j]] = found
+            passes = passes or _passes(data + starts[entry], starts[entry + 1] - starts[entry], find)
+        out[positions[j]] = passes
         state[S_ENTRIES_FILTER] += high - low
     return E_OK
 

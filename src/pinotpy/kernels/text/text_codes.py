@@ -98,13 +98,17 @@ def partition_texts(
         address, length = data + two[0], two[1] - two[0]
         h = hashes[i]
         place = take_place(places, h, _PART_SHIFT)
-        at = place * uint64(ENTRY_WORDS)
+        position = place * uint64(ENTRY_WORDS)
         docs_out[place] = uint32(doc)
         if length > INLINE_BYTES:
-            entries[at], entries[at + uint64(1)], entries[at + uint64(2)] = h | _CODE, uint64(address), uint64(length)
+            entries[position], entries[position + uint64(1)], entries[position + uint64(2)] = (
+                h | _CODE,
+                uint64(address),
+                uint64(length),
+            )
         else:
-            entries[at] = (h & ~_CODE) | uint64(length)
-            entries[at + uint64(1)], entries[at + uint64(2)] = (
+            entries[position] = (h & ~_CODE) | uint64(length)
+            entries[position + uint64(1)], entries[position + uint64(2)] = (
                 _first_word(address, length),
                 _second_word(address, length),
             )
@@ -118,12 +122,12 @@ def partition_texts(
 @inner
 def _holds_text(slots: Any, place: Any, table: Any, entry: Any) -> Any:
     one, second, third = entry
-    at = (uint64(slots[place]) - uint64(1)) * uint64(ENTRY_WORDS)
-    if table[at] != one or table[at + uint64(2)] != third:
+    position = (uint64(slots[place]) - uint64(1)) * uint64(ENTRY_WORDS)
+    if table[position] != one or table[position + uint64(2)] != third:
         return False
     if one & _CODE != uint64(_LONG):
-        return table[at + uint64(1)] == second
-    return same_bytes(int64(table[at + uint64(1)]), int64(second), int64(third))
+        return table[position + uint64(1)] == second
+    return same_bytes(int64(table[position + uint64(1)]), int64(second), int64(third))
 
 
 _find_text = probe(_holds_text)
@@ -136,8 +140,8 @@ def _number_run(
     mask = uint64(len(index) - 1)
     slots, known = view_u32(index.ctypes.data, len(index)), view_u64(table.ctypes.data, len(table))
     for i in range(len(docs)):
-        at = uint64(i) * uint64(ENTRY_WORDS)
-        one, second, third = entries[at], entries[at + uint64(1)], entries[at + uint64(2)]
+        position = uint64(i) * uint64(ENTRY_WORDS)
+        one, second, third = entries[position], entries[position + uint64(1)], entries[position + uint64(2)]
         place = _find_text(slots, first_slot(one, mask), mask, known, (one, second, third))
         number = uint64(slots[place])
         if number == uint64(0):
@@ -237,8 +241,8 @@ def _entry(tables: Any, number: Any) -> Any:
 
 @inner
 def _length(entry: int) -> Any:
-    own = view_u64(entry, ENTRY_WORDS)
-    return int64(own[2]) if own[0] & _CODE == uint64(_LONG) else int64(own[0] & _CODE)
+    entry_words = view_u64(entry, ENTRY_WORDS)
+    return int64(entry_words[2]) if entry_words[0] & _CODE == uint64(_LONG) else int64(entry_words[0] & _CODE)
 
 
 @njit(cache=True, nogil=True)

@@ -37,15 +37,15 @@ def _dict_id(meta: Any, doc: int) -> Any:
 
 
 @inner
-def _value(stored: int, address: int, count: int, at: int, i: int, out: Any, doubles: Any) -> None:
+def _value(stored: int, address: int, count: int, position: int, i: int, out: Any, doubles: Any) -> None:
     if stored == T_INT:
-        out[i] = view_i32(address, count)[at]
+        out[i] = view_i32(address, count)[position]
     elif stored == T_LONG:
-        out[i] = view_i64(address, count)[at]
+        out[i] = view_i64(address, count)[position]
     elif stored == T_FLOAT:
-        doubles[i] = view_f32(address, count)[at]
+        doubles[i] = view_f32(address, count)[position]
     elif stored == T_DOUBLE:
-        doubles[i] = view_f64(address, count)[at]
+        doubles[i] = view_f64(address, count)[position]
 
 
 @njit(cache=True, nogil=True)
@@ -99,9 +99,9 @@ def ends_at(metas: Any, segments: Any, docs: Any, places: Any, offsets: Any) -> 
     offsets[0] = 0
     for i in range(len(docs)):
         meta = metas[segments[i]]
-        ends, at = view_i32(meta[M_DICTIONARY_OFFSETS], meta[M_CARDINALITY] + 1), _dict_id(meta, docs[i])
-        places[i] = meta[M_DICTIONARY] + ends[at]
-        total += ends[at + 1] - ends[at]
+        ends, position = view_i32(meta[M_DICTIONARY_OFFSETS], meta[M_CARDINALITY] + 1), _dict_id(meta, docs[i])
+        places[i] = meta[M_DICTIONARY] + ends[position]
+        total += ends[position + 1] - ends[position]
         offsets[i + 1] = int32(total)
     return total
 
@@ -111,9 +111,9 @@ def bytes_at(places: Any, offsets: Any, out: Any) -> None:
     """Second pass: the bytes, one text after the other, into u8[bytes]."""
     for i in range(len(places)):
         begin, size = offsets[i], offsets[i + 1] - offsets[i]
-        own = view_u8(places[i], size)
+        text = view_u8(places[i], size)
         for k in range(size):
-            out[begin + k] = own[k]
+            out[begin + k] = text[k]
 
 
 def warm() -> None:

@@ -53,19 +53,19 @@ def collect_states(
         elif sources.plan.pre_aggregated:
             states.append(collect_sketches(sources.plan, entry, threads, groups, num_groups))
         elif isinstance(entry.plan, SketchPlan):
-            left = [(thread.context, len(thread.rows), thread.first) for thread in threads]
-            states.append(collect_hash_sketches(entry, entry.plan, left, groups, num_groups, grouped=key_words > 0))
+            tails = [(thread.context, len(thread.rows), thread.first) for thread in threads]
+            states.append(collect_hash_sketches(entry, entry.plan, tails, groups, num_groups, grouped=key_words > 0))
         elif isinstance(entry.plan, RowPlan):
             noted = [(thread.context, thread.morsels, thread.first) for thread in threads]
             states.append(collect_rows(plan, entry, entry.plan, noted, groups, num_groups))
         else:
             if entry.runs:
-                own = [(thread.context, thread.first) for thread in threads]
-                states.append(collect_value_lists(plan, entry, entry.plan, own, groups, num_groups))
+                thread_groups = [(thread.context, thread.first) for thread in threads]
+                states.append(collect_value_lists(plan, entry, entry.plan, thread_groups, groups, num_groups))
                 continue
             if entry.bits is not None:
-                own = [(thread.context, thread.first) for thread in threads]
-                states.append(collect_bitmaps(plan, entry, entry.plan, own, groups, num_groups))
+                thread_groups = [(thread.context, thread.first) for thread in threads]
+                states.append(collect_bitmaps(plan, entry, entry.plan, thread_groups, groups, num_groups))
                 continue
             rows_of_threads = [(thread.context, thread.morsels, thread.first) for thread in threads]
             states.append(
@@ -82,11 +82,11 @@ def _collect_slots(
     kinds = word_kinds(layout)
     overflow = []
     for thread in threads:
-        own = groups[thread.first : thread.first + len(thread.rows)]
-        merge_rows.merge_rows(thread.rows, key_words, own, kinds, merged)
+        group_numbers = groups[thread.first : thread.first + len(thread.rows)]
+        merge_rows.merge_rows(thread.rows, key_words, group_numbers, kinds, merged)
         entries = thread.context.vector(G_OVERFLOW_ARENA).reshape(-1, 5)
         if len(entries):
-            overflow.append(np.column_stack([own[entries[:, 0]], entries[:, 1:]]))
+            overflow.append(np.column_stack([group_numbers[entries[:, 0]], entries[:, 1:]]))
     outside = np.concatenate(overflow) if overflow else np.empty((0, 5), np.int64)
     states = []
     for entry in layout.aggregations:

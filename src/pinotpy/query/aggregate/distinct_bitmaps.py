@@ -166,10 +166,10 @@ def collect_bitmaps(
         groups: group of every row of all threads.
     """
     assert entry.bits is not None and value_set.count_state is not None
-    found = [context.vector(entry.value_set + D_RUNS).reshape(-1, RUN_ENTRY_WORDS) for context, _ in threads]
-    of_sets = np.concatenate([groups[first + own[:, 0]] for own, (_, first) in zip(found, threads, strict=True)])
+    runs = [context.vector(entry.value_set + D_RUNS).reshape(-1, RUN_ENTRY_WORDS) for context, _ in threads]
+    of_sets = np.concatenate([groups[first + own[:, 0]] for own, (_, first) in zip(runs, threads, strict=True)])
     order = np.argsort(of_sets, kind="stable")
-    addresses, sizes = (np.concatenate([own[:, word] for own in found])[order] for word in (1, 2))
+    addresses, sizes = (np.concatenate([own[:, word] for own in runs])[order] for word in (1, 2))
     starts = of_sets[order].searchsorted(np.arange(num_groups + 1))
     num_words = (entry.bits.num_ids >> 6) + 1
     num_workers = plan.num_threads if len(addresses) * num_words > _STEP_WORDS // 4 else 1

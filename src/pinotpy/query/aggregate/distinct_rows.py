@@ -50,12 +50,12 @@ def count_rows(
 def _words_of(block: RowBlock, num_arguments: int) -> tuple[Int64Array, list[Int64Array | pa.DictionaryArray]]:
     """Groups and values of the rows in which nothing is null."""
     columns = [block.argument(index) for index in range(num_arguments)]
-    groups, kept = block.rows, np.ones(len(block.rows), np.bool_)
+    groups, valid = block.rows, np.ones(len(block.rows), np.bool_)
     for column in columns:
         if column.null_count:
-            kept &= column.is_valid().to_numpy(zero_copy_only=False)
-    if not kept.all():
-        groups, columns = groups[kept], [column.filter(pa.array(kept)) for column in columns]
+            valid &= column.is_valid().to_numpy(zero_copy_only=False)
+    if not valid.all():
+        groups, columns = groups[valid], [column.filter(pa.array(valid)) for column in columns]
     return groups, [_words(column) for column in columns]
 
 
@@ -83,12 +83,12 @@ def _count(
     plan.control.reserve(size_bytes)
     try:
         rows = np.empty((total, 1 + num_arguments), np.int64)
-        for at, (groups, _) in zip(starts, parts, strict=False):
-            rows[at : at + len(groups), 0] = groups
+        for start, (groups, _) in zip(starts, parts, strict=False):
+            rows[start : start + len(groups), 0] = groups
         for index in range(num_arguments):
             plan.control.check()
-            for at, values in zip(starts, _numbered([columns[index] for _, columns in parts]), strict=False):
-                rows[at : at + len(values), 1 + index] = values
+            for start, values in zip(starts, _numbered([columns[index] for _, columns in parts]), strict=False):
+                rows[start : start + len(values), 1 + index] = values
         return _count_different(plan, rows, num_groups)
     finally:
         plan.control.release(size_bytes)
@@ -116,9 +116,10 @@ def _count_different(plan: ScanPlan, rows: Int64Array, num_groups: int) -> Int64
     num_parts = 1 << bits
     shares = [len(rows) * worker // workers for worker in range(workers + 1)]
     sizes = np.zeros((workers, num_parts), np.int64)
-    own = [rows[shares[worker] : shares[worker + 1]] for worker in range(workers)]
+    row_groups = [rows[shares[worker] : shares[worker + 1]] for worker in range(workers)]
     run_pieces(
-        plan, [partial(partitioning.count_rows, own[worker], 0, bits, sizes[worker]) for worker in range(workers)]
+        plan,
+        [partial(partitioning.count_rows, row_groups[worker], 0, bits, sizes[worker]) for worker in range(workers)],
     )
     starts, places = partitioning.places_of(sizes)
     scattered = np.empty_like(rows)
@@ -126,7 +127,7 @@ def _count_different(plan: ScanPlan, rows: Int64Array, num_groups: int) -> Int64
     run_pieces(
         plan,
         [
-            partial(partitioning.scatter_rows, own[worker], 0, bits, places[worker], scattered)
+            partial(partitioning.scatter_rows, row_groups[worker], 0, bits, places[worker], scattered)
             for worker in range(workers)
         ],
     )

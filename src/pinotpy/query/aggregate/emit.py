@@ -161,8 +161,8 @@ class _Emitter:
         shape.emit(
             walk.walk.address, shape.meta(column), self.groups, lane_groups, entries, skip, addresses, len(inner)
         )
-        for own in (lane_groups, entries, register):
-            shape.release(own)
+        for borrowed in (lane_groups, entries, register):
+            shape.release(borrowed)
 
     def _add_hashes(self, entry: AggregationLayout, source: Source | None, skip: int) -> None:
         add, further = sketches.addition(self.shape, entry, source)

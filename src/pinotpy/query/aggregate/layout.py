@@ -90,7 +90,7 @@ def make_layout(plan: ScanPlan) -> Layout:
             function.check([argument], context.dialect)
         if source not in fits:
             fits[source] = _sum_fits_long(source, plan)
-        kept = (_sketch_plan(function) if plan.pre_aggregated else None) or function.plan(
+        state_plan = (_sketch_plan(function) if plan.pre_aggregated else None) or function.plan(
             argument, sum_fits_long=fits[source]
         )
         skips_nulls = context.null_handling and function.null_aware and not function.reads_rows
@@ -101,17 +101,19 @@ def make_layout(plan: ScanPlan) -> Layout:
             seen_word, word = word, word + 1
         value_set = -1
         first_word = word
-        if isinstance(kept, SlotPlan):
-            word += len(kept.words)
-        elif isinstance(kept, RowPlan) and aggregation.filter in docs:
+        if isinstance(state_plan, SlotPlan):
+            word += len(state_plan.words)
+        elif isinstance(state_plan, RowPlan) and aggregation.filter in docs:
             value_set = docs[aggregation.filter]
         else:
             value_set = result_context.G_SETS + value_sets * result_context.SET_WORDS
             value_sets += 1
-            if isinstance(kept, RowPlan):
+            if isinstance(state_plan, RowPlan):
                 docs[aggregation.filter] = value_set
         entries.append(
-            AggregationLayout(aggregation, function, argument, kept, seen_word, first_word, value_set, unnests, flagged)
+            AggregationLayout(
+                aggregation, function, argument, state_plan, seen_word, first_word, value_set, unnests, flagged
+            )
         )
     if word > ROW_WORDS_MAX:
         raise InvalidQueryError(

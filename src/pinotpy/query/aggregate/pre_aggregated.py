@@ -40,10 +40,10 @@ def collect_sketches(
     members = []
     for owner in np.unique(all_owners).tolist():
         plan.control.check()
-        tree, own = plan.segments[owner], np.flatnonzero(all_owners == owner)
+        tree, records = plan.segments[owner], np.flatnonzero(all_owners == owner)
         assert isinstance(tree, StarTree)
-        states.append(tree.sketches(kind, column, all_docs[own]))
-        members.append(all_rows[own])
+        states.append(tree.sketches(kind, column, all_docs[records]))
+        members.append(all_rows[records])
     if not states:
         return entry.function.merge(_nothing(entry), np.zeros(0, np.int64), num_groups)
     together = [pa.concat_arrays([part[i] for part in states]) for i in range(len(states[0]))]

@@ -51,22 +51,26 @@ class _Block:
     def has_nulls(self) -> bool:
         return self.plan.context.null_handling
 
-    def argument(self, index: int, at: Int64Array | None = None) -> pa.Array:
-        morsels, docs = (self.morsels, self.docs) if at is None else (self.morsels[at], self.docs[at])
+    def argument(self, index: int, positions: Int64Array | None = None) -> pa.Array:
+        morsels, docs = (
+            (self.morsels, self.docs) if positions is None else (self.morsels[positions], self.docs[positions])
+        )
         expression = self.entry.aggregation.args[index]
         first, last = (int(self.plan.morsels[self.morsels[end], abi.U_SEGMENT]) for end in (0, -1))
         if first == last and len(docs):  # blocks are in the order of segments
             return segment_rows(self.plan.context, self.plan.segments[first], docs).evaluate(expression)
         return evaluate_rows(self.plan, morsels, docs, [expression])[0]
 
-    def places(self, at: Int64Array) -> pa.Array:
-        segments = self.plan.morsels[self.morsels[at], abi.U_SEGMENT]
+    def places(self, positions: Int64Array) -> pa.Array:
+        segments = self.plan.morsels[self.morsels[positions], abi.U_SEGMENT]
         used, where = np.unique(segments, return_inverse=True)
         names = pa.array([self.plan.segments[segment].name for segment in used.tolist()], pa.string()).take(
             pa.array(where)
         )
+        first_docs = np.array([self.plan.segments[segment].first_doc for segment in used.tolist()], np.int64)
+        docs = self.docs[positions] + first_docs.take(where)
         return pc.binary_join_element_wise(
-            names, pc.utf8_lpad(pa.array(self.docs[at]).cast(pa.string()), _DOC_DIGITS, "0"), "\0"
+            names, pc.utf8_lpad(pa.array(docs).cast(pa.string()), _DOC_DIGITS, "0"), "\0"
         )
 
 
@@ -96,11 +100,13 @@ def collect_rows(
         entries = context.vector(entry.value_set + D_ARENA).reshape(-1, distinct_pairs.ENTRY_WORDS)
         borders = [*range(0, len(entries), BLOCK_ROWS), len(entries)]
         for low, high in pairwise(borders):
-            own = groups[first : first + len(morsels)]
+            group_numbers = groups[first : first + len(morsels)]
             if counts:
-                blocks.append(partial(_block_of, read, entry, entries[low:high], morsels, own))
+                blocks.append(partial(_block_of, read, entry, entries[low:high], morsels, group_numbers))
             else:
-                waiting.append(partial(_states_of, read, entry, row_plan, entries[low:high], morsels, own, num_groups))
+                waiting.append(
+                    partial(_states_of, read, entry, row_plan, entries[low:high], morsels, group_numbers, num_groups)
+                )
     if counts:
         return count_rows(plan, blocks, 1 + len(entry.argument.further), num_groups)
     empty = [pa.array([], field.type) for field in entry.function.state_fields(entry.argument)]
@@ -157,13 +163,13 @@ def _numbered(groups: Int64Array, num_groups: int) -> tuple[Int64Array, Int64Arr
 def _run(
     plan: ScanPlan, jobs: Sequence[Callable[[], tuple[Int64Array, list[pa.Array]]]]
 ) -> list[tuple[Int64Array, list[pa.Array]]]:
-    found: list[tuple[Int64Array, list[pa.Array]] | None] = [None] * len(jobs)
+    results: list[tuple[Int64Array, list[pa.Array]] | None] = [None] * len(jobs)
 
     def work(index: int) -> None:
-        found[index] = jobs[index]()
+        results[index] = jobs[index]()
 
     run_pieces(plan, [partial(work, index) for index in range(len(jobs))])
-    return [one for one in found if one is not None]
+    return [one for one in results if one is not None]
 
 
 class _Merging:

@@ -70,13 +70,13 @@ def _text_hashes(shape: Shape, entry: AggregationLayout, source: Source | None) 
         hashes = _hashes(pa.array([str(getattr(entry.source, "value", "")).encode()], pa.binary()))
         shape.plan.keep_alive.append(hashes)
         return int(hashes.ctypes.data), len(hashes)
-    found: dict[int, NDArray[np.uint32]] = {}
+    by_column: dict[int, NDArray[np.uint32]] = {}
     for segment, meta in zip(shape.segments.tolist(), source.metas.tolist(), strict=True):
-        if segment not in found:
+        if segment not in by_column:
             column = shape.plan.segments[segment].column(source.name)
-            found[segment] = column.derived(_HASHES, lambda meta=meta: _hashes(dictionary_at(meta)))
-    shape.plan.keep_alive.append(found)
-    of_morsels = [found[segment] for segment in shape.segments.tolist()]
+            by_column[segment] = column.derived(_HASHES, lambda meta=meta: _hashes(dictionary_at(meta)))
+    shape.plan.keep_alive.append(by_column)
+    of_morsels = [by_column[segment] for segment in shape.segments.tolist()]
     return np.array([hashes.ctypes.data for hashes in of_morsels], np.int64), np.array(
         [len(hashes) for hashes in of_morsels], np.int64
     )
@@ -96,8 +96,8 @@ def sketches_of_dictionaries(plan: ScanPlan, entry: AggregationLayout, registere
     for segment, meta in zip(plan.segments, metas, strict=True):
         plan.control.check()
         column = segment.column(entry.source.name)
-        own = column.derived(f"{_REGISTERS}.{log2m}", lambda meta=meta: _registers(meta, log2m))  # type: ignore[misc]
-        np.maximum(together, own, out=together)
+        registers = column.derived(f"{_REGISTERS}.{log2m}", lambda meta=meta: _registers(meta, log2m))  # type: ignore[misc]
+        np.maximum(together, registers, out=together)
     register = np.flatnonzero(together)
     return registered.collect(
         np.zeros(len(register), np.int64), (register << hyperloglog.RANK_BITS) | together[register], 1
@@ -122,12 +122,12 @@ def _entries_of(column: Any, registered: SketchPlan) -> Int64Array:
 
 def _registers(meta: Int64Array, log2m: int) -> NDArray[np.uint8]:
     """Registers of all values of a dictionary; meta: of its column."""
-    own = np.zeros(1 << log2m, np.uint8)
+    registers = np.zeros(1 << log2m, np.uint8)
     if int(meta[abi.M_STORED]) == abi.T_VAR:
-        hyperloglog.sketch_of_hashes(_hashes(dictionary_at(int(meta.ctypes.data))), own)
+        hyperloglog.sketch_of_hashes(_hashes(dictionary_at(int(meta.ctypes.data))), registers)
     else:
-        hyperloglog.sketch_of_dictionary(np.ascontiguousarray(meta), own)
-    return own
+        hyperloglog.sketch_of_dictionary(np.ascontiguousarray(meta), registers)
+    return registers
 
 
 def _hashes(texts: pa.Array) -> NDArray[np.uint32]:
@@ -178,22 +178,22 @@ def collect_hash_sketches(
     rows, entries = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
     dense: NDArray[np.uint8] | None = None
     for context, num_rows, first in threads:
-        own = groups[first : first + num_rows]
+        group_numbers = groups[first : first + num_rows]
         if not grouped and num_rows and context.words[entry.value_set + D_LOG2M]:
             # One group: its registers stayed where they were filled.
             dense = np.zeros((1, size), np.uint8) if dense is None else dense
             table = distinct_pairs.bytes_at(int(context.words[entry.value_set + D_TABLE + V_ADDRESS]), size)
             (np.bitwise_or if plan.are_sets else np.maximum)(dense[0], table, out=dense[0])
-        kept = context.vector(entry.value_set + D_REGISTERS)
-        if len(kept):
+        registers = context.vector(entry.value_set + D_REGISTERS)
+        if len(registers):
             dense = np.zeros((num_groups, max(size, 8)), np.uint8) if dense is None else dense
-            of_groups = kept.reshape(-1, 1 + max(1, size >> 3))
+            of_groups = registers.reshape(-1, 1 + max(1, size >> 3))
             if plan.are_sets:
-                register_hashes.merge_sets(of_groups, own, dense.view(np.int64))
+                register_hashes.merge_sets(of_groups, group_numbers, dense.view(np.int64))
             else:
-                hyperloglog.merge_sketches(of_groups, own, dense)
+                hyperloglog.merge_sketches(of_groups, group_numbers, dense)
         appended = context.vector(entry.value_set + D_ARENA).reshape(-1, distinct_pairs.ENTRY_WORDS)
-        rows.append(own[appended[:, 0] >> distinct_pairs.ROW_SHIFT])
+        rows.append(group_numbers[appended[:, 0] >> distinct_pairs.ROW_SHIFT])
         entries.append(appended[:, 1])
     if dense is not None and plan.are_sets:
         sets = dense.view(np.uint64)

@@ -129,9 +129,9 @@ def collect_value_lists(
     for context, first_row in threads:
         runs = context.vector(entry.value_set + D_RUNS).reshape(-1, value_lists.RUN_ENTRY_WORDS)
         parts.append(np.column_stack([groups[first_row + runs[:, 0]], runs[:, 1], runs[:, 2]]))
-    found = np.concatenate(parts)
-    found = found[np.argsort(found[:, 0], kind="stable")]
-    of_groups, addresses, sizes = (np.ascontiguousarray(found[:, i]) for i in range(3))
+    entries = np.concatenate(parts)
+    entries = entries[np.argsort(entries[:, 0], kind="stable")]
+    of_groups, addresses, sizes = (np.ascontiguousarray(entries[:, i]) for i in range(3))
     search = _Search(plan, of_groups, addresses, sizes, num_groups)
     totals = search.totals
     seen = np.flatnonzero(totals)
@@ -150,8 +150,10 @@ def collect_value_lists(
         search.run(begin, np.maximum(end, middle) - 1, means_of)
         values: NDArray[Any] = means[seen].reshape(-1)
         counts = np.column_stack([middle[seen], totals[seen] - middle[seen]]).reshape(-1)
-        kept = np.flatnonzero(counts)
-        return value_set.collect(np.repeat(seen, 2)[kept], pa.array(values[kept]), counts[kept], num_groups)
+        non_empty = np.flatnonzero(counts)
+        return value_set.collect(
+            np.repeat(seen, 2)[non_empty], pa.array(values[non_empty]), counts[non_empty], num_groups
+        )
     assert value_set.rank_of is not None
     wanted, words = none.copy(), none.copy()
     wanted[seen] = value_set.rank_of(totals[seen])

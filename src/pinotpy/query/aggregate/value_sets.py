@@ -226,9 +226,9 @@ def _number_entries(threads: list[ThreadEntries], dictionaries: Sequence[pa.Arra
     """Few entries of large dictionaries: their texts are looked up one by one; ids become numbers in place."""
     values = []
     for thread in threads:
-        at = place[thread.morsels[thread.entries[:, 0] >> distinct_pairs.ROW_SHIFT]]
-        order = np.argsort(at, kind="stable")
-        starts = np.searchsorted(at[order], np.arange(len(dictionaries) + 1))
+        places = place[thread.morsels[thread.entries[:, 0] >> distinct_pairs.ROW_SHIFT]]
+        order = np.argsort(places, kind="stable")
+        starts = np.searchsorted(places[order], np.arange(len(dictionaries) + 1))
         parts = [thread.entries[order[first:last], 1] for first, last in itertools.pairwise(starts)]
         taken = [dictionary.take(pa.array(part)) for dictionary, part in zip(dictionaries, parts, strict=True)]
         back = np.empty_like(order)
@@ -356,7 +356,7 @@ def _ranked(
         keys, counts = np.empty(total, np.int64), np.empty(total, np.int64)
         run_each(plan, lambda i: ranks.spread_words(threads[i].entries, doubles, places[i], keys, counts), len(threads))
         seen = np.flatnonzero(np.diff(offsets))
-        wanted, found = np.zeros(num_groups, np.int64), np.zeros(num_groups, np.int64)
+        wanted, num_ranked = np.zeros(num_groups, np.int64), np.zeros(num_groups, np.int64)
         wanted[seen] = rank_of(totals.sum(axis=0)[seen])
         # Equal shares of entries, a group whole.
         workers = plan.num_threads if total > distinct_pairs.PART_ENTRIES else 1
@@ -366,9 +366,11 @@ def _ranked(
             num_groups,
         ]
         run_each(
-            plan, lambda w: ranks.select_ranks(keys, counts, offsets, wanted, shares[w], shares[w + 1], found), workers
+            plan,
+            lambda w: ranks.select_ranks(keys, counts, offsets, wanted, shares[w], shares[w + 1], num_ranked),
+            workers,
         )
-        values = _values(ranks.values_of_words(found[seen], doubles=doubles), stored)
+        values = _values(ranks.values_of_words(num_ranked[seen], doubles=doubles), stored)
         return value_set.collect(seen, values, np.ones(len(seen), np.int64), num_groups)
     finally:
         plan.control.release(size_bytes)

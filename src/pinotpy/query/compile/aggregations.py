@@ -71,9 +71,9 @@ class AggregationCollector:
         (150) for their number, InvalidQueryError (700) for their values, QueryExecutionError (200) where PQL's
         reference does.
         """
-        found = find_aggregation(call.name)
-        assert found is not None, call.name
-        entry, percentile = found
+        implementation = find_aggregation(call.name)
+        assert implementation is not None, call.name
+        entry, percentile = implementation
         if self._dialect is Dialect.PQL and (entry.name not in functions() or functions()[entry.name].sql_only):
             # In SQL the name is read all the same, and refused with 700 when it shall run.
             whose = "of SQL" if entry.name in functions() else "that pinotpy does not have"
@@ -178,10 +178,10 @@ class AggregationCollector:
             except ValueError:
                 value = None
         if value is None or not 0 <= value <= 100:
-            found = f"'{level.text[:40]}'" if isinstance(level, Literal) else "an expression"
+            shown = f"'{level.text[:40]}'" if isinstance(level, Literal) else "an expression"
             raise InvalidQueryError(
                 f"expected a number from 0 to 100 as percentile of {call.name.upper()}, found "
-                f"{found}{position_text(level.position)}"
+                f"{shown}{position_text(level.position)}"
             )
         whole = value == int(value)
         exact = integer_literal(int(value), level.position) if whole else double_literal(value, level.position)

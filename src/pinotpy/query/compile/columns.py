@@ -61,8 +61,8 @@ _columns_by_schema: dict[int, _Columns] = {}
 
 
 def _columns_of(schema: TableSchema) -> _Columns:
-    found = _columns_by_schema.get(id(schema))
-    if found is None or found.schema is not schema:
+    columns = _columns_by_schema.get(id(schema))
+    if columns is None or columns.schema is not schema:
         physical = {
             name: ColumnRef(name, spec.data_type, spec.single_value, spec.default_in_segments)
             for name, spec in schema.field_specs.items()
@@ -73,11 +73,11 @@ def _columns_of(schema: TableSchema) -> _Columns:
             for name, spec in schema.field_specs.items()
             if spec.data_type is DataType.MAP
         }
-        found = _Columns(schema, physical, known, {name.lower(): name for name in known}, map_values)
+        columns = _Columns(schema, physical, known, {name.lower(): name for name in known}, map_values)
         if len(_columns_by_schema) >= _SCHEMAS_MAX:
             _columns_by_schema.clear()
-        _columns_by_schema[id(schema)] = found
-    return found
+        _columns_by_schema[id(schema)] = columns
+    return columns
 
 
 class ColumnResolver:
@@ -97,25 +97,25 @@ class ColumnResolver:
 
     def find(self, name: str) -> ColumnRef | None:
         """The column that a written name means; None if the table has none of it. A prefix `table.` is cut off."""
-        found = self._named(name)
-        if found is None and "." in name:
+        column = self._named(name)
+        if column is None and "." in name:
             prefix, _, rest = name.partition(".")
             if (prefix.lower() if self._case_insensitive else prefix) in self._prefixes:
                 return self._named(rest)
-        return found
+        return column
 
     def _named(self, name: str) -> ColumnRef | None:
-        found = self._known.get(name)
-        if found is None and self._case_insensitive:
-            found = self._known.get(self._folded.get(name.lower(), ""))
-        return found
+        column = self._known.get(name)
+        if column is None and self._case_insensitive:
+            column = self._known.get(self._folded.get(name.lower(), ""))
+        return column
 
     def column(self, identifier: Identifier) -> ColumnRef:
         """The column of an identifier, not counted as read; raises UnknownColumnError."""
-        found = self.find(identifier.name)
-        if found is None:
+        column = self.find(identifier.name)
+        if column is None:
             raise self._unknown(identifier)
-        return found
+        return column
 
     def resolve(self, expression: Expression) -> Expression:
         """The expression with every name in the schema's spelling; its columns count as read."""

@@ -69,12 +69,17 @@ class PqlCompiler:
         """The aggregation of a select item: add(SUM(x),1) counts as SUM(x), as in the reference; infix arithmetic is
         refused.
         """
-        found = list(aggregations_in(item))
-        if found and isinstance(item, Call) and item is not found[0] and (len(found) > 1 or item.name in _INFIX):
+        aggregations = list(aggregations_in(item))
+        if (
+            aggregations
+            and isinstance(item, Call)
+            and item is not aggregations[0]
+            and (len(aggregations) > 1 or item.name in _INFIX)
+        ):
             raise parse_error(
                 "expected one aggregation without arithmetic around it; SQL computes with aggregations", item.position
             )
-        return found
+        return aggregations
 
     # --- the three kinds -------------------------------------------------------------------------------------------
 

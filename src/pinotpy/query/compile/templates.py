@@ -156,16 +156,16 @@ def _found(
         context = compiled(text_of(shape, marked))
     except PinotError:
         return None
-    found = literals_of(context.filter)
+    literals = literals_of(context.filter)
     mark = literal_value(marked[index], kind, dialect)
-    if len(found) != len(values) or mark is None:
+    if len(literals) != len(values) or mark is None:
         return None
     places = [
-        i for i, (old, new) in enumerate(zip(values, found, strict=True)) if type(old) is not type(new) or old != new
+        i for i, (old, new) in enumerate(zip(values, literals, strict=True)) if type(old) is not type(new) or old != new
     ]
     if len(places) != 1:
         return None
-    value = found[places[0]]
+    value = literals[places[0]]
     negative = kind != "s" and type(value) is type(mark) and value == -mark  # type: ignore[operator]  # a number
     if not negative and (type(value) is not type(mark) or value != mark):
         return None
@@ -186,10 +186,10 @@ def _may_stand_together(
         context = compiled(text_of(shape, marked))
     except PinotError:
         return False
-    found = literals_of(context.filter)
+    literals = literals_of(context.filter)
     places = {slot.place for slot in slots}
-    if len(found) != len(values) or any(
-        type(a) is type(b) and a == b for i, (a, b) in enumerate(zip(values, found, strict=True)) if i in places
+    if len(literals) != len(values) or any(
+        type(a) is type(b) and a == b for i, (a, b) in enumerate(zip(values, literals, strict=True)) if i in places
     ):
         return False
     return encode_context(with_literals(context, values)) == expected

@@ -64,7 +64,7 @@ class FilterExplainer:
 
     def who_prunes(self, segment: int) -> list[Finding]:
         """The predicates that exclude a segment, each with the rule by which it does (pruning.BY_*)."""
-        return next((found for node in self._plan.conjuncts if (found := self._pruners(node, segment))), [])
+        return next((pruners for node in self._plan.conjuncts if (pruners := self._pruners(node, segment))), [])
 
     def _node(self, node: Resolved, segment: int) -> Finding:
         if isinstance(node, ResolvedAll | ResolvedAny):
@@ -144,8 +144,8 @@ class FilterExplainer:
         access, why = _OF_FUNCTION.get(int(bound.function[segment]), ("scan", "raw texts are compared"))
         if bound.computed[segment]:
             why = "the pattern is matched against every raw text that is left, then read as flags"
-        found: Finding = {"access": access, "why": why, "notUsed": self._unused(bound, segment, access)}
-        return found | {"docs": [docs, docs]} if access == SORTED else found
+        finding: Finding = {"access": access, "why": why, "notUsed": self._unused(bound, segment, access)}
+        return finding | {"docs": [docs, docs]} if access == SORTED else finding
 
     def _json_access(self, test: JsonSearch, index: JsonIndex | None) -> Finding:
         lacks = None if index is None else left_out(index.indexing, parse_json_query(test.text))
@@ -199,12 +199,12 @@ class FilterExplainer:
                 f"{why}, and a reload gives it none: take the column out of noDictionaryColumns and build the "
                 "segment anew"
             )
-            found = [_unused(DICTIONARY, why), _unused(SORTED, why), _unused(INVERTED, anew)]
-            return found if access == RANGE else [*found, self._why_not_indexed(bound, segment, words, access, RANGE)]
-        found = []
+            unused = [_unused(DICTIONARY, why), _unused(SORTED, why), _unused(INVERTED, anew)]
+            return unused if access == RANGE else [*unused, self._why_not_indexed(bound, segment, words, access, RANGE)]
+        unused = []
         if access != SORTED:
-            found.append(_unused(SORTED, self._why_not_sorted(bound, segment, words)))
-        return found + [
+            unused.append(_unused(SORTED, self._why_not_sorted(bound, segment, words)))
+        return unused + [
             self._why_not_indexed(bound, segment, words, access, index)
             for index in (INVERTED, RANGE)
             if index != access
@@ -262,13 +262,13 @@ class FilterExplainer:
         if indexed.bitmaps[segment]:
             why = f"{why}; the index has Roaring bitmaps"
         count = int(indexed.entries[segment])
-        found = {
+        finding = {
             "access": name,
             "why": f"{why}; {_PRICES}",
             "docs": [count, count],
             "notUsed": self._unused(bound, segment, name),
         }
-        return found | {k: v for k, v in self._estimates(bound, segment).items() if k != "percent"}
+        return finding | {k: v for k, v in self._estimates(bound, segment).items() if k != "percent"}
 
     def _estimates(self, bound: BoundPredicate, segment: int) -> Finding:
         indexed = self._choices.bound_predicates[id(bound)]
@@ -296,10 +296,10 @@ class FilterExplainer:
                     "rule": int(node.rule[segment]),
                 }
             ]
-        found = [self._pruners(child, segment) for child in node.children]
+        pruners = [self._pruners(child, segment) for child in node.children]
         if isinstance(node, ResolvedAny):
-            return [pruner for each in found for pruner in each] if all(found) else []
-        return next((each for each in found if each), [])
+            return [pruner for each in pruners for pruner in each] if all(pruners) else []
+        return next((each for each in pruners if each), [])
 
 
 def _unused(index: str, why: str) -> Finding:

@@ -66,13 +66,13 @@ def _aggregation(context: QueryContext, plan: ScanPlan) -> dict[str, Any]:
             else "dictionaries hold the values, and every doc counts"
         )
         return {"name": "AGGREGATE_NO_SCAN", "arguments": "", "columns": [], "way": f"from {source}", "why": why}
-    found = _operator("AGGREGATE", f"aggregations:{names}", projected_columns(context))
+    operator = _operator("AGGREGATE", f"aggregations:{names}", projected_columns(context))
     if not plan.reads_all_rows:
-        return found | {
+        return operator | {
             "way": "scan",
             "why": "a filter leaves some docs out" if context.filter is not None else "not every doc is read",
         }
-    return found | {
+    return operator | {
         "way": "scan",
         "why": "not all aggregations can be answered by metadata alone, nor all by dictionaries",
     }
@@ -100,9 +100,11 @@ def _groups(plan: ScanPlan) -> dict[str, Any]:
         return {"way": choice.method.value, "why": choice.why}
     keys, sources, tables = make_keys(plan), Sources(plan), set()
     for shape in plan.shapes(projected_columns(plan.context)):
-        found = [sources.of(shape, key.expression) for key in keys]
-        is_dense = table_sizes(shape, keys, found) is not None
-        tables.add(_DIRECT if is_dense else _RAW_KEY if not all(source.by_id for source in found) else _MANY_GROUPS)
+        key_sources = [sources.of(shape, key.expression) for key in keys]
+        is_dense = table_sizes(shape, keys, key_sources) is not None
+        tables.add(
+            _DIRECT if is_dense else _RAW_KEY if not all(source.by_id for source in key_sources) else _MANY_GROUPS
+        )
     return {"way": choice.method.value, "why": "; ".join([choice.why, *sorted(tables)])}
 
 

@@ -130,13 +130,13 @@ def _by_values(segment: Segment, pruners: list[Finding]) -> Finding:
     reasons = [f"{pruner['predicate']} {_WHY[rule]}" for pruner, rule in zip(pruners, rules, strict=True)]
     if len(set(rules)) == 1:
         reasons = [f"{' and '.join(pruner['predicate'] for pruner in pruners)} {_WHY[rules[0]]}"]
-    found: Finding = {"rule": " and ".join(dict.fromkeys(rules)), "why": "; ".join(reasons)}
+    finding: Finding = {"rule": " and ".join(dict.fromkeys(rules)), "why": "; ".join(reasons)}
     names = list(
         dict.fromkeys(pruner["column"] for pruner, rule in zip(pruners, rules, strict=True) if rule == MIN_MAX)
     )
     if not names:
-        return found
-    return found | {
+        return finding
+    return finding | {
         "values": {
             name: [[_shown(segment.column(name).min_value), _shown(segment.column(name).max_value)]] for name in names
         }

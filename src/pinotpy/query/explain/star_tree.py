@@ -23,10 +23,10 @@ def explain_trees(
     is read among them; and for segments of `rest` that have trees, by name, why none answers. Walks nodes, reads no
     records.
     """
-    found = tree_plans(context, segments, control)
+    plans = tree_plans(context, segments, control)
     groups: list[Finding] = []
     answered = np.zeros(len(segments), np.bool_)
-    for shape, rows, plan in found.trees:
+    for shape, rows, plan in plans.trees:
         operator = operator_of(context, plan) | {
             "way": "scan of records",
             "why": "records of a star-tree are added up, each stands for many rows",
@@ -41,7 +41,7 @@ def explain_trees(
                 answered[row] = True
                 group: Finding = {"segments": 1, "names": [segment.name], "docs": [segment.num_docs, segment.num_docs]}
                 groups.append(group | {"operator": operator, "toRead": [count, count], "starTree": _used(shape)})
-    unused = {segments[row].name: {"why": found.reasons[row]} for row in found.plain.tolist() if found.reasons[row]}
+    unused = {segments[row].name: {"why": plans.reasons[row]} for row in plans.plain.tolist() if plans.reasons[row]}
     return groups, segments.take(np.flatnonzero(~answered)) if groups else segments, unused
 
 

@@ -86,12 +86,12 @@ class BlockCompiler:
         compile_call = None if function is None or function.origin is not None else _FUNCTIONS.get(function.name)
         if compile_call is None or not bound.single_value or bound.data_type not in _FIXED:
             raise Unsupported
-        found = compile_call(self, expression)
-        if found.data_type is not bound.data_type:
+        vector = compile_call(self, expression)
+        if vector.data_type is not bound.data_type:
             raise Unsupported
-        if not self.context.null_handling and found.nulls != NEVER:
-            return self.without_null(self.ops.emitted(found))  # also inside another function
-        return found
+        if not self.context.null_handling and vector.nulls != NEVER:
+            return self.without_null(self.ops.emitted(vector))  # also inside another function
+        return vector
 
     def result(self, expression: Expression) -> Vector:
         """Values as operators see them: conditions are INT in PQL, and where nulls are not handled a function without a
@@ -149,14 +149,14 @@ class BlockCompiler:
             value = Rows(self.context, 1, nothing, nothing).value(call)
         except PinotError as error:  # perhaps no row is asked for it
             raise Unsupported from error
-        found = value.as_py() if isinstance(value, pa.Scalar) else value[0].as_py()
+        folded = value.as_py() if isinstance(value, pa.Scalar) else value[0].as_py()
         data_type = DataType.BOOLEAN if call.name in CONDITIONS else self.types.of(call).data_type
-        if found is None or isinstance(found, list) or data_type not in _FIXED:
+        if folded is None or isinstance(folded, list) or data_type not in _FIXED:
             raise Unsupported
         return Vector(
-            Kind.FLAGS if data_type is DataType.BOOLEAN else Kind.DOUBLE if isinstance(found, float) else Kind.LONG,
+            Kind.FLAGS if data_type is DataType.BOOLEAN else Kind.DOUBLE if isinstance(folded, float) else Kind.LONG,
             data_type,
-            constant=found,
+            constant=folded,
         )
 
 
@@ -182,13 +182,13 @@ def probe(
 
 def _arithmetic(operation: int) -> Compile:
     def run(compiler: BlockCompiler, call: Call) -> Vector:
-        found = compiler.ops.as_double(compiler.operand(call.args[0]))
+        result = compiler.ops.as_double(compiler.operand(call.args[0]))
         for arg in call.args[1:]:
             right = compiler.ops.as_double(compiler.operand(arg))
-            if found.is_constant and right.is_constant:
+            if result.is_constant and right.is_constant:
                 raise Unsupported  # constants that only a long fused program brings together
-            found = compiler.ops.binary(operation, found, right, DataType.DOUBLE)
-        return found
+            result = compiler.ops.binary(operation, result, right, DataType.DOUBLE)
+        return result
 
     return run
 
@@ -225,12 +225,12 @@ def _case(compiler: BlockCompiler, call: Call) -> Vector:
     conditions = args[:whens] if in_order else args[: whens * 2 : 2]
     choices = args[whens : whens * 2] if in_order else args[1 : whens * 2 : 2]
     data_type = compiler.types.bound(call).data_type
-    found = compiler.ops.as_type(compiler.value(args[-1]), data_type)
+    chosen = compiler.ops.as_type(compiler.value(args[-1]), data_type)
     for when, then in reversed(list(zip(conditions, choices, strict=True))):
         holds = compiler.ops.truth(compiler.value(when))
-        found = compiler.ops.choose(holds, compiler.ops.as_type(compiler.value(then), data_type), found)
-    found.data_type = data_type
-    return found
+        chosen = compiler.ops.choose(holds, compiler.ops.as_type(compiler.value(then), data_type), chosen)
+    chosen.data_type = data_type
+    return chosen
 
 
 def _coalesce(compiler: BlockCompiler, call: Call) -> Vector:
@@ -242,25 +242,25 @@ def _coalesce(compiler: BlockCompiler, call: Call) -> Vector:
         compiler.ops.as_type(compiler.value(arg) if handles_nulls else compiler.present(arg), data_type)
         for arg in call.args
     ]
-    found = ops[-1]
+    chosen = ops[-1]
     for vector in reversed(ops[:-1]):
         if vector.nulls == NEVER:
-            compiler.ops.free(found)
-            found = vector
+            compiler.ops.free(chosen)
+            chosen = vector
         elif vector.nulls == ALWAYS:
             compiler.ops.free(vector)
         else:
             # Flags of their own: the choice frees them, the vector still needs its nulls.
             present = compiler.ops.flags(boolean.NOT, vector.nulls, vector.nulls)
-            found = compiler.ops.choose(present, vector, found)
-    if not handles_nulls and found.nulls != NEVER:
+            chosen = compiler.ops.choose(present, vector, chosen)
+    if not handles_nulls and chosen.nulls != NEVER:
         if data_type is DataType.BOOLEAN:
             raise Unsupported
         default = default_null_value(data_type, FieldType.DIMENSION)
         assert not isinstance(default, bytes)
-        found = compiler.without_null(found, default)
-    found.data_type = data_type
-    return found
+        chosen = compiler.without_null(chosen, default)
+    chosen.data_type = data_type
+    return chosen
 
 
 # --- casts -----------------------------------------------------------------------------------------------------------
@@ -273,10 +273,10 @@ def _cast(compiler: BlockCompiler, call: Call) -> Vector:
         raise Unsupported
     if compiler.context.dialect is Dialect.SQL and target is DataType.INT and vector.kind is Kind.DOUBLE:
         return compiler.ops.convert(conversions.DOUBLE_TO_INT, vector, Kind.LONG, target)
-    found = compiler.ops.as_type(vector, target)
-    if found.data_type is not target and found.kind is Kind.FLAGS:
-        found.data_type = target
-    return found
+    converted = compiler.ops.as_type(vector, target)
+    if converted.data_type is not target and converted.kind is Kind.FLAGS:
+        converted.data_type = target
+    return converted
 
 
 # --- times -----------------------------------------------------------------------------------------------------------
@@ -309,9 +309,9 @@ def _units(compiler: BlockCompiler, vector: Vector, source: str, target: str) ->
 
 def _time_convert(compiler: BlockCompiler, call: Call) -> Vector:
     source, target = time_unit(_constant(call, 1), "TIMECONVERT"), output_unit(_constant(call, 2), "TIMECONVERT")
-    found = _units(compiler, _time_argument(compiler, call.args[0]), source, target)
-    found.data_type = DataType.LONG
-    return found
+    converted = _units(compiler, _time_argument(compiler, call.args[0]), source, target)
+    converted.data_type = DataType.LONG
+    return converted
 
 
 def _date_trunc(compiler: BlockCompiler, call: Call) -> Vector:
@@ -324,9 +324,11 @@ def _date_trunc(compiler: BlockCompiler, call: Call) -> Vector:
     source = time_unit(texts[0], "DATETRUNC") if texts else "MILLISECONDS"
     target = output_unit(texts[2], "DATETRUNC") if len(texts) > 2 else source
     millis = _units(compiler, _time_argument(compiler, call.args[1]), source, "MILLISECONDS")
-    found = _units(compiler, compiler.ops.time(conversions.FLOOR_UNIT, millis, FIXED_MS[unit]), "MILLISECONDS", target)
-    found.data_type = DataType.LONG
-    return found
+    truncated = _units(
+        compiler, compiler.ops.time(conversions.FLOOR_UNIT, millis, FIXED_MS[unit]), "MILLISECONDS", target
+    )
+    truncated.data_type = DataType.LONG
+    return truncated
 
 
 def _epoch(operation: int, size_ms: int) -> Compile:

@@ -74,8 +74,8 @@ def condition(compiler: Compiler, call: Call) -> Vector:
         return missing if name == "is_null" else compiler.ops.invert(missing)
     if name in _TRUTH_TESTS and len(args) == 1:
         truth = _truth(compiler, args[0])
-        found = compiler.ops.holds(truth if name.endswith("_true") else compiler.ops.invert(truth))
-        return compiler.ops.invert(found) if "_not_" in name else found
+        flags = compiler.ops.holds(truth if name.endswith("_true") else compiler.ops.invert(truth))
+        return compiler.ops.invert(flags) if "_not_" in name else flags
     if name in PREDICATES:
         return _written(compiler, call)
     raise Unsupported
@@ -111,10 +111,10 @@ def _truth(compiler: Compiler, expression: Expression) -> Vector:
 def _is_null(compiler: Compiler, expression: Expression) -> Vector:
     """By the null vectors of columns, in both null modes."""
     if isinstance(expression, Identifier):
-        found = compiler.target.fetch_nulls(expression.name)
-        if found is None:
+        null_flags = compiler.target.fetch_nulls(expression.name)
+        if null_flags is None:
             return _everywhere(compiler, False)
-        return Vector(Kind.FLAGS, DataType.BOOLEAN, found[0], owned=found[1])
+        return Vector(Kind.FLAGS, DataType.BOOLEAN, null_flags[0], owned=null_flags[1])
     if not compiler.context.null_handling:
         raise Unsupported  # as null handling would see it
     vector = compiler.value(expression)
@@ -180,18 +180,18 @@ def _beside_number(compiler: Compiler, call: Call, types: Sequence[DataType | No
                 compiler.ops.as_double(vector),
                 DataType.DOUBLE,
             )  # which holds every INT, and is compared where the column lies
-        found = beside(name, number, data_type)
-        if isinstance(found, bool):
+        side = beside(name, number, data_type)
+        if isinstance(side, bool):
             raise Unsupported  # so it is of every value
-        return compiler.ops.compare(_COMPARISONS[found[0]], vector, Vector(vector.kind, data_type, constant=found[1]))
+        return compiler.ops.compare(_COMPARISONS[side[0]], vector, Vector(vector.kind, data_type, constant=side[1]))
     return None
 
 
 def _type_of(compiler: Compiler, expression: Expression) -> DataType | None:
-    found = compiler.types.of(expression)
-    if not found.single_value:
+    data_type = compiler.types.of(expression)
+    if not data_type.single_value:
         raise Unsupported
-    return found.data_type
+    return data_type.data_type
 
 
 def _text_comparison(compiler: Compiler, call: Call, literals: list[Literal]) -> Vector:
@@ -200,10 +200,10 @@ def _text_comparison(compiler: Compiler, call: Call, literals: list[Literal]) ->
     """
     texts = [arg for arg in call.args if isinstance(arg, Identifier)]
     if len(literals) == 1 and literals[0].is_string and len(texts) == 1:
-        found = compiler.types.columns[texts[0].name].data_type
-        if found is DataType.STRING:
+        data_type = compiler.types.columns[texts[0].name].data_type
+        if data_type is DataType.STRING:
             return _written(compiler, call)
-        if compiler.context.dialect is Dialect.PQL and found in (
+        if compiler.context.dialect is Dialect.PQL and data_type in (
             DataType.INT,
             DataType.LONG,
             DataType.FLOAT,
@@ -233,8 +233,8 @@ def _written(compiler: Compiler, call: Call) -> Vector:
 
 
 def _predicate(compiler: Compiler, predicate: Predicate) -> Vector:
-    found = compiler.types.of(predicate.lhs)
-    if not found.single_value or found.data_type is None:
+    operand_type = compiler.types.of(predicate.lhs)
+    if not operand_type.single_value or operand_type.data_type is None:
         raise Unsupported
     plain = Predicate(
         Identifier("$expression"),
@@ -245,12 +245,12 @@ def _predicate(compiler: Compiler, predicate: Predicate) -> Vector:
         predicate.flags,
         predicate.escape,
     )
-    typed = typed_predicate(plain, ColumnRef("$expression", found.data_type), compiler.context.dialect)
+    typed = typed_predicate(plain, ColumnRef("$expression", operand_type.data_type), compiler.context.dialect)
     test = typed.test
     if isinstance(test, NullTest):
         missing = _is_null(compiler, predicate.lhs)
         return compiler.ops.invert(missing) if typed.negated else missing
-    if isinstance(predicate.lhs, Identifier) and not found.data_type.stored.is_fixed:
+    if isinstance(predicate.lhs, Identifier) and not operand_type.data_type.stored.is_fixed:
         return _column_predicate(compiler, predicate, predicate.lhs.name)
     vector = compiler.result(predicate.lhs)
     if vector.is_constant:

@@ -109,13 +109,13 @@ class Rows:
         value gives '', 0, 0.0 or false, also inside another, and a key that a MAP lacks the default null value of its
         type.
         """
-        found = self.computed(call)
-        if self.context.null_handling or not found.null_count:
-            return found
+        values = self.computed(call)
+        if self.context.null_handling or not values.null_count:
+            return values
         data_type = self.types.bound(call).data_type
         if call.name in ("coalesce", "item"):
-            return pc.fill_null(found, pa.scalar(default_null_value(data_type, FieldType.DIMENSION)).cast(found.type))
-        return _without_null(found, data_type)
+            return pc.fill_null(values, pa.scalar(default_null_value(data_type, FieldType.DIMENSION)).cast(values.type))
+        return _without_null(values, data_type)
 
     def computed(self, call: Call) -> pa.Array:
         """What a scalar function makes of its arguments, null where it has no value, in both null modes."""
@@ -145,8 +145,8 @@ class Rows:
         unknown only where nulls are handled.
         """
         if isinstance(expression, Identifier):
-            found = self._nulls(expression.name)
-            return np.zeros(self.count, np.bool_) if found is None else found
+            nulls = self._nulls(expression.name)
+            return np.zeros(self.count, np.bool_) if nulls is None else nulls
         if isinstance(expression, Call) and (self.context.null_handling or expression.name not in CONDITIONS):
             missing: NDArray[np.bool_] = (
                 spread(self._with_nulls().value(expression), self.count).is_null().to_numpy(zero_copy_only=False)
@@ -298,8 +298,8 @@ def _reads_literal(rows: Rows, call: Call) -> bool:
 
 
 def _null_test(rows: Rows, call: Call) -> pa.Array:
-    found = rows.is_null(call.args[0])
-    return pa.array(found if call.name == "is_null" else ~found)
+    nulls = rows.is_null(call.args[0])
+    return pa.array(nulls if call.name == "is_null" else ~nulls)
 
 
 def _truth_test(rows: Rows, call: Call) -> pa.Array:
@@ -339,8 +339,8 @@ def _predicate(rows: Rows, predicate: Predicate) -> pa.Array:
     """A predicate with literals over any expression, by the same typed tests as over columns. Of a multi-value any
     value passes a positive test, all pass a negative one.
     """
-    found = rows.types.of(predicate.lhs)
-    data_type, single_value = found.data_type or DataType.STRING, found.single_value
+    operand_type = rows.types.of(predicate.lhs)
+    data_type, single_value = operand_type.data_type or DataType.STRING, operand_type.single_value
     typed = typed_predicate(
         Predicate(
             Identifier("$expression"),
@@ -368,9 +368,9 @@ def _any_passes(values: Any, typed: TypedPredicate, data_type: DataType) -> pa.A
     parents = np.repeat(
         np.arange(len(values)), pc.fill_null(pc.list_value_length(values), 0).to_numpy(zero_copy_only=False)
     )
-    found = np.zeros(len(values), np.bool_)
-    found[parents[flat]] = True
-    return pa.array(found, mask=values.is_null().to_numpy(zero_copy_only=False) if values.null_count else None)
+    passes = np.zeros(len(values), np.bool_)
+    passes[parents[flat]] = True
+    return pa.array(passes, mask=values.is_null().to_numpy(zero_copy_only=False) if values.null_count else None)
 
 
 def _passes(values: Any, typed: TypedPredicate, data_type: DataType) -> pa.Array:
@@ -401,5 +401,5 @@ def _passes(values: Any, typed: TypedPredicate, data_type: DataType) -> pa.Array
     return _keep_nulls(pc.is_in(stored, value_set=members.cast(pa.binary())), values)
 
 
-def _keep_nulls(found: pa.Array, values: pa.Array) -> pa.Array:
-    return pc.if_else(values.is_null(), pa.scalar(None, pa.bool_()), found) if values.null_count else found
+def _keep_nulls(computed: pa.Array, values: pa.Array) -> pa.Array:
+    return pc.if_else(values.is_null(), pa.scalar(None, pa.bool_()), computed) if values.null_count else computed

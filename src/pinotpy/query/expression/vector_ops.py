@@ -126,10 +126,10 @@ class VectorOps(VectorRegisters):
             else pa.scalar(value, (vector.data_type or DataType.LONG).arrow)
         )
         try:
-            found = convert(scalar).as_py()
+            converted = convert(scalar).as_py()
         except PinotError as error:  # the arrays know whether a row asks for it, and say it in their words
             raise Unsupported from error
-        return Vector(kind, data_type, constant=found, nulls=vector.nulls, owned_nulls=vector.owned_nulls)
+        return Vector(kind, data_type, constant=converted, nulls=vector.nulls, owned_nulls=vector.owned_nulls)
 
     def truth(self, vector: Vector) -> Vector:
         """Values as a condition: numbers are true unless they are 0."""
@@ -242,9 +242,15 @@ class VectorOps(VectorRegisters):
         """Flags: the value is one of `members`, sorted, int64 or float64."""
         vector = self.emitted(vector)
         function = comparisons.among_doubles if vector.kind is Kind.DOUBLE else comparisons.among_longs
-        kept = np.ascontiguousarray(members, np.float64 if vector.kind is Kind.DOUBLE else np.int64)
+        values = np.ascontiguousarray(members, np.float64 if vector.kind is Kind.DOUBLE else np.int64)
         return self._made(
-            Kind.FLAGS, DataType.BOOLEAN, [vector], function.address, vector.register, self.target.keep(kept), len(kept)
+            Kind.FLAGS,
+            DataType.BOOLEAN,
+            [vector],
+            function.address,
+            vector.register,
+            self.target.keep(values),
+            len(values),
         )
 
     def invert(self, vector: Vector) -> Vector:
@@ -306,9 +312,9 @@ class VectorOps(VectorRegisters):
         straight = self.flags(boolean.OR if wanted else boolean.NOT, truth, truth)
         if vector.nulls == NEVER:
             return straight
-        found = self.flags(boolean.AND_NOT, straight.register, vector.nulls)
+        certain = self.flags(boolean.AND_NOT, straight.register, vector.nulls)
         self.free(straight)
-        return found
+        return certain
 
     def _either_null(self, left: Vector, right: Vector) -> int:
         registers = [vector.nulls for vector in (left, right) if vector.nulls != NEVER]
@@ -321,9 +327,9 @@ class VectorOps(VectorRegisters):
             return Vector(Kind.FLAGS, DataType.BOOLEAN, constant=vector.nulls != ALWAYS and bool(vector.constant))
         if vector.nulls == NEVER:
             return vector
-        found = self.flags(boolean.AND_NOT, vector.register, vector.nulls)
+        certain = self.flags(boolean.AND_NOT, vector.register, vector.nulls)
         self.free(vector)
-        return found
+        return certain
 
     def choose(self, condition: Vector, left: Vector, right: Vector) -> Vector:
         """left where the condition is known to be true, else right: vectors of one type."""
@@ -339,7 +345,7 @@ class VectorOps(VectorRegisters):
             left, right = self.materialized(self.truth(left)), self.materialized(self.truth(right))
         nulls = self._chosen_nulls(certain, left, right)
         if flags:
-            found = self._made(
+            chosen = self._made(
                 Kind.FLAGS,
                 data_type,
                 [],
@@ -351,7 +357,7 @@ class VectorOps(VectorRegisters):
             )
         else:
             form = operands.FORM_CONSTANTS if left.is_constant and right.is_constant else _form(left, right)
-            found = self._made(
+            chosen = self._made(
                 left.kind,
                 data_type,
                 [],
@@ -362,7 +368,7 @@ class VectorOps(VectorRegisters):
                 nulls=nulls,
             )
         self.free(left, right, certain)
-        return found
+        return chosen
 
     def _chosen_nulls(self, certain: Vector, left: Vector, right: Vector) -> Vector:
         out = Vector(Kind.FLAGS, None)
@@ -402,8 +408,8 @@ SWAPPED: Final = {
 
 
 def _operands(left: Vector, right: Vector) -> tuple[Word, Word]:
-    found = [constant_word(vector) if vector.is_constant else vector.register for vector in (left, right)]
-    return found[0], found[1]
+    operands = [constant_word(vector) if vector.is_constant else vector.register for vector in (left, right)]
+    return operands[0], operands[1]
 
 
 def _form(left: Vector, right: Vector) -> int:

@@ -25,7 +25,6 @@ from pinotpy.query.filter.pruning import (
     NOT_PRUNED,
     Places,
     excluded_by,
-    places_of,
     range_words,
     texts_outside,
 )
@@ -128,16 +127,14 @@ def _as_range(
         _exclude_texts(resolved, rows, ranges, prunes=prunes)
         low, end = kernel_bytes(test.low), kernel_bytes(b"" if test.end is None else test.end)
         literals = (0, 0.0, 0, 0.0, low, end, test.end is not None)
-        places = NO_PLACES
+        known = least = most = 0
     else:
         assert isinstance(test, FixedRange)
         literals = (*range_words(test), _NO_BYTES, _NO_BYTES, False)
-        if places is None:
-            places = places_of(test, ranges) if prunes or rows.has_raw else NO_PLACES
-    _, least, most = ranges.addresses
+        known, least, most = ranges.addresses
     table = resolved.table.reshape(-1)
     resolved.selectivity, num_raw, num_sorted = predicate_table.range_predicate(
-        rows.metas, table, *literals, places, least, most, prunes, _RANGE_TESTS
+        rows.metas, table, *literals, NO_PLACES if places is None else places, known, least, most, prunes, _RANGE_TESTS
     )
     if num_raw:
         resolved.cost = COST_RAW

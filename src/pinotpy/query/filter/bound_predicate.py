@@ -116,8 +116,8 @@ class BoundPredicate:
         return self._groups(table_rows.L_TESTS, 4)
 
     def _words(self, row: int) -> Int64Array:
-        found: Int64Array = self.table[row]
-        return found
+        words: Int64Array = self.table[row]
+        return words
 
     def _bytes(self, row: int) -> NDArray[np.int8]:
         return flags_of(self.table, row)
@@ -128,13 +128,13 @@ class BoundPredicate:
     @property
     def mode_of_test(self) -> Int64Array:
         """PREDICATE_* of the test that a run or a list of docs leaves."""
-        found: Int64Array = np.where(self.answer >= table_rows.BY_RUN, PREDICATE_ALWAYS, self.mode)
-        return found
+        modes: Int64Array = np.where(self.answer >= table_rows.BY_RUN, PREDICATE_ALWAYS, self.mode)
+        return modes
 
     @property
     def never(self) -> Flags:
-        found: Flags = self.mode == PREDICATE_NEVER
-        return found
+        never: Flags = self.mode == PREDICATE_NEVER
+        return never
 
     def always(self, metas: Int64Array) -> Flags:
         """Holds for every doc of the segment that is left, nulls considered."""
@@ -201,5 +201,5 @@ def empty_table(num_segments: int) -> Int64Array:
 
 def flags_of(table: Int64Array, row: int) -> NDArray[np.int8]:
     """A row of flags of a predicate table, a byte a segment."""
-    found: NDArray[np.int8] = table[row].view(np.int8)[: table.shape[1]]
-    return found
+    flags: NDArray[np.int8] = table[row].view(np.int8)[: table.shape[1]]
+    return flags

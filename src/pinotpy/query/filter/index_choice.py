@@ -93,8 +93,8 @@ def _joined_ns(indexed: PredicateIndex, docs: Int64Array) -> Prices:
     """What adding the lists to a set costs in segments of so many docs."""
     entries = np.where(indexed.index == NO_INDEX, 0, indexed.entries)
     roaring = np.minimum(entries * _NS_ROARING_DOC, indexed.bitmaps * docs * _NS_ROARING_WORDS)
-    found: Prices = np.where(indexed.bitmaps > 0, roaring, entries * _NS_BIT)
-    return found
+    prices: Prices = np.where(indexed.bitmaps > 0, roaring, entries * _NS_BIT)
+    return prices
 
 
 def _listed_ns(indexed: PredicateIndex, docs: Int64Array) -> Prices:
@@ -103,8 +103,8 @@ def _listed_ns(indexed: PredicateIndex, docs: Int64Array) -> Prices:
     alone = np.where(
         indexed.bitmaps > 0, np.where(indexed.index == NO_INDEX, 0, indexed.entries) * _NS_ROARING_LISTED, 0.0
     )
-    found: Prices = np.where(indexed.direct, alone, joined)
-    return found
+    prices: Prices = np.where(indexed.direct, alone, joined)
+    return prices
 
 
 def _mode_in_run(bound: BoundPredicate | InterpretedPredicate) -> Int64Array:
@@ -149,8 +149,8 @@ def _share(bound: Resolved, indexed: PredicateIndex | None, docs: Int64Array, *,
     share = np.full(len(docs), bound.selectivity)
     if indexed is not None and isinstance(bound, BoundPredicate):
         known = indexed.index != NO_INDEX
-        found = np.minimum(indexed.entries[known] / np.maximum(docs[known], 1), 1.0)
-        share[known] = 1 - found if bound.negated else found
+        shares = np.minimum(indexed.entries[known] / np.maximum(docs[known], 1), 1.0)
+        share[known] = 1 - shares if bound.negated else shares
     share[mode == PREDICATE_ALWAYS], share[mode == PREDICATE_NEVER] = 1.0, 0.0
     return share
 
@@ -197,11 +197,14 @@ class IndexAccess:
             bound.answer[chosen] = BY_BITS
         return morsels
 
-    def estimate(self, left: Int64Array) -> Choices:
-        """The prices of a plan that was made without weighing them, for EXPLAIN; left: its morsels. Changes nothing."""
+    def estimate(self, runs_left: Int64Array) -> Choices:
+        """The prices of a plan that was made without weighing them, for EXPLAIN. Changes nothing.
+
+        runs_left: its morsels.
+        """
         if self.choices.bound_predicates:
             self._cheapest(self._morsels)
-            self._worth_bits(left)
+            self._worth_bits(runs_left)
         return self.choices
 
     # --- lists --------------------------------------------------------------------------------------------------------
@@ -209,30 +212,30 @@ class IndexAccess:
     def _cheapest(self, morsels: Int64Array) -> Int64Array:
         """For every morsel the part whose list is read, or -1."""
         parts = self._parts
-        at = morsels[:, abi.U_SEGMENT]
-        docs, run = self._docs[at], morsels[:, abi.U_HIGH] - morsels[:, abi.U_LOW]
-        tests, reached, total = [], np.ones(len(at)), np.zeros(len(at))
+        segments = morsels[:, abi.U_SEGMENT]
+        docs, run = self._docs[segments], morsels[:, abi.U_HIGH] - morsels[:, abi.U_LOW]
+        tests, reached, total = [], np.ones(len(segments)), np.zeros(len(segments))
         for part in parts:
-            price = self._price(part)[at]
+            price = self._price(part)[segments]
             tests.append(price)
             total += price * np.where(reached >= _FEW, 1.0, np.minimum(reached / _FEW, 1.0))
-            reached = reached * _share(part, self._indexed.of(part), self._docs, in_runs=True)[at]
+            reached = reached * _share(part, self._indexed.of(part), self._docs, in_runs=True)[segments]
         scan_ns = run * (_NS_SCAN_DOC + total)
-        best_ns, best = scan_ns.copy(), np.full(len(at), -1)
+        best_ns, best = scan_ns.copy(), np.full(len(segments), -1)
         for number, part in enumerate(parts):
             entries, direct, made_ns = self._entries(part)
             if entries is None:
                 continue
-            entries, direct = entries[at], direct[at]
+            entries, direct = entries[segments], direct[segments]
             others = sum(
                 (np.where(tests[i] > 0, _NS_GATHER + tests[i], 0.0) for i in range(len(parts)) if i != number),
-                np.zeros(len(at)),
+                np.zeros(len(segments)),
             )
             possible = entries != ENDLESS
             listed = np.where(possible, np.minimum(entries, docs), 0) * (run / np.maximum(docs, 1))
-            list_ns = np.where(possible, listed * (_NS_LIST_DOC + others) + made_ns[at], np.inf)
+            list_ns = np.where(possible, listed * (_NS_LIST_DOC + others) + made_ns[segments], np.inf)
             for bound in predicates_of(part):
-                self._note(bound, at, list_ns, scan_ns)
+                self._note(bound, segments, list_ns, scan_ns)
             better = list_ns < best_ns
             # Joining has its price once for all segments.
             joined = better & ~direct
@@ -254,10 +257,10 @@ class IndexAccess:
         return morsels[morsels[:, abi.U_LOW] < morsels[:, abi.U_HIGH]]
 
     def _price(self, part: Resolved) -> Prices:
-        found = np.zeros(len(self._docs))
+        prices = np.zeros(len(self._docs))
         for bound in predicates_of(part):
-            found += _test_prices(bound, self._metas, _mode_in_run(bound))
-        return found
+            prices += _test_prices(bound, self._metas, _mode_in_run(bound))
+        return prices
 
     def _entries(self, part: Resolved) -> tuple[Int64Array | None, NDArray[np.bool_], Prices]:
         """Docs in the lists that would give the docs of a condition under AND, in every segment (endless where it
@@ -303,11 +306,11 @@ class IndexAccess:
 
     def _worth_bits(self, morsels: Int64Array) -> list[tuple[BoundPredicate, NDArray[np.bool_]]]:
         """Predicates that are better tested by bits, and in which segments."""
-        at = morsels[:, abi.U_SEGMENT]
+        segments = morsels[:, abi.U_SEGMENT]
         run, listed = np.zeros(len(self._docs)), np.zeros(len(self._docs), np.bool_)
-        np.add.at(run, at, morsels[:, abi.U_HIGH] - morsels[:, abi.U_LOW])
-        listed[at[morsels[:, abi.U_LIST] != 0]] = True
-        reached, found = np.ones(len(self._docs)), []
+        np.add.at(run, segments, morsels[:, abi.U_HIGH] - morsels[:, abi.U_LOW])
+        listed[segments[morsels[:, abi.U_LIST] != 0]] = True
+        reached, chosen = np.ones(len(self._docs)), []
         for part in self._parts:
             tested = run * np.minimum(reached / _FEW, 1.0)
             for bound in predicates_of(part):
@@ -316,9 +319,9 @@ class IndexAccess:
                     assert isinstance(bound, BoundPredicate)
                     is_better = self._better_by_bits(bound, indexed, tested, listed)
                     if is_better is not None:
-                        found.append((bound, is_better))
+                        chosen.append((bound, is_better))
             reached = reached * _share(part, self._indexed.of(part), self._docs, in_runs=False)
-        return found
+        return chosen
 
     def _better_by_bits(
         self, bound: BoundPredicate, indexed: PredicateIndex, tested: Prices, listed: NDArray[np.bool_]

@@ -66,21 +66,21 @@ def predicate_index(bound: BoundPredicate, metas: ColumnMetas, is_read: NDArray[
     postings.count_postings(
         words, has_postings, bound.ranged, bound.ids, bound.members, bound.spans, lists, bitmaps, entries
     )
-    found = PredicateIndex((lists > 0).astype(np.int8) * INVERTED, entries, spans, bound.ranged & (lists == 1), bitmaps)
+    index = PredicateIndex((lists > 0).astype(np.int8) * INVERTED, entries, spans, bound.ranged & (lists == 1), bitmaps)
     if not has_range.any():
-        return found if lists.any() else None
-    by_range = np.flatnonzero(has_range & (found.index == NO_INDEX) & _is_range(bound, words))
+        return index if lists.any() else None
+    by_range = np.flatnonzero(has_range & (index.index == NO_INDEX) & _is_range(bound, words))
     if len(by_range):
         buckets = np.zeros((len(by_range), 3), np.int64)
         posting_bitmaps.range_spans(words[by_range], bound.ids[by_range], *_ends(bound), buckets)
-        found.spans[by_range], found.entries[by_range], found.index[by_range] = buckets, buckets[:, 2], RANGE
-    return found if found.index.any() else None
+        index.spans[by_range], index.entries[by_range], index.index[by_range] = buckets, buckets[:, 2], RANGE
+    return index if index.index.any() else None
 
 
 def _is_range(bound: BoundPredicate, words: Int64Array) -> NDArray[np.bool_]:
     raw = words[:, abi.M_CARDINALITY] < 0
-    found: NDArray[np.bool_] = (bound.ranged & ~bound.sorted) | (raw & isinstance(bound.typed.test, FixedRange))
-    return found
+    is_range: NDArray[np.bool_] = (bound.ranged & ~bound.sorted) | (raw & isinstance(bound.typed.test, FixedRange))
+    return is_range
 
 
 def _ends(bound: BoundPredicate) -> tuple[int, float, int, float]:
@@ -102,9 +102,9 @@ class IndexedDocs:
 
     def look(self, bound: BoundPredicate, is_read: NDArray[np.bool_]) -> None:
         """Find out what indexes have for a predicate in the segments that are read."""
-        found = predicate_index(bound, self._metas, is_read)
-        if found is not None:
-            self.bound_predicates[id(bound)] = found
+        index = predicate_index(bound, self._metas, is_read)
+        if index is not None:
+            self.bound_predicates[id(bound)] = index
 
     def of(self, part: Resolved) -> PredicateIndex | None:
         """What indexes have for it; None if it is no predicate, or one without index in every segment."""
@@ -194,8 +194,8 @@ class IndexedDocs:
         memory = int(sizes.sum()) * 8
         self._control.reserve(memory)
         self._control.check()
-        found = np.zeros(memory // 8, np.uint64)
-        return found, found.ctypes.data + starts * 8
+        bits = np.zeros(memory // 8, np.uint64)
+        return bits, bits.ctypes.data + starts * 8
 
     def _fill(self, bound: BoundPredicate, segments: Int64Array, sets: Int64Array) -> None:
         """Add the docs of the positive test of `bound`."""

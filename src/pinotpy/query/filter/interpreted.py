@@ -79,17 +79,17 @@ class ConditionOnDocs:
                     self._by_id[id(segment)] = None  # perhaps no doc that is asked about has the value at fault
             known = self._by_id[id(segment)]
             if known is not None:
-                found: NDArray[np.uint8] = known[0][known[1][docs]]
-                return found
+                passes: NDArray[np.uint8] = known[0][known[1][docs]]
+                return passes
         return self._flags(len(docs), lambda first, end: segment_rows(self._context, segment, docs[first:end]), control)
 
     def _flags(self, count: int, rows: Callable[[int, int], Rows], control: QueryControl) -> NDArray[np.uint8]:
-        found = np.zeros(count, np.uint8)
+        flags = np.zeros(count, np.uint8)
         for first, end in batches(count, control):
-            found[first:end] = condition_mask(
+            flags[first:end] = condition_mask(
                 self._condition.condition, rows(first, end), negated=self._condition.negated
             )
-        return found
+        return flags
 
 
 @dataclass(slots=True)

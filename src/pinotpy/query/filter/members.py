@@ -42,16 +42,16 @@ def member_ids(
     """
     starts = np.zeros(len(encoded) + 1, np.int64)
     if isinstance(test, TextTest):
-        found = []
+        found_ids = []
         for segment in encoded.tolist():
             control.check()
-            found.append(
+            found_ids.append(
                 np.flatnonzero(
                     dictionary_matches(metas.segments[segment].column(resolved.typed.column), test.pattern)
                 ).astype(np.uint32)
             )
-        np.cumsum([len(ids) for ids in found], out=starts[1:])
-        return np.concatenate(found), starts
+        np.cumsum([len(ids) for ids in found_ids], out=starts[1:])
+        return np.concatenate(found_ids), starts
     num_values = (
         len(test.offsets) - 1
         if isinstance(test, VarMembers)
@@ -105,8 +105,8 @@ def enter_members(
         tables = np.zeros(int(sizes[chosen].sum()), kind)
         fill(ids, starts, tables, bases)
         resolved.keep_alive.append(tables)
-        at = encoded[chosen]
-        resolved.function[at], resolved.tests[at, 0] = (
+        rows = encoded[chosen]
+        resolved.function[rows], resolved.tests[rows, 0] = (
             function.address,
             tables.ctypes.data + bases[chosen] * tables.itemsize,
         )
@@ -143,8 +143,8 @@ def _by_runs(
     served = scattered & (counts <= allowed)
     if served.any():
         resolved.keep_alive.append(runs)
-        at = encoded[served]
-        resolved.function[at], resolved.tests[at, 1] = predicates.ids_runs.address, counts[served]
-        resolved.tests[at, 0] = runs.ctypes.data + spans[:-1][served] * runs.strides[0]
+        rows = encoded[served]
+        resolved.function[rows], resolved.tests[rows, 1] = predicates.ids_runs.address, counts[served]
+        resolved.tests[rows, 0] = runs.ctypes.data + spans[:-1][served] * runs.strides[0]
     spare: Flags = scattered & ~served
     return spare

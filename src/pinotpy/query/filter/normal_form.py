@@ -97,10 +97,10 @@ def _node(condition: Filter, negated: bool, columns: Mapping[str, ColumnRef], di
             )
         bound = typed_predicate(condition, column, dialect)
         return bound.inverse() if negated else bound
-    found = text_predicate(condition, columns)
-    if found is None:
+    predicate = text_predicate(condition, columns)
+    if predicate is None:
         return Computed(condition, negated)
-    return found.inverse() if negated else found
+    return predicate.inverse() if negated else predicate
 
 
 def _join(children: list[Node], *, all_of: bool) -> Node:

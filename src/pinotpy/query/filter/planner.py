@@ -110,9 +110,9 @@ class FilterPlan:
 
     def docs_to_read(self) -> Int64Array:
         """int64[n]: docs, or entries of a list, that are read of each segment."""
-        found = np.zeros(len(self.segments), np.int64)
-        np.add.at(found, self.morsels[:, abi.U_SEGMENT], self.morsels[:, abi.U_HIGH] - self.morsels[:, abi.U_LOW])
-        return found
+        docs = np.zeros(len(self.segments), np.int64)
+        np.add.at(docs, self.morsels[:, abi.U_SEGMENT], self.morsels[:, abi.U_HIGH] - self.morsels[:, abi.U_LOW])
+        return docs
 
     @property
     def selects_all(self) -> bool:
@@ -142,13 +142,8 @@ class FilterPlan:
         """Read lists of docs, or set bits, where that is cheaper than the scan of the runs."""
         if not self.has_filter:
             return
-        has_index = any(
-            isinstance(bound, BoundPredicate) and bound.has_index
-            for node in self.conjuncts
-            for bound in predicates_of(node)
-        )
         if not self.late and not self.has_own:
-            if not has_index:
+            if not any(node.has_index for node in self.conjuncts if isinstance(node, BoundPredicate)):
                 return
             lists = _ShortLists(self)
             if lists.found == kernels.LISTS:
@@ -158,7 +153,8 @@ class FilterPlan:
                 return
         # What Python decides step by step takes its time too.
         control.will_read(self.segments.total_docs)
-        if not has_index:
+        bound = [bound for node in self.conjuncts for bound in predicates_of(node)]
+        if not any(isinstance(one, BoundPredicate) and one.has_index for one in bound):
             return
         access = self._access(self.runs, control)
         self.morsels, self._choices = access.apply(), access.choices
@@ -173,10 +169,10 @@ class FilterPlan:
         )
         if self.has_filter:
             control.will_read(self.num_docs)
-        at = self.morsels[:, abi.U_SEGMENT]
+        segments = self.morsels[:, abi.U_SEGMENT]
         for bound, slot in zip(self.conjuncts, self.slots.tolist(), strict=True):
             if slot >= 0 and isinstance(bound, BoundPredicate) and not self.metas.is_ready(bound.typed.column):
-                self.metas.ready(bound.typed.column, at[bound.mode_of_test[at] == PREDICATE_RUN])
+                self.metas.ready(bound.typed.column, segments[bound.mode_of_test[segments] == PREDICATE_RUN])
 
     def own(self) -> list[tuple[int, Resolved]]:
         """(slot, conjunct) of those in the program whose instructions are their own."""
@@ -187,23 +183,23 @@ class FilterPlan:
 
     def program(self) -> Int64Array:
         """int64[num_morsels, k, INSTRUCTION_WORDS]; what Python computes of `own` was computed."""
-        own = self.own()
-        if not own:
+        own_conjuncts = self.own()
+        if not own_conjuncts:
             return self._kernel_program
         segments, sections = self.morsels[:, abi.U_SEGMENT], []
-        for slot, node in own:
+        for slot, node in own_conjuncts:
             section = Instructions()
             emit_tree(node, section, segments, self.metas, kept=ALL_DOCS if slot == 0 else RESULT)
             sections.append((slot, section))
         length = self._kernel_program.shape[1] + sum(len(section) - 1 for _, section in sections)
         program = np.zeros((len(segments), length, abi.INSTRUCTION_WORDS), np.int64)
-        done, at = 0, 0
+        done, place = 0, 0
         for slot, section in sections:
-            program[:, at : at + slot - done] = self._kernel_program[:, done:slot]
-            at += slot - done
-            section.write(program, at)
-            done, at = slot + 1, at + len(section)
-        program[:, at:] = self._kernel_program[:, done:]
+            program[:, place : place + slot - done] = self._kernel_program[:, done:slot]
+            place += slot - done
+            section.write(program, place)
+            done, place = slot + 1, place + len(section)
+        program[:, place:] = self._kernel_program[:, done:]
         return program
 
     def narrowed(self) -> tuple[SegmentSet, ColumnMetas, Int64Array]:
@@ -212,10 +208,10 @@ class FilterPlan:
             self.segments
         ):
             return self.segments, self.metas, self.morsels
-        at = self.morsels[:, abi.U_SEGMENT]
-        rows = np.flatnonzero(np.bincount(at)) if len(at) else np.zeros(1, np.int64)
+        numbers = self.morsels[:, abi.U_SEGMENT]
+        rows = np.flatnonzero(np.bincount(numbers)) if len(numbers) else np.zeros(1, np.int64)
         morsels = self.morsels.copy()
-        morsels[:, abi.U_SEGMENT] = rows.searchsorted(at)
+        morsels[:, abi.U_SEGMENT] = rows.searchsorted(numbers)
         segments = self.segments.take(rows)
         return segments, ColumnMetas(segments), morsels
 
@@ -248,28 +244,29 @@ def select_segments(context: QueryContext, asked: SegmentSet, control: QueryCont
                 late.append(node)
             else:
                 parts.append(node)
-    tables, words = _words(parts, metas)
+    tables, words, has_own = _words(parts, metas)
     outcomes, counts = np.empty(len(segments), np.uint8), np.zeros(planner.N_COUNTS, np.int64)
     runs = planner.select_runs(segments.docs, words, outcomes, counts)
-    has_own = bool(words[:, planner.C_OWN].any())
     return FilterPlan(
         pruning, segments, metas, parts, late, words, outcomes, counts, runs, runs, has_own, _tables=tables
     )
 
 
-def _words(conjuncts: list[Resolved], metas: ColumnMetas) -> tuple[list[Int64Array], Int64Array]:
-    """(tables, int64[num_conjuncts, CONJUNCT_WORDS]) for kernels."""
-    tables, words = [], []
+def _words(conjuncts: list[Resolved], metas: ColumnMetas) -> tuple[list[Int64Array], Int64Array, bool]:
+    """(tables, int64[num_conjuncts, CONJUNCT_WORDS] for kernels, whether instructions of some conjunct are its own)."""
+    tables, words, has_own = [], [], False
     for node in conjuncts:
         if isinstance(node, BoundPredicate):
-            address, own = metas.planned(node.typed.column).address, int(node.computed.any())
+            address, is_own = metas.planned(node.typed.column).address, bool(node.computed.any())
             tables.append(node.table)
-            words.append((node.table.ctypes.data, address, node.negated, node.nulls, own))
+            words.append((node.table.ctypes.data, address, node.negated, node.nulls, is_own))
+            has_own |= is_own
         else:
             table = _table_of(node, metas)
             tables.append(table)
-            words.append((table.ctypes.data, 0, 0, 0, 1))
-    return tables, np.array(words, np.int64).reshape(len(words), planner.CONJUNCT_WORDS)
+            words.append((table.ctypes.data, 0, 0, 0, True))
+            has_own = True
+    return tables, np.array(words, np.int64).reshape(len(words), planner.CONJUNCT_WORDS), has_own
 
 
 def _table_of(node: Resolved, metas: ColumnMetas) -> Int64Array:

@@ -65,9 +65,9 @@ class RangePruning:
         """Of every segment of `asked` its number in `kept`, -1 if it was left out."""
         if self.rows is None:
             return np.arange(len(self.asked))
-        found = np.full(len(self.asked), -1, np.int64)
-        found[self.rows] = np.arange(len(self.rows))
-        return found
+        numbers = np.full(len(self.asked), -1, np.int64)
+        numbers[self.rows] = np.arange(len(self.rows))
+        return numbers
 
     def who_prunes(self, row: int) -> TypedPredicate:
         """The first condition that leaves out the segment at `row` of `asked`."""
@@ -87,15 +87,15 @@ def prune_by_ranges(condition: Node, segments: SegmentSet) -> RangePruning:
             continue
         places = places_of(one.test, segments.ranges(one.column))
         compared.append((one, places))
-        found = places == PLACE_OUTSIDE
-        outside = found if outside is None else outside | found
+        beyond = places == PLACE_OUTSIDE
+        outside = beyond if outside is None else outside | beyond
     rows = None if outside is None else np.flatnonzero(~outside)
     if rows is None or len(rows) * 2 >= len(segments):
         return RangePruning(segments, segments, None, {id(one): places for one, places in compared}, compared)
     if not len(rows):
         rows = np.zeros(1, np.int64)
-    left = {id(one): places[rows] for one, places in compared}
-    return RangePruning(segments, segments.part(rows), rows, left, compared)
+    remaining = {id(one): places[rows] for one, places in compared}
+    return RangePruning(segments, segments.part(rows), rows, remaining, compared)
 
 
 def places_of(test: FixedRange, ranges: ColumnRanges) -> Places:
@@ -177,6 +177,6 @@ def _outside_partitions(values: list[Stored], data_type: DataType, partitionings
             wanted = {partition_of(function, num_partitions, text) for text in texts if text is not None}
         except (KeyError, ValueError):
             continue  # not a function that is known here, or not one for these values: nothing is excluded
-        at = np.flatnonzero(partitionings.of_segment == number)
-        outside[at] = [wanted.isdisjoint(partitionings.held[segment]) for segment in at.tolist()]
+        rows = np.flatnonzero(partitionings.of_segment == number)
+        outside[rows] = [wanted.isdisjoint(partitionings.held[segment]) for segment in rows.tolist()]
     return outside

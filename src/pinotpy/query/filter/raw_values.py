@@ -43,8 +43,8 @@ def on_raw_values(
             needle = equality(test.low, text_sample(words[raw[0]]))
             _search(resolved, raw, needle)
             if not needle.is_often:
-                resolved.tests[raw, 1], kept = text_blooms(metas.segments, resolved.typed.column, words, raw, control)
-                resolved.keep_alive.append(kept)
+                resolved.tests[raw, 1], held = text_blooms(metas.segments, resolved.typed.column, words, raw, control)
+                resolved.keep_alive.append(held)
         else:
             low, end = kernel_bytes(test.low or b"\0"), kernel_bytes(test.end or b"\0")
             resolved.keep_alive += [low, end]
@@ -69,9 +69,9 @@ def on_raw_values(
                 "STRING"
             )
         metas.ready(resolved.typed.column, raw)
-        found = needle_of(test.pattern, text_sample(words[raw[0]]))
-        if found is not None:
-            _search(resolved, raw, found)
+        searched = needle_of(test.pattern, text_sample(words[raw[0]]))
+        if searched is not None:
+            _search(resolved, raw, searched)
         else:
             resolved.computed[raw] = True
             resolved.function[raw], resolved.flags[raw] = predicates.doc_flags.address, abi.I_PREDICATE

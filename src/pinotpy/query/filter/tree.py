@@ -132,10 +132,10 @@ def known(node: Resolved, num_segments: int, metas: ColumnMetas) -> Known:
 
 def _first_rule(parts: list[Known], num_segments: int) -> NDArray[np.int8]:
     """The rule of the first part that has one."""
-    found = np.zeros(num_segments, np.int8)
+    rules = np.zeros(num_segments, np.int8)
     for part in reversed(parts):
-        found[part.rule != 0] = part.rule[part.rule != 0]
-    return found
+        rules[part.rule != 0] = part.rule[part.rule != 0]
+    return rules
 
 
 def conjuncts_of(node: Resolved) -> list[Resolved]:
@@ -199,18 +199,18 @@ class _Emitter:
         )
 
     def _predicate_of(self, bound: BoundPredicate | InterpretedPredicate, kept: int, target: int) -> bool:
-        at = self._segments
-        mode = bound.mode_of_test[at]
+        rows = self._segments
+        mode = bound.mode_of_test[rows]
         if self._holds(bound):
             return False
-        flags = bound.flags[at]
+        flags = bound.flags[rows]
         if isinstance(bound, BoundPredicate):
-            self._metas.ready(bound.typed.column, at[mode == PREDICATE_RUN])
-            meta = self._metas.planned(bound.typed.column).addresses[at]
+            self._metas.ready(bound.typed.column, rows[mode == PREDICATE_RUN])
+            meta = self._metas.planned(bound.typed.column).addresses[rows]
         else:
-            meta = bound.meta[at]
-        words = [meta, kept, target, mode, bound.negated, bound.nulls, *(bound.tests[at, i] for i in range(4))]
-        self._out.append(bound.function[at], words, flags)
+            meta = bound.meta[rows]
+        words = [meta, kept, target, mode, bound.negated, bound.nulls, *(bound.tests[rows, i] for i in range(4))]
+        self._out.append(bound.function[rows], words, flags)
         return True
 
     def _all(self, node: ResolvedAll, kept: int, target: int, free: int) -> bool:

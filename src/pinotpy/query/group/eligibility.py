@@ -68,14 +68,14 @@ def codes_of_keys(plan: ScanPlan, keys: Sequence[Key], *, of_one_segment: bool =
             name in plan.numbered or bool((plan.metas.of(name)[segments, abi.M_CARDINALITY] >= 0).all())
         ):
             return None
-    found = []
+    codes = []
     for key in keys:
         assert isinstance(key.expression, Identifier)
         ids = shared_codes(plan, key.expression.name, of_one_segment=of_one_segment)
         if ids is None:
             return None
-        found.append(ids)
-    return found
+        codes.append(ids)
+    return codes
 
 
 def sizes_of_codes(keys: Sequence[Key], codes: Sequence[ColumnIds]) -> Int64Array:

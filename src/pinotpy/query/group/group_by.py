@@ -96,7 +96,7 @@ def run_group_by(plan: ScanPlan) -> PartialResult:
         made, numbers = ready.made, ready.bind(plan)
     else:
         made, numbers = _emitted(plan, layout, make_keys(plan), table), None
-    key_words = 1 if isinstance(table, ThreadHashTable | RadixPartitionedTable | TextDirectTable) else made.key_words
+    key_words = made.key_words if table is None or isinstance(table, SharedDirectTable) else 1
     control, limit = plan.control.words, plan.context.options.num_groups_limit
 
     def make_context(thread: int) -> tuple[int, ResultContext]:
@@ -216,24 +216,24 @@ def _emit(shape: Shape, layout: Layout, keys: list[Key], sources: Sources, table
     # A column that DISTINCT names twice has one value in both places, as in GROUP BY.
     for name in dict.fromkeys(_name(key) for key in keys if key.expanded):
         shape.expand(name)
-    found = [sources.of(shape, key.expression) for key in keys]
-    for key, source in zip(keys, found, strict=True):
+    key_sources = [sources.of(shape, key.expression) for key in keys]
+    for key, source in zip(keys, key_sources, strict=True):
         key.metas[shape.morsels] = source.metas if source.by_id else 0
-    sizes = table_sizes(shape, keys, found, is_bounded=not isinstance(table, SharedDirectTable))
+    sizes = table_sizes(shape, keys, key_sources, is_bounded=not isinstance(table, SharedDirectTable))
     if isinstance(table, RadixPartitionedTable):
-        table.emit(shape, found, sources)
+        table.emit(shape, key_sources, sources)
         return
     if isinstance(table, ThreadHashTable | TextDirectTable):
-        emit_updates(shape, layout, table.emit(shape, found), sources)
+        emit_updates(shape, layout, table.emit(shape, key_sources), sources)
         return
     if table is not None:
         assert sizes is not None, "shared codes are codes of dictionaries"
         table.begin(shape)
     num_groups = None if sizes is None else sizes.prod(axis=1)
     register = (
-        _emit_hashed(shape, keys, found)
+        _emit_hashed(shape, keys, key_sources)
         if sizes is None or num_groups is None
-        else _emit_dense(shape, keys, found, sizes, num_groups)
+        else _emit_dense(shape, keys, key_sources, sizes, num_groups)
     )
     emit_updates(shape, layout, register, sources)
     if table is not None:
@@ -255,14 +255,16 @@ def _has_doubles(layout: Layout) -> bool:
     )
 
 
-def table_sizes(shape: Shape, keys: list[Key], found: list[Source], *, is_bounded: bool = True) -> Int64Array | None:
+def table_sizes(
+    shape: Shape, keys: list[Key], key_sources: list[Source], *, is_bounded: bool = True
+) -> Int64Array | None:
     """int64[morsels, key words]: ids of each key word (1 for flags); None if the table must be hashed, or, where it
     `is_bounded`, is better hashed.
     """
-    if not all(source.by_id for source in found):
+    if not all(source.by_id for source in key_sources):
         return None
     sizes = []
-    for key, source in zip(keys, found, strict=True):
+    for key, source in zip(keys, key_sources, strict=True):
         sizes.append(_cardinalities(source) + (key.nullable and source.has_nulls))
         if key.has_flag:
             sizes.append(np.ones(shape.num_morsels, np.int64))
@@ -286,7 +288,9 @@ def _name(key: Key) -> str:
     return key.expression.name
 
 
-def _emit_dense(shape: Shape, keys: list[Key], found: list[Source], sizes: Int64Array, num_groups: Int64Array) -> int:
+def _emit_dense(
+    shape: Shape, keys: list[Key], key_sources: list[Source], sizes: Int64Array, num_groups: Int64Array
+) -> int:
     sizes = np.ascontiguousarray(sizes)
     shape.plan.keep_alive.append(sizes)
     shape.begin(
@@ -295,7 +299,7 @@ def _emit_dense(shape: Shape, keys: list[Key], found: list[Source], sizes: Int64
         sizes.ctypes.data + np.arange(shape.num_morsels) * sizes.strides[0],
     )
     register, used = NO_REGISTER, set[int]()
-    for key, source in zip(keys, found, strict=True):
+    for key, source in zip(keys, key_sources, strict=True):
         ids, nulls = fetch_ids(shape, source), null_fetch(shape, key, source)
         used |= {ids, nulls}
         if key is not keys[0]:
@@ -311,10 +315,10 @@ def _emit_dense(shape: Shape, keys: list[Key], found: list[Source], sizes: Int64
     return register
 
 
-def _emit_hashed(shape: Shape, keys: list[Key], found: list[Source]) -> int:
+def _emit_hashed(shape: Shape, keys: list[Key], key_sources: list[Source]) -> int:
     shape.begin(hash_table.begin_hashed.address)
     used = set[int]()
-    for key, source in zip(keys, found, strict=True):
+    for key, source in zip(keys, key_sources, strict=True):
         if source.by_id:
             ids, nulls = fetch_ids(shape, source), null_fetch(shape, key, source)
             shape.emit(hash_table.key_ids.address, ids, key.word, nulls, _cardinalities(source), int(key.has_flag))
@@ -355,10 +359,10 @@ def _collect(
     cut = np.concatenate([thread.first + thread.context.vector(G_CUT) for thread in threads])
     if len(cut):
         # Rows beyond the limit stand behind all groups, until states are made.
-        kept = np.delete(np.arange(num_rows), cut)
+        remaining = np.delete(np.arange(num_rows), cut)
         numbers = np.full(num_rows, -1, np.int64)
-        numbers[kept], first = number_rows([column.take(pa.array(kept)) for column in columns])
-        first = kept[first]
+        numbers[remaining], first = number_rows([column.take(pa.array(remaining)) for column in columns])
+        first = remaining[first]
         numbers[cut] = len(first)
     elif sum(len(thread.context.morsels()) for thread in threads) == 1:
         numbers = first = np.arange(num_rows, dtype=np.int64)

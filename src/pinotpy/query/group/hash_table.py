@@ -44,25 +44,25 @@ class ThreadHashTable:
     sizes: Int64Array
     strides: Int64Array
 
-    def emit(self, shape: Shape, found: Sequence[Source]) -> int:
+    def emit(self, shape: Shape, key_sources: Sequence[Source]) -> int:
         """Instructions up to the group numbers; gives their register."""
         shape.begin(thread_hash_table.begin_thread_table.address)
-        self.emit_keys(shape, found)
+        self.emit_keys(shape, key_sources)
         groups = shape.allocate()
         shape.emit(hash_table.find_groups.address, groups)
         return groups
 
-    def emit_keys(self, shape: Shape, found: Sequence[Source]) -> None:
+    def emit_keys(self, shape: Shape, key_sources: Sequence[Source]) -> None:
         """Instructions that leave the keys in the key block."""
         used = set[int]()
         if self.columns is None:
-            register = fetch_values(shape, found[0])
+            register = fetch_values(shape, key_sources[0])
             shape.emit(
                 hash_table.key_values.address, register, 0, -1, int(self.keys[0].data_type.stored.is_floating), 0
             )
             used.add(register)
         else:
-            for k, (key, source, ids) in enumerate(zip(self.keys, found, self.columns, strict=True)):
+            for k, (key, source, ids) in enumerate(zip(self.keys, key_sources, self.columns, strict=True)):
                 register, nulls = fetch_ids(shape, source), null_fetch(shape, key, source)
                 cardinalities = shape.meta_word(source.name, abi.M_CARDINALITY)
                 code_maps = ids.code_maps[shape.segments]
@@ -135,20 +135,23 @@ class ThreadHashTable:
             run_ranges(plan, len(sizes), put)
         plan.control.check()
         # What is left of each part stands in front of it.
-        kept = np.concatenate(
+        states = np.concatenate(
             [np.arange(low, low + count) for low, count in zip(ends[:-1].tolist(), counts.tolist(), strict=True)]
         )
         outside = [np.empty((0, 5), np.int64)]
         for own, entries in zip(places, overflow, strict=True):
             if len(entries):
                 moved = entries.copy()
-                at = own[entries[:, 0]]
-                moved[:, 0] = numbers[at] + (np.cumsum(counts) - counts)[ends[1:].searchsorted(at, side="right")]
+                entry_groups = own[entries[:, 0]]
+                moved[:, 0] = (
+                    numbers[entry_groups]
+                    + (np.cumsum(counts) - counts)[ends[1:].searchsorted(entry_groups, side="right")]
+                )
                 outside.append(moved)
         return MergedGroups(
-            all_rows.reshape(-1, width)[kept],
+            all_rows.reshape(-1, width)[states],
             np.concatenate(outside),
-            lambda chosen: self.decode_keys(all_keys[kept[chosen]]),
+            lambda chosen: self.decode_keys(all_keys[states[chosen]]),
         )
 
     def decode_keys(self, words: Int64Array) -> list[pa.Array]:
@@ -159,9 +162,9 @@ class ThreadHashTable:
             return [key_array(values, nulls, key.data_type)]
         out, rest = [], words
         for key, ids, size in zip(reversed(self.keys), reversed(self.columns), self.sizes[::-1].tolist(), strict=True):
-            rest, own = np.divmod(rest, size)
-            nulls = own >= ids.num_ids
-            out.append(key_array(ids.values(np.where(nulls, 0, own)), nulls, key.data_type))
+            rest, codes = np.divmod(rest, size)
+            nulls = codes >= ids.num_ids
+            out.append(key_array(ids.values(np.where(nulls, 0, codes)), nulls, key.data_type))
         return out[::-1]
 
 

@@ -79,9 +79,9 @@ class RadixPartitionedTable:
     def plan(self) -> ScanPlan:
         return self.thread_table.plan
 
-    def emit(self, shape: Shape, found: Sequence[Source], sources: Sources) -> None:
+    def emit(self, shape: Shape, key_sources: Sequence[Source], sources: Sources) -> None:
         """All select instructions of the (one) shape."""
-        self.thread_table.emit_keys(shape, found)
+        self.thread_table.emit_keys(shape, key_sources)
         self.fields = fields = record_updates(shape, self.layout, sources)
         registers = [*fields.values, *fields.flags]
         shape.begin(radix_partition.begin_partitioning.address, 64 - self.bits, 1 + len(registers), self.pool_bytes)
@@ -111,16 +111,16 @@ class RadixPartitionedTable:
         )
 
     def _in_parts(
-        self, contexts: Sequence[ResultContext], found: Sequence[Chunks], num_rows: int, ranking: Ranking | None
+        self, contexts: Sequence[ResultContext], chunks: Sequence[Chunks], num_rows: int, ranking: Ranking | None
     ) -> MergedGroups:
         assert self.fields is not None
         plan, fields, num_parts = self.plan, self.fields, 1 << self.bits
         parts = np.concatenate(
-            [np.repeat(np.arange(num_parts), np.diff(one.starts)) for one in found if len(one.sizes)]
+            [np.repeat(np.arange(num_parts), np.diff(one.starts)) for one in chunks if len(one.sizes)]
         )
         order = np.argsort(parts.astype(np.uint16), kind="stable")
         addresses, sizes = (
-            np.concatenate([getattr(one, name) for one in found if len(one.sizes)])[order]
+            np.concatenate([getattr(one, name) for one in chunks if len(one.sizes)])[order]
             for name in ("addresses", "sizes")
         )
         starts = np.concatenate([[0], np.cumsum(np.bincount(parts, minlength=num_parts))])

@@ -51,9 +51,9 @@ class SharedDirectTable:
 
     def end(self, shape: Shape, *, numbered: bool) -> None:
         """Instructions that end a morsel; `numbered` where rows have overflow that name them."""
-        own = self.key_words[shape.morsels]
-        self.plan.keep_alive.append(own)
-        addresses = own.ctypes.data + np.arange(shape.num_morsels, dtype=np.int64) * own.strides[0]
+        key_words = self.key_words[shape.morsels]
+        self.plan.keep_alive.append(key_words)
+        addresses = key_words.ctypes.data + np.arange(shape.num_morsels, dtype=np.int64) * key_words.strides[0]
         shape.end(shared_direct_table.end_shared_table.address, addresses, self.kinds.ctypes.data, int(numbered))
 
     def merged(self, layout: Layout, contexts: Sequence[ResultContext]) -> MergedGroups:
@@ -69,9 +69,9 @@ class SharedDirectTable:
         """Key columns of rows of the table."""
         out, rest = [], numbers
         for key, ids, size in zip(reversed(self.keys), reversed(self.columns), self.sizes[::-1].tolist(), strict=True):
-            rest, own = (np.divmod(rest, size)) if len(self.keys) > 1 else (rest, rest)
-            nulls = own >= ids.num_ids
-            values = ids.values(np.where(nulls, 0, own)) if nulls.any() else ids.values(own)
+            rest, codes = (np.divmod(rest, size)) if len(self.keys) > 1 else (rest, rest)
+            nulls = codes >= ids.num_ids
+            values = ids.values(np.where(nulls, 0, codes)) if nulls.any() else ids.values(codes)
             out.append(key_array(values, nulls, key.data_type))
         return out[::-1]
 

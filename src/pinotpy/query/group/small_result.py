@@ -133,21 +133,21 @@ class SmallResult:
         return CompactRows(columns, count)
 
     def _keys(self, packed_keys: Int64Array) -> dict[str, CompactColumn]:
-        found, rest = [], packed_keys
+        columns, rest = [], packed_keys
         for key, values, size in zip(
             reversed(self.keys), reversed(self.values), self.sizes[::-1].tolist(), strict=True
         ):
-            rest, own = (np.divmod(rest, size)) if len(self.keys) > 1 else (rest, rest)
-            found.append(values.column(own, nullable=key.nullable))
-        return {f"k{i}": column for i, column in enumerate(reversed(found))}
+            rest, codes = (np.divmod(rest, size)) if len(self.keys) > 1 else (rest, rest)
+            columns.append(values.column(codes, nullable=key.nullable))
+        return {f"k{i}": column for i, column in enumerate(reversed(columns))}
 
 
 def _collected(entry: AggregationLayout, plan: SlotPlan, table: Int64Array, overflow: Int64Array) -> list[pa.Array]:
     last = entry.first_word + len(plan.words)
     parts = _NO_OVERFLOW_YET
     if len(overflow):
-        own = overflow[(overflow[:, 1] >= entry.first_word) & (overflow[:, 1] < last)]
-        parts = Overflow(own[:, 0], own[:, 1] - entry.first_word, own[:, 2], own[:, 3], own[:, 4])
+        entries = overflow[(overflow[:, 1] >= entry.first_word) & (overflow[:, 1] < last)]
+        parts = Overflow(entries[:, 0], entries[:, 1] - entry.first_word, entries[:, 2], entries[:, 3], entries[:, 4])
     return plan.collect(table[:, entry.first_word : last], table[:, entry.seen_word], parts)
 
 
@@ -156,11 +156,11 @@ def _few_states(entry: AggregationLayout, table: Int64Array, overflow: list[Int6
     plan = entry.plan
     assert isinstance(plan, SlotPlan)
     if plan.forms is None or (StateForm.EXACT in plan.forms and overflow):
-        found = [
+        states = [
             CompactColumn.of(state)
             for state in _collected(entry, plan, table, np.concatenate(overflow) if overflow else _NO_OVERFLOW)
         ]
-        return [column for column in found if column is not None]
+        return [column for column in states if column is not None]
     seen = table[:, entry.seen_word]
     valid = None if seen.all() else seen != 0
     out = []
@@ -262,24 +262,24 @@ def _numbered(whole: SegmentSet, plan: ScanPlan, key: Key) -> tuple[_KeyValues, 
         return None
     if any(column.data_type is not key.data_type for column in columns):
         return None
-    kept = whole.attached(SmallDictionaries)
-    numbering = kept.columns.get(name)
+    attachment = whole.attached(SmallDictionaries)
+    numbering = attachment.columns.get(name)
     if (
         numbering is None
         or numbering.stored is not key.data_type.stored
         or numbering.num_ids > max(_WORN * num_values, _WORN_IDS_MIN)
     ):
         numbering = SharedDictionary(key.data_type.stored)
-        kept.columns = {**kept.columns, name: numbering}
+        attachment.columns = {**attachment.columns, name: numbering}
     numbering.add(lasting)
     if len(lasting) < len(columns):  # made for one query: the set does not keep what their codes are
         numbering = numbering.fork()
         numbering.add(dictionaries)
-    found = numbering.find(dictionaries)
+    numbers = numbering.find(dictionaries)
     kind = kind_of(key.data_type.arrow)
-    if found is None or kind is None:
+    if numbers is None or kind is None:
         return None
-    held = found.by_id
+    held = numbers.by_id
     values: Bytes | NDArray[np.generic]
     if isinstance(held, Bytes):
         assert key.data_type.stored is StoredType.VAR
@@ -288,4 +288,4 @@ def _numbered(whole: SegmentSet, plan: ScanPlan, key: Key) -> tuple[_KeyValues, 
         assert isinstance(held, Words)
         values = held.words.astype(key.data_type.arrow.to_pandas_dtype())
         values = values.view(np.uint8) if values.dtype == np.bool_ else values
-    return _KeyValues(kind, found.num_ids, values), found.code_maps, found
+    return _KeyValues(kind, numbers.num_ids, values), numbers.code_maps, numbers

@@ -34,10 +34,10 @@ class TextDirectTable:
     numbers: TextIds
     num_rows: int
 
-    def emit(self, shape: Shape, found: Sequence[Source]) -> int:
+    def emit(self, shape: Shape, key_sources: Sequence[Source]) -> int:
         """Instructions up to the group numbers; gives their register."""
         shape.begin(text_direct_table.begin_text_table.address, self.num_rows)
-        ids, nulls = fetch_ids(shape, found[0]), null_fetch(shape, self.key, found[0])
+        ids, nulls = fetch_ids(shape, key_sources[0]), null_fetch(shape, self.key, key_sources[0])
         if nulls < 0:
             return ids
         register = shape.allocate()

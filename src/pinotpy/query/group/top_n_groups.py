@@ -57,13 +57,13 @@ def rankings(context: QueryContext, layout: Layout) -> list[Ranking] | None:
         if index is None:
             return None
         wanted.append((index, context.order_by[0].ascending))
-    found = []
+    orders = []
     for index, ascending in wanted:
         entry = layout.aggregations[index]
         if not isinstance(entry.plan, SlotPlan) or entry.plan.rank is None:
             return None
         num_words = len(entry.plan.words)
-        found.append(
+        orders.append(
             Ranking(
                 int(entry.plan.rank),
                 entry.first_word if num_words else entry.seen_word,
@@ -73,7 +73,7 @@ def rankings(context: QueryContext, layout: Layout) -> list[Ranking] | None:
                 shown,
             )
         )
-    return found or None
+    return orders or None
 
 
 def pays_off_to_choose(context: QueryContext, num_groups: int) -> bool:
@@ -87,9 +87,9 @@ def needed_groups(context: QueryContext, layout: Layout, merged: MergedGroups) -
     """The rows of the table that the answer may need, ascending; None: all, or not known."""
     if not pays_off_to_choose(context, merged.num_rows_max):
         return None
-    found = [_candidates(merged, ranking) for ranking in rankings(context, layout) or ()]
-    parts = [part for part in found if part is not None]
-    if not parts or len(parts) < len(found):
+    candidates = [_candidates(merged, ranking) for ranking in rankings(context, layout) or ()]
+    parts = [part for part in candidates if part is not None]
+    if not parts or len(parts) < len(candidates):
         return None
     return parts[0] if len(parts) == 1 else np.unique(np.concatenate(parts))
 

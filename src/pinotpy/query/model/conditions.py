@@ -159,12 +159,14 @@ class FilterCompiler:
             raise parse_error(
                 f"expected BETWEEN to have a value and two bounds, found {len(node.args)} arguments", node.position
             )
-        left, low, high = node.args
+        operand, low, high = node.args
         lower, upper = self._literal(low, node), self._literal(high, node)
-        if isinstance(left, Literal) or lower is None or upper is None:
-            both = Call("and", (Call("less_than_or_equal", (low, left)), Call("less_than_or_equal", (left, high))))
+        if isinstance(operand, Literal) or lower is None or upper is None:
+            both = Call(
+                "and", (Call("less_than_or_equal", (low, operand)), Call("less_than_or_equal", (operand, high)))
+            )
             return self._filter(fold_constants(both))
-        return Predicate(left, Comparison.RANGE, lower=Bound(lower, True), upper=Bound(upper, True))
+        return Predicate(operand, Comparison.RANGE, lower=Bound(lower, True), upper=Bound(upper, True))
 
     def _in(self, node: Call) -> Filter:
         if len(node.args) < 2:
@@ -175,18 +177,18 @@ class FilterCompiler:
         ]
         values = tuple([value for value in listed if value is not None])
         is_in = node.name == "in"
-        left = node.args[0]
-        if not values or (isinstance(left, Literal) and left.value is None):
+        operand = node.args[0]
+        if not values or (isinstance(operand, Literal) and operand.value is None):
             return self._unknown()
-        if isinstance(left, Literal):
+        if isinstance(operand, Literal):
             equal = [
-                fold_constants(Call("equals", (left, arg)))
+                fold_constants(Call("equals", (operand, arg)))
                 for arg in node.args[1:]
                 if isinstance(arg, Literal) and arg.value is not None
             ]
-            found = any(isinstance(same, Literal) and same.value is True for same in equal)
-            return Constant(found is is_in) if found or len(values) == len(listed) else self._unknown()
-        members = Predicate(left, Comparison.IN if is_in else Comparison.NOT_IN, values)
+            is_member = any(isinstance(same, Literal) and same.value is True for same in equal)
+            return Constant(is_member is is_in) if is_member or len(values) == len(listed) else self._unknown()
+        members = Predicate(operand, Comparison.IN if is_in else Comparison.NOT_IN, values)
         if len(values) == len(listed):
             return members
         # x may be the null of the list: IN is true or unknown, NOT IN false or unknown.
@@ -278,42 +280,44 @@ class FilterCompiler:
 
     def _pattern(self, node: Call) -> str | None:
         """The text of a pattern; None where it, or the value beside it, is null."""
-        left, pattern = node.args[0], node.args[1]
+        operand, pattern = node.args[0], node.args[1]
         if not isinstance(pattern, Literal) or (pattern.value is None and pattern.data_type is None):
             raise parse_error(
                 f"{MULTI_STAGE}; expected a pattern in single quotes in {node.name.upper()}", pattern.position
             )
-        if self._dialect is Dialect.SQL and isinstance(left, Identifier):
-            data_type = self._type_of(left.name)
+        if self._dialect is Dialect.SQL and isinstance(operand, Identifier):
+            data_type = self._type_of(operand.name)
             if data_type is not None and data_type not in _TEXT_TYPES:
-                hint = f"CAST({'…' if left.name.startswith('$') else left.name} AS VARCHAR) makes it text"
+                hint = f"CAST({'…' if operand.name.startswith('$') else operand.name} AS VARCHAR) makes it text"
                 raise InvalidQueryError(
                     f"Unsupported data type: {data_type}: {node.name.upper()} needs text; {hint}"
-                    + position_text(left.position)
+                    + position_text(operand.position)
                 )
-        return None if pattern.value is None or (isinstance(left, Literal) and left.value is None) else pattern.text
+        return (
+            None if pattern.value is None or (isinstance(operand, Literal) and operand.value is None) else pattern.text
+        )
 
     def _null(self, node: Call) -> Filter:
-        (left,) = self._one(node)
-        if isinstance(left, Literal):
-            return Constant((left.value is None) is (node.name == "is_null"))
-        return Predicate(left, Comparison.IS_NULL if node.name == "is_null" else Comparison.IS_NOT_NULL)
+        (operand,) = self._one(node)
+        if isinstance(operand, Literal):
+            return Constant((operand.value is None) is (node.name == "is_null"))
+        return Predicate(operand, Comparison.IS_NULL if node.name == "is_null" else Comparison.IS_NOT_NULL)
 
     def _truth(self, node: Call) -> Filter:
         """IS [NOT] TRUE and IS [NOT] FALSE: never unknown themselves."""
-        (left,) = self._one(node)
+        (operand,) = self._one(node)
         wanted = node.name.endswith("_true")
         negative = "_not_" in node.name
-        if isinstance(left, Literal):
-            return Constant((left.value is wanted) is not negative)
+        if isinstance(operand, Literal):
+            return Constant((operand.value is wanted) is not negative)
         if not self._null_handling:
-            return self._filter(left) if wanted is not negative else self._not(left)
-        if not isinstance(left, Identifier):
+            return self._filter(operand) if wanted is not negative else self._not(operand)
+        if not isinstance(operand, Identifier):
             return ExpressionPredicate(node)
-        same = Predicate(left, Comparison.EQ, (wanted,))
+        same = Predicate(operand, Comparison.EQ, (wanted,))
         if negative:
-            return Or((Predicate(left, Comparison.IS_NULL), Predicate(left, Comparison.NOT_EQ, (wanted,))))
-        return And((Predicate(left, Comparison.IS_NOT_NULL), same))
+            return Or((Predicate(operand, Comparison.IS_NULL), Predicate(operand, Comparison.NOT_EQ, (wanted,))))
+        return And((Predicate(operand, Comparison.IS_NOT_NULL), same))
 
     def _distinct_from(self, node: Call) -> Filter:
         """IS [NOT] DISTINCT FROM: nulls are equal to each other and to nothing else."""

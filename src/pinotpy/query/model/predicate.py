@@ -154,9 +154,9 @@ def _test(predicate: Predicate, comparison: Comparison, column: ColumnRef, diale
         text = predicate.values[0]
         assert isinstance(text, str)
         if data_type not in (DataType.STRING, DataType.JSON) or not column.single_value:
-            found = data_type if column.single_value else f"multi-valued {data_type}"
+            shown_type = data_type if column.single_value else f"multi-valued {data_type}"
             raise refusal(dialect)(
-                f"JSON_MATCH needs a single-valued STRING or JSON column, found '{column.name}', which is {found}",
+                f"JSON_MATCH needs a single-valued STRING or JSON column, found '{column.name}', which is {shown_type}",
                 column=column.name,
             )
         return JsonSearch(text)
@@ -195,8 +195,8 @@ def _pattern(predicate: Predicate, comparison: Comparison, dialect: Dialect) -> 
 
 
 def _boolean_test(passes: Callable[[str], bool]) -> Test:
-    found = [value for value, text in enumerate(("false", "true")) if passes(text)]
-    return FixedRange(found[0], found[-1]) if found else Nothing()
+    passing = [value for value, text in enumerate(("false", "true")) if passes(text)]
+    return FixedRange(passing[0], passing[-1]) if passing else Nothing()
 
 
 def _boolean(predicate: Predicate, comparison: Comparison, dialect: Dialect) -> Test:
@@ -299,9 +299,9 @@ class _Converter:
                 ]
                 numbers = [int(v) for v in exact if least <= v <= most]
             integers = sorted(set(numbers))
-            found: NDArray[Any] = np.array(integers, np.int64)
+            members: NDArray[Any] = np.array(integers, np.int64)
         else:
-            found = np.array(sorted({v for v in map(self.literals.real, values) if not math.isnan(v)}), np.float64)
-        if not len(found):
+            members = np.array(sorted({v for v in map(self.literals.real, values) if not math.isnan(v)}), np.float64)
+        if not len(members):
             return Nothing()
-        return FixedRange(found[0].item(), found[0].item()) if len(found) == 1 else FixedMembers(found)
+        return FixedRange(members[0].item(), members[0].item()) if len(members) == 1 else FixedMembers(members)

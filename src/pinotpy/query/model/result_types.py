@@ -82,10 +82,10 @@ class ExpressionTypes:
         if isinstance(expression, Literal):
             # Where it stands makes no other function of it: equal calls are bound once.
             return Operand(type_of_literal(expression), True, replace(expression))
-        found = self.of(expression)
+        operand_type = self.of(expression)
         if isinstance(expression, Call) and expression.name in CONDITIONS:
             return Operand(DataType.BOOLEAN)
-        return Operand(found.data_type, found.single_value)
+        return Operand(operand_type.data_type, operand_type.single_value)
 
     def bound(self, call: Call) -> Bound:
         """The scalar function of a call."""
@@ -99,12 +99,12 @@ class ExpressionTypes:
             operand.literal is not None and len(operand.literal.text) > _KEPT_CHARACTERS_MAX for operand in operands
         )
         try:
-            found = (bind.__wrapped__ if is_long else bind)(call.name, operands, self.dialect)
+            bound_function = (bind.__wrapped__ if is_long else bind)(call.name, operands, self.dialect)
         except (InvalidQueryError, QueryExecutionError) as error:
             raise at_position(error, call.position) from error
         key, bound = id(call), self._bound
-        bound[key] = ref(call, lambda _: bound.pop(key, None)), found
-        return found
+        bound[key] = ref(call, lambda _: bound.pop(key, None)), bound_function
+        return bound_function
 
 
 @lru_cache(maxsize=256)
@@ -154,12 +154,14 @@ def argument_of(args: tuple[Expression, ...], types: ExpressionTypes, num_expres
     """What an aggregation call is applied to; the first `num_expressions` arguments are its expressions."""
     if not args or isinstance(args[0], Star):
         return Argument(None)
-    found = types.of(args[0])
+    argument_type = types.of(args[0])
     if num_expressions == 1:
-        return Argument(found.data_type, found.single_value)
+        return Argument(argument_type.data_type, argument_type.single_value)
     further = [types.of(arg) for arg in args[1:num_expressions]]
     return Argument(
-        found.data_type, found.single_value, tuple([Argument(one.data_type, one.single_value) for one in further])
+        argument_type.data_type,
+        argument_type.single_value,
+        tuple([Argument(one.data_type, one.single_value) for one in further]),
     )
 
 

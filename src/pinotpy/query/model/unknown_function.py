@@ -94,7 +94,9 @@ def _hint(name: str) -> str:
     known = sorted(scalar_functions().keys() | AGGREGATION_NAMES.keys())
     near = get_close_matches(name, known, n=5, cutoff=0.75)
     # SUM, rather than its twin for multi-values, which is as near to SUMM.
-    near = [found for found in near if not found.endswith("mv") or found.removesuffix("mv") not in near] or near
+    near = [
+        candidate for candidate in near if not candidate.endswith("mv") or candidate.removesuffix("mv") not in near
+    ] or near
     return f"; did you mean '{near[0]}'?" if near else ""
 
 

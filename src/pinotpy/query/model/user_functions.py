@@ -45,17 +45,17 @@ def check_user_functions(context: QueryContext) -> None:
         return
     known = user_functions()
     for name, signature in context.user_functions:
-        found = known.get(name)
-        if found is None:
+        function = known.get(name)
+        if function is None:
             raise QueryExecutionError(
                 f"this server has no function '{name}', expected {signature}: install its package there, or name it "
                 "in pinot.server.user.functions",
                 function=name,
             )
-        if found.signature != signature:
+        if function.signature != signature:
             raise QueryExecutionError(
                 f"this server has another function '{name}' than the broker: expected {signature}, found "
-                f"{found.signature}; install one version everywhere",
+                f"{function.signature}; install one version everywhere",
                 function=name,
             )
 

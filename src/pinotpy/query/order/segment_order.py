@@ -47,8 +47,8 @@ def in_order_of_values(context: QueryContext, segments: SegmentSets, run: Run) -
     rows = 0
     while len(partials) < min(len(order), SINGLE_SEGMENTS_MAX) and rows < wanted:
         partials.append(run(segments.take(np.array([order[len(partials)]]))))
-        found = partials[-1].rows
-        rows += 0 if found is None else found.num_rows
+        last_rows = partials[-1].rows
+        rows += 0 if last_rows is None else last_rows.num_rows
         if rows * len(order) < wanted * len(partials):
             # all together are not expected to have enough, as where few docs are selected: each plan costs more than
             # their rows
@@ -95,14 +95,14 @@ def key_ranges(context: QueryContext, by: OrderBy, segments: Sequence[Segment]) 
     name = by.expression.name
     if not columns_by_name(context)[name].single_value:
         return None
-    found: list[Range] = []
+    ranges: list[Range] = []
     for segment in segments:
         column = segment.column(name)
         low, high = column.min_value, column.max_value
         if low is None or high is None or (context.null_handling and column.has_nulls):
             return None
-        found.append((low, high))
-    return found
+        ranges.append((low, high))
+    return ranges
 
 
 def _reaches(values: Range, edge: Stored, ascending: bool) -> bool:
@@ -115,7 +115,7 @@ def _edge(context: QueryContext, merged: PartialResult, by: OrderBy) -> Stored |
     assert merged.rows is not None
     values = merged.rows.column(sort_columns(context)[0])
     edge = pc.max(values) if by.ascending else pc.min(values)
-    found = edge.as_py()
-    if isinstance(found, str):
-        return found.encode()
-    return int(found) if isinstance(found, bool) else found
+    value = edge.as_py()
+    if isinstance(value, str):
+        return value.encode()
+    return int(value) if isinstance(value, bool) else value

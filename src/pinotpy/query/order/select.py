@@ -192,5 +192,5 @@ def _count_post_filter(plan: ScanPlan, keys: Sequence[Expression], wanted: int) 
         return
     per_segment = np.zeros(len(plan.segments), np.int64)
     np.add.at(per_segment, plan.morsels[:, abi.U_SEGMENT], plan.morsels[:, abi.U_SELECTED])
-    kept = int(np.minimum(per_segment, wanted).sum())
-    plan.statistics.num_entries_scanned_post_filter += docs * (len(sorted_by) + 1) + kept * len(outputs - sorted_by)
+    num_rows = int(np.minimum(per_segment, wanted).sum())
+    plan.statistics.num_entries_scanned_post_filter += docs * (len(sorted_by) + 1) + num_rows * len(outputs - sorted_by)

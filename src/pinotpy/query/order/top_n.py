@@ -57,11 +57,9 @@ def find_top_rows(plan: ScanPlan, wanted: int) -> tuple[Int64Array, Int64Array]:
         top = _Top(plan, thread, wanted, kinds, shared)
         return top.words.ctypes.data, top
 
-    found = np.concatenate(
-        [top.rows_kept() for top in plan.run(make_context)] or [np.zeros((0, len(kinds)), np.uint64)]
-    )
+    rows = np.concatenate([top.rows_kept() for top in plan.run(make_context)] or [np.zeros((0, len(kinds)), np.uint64)])
     plan.control.check()
-    places = _in_order(found, wanted, kinds)[:, -1]
+    places = _in_order(rows, wanted, kinds)[:, -1]
     return (places >> np.uint64(32)).astype(np.int64), (places & np.uint64(0xFFFFFFFF)).astype(np.int64)
 
 
@@ -156,18 +154,18 @@ def _emit(shape: Shape, names: Sequence[str], numbers: Sequence[bool]) -> None:
     targets = [shape.allocate() for _ in range(total)]
     assert targets == list(range(total)), "key words must lie side by side"
     tied = shape.allocate()
-    at, known, later = 0, 0, []
+    place, known, later = 0, 0, []
     for name, by, is_a_number in zip(names, context.order_by, numbers, strict=True):
-        if at == 0 and (is_a_number or shape.has_dictionary(name)):
+        if place == 0 and (is_a_number or shape.has_dictionary(name)):
             nulls = (_LAST if _nulls_last(by) else _FIRST) if has_flags else _NONE
             shape.emit(top_n_threshold.drop_behind_threshold.address, shape.meta(name), int(not by.ascending), nulls)
         if has_flags:
-            _emit_flag(shape, name, by, at)
-            known |= 1 << at
-            shape.emit(top_n.drop_behind_worst.address, at, at + 1, tied, int(at == 0), 0, known)
-            at += 1
-        end = at + _num_words(is_a_number, has_flag=False)
-        is_first, is_last = int(at == 0), int(end == total)
+            _emit_flag(shape, name, by, place)
+            known |= 1 << place
+            shape.emit(top_n.drop_behind_worst.address, place, place + 1, tied, int(place == 0), 0, known)
+            place += 1
+        end = place + _num_words(is_a_number, has_flag=False)
+        is_first, is_last = int(place == 0), int(end == total)
         if shape.has_dictionary(name):
             ids = shape.fetch_ids(name)
             shape.emit(
@@ -175,21 +173,21 @@ def _emit(shape: Shape, names: Sequence[str], numbers: Sequence[bool]) -> None:
                 ids,
                 shape.meta(name),
                 int(not by.ascending),
-                at,
+                place,
                 tied,
                 is_first,
                 is_last,
                 known,
             )
             shape.release(ids)
-            later.append((name, by, at, is_a_number))
+            later.append((name, by, place, is_a_number))
         else:
-            _emit_key(shape, name, by, at, is_a_number)
-            known |= (1 << end) - (1 << at)
+            _emit_key(shape, name, by, place, is_a_number)
+            known |= (1 << end) - (1 << place)
             if is_first:
                 _emit_bound(shape, end)
-            shape.emit(top_n.drop_behind_worst.address, at, end, tied, is_first, is_last, known)
-        at = end
+            shape.emit(top_n.drop_behind_worst.address, place, end, tied, is_first, is_last, known)
+        place = end
     for key in later:
         _emit_key(shape, *key)
     shape.emit(top_n.keep_rows.address, total)

@@ -50,9 +50,9 @@ def build_scan(
     chosen = plan_filter(context, asked, control, threads=threads if executor is not None else 1)
     statistics = Statistics(num_segments_queried=len(asked), total_docs=asked.total_docs)
     chosen.count(statistics)
-    own = chosen.own()
-    if own:
-        computed = [bound for _, node in own for bound in predicates_of(node)]
+    own_conjuncts = chosen.own()
+    if own_conjuncts:
+        computed = [bound for _, node in own_conjuncts for bound in predicates_of(node)]
         statistics.num_entries_scanned_in_filter += _compute(
             computed, chosen.morsels, chosen.metas, control, len(chosen.starts) - 1, executor
         )

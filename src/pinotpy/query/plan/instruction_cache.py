@@ -65,10 +65,10 @@ class Prepared(Generic[T]):
         for morsels, sections in self.sections:
             place = np.full(self.plan.num_morsels, -1, np.int64)
             place[morsels] = np.arange(len(morsels))
-            found = place[numbers]
-            own = np.flatnonzero(found >= 0)
-            if len(own):
-                plan.add_program(own, sections.take(found[own]))
+            places = place[numbers]
+            of_sections = np.flatnonzero(places >= 0)
+            if len(of_sections):
+                plan.add_program(of_sections, sections.take(places[of_sections]))
         return numbers
 
 
@@ -103,20 +103,22 @@ def prepare(
     context, whole = plan.context, plan.segments.whole
     key = (make, context.dialect, context.group_by, context.aggregations, context.columns, context.null_handling, sorts)
     shapes = whole.attached(PreparedShapes)
-    kept = shapes.prepared
+    by_shape = shapes.prepared
     # One look: a shape is hashed in Python.
-    found: Prepared[T] | object | None = kept.get(key, _NOT_KEPT)
-    if found is not _NOT_KEPT:
-        return cast(Prepared[T] | None, found)
+    ready: Prepared[T] | object | None = by_shape.get(key, _NOT_KEPT)
+    if ready is not _NOT_KEPT:
+        return cast(Prepared[T] | None, ready)
     if _has_calls(context) and hash(key) not in shapes.asked:
         # Literals of expressions are part of the shape: one that is asked once only is not worth all segments. Its hash
         # will do: a shape may hold 50,000 literals, and one of an equal hash is prepared a query too early.
         shapes.asked = frozenset([hash(key)]) if len(shapes.asked) >= PREPARED_MAX else shapes.asked | {hash(key)}
         return None
     made = _prepared(context, whole, make, calls_of) if whole and is_shared(context, whole, sorts) else None
-    size = sum(one.size_bytes for one in [*kept.values(), made] if one is not None)
+    size = sum(one.size_bytes for one in [*by_shape.values(), made] if one is not None)
     # A new dict, so that threads that read the old one are not disturbed.
-    shapes.prepared = {key: made} if size > PREPARED_BYTES_MAX or len(kept) >= PREPARED_MAX else {**kept, key: made}
+    shapes.prepared = (
+        {key: made} if size > PREPARED_BYTES_MAX or len(by_shape) >= PREPARED_MAX else {**by_shape, key: made}
+    )
     return made
 
 

@@ -273,8 +273,8 @@ class Shape:
 
     def meta_word(self, column: str, word: int) -> Int64Array:
         """Word `word` of the column's meta, per morsel (cardinalities, for example)."""
-        found: Int64Array = self.plan.metas.of(column)[self.segments, word]
-        return found
+        values: Int64Array = self.plan.metas.of(column)[self.segments, word]
+        return values
 
     def has_dictionary(self, column: str) -> bool:
         """The column has dict ids in all morsels of this shape (False: it is raw in all)."""

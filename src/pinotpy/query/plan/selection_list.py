@@ -55,16 +55,18 @@ class _Collected:
         ]  # of morsels; nothing collected is no morsel
         for first, end in pairwise(bounds):
             self._plan.control.check()
-            morsel, kept = int(morsels[first]), docs[first:end].astype(np.int64)
+            morsel, passing = int(morsels[first]), docs[first:end].astype(np.int64)
             for condition in self._conditions:
-                self.entries += len(kept)
-                kept = kept[condition(self._plan.morsel_segment(morsel), kept, self._plan.control).view(np.bool_)]
-                if not len(kept):
+                self.entries += len(passing)
+                passing = passing[
+                    condition(self._plan.morsel_segment(morsel), passing, self._plan.control).view(np.bool_)
+                ]
+                if not len(passing):
                     break
-            if len(kept):
-                self._plan.control.reserve(len(kept) * 4)
-                self.pieces.append((morsel, kept.astype(np.int32)))
-                self._kept += len(kept)
+            if len(passing):
+                self._plan.control.reserve(len(passing) * 4)
+                self.pieces.append((morsel, passing.astype(np.int32)))
+                self._kept += len(passing)
         if self._wanted is not None and self._kept >= self._wanted:
             self.words[collect_rows.CW_WANTED] = 1  # the collector stops at the next doc
 
@@ -104,13 +106,13 @@ def materialize_selection(
 def _list_plan(plan: ScanPlan, lists: list[list[NDArray[np.int32]]]) -> ScanPlan:
     # A morsel keeps its thread, so that what is computed in segment order stays in that order.
     threads = plan.morsel_threads()
-    kept = [number for number, pieces in enumerate(lists) if pieces]
-    listed = [np.concatenate(lists[number]) for number in kept]
-    morsels = np.zeros((len(kept), abi.MORSEL_WORDS), np.int64)
-    morsels[:, abi.U_SEGMENT] = plan.morsels[kept, abi.U_SEGMENT]
+    non_empty = [number for number, pieces in enumerate(lists) if pieces]
+    listed = [np.concatenate(lists[number]) for number in non_empty]
+    morsels = np.zeros((len(non_empty), abi.MORSEL_WORDS), np.int64)
+    morsels[:, abi.U_SEGMENT] = plan.morsels[non_empty, abi.U_SEGMENT]
     morsels[:, abi.U_LIST] = [docs.ctypes.data for docs in listed]
     morsels[:, abi.U_HIGH] = [len(docs) for docs in listed]
-    starts = np.searchsorted(threads[kept], np.arange(plan.num_threads + 1))
+    starts = np.searchsorted(threads[non_empty], np.arange(plan.num_threads + 1))
     # Every doc of a list stays: no instructions.
     program = np.zeros((len(morsels), 0, abi.INSTRUCTION_WORDS), np.int64)
     return replace(

@@ -73,24 +73,24 @@ def shared_codes(plan: ScanPlan, column: str, *, of_one_segment: bool = False) -
     spaces = [of_segment.code_space for of_segment in columns]
     lasting = [space for space in spaces if space is not None]
     # Columns that are made for one query (virtual, of later schemas) may stand among others, not alone.
-    own = [of_segment.dictionary for of_segment in columns if of_segment.code_space is None]
-    made = [dictionary for dictionary in own if dictionary is not None]
-    if not lasting or len(made) < len(own) or len({of_segment.data_type for of_segment in columns}) > 1:
+    of_query = [of_segment.dictionary for of_segment in columns if of_segment.code_space is None]
+    made = [dictionary for dictionary in of_query if dictionary is not None]
+    if not lasting or len(made) < len(of_query) or len({of_segment.data_type for of_segment in columns}) > 1:
         return None
     num_values = int(plan.metas.of(column)[used, abi.M_CARDINALITY].sum())
     if num_values * BYTES_PER_VALUE > plan.control.share("shared codes"):
         return None
-    found = plan.dictionaries.make(table, column, columns[0].data_type, lasting, _QueryWork(plan))
-    if found is None:
+    codes = plan.dictionaries.make(table, column, columns[0].data_type, lasting, _QueryWork(plan))
+    if codes is None:
         return None
-    plan.keep_alive.append(found)
+    plan.keep_alive.append(codes)
     code_maps, ascending = np.zeros(len(plan.segments), np.int64), np.zeros(len(plan.segments), np.bool_)
     lasts = np.array([space is not None for space in spaces], np.bool_)
-    code_maps[used[lasts]], ascending[used[lasts]] = found.code_maps, found.ascending
-    if not own:
-        return ColumnIds(found.num_ids, code_maps, ascending, found)
+    code_maps[used[lasts]], ascending[used[lasts]] = codes.code_maps, codes.ascending
+    if not of_query:
+        return ColumnIds(codes.num_ids, code_maps, ascending, codes)
     plan.control.reserve(sum(dictionary.cardinality for dictionary in made) * OWN_CODE_BYTES)
-    extended = found.extended(made, columns[0].data_type.stored)
+    extended = codes.extended(made, columns[0].data_type.stored)
     plan.keep_alive.append(extended)
     code_maps[used[~lasts]] = [code_map.address for code_map in extended.code_maps]
     ascending[used[~lasts]] = [code_map.ascending for code_map in extended.code_maps]

@@ -198,15 +198,15 @@ def made_column(
 ) -> ComputedColumn:
     """A column that has the values of `parts` at `docs` and nothing of interest elsewhere."""
     column = ComputedColumn(name, kind, num_docs)
-    at = docs if kind.single_value else None
+    positions = docs if kind.single_value else None
     if column.data_type.stored is StoredType.VAR:
         ids, dictionary = _deduplicated(plan, [part.values for part in parts])
-        column.put_ids(ids if at is None else spread(ids, at, num_docs), dictionary)
+        column.put_ids(ids if positions is None else spread(ids, positions, num_docs), dictionary)
     else:
         arrays = [part.values.to_numpy(zero_copy_only=False) for part in parts]
         values = np.concatenate(arrays) if arrays else np.zeros(0, column.data_type.stored.numpy)
-        column.put_values(values if at is None else spread(values, at, num_docs))
-    if at is None:
+        column.put_values(values if positions is None else spread(values, positions, num_docs))
+    if positions is None:
         lengths = np.zeros(num_docs, np.int64)
         lengths[docs] = np.concatenate(
             [part.lengths for part in parts if part.lengths is not None] or [np.zeros(0, np.int64)]
@@ -224,9 +224,9 @@ def _deduplicated(plan: ScanPlan, parts: Sequence[pa.DictionaryArray]) -> tuple[
     ids, first = [], 0
     for part in parts:
         plan.control.check()
-        own = numbers[first : first + len(part.dictionary)]
+        codes = numbers[first : first + len(part.dictionary)]
         first += len(part.dictionary)
-        ids.append(own[part.indices.to_numpy(zero_copy_only=False)])
+        ids.append(codes[part.indices.to_numpy(zero_copy_only=False)])
     return np.concatenate(ids), deduplicated.dictionary
 
 

@@ -60,13 +60,13 @@ def selected_rows(
     segments = plan.morsels[morsels, abi.U_SEGMENT]
     if rows_of_whole is not None:
         segments = rows_of_whole[segments]
-    found: dict[str, CompactColumn] = {}
+    by_name: dict[str, CompactColumn] = {}
     for name, (kind, rows) in zip(names, columns, strict=True):
         column = _column(kind, rows.metas, segments, docs, null_handling=plan.context.null_handling)
         if column is None:
             return None
-        found[name] = column
-    return CompactRows(found, len(docs))
+        by_name[name] = column
+    return CompactRows(by_name, len(docs))
 
 
 def _column(

@@ -40,8 +40,8 @@ class SortedValues:
     cardinality: int
 
     def value(self, dict_id: int) -> Stored:
-        found: Stored = self.values_[dict_id].as_py()
-        return found
+        value: Stored = self.values_[dict_id].as_py()
+        return value
 
     def arrow(self) -> pa.Array:
         return self.values_

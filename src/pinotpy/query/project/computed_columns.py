@@ -206,10 +206,10 @@ def _docs_by_segment(plan: ScanPlan) -> dict[int, Int64Array]:
             index: np.arange(plan.segments[index].num_docs)
             for index in np.unique(plan.morsels[:, abi.U_SEGMENT]).tolist()
         }
-    found: dict[int, list[NDArray[np.int32]]] = {}
+    lists: dict[int, list[NDArray[np.int32]]] = {}
     for index, docs in zip(plan.morsels[:, abi.U_SEGMENT].tolist(), plan.listed, strict=True):
-        found.setdefault(index, []).append(docs)
-    return {index: np.concatenate(parts).astype(np.int64) for index, parts in found.items()}
+        lists.setdefault(index, []).append(docs)
+    return {index: np.concatenate(parts).astype(np.int64) for index, parts in lists.items()}
 
 
 def _on_dictionary(plan: ScanPlan, index: int, call: Expression, name: str, kind: ResultType) -> ComputedColumn | None:

@@ -61,17 +61,17 @@ def _piece(plan: ScanPlan, morsels: Int64Array, docs: Int64Array, expressions: S
     # Without ORDER BY rows come segment after segment already.
     order = None if bool((segments[1:] >= segments[:-1]).all()) else np.argsort(segments, kind="stable")
     starts = np.flatnonzero(np.diff(segments if order is None else segments[order], prepend=-1))
-    found: dict[Expression, pa.Array] = {}
+    arrays: dict[Expression, pa.Array] = {}
     if len(starts) >= _GATHER_SEGMENTS_MIN:
-        found = {
+        arrays = {
             expression: _gathered(plan, segments, docs, expression)
             for expression in expressions
             if _can_gather(plan, expression)
         }
-    others = [expression for expression in dict.fromkeys(expressions) if expression not in found]
+    others = [expression for expression in dict.fromkeys(expressions) if expression not in arrays]
     if others:
-        found.update(zip(others, _by_segment(plan, segments, docs, order, starts, others), strict=True))
-    return [found[expression] for expression in expressions]
+        arrays.update(zip(others, _by_segment(plan, segments, docs, order, starts, others), strict=True))
+    return [arrays[expression] for expression in expressions]
 
 
 def _by_segment(
@@ -114,11 +114,11 @@ def _can_gather(plan: ScanPlan, expression: Expression) -> bool:
 def _gathered(plan: ScanPlan, segments: Int64Array, docs: Int64Array, expression: Expression) -> pa.Array:
     assert isinstance(expression, Identifier)
     metas = plan.metas.of(expression.name)
-    found = np.empty(len(docs), np.int64)
-    gather.words_at(metas, segments, docs, found, found.view(np.float64))
+    positions = np.empty(len(docs), np.int64)
+    gather.words_at(metas, segments, docs, positions, positions.view(np.float64))
     dictionaries = np.where(metas[:, abi.M_CARDINALITY] >= 0, plan.metas.addresses(expression.name), 0)
     data_type = columns_by_name(plan.context)[expression.name].data_type
-    values, _ = decode(found, segments, dictionaries, data_type.stored)
+    values, _ = decode(positions, segments, dictionaries, data_type.stored)
     nulls = np.zeros(len(docs), np.bool_)
     if plan.context.null_handling:
         gather.nulls_at(metas, segments, docs, nulls)
@@ -127,11 +127,11 @@ def _gathered(plan: ScanPlan, segments: Int64Array, docs: Int64Array, expression
 
 def output_field(plan: ScanPlan, name: str, expression: Expression) -> pa.Field:
     """Field of a partial result's rows: its Arrow type and pinotpy's type in the metadata."""
-    found = result_type(expression, plan.context)
-    data_type = found.data_type
+    output_type = result_type(expression, plan.context)
+    data_type = output_type.data_type
     arrow = pa.string() if data_type is None else data_type.arrow
     label = "UNKNOWN" if data_type is None else str(data_type)
-    if not found.single_value:
+    if not output_type.single_value:
         arrow, label = pa.list_(arrow), f"{label}_ARRAY"
     return pa.field(name, arrow, metadata={b"type": label.encode()})
 

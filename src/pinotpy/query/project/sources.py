@@ -94,8 +94,8 @@ def fetch_nulls(shape: Shape, source: Source) -> int:
     if not source.has_nulls:
         return -1
     if isinstance(source.expression, Identifier):
-        found = shape.fetch_nulls(source.name)
-        return -1 if found is None else found
+        nulls = shape.fetch_nulls(source.name)
+        return -1 if nulls is None else nulls
     return _computed(shape, source, "nulls")
 
 
@@ -191,8 +191,8 @@ class _ShapeTarget:
 
     def fetch_nulls(self, column: str) -> tuple[int, bool] | None:
         is_held = self._shape.holds("nulls", column)
-        found = self._shape.fetch_nulls(column)
-        return None if found is None else self._read(found, is_held)
+        nulls = self._shape.fetch_nulls(column)
+        return None if nulls is None else self._read(nulls, is_held)
 
     def fetch_filter(self, condition: Filter) -> tuple[int, bool]:
         is_held = self._shape.holds("filter", condition)

@@ -49,14 +49,14 @@ class KeptTexts:
         self._held = held
         parts = int(held[0])
         counts = held[1 : 1 + parts].tolist()
-        at, self.tables = 1 + parts, list[tuple[int, int]]()
+        place, self.tables = 1 + parts, list[tuple[int, int]]()
         for count in counts:
-            self.tables.append((held.ctypes.data + at * 8, count))
-            at += count * _ENTRY_WORDS
+            self.tables.append((held.ctypes.data + place * 8, count))
+            place += count * _ENTRY_WORDS
         self.ids: list[Ids] = []
         for count in docs.tolist():
-            self.ids.append(held[at:].view(np.uint32)[:count])
-            at += (count + 1) // 2
+            self.ids.append(held[place:].view(np.uint32)[:count])
+            place += (count + 1) // 2
 
 
 _ENTRY_WORDS: Final = 3
@@ -147,11 +147,11 @@ def _made(
     held = np.empty(words, np.int64)
     held[0] = len(numbered.tables)
     held[1 : 1 + len(numbered.tables)] = [count for _, count in numbered.tables]
-    at = 1 + len(numbered.tables)
+    place = 1 + len(numbered.tables)
     for table, count in numbered.tables:
-        held[at : at + count * _ENTRY_WORDS] = table[: count * _ENTRY_WORDS].view(np.int64)
-        at += count * _ENTRY_WORDS
+        held[place : place + count * _ENTRY_WORDS] = table[: count * _ENTRY_WORDS].view(np.int64)
+        place += count * _ENTRY_WORDS
     for row, count in docs.items():
-        held[at:].view(np.uint32)[:count] = numbered.ids[row]
-        at += (count + 1) // 2
+        held[place:].view(np.uint32)[:count] = numbered.ids[row]
+        place += (count + 1) // 2
     return held

@@ -116,17 +116,17 @@ def code_texts(
     Raises: what the plan's control raises.
     """
     runs = _runs(plan, set(segments))
-    kept = None
+    texts = None
     if hash_mask == HASH_MASK:
-        kept = kept_texts(
+        texts = kept_texts(
             plan.segments.whole, name, sum(run.count for run in runs), plan.control, plan.num_threads, plan.executor
         )
-    if kept is not None:
-        return _of_kept(plan, kept, runs, segments, with_ids=with_ids)
+    if texts is not None:
+        return _of_kept(plan, texts, runs, segments, with_ids=with_ids)
     docs = {segment: plan.segments[segment].num_docs for segment in segments}
-    found = number_runs(plan, plan.metas.of(name), runs, docs, with_ids=with_ids, hash_mask=hash_mask)
-    tables = [(table.ctypes.data, count) for table, count in found.tables]
-    return TextCodes(plan.control, tables, found.ids, found, None)
+    numbering = number_runs(plan, plan.metas.of(name), runs, docs, with_ids=with_ids, hash_mask=hash_mask)
+    tables = [(table.ctypes.data, count) for table, count in numbering.tables]
+    return TextCodes(plan.control, tables, numbering.ids, numbering, None)
 
 
 def _of_kept(

@@ -80,14 +80,14 @@ def number_runs(
     """
     docs = sum(run.count for run in runs)
     parts = min(1 << max((docs // PART_DOCS).bit_length() - 1, 0), kernels.PARTS_MAX)
-    found = _Numbering(team, metas, runs, num_docs, parts, hash_mask).numbered(with_ids)
-    if found is None:  # so uneven are parts of texts that were made for it
-        found = _Numbering(team, metas, runs, num_docs, 1, hash_mask).numbered(with_ids)
-    if found is None:
+    numbering = _Numbering(team, metas, runs, num_docs, parts, hash_mask).numbered(with_ids)
+    if numbering is None:  # so uneven are parts of texts that were made for it
+        numbering = _Numbering(team, metas, runs, num_docs, 1, hash_mask).numbered(with_ids)
+    if numbering is None:
         raise QueryExecutionError(
             f"a query tells at most {NUMBERS_MAX} texts of a column without a dictionary apart: select fewer rows"
         )
-    return found
+    return numbering
 
 
 def run_coding(team: Team, pieces: Sequence[Callable[[], None]]) -> None:

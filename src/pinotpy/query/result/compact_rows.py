@@ -112,32 +112,32 @@ class CompactColumn:
 
     def to_list(self) -> list[Any]:
         """Python values: int, float, bool, str, bytes, lists of numbers; None where null."""
-        found: list[Any]
+        values: list[Any]
         if self.offsets is not None:
             ends = self.offsets.tolist()
             if isinstance(self.values, bytes):
                 content = self.values
                 if self.kind is not Kind.TEXT:
-                    found = [content[low:high] for low, high in pairwise(ends)]
+                    values = [content[low:high] for low, high in pairwise(ends)]
                 elif content.isascii():
                     text = content.decode()
-                    found = [text[low:high] for low, high in pairwise(ends)]
+                    values = [text[low:high] for low, high in pairwise(ends)]
                 else:
-                    found = [content[low:high].decode() for low, high in pairwise(ends)]
+                    values = [content[low:high].decode() for low, high in pairwise(ends)]
             else:
                 flat = self.values.tolist()
-                found = [flat[low:high] for low, high in pairwise(ends)]
+                values = [flat[low:high] for low, high in pairwise(ends)]
         elif self.kind is Kind.WIDE:
             assert not isinstance(self.values, bytes)
-            found = [(high << 64) + (low & 0xFFFFFFFFFFFFFFFF) for low, high in self.values.tolist()]
+            values = [(high << 64) + (low & 0xFFFFFFFFFFFFFFFF) for low, high in self.values.tolist()]
         elif self.kind is Kind.BOOLEAN:
-            found = [value != 0 for value in self.values]
+            values = [value != 0 for value in self.values]
         else:
             assert not isinstance(self.values, bytes)
-            found = self.values.tolist()
+            values = self.values.tolist()
         if self.valid is None:
-            return found
-        return [value if valid else None for value, valid in zip(found, self.valid.tolist(), strict=True)]
+            return values
+        return [value if valid else None for value, valid in zip(values, self.valid.tolist(), strict=True)]
 
     def arrow(self) -> pa.Array:
         """As an Arrow array over the same memory."""
@@ -224,10 +224,10 @@ class CompactRows:
             return None
         columns: dict[str, CompactColumn] = {}
         for name, column in zip(table.column_names, table.columns, strict=True):
-            found = CompactColumn.of(column.chunk(0) if column.num_chunks == 1 else column.combine_chunks())
-            if found is None or name in columns or len(name) > 255 or not name.isascii():
+            compact = CompactColumn.of(column.chunk(0) if column.num_chunks == 1 else column.combine_chunks())
+            if compact is None or name in columns or len(name) > 255 or not name.isascii():
                 return None
-            columns[name] = found
+            columns[name] = compact
         return cls(columns, table.num_rows)
 
     def to_bytes(self) -> bytes:

@@ -177,8 +177,8 @@ def _readable(value: Any) -> Any:
         return [_readable(item) for item in value]
     if not isinstance(value, dict):
         return value
-    found = {k: _readable(v) for k, v in value.items() if k not in _IN_TEXTS}
+    texts = {k: _readable(v) for k, v in value.items() if k not in _IN_TEXTS}
     for name in _IN_TEXTS:
         if name in value:
-            found["why"] = found["why"].replace(f"{{{name}}}", _span(value[name]))
-    return found
+            texts["why"] = texts["why"].replace(f"{{{name}}}", _span(value[name]))
+    return texts

@@ -55,18 +55,18 @@ def _possible(keys: Sequence[SortKey], num_rows: int, limit: int) -> Int64Array 
     """
     surely: list[Int64Array] = []
     equal: Int64Array | None = None
-    left, wanted = num_rows, limit
+    num_left, wanted = num_rows, limit
     for key in keys:
-        if left < PARTITION_ROWS_MIN or left <= wanted:
+        if num_left < PARTITION_ROWS_MIN or num_left <= wanted:
             break
         codes = _codes(
             key if equal is None else SortKey(key.values.take(pa.array(equal)), key.ascending, key.nulls_last)
         )
         last = np.partition(codes, wanted - 1)[wanted - 1]
-        before, at = np.flatnonzero(codes < last), np.flatnonzero(codes == last)
+        before, ties = np.flatnonzero(codes < last), np.flatnonzero(codes == last)
         surely.append(before if equal is None else equal[before])
-        equal = at if equal is None else equal[at]
-        left, wanted = len(equal), wanted - len(before)
+        equal = ties if equal is None else equal[ties]
+        num_left, wanted = len(equal), wanted - len(before)
     if equal is None:
         return None
     rows = np.concatenate([*surely, equal])

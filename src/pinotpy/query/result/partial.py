@@ -93,14 +93,43 @@ class QueryException:
     message: str
 
 
+@dataclass(frozen=True, slots=True)
+class OffsetRange:
+    """Which records of a stream's partition an answer has, of one segment: [start, end), offsets as text; empty where
+    they are not known.
+
+    sequence: the segment's number in its partition.
+    status: IN_PROGRESS (takes rows), COMMITTING (ended, not served as a file here) or DONE.
+    last_time_ms: of an IN_PROGRESS one the stream's time of the newest row; 0 = not known.
+    """
+
+    partition: int
+    sequence: int
+    segment: str
+    start: str
+    end: str
+    status: str
+    last_time_ms: int = 0
+
+
 class PartialResult:
     """Rows (None: nothing to contribute, e.g. all segments pruned or failed), counters, faults, and what is missing.
 
     few: the rows as CompactRows, None where they are an Arrow table or there are none.
     explain: EXPLAIN's groups of segments (query/explain/plans.py), instead of rows.
+    partition_offsets: of segments of streams that consume, which records the rows are made of.
     """
 
-    __slots__ = ("_rows", "exceptions", "explain", "few", "missing_segments", "statistics", "trace")
+    __slots__ = (
+        "_rows",
+        "exceptions",
+        "explain",
+        "few",
+        "missing_segments",
+        "partition_offsets",
+        "statistics",
+        "trace",
+    )
 
     def __init__(
         self,
@@ -110,6 +139,7 @@ class PartialResult:
         missing_segments: list[str] | None = None,
         trace: list[dict[str, Any]] | None = None,
         explain: list[dict[str, Any]] | None = None,
+        partition_offsets: list[OffsetRange] | None = None,
     ) -> None:
         self.few: CompactRows | None = None
         self._rows: pa.Table | None = None
@@ -122,6 +152,7 @@ class PartialResult:
         self.missing_segments: list[str] = [] if missing_segments is None else missing_segments
         self.trace: list[dict[str, Any]] = [] if trace is None else trace
         self.explain: list[dict[str, Any]] = [] if explain is None else explain
+        self.partition_offsets: list[OffsetRange] = [] if partition_offsets is None else partition_offsets
 
     @property
     def rows(self) -> pa.Table | None:
@@ -169,7 +200,7 @@ class PartialResult:
         few = self.few
         if few is None and self._rows is not None:
             few = CompactRows.of(self._rows)
-        is_rare = self.exceptions or self.missing_segments or self.trace or self.explain
+        is_rare = self.exceptions or self.missing_segments or self.trace or self.explain or self.partition_offsets
         rare = orjson.dumps(self._rare()) if is_rare else b""
         form, num_rows, num_columns = _ROWS_NONE, 0, 0
         content: list[bytes | pa.Buffer] = []
@@ -181,12 +212,18 @@ class PartialResult:
         return b"".join((head, _COUNTERS.pack(*_statistics_of(self.statistics)), rare, bytes(-len(rare) & 7), *content))
 
     def _rare(self) -> dict[str, Any]:
-        return {
+        rare: dict[str, Any] = {
             "exceptions": [[e.code, e.message] for e in self.exceptions],
             "missing": self.missing_segments,
             "trace": self.trace,
             "explain": self.explain,
         }
+        if self.partition_offsets:
+            rare["offsets"] = [
+                [each.partition, each.sequence, each.segment, each.start, each.end, each.status, each.last_time_ms]
+                for each in self.partition_offsets
+            ]
+        return rare
 
     @classmethod
     def from_bytes(cls, data: bytes) -> PartialResult:
@@ -253,7 +290,11 @@ def _table_of(data: bytes, position: int) -> pa.Table:
 
 def _read_rare(
     found: dict[str, Any],
-) -> tuple[list[QueryException], list[str], list[dict[str, Any]], list[dict[str, Any]]]:
+) -> tuple[list[QueryException], list[str], list[dict[str, Any]], list[dict[str, Any]], list[OffsetRange]]:
     exceptions = [QueryException(int(c), str(m)) for c, m in found["exceptions"]]
-    # A server of an earlier release has no word for `explain`.
-    return exceptions, list(found["missing"]), list(found["trace"]), list(found.get("explain", []))
+    # A server of an earlier release has no word for `explain`; most answers have none for `offsets`.
+    offsets = [
+        OffsetRange(int(partition), int(sequence), str(segment), str(start), str(end), str(status), int(last_time_ms))
+        for partition, sequence, segment, start, end, status, last_time_ms in found.get("offsets", [])
+    ]
+    return exceptions, list(found["missing"]), list(found["trace"]), list(found.get("explain", [])), offsets

@@ -94,20 +94,20 @@ def type_of_groups(expression: Expression | AggregationRef, context: QueryContex
                 result_type(expression, context).data_type
             )  # a multi-value group expression shows one value a group
         case _:
-            found = types_of(as_rows_of_groups(context)).of(_over_columns(expression, context))
+            data_type = types_of(as_rows_of_groups(context)).of(_over_columns(expression, context))
             return (
-                replace(found, shown_as="OBJECT")
+                replace(data_type, shown_as="OBJECT")
                 if isinstance(expression, Call) and expression.name in _UNTYPED
-                else found
+                else data_type
             )
 
 
 def type_of_aggregation(context: QueryContext, aggregation: Aggregation) -> ResultType:
     """The type of an aggregation's value."""
-    found = aggregation_function(aggregation.function, aggregation.args).result_of(
+    result_type = aggregation_function(aggregation.function, aggregation.args).result_of(
         argument_of(aggregation.args, types_of(context))
     )
-    return ResultType(found.data_type, found.single_value)
+    return ResultType(result_type.data_type, result_type.single_value)
 
 
 def as_rows_of_groups(context: QueryContext) -> QueryContext:
@@ -118,8 +118,8 @@ def as_rows_of_groups(context: QueryContext) -> QueryContext:
     ]
     values = []
     for index, aggregation in enumerate(context.aggregations):
-        found = type_of_aggregation(context, aggregation)
-        values.append(ColumnRef(f"$agg{index}", found.data_type or DataType.STRING, found.single_value))
+        data_type = type_of_aggregation(context, aggregation)
+        values.append(ColumnRef(f"$agg{index}", data_type.data_type or DataType.STRING, data_type.single_value))
     return replace(context, columns=(*keys, *values))
 
 
@@ -147,8 +147,8 @@ def _nulls(values: pa.Array) -> np.ndarray[Any, np.dtype[np.bool_]] | None:
 
 def select_groups(condition: Filter, groups: Groups) -> np.ndarray[Any, np.dtype[np.bool_]]:
     """Which groups a HAVING keeps, bool[num_rows]; conditions mean what they mean in WHERE."""
-    kept = pc.fill_null(_rows(groups).filter(filter_over_groups(condition, groups.context)), False)
-    return np.asarray(kept.to_numpy(zero_copy_only=False), np.bool_)
+    passes = pc.fill_null(_rows(groups).filter(filter_over_groups(condition, groups.context)), False)
+    return np.asarray(passes.to_numpy(zero_copy_only=False), np.bool_)
 
 
 def filter_over_groups(condition: Filter, context: QueryContext) -> Filter:

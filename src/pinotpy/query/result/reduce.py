@@ -59,10 +59,10 @@ def _rows(context: QueryContext, rows: pa.Table | None) -> ReducedResult:
     types = [result_type(column.expression, context) for column in context.output]
     if context.kind is QueryKind.DISTINCT:  # it shows a multi-value column one value a row
         types = [ResultType(kind.data_type) for kind in types]
-    kept = None if rows is None else rows.slice(context.offset, context.limit)
+    page = None if rows is None else rows.slice(context.offset, context.limit)
     out = []
     for i, (column, kind) in enumerate(zip(context.output, types, strict=True)):
-        out.append(ResultColumn(column.name, kind, _empty(kind) if kept is None else _in_one(kept.column(f"o{i}"))))
+        out.append(ResultColumn(column.name, kind, _empty(kind) if page is None else _in_one(page.column(f"o{i}"))))
     return ReducedResult(context.kind, tuple(out))
 
 
@@ -83,11 +83,11 @@ def _aggregation(context: QueryContext, rows: pa.Table | None) -> ReducedResult:
     """One row, also when nothing matched (SQL's LIMIT 0 leaves none)."""
     values, _ = _finished(context, rows)
     groups = Groups(context, {}, tuple(values), 1)
-    kept = 0 if context.dialect is Dialect.SQL and context.limit == 0 else 1
+    num_rows = 0 if context.dialect is Dialect.SQL and context.limit == 0 else 1
     if context.having is not None and context.dialect is Dialect.SQL:
-        kept = min(kept, int(select_groups(context.having, groups)[0]))
+        num_rows = min(num_rows, int(select_groups(context.having, groups)[0]))
     return ReducedResult(
-        context.kind, tuple(_output(context, column, groups, slice(0, kept)) for column in context.output)
+        context.kind, tuple(_output(context, column, groups, slice(0, num_rows)) for column in context.output)
     )
 
 

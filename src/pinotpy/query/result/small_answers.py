@@ -112,9 +112,9 @@ def _output(context: QueryContext, name: str, expression: Expression | Aggregati
 
 
 def _outputs(context: QueryContext) -> list[_Output] | None:
-    found = [_output(context, column.name, column.expression) for column in context.output]
-    known = [output for output in found if output is not None]
-    return known if len(known) == len(found) else None
+    outputs = [_output(context, column.name, column.expression) for column in context.output]
+    known = [output for output in outputs if output is not None]
+    return known if len(known) == len(outputs) else None
 
 
 @dataclass(slots=True)
@@ -133,10 +133,10 @@ class _Finishing:
             self.names = names
         finished = []
         for function, states in zip(self.functions, self.states, strict=True):
-            found = function.finish_values([rows[name] for name in states], null_handling=self.null_handling)
-            if found is None:
+            results = function.finish_values([rows[name] for name in states], null_handling=self.null_handling)
+            if results is None:
                 return None
-            finished.append(found)
+            finished.append(results)
         return finished
 
 
@@ -292,11 +292,11 @@ def _own_lists(context: QueryContext) -> SmallAnswer | None:
             _sort(by_key, rows[column])
         shown = []
         for name, index, show, is_smallest_first in lists:
-            found = finished[index]  # type: ignore[index]
+            values = finished[index]  # type: ignore[index]
             order = by_key.copy()
-            _sort(order, found, ascending=is_smallest_first)
+            _sort(order, values, ascending=is_smallest_first)
             del order[limit:]
-            texts = show([found[row] for row in order])
+            texts = show([values[row] for row in order])
             groups = [
                 show_key([rows[column][row] for row in order])
                 for show_key, column in zip(show_keys, key_columns, strict=True)
@@ -358,9 +358,9 @@ def _rows(context: QueryContext) -> SmallAnswer | None:
 
     def answer(rows: RowValues, num_rows: int) -> dict[str, Any] | None:
         if is_distinct:
-            found = list(dict.fromkeys(zip(*rows.values(), strict=True)))
-            num_rows = len(found)
-            rows = dict(zip(rows, map(list, zip(*found, strict=True)), strict=True)) if found else rows
+            distinct = list(dict.fromkeys(zip(*rows.values(), strict=True)))
+            num_rows = len(distinct)
+            rows = dict(zip(rows, map(list, zip(*distinct, strict=True)), strict=True)) if distinct else rows
         columns = [rows[name] for name in names]
         if num_rows == 0:
             return write(columns, 0)

@@ -102,8 +102,8 @@ class KernelThreads(Executor):
 def _lower_priority() -> None:
     """Of the calling thread alone: on Linux each thread has its own; elsewhere it stays as it is."""
     try:
-        own = threading.get_native_id()
-        if own != os.getpid():
-            os.setpriority(os.PRIO_PROCESS, own, os.getpriority(os.PRIO_PROCESS, own) + NICENESS)
+        thread_id = threading.get_native_id()
+        if thread_id != os.getpid():
+            os.setpriority(os.PRIO_PROCESS, thread_id, os.getpriority(os.PRIO_PROCESS, thread_id) + NICENESS)
     except (AttributeError, OSError):
         return

@@ -104,9 +104,9 @@ def _borrow(control: Int64Array, address: int) -> abi.State:
     except IndexError:
         return abi.State(control, address)
     words = state.words
-    kept = words[_POINTERS].copy()
+    pointers = words[_POINTERS].copy()
     words[:] = 0
-    words[_POINTERS] = kept
+    words[_POINTERS] = pointers
     words[abi.S_CONTROL], words[abi.S_USER] = control.ctypes.data, address
     state.control = control
     return state
@@ -168,11 +168,10 @@ def _failure(task: Future[None]) -> BaseException | None:
 
 def _counts(plan: Scan, states: list[abi.State]) -> ScanCounts:
     matched = plan.morsels[plan.morsels[:, abi.U_SELECTED] > 0, abi.U_SEGMENT]
-    words = [state.words for state in states]
-    scanned, entries = (
-        sum(int(one[abi.S_DOCS_SCANNED]) for one in words),
-        sum(int(one[abi.S_ENTRIES_FILTER]) for one in words),
-    )
+    scanned, entries = 0, 0
+    for state in states:
+        scanned += int(state.words[abi.S_DOCS_SCANNED])
+        entries += int(state.words[abi.S_ENTRIES_FILTER])
     return ScanCounts(scanned, entries, len(set(matched.tolist())))
 
 

@@ -52,10 +52,10 @@ class ColumnMetas:
 
     def rows(self, name: str) -> ColumnRows:
         """All that is known of the column in every segment, its values as kernels read them."""
-        found = self.planned(name)
+        rows = self.planned(name)
         if name in self._pending:
             self.ready(name, np.arange(len(self.segments)))
-        return found
+        return rows
 
     def within_doubles(self, name: str) -> bool:
         """Whether the segments' smallest and largest integers of a column tell that doubles hold all of them."""
@@ -70,11 +70,11 @@ class ColumnMetas:
         """The same but for the values of columns that must be decoded: M_DATA (and M_RAW_OFFSETS) are those of `ready`
         segments only. All other words are as they will be.
         """
-        found = self._columns.get(name)
-        if found is None:
-            found = self.segments.column(name)
-            if not found.in_place:
-                metas = found.metas.copy()
+        rows = self._columns.get(name)
+        if rows is None:
+            rows = self.segments.column(name)
+            if not rows.in_place:
+                metas = rows.metas.copy()
                 packed = metas[:, abi.M_ENCODING] == abi.ENC_PACKED
                 self._pending[name] = packed | (metas[:, abi.M_DATA] == 0)
                 cardinalities = metas[packed, abi.M_CARDINALITY]
@@ -82,9 +82,9 @@ class ColumnMetas:
                 metas[packed, abi.M_WIDTH] = np.where(
                     cardinalities <= 1 << 8, 1, np.where(cardinalities <= 1 << 16, 2, 4)
                 )
-                found = found.decoded(metas)
-            self._columns[name] = found
-        return found
+                rows = rows.decoded(metas)
+            self._columns[name] = rows
+        return rows
 
     def is_ready(self, name: str) -> bool:
         """Whether nothing of a column that is planned must be decoded."""

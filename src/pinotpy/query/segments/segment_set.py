@@ -83,7 +83,9 @@ class SegmentSet(Sequence[Segment]):
         self._attached: dict[type[Attachment], Attachment] = {}
         if previous is not None:
             self._take_over(previous)
-            self._attached = {kind: copy(kept) for kind, kept in previous._attached.items() if kind.outlives_set}
+            self._attached = {
+                kind: copy(attachment) for kind, attachment in previous._attached.items() if kind.outlives_set
+            }
 
     @classmethod
     def of(cls, segments: Sequence[Segment]) -> SegmentSet:
@@ -142,28 +144,28 @@ class SegmentSet(Sequence[Segment]):
 
     def column(self, name: str) -> ColumnRows:
         """What kernels know of a column in every segment; raises UnknownColumnError if one lacks it."""
-        found = self._columns.get(name)
-        if found is None:
+        rows = self._columns.get(name)
+        if rows is None:
             if self._whole is not None and (name == VISIBLE or self._whole[0].has_column(name)):
-                found = self._whole[0].column(name).take(self._whole[1])
+                rows = self._whole[0].column(name).take(self._whole[1])
             elif name == VISIBLE:
-                found = ColumnRows.of_null_bits(self._hidden_rows(), self.docs)
+                rows = ColumnRows.of_null_bits(self._hidden_rows(), self.docs)
             else:
-                found = ColumnRows.of([segment.column(name) for segment in self.segments])
-            self._columns[name] = found
+                rows = ColumnRows.of([segment.column(name) for segment in self.segments])
+            self._columns[name] = rows
             self._bound()
-        return found
+        return rows
 
     def ranges(self, name: str) -> ColumnRanges:
         """Smallest and largest value of a column in every segment; raises UnknownColumnError if one lacks it."""
-        found = self._ranges.get(name)
-        if found is None:
+        ranges = self._ranges.get(name)
+        if ranges is None:
             if self._whole is not None and self._whole[0].has_column(name):
-                found = self._whole[0].ranges(name).take(self._whole[1])
+                ranges = self._whole[0].ranges(name).take(self._whole[1])
             else:
-                found = _ranges([segment.column(name) for segment in self.segments])
-            self._ranges = {name: found} if len(self._ranges) >= NAMES_KEPT_MAX else {**self._ranges, name: found}
-        return found
+                ranges = _ranges([segment.column(name) for segment in self.segments])
+            self._ranges = {name: ranges} if len(self._ranges) >= NAMES_KEPT_MAX else {**self._ranges, name: ranges}
+        return ranges
 
     def partitionings(self, name: str) -> Partitionings | None:
         """Partitions of the column's values in every segment; None where no segment recorded any."""
@@ -186,14 +188,14 @@ class SegmentSet(Sequence[Segment]):
     def part(self, rows: Int64Array) -> SegmentSet:
         """`take`, of rows that are likely asked for again (an hour that a dashboard shows): the last few are kept."""
         key = rows.tobytes()
-        found = self._parts.get(key)
-        if found is None:
-            found = self.take(rows)
+        part = self._parts.get(key)
+        if part is None:
+            part = self.take(rows)
             if len(rows) <= PART_SEGMENTS_MAX:
                 # A new dict, so that threads that read the old one are not disturbed.
-                kept = list(self._parts.items())[-(PARTS_KEPT_MAX - 1) :]
-                self._parts = {**dict(kept), key: found}
-        return found
+                recent = list(self._parts.items())[-(PARTS_KEPT_MAX - 1) :]
+                self._parts = {**dict(recent), key: part}
+        return part
 
     def let_go(self) -> None:
         """Nobody reads the set any more: forget its parts and what is attached to it, which refer back to it. Files of
@@ -205,15 +207,15 @@ class SegmentSet(Sequence[Segment]):
         self._parts, self._occupied = {}, False
         for part in parts:
             part.let_go()
-        for kept in list(self._attached.values()):
-            kept.let_go()
+        for attachment in list(self._attached.values()):
+            attachment.let_go()
 
     def attached(self, kind: type[A]) -> A:
         """What another module keeps beside this set; made when it is first asked for."""
-        found = self._attached.get(kind)
-        if found is None:
-            found = self._attached.setdefault(kind, kind())
-        return cast(A, found)
+        attachment = self._attached.get(kind)
+        if attachment is None:
+            attachment = self._attached.setdefault(kind, kind())
+        return cast(A, attachment)
 
     def _hidden_rows(self) -> list[NDArray[np.uint8] | None]:
         """Of every segment the rows that must not be seen, as bits, None where there are none; [] if no segment has
@@ -221,17 +223,17 @@ class SegmentSet(Sequence[Segment]):
         """
         if self._hidden is None:
             if self._whole is None:
-                found = [_hidden(segment) for segment in self.segments]
+                hidden_rows = [_hidden(segment) for segment in self.segments]
             else:
                 hidden = self._whole[0]._hidden_rows()
-                found = [hidden[row] for row in self._whole[1].tolist()] if hidden else []
-            self._hidden = found if any(bits is not None for bits in found) else []
+                hidden_rows = [hidden[row] for row in self._whole[1].tolist()] if hidden else []
+            self._hidden = hidden_rows if any(bits is not None for bits in hidden_rows) else []
         return self._hidden
 
     def _bound(self) -> None:
-        kept = list(self._columns.items())
-        while len(kept) > 1 and sum(rows.metas.nbytes for _, rows in kept) > KEPT_BYTES_MAX:
-            self._columns.pop(kept.pop(0)[0], None)
+        columns = list(self._columns.items())
+        while len(columns) > 1 and sum(rows.metas.nbytes for _, rows in columns) > KEPT_BYTES_MAX:
+            self._columns.pop(columns.pop(0)[0], None)
 
     def _take_over(self, previous: SegmentSet) -> None:
         position = {id(segment): row for row, segment in enumerate(previous.segments)}

@@ -229,8 +229,8 @@ class _Encoder:
             num_values=self.values.num_values,
             cardinality=cardinality,
             is_sorted=bool(ascends),
-            min_value=_short(first) if self.indexing.min_max else None,
-            max_value=_short(last) if self.indexing.min_max else None,
+            min_value=short_extreme(first) if self.indexing.min_max else None,
+            max_value=short_extreme(last) if self.indexing.min_max else None,
             default_null=self.default,
             num_nulls=0
             if self.values.nulls is None or not self.indexing.null_vector
@@ -277,5 +277,6 @@ def _longest(dictionary: NDArray[Any] | pa.Array) -> int:
     )
 
 
-def _short(value: Stored | None) -> Stored | None:
+def short_extreme(value: Stored | None) -> Stored | None:
+    """A least or greatest value as metadata and plans have it; None if it is too long."""
     return None if isinstance(value, bytes) and len(value) > MIN_MAX_BYTES_MAX else value

@@ -17,7 +17,7 @@ from pinotpy.functions.text.text_analysis import analyze, tokenize
 from pinotpy.kernels.codec.posting_builder import inverted_index
 from pinotpy.kernels.text.ordered_bytes import bytes_strictly_ascend
 from pinotpy.segment import layout
-from pinotpy.segment.buffers import BufferSink, ColumnBuffers, Wrong
+from pinotpy.segment.buffers import BufferSink, BufferViews, ColumnBuffers, Wrong
 from pinotpy.segment.dictionary import VarDictionary
 from pinotpy.segment.dictionary_encode import Encoded, encode_bytes
 from pinotpy.segment.layout import BufferEntry
@@ -158,7 +158,7 @@ def _position_dtype(last_position: int) -> np.dtype[Any]:
 class MappedTextIndex:
     """Implements data_source.TextIndex over mapped buffers; safe to share between threads."""
 
-    def __init__(self, buffers: ColumnBuffers) -> None:
+    def __init__(self, buffers: BufferViews) -> None:
         self._term_offsets: NDArray[np.int32] = buffers.view(layout.TEXT_TERMS_OFFSETS, np.int32)
         self._term_bytes: NDArray[np.uint8] = buffers.view(layout.TEXT_TERMS, np.uint8)
         self._offsets: NDArray[np.uint32] = buffers.view(layout.TEXT_OFFSETS, np.uint32)
@@ -217,7 +217,7 @@ class ConstantTextIndex:
         return np.tile(np.array(self._places[term_id], np.uint32), self._num_docs)
 
 
-def _positions(buffers: ColumnBuffers) -> NDArray[Any]:
+def _positions(buffers: BufferViews) -> NDArray[Any]:
     plain: NDArray[np.uint8] = buffers.view(layout.TEXT_POSITIONS, np.uint8)
     occurrences = len(buffers.view(layout.TEXT_DOCS, np.int32))
     return plain.view(f"<u{len(plain) // occurrences}") if occurrences else plain

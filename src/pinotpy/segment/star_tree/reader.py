@@ -53,6 +53,7 @@ class StarTree:
         self.table = table
         self.crc = 0
         self.num_docs = metadata.num_docs
+        self.first_doc = 0
         self.num_rows = num_rows  # of the segment
         self.visible: NDArray[np.uint8] | None = None
         self.star_trees: tuple[StarTree, ...] = ()

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from fastapi import Query
@@ -19,8 +20,14 @@ from pinotpy.service.routes import CLUSTER, Action, Routes, table
 NEEDED_SHOWN_MAX = 100
 
 
-def routes(registry: SegmentRegistry, store: SegmentStore, jobs: ReloadJobs, upkeep: IndexUpkeep) -> Routes:
-    """The admin routes over the server's segments."""
+def routes(
+    registry: SegmentRegistry,
+    store: SegmentStore,
+    jobs: ReloadJobs,
+    upkeep: IndexUpkeep,
+    consuming: Callable[[str], list[dict[str, Any]]] = lambda table_name: [],
+) -> Routes:
+    """The admin routes over the server's segments. `consuming`: ConsumingTables.describe."""
     declared = Routes("Tables")
 
     def segments_of(table_name: str) -> dict[str, ImmutableSegment]:
@@ -41,6 +48,22 @@ def routes(registry: SegmentRegistry, store: SegmentStore, jobs: ReloadJobs, upk
                 segment=segment_name,
             )
         return segment
+
+    @declared.get(
+        "/tables/{tableName}/consumingSegmentsInfo",
+        Action.READ,
+        table("tableName"),
+        summary="Partitions of a stream that this server reads: offsets, failures, and what became of the records",
+    )
+    def consuming_segments(tableName: str) -> dict[str, Any]:
+        partitions = consuming(tableName)
+        if not partitions:
+            raise NotFoundError(
+                f"this server reads no stream for table '{tableName[:200]}': expected a name with type, e.g. "
+                "orders_REALTIME",
+                table=tableName,
+            )
+        return {"tableName": tableName, "partitions": partitions}
 
     @declared.get("/tables", Action.READ, CLUSTER, summary="Tables with segments on this server")
     def list_tables() -> dict[str, Any]:

@@ -9,15 +9,19 @@ next query gets a new one, and the old one releases its segments when its last q
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
+from pinotpy.query.result.partial import OffsetRange, Statistics
 from pinotpy.query.segments.segment_set import SegmentSet
+from pinotpy.query.segments.segment_sets import SegmentSets
+from pinotpy.segment.consuming.piece import Piece
 from pinotpy.segment.immutable import ImmutableSegment
+from pinotpy.server.tables.consuming_view import ReadPartition, consuming_view
 
 # Lists of segments that a snapshot remembers: brokers ask most queries of a table for the same ones.
 PARTS_KEPT_MAX: Final = 16
@@ -25,10 +29,25 @@ PARTS_KEPT_MAX: Final = 16
 
 @dataclass(frozen=True, slots=True)
 class Acquired:
-    """Segments held for one query, in the order asked for, and the names that are not here."""
+    """Segments held for one query, in the order asked for, and the names that are not here.
 
-    segments: SegmentSet
+    offsets: see ConsumingView.
+    num_segments: of queries' counters; a segment that consumes has several pieces among `segments`, or none yet.
+    """
+
+    segments: SegmentSet | SegmentSets
     missing: tuple[str, ...]
+    offsets: tuple[OffsetRange, ...] = ()
+    num_segments: int = -1
+
+    def in_segments(self, statistics: Statistics) -> None:
+        """Turn counters of pieces into such of segments. Of processed and matched ones at most that many are known."""
+        if self.num_segments < 0:
+            return
+        statistics.num_segments_queried = self.num_segments
+        statistics.num_segments_processed = min(statistics.num_segments_processed, self.num_segments)
+        statistics.num_segments_matched = min(statistics.num_segments_matched, statistics.num_segments_processed)
+        statistics.num_segments_pruned = self.num_segments - statistics.num_segments_processed
 
 
 class _Snapshot:
@@ -41,12 +60,12 @@ class _Snapshot:
         self.is_retired = False
         self._held = held
         self._rows = {segment.name: row for row, segment in enumerate(held)}
-        self._parts: dict[tuple[str, ...], Acquired] = {}
+        self._parts: dict[tuple[str, ...], tuple[SegmentSet, tuple[str, ...]]] = {}
 
-    def part(self, names: tuple[str, ...]) -> Acquired:
-        """The named segments, in that order."""
-        acquired = self._parts.get(names)
-        if acquired is None:
+    def part(self, names: tuple[str, ...]) -> tuple[SegmentSet, tuple[str, ...]]:
+        """The named segments, in that order, and the names that are not here."""
+        part = self._parts.get(names)
+        if part is None:
             rows = [self._rows.get(name, -1) for name in names]
             here = [row for row in rows if row >= 0]
             missing = tuple(name for name, row in zip(names, rows, strict=True) if row < 0)
@@ -55,36 +74,48 @@ class _Snapshot:
                 if here == list(range(len(self.segments)))
                 else self.segments.take(np.array(here, np.int64))
             )
-            acquired = Acquired(segments, missing)
+            part = segments, missing
             parts = self._parts
             if len(parts) >= PARTS_KEPT_MAX:
                 parts = {}
             # A new dict, so that threads that read the old one are not disturbed.
-            self._parts = parts | {names: acquired}
-        return acquired
+            self._parts = parts | {names: part}
+        return part
 
     def let_go(self) -> None:
         """Nobody reads it any more; what stays of it serves the next snapshot."""
-        for acquired in self._parts.values():
-            acquired.segments.let_go()
+        for segments, _ in self._parts.values():
+            segments.let_go()
         self.segments.let_go()
         for segment in self._held:
             segment.release()
 
 
 class SegmentRegistry:
-    """Shared by query threads and transition threads; the lock guards the tables and is never held while loading."""
+    """Shared by query threads and transition threads; the lock guards the tables and is never held while loading.
+
+    partitions: set once, before queries: partition → what is read of it, by table.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
+        self.partitions: Callable[[str], Mapping[int, ReadPartition]] = _no_partitions
+        # Of each table the pieces that do not change, as a set with all that queries prepared for it.
+        self._frozen: dict[str, tuple[tuple[Piece, ...], SegmentSet]] = {}
         self._tables: dict[str, dict[str, ImmutableSegment]] = {}
         self._snapshots: dict[str, _Snapshot] = {}
         # What the next snapshot of a table takes its arrays over from.
         self._retired: dict[str, _Snapshot] = {}
+        # Where segments that were read of a stream start and end in it, as text, by table and name.
+        self._offsets: dict[tuple[str, str], tuple[str, str]] = {}
 
-    def put(self, table: str, segment: ImmutableSegment) -> None:
-        """Add or replace a segment; the replaced one closes when its last query releases it."""
+    def put(self, table: str, segment: ImmutableSegment, offsets: tuple[str, str] | None = None) -> None:
+        """Add or replace a segment; the replaced one closes when its last query releases it. `offsets`: of a segment
+        that was read of a stream, where it starts and ends there.
+        """
         with self._lock:
+            if offsets is not None:
+                self._offsets[table, segment.name] = offsets
             old = self._tables.setdefault(table, {}).get(segment.name)
             self._tables[table][segment.name] = segment
             free = self._retire(table)
@@ -95,6 +126,7 @@ class SegmentRegistry:
         with self._lock:
             segments = self._tables.get(table, {})
             old = segments.pop(segment_name, None)
+            self._offsets.pop((table, segment_name), None)
             free = self._retire(table)
             if not segments:
                 self._tables.pop(table, None)
@@ -117,14 +149,24 @@ class SegmentRegistry:
             return self._tables.get(table, {}).get(name)
 
     def num_docs(self, table: str, names: Sequence[str]) -> int:
-        """Docs of the named segments that are here."""
+        """Docs of the named segments that are here as sealed ones, and all of the table's that are not sealed."""
         with self._lock:
             snapshot = self._snapshot(table)
-            return 0 if snapshot is None else snapshot.part(tuple(names)).segments.total_docs
+            num_docs = 0 if snapshot is None else snapshot.part(tuple(names))[0].total_docs
+        for partition in self.partitions(table).values():
+            view = partition.log_view()
+            num_docs += view.watermark.num_rows - view.segments[0].first_row
+        return num_docs
 
     @contextmanager
-    def acquire(self, table: str, names: Sequence[str]) -> Iterator[Acquired]:
-        """Hold the named segments while the block runs."""
+    def acquire(self, table: str, names: Sequence[str], num_consuming: int = 0) -> Iterator[Acquired]:
+        """Hold the named segments while the block runs; the last `num_consuming` are members of partitions' chains
+        (consuming_view.py).
+        """
+        if num_consuming:
+            with self._acquire_consuming(table, names, num_consuming) as acquired:
+                yield acquired
+            return
         with self._lock:
             snapshot = self._snapshot(table)
             if snapshot is not None:
@@ -133,13 +175,39 @@ class SegmentRegistry:
             yield Acquired(SegmentSet(()), tuple(names))
             return
         try:
-            yield snapshot.part(tuple(names))
+            yield Acquired(*snapshot.part(tuple(names)))
         finally:
             with self._lock:
                 snapshot.num_holders -= 1
                 is_last = snapshot.is_retired and snapshot.num_holders == 0
             if is_last:
                 snapshot.let_go()
+
+    @contextmanager
+    def _acquire_consuming(self, table: str, names: Sequence[str], num_consuming: int) -> Iterator[Acquired]:
+        num_sealed = len(names) - num_consuming
+
+        def sealed_range(name: str) -> tuple[str, str] | None:
+            return None if self.segment(table, name) is None else self._offsets.get((table, name), ("", ""))
+
+        view = consuming_view(names[num_sealed:], self.partitions(table), sealed_range)
+        with self.acquire(table, [*names[:num_sealed], *view.sealed]) as sealed:
+            assert isinstance(sealed.segments, SegmentSet)
+            yield Acquired(
+                SegmentSets((sealed.segments, self._frozen_set(table, tuple(view.frozen)), SegmentSet(view.tail))),
+                (*sealed.missing, *view.missing),
+                tuple(view.offsets),
+                len(sealed.segments) + view.num_segments,
+            )
+
+    def _frozen_set(self, table: str, pieces: tuple[Piece, ...]) -> SegmentSet:
+        """The set of these pieces: the same one as long as they are the same."""
+        known = self._frozen.get(table)
+        if known is not None and len(known[0]) == len(pieces) and all(map(_is_same, known[0], pieces)):
+            return known[1]
+        segments = SegmentSet(pieces)
+        self._frozen[table] = (pieces, segments)
+        return segments
 
     def close(self) -> None:
         """Close everything (at shutdown, after queries have drained)."""
@@ -177,3 +245,11 @@ class SegmentRegistry:
         for segment in segments:
             if segment is not None:
                 segment.close()
+
+
+def _no_partitions(table: str) -> Mapping[int, ReadPartition]:
+    return {}
+
+
+def _is_same(piece: Piece, other: Piece) -> bool:
+    return piece is other

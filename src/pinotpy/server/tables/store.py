@@ -94,6 +94,20 @@ class SegmentStore:
             )
         return self._download(directory, crc, download_url, rest_path, known)
 
+    def scratch(self) -> Path:
+        """A new folder beside the segments, for what is built here; whoever asked removes what is left of it."""
+        return Path(tempfile.mkdtemp(dir=self._incoming))
+
+    def adopt(self, table: str, built: Path) -> ImmutableSegment:
+        """The segment that was built in the folder `built` on this disk, now under its name in its table."""
+        with disk_faults(f"segment '{built.name}' is not kept"):
+            directory = self._directory(table, built.name)
+            directory.parent.mkdir(parents=True, exist_ok=True)
+            if directory.exists():
+                _remove(directory)
+            built.rename(directory)
+            return load_segment(directory, verify=False)
+
     def distrust(self, table: str, segment_name: str) -> None:
         """Have the next load check all of the segment's bytes."""
         with contextlib.suppress(OSError):

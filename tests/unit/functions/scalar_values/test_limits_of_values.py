@@ -73,14 +73,14 @@ def test_what_is_too_much_is_refused(
     started = time.monotonic()
     with pytest.raises(QueryExecutionError):
         call(name, *arguments)
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 60
 
 
 @pytest.mark.parametrize(("name", "arguments", "expected"), ANSWERED, ids=[name for name, _, _ in ANSWERED])
 def test_what_is_far_is_beyond_the_end(call: Any, name: str, arguments: tuple[Any, ...], expected: list[Any]) -> None:
     started = time.monotonic()
     assert call(name, *arguments) == expected
-    assert time.monotonic() - started < 20  # imports are among them
+    assert time.monotonic() - started < 60
 
 
 @pytest.mark.parametrize("text", ["1e999999999", "--5", "9" * 5000, "9999-99-99", "٣٣٣٣-01-01"])

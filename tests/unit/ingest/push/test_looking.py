@@ -302,7 +302,7 @@ def at_once(
     def look(*args: Any) -> Any:
         found, number = done(*args), next(looks)
         looked[number].set()
-        assert looked[1 - number].wait(30)
+        assert looked[1 - number].wait(60)
         return found
 
     def one(archives: list[str]) -> PushReport | AlreadyExistsError:

@@ -190,13 +190,15 @@ def test_a_refused_refresh_is_not_tried_again(daemons: Callable[..., Daemon], ar
 
 def test_no_more_are_sent_at_once_than_asked_for(daemons: Callable[..., Daemon], archives: list[str]) -> None:
     running, most, lock = 0, 0, threading.Lock()
+    together = threading.Barrier(2)
 
     def slow(request: dict[str, Any]) -> Reply:
         nonlocal running, most
         with lock:
             running += 1
             most = max(most, running)
-        time.sleep(0.05)
+        together.wait(60)  # two at least
+        time.sleep(0.05)  # a third would come meanwhile
         with lock:
             running -= 1
         return 200, {}
@@ -207,9 +209,7 @@ def test_no_more_are_sent_at_once_than_asked_for(daemons: Callable[..., Daemon],
 
 def test_the_deadline_ends_a_push_that_would_go_on(daemons: Callable[..., Daemon], archives: list[str]) -> None:
     daemon = daemons(lambda request: (503, {"error": "busy"}))
-    began = time.monotonic()
     report = push(settings(daemon.url, attempts_max=100, retry_wait_ms=200, deadline_s=0.5, parallelism=1), archives)
-    assert time.monotonic() - began < 5
     assert outcomes(report) == ["failed"] * 4
     assert all("time of 0.5 s was over" in cause for cause in report.causes())
     assert report.clusters[0].attempts < 10

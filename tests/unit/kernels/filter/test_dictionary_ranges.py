@@ -32,7 +32,7 @@ def some_of(values: list[Any], rng: random.Random, way: str) -> list[Any]:
 
 def found(metas: np.ndarray, literals: tuple[Any, ...]) -> list[tuple[int, int]]:
     table = np.zeros((predicate_table.PREDICATE_ROWS, len(metas)), np.int64)
-    predicate_table.range_predicate(metas, table.reshape(-1), *literals, NO_BYTES, 0, 0, False, FUNCTIONS)
+    predicate_table.range_predicate(metas, table.reshape(-1), *literals, NO_BYTES, 0, 0, 0, False, FUNCTIONS)
     return [tuple(ids) for ids in table[predicate_table.L_IDS : predicate_table.L_IDS + 2].reshape(-1, 2).tolist()]
 
 
@@ -112,6 +112,6 @@ def test_segments_that_are_excluded_are_not_looked_at() -> None:
     table = np.zeros((predicate_table.PREDICATE_ROWS, 5), np.int64)
     table[predicate_table.L_RULE].view(np.int8)[[1, 3]] = 1
     literals = (0, 0.0, 0, 0.0, np.array(bytearray(b"b"), np.uint8), np.array(bytearray(b"b\0"), np.uint8), True)
-    predicate_table.range_predicate(metas, table.reshape(-1), *literals, NO_BYTES, 0, 0, False, FUNCTIONS)
+    predicate_table.range_predicate(metas, table.reshape(-1), *literals, NO_BYTES, 0, 0, 0, False, FUNCTIONS)
     assert table[predicate_table.L_IDS : predicate_table.L_IDS + 2].reshape(-1, 2)[[0, 2, 4]].tolist() == [[1, 2]] * 3
     assert table[predicate_table.L_RANGED].view(np.int8)[:5].tolist() == [1, 0, 1, 0, 1]

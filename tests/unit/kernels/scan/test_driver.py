@@ -89,7 +89,7 @@ def ranges(metas: np.ndarray, low: int, high: int, *, low_text: bytes = b"", end
     texts, nothing = [np.array(bytearray(text), np.uint8) for text in (low_text, end_text)], np.zeros(0, np.uint8)
     ends = low, float(low), high, float(high)
     predicate_table.range_predicate(
-        metas, table.reshape(-1), *ends, *texts, bool(end_text), nothing, 0, 0, False, addresses
+        metas, table.reshape(-1), *ends, *texts, bool(end_text), nothing, 0, 0, 0, False, addresses
     )
     return table[predicate_table.L_IDS : predicate_table.L_IDS + 2].reshape(len(metas), 2)
 

@@ -154,9 +154,9 @@ def test_the_kernel_writes_what_the_emitter_of_each_condition_writes(
     words_of, tested = planner._words, 0
 
     def all_own(*arguments: Any) -> Any:
-        tables, words = words_of(*arguments)
+        tables, words, _ = words_of(*arguments)
         words[:, kernels.C_OWN] = 1
-        return tables, words
+        return tables, words, len(words) > 0
 
     for _ in range(60):
         text = f"SELECT COUNT(*) FROM t WHERE {random_tree(rng)}"

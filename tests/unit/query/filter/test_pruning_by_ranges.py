@@ -129,7 +129,7 @@ def test_a_range_is_compared_once_however_many_segments(segments: SegmentSet, mo
         (segments, "ts BETWEEN 100 AND 140 AND size > 3", [NUM_SEGMENTS] * 2),
         (segments, "ts > 100 AND size > 3", [NUM_SEGMENTS] * 2),
         (segments, "ts = -1", [NUM_SEGMENTS]),
-        (few, "ts > 30 AND size > 3", [3] * 2),
+        (few, "ts > 30 AND size > 3", []),  # where they are bound
     ):
         compared.clear()
         ask(SCHEMA, asked, f"SELECT COUNT(*) FROM t WHERE {condition}")

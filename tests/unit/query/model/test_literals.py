@@ -232,4 +232,4 @@ def test_texts_of_many_digits_that_are_no_number_are_refused_at_once(text: str) 
     started = time.monotonic()
     with pytest.raises(QueryExecutionError, match="to type: DOUBLE"):
         test_of(DataType.DOUBLE, PQL, Comparison.EQ, text)
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 60, "in one pass: each digit anew would be hours"

@@ -25,7 +25,7 @@ from pinotpy.query.runtime.control import QueryControl
 from pinotpy.query.runtime.kernel_threads import NICENESS, KernelThreads
 from pinotpy.query.segments.segment_set import SegmentSet
 
-WAIT_S = 20.0
+WAIT_S = 60.0
 
 
 class Counted:

@@ -19,7 +19,7 @@ from pinotpy.query.runtime.control import QueryControl
 from pinotpy.query.runtime.kernel_threads import KernelThreads
 from pinotpy.query.runtime.parallel import Workers, in_shares, run_each, run_pieces, run_ranges, run_workers
 
-WAIT_S = 20.0
+WAIT_S = 60.0
 
 
 @pytest.fixture(params=["none", "pool", "kernel threads"])
@@ -91,9 +91,9 @@ def test_the_first_failure_is_raised_when_nothing_runs_any_more(executor: Execut
                 running[0] -= 1
 
     with pytest.raises(ValueError, match="five"):
-        run_pieces(_team(executor), [lambda number=number: piece(number) for number in range(200)], in_turn=in_turn)
+        run_pieces(_team(executor), [lambda number=number: piece(number) for number in range(50_000)], in_turn=in_turn)
     assert running[0] == 0
-    assert begun[0] < 200
+    assert begun[0] < 50_000
     ended = begun[0]
     time.sleep(0.02)
     assert begun[0] == ended, "a piece began afterwards"
@@ -112,11 +112,15 @@ def test_the_control_stops_work_between_pieces(
     executor: Executor | None, word: int, value: int, error: type[Exception], in_turn: bool
 ) -> None:
     team, begun = Workers(QueryControl(memory_max_bytes=1 << 30), 3, executor), list[int]()
+    stopped = threading.Event()
 
     def piece(number: int) -> None:
         begun.append(number)
         if number == 10:
             team.control.words[word] = value
+            stopped.set()
+        elif number > 10:  # another thread's, begun before the tenth had come so far
+            assert stopped.wait(WAIT_S)
 
     with pytest.raises(error):
         run_pieces(team, [lambda number=number: piece(number) for number in range(1000)], in_turn=in_turn)

@@ -151,7 +151,7 @@ def test_a_query_never_waits_and_the_next_one_finds() -> None:
 def test_the_builder_works_in_the_background() -> None:
     cache = SharedDictionaries()
     dictionaries = [_dictionary([1, 2], DataType.LONG), _dictionary([2, 3], DataType.LONG)]
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while (found := _find(cache, dictionaries)) is None:
         assert time.monotonic() < deadline
     _check(found, dictionaries)

@@ -145,11 +145,11 @@ def _literal(value: object, data_type: DataType, position: Position) -> Literal:
         case bool():
             return boolean_literal(value, position)
         case int():
-            found = integer_literal(value, position)
+            literal = integer_literal(value, position)
         case float():
-            found = double_literal(value, position)
+            literal = double_literal(value, position)
             if data_type is DataType.FLOAT:
-                found = replace(found, text=java_float_text(value))
+                literal = replace(literal, text=java_float_text(value))
         case bytes() if data_type is DataType.BIG_DECIMAL:
             exact = decode_decimal(value)
             return Literal(exact, format(exact, "f"), False, position, data_type)
@@ -157,4 +157,4 @@ def _literal(value: object, data_type: DataType, position: Position) -> Literal:
             return replace(string_literal(value.hex(), position), data_type=data_type)
         case _:
             return string_literal(str(value), position)
-    return found if literal_type(value) is data_type else replace(found, data_type=data_type)
+    return literal if literal_type(value) is data_type else replace(literal, data_type=data_type)

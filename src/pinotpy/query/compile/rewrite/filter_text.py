@@ -37,26 +37,22 @@ def print_filter(node: Filter) -> str:
 
 
 def _predicate(node: Predicate) -> str:
-    left = print_expression(node.lhs, Dialect.SQL)
+    lhs = print_expression(node.lhs, Dialect.SQL)
     if node.comparison in (Comparison.IS_NULL, Comparison.IS_NOT_NULL):
-        return f"{left} {node.comparison.value.replace('_', ' ')}"
+        return f"{lhs} {node.comparison.value.replace('_', ' ')}"
     if node.comparison in (Comparison.IN, Comparison.NOT_IN):
-        return f"{left} {_OPERATORS[node.comparison]} ({','.join([_quoted(value) for value in node.values])})"
+        return f"{lhs} {_OPERATORS[node.comparison]} ({','.join([_quoted(value) for value in node.values])})"
     if node.comparison in _OPERATORS:
-        return f"{left} {_OPERATORS[node.comparison]} {_quoted(node.values[0])}"
+        return f"{lhs} {_OPERATORS[node.comparison]} {_quoted(node.values[0])}"
     if node.comparison is Comparison.RANGE:
         lower = (
-            None
-            if node.lower is None
-            else f"{left} {'>=' if node.lower.inclusive else '>'} {_quoted(node.lower.value)}"
+            None if node.lower is None else f"{lhs} {'>=' if node.lower.inclusive else '>'} {_quoted(node.lower.value)}"
         )
         upper = (
-            None
-            if node.upper is None
-            else f"{left} {'<=' if node.upper.inclusive else '<'} {_quoted(node.upper.value)}"
+            None if node.upper is None else f"{lhs} {'<=' if node.upper.inclusive else '<'} {_quoted(node.upper.value)}"
         )
         return f"({lower} AND {upper})" if lower and upper else lower or upper or "true"
-    return f"{node.comparison.value.lower()}({left},{_quoted(node.values[0])})"
+    return f"{node.comparison.value.lower()}({lhs},{_quoted(node.values[0])})"
 
 
 def _quoted(value: LiteralValue) -> str:

@@ -26,9 +26,9 @@ def with_value_types(expression: Expression, type_of_values: Callable[[str], Dat
         return expression
     args = tuple([with_value_types(arg, type_of_values) for arg in expression.args])
     if expression.name == "item" and len(args) == 2 and isinstance(args[0], Identifier):
-        found = type_of_values(args[0].name)
-        if found is not None:
-            args = (*args, string_literal(found.value, expression.position))
+        value_type = type_of_values(args[0].name)
+        if value_type is not None:
+            args = (*args, string_literal(value_type.value, expression.position))
     condition = None if expression.filter is None else with_value_types(expression.filter, type_of_values)
     return (
         expression

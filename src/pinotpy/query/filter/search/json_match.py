@@ -76,9 +76,9 @@ def _matching_entries(index: JsonIndex, query: JsonQuery, num_entries: int, cont
     condition = query.condition
     absent = isinstance(condition, Predicate) and condition.comparison is Comparison.IS_NULL
     records = _records(condition, index, control)
-    found = np.zeros(num_entries, np.bool_)
-    found[index.entries[records]] = True
-    return ~found if absent else found
+    matches = np.zeros(num_entries, np.bool_)
+    matches[index.entries[records]] = True
+    return ~matches if absent else matches
 
 
 def _records(condition: Filter, index: JsonIndex, control: QueryControl) -> Flags:
@@ -86,17 +86,17 @@ def _records(condition: Filter, index: JsonIndex, control: QueryControl) -> Flag
     control.check()
     match condition:
         case And(children):
-            found = _records(children[0], index, control)
+            matches = _records(children[0], index, control)
             for child in children[1:]:
-                if not found.any():
+                if not matches.any():
                     break
-                found &= _records(child, index, control)
-            return found
+                matches &= _records(child, index, control)
+            return matches
         case Or(children):
-            found = _records(children[0], index, control)
+            matches = _records(children[0], index, control)
             for child in children[1:]:
-                found |= _records(child, index, control)
-            return found
+                matches |= _records(child, index, control)
+            return matches
         case Predicate():
             return _of_predicate(condition, index)
     raise AssertionError(condition)
@@ -105,15 +105,15 @@ def _records(condition: Filter, index: JsonIndex, control: QueryControl) -> Flag
 def _of_predicate(predicate: Predicate, index: JsonIndex) -> Flags:
     assert isinstance(predicate.lhs, Identifier)
     term = path_term(predicate.lhs.name)
-    found = np.zeros(len(index.entries), np.bool_)
+    matches = np.zeros(len(index.entries), np.bool_)
     for low, high in _runs(predicate, term.path, index):
-        found[index.records(low, high)] = True
+        matches[index.records(low, high)] = True
     for path, number in term.numbers:
-        with_number = np.zeros(len(found), np.bool_)
+        with_number = np.zeros(len(matches), np.bool_)
         low, high = _equal(path, number, index)
         with_number[index.records(low, high)] = True
-        found &= with_number
-    return found
+        matches &= with_number
+    return matches
 
 
 def _runs(predicate: Predicate, path: str, index: JsonIndex) -> Iterator[tuple[int, int]]:
@@ -171,14 +171,14 @@ def _between(lower: Bound | None, upper: Bound | None, texts: pa.Array) -> Flags
     """Values beside numbers are compared as numbers, exactly; beside text, TRUE and FALSE as text (reference: a range
     is of numbers or of text).
     """
-    found = np.ones(len(texts), np.bool_)
+    matches = np.ones(len(texts), np.bool_)
     ends = [(bound, name) for bound, name in ((lower, "greater_than"), (upper, "less_than")) if bound is not None]
     if any(isinstance(bound.value, str | bool) for bound, _ in ends):
         stored = texts.cast(pa.large_binary())
         for bound, name in ends:
             end = pa.scalar(literal_text(bound.value).encode("utf-8", "surrogatepass"), stored.type)
-            found &= COMPARE[name + "_or_equal" * bound.inclusive](stored, end).to_numpy(zero_copy_only=False)
-        return found
+            matches &= COMPARE[name + "_or_equal" * bound.inclusive](stored, end).to_numpy(zero_copy_only=False)
+        return matches
     values = _numbers(texts)
     for bound, name in ends:
         assert isinstance(bound.value, int | float | Decimal)
@@ -187,8 +187,8 @@ def _between(lower: Bound | None, upper: Bound | None, texts: pa.Array) -> Flags
         for near in np.flatnonzero(values == end).tolist():  # two numbers may be one double
             order = _order(texts[near].as_py(), bound.value)
             inside[near] = bound.inclusive if order == 0 else (order > 0) is (name == "greater_than")
-        found &= inside
-    return found
+        matches &= inside
+    return matches
 
 
 def _order(text: str, number: int | float | Decimal) -> int:

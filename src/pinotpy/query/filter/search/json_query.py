@@ -69,9 +69,9 @@ def path_term(name: str) -> JsonPathTerm:
     """The path of an identifier such as `$.a[1].b` or `a[*].b`."""
     path = name[1:] if name.startswith("$") else f".{name}"
     numbers = []
-    while (found := _INDEX.search(path)) is not None:
-        numbers.append((path[: found.start()] + NUMBER, str(int(found.group(1)))))
-        path = path[: found.start()] + ELEMENT + path[found.end() :]
+    while (match := _INDEX.search(path)) is not None:
+        numbers.append((path[: match.start()] + NUMBER, str(int(match.group(1)))))
+        path = path[: match.start()] + ELEMENT + path[match.end() :]
     return JsonPathTerm(path, tuple(numbers))
 
 

@@ -85,24 +85,24 @@ class _Search:
             self._control.release(2 * self._num_docs)
 
     def _joined(self, query: Clauses) -> Flags:
-        kept = np.zeros(self._num_docs, np.uint8)
+        matching = np.zeros(self._num_docs, np.uint8)
         if query.required:
-            self.mark(query.required[0], kept)
+            self.mark(query.required[0], matching)
             for child in query.required[1:]:
-                if not kept.any():
-                    return kept
+                if not matching.any():
+                    return matching
                 one = np.zeros(self._num_docs, np.uint8)
                 self.mark(child, one)
-                kept &= one
+                matching &= one
         else:
             for child in query.optional:
-                self.mark(child, kept)
-        if query.prohibited and kept.any():
+                self.mark(child, matching)
+        if query.prohibited and matching.any():
             one = np.zeros(self._num_docs, np.uint8)
             for child in query.prohibited:
                 self.mark(child, one)
-            kept &= one ^ 1
-        return kept
+            matching &= one ^ 1
+        return matching
 
     # --- terms ------------------------------------------------------------------------------------------------------
 
@@ -131,7 +131,7 @@ class _Search:
 
     def _mark_scattered(self, query: TermPattern | Fuzzy, flags: Flags) -> None:
         low, high = self._run(query.prefix.encode()) if isinstance(query, TermPattern) else (0, self._index.num_terms)
-        found = [np.zeros(0, np.int64)]
+        places_found = [np.zeros(0, np.int64)]
         for first in range(low, high, _BATCH_TERMS):
             self._control.check()
             terms = self._index.terms(first, min(first + _BATCH_TERMS, high))
@@ -140,8 +140,8 @@ class _Search:
                 if isinstance(query, Fuzzy)
                 else query.pattern.matches(terms)
             )
-            found.append(np.flatnonzero(passed) + first)
-        ids = np.concatenate(found)
+            places_found.append(np.flatnonzero(passed) + first)
+        ids = np.concatenate(places_found)
         self._limit(len(ids))
         # Neighbours share one list.
         begins = np.flatnonzero(np.diff(ids, prepend=-2) != 1)
@@ -149,11 +149,11 @@ class _Search:
         for begin, end in zip(ids[begins].tolist(), ids[ends].tolist() if len(ids) else [], strict=True):
             flags[self._index.docs(begin, end + 1)] = 1
 
-    def _limit(self, found: int) -> None:
-        if found > EXPANSIONS_MAX:
+    def _limit(self, num_places: int) -> None:
+        if num_places > EXPANSIONS_MAX:
             raise QueryExecutionError(
-                f"a part of the search text stands for {found} terms, at most {EXPANSIONS_MAX} are allowed: name more "
-                "of the word"
+                f"a part of the search text stands for {num_places} terms, at most {EXPANSIONS_MAX} are allowed: name "
+                "more of the word"
             )
 
     # --- phrases ----------------------------------------------------------------------------------------------------
@@ -178,13 +178,15 @@ class _Search:
             shared &= one
         if not shared.any():
             return None
-        found = {}
+        by_doc = {}
         for text, term in ids.items():
             self._control.check()
             docs = self._index.docs(term, term + 1)
-            kept = shared[docs].view(np.bool_)
-            found[text] = docs[kept].astype(np.int64) << 32 | self._index.positions(term)[kept].astype(np.int64)
-        return found
+            is_shared = shared[docs].view(np.bool_)
+            by_doc[text] = docs[is_shared].astype(np.int64) << 32 | self._index.positions(term)[is_shared].astype(
+                np.int64
+            )
+        return by_doc
 
     def _in_order(self, phrase: Phrase, occurrences: dict[str, Int64Array]) -> Int64Array:
         """Docs where every term stands at its offset from one place."""
@@ -222,6 +224,6 @@ class _Search:
 
 
 def _contains(ascending: Int64Array, wanted: Int64Array) -> NDArray[np.bool_]:
-    at = np.minimum(ascending.searchsorted(wanted), len(ascending) - 1)
-    found: NDArray[np.bool_] = ascending[at] == wanted
-    return found
+    places = np.minimum(ascending.searchsorted(wanted), len(ascending) - 1)
+    is_member: NDArray[np.bool_] = ascending[places] == wanted
+    return is_member

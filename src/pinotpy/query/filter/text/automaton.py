@@ -131,15 +131,15 @@ class _Positions:
 
     def _add_branch(self, parts: list[Node]) -> None:
         is_begin, is_end = bool(parts) and isinstance(parts[0], Begin), bool(parts) and isinstance(parts[-1], End)
-        found = self._sequence(parts[int(is_begin) : len(parts) - int(is_end)])
-        self._begin |= found.first
+        positions = self._sequence(parts[int(is_begin) : len(parts) - int(is_end)])
+        self._begin |= positions.first
         if not is_begin:
-            self._anywhere |= found.first
+            self._anywhere |= positions.first
         if is_end:
-            self._end_of_text |= found.last
+            self._end_of_text |= positions.last
         else:
-            self._end |= found.last
-        if found.nullable:
+            self._end |= positions.last
+        if positions.nullable:
             self._always |= not (is_begin and is_end)
             self._empty = True
 
@@ -150,11 +150,11 @@ class _Positions:
             case Sequence(parts=parts):
                 return self._sequence(parts)
             case Choice(branches=branches):
-                found = [self._add(branch) for branch in branches]
+                branch_positions = [self._add(branch) for branch in branches]
                 first = last = 0
-                for one in found:
+                for one in branch_positions:
                     first, last = first | one.first, last | one.last
-                return _Part(any(one.nullable for one in found), first, last)
+                return _Part(any(one.nullable for one in branch_positions), first, last)
             case Repeat():
                 return self._repeat(node)
             case Begin() | End() | Opaque():

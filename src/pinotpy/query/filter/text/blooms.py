@@ -34,12 +34,12 @@ def text_blooms(
 
     Raises: what `control.check` raises.
     """
-    found, kept = np.zeros(len(rows), np.int64), list[Any]()
+    addresses, held = np.zeros(len(rows), np.int64), list[Any]()
     large = rows[segments.docs[rows] >= DOCS_MIN]
     allowed = share_of_cache("text blooms", DECODED.budget_bytes)
     if not len(large) or int(segments.docs[large].sum()) * kernels.RUN_WORDS * 8 > allowed * abi.BLOCK:
-        return found, kept
-    for at, row in enumerate(rows.tolist()):
+        return addresses, held
+    for place, row in enumerate(rows.tolist()):
         column = segments[row].column(name)
         if segments.docs[row] < DOCS_MIN or not column.keeps_derived or not column.single_value:
             continue
@@ -48,9 +48,9 @@ def text_blooms(
         if not first_time:
             control.check()
             filters = column.derived(_FILTERS, lambda row=row: _filled(metas[row], int(segments.docs[row])))
-            found[at] = filters.ctypes.data
-            kept.append(filters)
-    return found, kept
+            addresses[place] = filters.ctypes.data
+            held.append(filters)
+    return addresses, held
 
 
 def _mark(noted: list[bool]) -> Int64Array:

@@ -40,10 +40,10 @@ def _predicate_of(
 ) -> TypedPredicate | None:
     if not isinstance(expression, Call) or len(expression.args) != 2:
         return None
-    pattern, (left, text) = _PATTERNS.get(canonical_function(expression.name)), expression.args
-    if pattern is None or not isinstance(left, Identifier) or not isinstance(text, Literal) or not text.is_string:
+    pattern, (operand, text) = _PATTERNS.get(canonical_function(expression.name)), expression.args
+    if pattern is None or not isinstance(operand, Identifier) or not isinstance(text, Literal) or not text.is_string:
         return None
-    column = columns.get(left.name)
+    column = columns.get(operand.name)
     if column is None or column.data_type is not DataType.STRING or not column.single_value:
         return None
     if len(text.text) > _BYTES_MAX or any("\ud800" <= character <= "\udfff" for character in text.text):

@@ -74,34 +74,34 @@ def sample_of(data: int, starts: int, count: int) -> TextSample:
 def equality(value: bytes, sample: TextSample) -> TextNeedle:
     """The search for texts that are `value`."""
     words = np.zeros(kernels.SEARCH_WORDS, np.int64)
-    kept = _enter_needle(words, value, _rarest(value[:_NEEDLE_MAX], _counts(sample.data)))
+    held = _enter_needle(words, value, _rarest(value[:_NEEDLE_MAX], _counts(sample.data)))
     words[kernels.W_TEST], words[kernels.W_FIXED] = kernels.EQUALITY, 1
-    words[kernels.W_HASH] = hash_text(kept.ctypes.data, len(value))
+    words[kernels.W_HASH] = hash_text(held.ctypes.data, len(value))
     words[kernels.W_OFTEN] = int(_is_often(sample.data.count(value[:_NEEDLE_MAX]), sample))
-    return TextNeedle(words, [kept])
+    return TextNeedle(words, [held])
 
 
 def likeness(pieces: Pieces, sample: TextSample) -> TextNeedle:
     """The search for texts that have the pieces."""
     words = np.zeros(kernels.SEARCH_WORDS, np.int64)
-    kept = _enter_pieces(words, pieces, sample)
+    held = _enter_pieces(words, pieces, sample)
     words[: kernels.W_ANCHORS + 1] = pieces.words()
     words[kernels.W_TEST] = kernels.LIKENESS
     is_single = len(pieces.offsets) == 2 and int(words[kernels.W_SIZE]) == len(pieces.data)
     words[kernels.W_DECIDES] = int(pieces.is_all and is_single and not words[kernels.W_FIXED])
-    return TextNeedle(words, kept)
+    return TextNeedle(words, held)
 
 
 def matching(automaton: Automaton, pieces: Pieces | None, sample: TextSample) -> TextNeedle:
     """The search for texts that an automaton matches, which have the pieces."""
     words = np.zeros(kernels.SEARCH_WORDS, np.int64)
-    kept: list[Any] = [automaton]
+    held: list[Any] = [automaton]
     if pieces is not None:
-        kept += _enter_pieces(words, pieces, sample)
+        held += _enter_pieces(words, pieces, sample)
     words[kernels.W_TEST] = kernels.MATCHING
     words[kernels.W_TABLE], words[kernels.W_CLASSES] = automaton.table.ctypes.data, automaton.classes.ctypes.data
     words[kernels.W_STRIDE], words[kernels.W_ENTRIES] = automaton.stride, len(automaton.table)
-    return TextNeedle(words, kept)
+    return TextNeedle(words, held)
 
 
 def needle_of(pattern: TextPattern, sample: TextSample) -> TextNeedle | None:
@@ -117,7 +117,7 @@ def _enter_pieces(words: Int64Array, pieces: Pieces, sample: TextSample) -> list
     fold, letters = pieces.anchors & kernels.FOLD_CASE, pieces.anchors & kernels.FOLD_LETTERS
     seen = sample.data.lower() if fold else sample.data
     counts, data = _counts(seen), pieces.data.tobytes()
-    found: list[tuple[float, int, bytes, _Rare]] = []
+    candidates: list[tuple[float, int, bytes, _Rare]] = []
     for first, end in zip(pieces.offsets[:-1].tolist(), pieces.offsets[1:].tolist(), strict=True):
         # Letters with a form beyond ASCII are not looked for.
         runs = data[first:end].replace(b"s", b"k").split(b"k") if letters else [data[first:end]]
@@ -126,11 +126,11 @@ def _enter_pieces(words: Int64Array, pieces: Pieces, sample: TextSample) -> list
             if run:
                 needle = run[:_NEEDLE_MAX]
                 rare = _rarest(needle, counts)
-                found.append((seen.count(needle) + rare.share, place, needle, rare))
+                candidates.append((seen.count(needle) + rare.share, place, needle, rare))
             place += len(run) + 1
-    if not found:
+    if not candidates:
         return [pieces]
-    hits, place, needle, rare = min(found, key=lambda one: one[0])
+    hits, place, needle, rare = min(candidates, key=lambda one: one[0])
     words[kernels.W_OFTEN] = int(_is_often(hits, sample))
     words[kernels.W_ANCHORS] = fold | letters
     words[kernels.W_FIXED] = int(pieces.anchors & (kernels.ANCHOR_START | kernels.ANCHOR_END) != 0)

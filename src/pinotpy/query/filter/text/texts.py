@@ -83,21 +83,21 @@ def text_flags(texts: pa.Array, pattern: TextPattern) -> NDArray[np.uint8]:
     ends = np.frombuffer(offsets, np.int64 if is_large else np.int32)[
         texts.offset : texts.offset + len(texts) + 1
     ].astype(np.int64, copy=False)
-    starts, found = ends.ctypes.data, np.empty(len(texts), np.uint8)
+    starts, flags = ends.ctypes.data, np.empty(len(texts), np.uint8)
     sample = sample_of(body.address, starts, len(texts))
     needle = needle_of(pattern, sample)
     if needle is not None:
-        flag_texts(body.address, starts, needle.words, found)
-        return found
+        flag_texts(body.address, starts, needle.words, flags)
+        return flags
     if pattern.pieces is None:
         return pattern.matches(texts).view(np.uint8)
-    count = flag_texts(body.address, starts, likeness(pattern.pieces, sample).words, found)
+    count = flag_texts(body.address, starts, likeness(pattern.pieces, sample).words, flags)
     if count > len(texts) * _PREFILTERED_MAX:
         return pattern.matches(texts).view(np.uint8)
     if count:
-        at = np.flatnonzero(found)
-        found[at] = pattern.matches(texts.take(pa.array(at)))
-    return found
+        passing = np.flatnonzero(flags)
+        flags[passing] = pattern.matches(texts.take(pa.array(passing)))
+    return flags
 
 
 def _array(values: Any) -> pa.Array:

@@ -101,18 +101,18 @@ class Chosen:
 
 def choose(context: QueryContext, segments: SegmentSet) -> Chosen:
     """The first fitting tree of every segment, in the order of the table config."""
-    left = np.ones(len(segments), np.bool_)
+    remaining = np.ones(len(segments), np.bool_)
     reasons = [""] * len(segments)
     if segments.hides_rows:
         reasons = ["" if segment.visible is None or not segment.star_trees else _HIDES for segment in segments]
     shapes = tree_shapes(segments)
     if not shapes or context.kind not in (QueryKind.AGGREGATION, QueryKind.GROUP_BY):
-        return Chosen((), np.flatnonzero(left), tuple(reasons))
+        return Chosen((), np.flatnonzero(remaining), tuple(reasons))
     wanted = wanted_of(context)
     chosen = []
     for shape in shapes:
         reason = wanted if isinstance(wanted, str) else _lacks(shape, wanted)
-        fitting = np.zeros(0, np.int64) if reason else shape.rows[left[shape.rows]]
+        fitting = np.zeros(0, np.int64) if reason else shape.rows[remaining[shape.rows]]
         if not reason:
             assert isinstance(wanted, Wanted)
             for column in _null_sensitive(context, wanted):
@@ -126,18 +126,18 @@ def choose(context: QueryContext, segments: SegmentSet) -> Chosen:
                 fitting = fitting[~has_nulls]
         if len(fitting):
             chosen.append((shape, fitting))
-            left[fitting] = False
+            remaining[fitting] = False
         if reason:
-            for row in shape.rows[left[shape.rows]].tolist():
+            for row in shape.rows[remaining[shape.rows]].tolist():
                 reasons[row] = reasons[row] or reason
-    return Chosen(tuple(chosen), np.flatnonzero(left), tuple(reasons))
+    return Chosen(tuple(chosen), np.flatnonzero(remaining), tuple(reasons))
 
 
 def tree_shapes(segments: SegmentSet) -> tuple[TreeShape, ...]:
     """The trees of a set, those that are alike together; collected once a set."""
-    kept = segments.attached(_TreeShapes)
-    found = kept.shapes
-    if found is None:
+    attachment = segments.attached(_TreeShapes)
+    shapes = attachment.shapes
+    if shapes is None:
         groups: dict[
             tuple[int, tuple[str, ...], frozenset[tuple[str, str]], frozenset[str]], tuple[list[StarTree], list[int]]
         ] = {}
@@ -148,12 +148,12 @@ def tree_shapes(segments: SegmentSet) -> tuple[TreeShape, ...]:
                 trees.append(tree)
                 rows.append(row)
         ordered = sorted(groups.items(), key=lambda item: item[0][0])
-        found = tuple(
+        shapes = tuple(
             TreeShape(key[0], key[1], key[2], SegmentSet(trees), np.array(rows, np.int64))
             for key, (trees, rows) in ordered
         )
-        kept.shapes = found
-    return found
+        attachment.shapes = shapes
+    return shapes
 
 
 def wanted_of(context: QueryContext) -> Wanted | str:
@@ -171,18 +171,18 @@ def wanted_of(context: QueryContext) -> Wanted | str:
         if not isinstance(key, Identifier):
             return "GROUP BY an expression"
         keys.append(key.name)
-    for found in _columns_of(context.filter):
-        if isinstance(found, str):
-            return found
-        conditions.append(found[0])
-        null_tests += [found[0]] if found[1] else []
+    for column in _columns_of(context.filter):
+        if isinstance(column, str):
+            return column
+        conditions.append(column[0])
+        null_tests += [column[0]] if column[1] else []
     counted, states, null_aware = list[str](), list[tuple[str, str]](), list[str]()
     for aggregation in context.aggregations:
-        for found in _columns_of(aggregation.filter):
-            if isinstance(found, str):
-                return found
-            keys.append(found[0])
-            null_tests += [found[0]] if found[1] else []
+        for column in _columns_of(aggregation.filter):
+            if isinstance(column, str):
+                return column
+            keys.append(column[0])
+            null_tests += [column[0]] if column[1] else []
         source: Expression = aggregation.args[0] if aggregation.args else Star()
         function = aggregation_function(aggregation.function, aggregation.args)
         kinds = _kinds(function)

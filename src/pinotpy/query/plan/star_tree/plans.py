@@ -49,13 +49,13 @@ def plans_of(
     """
     if not tree_shapes(segments):
         return [build_scan(segments, True)]
-    found = tree_plans(
+    of_trees = tree_plans(
         context, segments, control, threads=threads, executor=executor, dictionaries=dictionaries, is_final=is_final
     )
-    if not found.trees:
+    if not of_trees.trees:
         return [build_scan(segments, True)]
-    plans = [plan for _, _, plan in found.trees]
-    return plans if not len(found.plain) else [*plans, build_scan(segments.take(found.plain), False)]
+    plans = [plan for _, _, plan in of_trees.trees]
+    return plans if not len(of_trees.plain) else [*plans, build_scan(segments.take(of_trees.plain), False)]
 
 
 def tree_plans(

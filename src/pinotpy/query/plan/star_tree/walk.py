@@ -67,10 +67,10 @@ def star_tree_scan(
         metas = ColumnMetas(trees)
     walked = np.arange(len(rows))
     walk = _Walk(shape, wanted, trees, tree)
-    found = walk.run(walked, control)
-    if found is None:
+    walked_docs = walk.run(walked, control)
+    if walked_docs is None:
         return None
-    docs, bounds, undecided = found
+    docs, bounds, undecided = walked_docs
     morsels, starts = deal(_morsels(walked, docs, bounds), threads if executor is not None else 1, DOCS_PER_THREAD_MIN)
     program = Instructions()
     if tree is not None and undecided and len(morsels):
@@ -100,16 +100,16 @@ def _morsels(segments: Int64Array, docs: NDArray[np.int32], bounds: Int64Array) 
     low, high = bounds[:-1], bounds[1:]
     morsels[:, abi.U_SEGMENT], morsels[:, abi.U_LOW], morsels[:, abi.U_HIGH] = segments, low, high
     morsels[:, abi.U_LIST] = docs.ctypes.data
-    kept = np.flatnonzero(low < high)
-    first, last = docs[low[kept]].astype(np.int64), docs[high[kept] - 1].astype(np.int64)
-    together = last - first + 1 == high[kept] - low[kept]
-    runs = kept[together]
+    non_empty = np.flatnonzero(low < high)
+    first, last = docs[low[non_empty]].astype(np.int64), docs[high[non_empty] - 1].astype(np.int64)
+    together = last - first + 1 == high[non_empty] - low[non_empty]
+    runs = non_empty[together]
     morsels[runs, abi.U_LOW], morsels[runs, abi.U_HIGH], morsels[runs, abi.U_LIST] = (
         first[together],
         last[together] + 1,
         0,
     )
-    return morsels[kept]
+    return morsels[non_empty]
 
 
 class _Walk:
@@ -131,7 +131,7 @@ class _Walk:
         undecided: the filter is still to be tested on them. None for too many records.
         """
         parts, counts, undecided = [], [np.zeros(1, np.int64)], self._filtered
-        left = max(num_rows(self._trees) // ROWS_PER_RECORD, RECORDS_FREE)
+        records_allowed = max(num_rows(self._trees) // ROWS_PER_RECORD, RECORDS_FREE)
         for first in range(0, len(rows), _WALKED_AT_ONCE):
             control.check()
             some = rows[first : first + _WALKED_AT_ONCE]
@@ -143,8 +143,8 @@ class _Walk:
             # A tree's records are below 2^31.
             runs = runs[np.argsort((owner << 32) | runs[:, 0])]
             lengths = runs[:, 1] - runs[:, 0]
-            left -= int(lengths.sum())
-            if left < 0:
+            records_allowed -= int(lengths.sum())
+            if records_allowed < 0:
                 return None
             control.reserve(int(lengths.sum()) * 4)
             docs = np.empty(int(lengths.sum()), np.int32)
@@ -175,8 +175,8 @@ class _Walk:
         self._filtered |= bool(running)
         for bound in running:
             place = self._place[bound.typed.column]
-            at = np.flatnonzero(bound.mode == PREDICATE_RUN)
-            self._needs[at, place] = np.maximum(self._needs[at, place], kernels.NEED_VALUES)
+            rows = np.flatnonzero(bound.mode == PREDICATE_RUN)
+            self._needs[rows, place] = np.maximum(self._needs[rows, place], kernels.NEED_VALUES)
 
     def _of_predicate(self, bound: BoundPredicate) -> Iterator[Int64Array]:
         running = bound.mode == PREDICATE_RUN

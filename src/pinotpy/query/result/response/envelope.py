@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pinotpy.query.result.explained_answer import Explanation
-from pinotpy.query.result.partial import QueryException, Statistics
+from pinotpy.query.result.partial import OffsetRange, QueryException, Statistics
 
 
 @dataclass(slots=True)
@@ -17,6 +17,8 @@ class Envelope:
     explanation: what EXPLAIN answers instead of rows.
     warnings: what the client asked for and did not get, although the answer is right.
     missing_segments: segments of the table that no server answered for; their rows are absent from the answer.
+    partition_offsets: by server, which records of a stream it answered for.
+    time_boundary, boundary_fault: of a hybrid table, what divides its halves, or why nothing does.
     """
 
     request_id: str | None = None
@@ -33,11 +35,41 @@ class Envelope:
     reduce_time_ms: int = 0
     trace: dict[str, str] = field(default_factory=dict)
     explanation: Explanation | None = None
+    partition_offsets: dict[str, list[OffsetRange]] = field(default_factory=dict)
+    time_boundary: dict[str, str] | None = None
+    boundary_fault: str = ""
+
+    @property
+    def num_consuming_segments(self) -> int:
+        """Segments that were answered from rows of a stream that are in no file yet."""
+        return sum(each.status != "DONE" for ranges in self.partition_offsets.values() for each in ranges)
+
+    @property
+    def consuming_freshness_ms(self) -> int:
+        """The oldest of the partitions' newest rows, by the time of the stream; 0 where nothing consumes."""
+        times = [
+            each.last_time_ms for ranges in self.partition_offsets.values() for each in ranges if each.last_time_ms
+        ]
+        return min(times, default=0)
+
+    def offsets_as_json(self) -> dict[str, Any]:
+        """`partitionOffsets`, where there are any: partition of the stream → segments in their order, with the records
+        of each that the answer has, and the server that answered; `timeBoundary` of a hybrid table.
+        """
+        boundary = {"timeBoundary": self.time_boundary} if self.time_boundary is not None else {}
+        if not self.partition_offsets:
+            return boundary
+        partitions: dict[str, list[dict[str, Any]]] = {}
+        answered = [(each, server) for server, ranges in self.partition_offsets.items() for each in ranges]
+        for each, server in sorted(answered, key=lambda entry: (entry[0].partition, entry[0].sequence)):
+            shown = {"segment": each.segment, "start": each.start, "end": each.end, "status": each.status}
+            partitions.setdefault(str(each.partition), []).append({**shown, "server": server})
+        return {"partitionOffsets": partitions, **boundary}
 
     @property
     def partial(self) -> bool:
         """True when rows may be missing: a fault, or a segment without an answer."""
-        return bool(self.exceptions or self.missing_segments)
+        return bool(self.exceptions or self.missing_segments or self.boundary_fault)
 
     def exactness(self) -> dict[str, Any]:
         """`exactness` is exact, bounded or partial, with the reasons when it is not exact; then `warnings`, where there
@@ -50,6 +82,8 @@ class Envelope:
                 "no answer for segments: "
                 f"{', '.join(self.missing_segments[:10])}{' …' if len(self.missing_segments) > 10 else ''}"
             )
+        if self.boundary_fault:
+            reasons.append(self.boundary_fault)
         is_partial = bool(reasons)
         if self.statistics.num_groups_limit_reached:
             reasons.append(

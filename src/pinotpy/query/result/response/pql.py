@@ -78,7 +78,7 @@ def write(shown: dict[str, Any] | None, envelope: Envelope) -> bytes:
         "numSegmentsQueried": statistics.num_segments_queried,
         "numSegmentsProcessed": statistics.num_segments_processed,
         "numSegmentsMatched": statistics.num_segments_matched,
-        "numConsumingSegmentsQueried": 0,
+        "numConsumingSegmentsQueried": envelope.num_consuming_segments,
         "numDocsScanned": statistics.num_docs_scanned,
         "numEntriesScannedInFilter": statistics.num_entries_scanned_in_filter,
         "numEntriesScannedPostFilter": statistics.num_entries_scanned_post_filter,
@@ -87,7 +87,7 @@ def write(shown: dict[str, Any] | None, envelope: Envelope) -> bytes:
         "timeUsedMs": envelope.time_used_ms,
         "segmentStatistics": [],
         "traceInfo": envelope.trace,
-        "minConsumingFreshnessTimeMs": 0,
+        "minConsumingFreshnessTimeMs": envelope.consuming_freshness_ms,
         "partialResult": envelope.partial,
         **envelope.exactness(),
         "requestId": envelope.request_id,
@@ -95,6 +95,7 @@ def write(shown: dict[str, Any] | None, envelope: Envelope) -> bytes:
         "numSegmentsPrunedByServer": statistics.num_segments_pruned,
         "numSegmentsPrunedByBloomFilter": statistics.num_segments_pruned_by_bloom_filter,
         "numSegmentsPrunedByPartition": statistics.num_segments_pruned_by_partition,
+        **envelope.offsets_as_json(),
     }
     return orjson.dumps(body, option=orjson.OPT_SERIALIZE_NUMPY)
 

@@ -36,13 +36,9 @@ _COUNTERS: Final = b"".join(
             "numServersResponded",
         ),
         _numbers("numSegmentsQueried", "numSegmentsProcessed", "numSegmentsMatched"),
-        _numbers(
-            "numConsumingSegmentsQueried",
-            "numConsumingSegmentsProcessed",
-            "numConsumingSegmentsMatched",
-            "minConsumingFreshnessTimeMs",
-            zero=True,
-        ),
+        _numbers("numConsumingSegmentsQueried"),
+        _numbers("numConsumingSegmentsProcessed", "numConsumingSegmentsMatched", zero=True),
+        _numbers("minConsumingFreshnessTimeMs"),
         _numbers("numSegmentsPrunedByBroker", "numSegmentsPrunedByServer"),
         _numbers("numSegmentsPrunedInvalid", "numSegmentsPrunedByLimit", zero=True),
         _numbers("numSegmentsPrunedByValue", "brokerReduceTimeMs", "offlineThreadCpuTimeNs"),
@@ -119,6 +115,7 @@ def write(shown: dict[str, Any] | None, envelope: Envelope) -> bytes:
         **envelope.exactness(),
         "numSegmentsPrunedByBloomFilter": statistics.num_segments_pruned_by_bloom_filter,
         "numSegmentsPrunedByPartition": statistics.num_segments_pruned_by_partition,
+        **envelope.offsets_as_json(),
     }
     if explained is not None:
         last["explain"] = explained.as_json()
@@ -132,6 +129,8 @@ def write(shown: dict[str, Any] | None, envelope: Envelope) -> bytes:
         statistics.num_segments_queried,
         statistics.num_segments_processed,
         statistics.num_segments_matched,
+        envelope.num_consuming_segments,
+        envelope.consuming_freshness_ms,
         envelope.num_segments_pruned_by_broker,
         statistics.num_segments_pruned,
         statistics.num_segments_pruned,

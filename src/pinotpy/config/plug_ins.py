@@ -1,4 +1,4 @@
-"""Loading what packages announce and operators name: file systems, segment fetchers, crypters."""
+"""Loading what packages announce and operators name: file systems, segment fetchers, crypters, streams."""
 
 from __future__ import annotations
 

@@ -1,0 +1,112 @@
+"""What became of the records of a stream, counted: every record is indexed, filtered or rejected, with its cause."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from pinotpy.ingest.ledger import RowLedger
+
+SAMPLES_MAX: Final = 10
+SAMPLE_CHARACTERS_MAX: Final = 256
+# Causes may quote what was found: the most frequent ones of so many are shown, all others are counted as one.
+CAUSES_MAX: Final = 100
+_OTHER: Final = "other causes"
+
+
+@dataclass(frozen=True, slots=True)
+class RejectedRecord:
+    """A record that gave a bad row: its offset as text, the column ('' where the whole record is wrong) and why."""
+
+    offset: str
+    column: str
+    cause: str
+    text: str
+
+
+@dataclass(slots=True)
+class StreamLedger:
+    """Counts since the partition was opened. Written by one thread; others read `to_json`.
+
+    records: that were read. rows = indexed + filtered + rejected: a record is one row, but for tombstones, which are
+    none, and for records that complexTypeConfig makes several of.
+    causes: of rejected rows, column and cause. nulls, cuts, replaced, dropped: as in RowLedger.
+    """
+
+    records: int = 0
+    tombstones: int = 0
+    indexed: int = 0
+    filtered: int = 0
+    rejected: int = 0
+    added: int = 0
+    causes: Counter[str] = field(default_factory=Counter)
+    samples: list[RejectedRecord] = field(default_factory=list)
+    nulls: Counter[str] = field(default_factory=Counter)
+    cuts: Counter[str] = field(default_factory=Counter)
+    replaced: Counter[str] = field(default_factory=Counter)
+    dropped: Counter[str] = field(default_factory=Counter)
+    null_times: int = 0
+
+    def add(self, rows: RowLedger, num_records: int, num_tombstones: int, offsets: Any) -> None:
+        """Add what became of a batch.
+
+        Args:
+            rows: its counts; row numbers are those of its records, from 1.
+            offsets: of its records, as they can be shown.
+        """
+        self.records += num_records
+        self.tombstones += num_tombstones
+        self.indexed += rows.num_rows_indexed
+        self.filtered += rows.num_rows_filtered
+        self.rejected += rows.num_rows_rejected
+        self.added += rows.num_rows_added
+        self.null_times += rows.num_null_times
+        assert self.records - self.tombstones + self.added == self.indexed + self.filtered + self.rejected, self
+        for mine, of_batch in (
+            (self.nulls, rows.nulls),
+            (self.cuts, rows.cuts),
+            (self.replaced, rows.replaced),
+            (self.dropped, rows.dropped),
+        ):
+            mine.update(of_batch)
+        for rejected in rows.rejects:
+            self._count(f"{rejected.column}: {rejected.cause}" if rejected.column else rejected.cause)
+            if len(self.samples) < SAMPLES_MAX:
+                self.samples.append(
+                    RejectedRecord(
+                        str(offsets[rejected.row - 1]),
+                        rejected.column,
+                        rejected.cause[:SAMPLE_CHARACTERS_MAX],
+                        rejected.text[:SAMPLE_CHARACTERS_MAX],
+                    )
+                )
+        if rows.num_rows_rejected > len(rows.rejects):
+            self._count(_OTHER, rows.num_rows_rejected - len(rows.rejects))
+
+    def _count(self, cause: str, count: int = 1) -> None:
+        cause = cause[:SAMPLE_CHARACTERS_MAX]
+        if cause not in self.causes and len(self.causes) >= CAUSES_MAX:
+            cause = _OTHER
+        self.causes[cause] += count
+
+    def to_json(self) -> dict[str, Any]:
+        """All counts, for status pages."""
+        return {
+            "records": self.records,
+            "tombstones": self.tombstones,
+            "indexed": self.indexed,
+            "filtered": self.filtered,
+            "rejected": self.rejected,
+            "addedByUnnesting": self.added,
+            "rowsWithoutTime": self.null_times,
+            "causes": dict(self.causes.most_common(20)),
+            "samples": [
+                {"offset": each.offset, "column": each.column, "cause": each.cause, "record": each.text}
+                for each in list(self.samples)
+            ],
+            "nulls": dict(self.nulls),
+            "cut": dict(self.cuts),
+            "replacedByDefault": dict(self.replaced),
+            "droppedFromLists": dict(self.dropped),
+        }

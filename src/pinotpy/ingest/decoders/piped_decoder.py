@@ -1,0 +1,109 @@
+"""A decoder whose parser makes input form of payloads, and whose rows go through the ingestion pipeline."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from pinotpy.arrays import Int64Array
+from pinotpy.errors import PinotError
+from pinotpy.ingest.decoders.ledger import SAMPLE_CHARACTERS_MAX, StreamLedger
+from pinotpy.ingest.decoders.spec import DecodedRows
+from pinotpy.ingest.ledger import RowLedger
+from pinotpy.ingest.pipeline import RowPipeline
+from pinotpy.ingest.readers.spec import InputBatch, Reject
+from pinotpy.stream.spec import StreamBatch
+
+# Payloads of a batch in input form; row numbers count its records from 1. Nothing is raised but PinotError.
+Parse = Callable[[Sequence[bytes], Sequence[int], Reject], InputBatch]
+_NO_RECORDS: Final = np.zeros(0, np.int64)
+
+
+class PipedDecoder:
+    """Implements RowDecoder.
+
+    Args:
+        parse: gets payloads that are no tombstones, with their numbers.
+    """
+
+    def __init__(self, pipeline: RowPipeline, parse: Parse) -> None:
+        self._pipeline = pipeline
+        self._parse = parse
+        self._empty: pa.RecordBatch | None = None
+
+    def decode(self, batch: StreamBatch, ledger: StreamLedger) -> DecodedRows:
+        payloads = batch.payloads.to_pylist()
+        present = [number for number, payload in enumerate(payloads) if payload is not None]
+        counts = RowLedger("stream")
+        parts = self._decoded(payloads, present, counts) if present else []
+        ledger.add(counts, len(payloads), len(payloads) - len(present), batch.offsets)
+        if len(parts) == 1:
+            return DecodedRows(parts[0].batch, parts[0].row_numbers - 1)
+        if not parts:
+            return DecodedRows(self._no_rows(), _NO_RECORDS)
+        rows = pa.Table.from_batches([_plain(part.batch) for part in parts]).combine_chunks().to_batches()
+        records: Int64Array = np.concatenate([part.row_numbers for part in parts]) - 1
+        return DecodedRows(rows[0] if rows else self._no_rows(), records)
+
+    def _decoded(self, payloads: Sequence[bytes | None], numbers: Sequence[int], counts: RowLedger) -> list[InputBatch]:
+        """Storage form of the records `numbers`, in parts."""
+        attempt = RowLedger("stream")
+        try:
+            parts = self._attempt(payloads, numbers, attempt)
+        except PinotError as error:
+            # Something about these records does not go with the table's expressions: the bad ones are found by halving.
+            if len(numbers) == 1:
+                text = (payloads[numbers[0]] or b"")[: 4 * SAMPLE_CHARACTERS_MAX].decode("utf-8", "replace")
+                counts.num_rows_read += 1
+                counts.reject(numbers[0] + 1, "", error.message, text)
+                return []
+            half = len(numbers) // 2
+            return [*self._decoded(payloads, numbers[:half], counts), *self._decoded(payloads, numbers[half:], counts)]
+        _add(counts, attempt)
+        return parts
+
+    def _attempt(self, payloads: Sequence[bytes | None], numbers: Sequence[int], ledger: RowLedger) -> list[InputBatch]:
+        def reject(row: int, column: str, cause: str, text: str = "", *, allowed: bool = False) -> None:
+            ledger.num_rows_read += 1
+            ledger.reject(row, column, cause, text, allowed=allowed)
+
+        present = [payload for number in numbers if (payload := payloads[number]) is not None]
+        rows = self._parse(present, [number + 1 for number in numbers], reject)
+        parts = [self._pipeline.convert_numbered(flat, ledger) for flat in self._pipeline.flat(rows, ledger)]
+        return [part for part in parts if part.batch.num_rows]
+
+    def _no_rows(self) -> pa.RecordBatch:
+        if self._empty is None:
+            fields = [
+                pa.field(spec.name, spec.data_type.arrow if spec.single_value else pa.list_(spec.data_type.arrow))
+                for spec in self._pipeline.schema.field_specs.values()
+            ]
+            self._empty = pa.RecordBatch.from_pylist([], pa.schema(fields))
+        return self._empty
+
+
+def _plain(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Dictionaries of texts as texts, so that parts can stand behind each other."""
+    arrays = [column.dictionary_decode() if pa.types.is_dictionary(column.type) else column for column in batch.columns]
+    return pa.RecordBatch.from_arrays(arrays, batch.schema.names)
+
+
+def _add(counts: RowLedger, attempt: RowLedger) -> None:
+    counts.num_rows_read += attempt.num_rows_read
+    counts.num_rows_indexed += attempt.num_rows_indexed
+    counts.num_rows_rejected += attempt.num_rows_rejected
+    counts.num_rows_filtered += attempt.num_rows_filtered
+    counts.num_rows_added += attempt.num_rows_added
+    counts.num_null_times += attempt.num_null_times
+    counts.rejects += attempt.rejects
+    for of_column, mine in (
+        (attempt.nulls, counts.nulls),
+        (attempt.cuts, counts.cuts),
+        (attempt.replaced, counts.replaced),
+        (attempt.dropped, counts.dropped),
+        (attempt.rejects_by_column, counts.rejects_by_column),
+    ):
+        mine.update(of_column)

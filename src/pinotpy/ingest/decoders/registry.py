@@ -1,0 +1,60 @@
+"""Which decoder a table's stream has.
+
+A decoder is a function that is called with (StreamConfig, Schema, TableConfig) and returns a RowDecoder. Packages
+announce theirs as an entry point of the group `pinotpy.decoders`; a table's document never names code to import.
+`stream.<type>.decoder.class.name` may also be the reference's class for a built-in decoder.
+"""
+
+from __future__ import annotations
+
+import re
+from importlib import metadata
+from typing import Final
+
+from pinotpy.config.plug_ins import checked_plug_in, imported
+from pinotpy.config.schema import Schema
+from pinotpy.config.stream_configs import StreamConfig
+from pinotpy.config.table import TableConfig
+from pinotpy.errors import InvalidConfigError, UserError
+from pinotpy.ingest.decoders.spec import RowDecoder
+
+ENTRY_POINT_GROUP: Final = "pinotpy.decoders"
+_BUILT_IN: Final = {"json": "pinotpy.ingest.decoders.json_decoder:make"}
+# …plugin.stream.kafka.KafkaJSONMessageDecoder, …plugin.inputformat.json.JSONMessageDecoder.
+_PINOT_CLASS: Final = re.compile(r"org\.apache\.pinot\.(?:\w+\.)*(?:Kafka)?(JSON)MessageDecoder")
+
+
+def make_decoder(stream: StreamConfig, schema: Schema, table_config: TableConfig) -> RowDecoder:
+    """The decoder of a table.
+
+    Raises:
+        UserError: there is no decoder of that name; the message lists those that there are.
+        InvalidConfigError: the table asks of it what it cannot do, or an installed plug-in cannot be loaded.
+    """
+    name = decoder_name(stream.decoder)
+    points = list({point.value: point for point in metadata.entry_points(group=ENTRY_POINT_GROUP, name=name)}.values())
+    if len(points) > 1:
+        places = ", ".join(sorted(point.value for point in points))
+        raise InvalidConfigError(f"several packages announce a decoder '{name}': {places}: uninstall all but one")
+    if points:
+        make = checked_plug_in(f"the decoder '{name} = {points[0].value}'", points[0].load)
+    elif name in _BUILT_IN:
+        make = imported(_BUILT_IN[name])
+    else:
+        raise UserError(
+            f"no decoder '{stream.decoder[:200]}': expected one of {', '.join(known_decoders())}; a package announces "
+            f"another by the entry point group '{ENTRY_POINT_GROUP}'"
+        )
+    decoder: RowDecoder = make(stream, schema, table_config)
+    return decoder
+
+
+def decoder_name(written: str) -> str:
+    """The name that a decoder is announced by: what the reference's class stands for, else as it is written."""
+    matched = _PINOT_CLASS.fullmatch(written.strip())
+    return matched[1].lower() if matched else written.strip()
+
+
+def known_decoders() -> tuple[str, ...]:
+    """Names of decoders that are built in or announced by an installed package."""
+    return tuple(sorted({*_BUILT_IN, *(point.name for point in metadata.entry_points(group=ENTRY_POINT_GROUP))}))

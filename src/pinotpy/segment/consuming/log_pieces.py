@@ -1,0 +1,95 @@
+"""The pieces of a log that queries read: frozen ones that are kept, and those of rows that still come.
+
+A view is kept for TAIL_KEPT_NS: queries that come meanwhile read the same rows, so that the newest rows are coded once
+for all of them.
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+from typing import Final
+
+from pinotpy.clock import Clock, SystemClock
+from pinotpy.segment.consuming.chunk import Chunk
+from pinotpy.segment.consuming.partition_log import LogView, PartitionLog, SegmentRange
+from pinotpy.segment.consuming.piece import Piece
+
+TAIL_KEPT_NS: Final = 20_000_000
+
+_Key = tuple[str, int, int]  # segment, first and end row
+
+
+@dataclass(frozen=True, slots=True)
+class PieceView:
+    """The pieces of one view, in the order of their rows.
+
+    frozen: kept from one view to the next. tail: of rows that still come; not referred to by any cache.
+    """
+
+    log_view: LogView
+    frozen: tuple[Piece, ...]
+    tail: tuple[Piece, ...]
+
+
+class LogPieces:
+    """Makes and keeps the pieces of one log; shared between threads.
+
+    Args:
+        table: name with type, for messages and queries.
+    """
+
+    def __init__(self, log: PartitionLog, table: str, *, clock: Clock | None = None) -> None:
+        self._log = log
+        self._table = table
+        self._clock = clock or SystemClock()
+        self._lock = threading.Lock()
+        self._frozen: dict[_Key, Piece] = {}
+        self._current: PieceView | None = None
+        self._taken_ns = 0
+
+    def view(self) -> PieceView:
+        """What a query reads: the rows published now, or at most TAIL_KEPT_NS ago."""
+        with self._lock:
+            # Read under the lock: no query takes an older view than one that came before it.
+            log_view = self._log.view()
+            current, now_ns = self._current, self._clock.monotonic_ns()
+            if (
+                current is not None
+                and current.log_view.segments == log_view.segments
+                and (
+                    now_ns - self._taken_ns < TAIL_KEPT_NS
+                    or current.log_view.watermark.num_rows == log_view.watermark.num_rows
+                )
+            ):
+                return current
+            self._current, self._taken_ns = self._pieces_of(log_view), now_ns
+            return self._current
+
+    def freeze(self) -> None:
+        """Make the columns of pieces that became immutable since the last call, so that no query has to; called by the
+        thread that appends.
+        """
+        for piece in self.view().frozen:
+            piece.freeze()
+
+    def _pieces_of(self, log_view: LogView) -> PieceView:
+        frozen: dict[_Key, Piece] = {}
+        tail = []
+        num_rows = log_view.watermark.num_rows
+        for segment in log_view.segments:
+            end_of_segment = num_rows if segment.end_row is None else segment.end_row
+            for chunk in log_view.chunks:
+                first, end = max(segment.first_row, chunk.first_row), min(end_of_segment, chunk.end_row)
+                if first >= end:
+                    continue
+                if end == segment.end_row or (chunk.is_closed and end == chunk.end_row):
+                    key = (segment.name, first, end)
+                    frozen[key] = self._frozen.get(key) or self._piece(segment, chunk, first, end, is_frozen=True)
+                else:
+                    tail.append(self._piece(segment, chunk, first, end, is_frozen=False))
+        self._frozen = frozen
+        return PieceView(log_view, tuple(frozen.values()), tuple(tail))
+
+    def _piece(self, segment: SegmentRange, chunk: Chunk, first: int, end: int, *, is_frozen: bool) -> Piece:
+        return Piece(segment.name, self._table, chunk, first, end, first - segment.first_row, is_frozen=is_frozen)

@@ -1,0 +1,76 @@
+"""Piece: the part of a segment that lies in one chunk, as an immutable Segment that queries read.
+
+A frozen piece never changes again, and is kept until its segment is sealed and replaced; the piece of the last chunk's
+rows is made anew when a query asks and rows came. Columns are made when they are first asked for.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pinotpy.errors import UnknownColumnError
+from pinotpy.segment.consuming.chunk import Chunk
+from pinotpy.segment.consuming.piece_column import PieceColumn
+
+
+class Piece:
+    """Implements data_source.Segment; shared between threads.
+
+    name: of the segment. first_doc: the number of its first row among those of the segment.
+
+    Args:
+        chunk, first_row, end_row: the rows, counted from the partition's first.
+        first_doc: see above.
+        is_frozen: the piece stays as long as its segment consumes.
+    """
+
+    star_trees: tuple[Any, ...] = ()
+    visible: NDArray[np.uint8] | None = None
+    crc = 0
+
+    def __init__(
+        self, name: str, table: str, chunk: Chunk, first_row: int, end_row: int, first_doc: int, *, is_frozen: bool
+    ) -> None:
+        self.name = name
+        self.table = table
+        self.first_doc = first_doc
+        self.num_docs = end_row - first_row
+        self.is_frozen = is_frozen
+        self._chunk = chunk
+        self._rows = (first_row - chunk.first_row, end_row - chunk.first_row)
+        self._columns: dict[str, PieceColumn] = {}
+        self._lock = threading.Lock()
+
+    def columns(self) -> tuple[str, ...]:
+        return tuple(self._chunk.columns)
+
+    def has_column(self, name: str) -> bool:
+        return name in self._chunk.columns
+
+    def column(self, name: str) -> PieceColumn:
+        column = self._columns.get(name)
+        if column is not None:
+            return column
+        source = self._chunk.columns.get(name)
+        if source is None:
+            raise UnknownColumnError(
+                f"no column '{name}' in segment '{self.name}' of table '{self.table}'",
+                table=self.table,
+                segment=self.name,
+                column=name,
+            )
+        with self._lock:
+            column = self._columns.get(name)
+            if column is None:
+                column = PieceColumn(source, *self._rows, outlives_queries=self.is_frozen)
+                self._columns[name] = column
+        return column
+
+    def freeze(self) -> None:
+        """Make all columns now, so that no query has to."""
+        for name in self._chunk.columns:
+            self.column(name)

@@ -1,0 +1,66 @@
+"""What the cluster's store says of consuming segments; implements ConsumingDocuments."""
+
+from __future__ import annotations
+
+from pinotpy.clock import Clock
+from pinotpy.cluster.buckets import read_record
+from pinotpy.cluster.llc_names import llc_name
+from pinotpy.cluster.paths import ClusterPaths
+from pinotpy.cluster.property_store import PropertyStore
+from pinotpy.cluster.realtime_records import RealtimeRecord
+from pinotpy.cluster.store import ClusterStore
+from pinotpy.config.schema import Schema
+from pinotpy.config.table import TableConfig
+from pinotpy.errors import DataError, NotFoundError
+from pinotpy.names import raw_table_name
+from pinotpy.server.realtime.consuming_tables import ConsumingRecord
+
+
+class ClusterDocuments:
+    """Reads each time anew: transitions are rare."""
+
+    def __init__(self, store: ClusterStore, paths: ClusterPaths, clock: Clock, instance: str) -> None:
+        self._store, self._paths, self._clock, self._instance = store, paths, clock, instance
+        self._properties = PropertyStore(store, paths)
+
+    def documents(self, table: str) -> tuple[Schema, TableConfig]:
+        config, schema = self._properties.table_config(table), self._properties.schema(raw_table_name(table))
+        if config is None or schema is None:
+            raise NotFoundError(f"table '{table}' has no {'config' if config is None else 'schema'} any more")
+        return Schema.from_json(schema.value), TableConfig.from_json(config.value)
+
+    def record(self, table: str, segment_name: str) -> ConsumingRecord:
+        stored = self._properties.segment(table, segment_name)
+        if stored is None:
+            raise NotFoundError(f"the cluster has no record of segment '{segment_name}': it was deleted meanwhile")
+        record = RealtimeRecord.from_metadata(stored.value)
+        if record is None:
+            raise DataError(f"segment '{segment_name}' was not read of a stream", segment=segment_name)
+        stream_time_ms, stream_rows = 0, 0
+        if not (record.time_threshold_ms and record.row_threshold):
+            _, config = self.documents(table)
+            stream = config.stream_config
+            if stream is not None:
+                flush = stream.flush
+                stream_time_ms = flush.time_ms
+                stream_rows = flush.segment_rows or flush.rows or flush.autotune_initial_rows
+        return ConsumingRecord(
+            segment_name,
+            record.name.partition,
+            record.name.sequence,
+            record.start_offset,
+            record.end_offset or "",
+            record.record.creation_time_ms,
+            record.row_threshold or stream_rows,
+            record.time_threshold_ms or stream_time_ms,
+            record.record.crc,
+        )
+
+    def assigned(self, table: str) -> list[str]:
+        stored = read_record(self._store, self._paths.ideal_state(table))
+        if stored is None:
+            return []
+        return [name for name, states in stored.record.map_fields.items() if states.get(self._instance) == "CONSUMING"]
+
+    def provisional_name(self, table: str, partition: int, sequence: int) -> str:
+        return str(llc_name(raw_table_name(table), partition, sequence, self._clock.now_ms()))

@@ -1,0 +1,239 @@
+"""All partitions that this server reads: transitions of consuming segments go in here, queries look up what to read."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Protocol, TypeVar
+
+from pinotpy.config.schema import Schema
+from pinotpy.config.table import TableConfig
+from pinotpy.errors import DataError, InvalidConfigError, NotFoundError, PinotError, QueryTimeoutError
+from pinotpy.server.realtime.blocking_work import Services
+from pinotpy.server.realtime.consumer_inputs import ConsumerSettings
+from pinotpy.server.realtime.ingest_worker import IngestPartition, IngestWorker, PartitionSpec
+from pinotpy.server.realtime.partition_runner import PartitionRunner, SegmentStart, Waiter
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+LOOP_TIMEOUT_S: Final = 60.0
+ONLINE_TIMEOUT_S: Final = 1_800.0  # a build and an upload, or a download
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumingRecord:
+    """A segment's record, as far as consuming reads it. Offsets as text; end_offset empty while it is IN_PROGRESS."""
+
+    name: str
+    partition: int
+    sequence: int
+    start_offset: str
+    end_offset: str
+    creation_time_ms: int
+    row_threshold: int
+    time_threshold_ms: int
+    crc: int
+
+
+class ConsumingDocuments(Protocol):
+    """What the cluster says."""
+
+    def documents(self, table: str) -> tuple[Schema, TableConfig]:
+        """Raises NotFoundError, PinotError."""
+        ...
+
+    def record(self, table: str, segment_name: str) -> ConsumingRecord:
+        """Raises NotFoundError, DataError."""
+        ...
+
+    def assigned(self, table: str) -> list[str]:
+        """Names of the table's segments that this instance should consume."""
+        ...
+
+    def provisional_name(self, table: str, partition: int, sequence: int) -> str:
+        """For rows of a segment that the cluster has not named yet."""
+        ...
+
+
+class ConsumingTables:
+    """Shared by transition threads and queries; the runners belong to the loop of `services`."""
+
+    def __init__(self, services: Services, worker: IngestWorker, cluster: ConsumingDocuments) -> None:
+        self._services = services
+        self._worker = worker
+        self._cluster = cluster
+        self._runners: dict[tuple[str, int], PartitionRunner] = {}
+        # Replaced as a whole by the loop, so that queries read it without a lock.
+        self._partitions: dict[str, dict[int, IngestPartition]] = {}
+
+    def partitions(self, table: str) -> Mapping[int, IngestPartition]:
+        """What queries read; never changed afterwards."""
+        return self._partitions.get(table, {})
+
+    def runners(self) -> list[PartitionRunner]:
+        """Of all partitions that are read, for status pages and metrics."""
+        return list(self._runners.values())
+
+    def describe(self, table: str) -> list[dict[str, Any]]:
+        """The table's partitions as JSON: where each one is read, what keeps it from being read, what became of its
+        records. Empty if nothing of the table is read here.
+        """
+        return [runner.describe() for (of_table, _), runner in sorted(self._runners.items()) if of_table == table]
+
+    # --- Transitions, on their own threads; they return when the step is made, and raise what kept it from being made
+
+    def start(self, table: str, segment_name: str) -> None:
+        """OFFLINE → CONSUMING."""
+        schema, config = self._cluster.documents(table)
+        stream = config.stream_config
+        if stream is None:
+            raise InvalidConfigError(f"table '{table}' has no stream: expected streamConfigs in its config")
+        record = self._cluster.record(table, segment_name)
+        first = record
+        # After a restart several segments come at once, in any order: the log begins with the oldest.
+        for name in self._cluster.assigned(table):
+            if name == segment_name:
+                continue
+            try:
+                other = self._cluster.record(table, name)
+            except NotFoundError:
+                continue
+            if other.partition == record.partition and other.sequence < first.sequence:
+                first = other
+        spec = PartitionSpec(table, record.partition, schema, config, stream, first.name, first.start_offset)
+        fault = self._on_loop(lambda: self._start(spec, first, record))
+        if fault:
+            raise DataError(fault, table=table, segment=segment_name)
+
+    def become_online(self, table: str, segment_name: str) -> bool:
+        """CONSUMING → ONLINE: returns when the sealed segment is served; false if nothing of it is here, so that the
+        caller has to load it.
+        """
+        record = self._cluster.record(table, segment_name)
+        runner = self._runners.get((table, record.partition))
+        if runner is None or runner.partition is None:
+            return False
+        partition = runner.partition
+        if not record.end_offset:
+            raise DataError(f"the record of segment '{segment_name}' has no end offset, so it is not done")
+        end_offset = partition.parse_offset(record.end_offset)
+
+        def ask() -> Waiter | None:
+            if segment_name not in runner.phases():
+                return None
+            return runner.become_online(segment_name, end_offset, record.crc)
+
+        waiter = self._on_loop(ask)
+        if waiter is None:
+            return False
+        if not waiter.wait(ONLINE_TIMEOUT_S):
+            raise QueryTimeoutError(f"segment '{segment_name}' was not built or fetched in {ONLINE_TIMEOUT_S:.0f} s")
+        self._on_loop(self._sweep)
+        if waiter.reason is not None:
+            raise PinotError(waiter.reason, table=table, segment=segment_name)
+        return True
+
+    def leave(self, table: str, segment_name: str) -> None:
+        """CONSUMING → OFFLINE or DROPPED. Does nothing if it does not consume here."""
+
+        def leave() -> None:
+            for (of_table, _), runner in list(self._runners.items()):
+                if of_table == table and segment_name in runner.phases():
+                    runner.leave(segment_name)
+            self._sweep()
+
+        self._on_loop(leave)
+
+    def close(self) -> None:
+        """Stop reading. Queries that run keep what they read."""
+        self._worker.close()
+        for runner in self.runners():
+            runner.close()
+
+    # --- On the loop
+
+    def _start(self, spec: PartitionSpec, first: ConsumingRecord, record: ConsumingRecord) -> str | None:
+        key = (spec.table, spec.partition)
+        runner = self._runners.get(key)
+        if runner is not None and runner.is_empty:
+            # Nothing of before is of use: the table was disabled, or the partition was moved away and back.
+            self._close(key)
+            runner = None
+        if runner is None:
+            runner = self._open(spec, first)
+        assert runner.partition is not None
+        parse = runner.partition.parse_offset
+        start = SegmentStart(
+            record.name,
+            record.sequence,
+            parse(record.start_offset),
+            record.creation_time_ms,
+            record.row_threshold,
+            record.time_threshold_ms,
+        )
+        is_download_only = spec.config.segments.completion_mode == "DOWNLOAD"
+        settings = ConsumerSettings(
+            record.row_threshold,
+            record.time_threshold_ms,
+            is_download_only=is_download_only,
+            is_split_commit=self._services.is_split_commit,
+            sends_metadata=self._services.sends_metadata,
+        )
+        return runner.start(start, settings)
+
+    def _open(self, spec: PartitionSpec, first: ConsumingRecord) -> PartitionRunner:
+        key = (spec.table, spec.partition)
+        runner = PartitionRunner(
+            spec,
+            self._services,
+            lambda sequence: self._cluster.provisional_name(spec.table, spec.partition, sequence),
+        )
+        runner.begin(self._worker.open(spec, runner.tell), first.sequence)
+        self._runners = {**self._runners, key: runner}
+        self._publish()
+        log.info("partition is read table=%s partition=%d from=%s", *key, spec.start_offset)
+        return runner
+
+    def _close(self, key: tuple[str, int]) -> None:
+        runner = self._runners[key]
+        self._runners = {other: kept for other, kept in self._runners.items() if other != key}
+        self._publish()
+        # A fetch that is under way may take a while: not on the loop.
+        threading.Thread(target=runner.close, name=f"close-{key[0]}-{key[1]}", daemon=True).start()
+        log.info("partition is not read any more table=%s partition=%d", *key)
+
+    def _sweep(self) -> None:
+        for key, runner in list(self._runners.items()):
+            if runner.is_empty:
+                self._close(key)
+
+    def _publish(self) -> None:
+        partitions: dict[str, dict[int, IngestPartition]] = {}
+        for (table, number), runner in self._runners.items():
+            if runner.partition is not None:
+                partitions.setdefault(table, {})[number] = runner.partition
+        self._partitions = partitions
+
+    def _on_loop(self, call: Callable[[], T]) -> T:
+        """Run a call on the loop and return what it gives, or raise what it raises."""
+        done = threading.Event()
+        results: list[T] = []
+        errors: list[Exception] = []
+
+        def run() -> None:
+            try:
+                results.append(call())
+            except Exception as error:
+                errors.append(error)
+            done.set()
+
+        self._services.loop.post(run)
+        if not done.wait(LOOP_TIMEOUT_S):
+            raise QueryTimeoutError(f"consuming segments did not answer in {LOOP_TIMEOUT_S:.0f} s")
+        if errors:
+            raise errors[0]
+        return results[0]

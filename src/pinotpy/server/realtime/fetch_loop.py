@@ -1,0 +1,156 @@
+"""Reads one partition on a thread: fetch, decode, append, again. Failures of the stream are told and waited out."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import random
+import threading
+from collections.abc import Callable
+from typing import Final
+
+import numpy as np
+
+from pinotpy.arrays import Int64Array
+from pinotpy.clock import Clock
+from pinotpy.cluster.completion_messages import Offset
+from pinotpy.errors import NotFoundError, PinotError
+from pinotpy.ingest.decoders.ledger import StreamLedger
+from pinotpy.ingest.decoders.spec import RowDecoder
+from pinotpy.segment.consuming.partition_log import PartitionLog
+from pinotpy.stream.spec import (
+    OffsetOutOfRangeError,
+    PartitionConsumer,
+    StreamBatch,
+    StreamConsumerFactory,
+    StreamUnavailableError,
+)
+
+log = logging.getLogger(__name__)
+
+RECORDS_MAX: Final = 10_000
+FETCH_TIMEOUT_S_MAX: Final = 0.5  # the loop looks that often whether it is to stop
+BACKOFF_S_FIRST: Final = 0.1
+BACKOFF_S_MAX: Final = 10.0
+_TELL_AGAIN_NS: Final = 60_000_000_000
+_PAUSED_S: Final = 0.1
+
+
+class FetchLoop:
+    """The thread of one partition. `failure`, `is_final` and `last_fetch_ms` are read by other threads.
+
+    Args:
+        on_change: after each batch, each failure, and each fetch without records.
+        on_rows: after rows were appended, on this thread: makes what queries would otherwise have to.
+        fetch_timeout_s: longest wait for records in one fetch.
+        idle_timeout_s: a consumer that brought nothing for so long is made anew.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        factory: StreamConsumerFactory,
+        partition: int,
+        decoder: RowDecoder,
+        rows: PartitionLog,
+        ledger: StreamLedger,
+        clock: Clock,
+        *,
+        on_change: Callable[[], None],
+        on_rows: Callable[[], None],
+        fetch_timeout_s: float,
+        idle_timeout_s: float,
+    ) -> None:
+        self._name = name
+        self._factory = factory
+        self._partition = partition
+        self._decoder = decoder
+        self._log = rows
+        self._ledger = ledger
+        self._clock = clock
+        self._on_change = on_change
+        self._on_rows = on_rows
+        self._fetch_timeout_s = min(fetch_timeout_s, FETCH_TIMEOUT_S_MAX)
+        self._idle_ns = int(idle_timeout_s * 1e9)
+        self._stopping = threading.Event()
+        self._consumer: PartitionConsumer | None = None
+        self._last_records_ns = 0
+        self._told = ("", 0)
+        self.failure = ""
+        self.is_final = False
+        self.paused = ""
+        self.last_fetch_ms = 0
+        self._thread = threading.Thread(target=self._run, name=f"fetch-{name}", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self, timeout_s: float) -> None:
+        """Ends after the fetch that is under way."""
+        self._stopping.set()
+        if self._thread.is_alive() and threading.current_thread() is not self._thread:
+            self._thread.join(timeout_s)
+
+    def _run(self) -> None:
+        backoff_s = BACKOFF_S_FIRST
+        while not self._stopping.is_set():
+            if self.paused or self.is_final:
+                self._clock.wait(self._stopping, _PAUSED_S if self.paused else BACKOFF_S_MAX)
+                continue
+            try:
+                self._read_once()
+                backoff_s = BACKOFF_S_FIRST
+                continue
+            except Exception as error:
+                self._failed(error)
+            self._close_consumer()
+            self._on_change()
+            self._clock.wait(self._stopping, backoff_s * random.uniform(0.5, 1.0))
+            backoff_s = min(backoff_s * 2, BACKOFF_S_MAX)
+        self._close_consumer()
+
+    def _read_once(self) -> None:
+        offset: Offset = self._log.watermark.next_offset
+        if self._consumer is None:
+            self._consumer = self._factory.consumer(self._partition)
+            self._last_records_ns = self._clock.monotonic_ns()
+        batch = self._consumer.fetch(offset, records_max=RECORDS_MAX, timeout_s=self._fetch_timeout_s)
+        self.last_fetch_ms = self._clock.now_ms()
+        if self.failure:
+            log.info("stream is read again partition=%s", self._name)
+        self.failure = ""
+        if len(batch) or batch.next_offset != offset:
+            self._last_records_ns = self._clock.monotonic_ns()
+            self._append(batch)
+        elif self._clock.monotonic_ns() - self._last_records_ns > self._idle_ns:
+            # A connection that broke without a word looks like a stream without records.
+            self._close_consumer()
+        self._on_change()
+
+    def _append(self, batch: StreamBatch) -> None:
+        decoded = self._decoder.decode(batch, self._ledger)
+        records: Int64Array = decoded.records
+        self._log.append(decoded.rows, batch.offsets[records], np.asarray(batch.times_ms)[records], batch.next_offset)
+        self._on_rows()
+
+    def _failed(self, error: Exception) -> None:
+        if isinstance(error, PinotError):
+            self.failure = error.message
+            is_lasting = isinstance(error, StreamUnavailableError | NotFoundError)
+            self.is_final = isinstance(error, OffsetOutOfRangeError)
+        else:
+            self.failure, is_lasting = f"{type(error).__name__}: {error}", False
+        now_ns = self._clock.monotonic_ns()
+        if self._told[0] == self.failure and now_ns - self._told[1] < _TELL_AGAIN_NS:
+            return
+        self._told = (self.failure, now_ns)
+        if is_lasting or self.is_final:
+            log.warning("stream is not read partition=%s reason=%s", self._name, self.failure)
+        else:
+            log.error("stream is not read partition=%s", self._name, exc_info=error)
+
+    def _close_consumer(self) -> None:
+        consumer, self._consumer = self._consumer, None
+        if consumer is not None:
+            with contextlib.suppress(Exception):
+                consumer.close()

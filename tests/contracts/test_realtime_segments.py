@@ -1,0 +1,228 @@
+"""Proves that segments of streams begin, are sealed and are done in one write each, and that every fence refuses a
+write of another time: over ZooKeeper and over its twin, in one record and in buckets.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from pinotpy.cluster import buckets
+from pinotpy.cluster.cluster_setup import create_cluster
+from pinotpy.cluster.llc_names import LlcName, llc_name
+from pinotpy.cluster.memory import Fault, MemoryStore, MemoryTree
+from pinotpy.cluster.paths import ClusterPaths
+from pinotpy.cluster.property_store import PropertyStore, table_config_record
+from pinotpy.cluster.realtime_records import RealtimeRecord, SegmentStatus
+from pinotpy.cluster.realtime_segments import RealtimeSegments, StoredRealtime
+from pinotpy.cluster.segment_metadata import SegmentZkMetadata
+from pinotpy.cluster.store import Check, ClusterStore
+from pinotpy.cluster.table_changes import CreateTable
+from pinotpy.cluster.table_state import apply, new_table_ideal_state
+from pinotpy.cluster.write_outcome import WriteOutcome
+from pinotpy.cluster.zookeeper import ZooKeeperStore
+
+TABLE = "t_REALTIME"
+SERVERS = ("Server_a_1", "Server_b_1")
+NOW_MS = 1_720_000_000_000
+_clusters = itertools.count()
+
+
+class Scene:
+    """A table of a stream in a cluster of its own, and a leader of epoch `epoch`."""
+
+    def __init__(self, store: ClusterStore, *, num_buckets: int) -> None:
+        self.store, self.paths = store, ClusterPaths(f"Cluster{next(_clusters)}")
+        create_cluster(store, self.paths)
+        ideal = new_table_ideal_state(TABLE, 2)
+        config = table_config_record(TABLE, {"tableName": TABLE, "tableType": "REALTIME"})
+        apply(store, self.paths, TABLE, CreateTable(config, ideal, ()))
+        if num_buckets:
+            self._cut(num_buckets)
+        self.epoch = store.exists(self.paths.leader_epoch)
+        assert self.epoch is not None
+        self.segments = self.leader(self.epoch.version)
+
+    def leader(self, epoch: int) -> RealtimeSegments:
+        return RealtimeSegments(
+            self.store, self.paths, lambda: (Check(self.paths.leader_epoch, epoch),), pause=lambda _: None
+        )
+
+    def _cut(self, num_buckets: int) -> None:
+        path = self.paths.ideal_state(TABLE)
+        stored = buckets.read_record(self.store, path)
+        assert stored is not None
+        layout = buckets.Layout(num_buckets, "aa")
+        for where, record in buckets._bucket_records(path, stored.record, layout):
+            self.store.create(where, record.to_bytes())
+        self.store.set(path, buckets._main_record(stored.record, layout, False).to_bytes())
+
+    def states(self) -> dict[str, dict[str, str]]:
+        stored = buckets.read_record(self.store, self.paths.ideal_state(TABLE))
+        assert stored is not None
+        return stored.record.map_fields
+
+    def begun(self, partition: int = 0) -> StoredRealtime:
+        record = in_progress(llc_name("t", partition, 0, NOW_MS), "10")
+        assert self.segments.begin(record, SERVERS).outcome is WriteOutcome.WRITTEN
+        return self.read(record.name)
+
+    def read(self, name: LlcName) -> StoredRealtime:
+        stored = self.segments.read(TABLE, str(name))
+        assert stored is not None
+        return stored
+
+    def sealed(self, stored: StoredRealtime, end: str = "25") -> StoredRealtime:
+        following = in_progress(stored.record.name.following(NOW_MS + 60_000), end)
+        assert self.segments.seal(stored, end, 15, following, SERVERS).outcome is WriteOutcome.WRITTEN
+        return self.read(stored.record.name)
+
+
+def in_progress(name: LlcName, start: str) -> RealtimeRecord:
+    return RealtimeRecord.in_progress(
+        TABLE, name, start, num_replicas=2, row_threshold=100, time_threshold_ms=1_000, creation_time_ms=NOW_MS
+    )
+
+
+def file_of(name: LlcName, crc: int = 7) -> SegmentZkMetadata:
+    return SegmentZkMetadata(str(name), TABLE, crc, 15, NOW_MS, download_url="file:/x", size_bytes=100)
+
+
+@pytest.fixture(params=["memory", pytest.param("zookeeper", marks=pytest.mark.zookeeper)])
+def store(request: pytest.FixtureRequest) -> Iterator[ClusterStore]:
+    if request.param == "memory":
+        opened: ClusterStore = MemoryStore(MemoryTree())
+    else:
+        opened = ZooKeeperStore(request.getfixturevalue("zookeeper"), session_timeout_s=30.0, call_timeout_s=60.0)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture(params=[0, 4], ids=["one record", "buckets"])
+def scene(store: ClusterStore, request: pytest.FixtureRequest) -> Scene:
+    return Scene(store, num_buckets=request.param)
+
+
+def test_a_segment_begins_is_sealed_and_is_done(scene: Scene) -> None:
+    first = scene.begun()
+    other = scene.begun(partition=1)
+    consuming = dict.fromkeys(SERVERS, "CONSUMING")
+    name, other_name = str(first.record.name), str(other.record.name)
+    assert scene.states() == {name: consuming, other_name: consuming}
+
+    sealed = scene.sealed(first)
+    following = str(first.record.name.following(NOW_MS + 60_000))
+    assert (sealed.record.status, sealed.record.end_offset) == (SegmentStatus.COMMITTING, "25")
+    assert (sealed.record.next_segment, sealed.record.record.total_docs) == (following, 15)
+    assert scene.states() == {name: consuming, other_name: consuming, following: consuming}, "it consumes until DONE"
+    assert [str(each) for each in scene.segments.consuming(TABLE, 0)] == [name, following]
+
+    assert scene.segments.done(sealed, file_of(first.record.name)).outcome is WriteOutcome.WRITTEN
+    done = scene.read(first.record.name).record
+    assert (done.status, done.start_offset, done.end_offset) == (SegmentStatus.DONE, "10", "25")
+    assert (done.record.crc, done.record.download_url, done.next_segment) == (7, "file:/x", following)
+    assert scene.states()[name] == dict.fromkeys(SERVERS, "ONLINE")
+    assert scene.segments.chains(TABLE)[0] == [first.record.name, first.record.name.following(NOW_MS + 60_000)]
+    assert PropertyStore(scene.store, scene.paths).segment(TABLE, name) is not None
+
+
+def test_a_segment_is_sealed_once_and_done_once(scene: Scene) -> None:
+    first = scene.begun()
+    sealed = scene.sealed(first)
+    again = in_progress(first.record.name.following(NOW_MS + 120_000), "30")  # another minute: another name
+    assert scene.segments.seal(first, "30", 20, again, SERVERS).outcome is WriteOutcome.REFUSED
+    assert len(scene.states()) == 2 and scene.read(first.record.name).record.end_offset == "25"
+    assert scene.segments.done(sealed, file_of(first.record.name)).outcome is WriteOutcome.WRITTEN
+    assert scene.segments.done(sealed, file_of(first.record.name, 8)).outcome is WriteOutcome.REFUSED
+    assert scene.read(first.record.name).record.record.crc == 7
+    assert scene.segments.begin(in_progress(llc_name("t", 0, 0, NOW_MS + 60_000), "0"), SERVERS).outcome is (
+        WriteOutcome.REFUSED
+    ), "no partition gets two segments of one number, whatever their minute"
+
+
+def test_each_fence_alone_refuses_a_write_of_another_time(scene: Scene) -> None:
+    first = scene.begun()
+    following = in_progress(first.record.name.following(NOW_MS + 60_000), "25")
+    # The record's version.
+    stale = replace(first, version=first.version + 1)
+    assert scene.segments.seal(stale, "25", 15, following, SERVERS).outcome is WriteOutcome.REFUSED
+    # The leader's epoch.
+    assert scene.epoch is not None
+    deposed = scene.leader(scene.epoch.version + 1)
+    assert deposed.seal(first, "25", 15, following, SERVERS).outcome is WriteOutcome.REFUSED
+    # The node of the next segment's number.
+    fence = f"{scene.paths.segment_fences}/{TABLE}/0_1"
+    scene.store.create(fence)
+    assert scene.segments.seal(first, "25", 15, following, SERVERS).outcome is WriteOutcome.REFUSED
+    scene.store.delete(fence)
+    assert scene.read(first.record.name).record.status is SegmentStatus.IN_PROGRESS and len(scene.states()) == 1
+    assert scene.segments.seal(first, "25", 15, following, SERVERS).outcome is WriteOutcome.WRITTEN
+
+
+def test_another_writer_of_the_ideal_state_costs_only_another_attempt(scene: Scene) -> None:
+    first, met = scene.begun(), []
+
+    class Interfering:
+        """Another commit goes through between our reading and our write."""
+
+        def __init__(self, store: ClusterStore) -> None:
+            self._store = store
+
+        def multi(self, ops: object) -> None:
+            if not met:
+                met.append(True)
+                scene.begun(partition=4)  # of the same bucket
+            self._store.multi(ops)  # type: ignore[arg-type]
+
+        def __getattr__(self, name: str) -> object:
+            return getattr(self._store, name)
+
+    assert scene.epoch is not None
+    epoch = scene.epoch.version
+    segments = RealtimeSegments(
+        Interfering(scene.store),  # type: ignore[arg-type]
+        scene.paths,
+        lambda: (Check(scene.paths.leader_epoch, epoch),),
+        pause=lambda _: None,
+    )
+    following = in_progress(first.record.name.following(NOW_MS + 60_000), "25")
+    assert segments.seal(first, "25", 15, following, SERVERS).outcome is WriteOutcome.WRITTEN
+    assert met and len(scene.states()) == 3
+
+
+def test_a_replica_that_stopped_is_offline_until_the_segment_is_done(scene: Scene) -> None:
+    first = scene.begun()
+    name = str(first.record.name)
+    for _ in range(2):  # said again, it changes nothing
+        assert scene.segments.mark_offline(TABLE, name, SERVERS[0]).outcome is WriteOutcome.WRITTEN
+    assert scene.states()[name] == {SERVERS[0]: "OFFLINE", SERVERS[1]: "CONSUMING"}
+    assert scene.segments.done(scene.sealed(first), file_of(first.record.name)).outcome is WriteOutcome.WRITTEN
+    assert scene.states()[name] == dict.fromkeys(SERVERS, "ONLINE")
+
+
+def test_fences_of_long_ago_and_of_deleted_tables_are_removed(scene: Scene) -> None:
+    stored = scene.begun()
+    for number in range(20):
+        scene.sealed(stored, str(100 + number))
+        stored = scene.read(stored.record.name.following(NOW_MS + 60_000))
+    left = scene.store.children(f"{scene.paths.segment_fences}/{TABLE}")
+    assert 16 <= len(left) <= 18 and "0_20" in left
+    scene.segments.forget(TABLE)
+    scene.segments.forget(TABLE)
+    assert scene.store.exists(f"{scene.paths.segment_fences}/{TABLE}") is None
+
+
+@pytest.mark.parametrize("fault", [Fault.REQUEST_LOST, Fault.REPLY_LOST])
+def test_what_became_of_a_lost_write_is_unknown_and_can_be_read(fault: Fault) -> None:
+    store = MemoryStore(MemoryTree())
+    scene = Scene(store, num_buckets=0)
+    first = scene.begun()
+    following = in_progress(first.record.name.following(NOW_MS + 60_000), "25")
+    store.fault = lambda operation, _: fault if operation == "multi" else None
+    assert scene.segments.seal(first, "25", 15, following, SERVERS).outcome is WriteOutcome.UNKNOWN
+    store.fault = None
+    expected = SegmentStatus.COMMITTING if fault is Fault.REPLY_LOST else SegmentStatus.IN_PROGRESS
+    assert scene.read(first.record.name).record.status is expected

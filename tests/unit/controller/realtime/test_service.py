@@ -1,0 +1,215 @@
+"""Proves the lead controller's half of segment completion over HTTP: partitions of a stream begin, a segment is sealed
+once and committed with its file, whatever else replicas say, and what is no message is answered FAILED.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pyarrow as pa
+import pytest
+from controller_harness import Harness, start_harness
+from events_table import SCHEMA, table_config
+
+from pinotpy.cluster.realtime_records import SegmentStatus
+from pinotpy.config.schema import Schema
+from pinotpy.config.table import TableConfig
+from pinotpy.controller.periodic.realtime_validation import RealtimeValidation
+from pinotpy.segment.archive.archive import pack_metadata, pack_segment
+from pinotpy.segment.build.builder import build_segment
+from pinotpy.stream.file import create_topic
+
+TABLE = "events_REALTIME"
+
+
+class Scene:
+    def __init__(self, harness: Harness, folder: Path) -> None:
+        self.harness, self.folder = harness, folder
+        harness.post_json("/schemas", SCHEMA).raise_for_status()
+        self.config = table_config(folder, rows=100)
+        harness.post_json("/tables", self.config).raise_for_status()
+        self.segments = harness.controller.realtime_segments
+        self.validation = RealtimeValidation(harness.controller, self.segments, 60.0)
+
+    def begin(self, num_partitions: int = 1) -> str:
+        create_topic(self.folder / "events", num_partitions)
+        self.validation.run_table(TABLE)
+        (name,) = self.segments.chains(TABLE)[0]
+        return str(name)
+
+    def says(self, kind: str, name: str, instance: str, offset: int = 100, **more: Any) -> dict[str, Any]:
+        params = {"name": name, "instance": instance, "offset": str(offset), "streamPartitionMsgOffset": str(offset)}
+        files = more.pop("files", None)
+        url = f"{self.harness.server.url}/{kind}"
+        params |= {key: str(value) for key, value in more.items()}
+        response = httpx.request("POST" if files else "GET", url, params=params, files=files, timeout=60)
+        assert response.status_code == 200, response.text
+        reply: dict[str, Any] = response.json()
+        return reply
+
+    def archive(self, name: str, rows: int) -> tuple[Path, bytes]:
+        """A segment's archive, and the archive of its metadata."""
+        batch = pa.RecordBatch.from_pydict(
+            {
+                "kind": pa.array(["k"] * rows),
+                "id": pa.array(range(rows), pa.int64()),
+                "ts": pa.array([1_700_000_000_000] * rows, pa.int64()),
+            }
+        )
+        build_segment(
+            Schema.from_json(SCHEMA), TableConfig.from_json(self.config), [batch], self.folder / "built", name
+        )
+        archive = self.folder / f"{name}.tar.gz"
+        pack_segment(self.folder / "built" / name, archive)
+        return archive, pack_metadata((self.folder / "built" / name / "metadata").read_bytes(), name)
+
+    def status(self, name: str) -> SegmentStatus:
+        stored = self.segments.read(TABLE, name)
+        assert stored is not None
+        return stored.record.status
+
+
+@pytest.fixture
+def scene(tmp_path: Path) -> Iterator[Scene]:
+    harness = start_harness(tmp_path / "controller")
+    yield Scene(harness, tmp_path)
+    harness.close()
+
+
+def test_a_segment_is_sealed_committed_and_kept(scene: Scene) -> None:
+    name = scene.begin()
+    replicas = sorted((scene.harness.controller.catalog.ideal_state(TABLE) or {})[name])
+    assert len(replicas) == 2
+    assert scene.says("segmentConsumed", name, replicas[1], 90, rowCount=88, reason="timeLimit")["status"] == "HOLD"
+    winner = scene.says("segmentConsumed", name, replicas[0], 100, rowCount=98, reason="timeLimit")
+    behind = scene.says("segmentConsumed", name, replicas[1], 90, rowCount=88, reason="timeLimit")
+    assert (winner["status"], winner["offset"]) == ("COMMIT", 100)
+    assert (behind["status"], behind["offset"]) == ("CATCH_UP", 100)
+    assert scene.status(name) is SegmentStatus.COMMITTING
+    before, following = scene.segments.chains(TABLE)[0]
+    assert str(before) == name and (before.sequence, following.sequence) == (0, 1)
+
+    archive, metadata = scene.archive(name, 98)
+    assert scene.says("segmentCommitStart", name, replicas[1], 100)["status"] != "COMMIT_CONTINUE", "it was not asked"
+    assert scene.says("segmentCommitStart", name, replicas[0], 100)["status"] == "COMMIT_CONTINUE"
+    files = {"file": (archive.name, archive.read_bytes())}
+    uploaded = scene.says("segmentUpload", name, replicas[0], files=files)
+    assert uploaded["status"] == "UPLOAD_SUCCESS"
+    done = scene.says(
+        "segmentCommitEndWithMetadata", name, replicas[0], 100, location=uploaded["segmentLocation"],
+        files={"metadata": ("m.tar.gz", metadata)},
+    )  # fmt: skip
+    assert done["status"] == "COMMIT_SUCCESS" and scene.status(name) is SegmentStatus.DONE
+    assert scene.says("segmentConsumed", name, replicas[1], 100)["status"] == "KEEP"
+    stored = scene.segments.read(TABLE, name)
+    assert stored is not None and stored.record.record.total_docs == 98
+    content = httpx.get(f"{scene.harness.server.url}/segments/events/{name}", timeout=60).content
+    assert content == archive.read_bytes()
+    assert (scene.harness.controller.catalog.ideal_state(TABLE) or {})[name] == dict.fromkeys(replicas, "ONLINE")
+
+
+def test_a_commit_in_one_step_brings_its_file(scene: Scene) -> None:
+    name = scene.begin()
+    replicas = sorted((scene.harness.controller.catalog.ideal_state(TABLE) or {})[name])
+    for replica in replicas:
+        reply = scene.says("segmentConsumed", name, replica, 50, rowCount=49)
+    committer = replicas[1] if reply["status"] == "COMMIT" else replicas[0]
+    archive, _ = scene.archive(name, 49)
+    files = {"file": (archive.name, archive.read_bytes())}
+    assert scene.says("segmentCommit", name, committer, 50, files=files)["status"] == "COMMIT_SUCCESS"
+    assert scene.status(name) is SegmentStatus.DONE
+
+
+def test_the_next_segment_has_the_rows_that_the_config_says_now(scene: Scene) -> None:
+    name = scene.begin()
+    scene.config["tableIndexConfig"]["streamConfigs"]["realtime.segment.flush.threshold.segment.rows"] = "250"
+    url = f"{scene.harness.server.url}/tables/events"
+    httpx.put(url, content=json.dumps(scene.config), timeout=60).raise_for_status()
+    for replica in (scene.harness.controller.catalog.ideal_state(TABLE) or {})[name]:
+        scene.says("segmentConsumed", name, replica, 50, rowCount=49)
+    first, second = (scene.segments.read(TABLE, str(each)) for each in scene.segments.chains(TABLE)[0])
+    assert first is not None and second is not None
+    assert (first.record.row_threshold, second.record.row_threshold) == (100, 250)
+
+
+def test_by_size_segments_grow_with_what_the_last_one_took(scene: Scene) -> None:
+    stream = scene.config["tableIndexConfig"]["streamConfigs"]
+    del stream["realtime.segment.flush.threshold.segment.rows"]
+    stream |= {
+        "realtime.segment.flush.threshold.rows": "0",
+        "realtime.segment.flush.threshold.segment.size": "100M",
+        "realtime.segment.flush.autotune.initialRows": "20000",
+    }
+    httpx.put(f"{scene.harness.server.url}/tables/events", content=json.dumps(scene.config), timeout=60)
+    name, thresholds = scene.begin(), []
+    for number in range(3):
+        stored = scene.segments.read(TABLE, name)
+        assert stored is not None
+        thresholds.append(stored.record.row_threshold)
+        replica, other = sorted((scene.harness.controller.catalog.ideal_state(TABLE) or {})[name])
+        end = 50 * (number + 1)
+        for each in (other, replica):
+            scene.says("segmentConsumed", name, each, end, rowCount=20_000)
+        archive, metadata = scene.archive(name, 50)
+        files = {"file": (archive.name, archive.read_bytes())}
+        committer = next(
+            each for each in (replica, other)
+            if scene.says("segmentCommitStart", name, each, end)["status"] == "COMMIT_CONTINUE"
+        )  # fmt: skip
+        location = scene.says("segmentUpload", name, committer, files=files)["segmentLocation"]
+        done = scene.says(
+            "segmentCommitEndWithMetadata", name, committer, end, location=location, segmentSizeBytes=10 << 20,
+            rowCount=20_000, files={"metadata": ("m.tar.gz", metadata)},
+        )  # fmt: skip
+        assert done["status"] == "COMMIT_SUCCESS"
+        name = str(scene.segments.chains(TABLE)[0][-1])
+    assert thresholds[:2] == [20_000, 20_000], "nothing was complete when the second one began"
+    assert thresholds[2] == 10_000, "50 rows took 10 MB: the least that is ever given"
+
+
+def test_a_replica_that_stops_is_taken_out_and_told(scene: Scene) -> None:
+    name = scene.begin()
+    replica, other = sorted((scene.harness.controller.catalog.ideal_state(TABLE) or {})[name])
+    assert scene.says("segmentStoppedConsuming", name, replica, reason="disk full")["status"] == "PROCESSED"
+    states = (scene.harness.controller.catalog.ideal_state(TABLE) or {})[name]
+    assert states == {replica: "OFFLINE", other: "CONSUMING"}
+
+
+def test_what_is_no_message_is_answered_failed(scene: Scene) -> None:
+    name = scene.begin()
+    assert scene.says("segmentConsumed", "nothing", "A")["status"] == "FAILED"
+    assert scene.says("segmentConsumed", "other__0__0__20260101T0000Z", "A")["status"] == "FAILED"
+    assert "offset" in scene.says("segmentConsumed", name, "A", -5)["reason"]
+    assert scene.says("segmentUpload", name, "A", files={"file": ("x", b"no archive")})["status"] == "FAILED"
+    wrong, _ = scene.archive("events__0__9__20260101T0000Z", 3)
+    reply = scene.says("segmentUpload", name, "A", files={"file": ("x", wrong.read_bytes())})
+    assert reply["status"] == "FAILED" and "expected segment" in reply["reason"]
+    assert scene.says("segmentCommitEnd", name, "A", location="/etc/passwd")["status"] == "FAILED"
+    assert scene.status(name) is SegmentStatus.IN_PROGRESS
+
+
+def test_a_stream_that_is_not_there_yet_is_told_and_found_later(scene: Scene) -> None:
+    scene.validation.run_table(TABLE)
+    assert "events" in scene.validation.faults[TABLE]
+    assert scene.segments.chains(TABLE) == {}
+    changed = RealtimeValidation(scene.harness.controller, scene.segments, 60.0)
+    create_topic(scene.folder / "events", 3)
+    changed.run_table(TABLE)
+    assert sorted(scene.segments.chains(TABLE)) == [0, 1, 2] and changed.faults == {}
+    changed.run_table(TABLE)
+    assert [len(chain) for chain in scene.segments.chains(TABLE).values()] == [1, 1, 1]
+    assert httpx.delete(f"{scene.harness.server.url}/tables/events", timeout=60).status_code == 200
+    assert not [node for node in scene.harness.nodes() if "SEGMENT_FENCES/events" in node]
+
+
+def test_the_reply_says_who_is_not_the_leader(scene: Scene) -> None:
+    name = scene.begin()
+    object.__setattr__(scene.harness.controller, "is_leader", lambda: False)
+    assert scene.says("segmentConsumed", name, "A")["status"] == "NOT_LEADER"
+    assert (
+        json.loads(httpx.get(f"{scene.harness.server.url}/segmentConsumed", timeout=60).text)["status"] == "NOT_LEADER"
+    )
