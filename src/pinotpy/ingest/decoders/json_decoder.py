@@ -1,42 +1,69 @@
-"""Records that are JSON objects (Pinot: JSONMessageDecoder)."""
+"""Records that are JSON objects (Pinot: JSONMessageDecoder).
+
+A kernel reads objects of plain values; the others, and everything that is no object, is parsed one by one as files are.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Protocol
 
+import pyarrow as pa
+
+from pinotpy.arrays import Int64Array
 from pinotpy.config.schema import Schema
 from pinotpy.config.stream_configs import StreamConfig
 from pinotpy.config.table import TableConfig
 from pinotpy.data_types import DataType
-from pinotpy.errors import DecodeError
+from pinotpy.errors import InvalidConfigError
 from pinotpy.ingest import json_text
 from pinotpy.ingest.decoders.ledger import SAMPLE_CHARACTERS_MAX
 from pinotpy.ingest.decoders.piped_decoder import PipedDecoder
+from pinotpy.ingest.decoders.plain_objects import PlainObjects
 from pinotpy.ingest.pipeline import RowPipeline
 from pinotpy.ingest.readers.json_format import JsonParser, batch_of_records, is_row
-from pinotpy.ingest.readers.spec import FileFields, InputBatch, Reject
+from pinotpy.ingest.readers.spec import FileFields, InputBatch, ReaderColumn, Reject
 
 
 def make(stream: StreamConfig, schema: Schema, table_config: TableConfig) -> PipedDecoder:
     """The decoder of a table."""
     pipeline = RowPipeline(schema, table_config, reject_share_max=1.0)
-    return PipedDecoder(pipeline, _Objects(pipeline))
+    if not pipeline.reader_columns:
+        raise InvalidConfigError("the schema has no columns")
+    return PipedDecoder(pipeline, JsonObjects(pipeline.reader_columns, PlainObjects(pipeline.reader_columns)))
 
 
-class _Objects:
-    """Implements Parse: one object a payload."""
+class ObjectReader(Protocol):
+    """Reads some of the payloads, and names the others (PlainObjects)."""
 
-    def __init__(self, pipeline: RowPipeline) -> None:
-        self._columns = pipeline.reader_columns
+    def read(self, payloads: pa.Array, numbers: Int64Array) -> tuple[InputBatch, Int64Array]: ...
+
+
+class JsonObjects:
+    """Implements Parse: one object a payload.
+
+    Args:
+        plain: what it leaves out is parsed here, one by one.
+    """
+
+    def __init__(self, columns: Sequence[ReaderColumn], plain: ObjectReader) -> None:
+        self._columns = columns
+        self._plain = plain
         self._exact = any(column.data_type is DataType.BIG_DECIMAL for column in self._columns)
         self._parser = JsonParser(self._exact)
 
-    def __call__(self, payloads: Sequence[bytes], numbers: Sequence[int], reject: Reject) -> InputBatch:
+    def __call__(self, payloads: pa.Array, numbers: Int64Array, reject: Reject) -> list[InputBatch]:
+        plain, left_out = self._plain.read(payloads, numbers)
+        batches = [plain] if plain.batch.num_rows else []
+        if len(left_out):
+            batches.append(self._parsed(payloads.take(pa.array(left_out)).to_pylist(), left_out, reject))
+        return batches
+
+    def _parsed(self, payloads: list[bytes], numbers: Int64Array, reject: Reject) -> InputBatch:
         rows: list[dict[str, Any]] = []
         kept: list[int] = []
         loads = self._parser.loads
-        for payload, number in zip(payloads, numbers, strict=True):
+        for payload, number in zip(payloads, (numbers + 1).tolist(), strict=True):
             try:
                 value = loads(payload)
             except (ValueError, RecursionError) as error:
@@ -47,8 +74,6 @@ class _Objects:
             if is_row(value, number, may_be_deep, reject):
                 rows.append(value)
                 kept.append(number)
-        if not self._columns:
-            raise DecodeError("the schema has no columns")
         return batch_of_records(rows, kept, self._columns, self._exact, reject, FileFields(set(), declared=False))
 
 

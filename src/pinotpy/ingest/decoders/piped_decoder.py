@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Final
 
 import numpy as np
@@ -17,8 +17,9 @@ from pinotpy.ingest.pipeline import RowPipeline
 from pinotpy.ingest.readers.spec import InputBatch, Reject
 from pinotpy.stream.spec import StreamBatch
 
-# Payloads of a batch in input form; row numbers count its records from 1. Nothing is raised but PinotError.
-Parse = Callable[[Sequence[bytes], Sequence[int], Reject], InputBatch]
+# (payloads of a batch, which of them, reject) → input form, in one part or several; row numbers count the batch's
+# records from 1. Nothing is raised but PinotError.
+Parse = Callable[[pa.Array, Int64Array, Reject], list[InputBatch]]
 _NO_RECORDS: Final = np.zeros(0, np.int64)
 
 
@@ -26,7 +27,7 @@ class PipedDecoder:
     """Implements RowDecoder.
 
     Args:
-        parse: gets payloads that are no tombstones, with their numbers.
+        parse: gets the numbers of payloads that are no tombstones.
     """
 
     def __init__(self, pipeline: RowPipeline, parse: Parse) -> None:
@@ -35,20 +36,18 @@ class PipedDecoder:
         self._empty: pa.RecordBatch | None = None
 
     def decode(self, batch: StreamBatch, ledger: StreamLedger) -> DecodedRows:
-        payloads = batch.payloads.to_pylist()
-        present = [number for number, payload in enumerate(payloads) if payload is not None]
+        payloads = batch.payloads
+        present: Int64Array = np.flatnonzero(np.asarray(payloads.is_valid())).astype(np.int64)
         counts = RowLedger("stream")
-        parts = self._decoded(payloads, present, counts) if present else []
+        parts = self._decoded(payloads, present, counts) if len(present) else []
         ledger.add(counts, len(payloads), len(payloads) - len(present), batch.offsets)
         if len(parts) == 1:
             return DecodedRows(parts[0].batch, parts[0].row_numbers - 1)
         if not parts:
             return DecodedRows(self._no_rows(), _NO_RECORDS)
-        rows = pa.Table.from_batches([_plain(part.batch) for part in parts]).combine_chunks().to_batches()
-        records: Int64Array = np.concatenate([part.row_numbers for part in parts]) - 1
-        return DecodedRows(rows[0] if rows else self._no_rows(), records)
+        return _merged(parts)
 
-    def _decoded(self, payloads: Sequence[bytes | None], numbers: Sequence[int], counts: RowLedger) -> list[InputBatch]:
+    def _decoded(self, payloads: pa.Array, numbers: Int64Array, counts: RowLedger) -> list[InputBatch]:
         """Storage form of the records `numbers`, in parts."""
         attempt = RowLedger("stream")
         try:
@@ -56,23 +55,25 @@ class PipedDecoder:
         except PinotError as error:
             # Something about these records does not go with the table's expressions: the bad ones are found by halving.
             if len(numbers) == 1:
-                text = (payloads[numbers[0]] or b"")[: 4 * SAMPLE_CHARACTERS_MAX].decode("utf-8", "replace")
+                text = payloads[int(numbers[0])].as_py()[: 4 * SAMPLE_CHARACTERS_MAX].decode("utf-8", "replace")
                 counts.num_rows_read += 1
-                counts.reject(numbers[0] + 1, "", error.message, text)
+                counts.reject(int(numbers[0]) + 1, "", error.message, text)
                 return []
             half = len(numbers) // 2
             return [*self._decoded(payloads, numbers[:half], counts), *self._decoded(payloads, numbers[half:], counts)]
         _add(counts, attempt)
         return parts
 
-    def _attempt(self, payloads: Sequence[bytes | None], numbers: Sequence[int], ledger: RowLedger) -> list[InputBatch]:
+    def _attempt(self, payloads: pa.Array, numbers: Int64Array, ledger: RowLedger) -> list[InputBatch]:
         def reject(row: int, column: str, cause: str, text: str = "", *, allowed: bool = False) -> None:
             ledger.num_rows_read += 1
             ledger.reject(row, column, cause, text, allowed=allowed)
 
-        present = [payload for number in numbers if (payload := payloads[number]) is not None]
-        rows = self._parse(present, [number + 1 for number in numbers], reject)
-        parts = [self._pipeline.convert_numbered(flat, ledger) for flat in self._pipeline.flat(rows, ledger)]
+        parts = [
+            self._pipeline.convert_numbered(flat, ledger)
+            for rows in self._parse(payloads, numbers, reject)
+            for flat in self._pipeline.flat(rows, ledger)
+        ]
         return [part for part in parts if part.batch.num_rows]
 
     def _no_rows(self) -> pa.RecordBatch:
@@ -83,6 +84,14 @@ class PipedDecoder:
             ]
             self._empty = pa.RecordBatch.from_pylist([], pa.schema(fields))
         return self._empty
+
+
+def _merged(parts: list[InputBatch]) -> DecodedRows:
+    """Rows of several parts in the order of their records; those of one record stay as they are."""
+    records: Int64Array = np.concatenate([part.row_numbers for part in parts]) - 1
+    rows = pa.Table.from_batches([_plain(part.batch) for part in parts]).combine_chunks().to_batches()[0]
+    order = np.argsort(records, kind="stable")
+    return DecodedRows(rows.take(pa.array(order)), records[order])
 
 
 def _plain(batch: pa.RecordBatch) -> pa.RecordBatch:

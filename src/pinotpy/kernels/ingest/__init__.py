@@ -1,5 +1,6 @@
-"""How are bytes of input files parsed where no library does it fast enough: Avro records, odd dialects of CSV.
+"""How are bytes of input parsed where no library does it fast enough: Avro records, odd dialects of CSV, JSON objects
+of plain values.
 
-Read first: `avro_records`. Used by `pinotpy.ingest.readers` alone; knows nothing of segments and queries.
-Background: the Avro specification 1.11; RFC 4180.
+Read first: `avro_records`. Used by `pinotpy.ingest` alone; knows nothing of segments and queries.
+Background: the Avro specification 1.11; RFC 4180; RFC 8259.
 """
