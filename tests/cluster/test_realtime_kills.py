@@ -1,10 +1,11 @@
-"""Proves on real processes, under SIGKILL and SIGSTOP of servers, controller and broker while rows come: every answer
-that says it is exact has exactly the records of the stream up to the offsets that it names, and in the end no record is
-lost or doubled, and every segment that ended is done. PINOTPY_CHAOS_SEED replays a run's faults.
+"""Proves on real processes, under SIGKILL and SIGSTOP of servers, their workers, controller and broker while rows come:
+every answer that says it is exact has exactly the records of the stream up to the offsets that it names, and in the end
+no record is lost or doubled, and every segment that ended is done. PINOTPY_CHAOS_SEED replays a run's faults.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import signal
@@ -93,11 +94,24 @@ class Asking:
                 self._stop.wait(0.05)
 
 
+def children_of(pid: int) -> list[int]:
+    found: list[int] = []
+    for task in Path(f"/proc/{pid}/task").glob("*/children"):
+        with contextlib.suppress(OSError):
+            found += map(int, task.read_text().split())
+    return found
+
+
 def disturb(cluster: LiveCluster, dice: random.Random, until: float) -> Counter[str]:
     done: Counter[str] = Counter()
     while time.monotonic() < until:
         name = dice.choice(DAEMONS)
-        if dice.random() < 0.5:
+        workers = children_of(cluster.processes.daemons[name].pid)
+        if workers and dice.random() < 0.5:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(dice.choice(workers), signal.SIGKILL)
+                done[f"killed a worker of {name}"] += 1
+        elif dice.random() < 0.5:
             cluster.processes.kill(name)
             time.sleep(dice.uniform(0, 2))
             cluster.processes.restart(name)

@@ -11,7 +11,8 @@ from pinotpy.config.schema import Schema
 from pinotpy.config.table import TableConfig
 from pinotpy.segment.build.indexing import resolve_indexing
 from pinotpy.segment.consuming.log_pieces import LogPieces, PieceView
-from pinotpy.segment.consuming.partition_log import LogView, PartitionLog
+from pinotpy.segment.consuming.log_ranges import LogView
+from pinotpy.segment.consuming.partition_log import PartitionLog
 
 
 def filled_log(

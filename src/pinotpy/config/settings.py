@@ -362,6 +362,12 @@ class ServerSettings(ProcessSettings):
         about="Segments of streams that are built at once; 0: as many as threads.",
         ge=0,
     )
+    ingest_workers: WholeNumber = setting(
+        1,
+        "pinot.server.instance.realtime.ingest.workers",
+        about="Processes that read streams, begun with the first partition; 0: threads of the server read them.",
+        ge=0,
+    )
     split_commit: bool = setting(
         True,
         "pinot.server.instance.enable.split.commit",

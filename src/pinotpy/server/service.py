@@ -267,6 +267,7 @@ class ServerParts:
             controller_urls=lambda: controller_urls(store, paths, self.equipment.scheme),
             headers=self.equipment.peer_headers,
             verify=self.equipment.peer_verification(),
+            num_workers=settings.ingest_workers,
             builds_max=settings.segment_builds_max or self.threads,
             is_split_commit=settings.split_commit,
             sends_metadata=settings.commit_metadata,

@@ -110,3 +110,16 @@ class StreamLedger:
             "replacedByDefault": dict(self.replaced),
             "droppedFromLists": dict(self.dropped),
         }
+
+
+def summed(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
+    """The sum of two ledgers, or of parts of them, as JSON; of samples the first ones."""
+    total = dict(one)
+    for key, value in other.items():
+        if isinstance(value, dict):
+            total[key] = summed(total.get(key, {}), value)
+        elif isinstance(value, list):
+            total[key] = [*total.get(key, []), *value][:SAMPLES_MAX]
+        else:
+            total[key] = total.get(key, 0) + value
+    return total

@@ -6,14 +6,18 @@ for all of them.
 
 from __future__ import annotations
 
+import logging
 import threading
 from dataclasses import dataclass
 from typing import Final
 
 from pinotpy.clock import Clock, SystemClock
+from pinotpy.errors import PinotError
 from pinotpy.segment.consuming.chunk import Chunk
-from pinotpy.segment.consuming.partition_log import LogView, PartitionLog, SegmentRange
+from pinotpy.segment.consuming.log_ranges import LogRanges, LogView, SegmentRange
 from pinotpy.segment.consuming.piece import Piece
+
+log = logging.getLogger(__name__)
 
 TAIL_KEPT_NS: Final = 20_000_000
 
@@ -39,7 +43,7 @@ class LogPieces:
         table: name with type, for messages and queries.
     """
 
-    def __init__(self, log: PartitionLog, table: str, *, clock: Clock | None = None) -> None:
+    def __init__(self, log: LogRanges, table: str, *, clock: Clock | None = None) -> None:
         self._log = log
         self._table = table
         self._clock = clock or SystemClock()
@@ -68,10 +72,13 @@ class LogPieces:
 
     def freeze(self) -> None:
         """Make the columns of pieces that became immutable since the last call, so that no query has to; called by the
-        thread that appends.
+        thread that appends. What cannot be made is left to queries, which tell why.
         """
         for piece in self.view().frozen:
-            piece.freeze()
+            try:
+                piece.freeze()
+            except PinotError:
+                log.exception("columns are left to queries table=%s segment=%s", self._table, piece.name)
 
     def _pieces_of(self, log_view: LogView) -> PieceView:
         frozen: dict[_Key, Piece] = {}

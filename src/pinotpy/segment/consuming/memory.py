@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import mmap
 import os
+from collections.abc import Callable
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+
+from pinotpy.errors import DataError
 
 
 class ChunkMemory(Protocol):
@@ -35,16 +38,37 @@ class HeapMemory:
 
 
 class SharedMemory:
-    """Blocks in anonymous files; their size is sealed, so that no process can cut them under another one's reads."""
+    """Blocks in anonymous files; their size is sealed, so that no process can cut them under another one's reads.
+
+    Args:
+        on_block: called with each block's descriptor, which is closed afterwards: to send it to another process.
+    """
+
+    def __init__(self, on_block: Callable[[int], None] = lambda descriptor: None) -> None:
+        self._on_block = on_block
 
     def allocate(self, size_bytes: int, name: str) -> NDArray[np.uint8]:
         descriptor = os.memfd_create(f"pinotpy-{name}"[:200], os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
         try:
             os.ftruncate(descriptor, size_bytes)
             seal_size(descriptor)
-            return map_block(descriptor, size_bytes)
+            block = map_block(descriptor, size_bytes)
+            self._on_block(descriptor)
+            return block
         finally:
             os.close(descriptor)
+
+
+class GivenMemory:
+    """A block that is there already."""
+
+    def __init__(self, block: NDArray[np.uint8]) -> None:
+        self._block = block
+
+    def allocate(self, size_bytes: int, name: str) -> NDArray[np.uint8]:
+        if len(self._block) != size_bytes:
+            raise DataError(f"the block of '{name}' has {len(self._block)} bytes, expected {size_bytes}")
+        return self._block
 
 
 def seal_size(descriptor: int) -> None:

@@ -7,10 +7,9 @@ and the segments' boundaries, so its segments tile the log by construction.
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
-from typing import Any, Final
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -21,81 +20,22 @@ from pinotpy.config.schema import Schema
 from pinotpy.errors import DataError
 from pinotpy.segment.build.arrow_values import column_values
 from pinotpy.segment.build.indexing import ColumnIndexing
-from pinotpy.segment.consuming.chunk import Chunk, rows_before_offset
+from pinotpy.segment.consuming.chunk import Chunk
 from pinotpy.segment.consuming.chunk_column import IncomingColumn
 from pinotpy.segment.consuming.chunk_layout import CHUNK_ROWS, ColumnRoom, chunk_layout, usual_room
+from pinotpy.segment.consuming.log_ranges import UNKNOWN_TIME_MS, LogRanges, Watermark
 from pinotpy.segment.consuming.memory import ChunkMemory, HeapMemory
-from pinotpy.segment.consuming.stored_rows import stored_rows
-
-UNKNOWN_TIME_MS: Final = -1
 
 
-@dataclass(frozen=True, slots=True)
-class Watermark:
-    """What is published of a log.
-
-    num_rows: rows before it can be read. next_offset: of the stream; every record before it is in a row, or was
-    filtered or rejected. last_time_ms: the latest stream time of a row, UNKNOWN_TIME_MS if none has one.
-    """
-
-    num_rows: int
-    next_offset: Any
-    last_time_ms: int
-
-
-@dataclass(frozen=True, slots=True)
-class SegmentRange:
-    """A segment as a range of the log's rows.
-
-    end_row, end_offset: None while the segment takes rows.
-    """
-
-    name: str
-    first_row: int
-    start_offset: Any
-    end_row: int | None = None
-    end_offset: Any = None
-
-
-@dataclass(frozen=True, slots=True)
-class LogView:
-    """What one query reads of a log: rows before the watermark, cut at the segments' boundaries. Never changes."""
-
-    watermark: Watermark
-    segments: tuple[SegmentRange, ...]
-    chunks: tuple[Chunk, ...]
-
-    def num_rows(self, segment: SegmentRange) -> int:
-        """Rows of a segment that are published."""
-        return (self.watermark.num_rows if segment.end_row is None else segment.end_row) - segment.first_row
-
-    def offset_behind(self, row: int) -> Any:
-        """Where the stream goes on behind the record that gave a published row: a segment that ends there has all rows
-        of that record and none of the next one.
-        """
-        offset: Any = None
-        for chunk in self.chunks:
-            rows = min(chunk.num_rows, self.watermark.num_rows - chunk.first_row)
-            if rows <= 0 or chunk.first_row + rows <= row:
-                continue
-            if offset is None:
-                offset = chunk.offsets[row - chunk.first_row]
-            behind = int(np.searchsorted(chunk.offsets[:rows], offset, "right"))
-            if behind < rows:
-                return chunk.offsets[behind].item()
-        if offset is None:
-            raise DataError(f"row {row} is not in the log, which has {self.watermark.num_rows} rows")
-        return self.watermark.next_offset
-
-
-class PartitionLog:
-    """The rows of one partition.
+class PartitionLog(LogRanges):
+    """The rows of one partition, appended here.
 
     Args:
         schema, indexing: of all rows (`resolve_indexing`). A changed schema needs another log.
         segment_name: of the segment that takes the first rows.
         start_offset: where that begins, in the stream's type; `offset_dtype` is that of arrays of offsets.
         chunk_rows: for tests; at most CHUNK_ROWS.
+        on_chunk: called with each new chunk, before rows of it are published.
     """
 
     def __init__(
@@ -108,30 +48,16 @@ class PartitionLog:
         offset_dtype: np.dtype[Any],
         memory: ChunkMemory | None = None,
         chunk_rows: int = CHUNK_ROWS,
+        on_chunk: Callable[[Chunk], None] = lambda chunk: None,
     ) -> None:
         assert 0 < chunk_rows <= CHUNK_ROWS
+        super().__init__(segment_name, start_offset)
         self._schema = schema
         self._indexing = dict(indexing)
         self._offset_dtype = offset_dtype
         self._memory = memory or HeapMemory()
         self._chunk_rows = chunk_rows
-        self._lock = threading.Lock()  # of boundaries and chunks against each other; never held while rows are written
-        self._view = LogView(
-            Watermark(0, start_offset, UNKNOWN_TIME_MS), (SegmentRange(segment_name, 0, start_offset),), ()
-        )
-
-    @property
-    def watermark(self) -> Watermark:
-        return self._view.watermark
-
-    @property
-    def segments(self) -> tuple[SegmentRange, ...]:
-        """The segments whose rows are here, in the order of their rows; the last one takes new rows."""
-        return self._view.segments
-
-    def view(self) -> LogView:
-        """What is published now. One read of one attribute: a watermark and boundaries that belong together."""
-        return self._view
+        self._on_chunk = on_chunk
 
     def append(self, rows: pa.RecordBatch, offsets: NDArray[Any], times_ms: Int64Array, next_offset: Any) -> None:
         """Append a batch and publish it; called by one thread.
@@ -159,66 +85,7 @@ class PartitionLog:
             self._give_up_unpublished()
             raise
         last_time_ms = max(before.last_time_ms, int(times_ms.max(initial=UNKNOWN_TIME_MS)))
-        watermark = Watermark(before.num_rows + rows.num_rows, next_offset, last_time_ms)
-        with self._lock:
-            self._view = replace(self._view, watermark=watermark)
-
-    def seal(self, end_offset: Any, next_name: str) -> SegmentRange:
-        """Name the row where the last segment ends; `next_name` begins there. Returns the ended segment's range.
-
-        Raises DataError if the log has not reached `end_offset` yet, or the segment begins behind it.
-        """
-        with self._lock:
-            view = self._view
-            last = view.segments[-1]
-            if view.watermark.next_offset < end_offset:
-                raise DataError(
-                    f"segment '{last.name}' cannot end at offset {end_offset}: its rows reach "
-                    f"{view.watermark.next_offset}",
-                    segment=last.name,
-                )
-            if end_offset < last.start_offset:
-                raise DataError(
-                    f"segment '{last.name}' cannot end at offset {end_offset}: it begins at {last.start_offset}",
-                    segment=last.name,
-                )
-            row = max(rows_before_offset(view.chunks, view.watermark.num_rows, end_offset), last.first_row)
-            ended = replace(last, end_row=row, end_offset=end_offset)
-            following = SegmentRange(next_name, row, end_offset)
-            self._view = replace(view, segments=(*view.segments[:-1], ended, following))
-        return ended
-
-    def rename(self, name: str, new_name: str) -> None:
-        """Give a segment its name: one that was cut off before the cluster named it."""
-        with self._lock:
-            view = self._view
-            if name not in [segment.name for segment in view.segments]:
-                raise DataError(f"segment '{name}' is not in the log", segment=name)
-            segments = tuple(replace(each, name=new_name) if each.name == name else each for each in view.segments)
-            self._view = replace(view, segments=segments)
-
-    def release(self, name: str) -> None:
-        """Give up the rows of a segment, which has ended and is the first one here. Views that were taken keep them."""
-        with self._lock:
-            view = self._view
-            first = view.segments[0]
-            if first.name != name or first.end_row is None:
-                raise DataError(f"segment '{name}' is not the first one of the log, or has not ended", segment=name)
-            end_row = first.end_row
-            chunks = tuple(chunk for chunk in view.chunks if not chunk.is_closed or chunk.end_row > end_row)
-            self._view = replace(view, segments=view.segments[1:], chunks=chunks)
-
-    def rows(self, segment: SegmentRange) -> Iterator[pa.RecordBatch]:
-        """The rows of a segment in storage form, in the order of the stream. Raises DataError if they were released."""
-        view = self._view
-        if segment.name not in [here.name for here in view.segments]:
-            raise DataError(f"rows of segment '{segment.name}' are not here any more", segment=segment.name)
-        end_row = view.watermark.num_rows if segment.end_row is None else segment.end_row
-        return stored_rows(view.chunks, segment.first_row, end_row)
-
-    def used_bytes(self) -> int:
-        """About as much memory as the rows here take."""
-        return sum(chunk.used_bytes() for chunk in self._view.chunks)
+        self.publish(Watermark(before.num_rows + rows.num_rows, next_offset, last_time_ms))
 
     def _incoming(self, rows: pa.RecordBatch) -> dict[str, IncomingColumn]:
         unknown = [name for name in rows.schema.names if name not in self._schema.field_specs]
@@ -261,8 +128,6 @@ class PartitionLog:
                 chunk.close()
             else:
                 # The usual room is too small for a single row.
-                with self._lock:
-                    self._view = replace(self._view, chunks=self._view.chunks[:-1])
                 self._add_chunk(first_row + done, self._rooms_for(columns, done))
 
     def _give_up_unpublished(self) -> None:
@@ -286,8 +151,8 @@ class PartitionLog:
     def _add_chunk(self, row: int, rooms: Mapping[str, ColumnRoom]) -> Chunk:
         layout = chunk_layout(self._schema, self._indexing, self._offset_dtype, rows=self._chunk_rows, rooms=rooms)
         chunk = Chunk(layout, self._memory, row, f"{self._view.segments[-1].name}-{row}")
-        with self._lock:
-            self._view = replace(self._view, chunks=(*self._view.chunks, chunk))
+        self._on_chunk(chunk)
+        self.add_chunk(chunk)
         return chunk
 
     def _rooms_for(self, columns: Mapping[str, IncomingColumn], row: int) -> dict[str, ColumnRoom]:

@@ -17,8 +17,9 @@ from pinotpy.server.realtime.cluster_documents import ClusterDocuments
 from pinotpy.server.realtime.completion_client import CompletionClient
 from pinotpy.server.realtime.consuming_tables import ConsumingTables
 from pinotpy.server.realtime.event_loop import EventLoop
-from pinotpy.server.realtime.ingest_worker import BuiltSegment
+from pinotpy.server.realtime.ingest_worker import BuiltSegment, IngestWorker
 from pinotpy.server.realtime.local_worker import LocalWorker
+from pinotpy.server.realtime.process_worker import ProcessWorker
 from pinotpy.server.tables.store import SegmentStore
 
 MESSAGE_THREADS: Final = 8
@@ -70,6 +71,7 @@ class RealtimeParts:
         controller_urls: Callable[[], Sequence[str]],
         headers: Callable[[], dict[str, str]],
         verify: object,
+        num_workers: int,
         builds_max: int,
         is_split_commit: bool,
         sends_metadata: bool,
@@ -90,7 +92,11 @@ class RealtimeParts:
             is_split_commit,
             sends_metadata,
         )
-        worker = LocalWorker(clock, builds_max=builds_max)
+        worker: IngestWorker = (
+            ProcessWorker(clock, num_processes=num_workers, builds_max=builds_max)
+            if num_workers
+            else LocalWorker(clock, builds_max=builds_max)
+        )
         self.tables = ConsumingTables(services, worker, ClusterDocuments(store, paths, clock, instance))
 
     def start(self, transitions: Transitions) -> None:

@@ -1,7 +1,7 @@
 """The door to what reads streams: an `IngestWorker` owns whole partitions; it fetches, decodes, appends, freezes pieces
 and builds segments. Everything that other processes of the cluster see is decided on this side of the door.
 
-`local_worker` is the worker on threads of this process.
+`local_worker` is the worker on threads of this process, `process_worker` that in processes of its own.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pinotpy.config.schema import Schema
 from pinotpy.config.stream_configs import StreamConfig
 from pinotpy.config.table import TableConfig
 from pinotpy.segment.consuming.log_pieces import PieceView
-from pinotpy.segment.consuming.partition_log import LogView, SegmentRange
+from pinotpy.segment.consuming.log_ranges import LogView, SegmentRange
 
 
 @dataclass(frozen=True, slots=True)

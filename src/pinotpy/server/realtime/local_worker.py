@@ -2,33 +2,17 @@
 
 from __future__ import annotations
 
-import logging
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final
-
-import pyarrow as pa
+from typing import Any
 
 from pinotpy.clock import Clock
 from pinotpy.cluster.completion_messages import Offset
-from pinotpy.errors import DataError, PinotError
-from pinotpy.ingest.decoders.ledger import StreamLedger
-from pinotpy.ingest.decoders.registry import make_decoder
-from pinotpy.ingest.row_order import sort_rows
-from pinotpy.segment.build.builder import build_segment
-from pinotpy.segment.build.indexing import resolve_indexing
 from pinotpy.segment.consuming.log_pieces import LogPieces, PieceView
-from pinotpy.segment.consuming.partition_log import LogView, PartitionLog, SegmentRange
-from pinotpy.server.realtime.fetch_loop import FetchLoop
+from pinotpy.segment.consuming.log_ranges import LogView, SegmentRange
 from pinotpy.server.realtime.ingest_worker import BuiltSegment, PartitionSpec, PartitionStatus
-from pinotpy.stream.registry import consumer_factory
-from pinotpy.stream.settings import StreamSettings
-
-log = logging.getLogger(__name__)
-
-_STOP_S: Final = 10.0
+from pinotpy.server.realtime.partition_reader import PartitionReader
 
 
 class LocalWorker:
@@ -73,44 +57,20 @@ class LocalPartition:
         on_change: Callable[[], None],
         on_close: Callable[[LocalPartition], None],
     ) -> None:
-        self._spec = spec
-        self._builds = builds
         self._on_close = on_close
-        settings = StreamSettings.from_config(spec.stream)
-        factory = consumer_factory(settings, clock)
-        self._offsets = factory.offset_type
-        self._log = PartitionLog(
-            spec.schema,
-            resolve_indexing(spec.schema, spec.config),
-            segment_name=spec.segment_name,
-            start_offset=self.parse_offset(spec.start_offset),
-            offset_dtype=self._offsets.dtype,
-        )
+        self._reader = PartitionReader(spec, clock, builds, on_change=on_change, on_rows=self._freeze)
+        self._log = self._reader.log
         self._pieces = LogPieces(self._log, spec.table, clock=clock)
-        self._ledger = StreamLedger()
         self._num_chunks = 0
-        self._fetching = FetchLoop(
-            f"{spec.table}-{spec.partition}",
-            factory,
-            spec.partition,
-            make_decoder(spec.stream, spec.schema, spec.config),
-            self._log,
-            self._ledger,
-            clock,
-            on_change=on_change,
-            on_rows=self._freeze,
-            fetch_timeout_s=settings.fetch_timeout_s,
-            idle_timeout_s=settings.idle_timeout_s,
-        )
 
     def start(self) -> None:
-        self._fetching.start()
+        self._reader.start()
 
     def parse_offset(self, text: str) -> Offset:
-        return self._offsets.parse(text)
+        return self._reader.offsets.parse(text)
 
     def offset_text(self, offset: Offset) -> str:
-        return self._offsets.text(offset)
+        return self._reader.offsets.text(offset)
 
     def log_view(self) -> LogView:
         return self._log.view()
@@ -119,11 +79,10 @@ class LocalPartition:
         return self._pieces.view()
 
     def status(self) -> PartitionStatus:
-        fetching = self._fetching
-        return PartitionStatus(fetching.paused or fetching.failure, fetching.is_final, fetching.last_fetch_ms)
+        return self._reader.status()
 
     def ledger(self) -> dict[str, Any]:
-        return self._ledger.to_json()
+        return self._reader.ledger.to_json()
 
     def seal(self, end_offset: Offset, next_name: str) -> SegmentRange:
         return self._log.seal(end_offset, next_name)
@@ -135,52 +94,19 @@ class LocalPartition:
         self._log.release(name)
 
     def pause(self, reason: str) -> None:
-        self._fetching.paused = reason
+        self._reader.pause(reason)
 
     def build(self, name: str, folder: Path, creation_time_ms: int) -> BuiltSegment:
-        waiting_ns = time.monotonic_ns()
-        with self._builds:
-            building_ns = time.monotonic_ns()
-            spec = self._spec
-            metadata = build_segment(
-                spec.schema,
-                spec.config,
-                self._rows_of(name),
-                folder,
-                name,
-                creation_time_ms=creation_time_ms,
-            )
-            took_ms = (time.monotonic_ns() - building_ns) // 1_000_000
-        return BuiltSegment(
-            folder / name,
-            metadata.crc,
-            metadata.num_docs,
-            metadata.size_bytes,
-            took_ms,
-            (building_ns - waiting_ns) // 1_000_000,
-        )
+        first_row, end_row = self._log.ended_range(name)
+        return self._reader.build(name, first_row, end_row, folder, creation_time_ms)
 
     def close(self) -> None:
-        self._fetching.stop(_STOP_S)
+        self._reader.close()
         self._on_close(self)
-
-    def _rows_of(self, name: str) -> Iterator[pa.RecordBatch]:
-        """The rows of an ended segment, in the order that the table wants."""
-        ended = [segment for segment in self._log.segments if segment.name == name and segment.end_row is not None]
-        if not ended:
-            raise DataError(f"segment '{name}' has not ended here", segment=name)
-        sorted_by = self._spec.config.indexing.sorted_column
-        if not sorted_by:
-            return self._log.rows(ended[0])
-        return iter(sort_rows(list(self._log.rows(ended[0])), self._spec.schema, list(sorted_by)))
 
     def _freeze(self) -> None:
         """Make the columns of chunks that became full, before a query has to."""
         num_chunks = len(self._log.view().chunks)
-        if num_chunks == self._num_chunks:
-            return
-        self._num_chunks = num_chunks
-        try:
+        if num_chunks != self._num_chunks:
+            self._num_chunks = num_chunks
             self._pieces.freeze()
-        except PinotError:
-            log.exception("pieces are left to queries table=%s partition=%s", self._spec.table, self._spec.partition)

@@ -16,7 +16,7 @@ from typing import Protocol
 from pinotpy.cluster.llc_names import parse_llc_name
 from pinotpy.query.result.partial import OffsetRange
 from pinotpy.segment.consuming.log_pieces import PieceView
-from pinotpy.segment.consuming.partition_log import LogView, SegmentRange
+from pinotpy.segment.consuming.log_ranges import LogView, SegmentRange
 from pinotpy.segment.consuming.piece import Piece
 
 

@@ -1,0 +1,191 @@
+"""The rows that a replica has of one stream partition, as queries and completion see them: chunks, a watermark, and
+segments as ranges of rows. Who appends the rows is not known here: a thread of this process (partition_log.py), or
+another process that shares the chunks' memory.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from pinotpy.errors import DataError
+from pinotpy.segment.consuming.chunk import Chunk, rows_before_offset
+from pinotpy.segment.consuming.stored_rows import stored_rows
+
+UNKNOWN_TIME_MS: Final = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Watermark:
+    """What is published of a log.
+
+    num_rows: rows before it can be read. next_offset: of the stream; every record before it is in a row, or was
+    filtered or rejected. last_time_ms: the latest stream time of a row, UNKNOWN_TIME_MS if none has one.
+    """
+
+    num_rows: int
+    next_offset: Any
+    last_time_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentRange:
+    """A segment as a range of the log's rows.
+
+    end_row, end_offset: None while the segment takes rows.
+    """
+
+    name: str
+    first_row: int
+    start_offset: Any
+    end_row: int | None = None
+    end_offset: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class LogView:
+    """What one query reads of a log: rows before the watermark, cut at the segments' boundaries. Never changes."""
+
+    watermark: Watermark
+    segments: tuple[SegmentRange, ...]
+    chunks: tuple[Chunk, ...]
+
+    def num_rows(self, segment: SegmentRange) -> int:
+        """Rows of a segment that are published."""
+        return (self.watermark.num_rows if segment.end_row is None else segment.end_row) - segment.first_row
+
+    def offset_behind(self, row: int) -> Any:
+        """Where the stream goes on behind the record that gave a published row: a segment that ends there has all rows
+        of that record and none of the next one.
+        """
+        offset: Any = None
+        for chunk in self.chunks:
+            rows = min(chunk.num_rows, self.watermark.num_rows - chunk.first_row)
+            if rows <= 0 or chunk.first_row + rows <= row:
+                continue
+            if offset is None:
+                offset = chunk.offsets[row - chunk.first_row]
+            behind = int(np.searchsorted(chunk.offsets[:rows], offset, "right"))
+            if behind < rows:
+                return chunk.offsets[behind].item()
+        if offset is None:
+            raise DataError(f"row {row} is not in the log, which has {self.watermark.num_rows} rows")
+        return self.watermark.next_offset
+
+
+class LogRanges:
+    """Chunks, watermark and boundaries of one partition; shared between threads.
+
+    Args:
+        segment_name: of the segment that takes the first rows.
+        start_offset: where that begins, in the stream's type.
+    """
+
+    def __init__(self, segment_name: str, start_offset: Any) -> None:
+        self._lock = threading.Lock()  # of boundaries and chunks against each other; never held while rows are written
+        self._view = LogView(
+            Watermark(0, start_offset, UNKNOWN_TIME_MS), (SegmentRange(segment_name, 0, start_offset),), ()
+        )
+
+    @property
+    def watermark(self) -> Watermark:
+        return self._view.watermark
+
+    @property
+    def segments(self) -> tuple[SegmentRange, ...]:
+        """The segments whose rows are here, in the order of their rows; the last one takes new rows."""
+        return self._view.segments
+
+    def view(self) -> LogView:
+        """What is published now. One read of one attribute: a watermark and boundaries that belong together."""
+        return self._view
+
+    def resume(self, chunks: tuple[Chunk, ...], watermark: Watermark) -> None:
+        """Begin with rows that are there already, those of `chunks` before the watermark."""
+        with self._lock:
+            self._view = replace(self._view, chunks=chunks, watermark=watermark)
+
+    def publish(self, watermark: Watermark) -> None:
+        """Rows before the watermark can be read from now on; its rows are in the chunks."""
+        with self._lock:
+            self._view = replace(self._view, watermark=watermark)
+
+    def add_chunk(self, chunk: Chunk) -> None:
+        """The next rows go to `chunk`. Those of chunks that begin there or behind it were never published, and go."""
+        with self._lock:
+            chunks = tuple(each for each in self._view.chunks if each.first_row < chunk.first_row)
+            self._view = replace(self._view, chunks=(*chunks, chunk))
+
+    def give_up_before(self, row: int) -> None:
+        """Forget closed chunks of which all rows lie before `row`. Views that were taken keep them."""
+        with self._lock:
+            chunks = tuple(chunk for chunk in self._view.chunks if not chunk.is_closed or chunk.end_row > row)
+            self._view = replace(self._view, chunks=chunks)
+
+    def seal(self, end_offset: Any, next_name: str) -> SegmentRange:
+        """Name the row where the last segment ends; `next_name` begins there. Returns the ended segment's range.
+
+        Raises DataError if the log has not reached `end_offset` yet, or the segment begins behind it.
+        """
+        with self._lock:
+            view = self._view
+            last = view.segments[-1]
+            if view.watermark.next_offset < end_offset:
+                raise DataError(
+                    f"segment '{last.name}' cannot end at offset {end_offset}: its rows reach "
+                    f"{view.watermark.next_offset}",
+                    segment=last.name,
+                )
+            if end_offset < last.start_offset:
+                raise DataError(
+                    f"segment '{last.name}' cannot end at offset {end_offset}: it begins at {last.start_offset}",
+                    segment=last.name,
+                )
+            row = max(rows_before_offset(view.chunks, view.watermark.num_rows, end_offset), last.first_row)
+            ended = replace(last, end_row=row, end_offset=end_offset)
+            following = SegmentRange(next_name, row, end_offset)
+            self._view = replace(view, segments=(*view.segments[:-1], ended, following))
+        return ended
+
+    def rename(self, name: str, new_name: str) -> None:
+        """Give a segment its name: one that was cut off before the cluster named it."""
+        with self._lock:
+            view = self._view
+            if name not in [segment.name for segment in view.segments]:
+                raise DataError(f"segment '{name}' is not in the log", segment=name)
+            segments = tuple(replace(each, name=new_name) if each.name == name else each for each in view.segments)
+            self._view = replace(view, segments=segments)
+
+    def release(self, name: str) -> None:
+        """Give up the rows of a segment, which has ended and is the first one here. Views that were taken keep them."""
+        with self._lock:
+            view = self._view
+            first = view.segments[0]
+            if first.name != name or first.end_row is None:
+                raise DataError(f"segment '{name}' is not the first one of the log, or has not ended", segment=name)
+            self._view = replace(view, segments=view.segments[1:])
+        self.give_up_before(first.end_row)
+
+    def ended_range(self, name: str) -> tuple[int, int]:
+        """First and end row of a segment that has ended; raises DataError."""
+        for segment in self._view.segments:
+            if segment.name == name and segment.end_row is not None:
+                return segment.first_row, segment.end_row
+        raise DataError(f"segment '{name}' has not ended here", segment=name)
+
+    def rows(self, segment: SegmentRange) -> Iterator[pa.RecordBatch]:
+        """The rows of a segment in storage form, in the order of the stream. Raises DataError if they were released."""
+        view = self._view
+        if segment.name not in [here.name for here in view.segments]:
+            raise DataError(f"rows of segment '{segment.name}' are not here any more", segment=segment.name)
+        end_row = view.watermark.num_rows if segment.end_row is None else segment.end_row
+        return stored_rows(view.chunks, segment.first_row, end_row)
+
+    def used_bytes(self) -> int:
+        """About as much memory as the rows here take."""
+        return sum(chunk.used_bytes() for chunk in self._view.chunks)

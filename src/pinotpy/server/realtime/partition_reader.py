@@ -1,0 +1,133 @@
+"""Reads one partition into a log of rows and builds segments of them, in whichever process this is."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import pyarrow as pa
+
+from pinotpy.clock import Clock
+from pinotpy.ingest.decoders.ledger import StreamLedger
+from pinotpy.ingest.decoders.registry import make_decoder
+from pinotpy.ingest.row_order import sort_rows
+from pinotpy.segment.build.builder import build_segment
+from pinotpy.segment.build.indexing import resolve_indexing
+from pinotpy.segment.consuming.chunk import Chunk
+from pinotpy.segment.consuming.memory import ChunkMemory
+from pinotpy.segment.consuming.partition_log import PartitionLog
+from pinotpy.segment.consuming.stored_rows import stored_rows
+from pinotpy.server.realtime.fetch_loop import FetchLoop
+from pinotpy.server.realtime.ingest_worker import BuiltSegment, PartitionSpec, PartitionStatus
+from pinotpy.stream.registry import consumer_factory
+from pinotpy.stream.settings import StreamSettings
+
+_STOP_S: Final = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class LogParts:
+    """What a reader's log is made with, where it is not the usual.
+
+    memory: where chunks lie. on_chunk: called with each new chunk, before rows of it are published.
+    """
+
+    memory: ChunkMemory | None = None
+    on_chunk: Callable[[Chunk], None] = lambda chunk: None
+
+
+class PartitionReader:
+    """Fetches, decodes and appends on a thread of its own; builds on the caller's.
+
+    Args:
+        builds: how many segments are built at once; more wait.
+        on_change: see IngestWorker.open. on_rows: called after rows were appended, on the thread that appends.
+
+    Raises: UserError, InvalidConfigError: the stream or its decoder cannot be made of these documents.
+    """
+
+    def __init__(
+        self,
+        spec: PartitionSpec,
+        clock: Clock,
+        builds: threading.BoundedSemaphore,
+        *,
+        on_change: Callable[[], None],
+        on_rows: Callable[[], None] = lambda: None,
+        parts: LogParts | None = None,
+    ) -> None:
+        self._spec = spec
+        self._builds = builds
+        settings = StreamSettings.from_config(spec.stream)
+        factory = consumer_factory(settings, clock)
+        self.offsets = factory.offset_type
+        parts = parts or LogParts()
+        self.log = PartitionLog(
+            spec.schema,
+            resolve_indexing(spec.schema, spec.config),
+            segment_name=spec.segment_name,
+            start_offset=self.offsets.parse(spec.start_offset),
+            offset_dtype=self.offsets.dtype,
+            memory=parts.memory,
+            on_chunk=parts.on_chunk,
+        )
+        self.ledger = StreamLedger()
+        self._fetching = FetchLoop(
+            f"{spec.table}-{spec.partition}",
+            factory,
+            spec.partition,
+            make_decoder(spec.stream, spec.schema, spec.config),
+            self.log,
+            self.ledger,
+            clock,
+            on_change=on_change,
+            on_rows=on_rows,
+            fetch_timeout_s=settings.fetch_timeout_s,
+            idle_timeout_s=settings.idle_timeout_s,
+        )
+
+    def start(self) -> None:
+        self._fetching.start()
+
+    def close(self) -> None:
+        self._fetching.stop(_STOP_S)
+
+    def pause(self, reason: str) -> None:
+        self._fetching.paused = reason
+
+    def status(self) -> PartitionStatus:
+        fetching = self._fetching
+        return PartitionStatus(fetching.paused or fetching.failure, fetching.is_final, fetching.last_fetch_ms)
+
+    def build(self, name: str, first_row: int, end_row: int, folder: Path, creation_time_ms: int) -> BuiltSegment:
+        """Build `folder/<name>` of rows of the log, in the order that the table wants."""
+        waiting_ns = time.monotonic_ns()
+        with self._builds:
+            building_ns = time.monotonic_ns()
+            spec = self._spec
+            metadata = build_segment(
+                spec.schema,
+                spec.config,
+                self._rows(first_row, end_row),
+                folder,
+                name,
+                creation_time_ms=creation_time_ms,
+            )
+            took_ms = (time.monotonic_ns() - building_ns) // 1_000_000
+        return BuiltSegment(
+            folder / name,
+            metadata.crc,
+            metadata.num_docs,
+            metadata.size_bytes,
+            took_ms,
+            (building_ns - waiting_ns) // 1_000_000,
+        )
+
+    def _rows(self, first_row: int, end_row: int) -> Iterator[pa.RecordBatch]:
+        rows = stored_rows(self.log.view().chunks, first_row, end_row)
+        sorted_by = self._spec.config.indexing.sorted_column
+        return iter(sort_rows(list(rows), self._spec.schema, list(sorted_by))) if sorted_by else rows

@@ -1,0 +1,80 @@
+"""What a server and its worker processes say to each other: messages over a Unix socket, some with a descriptor.
+
+The server's messages are calls (pickled: the worker trusts the process that started it), a worker's are JSON objects
+with a `kind`:
+
+    chunk    partition, first_row, rooms; the chunk's memory comes as a descriptor
+    state    partition, rows, next_offset, last_time_ms, last_fetch_ms, failure, is_final, sometimes ledger
+    refused  partition, failure: it cannot be opened
+    built    call, directory, crc, num_rows, size_bytes, build_time_ms, wait_time_ms
+    failed   call, reason
+    log      level, name, message
+"""
+
+from __future__ import annotations
+
+import array
+import socket
+import struct
+import threading
+from contextlib import suppress
+from typing import Final
+
+from pinotpy.errors import DataError
+
+_HEADER: Final = struct.Struct("<IB")  # bytes that follow, descriptors that come with this
+MESSAGE_BYTES_MAX: Final = 64 << 20
+
+
+class Channel:
+    """One end. Any thread may send, one receives.
+
+    Args:
+        end: a connected Unix stream socket, which belongs to the channel from now on.
+    """
+
+    def __init__(self, end: socket.socket) -> None:
+        self._end = end
+        self._sending = threading.Lock()
+
+    def send(self, content: bytes, descriptor: int | None = None) -> None:
+        """Send a message; the other end gets a descriptor of its own. Raises OSError if the other end is gone."""
+        if len(content) > MESSAGE_BYTES_MAX:
+            raise DataError(f"a message of {len(content)} bytes, at most {MESSAGE_BYTES_MAX} are sent")
+        header = _HEADER.pack(len(content), descriptor is not None)
+        with self._sending:
+            if descriptor is None:
+                self._end.sendall(header + content)
+            else:
+                # So few bytes go at once or not at all.
+                socket.send_fds(self._end, [header], [descriptor])
+                self._end.sendall(content)
+
+    def receive(self) -> tuple[bytes, int | None] | None:
+        """The next message, and the descriptor that came with it, which is the caller's now; None at the end."""
+        header, descriptors = b"", array.array("i")
+        while len(header) < _HEADER.size:
+            part, more, _, _ = socket.recv_fds(self._end, _HEADER.size - len(header), 1)
+            if not part:
+                return None
+            header += part
+            descriptors.extend(more)
+        size, has_descriptor = _HEADER.unpack(header)
+        content = bytearray(size)
+        view = memoryview(content)
+        while view:
+            count = self._end.recv_into(view)
+            if not count:
+                return None
+            view = view[count:]
+        if len(descriptors) != has_descriptor:
+            raise DataError(f"a message came with {len(descriptors)} descriptors, expected {has_descriptor}")
+        return bytes(content), descriptors[0] if has_descriptor else None
+
+    def shut(self) -> None:
+        """End the conversation: both ends' `receive` give None. The socket is freed by `close`."""
+        with suppress(OSError):  # the other end was first
+            self._end.shutdown(socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        self._end.close()

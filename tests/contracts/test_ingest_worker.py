@@ -1,0 +1,213 @@
+"""The contract of ingest workers, over the one on threads and the one in processes; and that a process which is killed
+is begun again, without a row lost or doubled.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.support.events_table import SCHEMA, records, table_config
+
+from pinotpy.clock import SystemClock
+from pinotpy.config.schema import Schema
+from pinotpy.config.table import TableConfig
+from pinotpy.errors import DataError, UserError
+from pinotpy.segment.immutable import load_segment
+from pinotpy.segment.to_arrow import column_to_arrow
+from pinotpy.server.realtime.ingest_worker import IngestPartition, IngestWorker, PartitionSpec
+from pinotpy.server.realtime.local_worker import LocalWorker
+from pinotpy.server.realtime.process_worker import ProcessWorker
+from pinotpy.stream.file import FileStreamProducer, create_topic
+
+PATIENCE_S = 120
+
+
+@pytest.fixture(scope="module")
+def processes() -> Iterator[ProcessWorker]:
+    worker = ProcessWorker(SystemClock(), num_processes=1)
+    yield worker
+    worker.close()
+
+
+@pytest.fixture(params=["threads", "processes"])
+def worker(request: pytest.FixtureRequest) -> Iterator[IngestWorker]:
+    if request.param == "processes":
+        yield request.getfixturevalue("processes")
+        return
+    local = LocalWorker(SystemClock())
+    yield local
+    local.close()
+
+
+def spec(folder: Path, name: str = "first", **stream: str) -> PartitionSpec:
+    document = table_config(folder, rows=1_000)
+    document["tableIndexConfig"]["streamConfigs"] |= stream
+    config = TableConfig.from_json(document)
+    assert config.stream_config is not None
+    return PartitionSpec("events_REALTIME", 0, Schema.from_json(SCHEMA), config, config.stream_config, name, "0")
+
+
+def write(folder: Path, first: int, count: int) -> None:
+    topic = folder / "events"
+    if not topic.exists():
+        create_topic(topic, 1)
+    producer = FileStreamProducer(topic, SystemClock())
+    producer.append(0, records(first, count))
+    producer.close()
+
+
+def ids(first: int, end: int) -> list[int]:
+    """Of the records that are rows."""
+    return [number for number in range(first, end) if number % 50]
+
+
+def until(what: Callable[[], Any], why: Callable[[], Any] = lambda: "") -> Any:
+    deadline = time.monotonic() + PATIENCE_S
+    while not (found := what()):
+        assert time.monotonic() < deadline, f"not within {PATIENCE_S} s: {why()}"
+        time.sleep(0.01)
+    return found
+
+
+def has_read(partition: IngestPartition, end: int) -> None:
+    until(lambda: partition.log_view().watermark.next_offset == end, lambda: (partition.status(), partition.log_view()))
+
+
+def ids_of(partition: IngestPartition) -> dict[str, list[int]]:
+    """The ids that a query sees, by segment."""
+    found: dict[str, list[int]] = {}
+    view = partition.piece_view()
+    for piece in sorted([*view.frozen, *view.tail], key=lambda piece: piece.first_doc):
+        found.setdefault(piece.name, []).extend(column_to_arrow(piece.column("id")).to_pylist())
+    return found
+
+
+def sees(partition: IngestPartition, expected: dict[str, list[int]]) -> None:
+    # A view is kept for some milliseconds.
+    until(lambda: ids_of(partition) == expected, lambda: ids_of(partition))
+
+
+def test_rows_are_read_counted_sealed_built_and_released(worker: IngestWorker, tmp_path: Path) -> None:
+    write(tmp_path / "s", 0, 3_000)
+    changes: list[int] = []
+    partition = worker.open(spec(tmp_path / "s"), lambda: changes.append(1))
+    has_read(partition, 3_000)
+    assert changes and partition.status().failure == ""
+    sees(partition, {"first": ids(0, 3_000)})
+    until(lambda: partition.ledger()["records"] == 3_000, partition.ledger)
+    counts = partition.ledger()
+    assert (counts["indexed"], counts["rejected"], len(counts["samples"])) == (2_940, 60, 10)
+
+    ended = partition.seal(1_000, "second")
+    assert (ended.end_row, partition.log_view().segments[-1].name) == (980, "second")
+    sees(partition, {"first": ids(0, 1_000), "second": ids(1_000, 3_000)})
+    with pytest.raises(DataError, match="has not ended"):
+        partition.build("second", tmp_path / "none", 5)
+    built = partition.build("first", tmp_path / "built", 1_700_000_000_000)
+    assert built.num_rows == 980 and built.directory == tmp_path / "built" / "first"
+    segment = load_segment(built.directory)
+    assert column_to_arrow(segment.column("id")).to_pylist() == ids(0, 1_000)
+    assert segment.crc == built.crc
+    other = LocalWorker(SystemClock())
+    twin = other.open(spec(tmp_path / "s"), lambda: None)
+    has_read(twin, 3_000)
+    twin.seal(1_000, "second")
+    # Every replica builds the same bytes, whatever reads there.
+    assert twin.build("first", tmp_path / "twin", 1_700_000_000_000).crc == built.crc
+    other.close()
+
+    partition.rename("second", "renamed")
+    partition.release("first")
+    write(tmp_path / "s", 3_000, 500)
+    has_read(partition, 3_500)
+    sees(partition, {"renamed": ids(1_000, 3_500)})
+    partition.close()
+
+
+def test_a_stream_that_is_not_there_is_told_and_read_when_it_comes(worker: IngestWorker, tmp_path: Path) -> None:
+    partition = worker.open(spec(tmp_path / "s"), lambda: None)
+    until(lambda: "events" in partition.status().failure, partition.status)
+    assert not partition.status().is_final
+    write(tmp_path / "s", 0, 10)
+    has_read(partition, 10)
+    until(lambda: partition.status().failure == "", partition.status)
+    partition.close()
+
+
+def test_a_partition_that_is_paused_says_so_and_keeps_its_rows(worker: IngestWorker, tmp_path: Path) -> None:
+    write(tmp_path / "s", 0, 10)
+    partition = worker.open(spec(tmp_path / "s"), lambda: None)
+    has_read(partition, 10)
+    partition.pause("too much waits")
+    until(lambda: partition.status().failure == "too much waits", partition.status)
+    sees(partition, {"first": ids(0, 10)})
+    write(tmp_path / "s", 10, 10)
+    partition.pause("")
+    has_read(partition, 20)
+    partition.close()
+
+
+def test_a_decoder_that_is_not_there_is_refused(worker: IngestWorker, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="no decoder 'thrift'"):
+        worker.open(spec(tmp_path / "s", **{"stream.file.decoder.class.name": "thrift"}), lambda: None)
+
+
+def test_a_process_that_is_killed_goes_on_behind_its_rows(processes: ProcessWorker, tmp_path: Path) -> None:
+    write(tmp_path / "s", 0, 2_000)
+    partition = processes.open(spec(tmp_path / "s"), lambda: None)
+    has_read(partition, 2_000)
+    partition.seal(700, "second")
+    for end in (2_500, 3_000):
+        (pid,) = processes.pids()
+        os.kill(pid, signal.SIGKILL)
+        write(tmp_path / "s", end - 500, 500)
+        has_read(partition, end)
+        assert pid not in processes.pids()
+    sees(partition, {"first": ids(0, 700), "second": ids(700, 3_000)})
+    # Rows that processes before have written, read by this one.
+    partition.seal(2_900, "third")
+    for name, expected in (("first", ids(0, 700)), ("second", ids(700, 2_900))):
+        built = partition.build(name, tmp_path / f"built-{name}", 5)
+        assert column_to_arrow(load_segment(built.directory).column("id")).to_pylist() == expected
+    partition.release("first")
+    os.kill(processes.pids()[0], signal.SIGKILL)
+    write(tmp_path / "s", 3_000, 10)
+    has_read(partition, 3_010)
+    sees(partition, {"second": ids(700, 2_900), "third": ids(2_900, 3_010)})
+    until(lambda: partition.status().failure == "", partition.status)
+    partition.close()
+
+
+def test_a_build_goes_on_in_the_next_process(processes: ProcessWorker, tmp_path: Path) -> None:
+    write(tmp_path / "s", 0, 2_000)
+    partition = processes.open(spec(tmp_path / "s"), lambda: None)
+    has_read(partition, 2_000)
+    partition.seal(2_000, "second")
+    (pid,) = processes.pids()
+    os.kill(pid, signal.SIGSTOP)
+    with ThreadPoolExecutor(1) as pool:
+        building = pool.submit(partition.build, "first", tmp_path / "built", 5)
+        os.kill(pid, signal.SIGKILL)
+        assert building.result(PATIENCE_S).num_rows == len(ids(0, 2_000))
+    partition.close()
+
+
+def test_processes_end_with_their_worker(tmp_path: Path) -> None:
+    worker = ProcessWorker(SystemClock(), num_processes=2)
+    assert worker.pids() == []
+    for name in ("a", "b"):
+        write(tmp_path / name, 0, 5)
+        has_read(worker.open(spec(tmp_path / name), lambda: None), 5)
+    pids = worker.pids()
+    assert len(pids) == 2
+    worker.close()
+    for pid in pids:
+        with pytest.raises(ProcessLookupError):
+            os.kill(pid, 0)
