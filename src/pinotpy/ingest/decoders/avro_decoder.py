@@ -1,0 +1,97 @@
+"""Records that are Avro's binary encoding of one record, without container or header (Pinot:
+SimpleAvroMessageDecoder). The property `schema` is that of the writer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+
+from pinotpy.config.document import describe, refuse
+from pinotpy.config.schema import Schema
+from pinotpy.config.stream_configs import StreamConfig
+from pinotpy.config.table import TableConfig
+from pinotpy.errors import DecodeError, Fault
+from pinotpy.ingest.decoders.ledger import SAMPLE_CHARACTERS_MAX
+from pinotpy.ingest.decoders.piped_decoder import PipedDecoder
+from pinotpy.ingest.decoders.properties import key_of, unknown_properties
+from pinotpy.ingest.pipeline import RowPipeline
+from pinotpy.ingest.readers.avro_format import RecordDecoder, sources_of
+from pinotpy.ingest.readers.avro_schema import parse_schema
+from pinotpy.ingest.readers.spec import InputBatch, ReaderColumn, Reject
+
+_SCHEMA: Final = "schema"
+
+
+def make(stream: StreamConfig, schema: Schema, table_config: TableConfig) -> PipedDecoder:
+    """The decoder of a table."""
+    pipeline = RowPipeline(schema, table_config, reject_share_max=1.0)
+    return PipedDecoder(pipeline, _Records(_record_decoder(stream, pipeline.reader_columns)))
+
+
+def _record_decoder(stream: StreamConfig, columns: Sequence[ReaderColumn]) -> RecordDecoder:
+    faults = unknown_properties(stream, (_SCHEMA,))
+    text = stream.decoder_properties.get(_SCHEMA)
+    decoder = None
+    if text is None:
+        expected = "the schema that the records were written with, as JSON text"
+        faults.append(Fault(key_of(stream, _SCHEMA), "nothing", expected))
+    else:
+        try:
+            decoder = _of_schema(text, columns)
+        except (ValueError, RecursionError) as error:
+            expected = f"an Avro schema of a record with columns of the table: {str(error)[:200]}"
+            faults.append(Fault(key_of(stream, _SCHEMA), describe(text), expected))
+    refuse("avro decoder", faults)
+    assert decoder is not None
+    return decoder
+
+
+def _of_schema(text: str, columns: Sequence[ReaderColumn]) -> RecordDecoder:
+    record = parse_schema(text)
+    if record.kind != "record":
+        raise ValueError(f"it is of kind {record.kind}")
+    sources = sources_of(record, columns)
+    if not sources:
+        fields = ", ".join(name[:60] for name in record.field_names[:5]) or "none"
+        raise ValueError(f"its fields are {fields}, those of the table {', '.join(each.name for each in columns[:5])}")
+    return RecordDecoder(record, sources)
+
+
+class _Records:
+    """Implements Parse: one record a payload."""
+
+    def __init__(self, decoder: RecordDecoder) -> None:
+        self._decoder = decoder
+
+    def __call__(self, payloads: Sequence[bytes], numbers: Sequence[int], reject: Reject) -> InputBatch:
+        try:
+            return self._decoded(payloads, numbers)
+        except DecodeError:
+            good = self._good(payloads, numbers, reject)
+        return self._decoded([payloads[index] for index in good], [numbers[index] for index in good])
+
+    def _decoded(self, payloads: Sequence[bytes], numbers: Sequence[int]) -> InputBatch:
+        try:
+            return InputBatch(self._decoder.records(payloads), np.array(numbers, np.int64))
+        except (ValueError, RecursionError, MemoryError) as error:
+            raise DecodeError(f"no Avro record of the schema: {str(error)[:200] or type(error).__name__}") from error
+
+    def _good(self, payloads: Sequence[bytes], numbers: Sequence[int], reject: Reject) -> list[int]:
+        """Indexes of the records that can be decoded; the others, found by halving, are rejected."""
+        good: list[int] = []
+        waiting = [(0, len(payloads))]
+        while waiting:
+            begin, end = waiting.pop()
+            try:
+                self._decoded(payloads[begin:end], numbers[begin:end])
+                good += range(begin, end)
+            except DecodeError as error:
+                if end - begin == 1:
+                    reject(numbers[begin], "", error.message, payloads[begin][: SAMPLE_CHARACTERS_MAX // 2].hex())
+                else:
+                    middle = (begin + end) // 2
+                    waiting += [(middle, end), (begin, middle)]  # the first half is taken first
+        return good
