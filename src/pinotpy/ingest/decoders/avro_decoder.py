@@ -18,11 +18,13 @@ from pinotpy.ingest.decoders.ledger import SAMPLE_CHARACTERS_MAX
 from pinotpy.ingest.decoders.piped_decoder import PipedDecoder
 from pinotpy.ingest.decoders.properties import key_of, unknown_properties
 from pinotpy.ingest.pipeline import RowPipeline
+from pinotpy.ingest.readers.avro_container import DamagedAvroError
 from pinotpy.ingest.readers.avro_format import RecordDecoder, sources_of
 from pinotpy.ingest.readers.avro_schema import parse_schema
 from pinotpy.ingest.readers.spec import InputBatch, ReaderColumn, Reject
 
 _SCHEMA: Final = "schema"
+_DAMAGES: Final = (ValueError, RecursionError, MemoryError)
 
 
 def make(stream: StreamConfig, schema: Schema, table_config: TableConfig) -> PipedDecoder:
@@ -68,30 +70,39 @@ class _Records:
 
     def __call__(self, payloads: Sequence[bytes], numbers: Sequence[int], reject: Reject) -> InputBatch:
         try:
-            return self._decoded(payloads, numbers)
-        except DecodeError:
-            good = self._good(payloads, numbers, reject)
-        return self._decoded([payloads[index] for index in good], [numbers[index] for index in good])
-
-    def _decoded(self, payloads: Sequence[bytes], numbers: Sequence[int]) -> InputBatch:
-        try:
             return InputBatch(self._decoder.records(payloads), np.array(numbers, np.int64))
-        except (ValueError, RecursionError, MemoryError) as error:
-            raise DecodeError(f"no Avro record of the schema: {str(error)[:200] or type(error).__name__}") from error
+        except _DAMAGES:
+            good = self._good(payloads, numbers, reject)
+        try:
+            rows = self._decoder.records([payloads[index] for index in good])
+        except _DAMAGES as error:
+            # Each can be decoded, but not all together: the caller tries again with fewer.
+            raise DecodeError(_cause(error)) from error
+        return InputBatch(rows, np.array([numbers[index] for index in good], np.int64))
 
     def _good(self, payloads: Sequence[bytes], numbers: Sequence[int], reject: Reject) -> list[int]:
-        """Indexes of the records that can be decoded; the others, found by halving, are rejected."""
+        """Indexes of the records that can be decoded; the others are rejected."""
         good: list[int] = []
         waiting = [(0, len(payloads))]
         while waiting:
             begin, end = waiting.pop()
+            if begin == end:
+                continue
             try:
-                self._decoded(payloads[begin:end], numbers[begin:end])
+                self._decoder.records(payloads[begin:end])
                 good += range(begin, end)
-            except DecodeError as error:
-                if end - begin == 1:
-                    reject(numbers[begin], "", error.message, payloads[begin][: SAMPLE_CHARACTERS_MAX // 2].hex())
+            except _DAMAGES as error:
+                bad = begin if end - begin == 1 else None
+                if isinstance(error, DamagedAvroError) and error.record is not None:
+                    bad = begin + error.record
+                if bad is None:
+                    # Where it is, is found by halving. What is first is taken first.
+                    waiting += [((begin + end) // 2, end), (begin, (begin + end) // 2)]
                 else:
-                    middle = (begin + end) // 2
-                    waiting += [(middle, end), (begin, middle)]  # the first half is taken first
+                    reject(numbers[bad], "", _cause(error), payloads[bad][: SAMPLE_CHARACTERS_MAX // 2].hex())
+                    waiting += [(bad + 1, end), (begin, bad)]
         return good
+
+
+def _cause(error: BaseException) -> str:
+    return f"no Avro record of the schema: {str(error)[:200] or type(error).__name__}"

@@ -77,23 +77,20 @@ def _header(
     stream: StreamConfig, settings: CsvReaderConfig, columns: Sequence[ReaderColumn], schema: Schema
 ) -> list[str]:
     """Names of the fields of a row: those of the property `header`, else the schema's columns."""
-    if settings.header is None:
-        names = list(schema.field_specs)
-        if not names:
-            raise InvalidConfigError(f"the schema '{schema.schema_name}' has no columns, expected at least one")
-        return names
+    header, delimiter = settings.header, settings.effective_delimiter
     expected = ""
     try:
-        names = names_of_header(settings.header, settings)
+        names = names_of_header(header, settings) if header is not None else list(schema.field_specs)
     except csv.Error as error:
-        names, expected = [], f"names of columns joined by {settings.effective_delimiter!r}: {error}"
+        names, expected = [], f"names of columns joined by {delimiter!r}: {error}"
     if twice := sorted({name for name in names if names.count(name) > 1}):
-        expected = f"each name once; more than once: {', '.join(map(repr, twice[:5]))}"
+        expected = f"each name once; more than once: {', '.join(repr(name[:60]) for name in twice[:5])}"
     elif not expected and not any(column.name in names for column in columns):
-        shown = ", ".join(column.name for column in columns[:5])
-        expected = f"some of the table's columns ({shown}), joined by {settings.effective_delimiter!r}"
+        shown = ", ".join(column.name for column in columns[:5]) or "there are none"
+        expected = f"some of the table's columns ({shown}), joined by {delimiter!r}"
     if expected:
-        refuse("csv decoder", [Fault(key_of(stream, "header"), describe(settings.header), expected)])
+        found = describe(header) if header is not None else "nothing"
+        refuse("csv decoder", [Fault(key_of(stream, "header"), found, expected)])
     return names
 
 
@@ -114,16 +111,22 @@ class _Rows:
         of_lines: list[int] = []
         alone: list[bytes] = []
         of_alone: list[int] = []
-        for number, payload in payload_of.items():
-            payload = payload.removeprefix(codecs.BOM_UTF8)
+        for number in numbers:
+            payload = payload_of[number].removeprefix(codecs.BOM_UTF8)
             line = payload.rstrip(b"\r\n")
-            if self._is_one_row(line):
-                lines.append(line)
-                of_lines.append(number)
-                continue
             try:
-                alone.append(self._first_row(payload))
-                of_alone.append(number)
+                if self._is_one_row(line):
+                    line.decode()
+                    lines.append(line)
+                    of_lines.append(number)
+                else:
+                    row = self._first_row(payload)
+                    row.decode()
+                    alone.append(row)
+                    of_alone.append(number)
+            except UnicodeDecodeError:
+                # Here, since Arrow cannot hand over a row with too few fields that is not UTF-8.
+                reject(number, "", "not UTF-8", _shown(payload))
             except ValueError as error:
                 reject(number, "", str(error), _shown(payload))
         block = b""
@@ -175,15 +178,13 @@ class _Rows:
                 return rows[:position]
         return rows
 
-    def _parsed(
-        self, block: bytes, numbers: list[int], payload_of: Mapping[int, bytes], reject: Reject
-    ) -> InputBatch:
+    def _parsed(self, block: bytes, numbers: list[int], payload_of: Mapping[int, bytes], reject: Reject) -> InputBatch:
         names = [column.name for column in self._columns]
         if not numbers:
             return InputBatch(pa.RecordBatch.from_arrays([pa.nulls(0)] * len(names), names), np.zeros(0, np.int64))
         try:
             rows, left_out = self._parser.parsed(block)
-        except (pa.ArrowInvalid, UnicodeDecodeError) as error:
+        except pa.ArrowInvalid as error:
             raise DecodeError(f"no CSV: {reason_of(error)}") from error
         if rows.num_rows + len(left_out) != len(numbers):
             raise DecodeError(f"no CSV: {rows.num_rows + len(left_out)} rows, expected {len(numbers)}")

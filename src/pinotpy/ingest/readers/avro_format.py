@@ -183,7 +183,7 @@ class RecordDecoder:
         blocks = kernel.Blocks(ends - lengths, ends, np.ones(len(contents), np.int64))
         state = np.zeros(kernel.STATE_WORDS, np.int64)
         # Those of one record: what is decoded in company is also decoded alone.
-        items_max = _EMPTY_ITEMS_MAX + 2 * int(lengths.min(initial=0))
+        items_max = _EMPTY_ITEMS_MAX + 2 * min(lengths.tolist(), default=0)
         words = self._one_batch(data, blocks, state, len(contents), items_max, _ENDS_OF_RECORDS)
         return self._batch(Assembler(data, words), len(contents))
 
@@ -208,7 +208,9 @@ class RecordDecoder:
                 ]
             if ended != kernel.FULL:
                 self.num_rows_before_error = int(state[kernel.RECORDS])
-                raise DamagedAvroError(ends[ended])
+                # The records have a limit of items together; bytes are left behind one that was decoded.
+                record = self.num_rows_before_error - (ended == kernel.REST)
+                raise DamagedAvroError(ends[ended], None if ended == kernel.TOO_MANY_ITEMS else record)
             # Those that are about to be full grow with it, so that this happens seldom.
             self._rooms = [
                 room * 2 if 2 * filled >= room else room
