@@ -18,7 +18,6 @@ from pinotpy.ingest.decoders.ledger import SAMPLE_CHARACTERS_MAX
 from pinotpy.ingest.decoders.piped_decoder import PipedDecoder
 from pinotpy.ingest.decoders.properties import key_of, unknown_properties
 from pinotpy.ingest.pipeline import RowPipeline
-from pinotpy.ingest.readers.avro_container import DamagedAvroError
 from pinotpy.ingest.readers.avro_format import RecordDecoder, sources_of
 from pinotpy.ingest.readers.avro_schema import parse_schema
 from pinotpy.ingest.readers.spec import InputBatch, ReaderColumn, Reject
@@ -82,27 +81,27 @@ class _Records:
 
     def _good(self, payloads: Sequence[bytes], numbers: Sequence[int], reject: Reject) -> list[int]:
         """Indexes of the records that can be decoded; the others are rejected."""
+        causes = self._decoder.damaged(payloads)
+        whole = [index for index in range(len(payloads)) if index not in causes]
         good: list[int] = []
-        waiting = [(0, len(payloads))]
+        waiting = [whole]
         while waiting:
-            begin, end = waiting.pop()
-            if begin == end:
-                continue
+            indexes = waiting.pop()
             try:
-                self._decoder.records(payloads[begin:end])
-                good += range(begin, end)
+                self._decoder.records([payloads[index] for index in indexes])
+                good += indexes
             except _DAMAGES as error:
-                bad = begin if end - begin == 1 else None
-                if isinstance(error, DamagedAvroError) and error.record is not None:
-                    bad = begin + error.record
-                if bad is None:
-                    # Where it is, is found by halving. What is first is taken first.
-                    waiting += [((begin + end) // 2, end), (begin, (begin + end) // 2)]
+                if len(indexes) == 1:
+                    causes[indexes[0]] = _cause(error)
                 else:
-                    reject(numbers[bad], "", _cause(error), payloads[bad][: SAMPLE_CHARACTERS_MAX // 2].hex())
-                    waiting += [(bad + 1, end), (begin, bad)]
+                    # Which one has the damaged values is found by halving; the first half is taken first.
+                    middle = len(indexes) // 2
+                    waiting += [indexes[middle:], indexes[:middle]]
+        for index in sorted(causes):
+            cause = f"no Avro record of the schema: {causes[index]}"
+            reject(numbers[index], "", cause, payloads[index][: SAMPLE_CHARACTERS_MAX // 2].hex())
         return good
 
 
 def _cause(error: BaseException) -> str:
-    return f"no Avro record of the schema: {str(error)[:200] or type(error).__name__}"
+    return str(error)[:200] or type(error).__name__

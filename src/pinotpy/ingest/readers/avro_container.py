@@ -24,13 +24,7 @@ EMPTY_RECORDS_MAX: Final = 1 << 24
 
 
 class DamagedAvroError(ValueError):
-    """The bytes are not what Avro writes, or pass a limit. `record`: the index of the damaged one of several records,
-    where that is known.
-    """
-
-    def __init__(self, cause: str, record: int | None = None) -> None:
-        super().__init__(cause)
-        self.record = record
+    """The bytes are not what Avro writes, or pass a limit."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -139,6 +139,7 @@ class RecordDecoder:
         self._sources = sources
         self._program = Program(record, {field for field, _ in sources.values()})
         self._nodes = self._program.nodes()
+        self._steps = Program(record, set())
         # Words of each slot; grown to what the data needs. Of a schema with thousands of fields, less at first.
         self._rooms = [
             max(1024, BATCH_ROWS // (1 + len(self._program.widths) // 256)) * width for width in self._program.widths
@@ -177,15 +178,36 @@ class RecordDecoder:
         Raises:
             DamagedAvroError: one of them is damaged, or together they are too much for one batch.
         """
-        lengths = np.array([len(content) for content in contents], np.int64)
-        ends = np.cumsum(lengths)
-        data = np.frombuffer(b"".join(contents), np.uint8)
-        blocks = kernel.Blocks(ends - lengths, ends, np.ones(len(contents), np.int64))
+        data, blocks, items_max = _joined(contents)
         state = np.zeros(kernel.STATE_WORDS, np.int64)
-        # Those of one record: what is decoded in company is also decoded alone.
-        items_max = _EMPTY_ITEMS_MAX + 2 * min(lengths.tolist(), default=0)
         words = self._one_batch(data, blocks, state, len(contents), items_max, _ENDS_OF_RECORDS)
         return self._batch(Assembler(data, words), len(contents))
+
+    def damaged(self, contents: Sequence[bytes]) -> dict[int, str]:
+        """Records whose bytes do not go with the schema: index and cause. Values are only stepped over: of the others,
+        some may be damaged in their values.
+        """
+        data, blocks, items_max = _joined(contents)
+        nodes, no_slots, no_words = self._steps.nodes(), np.zeros(0, np.int64), np.zeros(0, np.int64)
+        slots = kernel.Slots(no_slots, no_slots, no_slots)
+        state = np.zeros(kernel.STATE_WORDS, np.int64)
+        causes = {}
+        record = 0
+        while record < len(contents):
+            state[:] = 0
+            state[kernel.BLOCK], state[kernel.POSITION] = record, blocks.begins[record]
+            ended = kernel.decode(data, blocks, nodes, slots, no_words, self._frames, state, len(contents), items_max)
+            num_decoded = int(state[kernel.RECORDS])
+            record += num_decoded
+            if ended == kernel.REST:
+                causes[record - 1] = _ENDS_OF_RECORDS[ended]
+            elif ended == kernel.TOO_MANY_ITEMS:
+                # The limit is of all from where the call began: this one is tried once more, as the first.
+                record += num_decoded == 0
+            elif ended != kernel.DONE:
+                causes[record] = _ENDS_OF_RECORDS[ended]
+                record += 1
+        return causes
 
     def _one_batch(
         self,
@@ -208,9 +230,7 @@ class RecordDecoder:
                 ]
             if ended != kernel.FULL:
                 self.num_rows_before_error = int(state[kernel.RECORDS])
-                # The records have a limit of items together; bytes are left behind one that was decoded.
-                record = self.num_rows_before_error - (ended == kernel.REST)
-                raise DamagedAvroError(ends[ended], None if ended == kernel.TOO_MANY_ITEMS else record)
+                raise DamagedAvroError(ends[ended])
             # Those that are about to be full grow with it, so that this happens seldom.
             self._rooms = [
                 room * 2 if 2 * filled >= room else room
@@ -228,6 +248,16 @@ class RecordDecoder:
             for column, (field, suffix) in self._sources.items()
         ]
         return pa.RecordBatch.from_arrays(arrays, [column.name for column in self._sources])
+
+
+def _joined(contents: Sequence[bytes]) -> tuple[NDArray[np.uint8], kernel.Blocks, int]:
+    """(bytes, a block a record, how many items they may have)."""
+    lengths = np.array([len(content) for content in contents], np.int64)
+    ends = np.cumsum(lengths)
+    blocks = kernel.Blocks(ends - lengths, ends, np.ones(len(contents), np.int64))
+    # As many as the shortest may have: what is decoded in company is also decoded alone.
+    items_max = _EMPTY_ITEMS_MAX + 2 * min(lengths.tolist(), default=0)
+    return np.frombuffer(b"".join(contents), np.uint8), blocks, items_max
 
 
 def _for_column(array: pa.Array, column: ReaderColumn, suffix: str, *, is_lazy: bool) -> pa.Array:
