@@ -44,7 +44,6 @@ PROPERTIES: Final = (
     "ignoreEmptyLines",
     "ignoreSurroundingSpaces",
 )
-_LINE_END: Final = re.compile(rb"[\r\n]")
 
 
 def make(stream: StreamConfig, schema: Schema, table_config: TableConfig) -> PipedDecoder:
@@ -104,6 +103,8 @@ class _Rows:
         self._parser = BlockParser(settings, self._marks, names, self._columns)
         self._comment = (settings.comment_marker or "").encode()
         self._escape = (settings.escape or "").encode()
+        quote = re.escape((self._marks[1] or '"').encode())
+        self._one_row = re.compile(rb"(?:%b[^%b]*%b|[^%b\r\n]+)*+" % (quote, quote, quote, quote))
 
     def __call__(self, payloads: Sequence[bytes], numbers: Sequence[int], reject: Reject) -> InputBatch:
         payload_of = dict(zip(numbers, payloads, strict=True))
@@ -169,14 +170,9 @@ class _Rows:
             rows = rows.lstrip(b"\r\n")
         if not rows:
             raise ValueError("no row")
-        quote = (self._marks[1] or "").encode()
-        position = num_quotes = 0
-        for line_end in _LINE_END.finditer(rows):
-            num_quotes += rows.count(quote, position, line_end.start()) if quote else 0
-            position = line_end.start()
-            if num_quotes % 2 == 0:
-                return rows[:position]
-        return rows
+        row = self._one_row.match(rows)
+        assert row is not None, "the pattern takes the empty row as well"
+        return row.group()
 
     def _parsed(self, block: bytes, numbers: list[int], payload_of: Mapping[int, bytes], reject: Reject) -> InputBatch:
         names = [column.name for column in self._columns]
