@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from pinotpy.config.ingestion import MissingColumns
 from pinotpy.config.schema import Schema
 from pinotpy.config.table import TableConfig
 from pinotpy.ingest.decoders.ledger import StreamLedger
@@ -78,6 +79,6 @@ def rows_of_file(
     path: Path, file_format: FileFormat, schema: Schema, table: TableConfig, config: Mapping[str, Any]
 ) -> tuple[list[dict[str, Any]], RowLedger]:
     ledger = RowLedger(path.name)
-    pipeline = RowPipeline(schema, table, reject_share_max=1.0)
+    pipeline = RowPipeline(schema, table, reject_share_max=1.0, missing_columns=MissingColumns.DEFAULT)
     batches = read_rows(InputFile(path), file_format, pipeline, ledger, reader_config=config)
     return [row for batch in batches for row in batch.to_pylist()], ledger

@@ -1,5 +1,5 @@
-"""Proves that records of CSV become the rows that the same lines become in a file, in every dialect, that whatever is no
-row is counted with its cause, and that it does not matter how records are cut into batches.
+"""Proves that records of CSV become the rows that the same lines become in a file, in every dialect, that whatever is
+no row is counted with its cause, and that it does not matter how records are cut into batches.
 """
 
 from __future__ import annotations
