@@ -273,7 +273,7 @@ def test_a_list_without_bytes_counts_alone_as_in_company(monkeypatch: pytest.Mon
 
 
 @given(st.lists(st.none() | st.binary(max_size=12) | st.builds(small, st.integers(0, 9)), min_size=1, max_size=12))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_a_record_says_nothing_of_others(payloads: list[bytes | None]) -> None:
     decoder = decoder_of(table_of(SMALL_AVRO), SMALL)
     rows, numbers, counts = decoded(decoder, payloads)

@@ -214,7 +214,7 @@ PIECES = ["1", "a", ",", ",", '"', '"', '""', "\n", "\r", "\r\n", "\\", "#", ";"
     st.lists(st.none() | st.lists(st.sampled_from(PIECES), max_size=9).map("".join), min_size=1, max_size=12),
     st.sampled_from([properties for properties, _ in DIALECTS]),
 )
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_a_record_says_nothing_of_others(payloads: list[str | None], properties: dict[str, str]) -> None:
     decoder = decoder_of(realtime_table("csv", properties), SMALL)
     contents = [payload.encode() if payload is not None else None for payload in payloads]
