@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import numpy as np
@@ -20,7 +20,18 @@ from pinotpy.stream.spec import StreamBatch
 # (payloads of a batch, which of them, reject) → input form, in one part or several; row numbers count the batch's
 # records from 1. Nothing is raised but PinotError.
 Parse = Callable[[pa.Array, Int64Array, Reject], list[InputBatch]]
+# The same of payloads as a list, and of their row numbers.
+ParseList = Callable[[Sequence[bytes], Sequence[int], Reject], InputBatch]
 _NO_RECORDS: Final = np.zeros(0, np.int64)
+
+
+def parse_of_lists(parse: ParseList) -> Parse:
+    """For parsers that want payloads one by one."""
+
+    def parse_array(payloads: pa.Array, numbers: Int64Array, reject: Reject) -> list[InputBatch]:
+        return [parse(payloads.take(pa.array(numbers)).to_pylist(), (numbers + 1).tolist(), reject)]
+
+    return parse_array
 
 
 class PipedDecoder:

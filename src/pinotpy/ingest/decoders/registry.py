@@ -19,9 +19,21 @@ from pinotpy.errors import InvalidConfigError, UserError
 from pinotpy.ingest.decoders.spec import RowDecoder
 
 ENTRY_POINT_GROUP: Final = "pinotpy.decoders"
-_BUILT_IN: Final = {"json": "pinotpy.ingest.decoders.json_decoder:make"}
-# …plugin.stream.kafka.KafkaJSONMessageDecoder, …plugin.inputformat.json.JSONMessageDecoder.
-_PINOT_CLASS: Final = re.compile(r"org\.apache\.pinot\.(?:\w+\.)*(?:Kafka)?(JSON)MessageDecoder")
+_BUILT_IN: Final = {
+    "avro": "pinotpy.ingest.decoders.avro_decoder:make",
+    "csv": "pinotpy.ingest.decoders.csv_decoder:make",
+    "json": "pinotpy.ingest.decoders.json_decoder:make",
+}
+# Simple names of the reference's classes: …plugin.stream.kafka.KafkaJSONMessageDecoder,
+# …plugin.inputformat.csv.CSVMessageDecoder. The package moved between its versions.
+_PINOT_CLASS: Final = re.compile(r"org\.apache\.pinot\.(?:\w+\.)*(\w+MessageDecoder)")
+_BY_CLASS: Final = {
+    "JSONMessageDecoder": "json",
+    "KafkaJSONMessageDecoder": "json",
+    "CSVMessageDecoder": "csv",
+    "SimpleAvroMessageDecoder": "avro",
+}
+_OF_SCHEMA_REGISTRY: Final = re.compile(r"KafkaAvroMessageDecoder|KafkaConfluentSchemaRegistry\w+MessageDecoder")
 
 
 def make_decoder(stream: StreamConfig, schema: Schema, table_config: TableConfig) -> RowDecoder:
@@ -40,6 +52,11 @@ def make_decoder(stream: StreamConfig, schema: Schema, table_config: TableConfig
         make = checked_plug_in(f"the decoder '{name} = {points[0].value}'", points[0].load)
     elif name in _BUILT_IN:
         make = imported(_BUILT_IN[name])
+    elif _OF_SCHEMA_REGISTRY.fullmatch(name.rpartition(".")[2]):
+        raise UserError(
+            f"the decoder '{stream.decoder[:200]}' needs a schema registry, which is not supported: expected one of "
+            f"{', '.join(known_decoders())}, such as avro with the schema in its property 'schema'"
+        )
     else:
         raise UserError(
             f"no decoder '{stream.decoder[:200]}': expected one of {', '.join(known_decoders())}; a package announces "
@@ -52,7 +69,7 @@ def make_decoder(stream: StreamConfig, schema: Schema, table_config: TableConfig
 def decoder_name(written: str) -> str:
     """The name that a decoder is announced by: what the reference's class stands for, else as it is written."""
     matched = _PINOT_CLASS.fullmatch(written.strip())
-    return matched[1].lower() if matched else written.strip()
+    return _BY_CLASS.get(matched[1], written.strip()) if matched else written.strip()
 
 
 def known_decoders() -> tuple[str, ...]:

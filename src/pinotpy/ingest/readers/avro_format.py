@@ -55,6 +55,11 @@ _ENDS: Final = {
     kernel.NO_BOOLEAN: "a boolean that is neither 0 nor 1",
     kernel.INT_RANGE: "an int of more than 32 bits",
 }
+_ENDS_OF_RECORDS: Final = _ENDS | {
+    kernel.CUT: "a value goes on behind the end of the record",
+    kernel.TOO_MANY_ITEMS: "a list of more items than the record can hold",
+    kernel.REST: "bytes behind the end of the record",
+}
 
 
 def read(
@@ -73,9 +78,9 @@ def read(
             header = read_header(stream)
             if header.schema.kind != "record":
                 raise DamagedAvroError(f"its schema is of kind {header.schema.kind}, expected a record")
-            sources = _sources(header.schema, columns)
+            sources = sources_of(header.schema, columns)
             file.fields = FileFields({*header.schema.field_names, *(column.name for column in sources)})
-            decoder = _Decoder(header.schema, sources)
+            decoder = RecordDecoder(header.schema, sources)
         except (ValueError, RecursionError) as error:
             raise file.broken(f"no Avro file that can be read: {_cause(error)}") from error
         try:
@@ -94,7 +99,7 @@ def _cause(error: BaseException) -> str:
     return str(error)[:300] or type(error).__name__
 
 
-def _sources(record: AvroType, columns: Sequence[ReaderColumn]) -> dict[ReaderColumn, tuple[str, str]]:
+def sources_of(record: AvroType, columns: Sequence[ReaderColumn]) -> dict[ReaderColumn, tuple[str, str]]:
     """Column → (field of the file, '' or the part of a map)."""
     fields = dict(zip(record.field_names, record.children, strict=True))
     sources = {}
@@ -127,13 +132,14 @@ def _is_map(of: AvroType) -> bool:
     return len(others) == 1 and others[0].kind == "map"
 
 
-class _Decoder:
-    """Blocks → batches of at most BATCH_ROWS rows."""
+class RecordDecoder:
+    """Blocks → batches of at most BATCH_ROWS rows; or records, one by one in bytes → one batch."""
 
     def __init__(self, record: AvroType, sources: dict[ReaderColumn, tuple[str, str]]) -> None:
         self._sources = sources
         self._program = Program(record, {field for field, _ in sources.values()})
         self._nodes = self._program.nodes()
+        self._steps = Program(record, set())
         # Words of each slot; grown to what the data needs. Of a schema with thousands of fields, less at first.
         self._rooms = [
             max(1024, BATCH_ROWS // (1 + len(self._program.widths) // 256)) * width for width in self._program.widths
@@ -162,17 +168,61 @@ class _Decoder:
         blocks = kernel.Blocks(np.concatenate([np.zeros(1, np.int64), ends[:-1]]), ends, counts)
         state = np.zeros(kernel.STATE_WORDS, np.int64)
         while state[kernel.BLOCK] < len(counts):
-            words = self._one_batch(data, blocks, state)
+            words = self._one_batch(data, blocks, state, BATCH_ROWS, _EMPTY_ITEMS_MAX + 2 * len(data), _ENDS)
             count = int(state[kernel.RECORDS])
             yield self._batch(Assembler(data, words), count)
 
-    def _one_batch(self, data: NDArray[np.uint8], blocks: kernel.Blocks, state: Int64Array) -> list[Int64Array]:
-        items_max = _EMPTY_ITEMS_MAX + 2 * len(data)
+    def records(self, contents: Sequence[bytes]) -> pa.RecordBatch:
+        """Rows of records without container, each from the first to the last of its bytes.
+
+        Raises:
+            DamagedAvroError: one of them is damaged, or together they are too much for one batch.
+        """
+        data, blocks, items_max = _joined(contents)
+        state = np.zeros(kernel.STATE_WORDS, np.int64)
+        words = self._one_batch(data, blocks, state, len(contents), items_max, _ENDS_OF_RECORDS)
+        return self._batch(Assembler(data, words), len(contents))
+
+    def damaged(self, contents: Sequence[bytes]) -> dict[int, str]:
+        """Records whose bytes do not go with the schema: index and cause. Values are only stepped over: of the others,
+        some may be damaged in their values.
+        """
+        data, blocks, items_max = _joined(contents)
+        nodes, no_slots, no_words = self._steps.nodes(), np.zeros(0, np.int64), np.zeros(0, np.int64)
+        slots = kernel.Slots(no_slots, no_slots, no_slots)
+        state = np.zeros(kernel.STATE_WORDS, np.int64)
+        causes = {}
+        record = 0
+        while record < len(contents):
+            state[:] = 0
+            state[kernel.BLOCK], state[kernel.POSITION] = record, blocks.begins[record]
+            ended = kernel.decode(data, blocks, nodes, slots, no_words, self._frames, state, len(contents), items_max)
+            num_decoded = int(state[kernel.RECORDS])
+            record += num_decoded
+            if ended == kernel.REST:
+                causes[record - 1] = _ENDS_OF_RECORDS[ended]
+            elif ended == kernel.TOO_MANY_ITEMS:
+                # The limit is of all from where the call began: this one is tried once more, as the first.
+                record += num_decoded == 0
+            elif ended != kernel.DONE:
+                causes[record] = _ENDS_OF_RECORDS[ended]
+                record += 1
+        return causes
+
+    def _one_batch(
+        self,
+        data: NDArray[np.uint8],
+        blocks: kernel.Blocks,
+        state: Int64Array,
+        records_max: int,
+        items_max: int,
+        ends: Mapping[int, str],
+    ) -> list[Int64Array]:
         while True:
             rooms = np.array(self._rooms, np.int64)
             slots = kernel.Slots(np.cumsum(rooms) - rooms, rooms, np.zeros(len(rooms), np.int64))
             words = np.empty(int(rooms.sum()), np.int64)
-            ended = kernel.decode(data, blocks, self._nodes, slots, words, self._frames, state, BATCH_ROWS, items_max)
+            ended = kernel.decode(data, blocks, self._nodes, slots, words, self._frames, state, records_max, items_max)
             if ended == kernel.DONE:
                 begins = slots.begins.tolist()
                 return [
@@ -180,7 +230,7 @@ class _Decoder:
                 ]
             if ended != kernel.FULL:
                 self.num_rows_before_error = int(state[kernel.RECORDS])
-                raise DamagedAvroError(_ENDS[ended])
+                raise DamagedAvroError(ends[ended])
             # Those that are about to be full grow with it, so that this happens seldom.
             self._rooms = [
                 room * 2 if 2 * filled >= room else room
@@ -198,6 +248,16 @@ class _Decoder:
             for column, (field, suffix) in self._sources.items()
         ]
         return pa.RecordBatch.from_arrays(arrays, [column.name for column in self._sources])
+
+
+def _joined(contents: Sequence[bytes]) -> tuple[NDArray[np.uint8], kernel.Blocks, int]:
+    """(bytes, a block a record, how many items they may have)."""
+    lengths = np.array([len(content) for content in contents], np.int64)
+    ends = np.cumsum(lengths)
+    blocks = kernel.Blocks(ends - lengths, ends, np.ones(len(contents), np.int64))
+    # As many as the shortest may have: what is decoded in company is also decoded alone.
+    items_max = _EMPTY_ITEMS_MAX + 2 * min(lengths.tolist(), default=0)
+    return np.frombuffer(b"".join(contents), np.uint8), blocks, items_max
 
 
 def _for_column(array: pa.Array, column: ReaderColumn, suffix: str, *, is_lazy: bool) -> pa.Array:

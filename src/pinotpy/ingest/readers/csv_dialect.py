@@ -43,9 +43,12 @@ class RewrittenCsv(io.RawIOBase):
     Attributes:
         marks: delimiter and quote of what is read from here: comma and double quote for dialects that Arrow does not
             know; else the dialect's own (no quote: None), and parts without any quote are handed on as they are.
+
+    Args:
+        lines_alone: whether a quoted field ends with its line at the latest; default: as the config says.
     """
 
-    def __init__(self, below: BinaryIO, config: CsvReaderConfig) -> None:
+    def __init__(self, below: BinaryIO, config: CsvReaderConfig, *, lines_alone: bool | None = None) -> None:
         super().__init__()
         self._below = below
         self._rest = b""
@@ -53,7 +56,7 @@ class RewrittenCsv(io.RawIOBase):
         self._ended = False
         self._records = 0
         self.bad: list[BadRecord] = []
-        self._lines_alone = config.skip_un_parseable_lines
+        self._lines_alone = config.skip_un_parseable_lines if lines_alone is None else lines_alone
         self._skips_empty_lines = config.skips_empty_lines
         self._is_plain = not config.needs_rewriting
         self.marks: tuple[str, str | None] = (

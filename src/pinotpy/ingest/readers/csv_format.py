@@ -75,11 +75,11 @@ def read(
                 row=0,
             )
         numbering = _Numbering(file, rewritten, int(has_header), reject, allowed=settings.skip_un_parseable_lines)
-        parser = _Parser(settings, (delimiter, quote), names, present)
+        parser = BlockParser(settings, (delimiter, quote), names, present)
         # Closed before the file is, which its thread may be reading.
         with closing(_parsed(file, stream, rewritten, parser, numbering)) as batches:
             for block in batches:
-                yield _converted(block.rows, present, settings, numbering.of_block(block), reject)
+                yield input_rows(block.rows, present, settings, numbering.of_block(block), reject)
                 progress(file.position_bytes, file.size_bytes)
 
 
@@ -158,10 +158,9 @@ def _header(
 ) -> tuple[list[str], bool]:
     """(column names, whether they stand in the file); the stream then stands at the first row."""
     if settings.header is not None:
-        names = next(csv.reader([settings.header], delimiter=settings.effective_delimiter))
         if settings.skip_header:
             _first_record(file, stream, delimiter, quote)
-        return column_names(file, [name.strip() for name in names]), settings.skip_header
+        return column_names(file, names_of_header(settings.header, settings)), settings.skip_header
     line = b"\n"
     while line.strip(b"\r\n") == b"" and line:
         line = _first_record(file, stream, delimiter, quote)
@@ -177,6 +176,11 @@ def _header(
     else:
         names = next(csv.reader(lines, delimiter=delimiter, quoting=csv.QUOTE_NONE))
     return column_names(file, [name.strip() for name in names]), True
+
+
+def names_of_header(header: str, settings: CsvReaderConfig) -> list[str]:
+    """Column names of the setting `header`."""
+    return [name.strip() for name in next(csv.reader([header], delimiter=settings.effective_delimiter))]
 
 
 def _first_record(file: InputFile, stream: BufferedStream, delimiter: str, quote: str | None) -> bytes:
@@ -223,7 +227,7 @@ class _Block:
     num_bad: int
 
 
-class _Parser:
+class BlockParser:
     """Arrow, given a block at a time. Its own reader of streams calls Python, for bytes and with rows that it leaves
     out, from threads of its own: while a batch is worked on, and when the process ends.
     """
@@ -271,7 +275,7 @@ class _Parser:
 
 
 def _parsed(
-    file: InputFile, stream: BufferedStream, rewritten: RewrittenCsv, parser: _Parser, numbering: _Numbering
+    file: InputFile, stream: BufferedStream, rewritten: RewrittenCsv, parser: BlockParser, numbering: _Numbering
 ) -> Generator[_Block]:
     """The blocks, parsed; the next one is read and parsed meanwhile."""
 
@@ -287,7 +291,7 @@ def _parsed(
                 next_block = ahead.result()
             except (pa.ArrowInvalid, RecordTooLongError, EOFError, OSError) as error:
                 raise file.broken(
-                    f"cannot be read from about here on: {_reason(error)}", row=numbering.next_row
+                    f"cannot be read from about here on: {reason_of(error)}", row=numbering.next_row
                 ) from error
             if next_block is None:
                 numbering.finish()
@@ -296,17 +300,23 @@ def _parsed(
             yield next_block
 
 
-def _reason(error: Exception) -> str:
+def reason_of(error: Exception) -> str:
+    """What Arrow says of text that it cannot read, in a line."""
     return str(error).splitlines()[0].removeprefix("CSV parse error: ")[:300].lower()
 
 
-def _converted(
+def input_rows(
     batch: pa.RecordBatch,
     columns: list[ReaderColumn],
     settings: CsvReaderConfig,
     rows: Int64Array,
     reject: Reject,
 ) -> InputBatch:
+    """Input form of rows of bytes; those with a value that cannot be read are rejected.
+
+    Args:
+        rows: their numbers.
+    """
     arrays = []
     bad: dict[int, tuple[str, str]] = {}
     for column in columns:

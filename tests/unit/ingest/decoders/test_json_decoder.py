@@ -200,5 +200,5 @@ def test_decoders_are_named_shortly_or_by_the_class_of_the_reference(written: st
 
 
 def test_a_decoder_that_is_not_there_is_named_with_those_that_are() -> None:
-    with pytest.raises(UserError, match=r"no decoder 'thrift': expected one of json"):
+    with pytest.raises(UserError, match=r"no decoder 'thrift': expected one of avro, csv, json"):
         decoder(config("thrift"))
