@@ -1,4 +1,4 @@
-"""Start a whole cluster on this machine and query it: the 336,776 flights of 2013, or a stream (`realtime`)."""
+"""Start a whole cluster on this machine and query it: the flights of 2013, a stream (`realtime`), or both (`hybrid`)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LOOK_S = 0.5
 
 
 def run(
-    kind: Annotated[str, typer.Argument(help="which demonstration: offline or realtime")] = "offline",
+    kind: Annotated[str, typer.Argument(help="which demonstration: offline, realtime or hybrid")] = "offline",
     stop: Annotated[bool, typer.Option("--exit", help="stop after the queries instead of waiting for Ctrl-C")] = False,
     directory: Annotated[
         Path | None,
@@ -40,7 +40,7 @@ def run(
         str | None,
         typer.Option(
             "--kafka-broker-list",
-            help="realtime: write and read a topic of this Kafka (host:port, …) instead of files",
+            help="realtime, hybrid: write and read a topic of this Kafka (host:port, …) instead of files",
         ),
     ] = None,
     as_json: Annotated[
@@ -52,15 +52,17 @@ def run(
         ),
     ] = False,
 ) -> None:
+    from pinotpy.cli.hybrid_quickstart import HybridQuickstart
     from pinotpy.cli.quickstart import Ports, Quickstart
     from pinotpy.cli.realtime_quickstart import RealtimeQuickstart
     from pinotpy.errors import UserError
 
-    is_realtime = kind.lower() in ("realtime", "stream")
-    if not is_realtime and kind.lower() not in ("offline", "batch"):
-        raise UserError(f"no quickstart is called '{kind}': expected offline or realtime")
-    if kafka_brokers and not is_realtime:
-        raise UserError("--kafka-broker-list is for quickstart realtime")
+    of_streams = {"realtime": RealtimeQuickstart, "stream": RealtimeQuickstart, "hybrid": HybridQuickstart}
+    of_stream = of_streams.get(kind.lower())
+    if of_stream is None and kind.lower() not in ("offline", "batch"):
+        raise UserError(f"no quickstart is called '{kind}': expected offline, realtime or hybrid")
+    if kafka_brokers and of_stream is None:
+        raise UserError("--kafka-broker-list is for quickstart realtime and hybrid")
     interrupted: list[bool] = []  # no Event: its handler may run while the main thread holds the event's own lock
     ends = [signal.SIGINT, signal.SIGTERM]
     if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # else it is meant to survive its terminal: nohup
@@ -69,8 +71,8 @@ def run(
     scratch = directory or Path(tempfile.mkdtemp(prefix="pinotpy-quickstart-"))
     ports = Ports(zk_port, controller_port, broker_port)
     quickstart = (
-        RealtimeQuickstart(scratch, ports, zk_address, as_json=as_json, kafka_brokers=kafka_brokers or "")
-        if is_realtime
+        of_stream(scratch, ports, zk_address, as_json=as_json, kafka_brokers=kafka_brokers or "")
+        if of_stream is not None
         else Quickstart(scratch, ports, zk_address, as_json=as_json)
     )
     failed, status = True, 0
