@@ -34,6 +34,7 @@ from pinotpy.ingest.missing_columns import expected_columns, fault_text, missing
 from pinotpy.ingest.readers.catalog import reader_for
 from pinotpy.ingest.readers.compression import DamagedArchiveError
 from pinotpy.ingest.readers.spec import FileFormat, InputBatch, InputFile, Progress, ReaderColumn
+from pinotpy.ingest.record_time import RECORD_TIME
 from pinotpy.ingest.transforms import TransformPlan
 
 __all__ = ["RowPipeline", "read_rows", "storage_type"]
@@ -50,6 +51,7 @@ class RowPipeline:
         table_config: its ingestionConfig says whether bad rows may be left out (continueOnError) and times are checked.
         reject_share_max: largest share of bad rows of a file, 0 to 1; default: 0, or 1 with continueOnError.
         missing_columns: what becomes of files that lack columns; default: what the table says, else FAIL.
+        of_records: the rows are records of a stream: batches have the column RECORD_TIME if `reads_record_time`.
 
     Raises:
         InvalidConfigError: expressions that cannot be evaluated (all of them), or steps that there are not.
@@ -62,6 +64,7 @@ class RowPipeline:
         *,
         reject_share_max: float | None = None,
         missing_columns: MissingColumns | None = None,
+        of_records: bool = False,
     ) -> None:
         ingestion = table_config.ingestion if table_config is not None else None
         self.schema = schema
@@ -74,7 +77,7 @@ class RowPipeline:
         self._time_column = table_config.segments.time_column_name if table_config is not None else None
         checks_time = table_config is not None and ingestion is not None and ingestion.row_time_value_check
         self._checked_time_column = self._time_column if checks_time else None
-        self._transforms = TransformPlan(schema, table_config)
+        self._transforms = TransformPlan(schema, table_config, of_records=of_records)
         _refuse_unknown_steps(table_config)
         complex_types = ingestion.complex_type_config if ingestion is not None else None
         self._complex_types = ComplexTypePlan(complex_types, self.flat_columns()) if complex_types is not None else None
@@ -87,6 +90,11 @@ class RowPipeline:
         """What a reader shall read."""
         return self._complex_types.reader_columns if self._complex_types is not None else self.flat_columns()
 
+    @property
+    def reads_record_time(self) -> bool:
+        """Whether an expression reads the time of its record."""
+        return RECORD_TIME in self._transforms.source_columns
+
     def flat_columns(self) -> tuple[ReaderColumn, ...]:
         """The schema's columns, an incoming time column of another name, and what expressions name."""
         columns = [
@@ -98,7 +106,9 @@ class RowPipeline:
         known = {column.name for column in columns}
         # Text: as the file has it, objects as JSON.
         columns += [
-            ReaderColumn(name, DataType.STRING) for name in self._transforms.source_columns if name not in known
+            ReaderColumn(name, DataType.STRING)
+            for name in self._transforms.source_columns
+            if name not in known and name != RECORD_TIME
         ]
         return tuple(columns)
 

@@ -23,6 +23,7 @@ from pinotpy.config.table import TableConfig
 from pinotpy.errors import Fault, InvalidConfigError, QueryExecutionError
 from pinotpy.ingest.conversion import Bad, Converted
 from pinotpy.ingest.expressions import Inputs, RecordExpression, evaluate, evaluate_condition, parse_record_expression
+from pinotpy.ingest.record_time import with_record_time
 from pinotpy.ingest.typed_values import TypedValues, from_input, from_schema, to_input
 
 # Columns that are computed from one another, one after the other.
@@ -36,13 +37,17 @@ Stored = Callable[[str], Converted]
 class TransformPlan:
     """The expressions of a schema and its table: transforms by column, and the filter (None: all rows stay).
 
+    Args:
+        of_records: the rows are records of a stream, and batches have the column RECORD_TIME (record_time.py).
+
     Raises:
         InvalidConfigError: with every expression that cannot be evaluated: scripts, faults of syntax, functions that
             there are not, columns that the schema lacks, columns that are computed from themselves.
     """
 
-    def __init__(self, schema: Schema, table_config: TableConfig | None = None) -> None:
+    def __init__(self, schema: Schema, table_config: TableConfig | None = None, *, of_records: bool = False) -> None:
         self.schema = schema
+        self._adapted = with_record_time if of_records else lambda parsed: parsed
         self.filter: RecordExpression | None = None
         self.transforms: dict[str, RecordExpression] = {}
         faults: list[Fault] = []
@@ -50,10 +55,11 @@ class TransformPlan:
             if name not in schema.field_specs:
                 faults.append(Fault(path, f"the column '{name}'", "a column of the schema"))
             elif (parsed := _parsed(text, path, faults)) is not None:
-                self.transforms[name] = parsed
+                self.transforms[name] = self._adapted(parsed)
         condition = _filter_text(table_config)
         if condition is not None:
-            self.filter = _parsed(condition, FILTER_PATH, faults)
+            parsed = _parsed(condition, FILTER_PATH, faults)
+            self.filter = self._adapted(parsed) if parsed is not None else None
         faults += self._circles()
         if faults:
             raise InvalidConfigError("rows cannot be ingested as the config asks:", tuple(faults))

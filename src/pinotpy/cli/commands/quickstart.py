@@ -1,4 +1,4 @@
-"""Start a whole cluster on this machine and query it: the flights of 2013, a stream (`realtime`), or both (`hybrid`)."""
+"""Start a whole cluster here and query it: the flights of 2013, a stream (`realtime`), or both kinds (`hybrid`)."""
 
 from __future__ import annotations
 

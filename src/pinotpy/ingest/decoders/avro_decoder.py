@@ -15,9 +15,8 @@ from pinotpy.config.stream_configs import StreamConfig
 from pinotpy.config.table import TableConfig
 from pinotpy.errors import DecodeError, Fault
 from pinotpy.ingest.decoders.ledger import SAMPLE_CHARACTERS_MAX
-from pinotpy.ingest.decoders.piped_decoder import PipedDecoder, parse_of_lists
+from pinotpy.ingest.decoders.piped_decoder import PipedDecoder, parse_of_lists, stream_pipeline
 from pinotpy.ingest.decoders.properties import key_of, unknown_properties
-from pinotpy.ingest.pipeline import RowPipeline
 from pinotpy.ingest.readers.avro_format import RecordDecoder, sources_of
 from pinotpy.ingest.readers.avro_schema import parse_schema
 from pinotpy.ingest.readers.spec import InputBatch, ReaderColumn, Reject
@@ -28,7 +27,7 @@ _DAMAGES: Final = (ValueError, RecursionError, MemoryError)
 
 def make(stream: StreamConfig, schema: Schema, table_config: TableConfig) -> PipedDecoder:
     """The decoder of a table."""
-    pipeline = RowPipeline(schema, table_config, reject_share_max=1.0)
+    pipeline = stream_pipeline(schema, table_config)
     return PipedDecoder(pipeline, parse_of_lists(_Records(_record_decoder(stream, pipeline.reader_columns))))
 
 

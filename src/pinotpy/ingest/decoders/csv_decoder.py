@@ -22,9 +22,8 @@ from pinotpy.config.stream_configs import StreamConfig
 from pinotpy.config.table import TableConfig
 from pinotpy.errors import DecodeError, Fault, InvalidConfigError
 from pinotpy.ingest.decoders.ledger import SAMPLE_CHARACTERS_MAX
-from pinotpy.ingest.decoders.piped_decoder import PipedDecoder, parse_of_lists
+from pinotpy.ingest.decoders.piped_decoder import PipedDecoder, parse_of_lists, stream_pipeline
 from pinotpy.ingest.decoders.properties import key_of, unknown_properties
-from pinotpy.ingest.pipeline import RowPipeline
 from pinotpy.ingest.readers.csv_config import CsvReaderConfig, read_config
 from pinotpy.ingest.readers.csv_dialect import RecordTooLongError, RewrittenCsv
 from pinotpy.ingest.readers.csv_format import BlockParser, input_rows, names_of_header, reason_of
@@ -49,7 +48,7 @@ PROPERTIES: Final = (
 def make(stream: StreamConfig, schema: Schema, table_config: TableConfig) -> PipedDecoder:
     """The decoder of a table."""
     settings = _settings(stream)
-    pipeline = RowPipeline(schema, table_config, reject_share_max=1.0)
+    pipeline = stream_pipeline(schema, table_config)
     names = _header(stream, settings, pipeline.reader_columns, schema)
     return PipedDecoder(pipeline, parse_of_lists(_Rows(settings, names, pipeline.reader_columns)))
 

@@ -18,16 +18,15 @@ from pinotpy.data_types import DataType
 from pinotpy.errors import InvalidConfigError
 from pinotpy.ingest import json_text
 from pinotpy.ingest.decoders.ledger import SAMPLE_CHARACTERS_MAX
-from pinotpy.ingest.decoders.piped_decoder import PipedDecoder
+from pinotpy.ingest.decoders.piped_decoder import PipedDecoder, stream_pipeline
 from pinotpy.ingest.decoders.plain_objects import PlainObjects
-from pinotpy.ingest.pipeline import RowPipeline
 from pinotpy.ingest.readers.json_format import JsonParser, batch_of_records, is_row
 from pinotpy.ingest.readers.spec import FileFields, InputBatch, ReaderColumn, Reject
 
 
 def make(stream: StreamConfig, schema: Schema, table_config: TableConfig) -> PipedDecoder:
     """The decoder of a table."""
-    pipeline = RowPipeline(schema, table_config, reject_share_max=1.0)
+    pipeline = stream_pipeline(schema, table_config)
     if not pipeline.reader_columns:
         raise InvalidConfigError("the schema has no columns")
     return PipedDecoder(pipeline, JsonObjects(pipeline.reader_columns, PlainObjects(pipeline.reader_columns)))

@@ -9,12 +9,15 @@ import numpy as np
 import pyarrow as pa
 
 from pinotpy.arrays import Int64Array
+from pinotpy.config.schema import Schema
+from pinotpy.config.table import TableConfig
 from pinotpy.errors import PinotError
 from pinotpy.ingest.decoders.ledger import SAMPLE_CHARACTERS_MAX, StreamLedger
 from pinotpy.ingest.decoders.spec import DecodedRows
 from pinotpy.ingest.ledger import RowLedger
 from pinotpy.ingest.pipeline import RowPipeline
 from pinotpy.ingest.readers.spec import InputBatch, Reject
+from pinotpy.ingest.record_time import RECORD_TIME, record_times
 from pinotpy.stream.spec import StreamBatch
 
 # (payloads of a batch, which of them, reject) → input form, in one part or several; row numbers count the batch's
@@ -34,6 +37,11 @@ def parse_of_lists(parse: ParseList) -> Parse:
     return parse_array
 
 
+def stream_pipeline(schema: Schema, table_config: TableConfig) -> RowPipeline:
+    """What becomes of a table's records: bad ones are left out, clock functions are the records' times."""
+    return RowPipeline(schema, table_config, reject_share_max=1.0, of_records=True)
+
+
 class PipedDecoder:
     """Implements RowDecoder.
 
@@ -45,11 +53,13 @@ class PipedDecoder:
         self._pipeline = pipeline
         self._parse = parse
         self._empty: pa.RecordBatch | None = None
+        self._times_ms: Int64Array = _NO_RECORDS  # of the batch that is decoded
 
     def decode(self, batch: StreamBatch, ledger: StreamLedger) -> DecodedRows:
         payloads = batch.payloads
         present: Int64Array = np.flatnonzero(np.asarray(payloads.is_valid())).astype(np.int64)
         counts = RowLedger("stream")
+        self._times_ms = batch.times_ms
         parts = self._decoded(payloads, present, counts) if len(present) else []
         ledger.add(counts, len(payloads), len(payloads) - len(present), batch.offsets)
         if len(parts) == 1:
@@ -81,11 +91,18 @@ class PipedDecoder:
             ledger.reject(row, column, cause, text, allowed=allowed)
 
         parts = [
-            self._pipeline.convert_numbered(flat, ledger)
+            self._pipeline.convert_numbered(self._timed(flat), ledger)
             for rows in self._parse(payloads, numbers, reject)
             for flat in self._pipeline.flat(rows, ledger)
         ]
         return [part for part in parts if part.batch.num_rows]
+
+    def _timed(self, rows: InputBatch) -> InputBatch:
+        """With the times of records, if an expression reads them."""
+        if not self._pipeline.reads_record_time:
+            return rows
+        times = record_times(self._times_ms[rows.row_numbers - 1])
+        return InputBatch(rows.batch.append_column(RECORD_TIME, times), rows.row_numbers)
 
     def _no_rows(self) -> pa.RecordBatch:
         if self._empty is None:
