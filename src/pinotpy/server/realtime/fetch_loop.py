@@ -14,7 +14,7 @@ import numpy as np
 from pinotpy.arrays import Int64Array
 from pinotpy.clock import Clock
 from pinotpy.cluster.completion_messages import Offset
-from pinotpy.errors import NotFoundError, PinotError
+from pinotpy.errors import DataError, NotFoundError, PinotError
 from pinotpy.ingest.decoders.ledger import StreamLedger
 from pinotpy.ingest.decoders.spec import RowDecoder
 from pinotpy.segment.consuming.partition_log import PartitionLog
@@ -128,7 +128,13 @@ class FetchLoop:
         self._on_change()
 
     def _append(self, batch: StreamBatch) -> None:
-        decoded = self._decoder.decode(batch, self._ledger)
+        ledger, indexed = self._ledger, self._ledger.indexed
+        decoded = self._decoder.decode(batch, ledger)
+        if decoded.rows.num_rows != ledger.indexed - indexed:
+            raise DataError(
+                f"the decoder gave {decoded.rows.num_rows} rows of the records from offset {batch.offsets[:1]} on, and "
+                f"counted {ledger.indexed - indexed}"
+            )
         records: Int64Array = decoded.records
         self._log.append(decoded.rows, batch.offsets[records], np.asarray(batch.times_ms)[records], batch.next_offset)
         self._on_rows()

@@ -15,7 +15,6 @@ from pinotpy.clock import Clock
 from pinotpy.ingest.decoders.ledger import StreamLedger
 from pinotpy.ingest.decoders.registry import make_decoder
 from pinotpy.ingest.row_order import sort_rows
-from pinotpy.segment.build.builder import build_segment
 from pinotpy.segment.build.indexing import resolve_indexing
 from pinotpy.segment.consuming.chunk import Chunk
 from pinotpy.segment.consuming.memory import ChunkMemory
@@ -105,6 +104,9 @@ class PartitionReader:
 
     def build(self, name: str, first_row: int, end_row: int, folder: Path, creation_time_ms: int) -> BuiltSegment:
         """Build `folder/<name>` of rows of the log, in the order that the table wants."""
+        # A worker reads before it builds: the builder's kernels take it a second to load, and 20 MB.
+        from pinotpy.segment.build.builder import build_segment
+
         waiting_ns = time.monotonic_ns()
         with self._builds:
             building_ns = time.monotonic_ns()
