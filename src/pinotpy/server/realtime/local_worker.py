@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from pinotpy.clock import Clock
 from pinotpy.cluster.completion_messages import Offset
+from pinotpy.config.stream_keys import without_secrets
 from pinotpy.errors import DataError, PinotError
 from pinotpy.ingest.decoders.ledger import StreamLedger
 from pinotpy.ingest.decoders.registry import make_decoder
@@ -25,6 +26,7 @@ from pinotpy.server.realtime.fetch_loop import FetchLoop
 from pinotpy.server.realtime.ingest_worker import BuiltSegment, PartitionSpec, PartitionStatus
 from pinotpy.stream.registry import consumer_factory
 from pinotpy.stream.settings import StreamSettings
+from pinotpy.stream.spec import StreamLayer
 
 log = logging.getLogger(__name__)
 
@@ -99,6 +101,7 @@ class LocalPartition:
             clock,
             on_change=on_change,
             on_rows=self._freeze,
+            shown=lambda text: without_secrets(text, settings.properties),
             fetch_timeout_s=settings.fetch_timeout_s,
             idle_timeout_s=settings.idle_timeout_s,
         )
@@ -120,7 +123,13 @@ class LocalPartition:
 
     def status(self) -> PartitionStatus:
         fetching = self._fetching
-        return PartitionStatus(fetching.paused or fetching.failure, fetching.is_final, fetching.last_fetch_ms)
+        failure, layer = fetching.failure
+        if fetching.paused:
+            failure, layer = fetching.paused, ""
+        elif not failure and (cause := self._ledger.rejects_all()):
+            failure = f"none of {self._ledger.records} records became a row: {cause}: check the decoder and the schema"
+            layer = StreamLayer.DECODE.value
+        return PartitionStatus(failure, fetching.is_final, fetching.last_fetch_ms, layer)
 
     def ledger(self) -> dict[str, Any]:
         return self._ledger.to_json()
