@@ -26,7 +26,7 @@ GLOSSARY_LINES_MAX = 25
 def files() -> list[str]:
     return [
         f"/{file.relative_to(ROOT).as_posix()}"
-        for folder in ("src", "tests", "bench", "docs", "deploy", "spark_jobs")
+        for folder in ("src", "tests", "bench", "docs", "deploy", "spark_jobs", "examples")
         for file in (ROOT / folder).rglob("*")
         if file.is_file()
     ]

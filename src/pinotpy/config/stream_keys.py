@@ -6,13 +6,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 from pinotpy.config.assignment import PERIOD_ALLOWED, millis_from_period
 from pinotpy.config.offset_criterion import CRITERION_ALLOWED, OffsetCriterion
 from pinotpy.config.serving import bytes_from_text
+from pinotpy.config.settings_loading import MASK
 from pinotpy.errors import UserError
 
 ROWS_MAX: Final = 2**31 - 1
@@ -254,11 +255,26 @@ _SECRET: Final = re.compile(
     r"password|passphrase|secret|token|credential|jaas|private|api\.?key|access\.?key|user\.info|sas\b", re.IGNORECASE
 )
 _USER_OF_ADDRESS: Final = re.compile(r"://[^/@\s]+@")
+_PASSWORD_OF_ADDRESS: Final = re.compile(r"://[^/@\s:]*:([^/@\s]+)@")
+_SECRET_OPTION: Final = re.compile(r'\w*(?:password|secret|token)\w*\s*=\s*(?:"([^"]*)"|([^";\s]+))', re.IGNORECASE)
 
 
 def is_secret(key: str, value: str) -> bool:
     """Whether a value must not be shown: by its key, or because it is an address with a user's password."""
     return _SECRET.search(key) is not None or _USER_OF_ADDRESS.search(value) is not None
+
+
+def without_secrets(text: str, properties: Mapping[str, str]) -> str:
+    """`text`, such as what a plug-in's library says, without the passwords of a table's stream."""
+    secrets: set[str] = set()
+    for key, value in properties.items():
+        if is_secret(key, value):
+            # A JAAS entry has the password among others, an address has it before the host.
+            secrets |= {value, *_PASSWORD_OF_ADDRESS.findall(value)}
+            secrets |= {quoted or bare for quoted, bare in _SECRET_OPTION.findall(value)}
+    for secret in sorted(secrets - {""}, key=len, reverse=True):
+        text = text.replace(secret, MASK)
+    return text
 
 
 def has_no_effect(key: str, stream_type: str) -> bool:

@@ -10,6 +10,7 @@ from pinotpy.controller.api.brokers import broker_routes
 from pinotpy.controller.api.cluster import cluster_routes
 from pinotpy.controller.api.completion import completion_routes
 from pinotpy.controller.api.console import console_routes
+from pinotpy.controller.api.debug import debug_routes
 from pinotpy.controller.api.instances import instance_routes
 from pinotpy.controller.api.lineage import lineage_routes
 from pinotpy.controller.api.old_forms import old_routes
@@ -23,12 +24,15 @@ from pinotpy.controller.api.uploads import upload_routes
 from pinotpy.controller.context import Controller
 from pinotpy.controller.periodic.scheduler import PeriodicScheduler
 from pinotpy.controller.realtime.service import CompletionService
+from pinotpy.controller.table_debug import FailureOf
 from pinotpy.service.access import AccessControl
 from pinotpy.service.http import HttpApp, build_app
 from pinotpy.service.routes import BODY_MAX_BYTES, Route
 
 
-def controller_routes(controller: Controller, scheduler: PeriodicScheduler) -> Iterable[Route]:
+def controller_routes(
+    controller: Controller, scheduler: PeriodicScheduler, failure_of: FailureOf = lambda table: None
+) -> Iterable[Route]:
     """Every route, fixed paths before those with parameters that would take them too."""
     return chain(
         schema_routes(controller),
@@ -44,6 +48,7 @@ def controller_routes(controller: Controller, scheduler: PeriodicScheduler) -> I
         cluster_routes(controller, scheduler),
         query_routes(controller),
         completion_routes(controller, CompletionService(controller, controller.realtime_segments)),
+        debug_routes(controller, failure_of),
         console_routes(),
     )
 
@@ -55,12 +60,16 @@ def build_controller_app(
     access: AccessControl,
     ready: Callable[[], str | None],
     settings: Callable[[], dict[str, Any]] = dict,
+    failure_of: FailureOf = lambda table: None,
     body_max_bytes: int = BODY_MAX_BYTES,
 ) -> HttpApp:
-    """The application; mutating requests still need the layer of `leader_forwarding` around it."""
+    """The application; mutating requests still need the layer of `leader_forwarding` around it.
+
+    failure_of: RealtimeValidation.failure.
+    """
     return build_app(
         "controller",
-        controller_routes(controller, scheduler),
+        controller_routes(controller, scheduler, failure_of),
         access=access,
         metrics=controller.metrics,
         ready=ready,

@@ -1,4 +1,5 @@
 """Mutating requests belong to the lead controller: any other controller passes them on, once, with an idempotency key.
+What the leader alone knows is asked of it as well, and answered without where nobody leads.
 
 An ASGI layer around the controller's app. The request keeps its credentials, so the leader decides access; uploads and
 queries are not passed on (upload bytes land where they arrive, queries go to brokers).
@@ -69,6 +70,11 @@ def changes_state(scope: Scope) -> bool:
     return is_one_table and scope["method"] == "GET" and b"state" in parse_qs(scope.get("query_string", b""))
 
 
+def is_known_to_leader(scope: Scope) -> bool:
+    """Whether the leader can answer a reading request better than others: it keeps what streams failed with."""
+    return scope["method"] in READING and scope["path"].startswith("/debug/tables/")
+
+
 class LeaderForwarding:
     """The layer. Shared by all requests of one event loop."""
 
@@ -86,10 +92,13 @@ class LeaderForwarding:
         self._instance, self._client, self._pause_s = instance, client, pause_s
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or not changes_state(scope):
+        if scope["type"] != "http" or not (changes_state(scope) or is_known_to_leader(scope)):
             await self._app(scope, receive, send)
             return
         headers = dict(scope["headers"])
+        if is_known_to_leader(scope):
+            await self._ask_leader(scope, receive, send, is_forwarded=FORWARDED_BY in headers)
+            return
         try:
             if self._leadership.is_leader():
                 await self._answer_once(scope, receive, send, headers.get(KEY_HEADER))
@@ -104,6 +113,17 @@ class LeaderForwarding:
         except PinotError as error:
             answer = _error_answer(error)
         await _send_answer(send, answer)
+
+    async def _ask_leader(self, scope: Scope, receive: Receive, send: Send, *, is_forwarded: bool) -> None:
+        if not is_forwarded and not self._leadership.is_leader():
+            try:
+                answer = await self._forward(scope, b"")
+            except NotLeaderError:
+                LOG.info("answered without the leader path=%s", scope["path"])
+            else:
+                await _send_answer(send, answer)
+                return
+        await self._app(scope, receive, send)
 
     async def _answer_once(self, scope: Scope, receive: Receive, send: Send, key: bytes | None) -> None:
         if key is None:

@@ -27,22 +27,39 @@ class ServerAnswer:
     failure: str = ""
 
 
-def ask_servers(controller: Controller, servers: Iterable[str], path: str) -> dict[str, ServerAnswer]:
-    """Server → its answer to GET `path`, in the order of `servers`."""
+def ask_servers(
+    controller: Controller, servers: Iterable[str], path: str, *, deadline_s: float | None = None
+) -> dict[str, ServerAnswer]:
+    """Server → its answer to GET `path`, in the order of `servers`.
+
+    deadline_s: of all together; a server whose turn comes later counts as one that does not answer. Without it each has
+        SERVER_TIMEOUT_S.
+    """
     asked = list(servers)
     if not asked:
         return {}
+    clock = controller.clock
+    end_ns = None if deadline_s is None else clock.monotonic_ns() + int(deadline_s * 1e9)
+
+    def ask(server: str) -> ServerAnswer:
+        timeout_s = SERVER_TIMEOUT_S
+        if end_ns is not None:
+            timeout_s = min(timeout_s, (end_ns - clock.monotonic_ns()) / 1e9)
+        if timeout_s <= 0:
+            return ServerAnswer(failure=f"it was not asked: others took the {deadline_s:g} s that there are")
+        return _ask(controller, server, path, timeout_s)
+
     with ThreadPoolExecutor(min(SERVERS_AT_ONCE_MAX, len(asked)), thread_name_prefix="ask-servers") as pool:
-        return dict(zip(asked, pool.map(lambda server: _ask(controller, server, path), asked), strict=True))
+        return dict(zip(asked, pool.map(ask, asked), strict=True))
 
 
-def _ask(controller: Controller, server: str, path: str) -> ServerAnswer:
+def _ask(controller: Controller, server: str, path: str, timeout_s: float) -> ServerAnswer:
     config = controller.catalog.instance(server)
     port = config.port_of("adminPort") if config is not None else None
     if config is None or port is None:
         return ServerAnswer(failure="the cluster knows no admin port of it")
     try:
-        answer = controller.peers.get(f"{controller.scheme}://{config.host}:{port}{path}", timeout=SERVER_TIMEOUT_S)
+        answer = controller.peers.get(f"{controller.scheme}://{config.host}:{port}{path}", timeout=timeout_s)
         if answer.status_code == httpx.codes.NOT_FOUND:
             return ServerAnswer()
         answer.raise_for_status()

@@ -127,13 +127,14 @@ class ControllerParts:
     def _start_rest(self) -> None:
         settings, equipment = self.settings, self.equipment
         controller = self._controller()
+        streams = RealtimeValidation(controller, controller.realtime_segments, settings.realtime_validation_interval_s)
         self._scheduler = PeriodicScheduler(
             [
                 RetentionManager(controller, settings.retention_interval_s),
                 DeepStoreSweep(controller, settings.retention_interval_s),
                 SegmentStatusChecker(controller, settings.status_check_interval_s),
                 BrokerResourceValidation(controller, settings.broker_resource_interval_s),
-                RealtimeValidation(controller, controller.realtime_segments, settings.realtime_validation_interval_s),
+                streams,
             ],
             equipment.clock,
             controller.is_leader,
@@ -146,6 +147,7 @@ class ControllerParts:
             access=equipment.access,
             ready=self._not_ready,
             settings=settings.effective,
+            failure_of=streams.failure,
             body_max_bytes=settings.request_bytes_max,
         )
         assert self._leadership is not None

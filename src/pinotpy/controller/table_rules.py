@@ -9,7 +9,7 @@ from pinotpy.controller.assignment.candidates import check_enough, rotated_candi
 from pinotpy.controller.assignment.replica_group import deal_groups
 from pinotpy.controller.catalog import Catalog
 from pinotpy.controller.periods import ages_of, kept_after_deletion_ms
-from pinotpy.errors import UserError
+from pinotpy.errors import Fault, InvalidConfigError, UserError
 from pinotpy.ingest.transform_checks import check_expressions
 from pinotpy.names import TableType
 
@@ -18,9 +18,9 @@ def check_table(catalog: Catalog, config: TableConfig) -> Schema:
     """Return the table's schema if the config can work here.
 
     Raises:
-        InvalidConfigError: the schema contradicts it, or expressions cannot be evaluated, with every fault.
-        UserError: no schema, a period that is none, too few instances, or the other half of the table uses another time
-            column.
+        InvalidConfigError: the schema contradicts it, expressions cannot be evaluated, or there are fewer servers than
+            replicas, with every fault.
+        UserError: no schema, a period that is none, no broker, or the other half of the table uses another time column.
     """
     name = config.name_with_type
     stored = catalog.schema(config.raw_table_name)
@@ -40,8 +40,13 @@ def check_table(catalog: Catalog, config: TableConfig) -> Schema:
         if config.segments.segment_assignment_strategy is AssignmentStrategy.REPLICA_GROUP:
             deal_groups(candidates, config.replication, table_name_with_type=name)
     except UserError as error:
-        raise UserError(
-            f"Failed to calculate instance partitions for table: {name}, reason: {error.message}", table=name
+        message = f"Failed to calculate instance partitions for table: {name}, reason: {error.message}"
+        if "tag" not in error.context:  # not a matter of the number of servers
+            raise UserError(message, table=name) from error
+        found, tag = error.context.get("found", 0), error.context["tag"]
+        allowed = f"at most {found}, the number of servers with tag '{tag}'" if found else f"a server with tag '{tag}'"
+        raise InvalidConfigError(
+            message, (Fault(_replication_path(config), str(config.replication), allowed),), table=name
         ) from error
     return stored.schema
 
@@ -57,6 +62,12 @@ def server_candidates(catalog: Catalog, config: TableConfig) -> tuple[str, ...]:
     candidates = rotated_candidates(catalog.instances_with_tag(tag, role="Server"), config.name_with_type)
     check_enough(candidates, config.replication, tag=tag, table_name_with_type=config.name_with_type)
     return candidates
+
+
+def _replication_path(config: TableConfig) -> str:
+    """Where the number of replicas stands, see TableConfig.replication."""
+    is_of_stream = config.table_type is TableType.REALTIME and config.segments.replicas_per_partition is not None
+    return f"$.segmentsConfig.{'replicasPerPartition' if is_of_stream else 'replication'}"
 
 
 def _check_other_half(catalog: Catalog, config: TableConfig) -> None:

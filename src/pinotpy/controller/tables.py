@@ -9,6 +9,7 @@ import logging
 from pinotpy.config.table import TableConfig
 from pinotpy.controller.context import Controller
 from pinotpy.controller.deletion import delete_segment_files, new_deletion
+from pinotpy.controller.realtime.stream_plug_ins import check_stream
 from pinotpy.controller.table_rules import broker_candidates, check_table
 from pinotpy.controller.user_messages import send_config_changed
 from pinotpy.errors import AlreadyExistsError, NotFoundError, StaleVersionError, TableNotFoundError, UserError
@@ -37,11 +38,11 @@ def add_table(controller: Controller, config: TableConfig) -> None:
     """Create a table. Everything is checked before anything is written.
 
     Raises:
-        InvalidConfigError, UserError: it cannot work here (see `check_table`).
+        InvalidConfigError, UserError: it cannot work here (see `check_table` and `check_stream`).
         AlreadyExistsError: it exists, or servers still hold segments of a deleted one.
     """
     catalog, name = controller.catalog, config.name_with_type
-    check_table(catalog, config)
+    check_stream(controller, config, check_table(catalog, config))
     _refuse_existing(controller, name)
     if catalog.external_view(name) is not None:
         raise AlreadyExistsError(
@@ -72,7 +73,7 @@ def update_table(controller: Controller, path_name: str, config: TableConfig) ->
         stored = catalog.table_config(name)
         if stored is None:
             raise NotFoundError(f"Table {name} does not exist", table=name)
-        check_table(catalog, config)
+        check_stream(controller, config, check_table(catalog, config))
         try:
             catalog.replace_table_config(config, stored.version)
         except StaleVersionError:

@@ -19,7 +19,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from pinotpy.arrays import Int64Array
-from pinotpy.errors import DataError, RemoteError
+from pinotpy.errors import DataError, DecodeError, NotFoundError, PinotError, RemoteError
 
 Offset = int | bytes  # an int, or bytes of one length; compared with < and ==
 UNKNOWN_TIME_MS: Final = -1
@@ -74,14 +74,15 @@ class OffsetOutOfRangeError(DataError):
 
 
 class StreamLayer(StrEnum):
-    """Where a stream failed, from the outside in."""
+    """Where reading a stream failed, from the outside in: to the topic, its records, and the rows that they are."""
 
     DNS = "DNS"
     TCP = "TCP"
     TLS = "TLS"
     SASL = "SASL"
-    TOPIC = "topic"
-    FETCH = "fetch"
+    TOPIC = "TOPIC"
+    FETCH = "FETCH"
+    DECODE = "DECODE"
 
 
 class StreamUnavailableError(RemoteError):
@@ -95,6 +96,17 @@ class StreamUnavailableError(RemoteError):
     def __init__(self, message: str, *, layer: StreamLayer, is_transient: bool = True, **context: Any) -> None:
         super().__init__(f"{layer.value}: {message}", layer=layer.value, **context)
         self.layer, self.is_transient = layer, is_transient
+
+
+def layer_of(error: BaseException) -> StreamLayer | None:
+    """Which layer an error of a plug-in or a decoder came from; None if it does not say."""
+    if isinstance(error, PinotError) and error.context.get("layer") in set(StreamLayer):
+        return StreamLayer(error.context["layer"])
+    if isinstance(error, NotFoundError):  # see StreamMetadataProvider
+        return StreamLayer.TOPIC
+    if isinstance(error, OffsetOutOfRangeError):
+        return StreamLayer.FETCH
+    return StreamLayer.DECODE if isinstance(error, DecodeError) else None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -326,7 +326,7 @@ def test_no_password_is_shown() -> None:
 
 
 def test_the_example_of_the_page_reads() -> None:
-    (example,) = re.findall(r"```json\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
+    example, *_ = re.findall(r"```json\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
     faults: list[Fault] = []
     config = read_stream_config(json.loads(example), "$", faults)
     assert faults == [] and config is not None and config.stream_type == "file" and config.without_effect == ()

@@ -225,3 +225,26 @@ def test_kept_answers_are_bounded_in_number_and_age() -> None:
         assert await answers.earlier(b"9", b"f") is None
 
     asyncio.run(run())
+
+
+async def _get(app: LeaderForwarding, **headers: str) -> httpx.Response:
+    transport = httpx.ASGITransport(app=app)  # type: ignore[arg-type]
+    async with httpx.AsyncClient(transport=transport, base_url="http://b:9000") as client:
+        return await client.get("/debug/tables/t", headers=headers)
+
+
+def test_what_the_leader_alone_knows_is_asked_of_it_and_answered_without_where_nobody_leads() -> None:
+    async def run() -> None:
+        at_leader, here = CountingApp(), CountingApp()
+        leader = layer(at_leader, Leads(True))
+        client = httpx.AsyncClient(transport=httpx.ASGITransport(app=leader))  # type: ignore[arg-type]
+        other = layer(here, Leads(False, "http://a:9000"), client=client)
+        assert (await _get(other)).status_code == 200
+        assert (len(at_leader.seen), len(here.seen)) == (1, 0)
+        # One that was asked as the leader, and leads no more, answers what it knows.
+        assert (await _get(other, **{"pinotpy-forwarded-by": "Controller_c_9000"})).status_code == 200
+        assert (await _get(layer(here, Leads(False)))).status_code == 200
+        assert (len(at_leader.seen), len(here.seen)) == (1, 2)
+        await client.aclose()
+
+    asyncio.run(run())

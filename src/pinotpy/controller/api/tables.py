@@ -14,6 +14,7 @@ from pinotpy.controller.api.answers import counted, success, table_type_of
 from pinotpy.controller.api.bodies import RawBody, json_body
 from pinotpy.controller.context import Controller
 from pinotpy.controller.periods import period_ms
+from pinotpy.controller.realtime.stream_plug_ins import check_stream
 from pinotpy.controller.table_rules import check_table
 from pinotpy.controller.table_size import table_size
 from pinotpy.controller.tables import existing_halves, halves_named
@@ -79,7 +80,7 @@ def table_routes(controller: Controller) -> Routes:
     )
     def validate_table(body: RawBody) -> dict[str, Any]:
         config = TableConfig.from_json(body)
-        check_table(catalog, config)
+        check_stream(controller, config, check_table(catalog, config))
         told = {"propertiesWithoutEffect": config.without_effect} if config.without_effect else {}
         return {config.table_type.value: config.to_json_dict(), "unrecognizedProperties": config.unrecognized} | told
 

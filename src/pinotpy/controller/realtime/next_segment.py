@@ -16,22 +16,14 @@ from pinotpy.config.stream_configs import StreamConfig
 from pinotpy.config.table import TableConfig
 from pinotpy.controller.completion.thresholds import next_row_threshold, segments_per_server
 from pinotpy.controller.context import Controller
+from pinotpy.controller.realtime.stream_plug_ins import check_decoder, stream_factory
 from pinotpy.controller.table_rules import server_candidates
 from pinotpy.errors import RemoteError
 
 if TYPE_CHECKING:
-    from pinotpy.stream.spec import OffsetType, StreamConsumerFactory
+    from pinotpy.stream.spec import OffsetType
 
 LOG = logging.getLogger(__name__)
-
-
-def stream_factory(controller: Controller, stream: StreamConfig) -> StreamConsumerFactory:
-    """The plug-in of a table's stream. Raises UserError, InvalidConfigError."""
-    # Arrow comes with it: a controller without tables of streams does without.
-    from pinotpy.stream.registry import consumer_factory
-    from pinotpy.stream.settings import StreamSettings
-
-    return consumer_factory(StreamSettings.from_config(stream), controller.clock)
 
 
 def offset_type(controller: Controller, config: TableConfig) -> OffsetType:
@@ -111,6 +103,10 @@ def begin_partitions(
         return 0
     chains = segments.chains(table)
     starts = ask_stream(controller, stream, sorted(chains), timeout_s=timeout_s)
+    schema = controller.catalog.schema_of_table(table) if starts else None
+    if schema is not None:
+        # Its package may be gone since the table was made: segments that no server can begin would be in ERROR.
+        check_decoder(stream, config, schema)
     candidates = server_candidates(controller.catalog, config)
     per_server = segments_per_server(len(chains) + len(starts), config.replication, len(candidates))
     threshold, _ = next_row_threshold(stream.flush, None, None, num_segments_per_server=per_server)

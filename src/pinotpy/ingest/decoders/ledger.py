@@ -90,6 +90,14 @@ class StreamLedger:
             cause = _OTHER
         self.causes[cause] += count
 
+    def rejects_all(self) -> str:
+        """The first cause if there were records and none became a row: more likely the decoder's fault than theirs.
+        Empty otherwise.
+        """
+        if not self.rejected or self.indexed or self.filtered:
+            return ""
+        return next(iter(list(self.causes)), _OTHER)
+
     def to_json(self) -> dict[str, Any]:
         """All counts, for status pages."""
         return {

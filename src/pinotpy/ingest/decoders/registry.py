@@ -15,8 +15,9 @@ from pinotpy.config.plug_ins import checked_plug_in, imported
 from pinotpy.config.schema import Schema
 from pinotpy.config.stream_configs import StreamConfig
 from pinotpy.config.table import TableConfig
-from pinotpy.errors import InvalidConfigError, UserError
+from pinotpy.errors import InvalidConfigError, PinotError, UserError
 from pinotpy.ingest.decoders.spec import RowDecoder
+from pinotpy.stream.spec import StreamLayer
 
 ENTRY_POINT_GROUP: Final = "pinotpy.decoders"
 _BUILT_IN: Final = {
@@ -39,10 +40,18 @@ _OF_SCHEMA_REGISTRY: Final = re.compile(r"KafkaAvroMessageDecoder|KafkaConfluent
 def make_decoder(stream: StreamConfig, schema: Schema, table_config: TableConfig) -> RowDecoder:
     """The decoder of a table.
 
-    Raises:
+    Raises, with the layer DECODE in their context:
         UserError: there is no decoder of that name; the message lists those that there are.
         InvalidConfigError: the table asks of it what it cannot do, or an installed plug-in cannot be loaded.
     """
+    try:
+        return _made(stream, schema, table_config)
+    except PinotError as error:
+        error.context.setdefault("layer", StreamLayer.DECODE.value)
+        raise
+
+
+def _made(stream: StreamConfig, schema: Schema, table_config: TableConfig) -> RowDecoder:
     name = decoder_name(stream.decoder)
     points = list({point.value: point for point in metadata.entry_points(group=ENTRY_POINT_GROUP, name=name)}.values())
     if len(points) > 1:
@@ -62,7 +71,13 @@ def make_decoder(stream: StreamConfig, schema: Schema, table_config: TableConfig
             f"no decoder '{stream.decoder[:200]}': expected one of {', '.join(known_decoders())}; a package announces "
             f"another by the entry point group '{ENTRY_POINT_GROUP}'"
         )
-    decoder: RowDecoder = make(stream, schema, table_config)
+    try:
+        decoder: RowDecoder = make(stream, schema, table_config)
+    except PinotError:
+        raise
+    except Exception as error:
+        # Its text may hold a password of the table.
+        raise InvalidConfigError(f"the decoder '{name}' failed with {type(error).__name__}") from None
     return decoder
 
 

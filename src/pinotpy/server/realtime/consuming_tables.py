@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Protocol, TypeVar
 
+from pinotpy.cluster.llc_names import known_llc_name
 from pinotpy.config.schema import Schema
 from pinotpy.config.table import TableConfig
 from pinotpy.errors import DataError, InvalidConfigError, NotFoundError, PinotError, QueryTimeoutError
@@ -15,6 +16,7 @@ from pinotpy.server.realtime.blocking_work import Services
 from pinotpy.server.realtime.consumer_inputs import ConsumerSettings
 from pinotpy.server.realtime.ingest_worker import IngestPartition, IngestWorker, PartitionSpec
 from pinotpy.server.realtime.partition_runner import PartitionRunner, SegmentStart, Waiter
+from pinotpy.stream.spec import layer_of
 
 log = logging.getLogger(__name__)
 
@@ -37,6 +39,27 @@ class ConsumingRecord:
     row_threshold: int
     time_threshold_ms: int
     crc: int
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class _Refused:
+    """Why a segment does not consume here."""
+
+    partition: int
+    failure: str
+    layer: str
+
+    def describe(self, segment_name: str) -> dict[str, Any]:
+        """As PartitionRunner.describe."""
+        return {
+            "partition": self.partition,
+            "currentOffset": "",
+            "lastFetchTimeMs": 0,
+            "failure": self.failure,
+            "layer": self.layer,
+            "segments": [{"segmentName": segment_name, "rows": 0, "phase": "ERROR"}],
+            "records": {},
+        }
 
 
 class ConsumingDocuments(Protocol):
@@ -69,6 +92,7 @@ class ConsumingTables:
         self._runners: dict[tuple[str, int], PartitionRunner] = {}
         # Replaced as a whole by the loop, so that queries read it without a lock.
         self._partitions: dict[str, dict[int, IngestPartition]] = {}
+        self._refused: dict[tuple[str, str], _Refused] = {}  # by table and segment
 
     def partitions(self, table: str) -> Mapping[int, IngestPartition]:
         """What queries read; never changed afterwards."""
@@ -80,14 +104,23 @@ class ConsumingTables:
 
     def describe(self, table: str) -> list[dict[str, Any]]:
         """The table's partitions as JSON: where each one is read, what keeps it from being read, what became of its
-        records. Empty if nothing of the table is read here.
+        records. Empty if nothing of the table is to be read here.
         """
-        return [runner.describe() for (of_table, _), runner in sorted(self._runners.items()) if of_table == table]
+        read = [runner.describe() for (of_table, _), runner in sorted(self._runners.items()) if of_table == table]
+        return read + [refused.describe(segment) for segment, refused in self._refused_of(table)]
 
     # --- Transitions, on their own threads; they return when the step is made, and raise what kept it from being made
 
     def start(self, table: str, segment_name: str) -> None:
         """OFFLINE → CONSUMING."""
+        try:
+            self._start_consuming(table, segment_name)
+        except Exception as error:
+            self._refuse(table, segment_name, error)
+            raise
+        self._refused.pop((table, segment_name), None)
+
+    def _start_consuming(self, table: str, segment_name: str) -> None:
         schema, config = self._cluster.documents(table)
         stream = config.stream_config
         if stream is None:
@@ -153,6 +186,27 @@ class ConsumingTables:
         self._worker.close()
         for runner in self.runners():
             runner.close()
+
+    def _refuse(self, table: str, segment_name: str, error: Exception) -> None:
+        """Keep why a segment does not consume, for status pages."""
+        try:
+            partition = known_llc_name(segment_name).partition
+        except DataError:
+            return
+        layer = layer_of(error)
+        text = error.message if isinstance(error, PinotError) else type(error).__name__
+        self._refused[table, segment_name] = _Refused(partition, text, "" if layer is None else layer.value)
+
+    def _refused_of(self, table: str) -> list[tuple[str, _Refused]]:
+        """Segment → why it does not consume; those that are not to be here any more are forgotten."""
+        refused = [(segment, why) for (of_table, segment), why in list(self._refused.items()) if of_table == table]
+        if not refused:
+            return []
+        assigned = set(self._cluster.assigned(table))
+        for segment, _ in refused:
+            if segment not in assigned:
+                self._refused.pop((table, segment), None)
+        return sorted((segment, why) for segment, why in refused if segment in assigned)
 
     # --- On the loop
 

@@ -6,6 +6,7 @@ import contextlib
 import logging
 import random
 import threading
+import traceback
 from collections.abc import Callable
 from typing import Final
 
@@ -23,7 +24,9 @@ from pinotpy.stream.spec import (
     PartitionConsumer,
     StreamBatch,
     StreamConsumerFactory,
+    StreamLayer,
     StreamUnavailableError,
+    layer_of,
 )
 
 log = logging.getLogger(__name__)
@@ -34,14 +37,16 @@ BACKOFF_S_FIRST: Final = 0.1
 BACKOFF_S_MAX: Final = 10.0
 _TELL_AGAIN_NS: Final = 60_000_000_000
 _PAUSED_S: Final = 0.1
+NO_FAILURE: Final = ("", "")  # message and layer
 
 
 class FetchLoop:
-    """The thread of one partition. `failure`, `is_final` and `last_fetch_ms` are read by other threads.
+    """The thread of one partition. `failure`, with its layer, `is_final` and `last_fetch_ms` are read by other threads.
 
     Args:
         on_change: after each batch, each failure, and each fetch without records.
         on_rows: after rows were appended, on this thread: makes what queries would otherwise have to.
+        shown: a failure's text as it may be shown: without passwords.
         fetch_timeout_s: longest wait for records in one fetch.
         idle_timeout_s: a consumer that brought nothing for so long is made anew.
     """
@@ -58,6 +63,7 @@ class FetchLoop:
         *,
         on_change: Callable[[], None],
         on_rows: Callable[[], None],
+        shown: Callable[[str], str],
         fetch_timeout_s: float,
         idle_timeout_s: float,
     ) -> None:
@@ -70,13 +76,15 @@ class FetchLoop:
         self._clock = clock
         self._on_change = on_change
         self._on_rows = on_rows
+        self._shown = shown
         self._fetch_timeout_s = min(fetch_timeout_s, FETCH_TIMEOUT_S_MAX)
         self._idle_ns = int(idle_timeout_s * 1e9)
         self._stopping = threading.Event()
         self._consumer: PartitionConsumer | None = None
         self._last_records_ns = 0
         self._told = ("", 0)
-        self.failure = ""
+        self._is_decoding = False
+        self.failure = NO_FAILURE
         self.is_final = False
         self.paused = ""
         self.last_fetch_ms = 0
@@ -116,44 +124,58 @@ class FetchLoop:
             self._last_records_ns = self._clock.monotonic_ns()
         batch = self._consumer.fetch(offset, records_max=RECORDS_MAX, timeout_s=self._fetch_timeout_s)
         self.last_fetch_ms = self._clock.now_ms()
-        if self.failure:
-            log.info("stream is read again partition=%s", self._name)
-        self.failure = ""
+        # Until its records are rows as well, a decoder that failed on them counts as failing.
+        if self.failure[1] != StreamLayer.DECODE:
+            self._recovered()
         if len(batch) or batch.next_offset != offset:
             self._last_records_ns = self._clock.monotonic_ns()
             self._append(batch)
+            self._recovered()
         elif self._clock.monotonic_ns() - self._last_records_ns > self._idle_ns:
             # A connection that broke without a word looks like a stream without records.
             self._close_consumer()
         self._on_change()
 
+    def _recovered(self) -> None:
+        if self.failure[0]:
+            log.info("stream is read again partition=%s", self._name)
+        self.failure = NO_FAILURE
+
     def _append(self, batch: StreamBatch) -> None:
         ledger, indexed = self._ledger, self._ledger.indexed
+        self._is_decoding = True
         decoded = self._decoder.decode(batch, ledger)
         if decoded.rows.num_rows != ledger.indexed - indexed:
             raise DataError(
                 f"the decoder gave {decoded.rows.num_rows} rows of the records from offset {batch.offsets[:1]} on, and "
                 f"counted {ledger.indexed - indexed}"
             )
+        self._is_decoding = False
         records: Int64Array = decoded.records
         self._log.append(decoded.rows, batch.offsets[records], np.asarray(batch.times_ms)[records], batch.next_offset)
         self._on_rows()
 
     def _failed(self, error: Exception) -> None:
+        layer = layer_of(error)
+        if self._is_decoding:
+            layer, self._is_decoding = StreamLayer.DECODE, False
         if isinstance(error, PinotError):
-            self.failure = error.message
+            message = error.message
             is_lasting = isinstance(error, StreamUnavailableError | NotFoundError)
             self.is_final = isinstance(error, OffsetOutOfRangeError)
         else:
-            self.failure, is_lasting = f"{type(error).__name__}: {error}", False
+            message, is_lasting = f"{type(error).__name__}: {error}", False
+        message = self._shown(message)
+        self.failure = message, "" if layer is None else layer.value
         now_ns = self._clock.monotonic_ns()
-        if self._told[0] == self.failure and now_ns - self._told[1] < _TELL_AGAIN_NS:
+        if self._told[0] == message and now_ns - self._told[1] < _TELL_AGAIN_NS:
             return
-        self._told = (self.failure, now_ns)
+        self._told = (message, now_ns)
         if is_lasting or self.is_final:
-            log.warning("stream is not read partition=%s reason=%s", self._name, self.failure)
+            log.warning("stream is not read partition=%s reason=%s", self._name, message)
         else:
-            log.error("stream is not read partition=%s", self._name, exc_info=error)
+            trace = self._shown("".join(traceback.format_exception(error)))
+            log.error("stream is not read partition=%s reason=%s\n%s", self._name, message, trace)
 
     def _close_consumer(self) -> None:
         consumer, self._consumer = self._consumer, None

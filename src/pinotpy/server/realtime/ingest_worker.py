@@ -53,11 +53,13 @@ class PartitionStatus:
 
     failure: why nothing can be read now; empty if it can. is_final: asking again does not help.
     last_fetch_ms: when the stream was last read, with or without records.
+    layer: a StreamLayer, where the failure came from; empty if that is not known.
     """
 
     failure: str
     is_final: bool
     last_fetch_ms: int
+    layer: str = ""
 
 
 class IngestPartition(Protocol):

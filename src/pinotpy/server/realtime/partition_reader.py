@@ -12,6 +12,7 @@ from typing import Final
 import pyarrow as pa
 
 from pinotpy.clock import Clock
+from pinotpy.config.stream_keys import without_secrets
 from pinotpy.ingest.decoders.ledger import StreamLedger
 from pinotpy.ingest.decoders.registry import make_decoder
 from pinotpy.ingest.row_order import sort_rows
@@ -24,6 +25,7 @@ from pinotpy.server.realtime.fetch_loop import FetchLoop
 from pinotpy.server.realtime.ingest_worker import BuiltSegment, PartitionSpec, PartitionStatus
 from pinotpy.stream.registry import consumer_factory
 from pinotpy.stream.settings import StreamSettings
+from pinotpy.stream.spec import StreamLayer
 
 _STOP_S: Final = 10.0
 
@@ -85,6 +87,7 @@ class PartitionReader:
             clock,
             on_change=on_change,
             on_rows=on_rows,
+            shown=lambda text: without_secrets(text, settings.properties),
             fetch_timeout_s=settings.fetch_timeout_s,
             idle_timeout_s=settings.idle_timeout_s,
         )
@@ -100,7 +103,13 @@ class PartitionReader:
 
     def status(self) -> PartitionStatus:
         fetching = self._fetching
-        return PartitionStatus(fetching.paused or fetching.failure, fetching.is_final, fetching.last_fetch_ms)
+        failure, layer = fetching.failure
+        if fetching.paused:
+            failure, layer = fetching.paused, ""
+        elif not failure and (cause := self.ledger.rejects_all()):
+            failure = f"none of {self.ledger.records} records became a row: {cause}: check the decoder and the schema"
+            layer = StreamLayer.DECODE.value
+        return PartitionStatus(failure, fetching.is_final, fetching.last_fetch_ms, layer)
 
     def build(self, name: str, first_row: int, end_row: int, folder: Path, creation_time_ms: int) -> BuiltSegment:
         """Build `folder/<name>` of rows of the log, in the order that the table wants."""

@@ -156,6 +156,7 @@ class PartitionRunner:
             "currentOffset": partition.offset_text(view.watermark.next_offset),
             "lastFetchTimeMs": status.last_fetch_ms,
             "failure": status.failure,
+            "layer": status.layer,
             "segments": [
                 {"segmentName": each.name, "rows": view.num_rows(each), "phase": phases.get(each.name, "")}
                 for each in view.segments

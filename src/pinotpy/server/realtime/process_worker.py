@@ -180,7 +180,9 @@ class ProcessPartition:
             next_offset = self.parse_offset(message["next_offset"])
             self._log.publish(Watermark(num_rows, next_offset, message["last_time_ms"]))
         self._ledger = message.get("ledger", self._ledger)
-        self._status = PartitionStatus(message["failure"], message["is_final"], message["last_fetch_ms"])
+        self._status = PartitionStatus(
+            message["failure"], message["is_final"], message["last_fetch_ms"], message["layer"]
+        )
         self._on_change()
 
     def of_process_failed(self, reason: str) -> None:

@@ -4,7 +4,7 @@ The server's messages are calls (pickled: the worker trusts the process that sta
 with a `kind`:
 
     chunk    partition, first_row, rooms; the chunk's memory comes as a descriptor
-    state    partition, rows, next_offset, last_time_ms, last_fetch_ms, failure, is_final, sometimes ledger
+    state    partition, rows, next_offset, last_time_ms, last_fetch_ms, failure, layer, is_final, sometimes ledger
     refused  partition, failure: it cannot be opened
     built    call, directory, crc, num_rows, size_bytes, build_time_ms, wait_time_ms
     failed   call, reason

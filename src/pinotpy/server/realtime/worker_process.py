@@ -140,6 +140,7 @@ class _Partition:
             "last_time_ms": watermark.last_time_ms,
             "last_fetch_ms": status.last_fetch_ms,
             "failure": status.failure,
+            "layer": status.layer,
             "is_final": status.is_final,
         }
         now_ns = time.monotonic_ns()

@@ -194,12 +194,13 @@ def test_what_is_no_message_is_answered_failed(scene: Scene) -> None:
 
 def test_a_stream_that_is_not_there_yet_is_told_and_found_later(scene: Scene) -> None:
     scene.validation.run_table(TABLE)
-    assert "events" in scene.validation.faults[TABLE]
+    failure = scene.validation.failure(TABLE)
+    assert failure is not None and "events" in failure.message and failure.layer == "TOPIC"
     assert scene.segments.chains(TABLE) == {}
     changed = RealtimeValidation(scene.harness.controller, scene.segments, 60.0)
     create_topic(scene.folder / "events", 3)
     changed.run_table(TABLE)
-    assert sorted(scene.segments.chains(TABLE)) == [0, 1, 2] and changed.faults == {}
+    assert sorted(scene.segments.chains(TABLE)) == [0, 1, 2] and changed.failure(TABLE) is None
     changed.run_table(TABLE)
     assert [len(chain) for chain in scene.segments.chains(TABLE).values()] == [1, 1, 1]
     assert httpx.delete(f"{scene.harness.server.url}/tables/events", timeout=60).status_code == 200

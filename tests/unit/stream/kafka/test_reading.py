@@ -133,7 +133,7 @@ def test_an_offset_in_range_that_a_broker_refuses_is_a_failure_that_passes(mock:
     topic = new_topic(mock, [b"a", b"b"])
     consumer = factory_of(mock.address, topic).consumer(0)
     mock.fail_fetches(OFFSET_OUT_OF_RANGE, 1)
-    with pytest.raises(StreamUnavailableError, match=r"fetch: Kafka refuses offset 1 .* range 0 to 2") as caught:
+    with pytest.raises(StreamUnavailableError, match=r"FETCH: Kafka refuses offset 1 .* range 0 to 2") as caught:
         consumer.fetch(1, records_max=10, timeout_s=PATIENCE_S)
     assert caught.value.is_transient
     assert consumer.fetch(1, records_max=10, timeout_s=PATIENCE_S).payloads.to_pylist() == [b"b"]

@@ -1,0 +1,70 @@
+"""The plug-ins of a table's stream: made, and whether they take its settings. Asks no stream."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from pinotpy.config.document import child_path
+from pinotpy.config.schema import Schema
+from pinotpy.config.stream_configs import StreamConfig
+from pinotpy.config.stream_keys import DECODER, STREAM_TYPE
+from pinotpy.config.table import TableConfig
+from pinotpy.controller.context import Controller
+from pinotpy.errors import Fault, InvalidConfigError, PinotError
+
+if TYPE_CHECKING:
+    from pinotpy.stream.spec import StreamConsumerFactory
+
+# Where plug-ins, which know only the map, say that a fault is.
+_MAP: Final = "$.streamConfigs"
+
+
+def stream_factory(controller: Controller, stream: StreamConfig) -> StreamConsumerFactory:
+    """The plug-in of a table's stream. Raises UserError, InvalidConfigError."""
+    # Arrow comes with it: a controller without tables of streams does without.
+    from pinotpy.stream.registry import consumer_factory
+    from pinotpy.stream.settings import StreamSettings
+
+    return consumer_factory(StreamSettings.from_config(stream), controller.clock)
+
+
+def check_stream(controller: Controller, config: TableConfig, schema: Schema) -> None:
+    """Raises InvalidConfigError, with JSON paths: there is no such stream or decoder, or it refuses the settings."""
+    stream = config.stream_config
+    if stream is None:
+        return
+    path = stream_path(config)
+    try:
+        stream_factory(controller, stream)
+    except InvalidConfigError as error:
+        if not error.faults:
+            raise InvalidConfigError(f"{child_path(path, STREAM_TYPE.name)}: {error.message}") from error
+        faults = tuple(
+            Fault(path + fault.path.removeprefix(_MAP), fault.found, fault.allowed) for fault in error.faults
+        )
+        raise InvalidConfigError(f"the stream of table '{config.name_with_type}' is not valid:", faults) from error
+    except PinotError as error:
+        raise InvalidConfigError(f"{path}: {error.message}") from error
+    check_decoder(stream, config, schema)
+
+
+def check_decoder(stream: StreamConfig, config: TableConfig, schema: Schema) -> None:
+    """Raises InvalidConfigError, with the layer DECODE and the JSON path: no rows can be made of this stream."""
+    from pinotpy.ingest.decoders.registry import make_decoder
+
+    try:
+        make_decoder(stream, schema, config)
+    except PinotError as error:
+        place = child_path(stream_path(config), DECODER.of_type(stream.stream_type))
+        raise InvalidConfigError(f"{error.context['layer']}: {place}: {error.message}", **error.context) from error
+
+
+def stream_path(config: TableConfig) -> str:
+    """Where the table has the settings of its stream."""
+    of_ingestion = config.ingestion is not None and config.ingestion.stream_ingestion_config is not None
+    has_maps = of_ingestion and config.stream_configs is not config.indexing.stream_configs
+    return (
+        "$.ingestionConfig.streamIngestionConfig.streamConfigMaps[0]"
+        if has_maps
+        else "$.tableIndexConfig.streamConfigs"
+    )

@@ -1,0 +1,151 @@
+"""What ails a table (Pinot: TableDebugResource): segments in ERROR, and of a stream each partition on each server with
+what keeps it from being read.
+
+Servers are asked with one deadline for all; one that does not answer is named. What the controller itself met when it
+asked the stream for its partitions is in the memory of the leader alone.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+from urllib.parse import quote
+
+from pinotpy.cluster.llc_names import parse_llc_name
+from pinotpy.cluster.views import CONSUMING, ERROR
+from pinotpy.controller.catalog import states_by_server
+from pinotpy.controller.context import Controller
+from pinotpy.controller.periodic.realtime_validation import StreamFailure
+from pinotpy.controller.server_calls import ServerAnswer, ask_servers
+from pinotpy.names import TableType, split_table_name
+
+SERVERS_DEADLINE_S: Final = 3.0
+SEGMENTS_SHOWN_MAX: Final = 100
+
+View = Mapping[str, Mapping[str, str]]  # segment → server → state
+FailureOf = Callable[[str], StreamFailure | None]
+
+
+def debug_half(controller: Controller, half: str, failure_of: FailureOf) -> dict[str, Any]:
+    """One half of a table, as an element of the answer of GET /debug/tables/{tableName}.
+
+    Args:
+        failure_of: table with type → RealtimeValidation.failure.
+    """
+    catalog = controller.catalog
+    ideal, actual = catalog.ideal_state(half) or {}, catalog.external_view(half) or {}
+    in_error = sorted(segment for segment, replicas in actual.items() if ERROR in replicas.values())
+    document: dict[str, Any] = {
+        "tableName": half,
+        "numSegments": len(ideal),
+        "numServers": len(states_by_server(ideal)),
+        "numBrokers": len(catalog.brokers_of(half)),
+        "idealStateCounts": _counts(ideal),
+        "externalViewCounts": _counts(actual),
+        "numSegmentsInError": len(in_error),
+        "segmentDebugInfos": [
+            {"segmentName": segment, "serverState": _server_states(ideal.get(segment, {}), actual[segment])}
+            for segment in in_error[:SEGMENTS_SHOWN_MAX]
+        ],
+    }
+    if split_table_name(half)[1] is TableType.REALTIME:
+        document |= _of_stream(controller, half, ideal, actual, failure_of(half))
+    return document
+
+
+def _of_stream(
+    controller: Controller, half: str, ideal: View, actual: View, failure: StreamFailure | None
+) -> dict[str, Any]:
+    consuming = states_by_server(
+        {
+            segment: {server: state for server, state in replicas.items() if state == CONSUMING}
+            for segment, replicas in ideal.items()
+        }
+    )
+    path = f"/tables/{quote(half, safe='')}/consumingSegmentsInfo"
+    answers = ask_servers(controller, consuming, path, deadline_s=SERVERS_DEADLINE_S)
+    partitions = stream_partitions(consuming, answers, actual)
+    failures = [] if failure is None else [_of_controller(failure)]
+    failures += [
+        {
+            "source": "server",
+            "serverName": each["serverName"],
+            "partition": each["partition"],
+            "layer": each["layer"],
+            "message": each["failure"],
+        }
+        for each in partitions
+        if each["failure"]
+    ]
+    silent = {server: answer.failure for server, answer in answers.items() if answer.failure}
+    state = "UNHEALTHY" if failures else "UNKNOWN" if silent or not partitions else "HEALTHY"
+    reasons = [each["message"] for each in failures]
+    reasons += [f"server {server} does not answer: {reason}" for server, reason in silent.items()]
+    return {
+        "leader": controller.leader(),
+        "ingestionStatus": {"ingestionState": state, "errorMessage": reasons[0] if reasons else ""},
+        "failures": failures,
+        "serversFailed": silent,
+        "partitions": partitions,
+    }
+
+
+def stream_partitions(
+    consuming: Mapping[str, list[str]], answers: Mapping[str, ServerAnswer], actual: View
+) -> list[dict[str, Any]]:
+    """What each server says of each partition that it is to read, by partition and server.
+
+    Args:
+        consuming: server → segments that are to consume there.
+        actual: the external view.
+    """
+    found: list[dict[str, Any]] = []
+    for server, segments in consuming.items():
+        if answers[server].failure:
+            continue
+        told = (answers[server].document or {}).get("partitions", [])
+        # Of a server of an older revision, which names no layer, a failure's layer is not known.
+        found += [{"serverName": server, "layer": "", **each} for each in told]
+        read = {each["partition"] for each in told}
+        for segment in segments:
+            name = parse_llc_name(segment)
+            if name is None or name.partition in read:
+                continue
+            is_error = actual.get(segment, {}).get(server) == ERROR
+            found.append(
+                {
+                    "serverName": server,
+                    "partition": name.partition,
+                    "currentOffset": "",
+                    "lastFetchTimeMs": 0,
+                    "failure": f"segment '{segment}' is in ERROR: see the server's log" if is_error else "",
+                    "layer": "",
+                    "segments": [{"segmentName": segment, "rows": 0, "phase": ERROR if is_error else ""}],
+                    "records": {},
+                }
+            )
+    return sorted(found, key=lambda each: (each["partition"], each["serverName"]))
+
+
+def _of_controller(failure: StreamFailure) -> dict[str, Any]:
+    return {
+        "source": "controller",
+        "layer": failure.layer,
+        "message": failure.message,
+        "sinceMs": failure.since_ms,
+        "lastMs": failure.last_ms,
+        "numAttempts": failure.num_attempts,
+    }
+
+
+def _counts(view: View) -> dict[str, int]:
+    """State → replicas."""
+    return dict(sorted(Counter(state for replicas in view.values() for state in replicas.values()).items()))
+
+
+def _server_states(ideal: Mapping[str, str], actual: Mapping[str, str]) -> dict[str, dict[str, str | None]]:
+    return {
+        server: {"idealState": ideal.get(server), "externalView": actual.get(server)}
+        for server in sorted({*ideal, *actual})
+    }
