@@ -165,6 +165,12 @@ class ControllerSettings(ProcessSettings):
     segment_uris_allowed: Names = setting(
         (), "pinotpy.segment.fetcher.allowedUris", "controller.segment.upload.uri.allowlist", about=URIS_ALLOWED
     )
+    stream_uris_allowed: Names = setting(
+        (),
+        "pinotpy.stream.allowedUris",
+        about="Addresses that the streams of tables may name, as URIs such as kafka://broker:9092 or "
+        "file:///mnt/streams/; * allows all; comma-separated.",
+    )
     crypter: Texts = settings_below("pinot.controller.crypter", "pinotpy.crypter", about=CRYPTER)
     upload_bytes_max: Size = setting(
         10 * GIB, "controller.segment.upload.maxSizeBytes", about="Longest segment upload.", unit="bytes", ge=1_024

@@ -41,6 +41,7 @@ from pinotpy.controller.periodic.realtime_validation import RealtimeValidation
 from pinotpy.controller.periodic.retention import RetentionManager
 from pinotpy.controller.periodic.scheduler import PeriodicScheduler
 from pinotpy.controller.periodic.segment_status import SegmentStatusChecker
+from pinotpy.controller.realtime.allowed_streams import AllowedStreams
 from pinotpy.controller.segment_files import SegmentFiles
 from pinotpy.controller.upload_conditions import UploadConditions
 from pinotpy.controller.upload_folder import take_upload_folder
@@ -170,6 +171,7 @@ class ControllerParts:
         settings, equipment, store = self.settings, self.equipment, self._store
         storage = FileSystemSettings.from_properties(settings.storage_factory)
         leadership = self._leadership = ElectedLeadership(store, self._paths, lambda: self._election, equipment.scheme)
+        AllowedStreams(settings.stream_uris_allowed)  # what is wrong with the list is told at the start
         verify = equipment.peer_verification()
         self._peers = httpx.Client(headers=equipment.peer_headers(), verify=verify, trust_env=False)
         async_peers = httpx.AsyncClient(verify=verify, trust_env=False)

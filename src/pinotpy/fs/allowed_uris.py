@@ -47,13 +47,14 @@ class AllowedUris:
     Args:
         entries: URIs and networks.
         resolve: instead of the machine's own.
+        setting: the list's name.
 
     Raises:
         InvalidConfigError: with every entry that is neither.
     """
 
-    def __init__(self, entries: Sequence[str] = (), resolve: Resolve | None = None) -> None:
-        self._resolve = resolve or _resolved
+    def __init__(self, entries: Sequence[str] = (), resolve: Resolve | None = None, *, setting: str = SETTING) -> None:
+        self._resolve, self._setting = resolve or _resolved, setting
         self._prefixes: list[tuple[str, str, str]] = []
         self._networks: list[ipaddress.IPv4Network | ipaddress.IPv6Network] = []
         faults: list[Fault] = []
@@ -73,7 +74,7 @@ class AllowedUris:
                     )
                 )
         if faults:
-            raise InvalidConfigError(f"{SETTING} is not valid:", tuple(faults))
+            raise InvalidConfigError(f"{setting} is not valid:", tuple(faults))
 
     def allows(self, uri: str) -> bool:
         """Whether an entry covers the address; a web server's name is not looked up here."""
@@ -93,7 +94,7 @@ class AllowedUris:
         if not self.allows(uri):
             raise AccessDeniedError(
                 f"'{masked(uri)}' is no address that this daemon may fetch from: its operator can allow it in "
-                f"{SETTING}",
+                f"{self._setting}",
                 uri=masked(uri),
             )
 
@@ -117,7 +118,7 @@ class AllowedUris:
                 raise AccessDeniedError(
                     f"'{masked(uri)}': the host '{host}' leads to {address}, an address of a network that is not "
                     "public: "
-                    f"its operator can allow such a network in {SETTING}",
+                    f"its operator can allow such a network in {self._setting}",
                     uri=masked(uri),
                 )
         return str(addresses[0])

@@ -124,6 +124,8 @@ class FileStreamConsumerFactory:
     """The topic `settings.topic` in the folder that `stream.file.directory` names; implements StreamConsumerFactory.
 
     Raises UserError for settings without that folder, or a topic that cannot be a folder's name.
+
+    addresses: the folder, see StreamConsumerFactory.
     """
 
     offset_type: OffsetType = LONG_OFFSETS
@@ -137,6 +139,7 @@ class FileStreamConsumerFactory:
                 f"'{settings.topic[:80]}' cannot be a topic of a file stream: letters, digits, '_', '-' and '.' are "
                 "allowed, at most 200, no '..'"
             )
+        self.addresses = (Path(folder).absolute().as_uri(),)
         self._directory = Path(folder) / settings.topic
         self._clock = clock
 

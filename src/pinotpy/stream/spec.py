@@ -177,6 +177,9 @@ class StreamConsumerFactory(Protocol):
     """A plug-in with the settings of one table. Making one opens no connection.
 
     offset_type: of all partitions.
+
+    It may have `addresses`, too: URIs, or host:port, of what it will open for this table. Tables may name only those
+    that the operator lists (pinotpy.stream.allowedUris).
     """
 
     offset_type: OffsetType

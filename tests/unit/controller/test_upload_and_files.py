@@ -79,7 +79,8 @@ def test_a_namesake_that_came_in_by_another_controller_is_no_concern_of_a_deleti
 
 def test_halves_of_a_table_do_not_take_each_others_files(harness: Harness, segment: Builder) -> None:
     harness.add_parts()
-    stream = {"streamType": "kafka", "stream.kafka.topic.name": "x", "stream.kafka.decoder.class.name": "x"}
+    stream = {"streamType": "file", "stream.file.topic.name": "x", "stream.file.directory": "/nowhere",
+              "stream.file.decoder.class.name": "json"}  # fmt: skip
     assert (
         harness.post_json(
             "/tables", PARTS_TABLE | {"tableType": "REALTIME", "tableIndexConfig": {"streamConfigs": stream}}

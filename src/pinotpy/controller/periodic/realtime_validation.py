@@ -23,7 +23,7 @@ LOG = logging.getLogger(__name__)
 
 LOOK_INTERVAL_S: Final = 1.0
 # A stream that cannot be read is to be told within 5 s of the table's creation; later a slow one gets more time.
-STREAM_TIMEOUT_S_FIRST: Final = 2.5
+STREAM_TIMEOUT_S_FIRST: Final = 2.0
 STREAM_TIMEOUT_S: Final = 5.0
 RETRY_S_FIRST: Final = 1.0
 RETRY_S_MAX: Final = 60.0

@@ -1,7 +1,8 @@
-"""The plug-ins of a table's stream: made, and whether they take its settings. Asks no stream."""
+"""The plug-ins of a table's stream: made, and whether they take its settings and may open what it names."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
 from pinotpy.config.document import child_path
@@ -10,6 +11,7 @@ from pinotpy.config.stream_configs import StreamConfig
 from pinotpy.config.stream_keys import DECODER, STREAM_TYPE
 from pinotpy.config.table import TableConfig
 from pinotpy.controller.context import Controller
+from pinotpy.controller.realtime.allowed_streams import AllowedStreams
 from pinotpy.errors import Fault, InvalidConfigError, PinotError
 
 if TYPE_CHECKING:
@@ -29,13 +31,15 @@ def stream_factory(controller: Controller, stream: StreamConfig) -> StreamConsum
 
 
 def check_stream(controller: Controller, config: TableConfig, schema: Schema) -> None:
-    """Raises InvalidConfigError, with JSON paths: there is no such stream or decoder, or it refuses the settings."""
+    """Raises InvalidConfigError, with JSON paths: there is no such stream or decoder, it refuses the settings, or an
+    address is not one that tables may name.
+    """
     stream = config.stream_config
     if stream is None:
         return
     path = stream_path(config)
     try:
-        stream_factory(controller, stream)
+        factory = stream_factory(controller, stream)
     except InvalidConfigError as error:
         if not error.faults:
             raise InvalidConfigError(f"{child_path(path, STREAM_TYPE.name)}: {error.message}") from error
@@ -45,7 +49,23 @@ def check_stream(controller: Controller, config: TableConfig, schema: Schema) ->
         raise InvalidConfigError(f"the stream of table '{config.name_with_type}' is not valid:", faults) from error
     except PinotError as error:
         raise InvalidConfigError(f"{path}: {error.message}") from error
+    _check_addresses(controller, config, stream, getattr(factory, "addresses", ()))
     check_decoder(stream, config, schema)
+
+
+def _check_addresses(
+    controller: Controller, config: TableConfig, stream: StreamConfig, addresses: Iterable[str]
+) -> None:
+    from pinotpy.stream.registry import plug_in_name
+    from pinotpy.stream.settings import StreamSettings
+
+    name = plug_in_name(StreamSettings.from_config(stream))
+    allowed = AllowedStreams(controller.settings.stream_uris_allowed)
+    faults = allowed.faults(name, addresses, stream.properties, stream_path(config))
+    if faults:
+        raise InvalidConfigError(
+            f"the stream of table '{config.name_with_type}' is at an address that tables may not name:", tuple(faults)
+        )
 
 
 def check_decoder(stream: StreamConfig, config: TableConfig, schema: Schema) -> None:

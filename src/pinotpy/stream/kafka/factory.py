@@ -25,8 +25,7 @@ class KafkaConsumerFactory:
 
     Raises InvalidConfigError with every property that cannot be, UserError for a topic that Kafka cannot have.
 
-    addresses: host:port of each broker that the table names, and of its OAuth service: for whoever knows which
-        addresses this daemon may ask.
+    addresses: host:port of each broker that the table names, and of its OAuth service, see StreamConsumerFactory.
     without_effect: keys of the table that are accepted and mean nothing here.
     """
 
