@@ -186,7 +186,7 @@ def start_harness(
         raise AssertionError("this controller leads")
 
     identity = identity or Identity("Controller_localhost_9000", "http://localhost:9000")
-    read = ControllerSettings.model_validate({"data_dir": data_dir, "stream_uris_allowed": "*", **(settings or {})})
+    read = ControllerSettings.model_validate({"data_dir": data_dir, **(settings or {})})
     clock = clock or SystemClock()
     controller = Controller(
         identity=identity,

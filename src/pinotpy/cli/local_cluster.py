@@ -15,7 +15,6 @@ import threading
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
 
 from pinotpy.errors import RemoteError
 
@@ -70,10 +69,6 @@ class DaemonProcess:
             return ""
 
 
-# Who runs the cluster makes its tables.
-_ENVIRONMENT: Final = {"PINOTPY_CONTROLLER_STREAM_URIS_ALLOWED": "*"}
-
-
 class LocalCluster:
     """Starts, kills, restarts and stops daemons under one directory."""
 
@@ -93,7 +88,7 @@ class LocalCluster:
                 stderr=sink,
                 stdin=subprocess.DEVNULL,
                 text=True,
-                env={**_ENVIRONMENT, **os.environ, **(env or {})},
+                env={**os.environ, **(env or {})},
                 start_new_session=True,
             )
         daemon = DaemonProcess(name, args, log, process)

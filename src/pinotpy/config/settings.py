@@ -166,10 +166,10 @@ class ControllerSettings(ProcessSettings):
         (), "pinotpy.segment.fetcher.allowedUris", "controller.segment.upload.uri.allowlist", about=URIS_ALLOWED
     )
     stream_uris_allowed: Names = setting(
-        (),
+        ("*",),
         "pinotpy.stream.allowedUris",
         about="Addresses that the streams of tables may name, as URIs such as kafka://broker:9092 or "
-        "file:///mnt/streams/; * allows all; comma-separated.",
+        "file:///mnt/streams/; * is every address; comma-separated.",
     )
     crypter: Texts = settings_below("pinot.controller.crypter", "pinotpy.crypter", about=CRYPTER)
     upload_bytes_max: Size = setting(

@@ -1,7 +1,7 @@
-"""Which addresses the stream of a table may name: those that the operator lists, none by default, as for segments.
+"""Which addresses the stream of a table may name: those that the operator lists; by default every one.
 
-Who may make tables names brokers and folders that controllers and servers then open. An entry is a URI: `kafka://broker:9092`,
-`file:///mnt/streams/`, or `<streamType>://…` of another plug-in; `*` allows every address.
+Who may make tables names brokers and folders that controllers and servers then open. An entry is a URI:
+`kafka://broker:9092`, `file:///mnt/streams/`, or `<streamType>://…` of another plug-in; `*` is every address.
 """
 
 from __future__ import annotations

@@ -72,7 +72,7 @@ def test_what_is_no_uri_is_refused_at_the_start(entry: str) -> None:
 def test_a_table_is_refused_with_the_path_when_it_is_made_checked_or_changed(
     start: Callable[..., Harness], tmp_path: Path
 ) -> None:
-    assert ControllerSettings().stream_uris_allowed == ()
+    assert ControllerSettings().stream_uris_allowed == ("*",)
     folder = tmp_path / "streams"
     harness = start(settings={"stream_uris_allowed": f"{folder.as_uri()}/,kafka://k1:9092"})
     harness.post_json("/schemas", SCHEMA).raise_for_status()
