@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from pinotpy.broker.routing.table_routing import TableRouting
-from pinotpy.broker.routing.time_boundary import TimeBoundary
+from pinotpy.cluster.time_boundary import TimeBoundary
 from pinotpy.config.schema import Schema
 from pinotpy.pql.ast import Dialect
 from pinotpy.query.model.context import And, ColumnRef, Comparison, Filter, Or, Predicate, QueryContext

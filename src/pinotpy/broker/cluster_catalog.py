@@ -14,13 +14,15 @@ from typing import Any
 from pydantic import ValidationError
 
 from pinotpy.broker.catalog import Half, Target
-from pinotpy.broker.routing.table_routing import TableRouting, chains_of, living_replicas
-from pinotpy.broker.routing.time_boundary import TimeBoundary, time_boundary
+from pinotpy.broker.routing.table_routing import TableRouting, chains_of
+from pinotpy.broker.routing.time_boundary import side_of_offline, side_of_realtime, time_column
 from pinotpy.clock import Clock
+from pinotpy.cluster.living_replicas import living_replicas, taking_queries
 from pinotpy.cluster.llc_names import parse_llc_name
 from pinotpy.cluster.realtime_records import STATUS
 from pinotpy.cluster.segment_metadata import SegmentZkMetadata
 from pinotpy.cluster.spectator import ClusterView
+from pinotpy.cluster.time_boundary import TimeBoundary, time_boundary
 from pinotpy.cluster.views import IdealState, InstanceConfig
 from pinotpy.config.schema import Schema
 from pinotpy.config.segments_config import PushFrequency
@@ -143,11 +145,11 @@ class ClusterCatalog:
                 )
             )
             return halves, None, fault
-        column = boundary.column
+        column = time_column(boundary)
         return (
             [
-                Half(offline.routing, boundary.of_offline, column, is_offline=True),
-                Half(realtime.routing, boundary.of_realtime, column),
+                Half(offline.routing, side_of_offline(boundary), column, is_offline=True),
+                Half(realtime.routing, side_of_realtime(boundary), column),
             ],
             boundary,
             "",
@@ -203,9 +205,7 @@ class ClusterCatalog:
             and (pushed := record.push_time_ms or record.creation_time_ms) + LOADING_GRACE_MS > now_ms
             and _may_be_absent(record, ideal)
         }
-        live = frozenset(
-            i for i in view.live_instances if (config := view.instance_configs.get(i)) is None or config.takes_queries
-        )
+        live = taking_queries(view.live_instances, view.instance_configs)
         replicas = living_replicas(ideal.partitions, reached, live, frozenset(loading), hidden)
         is_realtime = table_name.endswith(_REALTIME)
         chains = chains_of(ideal.partitions, reached, replicas) if is_realtime else ()

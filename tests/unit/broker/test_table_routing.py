@@ -7,7 +7,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pinotpy.broker.routing.table_routing import TableRouting, living_replicas
+from pinotpy.broker.routing.table_routing import TableRouting
+from pinotpy.cluster.living_replicas import living_replicas
 
 SERVERS = [f"Server_h_{port}" for port in range(5)]
 replica_maps = st.dictionaries(

@@ -10,10 +10,11 @@ import pytest
 
 from pinotpy.broker.catalog import Target
 from pinotpy.broker.cluster_catalog import ClusterCatalog
-from pinotpy.broker.routing.time_boundary import DAY_MS, HOUR_MS, time_boundary
+from pinotpy.broker.routing.time_boundary import side_of_offline, side_of_realtime
 from pinotpy.clock import ManualClock
 from pinotpy.cluster.segment_metadata import SegmentZkMetadata
 from pinotpy.cluster.spectator import ClusterView
+from pinotpy.cluster.time_boundary import DAY_MS, HOUR_MS, time_boundary
 from pinotpy.cluster.views import ExternalView, IdealState, LiveInstance
 from pinotpy.config.schema import Schema
 from pinotpy.pql.ast import Dialect
@@ -52,8 +53,8 @@ def test_the_boundary_is_a_day_or_an_hour_before_the_newest_segment(
     served = [record("a", NEWEST_MS), record("b", NEWEST_MS - 5 * DAY_MS), record("c", None)]
     boundary = time_boundary(served, Schema.from_json(schema(data_type, form)), "day", is_hourly=is_hourly)
     assert boundary is not None and str(boundary.value) == str(value)
-    assert boundary.of_offline.upper == Bound(boundary.value, True)
-    assert boundary.of_realtime.lower == Bound(boundary.value, False)
+    assert side_of_offline(boundary).upper == Bound(boundary.value, True)
+    assert side_of_realtime(boundary).lower == Bound(boundary.value, False)
 
 
 def test_without_times_or_a_time_column_there_is_none() -> None:
@@ -85,7 +86,7 @@ def test_both_halves_are_asked_for_their_side_only() -> None:
     context = QueryContext(Dialect.SQL, QueryKind.AGGREGATION, "t", ())
     offline, realtime = (half.of_half(context) for half in target.halves)
     assert (offline.table, realtime.table) == ("t_OFFLINE", "t_REALTIME")
-    assert [offline.filter, realtime.filter] == [target.boundary.of_offline, target.boundary.of_realtime]
+    assert [offline.filter, realtime.filter] == [side_of_offline(target.boundary), side_of_realtime(target.boundary)]
     assert [column.name for column in offline.columns] == ["day"]
 
 

@@ -159,32 +159,3 @@ def chains_of(
         tuple(name for sequence, name in sorted(partitions[partition]) if sequence >= first)
         for partition, first in sorted(firsts.items())
     )
-
-
-def living_replicas(
-    ideal: Mapping[str, Mapping[str, str]],
-    external: Mapping[str, Mapping[str, str]],
-    live: frozenset[str],
-    not_yet_visible: frozenset[str] = frozenset(),
-    hidden: frozenset[str] = frozenset(),
-) -> dict[str, tuple[str, ...]]:
-    """Segments that queries must see, with their living replicas.
-
-    Args:
-        ideal: segment → instance → wanted state. Segments wanted ONLINE or CONSUMING anywhere count.
-        external: segment → instance → reached state.
-        live: instances with a live session that accept queries.
-        not_yet_visible: segments just uploaded, which no replica has served yet: they are not part of the table until
-            the first replica is ONLINE (an upload is acknowledged before its segment is loaded).
-        hidden: segments that another one stands for (cluster/segment_lineage.py).
-    """
-    out: dict[str, tuple[str, ...]] = {}
-    for segment, states in ideal.items():
-        if segment in hidden or not any(state in ("ONLINE", "CONSUMING") for state in states.values()):
-            continue
-        reached = external.get(segment, {})
-        servers = tuple(sorted(i for i, state in reached.items() if state in ("ONLINE", "CONSUMING") and i in live))
-        if not servers and segment in not_yet_visible:
-            continue
-        out[segment] = servers
-    return out

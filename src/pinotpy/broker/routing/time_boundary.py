@@ -1,60 +1,23 @@
-"""Which half of a hybrid table answers for which rows: pushed segments up to a time, the stream from there on.
-
-The time is the newest one of the offline segments that some server has, less a day, or an hour where they are pushed
-hourly: the newest push may still be under way (Pinot: TimeBoundaryManager).
-"""
+"""Each half's side of the time boundary of a hybrid table (cluster/time_boundary.py), as conditions on its rows."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Final
-
-from pinotpy.cluster.segment_metadata import SegmentZkMetadata
-from pinotpy.config.schema import Schema
+from pinotpy.cluster.time_boundary import TimeBoundary
 from pinotpy.pql.ast import Identifier
 from pinotpy.query.model.context import Bound, ColumnRef, Comparison, Predicate
 
-HOUR_MS: Final = 3_600_000
-DAY_MS: Final = 24 * HOUR_MS
+
+def time_column(boundary: TimeBoundary) -> ColumnRef:
+    """The column that both conditions read."""
+    spec = boundary.column
+    return ColumnRef(spec.name, spec.data_type, spec.single_value, spec.default_in_segments)
 
 
-@dataclass(frozen=True, slots=True)
-class TimeBoundary:
-    """`column` up to and with `value` is answered by the OFFLINE half, what follows by the REALTIME half.
-
-    value: in the column's own format.
-    """
-
-    column: ColumnRef
-    value: int | str
-
-    def as_json(self) -> dict[str, str]:
-        """As the reference's /debug/timeBoundary has it."""
-        return {"timeColumn": self.column.name, "timeValue": str(self.value)}
-
-    @property
-    def of_offline(self) -> Predicate:
-        return Predicate(Identifier(self.column.name), Comparison.RANGE, upper=Bound(self.value, True))
-
-    @property
-    def of_realtime(self) -> Predicate:
-        return Predicate(Identifier(self.column.name), Comparison.RANGE, lower=Bound(self.value, False))
+def side_of_offline(boundary: TimeBoundary) -> Predicate:
+    """Up to the boundary."""
+    return Predicate(Identifier(boundary.column.name), Comparison.RANGE, upper=Bound(boundary.value, True))
 
 
-def time_boundary(
-    served: Iterable[SegmentZkMetadata], schema: Schema, time_column: str | None, *, is_hourly: bool
-) -> TimeBoundary | None:
-    """The boundary of a hybrid table; None if none of its offline segments says until when its rows are, or its time
-    column has no format.
-
-    Args:
-        served: records of offline segments that queries see and some server has.
-    """
-    spec = schema.field_specs.get(time_column or "")
-    newest_ms = max((record.end_time_ms for record in served if record.end_time_ms is not None), default=None)
-    if spec is None or spec.date_time_format is None or newest_ms is None:
-        return None
-    boundary_ms = newest_ms - (HOUR_MS if is_hourly else DAY_MS)
-    column = ColumnRef(spec.name, spec.data_type, spec.single_value, spec.default_in_segments)
-    return TimeBoundary(column, spec.date_time_format.value_from_millis(boundary_ms))
+def side_of_realtime(boundary: TimeBoundary) -> Predicate:
+    """After the boundary."""
+    return Predicate(Identifier(boundary.column.name), Comparison.RANGE, lower=Bound(boundary.value, False))

@@ -18,6 +18,7 @@ from pinotpy.controller.realtime.stream_plug_ins import check_stream
 from pinotpy.controller.table_rules import check_table
 from pinotpy.controller.table_size import table_size
 from pinotpy.controller.tables import existing_halves, halves_named
+from pinotpy.controller.time_boundary import boundary_now
 from pinotpy.errors import InvalidConfigError, NotFoundError, UserError
 from pinotpy.names import TableType, split_table_name
 from pinotpy.service.http import authorise, visible_tables
@@ -232,6 +233,18 @@ def table_routes(controller: Controller) -> Routes:
         if not halves:
             raise NotFoundError(f"Table {tableName[:200]} not found")
         return table_size(controller, tableName, halves, detailed=detailed)
+
+    @routes.get(
+        "/tables/{tableName}/timeBoundary",
+        Action.READ,
+        table("tableName"),
+        summary="Up to which time the OFFLINE half of a hybrid table answers",
+    )
+    def time_boundary(tableName: str) -> dict[str, str]:
+        boundary = boundary_now(catalog, split_table_name(tableName)[0])
+        if boundary is None:
+            raise NotFoundError(f"Cannot find time boundary for table: {tableName[:200]}", table=tableName)
+        return boundary.as_json()
 
     return routes
 

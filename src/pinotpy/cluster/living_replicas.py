@@ -1,0 +1,41 @@
+"""Which servers answer for which segments of a table half, by ideal state, external view and living instances. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from pinotpy.cluster.views import InstanceConfig
+
+
+def taking_queries(live: Iterable[str], configs: Mapping[str, InstanceConfig]) -> frozenset[str]:
+    """Of the living instances those that brokers may route to; one without a config may be."""
+    return frozenset(name for name in live if (config := configs.get(name)) is None or config.takes_queries)
+
+
+def living_replicas(
+    ideal: Mapping[str, Mapping[str, str]],
+    external: Mapping[str, Mapping[str, str]],
+    live: frozenset[str],
+    not_yet_visible: frozenset[str] = frozenset(),
+    hidden: frozenset[str] = frozenset(),
+) -> dict[str, tuple[str, ...]]:
+    """Segments that queries must see, with their living replicas.
+
+    Args:
+        ideal: segment → instance → wanted state. Segments wanted ONLINE or CONSUMING anywhere count.
+        external: segment → instance → reached state.
+        live: instances with a live session that accept queries.
+        not_yet_visible: segments just uploaded, which no replica has served yet: they are not part of the table until
+            the first replica is ONLINE (an upload is acknowledged before its segment is loaded).
+        hidden: segments that another one stands for (cluster/segment_lineage.py).
+    """
+    out: dict[str, tuple[str, ...]] = {}
+    for segment, states in ideal.items():
+        if segment in hidden or not any(state in ("ONLINE", "CONSUMING") for state in states.values()):
+            continue
+        reached = external.get(segment, {})
+        servers = tuple(sorted(i for i, state in reached.items() if state in ("ONLINE", "CONSUMING") and i in live))
+        if not servers and segment in not_yet_visible:
+            continue
+        out[segment] = servers
+    return out
