@@ -4,7 +4,7 @@
 
 preloaded: topics of one and two partitions are read from the start by one and two worker processes, until all rows can
 be queried. CPU is that of the workers and of this process, which is the server's part; the broker's is its own.
-build: the first million rows of the preloaded topic are ended and built, while reading goes on.
+    Then the first million rows are ended and built.
 live: rows are produced at a steady rate; how late the newest one is when it is published. While rows come,
 segments are ended and built one after the other: `longest_gap_ms` is the longest time without new rows.
 """
@@ -114,7 +114,6 @@ def read(brokers: str, topics: list[str], num_rows: int) -> dict[str, float]:
         wait_for(warm, 1)
         for partition in warm:
             partition.close()
-        idle_bytes = [_memory_bytes(pid) for pid in worker.pids()]
         before_s, workers_s, ours_s = time.monotonic(), sum(map(_cpu_s, worker.pids())), time.process_time()
         partitions = [worker.open(spec(brokers, topic), lambda: None) for topic in topics]
         wait_for(partitions, num_rows)
@@ -128,7 +127,6 @@ def read(brokers: str, topics: list[str], num_rows: int) -> dict[str, float]:
             "cpu_us_a_row_worker": round(workers_s / total * 1e6, 3),
             "cpu_us_a_row_server": round(ours_s / total * 1e6, 3),
             "rows_per_s": round(total / took_s),
-            "idle_worker_mib": round(max(idle_bytes) / 2**20, 1),
             "worker_mib": round(max(map(_memory_bytes, worker.pids())) / 2**20, 1),
             "build_rows": build_rows,
             "build_s": built.build_time_ms / 1e3,
@@ -148,6 +146,7 @@ def live(brokers: str, rate: int, seconds: int) -> dict[str, float]:
     try:
         partition = worker.open(spec(brokers, topic), lambda: None)
         wait_for([partition], 1)
+        idle_bytes = _memory_bytes(*worker.pids())
         producer = subprocess.Popen(
             [sys.executable, "-m", "bench.realtime_ingest", "--kafka-broker-list", brokers, "--produce", topic,
              "--rate", str(rate), "--seconds", str(seconds)]
@@ -169,6 +168,7 @@ def live(brokers: str, rate: int, seconds: int) -> dict[str, float]:
         sealing.join(TIMEOUT_S)
         late_ms.sort()
         return {
+            "idle_worker_mib": round(idle_bytes / 2**20, 1),
             "rate": rate,
             "rows": rows,
             "newest_row_late_p50_ms": round(late_ms[len(late_ms) // 2], 1),
