@@ -8,9 +8,12 @@ import signal
 import tempfile
 import time
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from pinotpy.cli.stream_quickstart import StreamQuickstart
 
 NAME = "quickstart"
 # Not one long wait: a signal that the system gave to another thread does not end it.
@@ -52,15 +55,10 @@ def run(
         ),
     ] = False,
 ) -> None:
-    from pinotpy.cli.hybrid_quickstart import HybridQuickstart
     from pinotpy.cli.quickstart import Ports, Quickstart
-    from pinotpy.cli.realtime_quickstart import RealtimeQuickstart
     from pinotpy.errors import UserError
 
-    of_streams = {"realtime": RealtimeQuickstart, "stream": RealtimeQuickstart, "hybrid": HybridQuickstart}
-    of_stream = of_streams.get(kind.lower())
-    if of_stream is None and kind.lower() not in ("offline", "batch"):
-        raise UserError(f"no quickstart is called '{kind}': expected offline, realtime or hybrid")
+    of_stream = _of_stream(kind)
     if kafka_brokers and of_stream is None:
         raise UserError("--kafka-broker-list is for quickstart realtime and hybrid")
     interrupted: list[bool] = []  # no Event: its handler may run while the main thread holds the event's own lock
@@ -107,6 +105,24 @@ def run(
         elif directory is None:
             shutil.rmtree(scratch, ignore_errors=True)
     raise typer.Exit(1 if failed else status)
+
+
+def _of_stream(kind: str) -> type[StreamQuickstart] | None:
+    """The demonstration of that name, where its table reads a stream; None for the offline one."""
+    if kind.lower() in ("offline", "batch"):
+        return None
+    from pinotpy.cli.hybrid_quickstart import HybridQuickstart
+    from pinotpy.cli.realtime_quickstart import RealtimeQuickstart
+    from pinotpy.errors import UserError
+
+    of_streams: dict[str, type[StreamQuickstart]] = {
+        "realtime": RealtimeQuickstart,
+        "stream": RealtimeQuickstart,
+        "hybrid": HybridQuickstart,
+    }
+    if kind.lower() not in of_streams:
+        raise UserError(f"no quickstart is called '{kind}': expected offline, realtime or hybrid")
+    return of_streams[kind.lower()]
 
 
 class _InterruptedError(Exception):
