@@ -30,7 +30,7 @@ from pinotpy.clock import SystemClock
 from pinotpy.config.schema import Schema
 from pinotpy.config.table import TableConfig
 from pinotpy.server.realtime.ingest_worker import IngestPartition, PartitionSpec
-from pinotpy.server.realtime.process_worker import ProcessWorker
+from pinotpy.server.realtime.workers.process_worker import ProcessWorker
 
 TIMEOUT_S: Final = 600.0
 POLL_S: Final = 0.002

@@ -95,11 +95,12 @@ class Asking:
 
 
 def children_of(pid: int) -> list[int]:
-    found: list[int] = []
+    """Those of its children, too: workers are forked from a process of their server's."""
+    children: list[int] = []
     for task in Path(f"/proc/{pid}/task").glob("*/children"):
         with contextlib.suppress(OSError):
-            found += map(int, task.read_text().split())
-    return found
+            children += map(int, task.read_text().split())
+    return [*children, *(other for child in children for other in children_of(child))]
 
 
 def disturb(cluster: LiveCluster, dice: random.Random, until: float) -> Counter[str]:

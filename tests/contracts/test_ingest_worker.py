@@ -6,9 +6,11 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +25,7 @@ from pinotpy.segment.immutable import load_segment
 from pinotpy.segment.to_arrow import column_to_arrow
 from pinotpy.server.realtime.ingest_worker import IngestPartition, IngestWorker, PartitionSpec
 from pinotpy.server.realtime.local_worker import LocalWorker
-from pinotpy.server.realtime.process_worker import ProcessWorker
+from pinotpy.server.realtime.workers.process_worker import ProcessWorker
 from pinotpy.stream.file import FileStreamProducer, create_topic
 
 PATIENCE_S = 120
@@ -159,44 +161,134 @@ def test_a_decoder_that_is_not_there_is_refused(worker: IngestWorker, tmp_path: 
         worker.open(spec(tmp_path / "s", **{"stream.file.decoder.class.name": "thrift"}), lambda: None)
 
 
-def test_a_process_that_is_killed_goes_on_behind_its_rows(processes: ProcessWorker, tmp_path: Path) -> None:
+def killed(processes: ProcessWorker) -> None:
+    """Kill the process that reads, and wait for the next one."""
+    (pid,) = processes.pids()
+    os.kill(pid, signal.SIGKILL)
+    until(lambda: processes.pids() not in ([], [pid]))
+
+
+def test_a_process_that_is_killed_goes_on_behind_its_rows(tmp_path: Path) -> None:
+    processes = ProcessWorker(SystemClock(), num_processes=1)
     write(tmp_path / "s", 0, 2_000)
     partition = processes.open(spec(tmp_path / "s"), lambda: None)
     has_read(partition, 2_000)
     partition.seal(700, "second")
-    for end in (2_500, 3_000):
-        (pid,) = processes.pids()
-        os.kill(pid, signal.SIGKILL)
-        write(tmp_path / "s", end - 500, 500)
-        has_read(partition, end)
-        assert pid not in processes.pids()
-    sees(partition, {"first": ids(0, 700), "second": ids(700, 3_000)})
-    # Rows that processes before have written, read by this one.
-    partition.seal(2_900, "third")
-    for name, expected in (("first", ids(0, 700)), ("second", ids(700, 2_900))):
+    (chunk,) = partition.log_view().chunks
+    killed(processes)
+    write(tmp_path / "s", 2_000, 500)
+    has_read(partition, 2_500)
+    assert partition.log_view().chunks[0] is chunk
+    sees(partition, {"first": ids(0, 700), "second": ids(700, 2_500)})
+    # Rows that the process before has written, read by this one.
+    partition.seal(2_400, "third")
+    for name, expected in (("first", ids(0, 700)), ("second", ids(700, 2_400))):
         built = partition.build(name, tmp_path / f"built-{name}", 5)
         assert column_to_arrow(load_segment(built.directory).column("id")).to_pylist() == expected
+    until(lambda: partition.status().failure == "", partition.status)
+    processes.close()
+
+
+def test_a_process_that_is_killed_again_reads_from_the_start(processes: ProcessWorker, tmp_path: Path) -> None:
+    write(tmp_path / "s", 0, 2_000)
+    partition = processes.open(spec(tmp_path / "s"), lambda: None)
+    has_read(partition, 2_000)
+    partition.seal(700, "second")
+    partition.seal(1_500, "third")
     partition.release("first")
-    os.kill(processes.pids()[0], signal.SIGKILL)
-    write(tmp_path / "s", 3_000, 10)
-    has_read(partition, 3_010)
-    sees(partition, {"second": ids(700, 2_900), "third": ids(2_900, 3_010)})
+    (chunk,) = partition.log_view().chunks
+    ended = threading.Event()
+    seen: list[int] = []
+
+    def look() -> None:
+        while not ended.is_set():
+            seen.append(partition.log_view().watermark.next_offset)
+            assert sum(len(found) for found in ids_of(partition).values()) >= len(ids(700, 2_000))
+
+    with ThreadPoolExecutor(1) as pool:
+        looking = pool.submit(look)
+        for _ in range(2):
+            killed(processes)
+        partition.rename("second", "renamed")
+        write(tmp_path / "s", 2_000, 500)
+        has_read(partition, 2_500)
+        ended.set()
+        looking.result(PATIENCE_S)
+    assert seen == sorted(seen)
+    until(lambda: chunk not in partition.log_view().chunks, partition.log_view)
+    sees(partition, {"renamed": ids(700, 1_500), "third": ids(1_500, 2_500)})
+    assert [each.end_offset for each in partition.log_view().segments] == [1_500, None]
+    built = partition.build("renamed", tmp_path / "built", 5)
+    assert column_to_arrow(load_segment(built.directory).column("id")).to_pylist() == ids(700, 1_500)
+    partition.release("renamed")
+    write(tmp_path / "s", 2_500, 10)
+    has_read(partition, 2_510)
+    sees(partition, {"third": ids(1_500, 2_510)})
     until(lambda: partition.status().failure == "", partition.status)
     partition.close()
 
 
-def test_a_build_goes_on_in_the_next_process(processes: ProcessWorker, tmp_path: Path) -> None:
+def processes_named(name: str, parent: int) -> list[int]:
+    found = []
+    for task in Path(f"/proc/{parent}/task").glob("*/children"):
+        for pid in map(int, task.read_text().split()):
+            with suppress(OSError):
+                found += [pid] * (Path(f"/proc/{pid}/comm").read_text().strip() == name)
+    return found
+
+
+def test_a_build_whose_process_is_killed_is_begun_again(processes: ProcessWorker, tmp_path: Path) -> None:
     write(tmp_path / "s", 0, 2_000)
     partition = processes.open(spec(tmp_path / "s"), lambda: None)
     has_read(partition, 2_000)
     partition.seal(2_000, "second")
-    (pid,) = processes.pids()
-    os.kill(pid, signal.SIGSTOP)
+    deadline, num_killed = time.monotonic() + PATIENCE_S, 0
     with ThreadPoolExecutor(1) as pool:
-        building = pool.submit(partition.build, "first", tmp_path / "built", 5)
-        os.kill(pid, signal.SIGKILL)
-        assert building.result(PATIENCE_S).num_rows == len(ids(0, 2_000))
+        while not num_killed:
+            assert time.monotonic() < deadline
+            building = pool.submit(partition.build, "first", tmp_path / f"built-{time.monotonic_ns()}", 5)
+            while not building.done() and not num_killed:
+                for pid in processes_named("pinotpy-build", processes.fork_server_pid):
+                    with suppress(ProcessLookupError):
+                        os.kill(pid, signal.SIGKILL)
+                        num_killed += 1
+            built = building.result(PATIENCE_S)
+            assert built.num_rows == len(ids(0, 2_000))
+            assert column_to_arrow(load_segment(built.directory).column("id")).to_pylist() == ids(0, 2_000)
     partition.close()
+
+
+def test_the_process_that_others_come_from_may_end(processes: ProcessWorker, tmp_path: Path) -> None:
+    write(tmp_path / "s", 0, 10)
+    partition = processes.open(spec(tmp_path / "s"), lambda: None)
+    has_read(partition, 10)
+    os.kill(processes.fork_server_pid, signal.SIGKILL)
+    write(tmp_path / "s", 10, 10)
+    has_read(partition, 20)
+    partition.seal(15, "second")
+    assert partition.build("first", tmp_path / "built", 5).num_rows == len(ids(0, 15))
+    killed(processes)
+    write(tmp_path / "s", 20, 10)
+    has_read(partition, 30)
+    partition.close()
+
+
+def test_no_descriptor_stays_open(processes: ProcessWorker, tmp_path: Path) -> None:
+    def num_open() -> int:
+        return len(os.listdir("/proc/self/fd"))
+
+    write(tmp_path / "s", 0, 500)
+    has_read(processes.open(spec(tmp_path / "s"), lambda: None), 500)
+    before = num_open()
+    for number in range(5):
+        partition = processes.open(spec(tmp_path / "s"), lambda: None)
+        if number % 2:
+            has_read(partition, 500)
+            partition.seal(500, "second")
+            partition.build("first", tmp_path / f"built-{number}", 5)
+        partition.close()
+    killed(processes)
+    until(lambda: num_open() <= before, lambda: os.listdir("/proc/self/fd"))
 
 
 def test_processes_end_with_their_worker(tmp_path: Path) -> None:
@@ -205,8 +297,8 @@ def test_processes_end_with_their_worker(tmp_path: Path) -> None:
     for name in ("a", "b"):
         write(tmp_path / name, 0, 5)
         has_read(worker.open(spec(tmp_path / name), lambda: None), 5)
-    pids = worker.pids()
-    assert len(pids) == 2
+    pids = [*worker.pids(), worker.fork_server_pid]
+    assert len(pids) == 3
     worker.close()
     for pid in pids:
         with pytest.raises(ProcessLookupError):

@@ -19,7 +19,7 @@ from pinotpy.server.realtime.consuming_tables import ConsumingTables
 from pinotpy.server.realtime.event_loop import EventLoop
 from pinotpy.server.realtime.ingest_worker import BuiltSegment, IngestWorker
 from pinotpy.server.realtime.local_worker import LocalWorker
-from pinotpy.server.realtime.process_worker import ProcessWorker
+from pinotpy.server.realtime.workers.process_worker import ProcessWorker
 from pinotpy.server.tables.store import SegmentStore
 
 MESSAGE_THREADS: Final = 8

@@ -1,7 +1,7 @@
 """The door to what reads streams: an `IngestWorker` owns whole partitions; it fetches, decodes, appends, freezes pieces
 and builds segments. Everything that other processes of the cluster see is decided on this side of the door.
 
-`local_worker` is the worker on threads of this process, `process_worker` that in processes of its own.
+`local_worker` is the worker on threads of this process, `workers.process_worker` that in processes of its own.
 """
 
 from __future__ import annotations

@@ -13,6 +13,7 @@ from pinotpy.segment.consuming.log_pieces import LogPieces, PieceView
 from pinotpy.segment.consuming.log_ranges import LogView, SegmentRange
 from pinotpy.server.realtime.ingest_worker import BuiltSegment, PartitionSpec, PartitionStatus
 from pinotpy.server.realtime.partition_reader import PartitionReader
+from pinotpy.server.realtime.segment_build import BuildQueue, build_of_chunks
 
 
 class LocalWorker:
@@ -24,7 +25,7 @@ class LocalWorker:
 
     def __init__(self, clock: Clock, *, builds_max: int = 2) -> None:
         self._clock = clock
-        self._builds = threading.BoundedSemaphore(max(builds_max, 1))
+        self._builds = BuildQueue(builds_max)
         self._lock = threading.Lock()
         self._open: set[LocalPartition] = set()
 
@@ -53,12 +54,14 @@ class LocalPartition:
         self,
         spec: PartitionSpec,
         clock: Clock,
-        builds: threading.BoundedSemaphore,
+        builds: BuildQueue,
         on_change: Callable[[], None],
         on_close: Callable[[LocalPartition], None],
     ) -> None:
+        self._spec = spec
+        self._builds = builds
         self._on_close = on_close
-        self._reader = PartitionReader(spec, clock, builds, on_change=on_change, on_rows=self._freeze)
+        self._reader = PartitionReader(spec, clock, on_change=on_change, on_rows=self._freeze)
         self._log = self._reader.log
         self._pieces = LogPieces(self._log, spec.table, clock=clock)
         self._num_chunks = 0
@@ -97,8 +100,8 @@ class LocalPartition:
         self._reader.pause(reason)
 
     def build(self, name: str, folder: Path, creation_time_ms: int) -> BuiltSegment:
-        first_row, end_row = self._log.ended_range(name)
-        return self._reader.build(name, first_row, end_row, folder, creation_time_ms)
+        rows, chunks = self._log.ended_range(name), self._log.view().chunks
+        return self._builds.run(lambda: build_of_chunks(self._spec, chunks, rows, folder, name, creation_time_ms))
 
     def close(self) -> None:
         self._reader.close()

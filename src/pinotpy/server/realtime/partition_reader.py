@@ -1,28 +1,21 @@
-"""Reads one partition into a log of rows and builds segments of them, in whichever process this is."""
+"""Reads one partition into a log of rows, in whichever process this is."""
 
 from __future__ import annotations
 
-import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
-
-import pyarrow as pa
 
 from pinotpy.clock import Clock
 from pinotpy.config.stream_keys import without_secrets
 from pinotpy.ingest.decoders.ledger import StreamLedger
 from pinotpy.ingest.decoders.registry import make_decoder
-from pinotpy.ingest.row_order import sort_rows
 from pinotpy.segment.build.indexing import resolve_indexing
 from pinotpy.segment.consuming.chunk import Chunk
 from pinotpy.segment.consuming.memory import ChunkMemory
 from pinotpy.segment.consuming.partition_log import PartitionLog
-from pinotpy.segment.consuming.stored_rows import stored_rows
 from pinotpy.server.realtime.fetch_loop import FetchLoop
-from pinotpy.server.realtime.ingest_worker import BuiltSegment, PartitionSpec, PartitionStatus
+from pinotpy.server.realtime.ingest_worker import PartitionSpec, PartitionStatus
 from pinotpy.stream.registry import consumer_factory
 from pinotpy.stream.settings import StreamSettings
 from pinotpy.stream.spec import StreamLayer
@@ -42,10 +35,9 @@ class LogParts:
 
 
 class PartitionReader:
-    """Fetches, decodes and appends on a thread of its own; builds on the caller's.
+    """Fetches, decodes and appends on a thread of its own.
 
     Args:
-        builds: how many segments are built at once; more wait.
         on_change: see IngestWorker.open. on_rows: called after rows were appended, on the thread that appends.
 
     Raises: UserError, InvalidConfigError: the stream or its decoder cannot be made of these documents.
@@ -55,14 +47,12 @@ class PartitionReader:
         self,
         spec: PartitionSpec,
         clock: Clock,
-        builds: threading.BoundedSemaphore,
         *,
         on_change: Callable[[], None],
         on_rows: Callable[[], None] = lambda: None,
         parts: LogParts | None = None,
     ) -> None:
         self._spec = spec
-        self._builds = builds
         settings = StreamSettings.from_config(spec.stream)
         factory = consumer_factory(settings, clock)
         self.offsets = factory.offset_type
@@ -110,35 +100,3 @@ class PartitionReader:
             failure = f"none of {self.ledger.records} records became a row: {cause}: check the decoder and the schema"
             layer = StreamLayer.DECODE.value
         return PartitionStatus(failure, fetching.is_final, fetching.last_fetch_ms, layer)
-
-    def build(self, name: str, first_row: int, end_row: int, folder: Path, creation_time_ms: int) -> BuiltSegment:
-        """Build `folder/<name>` of rows of the log, in the order that the table wants."""
-        # A worker reads before it builds: the builder's kernels take it a second to load, and 20 MB.
-        from pinotpy.segment.build.builder import build_segment
-
-        waiting_ns = time.monotonic_ns()
-        with self._builds:
-            building_ns = time.monotonic_ns()
-            spec = self._spec
-            metadata = build_segment(
-                spec.schema,
-                spec.config,
-                self._rows(first_row, end_row),
-                folder,
-                name,
-                creation_time_ms=creation_time_ms,
-            )
-            took_ms = (time.monotonic_ns() - building_ns) // 1_000_000
-        return BuiltSegment(
-            folder / name,
-            metadata.crc,
-            metadata.num_docs,
-            metadata.size_bytes,
-            took_ms,
-            (building_ns - waiting_ns) // 1_000_000,
-        )
-
-    def _rows(self, first_row: int, end_row: int) -> Iterator[pa.RecordBatch]:
-        rows = stored_rows(self.log.view().chunks, first_row, end_row)
-        sorted_by = self._spec.config.indexing.sorted_column
-        return iter(sort_rows(list(rows), self._spec.schema, list(sorted_by))) if sorted_by else rows

@@ -1,24 +1,26 @@
-"""What a server and its worker processes say to each other: messages over a Unix socket, some with a descriptor.
+"""What a server and its processes of ingestion say to each other: messages over a Unix socket, some with a descriptor.
 
-The server's messages are calls (pickled: the worker trusts the process that started it), a worker's are JSON objects
+The server's messages are calls (pickled: the others trust the process that started them), theirs are JSON objects
 with a `kind`:
 
     chunk    partition, first_row, rooms; the chunk's memory comes as a descriptor
     state    partition, rows, next_offset, last_time_ms, last_fetch_ms, failure, layer, is_final, sometimes ledger
     refused  partition, failure: it cannot be opened
-    built    call, directory, crc, num_rows, size_bytes, build_time_ms, wait_time_ms
-    failed   call, reason
+    built    the fields of BuiltSegment
+    failed   reason
     log      level, name, message
 """
 
 from __future__ import annotations
 
 import array
+import json
+import logging
 import socket
 import struct
 import threading
 from contextlib import suppress
-from typing import Final
+from typing import Any, Final
 
 from pinotpy.errors import DataError
 
@@ -71,6 +73,10 @@ class Channel:
             raise DataError(f"a message came with {len(descriptors)} descriptors, expected {has_descriptor}")
         return bytes(content), descriptors[0] if has_descriptor else None
 
+    def limit_waits(self, patience_s: float) -> None:
+        """From now on `send` and `receive` raise TimeoutError when nothing moves for so long."""
+        self._end.settimeout(patience_s)
+
     def shut(self) -> None:
         """End the conversation: both ends' `receive` give None. The socket is freed by `close`."""
         with suppress(OSError):  # the other end was first
@@ -78,3 +84,23 @@ class Channel:
 
     def close(self) -> None:
         self._end.close()
+
+
+def send_json(channel: Channel, descriptor: int | None = None, **message: Any) -> None:
+    """Send an object; see Channel.send."""
+    channel.send(json.dumps(message).encode(), descriptor)
+
+
+class ChannelLog(logging.Handler):
+    """Log lines go to the server, which masks and writes them."""
+
+    def __init__(self, channel: Channel) -> None:
+        super().__init__()
+        self._channel = channel
+
+    def emit(self, record: logging.LogRecord) -> None:
+        message = record.getMessage()
+        if record.exc_info:
+            message += "\n" + logging.Formatter().formatException(record.exc_info)
+        with suppress(OSError):
+            send_json(self._channel, kind="log", level=record.levelno, name=record.name, message=message)

@@ -1,0 +1,119 @@
+"""Rows of a partition that a process reads, on the server's side: the same memory, and boundaries of segments."""
+
+from __future__ import annotations
+
+import os
+import threading
+from typing import Any
+
+from pinotpy.clock import Clock
+from pinotpy.ingest.decoders.ledger import StreamLedger, summed
+from pinotpy.segment.consuming.log_pieces import LogPieces
+from pinotpy.segment.consuming.log_ranges import LogRanges, Watermark
+from pinotpy.server.realtime.ingest_worker import PartitionSpec
+from pinotpy.server.realtime.workers.shared_chunks import ChunkPlace, mapped_chunk
+from pinotpy.stream.spec import OffsetType
+
+
+class SharedRows:
+    """Chunks of one log with the descriptors of their memory, and the counts of the records that they came from.
+
+    Args:
+        segment_name, start_offset: of the first segment.
+    """
+
+    def __init__(
+        self, spec: PartitionSpec, offsets: OffsetType, clock: Clock, segment_name: str, start_offset: Any
+    ) -> None:
+        self._spec = spec
+        self._offsets = offsets
+        self.log = LogRanges(segment_name, start_offset)
+        self.pieces = LogPieces(self.log, spec.table, clock=clock)
+        self._ledger: dict[str, Any] = StreamLedger().to_json()
+        self._ledger_before: dict[str, Any] = self._ledger  # of processes that ended
+        self._lock = threading.Lock()  # of descriptors and places
+        self._places: dict[int, tuple[ChunkPlace, int]] = {}  # by first row; with the descriptor of its memory
+        self._is_closed = False
+
+    def ledger(self) -> dict[str, Any]:
+        """Of a process that was killed, counts of its last LEDGER_EVERY_S may be missing."""
+        return summed(self._ledger_before, self._ledger)
+
+    def add_chunk(self, first_row: int, rooms: dict[str, list[int]], descriptor: int) -> None:
+        """Rows go to another chunk from now on. The descriptor belongs to this object, whatever happens."""
+        self._close_last_chunk(first_row)
+        place = ChunkPlace(first_row, 0, {name: (values, size) for name, (values, size) in rooms.items()})
+        try:
+            chunk = mapped_chunk(self._spec, self._offsets.dtype, place, os.dup(descriptor))
+        except BaseException:
+            os.close(descriptor)
+            raise
+        self.log.add_chunk(chunk)
+        with self._lock:
+            gone = self._places.pop(first_row, None)
+            self._places[first_row] = (place, descriptor)
+            if self._is_closed:
+                gone = self._places.pop(first_row)
+        if gone is not None:
+            os.close(gone[1])
+        self.pieces.freeze()
+
+    def publish(self, watermark: Watermark, ledger: dict[str, Any] | None) -> None:
+        """Rows before the watermark can be read. One that lies behind what was published comes late, and is nothing."""
+        view = self.log.view()
+        if watermark.num_rows > view.watermark.num_rows:
+            last = view.chunks[-1]
+            last.num_rows = watermark.num_rows - last.first_row
+        if watermark.num_rows >= view.watermark.num_rows:
+            self.log.publish(watermark)
+        if ledger is not None:
+            self._ledger = ledger
+
+    def process_ended(self) -> None:
+        """The next one counts from zero."""
+        self._ledger_before, self._ledger = self.ledger(), {}
+
+    def reopened(self) -> tuple[list[tuple[ChunkPlace, int]], tuple[int, str, int]]:
+        """What a process needs to go on behind the published rows: chunks with their memory, and the watermark.
+
+        The descriptors are the caller's.
+        """
+        watermark = self.log.watermark
+        self._close_last_chunk(watermark.num_rows)
+        self.log.resume(tuple(chunk for chunk in self.log.view().chunks if chunk.num_rows), watermark)
+        self.drop_places()
+        next_offset = self._offsets.text(watermark.next_offset)
+        return self.lent(0, watermark.num_rows), (watermark.num_rows, next_offset, watermark.last_time_ms)
+
+    def lent(self, first_row: int, end_row: int) -> list[tuple[ChunkPlace, int]]:
+        """Chunks that hold these rows; the descriptors are the caller's."""
+        with self._lock:
+            return [
+                (ChunkPlace(chunk.first_row, chunk.num_rows, place.rooms), os.dup(descriptor))
+                for chunk in self.log.view().chunks
+                if chunk.first_row in self._places and chunk.first_row < end_row and chunk.end_row > first_row
+                for place, descriptor in (self._places[chunk.first_row],)
+            ]
+
+    def drop_places(self) -> None:
+        """Of chunks that the log has given up."""
+        present = {chunk.first_row for chunk in self.log.view().chunks}
+        with self._lock:
+            gone = [self._places.pop(row)[1] for row in list(self._places) if row not in present]
+        for descriptor in gone:
+            os.close(descriptor)
+
+    def close(self) -> None:
+        """No process gets these rows any more; queries may read them still."""
+        with self._lock:
+            self._is_closed = True
+            gone = [descriptor for _, descriptor in self._places.values()]
+            self._places.clear()
+        for descriptor in gone:
+            os.close(descriptor)
+
+    def _close_last_chunk(self, end_row: int) -> None:
+        chunks = self.log.view().chunks
+        if chunks and not chunks[-1].is_closed:
+            chunks[-1].num_rows = max(end_row - chunks[-1].first_row, 0)
+            chunks[-1].close()
