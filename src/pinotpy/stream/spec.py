@@ -135,6 +135,19 @@ class StreamBatch:
         none = pa.array([], pa.binary())
         return cls(none, none, np.zeros(0, offset_type.dtype), np.zeros(0, np.int64), offset)
 
+    @classmethod
+    def joined(cls, pieces: list[StreamBatch]) -> StreamBatch:
+        """Pieces that follow one another, at least one, as one batch."""
+        if len(pieces) == 1:
+            return pieces[0]
+        return cls(
+            pa.concat_arrays([piece.payloads for piece in pieces]),
+            pa.concat_arrays([piece.keys for piece in pieces]),
+            np.concatenate([piece.offsets for piece in pieces]),
+            np.concatenate([piece.times_ms for piece in pieces]),
+            pieces[-1].next_offset,
+        )
+
 
 class StreamMetadataProvider(Protocol):
     """What a topic tells of itself. Every call returns within its `timeout_s`; raises StreamUnavailableError, and

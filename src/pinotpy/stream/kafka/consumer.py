@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 
 from pinotpy.clock import Clock
+from pinotpy.errors import PinotError
 from pinotpy.stream.kafka.client import EOF, RESET, KafkaClient
 from pinotpy.stream.kafka.failures import is_no_failure
 from pinotpy.stream.kafka.properties import KafkaProperties
@@ -15,6 +17,8 @@ from pinotpy.stream.spec import Offset, OffsetOutOfRangeError, StreamBatch, Stre
 
 # A wait is cut into pieces, between which failures are looked at.
 _PIECE_S: Final = 0.25
+# Messages are objects, which are made into columns while they lie in the processor's cache.
+_PIECE_RECORDS: Final = 1_000
 _PROBE_LEAST_S: Final = 0.05
 # Of a new assignment, after which the topic itself is asked for: a topic that is not there sends nothing.
 _SILENCE_NS: Final = 1_000_000_000
@@ -38,11 +42,11 @@ class KafkaPartitionConsumer:
         client = self._client_at(offset)
         while True:
             remaining_s = max((deadline_ns - self._clock.monotonic_ns()) / 1e9, 0)
-            messages = client.receive(records_max, min(remaining_s, _PIECE_S))
+            messages = client.receive(min(records_max, _PIECE_RECORDS), min(remaining_s, _PIECE_S))
             if messages:
                 batch = self._batch(client, offset, messages, remaining_s)
                 if len(batch) or batch.next_offset != offset or not remaining_s:
-                    return batch
+                    return StreamBatch.joined(self._with_more(client, batch, records_max))
             elif client.is_in_doubt():
                 # No record may mean that there is none, or that no broker can be reached: one answer decides it.
                 client.watermarks(self._partition, max(remaining_s, _PROBE_LEAST_S))
@@ -52,6 +56,18 @@ class KafkaPartitionConsumer:
                 self._silent_since_ns = None
             elif not remaining_s:
                 return StreamBatch.empty(offset)
+
+    def _with_more(self, client: KafkaClient, batch: StreamBatch, records_max: int) -> list[StreamBatch]:
+        """What else has arrived, up to the first failure: the next fetch assigns anew, and meets it if it lasts."""
+        pieces, missing = [batch], records_max - len(batch)
+        with suppress(PinotError):
+            while missing > 0 and len(pieces[-1]) == _PIECE_RECORDS:
+                messages = client.receive(min(missing, _PIECE_RECORDS), 0.0)
+                if not messages:
+                    break
+                pieces.append(self._batch(client, self._position, messages, 0.0))
+                missing -= len(pieces[-1])
+        return pieces
 
     def close(self) -> None:
         client, self._client, self._position = self._client, None, -1
