@@ -2,7 +2,8 @@
 
 Texts that are interned get a sorted dictionary of the values that occur, and so do numbers of which few are distinct;
 other numbers, and texts of which more than half are distinct, are raw: sorting their dictionary would cost more than it
-saves a query. Numbers without a dictionary are read where the chunk has them.
+saves a query. So are all numbers of rows that still come. Numbers without a dictionary are read where the chunk has
+them.
 """
 
 from __future__ import annotations
@@ -121,7 +122,9 @@ class PieceColumn(UnkeptColumn):
     def _read_fixed(self, column: ChunkColumn, begin: int, stop: int) -> None:
         assert column.values is not None
         values = column.values[begin:stop]
-        if not column.layout.indexing.dictionary or has_many_distinct(values):
+        # Of rows that still come a query would sort all numbers for one answer.
+        is_raw = not self._outlives_queries or not column.layout.indexing.dictionary
+        if is_raw or has_many_distinct(values):
             self._forward = values
             self.is_sorted = self.single_value and not bool((values[1:] < values[:-1]).any())
             if len(values):
@@ -140,9 +143,7 @@ class PieceColumn(UnkeptColumn):
         assert column.values is not None
         numbers = column.values[begin:stop]
         texts = column.texts_of(numbers)
-        occurs = np.zeros(len(texts), np.bool_)
-        occurs[numbers] = True
-        occurring = np.flatnonzero(occurs)
+        occurring = np.flatnonzero(np.bincount(numbers, minlength=len(texts)))
         if len(occurring) > max(_FEW_TEXTS, len(numbers) // 2):
             self._set_raw_texts(*whole_texts(pa.chunked_array([texts.take(pa.array(numbers))])))
             return
