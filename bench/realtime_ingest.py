@@ -36,25 +36,24 @@ TIMEOUT_S: Final = 600.0
 POLL_S: Final = 0.002
 BUILD_ROWS: Final = 1_000_000
 _TICKS: Final = 100  # a second, in /proc/*/stat
-SCHEMA: Final = Schema.from_json(
-    {
-        "schemaName": "t",
-        "dimensionFieldSpecs": [
-            *({"name": name, "dataType": "STRING"} for name in ("country", "city", "user", "device", "text")),
-            {"name": "id", "dataType": "LONG"},
-            {"name": "ok", "dataType": "BOOLEAN"},
-        ],
-        "metricFieldSpecs": [
-            {"name": "price", "dataType": "DOUBLE"},
-            {"name": "cost", "dataType": "DOUBLE"},
-            {"name": "clicks", "dataType": "INT"},
-            {"name": "campaign", "dataType": "INT"},
-        ],
-        "dateTimeFieldSpecs": [
-            {"name": "ts", "dataType": "LONG", "format": "1:MILLISECONDS:EPOCH", "granularity": "1:MILLISECONDS"}
-        ],
-    }
-)
+SCHEMA_DOCUMENT: Final[dict[str, Any]] = {
+    "schemaName": "t",
+    "dimensionFieldSpecs": [
+        *({"name": name, "dataType": "STRING"} for name in ("country", "city", "user", "device", "text")),
+        {"name": "id", "dataType": "LONG"},
+        {"name": "ok", "dataType": "BOOLEAN"},
+    ],
+    "metricFieldSpecs": [
+        {"name": "price", "dataType": "DOUBLE"},
+        {"name": "cost", "dataType": "DOUBLE"},
+        {"name": "clicks", "dataType": "INT"},
+        {"name": "campaign", "dataType": "INT"},
+    ],
+    "dateTimeFieldSpecs": [
+        {"name": "ts", "dataType": "LONG", "format": "1:MILLISECONDS:EPOCH", "granularity": "1:MILLISECONDS"}
+    ],
+}
+SCHEMA: Final = Schema.from_json(SCHEMA_DOCUMENT)
 
 
 def main() -> None:
