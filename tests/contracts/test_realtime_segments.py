@@ -203,6 +203,26 @@ def test_a_replica_that_stopped_is_offline_until_the_segment_is_done(scene: Scen
     assert scene.states()[name] == dict.fromkeys(SERVERS, "ONLINE")
 
 
+def test_an_order_to_commit_stays_with_the_segment_until_it_is_done(scene: Scene) -> None:
+    first, other = scene.begun(), scene.begun(partition=1)
+    name = str(first.record.name)
+    assert scene.segments.order_commit(TABLE, name, "job").outcome is WriteOutcome.WRITTEN
+    following = in_progress(first.record.name.following(NOW_MS + 60_000), "25")
+    assert scene.segments.seal(first, "25", 15, following, SERVERS).outcome is WriteOutcome.REFUSED, (
+        "whoever seals has read the order"
+    )
+    sealed = scene.sealed(scene.read(first.record.name))
+    assert (sealed.record.force_commit_job, scene.read(other.record.name).record.force_commit_job) == ("job", "")
+    assert scene.read(following.name).record.force_commit_job == "", "the next one takes rows as usual"
+    assert scene.segments.order_commit(TABLE, name, "late").outcome is WriteOutcome.REFUSED
+    assert scene.segments.done(sealed, file_of(first.record.name)).outcome is WriteOutcome.WRITTEN
+    assert scene.read(first.record.name).record.force_commit_job == "job"
+    assert scene.epoch is not None
+    deposed = scene.leader(scene.epoch.version + 1)
+    assert deposed.order_commit(TABLE, str(following.name), "deposed").outcome is WriteOutcome.REFUSED
+    assert scene.read(following.name).record.force_commit_job == ""
+
+
 def test_fences_of_long_ago_and_of_deleted_tables_are_removed(scene: Scene) -> None:
     stored = scene.begun()
     for number in range(20):

@@ -5,6 +5,7 @@ is proved by test_compose_live.py.
 
 from __future__ import annotations
 
+import inspect
 import re
 import shutil
 import stat
@@ -17,12 +18,14 @@ import pytest
 import yaml
 from daemon_defaults import REST_PORTS, accepts, environment_variables, longest_stop_s
 
+from pinotpy.cli.commands import stream_rsvps
+
 ROOT = Path(__file__).resolve().parent.parent.parent
 FOLDER = ROOT / "deploy" / "docker"
 DOCUMENT: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yml").read_text(encoding="utf-8"))
 SERVICES: dict[str, dict[str, Any]] = DOCUMENT["services"]
 DAEMONS = {"controller": "controller", "broker": "broker", "server-1": "server", "server-2": "server"}
-ONE_SHOT = {"access", "flights"}
+ONE_SHOT = {"access", "flights", "rsvps"}
 SECRETS = {"PINOTPY_CLUSTER_TOKEN", "PINOTPY_ADMIN_PASSWORD", "PINOTPY_LOADER_PASSWORD"}
 OURS = [name for name, service in SERVICES.items() if "build" in service]
 
@@ -127,11 +130,13 @@ def test_the_token_reaches_no_job_and_the_admin_no_daemon() -> None:
     }
     assert having == {
         "PINOTPY_CLUSTER_TOKEN": {"access"},
-        "PINOTPY_ADMIN_PASSWORD": {"access", "flights"},
+        "PINOTPY_ADMIN_PASSWORD": {"access", "flights", "rsvps"},
         "PINOTPY_LOADER_PASSWORD": {"access", "spark"},
     }
     assert not any(
-        volume.startswith("access:") for name in ("spark", "flights") for volume in SERVICES[name].get("volumes", [])
+        volume.startswith("access:")
+        for name in ("spark", "flights", "rsvps")
+        for volume in SERVICES[name].get("volumes", [])
     )
 
 
@@ -173,13 +178,30 @@ def test_an_operator_chooses_the_base_and_the_extras_of_the_image(tmp_path: Path
     """A deep store on S3 needs an extra: without it the controller says at its start what is missing."""
     text = (ROOT / "Dockerfile").read_text(encoding="utf-8")
     arguments = {**SERVICES["controller"]["build"]["args"]}
-    assert arguments["EXTRAS"] == "${PINOTPY_EXTRAS:-}" and set(arguments) == set(
+    assert arguments["EXTRAS"] == "${PINOTPY_EXTRAS:-kafka}" and set(arguments) == set(
         re.findall(r"^ARG (\w+)=", text, re.MULTILINE)
     )
     assert all(service["build"]["args"] == arguments for service in SERVICES.values() if "build" in service)
     for file in (ROOT / "pyproject.toml", FOLDER / "requirements.py"):  # as the Dockerfile lays them
         shutil.copy(file, tmp_path)
     found = subprocess.run(
-        [sys.executable, tmp_path / "requirements.py", "s3", "crypter"], capture_output=True, text=True, check=True
+        [sys.executable, tmp_path / "requirements.py", "s3", "crypter", "kafka"],
+        capture_output=True,
+        text=True,
+        check=True,
     ).stdout
-    assert "boto3" in found and "cryptography" in found
+    assert "boto3" in found and "cryptography" in found and "confluent-kafka" in found
+
+
+def test_the_stream_of_the_demonstration_is_the_kafka_of_the_file() -> None:
+    service = SERVICES["rsvps"]
+    name, *arguments = service["command"]
+    given = dict(zip(arguments[::2], arguments[1::2], strict=True))
+    assert name == stream_rsvps.NAME
+    assert set(given) <= set(re.findall(r'"(--[a-z-]+)"', inspect.getsource(stream_rsvps)))
+    host, _, port = given["--kafka-broker-list"].partition(":")
+    assert f"PLAINTEXT://{host}:{port}," in SERVICES["kafka"]["environment"]["KAFKA_ADVERTISED_LISTENERS"]
+    # Whoever reads it or writes to it is on one network with it, and waits for it where it starts only once.
+    for reader in ("rsvps", "controller", "server-1", "server-2"):
+        assert "default" in SERVICES[reader]["networks"], reader
+    assert set(service["depends_on"]) == {"kafka", "controller", "server-1", "server-2"}

@@ -1,9 +1,9 @@
 """docker-compose.yml tried for real, told step by step: `make compose-test`, and tests/deployment/test_compose_live.py.
 
 A copy of what git knows of this checkout gets secrets of its own, is built, brought up, asked the README's first query,
-given a batch job by the service spark, restarted service by service, taken down, brought up again on its data, and
-removed. Ports are free ones and the project has its own name, so that a cluster of the user is left alone. Every wait
-has an end.
+and for the rows that its other table reads of Kafka, given a batch job by the service spark, restarted service by
+service, taken down, brought up again on its data, and removed. Ports are free ones and the project has its own name, so
+that a cluster of the user is left alone. Every wait has an end.
 
 Images come from registries, unless the image localhost/python:base (any Debian with Python, venv and certificates) is
 there: then no registry is asked, and ZooKeeper and Kafka are images that are built from the same jars
@@ -26,7 +26,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import httpx
 from compose_batch_job import check_orders, run_orders_job
+from compose_stream_table import check_kafka, commit_now, wait_for_rows, write_to_kafka
 from container_engine import CommandFailedError, Engine, NoEngineError, find_engine
 from stand_in_images import LOCAL_BASE, StandIns, check_images
 from trial_checks import TrialError, require
@@ -61,6 +63,7 @@ class Trial:
         self.environment |= {"PINOTPY_IMAGE": IMAGES["daemon"], "PINOTPY_SPARK_IMAGE": IMAGES["spark"]}
         self.checkout = folder / "checkout"
         self.secrets: dict[str, str] = {}
+        self.rows_seen = 0  # of the table that reads Kafka
         # Debian's podman-compose kills after a second, whatever the file says of stop_grace_period.
         self.patience = ("--timeout", "75") if engine.name == "podman" else ()
 
@@ -75,10 +78,12 @@ class Trial:
             self.step("up", self.up)
             self.step("every service is healthy", self.wait_until_healthy)
             self.step("the README's first query", self.wait_for_first_answer)
+            self.step("rows of Kafka, each once", lambda: wait_for_rows(self))
             self.step("strangers get nothing, containers are not root and cannot write", self.check_guards)
             self.step("no kernel was compiled at start", self.check_kernels)
             self.step("a batch job by the service spark", self.batch_job)
-            self.step("a record is in Kafka", self.write_to_kafka)
+            self.step("segments of the stream are committed now", lambda: commit_now(self))
+            self.step("a record is in Kafka", lambda: write_to_kafka(self))
             for service in LONG_RUNNING:
                 self.step(f"{service} restarted, all data there", lambda service=service: self.restart(service))
             self.step("down", self.down)
@@ -225,19 +230,6 @@ class Trial:
         check_orders(self)
         return said
 
-    def write_to_kafka(self) -> None:
-        kafka = "/opt/kafka/bin/{} --bootstrap-server kafka:9092 "
-        self.execute(
-            "kafka",
-            "sh",
-            "-c",
-            kafka.format("kafka-topics.sh") + "--create --topic trial --partitions 1 --replication-factor 1",
-        )
-        self.execute(
-            "kafka", "sh", "-c", "echo kept-record | " + kafka.format("kafka-console-producer.sh") + "--topic trial"
-        )
-        self.check_kafka()
-
     def restart(self, service: str) -> None:
         before = self.started_at(service)
         self.compose("restart", *self.patience, service, timeout_s=180)
@@ -245,17 +237,18 @@ class Trial:
         self.wait_until(lambda: self.is_healthy(service), HEALTHY_WITHIN_S, f"service {service} is healthy again")
         self.check_tables()
         if service == "kafka":
-            self.check_kafka()
+            check_kafka(self)
 
     def check_data(self) -> None:
-        """Both tables answer as before, and Kafka has its record."""
+        """All tables answer as before, and Kafka has its record."""
         self.wait_until_healthy()
         self.check_tables()
-        self.check_kafka()
+        check_kafka(self)
 
     def check_tables(self) -> None:
         self.wait_for_first_answer()
         self.wait_until(lambda: check_orders(self) is None, HEALTHY_WITHIN_S, "the table of the batch job answers")
+        wait_for_rows(self)
 
     def down(self) -> None:
         self.compose("down", *self.patience, timeout_s=300)
@@ -325,13 +318,12 @@ class Trial:
             )
         return bool(self.engine.inspect(self.container_of(service))["State"]["Health"]["Status"] == "healthy")
 
-    def check_kafka(self) -> None:
-        command = (
-            "/opt/kafka/bin/kafka-console-consumer.sh --bootstrap-server kafka:9092 --topic trial "
-            "--from-beginning --max-messages 1 --timeout-ms 20000"
-        )
-        read = self.execute("kafka", "sh", "-c", command)
-        require("kept-record" in read, f"Kafka's topic has {read!r}")
+    def rest(self, method: str, path: str) -> dict[str, Any]:
+        """What the controller answers the admin."""
+        auth = ("admin", self.secrets["PINOTPY_ADMIN_PASSWORD"])
+        url = f"http://127.0.0.1:{self.ports['controller']}{path}"
+        answer: dict[str, Any] = httpx.request(method, url, auth=auth, timeout=60).raise_for_status().json()
+        return answer
 
     def ask(self, query: str, dialect: str = "pql", access: Access | str | None = "admin") -> dict[str, Any]:
         shown = Access(("admin", self.secrets["PINOTPY_ADMIN_PASSWORD"])) if access == "admin" else access
@@ -351,14 +343,14 @@ class Trial:
             try:
                 if condition():
                     return
-            except (PinotError, CommandFailedError, TrialError) as error:
+            except (PinotError, httpx.HTTPError, CommandFailedError, TrialError) as error:
                 last = f"; the last look: {error}"
             if time.monotonic() > deadline:
                 raise TrialError(f"not within {timeout_s:g} s: {what}{last}")
             time.sleep(1.0)
 
     def print_logs(self) -> None:
-        for service in (*LONG_RUNNING, "access", "flights"):
+        for service in (*LONG_RUNNING, "access", "flights", "rsvps"):
             try:
                 logs = self.engine.run("logs", "--tail", "25", self.container_of(service), check=False, timeout_s=30)
                 print(f"--- end of the log of {service}\n{logs.stdout}{logs.stderr}", file=sys.stderr)

@@ -16,8 +16,9 @@ from rich.panel import Panel
 
 from pinotpy.cli.airline_flights import FLIGHTS_A_DAY, TABLE, TIME_COLUMN, TOPIC, flight, schema, table_config
 from pinotpy.cli.asking import ask
+from pinotpy.cli.demo_stream import NUM_PARTITIONS
 from pinotpy.cli.sample_queries import SampleQuery
-from pinotpy.cli.stream_quickstart import NUM_PARTITIONS, StreamQuickstart
+from pinotpy.cli.stream_quickstart import StreamQuickstart
 from pinotpy.client.controller import ControllerClient
 from pinotpy.errors import RemoteError
 

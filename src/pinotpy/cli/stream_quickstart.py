@@ -8,16 +8,13 @@ from pathlib import Path
 from typing import Any, Final
 
 from pinotpy.cli.asking import ask
+from pinotpy.cli.demo_stream import NUM_PARTITIONS, DemoStream
 from pinotpy.cli.quickstart import Ports, Quickstart
 from pinotpy.cli.steady_producer import SteadyProducer
-from pinotpy.clock import SystemClock
 from pinotpy.errors import PinotError, RemoteError
-from pinotpy.stream.file import FileStreamProducer, create_topic
-from pinotpy.stream.spec import StreamProducer
 
 FIRST_ROWS_TIMEOUT_S: Final = 180.0
 SHOWN: Final = 10  # how often rows and freshness are shown
-NUM_PARTITIONS: Final = 2
 
 
 class StreamQuickstart(Quickstart):
@@ -37,7 +34,7 @@ class StreamQuickstart(Quickstart):
         kafka_brokers: str = "",
     ) -> None:
         super().__init__(directory, ports, zk_address, as_json=as_json)
-        self._kafka_brokers = kafka_brokers
+        self._stream = DemoStream(kafka_brokers, self.directory / "streams")
         self._records: SteadyProducer | None = None
 
     def stop(self) -> bool:
@@ -48,42 +45,16 @@ class StreamQuickstart(Quickstart):
     @property
     def _place(self) -> str:
         """Where the stream is, in words."""
-        return f"Kafka at {self._kafka_brokers}" if self._kafka_brokers else "files on this machine"
+        return self._stream.place
 
     def _stream_configs(self, topic: str, *, segment_rows: int) -> dict[str, str]:
         """Of a table that reads the topic from its beginning."""
-        kind = "kafka" if self._kafka_brokers else "file"
-        place = (
-            {"stream.kafka.broker.list": self._kafka_brokers}
-            if self._kafka_brokers
-            else {"stream.file.directory": str(self.directory / "streams")}
-        )
-        return {
-            "streamType": kind,
-            **place,
-            f"stream.{kind}.topic.name": topic,
-            f"stream.{kind}.decoder.class.name": "json",
-            f"stream.{kind}.consumer.prop.auto.offset.reset": "smallest",
-            "realtime.segment.flush.threshold.segment.rows": str(segment_rows),
-            "realtime.segment.flush.threshold.time": "1h",
-        }
+        return self._stream.configs(topic, segment_rows=segment_rows)
 
     def _open_stream(self, topic: str, record: Callable[[int, int], dict[str, Any]], *, rate: int) -> SteadyProducer:
         """The topic, which is made if it is not there, and who writes records to it; it is closed with the rest."""
-        self._records = SteadyProducer(self._producer(topic), record, NUM_PARTITIONS, rate=rate)
+        self._records = SteadyProducer(self._stream.producer(topic), record, NUM_PARTITIONS, rate=rate)
         return self._records
-
-    def _producer(self, topic: str) -> StreamProducer:
-        if not self._kafka_brokers:
-            folder = self.directory / "streams" / topic
-            create_topic(folder, NUM_PARTITIONS)
-            return FileStreamProducer(folder, SystemClock())
-        from pinotpy.stream.kafka.producer import KafkaStreamProducer, make_topic
-        from pinotpy.stream.settings import StreamSettings
-
-        settings = StreamSettings("kafka", topic, {"stream.kafka.broker.list": self._kafka_brokers})
-        make_topic(settings, NUM_PARTITIONS, SystemClock())
-        return KafkaStreamProducer(settings, SystemClock())
 
     def _wait_for(self, query: str, is_reached: Callable[[dict[str, Any]], bool], what: str) -> dict[str, Any]:
         """The first whole answer that is as it shall be."""

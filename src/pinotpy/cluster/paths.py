@@ -177,6 +177,10 @@ class ClusterPaths:
     def reload_jobs(self) -> str:
         return f"{self.property_store}/CONTROLLER_JOBS/RELOAD_SEGMENT"
 
+    @property
+    def force_commit_jobs(self) -> str:
+        return f"{self.property_store}/CONTROLLER_JOBS/FORCE_COMMIT"
+
 
 def instance_folders() -> tuple[str, ...]:
     """Folders below `INSTANCES/<instance>`, as Helix 1.3 makes them."""

@@ -1,7 +1,8 @@
 """The record of a segment of a stream, typed: what Pinot calls SegmentZKMetadata of a realtime segment.
 
-Offsets are text here; only their stream knows what they are. The keys are the reference's, and `nextSegment`, by which
-whoever reads a COMMITTING record finds the segment that goes on.
+Offsets are text here; only their stream knows what they are. The keys are the reference's; `nextSegment`, by which
+whoever reads a COMMITTING record finds the segment that goes on; and `forceCommitJob`, by which its servers know that
+it is to end now, however long they were away.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ NUM_REPLICAS: Final = "segment.realtime.numReplicas"
 ROW_THRESHOLD: Final = "segment.flush.threshold.size"
 TIME_THRESHOLD: Final = "segment.flush.threshold.time"
 NEXT_SEGMENT: Final = "segment.realtime.nextSegment"
+FORCE_COMMIT_JOB: Final = "segment.realtime.forceCommitJob"
 _OPEN_ENDS: Final = frozenset({"", "null", str((1 << 63) - 1)})  # as the reference's versions write "not known yet"
 
 
@@ -42,6 +44,7 @@ class RealtimeRecord:
     end_offset: None while it is IN_PROGRESS. row_threshold: 0 = of the table's config. time_threshold_ms: likewise.
     next_segment: name of the one that goes on where this ends; empty while it is IN_PROGRESS.
     record: everything else that is known of it.
+    force_commit_job: id of the job by which an operator ended it; empty if none did.
     """
 
     name: LlcName
@@ -54,6 +57,7 @@ class RealtimeRecord:
     time_threshold_ms: int
     next_segment: str
     record: SegmentZkMetadata
+    force_commit_job: str = ""
 
     @classmethod
     def in_progress(
@@ -89,7 +93,7 @@ class RealtimeRecord:
         status_text, start_offset = extra.pop(STATUS, ""), extra.pop(START_OFFSET, "")
         if not status_text or not start_offset:
             return None
-        end_offset = extra.pop(END_OFFSET, "")
+        end_offset, force_job = extra.pop(END_OFFSET, ""), extra.pop(FORCE_COMMIT_JOB, "")
         try:
             status = SegmentStatus(status_text)
             numbers = [int(extra.pop(key, "") or 0) for key in (NUM_REPLICAS, ROW_THRESHOLD, TIME_THRESHOLD)]
@@ -106,6 +110,7 @@ class RealtimeRecord:
             numbers[2],
             extra.pop(NEXT_SEGMENT, ""),
             replace(record, extra=extra),
+            force_job,
         )
 
     def to_metadata(self) -> SegmentZkMetadata:
@@ -118,6 +123,7 @@ class RealtimeRecord:
             ROW_THRESHOLD: str(self.row_threshold),
             TIME_THRESHOLD: str(self.time_threshold_ms),
             NEXT_SEGMENT: self.next_segment,
+            FORCE_COMMIT_JOB: self.force_commit_job,
         }
         written = {key: value for key, value in fields.items() if value}
         return replace(self.record, extra={**self.record.extra, **written})

@@ -200,6 +200,18 @@ class RealtimeSegments:
 
         return self._write(ops, lambda: False, "")
 
+    def order_commit(self, table: str, name: str, job_id: str) -> Written:
+        """A segment that takes rows is to end where its replicas stand. REFUSED: it takes none any more."""
+
+        def ops() -> list[Op]:
+            stored = self.read(table, name)
+            if stored is None or stored.record.status is not SegmentStatus.IN_PROGRESS:
+                raise _RefusedError(f"segment '{name}' takes no rows any more")
+            ordered = replace(stored.record, force_commit_job=job_id)
+            return [SetData(self._paths.segment(table, name), ordered.to_bytes(), stored.version)]
+
+        return self._write(ops, lambda: False, "")
+
     def forget(self, table: str) -> None:
         """Remove what only segments of a stream leave behind, of a table that is deleted."""
         with suppress(NoNodeError):

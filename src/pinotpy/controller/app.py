@@ -15,6 +15,7 @@ from pinotpy.controller.api.instances import instance_routes
 from pinotpy.controller.api.lineage import lineage_routes
 from pinotpy.controller.api.old_forms import old_routes
 from pinotpy.controller.api.queries import query_routes
+from pinotpy.controller.api.realtime import realtime_routes
 from pinotpy.controller.api.reloads import reload_routes
 from pinotpy.controller.api.schemas import schema_routes
 from pinotpy.controller.api.segments import segment_routes
@@ -37,6 +38,7 @@ def controller_routes(
     return chain(
         schema_routes(controller),
         broker_routes(controller),
+        realtime_routes(controller),
         table_routes(controller),
         upload_routes(controller),
         reload_routes(controller),  # before the segments', whose names of segments would take `needReload` for one

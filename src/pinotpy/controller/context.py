@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import httpx
 
 from pinotpy.clock import Clock
+from pinotpy.cluster.force_commit_jobs import ForceCommitJobs
 from pinotpy.cluster.realtime_segments import RealtimeSegments
 from pinotpy.cluster.reload_jobs import ReloadJobRecords
 from pinotpy.cluster.segment_metadata import SegmentZkMetadata
@@ -71,6 +72,11 @@ class Controller:
     def reload_jobs(self) -> ReloadJobRecords:
         """The records of reload jobs in the cluster's store."""
         return ReloadJobRecords(self.catalog.store, self.catalog.paths)
+
+    @property
+    def force_commit_jobs(self) -> ForceCommitJobs:
+        """The records of forced commits in the cluster's store."""
+        return ForceCommitJobs(self.catalog.store, self.catalog.paths)
 
     @property
     def realtime_segments(self) -> RealtimeSegments:

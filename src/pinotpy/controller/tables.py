@@ -112,6 +112,7 @@ def delete_table(
         controller.realtime_segments.forget(half)
         delete_segment_files(controller, deletion)
         controller.reload_jobs.table_deleted(half, controller.clock.now_ms())
+        controller.force_commit_jobs.table_deleted(half, controller.clock.now_ms())
         controller.metrics.forget_table(half)
         LOG.info("table deleted table=%s segments=%d", half, len(segments))
         doomed.append(half)

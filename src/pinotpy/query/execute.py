@@ -16,7 +16,7 @@ from typing import Final
 import numpy as np
 
 from pinotpy.pql.ast import Dialect
-from pinotpy.query.explain.plans import Scan, explain_segments
+from pinotpy.query.explain.plans import explain_sets
 from pinotpy.query.filter.planner import FilterPlan
 from pinotpy.query.group.distinct import run_distinct
 from pinotpy.query.group.group_by import run_group_by
@@ -29,7 +29,6 @@ from pinotpy.query.plan.build import build_scan, plan_filter, scan_of
 from pinotpy.query.plan.scan_plan import ScanPlan
 from pinotpy.query.plan.star_tree.plans import plans_of
 from pinotpy.query.result.combine import merge_partials
-from pinotpy.query.result.explained_groups import merge_groups
 from pinotpy.query.result.partial import PartialResult, Statistics
 from pinotpy.query.result.reduce import without_hidden_groups
 from pinotpy.query.runtime.control import QueryControl
@@ -88,15 +87,14 @@ def execute(
                 query, chosen, control, counts, executor=executor, dictionaries=dictionaries, is_final=final
             )
 
-        return _explained(context, asked, wanted, control, planned)
+        return explain_sets(context, asked, wanted, control, planned)
     if context.limit == 0 and (
         context.dialect is Dialect.SQL or context.kind in (QueryKind.SELECTION, QueryKind.DISTINCT)
     ):
         # Only the names and types are asked for, and the broker knows them.
-        processed = Statistics(
-            num_segments_queried=len(asked), num_segments_processed=len(asked), total_docs=asked.total_docs
-        )
-        return PartialResult(statistics=processed)
+        counters = Statistics(num_segments_queried=len(asked), total_docs=asked.total_docs)
+        counters.processed(asked.counted())
+        return PartialResult(statistics=counters)
 
     def run(some: SegmentSets) -> PartialResult:
         # What one of several sets gives is no answer yet.
@@ -135,6 +133,7 @@ def execute(
                 sum(plan.statistics.num_segments_pruned for plan in plans),
                 max(plan.num_threads for plan in plans),
             )
+            # Of segments that consume these are pieces.
             planning.note(segmentsIn=len(some), segmentsOut=len(some) - pruned, threads=used)
         with stage(control.trace, context.kind.value) as operating:
             partials = _run_all(context, plans)
@@ -177,24 +176,6 @@ def _run_all(context: QueryContext, plans: list[ScanPlan]) -> list[PartialResult
     return partials
 
 
-def _explained(
-    context: QueryContext, asked: SegmentSets, wanted: SegmentSets, control: QueryControl, scan: Scan
-) -> PartialResult:
-    """The plans of all sets, those that are alike together."""
-    if len(asked.sets) == 1:
-        return explain_segments(context, asked.sets[0], wanted.sets[0], control, scan)
-    parts = [
-        explain_segments(context, one, wanted.sets[number] if number < len(wanted.sets) else (), control, scan)
-        for number, one in enumerate(asked.sets)
-    ]
-    statistics = Statistics()
-    for part in parts:
-        statistics.add(part.statistics)
-    return PartialResult(
-        statistics=statistics, explain=merge_groups([group for part in parts for group in part.explain or []])
-    )
-
-
 _OPERATORS: Final = {
     QueryKind.SELECTION: run_selection,
     QueryKind.DISTINCT: run_distinct,
@@ -209,7 +190,11 @@ def _with_all_columns(context: QueryContext, segments: SegmentSet, host: str) ->
     if all(map(segments.has_column, names)):
         return segments
     return SegmentSet(
-        [segment if all(map(segment.has_column, names)) else _completed(segment, context, host) for segment in segments]
+        [
+            segment if all(map(segment.has_column, names)) else _completed(segment, context, host)
+            for segment in segments
+        ],
+        are_parts=segments.are_parts,
     )
 
 

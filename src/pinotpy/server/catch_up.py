@@ -1,5 +1,5 @@
-"""Finds what this server missed: newer versions of segments, reloads, and archives that could not be fetched but may be
-available now.
+"""Finds what this server missed: newer versions of segments, reloads, forced commits, and archives that could not be
+fetched but may be available now.
 
 A refresh or reload message can be missed: a server that was paused or killed loses its session, and with it the
 messages to that session; a controller can die between record and message. So after every reconnection, and
@@ -10,6 +10,7 @@ that the controller sends, and handled in the same way.
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 
 from pinotpy.clock import Clock
 from pinotpy.cluster.messages import REFRESH_SEGMENT, RELOAD_SEGMENT, send_reset, send_user_message
@@ -42,6 +43,7 @@ class CatchUp:
         clock: Clock,
         reloads: ReloadJobs,
         downloads: FailedDownloads | None = None,
+        take_force_commits: Callable[[], None] = lambda: None,
     ) -> None:
         self._registry = registry
         self._participant = participant
@@ -51,6 +53,7 @@ class CatchUp:
         self._clock = clock
         self._reloads = reloads
         self._downloads = downloads
+        self._take_force_commits = take_force_commits
         self._records = ReloadJobRecords(store, paths)
         self._asked: dict[
             tuple[str, str, int | str], int
@@ -82,6 +85,7 @@ class CatchUp:
                     )
         self._missed_reloads(now_ns)
         self._failed_downloads()
+        self._take_force_commits()
 
     def _failed_downloads(self) -> None:
         instance = self._participant.instance

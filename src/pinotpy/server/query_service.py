@@ -334,7 +334,7 @@ class QueryService:
         partial.missing_segments = list(acquired.missing)
         if acquired.offsets:
             partial.partition_offsets = list(acquired.offsets)
-            acquired.in_segments(partial.statistics)
+            acquired.in_segments(partial, is_explained=context.explain)
         if control.trace is not None:
             partial.trace = control.trace.stages()
         return partial

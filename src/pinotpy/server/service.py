@@ -290,7 +290,14 @@ class ServerParts:
         )
         self._readiness = Readiness(self._store, self._paths, self._participant, self.equipment.clock)
         self._catch_up = CatchUp(
-            self.registry, self._participant, self._store, self._paths, self.equipment.clock, self._reloads, downloads
+            self.registry,
+            self._participant,
+            self._store,
+            self._paths,
+            self.equipment.clock,
+            self._reloads,
+            downloads,
+            self._realtime.tables.take_force_commits,
         )
         self._scrubber = Scrubber(
             self.registry,

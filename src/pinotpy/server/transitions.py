@@ -97,7 +97,8 @@ class SegmentTransitions:
 
     def on_message(self, message: Message) -> None:
         """REFRESH_SEGMENT: take the new version of a segment. RELOAD_SEGMENT: bring its indexes to the table's config
-        (no partition = all segments; one that fails stays as it is, and the others go on).
+        (no partition = all segments; one that fails stays as it is, and the others go on). FORCE_COMMIT: look at the
+        records of consuming segments.
         """
         table, segment = message.resource, message.partition
         match message.subtype:
@@ -105,6 +106,8 @@ class SegmentTransitions:
                 self._refresh(message.fields.get("tableName") or table, message.fields.get("segmentName") or segment)
             case "RELOAD_SEGMENT":
                 self._reload(table, segment, message)
+            case "FORCE_COMMIT" if self._consuming is not None:
+                self._consuming.take_force_commits(table)
             case other:
                 log.info("message without effect here subtype=%s resource=%s partition=%s", other, table, segment)
 

@@ -6,10 +6,11 @@ from __future__ import annotations
 
 import threading
 
+from pinotpy.cluster.job_node import AGE_MAX_MS, JOBS_KEPT_MAX
 from pinotpy.cluster.memory import MemoryStore, MemoryTree
 from pinotpy.cluster.paths import ClusterPaths
 from pinotpy.cluster.records import ZNRecord
-from pinotpy.cluster.reload_jobs import AGE_MAX_MS, JOBS_KEPT_MAX, ReloadJobRecord, ReloadJobRecords
+from pinotpy.cluster.reload_jobs import ReloadJobRecord, ReloadJobRecords
 
 PATHS = ClusterPaths("C")
 NOW_MS = 1_700_000_000_000

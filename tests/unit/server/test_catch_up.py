@@ -51,7 +51,16 @@ class _Server:
             executor=cast(Any, self),
             announce_timeout_s=0.0,
         )
-        self.catch_up = CatchUp(cast(Any, self), self.participant, self.store, PATHS, self.clock, self.reloads)
+        self.looks = 0  # for segments that an operator ended
+        self.catch_up = CatchUp(
+            cast(Any, self),
+            self.participant,
+            self.store,
+            PATHS,
+            self.clock,
+            self.reloads,
+            take_force_commits=self.look,
+        )
 
     # the participant's executor and handler
 
@@ -67,6 +76,9 @@ class _Server:
             found = PropertyStore(self.store, PATHS).segment(TABLE, message.partition)
             assert found is not None
             self.held[message.partition] = found.value.crc
+
+    def look(self) -> None:
+        self.looks += 1
 
     # the registry
 
@@ -151,7 +163,10 @@ def test_outside_the_cluster_nothing_is_compared() -> None:
     server.record("a", 2)
     server.held = {"a": 1}
     server.catch_up.step()
-    assert server.refreshed == [] and server.held == {"a": 1}
+    assert server.refreshed == [] and server.held == {"a": 1} and server.looks == 0
+    server.participant.step()
+    server.settle()
+    assert server.looks == 1, "forced commits are missed like messages"
 
 
 def test_reloads_that_were_missed_are_asked_for_until_they_are_finished() -> None:

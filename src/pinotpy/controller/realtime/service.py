@@ -144,7 +144,8 @@ class CompletionService:
     def completed(self, record: RealtimeRecord, num_rows: int, size_bytes: int) -> None:
         """A segment is DONE; size_bytes: of its files as the committer has them, 0 if it did not say."""
         consumed_ms = self._controller.clock.now_ms() - record.record.creation_time_ms
-        facts = SizeFacts(record.name.partition, num_rows, record.row_threshold, size_bytes, consumed_ms)
+        is_forced = bool(record.force_commit_job)
+        facts = SizeFacts(record.name.partition, num_rows, record.row_threshold, size_bytes, consumed_ms, is_forced)
         self._completed[record.table, record.name.partition] = record.name.sequence, facts
 
     def row_threshold(self, config: TableConfig, record: RealtimeRecord, num_servers: int) -> int:

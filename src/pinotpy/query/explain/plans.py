@@ -1,8 +1,11 @@
-"""A server's part of EXPLAIN: its segments, those with the same plan together."""
+"""A server's part of EXPLAIN: its segments, those with the same plan together.
+
+Of a segment that consumes, whose rows lie in several parts, it says one thing: see `parts_as_segments`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from pinotpy.kernels.filter import planner
@@ -15,10 +18,11 @@ from pinotpy.query.filter.pruning import BY_BLOOM, BY_MIN_MAX, BY_PARTITION
 from pinotpy.query.group.distinct import grouping_context
 from pinotpy.query.model.context import QueryContext, QueryKind
 from pinotpy.query.plan.scan_plan import ScanPlan
-from pinotpy.query.result.explained_groups import Finding, merge_groups
+from pinotpy.query.result.explained_groups import Finding, merge_groups, parts_as_segments
 from pinotpy.query.result.partial import PartialResult, Statistics
 from pinotpy.query.runtime.control import QueryControl
 from pinotpy.query.segments.segment_set import SegmentSet
+from pinotpy.query.segments.segment_sets import SegmentSets
 from pinotpy.segment.data_source import Segment, Stored
 
 # Rules that prune a segment, in the words of the answer.
@@ -30,6 +34,7 @@ NO_DOCS, MIN_MAX, BLOOM, PARTITION, LIMIT, LIMIT_ZERO = (
     "limit",
     "limit 0",
 )
+_NO_DOCS_WHY = "the segment has none"
 _OF_RULE = {BY_MIN_MAX: MIN_MAX, BY_BLOOM: BLOOM, BY_PARTITION: PARTITION}
 _OF_OUTCOME = {
     planner.SELECTS_NOTHING: "nothing",
@@ -47,10 +52,10 @@ _WHY = {
 Scan = Callable[[QueryContext, SegmentSet], tuple[FilterPlan, ScanPlan]]
 
 
-def explain_segments(
-    context: QueryContext, segments: Sequence[Segment], wanted: Sequence[Segment], control: QueryControl, scan: Scan
+def explain_sets(
+    context: QueryContext, asked: SegmentSets, wanted: SegmentSets, control: QueryControl, scan: Scan
 ) -> PartialResult:
-    """Plan the query over `wanted`, the first of `segments` that LIMIT asks for, and say what was decided; reads no
+    """Plan the query over `wanted`, the first of `asked` that LIMIT asks for, and say what was decided; reads no
     docs, but makes the shared codes that the query would make.
 
     The partial result has no rows; its `explain` is a list of groups of segments:
@@ -66,21 +71,48 @@ def explain_segments(
 
     Raises: what `scan` raises; InvalidQueryError for a forced grouping method that cannot serve.
     """
-    statistics = Statistics(
-        num_segments_queried=len(segments), total_docs=sum(segment.num_docs for segment in segments)
+    groups: list[Finding] = []
+    parts: list[Finding] = []
+    for number, one in enumerate(asked.sets):
+        some = wanted.sets[number] if number < len(wanted.sets) else ()
+        (parts if one.are_parts else groups).extend(_of_set(context, one, some, control, scan))
+    groups += parts_as_segments(parts)
+    whole, names = asked.counted()
+    return PartialResult(
+        statistics=Statistics(
+            num_segments_queried=whole + len(names),
+            total_docs=asked.total_docs,
+            num_segments_pruned=num_pruned(groups),
+        ),
+        explain=merge_groups(groups),
     )
+
+
+def without_docs(names: Iterable[str]) -> list[Finding]:
+    """What EXPLAIN says of segments that have no docs."""
+    return [
+        {"segments": 1, "names": [name], "docs": [0, 0], "pruned": {"rule": NO_DOCS, "why": _NO_DOCS_WHY}}
+        for name in names
+    ]
+
+
+def num_pruned(groups: Iterable[Finding]) -> int:
+    return sum(group["segments"] for group in groups if "pruned" in group)
+
+
+def _of_set(
+    context: QueryContext, segments: SegmentSet, wanted: Sequence[Segment], control: QueryControl, scan: Scan
+) -> list[Finding]:
+    """One finding a member."""
     if context.limit == 0 and context.kind in (QueryKind.SELECTION, QueryKind.DISTINCT):
-        groups = [
+        return [
             _pruned(segment, LIMIT_ZERO, "only the names and types of the columns are asked for")
             for segment in segments
         ]
-    else:
-        why = f"the segments before hold the {context.offset + context.limit} docs that LIMIT asks for"
-        groups = [_pruned(segment, LIMIT, why) for segment in segments[len(wanted) :]]
-        groups += [_pruned(segment, NO_DOCS, "the segment has none") for segment in wanted if segment.num_docs == 0]
-        groups += _planned(context, wanted, control, scan)
-    statistics.num_segments_pruned = sum(group["segments"] for group in groups if "pruned" in group)
-    return PartialResult(statistics=statistics, explain=merge_groups(groups))
+    why = f"the segments before hold the {context.offset + context.limit} docs that LIMIT asks for"
+    groups = [_pruned(segment, LIMIT, why) for segment in segments[len(wanted) :]]
+    groups += [_pruned(segment, NO_DOCS, _NO_DOCS_WHY) for segment in wanted if segment.num_docs == 0]
+    return groups + _planned(context, wanted, control, scan)
 
 
 def _planned(context: QueryContext, wanted: Sequence[Segment], control: QueryControl, scan: Scan) -> list[Finding]:

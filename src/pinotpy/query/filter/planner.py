@@ -132,7 +132,11 @@ class FilterPlan:
         """What is pruned of the segments that `statistics` has as queried."""
         pruned = int(self.counts[planner.N_PRUNED])
         statistics.num_segments_pruned = pruned + statistics.num_segments_queried - len(self.segments)
-        statistics.num_segments_processed = len(self.segments) - pruned
+        if self.segments.are_parts:
+            left = np.flatnonzero(self.outcomes != planner.IS_PRUNED)
+            statistics.processed(self.segments.counted(left.tolist()))
+        else:
+            statistics.num_segments_processed = len(self.segments) - pruned
         statistics.num_segments_pruned_by_bloom_filter = int(self.counts[planner.N_BY_RULE + BY_BLOOM])
         statistics.num_segments_pruned_by_partition = int(self.counts[planner.N_BY_RULE + BY_PARTITION])
 

@@ -54,7 +54,7 @@ def run_aggregation(plan: ScanPlan) -> PartialResult:
         states = from_metadata(plan, layout) or _from_dictionaries(plan, layout)
         if states is not None:
             plan.statistics.num_docs_scanned += plan.segments.total_docs
-            plan.statistics.num_segments_matched += len(plan.segments)
+            plan.statistics.matched(plan.segments.counted())
             return PartialResult(pa.table(states), plan.statistics)
     if ready is None and any(_counts_texts(plan, entry) for entry in layout.aggregations):
         return _scan_and_texts(plan, layout)

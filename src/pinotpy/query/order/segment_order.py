@@ -17,7 +17,7 @@ from pinotpy.pql.ast import Identifier
 from pinotpy.query.model.context import And, Comparison, Filter, OrderBy, Predicate, QueryContext
 from pinotpy.query.model.result_types import columns_by_name
 from pinotpy.query.result.combine import merge_partials, sort_columns
-from pinotpy.query.result.partial import PartialResult, Statistics
+from pinotpy.query.result.partial import PartialResult
 from pinotpy.query.segments.segment_sets import SegmentSets
 from pinotpy.segment.data_source import Segment, Stored
 
@@ -62,7 +62,7 @@ def in_order_of_values(context: QueryContext, segments: SegmentSets, run: Run) -
     # What was read to find the edge is read again where others join it, so that rows equal in all keys come in doc
     # order.
     whole = partials[0] if len(reading) == 1 else run(segments.take(np.array(sorted(reading))))
-    whole.statistics.add(Statistics(num_segments_processed=len(order) - len(reading)))
+    whole.statistics.processed(segments.counted(np.array(sorted(set(order) - set(reading)), np.int64)))
     return whole
 
 

@@ -244,7 +244,7 @@ class ScanPlan:
         )
         self.statistics.num_docs_scanned += counts.docs_scanned
         self.statistics.num_entries_scanned_in_filter += counts.entries_in_filter
-        self.statistics.num_segments_matched += counts.segments_matched
+        self.statistics.matched(self.segments.counted(counts.segments_matched))
         return [value for _, value in contexts]
 
 

@@ -54,7 +54,11 @@ _COUNTERS_MAX: Final = 256
 
 @dataclass(slots=True)
 class Statistics:
-    """True counters of a query. All add up when merged, except the flags, which are or-ed."""
+    """True counters of a query. All add up when merged, except the flags, which are or-ed.
+
+    parts_processed, parts_matched: names of segments of which parts were read, on this server; they become counters
+        before they leave it, as a segment may have parts in several sets.
+    """
 
     num_docs_scanned: int = 0
     num_entries_scanned_in_filter: int = 0
@@ -70,6 +74,10 @@ class Statistics:
     num_rows_of_cut_groups: int = 0  # at most so many selected rows belong to groups that a limit left out
     execution_ns: int = 0
     cpu_ns: int = 0
+    num_consuming_segments_processed: int = 0  # this and the next are parts of num_segments_…
+    num_consuming_segments_matched: int = 0
+    parts_processed: frozenset[str] = frozenset()
+    parts_matched: frozenset[str] = frozenset()
 
     def add(self, other: Statistics) -> None:
         """Merge `other` into this one."""
@@ -77,10 +85,23 @@ class Statistics:
             if theirs:  # most are 0
                 mine = getattr(self, name)
                 setattr(self, name, mine or theirs if isinstance(mine, bool) else mine + theirs)
+        if other.parts_processed or other.parts_matched:
+            self.parts_processed |= other.parts_processed
+            self.parts_matched |= other.parts_matched
+
+    def processed(self, counted: tuple[int, frozenset[str]]) -> None:
+        """Segments were processed; see SegmentSet.counted."""
+        self.num_segments_processed += counted[0]
+        self.parts_processed |= counted[1]
+
+    def matched(self, counted: tuple[int, frozenset[str]]) -> None:
+        """Some docs of segments were selected."""
+        self.num_segments_matched += counted[0]
+        self.parts_matched |= counted[1]
 
 
 # Names of all counters, in order.
-STATISTICS: Final = tuple(item.name for item in fields(Statistics))
+STATISTICS: Final = tuple(item.name for item in fields(Statistics) if not item.name.startswith("parts_"))
 _statistics_of: Final = attrgetter(*STATISTICS)
 _END_OF_STREAM: Final = b"\xff\xff\xff\xff\0\0\0\0"
 
@@ -268,7 +289,7 @@ class PartialResult:
 
 
 _COUNTERS: Final = struct.Struct(f"<{len(STATISTICS)}q")
-_IS_FLAG: Final = tuple(isinstance(item.default, bool) for item in fields(Statistics))
+_IS_FLAG: Final = tuple(isinstance(item.default, bool) for item in fields(Statistics) if item.name in STATISTICS)
 
 
 def _ipc_stream(rows: pa.Table) -> list[bytes | pa.Buffer]:

@@ -43,11 +43,11 @@ class Scan(Protocol):
 
 
 class ScanCounts(NamedTuple):
-    """Docs that the filter selected, entries that it read, and segments of which it selected any."""
+    """Docs that the filter selected, entries that it read, and numbers of segments of which it selected any."""
 
     docs_scanned: int
     entries_in_filter: int
-    segments_matched: int
+    segments_matched: set[int]
 
 
 def run_threads(
@@ -172,7 +172,7 @@ def _counts(plan: Scan, states: list[abi.State]) -> ScanCounts:
     for state in states:
         scanned += int(state.words[abi.S_DOCS_SCANNED])
         entries += int(state.words[abi.S_ENTRIES_FILTER])
-    return ScanCounts(scanned, entries, len(set(matched.tolist())))
+    return ScanCounts(scanned, entries, set(matched.tolist()))
 
 
 def _trace(plan: Scan, stage: Stage, states: list[abi.State], wall_ns: int) -> None:

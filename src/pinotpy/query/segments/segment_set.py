@@ -8,7 +8,7 @@ threads; the addresses in their arrays are valid while the segments are held.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final, TypeVar, cast, overload
@@ -66,10 +66,15 @@ class SegmentSet(Sequence[Segment]):
     """Segments in the order in which queries read them.
 
     docs: int64[len(self)], docs of every segment; total_docs: their sum.
+    are_parts: the members are parts of segments, which have their names: a segment may have several, here and in
+        other sets.
     """
 
-    def __init__(self, segments: Sequence[Segment], previous: SegmentSet | None = None) -> None:
+    def __init__(
+        self, segments: Sequence[Segment], previous: SegmentSet | None = None, *, are_parts: bool = False
+    ) -> None:
         self.segments = tuple(segments)
+        self.are_parts = are_parts
         self.docs: Int64Array = np.array([segment.num_docs for segment in self.segments], np.int64)
         self.total_docs = int(self.docs.sum())
         self._whole: tuple[SegmentSet, Int64Array] | None = None
@@ -129,6 +134,15 @@ class SegmentSet(Sequence[Segment]):
         """Some segment has rows that must not be seen: then `VISIBLE` belongs into every filter."""
         return len(self._hidden_rows()) > 0
 
+    def counted(self, rows: Iterable[int] | None = None) -> tuple[int, frozenset[str]]:
+        """How many segments the members at `rows` are (None: all), and the names of those of which they are parts: of
+        parts in several sets each name counts once.
+        """
+        if not self.are_parts:
+            return len(self) if rows is None else len(list(rows)), frozenset()
+        chosen = self.segments if rows is None else [self.segments[row] for row in rows]
+        return 0, frozenset([segment.name for segment in chosen])
+
     def has_column(self, name: str) -> bool:
         """Every segment has the column."""
         if name in self._columns:
@@ -179,6 +193,7 @@ class SegmentSet(Sequence[Segment]):
             return self._whole[0].take(self._whole[1][rows])
         part = SegmentSet.__new__(SegmentSet)
         part.segments = tuple([self.segments[row] for row in rows.tolist()])
+        part.are_parts = self.are_parts
         part.docs = self.docs[rows]
         part.total_docs = int(part.docs.sum())
         part._whole, part._columns, part._has, part._partitionings, part._occupied = (self, rows), {}, {}, {}, False

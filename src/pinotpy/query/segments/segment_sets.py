@@ -60,6 +60,15 @@ class SegmentSets(Sequence[Segment]):
         """int64[len(self)], docs of every segment."""
         return self.sets[0].docs if len(self.sets) == 1 else np.concatenate([one.docs for one in self.sets])
 
+    def counted(self, rows: Int64Array | None = None) -> tuple[int, frozenset[str]]:
+        """As SegmentSet.counted."""
+        some = self if rows is None else self.take(rows)
+        count, names = 0, frozenset[str]()
+        for one in some.sets:
+            whole, parts = one.counted()
+            count, names = count + whole, names | parts
+        return count, names
+
     @property
     def hides_rows(self) -> bool:
         """Some segment has rows that must not be seen."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from pinotpy.clock import Clock
 from pinotpy.cluster.buckets import read_record
 from pinotpy.cluster.llc_names import llc_name
 from pinotpy.cluster.paths import ClusterPaths
 from pinotpy.cluster.property_store import PropertyStore
-from pinotpy.cluster.realtime_records import RealtimeRecord
+from pinotpy.cluster.realtime_records import FORCE_COMMIT_JOB, RealtimeRecord
 from pinotpy.cluster.store import ClusterStore
 from pinotpy.config.schema import Schema
 from pinotpy.config.table import TableConfig
@@ -54,7 +56,12 @@ class ClusterDocuments:
             record.row_threshold or stream_rows,
             record.time_threshold_ms or stream_time_ms,
             record.record.crc,
+            bool(record.force_commit_job),
         )
+
+    def forced(self, table: str, segment_names: Collection[str]) -> set[str]:
+        records = self._properties.segments(table, segment_names)
+        return {name for name, record in records.items() if record.extra.get(FORCE_COMMIT_JOB)}
 
     def assigned(self, table: str) -> list[str]:
         stored = read_record(self._store, self._paths.ideal_state(table))

@@ -69,6 +69,7 @@ class ConsumerState:
     """rows, offset: how far the log is. reported, reported_rows, reason: where the end criterion was met.
     end_offset: where the segment ends, once the controller has decided; it never changes.
     number: of the last message; awaited: of the one whose reply is awaited, 0 = none.
+    is_forced: an operator wants it to end as soon as it has a row.
     is_split: how the present commit is made. online_crc: of the file, once the segment is DONE and this is to follow.
     """
 
@@ -92,6 +93,7 @@ class ConsumerState:
     built: Built | None = None
     is_online: bool = False
     online_crc: int = 0
+    is_forced: bool = False
 
 
 # --- Inputs
@@ -150,7 +152,7 @@ class UploadDone:
 
 @dataclass(frozen=True, slots=True)
 class ForceCommit:
-    """An operator wants the segment to end where the log is."""
+    """An operator wants the segment to end where the log is, or as soon as it has a row."""
 
 
 @dataclass(frozen=True, slots=True)

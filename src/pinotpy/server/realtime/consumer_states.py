@@ -107,9 +107,7 @@ def step(state: ConsumerState, event: Input, now_ms: int) -> Step:
         case UploadDone(location):
             return _uploaded(state, location)
         case ForceCommit():
-            if state.phase is not _PHASE.INITIAL_CONSUMING or not state.rows:
-                return state, ()
-            return _report(state, state.offset, state.rows, ConsumedReason.FORCE_COMMIT)
+            return _advanced(replace(state, is_forced=True), None, now_ms)
         case Sealed(end_offset):
             return _sealed(state, end_offset)
         case BecomeOnline(end_offset, crc):
@@ -127,6 +125,8 @@ def _advanced(state: ConsumerState, limit_offset: Offset | None, now_ms: int) ->
     match state.phase:
         case _PHASE.INITIAL_CONSUMING if limit_offset is not None:
             return _report(state, limit_offset, state.settings.row_threshold, ConsumedReason.ROW_LIMIT)
+        case _PHASE.INITIAL_CONSUMING if state.is_forced and state.rows:
+            return _report(state, state.offset, state.rows, ConsumedReason.FORCE_COMMIT)
         case _PHASE.INITIAL_CONSUMING if now_ms >= state.end_time_ms:
             if not state.rows:
                 return replace(state, end_time_ms=now_ms + EMPTY_EXTENSION_MS), ()

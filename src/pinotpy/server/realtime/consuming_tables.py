@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, Protocol, TypeVar
 
 from pinotpy.cluster.llc_names import known_llc_name, parse_llc_name
@@ -13,7 +14,7 @@ from pinotpy.config.schema import Schema
 from pinotpy.config.table import TableConfig
 from pinotpy.errors import DataError, InvalidConfigError, NotFoundError, PinotError, QueryTimeoutError
 from pinotpy.server.realtime.blocking_work import Services
-from pinotpy.server.realtime.consumer_inputs import ConsumerSettings
+from pinotpy.server.realtime.consumer_inputs import ConsumerPhase, ConsumerSettings
 from pinotpy.server.realtime.ingest_worker import IngestPartition, IngestWorker, PartitionSpec
 from pinotpy.server.realtime.partition_runner import PartitionRunner, SegmentStart, Waiter
 from pinotpy.stream.spec import layer_of
@@ -39,6 +40,7 @@ class ConsumingRecord:
     row_threshold: int
     time_threshold_ms: int
     crc: int
+    is_forced: bool = False
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -71,6 +73,10 @@ class ConsumingDocuments(Protocol):
 
     def record(self, table: str, segment_name: str) -> ConsumingRecord:
         """Raises NotFoundError, DataError."""
+        ...
+
+    def forced(self, table: str, segment_names: Collection[str]) -> set[str]:
+        """Those of some segments that an operator wants to end."""
         ...
 
     def assigned(self, table: str) -> list[str]:
@@ -181,6 +187,19 @@ class ConsumingTables:
 
         self._on_loop(leave)
 
+    def take_force_commits(self, only_table: str = "") -> None:
+        """End the segments that an operator wants to end, here where this server stands. Their records say so, which
+        the message about it need not have come for. Without a table: of all.
+        """
+        open_segments: dict[str, list[str]] = {}
+        for (table, _), runner in list(self._runners.items()):
+            if only_table in ("", table):
+                names = [name for name, phase in runner.phases().items() if phase is ConsumerPhase.INITIAL_CONSUMING]
+                open_segments.setdefault(table, []).extend(names)
+        for table, names in open_segments.items():
+            if names and (forced := self._cluster.forced(table, names)):
+                self._services.loop.post(partial(self._force_commit, table, forced))
+
     def close(self) -> None:
         """Stop reading. Queries that run keep what they read."""
         self._worker.close()
@@ -210,6 +229,12 @@ class ConsumingTables:
 
     # --- On the loop
 
+    def _force_commit(self, table: str, names: Collection[str]) -> None:
+        for (of_table, _), runner in list(self._runners.items()):
+            if of_table == table:
+                for name in names:
+                    runner.force_commit(name)
+
     def _start(self, spec: PartitionSpec, first: ConsumingRecord, record: ConsumingRecord) -> str | None:
         key = (spec.table, spec.partition)
         runner = self._runners.get(key)
@@ -231,6 +256,7 @@ class ConsumingTables:
             record.creation_time_ms,
             record.row_threshold,
             record.time_threshold_ms,
+            record.is_forced,
         )
         is_download_only = spec.config.segments.completion_mode == "DOWNLOAD"
         settings = ConsumerSettings(

@@ -39,6 +39,7 @@ class SegmentStart:
     creation_time_ms: int
     row_threshold: int
     time_threshold_ms: int
+    is_forced: bool = False
 
 
 class Waiter:
@@ -117,8 +118,14 @@ class PartitionRunner:
         if (end_offset := self._ends.get(start.sequence)) is not None:
             self._feed(start.name, inputs.Sealed(end_offset))
         self._cut()
+        if start.is_forced:
+            self.force_commit(start.name)
         self.advanced()
         return None
+
+    def force_commit(self, name: str) -> None:
+        """An operator wants a segment to end now. Does nothing if it ends already."""
+        self._feed(name, inputs.ForceCommit())
 
     def become_online(self, name: str, end_offset: Offset, crc: int) -> Waiter:
         """CONSUMING → ONLINE. The waiter ends when the sealed segment is served."""

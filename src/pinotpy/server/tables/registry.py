@@ -16,7 +16,9 @@ from typing import Final
 
 import numpy as np
 
-from pinotpy.query.result.partial import OffsetRange, Statistics
+from pinotpy.query.explain.plans import num_pruned, without_docs
+from pinotpy.query.result.explained_groups import merge_groups
+from pinotpy.query.result.partial import OffsetRange, PartialResult
 from pinotpy.query.segments.segment_set import SegmentSet
 from pinotpy.query.segments.segment_sets import SegmentSets
 from pinotpy.segment.consuming.piece import Piece
@@ -33,21 +35,31 @@ class Acquired:
 
     offsets: see ConsumingView.
     num_segments: of queries' counters; a segment that consumes has several pieces among `segments`, or none yet.
+    without_rows: names of consuming segments that have none yet.
     """
 
     segments: SegmentSet | SegmentSets
     missing: tuple[str, ...]
     offsets: tuple[OffsetRange, ...] = ()
     num_segments: int = -1
+    without_rows: tuple[str, ...] = ()
 
-    def in_segments(self, statistics: Statistics) -> None:
-        """Turn counters of pieces into such of segments. Of processed and matched ones at most that many are known."""
+    def in_segments(self, partial: PartialResult, *, is_explained: bool) -> None:
+        """Counters of segments, of what was counted of pieces. is_explained: the query was planned and not run."""
         if self.num_segments < 0:
             return
+        statistics = partial.statistics
         statistics.num_segments_queried = self.num_segments
-        statistics.num_segments_processed = min(statistics.num_segments_processed, self.num_segments)
-        statistics.num_segments_matched = min(statistics.num_segments_matched, statistics.num_segments_processed)
-        statistics.num_segments_pruned = self.num_segments - statistics.num_segments_processed
+        if is_explained:
+            groups = [*(partial.explain or []), *without_docs(self.without_rows)]
+            partial.explain, statistics.num_segments_pruned = merge_groups(groups), num_pruned(groups)
+            return
+        statistics.num_consuming_segments_processed = len(statistics.parts_processed)
+        statistics.num_consuming_segments_matched = len(statistics.parts_matched)
+        statistics.num_segments_processed += statistics.num_consuming_segments_processed
+        statistics.num_segments_matched += statistics.num_consuming_segments_matched
+        if not partial.exceptions:
+            statistics.num_segments_pruned = self.num_segments - statistics.num_segments_processed
 
 
 class _Snapshot:
@@ -193,11 +205,15 @@ class SegmentRegistry:
         view = consuming_view(names[num_sealed:], self.partitions(table), sealed_range)
         with self.acquire(table, [*names[:num_sealed], *view.sealed]) as sealed:
             assert isinstance(sealed.segments, SegmentSet)
+            with_rows = {piece.name for piece in (*view.frozen, *view.tail)}
+            consuming = [each.segment for each in view.offsets if each.status != "DONE"]
+            frozen, tail = self._frozen_set(table, tuple(view.frozen)), SegmentSet(view.tail, are_parts=True)
             yield Acquired(
-                SegmentSets((sealed.segments, self._frozen_set(table, tuple(view.frozen)), SegmentSet(view.tail))),
+                SegmentSets((sealed.segments, frozen, tail)),
                 (*sealed.missing, *view.missing),
                 tuple(view.offsets),
                 len(sealed.segments) + view.num_segments,
+                tuple(name for name in consuming if name not in with_rows),
             )
 
     def _frozen_set(self, table: str, pieces: tuple[Piece, ...]) -> SegmentSet:
@@ -205,7 +221,7 @@ class SegmentRegistry:
         known = self._frozen.get(table)
         if known is not None and len(known[0]) == len(pieces) and all(map(_is_same, known[0], pieces)):
             return known[1]
-        segments = SegmentSet(pieces)
+        segments = SegmentSet(pieces, are_parts=True)
         self._frozen[table] = (pieces, segments)
         return segments
 

@@ -99,10 +99,12 @@ def test_a_peer_that_does_not_ask_for_few_rows_gets_the_first_form() -> None:
 
 
 def test_counters_of_a_later_release_are_left_out_and_those_of_an_earlier_one_are_nothing() -> None:
-    content = PartialResult(None, Statistics(num_docs_scanned=3, cpu_ns=9)).to_bytes(few=True)
+    content = PartialResult(None, Statistics(num_docs_scanned=3, num_consuming_segments_matched=9)).to_bytes(few=True)
     count = int.from_bytes(content[4:6], "little")
     later = content[:4] + (count + 1).to_bytes(2, "little") + content[6:] + (77).to_bytes(8, "little")
-    assert PartialResult.from_bytes(later).statistics == Statistics(num_docs_scanned=3, cpu_ns=9)
+    assert PartialResult.from_bytes(later).statistics == Statistics(
+        num_docs_scanned=3, num_consuming_segments_matched=9
+    )
     earlier = content[:4] + (count - 1).to_bytes(2, "little") + content[6:-8]
     assert PartialResult.from_bytes(earlier).statistics == Statistics(num_docs_scanned=3)
 

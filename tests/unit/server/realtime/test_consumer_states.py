@@ -203,6 +203,10 @@ def test_time_limits_wait_for_a_row_and_an_operator_may_end_a_segment() -> None:
     assert Replica().hears(inputs.ForceCommit()).actions == (), "nothing to commit"
     forced = Replica().reads(5, 20).hears(inputs.ForceCommit())
     assert (forced.sent().reason, forced.sent().offset) == ("forceCommitMessageReceived", 20)
+    empty = Replica().hears(inputs.ForceCommit()).reads(0, 15)  # what it read were no rows
+    assert empty.actions == () and empty.state.phase is P.INITIAL_CONSUMING
+    assert empty.reads(1, 16).sent().reason == "forceCommitMessageReceived", "it ends when there is something"
+    assert empty.hears(inputs.ForceCommit()).actions == (), "it ends already"
 
 
 def test_replies_to_other_messages_change_nothing_and_a_segment_that_left_is_gone() -> None:
