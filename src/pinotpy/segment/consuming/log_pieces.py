@@ -74,7 +74,9 @@ class LogPieces:
         """Make the columns of pieces that became immutable since the last call, so that no query has to; called by the
         thread that appends. What cannot be made is left to queries, which tell why.
         """
-        for piece in self.view().frozen:
+        with self._lock:  # not a view that queries would be given later
+            frozen = self._pieces_of(self._log.view()).frozen
+        for piece in frozen:
             try:
                 piece.freeze()
             except PinotError:

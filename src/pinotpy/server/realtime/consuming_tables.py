@@ -266,7 +266,10 @@ class ConsumingTables:
             is_split_commit=self._services.is_split_commit,
             sends_metadata=self._services.sends_metadata,
         )
-        return runner.start(start, settings)
+        fault = runner.start(start, settings)
+        if fault is None and record.sequence >= runner.last_sequence:
+            runner.read_by(spec, record.sequence, self._worker)
+        return fault
 
     def _open(self, spec: PartitionSpec, first: ConsumingRecord) -> PartitionRunner:
         key = (spec.table, spec.partition)
@@ -274,6 +277,7 @@ class ConsumingTables:
             spec,
             self._services,
             lambda sequence: self._cluster.provisional_name(spec.table, spec.partition, sequence),
+            self._publish,
         )
         runner.begin(self._worker.open(spec, runner.tell), first.sequence)
         self._runners = {**self._runners, key: runner}

@@ -18,7 +18,8 @@ from pinotpy.server.realtime import consumer_inputs as inputs
 from pinotpy.server.realtime.blocking_work import BlockingWork, Services
 from pinotpy.server.realtime.consumer_inputs import ConsumerPhase, ConsumerSettings, ConsumerState
 from pinotpy.server.realtime.consumer_states import start_consuming, step
-from pinotpy.server.realtime.ingest_worker import BuiltSegment, IngestPartition, PartitionSpec
+from pinotpy.server.realtime.ingest_worker import BuiltSegment, IngestPartition, IngestWorker, PartitionSpec
+from pinotpy.server.realtime.reopening import PAUSED, Reopening, same_documents
 
 log = logging.getLogger(__name__)
 
@@ -62,14 +63,25 @@ class PartitionRunner:
     """See the module's docstring.
 
     partition: the open partition; read by query threads.
+
+    Args:
+        on_partition: called when another one took its place.
     """
 
-    def __init__(self, spec: PartitionSpec, services: Services, provisional_name: Callable[[int], str]) -> None:
+    def __init__(
+        self,
+        spec: PartitionSpec,
+        services: Services,
+        provisional_name: Callable[[int], str],
+        on_partition: Callable[[], None],
+    ) -> None:
         self.table, self.number = spec.table, spec.partition
         self._spec = spec
         self._services = services
         self._work = BlockingWork(services, spec.table)
         self._provisional_name = provisional_name
+        self._on_partition = on_partition
+        self._reopening: Reopening | None = None
         self.partition: IngestPartition | None = None
         self._states: dict[str, ConsumerState] = {}
         self._starts: dict[str, SegmentStart] = {}
@@ -93,19 +105,16 @@ class PartitionRunner:
         assert self.partition is not None
         if start.name in self._states:
             return None
-        first, last = min(self._sequences.values()), max(self._sequences.values())
-        if not first <= start.sequence <= last + 1:
-            return (
-                f"this server reads the partition's segments {first} to {last}, and cannot begin with {start.sequence}"
-            )
+        first = min(self._sequences.values())
+        if start.sequence < first:
+            return f"this server reads the partition from segment {first} on, and cannot begin with {start.sequence}"
         if start.sequence > first:
             # The segment before ends where this one begins, whatever replies about it were lost.
             self._end_known(start.sequence - 1, start.start_offset)
         fault = self._check_start(start)
         if fault:
             return fault
-        if start.sequence <= last:
-            self._name(start.sequence, start.name)
+        self._name(start.sequence, start.name)  # of a range that ended, or began, before its name was known
         self._starts[start.name] = start
         self._states[start.name] = start_consuming(
             start.name,
@@ -166,6 +175,11 @@ class PartitionRunner:
         """Whether a segment consumed here and does not any more."""
         return name in self._given_up
 
+    @property
+    def last_sequence(self) -> int:
+        """Of the segment that takes rows."""
+        return max(self._sequences.values())
+
     def phases(self) -> dict[str, ConsumerPhase]:
         return {name: state.phase for name, state in list(self._states.items())}
 
@@ -174,11 +188,13 @@ class PartitionRunner:
         partition = self.partition
         assert partition is not None
         view, status, phases = partition.log_view(), partition.status(), self.phases()
+        changed = self._reopening
+        reason = f": {changed.failure}" if changed is not None and changed.failure else ""
         return {
             "partition": self.number,
             "currentOffset": partition.offset_text(view.watermark.next_offset),
             "lastFetchTimeMs": status.last_fetch_ms,
-            "failure": status.failure,
+            "failure": status.failure + reason,
             "layer": status.layer,
             "segments": [
                 {"segmentName": each.name, "rows": view.num_rows(each), "phase": phases.get(each.name, "")}
@@ -188,6 +204,8 @@ class PartitionRunner:
         }
 
     def close(self) -> None:
+        if self._reopening is not None:
+            self._reopening.close()
         if self.partition is not None:
             self.partition.close()
         for waiters in self._waiters.values():
@@ -221,10 +239,60 @@ class PartitionRunner:
         if status.is_final:
             for name in list(self._states):
                 self._feed(name, inputs.StreamFailed(status.failure))
-        num_ended = len(view.segments) - 1
-        self.partition.pause(
-            f"{num_ended} segments have ended and are not committed yet" if num_ended > ENDED_MAX else ""
-        )
+        self._reopen()
+        num_ended = len(self.partition.log_view().segments) - 1
+        waits = f"{num_ended} segments have ended and are not committed yet" if num_ended > ENDED_MAX else ""
+        is_read_again = self._reopening is not None and self._reopening.partition is not None
+        self.partition.pause(PAUSED if is_read_again else waits)
+
+    # --- Other documents
+
+    def read_by(self, spec: PartitionSpec, sequence: int, worker: IngestWorker) -> None:
+        """The table's documents are those of `spec`, for segments from `sequence` on."""
+        changed = self._reopening
+        if same_documents(spec, self._spec if changed is None else changed.spec):
+            return
+        if changed is not None:
+            changed.close()
+        self._reopening = None if same_documents(spec, self._spec) else Reopening(spec, sequence, worker)
+        self.advanced()
+
+    def _reopen(self) -> None:
+        changed, partition = self._reopening, self.partition
+        assert partition is not None
+        if changed is None:
+            return
+        first = partition.log_view().segments[0]
+        if changed.partition is None and self._sequences[first.name] >= changed.sequence:
+            changed.open(first, self._sequences[first.name], partition.offset_text(first.start_offset), self.tell)
+        if changed.is_given_up:
+            log.error(
+                "rows are read by the schema and config of before, until the next segment table=%s partition=%d "
+                "reason=%s", self.table, self.number, changed.failure,
+            )  # fmt: skip
+            changed.close()
+            self._reopening = None
+        elif changed.has_arrived(partition.log_view().watermark.next_offset):
+            self._take_reopened(changed)
+
+    def _take_reopened(self, changed: Reopening) -> None:
+        old, new = self.partition, changed.partition
+        assert old is not None and new is not None
+        oldest = self._sequences[old.log_view().segments[0].name]
+        names = {sequence: name for name, sequence in self._sequences.items()}
+        self.partition, self._spec, self._reopening = new, changed.spec, None
+        self._sequences = {changed.spec.segment_name: changed.begins_with}
+        self._cut()
+        for sequence in list(self._sequences.values()):
+            if sequence in names:
+                self._name(sequence, names[sequence])
+        # What is served from files by now.
+        self._given_up |= {name for name, sequence in self._sequences.items() if sequence < oldest}
+        self._release()
+        self._on_partition()
+        # A fetch that is under way may take a while: not on the loop.
+        threading.Thread(target=old.close, name=f"close-{self.table}-{self.number}", daemon=True).start()
+        log.info("documents of before are given up table=%s partition=%d", self.table, self.number)
 
     def _end_known(self, sequence: int, end_offset: Offset) -> None:
         if self._ends.setdefault(sequence, end_offset) != end_offset:
@@ -327,7 +395,7 @@ class PartitionRunner:
                 token = self._timers[name, timer] = self._timers.get((name, timer), 0) + 1
                 self._services.loop.later(ms, partial(self._fire, name, timer, token))
             case inputs.CutAt(end_offset):
-                self._ends.setdefault(self._sequences[name], end_offset)
+                self._ends.setdefault(self._starts[name].sequence, end_offset)
                 self._cut()
             case inputs.Build(end_offset):
                 assert self.partition is not None

@@ -1,0 +1,238 @@
+"""Proves that a schema or config that changes while a partition is read holds from the next segment on, for all of its
+rows: those that were read before the change came to this server as well, and that no row is missing meanwhile.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import threading
+import time
+from collections.abc import Callable, Collection, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from events_table import SCHEMA, table_config
+
+from pinotpy.clock import SystemClock
+from pinotpy.cluster.completion_messages import CompletionMessage, CompletionReply, ReplyStatus
+from pinotpy.config.schema import Schema
+from pinotpy.config.table import TableConfig
+from pinotpy.segment.immutable import load_segment
+from pinotpy.segment.to_arrow import column_to_arrow
+from pinotpy.server.realtime.blocking_work import Services
+from pinotpy.server.realtime.consuming_tables import ConsumingRecord, ConsumingTables
+from pinotpy.server.realtime.event_loop import EventLoop
+from pinotpy.server.realtime.ingest_worker import BuiltSegment, IngestWorker
+from pinotpy.server.realtime.local_worker import LocalWorker
+from pinotpy.server.realtime.workers.process_worker import ProcessWorker
+from pinotpy.stream.file import FileStreamProducer, create_topic
+
+TABLE = "events_REALTIME"
+PATIENCE_S = 120.0
+WIDER = copy.deepcopy(SCHEMA)
+WIDER["dimensionFieldSpecs"].append({"name": "note", "dataType": "STRING"})  # type: ignore[attr-defined]
+
+
+def name(sequence: int) -> str:
+    return f"events__0__{sequence}__20260101T0000Z"
+
+
+class Scene:
+    """A server that reads one partition; it is the cluster's documents, the controller and the store of files, too."""
+
+    def __init__(self, folder: Path, worker: IngestWorker) -> None:
+        create_topic(folder / "events", 1)
+        self.producer = FileStreamProducer(folder / "events", SystemClock())
+        self.folder = folder
+        self.schema: dict[str, Any] = SCHEMA
+        self.config = table_config(folder, rows=100_000)
+        self.ends: dict[str, int] = {}
+        self.started: list[str] = []
+        self.built: dict[str, Path] = {}
+        self.loop = EventLoop("consuming", SystemClock())
+        self.loop.start()
+        self.pool = ThreadPoolExecutor(4)
+        me = cast(Any, self)
+        services = Services("Server_a_1", self.loop, SystemClock(), self.pool, self.pool, me, me)
+        self.tables = ConsumingTables(services, worker, self)
+        self._produced = 0
+
+    # --- What the cluster says
+
+    def documents(self, table: str) -> tuple[Schema, TableConfig]:
+        return Schema.from_json(self.schema), TableConfig.from_json(self.config)
+
+    def record(self, table: str, segment_name: str) -> ConsumingRecord:
+        sequence = int(segment_name.split("__")[2])
+        start = str(self.ends.get(name(sequence - 1), 0))
+        end = str(self.ends.get(segment_name, ""))
+        return ConsumingRecord(segment_name, 0, sequence, start, end, 0, 100_000, 3_600_000, 0)
+
+    def forced(self, table: str, segment_names: Collection[str]) -> set[str]:
+        return set()
+
+    def assigned(self, table: str) -> list[str]:
+        return self.started
+
+    def provisional_name(self, table: str, partition: int, sequence: int) -> str:
+        return f"events__0__{sequence}__unnamed"
+
+    def send(self, message: CompletionMessage, built: object, partition: object) -> CompletionReply:
+        return CompletionReply(ReplyStatus.HOLD)
+
+    def scratch(self) -> Path:
+        return self.folder / f"scratch-{time.monotonic_ns()}"
+
+    def adopt(self, table: str, built: BuiltSegment, offsets: tuple[str, str]) -> None:
+        self.built[built.directory.name] = built.directory
+
+    # --- What happens
+
+    def produce(self, count: int) -> None:
+        values = range(self._produced, self._produced + count)
+        self._produced += count
+        payloads = [{"id": value, "kind": "k", "ts": 1_700_000_000_000, "note": f"n{value}"} for value in values]
+        self.producer.append(0, [(None, json.dumps(each).encode()) for each in payloads])
+
+    def start(self, sequence: int) -> None:
+        self.started.append(name(sequence))
+        self.tables.start(TABLE, name(sequence))
+
+    def finish(self, sequence: int) -> None:
+        """The segment is done, and served from its file."""
+        assert self.tables.become_online(TABLE, name(sequence))
+        self.started.remove(name(sequence))
+
+    def rows(self) -> dict[int, str | None]:
+        """id → note of the rows that a query sees; None where the piece has no such column."""
+        found: dict[int, str | None] = {}
+        for partition in self.tables.partitions(TABLE).values():
+            view = partition.piece_view()
+            for piece in (*view.frozen, *view.tail):
+                ids = column_to_arrow(piece.column("id")).to_pylist()
+                has_note = piece.has_column("note")
+                notes = column_to_arrow(piece.column("note")).to_pylist() if has_note else [None] * len(ids)
+                found.update(zip(ids, notes, strict=True))
+        return found
+
+    def close(self) -> None:
+        self.tables.close()
+        self.loop.stop(10)
+        self.pool.shutdown(cancel_futures=True)
+        self.producer.close()
+
+
+@pytest.fixture(params=[LocalWorker, ProcessWorker], ids=["threads", "processes"])
+def scene(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Scene]:
+    scene = Scene(tmp_path, request.param(SystemClock()))
+    yield scene
+    scene.close()
+
+
+def until(holds: Callable[[], bool], why: Callable[[], object] = lambda: "") -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while not holds():
+        assert time.monotonic() < deadline, why()
+        time.sleep(0.01)
+
+
+def test_a_column_that_is_added_has_its_values_from_the_next_segment_on(scene: Scene) -> None:
+    scene.produce(50)
+    scene.start(0)
+    until(lambda: len(scene.rows()) == 50, scene.rows)
+    scene.schema = WIDER
+    scene.produce(50)
+    until(lambda: len(scene.rows()) == 100, scene.rows)
+    assert set(scene.rows().values()) == {None}
+    ended = threading.Event()
+
+    def look() -> None:
+        while not ended.is_set():
+            rows = scene.rows()
+            assert rows.keys() >= set(range(70, 100)) and len(rows) in (30, 100, 110), "none is missing meanwhile"
+
+    with ThreadPoolExecutor(1) as pool:
+        looking = pool.submit(look)
+        scene.ends[name(0)] = 70
+        scene.start(1)
+        # The rows behind 70 were read by the old schema.
+        scene.finish(0)
+        until(lambda: scene.rows() == {number: f"n{number}" for number in range(70, 100)}, scene.rows)
+        ended.set()
+        looking.result(PATIENCE_S)
+    scene.produce(10)
+    until(lambda: scene.rows() == {number: f"n{number}" for number in range(70, 110)}, scene.rows)
+    assert not load_segment(scene.built[name(0)]).has_column("note")
+    scene.ends[name(1)] = 100
+    scene.start(2)
+    scene.finish(1)
+    built = load_segment(scene.built[name(1)])
+    assert column_to_arrow(built.column("note")).to_pylist() == [f"n{number}" for number in range(70, 100)]
+    until(lambda: scene.rows() == {number: f"n{number}" for number in range(100, 110)}, scene.rows)
+
+
+def test_segments_that_ended_meanwhile_are_read_again_each_to_its_end(scene: Scene) -> None:
+    scene.produce(100)
+    scene.start(0)
+    scene.schema = WIDER
+    for sequence, end in ((0, 40), (1, 60), (2, 90)):
+        scene.ends[name(sequence)] = end
+        scene.start(sequence + 1)
+    until(lambda: len(scene.rows()) == 100, scene.rows)
+    scene.finish(0)
+    until(lambda: scene.rows() == {number: f"n{number}" for number in range(40, 100)}, scene.rows)
+    for sequence, first, end in ((1, 40, 60), (2, 60, 90)):
+        scene.finish(sequence)
+        built = load_segment(scene.built[name(sequence)])
+        assert column_to_arrow(built.column("note")).to_pylist() == [f"n{number}" for number in range(first, end)]
+    until(lambda: set(scene.rows()) == set(range(90, 100)), scene.rows)
+
+
+def test_a_server_that_lags_takes_segments_that_begin_far_ahead_of_it(scene: Scene) -> None:
+    scene.start(0)
+    for sequence, end in ((0, 40), (1, 60), (2, 90)):
+        scene.ends[name(sequence)] = end
+        scene.start(sequence + 1)
+    scene.produce(100)
+    until(lambda: len(scene.rows()) == 100, scene.rows)
+    (partition,) = scene.tables.describe(TABLE)
+    assert [(each["segmentName"], each["rows"]) for each in partition["segments"]] == [
+        (name(0), 40), (name(1), 20), (name(2), 30), (name(3), 10),
+    ]  # fmt: skip
+    for sequence in range(3):
+        scene.finish(sequence)
+    until(lambda: set(scene.rows()) == set(range(90, 100)), scene.rows)
+
+
+def test_documents_that_cannot_be_read_by_leave_those_of_before(scene: Scene) -> None:
+    scene.produce(10)
+    scene.start(0)
+    until(lambda: len(scene.rows()) == 10, scene.rows)
+    scene.config = copy.deepcopy(scene.config)
+    scene.config["tableIndexConfig"]["streamConfigs"]["stream.file.decoder.class.name"] = "thrift"
+    scene.ends[name(0)] = 5
+    scene.start(1)
+    scene.finish(0)
+    scene.produce(10)
+    until(lambda: set(scene.rows()) == set(range(5, 20)), scene.rows)
+
+
+def test_a_topic_that_is_not_there_is_told_and_waited_for(scene: Scene) -> None:
+    scene.produce(10)
+    scene.start(0)
+    until(lambda: len(scene.rows()) == 10, scene.rows)
+    scene.config = copy.deepcopy(scene.config)
+    scene.config["tableIndexConfig"]["streamConfigs"]["stream.file.topic.name"] = "others"
+    scene.ends[name(0)] = 10
+    scene.start(1)
+    scene.finish(0)
+    until(lambda: "others" in scene.tables.describe(TABLE)[0]["failure"], lambda: scene.tables.describe(TABLE))
+    create_topic(scene.folder / "others", 1)
+    producer = FileStreamProducer(scene.folder / "others", SystemClock())
+    records = [(None, json.dumps({"id": 1_000 + number, "kind": "k", "ts": 1}).encode()) for number in range(12)]
+    producer.append(0, records)
+    producer.close()
+    until(lambda: set(scene.rows()) == {1_010, 1_011}, lambda: (scene.rows(), scene.tables.describe(TABLE)))
