@@ -8,7 +8,7 @@ threads; the addresses in their arrays are valid while the segments are held.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final, TypeVar, cast, overload
@@ -134,12 +134,12 @@ class SegmentSet(Sequence[Segment]):
         """Some segment has rows that must not be seen: then `VISIBLE` belongs into every filter."""
         return len(self._hidden_rows()) > 0
 
-    def counted(self, rows: Iterable[int] | None = None) -> tuple[int, frozenset[str]]:
+    def counted(self, rows: Collection[int] | None = None) -> tuple[int, frozenset[str]]:
         """How many segments the members at `rows` are (None: all), and the names of those of which they are parts: of
         parts in several sets each name counts once.
         """
         if not self.are_parts:
-            return len(self) if rows is None else len(list(rows)), frozenset()
+            return len(self) if rows is None else len(rows), frozenset()
         chosen = self.segments if rows is None else [self.segments[row] for row in rows]
         return 0, frozenset([segment.name for segment in chosen])
 
