@@ -49,6 +49,7 @@ def main() -> None:
     arguments.add_argument("--kafka-broker-list", required=True)
     arguments.add_argument("--segments", type=int, default=100)
     arguments.add_argument("--segment-rows", type=int, default=100_000)
+    arguments.add_argument("--live-segment-rows", type=int, default=500_000, help="of segments that end beside queries")
     arguments.add_argument("--rate", type=int, default=50_000, help="rows a second")
     arguments.add_argument("--seconds", type=int, default=20, help="of queries, of each kind")
     arguments.add_argument("--unsealed", type=int, default=2_000_000)
@@ -83,25 +84,27 @@ def reading(brokers: str, topic: str, segment_rows: int) -> Iterator[tuple[Local
         cluster.wait_ready(broker, server)
         client = ControllerClient(controller.ready["url"])
         client.add_schema(SCHEMA_DOCUMENT)
-        client.add_table(
-            {
-                "tableName": "t", "tableType": "REALTIME", "tenants": {}, "metadata": {},
-                "segmentsConfig": {"timeColumnName": "ts", "replication": "1", "schemaName": "t"},
-                "tableIndexConfig": {
-                    "streamConfigs": {
-                        "streamType": "kafka", "stream.kafka.topic.name": topic, "stream.kafka.broker.list": brokers,
-                        "stream.kafka.decoder.class.name": "json",
-                        "stream.kafka.consumer.prop.auto.offset.reset": "smallest",
-                        "realtime.segment.flush.threshold.segment.rows": str(segment_rows),
-                        "realtime.segment.flush.threshold.time": "24h",
-                    }
-                },
-            }
-        )  # fmt: skip
+        client.add_table(table_config(brokers, topic, segment_rows))
         yield cluster, broker.ready["url"]
     finally:
         cluster.stop_all()
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def table_config(brokers: str, topic: str, segment_rows: int) -> dict[str, Any]:
+    return {
+        "tableName": "t", "tableType": "REALTIME", "tenants": {}, "metadata": {},
+        "segmentsConfig": {"timeColumnName": "ts", "replication": "1", "schemaName": "t"},
+        "tableIndexConfig": {
+            "streamConfigs": {
+                "streamType": "kafka", "stream.kafka.topic.name": topic, "stream.kafka.broker.list": brokers,
+                "stream.kafka.decoder.class.name": "json",
+                "stream.kafka.consumer.prop.auto.offset.reset": "smallest",
+                "realtime.segment.flush.threshold.segment.rows": str(segment_rows),
+                "realtime.segment.flush.threshold.time": "24h",
+            }
+        },
+    }  # fmt: skip
 
 
 def beside(asked: Any) -> dict[str, Any]:
@@ -109,9 +112,12 @@ def beside(asked: Any) -> dict[str, Any]:
     num_rows = asked.segments * asked.segment_rows
     preload(brokers, topic, num_rows, "lz4")
     try:
-        with reading(brokers, topic, asked.segment_rows) as (_, url):
+        with reading(brokers, topic, asked.segment_rows) as (cluster, url):
             wait_for_rows(url, num_rows)
             time.sleep(5)  # the last ones are committed
+            client = ControllerClient(cluster.daemons["controller"].ready["url"])
+            # From the segment on that follows the one which takes rows.
+            client.update_table("t", table_config(brokers, topic, asked.live_segment_rows))
             idle = queried(url, asked.seconds)
             producer = subprocess.Popen(
                 [sys.executable, "-m", "bench.realtime_ingest", "--kafka-broker-list", brokers, "--produce", topic,
@@ -124,6 +130,7 @@ def beside(asked: Any) -> dict[str, Any]:
             return {
                 "segments": asked.segments,
                 "segment_rows": asked.segment_rows,
+                "live_segment_rows": asked.live_segment_rows,
                 "rate": asked.rate,
                 "idle": idle,
                 "busy": busy,
