@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 SOURCE = Path(__file__).resolve().parent.parent / "src" / "pinotpy"
-GROUND = {"arrays", "errors", "data_types", "decimals", "names", "clock"}
+GROUND = {"arrays", "errors", "data_types", "decimals", "names", "clock", "failpoints"}
 
 # room → rooms that it may import (besides itself and the ground floor)
 HOUSE: dict[str, set[str]] = {
@@ -53,7 +53,7 @@ HOUSE: dict[str, set[str]] = {
     },
 }
 # Ground-floor modules may know each other in this order only.
-GROUND_ORDER = ["arrays", "decimals", "clock", "errors", "data_types", "names"]
+GROUND_ORDER = ["arrays", "decimals", "clock", "errors", "data_types", "names", "failpoints"]
 
 
 @functools.cache

@@ -17,6 +17,7 @@ from pinotpy.cluster.realtime_records import END_OFFSET, START_OFFSET
 from pinotpy.cluster.segment_metadata import SegmentZkMetadata
 from pinotpy.cluster.views import Message
 from pinotpy.errors import DataError, DiskError, NotFoundError, PinotError, RemoteError, SegmentCorruptError
+from pinotpy.failpoints import FailPoint, reach
 from pinotpy.segment.immutable import ImmutableSegment, scrub
 from pinotpy.server.failed_downloads import FailedDownloads
 from pinotpy.server.index_upkeep import IndexUpkeep, with_move
@@ -202,7 +203,9 @@ class SegmentTransitions:
         place.
         """
         with self._locks.hold(table, built.name):
-            self._registry.put(table, self._store.adopt(table, built), offsets)
+            adopted = self._store.adopt(table, built)
+            reach(FailPoint.SWAPPING)
+            self._registry.put(table, adopted, offsets)
         self._count(table)
 
     def download(self, table: str, segment_name: str) -> None:

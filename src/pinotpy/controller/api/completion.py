@@ -24,6 +24,7 @@ from pinotpy.controller.multipart import receive_parts
 from pinotpy.controller.realtime.files import store_file
 from pinotpy.controller.realtime.service import Attached, CompletionService
 from pinotpy.errors import PinotError, UserError
+from pinotpy.failpoints import FailPoint, reach
 from pinotpy.service.routes import CLUSTER, Action, Routes
 
 LOG = logging.getLogger(__name__)
@@ -31,6 +32,7 @@ LOG = logging.getLogger(__name__)
 THREADS: Final = 16
 # Commits wait for the disk, and must not keep replicas from hearing HOLD.
 UPLOAD_THREADS: Final = 4
+_ON_ITS_WAY_S: Final = 0.05
 
 _SUMMARIES: Final = {
     MessageKind.CONSUMED: "A replica has met its end criterion, or asks again",
@@ -98,6 +100,8 @@ def completion_routes(controller: Controller, service: CompletionService) -> Rou
                     )
             except (PinotError, TimeoutError, OSError) as error:
                 return failed(kind, request, error)
+            if kind in (MessageKind.COMMIT_END, MessageKind.COMMIT_END_WITH_METADATA):
+                loop.call_later(_ON_ITS_WAY_S, reach, FailPoint.ANSWERED)
             return reply.to_json(offset_text)
 
         async def store(request: Request) -> dict[str, Any]:

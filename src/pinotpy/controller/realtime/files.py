@@ -16,6 +16,7 @@ from pinotpy.controller.context import Controller
 from pinotpy.controller.segment_check import check_segment
 from pinotpy.controller.upload import read_archive, read_metadata, sealed_archive, table_documents
 from pinotpy.errors import UserError
+from pinotpy.failpoints import FailPoint, reach
 from pinotpy.names import TableType, table_name_with_type
 from pinotpy.segment.metadata import SegmentMetadata
 
@@ -66,7 +67,9 @@ def store_file(controller: Controller, segment_name: str, archive: Path, scratch
     sealed = sealed_archive(controller, archive, config, segment_name)
     size_bytes = sealed.stat().st_size
     controller.catalog.uploads.begin(table, segment_name, [metadata.crc], controller.clock.now_ms())
+    reach(FailPoint.FILE_RECEIVED)
     controller.files.put(table, segment_name, metadata.crc, sealed)
+    reach(FailPoint.FILE_STORED)
     url = controller.files.download_url(table, segment_name, metadata.crc)
     return StoredFile(url, metadata.crc, size_bytes, config.segments.crypter_class_name or "")
 

@@ -57,6 +57,7 @@ from pinotpy.controller.realtime.next_segment import consuming_servers, new_reco
 from pinotpy.controller.table_rules import server_candidates
 from pinotpy.controller.upload import segment_record
 from pinotpy.errors import NotFoundError, PinotError
+from pinotpy.failpoints import FailPoint, reach
 
 if TYPE_CHECKING:
     from pinotpy.stream.spec import OffsetType
@@ -113,6 +114,8 @@ class CompletionService:
             raise NotFoundError(f"there is no table '{table}'", table=table)
         offsets = self._offset_type(stored)
         message = CompletionMessage.from_params(kind, params, offsets.parse)
+        if kind is MessageKind.COMMIT_START:
+            reach(FailPoint.COMMIT_START_RECEIVED)
         entry = self._entry(message.name)
         with entry.lock:
             reply = _Turn(controller, self._segments, stored.config, offsets, attached, self).run(entry, message)
@@ -286,7 +289,9 @@ class _Turn:
         following = record.name.following(self._controller.clock.now_ms())
         threshold = self._service.row_threshold(self._config, record, len(candidates))
         next_record = new_record(self._controller, self._config, following, text, threshold=threshold)
+        reach(FailPoint.BEFORE_SEAL)
         written = self._segments.seal(stored, text, row_count, next_record, servers)
+        reach(FailPoint.SEALED)
         LOG.info(
             "SEAL table=%s segment=%s end_offset=%s rows=%d picked=%s outcome=%s %s",
             self._table, record.name, text, row_count, answering.instance, written.outcome.value, written.reason,
@@ -304,7 +309,9 @@ class _Turn:
         except PinotError as error:
             LOG.warning("commit refused segment=%s reason=%s", answering.name, error.message)
             return Written(WriteOutcome.FAILED, error.message)
+        reach(FailPoint.BEFORE_DONE)
         written = self._segments.done(self._stored, metadata)
+        reach(FailPoint.DONE_UNANSWERED)
         if written.outcome is WriteOutcome.WRITTEN:
             self._service.completed(self._stored.record, metadata.total_docs, answering.segment_size_bytes)
         LOG.info(

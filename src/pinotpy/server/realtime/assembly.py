@@ -12,6 +12,7 @@ from typing import Final, Protocol
 from pinotpy.clock import Clock
 from pinotpy.cluster.paths import ClusterPaths
 from pinotpy.cluster.store import ClusterStore
+from pinotpy.failpoints import FailPoint, reach
 from pinotpy.server.realtime.blocking_work import Services
 from pinotpy.server.realtime.cluster_documents import ClusterDocuments
 from pinotpy.server.realtime.completion_client import CompletionClient
@@ -45,6 +46,7 @@ class _Sealed:
     def adopt(self, table: str, built: BuiltSegment, offsets: tuple[str, str]) -> None:
         assert self.transitions is not None
         self.transitions.adopt(table, built.directory, offsets)
+        reach(FailPoint.BEFORE_CLEAN_UP)
         with suppress(OSError):
             shutil.rmtree(built.directory.parent)
 

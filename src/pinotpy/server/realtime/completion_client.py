@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import logging
 import threading
 from collections.abc import Callable, Sequence
@@ -19,6 +20,7 @@ from pinotpy.cluster.completion_messages import (
     ReplyStatus,
 )
 from pinotpy.errors import PinotError, RemoteError
+from pinotpy.failpoints import FailPoint, reach
 from pinotpy.segment import layout
 from pinotpy.segment.archive.archive import pack_metadata, pack_segment
 from pinotpy.server.realtime.ingest_worker import BuiltSegment, IngestPartition
@@ -29,6 +31,7 @@ CONNECT_TIMEOUT_S: Final = 3.0
 MESSAGE_TIMEOUT_S: Final = 30.0
 UPLOAD_TIMEOUT_S: Final = 600.0
 _ATTEMPTS_MAX: Final = 2  # the second one with the leader read anew
+_ENDS: Final = (MessageKind.COMMIT, MessageKind.COMMIT_END, MessageKind.COMMIT_END_WITH_METADATA)
 
 
 class CompletionClient:
@@ -65,6 +68,8 @@ class CompletionClient:
     ) -> CompletionReply:
         params = message.to_params(partition.offset_text)
         reply, reasons = NOT_SENT, list[str]()
+        if message.kind is MessageKind.CONSUMED:
+            reach(FailPoint.BEFORE_CONSUMED)
         for attempt in range(_ATTEMPTS_MAX):
             url = self._lead(anew=attempt > 0)
             if url is None:
@@ -73,11 +78,17 @@ class CompletionClient:
             try:
                 with _body(message, built) as body:
                     answer = self._ask(message.kind, url, params, body)
+                if message.kind in _ENDS:
+                    reach(FailPoint.COMMIT_END_UNHEARD)
                 reply = CompletionReply.from_json(answer, partition.parse_offset)
             except RemoteError as error:
                 reasons.append(error.message)
                 continue
             if reply.status is not ReplyStatus.NOT_LEADER:
+                if reply.status is ReplyStatus.COMMIT:
+                    reach(FailPoint.COMMIT_RECEIVED)
+                elif message.kind is MessageKind.COMMIT_START:
+                    reach(FailPoint.COMMIT_STARTED)
                 return reply
         if reply is NOT_SENT:
             raise RemoteError(f"no controller answered {message.kind}: " + "; ".join(reasons))
@@ -90,7 +101,7 @@ class CompletionClient:
         reasons: list[str] = []
         for each in ([url] if url else []) + others:
             try:
-                with archive.open("rb") as stream:
+                with _Uploaded(archive) as stream:
                     files = {"segment": (f"{segment_name}.tar.gz", stream, "application/gzip")}
                     answer = self._ask(MessageKind.UPLOAD, each, params, files, UPLOAD_TIMEOUT_S)
                 reply = CompletionReply.from_json(answer, int)
@@ -98,6 +109,7 @@ class CompletionClient:
                 reasons.append(error.message)
                 continue
             if reply.status is ReplyStatus.UPLOAD_SUCCESS and reply.location:
+                reach(FailPoint.UPLOADED)
                 with contextlib.suppress(OSError):
                     archive.unlink()
                 return reply.location
@@ -142,6 +154,15 @@ class CompletionClient:
             return response.json()
         except ValueError:
             raise RemoteError(f"{url} answered {kind} with no JSON: {response.text[:100]!r}") from None
+
+
+class _Uploaded(io.FileIO):
+    """A file that is sent."""
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        part = super().read(-1 if size is None else size)
+        reach(FailPoint.UPLOADING)
+        return part or b""
 
 
 def packed(built: BuiltSegment) -> Path:

@@ -14,6 +14,7 @@ from functools import partial
 from typing import Any, Final
 
 from pinotpy.cluster.completion_messages import MessageKind, Offset
+from pinotpy.failpoints import FailPoint, reach
 from pinotpy.server.realtime import consumer_inputs as inputs
 from pinotpy.server.realtime.blocking_work import BlockingWork, Services
 from pinotpy.server.realtime.consumer_inputs import ConsumerPhase, ConsumerSettings, ConsumerState
@@ -415,6 +416,7 @@ class PartitionRunner:
                     lambda reason: self._feed(name, inputs.UploadDone("")),
                 )
             case inputs.Swap():
+                reach(FailPoint.BEFORE_SWAP)
                 # If it fails, its rows stay in the log, and are answered from there.
                 self._work.adopt(name, self._built[name], self._offset_texts(name), lambda _: self._served(name),
                                  partial(self._failed, name))  # fmt: skip
@@ -456,6 +458,7 @@ class PartitionRunner:
 
     def _has_built(self, name: str, end_offset: Offset, built: BuiltSegment) -> None:
         self._built[name] = built
+        reach(FailPoint.BUILT)
         facts = inputs.Built(
             end_offset, built.num_rows, built.size_bytes, built.build_time_ms, built.wait_time_ms, built.crc
         )

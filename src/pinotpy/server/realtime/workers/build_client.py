@@ -12,6 +12,7 @@ from typing import Any, Final
 import numpy as np
 
 from pinotpy.errors import DataError, RemoteError
+from pinotpy.failpoints import FailPoint, reach
 from pinotpy.server.realtime.ingest_worker import BuiltSegment, PartitionSpec
 from pinotpy.server.realtime.workers.fork_server import ForkedProcess, ForkServer
 from pinotpy.server.realtime.workers.shared_chunks import ChunkPlace
@@ -54,6 +55,7 @@ def build_in_process(
             for place, descriptor in chunks:
                 process.channel.send(pickle.dumps(("chunk", place)), descriptor)
             process.channel.send(pickle.dumps(call))
+            reach(FailPoint.BUILDING)
             answer = _answer(process)
         except TimeoutError:
             raise RemoteError(f"segment '{name}' was not built in {BUILD_TIMEOUT_S:.0f} s") from None
