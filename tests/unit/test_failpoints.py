@@ -13,7 +13,7 @@ import pytest
 from pinotpy import failpoints
 from pinotpy.failpoints import FailPoint
 
-PROGRAM = (
+PROGRAM = "from pinotpy.failpoints import FailPoint as F, reach; reach(F.BUILT); reach(F.SEALED); print('on')"
     "from pinotpy.failpoints import FailPoint, reach; reach(FailPoint.BUILT); reach(FailPoint.SEALED); print('on')"
 )
 
