@@ -14,8 +14,6 @@ from pinotpy import failpoints
 from pinotpy.failpoints import FailPoint
 
 PROGRAM = "from pinotpy.failpoints import FailPoint as F, reach; reach(F.BUILT); reach(F.SEALED); print('on')"
-    "from pinotpy.failpoints import FailPoint, reach; reach(FailPoint.BUILT); reach(FailPoint.SEALED); print('on')"
-)
 
 
 def run(folder: Path | None) -> subprocess.CompletedProcess[str]:
