@@ -28,7 +28,7 @@ from pinotpy.server.realtime.workers.channel import Channel
 log = logging.getLogger(__name__)
 
 # It may be loading kernels, on a machine with other work.
-_ANSWER_S: Final = 120.0
+_ANSWER_S: Final = 300.0
 _END_S: Final = 5.0
 
 
