@@ -1,5 +1,5 @@
-"""Proves that a process may end at each of the 19 points of completion, and stand still at some of them while others
-take over: every answer that says it is exact has exactly the stream's records, and in the end none is lost or doubled,
+"""Proves that a process may end at each of the 19 points of completion, and stand still for a while at some of them:
+every answer that says it is exact has exactly the stream's records, and in the end none is lost or doubled,
 and every segment that ended is done. See pinotpy/failpoints.py.
 """
 
@@ -23,7 +23,7 @@ from pinotpy.service.ports import free_port
 pytestmark = [pytest.mark.cluster, pytest.mark.zookeeper, pytest.mark.full]
 
 PATIENCE_S = 300.0
-# Longer than a session lives, so that others take over what the process held.
+# Longer than replicas wait for an answer; a session lives longer, so nobody takes the lead meanwhile.
 STANDS_STILL_S = 15.0
 ZOMBIES = (FailPoint.COMMIT_STARTED, FailPoint.UPLOADED, FailPoint.SEALED, FailPoint.BEFORE_DONE)
 
