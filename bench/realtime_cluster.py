@@ -114,7 +114,7 @@ def beside(asked: Any) -> dict[str, Any]:
     try:
         with reading(brokers, topic, asked.segment_rows) as (cluster, url):
             wait_for_rows(url, num_rows)
-            time.sleep(5)  # the last ones are committed
+            wait_until_committed(cluster, asked.segments)
             client = ControllerClient(cluster.daemons["controller"].ready["url"])
             # From the segment on that follows the one which takes rows.
             client.update_table("t", table_config(brokers, topic, asked.live_segment_rows))
@@ -176,6 +176,17 @@ def wait_for_rows(url: str, num_rows: int) -> None:
                 return
         time.sleep(0.02)
     raise AssertionError(f"not {num_rows} rows within {TIMEOUT_S} s: {answer}")
+
+
+def wait_until_committed(cluster: LocalCluster, num_segments: int) -> None:
+    deadline = time.monotonic() + TIMEOUT_S
+    client = ControllerClient(cluster.daemons["controller"].ready["url"])
+    while time.monotonic() < deadline:
+        records = client.segment_records("t", table_type="REALTIME").values()
+        if sum(each.get("segment.realtime.status") == "DONE" for each in records) >= num_segments:
+            return
+        time.sleep(0.1)
+    raise AssertionError(f"not {num_segments} segments are committed within {TIMEOUT_S} s")
 
 
 def queried(url: str, seconds: int) -> dict[str, float]:

@@ -20,7 +20,7 @@ from pinotpy.server.realtime.blocking_work import BlockingWork, Services
 from pinotpy.server.realtime.consumer_inputs import ConsumerPhase, ConsumerSettings, ConsumerState
 from pinotpy.server.realtime.consumer_states import start_consuming, step
 from pinotpy.server.realtime.ingest_worker import BuiltSegment, IngestPartition, IngestWorker, PartitionSpec
-from pinotpy.server.realtime.reopening import PAUSED, Reopening, same_documents
+from pinotpy.server.realtime.reopening import PAUSED, Reopening, close_apart, same_documents
 
 log = logging.getLogger(__name__)
 
@@ -291,8 +291,7 @@ class PartitionRunner:
         self._given_up |= {name for name, sequence in self._sequences.items() if sequence < oldest}
         self._release()
         self._on_partition()
-        # A fetch that is under way may take a while: not on the loop.
-        threading.Thread(target=old.close, name=f"close-{self.table}-{self.number}", daemon=True).start()
+        close_apart(old, self._spec)
         log.info("documents of before are given up table=%s partition=%d", self.table, self.number)
 
     def _end_known(self, sequence: int, end_offset: Offset) -> None:

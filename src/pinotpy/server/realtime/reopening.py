@@ -8,6 +8,7 @@ far, so that no row that was seen is missing meanwhile.
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
@@ -70,7 +71,12 @@ class Reopening:
 
     def close(self) -> None:
         if self.partition is not None:
-            self.partition.close()
+            close_apart(self.partition, self.spec)
+
+
+def close_apart(partition: IngestPartition, spec: PartitionSpec) -> None:
+    """A fetch that is under way may take a while: not on the event loop."""
+    threading.Thread(target=partition.close, name=f"close-{spec.table}-{spec.partition}", daemon=True).start()
 
 
 def same_documents(one: PartitionSpec, other: PartitionSpec) -> bool:

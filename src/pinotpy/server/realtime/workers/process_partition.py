@@ -20,7 +20,6 @@ from pinotpy.server.realtime.ingest_worker import BuiltSegment, PartitionSpec, P
 from pinotpy.server.realtime.segment_build import BuildQueue
 from pinotpy.server.realtime.workers.build_client import build_in_process
 from pinotpy.server.realtime.workers.fork_server import ForkServer
-from pinotpy.server.realtime.workers.shared_chunks import ChunkPlace
 from pinotpy.server.realtime.workers.shared_rows import SharedRows
 from pinotpy.stream.registry import consumer_factory
 from pinotpy.stream.settings import StreamSettings
@@ -108,11 +107,12 @@ class ProcessPartition:
 
     def release(self, name: str) -> None:
         with self._boundaries:
-            rows = self._rows
+            rows, is_read_again = self._rows, self._read_again is not None
             rows.log.release(name)
             rows.drop_places()
-            if self._read_again is None:
-                self._call("release", self.number, rows.log.segments[0].first_row)
+        # Without the lock: who begins a process holds the process's, and wants this one.
+        if not is_read_again:
+            self._call("release", self.number, rows.log.segments[0].first_row)
 
     def pause(self, reason: str) -> None:
         if reason != self.paused:
@@ -121,8 +121,7 @@ class ProcessPartition:
 
     def build(self, name: str, folder: Path, creation_time_ms: int) -> BuiltSegment:
         with self._boundaries:
-            log_of_rows = self._rows.log
-            rows = log_of_rows.ended_range(name)
+            rows = self._rows.log.ended_range(name)
             chunks = self._rows.lent(*rows)
         try:
             return self._builds.run(
@@ -168,9 +167,8 @@ class ProcessPartition:
         self._status = PartitionStatus(reason, False, self._status.last_fetch_ms)
         self._on_change()
 
-    def of_process_begun(self, *, from_start: bool) -> tuple[list[tuple[ChunkPlace, int]], tuple[int, str, int]]:
-        """What the process needs to go on: chunks with their memory, whose descriptors are the caller's, and a
-        watermark.
+    def of_process_begun(self, *, from_start: bool) -> tuple[int, str, int]:
+        """Where the process goes on: see SharedRows.reopened.
 
         Args:
             from_start: of the first segment that is here, into new memory: what lies in this one may be why processes

@@ -1,7 +1,7 @@
 """The ingest worker in processes of its own: they read, decode and append; rows lie in memory that both share.
 
-A process that ends is begun again, and goes on behind the rows that were published: their memory is this process's,
-too, and is handed over anew. One that ends again within a minute reads from the start of its partitions' segments.
+A process that ends is begun again, and goes on behind the rows that were published, whose memory is this process's,
+too. One that ends again within a minute reads from the start of its partitions' segments.
 """
 
 from __future__ import annotations
@@ -157,15 +157,9 @@ class _Process:
         log.info("ingest worker started worker=%s pid=%d from_start=%s", self._name, process.pid, from_start)
 
     def _open(self, channel: Channel, partition: ProcessPartition, *, from_start: bool = False) -> None:
-        places, watermark = partition.of_process_begun(from_start=from_start)
-        try:
-            with suppress(OSError):
-                for place, descriptor in places:
-                    channel.send(pickle.dumps(("chunk", place)), descriptor)
-                channel.send(pickle.dumps(("open", partition.number, partition.spec, watermark, partition.paused)))
-        finally:
-            for _, descriptor in places:
-                os.close(descriptor)
+        watermark = partition.of_process_begun(from_start=from_start)
+        with suppress(OSError):
+            channel.send(pickle.dumps(("open", partition.number, partition.spec, watermark, partition.paused)))
 
     def _listen(self, channel: Channel) -> None:
         while True:

@@ -22,7 +22,6 @@ from pinotpy.segment.consuming.memory import SharedMemory
 from pinotpy.server.realtime.ingest_worker import PartitionSpec
 from pinotpy.server.realtime.partition_reader import LogParts, PartitionReader
 from pinotpy.server.realtime.workers.channel import Channel, send_json
-from pinotpy.server.realtime.workers.shared_chunks import ChunkPlace, mapped_chunk
 
 LEDGER_EVERY_S: Final = 0.2
 _OBJECTS_UNTIL_COLLECTION: Final = 100_000
@@ -43,24 +42,19 @@ class _Partition:
         number: int,
         spec: PartitionSpec,
         channel: Channel,
-        chunks: list[tuple[ChunkPlace, int]],
         watermark: tuple[int, str, int],
     ) -> None:
         self._number, self._channel = number, channel
         self._descriptor = -1
         self._ledger_ns, self._ledger_records = 0, -1
         clock = SystemClock()
-        # The type of offsets is known once there is a reader: mapped afterwards, before it starts.
         self.reader = PartitionReader(
             spec, clock, on_change=self._changed,
             parts=LogParts(memory=SharedMemory(self._keep), on_chunk=self._announce),
         )  # fmt: skip
         num_rows, next_offset, last_time_ms = watermark
         offsets = self.reader.offsets
-        mapped = [mapped_chunk(spec, offsets.dtype, place, descriptor) for place, descriptor in chunks]
-        for chunk in mapped:
-            chunk.close()
-        self.reader.log.resume(tuple(mapped), Watermark(num_rows, offsets.parse(next_offset), last_time_ms))
+        self.reader.log.resume((), Watermark(num_rows, offsets.parse(next_offset), last_time_ms))
         self.reader.start()
 
     def _keep(self, descriptor: int) -> None:
@@ -101,27 +95,18 @@ class _Worker:
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
         self._partitions: dict[int, _Partition] = {}
-        self._chunks: list[tuple[ChunkPlace, int]] = []  # of the partition that is opened next
         self._calls: Final[dict[str, Callable[..., None]]] = {
-            "chunk": self.chunk, "open": self.open, "pause": self.pause, "release": self.release, "close": self.close,
+            "open": self.open, "pause": self.pause, "release": self.release, "close": self.close,
         }  # fmt: skip
 
     def run(self) -> None:
         while (received := self._channel.receive()) is not None:
-            content, descriptor = received
-            name, *arguments = pickle.loads(content)  # noqa: S301 (of the process that started this one)
-            if descriptor is not None:
-                arguments.append(descriptor)
+            name, *arguments = pickle.loads(received[0])  # noqa: S301 (of the process that started this one)
             self._calls[name](*arguments)
 
-    def chunk(self, place: ChunkPlace, descriptor: int) -> None:
-        """Rows that are there already."""
-        self._chunks.append((place, descriptor))
-
     def open(self, number: int, spec: PartitionSpec, watermark: tuple[int, str, int], paused: str) -> None:
-        chunks, self._chunks = self._chunks, []
         try:
-            partition = _Partition(number, spec, self._channel, chunks, watermark)
+            partition = _Partition(number, spec, self._channel, watermark)
         except Exception as error:
             reason = error.message if isinstance(error, PinotError) else f"{type(error).__name__}: {error}"
             send_json(self._channel, kind="refused", partition=number, failure=reason)

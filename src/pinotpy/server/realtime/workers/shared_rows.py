@@ -73,17 +73,13 @@ class SharedRows:
         """The next one counts from zero."""
         self._ledger_before, self._ledger = self.ledger(), {}
 
-    def reopened(self) -> tuple[list[tuple[ChunkPlace, int]], tuple[int, str, int]]:
-        """What a process needs to go on behind the published rows: chunks with their memory, and the watermark.
-
-        The descriptors are the caller's.
-        """
+    def reopened(self) -> tuple[int, str, int]:
+        """Where a process goes on, in a new chunk: rows, next offset and latest time of what is published."""
         watermark = self.log.watermark
         self._close_last_chunk(watermark.num_rows)
         self.log.resume(tuple(chunk for chunk in self.log.view().chunks if chunk.num_rows), watermark)
         self.drop_places()
-        next_offset = self._offsets.text(watermark.next_offset)
-        return self.lent(0, watermark.num_rows), (watermark.num_rows, next_offset, watermark.last_time_ms)
+        return watermark.num_rows, self._offsets.text(watermark.next_offset), watermark.last_time_ms
 
     def lent(self, first_row: int, end_row: int) -> list[tuple[ChunkPlace, int]]:
         """Chunks that hold these rows; the descriptors are the caller's."""
