@@ -48,6 +48,14 @@ def folder_of_points() -> Path | None:
     return Path(named) if named else None
 
 
+def check(folder: Path) -> None:
+    """Raises ValueError: a file is there that no point looks at."""
+    known = {point.value for point in FailPoint}
+    unknown = sorted(each.name for each in folder.iterdir() if each.is_file() and each.name.split(".")[0] not in known)
+    if unknown:
+        raise ValueError(f"no failpoint is called '{unknown[0]}': expected one of {', '.join(FailPoint)}")
+
+
 _FOLDER: Final = folder_of_points()
 
 
@@ -59,6 +67,7 @@ def reach(point: FailPoint) -> None:
 
 def act(folder: Path, point: FailPoint) -> None:
     """Take what is asked for in `folder`, if anything is. Raises ValueError: it is no action."""
+    check(folder)
     taken = folder / f"{point}.{os.getpid()}"
     try:
         (folder / point).rename(taken)

@@ -150,22 +150,12 @@ def test_split_commit(seed: int) -> None:
 def test_slow_build(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """The committer builds longer than its lease: extendBuildTime → PROCESSED, again and again, then as ever."""
     ladder = Ladder(seed)
-    monkeypatch.setattr(ladder, "fails", lambda rate: rate == 0.15)  # that of slow builds
+    monkeypatch.setattr(ladder, "build_ms", lambda: ladder.randomness.randrange(150_000, 400_000))
     ladder.run()
-    extended = [status for _, kind, status in ladder.heard if kind is MessageKind.EXTEND_BUILD_TIME]
-    assert set(extended) <= {STATUS.PROCESSED, STATUS.FAILED}
+    extended = {status for _, kind, status in ladder.heard if kind is MessageKind.EXTEND_BUILD_TIME}
+    assert STATUS.PROCESSED in extended
+    assert extended <= {STATUS.PROCESSED, STATUS.FAILED}
     assert ladder.store.records[FIRST].facts.status is RecordStatus.DONE
-
-
-def test_somebody_asks_for_more_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of the slow builds above some take longer than a lease."""
-    count = 0
-    for seed in SEEDS:
-        ladder = Ladder(seed)
-        monkeypatch.setattr(ladder, "fails", lambda rate: rate == 0.15)
-        ladder.run()
-        count += sum(kind is MessageKind.EXTEND_BUILD_TIME for _, kind, _ in ladder.heard)
-    assert count
 
 
 @pytest.mark.parametrize("seed", SEEDS)

@@ -271,9 +271,7 @@ class Replica(Actor):
                 self.cut(name)
             case inputs.Build(end_offset):
                 assert isinstance(end_offset, int)
-                took_ms = world.randomness.randrange(100, 8_000)
-                if world.fails(0.15):
-                    took_ms = world.randomness.randrange(60_000, 400_000)
+                took_ms = world.build_ms()
                 rows = self.count_rows(name, end_offset)
                 built = inputs.Built(end_offset, rows, 10 * rows, took_ms, crc=1)
                 failed = world.fails(0.05) and world.may_fail(name)
@@ -416,6 +414,11 @@ class World:
             return False
         self.failed_builds.add(name)
         return True
+
+    def build_ms(self) -> int:
+        """Some builds take longer than a lease."""
+        is_slow = self.fails(0.15)
+        return self.randomness.randrange(60_000, 400_000) if is_slow else self.randomness.randrange(100, 8_000)
 
     def delay(self) -> int:
         return self.randomness.randrange(500, 20_000) if self.fails(0.05) else self.randomness.randrange(1, 40)

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
+from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 from events_table import PARTITIONS, records
 from live_cluster import LiveCluster, wait_until
 from stream_truth import StreamTruth, answered_ranges
 
 from pinotpy.cli.asking import ask
+from pinotpy.client.controller import ControllerClient
 from pinotpy.clock import SystemClock
+from pinotpy.cluster.realtime_records import RealtimeRecord, SegmentStatus
+from pinotpy.cluster.records import ZNRecord
+from pinotpy.cluster.segment_metadata import SegmentZkMetadata
 from pinotpy.errors import PinotError
 from pinotpy.stream.file import DIRECTORY, FileStreamConsumerFactory, FileStreamProducer, create_topic
 from pinotpy.stream.settings import StreamSettings
@@ -96,16 +101,44 @@ class Asking:
                 self._stop.wait(0.05)
 
 
-def wait_until_done(cluster: LiveCluster, num_partitions: int) -> int:
-    """Until every partition has one segment that takes rows, and all others are done, which are counted."""
+def stream_records(controller: ControllerClient) -> list[RealtimeRecord]:
+    """Records of the segments of the stream, each partition's in order."""
+    found = controller.segment_records("events", table_type="REALTIME")
+    read = [
+        RealtimeRecord.from_metadata(SegmentZkMetadata.from_record(ZNRecord(name, each), "events_REALTIME"))
+        for name, each in found.items()
+    ]
+    return sorted((each for each in read if each is not None), key=lambda each: each.name)
 
-    def statuses() -> Counter[str]:
-        found: dict[str, Any] = cluster.controller.segment_records("events", table_type="REALTIME")
-        return Counter(each.get("segment.realtime.status", "") for each in found.values())
+
+def chain_faults(records: Sequence[RealtimeRecord]) -> list[str]:
+    """Where a segment does not start at the end of the one before it, and partitions without exactly one that takes
+    rows, the last.
+    """
+    faults = []
+    for partition in range(PARTITIONS):
+        chain = [each for each in records if each.name.partition == partition]
+        for before, after in pairwise(chain):
+            if after.name.sequence != before.name.sequence + 1 or after.start_offset != before.end_offset:
+                faults.append(f"{before.name} ends at {before.end_offset}, {after.name} starts at {after.start_offset}")
+            if before.status is SegmentStatus.IN_PROGRESS:
+                faults.append(f"{before.name} takes rows, and {after.name} is there")
+        if not chain or chain[-1].status is not SegmentStatus.IN_PROGRESS:
+            faults.append(f"no segment of partition {partition} takes rows")
+    return faults
+
+
+def wait_until_done(cluster: LiveCluster) -> int:
+    """Until every segment that ended is done, which are counted; each starts where the one before it ends."""
+
+    def statuses() -> Counter[SegmentStatus]:
+        return Counter(each.status for each in stream_records(cluster.controller))
 
     wait_until(
-        lambda: statuses()["IN_PROGRESS"] == num_partitions and not statuses()["COMMITTING"],
+        lambda: statuses()[SegmentStatus.IN_PROGRESS] == PARTITIONS and not statuses()[SegmentStatus.COMMITTING],
         900,
         "all that ended is done",
     )
-    return statuses()["DONE"]
+    faults = chain_faults(stream_records(cluster.controller))
+    assert not faults, faults
+    return statuses()[SegmentStatus.DONE]

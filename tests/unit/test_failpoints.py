@@ -38,3 +38,9 @@ def test_what_is_no_action_is_told(tmp_path: Path) -> None:
     (tmp_path / FailPoint.BUILT).write_text("explode")
     with pytest.raises(ValueError, match="expected one of kill, stop"):
         failpoints.act(tmp_path, FailPoint.BUILT)
+
+
+def test_a_name_that_is_no_point_is_told(tmp_path: Path) -> None:
+    (tmp_path / "S99").write_text("kill")
+    with pytest.raises(ValueError, match="no failpoint is called 'S99': expected one of S1, "):
+        failpoints.act(tmp_path, FailPoint.BUILT)
