@@ -29,7 +29,7 @@ from pinotpy.functions.scalar.spec import scalar_functions
 
 pytestmark = pytest.mark.cluster
 
-FAST, FULL = int(os.environ.get("FUZZ_REQUESTS", "3000")), int(os.environ.get("FUZZ_REQUESTS", "60000"))
+FAST, FULL = int(os.environ.get("FUZZ_REQUESTS", "3000")), int(os.environ.get("FUZZ_REQUESTS", "20000"))
 CONNECTIONS = 8
 ROWS = 90
 # Text 150, table 190 and 410, running 200, time 250, limits 245, validation 700, column 710.

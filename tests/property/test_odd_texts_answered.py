@@ -25,7 +25,7 @@ from sql_tables import sql_table
 
 from pinotpy.functions.scalar.spec import scalar_functions
 
-FAST, FULL = int(os.environ.get("FUZZ_TEXTS", "3000")), int(os.environ.get("FUZZ_TEXTS", "100000"))
+FAST, FULL = int(os.environ.get("FUZZ_TEXTS", "3000")), int(os.environ.get("FUZZ_TEXTS", "30000"))
 # Text 150, no such table 190, running 200, limits 245, time 250, types and values 700, column 710.
 CODES = {150, 190, 200, 245, 250, 700, 710}
 TEXT_S_MAX = 60.0  # milliseconds, in truth; what is tried again and again takes hours

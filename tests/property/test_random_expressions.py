@@ -65,7 +65,7 @@ def test_random_expressions_equal_duckdb(chunk: int, tmp_path: Path) -> None:
     assert asked >= QUERIES_PER_TABLE
 
 
-FULL_QUERIES = 6_000
+FULL_QUERIES = 3_000
 FULL_START = 6_000_000
 
 

@@ -67,7 +67,7 @@ def test_random_queries_equal_duckdb(chunk: int, tmp_path: Path) -> None:
     assert asked >= QUERIES_PER_TABLE
 
 
-FULL_QUERIES = 8_000
+FULL_QUERIES = 3_000
 FULL_START = 1_000_000
 
 

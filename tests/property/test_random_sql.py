@@ -136,7 +136,7 @@ def test_random_sql_queries_equal_duckdb(chunk: int, tmp_path: Path) -> None:
     )
 
 
-FULL_QUERIES = 10_500
+FULL_QUERIES = 4_500
 FULL_START = 9_000_000
 
 

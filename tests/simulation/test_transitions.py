@@ -48,7 +48,7 @@ from pinotpy.cluster.views import CONSUMING, DROPPED, ERROR, OFFLINE, ONLINE, Id
 from pinotpy.errors import ClusterError, NotLeaderError, PinotError
 
 NUM_SEEDS = 320
-FULL_START, FULL_NUM_SEEDS = 1_000_000, 4_000
+FULL_START, FULL_NUM_SEEDS = 1_000_000, 1_600
 NUM_ACTIONS = 500
 NUM_ROUNDS_MAX = 40
 PATHS = ClusterPaths("Sim")

@@ -29,7 +29,7 @@ from pinotpy.query.model.options import query_options
 SCHEMA = Path(__file__).resolve().parents[2] / "golden" / "typesTest15_schema.json"
 WHILE_PARSING = {150, 700}
 WHILE_COMPILING = {150, 200, 700, 710}
-FAST, FULL = int(os.environ.get("FUZZ_TEXTS", "6000")), int(os.environ.get("FUZZ_TEXTS", "100000"))
+FAST, FULL = int(os.environ.get("FUZZ_TEXTS", "6000")), int(os.environ.get("FUZZ_TEXTS", "40000"))
 TEXT_S_MAX = 60.0  # milliseconds, in truth; what is tried again and again takes hours
 
 
