@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Collection
 
 from pinotpy.clock import Clock
 from pinotpy.cluster.buckets import read_record
-from pinotpy.cluster.llc_names import llc_name
+from pinotpy.cluster.llc_names import llc_name, parse_llc_name
 from pinotpy.cluster.paths import ClusterPaths
 from pinotpy.cluster.property_store import PropertyStore
 from pinotpy.cluster.realtime_records import FORCE_COMMIT_JOB, RealtimeRecord
@@ -68,6 +69,21 @@ class ClusterDocuments:
         if stored is None:
             return []
         return [name for name, states in stored.record.map_fields.items() if states.get(self._instance) == "CONSUMING"]
+
+    def served_between(self, table: str, first: ConsumingRecord, last: ConsumingRecord) -> list[ConsumingRecord]:
+        stored = read_record(self._store, self._paths.ideal_state(table))
+        names = {}
+        for name, states in (stored.record.map_fields if stored is not None else {}).items():
+            parsed = parse_llc_name(name)
+            if parsed is None or parsed.partition != first.partition or states.get(self._instance) == "CONSUMING":
+                continue
+            if first.sequence < parsed.sequence < last.sequence:
+                names[parsed.sequence] = name
+        found = []
+        for _, name in sorted(names.items()):
+            with contextlib.suppress(NotFoundError):  # deleted meanwhile
+                found.append(self.record(table, name))
+        return [each for each in found if each.end_offset]
 
     def provisional_name(self, table: str, partition: int, sequence: int) -> str:
         return str(llc_name(raw_table_name(table), partition, sequence, self._clock.now_ms()))

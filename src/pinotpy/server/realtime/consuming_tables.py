@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, Protocol, TypeVar
@@ -83,6 +83,10 @@ class ConsumingDocuments(Protocol):
         """Names of the table's segments that this instance should consume."""
         ...
 
+    def served_between(self, table: str, first: ConsumingRecord, last: ConsumingRecord) -> list[ConsumingRecord]:
+        """Segments of a partition between two that this instance should not consume, and whose end is known."""
+        ...
+
     def provisional_name(self, table: str, partition: int, sequence: int) -> str:
         """For rows of a segment that the cluster has not named yet."""
         ...
@@ -144,7 +148,9 @@ class ConsumingTables:
             if other.partition == record.partition and other.sequence < first.sequence:
                 first = other
         spec = PartitionSpec(table, record.partition, schema, config, stream, first.name, first.start_offset)
-        fault = self._on_loop(lambda: self._start(spec, first, record))
+        # Segments may be done in another order than they ended.
+        served = self._cluster.served_between(table, first, record) if first.sequence < record.sequence - 1 else []
+        fault = self._on_loop(lambda: self._start(spec, first, record, served))
         if fault:
             raise DataError(fault, table=table, segment=segment_name)
 
@@ -235,7 +241,9 @@ class ConsumingTables:
                 for name in names:
                     runner.force_commit(name)
 
-    def _start(self, spec: PartitionSpec, first: ConsumingRecord, record: ConsumingRecord) -> str | None:
+    def _start(
+        self, spec: PartitionSpec, first: ConsumingRecord, record: ConsumingRecord, served: Sequence[ConsumingRecord]
+    ) -> str | None:
         key = (spec.table, spec.partition)
         runner = self._runners.get(key)
         if runner is not None and runner.is_empty:
@@ -266,6 +274,8 @@ class ConsumingTables:
             is_split_commit=self._services.is_split_commit,
             sends_metadata=self._services.sends_metadata,
         )
+        for each in served:
+            runner.pass_by(each.name, each.sequence, parse(each.start_offset), parse(each.end_offset))
         fault = runner.start(start, settings)
         if fault is None and record.sequence >= runner.last_sequence:
             runner.read_by(spec, record.sequence, self._worker)

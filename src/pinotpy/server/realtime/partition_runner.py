@@ -88,6 +88,9 @@ class PartitionRunner:
         self._starts: dict[str, SegmentStart] = {}
         self._sequences: dict[str, int] = {}  # of the ranges in the log, by their present name
         self._ends: dict[int, Offset] = {}  # sequence → where that segment ends, as far as it is known
+        self._passed_by: dict[
+            int, str
+        ] = {}  # sequence → name of a segment that is served from its file, and not of here
         self._built: dict[str, BuiltSegment] = {}
         self._timers: dict[tuple[str, inputs.Timer], int] = {}
         self._given_up: set[str] = set()  # served from a file, their rows may go
@@ -101,10 +104,20 @@ class PartitionRunner:
         self.partition = partition
         self._sequences = {self._spec.segment_name: sequence}
 
+    def pass_by(self, name: str, sequence: int, start_offset: Offset, end_offset: Offset) -> None:
+        """A segment between those that consume here was done before they came: its rows are read on the way to those
+        behind it, and given up.
+        """
+        if name not in self._states and sequence not in self._passed_by:
+            self._passed_by[sequence] = name
+            self._end_known(sequence - 1, start_offset)
+            self._name(sequence, name)
+            self._end_known(sequence, end_offset)
+
     def start(self, start: SegmentStart, settings: ConsumerSettings) -> str | None:
         """OFFLINE → CONSUMING. Returns why it cannot be."""
         assert self.partition is not None
-        if start.name in self._states:
+        if start.name in self._states or start.sequence in self._passed_by:
             return None
         first = min(self._sequences.values())
         if start.sequence < first:
@@ -319,7 +332,7 @@ class PartitionRunner:
                 return
             following = next(
                 (start.name for start in self._starts.values() if start.sequence == sequence + 1),
-                self._provisional_name(sequence + 1),
+                self._passed_by.get(sequence + 1) or self._provisional_name(sequence + 1),
             )
             ended = partition.seal(end_offset, following)
             self._sequences[following] = sequence + 1
@@ -327,6 +340,9 @@ class PartitionRunner:
                 "segment ended table=%s segment=%s rows=%d end_offset=%s",
                 self.table, ended.name, view.num_rows(ended), end_offset,
             )  # fmt: skip
+            if sequence in self._passed_by:
+                self._given_up.add(ended.name)
+                self._release()
             self._feed(ended.name, inputs.CutDone(end_offset, view.num_rows(ended)))
 
     def _name(self, sequence: int, name: str) -> None:

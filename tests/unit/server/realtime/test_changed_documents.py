@@ -77,6 +77,10 @@ class Scene:
     def assigned(self, table: str) -> list[str]:
         return self.started
 
+    def served_between(self, table: str, first: ConsumingRecord, last: ConsumingRecord) -> list[ConsumingRecord]:
+        between = (name(sequence) for sequence in range(first.sequence + 1, last.sequence))
+        return [self.record(table, each) for each in between if each in self.ends and each not in self.started]
+
     def provisional_name(self, table: str, partition: int, sequence: int) -> str:
         return f"events__0__{sequence}__unnamed"
 
@@ -239,3 +243,23 @@ def test_a_topic_that_is_not_there_is_told_and_waited_for(scene: Scene) -> None:
     producer.append(0, records)
     producer.close()
     until(lambda: set(scene.rows()) == {1_010, 1_011}, lambda: (scene.rows(), scene.tables.describe(TABLE)))
+
+
+@pytest.mark.parametrize("order", [(0, 3), (3, 0)])
+def test_segments_that_were_done_before_an_older_one_are_passed_by(scene: Scene, order: tuple[int, int]) -> None:
+    """A server starts while segment 0 waits, and 1 and 2 are served from files: 3 is read behind them."""
+    scene.ends = {name(0): 10, name(1): 20, name(2): 30}
+    scene.started = [name(0), name(3)]
+    scene.produce(60)
+    for sequence in order:
+        scene.tables.start(TABLE, name(sequence))
+    until(lambda: len(scene.rows()) == 60, scene.rows)
+    scene.tables.start(TABLE, name(1))  # of a message that is late
+    assert not scene.tables.become_online(TABLE, name(1)), "the caller loads the file"
+    scene.finish(0)
+    until(lambda: set(scene.rows()) == set(range(30, 60)), scene.rows)
+    scene.ends[name(3)] = 40
+    scene.start(4)
+    scene.finish(3)
+    assert column_to_arrow(load_segment(scene.built[name(3)]).column("id")).to_pylist() == list(range(30, 40))
+    until(lambda: set(scene.rows()) == set(range(40, 60)), scene.rows)

@@ -125,6 +125,9 @@ class _Documents:
     def assigned(self, table: str) -> list[str]:
         return self.names
 
+    def served_between(self, table: str, first: ConsumingRecord, last: ConsumingRecord) -> list[ConsumingRecord]:
+        return []
+
     def provisional_name(self, table: str, partition: int, sequence: int) -> str:
         raise AssertionError("nothing is sealed")
 
