@@ -108,11 +108,15 @@ class PartitionRunner:
         """A segment between those that consume here was done before they came: its rows are read on the way to those
         behind it, and given up.
         """
+        assert self.partition is not None
         if name not in self._states and sequence not in self._passed_by:
             self._passed_by[sequence] = name
             self._end_known(sequence - 1, start_offset)
             self._name(sequence, name)
             self._end_known(sequence, end_offset)
+            if any(each.name == name and each.end_row is not None for each in self.partition.log_view().segments):
+                self._given_up.add(name)
+                self._release()
 
     def start(self, start: SegmentStart, settings: ConsumerSettings) -> str | None:
         """OFFLINE → CONSUMING. Returns why it cannot be."""
