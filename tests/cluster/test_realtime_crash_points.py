@@ -30,6 +30,7 @@ pytestmark = [pytest.mark.cluster, pytest.mark.zookeeper, pytest.mark.full]
 PATIENCE_S = 300.0
 # A process that stands still loses its session after this long, and another takes its work.
 SESSION_MS = 5_000
+LEASE_S = "15"  # of a committer: how long the others wait for one that stands still
 ZOMBIES = (FailPoint.COMMIT_STARTED, FailPoint.UPLOADED, FailPoint.SEALED, FailPoint.BEFORE_DONE)
 
 
@@ -109,7 +110,9 @@ def test_completion_survives_the_end_of_a_process_at_each_point(
 ) -> None:
     producing = Producing(tmp_path / "topics")
     cluster.controller.add_schema(SCHEMA)
-    cluster.controller.add_table(table_config(tmp_path / "topics", rows=1_500))
+    config = table_config(tmp_path / "topics", rows=1_500)
+    config["tableIndexConfig"]["streamConfigs"]["realtime.segment.commit.timeoutSeconds"] = LEASE_S
+    cluster.controller.add_table(config)
     producing.start()
     asking = Asking(cluster, producing.truth)
     wait_until(lambda: asking.counts["right"] > 0, PATIENCE_S, "rows of all partitions are answered")
