@@ -29,6 +29,8 @@ _IDLE: Final = frozenset(
 )
 # Ended segments that a log may hold beside the one that takes rows, before it reads no further.
 ENDED_MAX: Final = 4
+# Those that are done go from memory when all before them do.
+BEHIND_MAX: Final = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,8 +260,11 @@ class PartitionRunner:
             for name in list(self._states):
                 self._feed(name, inputs.StreamFailed(status.failure))
         self._reopen()
-        num_ended = len(self.partition.log_view().segments) - 1
-        waits = f"{num_ended} segments have ended and are not committed yet" if num_ended > ENDED_MAX else ""
+        ended = self.partition.log_view().segments[:-1]
+        num_waiting = sum(each.name not in self._given_up for each in ended)
+        waits = ""
+        if num_waiting > ENDED_MAX or len(ended) > BEHIND_MAX:
+            waits = f"{num_waiting} segments have ended and are not committed yet, {len(ended)} lie in memory"
         is_read_again = self._reopening is not None and self._reopening.partition is not None
         self.partition.pause(PAUSED if is_read_again else waits)
 
@@ -416,7 +421,12 @@ class PartitionRunner:
                 self._services.loop.later(ms, partial(self._fire, name, timer, token))
             case inputs.CutAt(end_offset):
                 self._ends.setdefault(self._starts[name].sequence, end_offset)
+                assert self.partition is not None
+                view = self.partition.log_view()
                 self._cut()
+                for each in view.segments:
+                    if each.name == name and each.end_row is not None:  # it ended before it had a machine
+                        self._feed(name, inputs.CutDone(end_offset, view.num_rows(each)))
             case inputs.Build(end_offset):
                 assert self.partition is not None
                 self._work.build(

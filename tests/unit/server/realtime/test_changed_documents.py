@@ -52,6 +52,7 @@ class Scene:
         self.ends: dict[str, int] = {}
         self.started: list[str] = []
         self.built: dict[str, Path] = {}
+        self.sent: list[CompletionMessage] = []
         self.loop = EventLoop("consuming", SystemClock())
         self.loop.start()
         self.pool = ThreadPoolExecutor(4)
@@ -85,6 +86,7 @@ class Scene:
         return f"events__0__{sequence}__unnamed"
 
     def send(self, message: CompletionMessage, built: object, partition: object) -> CompletionReply:
+        self.sent.append(message)
         return CompletionReply(ReplyStatus.HOLD)
 
     def scratch(self) -> Path:
@@ -263,3 +265,17 @@ def test_segments_that_were_done_before_an_older_one_are_passed_by(scene: Scene,
     scene.finish(3)
     assert column_to_arrow(load_segment(scene.built[name(3)]).column("id")).to_pylist() == list(range(30, 40))
     until(lambda: set(scene.rows()) == set(range(40, 60)), scene.rows)
+
+
+def test_a_segment_whose_rows_had_ended_before_its_transition_came_is_reported(scene: Scene) -> None:
+    """Its end is known by the start of the next one, so nothing is left to cut when it comes itself."""
+    scene.ends = {name(0): 10, name(1): 20}
+    scene.started = [name(0), name(1), name(2)]
+    scene.produce(60)
+    scene.tables.start(TABLE, name(0))
+    scene.tables.start(TABLE, name(2))
+    until(lambda: len(scene.rows()) == 60, scene.rows)
+    scene.finish(0)
+    until(lambda: set(scene.rows()) == set(range(10, 60)), scene.rows)
+    scene.tables.start(TABLE, name(1))
+    until(lambda: any(each.offset == 20 for each in scene.sent), lambda: scene.sent)
