@@ -90,9 +90,7 @@ class PartitionRunner:
         self._starts: dict[str, SegmentStart] = {}
         self._sequences: dict[str, int] = {}  # of the ranges in the log, by their present name
         self._ends: dict[int, Offset] = {}  # sequence → where that segment ends, as far as it is known
-        self._passed_by: dict[
-            int, str
-        ] = {}  # sequence → name of a segment that is served from its file, and not of here
+        self._passed_by: dict[int, str] = {}  # sequence → name of a segment that is served from its file alone
         self._built: dict[str, BuiltSegment] = {}
         self._timers: dict[tuple[str, inputs.Timer], int] = {}
         self._given_up: set[str] = set()  # served from a file, their rows may go
