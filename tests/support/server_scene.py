@@ -21,7 +21,7 @@ from pinotpy.config.table import TableConfig
 from pinotpy.errors import RemoteError
 from pinotpy.segment.archive.archive import pack_segment
 from pinotpy.segment.build.builder import build_segment
-from pinotpy.server.failed_downloads import FailedDownloads
+from pinotpy.server.failed_transitions import FailedTransitions
 from pinotpy.server.index_upkeep import IndexUpkeep
 from pinotpy.server.reload_jobs import ReloadJobs
 from pinotpy.server.tables.registry import SegmentRegistry
@@ -133,7 +133,7 @@ class Scene:
         properties = cast(Any, self.properties)
         self.assigned = list(self.properties.crcs)
         self.upkeep = IndexUpkeep(properties)
-        self.downloads = FailedDownloads(SystemClock())
+        self.retries = FailedTransitions(SystemClock())
         self.transitions = SegmentTransitions(
             self.registry,
             store,
@@ -142,7 +142,7 @@ class Scene:
             self.upkeep,
             self.jobs,
             lambda table: self.assigned if table == TABLE else (),
-            self.downloads,
+            self.retries,
         )
         for name in self.properties.crcs:
             self.transitions.on_transition(TABLE, name, "OFFLINE", "ONLINE")

@@ -1,5 +1,5 @@
-"""Finds what this server missed: newer versions of segments, reloads, forced commits, and archives that could not be
-fetched but may be available now.
+"""Finds what this server missed: newer versions of segments, reloads, forced commits, and transitions that failed but
+may succeed now.
 
 A refresh or reload message can be missed: a server that was paused or killed loses its session, and with it the
 messages to that session; a controller can die between record and message. So after every reconnection, and
@@ -21,7 +21,7 @@ from pinotpy.cluster.reconcile_loop import ReconcileLoop
 from pinotpy.cluster.reload_jobs import ReloadJobRecord, ReloadJobRecords
 from pinotpy.cluster.state_model import SEGMENT_STATE_MODEL
 from pinotpy.cluster.store import ClusterStore, SessionEvent, SessionState
-from pinotpy.server.failed_downloads import FailedDownloads
+from pinotpy.server.failed_transitions import FailedTransitions
 from pinotpy.server.reload_jobs import ReloadJobs
 from pinotpy.server.tables.registry import SegmentRegistry
 
@@ -42,7 +42,7 @@ class CatchUp:
         paths: ClusterPaths,
         clock: Clock,
         reloads: ReloadJobs,
-        downloads: FailedDownloads | None = None,
+        retries: FailedTransitions | None = None,
         take_force_commits: Callable[[], None] = lambda: None,
     ) -> None:
         self._registry = registry
@@ -52,7 +52,7 @@ class CatchUp:
         self._properties = PropertyStore(store, paths)
         self._clock = clock
         self._reloads = reloads
-        self._downloads = downloads
+        self._retries = retries
         self._take_force_commits = take_force_commits
         self._records = ReloadJobRecords(store, paths)
         self._asked: dict[
@@ -84,12 +84,12 @@ class CatchUp:
                         REFRESH_SEGMENT, table, name, record.crc, {"segmentName": name, "tableName": table}, now_ns
                     )
         self._missed_reloads(now_ns)
-        self._failed_downloads()
+        self._failed_transitions()
         self._take_force_commits()
 
-    def _failed_downloads(self) -> None:
+    def _failed_transitions(self) -> None:
         instance = self._participant.instance
-        for table, segments in self._downloads.take_due().items() if self._downloads is not None else ():
+        for table, segments in self._retries.take_due().items() if self._retries is not None else ():
             # A reset by an operator takes the same way; one that is in ERROR no more lets the message go without
             # effect.
             send_reset(
@@ -102,7 +102,7 @@ class CatchUp:
                 source=instance,
                 now_ms=self._clock.now_ms(),
             )
-            log.info("trying failed downloads again table=%s segments=%d first=%s", table, len(segments), segments[0])
+            log.info("trying failed transitions again table=%s segments=%d first=%s", table, len(segments), segments[0])
 
     def _missed_reloads(self, now_ns: int) -> None:
         missed: list[ReloadJobRecord] = []

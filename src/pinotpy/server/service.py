@@ -40,7 +40,7 @@ from pinotpy.segment.shared_codes.cache import SharedDictionaries
 from pinotpy.server.api import tables
 from pinotpy.server.catch_up import CatchUp
 from pinotpy.server.disk import FolderLock
-from pinotpy.server.failed_downloads import FailedDownloads
+from pinotpy.server.failed_transitions import FailedTransitions
 from pinotpy.server.index_upkeep import IndexUpkeep
 from pinotpy.server.metrics import ServerMetrics
 from pinotpy.server.query_service import QueryLimits, QueryService
@@ -256,7 +256,7 @@ class ServerParts:
             owns_port=settings.advertised_port is None,
             version=__version__,
         )
-        store, paths, downloads = self._store, self._paths, FailedDownloads(self.equipment.clock)
+        store, paths, retries = self._store, self._paths, FailedTransitions(self.equipment.clock)
         self._realtime = RealtimeParts(
             member.instance,
             store,
@@ -281,7 +281,7 @@ class ServerParts:
             self._upkeep,
             self._reloads,
             lambda table: assigned_segments(store, paths, table, member.instance),
-            downloads,
+            retries,
             self._realtime.tables,
         )
         self._realtime.start(handler)
@@ -296,7 +296,7 @@ class ServerParts:
             self._paths,
             self.equipment.clock,
             self._reloads,
-            downloads,
+            retries,
             self._realtime.tables.take_force_commits,
         )
         self._scrubber = Scrubber(

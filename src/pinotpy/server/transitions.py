@@ -9,7 +9,8 @@ with its reason, and queries are answered by the other replicas.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from pinotpy.cluster.property_store import PropertyStore
@@ -19,7 +20,7 @@ from pinotpy.cluster.views import Message
 from pinotpy.errors import DataError, DiskError, NotFoundError, PinotError, RemoteError, SegmentCorruptError
 from pinotpy.failpoints import FailPoint, reach
 from pinotpy.segment.immutable import ImmutableSegment, scrub
-from pinotpy.server.failed_downloads import FailedDownloads
+from pinotpy.server.failed_transitions import FailedTransitions
 from pinotpy.server.index_upkeep import IndexUpkeep, with_move
 from pinotpy.server.metrics import ServerMetrics
 from pinotpy.server.realtime.consuming_tables import ConsumingTables
@@ -36,7 +37,7 @@ class SegmentTransitions:
 
     Args:
         assigned: the segments of a table that this server should serve.
-        downloads: is told which archives could not be had.
+        retries: is told which transitions failed and may succeed later.
         consuming: what reads streams; None: segments cannot be consumed here.
     """
 
@@ -49,7 +50,7 @@ class SegmentTransitions:
         upkeep: IndexUpkeep,
         jobs: ReloadJobs,
         assigned: Callable[[str], Collection[str]],
-        downloads: FailedDownloads | None = None,
+        retries: FailedTransitions | None = None,
         consuming: ConsumingTables | None = None,
     ) -> None:
         self._registry = registry
@@ -59,7 +60,7 @@ class SegmentTransitions:
         self._upkeep = upkeep
         self._jobs = jobs
         self._assigned = assigned
-        self._downloads = downloads
+        self._retries = retries
         self._consuming = consuming
         # The participant calls one at a time per partition; but a reload of a table is of no partition.
         self._locks = SegmentLocks()
@@ -68,22 +69,24 @@ class SegmentTransitions:
         """Make the step; raises what kept it from being made."""
         if from_state == "CONSUMING" and to_state == "ONLINE" and self._consuming is not None:
             # Not under the segment's lock: what it waits for takes that.
-            if not self._consuming.become_online(resource, partition):
-                with self._locks.hold(resource, partition):
-                    self._load(resource, partition)
+            with self._retried(resource, partition):
+                if not self._consuming.become_online(resource, partition):
+                    with self._locks.hold(resource, partition):
+                        self._load(resource, partition)
             log.info("segment sealed table=%s segment=%s", resource, partition)
             self._count(resource)
             return
         with self._locks.hold(resource, partition):
-            if from_state == "CONSUMING" and self._consuming is not None:
+            if from_state in ("CONSUMING", "ERROR") and self._consuming is not None:
                 self._consuming.leave(resource, partition)
             match to_state:
                 case "CONSUMING" if self._consuming is not None:
-                    self._consuming.start(resource, partition)
+                    with self._retried(resource, partition):
+                        self._consuming.start(resource, partition)
                 case "ONLINE":
                     self._load(resource, partition)
                 case "OFFLINE":
-                    self._leave(resource, partition)
+                    self._leave(resource, partition, is_tried_again=from_state == "ERROR")
                 case "DROPPED":
                     self._leave(resource, partition)
                     self._store.delete(resource, partition)
@@ -225,11 +228,11 @@ class SegmentTransitions:
             elif isinstance(error, DataError | DiskError):
                 self._metrics.load_failed(table)
             is_passing = isinstance(error, RemoteError | DiskError)
-            if is_passing and self._downloads is not None and self._registry.segment(table, segment_name) is None:
-                self._downloads.failed(table, segment_name)
+            if is_passing and self._retries is not None and self._registry.segment(table, segment_name) is None:
+                self._retries.failed(table, segment_name)
             raise
-        if self._downloads is not None:
-            self._downloads.gone(table, segment_name)
+        if self._retries is not None:
+            self._retries.gone(table, segment_name)
         offsets = self._offsets(table, segment_name)
         try:
             segment, words = self._upkeep.apply(table, opened, drop=bool(jobs))
@@ -245,11 +248,25 @@ class SegmentTransitions:
         # A job that began meanwhile did not see it in the registry.
         self._reload_one(table, segment_name)
 
-    def _leave(self, table: str, segment_name: str) -> None:
+    @contextmanager
+    def _retried(self, table: str, segment_name: str) -> Iterator[None]:
+        """Whatever keeps a segment of a stream from consuming, or from being served when it is done, may pass: other
+        replicas bring it to its end meanwhile.
+        """
+        try:
+            yield
+        except Exception:
+            if self._retries is not None and self._registry.segment(table, segment_name) is None:
+                self._retries.failed(table, segment_name)
+            raise
+        if self._retries is not None:
+            self._retries.gone(table, segment_name)
+
+    def _leave(self, table: str, segment_name: str, *, is_tried_again: bool = False) -> None:
         self._registry.remove(table, segment_name)
         self._jobs.gone(table, segment_name)
-        if self._downloads is not None:
-            self._downloads.gone(table, segment_name)
+        if self._retries is not None and not is_tried_again:  # else its failures are counted on
+            self._retries.gone(table, segment_name)
 
     def _open(self, table: str, segment_name: str, *, anew: bool = False) -> ImmutableSegment:
         """The version that the record names. One that was replaced while it was fetched is fetched again in its new

@@ -21,7 +21,7 @@ from pinotpy.cluster.reload_jobs import ReloadJobRecord, ReloadJobRecords
 from pinotpy.cluster.segment_metadata import SegmentZkMetadata
 from pinotpy.cluster.views import Message
 from pinotpy.server.catch_up import ASK_AGAIN_S, CatchUp
-from pinotpy.server.failed_downloads import FIRST_WAIT_S, WAIT_MAX_S, FailedDownloads
+from pinotpy.server.failed_transitions import FIRST_WAIT_S, WAIT_MAX_S, FailedTransitions
 from pinotpy.server.reload_jobs import ReloadJobs
 
 PATHS, ME, TABLE = ClusterPaths("C"), "Server_h_8098", "t_OFFLINE"
@@ -198,9 +198,9 @@ def test_reloads_that_were_missed_are_asked_for_until_they_are_finished() -> Non
 def test_a_download_that_failed_is_tried_again_by_a_reset_later_and_later() -> None:
     server = _Server()
     server.participant.start()
-    downloads = FailedDownloads(server.clock)
+    retries = FailedTransitions(server.clock)
     catch_up = CatchUp(
-        cast(Any, server), server.participant, server.store, PATHS, server.clock, server.reloads, downloads
+        cast(Any, server), server.participant, server.store, PATHS, server.clock, server.reloads, retries
     )
     tried: list[str] = []
 
@@ -219,9 +219,9 @@ def test_a_download_that_failed_is_tried_again_by_a_reset_later_and_later() -> N
             server.admin.delete(PATHS.message(ME, message.id))
         return tried[-len(found) :] if found else []
 
-    downloads.failed(TABLE, "a")
-    downloads.failed(TABLE, "b")
-    downloads.gone(TABLE, "b")
+    retries.failed(TABLE, "a")
+    retries.failed(TABLE, "b")
+    retries.gone(TABLE, "b")
     assert look() == [], "not at once"
     waited = []
     for _ in range(8):
@@ -229,15 +229,15 @@ def test_a_download_that_failed_is_tried_again_by_a_reset_later_and_later() -> N
         while not look():
             server.clock.advance(1_000)
         waited.append((server.clock.now_ms() - start_ms) / 1000)
-        downloads.failed(TABLE, "a")
+        retries.failed(TABLE, "a")
     assert tried == ["a"] * 8
     for place, wait_s in enumerate(waited):
         middle_s = min(FIRST_WAIT_S * 2**place, WAIT_MAX_S)
         assert 0.5 * middle_s <= wait_s <= 1.5 * middle_s + 1, waited
     for _ in range(1_100):  # a deep store that is away for weeks
-        downloads.failed(TABLE, "a")
+        retries.failed(TABLE, "a")
     server.clock.advance(int(WAIT_MAX_S * 1_500) + 1_000)
     assert look() == ["a"]
-    downloads.gone(TABLE, "a")
+    retries.gone(TABLE, "a")
     server.clock.advance(int(WAIT_MAX_S * 2_000))
     assert look() == [], "it is served"

@@ -105,8 +105,8 @@ def test_a_segment_that_cannot_be_stored_says_so_and_is_tried_again(
     scene.deep_store.failure = FULL
     with pytest.raises(DiskError, match=r"segment 's0' is not loaded, .*no space left on device; make room"):
         scene.transitions.on_transition(TABLE, "s0", "OFFLINE", "ONLINE")
-    monkeypatch.setattr("pinotpy.server.failed_downloads.FIRST_WAIT_S", 0)
-    assert scene.failures == [TABLE] and (TABLE, "s0") in scene.downloads._failed
+    monkeypatch.setattr("pinotpy.server.failed_transitions.FIRST_WAIT_S", 0)
+    assert scene.failures == [TABLE] and (TABLE, "s0") in scene.retries._failed
 
 
 def test_what_to_do_depends_on_what_the_disk_says() -> None:

@@ -78,7 +78,7 @@ def test_what_cannot_be_fetched_is_not_served_and_not_trusted_by_the_next_load(t
     make_old(scene)
     scene.deep_store.failure = RemoteError("the deep store is away")
     scrubber(scene).step()
-    assert sorted(scene.registry.segments(TABLE)) == ["s1"] and (TABLE, "s0") in scene.downloads._failed
+    assert sorted(scene.registry.segments(TABLE)) == ["s1"] and (TABLE, "s0") in scene.retries._failed
     with pytest.raises(PinotError, match="away"):
         scene.transitions.on_transition(TABLE, "s0", "OFFLINE", "ONLINE")
     scene.deep_store.failure = None

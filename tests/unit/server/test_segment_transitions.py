@@ -8,9 +8,11 @@ from typing import Any, cast
 
 import pytest
 
-from pinotpy.clock import SystemClock
-from pinotpy.errors import NotFoundError, RemoteError, SegmentCorruptError
+from pinotpy.clock import ManualClock, SystemClock
+from pinotpy.errors import DataError, NotFoundError, RemoteError, SegmentCorruptError
+from pinotpy.server.failed_transitions import FIRST_WAIT_S, FailedTransitions
 from pinotpy.server.reload_jobs import ReloadJobs
+from pinotpy.server.tables.registry import SegmentRegistry
 from pinotpy.server.transitions import SegmentTransitions
 
 
@@ -101,3 +103,54 @@ def test_a_segment_that_cannot_be_had_in_the_version_of_its_record_fails_once(tm
 def test_a_segment_that_is_deleted_while_it_is_fetched_says_so() -> None:
     with pytest.raises(NotFoundError, match="no record"):
         _online(_Store(2, RemoteError("HTTP 404")), _Properties())
+
+
+class _Consuming:
+    """Does what the next of `faults` says, then nothing."""
+
+    def __init__(self, *faults: Exception) -> None:
+        self.faults = list(faults)
+        self.left: list[str] = []
+
+    def start(self, table: str, segment_name: str) -> None:
+        if self.faults:
+            raise self.faults.pop(0)
+
+    def become_online(self, table: str, segment_name: str) -> bool:
+        self.start(table, segment_name)
+        return True
+
+    def leave(self, table: str, segment_name: str) -> None:
+        self.left.append(segment_name)
+
+
+@pytest.mark.parametrize(("before", "after"), [("OFFLINE", "CONSUMING"), ("CONSUMING", "ONLINE")])
+def test_what_keeps_a_segment_of_a_stream_from_consuming_or_ending_is_tried_again(before: str, after: str) -> None:
+    """In ever longer waits, although a reset leads through OFFLINE each time."""
+    clock, registry = ManualClock(), SegmentRegistry()
+    consuming, retries = _Consuming(*[DataError("not yet")] * 3), FailedTransitions(clock)
+    transitions = SegmentTransitions(
+        registry,
+        cast(Any, None),
+        cast(Any, None),
+        cast(Any, _Metrics()),
+        cast(Any, _NoUpkeep()),
+        ReloadJobs(clock),
+        lambda _: (),
+        retries,
+        cast(Any, consuming),
+    )
+    waits = []
+    for _ in range(3):
+        with pytest.raises(DataError):
+            transitions.on_transition("t_REALTIME", "s", before, after)
+        began_ns = clock.monotonic_ns()
+        while not retries.take_due():
+            clock.advance(1_000)
+        waits.append((clock.monotonic_ns() - began_ns) / 1e9)
+        transitions.on_transition("t_REALTIME", "s", "ERROR", "OFFLINE")
+    assert consuming.left == ["s"] * 3, "nothing of the attempt before is left"
+    assert waits[1] > FIRST_WAIT_S <= waits[2], waits
+    transitions.on_transition("t_REALTIME", "s", before, after)
+    clock.advance(3_600_000)
+    assert retries.take_due() == {}

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection
+from collections.abc import Callable, Collection
+from dataclasses import replace
+from functools import partial
+from itertools import pairwise
 
 from pinotpy.clock import Clock
 from pinotpy.cluster.buckets import read_record
 from pinotpy.cluster.llc_names import llc_name, parse_llc_name
 from pinotpy.cluster.paths import ClusterPaths
 from pinotpy.cluster.property_store import PropertyStore
-from pinotpy.cluster.realtime_records import FORCE_COMMIT_JOB, RealtimeRecord
+from pinotpy.cluster.realtime_records import FORCE_COMMIT_JOB, RealtimeRecord, SegmentStatus
 from pinotpy.cluster.store import ClusterStore
 from pinotpy.config.schema import Schema
 from pinotpy.config.table import TableConfig
@@ -58,6 +61,7 @@ class ClusterDocuments:
             record.time_threshold_ms or stream_time_ms,
             record.record.crc,
             bool(record.force_commit_job),
+            record.status is SegmentStatus.DONE,
         )
 
     def forced(self, table: str, segment_names: Collection[str]) -> set[str]:
@@ -72,18 +76,40 @@ class ClusterDocuments:
 
     def served_between(self, table: str, first: ConsumingRecord, last: ConsumingRecord) -> list[ConsumingRecord]:
         stored = read_record(self._store, self._paths.ideal_state(table))
-        names = {}
-        for name, states in (stored.record.map_fields if stored is not None else {}).items():
+        states = stored.record.map_fields if stored is not None else {}
+        between = []
+        for name in states:
             parsed = parse_llc_name(name)
-            if parsed is None or parsed.partition != first.partition or states.get(self._instance) == "CONSUMING":
+            if parsed is None or parsed.partition != first.partition:
                 continue
             if first.sequence < parsed.sequence < last.sequence:
-                names[parsed.sequence] = name
-        found = []
-        for _, name in sorted(names.items()):
-            with contextlib.suppress(NotFoundError):  # deleted meanwhile
-                found.append(self.record(table, name))
-        return [each for each in found if each.end_offset]
+                with contextlib.suppress(NotFoundError):  # deleted meanwhile
+                    between.append(self.record(table, name))
+        between.sort(key=lambda each: each.sequence)
+        deleted = [
+            gone
+            for before, behind in pairwise([first, *between, last])
+            for gone in deleted_between(before, behind, partial(self.provisional_name, table, first.partition))
+        ]
+        own = {name for name, replicas in states.items() if replicas.get(self._instance) == "CONSUMING"}
+        served = [each for each in between if each.name not in own and each.end_offset]
+        return sorted([*served, *deleted], key=lambda each: each.sequence)
 
     def provisional_name(self, table: str, partition: int, sequence: int) -> str:
         return str(llc_name(raw_table_name(table), partition, sequence, self._clock.now_ms()))
+
+
+def deleted_between(
+    before: ConsumingRecord, behind: ConsumingRecord, provisional_name: Callable[[int], str]
+) -> list[ConsumingRecord]:
+    """What is known of the segments between two of a partition that have no record any more. Segments tile a partition,
+    so they lie between the end of one and the start of the other; where one of them ended and the next began does not
+    matter any more: the first takes all.
+    """
+    start = before.end_offset
+    gone = []
+    for sequence in range(before.sequence + 1, behind.sequence) if start else ():
+        name, end = provisional_name(sequence), behind.start_offset
+        gone.append(replace(behind, name=name, sequence=sequence, start_offset=start, end_offset=end))
+        start = end
+    return gone

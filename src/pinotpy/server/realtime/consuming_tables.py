@@ -23,13 +23,15 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-LOOP_TIMEOUT_S: Final = 60.0
+LOOP_TIMEOUT_S: Final = 60
 ONLINE_TIMEOUT_S: Final = 1_800.0  # a build and an upload, or a download
 
 
 @dataclass(frozen=True, slots=True)
 class ConsumingRecord:
-    """A segment's record, as far as consuming reads it. Offsets as text; end_offset empty while it is IN_PROGRESS."""
+    """A segment's record, as far as consuming reads it. Offsets as text; end_offset empty while it is IN_PROGRESS.
+    is_done: its file is stored.
+    """
 
     name: str
     partition: int
@@ -41,6 +43,7 @@ class ConsumingRecord:
     time_threshold_ms: int
     crc: int
     is_forced: bool = False
+    is_done: bool = False
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -84,7 +87,9 @@ class ConsumingDocuments(Protocol):
         ...
 
     def served_between(self, table: str, first: ConsumingRecord, last: ConsumingRecord) -> list[ConsumingRecord]:
-        """Segments of a partition between two that this instance should not consume, and whose end is known."""
+        """Segments of a partition between two that this instance should not consume, and whose end is known; with those
+        that were deleted, under provisional names.
+        """
         ...
 
     def provisional_name(self, table: str, partition: int, sequence: int) -> str:
@@ -136,6 +141,9 @@ class ConsumingTables:
         if stream is None:
             raise InvalidConfigError(f"table '{table}' has no stream: expected streamConfigs in its config")
         record = self._cluster.record(table, segment_name)
+        if record.is_done:
+            # It was done while the transition was on its way, or waited to be tried again: the next one loads its file.
+            return
         first = record
         # After a restart several segments come at once, in any order: the log begins with the oldest.
         for name in self._cluster.assigned(table):
@@ -332,10 +340,13 @@ class ConsumingTables:
     def _on_loop(self, call: Callable[[], T]) -> T:
         """Run a call on the loop and return what it gives, or raise what it raises."""
         done = threading.Event()
+        is_given_up = threading.Event()
         results: list[T] = []
         errors: list[Exception] = []
 
         def run() -> None:
+            if is_given_up.is_set():
+                return
             try:
                 results.append(call())
             except Exception as error:
@@ -343,8 +354,11 @@ class ConsumingTables:
             done.set()
 
         self._services.loop.post(run)
-        if not done.wait(LOOP_TIMEOUT_S):
-            raise QueryTimeoutError(f"consuming segments did not answer in {LOOP_TIMEOUT_S:.0f} s")
+        # In short waits: a process that stood still, or a machine that slept, did not wait meanwhile.
+        if not any(done.wait(1.0) for _ in range(LOOP_TIMEOUT_S)):
+            is_given_up.set()
+            if not done.wait(1.0):
+                raise QueryTimeoutError(f"consuming segments did not answer in {LOOP_TIMEOUT_S} s")
         if errors:
             raise errors[0]
         return results[0]

@@ -21,6 +21,7 @@ from pinotpy.server.realtime.consumer_inputs import ConsumerPhase, ConsumerSetti
 from pinotpy.server.realtime.consumer_states import start_consuming, step
 from pinotpy.server.realtime.ingest_worker import BuiltSegment, IngestPartition, IngestWorker, PartitionSpec
 from pinotpy.server.realtime.reopening import PAUSED, Reopening, close_apart, same_documents
+from pinotpy.server.realtime.segment_ranges import SegmentRanges
 
 log = logging.getLogger(__name__)
 
@@ -88,12 +89,9 @@ class PartitionRunner:
         self.partition: IngestPartition | None = None
         self._states: dict[str, ConsumerState] = {}
         self._starts: dict[str, SegmentStart] = {}
-        self._sequences: dict[str, int] = {}  # of the ranges in the log, by their present name
-        self._ends: dict[int, Offset] = {}  # sequence → where that segment ends, as far as it is known
-        self._passed_by: dict[int, str] = {}  # sequence → name of a segment that is served from its file alone
+        self._ranges: SegmentRanges  # since `begin`
         self._built: dict[str, BuiltSegment] = {}
         self._timers: dict[tuple[str, inputs.Timer], int] = {}
-        self._given_up: set[str] = set()  # served from a file, their rows may go
         self._waiters: dict[str, list[Waiter]] = {}
         self._is_told = threading.Event()  # an advance is posted and has not run yet
 
@@ -102,37 +100,37 @@ class PartitionRunner:
     def begin(self, partition: IngestPartition, sequence: int) -> None:
         """The partition was opened for the segment of the spec."""
         self.partition = partition
-        self._sequences = {self._spec.segment_name: sequence}
+        self._ranges = SegmentRanges(
+            self.table,
+            partition,
+            self._spec.segment_name,
+            sequence,
+            self._provisional_name,
+            self._feed,
+            self._forget,
+        )
 
     def pass_by(self, name: str, sequence: int, start_offset: Offset, end_offset: Offset) -> None:
         """A segment between those that consume here was done before they came: its rows are read on the way to those
         behind it, and given up.
         """
-        assert self.partition is not None
-        if name not in self._states and sequence not in self._passed_by:
-            self._passed_by[sequence] = name
-            self._end_known(sequence - 1, start_offset)
-            self._name(sequence, name)
-            self._end_known(sequence, end_offset)
-            if any(each.name == name and each.end_row is not None for each in self.partition.log_view().segments):
-                self._given_up.add(name)
-                self._release()
+        ranges = self._ranges
+        if name not in self._states and not ranges.is_passed_by(sequence) and sequence >= ranges.first_sequence:
+            ranges.pass_by(sequence, name, start_offset, end_offset)
 
     def start(self, start: SegmentStart, settings: ConsumerSettings) -> str | None:
         """OFFLINE → CONSUMING. Returns why it cannot be."""
-        assert self.partition is not None
-        if start.name in self._states or start.sequence in self._passed_by:
+        ranges = self._ranges
+        if start.name in self._states or ranges.is_passed_by(start.sequence):
             return None
-        first = min(self._sequences.values())
-        if start.sequence < first:
-            return f"this server reads the partition from segment {first} on, and cannot begin with {start.sequence}"
-        if start.sequence > first:
+        if start.sequence > ranges.first_sequence:
             # The segment before ends where this one begins, whatever replies about it were lost.
-            self._end_known(start.sequence - 1, start.start_offset)
-        fault = self._check_start(start)
+            ranges.end_known(start.sequence - 1, start.start_offset)
+        fault = ranges.fault_of_start(start.sequence, start.name, start.start_offset)
         if fault:
             return fault
-        self._name(start.sequence, start.name)  # of a range that ended, or began, before its name was known
+        ranges.name(start.sequence, start.name)
+        ranges.take_back(start.name)
         self._starts[start.name] = start
         self._states[start.name] = start_consuming(
             start.name,
@@ -142,9 +140,9 @@ class PartitionRunner:
             creation_time_ms=start.creation_time_ms,
             now_ms=self._services.clock.now_ms(),
         )
-        if (end_offset := self._ends.get(start.sequence)) is not None:
+        if (end_offset := ranges.end_of(start.sequence)) is not None:
             self._feed(start.name, inputs.Sealed(end_offset))
-        self._cut()
+        ranges.cut()
         if start.is_forced:
             self.force_commit(start.name)
         self.advanced()
@@ -161,7 +159,7 @@ class PartitionRunner:
             waiter.end(f"segment '{name}' does not consume here")
             return waiter
         built = self._built.get(name)
-        if name in self._given_up and (built is None or crc in (0, built.crc)):
+        if self._ranges.is_given_up(name) and (built is None or crc in (0, built.crc)):
             waiter.end(None)
         else:
             self._waiters.setdefault(name, []).append(waiter)
@@ -175,28 +173,24 @@ class PartitionRunner:
     @property
     def is_empty(self) -> bool:
         """Nothing consumes here, and nothing is left to be served from the log."""
-        return all(state.phase in _IDLE for state in self._states.values()) and not self._has_rows_to_serve()
+        return all(state.phase in _IDLE for state in self._states.values()) and not any(
+            name in self._states and not self._ranges.is_given_up(name) for name in self._ranges.names()
+        )
 
     def goes_on_with(self, sequence: int, start_offset: Offset) -> bool:
         """Whether the rows of a segment that does not consume here yet are being read already, since the segment before
         it ended here: its transition may come after that one was stored.
         """
-        assert self.partition is not None
-        return any(
-            self._sequences.get(each.name) == sequence
-            and each.start_offset == start_offset
-            and each.name not in self._given_up
-            for each in self.partition.log_view().segments
-        )
+        return self._ranges.goes_on_with(sequence, start_offset)
 
     def has_left(self, name: str) -> bool:
         """Whether a segment consumed here and does not any more."""
-        return name in self._given_up
+        return self._ranges.is_given_up(name)
 
     @property
     def last_sequence(self) -> int:
         """Of the segment that takes rows."""
-        return max(self._sequences.values())
+        return self._ranges.last_sequence
 
     def phases(self) -> dict[str, ConsumerPhase]:
         return {name: state.phase for name, state in list(self._states.items())}
@@ -243,7 +237,7 @@ class PartitionRunner:
         self._is_told.clear()
         if self.partition is None:
             return
-        self._cut()
+        self._ranges.cut()
         view = self.partition.log_view()
         for segment in view.segments:
             state = self._states.get(segment.name)
@@ -258,11 +252,10 @@ class PartitionRunner:
             for name in list(self._states):
                 self._feed(name, inputs.StreamFailed(status.failure))
         self._reopen()
-        ended = self.partition.log_view().segments[:-1]
-        num_waiting = sum(each.name not in self._given_up for each in ended)
+        num_waiting, num_ended = self._ranges.num_ended()
         waits = ""
-        if num_waiting > ENDED_MAX or len(ended) > BEHIND_MAX:
-            waits = f"{num_waiting} segments have ended and are not committed yet, {len(ended)} lie in memory"
+        if num_waiting > ENDED_MAX or num_ended > BEHIND_MAX:
+            waits = f"{num_waiting} segments have ended and are not committed yet, {num_ended} lie in memory"
         is_read_again = self._reopening is not None and self._reopening.partition is not None
         self.partition.pause(PAUSED if is_read_again else waits)
 
@@ -283,9 +276,9 @@ class PartitionRunner:
         assert partition is not None
         if changed is None:
             return
-        first = partition.log_view().segments[0]
-        if changed.partition is None and self._sequences[first.name] >= changed.sequence:
-            changed.open(first, self._sequences[first.name], partition.offset_text(first.start_offset), self.tell)
+        first, sequence = partition.log_view().segments[0], self._ranges.first_sequence
+        if changed.partition is None and sequence >= changed.sequence:
+            changed.open(first, sequence, partition.offset_text(first.start_offset), self.tell)
         if changed.is_given_up:
             log.error(
                 "rows are read by the schema and config of before, until the next segment table=%s partition=%d "
@@ -299,95 +292,11 @@ class PartitionRunner:
     def _take_reopened(self, changed: Reopening) -> None:
         old, new = self.partition, changed.partition
         assert old is not None and new is not None
-        oldest = self._sequences[old.log_view().segments[0].name]
-        names = {sequence: name for name, sequence in self._sequences.items()}
         self.partition, self._spec, self._reopening = new, changed.spec, None
-        self._sequences = {changed.spec.segment_name: changed.begins_with}
-        self._cut()
-        for sequence in list(self._sequences.values()):
-            if sequence in names:
-                self._name(sequence, names[sequence])
-        # What is served from files by now.
-        self._given_up |= {name for name, sequence in self._sequences.items() if sequence < oldest}
-        self._release()
+        self._ranges.replace(new, changed.spec.segment_name, changed.begins_with)
         self._on_partition()
         close_apart(old, self._spec)
         log.info("documents of before are given up table=%s partition=%d", self.table, self.number)
-
-    def _end_known(self, sequence: int, end_offset: Offset) -> None:
-        if self._ends.setdefault(sequence, end_offset) != end_offset:
-            log.error(
-                "a segment's end was changed table=%s partition=%d sequence=%d from=%r to=%r",
-                self.table, self.number, sequence, self._ends[sequence], end_offset,
-            )  # fmt: skip
-            return
-        for name, known in list(self._sequences.items()):
-            if known == sequence:
-                self._feed(name, inputs.Sealed(end_offset))
-        self._cut()
-
-    def _cut(self) -> None:
-        """End the segments whose end is known and was reached."""
-        partition = self.partition
-        assert partition is not None
-        while True:
-            view = partition.log_view()
-            last = view.segments[-1]
-            sequence = self._sequences[last.name]
-            end_offset = self._ends.get(sequence)
-            if end_offset is None or view.watermark.next_offset < end_offset:
-                return
-            following = next(
-                (start.name for start in self._starts.values() if start.sequence == sequence + 1),
-                self._passed_by.get(sequence + 1) or self._provisional_name(sequence + 1),
-            )
-            ended = partition.seal(end_offset, following)
-            self._sequences[following] = sequence + 1
-            log.info(
-                "segment ended table=%s segment=%s rows=%d end_offset=%s",
-                self.table, ended.name, view.num_rows(ended), end_offset,
-            )  # fmt: skip
-            if sequence in self._passed_by:
-                self._given_up.add(ended.name)
-                self._release()
-            self._feed(ended.name, inputs.CutDone(end_offset, view.num_rows(ended)))
-
-    def _name(self, sequence: int, name: str) -> None:
-        """Give a range its name."""
-        assert self.partition is not None
-        for known, number in list(self._sequences.items()):
-            if number == sequence and known != name:
-                self.partition.rename(known, name)
-                del self._sequences[known]
-                self._sequences[name] = sequence
-
-    def _check_start(self, start: SegmentStart) -> str | None:
-        assert self.partition is not None
-        for segment in self.partition.log_view().segments:
-            if self._sequences[segment.name] == start.sequence and segment.start_offset != start.start_offset:
-                text = self.partition.offset_text
-                return (
-                    f"segment '{start.name}' begins at offset {text(start.start_offset)}, and here at "
-                    f"{text(segment.start_offset)}"
-                )
-        return None
-
-    def _has_rows_to_serve(self) -> bool:
-        return any(name in self._states and name not in self._given_up for name in self._sequences)
-
-    def _release(self) -> None:
-        """Give up the rows of segments that are served from files, oldest first."""
-        assert self.partition is not None
-        while True:
-            first = self.partition.log_view().segments[0]
-            if first.name not in self._given_up or first.end_row is None:
-                return
-            self.partition.release(first.name)
-            del self._sequences[first.name]
-            self._states.pop(first.name, None)
-            self._starts.pop(first.name, None)
-            self._built.pop(first.name, None)
-            self._given_up.discard(first.name)
 
     # --- The machines
 
@@ -418,13 +327,7 @@ class PartitionRunner:
                 token = self._timers[name, timer] = self._timers.get((name, timer), 0) + 1
                 self._services.loop.later(ms, partial(self._fire, name, timer, token))
             case inputs.CutAt(end_offset):
-                self._ends.setdefault(self._starts[name].sequence, end_offset)
-                assert self.partition is not None
-                view = self.partition.log_view()
-                self._cut()
-                for each in view.segments:
-                    if each.name == name and each.end_row is not None:  # it ended before it had a machine
-                        self._feed(name, inputs.CutDone(end_offset, view.num_rows(each)))
+                self._ranges.end_at(self._starts[name].sequence, name, end_offset)
             case inputs.Build(end_offset):
                 assert self.partition is not None
                 self._work.build(
@@ -458,20 +361,26 @@ class PartitionRunner:
 
     def _stopped(self, name: str) -> None:
         self._failed(name, "the segment left this server")
+        start = self._starts.get(name)
+        self._forget(name)
         # Its rows stay as long as a segment before or behind them is served from the log.
-        self._states.pop(name, None)
-        self._starts.pop(name, None)
-        if name in self._sequences:
-            self._given_up.add(name)
-        self._release()
+        if name in self._ranges.names():
+            self._ranges.give_up(name)
+        elif start is not None:
+            self._ranges.forget_name(start.sequence)
 
     def _served(self, name: str) -> None:
         """The sealed segment is served."""
-        self._given_up.add(name)
         for waiter in self._waiters.pop(name, []):
             waiter.end(None)
-        self._release()
+        self._ranges.give_up(name)
         self.advanced()
+
+    def _forget(self, name: str) -> None:
+        """Its rows are not in memory any more, or it is not here."""
+        self._states.pop(name, None)
+        self._starts.pop(name, None)
+        self._built.pop(name, None)
 
     def _failed(self, name: str, reason: str) -> None:
         for waiter in self._waiters.pop(name, []):
@@ -479,9 +388,10 @@ class PartitionRunner:
 
     def _offset_texts(self, name: str) -> tuple[str, str]:
         assert self.partition is not None
-        start = self._starts[name]
-        end_offset = self._ends[start.sequence]
-        return self.partition.offset_text(start.start_offset), self.partition.offset_text(end_offset)
+        start, text = self._starts[name], self.partition.offset_text
+        end_offset = self._ranges.end_of(start.sequence)
+        assert end_offset is not None
+        return text(start.start_offset), text(end_offset)
 
     def _has_built(self, name: str, end_offset: Offset, built: BuiltSegment) -> None:
         self._built[name] = built

@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, cast
 
@@ -20,9 +21,11 @@ from pinotpy.clock import SystemClock
 from pinotpy.cluster.completion_messages import CompletionMessage, CompletionReply, ReplyStatus
 from pinotpy.config.schema import Schema
 from pinotpy.config.table import TableConfig
+from pinotpy.errors import QueryTimeoutError
 from pinotpy.segment.immutable import load_segment
 from pinotpy.segment.to_arrow import column_to_arrow
 from pinotpy.server.realtime.blocking_work import Services
+from pinotpy.server.realtime.cluster_documents import deleted_between
 from pinotpy.server.realtime.consuming_tables import ConsumingRecord, ConsumingTables
 from pinotpy.server.realtime.event_loop import EventLoop
 from pinotpy.server.realtime.ingest_worker import BuiltSegment, IngestWorker
@@ -50,6 +53,7 @@ class Scene:
         self.schema: dict[str, Any] = SCHEMA
         self.config = table_config(folder, rows=100_000)
         self.ends: dict[str, int] = {}
+        self.deleted: set[str] = set()
         self.started: list[str] = []
         self.built: dict[str, Path] = {}
         self.sent: list[CompletionMessage] = []
@@ -70,7 +74,8 @@ class Scene:
         sequence = int(segment_name.split("__")[2])
         start = str(self.ends.get(name(sequence - 1), 0))
         end = str(self.ends.get(segment_name, ""))
-        return ConsumingRecord(segment_name, 0, sequence, start, end, 0, 100_000, 3_600_000, 0)
+        is_done = segment_name in self.ends and segment_name not in self.started
+        return ConsumingRecord(segment_name, 0, sequence, start, end, 0, 100_000, 3_600_000, 0, is_done=is_done)
 
     def forced(self, table: str, segment_names: Collection[str]) -> set[str]:
         return set()
@@ -79,8 +84,15 @@ class Scene:
         return self.started
 
     def served_between(self, table: str, first: ConsumingRecord, last: ConsumingRecord) -> list[ConsumingRecord]:
-        between = (name(sequence) for sequence in range(first.sequence + 1, last.sequence))
-        return [self.record(table, each) for each in between if each in self.ends and each not in self.started]
+        between = [name(sequence) for sequence in range(first.sequence + 1, last.sequence)]
+        known = [self.record(table, each) for each in between if each in self.ends and each not in self.deleted]
+        deleted = [
+            gone
+            for before, behind in pairwise([first, *known, last])
+            for gone in deleted_between(before, behind, lambda sequence: self.provisional_name(table, 0, sequence))
+        ]
+        served = [each for each in known if each.name not in self.started]
+        return sorted([*served, *deleted], key=lambda each: each.sequence)
 
     def provisional_name(self, table: str, partition: int, sequence: int) -> str:
         return f"events__0__{sequence}__unnamed"
@@ -279,3 +291,51 @@ def test_a_segment_whose_rows_had_ended_before_its_transition_came_is_reported(s
     until(lambda: set(scene.rows()) == set(range(10, 60)), scene.rows)
     scene.tables.start(TABLE, name(1))
     until(lambda: any(each.offset == 20 for each in scene.sent), lambda: scene.sent)
+
+
+@pytest.mark.parametrize("order", [(0, 2, 5), (5, 2, 0)])
+def test_the_place_of_segments_that_were_deleted_is_passed_by(scene: Scene, order: tuple[int, ...]) -> None:
+    """A server starts while segments 0 and 2 wait, and 1, 3 and 4, which were done, have no record any more."""
+    scene.ends = {name(0): 10, name(1): 20, name(2): 25, name(3): 27, name(4): 30}
+    scene.started = [name(0), name(2), name(5)]
+    scene.deleted = {name(1), name(3), name(4)}
+    scene.produce(60)
+    for sequence in order:
+        scene.tables.start(TABLE, name(sequence))
+    until(lambda: len(scene.rows()) == 60, scene.rows)
+    scene.finish(0)
+    until(lambda: set(scene.rows()) == set(range(20, 60)), scene.rows)
+    scene.finish(2)
+    assert column_to_arrow(load_segment(scene.built[name(2)]).column("id")).to_pylist() == list(range(20, 25))
+    until(lambda: set(scene.rows()) == set(range(30, 60)), scene.rows)
+
+
+def test_a_segment_that_left_consumes_again(scene: Scene) -> None:
+    """As when its transition failed late, and was tried again."""
+    scene.ends = {name(0): 10}
+    scene.started = [name(0), name(1)]
+    scene.produce(30)
+    scene.tables.start(TABLE, name(0))
+    scene.tables.start(TABLE, name(1))
+    until(lambda: len(scene.rows()) == 30, scene.rows)
+    scene.tables.leave(TABLE, name(1))
+    scene.tables.start(TABLE, name(1))
+    scene.finish(0)
+    until(lambda: set(scene.rows()) == set(range(10, 30)), scene.rows)
+    scene.ends[name(1)] = 20
+    scene.start(2)
+    scene.finish(1)
+    assert column_to_arrow(load_segment(scene.built[name(1)]).column("id")).to_pylist() == list(range(10, 20))
+
+
+def test_a_transition_that_was_given_up_does_nothing_later(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pinotpy.server.realtime.consuming_tables.LOOP_TIMEOUT_S", 1)
+    goes_on = threading.Event()
+    scene.loop.post(lambda: bool(goes_on.wait(PATIENCE_S)))
+    with pytest.raises(QueryTimeoutError, match="did not answer in 1 s"):
+        scene.tables.start(TABLE, name(0))
+    goes_on.set()
+    monkeypatch.undo()
+    scene.tables.leave(TABLE, name(0))  # comes behind it
+    assert not scene.tables.partitions(TABLE)
+    assert scene.tables.describe(TABLE) == []

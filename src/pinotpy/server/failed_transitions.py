@@ -1,7 +1,7 @@
-"""Which segments are in ERROR because their archive could not be had or stored, and when to try again.
+"""Which segments are in ERROR for a reason that may pass, and when to try again.
 
-The deep store may be away for longer than a download is tried, a disk may be full. Nobody should have to reset every
-replica by hand when that is over.
+The deep store may be away for longer than a download is tried, a disk may be full, ZooKeeper or a stream may not answer
+when a segment should begin to consume. Nobody should have to reset every replica by hand when that is over.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ WAIT_MAX_S: Final = 600.0
 _DOUBLED_MAX: Final = 10
 
 
-class FailedDownloads:
+class FailedTransitions:
     """By table and segment. Safe to share between threads: `_lock` guards `_failed`.
 
     A segment is due FIRST_WAIT_S after its failure, then twice as long each time up to WAIT_MAX_S, half to one and a
@@ -30,7 +30,7 @@ class FailedDownloads:
         self._failed: dict[tuple[str, str], tuple[int, int]] = {}  # → failures so far, due at (monotonic ns)
 
     def failed(self, table: str, segment: str) -> None:
-        """Its archive could not be had."""
+        """Its transition ended in ERROR, and may succeed later."""
         with self._lock:
             count = self._failed.get((table, segment), (0, 0))[0] + 1
             self._failed[table, segment] = (count, self._due_ns(count))
