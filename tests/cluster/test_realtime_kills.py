@@ -1,6 +1,6 @@
-"""Proves on real processes, under SIGKILL and SIGSTOP of servers, their workers, controller and broker while rows come:
-every answer that says it is exact has exactly the records of the stream up to the offsets that it names, and in the end
-no record is lost or doubled, and every segment that ended is done. PINOTPY_CHAOS_SEED replays a run's faults.
+"""Proves on real processes, under SIGKILL and SIGSTOP of servers, their workers and builds, controller and broker while
+rows come: every answer that says it is exact has exactly the records of the stream up to the offsets that it names, and
+in the end no record is lost or doubled, and every segment that ended is done. PINOTPY_CHAOS_SEED replays the faults.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ import contextlib
 import os
 import random
 import signal
+import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -23,6 +24,7 @@ pytestmark = [pytest.mark.cluster, pytest.mark.zookeeper, pytest.mark.full]
 
 SECONDS = float(os.environ.get("PINOTPY_CHAOS_SECONDS", "45"))
 SEED = int(os.environ.get("PINOTPY_CHAOS_SEED", "0")) or random.SystemRandom().randrange(1, 10**6)
+BUILDS_KILLED = 5
 DAEMONS = ("server-0", "server-1", "server-2", "controller", "broker")
 
 
@@ -47,6 +49,38 @@ def children_of(pid: int) -> list[int]:
         with contextlib.suppress(OSError):
             children += map(int, task.read_text().split())
     return [*children, *(other for child in children for other in children_of(child))]
+
+
+class KillingBuilds:
+    """Kills processes that build segments, wherever they are, at most one a second; `killed` counts them."""
+
+    def __init__(self, cluster: LiveCluster) -> None:
+        self.killed = 0
+        self._cluster = cluster
+        self._ends = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="killing-builds", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._ends.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._ends.wait(0.005):
+            daemons = self._cluster.processes.daemons
+            pids = [daemons[name].pid for name in list(daemons) if name.startswith("server")]
+            builds = [child for pid in pids for child in children_of(pid) if name_of(child) == "pinotpy-build"]
+            if builds:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(random.choice(builds), signal.SIGKILL)
+                    self.killed += 1
+                self._ends.wait(1.0)
+
+
+def name_of(pid: int) -> str:
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{pid}/comm").read_text().strip()
+    return ""
 
 
 def disturb(cluster: LiveCluster, dice: random.Random, until: float) -> Counter[str]:
@@ -81,8 +115,11 @@ def test_no_record_is_lost_or_doubled_whatever_is_killed(cluster: LiveCluster, f
     asking = Asking(cluster, producing.truth)
     wait_until(lambda: asking.counts["right"] > 0, 120, "rows of all partitions are answered")
     asking.wrong.clear()  # one partition begins after the other
-    dice = random.Random(SEED)
+    dice, builds = random.Random(SEED), KillingBuilds(cluster)
     faults = disturb(cluster, dice, time.monotonic() + SECONDS)
+    wait_until(lambda: builds.killed >= BUILDS_KILLED, 600, f"seed {SEED}: builds are killed")
+    builds.stop()
+    faults["killed a build"] = builds.killed
     expected = producing.stop()
     asking.stop()
     print(f"seed {SEED}, {producing.produced} records a partition, {dict(faults)}, answers {dict(asking.counts)}")

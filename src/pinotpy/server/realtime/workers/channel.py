@@ -53,7 +53,15 @@ class Channel:
                 self._end.sendall(content)
 
     def receive(self) -> tuple[bytes, int | None] | None:
-        """The next message, and the descriptor that came with it, which is the caller's now; None at the end."""
+        """The next message, and the descriptor that came with it, which is the caller's now; None at the end, also if
+        the other process was killed before it had read everything.
+        """
+        try:
+            return self._receive()
+        except ConnectionResetError:
+            return None
+
+    def _receive(self) -> tuple[bytes, int | None] | None:
         header, descriptors = b"", array.array("i")
         while len(header) < _HEADER.size:
             part, more, _, _ = socket.recv_fds(self._end, _HEADER.size - len(header), 1)
