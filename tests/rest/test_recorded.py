@@ -378,7 +378,11 @@ def recorded() -> list[dict[str, Any]]:
 @pytest.fixture
 def replay(tmp_path: Path) -> Iterator[Replay]:
     harness = start_harness(
-        tmp_path, servers=0, identity=Identity("Controller_HOST_29000", "http://HOST:29000"), broker="Broker_HOST_28099"
+        tmp_path,
+        servers=0,
+        identity=Identity("Controller_HOST_29000", "http://HOST:29000"),
+        broker="Broker_HOST_28099",
+        settings={"legacy_get_changes": True},
     )
     for port in (28098, 28198):
         harness.add_instance(f"Server_HOST_{port}", ["DefaultTenant_OFFLINE", "DefaultTenant_REALTIME"])

@@ -41,9 +41,9 @@ class MessageKind(StrEnum):
     COMMIT = "segmentCommit"
 
     @property
-    def verb(self) -> str:
-        """HTTP method: messages with files in the body are posted."""
-        return "POST" if self in (self.UPLOAD, self.COMMIT_END_WITH_METADATA, self.COMMIT) else "GET"
+    def has_file(self) -> bool:
+        """Whether it comes with a file in its body. All are posted; the reference gets those without."""
+        return self in (self.UPLOAD, self.COMMIT_END_WITH_METADATA, self.COMMIT)
 
     @property
     def needs_location(self) -> bool:

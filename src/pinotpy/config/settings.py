@@ -213,6 +213,11 @@ class ControllerSettings(ProcessSettings):
         ge=0,
         le=25_000,
     )
+    legacy_get_changes: Flag = setting(
+        False,
+        "pinot.controller.legacy.get.changes",
+        about="Take requests of old clients that change something by GET without credentials.",
+    )
     threads: WholeNumber = setting(
         32, "controller.threads", about="Threads for requests that touch ZooKeeper or files.", ge=1, le=256
     )

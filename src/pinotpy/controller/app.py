@@ -69,7 +69,7 @@ def build_controller_app(
 
     failure_of: RealtimeValidation.failure.
     """
-    return build_app(
+    app = build_app(
         "controller",
         controller_routes(controller, scheduler, failure_of),
         access=access,
@@ -78,3 +78,5 @@ def build_controller_app(
         settings=settings,
         body_max_bytes=body_max_bytes,
     )
+    app.takes_changes_by_get = controller.settings.legacy_get_changes
+    return app

@@ -14,14 +14,15 @@ import random
 import uuid
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any, Protocol
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs
 
 import httpx
 import orjson
 
 from pinotpy.cluster.completion_messages import MessageKind
 from pinotpy.controller.idempotency import KEY_HEADER, IdempotentAnswers, KeptAnswer
-from pinotpy.errors import AccessDeniedError, NotLeaderError, PayloadTooLargeError, PinotError, UserError
+from pinotpy.errors import NotLeaderError, PayloadTooLargeError, PinotError, UserError
+from pinotpy.service.foreign_pages import refuse_foreign, refuse_loads, without_page
 
 LOG = logging.getLogger(__name__)
 
@@ -44,7 +45,7 @@ LOCAL_PATHS = frozenset(
 )
 HOP_BY_HOP = frozenset(
     b"connection keep-alive proxy-authenticate proxy-authorization te trailer transfer-encoding upgrade host "
-    b"content-length origin".split(),
+    b"content-length".split(),
 )
 
 
@@ -103,7 +104,8 @@ class LeaderForwarding:
             if self._leadership.is_leader():
                 await self._answer_once(scope, receive, send, headers.get(KEY_HEADER))
                 return
-            _refuse_foreign_pages(headers)
+            # The leader cannot tell: for it the host is its own.
+            (refuse_loads if scope["method"] in READING else refuse_foreign)(scope["headers"])
             if FORWARDED_BY in headers:
                 raise NotLeaderError(
                     "this controller does not lead any more: ask the lead controller",
@@ -142,7 +144,7 @@ class LeaderForwarding:
         await _send_answer(send, answer)
 
     async def _forward(self, scope: Scope, body: bytes) -> KeptAnswer:
-        headers = [(name, value) for name, value in scope["headers"] if name not in HOP_BY_HOP]
+        headers = [(name, value) for name, value in without_page(scope["headers"]) if name not in HOP_BY_HOP]
         headers.append((FORWARDED_BY, self._instance().encode()))
         if KEY_HEADER not in dict(headers):
             headers.append((KEY_HEADER, uuid.uuid4().hex.encode()))
@@ -179,13 +181,6 @@ class LeaderForwarding:
             )
             return KeptAnswer(response.status_code, forwarded_headers, response.content)
         raise NotLeaderError(f"{reason}; nothing is known to be changed: try again")
-
-
-def _refuse_foreign_pages(headers: dict[bytes, bytes]) -> None:
-    # The leader cannot tell: for it the host is its own. So the Origin is checked here and not passed on.
-    origin = urlsplit(headers.get(b"origin", b"").decode("latin-1")).netloc.lower()
-    if b"origin" in headers and origin != headers.get(b"host", b"").decode("latin-1").lower():
-        raise AccessDeniedError("requests from pages of another origin are refused")
 
 
 def _fingerprint(scope: Scope, body: bytes) -> bytes:

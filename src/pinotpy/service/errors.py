@@ -24,6 +24,13 @@ class UnsupportedMediaTypeError(UserError):
     http_status = 415
 
 
+class MethodNotAllowedError(UserError):
+    """A request whose method is not taken for what it would do; the message names the one that is."""
+
+    code = 405
+    http_status = 405
+
+
 class ConflictingChangeError(UserError):
     """Somebody else is changing the same thing."""
 

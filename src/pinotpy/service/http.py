@@ -52,6 +52,7 @@ class HttpApp:
         self.fastapi.router.route_class = self._route_class()
         self._fast: dict[tuple[str, str], Route] = {}
         self.known_heads = KnownHeads()
+        self.takes_changes_by_get = False  # see http_guard.LEGACY_GET_CHANGES
         self._num_good, self._latencies = (
             metrics.tally("httpRequests", status="2xx"),
             metrics.timings("httpRequestLatency"),
@@ -120,6 +121,7 @@ class HttpApp:
 
     async def _guard(self, route: Route, request: Request, handle: Callable[[Request], Any]) -> Response:
         visit = Visit(route, self.access, self.metrics, request_id_var.get(), _peer(request.scope))
+        visit.takes_changes_by_get = self.takes_changes_by_get
         request.scope["pinotpy.visit"] = visit
         await admit(visit, request.scope, request.path_params)
         check_headers(request.scope["headers"], route.body_max_bytes)
@@ -140,10 +142,10 @@ class HttpApp:
             status = 400
             raise
         finally:
-            if route.method not in _SAFE_METHODS and status != 403:
+            if (route.method not in _SAFE_METHODS or visit.changes) and status != 403:
                 visit.record(
                     "change",
-                    route.action,
+                    visit.asked or route.action,
                     ", ".join(str(resource) for resource in visit.resources[:10]) or str(route.target),
                     status,
                 )

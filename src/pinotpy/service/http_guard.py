@@ -11,7 +11,7 @@ import re
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from urllib.parse import urlsplit
+from typing import Final
 
 from starlette.concurrency import run_in_threadpool
 from starlette.types import Message, Receive, Scope
@@ -19,12 +19,15 @@ from starlette.types import Message, Receive, Scope
 from pinotpy.errors import AccessDeniedError, AuthenticationError, PayloadTooLargeError, UserError
 from pinotpy.service import audit
 from pinotpy.service.access import AccessControl, Credentials, require
-from pinotpy.service.errors import LoginThrottledError, UnsupportedMediaTypeError
+from pinotpy.service.errors import LoginThrottledError, MethodNotAllowedError, UnsupportedMediaTypeError
+from pinotpy.service.foreign_pages import refuse_foreign, refuse_loads
 from pinotpy.service.metrics import Metrics
 from pinotpy.service.rights import ANONYMOUS, Action, Principal, Resource, ResourceKind, table_resource
-from pinotpy.service.routes import Route, TargetKind
+from pinotpy.service.routes import ChangeByGet, Route, TargetKind
 
 _log = logging.getLogger(__name__)
+# The setting by which changes by GET are taken from clients without credentials.
+LEGACY_GET_CHANGES: Final = "pinot.controller.legacy.get.changes"
 _PARAMETERS_MAX = 200
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9_.\-]{1,64}")
 # A random start tells processes apart; a count is ten times cheaper than random bytes for each request.
@@ -34,7 +37,11 @@ _REQUEST_NUMBERS = itertools.count(1)
 
 @dataclass(slots=True)
 class Visit:
-    """One request with its principal. `checked`: whether the handler of an IN_HANDLER route asked for a right."""
+    """One request with its principal.
+
+    checked: whether the handler of an IN_HANDLER route asked for a right. asked: the last right that was asked for.
+    changes: a GET that changes something. takes_changes_by_get: also without credentials (LEGACY_GET_CHANGES).
+    """
 
     route: Route
     access: AccessControl
@@ -43,13 +50,17 @@ class Visit:
     peer: str
     principal: Principal = ANONYMOUS
     checked: bool = False
+    asked: Action | None = None
+    changes: bool = False
+    takes_changes_by_get: bool = False
     body_too_large: bool = False
     resources: list[Resource] = field(default_factory=list)
 
     def allows(self, action: Action, resource: Resource) -> bool:
         """Whether the principal may; a denial is counted and goes to the audit trail."""
-        self.checked = True
-        self.resources.append(resource)
+        self.checked, self.asked = True, action
+        if resource not in self.resources:
+            self.resources.append(resource)
         allowed = self.access.is_allowed(self.principal, action, resource)
         if not allowed:
             self.denied("denied", action, str(resource), 403)
@@ -99,9 +110,11 @@ async def admit(visit: Visit, scope: Scope, path_params: Mapping[str, str]) -> N
     if route.target.kind is TargetKind.PUBLIC:
         return
     headers: list[tuple[bytes, bytes]] = scope["headers"]
-    if route.method != "GET":
-        _refuse_foreign_pages(headers)
     credentials = Credentials.from_headers(headers, visit.peer)
+    if route.method != "GET":
+        refuse_foreign(headers)
+    elif route.change is not None and route.change.is_asked(scope["query_string"]):
+        _check_change(visit, route.change, headers, credentials)
     try:
         principal = visit.access.recall(credentials)
         if principal is None:
@@ -145,17 +158,18 @@ def _query_parameter(query_string: bytes, name: str) -> str:
     return values[0] if values else ""
 
 
-def _refuse_foreign_pages(headers: list[tuple[bytes, bytes]]) -> None:
-    # A web page of another origin may post to a daemon on this machine or with a browser's stored credentials. Browsers
-    # say where such a request comes from; clients that are no browsers send no Origin.
-    origin = host = b""
-    for name, value in headers:
-        if name == b"origin":
-            origin = value
-        elif name == b"host":
-            host = value
-    if origin and urlsplit(origin.decode("latin-1")).netloc.lower() != host.decode("latin-1").lower():
-        raise AccessDeniedError("requests from pages of another origin are refused")
+def _check_change(
+    visit: Visit, change: ChangeByGet, headers: list[tuple[bytes, bytes]], credentials: Credentials
+) -> None:
+    """Refuse a GET that changes something, unless it is known that no page made it."""
+    visit.changes = True
+    is_of_own_page = refuse_loads(headers)
+    has_credentials = bool(credentials.authorization or credentials.cluster_token)
+    if not (is_of_own_page or has_credentials or visit.takes_changes_by_get):
+        raise MethodNotAllowedError(
+            f"a GET that changes something is taken with credentials only: use {change.instead}, or set "
+            f"{LEGACY_GET_CHANGES}=true on this daemon"
+        )
 
 
 def check_headers(headers: list[tuple[bytes, bytes]], body_max_bytes: int) -> None:

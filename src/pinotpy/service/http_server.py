@@ -10,6 +10,7 @@ import asyncio
 import errno
 import ipaddress
 import logging
+import re
 import socket
 import threading
 from collections.abc import Callable, Coroutine, Iterable
@@ -36,6 +37,7 @@ CLOSE_TIMEOUT_S = 2.0
 # How often certificates are looked at and slow clients are swept.
 SWEEP_INTERVAL_S = 1.0
 
+_HOST = re.compile(r"(?:\[(?P<address>[0-9a-f:.%]+)\]|(?P<name>[a-z0-9._\-]+))(?::[0-9]{1,5})?")
 # Host headers that were found welcome: as many spellings as a client may make up.
 WELCOME_HOSTS_MAX = 64
 
@@ -305,12 +307,13 @@ class _HostCheck:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
-            body = self.refusal(scope["headers"])
-            if body is not None:
+            refusal = self.refusal(scope["headers"])
+            if refusal is not None:
+                status, body = refusal
                 await send(
                     {
                         "type": "http.response.start",
-                        "status": 403,
+                        "status": status,
                         "headers": [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))],
                     }
                 )
@@ -318,17 +321,19 @@ class _HostCheck:
                 return
         await self.app(scope, receive, send)
 
-    def refusal(self, headers: Iterable[tuple[bytes, bytes]]) -> bytes | None:
-        """The body of a 403, or None."""
+    def refusal(self, headers: Iterable[tuple[bytes, bytes]]) -> tuple[int, bytes] | None:
+        """Status and body of an answer that refuses, or None."""
         host = next((value for key, value in headers if key == b"host"), b"")
         if host in self._welcome:
             return None
         text = host.decode("latin-1").lower()
-        name = text[1:].partition("]")[0] if text.startswith("[") else text.partition(":")[0]
+        parsed = _HOST.fullmatch(text)
+        if parsed is None and text:
+            return 400, error_body(400, f"Host header '{text[:80]}': expected a name or address, and perhaps a port")
+        name = "" if parsed is None else parsed["address"] or parsed["name"]
         if name and name not in self._names and not is_loopback(name):
-            return error_body(
-                403, f"this daemon has no access control and answers to localhost only, not to '{name[:80]}'"
-            )
+            words = f"this daemon has no access control and answers to localhost only, not to '{name[:80]}'"
+            return 403, error_body(403, words)
         if len(self._welcome) < WELCOME_HOSTS_MAX:
             self._welcome.add(host)
         return None

@@ -16,6 +16,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, TypeVar
+from urllib.parse import parse_qsl
 
 from pinotpy.service.rights import Action, Resource, ResourceKind
 
@@ -25,6 +26,7 @@ __all__ = [
     "IN_HANDLER",
     "PUBLIC",
     "Action",
+    "ChangeByGet",
     "FastRequest",
     "FastResponse",
     "Route",
@@ -134,12 +136,33 @@ class StreamedResponse:
     headers: tuple[tuple[bytes, bytes], ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class ChangeByGet:
+    """A route that changes something, and is reached by GET for old clients' sake.
+
+    instead: the request of other method that does the same. when: the query parameter without which it only reads;
+    empty: it always changes something.
+    """
+
+    instead: str
+    when: str = ""
+
+    def is_asked(self, query_string: bytes) -> bool:
+        """Whether a request with this query string changes something."""
+        if not self.when:
+            return True
+        pairs = parse_qsl(query_string.decode("latin-1"), keep_blank_values=True)
+        return any(name == self.when for name, _ in pairs)
+
+
 FastHandler = Callable[[FastRequest], Awaitable[bytes | FastResponse | StreamedResponse]]
 
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """One declared route. `is_fast`: answered before FastAPI (the broker's query path); FastAPI only documents it."""
+    """One declared route. `is_fast`: answered before FastAPI (the broker's query path); FastAPI only documents it.
+    `change`: what a GET changes.
+    """
 
     method: str
     path: str
@@ -149,6 +172,7 @@ class Route:
     tag: str = ""
     body_max_bytes: int = BODY_MAX_BYTES
     is_fast: bool = False
+    change: ChangeByGet | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
 
     def __str__(self) -> str:
@@ -173,6 +197,7 @@ class Routes:
         target: Target,
         *,
         body_max_bytes: int = BODY_MAX_BYTES,
+        change: ChangeByGet | None = None,
         **options: Any,
     ) -> Callable[[Handler], Handler]:
         """Declare a route; `options` go to FastAPI (summary, status_code, response_class, openapi_extra …)."""
@@ -180,7 +205,8 @@ class Routes:
         def declare(handler: Handler) -> Handler:
             if target.parameter and target.kind is TargetKind.PATH:
                 assert f"{{{target.parameter}}}" in path, f"{method} {path} has no path parameter '{target.parameter}'"
-            self._routes.append(Route(method, path, handler, action, target, self.tag, body_max_bytes, False, options))
+            route = Route(method, path, handler, action, target, self.tag, body_max_bytes, False, change, options)
+            self._routes.append(route)
             return handler
 
         return declare
@@ -213,7 +239,8 @@ class Routes:
         assert "{" not in path, f"a fast route has a fixed path, not {path}"
 
         def declare(handler: FastHandler) -> FastHandler:
-            self._routes.append(Route(method, path, handler, action, target, self.tag, body_max_bytes, True, options))
+            route = Route(method, path, handler, action, target, self.tag, body_max_bytes, True, None, options)
+            self._routes.append(route)
             return handler
 
         return declare

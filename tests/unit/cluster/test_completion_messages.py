@@ -37,8 +37,8 @@ def parsed(kind: MessageKind, **params: str) -> CompletionMessage:
     return CompletionMessage.from_params(kind, {"name": NAME, "instance": SERVER, **params}, LONG_OFFSETS.parse)
 
 
-def test_paths_and_verbs_are_the_reference_s() -> None:
-    assert {kind.value: kind.verb for kind in MessageKind} == {
+def test_paths_are_the_reference_s_and_so_is_which_bring_a_file() -> None:
+    assert {kind.value: "POST" if kind.has_file else "GET" for kind in MessageKind} == {
         "segmentConsumed": "GET",
         "segmentStoppedConsuming": "GET",
         "extendBuildTime": "GET",

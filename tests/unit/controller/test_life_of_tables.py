@@ -52,7 +52,8 @@ def test_a_bad_parameter_of_a_delete_changes_nothing(harness: Harness, segment: 
         "/segments/parts?type=OFFLINE&retention=-1d",
     ):
         assert harness.http.delete(path).status_code == 400, path
-    assert harness.http.get("/tables/parts?state=bad").status_code == 400
+    with_credentials = {"Authorization": "Basic eDp5"}
+    assert harness.http.get("/tables/parts?state=bad", headers=with_credentials).status_code == 400
     assert harness.tree.dump() == before
 
 
@@ -353,7 +354,7 @@ def test_paths_of_old_clients_do_what_the_newer_ones_do(harness: Harness, segmen
     http = harness.http
     assert http.get("/tables/parts/segments/crc").json() == http.get("/segments/parts/crc").json()
     assert http.post("/tables/parts/segments/reload").json() == {"status": "Sent 2 reload messages"}
-    assert http.get("/tables/parts/segments/parts_0/reload").json() == {"status": "Sent 2 reload messages"}
+    assert http.post("/tables/parts/segments/parts_0/reload").json() == {"status": "Sent 2 reload messages"}
     assert [message["MSG_SUBTYPE"] for message in harness.messages("Server_localhost_8098")] == ["RELOAD_SEGMENT"] * 2
     ((entry,),) = http.get("/tables/parts/segments/parts_0").json()
     assert entry["state"]["segment.crc"] == http.get("/segments/parts/crc").json()["parts_0"]
@@ -366,7 +367,7 @@ def test_paths_of_old_clients_do_what_the_newer_ones_do(harness: Harness, segmen
     config = http.get("/tables/parts").json()["OFFLINE"]
     assert config["tableIndexConfig"]["invertedIndexColumns"] == ["name"]
     assert config["segmentsConfig"]["replication"] == "2"
-    assert http.get("/tables/parts?state=disable").json() == [
+    assert http.get("/tables/parts?state=disable", headers={"Authorization": "Basic eDp5"}).json() == [
         {"tableName": "parts_OFFLINE", "state": {"successful": True, "message": "Table disabled"}}
     ]
     assert http.get("/tables/parts/state?type=OFFLINE").json() == {"state": "disabled"}

@@ -459,6 +459,10 @@ def test_an_open_daemon_answers_to_this_machines_names_only(open_client: httpx.C
         ("localhost:9000", 200),
         ("127.0.0.1", 200),
         ("[::1]:80", 200),
+        ("127.0.0.1:x@evil.example", 400),
+        ("127.0.0.1:80:80", 400),
+        ("localhost/evil.example", 400),
+        ("[::1", 400),
     ):
         assert open_client.get("/tables/flights", headers={"host": host}).status_code == status, host
 

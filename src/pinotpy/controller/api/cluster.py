@@ -17,7 +17,7 @@ from pinotpy.controller.periodic.scheduler import PeriodicScheduler
 from pinotpy.errors import DecodeError, NoNodeError, NotFoundError, StaleVersionError, UserError
 from pinotpy.names import raw_table_name
 from pinotpy.service.http import visible_tables
-from pinotpy.service.routes import CLUSTER, EACH_TABLE, PUBLIC, Action, Routes, table, table_in_query
+from pinotpy.service.routes import CLUSTER, EACH_TABLE, PUBLIC, Action, ChangeByGet, Routes, table, table_in_query
 
 LEAD_PARTITION = "leadControllerResource_0"
 DATABASE = "default"  # in queries `default.flights` and `flights` are one table
@@ -94,6 +94,7 @@ def cluster_routes(controller: Controller, scheduler: PeriodicScheduler) -> Rout
         "/periodictask/run",
         Action.ADMIN,
         table_in_query("tableName"),
+        change=ChangeByGet("POST /periodictask/run"),
         summary="Run a periodic task now, for one table or all",
     )
     def run_task(

@@ -25,7 +25,7 @@ from pinotpy.controller.realtime.files import store_file
 from pinotpy.controller.realtime.service import Attached, CompletionService
 from pinotpy.errors import PinotError, UserError
 from pinotpy.failpoints import FailPoint, reach
-from pinotpy.service.routes import CLUSTER, Action, Routes
+from pinotpy.service.routes import CLUSTER, Action, ChangeByGet, Routes
 
 LOG = logging.getLogger(__name__)
 
@@ -88,7 +88,7 @@ def completion_routes(controller: Controller, service: CompletionService) -> Rou
         return {**FAILED.to_json(str), "reason": reason[:500]}
 
     def route(kind: MessageKind) -> None:
-        has_file = kind.verb == "POST"
+        has_file = kind.has_file
 
         async def answer(request: Request) -> dict[str, Any]:
             params = dict(request.query_params)
@@ -115,16 +115,18 @@ def completion_routes(controller: Controller, service: CompletionService) -> Rou
                 return failed(kind, request, error)
             return CompletionReply(ReplyStatus.UPLOAD_SUCCESS, location=stored.location).to_json(str)
 
-        declare = routes.post if has_file else routes.get
+        path, handler = f"/{kind.value}", store if kind is MessageKind.UPLOAD else answer
         extra: dict[str, Any] = {"body_max_bytes": bytes_max, "openapi_extra": _FILE_BODY} if has_file else {}
-        declare(
-            f"/{kind.value}",
-            Action.ADMIN,
-            CLUSTER,
-            summary=_SUMMARIES[kind],
-            operation_id=kind.value,
-            **extra,
-        )(store if kind is MessageKind.UPLOAD else answer)
+        routes.post(path, Action.ADMIN, CLUSTER, summary=_SUMMARIES[kind], operation_id=kind.value, **extra)(handler)
+        if not has_file:
+            routes.get(
+                path,
+                Action.ADMIN,
+                CLUSTER,
+                summary=f"{_SUMMARIES[kind]} (form of older servers)",
+                operation_id=f"{kind.value}_get",
+                change=ChangeByGet(f"POST {path}"),
+            )(handler)
 
     for kind in MessageKind:
         route(kind)

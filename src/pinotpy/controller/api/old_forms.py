@@ -14,7 +14,7 @@ from pinotpy.controller.api.bodies import RawBody, json_body
 from pinotpy.controller.context import Controller
 from pinotpy.controller.tables import existing_halves
 from pinotpy.errors import NotFoundError
-from pinotpy.service.routes import Action, Routes, table
+from pinotpy.service.routes import Action, ChangeByGet, Routes, table
 
 TYPE = Query(None, alias="type", description="OFFLINE or REALTIME; without it, both.")
 # path → section that is applied, answer
@@ -74,6 +74,7 @@ def old_routes(controller: Controller) -> Routes:
         table("tableName"),
         summary="Old form of /segments/{tableName}/reload",
         operation_id="old_reload_get",
+        change=ChangeByGet("POST /segments/{tableName}/reload"),
     )
     def reload_all(tableName: str, type: str | None = TYPE) -> dict[str, Any]:
         return _sent(
@@ -92,6 +93,7 @@ def old_routes(controller: Controller) -> Routes:
         table("tableName"),
         summary="Old form of /segments/{tableName}/{segmentName}/reload",
         operation_id="old_reload_one_get",
+        change=ChangeByGet("POST /segments/{tableName}/{segmentName}/reload"),
     )
     def reload_one(tableName: str, segmentName: str, type: str | None = TYPE) -> dict[str, Any]:
         holding = [

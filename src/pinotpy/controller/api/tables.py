@@ -23,7 +23,7 @@ from pinotpy.errors import InvalidConfigError, NotFoundError, UserError
 from pinotpy.names import TableType, split_table_name
 from pinotpy.service.http import authorise, visible_tables
 from pinotpy.service.rights import table_resource
-from pinotpy.service.routes import EACH_TABLE, IN_HANDLER, Action, Routes, table
+from pinotpy.service.routes import EACH_TABLE, IN_HANDLER, Action, ChangeByGet, Routes, table
 
 EXAMPLE = {
     "tableName": "flights",
@@ -90,6 +90,7 @@ def table_routes(controller: Controller) -> Routes:
         Action.READ,
         table("tableName"),
         summary="Config of a table, by type; with `state` (old form) switches it",
+        change=ChangeByGet("PUT /tables/{tableName}/state, or DELETE /tables/{tableName}", when="state"),
     )
     def get_table(
         request: Request,

@@ -139,7 +139,7 @@ class CompletionClient:
     ) -> Any:
         try:
             response = self._client.request(
-                kind.verb,
+                "POST",
                 f"{url}/{kind.value}",
                 params=params,
                 files=files,

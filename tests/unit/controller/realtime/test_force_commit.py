@@ -88,7 +88,7 @@ def test_a_forced_segment_is_sealed_where_it_was_and_is_waited_for_until_it_is_d
     job = scene.ask(partitions="1").json()["forceCommitJobId"]
     name = scene.names[1]
     for server in SERVERS:
-        reply = scene.harness.http.get(
+        reply = scene.harness.http.post(
             "/segmentConsumed",
             params={
                 "name": name,

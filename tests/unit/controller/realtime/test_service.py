@@ -46,7 +46,7 @@ class Scene:
         files = more.pop("files", None)
         url = f"{self.harness.server.url}/{kind}"
         params |= {key: str(value) for key, value in more.items()}
-        response = httpx.request("POST" if files else "GET", url, params=params, files=files, timeout=60)
+        response = httpx.post(url, params=params, files=files, timeout=60)
         assert response.status_code == 200, response.text
         reply: dict[str, Any] = response.json()
         return reply
@@ -212,5 +212,5 @@ def test_the_reply_says_who_is_not_the_leader(scene: Scene) -> None:
     object.__setattr__(scene.harness.controller, "is_leader", lambda: False)
     assert scene.says("segmentConsumed", name, "A")["status"] == "NOT_LEADER"
     assert (
-        json.loads(httpx.get(f"{scene.harness.server.url}/segmentConsumed", timeout=60).text)["status"] == "NOT_LEADER"
+        json.loads(httpx.post(f"{scene.harness.server.url}/segmentConsumed", timeout=60).text)["status"] == "NOT_LEADER"
     )
