@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 
+from pinotpy.broker.catalog import Target
 from pinotpy.broker.gathering import gather
 from pinotpy.broker.parts import Broker, BrokerLimits, Question, SendToServer
 from pinotpy.broker.plan_cache import Asked, BoundQuery, Plan
@@ -110,8 +111,7 @@ async def answer_query(
             may_read(statement.table)
             target = broker.catalog.resolve(statement.table, question.dialect)
             envelope.tables_queried = (target.raw_table_name,)
-            envelope.time_boundary = None if target.boundary is None else target.boundary.as_json()
-            envelope.boundary_fault = target.fault
+            _name_boundary(envelope, target)
             if target.timeout_ms is not None:
                 limit = time_limit(options.timeout_ms, broker.limits.timeout_ms, target.timeout_ms)
                 deadline_ns = start_ns + limit.timeout_ms * 1_000_000
@@ -170,6 +170,12 @@ async def answer_query(
     return await asyncio.to_thread(write, shown, envelope) if is_long else write(shown, envelope)
 
 
+def _name_boundary(envelope: Envelope, target: Target) -> None:
+    """Say what divides the halves of the table as they are asked."""
+    envelope.time_boundary = None if target.boundary is None else target.boundary.as_json()
+    envelope.boundary_fault = target.fault
+
+
 async def _tiled(
     broker: Broker,
     table: str,
@@ -186,6 +192,7 @@ async def _tiled(
     if faults and broker.clock.monotonic_ns() < deadline_ns:
         log.info("records of a stream do not tile, asking again table=%s %s", table, faults[0])
         target = broker.catalog.resolve(table, context.dialect)
+        _name_boundary(envelope, target)
         gathered = await gather(broker, context, bound, target, next(broker.numbers), deadline_ns)
         faults = offset_faults(gathered.offsets())
     envelope.partition_offsets = gathered.offsets()

@@ -17,6 +17,9 @@ from pinotpy.cluster.records import ZNRecord
 
 _LONG_MIN = -9223372036854775808  # 0.6's "never refreshed"
 INPUTS_SHOWN_MAX = 20
+# Of a segment that was refreshed to a later time (`extra`): until when its rows were in the version that some replica
+# may still serve, as `end_time_ms`; empty if that did not say it.
+SERVED_END = "segment.served.end.time"
 INPUT_CHARACTERS_MAX = 16_384  # of the names in one record: it is read by all brokers and servers
 
 
@@ -69,6 +72,12 @@ class SegmentZkMetadata:
     custom_map: dict[str, str] = field(default_factory=dict)
     inputs: InputsRecord | None = None
     extra: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def served_end_time_ms(self) -> int | None:
+        """Until when the rows are in every version that replicas may serve."""
+        served = self.extra.get(SERVED_END)
+        return self.end_time_ms if served is None else int(served) if served.lstrip("-").isdigit() else None
 
     def to_record(self) -> ZNRecord:
         simple = {

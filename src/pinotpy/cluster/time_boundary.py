@@ -1,7 +1,8 @@
 """The time that divides a hybrid table: its OFFLINE half answers up to and with it, its REALTIME half from there on.
 
 It is the newest time of the offline segments that some server has, less a day, or an hour where they are pushed hourly:
-the newest push may still be under way (Pinot: TimeBoundaryManager).
+the newest push may still be under way (Pinot: TimeBoundaryManager). Of a segment that was uploaded again it is the time
+of the version before, until all replicas serve the new one.
 """
 
 from __future__ import annotations
@@ -43,7 +44,8 @@ def time_boundary(
         served: records of offline segments that queries see and some server has.
     """
     spec = schema.field_specs.get(time_column or "")
-    newest_ms = max((record.end_time_ms for record in served if record.end_time_ms is not None), default=None)
+    ends_ms = (record.served_end_time_ms for record in served)
+    newest_ms = max((end_ms for end_ms in ends_ms if end_ms is not None), default=None)
     if spec is None or spec.date_time_format is None or newest_ms is None:
         return None
     boundary_ms = newest_ms - (HOUR_MS if is_hourly else DAY_MS)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -40,6 +40,8 @@ class Controller:
             it passes on what users send.
         is_leader, leader: whether this controller leads; the instance id of the one that does, or None.
         register_at_leader: passes a segment's registration on to the leader.
+        refreshed: table and segment of those of hybrid tables that were uploaded again with rows of a later time
+            (periodic/refreshed_segments).
     """
 
     identity: Identity
@@ -57,6 +59,7 @@ class Controller:
     is_leader: Callable[[], bool]
     leader: Callable[[], str | None]
     register_at_leader: Callable[[SegmentZkMetadata, UploadConditions], Awaitable[SegmentZkMetadata | None]]
+    refreshed: set[tuple[str, str]] = field(default_factory=set)
 
     @property
     def instance(self) -> str:

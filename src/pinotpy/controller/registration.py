@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from pinotpy.cluster.segment_lineage import LineageState
-from pinotpy.cluster.segment_metadata import SegmentZkMetadata
+from pinotpy.cluster.segment_metadata import SERVED_END, SegmentZkMetadata
 from pinotpy.config.segments_config import AssignmentStrategy
 from pinotpy.config.table import TableConfig
 from pinotpy.controller.assignment.balanced import assign_balanced, count_segments
@@ -24,6 +24,7 @@ from pinotpy.controller.table_rules import server_candidates
 from pinotpy.controller.upload_conditions import UploadConditions
 from pinotpy.controller.user_messages import send_refresh
 from pinotpy.errors import AlreadyExistsError, PreconditionFailedError, StaleVersionError, TableNotFoundError, UserError
+from pinotpy.names import raw_table_name
 
 LOG = logging.getLogger(__name__)
 
@@ -142,6 +143,13 @@ def _refresh(controller: Controller, segment: SegmentZkMetadata, stored: StoredS
         )
     else:
         renewed = replace(segment, push_time_ms=old.push_time_ms, refresh_time_ms=now_ms)
+        before_ms, end_ms = old.served_end_time_ms, segment.end_time_ms
+        is_later = end_ms is not None and (before_ms is None or before_ms < end_ms)
+        if is_later and table.endswith("_OFFLINE") and len(catalog.tables_of(raw_table_name(table))) > 1:
+            # Replicas serve the old version for a while: the boundary of a hybrid table waits for them.
+            served = "" if before_ms is None else str(before_ms)
+            renewed = replace(renewed, extra={**renewed.extra, SERVED_END: served})
+            controller.refreshed.add((table, name))
     try:
         catalog.replace_segment(renewed, stored.version)
     except StaleVersionError as error:

@@ -38,6 +38,7 @@ from pinotpy.controller.leadership import ElectedLeadership, register_at_leader
 from pinotpy.controller.periodic.broker_resource import BrokerResourceValidation
 from pinotpy.controller.periodic.deep_store_sweep import DeepStoreSweep
 from pinotpy.controller.periodic.realtime_validation import RealtimeValidation
+from pinotpy.controller.periodic.refreshed_segments import RefreshedSegments
 from pinotpy.controller.periodic.retention import RetentionManager
 from pinotpy.controller.periodic.scheduler import PeriodicScheduler
 from pinotpy.controller.periodic.segment_status import SegmentStatusChecker
@@ -136,6 +137,7 @@ class ControllerParts:
                 SegmentStatusChecker(controller, settings.status_check_interval_s),
                 BrokerResourceValidation(controller, settings.broker_resource_interval_s),
                 streams,
+                RefreshedSegments(controller),
             ],
             equipment.clock,
             controller.is_leader,

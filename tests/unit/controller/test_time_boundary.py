@@ -14,6 +14,10 @@ from controller_harness import PARTS_TABLE, Harness
 from events_table import table_config
 from job_data import DATA, needs_data
 
+from pinotpy.cluster.segment_metadata import SERVED_END
+from pinotpy.controller.periodic.refreshed_segments import RefreshedSegments
+from pinotpy.controller.server_calls import ServerAnswer
+
 Builder = Callable[..., Path]
 FIRST_DAY = 18_000  # the builder's segments have three days from here on
 
@@ -92,3 +96,62 @@ def test_the_reference_s_own_hybrid_table_is_accepted(harness: Harness, halves: 
             answer = harness.post_json(path, document)
             assert answer.status_code == 200, answer.text
     assert set(harness.http.get("/tables/airlineStats").json()) == {"OFFLINE", "REALTIME"}
+
+
+def test_a_segment_that_comes_again_moves_it_when_all_its_replicas_serve_the_new_version(
+    harness: Harness, segment: Builder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The record is rewritten before any server has the rows: until then the REALTIME half has to answer for them."""
+    harness.add_parts()
+    assert harness.post_json("/tables", realtime(tmp_path)).status_code == 200
+    assert harness.upload(segment("a"), tableName="parts").status_code == 200
+    harness.settle()
+    before = {"timeColumn": "day", "timeValue": str(FIRST_DAY + 1)}
+    assert boundary(harness) == before
+    catalog = harness.controller.catalog
+    old = catalog.segments("parts_OFFLINE")["a"].crc
+    served = {"Server_localhost_8098": old, "Server_localhost_8198": old}
+    silent: set[str] = set()
+
+    def ask(_: Any, servers: list[str], path: str, *, deadline_s: float) -> dict[str, ServerAnswer]:
+        assert path == "/tables/parts_OFFLINE/segments/crc"
+        return {
+            server: ServerAnswer(failure="no answer")
+            if server in silent
+            else ServerAnswer({"a": str(served[server]), "other": "1"})
+            for server in servers
+        }
+
+    monkeypatch.setattr("pinotpy.controller.periodic.refreshed_segments.ask_servers", ask)
+    task = RefreshedSegments(harness.controller)
+
+    def look() -> Any:
+        for table in task.tables():
+            task.run_table(table)
+        task.run_once()
+        return boundary(harness)
+
+    assert harness.upload(segment("a", first_day=FIRST_DAY + 10), tableName="parts").status_code == 200
+    new = catalog.segments("parts_OFFLINE")["a"].crc
+    assert new != old and boundary(harness) == before == look()
+    assert harness.upload(segment("a", first_day=FIRST_DAY + 20), tableName="parts").status_code == 200
+    newest = catalog.segments("parts_OFFLINE")["a"].crc
+    served["Server_localhost_8098"] = newest
+    assert look() == before, "one replica serves the first version"
+    served["Server_localhost_8198"] = new
+    assert look() == before, "and then the second"
+    served["Server_localhost_8198"] = newest
+    silent.add("Server_localhost_8098")
+    assert look() == before, "nobody knows what it serves"
+    silent.clear()
+    # A new leader finds it as well.
+    harness.controller.refreshed.clear()
+    task = RefreshedSegments(harness.controller)
+    assert look() == {"timeColumn": "day", "timeValue": str(FIRST_DAY + 21)}
+    assert SERVED_END not in catalog.segments("parts_OFFLINE")["a"].extra
+    # Rows of an earlier time move it back at once: the REALTIME half has what lies behind.
+    assert harness.upload(segment("a", first_day=FIRST_DAY + 5), tableName="parts").status_code == 200
+    assert boundary(harness) == {"timeColumn": "day", "timeValue": str(FIRST_DAY + 6)}
+    assert not harness.controller.refreshed
+    assert harness.http.delete("/segments/parts/a").status_code == 200
+    assert boundary(harness) is None
