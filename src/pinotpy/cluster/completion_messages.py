@@ -25,6 +25,7 @@ MAX_HOLD_MS: Final = 3_000  # a server that is told to wait asks again after thi
 UNKNOWN_NUMBER: Final = -1  # how replies and requests say "no number"
 TEXT_LENGTH_MAX: Final = 1_024
 REASON_LENGTH_MAX: Final = 256
+REASON_SHOWN_MAX: Final = 500  # of a reply
 NUMBER_MAX: Final = (1 << 63) - 1
 
 
@@ -174,6 +175,7 @@ class CompletionReply:
     build_time_s: with COMMIT, how long the build may take before the committer has to ask for more time.
     location: with UPLOAD_SUCCESS, where the file lies.
     controller_url: with COMMIT, where to send the file.
+    reason: with FAILED, what was wrong, where that is known.
     """
 
     status: ReplyStatus
@@ -182,6 +184,7 @@ class CompletionReply:
     is_split_commit: bool = False
     location: str = ""
     controller_url: str = ""
+    reason: str = ""
 
     def to_json(self, offset_text: OffsetText) -> dict[str, Any]:
         """The reply's JSON object, keys in the reference's order."""
@@ -198,6 +201,8 @@ class CompletionReply:
             reply["segmentLocation"] = self.location
         if self.controller_url:
             reply["controllerVipUrl"] = self.controller_url
+        if self.reason:
+            reply["reason"] = self.reason
         return reply
 
     @classmethod
@@ -228,6 +233,7 @@ class CompletionReply:
             reply.get("isSplitCommitType") is True,
             str(reply.get("segmentLocation") or ""),
             str(reply.get("controllerVipUrl") or ""),
+            str(reply.get("reason") or "")[:REASON_SHOWN_MAX],
         )
 
 

@@ -19,9 +19,18 @@ REASONS_MAX = 20
 
 
 def check_segment(
-    metadata: SegmentMetadata, schema: Schema, table_name_with_type: str, time_column_name: str | None
+    metadata: SegmentMetadata,
+    schema: Schema,
+    table_name_with_type: str,
+    time_column_name: str | None,
+    *,
+    is_of_stream: bool = False,
 ) -> None:
     """Refuse a segment that does not fit its table.
+
+    Args:
+        is_of_stream: its times are not checked. Who pushes a file can mend it; a stream's record cannot be mended, and
+            must not keep its partition from going on. The option rowTimeValueCheck rejects such records one by one.
 
     Raises:
         UserError: with every reason (at most 20 are listed).
@@ -29,7 +38,7 @@ def check_segment(
     reasons = [
         *_name_reasons(metadata, table_name_with_type),
         *_column_reasons(metadata, schema),
-        *_time_reasons(metadata, time_column_name),
+        *([] if is_of_stream else _time_reasons(metadata, time_column_name)),
     ]
     if not reasons:
         return

@@ -6,13 +6,21 @@ from __future__ import annotations
 
 import logging
 
+from pinotpy.config.stream_secrets import mask_faults, with_stored
 from pinotpy.config.table import TableConfig
 from pinotpy.controller.context import Controller
 from pinotpy.controller.deletion import delete_segment_files, new_deletion
 from pinotpy.controller.realtime.stream_plug_ins import check_stream
 from pinotpy.controller.table_rules import broker_candidates, check_table
 from pinotpy.controller.user_messages import send_config_changed
-from pinotpy.errors import AlreadyExistsError, NotFoundError, StaleVersionError, TableNotFoundError, UserError
+from pinotpy.errors import (
+    AlreadyExistsError,
+    InvalidConfigError,
+    NotFoundError,
+    StaleVersionError,
+    TableNotFoundError,
+    UserError,
+)
 from pinotpy.names import TableType, split_table_name, table_name_with_type
 
 LOG = logging.getLogger(__name__)
@@ -42,6 +50,7 @@ def add_table(controller: Controller, config: TableConfig) -> None:
         AlreadyExistsError: it exists, or servers still hold segments of a deleted one.
     """
     catalog, name = controller.catalog, config.name_with_type
+    _refuse_masks(config)
     check_stream(controller, config, check_table(catalog, config))
     _refuse_existing(controller, name)
     if catalog.external_view(name) is not None:
@@ -54,6 +63,11 @@ def add_table(controller: Controller, config: TableConfig) -> None:
         )
     catalog.create_table(config, broker_candidates(catalog, config))
     LOG.info("table added table=%s replication=%d", name, config.replication)
+
+
+def _refuse_masks(config: TableConfig) -> None:
+    if faults := mask_faults(config.to_json_dict()):
+        raise InvalidConfigError(f"the config of table '{config.name_with_type}' is not valid:", tuple(faults))
 
 
 def update_table(controller: Controller, path_name: str, config: TableConfig) -> None:
@@ -73,6 +87,8 @@ def update_table(controller: Controller, path_name: str, config: TableConfig) ->
         stored = catalog.table_config(name)
         if stored is None:
             raise NotFoundError(f"Table {name} does not exist", table=name)
+        config = TableConfig.from_json(with_stored(config.to_json_dict(), stored.config.to_json_dict()))
+        _refuse_masks(config)
         check_stream(controller, config, check_table(catalog, config))
         try:
             catalog.replace_table_config(config, stored.version)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import orjson
@@ -10,6 +11,7 @@ from fastapi import Query, Request, Response
 from pinotpy.cluster.paths import BROKER_RESOURCE
 from pinotpy.cluster.records import ZNRecord
 from pinotpy.cluster.store import Stat
+from pinotpy.config.stream_secrets import masked
 from pinotpy.controller.api.answers import success
 from pinotpy.controller.api.bodies import RawBody, json_body
 from pinotpy.controller.context import Controller
@@ -187,9 +189,23 @@ def _child(path: str, name: str) -> str:
     return f"/{name}" if path == "/" else f"{path}/{name}"
 
 
+def _without_secrets(record: ZNRecord) -> dict[str, Any]:
+    """A record as JSON; the sections of a table's config that have stream settings are JSON texts in it."""
+    shown = record.to_json_dict()
+    sections = {}
+    for name in ("tableIndexConfig", "ingestionConfig"):
+        with contextlib.suppress(orjson.JSONDecodeError):
+            sections[name] = orjson.loads(record.simple_fields.get(name, ""))
+    hidden = masked(sections)
+    shown["simpleFields"] = shown["simpleFields"] | {
+        name: orjson.dumps(hidden[name]).decode() for name in sections if hidden[name] != sections[name]
+    }
+    return shown
+
+
 def _readable(data: bytes, path: str) -> bytes:
     try:
-        return orjson.dumps(ZNRecord.from_bytes(data, path).to_json_dict(), option=orjson.OPT_INDENT_2)
+        return orjson.dumps(_without_secrets(ZNRecord.from_bytes(data, path)), option=orjson.OPT_INDENT_2)
     except DecodeError:
         # Other programs' nodes hold whatever they hold.
         return orjson.dumps({"text": data.decode("utf-8", "replace")[:100_000]})

@@ -13,12 +13,13 @@ import tempfile
 from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
 from fastapi import Request
 
-from pinotpy.cluster.completion_messages import FAILED, CompletionReply, MessageKind, ReplyStatus
+from pinotpy.cluster.completion_messages import FAILED, REASON_SHOWN_MAX, CompletionReply, MessageKind, ReplyStatus
 from pinotpy.controller.context import Controller
 from pinotpy.controller.multipart import receive_parts
 from pinotpy.controller.realtime.files import store_file
@@ -85,7 +86,7 @@ def completion_routes(controller: Controller, service: CompletionService) -> Rou
         reason = error.message if isinstance(error, PinotError) else f"{type(error).__name__}: {error}"
         LOG.warning("message refused message=%s segment=%s reason=%s", kind.value,
                     request.query_params.get("name", "")[:200], reason)  # fmt: skip
-        return {**FAILED.to_json(str), "reason": reason[:500]}
+        return replace(FAILED, reason=reason[:REASON_SHOWN_MAX]).to_json(str)
 
     def route(kind: MessageKind) -> None:
         has_file = kind.has_file

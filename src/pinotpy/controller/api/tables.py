@@ -8,6 +8,7 @@ from typing import Any
 
 from fastapi import Query, Request
 
+from pinotpy.config.stream_secrets import masked
 from pinotpy.config.table import TableConfig
 from pinotpy.controller import tables
 from pinotpy.controller.api.answers import counted, success, table_type_of
@@ -83,7 +84,10 @@ def table_routes(controller: Controller) -> Routes:
         config = TableConfig.from_json(body)
         check_stream(controller, config, check_table(catalog, config))
         told = {"propertiesWithoutEffect": config.without_effect} if config.without_effect else {}
-        return {config.table_type.value: config.to_json_dict(), "unrecognizedProperties": config.unrecognized} | told
+        return {
+            config.table_type.value: masked(config.to_json_dict()),
+            "unrecognizedProperties": config.unrecognized,
+        } | told
 
     @routes.get(
         "/tables/{tableName}",
@@ -108,7 +112,7 @@ def table_routes(controller: Controller) -> Routes:
         for half in existing_halves(controller, tableName, table_type):
             stored = catalog.table_config(half)
             if stored is not None:
-                configs[stored.config.table_type.value] = stored.config.to_json_dict()
+                configs[stored.config.table_type.value] = masked(stored.config.to_json_dict())
         if not configs:
             suffix = f"_{table_type.value}" if table_type is not None else ""
             raise NotFoundError(f"Table {tableName[:200]}{suffix} does not exist")

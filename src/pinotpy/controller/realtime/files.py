@@ -63,7 +63,7 @@ def store_file(controller: Controller, segment_name: str, archive: Path, scratch
     metadata = read_archive(archive, scratch, controller)
     if metadata.segment_name != segment_name:
         raise UserError(f"expected segment '{segment_name}', found '{metadata.segment_name}'", segment=segment_name)
-    check_segment(metadata, schema, table, config.segments.time_column_name)
+    check_segment(metadata, schema, table, config.segments.time_column_name, is_of_stream=True)
     sealed = sealed_archive(controller, archive, config, segment_name)
     size_bytes = sealed.stat().st_size
     controller.catalog.uploads.begin(table, segment_name, [metadata.crc], controller.clock.now_ms())

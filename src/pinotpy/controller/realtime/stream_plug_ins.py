@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from pinotpy.config.document import child_path
 from pinotpy.config.schema import Schema
 from pinotpy.config.stream_configs import StreamConfig
-from pinotpy.config.stream_keys import DECODER, STREAM_TYPE
+from pinotpy.config.stream_keys import DECODER, STREAM_TYPE, without_secrets
 from pinotpy.config.table import TableConfig
 from pinotpy.controller.context import Controller
 from pinotpy.controller.realtime.allowed_streams import AllowedStreams
@@ -40,17 +40,25 @@ def check_stream(controller: Controller, config: TableConfig, schema: Schema) ->
     path = stream_path(config)
     try:
         factory = stream_factory(controller, stream)
-    except InvalidConfigError as error:
-        if not error.faults:
-            raise InvalidConfigError(f"{child_path(path, STREAM_TYPE.name)}: {error.message}") from error
-        faults = tuple(
-            Fault(path + fault.path.removeprefix(_MAP), fault.found, fault.allowed) for fault in error.faults
-        )
-        raise InvalidConfigError(f"the stream of table '{config.name_with_type}' is not valid:", faults) from error
     except PinotError as error:
-        raise InvalidConfigError(f"{path}: {error.message}") from error
+        # What a plug-in says may have the values that it was given: its own error goes no further.
+        raise _without_secrets(config, stream, path, error) from None
     _check_addresses(controller, config, stream, getattr(factory, "addresses", ()))
     check_decoder(stream, config, schema)
+
+
+def _without_secrets(config: TableConfig, stream: StreamConfig, path: str, error: PinotError) -> InvalidConfigError:
+    def shown(text: str) -> str:
+        return without_secrets(text, stream.properties)
+
+    if not isinstance(error, InvalidConfigError):
+        return InvalidConfigError(f"{path}: {shown(error.message)}")
+    if not error.faults:
+        return InvalidConfigError(f"{child_path(path, STREAM_TYPE.name)}: {shown(error.message)}")
+    faults = [
+        Fault(path + fault.path.removeprefix(_MAP), shown(fault.found), shown(fault.allowed)) for fault in error.faults
+    ]
+    return InvalidConfigError(f"the stream of table '{config.name_with_type}' is not valid:", tuple(faults))
 
 
 def _check_addresses(
@@ -76,7 +84,8 @@ def check_decoder(stream: StreamConfig, config: TableConfig, schema: Schema) -> 
         make_decoder(stream, schema, config)
     except PinotError as error:
         place = child_path(stream_path(config), DECODER.of_type(stream.stream_type))
-        raise InvalidConfigError(f"{error.context['layer']}: {place}: {error.message}", **error.context) from error
+        text = without_secrets(error.message, stream.properties)
+        raise InvalidConfigError(f"{error.context['layer']}: {place}: {text}", layer=error.context["layer"]) from None
 
 
 def stream_path(config: TableConfig) -> str:

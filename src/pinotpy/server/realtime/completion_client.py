@@ -113,7 +113,7 @@ class CompletionClient:
                 with contextlib.suppress(OSError):
                     archive.unlink()
                 return reply.location
-            reasons.append(f"{each} answered {reply.status}")
+            reasons.append(f"{each} answered {reply.status}" + (f": {reply.reason}" if reply.reason else ""))
         raise RemoteError(f"segment '{segment_name}' was not uploaded: " + "; ".join(reasons or ["no controller"]))
 
     def close(self) -> None:

@@ -11,6 +11,7 @@ from typing import Any, Final, Protocol, TypeVar
 
 from pinotpy.cluster.llc_names import known_llc_name, parse_llc_name
 from pinotpy.config.schema import Schema
+from pinotpy.config.stream_keys import without_secrets
 from pinotpy.config.table import TableConfig
 from pinotpy.errors import DataError, InvalidConfigError, NotFoundError, PinotError, QueryTimeoutError
 from pinotpy.server.realtime.blocking_work import Services
@@ -158,7 +159,14 @@ class ConsumingTables:
         spec = PartitionSpec(table, record.partition, schema, config, stream, first.name, first.start_offset)
         # Segments may be done in another order than they ended.
         served = self._cluster.served_between(table, first, record) if first.sequence < record.sequence - 1 else []
-        fault = self._on_loop(lambda: self._start(spec, first, record, served))
+        try:
+            fault = self._on_loop(lambda: self._start(spec, first, record, served))
+        except PinotError as error:
+            # A plug-in was made on the way, and what it says may have the values that it was given.
+            shown = without_secrets(error.message, stream.properties)
+            if shown == error.message:
+                raise
+            raise DataError(shown, table=table, segment=segment_name, layer=error.context.get("layer", "")) from None
         if fault:
             raise DataError(fault, table=table, segment=segment_name)
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
-from pinotpy.cluster.completion_messages import MessageKind, Offset
+from pinotpy.cluster.completion_messages import CompletionReply, MessageKind, Offset
 from pinotpy.failpoints import FailPoint, reach
 from pinotpy.server.realtime import consumer_inputs as inputs
 from pinotpy.server.realtime.blocking_work import BlockingWork, Services
@@ -93,6 +93,7 @@ class PartitionRunner:
         self._built: dict[str, BuiltSegment] = {}
         self._timers: dict[tuple[str, inputs.Timer], int] = {}
         self._waiters: dict[str, list[Waiter]] = {}
+        self._refusals: dict[str, str] = {}  # why an ended segment could not be built or stored, the last time
         self._is_told = threading.Event()  # an advance is posted and has not run yet
 
     # --- Transitions
@@ -202,11 +203,13 @@ class PartitionRunner:
         view, status, phases = partition.log_view(), partition.status(), self.phases()
         changed = self._reopening
         reason = f": {changed.failure}" if changed is not None and changed.failure else ""
+        refusal = next((f"segment '{name}' is not stored: {why}" for name, why in list(self._refusals.items())), "")
+        failure = status.failure + reason
         return {
             "partition": self.number,
             "currentOffset": partition.offset_text(view.watermark.next_offset),
             "lastFetchTimeMs": status.last_fetch_ms,
-            "failure": status.failure + reason,
+            "failure": "; ".join(filter(None, (failure, refusal))),
             "layer": status.layer,
             "segments": [
                 {"segmentName": each.name, "rows": view.num_rows(each), "phase": phases.get(each.name, "")}
@@ -253,11 +256,21 @@ class PartitionRunner:
                 self._feed(name, inputs.StreamFailed(status.failure))
         self._reopen()
         num_waiting, num_ended = self._ranges.num_ended()
+        num_waiting += self._num_met(view.segments[-1].name)
         waits = ""
         if num_waiting > ENDED_MAX or num_ended > BEHIND_MAX:
             waits = f"{num_waiting} segments have ended and are not committed yet, {num_ended} lie in memory"
         is_read_again = self._reopening is not None and self._reopening.partition is not None
         self.partition.pause(PAUSED if is_read_again else waits)
+
+    def _num_met(self, name: str) -> int:
+        """How many segments the rows of the open one make beyond its end criterion, the one that met it among them:
+        its end is not decided yet, as long as nobody leads, or too many of the partition wait to be committed.
+        """
+        state = self._states.get(name)
+        if state is None or state.phase is not ConsumerPhase.HOLDING or state.end_offset is not None:
+            return 0
+        return 1 + max(state.rows - state.reported_rows, 0) // max(state.settings.row_threshold, 1)
 
     # --- Other documents
 
@@ -320,9 +333,7 @@ class PartitionRunner:
                 assert self.partition is not None
                 brings_file = message.kind in (MessageKind.COMMIT, MessageKind.COMMIT_END_WITH_METADATA)
                 built = self._built.get(name) if brings_file else None
-                self._work.send(
-                    self.partition, message, built, lambda reply: self._feed(name, inputs.Replied(number, reply))
-                )
+                self._work.send(self.partition, message, built, partial(self._replied, name, number))
             case inputs.Wait(timer, ms):
                 token = self._timers[name, timer] = self._timers.get((name, timer), 0) + 1
                 self._services.loop.later(ms, partial(self._fire, name, timer, token))
@@ -335,7 +346,7 @@ class PartitionRunner:
                     name,
                     self._starts[name].creation_time_ms,
                     partial(self._has_built, name, end_offset),
-                    lambda reason: self._feed(name, inputs.BuildFailed(reason)),
+                    partial(self._build_failed, name),
                 )
             case inputs.Upload(url):
                 self._work.upload(
@@ -343,7 +354,7 @@ class PartitionRunner:
                     self._built[name],
                     url,
                     lambda location: self._feed(name, inputs.UploadDone(location)),
-                    lambda reason: self._feed(name, inputs.UploadDone("")),
+                    partial(self._upload_failed, name),
                 )
             case inputs.Swap():
                 reach(FailPoint.BEFORE_SWAP)
@@ -354,6 +365,20 @@ class PartitionRunner:
                 self._work.download(name, lambda _: self._served(name), partial(self._failed, name))
             case inputs.Stop():
                 self._stopped(name)
+
+    def _replied(self, name: str, number: int, reply: CompletionReply) -> None:
+        if reply.reason:
+            self._refusals[name] = reply.reason
+        self._feed(name, inputs.Replied(number, reply))
+        self.tell()  # it may read on
+
+    def _build_failed(self, name: str, reason: str) -> None:
+        self._refusals[name] = reason
+        self._feed(name, inputs.BuildFailed(reason))
+
+    def _upload_failed(self, name: str, reason: str) -> None:
+        self._refusals[name] = reason
+        self._feed(name, inputs.UploadDone(""))
 
     def _fire(self, name: str, timer: inputs.Timer, token: int) -> None:
         if self._timers.get((name, timer)) == token:
@@ -371,6 +396,7 @@ class PartitionRunner:
 
     def _served(self, name: str) -> None:
         """The sealed segment is served."""
+        self._refusals.pop(name, None)
         for waiter in self._waiters.pop(name, []):
             waiter.end(None)
         self._ranges.give_up(name)
@@ -381,6 +407,7 @@ class PartitionRunner:
         self._states.pop(name, None)
         self._starts.pop(name, None)
         self._built.pop(name, None)
+        self._refusals.pop(name, None)
 
     def _failed(self, name: str, reason: str) -> None:
         for waiter in self._waiters.pop(name, []):

@@ -54,6 +54,8 @@ class Scene:
         self.config = table_config(folder, rows=100_000)
         self.ends: dict[str, int] = {}
         self.deleted: set[str] = set()
+        self.rows_max = 100_000
+        self.reply = CompletionReply(ReplyStatus.HOLD)
         self.started: list[str] = []
         self.built: dict[str, Path] = {}
         self.sent: list[CompletionMessage] = []
@@ -75,7 +77,7 @@ class Scene:
         start = str(self.ends.get(name(sequence - 1), 0))
         end = str(self.ends.get(segment_name, ""))
         is_done = segment_name in self.ends and segment_name not in self.started
-        return ConsumingRecord(segment_name, 0, sequence, start, end, 0, 100_000, 3_600_000, 0, is_done=is_done)
+        return ConsumingRecord(segment_name, 0, sequence, start, end, 0, self.rows_max, 3_600_000, 0, is_done=is_done)
 
     def forced(self, table: str, segment_names: Collection[str]) -> set[str]:
         return set()
@@ -99,7 +101,7 @@ class Scene:
 
     def send(self, message: CompletionMessage, built: object, partition: object) -> CompletionReply:
         self.sent.append(message)
-        return CompletionReply(ReplyStatus.HOLD)
+        return self.reply
 
     def scratch(self) -> Path:
         return self.folder / f"scratch-{time.monotonic_ns()}"
@@ -339,3 +341,33 @@ def test_a_transition_that_was_given_up_does_nothing_later(scene: Scene, monkeyp
     scene.tables.leave(TABLE, name(0))  # comes behind it
     assert not scene.tables.partitions(TABLE)
     assert scene.tables.describe(TABLE) == []
+
+
+def test_rows_beyond_an_end_that_nobody_decides_do_not_come_without_end(scene: Scene) -> None:
+    """As long as no controller leads, or the partition has too many segments that cannot be stored; it is told why."""
+    scene.rows_max = 10
+    scene.reply = CompletionReply(ReplyStatus.FAILED, reason="its times run from the year 1 on")
+    scene.start(0)
+
+    def failure() -> str:
+        (partition,) = scene.tables.describe(TABLE)
+        return str(partition["failure"])
+
+    produced = 0
+    while "segments have ended and are not committed" not in failure():
+        assert produced < 1_000, (failure(), len(scene.rows()))
+        scene.produce(5)
+        produced += 5
+        until(lambda: len(scene.rows()) == produced or "not committed" in failure(), failure)
+    assert 50 <= produced, "five segments' rows are taken"
+    assert f"segment '{name(0)}' is not stored: its times run from the year 1 on" in failure()
+    scene.produce(40)
+    assert len(scene.rows()) <= produced
+    for sequence in range(9):
+        scene.ends[name(sequence)] = 10 * (sequence + 1)
+    scene.start(1)
+    scene.finish(0)
+    scene.start(2)
+    scene.finish(1)
+    until(lambda: set(scene.rows()) == set(range(20, produced + 40)), lambda: (failure(), sorted(scene.rows())))
+    assert name(0) not in failure()
