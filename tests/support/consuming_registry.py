@@ -57,3 +57,5 @@ class ReadLog:
 
     def offset_text(self, offset: int | bytes) -> str:
         return str(offset)
+
+    is_behind = False

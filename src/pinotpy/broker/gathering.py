@@ -27,13 +27,14 @@ async def gather(
     they know the rest.
     """
     excluded = _quarantined(broker)
+    lagging = broker.lagging.of(target.raw_table_name, broker.clock.monotonic_ns())
     now_ms = broker.clock.now_ms()
     hedge_after_s = broker.limits.hedge_after_ms / 1000
     asking = _Asking(broker, number, deadline_ns, FLAG_COMPACT_ROWS | (FLAG_TRACE if context.options.trace else 0))
 
     async def ask_half(half: Half) -> Gathered:
         encoded, literals = _encoded(context, bound, half, now_ms)
-        selection = half.routing.select(number, excluded)
+        selection = half.routing.select(number, excluded, lagging)
         # Whoever is asked for all segments gives all of the answer, or none of it (scatter.py).
         num_segments = (
             sum(map(len, selection.assignment.values())) if len(target.halves) == 1 and not selection.unavailable else 0

@@ -19,6 +19,7 @@ from pinotpy.broker.catalog import Target
 from pinotpy.broker.gathering import gather
 from pinotpy.broker.parts import Broker, BrokerLimits, Question, SendToServer
 from pinotpy.broker.plan_cache import Asked, BoundQuery, Plan
+from pinotpy.broker.routing.lagging_replicas import lagging_warnings
 from pinotpy.broker.routing.offset_check import offset_faults
 from pinotpy.broker.scatter import Gathered
 from pinotpy.broker.time_limit import TimeLimit, time_limit
@@ -50,6 +51,9 @@ log = logging.getLogger(__name__)
 SEGMENTS_MISSING = 305
 # Codes that leave a partial answer: segments or servers that could not be reached.
 KEEPS_ROWS = frozenset({SEGMENTS_MISSING, 425, 427})
+# How often the rows of a stream are asked for: of a replica that lags, of each that does not, and of those that do not
+# tile.
+ASKED_MAX = 4
 INLINE_REDUCE_BYTES_MAX = 64 << 10
 
 _T = TypeVar("_T")
@@ -151,7 +155,7 @@ async def answer_query(
         ):
             envelope.exceptions.append(QueryException(error.code, error.message))
     if limit is not None:
-        envelope.warnings = limit.warnings()
+        envelope.warnings += limit.warnings()
         envelope.exceptions = limit.named_in(envelope.exceptions) if envelope.exceptions else []
     took_ms = (broker.clock.monotonic_ns() - start_ns) / 1e6
     envelope.time_used_ms = int(took_ms)
@@ -185,18 +189,25 @@ async def _tiled(
     envelope: Envelope,
     deadline_ns: int,
 ) -> Gathered:
-    """The answers of segments that consume, whose records have to tile; asked once more if they do not. What is still
-    wrong then is told with the answer.
+    """The answers of segments that consume. Their records have to tile, else they are asked for once more; and where a
+    server still reads what others may have, those are asked. What is still wrong then is told with the answer.
     """
-    faults = offset_faults(gathered.offsets())
-    if faults and broker.clock.monotonic_ns() < deadline_ns:
-        log.info("records of a stream do not tile, asking again table=%s %s", table, faults[0])
+    is_asked_again = False
+    for _ in range(ASKED_MAX):
+        offsets, now_ns = gathered.offsets(), broker.clock.monotonic_ns()
+        faults = offset_faults(offsets)
+        lags = broker.lagging.note(envelope.tables_queried[0], offsets, now_ns)
+        if now_ns >= deadline_ns or not (lags or (faults and not is_asked_again)):
+            break
+        if faults:
+            log.info("records of a stream do not tile, asking again table=%s %s", table, faults[0])
+            is_asked_again = True
         target = broker.catalog.resolve(table, context.dialect)
         _name_boundary(envelope, target)
         gathered = await gather(broker, context, bound, target, next(broker.numbers), deadline_ns)
-        faults = offset_faults(gathered.offsets())
-    envelope.partition_offsets = gathered.offsets()
-    envelope.exceptions += [QueryException(SEGMENTS_MISSING, fault) for fault in faults]
+    offsets = envelope.partition_offsets = gathered.offsets()
+    envelope.exceptions += [QueryException(SEGMENTS_MISSING, fault) for fault in offset_faults(offsets)]
+    envelope.warnings += lagging_warnings(table, offsets)
     return gathered
 
 

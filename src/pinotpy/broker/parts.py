@@ -10,6 +10,7 @@ from pinotpy.broker.admission import Admission
 from pinotpy.broker.catalog import Catalog
 from pinotpy.broker.metrics import BrokerMetrics
 from pinotpy.broker.plan_cache import PlanCache, TemplateCache
+from pinotpy.broker.routing.lagging_replicas import LaggingReplicas
 from pinotpy.clock import Clock
 from pinotpy.pql.ast import Dialect
 from pinotpy.query.result.partial import PartialResult
@@ -68,6 +69,7 @@ class Broker:
     numbers: itertools.count[int] = field(default_factory=itertools.count)
     quarantine: dict[str, int] = field(default_factory=dict)
     heard: dict[str, float] = field(default_factory=dict)
+    lagging: LaggingReplicas = field(default_factory=LaggingReplicas)
     plans: PlanCache = field(default_factory=PlanCache)
     templates: TemplateCache = field(default_factory=TemplateCache)
     admission: Admission = field(init=False)

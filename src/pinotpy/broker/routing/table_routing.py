@@ -16,6 +16,7 @@ from pinotpy.cluster.llc_names import parse_llc_name
 Assignment = dict[str, tuple[str, ...]]  # server instance → segments that it answers for
 
 CACHED_ASSIGNMENTS_MAX = 64
+_NOBODY: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,24 +42,30 @@ class TableRouting:
     # Of every member of a chain the next one; None of the last one.
     _following: Mapping[str, str | None] = field(init=False, compare=False, repr=False)
     _most: int = field(init=False, compare=False, repr=False)
-    _cache: dict[tuple[int, frozenset[str]], Selection] = field(default_factory=dict, compare=False, repr=False)
+    _cache: dict[tuple[int, frozenset[str], frozenset[str]], Selection] = field(
+        default_factory=dict, compare=False, repr=False
+    )
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_most", max(map(len, self.replicas.values()), default=1) or 1)
         following = {name: after for chain in self.chains for name, after in zip_longest(chain, chain[1:])}
         object.__setattr__(self, "_following", following)
 
-    def select(self, request_number: int, excluded: frozenset[str] = frozenset()) -> Selection:
+    def select(
+        self, request_number: int, excluded: frozenset[str] = _NOBODY, lagging: frozenset[str] = _NOBODY
+    ) -> Selection:
         """The balanced choice: segment i of a request asks replica (request_number + i), so that load spreads within a
         query and between queries. Servers in `excluded` (known to refuse connections) are asked only if nobody else
-        can.
+        can, and those in `lagging` (they still read what others have) for no chain that somebody else has.
 
         The choices of a snapshot repeat after a few requests, so they are computed once and kept.
         """
-        key = (request_number % self._most, excluded)
+        if not self.chains:
+            lagging = _NOBODY
+        key = (request_number % self._most, excluded, lagging)
         selection = self._cache.get(key)
         if selection is None:
-            selection = choose(self.replicas, request_number % self._most, excluded, self.chains)
+            selection = choose(self.replicas, request_number % self._most, excluded, self.chains, lagging)
             if len(self._cache) >= CACHED_ASSIGNMENTS_MAX:
                 self._cache.clear()
             self._cache[key] = selection
@@ -94,6 +101,7 @@ def choose(
     rotation: int,
     excluded: frozenset[str],
     chains: Collection[Sequence[str]] = (),
+    lagging: frozenset[str] = _NOBODY,
 ) -> Selection:
     """Pick one server per segment, and one per chain; see TableRouting.select."""
     chosen: dict[str, list[str]] = {}
@@ -101,6 +109,9 @@ def choose(
     in_chains: list[tuple[str, Sequence[str]]] = []
     for number, chain in enumerate(chains):
         owners, members = _whole_chain(replicas, chain, excluded)
+        if members and lagging:
+            # If all lag, always the same one, so that rows do not come and go.
+            owners = [server for server in owners if server not in lagging] or owners[:1]
         if members:
             in_chains.append((owners[(rotation + number) % len(owners)], members))
     skipped = frozenset(name for _, members in in_chains for name in members)

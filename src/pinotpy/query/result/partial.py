@@ -114,14 +114,18 @@ class QueryException:
     message: str
 
 
+CATCHING_UP: Final = "CATCHING_UP"
+
+
 @dataclass(frozen=True, slots=True)
 class OffsetRange:
     """Which records of a stream's partition an answer has, of one segment: [start, end), offsets as text; empty where
     they are not known.
 
     sequence: the segment's number in its partition.
-    status: IN_PROGRESS (takes rows), COMMITTING (ended, not served as a file here) or DONE.
-    last_time_ms: of an IN_PROGRESS one the stream's time of the newest row; 0 = not known.
+    status: IN_PROGRESS (takes rows), CATCHING_UP (likewise, and the server still reads what the stream had when it
+        began: others may have more), COMMITTING (ended, not served as a file here) or DONE.
+    last_time_ms: of one that takes rows the stream's time of the newest row; 0 = not known.
     """
 
     partition: int

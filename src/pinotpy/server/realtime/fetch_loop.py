@@ -19,6 +19,7 @@ from pinotpy.errors import DataError, NotFoundError, PinotError
 from pinotpy.ingest.decoders.ledger import StreamLedger
 from pinotpy.ingest.decoders.spec import RowDecoder
 from pinotpy.segment.consuming.partition_log import PartitionLog
+from pinotpy.server.realtime.catching_up import CatchingUp
 from pinotpy.stream.spec import (
     OffsetOutOfRangeError,
     PartitionConsumer,
@@ -83,6 +84,7 @@ class FetchLoop:
         self._shown = shown
         self._fetch_timeout_s = min(fetch_timeout_s, FETCH_TIMEOUT_S_MAX)
         self._idle_ns = int(idle_timeout_s * 1e9)
+        self.catching_up = CatchingUp(factory, partition, clock)
         self._stopping = threading.Event()
         self._consumer: PartitionConsumer | None = None
         self._last_records_ns = 0
@@ -130,6 +132,7 @@ class FetchLoop:
         if self._consumer is None:
             self._consumer = self._factory.consumer(self._partition)
             self._last_records_ns = self._clock.monotonic_ns()
+        self.catching_up.before_fetch()
         batch = self._consumer.fetch(offset, records_max=RECORDS_MAX, timeout_s=self._fetch_timeout_s)
         self.last_fetch_ms = self._clock.now_ms()
         # Until its records are rows as well, a decoder that failed on them counts as failing.
@@ -139,9 +142,12 @@ class FetchLoop:
             self._last_records_ns = self._clock.monotonic_ns()
             self._append(batch)
             self._recovered()
-        elif self._clock.monotonic_ns() - self._last_records_ns > self._idle_ns:
-            # A connection that broke without a word looks like a stream without records.
-            self._close_consumer()
+            self.catching_up.fetched(batch.next_offset, is_empty=False)
+        else:
+            self.catching_up.fetched(offset, is_empty=True)
+            if self._clock.monotonic_ns() - self._last_records_ns > self._idle_ns:
+                # A connection that broke without a word looks like a stream without records.
+                self._close_consumer()
         self._on_change()
         return len(batch)
 

@@ -54,12 +54,14 @@ class PartitionStatus:
     failure: why nothing can be read now; empty if it can. is_final: asking again does not help.
     last_fetch_ms: when the stream was last read, with or without records.
     layer: a StreamLayer, where the failure came from; empty if that is not known.
+    is_behind: see CatchingUp.
     """
 
     failure: str
     is_final: bool
     last_fetch_ms: int
     layer: str = ""
+    is_behind: bool = False
 
 
 class IngestPartition(Protocol):
@@ -78,6 +80,11 @@ class IngestPartition(Protocol):
         ...
 
     def status(self) -> PartitionStatus: ...
+
+    @property
+    def is_behind(self) -> bool:
+        """Of the status, without the rest of it."""
+        ...
 
     def ledger(self) -> dict[str, Any]:
         """Counts of records since the partition was opened, as JSON (StreamLedger)."""

@@ -81,6 +81,10 @@ class LocalPartition:
     def piece_view(self) -> PieceView:
         return self._pieces.view()
 
+    @property
+    def is_behind(self) -> bool:
+        return self._reader.status().is_behind
+
     def status(self) -> PartitionStatus:
         return self._reader.status()
 

@@ -99,4 +99,5 @@ class PartitionReader:
         elif not failure and (cause := self.ledger.rejects_all()):
             failure = f"none of {self.ledger.records} records became a row: {cause}: check the decoder and the schema"
             layer = StreamLayer.DECODE.value
-        return PartitionStatus(failure, fetching.is_final, fetching.last_fetch_ms, layer)
+        is_behind = fetching.catching_up.is_behind
+        return PartitionStatus(failure, fetching.is_final, fetching.last_fetch_ms, layer, is_behind)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from pinotpy.cluster.llc_names import parse_llc_name
-from pinotpy.query.result.partial import OffsetRange
+from pinotpy.query.result.partial import CATCHING_UP, OffsetRange
 from pinotpy.segment.consuming.log_pieces import PieceView
 from pinotpy.segment.consuming.log_ranges import LogView, SegmentRange
 from pinotpy.segment.consuming.piece import Piece
@@ -28,6 +28,11 @@ class ReadPartition(Protocol):
     def piece_view(self) -> PieceView: ...
 
     def offset_text(self, offset: int | bytes) -> str: ...
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether it still reads what the stream had when it was opened."""
+        ...
 
 
 @dataclass(slots=True)
@@ -83,6 +88,8 @@ def _add_chain(
     if chain[-1][0] - chain[0][0] + 1 != len(chain):
         # A segment between them is asked of somebody else, and its rows are among those from the first one on.
         return False
+    # Before its rows: they are at least what it says.
+    is_behind = partition is not None and partition.is_behind
     # The log first: a segment that is swapped meanwhile is in the registry before it leaves the log.
     pieces = partition.piece_view() if partition is not None else None
     ranges = {} if pieces is None else _ranges_by_sequence(pieces)
@@ -118,7 +125,7 @@ def _add_chain(
                 segment.name,
                 partition.offset_text(segment.start_offset),
                 partition.offset_text(end),
-                "IN_PROGRESS" if is_open else "COMMITTING",
+                (CATCHING_UP if is_behind else "IN_PROGRESS") if is_open else "COMMITTING",
                 max(watermark.last_time_ms, 0) if is_open else 0,
             )
         )

@@ -48,6 +48,8 @@ class Partition:
     def offset_text(self, offset: int | bytes) -> str:
         return str(offset)
 
+    is_behind = False
+
 
 def asked(
     *sequences: int, partition: Partition | None = None, done: dict[int, tuple[str, str]] = DONE
@@ -129,3 +131,11 @@ def test_segments_end_behind_whole_records() -> None:
         behind = view.offset_behind(row)
         later = [offset for offset in offsets.tolist() if offset > offsets[row]]
         assert behind == min(later, default=int(offsets[-1]) + 1)
+
+
+def test_a_partition_that_is_behind_says_so_of_the_segment_that_takes_rows() -> None:
+    partition = Partition()
+    partition.is_behind = True
+    partition.log.seal(60, name(5))
+    view = asked(4, 5, partition=partition)
+    assert [each.status for each in view.offsets] == ["COMMITTING", "CATCHING_UP"]

@@ -4,7 +4,8 @@ The server's messages are calls (pickled: the others trust the process that star
 with a `kind`:
 
     chunk    partition, first_row, rooms; the chunk's memory comes as a descriptor
-    state    partition, rows, next_offset, last_time_ms, last_fetch_ms, failure, layer, is_final, sometimes ledger
+    state    partition, rows, next_offset, last_time_ms, last_fetch_ms, failure, layer, is_final, is_behind,
+             sometimes ledger
     refused  partition, failure: it cannot be opened
     built    the fields of BuiltSegment
     failed   reason

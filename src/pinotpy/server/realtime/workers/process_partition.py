@@ -62,7 +62,7 @@ class ProcessPartition:
         # Made here as well, so that a fault is told at once.
         self._offsets = consumer_factory(StreamSettings.from_config(spec.stream), clock).offset_type
         make_decoder(spec.stream, spec.schema, spec.config)
-        self._status = PartitionStatus("", False, 0)
+        self._status = PartitionStatus("", False, 0, is_behind=True)
         self._boundaries = threading.Lock()  # changes of boundaries, and of the rows that they belong to
         self._rows = self._new_rows(spec.segment_name, self.parse_offset(spec.start_offset))
         self._read_again: SharedRows | None = None  # take the place of `_rows` when they reach as far
@@ -81,6 +81,10 @@ class ProcessPartition:
 
     def piece_view(self) -> PieceView:
         return self._rows.pieces.view()
+
+    @property
+    def is_behind(self) -> bool:
+        return self._status.is_behind
 
     def status(self) -> PartitionStatus:
         status = self._status
@@ -155,7 +159,7 @@ class ProcessPartition:
         watermark = Watermark(message["rows"], self.parse_offset(message["next_offset"]), message["last_time_ms"])
         (self._read_again or self._rows).publish(watermark, message.get("ledger"))
         self._status = PartitionStatus(
-            message["failure"], message["is_final"], message["last_fetch_ms"], message["layer"]
+            message["failure"], message["is_final"], message["last_fetch_ms"], message["layer"], message["is_behind"]
         )
         if self._read_again is not None and watermark.next_offset >= self._rows.log.watermark.next_offset:
             self._take_rows_read_again(self._read_again)
@@ -164,7 +168,7 @@ class ProcessPartition:
     def of_process_failed(self, reason: str) -> None:
         """Nothing is read until the process is begun again, or the partition opened in it."""
         (self._read_again or self._rows).process_ended()
-        self._status = PartitionStatus(reason, False, self._status.last_fetch_ms)
+        self._status = PartitionStatus(reason, False, self._status.last_fetch_ms, is_behind=True)
         self._on_change()
 
     def of_process_begun(self, *, from_start: bool) -> tuple[int, str, int]:

@@ -81,6 +81,7 @@ class _Partition:
             "failure": status.failure,
             "layer": status.layer,
             "is_final": status.is_final,
+            "is_behind": status.is_behind,
         }
         now_ns = time.monotonic_ns()
         if ledger.records != self._ledger_records and now_ns - self._ledger_ns > LEDGER_EVERY_S * 1e9:
