@@ -25,6 +25,7 @@ from pinotpy.segment.immutable import load_segment
 from pinotpy.segment.to_arrow import column_to_arrow
 from pinotpy.server.realtime.ingest_worker import IngestPartition, IngestWorker, PartitionSpec
 from pinotpy.server.realtime.local_worker import LocalWorker
+from pinotpy.server.realtime.workers import process_partition
 from pinotpy.server.realtime.workers.process_worker import ProcessWorker
 from pinotpy.stream.file import FileStreamProducer, create_topic
 
@@ -187,6 +188,22 @@ def test_a_process_that_is_killed_goes_on_behind_its_rows(tmp_path: Path) -> Non
         assert column_to_arrow(load_segment(built.directory).column("id")).to_pylist() == expected
     until(lambda: partition.status().failure == "", partition.status)
     processes.close()
+
+
+def test_a_process_that_stands_still_is_told_and_behind(
+    processes: ProcessWorker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(process_partition, "SILENT_S_MAX", 2.0)
+    write(tmp_path / "s", 0, 2_000)
+    partition = processes.open(spec(tmp_path / "s"), lambda: None)
+    has_read(partition, 2_000)
+    until(lambda: not partition.is_behind)
+    (pid,) = processes.pids()
+    os.kill(pid, signal.SIGSTOP)
+    until(lambda: "said nothing for" in partition.status().failure, partition.status)
+    assert partition.is_behind, "other replicas are asked"
+    os.kill(pid, signal.SIGCONT)
+    until(lambda: partition.status().failure == "" and not partition.is_behind, partition.status)
 
 
 def test_a_process_that_is_killed_again_reads_from_the_start(processes: ProcessWorker, tmp_path: Path) -> None:

@@ -246,3 +246,20 @@ def test_what_became_of_a_lost_write_is_unknown_and_can_be_read(fault: Fault) ->
     store.fault = None
     expected = SegmentStatus.COMMITTING if fault is Fault.REPLY_LOST else SegmentStatus.IN_PROGRESS
     assert scene.read(first.record.name).record.status is expected
+
+
+def test_replicas_that_stopped_consume_again(scene: Scene) -> None:
+    first = scene.begun()
+    name = str(first.record.name)
+    for server in SERVERS:
+        assert scene.segments.mark_offline(TABLE, name, server).outcome is WriteOutcome.WRITTEN
+    assert scene.states()[name] == dict.fromkeys(SERVERS, "OFFLINE")
+    assert scene.segments.resume(TABLE, name) == SERVERS
+    assert scene.states()[name] == dict.fromkeys(SERVERS, "CONSUMING")
+    assert scene.segments.resume(TABLE, name) == () == scene.segments.resume(TABLE, "no_segment")
+    sealed = scene.sealed(first)
+    scene.segments.mark_offline(TABLE, name, SERVERS[0])
+    assert scene.segments.resume(TABLE, name) == SERVERS[:1], "also one that is being committed"
+    sealed = scene.read(sealed.record.name)
+    assert scene.segments.done(sealed, file_of(first.record.name)).outcome is WriteOutcome.WRITTEN
+    assert scene.segments.resume(TABLE, name) == (), "not one that is done"

@@ -206,8 +206,8 @@ class ClusterCatalog:
             and _may_be_absent(record, ideal)
         }
         live = taking_queries(view.live_instances, view.instance_configs)
-        replicas = living_replicas(ideal.partitions, reached, live, frozenset(loading), hidden)
         is_realtime = table_name.endswith(_REALTIME)
+        replicas = living_replicas(ideal.partitions, reached, live, frozenset(loading), hidden, is_realtime=is_realtime)
         chains = chains_of(ideal.partitions, reached, replicas) if is_realtime else ()
         routing = TableRouting(table_name, replicas, chains)
         self._routings[table_name] = _Known(parts, min(loading.values(), default=FOREVER_MS), routing)

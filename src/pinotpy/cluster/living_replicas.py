@@ -18,11 +18,14 @@ def living_replicas(
     live: frozenset[str],
     not_yet_visible: frozenset[str] = frozenset(),
     hidden: frozenset[str] = frozenset(),
+    *,
+    is_realtime: bool = False,
 ) -> dict[str, tuple[str, ...]]:
     """Segments that queries must see, with their living replicas.
 
     Args:
-        ideal: segment → instance → wanted state. Segments wanted ONLINE or CONSUMING anywhere count.
+        ideal: segment → instance → wanted state. Segments wanted ONLINE or CONSUMING anywhere count; of a stream also
+            one that all its replicas stopped consuming: its rows are missing.
         external: segment → instance → reached state.
         live: instances with a live session that accept queries.
         not_yet_visible: segments just uploaded, which no replica has served yet: they are not part of the table until
@@ -31,7 +34,8 @@ def living_replicas(
     """
     out: dict[str, tuple[str, ...]] = {}
     for segment, states in ideal.items():
-        if segment in hidden or not any(state in ("ONLINE", "CONSUMING") for state in states.values()):
+        is_wanted = any(state in ("ONLINE", "CONSUMING") for state in states.values())
+        if segment in hidden or not (is_wanted or (is_realtime and states)):
             continue
         reached = external.get(segment, {})
         servers = tuple(sorted(i for i, state in reached.items() if state in ("ONLINE", "CONSUMING") and i in live))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Final
+from typing import Any, Final
 
 from pinotpy.cluster.llc_names import LlcName, known_llc_name
 from pinotpy.cluster.segment_metadata import SegmentZkMetadata
@@ -70,9 +70,17 @@ class RealtimeRecord:
         row_threshold: int,
         time_threshold_ms: int,
         creation_time_ms: int,
+        partition_metadata: dict[str, Any] | None = None,
     ) -> RealtimeRecord:
-        """The record of a segment that begins. table: name with type."""
-        empty = SegmentZkMetadata(str(name), table, crc=0, total_docs=0, creation_time_ms=creation_time_ms)
+        """The record of a segment that begins. table: name with type. partition_metadata: see SegmentZkMetadata."""
+        empty = SegmentZkMetadata(
+            str(name),
+            table,
+            crc=0,
+            total_docs=0,
+            creation_time_ms=creation_time_ms,
+            partition_metadata=partition_metadata,
+        )
         return cls(
             name,
             table,

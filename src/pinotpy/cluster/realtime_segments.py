@@ -200,6 +200,26 @@ class RealtimeSegments:
 
         return self._write(ops, lambda: False, "")
 
+    def resume(self, table: str, name: str) -> tuple[str, ...]:
+        """Replicas that stopped consuming a segment that is not done are to consume it again; their instances."""
+        partition = parse_llc_name(name)
+        stored = self.read(table, name)
+        if partition is None or stored is None or stored.record.status is SegmentStatus.DONE:
+            return ()
+        resumed: tuple[str, ...] = ()
+
+        def ops() -> list[Op]:
+            nonlocal resumed
+            part = self._part(table, partition.partition)
+            states = part.states.get(name, {})
+            resumed = tuple(sorted(instance for instance, state in states.items() if state == OFFLINE))
+            if not resumed:
+                return []
+            return part.write({**part.states, name: {**states, **dict.fromkeys(resumed, CONSUMING)}})
+
+        written = self._write(ops, lambda: False, "")
+        return resumed if written.outcome is WriteOutcome.WRITTEN else ()
+
     def order_commit(self, table: str, name: str, job_id: str) -> Written:
         """A segment that takes rows is to end where its replicas stand. REFUSED: it takes none any more."""
 

@@ -213,6 +213,11 @@ class ControllerSettings(ProcessSettings):
         ge=0,
         le=25_000,
     )
+    split_commit: Flag = setting(
+        True,
+        "controller.enable.split.commit",
+        about="Commit segments of streams in steps (build, upload, end), with servers that do; false: in one message.",
+    )
     legacy_get_changes: Flag = setting(
         False,
         "pinot.controller.legacy.get.changes",
@@ -372,6 +377,16 @@ class ServerSettings(ProcessSettings):
         "pinot.server.instance.realtime.max.parallel.segment.builds",
         about="Segments of streams that are built at once; 0: as many as threads.",
         ge=0,
+    )
+    realtime_offheap: Flag = setting(
+        True,
+        "pinot.server.instance.realtime.alloc.offheap",
+        about="Accepted without effect: rows of streams always lie outside of the interpreter's heap.",
+    )
+    realtime_direct: Flag = setting(
+        True,
+        "pinot.server.instance.realtime.alloc.offheap.direct",
+        about="Accepted without effect: rows of streams always lie in memory, not in mapped files.",
     )
     ingest_workers: WholeNumber = setting(
         1,

@@ -42,6 +42,7 @@ class Controller:
         register_at_leader: passes a segment's registration on to the leader.
         refreshed: table and segment of those of hybrid tables that were uploaded again with rows of a later time
             (periodic/refreshed_segments).
+        stopped: table, segment and server of replicas that stopped consuming → why, as far as this leader heard of it.
     """
 
     identity: Identity
@@ -60,6 +61,7 @@ class Controller:
     leader: Callable[[], str | None]
     register_at_leader: Callable[[SegmentZkMetadata, UploadConditions], Awaitable[SegmentZkMetadata | None]]
     refreshed: set[tuple[str, str]] = field(default_factory=set)
+    stopped: dict[tuple[str, str, str], str] = field(default_factory=dict)
 
     @property
     def instance(self) -> str:

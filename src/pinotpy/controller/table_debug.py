@@ -12,11 +12,12 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 from urllib.parse import quote
 
-from pinotpy.cluster.llc_names import parse_llc_name
-from pinotpy.cluster.views import CONSUMING, ERROR
+from pinotpy.cluster.llc_names import known_llc_name, parse_llc_name
+from pinotpy.cluster.views import CONSUMING, ERROR, ONLINE
 from pinotpy.controller.catalog import states_by_server
 from pinotpy.controller.context import Controller
 from pinotpy.controller.periodic.realtime_validation import StreamFailure
+from pinotpy.controller.reset import stopped_replicas
 from pinotpy.controller.server_calls import ServerAnswer, ask_servers
 from pinotpy.names import TableType, split_table_name
 
@@ -69,6 +70,28 @@ def _of_stream(
     failures = [] if failure is None else [_of_controller(failure)]
     failures += [
         {
+            "source": "controller",
+            "serverName": server,
+            "partition": known_llc_name(segment).partition,
+            "layer": "",
+            "message": f"{server} stopped consuming segment '{segment}': "
+            + controller.stopped.get((half, segment, server), "its log says why")
+            + f"; POST /segments/{half}/reset lets it try again",
+        }
+        for segment, servers in sorted(stopped_replicas(ideal).items())
+        for server in servers
+    ]
+    failures += [
+        {
+            "source": "controller",
+            "layer": "",
+            "partition": partition,
+            "message": f"no segment of partition {partition} takes rows: the last one was deleted, and none follows it",
+        }
+        for partition in _without_open_segment(ideal)
+    ]
+    failures += [
+        {
             "source": "server",
             "serverName": each["serverName"],
             "partition": each["partition"],
@@ -79,8 +102,10 @@ def _of_stream(
         if each["failure"]
     ]
     silent = {server: answer.failure for server, answer in answers.items() if answer.failure}
-    state = "UNHEALTHY" if failures else "UNKNOWN" if silent or not partitions else "HEALTHY"
+    is_enabled = controller.catalog.is_enabled(half)
+    state = "UNHEALTHY" if failures else "UNKNOWN" if silent or not partitions or not is_enabled else "HEALTHY"
     reasons = [each["message"] for each in failures]
+    reasons += [] if is_enabled else ["the table is disabled: nothing is read"]
     reasons += [f"server {server} does not answer: {reason}" for server, reason in silent.items()]
     return {
         "leader": controller.leader(),
@@ -89,6 +114,17 @@ def _of_stream(
         "serversFailed": silent,
         "partitions": partitions,
     }
+
+
+def _without_open_segment(ideal: View) -> list[int]:
+    """Partitions of which every segment is done: nobody reads them on."""
+    open_partitions: dict[int, bool] = {}
+    for segment, replicas in ideal.items():
+        name = parse_llc_name(segment)
+        if name is not None:
+            is_open = any(state != ONLINE for state in replicas.values())
+            open_partitions[name.partition] = open_partitions.get(name.partition, False) or is_open
+    return sorted(partition for partition, is_open in open_partitions.items() if not is_open)
 
 
 def stream_partitions(

@@ -6,15 +6,18 @@ from __future__ import annotations
 
 import logging
 
+from pinotpy.config.document import child_path
+from pinotpy.config.stream_keys import TOPIC
 from pinotpy.config.stream_secrets import mask_faults, with_stored
 from pinotpy.config.table import TableConfig
 from pinotpy.controller.context import Controller
 from pinotpy.controller.deletion import delete_segment_files, new_deletion
-from pinotpy.controller.realtime.stream_plug_ins import check_stream
+from pinotpy.controller.realtime.stream_plug_ins import check_stream, stream_path
 from pinotpy.controller.table_rules import broker_candidates, check_table
 from pinotpy.controller.user_messages import send_config_changed
 from pinotpy.errors import (
     AlreadyExistsError,
+    Fault,
     InvalidConfigError,
     NotFoundError,
     StaleVersionError,
@@ -70,6 +73,22 @@ def _refuse_masks(config: TableConfig) -> None:
         raise InvalidConfigError(f"the config of table '{config.name_with_type}' is not valid:", tuple(faults))
 
 
+def _refuse_other_stream(config: TableConfig, stored: TableConfig) -> None:
+    """Offsets of one topic say nothing of another: its rows would be read from wherever the old one was."""
+    new, old = config.stream_config, stored.stream_config
+    if new is None or old is None or (new.stream_type, new.topic) == (old.stream_type, old.topic):
+        return
+    path = child_path(stream_path(config), TOPIC.of_type(new.stream_type))
+    found = f"topic '{new.topic[:200]}' of a stream of type '{new.stream_type}'"
+    allowed = (
+        f"topic '{old.topic[:200]}' of type '{old.stream_type}', which the table's segments were read of: another one "
+        "needs a table of its own"
+    )
+    raise InvalidConfigError(
+        f"the config of table '{config.name_with_type}' is not valid:", (Fault(path, found, allowed),)
+    )
+
+
 def update_table(controller: Controller, path_name: str, config: TableConfig) -> None:
     """Replace the config of an existing table.
 
@@ -89,6 +108,7 @@ def update_table(controller: Controller, path_name: str, config: TableConfig) ->
             raise NotFoundError(f"Table {name} does not exist", table=name)
         config = TableConfig.from_json(with_stored(config.to_json_dict(), stored.config.to_json_dict()))
         _refuse_masks(config)
+        _refuse_other_stream(config, stored.config)
         check_stream(controller, config, check_table(catalog, config))
         try:
             catalog.replace_table_config(config, stored.version)

@@ -256,6 +256,8 @@ class ServerParts:
             owns_port=settings.advertised_port is None,
             version=__version__,
         )
+        if not (settings.realtime_offheap and settings.realtime_direct):
+            log.warning("rows of streams lie outside of the heap, whatever pinot.server.instance.realtime.alloc.* say")
         store, paths, retries = self._store, self._paths, FailedTransitions(self.equipment.clock)
         self._realtime = RealtimeParts(
             member.instance,

@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 
 from pinotpy.arrays import Int64Array
 from pinotpy.clock import Clock
-from pinotpy.errors import AlreadyExistsError, DataError, NotFoundError, UserError
+from pinotpy.errors import AlreadyExistsError, DataError, Fault, InvalidConfigError, NotFoundError, UserError
 from pinotpy.stream.settings import StreamSettings
 from pinotpy.stream.spec import LONG_OFFSETS, Offset, OffsetOutOfRangeError, OffsetType, StreamBatch
 
@@ -138,6 +138,20 @@ class FileStreamConsumerFactory:
             raise UserError(
                 f"'{settings.topic[:80]}' cannot be a topic of a file stream: letters, digits, '_', '-' and '.' are "
                 "allowed, at most 200, no '..'"
+            )
+        unknown = sorted(settings.consumer_properties().keys() - {DIRECTORY.removeprefix("stream.file.")})
+        if unknown:
+            raise InvalidConfigError(
+                "the settings of a file stream are not valid:",
+                tuple(
+                    Fault(f"$.streamConfigs['{key}']", "an unknown key", f"{DIRECTORY} and keys that all streams have")
+                    for key in sorted(settings.properties)
+                    if key.removeprefix("stream.file.").removeprefix("consumer.prop.") in unknown
+                ),
+            )
+        if not Path(folder).is_absolute():
+            raise UserError(
+                f"'{DIRECTORY}' is '{folder[:200]}': expected an absolute path, since all servers read there"
             )
         self.addresses = (Path(folder).absolute().as_uri(),)
         self._directory = Path(folder) / settings.topic

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, BinaryIO
 from urllib.parse import quote
 
@@ -10,6 +11,7 @@ from fastapi import Header, Query
 from fastapi.responses import Response, StreamingResponse
 
 from pinotpy.cluster.segment_metadata import SegmentZkMetadata
+from pinotpy.cluster.views import CONSUMING
 from pinotpy.controller import deletion, reset
 from pinotpy.controller.api.answers import java_list, success, table_type_of
 from pinotpy.controller.api.bodies import RawBody, json_body
@@ -21,6 +23,7 @@ from pinotpy.controller.tables import existing_halves, halves_named
 from pinotpy.errors import AccessDeniedError, NotFoundError, UserError
 from pinotpy.names import TableType, raw_table_name, split_table_name, table_name_with_type
 from pinotpy.segment.input_list import INPUT_LIST_MAX_BYTES
+from pinotpy.service.errors import ConflictingChangeError
 from pinotpy.service.routes import Action, Routes, table
 
 TYPE = Query(None, alias="type", description="OFFLINE or REALTIME; without it, both.")
@@ -211,6 +214,7 @@ def segment_routes(controller: Controller) -> Routes:
     def delete_one(tableName: str, segmentName: str, retention: str | None = RETENTION) -> dict[str, Any]:
         retention_ms = period_ms(retention, "retention") if retention is not None else None
         half = _half_of_segment(controller, tableName, segmentName)
+        _refuse_consuming(controller, half, [segmentName])
         deletion.delete_segments(controller, half, [segmentName], retention_ms=retention_ms)
         return success("Segment deleted")
 
@@ -239,6 +243,7 @@ def segment_routes(controller: Controller) -> Routes:
             if segments
             else sorted({*catalog.segment_names(halves[0]), *catalog.recorded_segment_names(halves[0])})
         )
+        _refuse_consuming(controller, halves[0], names)
         deletion.delete_segments(controller, halves[0], names, retention_ms=retention_ms)
         return success(_deleted_text(names, halves[0]) if segments else f"All segments of table {halves[0]} deleted")
 
@@ -256,10 +261,24 @@ def segment_routes(controller: Controller) -> Routes:
         if len(halves) > 1:
             raise UserError(f"expected segments of one half of the table, found some of {' and '.join(sorted(halves))}")
         half = halves.pop()
+        _refuse_consuming(controller, half, names)
         deletion.delete_segments(controller, half, names, retention_ms=retention_ms)
         return success(_deleted_text(names, half))
 
     return routes
+
+
+def _refuse_consuming(controller: Controller, half: str, names: Sequence[str]) -> None:
+    """A segment that is not done yet: its partition would not be read any more, and what follows it would be lost."""
+    ideal = controller.catalog.ideal_state(half) or {}
+    consuming = [name for name in names if CONSUMING in ideal.get(name, {}).values()]
+    if consuming:
+        more = f" and {len(consuming) - 1} others" if len(consuming) > 1 else ""
+        raise ConflictingChangeError(
+            f"segment '{consuming[0][:400]}'{more} of '{half}' takes rows of a stream, or is not stored yet: POST "
+            f"/tables/{raw_table_name(half)}/forceCommit ends it, and when it is done it can be deleted; DELETE "
+            f"/tables/{raw_table_name(half)} deletes the whole table"
+        )
 
 
 def open_archive(controller: Controller, table: str, segment: SegmentZkMetadata) -> BinaryIO:

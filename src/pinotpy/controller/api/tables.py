@@ -8,7 +8,7 @@ from typing import Any
 
 from fastapi import Query, Request
 
-from pinotpy.config.stream_secrets import masked
+from pinotpy.config.stream_secrets import masked, with_stored
 from pinotpy.config.table import TableConfig
 from pinotpy.controller import tables
 from pinotpy.controller.api.answers import counted, success, table_type_of
@@ -82,6 +82,8 @@ def table_routes(controller: Controller) -> Routes:
     )
     def validate_table(body: RawBody) -> dict[str, Any]:
         config = TableConfig.from_json(body)
+        if (stored := catalog.table_config(config.name_with_type)) is not None:
+            config = TableConfig.from_json(with_stored(config.to_json_dict(), stored.config.to_json_dict()))
         check_stream(controller, config, check_table(catalog, config))
         told = {"propertiesWithoutEffect": config.without_effect} if config.without_effect else {}
         return {

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pinotpy.cluster.llc_names import LlcName, llc_name
 from pinotpy.cluster.realtime_records import RealtimeRecord
@@ -88,7 +88,27 @@ def new_record(
         row_threshold=threshold,
         time_threshold_ms=stream.flush.time_ms,
         creation_time_ms=controller.clock.now_ms(),
+        partition_metadata=_partition_metadata(config, name.partition),
     )
+
+
+def _partition_metadata(config: TableConfig, partition: int) -> dict[str, Any] | None:
+    """Of the columns that the table says the stream is partitioned by, as the reference records it: the partition is
+    the stream's. When the segment is done, its values say.
+    """
+    partitioned = config.indexing.segment_partition_config
+    columns = {} if partitioned is None else partitioned.column_partition_map
+    known = {
+        name: {
+            "functionName": str(column.function_name),
+            "numPartitions": column.num_partitions,
+            "partitions": [partition],
+            "functionConfig": None,
+        }
+        for name, column in columns.items()
+        if partition < column.num_partitions
+    }
+    return {"columnPartitionMap": known} if known else None
 
 
 def begin_partitions(

@@ -150,6 +150,8 @@ class CompletionService:
         is_forced = bool(record.force_commit_job)
         facts = SizeFacts(record.name.partition, num_rows, record.row_threshold, size_bytes, consumed_ms, is_forced)
         self._completed[record.table, record.name.partition] = record.name.sequence, facts
+        for key in [key for key in self._controller.stopped if key[:2] == (record.table, str(record.name))]:
+            self._controller.stopped.pop(key, None)
 
     def row_threshold(self, config: TableConfig, record: RealtimeRecord, num_servers: int) -> int:
         """Of the segment that follows `record`. What was learned of sizes is in memory alone: a new leader goes on with
@@ -237,6 +239,7 @@ class _Turn:
             commit_timeout_ms=stream.commit_timeout_s * 1000,
             learned_commit_ms=self._service.learned(self._table),
             controller_url=self._controller.identity.url,
+            is_split_commit=self._controller.settings.split_commit,
         )
 
     def _facts_of(self, record: RealtimeRecord) -> SegmentFacts:
@@ -266,6 +269,8 @@ class _Turn:
             case StoreFile(answering):
                 return FileStored(self._store(answering), answering)
             case MarkOffline(answering):
+                reason = answering.reason or "it gave no reason"
+                self._controller.stopped[self._table, answering.name, answering.instance] = reason
                 written = self._segments.mark_offline(self._table, answering.name, answering.instance)
                 return OfflineResult(written.outcome is WriteOutcome.WRITTEN, answering)
             case LearnCommitTime(commit_ms):

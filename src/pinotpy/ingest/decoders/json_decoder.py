@@ -20,12 +20,15 @@ from pinotpy.ingest import json_text
 from pinotpy.ingest.decoders.ledger import SAMPLE_CHARACTERS_MAX
 from pinotpy.ingest.decoders.piped_decoder import PipedDecoder, stream_pipeline
 from pinotpy.ingest.decoders.plain_objects import PlainObjects
+from pinotpy.ingest.decoders.properties import unknown_properties
 from pinotpy.ingest.readers.json_format import JsonParser, batch_of_records, is_row
 from pinotpy.ingest.readers.spec import FileFields, InputBatch, ReaderColumn, Reject
 
 
 def make(stream: StreamConfig, schema: Schema, table_config: TableConfig) -> PipedDecoder:
-    """The decoder of a table."""
+    """The decoder of a table. Raises InvalidConfigError: the table gives it properties, of which it has none."""
+    if faults := unknown_properties(stream, ()):
+        raise InvalidConfigError("the JSON decoder has no properties:", tuple(faults))
     pipeline = stream_pipeline(schema, table_config)
     if not pipeline.reader_columns:
         raise InvalidConfigError("the schema has no columns")

@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from pinotpy.errors import DataError
 from pinotpy.ingest.ledger import RowLedger
 
 SAMPLES_MAX: Final = 10
@@ -62,7 +63,11 @@ class StreamLedger:
         self.rejected += rows.num_rows_rejected
         self.added += rows.num_rows_added
         self.null_times += rows.num_null_times
-        assert self.records - self.tombstones + self.added == self.indexed + self.filtered + self.rejected, self
+        if self.records - self.tombstones + self.added != self.indexed + self.filtered + self.rejected:
+            raise DataError(
+                f"the decoder counted {self.indexed} rows indexed, {self.filtered} filtered and {self.rejected} "
+                f"rejected, of {self.records} records with {self.tombstones} tombstones and {self.added} added rows"
+            )
         for mine, of_batch in (
             (self.nulls, rows.nulls),
             (self.cuts, rows.cuts),
@@ -83,6 +88,21 @@ class StreamLedger:
                 )
         if rows.num_rows_rejected > len(rows.rejects):
             self._count(_OTHER, rows.num_rows_rejected - len(rows.rejects))
+
+    def take(self, other: StreamLedger) -> None:
+        """Add the counts of a batch whose rows were appended."""
+        for name in ("records", "tombstones", "indexed", "filtered", "rejected", "added", "null_times"):
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+        for cause, count in other.causes.items():
+            self._count(cause, count)
+        self.samples += other.samples[: SAMPLES_MAX - len(self.samples)]
+        for mine, of_batch in (
+            (self.nulls, other.nulls),
+            (self.cuts, other.cuts),
+            (self.replaced, other.replaced),
+            (self.dropped, other.dropped),
+        ):
+            mine.update(of_batch)
 
     def _count(self, cause: str, count: int = 1) -> None:
         cause = cause[:SAMPLE_CHARACTERS_MAX]

@@ -15,7 +15,7 @@ def key_of(stream: StreamConfig, name: str) -> str:
 
 def unknown_properties(stream: StreamConfig, known: Collection[str]) -> list[Fault]:
     """Properties that the decoder does not have: each would change how every record is read."""
-    allowed = f"one of {', '.join(known)}"
+    allowed = f"one of {', '.join(known)}" if known else "no property: this decoder has none"
     return [
         Fault(key_of(stream, name), "an unknown property", allowed)
         for name in stream.decoder_properties

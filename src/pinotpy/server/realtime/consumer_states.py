@@ -58,6 +58,7 @@ from pinotpy.server.realtime.consumer_inputs import (
 MIN_CONSUME_MS: Final = 600_000  # a restarted server reads at least this long before a time limit, or the limit
 EMPTY_EXTENSION_MS: Final = 3_600_000
 LEASE_EXTRA_S: Final = 120
+LEASE_S_DEFAULT: Final = 30  # where the controller grants none: builds wait for their turn here
 LEASE_PART: Final = 0.9  # of the time that is left, more is asked for
 CATCH_UP_MS_MAX: Final = 31_000
 STOPPED_AGAIN_MS: Final = 10_000
@@ -229,7 +230,8 @@ def _commit(state: ConsumerState, reply: CompletionReply) -> Step:
     if state.built is not None and state.built.end_offset == state.end_offset:
         return _built(state)
     assert state.end_offset is not None
-    lease_ms = int(max(reply.build_time_s, 1) * 1000 * LEASE_PART)
+    granted_s = reply.build_time_s if reply.build_time_s > 0 else LEASE_S_DEFAULT
+    lease_ms = int(granted_s * 1000 * LEASE_PART)
     return replace(state, step=CommitStep.BUILDING), (Build(state.end_offset), Wait(Timer.LEASE, lease_ms))
 
 

@@ -157,17 +157,19 @@ class FetchLoop:
         self.failure = NO_FAILURE
 
     def _append(self, batch: StreamBatch) -> None:
-        ledger, indexed = self._ledger, self._ledger.indexed
+        ledger = StreamLedger()
         self._is_decoding = True
         decoded = self._decoder.decode(batch, ledger)
-        if decoded.rows.num_rows != ledger.indexed - indexed:
+        if decoded.rows.num_rows != ledger.indexed:
             raise DataError(
                 f"the decoder gave {decoded.rows.num_rows} rows of the records from offset {batch.offsets[:1]} on, and "
-                f"counted {ledger.indexed - indexed}"
+                f"counted {ledger.indexed}"
             )
         self._is_decoding = False
         records: Int64Array = decoded.records
         self._log.append(decoded.rows, batch.offsets[records], np.asarray(batch.times_ms)[records], batch.next_offset)
+        # Not before its rows are there: if they cannot be appended, the batch is read again.
+        self._ledger.take(ledger)
         self._on_rows()
 
     def _failed(self, error: Exception) -> None:

@@ -241,3 +241,108 @@ def test_failures_are_forgotten_with_their_table(scene: Scene) -> None:
     scene.harness.http.delete(f"/tables/{TABLE}").raise_for_status()
     scene.validation.run_once()
     assert scene.validation.failure(TABLE) is None
+
+
+def _consuming(scene: Scene) -> list[str]:
+    """Begins both partitions; the names of their segments."""
+    create_topic(scene.folder / "events", 2)
+    assert scene.add().status_code == 200
+    scene.look()
+    return sorted(scene.harness.controller.catalog.ideal_state(TABLE) or {})
+
+
+def _stop(scene: Scene, name: str, server: str) -> None:
+    """The server says that it cannot consume a segment any more."""
+    params = {"name": name, "instance": server, "streamPartitionMsgOffset": "0", "reason": "FETCH: offset 0 expired"}
+    reply = scene.harness.http.post("/segmentStoppedConsuming", params=params).json()
+    assert reply["status"] == "PROCESSED"
+
+
+def test_a_replica_that_stopped_consuming_is_told_with_its_reason_until_it_is_reset(scene: Scene) -> None:
+    first, _ = _consuming(scene)
+    servers = sorted((scene.harness.controller.catalog.ideal_state(TABLE) or {})[first])
+    _stop(scene, first, servers[0])
+    told = scene.debug()
+    assert told["ingestionStatus"]["ingestionState"] == "UNHEALTHY"
+    (failure,) = [each for each in told["failures"] if "stopped consuming" in each["message"]]
+    assert (failure["serverName"], failure["partition"]) == (servers[0], 0)
+    assert "FETCH: offset 0 expired" in failure["message"]
+    assert f"POST /segments/{TABLE}/reset" in failure["message"]
+    answer = scene.harness.http.post("/segments/events/reset", params={"type": "REALTIME"})
+    assert answer.status_code == 200 and "reset 1 replicas" in answer.text, answer.text
+    ideal = scene.harness.controller.catalog.ideal_state(TABLE) or {}
+    assert set(ideal[first].values()) == {"CONSUMING"}
+    assert not [each for each in scene.debug()["failures"] if "stopped consuming" in each["message"]]
+
+
+def test_a_segment_that_consumes_is_not_deleted(scene: Scene) -> None:
+    first, second = _consuming(scene)
+    http, before = scene.harness.http, scene.harness.tree.dump()
+    for answer in (
+        http.delete(f"/segments/events/{first}"),
+        http.delete("/segments/events", params={"type": "REALTIME"}),
+        http.post("/segments/events/delete", json=[first, second]),
+    ):
+        assert answer.status_code == 409 and "/tables/events/forceCommit" in answer.text, answer.text
+    assert scene.harness.tree.dump() == before
+
+
+def test_a_partition_without_a_segment_that_takes_rows_is_told(scene: Scene) -> None:
+    """As after a deletion by an older release."""
+    first, second = _consuming(scene)
+    catalog = scene.harness.controller.catalog
+    servers = (catalog.ideal_state(TABLE) or {})[first]
+    ideal = {first: dict.fromkeys(servers, "ONLINE"), second: dict.fromkeys(servers, "CONSUMING")}
+    object.__setattr__(catalog, "ideal_state", lambda _: ideal)
+    (failure,) = [each for each in scene.debug()["failures"] if "takes rows" in each["message"]]
+    assert failure["partition"] == 0
+
+
+def test_a_disabled_table_is_not_healthy(scene: Scene) -> None:
+    _consuming(scene)
+    assert scene.harness.http.put("/tables/events/state", params={"state": "disable", "type": "REALTIME"}).is_success
+    told = scene.debug()["ingestionStatus"]
+    assert told["ingestionState"] == "UNKNOWN" and "disabled" in told["errorMessage"]
+
+
+def test_another_topic_needs_another_table(scene: Scene) -> None:
+    _consuming(scene)
+    config = copy.deepcopy(table_config(scene.folder, rows=100))
+    config["tableIndexConfig"]["streamConfigs"]["stream.file.topic.name"] = "others"
+    answer = scene.harness.http.put("/tables/events", json=config)
+    assert answer.status_code == 400, answer.text
+    assert "stream.file.topic.name" in answer.json()["error"]
+    assert "needs a table of its own" in answer.text
+    assert scene.harness.http.put("/tables/events", json=table_config(scene.folder, rows=200)).status_code == 200
+
+
+def test_passwords_of_a_table_are_shown_nowhere_and_stay_when_its_config_comes_back(scene: Scene) -> None:
+    stream = {
+        "streamType": "kafka",
+        "stream.kafka.broker.list": "localhost:1",
+        "stream.kafka.topic.name": "events",
+        "sasl.jaas.config": JAAS,
+        "sasl.password": PASSWORD,
+    }
+    harness = scene.harness
+    assert scene.add(**stream).status_code == 200
+    shown = [
+        harness.http.get("/tables/events"),
+        harness.http.post("/tables/validate", json=harness.http.get("/tables/events").json()["REALTIME"]),
+        harness.http.get("/zk/get", params={"path": f"{harness.paths.table_config(TABLE)}"}),
+        harness.http.get("/zk/getChildren", params={"path": harness.paths.table_config(TABLE).rpartition("/")[0]}),
+    ]
+    for answer in shown:
+        assert answer.status_code == 200 and "sasl.password" in answer.text, answer.text
+        assert PASSWORD not in answer.text, answer.request.url
+    document = harness.http.get("/tables/events").json()["REALTIME"]
+    document["tableIndexConfig"]["streamConfigs"]["realtime.segment.flush.threshold.time"] = "77m"
+    assert harness.http.put("/tables/events", json=document).status_code == 200
+    stored = harness.controller.catalog.table_config(TABLE)
+    assert stored is not None and stored.config.stream_config is not None
+    kept = stored.config.stream_config.properties
+    assert (kept["sasl.password"], kept["sasl.jaas.config"]) == (PASSWORD, JAAS)
+    assert kept["realtime.segment.flush.threshold.time"] == "77m"
+    del document["tableName"]
+    other = harness.post_json("/tables", {**document, "tableName": "other_REALTIME"})
+    assert other.status_code == 400 and "'*****'" in other.json()["error"], "nothing is stored that it could stand for"

@@ -100,6 +100,7 @@ def test_a_decoder_that_fails_is_told_without_passwords_until_it_works(
         return decoder
 
     monkeypatch.setattr(json_decoder, "make", failing)
+    monkeypatch.setattr(json_decoder, "unknown_properties", lambda *_: [])
     config = config_of(tmp_path, **{"stream.file.decoder.prop.schema.registry.password": "hunter2"})
     partition = opened(worker, config)
     told = status_when(partition, lambda status: bool(status.failure))

@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from pinotpy.clock import Clock
 from pinotpy.cluster.completion_messages import Offset
@@ -25,6 +25,9 @@ from pinotpy.stream.registry import consumer_factory
 from pinotpy.stream.settings import StreamSettings
 
 log = logging.getLogger(__name__)
+
+# A process says something at least with each fetch, twice a second. One that stands still reads nothing.
+SILENT_S_MAX: Final = 15.0
 
 
 class Reader(Protocol):
@@ -63,6 +66,7 @@ class ProcessPartition:
         self._offsets = consumer_factory(StreamSettings.from_config(spec.stream), clock).offset_type
         make_decoder(spec.stream, spec.schema, spec.config)
         self._status = PartitionStatus("", False, 0, is_behind=True)
+        self._heard_ns = clock.monotonic_ns()
         self._boundaries = threading.Lock()  # changes of boundaries, and of the rows that they belong to
         self._rows = self._new_rows(spec.segment_name, self.parse_offset(spec.start_offset))
         self._read_again: SharedRows | None = None  # take the place of `_rows` when they reach as far
@@ -84,21 +88,29 @@ class ProcessPartition:
 
     @property
     def is_behind(self) -> bool:
-        return self._status.is_behind
+        return self._status.is_behind or self._read_again is not None or self._silent_s() > SILENT_S_MAX
 
     def status(self) -> PartitionStatus:
-        status = self._status
-        if self._read_again is None or status.failure:
+        status, silent_s = self._status, self._silent_s()
+        if status.failure:
+            return status
+        if silent_s > SILENT_S_MAX:
+            reason = f"the process that reads the stream has said nothing for {silent_s:.0f} s"
+            return replace(status, failure=reason, is_behind=True)
+        if self._read_again is None:
             return status
         start = self.offset_text(self._rows.log.segments[0].start_offset)
         reason = (
             f"the ingest worker ended several times within a minute: records from {start} on are read again, and no "
             "new rows are seen until they are"
         )
-        return replace(status, failure=reason)
+        return replace(status, failure=reason, is_behind=True)
+
+    def _silent_s(self) -> float:
+        return (self._clock.monotonic_ns() - self._heard_ns) / 1e9
 
     def ledger(self) -> dict[str, Any]:
-        """Counts of a process that was killed may lack its last LEDGER_EVERY_S."""
+        """See SharedRows.ledger."""
         return self._rows.ledger()
 
     def seal(self, end_offset: Offset, next_name: str) -> SegmentRange:
@@ -156,6 +168,7 @@ class ProcessPartition:
 
     def of_process_state(self, message: dict[str, Any]) -> None:
         """Rows were published, or reading failed, or nothing came."""
+        self._heard_ns = self._clock.monotonic_ns()
         watermark = Watermark(message["rows"], self.parse_offset(message["next_offset"]), message["last_time_ms"])
         (self._read_again or self._rows).publish(watermark, message.get("ledger"))
         self._status = PartitionStatus(
@@ -167,6 +180,7 @@ class ProcessPartition:
 
     def of_process_failed(self, reason: str) -> None:
         """Nothing is read until the process is begun again, or the partition opened in it."""
+        self._heard_ns = self._clock.monotonic_ns()
         (self._read_again or self._rows).process_ended()
         self._status = PartitionStatus(reason, False, self._status.last_fetch_ms, is_behind=True)
         self._on_change()

@@ -10,7 +10,6 @@ import gc
 import os
 import pickle
 import threading
-import time
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -23,7 +22,6 @@ from pinotpy.server.realtime.ingest_worker import PartitionSpec
 from pinotpy.server.realtime.partition_reader import LogParts, PartitionReader
 from pinotpy.server.realtime.workers.channel import Channel, send_json
 
-LEDGER_EVERY_S: Final = 0.2
 _OBJECTS_UNTIL_COLLECTION: Final = 100_000
 
 
@@ -46,7 +44,7 @@ class _Partition:
     ) -> None:
         self._number, self._channel = number, channel
         self._descriptor = -1
-        self._ledger_ns, self._ledger_records = 0, -1
+        self._ledger_records = -1
         clock = SystemClock()
         self.reader = PartitionReader(
             spec, clock, on_change=self._changed,
@@ -83,9 +81,9 @@ class _Partition:
             "is_final": status.is_final,
             "is_behind": status.is_behind,
         }
-        now_ns = time.monotonic_ns()
-        if ledger.records != self._ledger_records and now_ns - self._ledger_ns > LEDGER_EVERY_S * 1e9:
-            self._ledger_records, self._ledger_ns = ledger.records, now_ns
+        if ledger.records != self._ledger_records:
+            # With the rows that it counts: if this process is killed now, another goes on from both.
+            self._ledger_records = ledger.records
             message["ledger"] = ledger.to_json()
         send_json(self._channel, **message)
 

@@ -36,7 +36,7 @@ class SharedRows:
         self._is_closed = False
 
     def ledger(self) -> dict[str, Any]:
-        """Of a process that was killed, counts of its last LEDGER_EVERY_S may be missing."""
+        """Of the rows that are published, and of what was no row before them."""
         return summed(self._ledger_before, self._ledger)
 
     def add_chunk(self, first_row: int, rooms: dict[str, list[int]], descriptor: int) -> None:
