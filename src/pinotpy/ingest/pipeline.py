@@ -74,9 +74,9 @@ class RowPipeline:
             else float(ingestion is not None and ingestion.continue_on_error)
         )
         self.missing_columns = missing_columns or missing_columns_of(table_config)
-        self._time_column = table_config.segments.time_column_name if table_config is not None else None
+        self.time_column = table_config.segments.time_column_name if table_config is not None else None
         checks_time = table_config is not None and ingestion is not None and ingestion.row_time_value_check
-        self._checked_time_column = self._time_column if checks_time else None
+        self._checked_time_column = self.time_column if checks_time else None
         self._transforms = TransformPlan(schema, table_config, of_records=of_records)
         _refuse_unknown_steps(table_config)
         complex_types = ingestion.complex_type_config if ingestion is not None else None
@@ -208,8 +208,8 @@ class RowPipeline:
             ):
                 if count:
                     counter[name] += int(count)
-        if self._time_column in self.schema.field_specs:
-            ledger.num_null_times += batch.column(self._time_column).null_count
+        if self.time_column in self.schema.field_specs:
+            ledger.num_null_times += batch.column(self.time_column).null_count
 
     def _filtered(self, rows: InputBatch, ledger: RowLedger) -> InputBatch:
         """The rows that go on: neither left out by the filter nor such that it cannot be evaluated, which are bad."""

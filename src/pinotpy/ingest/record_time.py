@@ -1,7 +1,7 @@
 """Clock functions of ingested records: what differs by replica must not come into a row.
 
 Replicas read a record at different moments, and build the same segment of it. So `now()` and `ago()` in a stream's
-expressions are the time that the stream has for the record.
+expressions are the time that the stream has for the record, and so is a time that is missing.
 """
 
 from __future__ import annotations
@@ -10,11 +10,14 @@ from dataclasses import replace
 from typing import Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from pinotpy.arrays import Int64Array
+from pinotpy.config.field_spec import FieldSpec
 from pinotpy.errors import InvalidQueryError
 from pinotpy.functions.scalar.dates import duration_ms
 from pinotpy.ingest.expressions import RecordExpression
+from pinotpy.ingest.time_values import from_millis
 from pinotpy.pql.ast import Call, Expression, Identifier, Literal
 from pinotpy.pql.parser import parse_expression
 
@@ -33,6 +36,26 @@ def with_record_time(parsed: RecordExpression) -> RecordExpression:
 def record_times(times_ms: Int64Array) -> pa.Array:
     """The column RECORD_TIME of records; a negative time is none."""
     return pa.array(times_ms, pa.int64(), mask=times_ms < 0)
+
+
+def with_record_times(batch: pa.RecordBatch, spec: FieldSpec, times_ms: Int64Array) -> pa.RecordBatch:
+    """Rows in storage form whose time column has the times of their records where it is null: a row without a time is
+    on neither side of a hybrid table's time boundary, and the clock differs by replica.
+
+    Args:
+        spec: of the time column; one that says what a null is to be keeps its nulls.
+        times_ms: shape (batch.num_rows,), negative where the stream has none.
+    """
+    index = batch.schema.get_field_index(spec.name)
+    column = batch.column(index)
+    if not column.null_count or spec.date_time_format is None or spec.default_null_value is not None:
+        return batch
+    lacking = column.is_null()
+    times = from_millis(record_times(times_ms).filter(lacking), spec.date_time_format).array
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    filled = pc.replace_with_mask(column, lacking, times.cast(column.type))
+    return batch.set_column(index, spec.name, filled)
 
 
 def _replaced(expression: Expression) -> Expression:

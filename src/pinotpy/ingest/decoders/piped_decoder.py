@@ -17,7 +17,7 @@ from pinotpy.ingest.decoders.spec import DecodedRows
 from pinotpy.ingest.ledger import RowLedger
 from pinotpy.ingest.pipeline import RowPipeline
 from pinotpy.ingest.readers.spec import InputBatch, Reject
-from pinotpy.ingest.record_time import RECORD_TIME, record_times
+from pinotpy.ingest.record_time import RECORD_TIME, record_times, with_record_times
 from pinotpy.stream.spec import StreamBatch
 
 # (payloads of a batch, which of them, reject) → input form, in one part or several; row numbers count the batch's
@@ -91,7 +91,7 @@ class PipedDecoder:
             ledger.reject(row, column, cause, text, allowed=allowed)
 
         parts = [
-            self._pipeline.convert_numbered(self._timed(flat), ledger)
+            self._with_times(self._pipeline.convert_numbered(self._timed(flat), ledger))
             for rows in self._parse(payloads, numbers, reject)
             for flat in self._pipeline.flat(rows, ledger)
         ]
@@ -103,6 +103,14 @@ class PipedDecoder:
             return rows
         times = record_times(self._times_ms[rows.row_numbers - 1])
         return InputBatch(rows.batch.append_column(RECORD_TIME, times), rows.row_numbers)
+
+    def _with_times(self, rows: InputBatch) -> InputBatch:
+        """With the times of records where the table's time column has none."""
+        spec = self._pipeline.schema.field_specs.get(self._pipeline.time_column or "")
+        if spec is None or not spec.single_value:
+            return rows
+        times_ms = self._times_ms[rows.row_numbers - 1]
+        return InputBatch(with_record_times(rows.batch, spec, times_ms), rows.row_numbers)
 
     def _no_rows(self) -> pa.RecordBatch:
         if self._empty is None:

@@ -71,7 +71,8 @@ def decoder(table: TableConfig) -> RowDecoder:
 def batch(payloads: list[bytes | None], first: int = 0) -> StreamBatch:
     count = len(payloads)
     offsets = np.arange(first, first + count, dtype=np.int64)
-    return StreamBatch(pa.array(payloads, pa.binary()), pa.nulls(count, pa.binary()), offsets, offsets, first + count)
+    no_times = np.full(count, -1, np.int64)  # a missing time stays null
+    return StreamBatch(pa.array(payloads, pa.binary()), pa.nulls(count, pa.binary()), offsets, no_times, first + count)
 
 
 def good(number: int) -> bytes:
