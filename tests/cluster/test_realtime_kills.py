@@ -45,9 +45,9 @@ def cluster(folder: Path) -> Iterator[LiveCluster]:
 def children_of(pid: int) -> list[int]:
     """Those of its children, too: workers are forked from a process of their server's."""
     children: list[int] = []
-    for task in Path(f"/proc/{pid}/task").glob("*/children"):
-        with contextlib.suppress(OSError):
-            children += map(int, task.read_text().split())
+    with contextlib.suppress(OSError):  # it may end meanwhile
+        for task in Path(f"/proc/{pid}/task").iterdir():
+            children += map(int, (task / "children").read_text().split())
     return [*children, *(other for child in children for other in children_of(child))]
 
 

@@ -34,27 +34,30 @@ class CatchingUp:
         self._rounds = 0
         self.is_behind = True
 
-    def before_fetch(self) -> None:
-        """Find out where the stream ends now, if that is not known."""
-        now_ns = self._clock.monotonic_ns()
-        if not self.is_behind or self._end is not None or now_ns < self._ask_again_ns:
+    def fetched(self, next_offset: Offset, *, is_empty: bool) -> None:
+        """A fetch was appended, and the log goes on at `next_offset`. is_empty: the stream has nothing more."""
+        if not self.is_behind or is_empty:
+            self.is_behind = False
             return
-        self._asked_ns = now_ns
+        now_ns = self._clock.monotonic_ns()
+        if self._end is not None:
+            if next_offset < self._end:  # type: ignore[operator]
+                return
+            self._rounds += 1
+            if now_ns - self._asked_ns <= ROUND_S * 1e9 or self._rounds >= ROUNDS_MAX:
+                self.is_behind = False
+                return
+        self._asked_ns, self._end = now_ns, self._end_now(now_ns)
+        if self._end is not None and next_offset >= self._end:  # type: ignore[operator]
+            self.is_behind = False
+
+    def _end_now(self, now_ns: int) -> Offset | None:
+        if now_ns < self._ask_again_ns:
+            return None
         try:
             with contextlib.closing(self._factory.metadata_provider()) as provider:
-                self._end = provider.end_offset(self._partition, timeout_s=END_TIMEOUT_S)
+                return provider.end_offset(self._partition, timeout_s=END_TIMEOUT_S)
         except PinotError as error:
             self._ask_again_ns = now_ns + int(RETRY_S * 1e9)
             log.info("the end of a stream is not known partition=%d reason=%s", self._partition, type(error).__name__)
-
-    def fetched(self, next_offset: Offset, *, is_empty: bool) -> None:
-        """A fetch was appended, and the log goes on at `next_offset`. is_empty: the stream has nothing more."""
-        if not self.is_behind:
-            return
-        if is_empty:
-            self.is_behind = False
-        elif self._end is not None and next_offset >= self._end:  # type: ignore[operator]
-            self._rounds += 1
-            took_ns = self._clock.monotonic_ns() - self._asked_ns
-            self.is_behind = took_ns > ROUND_S * 1e9 and self._rounds < ROUNDS_MAX
-            self._end = None
+            return None

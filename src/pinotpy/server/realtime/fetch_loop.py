@@ -132,7 +132,6 @@ class FetchLoop:
         if self._consumer is None:
             self._consumer = self._factory.consumer(self._partition)
             self._last_records_ns = self._clock.monotonic_ns()
-        self.catching_up.before_fetch()
         batch = self._consumer.fetch(offset, records_max=RECORDS_MAX, timeout_s=self._fetch_timeout_s)
         self.last_fetch_ms = self._clock.now_ms()
         # Until its records are rows as well, a decoder that failed on them counts as failing.

@@ -256,7 +256,7 @@ class PartitionRunner:
                 self._feed(name, inputs.StreamFailed(status.failure))
         self._reopen()
         num_waiting, num_ended = self._ranges.num_ended()
-        num_waiting += self._num_met(view.segments[-1].name)
+        num_waiting += self._num_met(self.partition.log_view().segments[-1].name)
         waits = ""
         if num_waiting > ENDED_MAX or num_ended > BEHIND_MAX:
             waits = f"{num_waiting} segments have ended and are not committed yet, {num_ended} lie in memory"

@@ -37,7 +37,6 @@ def catching_up(stream: Stream, clock: ManualClock) -> CatchingUp:
 
 
 def fetch(one: CatchingUp, clock: ManualClock, next_offset: int, *, took_ms: int = 100, is_empty: bool = False) -> bool:
-    one.before_fetch()
     clock.advance(took_ms)
     one.fetched(next_offset, is_empty=is_empty)
     return one.is_behind
@@ -47,22 +46,28 @@ def test_it_is_behind_until_the_end_of_that_time_was_reached_fast() -> None:
     clock, stream = ManualClock(), Stream(1_000, 1_500, 1_600)
     one = catching_up(stream, clock)
     assert one.is_behind
-    assert fetch(one, clock, 500, took_ms=400) and fetch(one, clock, 1_000, took_ms=400)
-    assert fetch(one, clock, 1_500, took_ms=600), "the second round took longer than half a second"
-    assert not fetch(one, clock, 1_600)
-    assert stream.num_asked == 3
-    assert not fetch(one, clock, 1_700) and stream.num_asked == 3
+    assert fetch(one, clock, 500) and fetch(one, clock, 900, took_ms=400)
+    assert fetch(one, clock, 1_000, took_ms=400), "more came meanwhile, which took longer than half a second"
+    assert stream.num_asked == 2
+    assert not fetch(one, clock, 1_500, took_ms=500)
+    assert not fetch(one, clock, 1_700) and stream.num_asked == 2
+
+
+def test_a_batch_that_reaches_the_end_has_read_it() -> None:
+    clock = ManualClock()
+    assert not fetch(catching_up(Stream(1_000), clock), clock, 1_000)
 
 
 def test_a_stream_that_has_nothing_more_has_been_read() -> None:
-    clock = ManualClock()
-    assert not fetch(catching_up(Stream(1_000), clock), clock, 0, is_empty=True)
+    clock, stream = ManualClock(), Stream(1_000)
+    assert not fetch(catching_up(stream, clock), clock, 0, is_empty=True)
+    assert stream.num_asked == 0
 
 
 def test_a_stream_that_is_faster_is_not_chased_for_ever() -> None:
     clock = ManualClock()
-    one = catching_up(Stream(10), clock)
-    rounds = 1
+    one = catching_up(Stream(*range(10, 1_000, 10)), clock)
+    rounds = 0
     while fetch(one, clock, 10 * rounds, took_ms=1_000):
         rounds += 1
     assert rounds == ROUNDS_MAX
