@@ -273,7 +273,8 @@ class GuardedHttpProtocol(HttpToolsProtocol):
         answer: FastResponse | StreamedResponse
         try:
             if refusal is not None:
-                answer = FastResponse(refusal, 403)
+                status, content = refusal
+                answer = FastResponse(content, status)
             else:
                 answer = await front.answer_whole(
                     request.route, scope, bytes(request.body) if known_body is None else known_body, is_known=is_known
