@@ -18,6 +18,7 @@ from index_ways import inverted_form, reloaded, without_indexes
 from pinotpy.broker.catalog import Half, Target
 from pinotpy.broker.handler import Broker, BrokerLimits, Question, answer_query
 from pinotpy.broker.metrics import BrokerMetrics
+from pinotpy.broker.parts import EVERY_TABLE
 from pinotpy.broker.routing.table_routing import TableRouting
 from pinotpy.client.arrow_answers import parse_arrow
 from pinotpy.client.result import ResultSetGroup, parse_response
@@ -47,6 +48,13 @@ CLOCK = SystemClock()
 class _DictCatalog:
     def __init__(self) -> None:
         self.targets: dict[str, Target] = {}
+
+    def true_name(self, table: str, dialect: Dialect) -> str | None:
+        raw, _ = split_table_name(table)
+        return next(
+            (name for name in self.targets if raw == name or (dialect is Dialect.SQL and raw.lower() == name.lower())),
+            None,
+        )
 
     def resolve(self, table: str, dialect: Dialect) -> Target:
         raw, _ = split_table_name(table)
@@ -152,7 +160,7 @@ class InProcessCluster:
     def ask(self, text: str, dialect: Dialect = Dialect.PQL, **fields: Any) -> dict[str, Any]:
         """One query; `fields` are query_options, debug_options, trace."""
         answer: dict[str, Any] = json.loads(
-            asyncio.run(answer_query(self.broker, Question(text, dialect, **fields), lambda table: None))
+            asyncio.run(answer_query(self.broker, Question(text, dialect, **fields), EVERY_TABLE))
         )
         return answer
 
@@ -161,7 +169,7 @@ class InProcessCluster:
 
         async def run() -> list[dict[str, Any]]:
             questions = [Question(text, Dialect.SQL, **fields) for text in texts]
-            return [json.loads(await answer_query(self.broker, question, lambda table: None)) for question in questions]
+            return [json.loads(await answer_query(self.broker, question, EVERY_TABLE)) for question in questions]
 
         return asyncio.run(run())
 
@@ -170,7 +178,7 @@ class InProcessCluster:
         table.
         """
         answer = asyncio.run(
-            answer_query(self.broker, Question(text, dialect, **fields), lambda table: None, wants_arrow=True)
+            answer_query(self.broker, Question(text, dialect, **fields), EVERY_TABLE, wants_arrow=True)
         )
         return (
             parse_response(json.loads(answer))

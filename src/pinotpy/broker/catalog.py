@@ -63,10 +63,15 @@ class Target:
 class Catalog(Protocol):
     """Names to tables, from one snapshot of the cluster."""
 
+    def true_name(self, table: str, dialect: Dialect) -> str | None:
+        """The name, without type, of the table that a query names; None if there is none. Rights are given by it."""
+        ...
+
     def resolve(self, table: str, dialect: Dialect) -> Target:
         """Find the table that a query names. PQL is case-sensitive, SQL is not.
 
         Raises:
-            TableNotFoundError: no such table (with the nearest name); InvalidQueryError: the table is disabled (191).
+            TableNotFoundError: no such table (its context has the nearest names as `near`); InvalidQueryError: the
+                table is disabled (191).
         """
         ...

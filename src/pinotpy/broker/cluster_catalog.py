@@ -43,6 +43,8 @@ log = logging.getLogger(__name__)
 LOADING_GRACE_MS = 60_000
 # Names that are kept with what they resolved to; SQL may spell one table in many ways.
 RESOLVED_MAX = 1024
+# Nearest names of a table that there is not: the client is told the first one that it may see.
+NEAR_MAX = 5
 
 
 FOREVER_MS = 2**62
@@ -83,11 +85,20 @@ class ClusterCatalog:
         self._schemas: dict[str, tuple[object, Schema]] = {}
         # What was resolved in one view: views never change, each query asks for the same few things.
         self._resolved_view: ClusterView | None = None
+        self._names: tuple[object, frozenset[str]] | None = None  # of all tables, with what they were read of
         self._resolved: dict[tuple[str, Dialect], tuple[int, Target]] = {}  # with the time until which it holds
         self._addresses: dict[str, ServerAddress] = {}
         self._served: dict[
             str, set[str]
         ] = {}  # table → segments that some replica has served since this broker started
+
+    def true_name(self, table: str, dialect: Dialect) -> str | None:
+        """See Catalog.true_name."""
+        view = self._current_view()
+        known = self._resolved.get((table, dialect))
+        if known is not None:
+            return known[1].raw_table_name
+        return self._true_name(view, split_table_name(table)[0], dialect)
 
     def resolve(self, table: str, dialect: Dialect) -> Target:
         """See Catalog.resolve."""
@@ -238,18 +249,26 @@ class ClusterCatalog:
 
     def _find(self, view: ClusterView, table: str, dialect: Dialect) -> tuple[str, TableType | None]:
         raw, table_type = split_table_name(table)
-        known = {raw_table_name(name) for name in view.table_configs}
-        if raw in known:
-            return raw, table_type
-        if dialect is Dialect.SQL and self._case_insensitive:
-            match = next((name for name in sorted(known) if name.lower() == raw.lower()), None)
-            if match is not None:
-                return match, table_type
-        near = get_close_matches(raw, sorted(known), 1)
+        true_name = self._true_name(view, raw, dialect)
+        if true_name is not None:
+            return true_name, table_type
+        near = get_close_matches(raw, sorted(self._known_names(view)), NEAR_MAX)
         code = "BrokerResourceMissingError" if dialect is Dialect.PQL else "TableDoesNotExistError"
-        raise TableNotFoundError(
-            f"{code}: no table '{raw[:200]}'{f'; did you mean {near[0]!r}?' if near else ''}", table=raw
-        )
+        raise TableNotFoundError(f"{code}: no table '{raw[:200]}'", table=raw, near=near)
+
+    def _true_name(self, view: ClusterView, raw: str, dialect: Dialect) -> str | None:
+        known = self._known_names(view)
+        if raw in known:
+            return raw
+        if dialect is Dialect.SQL and self._case_insensitive:
+            lower = raw.lower()
+            return next((name for name in sorted(known) if name.lower() == lower), None)
+        return None
+
+    def _known_names(self, view: ClusterView) -> frozenset[str]:
+        if self._names is None or self._names[0] is not view.table_configs:
+            self._names = view.table_configs, frozenset(raw_table_name(name) for name in view.table_configs)
+        return self._names[1]
 
     def _schema(self, view: ClusterView, raw: str) -> Schema:
         document = view.schemas.get(raw)

@@ -17,14 +17,23 @@ import pyarrow as pa
 
 from pinotpy.broker.catalog import Target
 from pinotpy.broker.gathering import gather
-from pinotpy.broker.parts import Broker, BrokerLimits, Question, SendToServer
+from pinotpy.broker.parts import Broker, BrokerLimits, Question, SendToServer, TableRights
 from pinotpy.broker.plan_cache import Asked, BoundQuery, Plan
 from pinotpy.broker.routing.lagging_replicas import lagging_warnings
 from pinotpy.broker.routing.offset_check import offset_faults
 from pinotpy.broker.scatter import Gathered
 from pinotpy.broker.time_limit import TimeLimit, time_limit
 from pinotpy.config.schema import Schema
-from pinotpy.errors import ParseError, PinotError, QueryCancelledError, QueryTimeoutError, ServerNotRespondingError
+from pinotpy.errors import (
+    AccessDeniedError,
+    ParseError,
+    PinotError,
+    QueryCancelledError,
+    QueryTimeoutError,
+    ServerNotRespondingError,
+    TableNotFoundError,
+)
+from pinotpy.names import raw_table_name
 from pinotpy.pql.ast import Dialect, Statement
 from pinotpy.pql.parser import parse_pql, parse_sql
 from pinotpy.query.compile.constants import compile_without_table
@@ -65,14 +74,14 @@ INLINE_RESULT_CELLS_MAX = 5_000
 
 
 async def answer_query(
-    broker: Broker, question: Question, may_read: Callable[[str], None], *, wants_arrow: bool = False
+    broker: Broker, question: Question, rights: TableRights, *, wants_arrow: bool = False
 ) -> bytes | pa.Table:
     """Answer one query: the JSON text, or with `wants_arrow` a table (query/result/response/arrow.py) where there is
     one to show.
 
     Args:
-        may_read: raises AccessDeniedError unless the client may read the table; called before anything about the table
-            is looked up, so that a refusal doesn't tell whether it exists.
+        rights: asked of the table's true name before anything else about the table is looked up, so that a refusal does
+            not tell whether it exists.
     """
     number = next(broker.numbers)
     envelope = Envelope(request_id=f"{broker.broker_id}_{number}", broker_id=broker.broker_id)
@@ -112,8 +121,7 @@ async def answer_query(
             else:
                 result = constant_row(context)
         else:
-            may_read(statement.table)
-            target = broker.catalog.resolve(statement.table, question.dialect)
+            target = _resolved(broker, statement.table, question.dialect, rights)
             envelope.tables_queried = (target.raw_table_name,)
             _name_boundary(envelope, target)
             if target.timeout_ms is not None:
@@ -172,6 +180,21 @@ async def answer_query(
     laps.lap("WRITE", bytesOut=len(body))
     envelope.trace["broker"] = trace_text(laps.stages())
     return await asyncio.to_thread(write, shown, envelope) if is_long else write(shown, envelope)
+
+
+def _resolved(broker: Broker, table: str, dialect: Dialect, rights: TableRights) -> Target:
+    """The table that a query names. A refusal names it as the query does, and is the same if there is no such table."""
+    true_name = broker.catalog.true_name(table, dialect)
+    if not rights.may_read(raw_table_name(table) if true_name is None else true_name):
+        raise AccessDeniedError(
+            f"'{rights.client}' may not read table '{table}', or there is no such table", table=table
+        )
+    try:
+        return broker.catalog.resolve(table, dialect)
+    except TableNotFoundError as error:
+        near = next(filter(rights.may_see, error.context.get("near", ())), None)
+        hint = "" if near is None else f"; did you mean {near!r}?"
+        raise TableNotFoundError(error.message + hint, table=table) from None
 
 
 def _name_boundary(envelope: Envelope, target: Target) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from typing import Final
 
 from pinotpy.broker.admission import Admission
 from pinotpy.broker.catalog import Catalog
@@ -53,6 +54,23 @@ class Question:
     def beside_text(self) -> tuple[str, str, bool, bool]:
         """All but text and dialect."""
         return self.query_options, self.debug_options, self.trace, self.explain
+
+
+@dataclass(frozen=True, slots=True)
+class TableRights:
+    """What a client may read, by the true name of a table, without type.
+
+    client: its name, for refusals.
+    may_read: asked for the table of a query; a denial goes to the audit trail.
+    may_see: asked for what a message would name besides it.
+    """
+
+    client: str
+    may_read: Callable[[str], bool]
+    may_see: Callable[[str], bool]
+
+
+EVERY_TABLE: Final = TableRights("anybody", lambda table: True, lambda table: True)
 
 
 @dataclass(slots=True)

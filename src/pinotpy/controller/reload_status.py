@@ -25,12 +25,15 @@ def find_job(controller: Controller, job_id: str) -> ReloadJobRecord:
     """The record of a job. Raises NotFoundError: there is none (any more), or its table was deleted."""
     job = controller.reload_jobs.all(controller.clock.now_ms()).get(job_id)
     if job is None:
-        raise NotFoundError(f"Failed to find controller job id: {job_id[:100]}")
+        raise NotFoundError(unknown_job(job_id))
     if job.is_table_deleted or controller.catalog.table_config(job.table) is None:
-        raise NotFoundError(
-            f"Failed to find controller job id: {job_id[:100]}: its table '{job.table}' was deleted", table=job.table
-        )
+        raise NotFoundError(f"{unknown_job(job_id)}: its table was deleted")
     return job
+
+
+def unknown_job(job_id: str) -> str:
+    """What is said of a job that there is not, and of one whose table the caller may not see."""
+    return f"Failed to find controller job id: {job_id[:100]}"
 
 
 def job_status(controller: Controller, job: ReloadJobRecord) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from starlette.routing import BaseRoute
 from starlette.types import Receive, Scope, Send
 
 from pinotpy import __version__
-from pinotpy.errors import PayloadTooLargeError, PinotError
+from pinotpy.errors import AccessDeniedError, NotFoundError, PayloadTooLargeError, PinotError
 from pinotpy.service.access import AccessControl, Credentials
 from pinotpy.service.http_errors import error_answer
 from pinotpy.service.http_guard import Visit, admit, check_headers, limited, request_id_of
@@ -258,6 +258,7 @@ class HttpApp:
                 visit.request_id,
                 visit.principal.name,
                 visit.allows,
+                visit.sees,
             )
             answer = await _while_listened_to(scope, route.handler(request))
             return FastResponse(answer) if isinstance(answer, bytes) else answer
@@ -361,6 +362,16 @@ def authorise(request: Request, action: Action, resource: Resource) -> None:
     visit_of(request).require(action, resource)
 
 
+def authorise_known(request: Request, action: Action, resource: Resource, unknown: str) -> None:
+    """As `authorise`, for what was found by an id that says nothing of its table: raises NotFoundError with the text
+    `unknown`, as if there were no such id.
+    """
+    try:
+        authorise(request, action, resource)
+    except AccessDeniedError:
+        raise NotFoundError(unknown) from None
+
+
 def visible_tables(request: Request, tables: Iterable[str], action: Action = Action.READ) -> list[str]:
     """Those of `tables` that the caller may see; the others are as if they did not exist."""
     visit = visit_of(request)
@@ -414,4 +425,4 @@ def _declaration(route: BaseRoute) -> Route:
     return declaration
 
 
-__all__ = ["HttpApp", "authorise", "build_app", "visible_tables", "visit_of", "walk_routes"]
+__all__ = ["HttpApp", "authorise", "authorise_known", "build_app", "visible_tables", "visit_of", "walk_routes"]

@@ -66,6 +66,10 @@ class Visit:
             self.denied("denied", action, str(resource), 403)
         return allowed
 
+    def sees(self, action: Action, resource: Resource) -> bool:
+        """Whether the principal may; for what is left out of an answer otherwise."""
+        return self.access.is_allowed(self.principal, action, resource)
+
     def require(self, action: Action, resource: Resource) -> None:
         """Raise AccessDeniedError unless the principal may."""
         if not self.allows(action, resource):

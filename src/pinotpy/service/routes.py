@@ -95,7 +95,9 @@ def instance(parameter: str) -> Target:
 
 @dataclass(slots=True)
 class FastRequest:
-    """What a fast route's handler gets: the whole body, and who asks (`allows` says whether they may)."""
+    """What a fast route's handler gets: the whole body, and who asks (`allows` says whether they may; so does `sees`,
+    without a line in the audit trail).
+    """
 
     method: str
     path: str
@@ -106,6 +108,7 @@ class FastRequest:
     request_id: str
     principal_name: str
     allows: Callable[[Action, Resource], bool]
+    sees: Callable[[Action, Resource], bool]
 
     def header(self, name: bytes) -> bytes | None:
         """The first header of this lower-case name."""

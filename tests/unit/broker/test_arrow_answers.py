@@ -18,6 +18,7 @@ import pytest
 from in_process import InProcessCluster
 
 from pinotpy.broker.handler import Question, answer_query
+from pinotpy.broker.parts import EVERY_TABLE
 from pinotpy.client.arrow_answers import ArrowResultSet
 from pinotpy.client.result import parse_response
 from pinotpy.config.schema import Schema
@@ -201,7 +202,7 @@ def test_answers_are_those_of_json(cluster: InProcessCluster, text: str, options
 def test_faults_are_the_json_of_today(cluster: InProcessCluster, text: str, code: int) -> None:
     def answered(*, wants_arrow: bool) -> Any:
         return asyncio.run(
-            answer_query(cluster.broker, Question(text, Dialect.SQL), lambda table: None, wants_arrow=wants_arrow)
+            answer_query(cluster.broker, Question(text, Dialect.SQL), EVERY_TABLE, wants_arrow=wants_arrow)
         )
 
     found = answered(wants_arrow=True)

@@ -21,6 +21,7 @@ from in_process import InProcessCluster
 
 from pinotpy.broker import handler
 from pinotpy.broker.handler import Question, answer_query
+from pinotpy.broker.parts import EVERY_TABLE
 from pinotpy.clock import SystemClock
 from pinotpy.config.schema import Schema
 from pinotpy.config.table import TableConfig
@@ -170,7 +171,7 @@ def test_other_queries_are_answered_while_a_large_answer_is_written(
     write_rows = handler.sql_response.result_keys
 
     async def ask(name: str, text: str) -> None:
-        await answer_query(cluster.broker, Question(text, Dialect.SQL), lambda table: None)
+        await answer_query(cluster.broker, Question(text, Dialect.SQL), EVERY_TABLE)
         ended.append(name)
 
     async def main() -> None:

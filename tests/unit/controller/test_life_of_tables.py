@@ -313,6 +313,38 @@ def test_everybody_sees_and_does_what_they_may(start: Callable[..., Harness], se
     ]
 
 
+def test_nothing_is_told_of_a_table_that_the_caller_may_not_see(
+    start: Callable[..., Harness], segment: Builder, tmp_path: Path
+) -> None:
+    users = tmp_path / "users.json"
+    everything = frozenset({Action.ADMIN})
+    add_user(users, "root", "root-password", Rights((("*", everything),), everything, everything))
+    add_user(users, "mine", "mine-password", Rights((("mine", everything),)))
+    harness = start(access=UsersFileAccess(users))
+    http = harness.http
+    http.auth = ("root", "root-password")
+    harness.add_parts()
+    assert harness.upload(segment(), tableName="parts").status_code == 200
+    (job,) = http.post("/segments/parts/reload").json()["reloadJobIds"]
+    http.auth = ("mine", "mine-password")
+    for section in ("indexingConfigs", "segmentConfigs", "metadataConfigs"):
+        answers = [
+            http.put(f"/tables/mine/{section}", json=PARTS_TABLE | {"tableName": name}) for name in ("parts", "nobody")
+        ]
+        assert [answer.status_code for answer in answers] == [400, 400]
+        assert answers[0].text.replace("parts", "x") == answers[1].text.replace("nobody", "x")
+    # What is wrong with a config would tell which columns the table's schema has.
+    wrong = PARTS_TABLE | {"tableIndexConfig": {"invertedIndexColumns": ["secret_column"]}}
+    answers = [harness.post_json("/tables/validate", wrong | {"tableName": name}) for name in ("parts", "nobody")]
+    assert [answer.status_code for answer in answers] == [403, 403]
+    assert answers[0].text.replace("parts", "x") == answers[1].text.replace("nobody", "x")
+    answers = [http.get(f"/segments/segmentReloadStatus/{name}") for name in (job, "nobody")]
+    assert [answer.status_code for answer in answers] == [404, 404]
+    assert answers[0].text.replace(job, "x") == answers[1].text.replace("nobody", "x")
+    http.auth = ("root", "root-password")
+    assert http.get(f"/segments/segmentReloadStatus/{job}").status_code == 200
+
+
 def test_replicas_in_error_are_reset_and_no_others(harness: Harness, segment: Builder) -> None:
     harness.add_parts()
     for name in ("parts_0", "parts_1"):

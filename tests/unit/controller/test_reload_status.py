@@ -121,7 +121,7 @@ def test_jobs_over_rest(harness: Harness, tmp_path: Any) -> None:
     assert needed["totalServerCallsFailed"] == 2 and len(needed["serverToSegmentsCheckReloadList"]) == 2
     harness.http.delete("/tables/parts")
     gone = harness.http.get(f"/segments/segmentReloadStatus/{job}")
-    assert gone.status_code == 404 and gone.json()["error"].endswith("its table 'parts_OFFLINE' was deleted")
+    assert gone.status_code == 404 and gone.json()["error"].endswith("its table was deleted")
     harness.settle()
     harness.add_parts()
     assert harness.http.get(f"/segments/segmentReloadStatus/{job}").status_code == 404, (

@@ -14,8 +14,9 @@ from urllib.parse import parse_qs
 import orjson
 
 from pinotpy.broker.handler import Broker, Question, answer_query, parse_key_values
+from pinotpy.broker.parts import TableRights
 from pinotpy.config.document import describe
-from pinotpy.errors import AccessDeniedError, UserError
+from pinotpy.errors import UserError
 from pinotpy.pql.ast import Dialect
 from pinotpy.query.result.response import arrow
 from pinotpy.service.accept import preferred_type
@@ -33,13 +34,12 @@ def routes(broker: Broker) -> Routes:
     declared = Routes("Query")
 
     async def answer(request: FastRequest, question: Question) -> bytes | StreamedResponse:
-        def may_read(table: str) -> None:
-            if not request.allows(Action.READ, table_resource(table)):
-                raise AccessDeniedError(
-                    f"'{request.principal_name}' may not read table '{table}', or there is no such table", table=table
-                )
-
-        answer = await answer_query(broker, question, may_read, wants_arrow=_wants_arrow(request))
+        rights = TableRights(
+            request.principal_name,
+            lambda table: request.allows(Action.READ, table_resource(table)),
+            lambda table: request.sees(Action.READ, table_resource(table)),
+        )
+        answer = await answer_query(broker, question, rights, wants_arrow=_wants_arrow(request))
         return (
             answer
             if isinstance(answer, bytes)

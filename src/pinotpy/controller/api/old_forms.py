@@ -12,8 +12,8 @@ from pinotpy.controller import reload, tables
 from pinotpy.controller.api.answers import success, table_type_of
 from pinotpy.controller.api.bodies import RawBody, json_body
 from pinotpy.controller.context import Controller
-from pinotpy.controller.tables import existing_halves
-from pinotpy.errors import NotFoundError
+from pinotpy.controller.tables import existing_halves, halves_named
+from pinotpy.errors import NotFoundError, UserError
 from pinotpy.service.routes import Action, ChangeByGet, Routes, table
 
 TYPE = Query(None, alias="type", description="OFFLINE or REALTIME; without it, both.")
@@ -144,6 +144,11 @@ def _declare_section(routes: Routes, controller: Controller, path: str, section:
     )
     def put_section(tableName: str, body: RawBody) -> dict[str, Any]:
         config = TableConfig.from_json(body)
+        if config.name_with_type not in halves_named(tableName, config.table_type):
+            # Before anything of it is looked up: the right was asked of the table in the path.
+            raise UserError(
+                f"the path names table '{tableName[:200]}', and the body '{config.name_with_type[:200]}': expected one"
+            )
         stored = controller.catalog.table_config(config.name_with_type)
         if stored is None:
             raise NotFoundError(f"Table {tableName[:200]} does not exist")

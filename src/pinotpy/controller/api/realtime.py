@@ -9,8 +9,9 @@ from fastapi import Query, Request
 from pinotpy.controller.context import Controller
 from pinotpy.controller.realtime.consuming_info import consuming_info
 from pinotpy.controller.realtime.force_commit import find_job, force_commit, job_status, realtime_half
+from pinotpy.controller.reload_status import unknown_job
 from pinotpy.names import raw_table_name
-from pinotpy.service.http import authorise
+from pinotpy.service.http import authorise_known
 from pinotpy.service.rights import table_resource
 from pinotpy.service.routes import IN_HANDLER, Action, Routes, table
 
@@ -27,7 +28,7 @@ def realtime_routes(controller: Controller) -> Routes:
     )
     def force_commit_status(request: Request, jobId: str) -> dict[str, Any]:
         job = find_job(controller, jobId)
-        authorise(request, Action.READ, table_resource(raw_table_name(job.table)))
+        authorise_known(request, Action.READ, table_resource(raw_table_name(job.table)), unknown_job(jobId))
         return job_status(controller, job)
 
     @routes.post(

@@ -12,10 +12,10 @@ from pinotpy.controller import reload
 from pinotpy.controller.api.answers import success, table_type_of
 from pinotpy.controller.api.segments import TYPE, half_with_segment, halves_asked
 from pinotpy.controller.context import Controller
-from pinotpy.controller.reload_status import find_job, job_status, need_reload, table_jobs
+from pinotpy.controller.reload_status import find_job, job_status, need_reload, table_jobs, unknown_job
 from pinotpy.controller.tables import halves_named
 from pinotpy.names import raw_table_name
-from pinotpy.service.http import authorise
+from pinotpy.service.http import authorise_known
 from pinotpy.service.rights import table_resource
 from pinotpy.service.routes import IN_HANDLER, Action, Routes, table
 
@@ -29,7 +29,7 @@ def reload_routes(controller: Controller) -> Routes:
     )
     def reload_status(request: Request, jobId: str) -> dict[str, Any]:
         job = find_job(controller, jobId)
-        authorise(request, Action.READ, table_resource(raw_table_name(job.table)))
+        authorise_known(request, Action.READ, table_resource(raw_table_name(job.table)), unknown_job(jobId))
         return job_status(controller, job)
 
     @routes.get(

@@ -76,12 +76,14 @@ def table_routes(controller: Controller) -> Routes:
     @routes.post(
         "/tables/validate",
         Action.READ,
-        EACH_TABLE,
+        IN_HANDLER,
         summary="Check a table config without storing it",
         openapi_extra=TABLE_BODY,
     )
-    def validate_table(body: RawBody) -> dict[str, Any]:
+    def validate_table(request: Request, body: RawBody) -> dict[str, Any]:
         config = TableConfig.from_json(body)
+        # What is wrong with it tells of the schema that the cluster has under its name.
+        authorise(request, Action.READ, table_resource(config.raw_table_name))
         if (stored := catalog.table_config(config.name_with_type)) is not None:
             config = TableConfig.from_json(with_stored(config.to_json_dict(), stored.config.to_json_dict()))
         check_stream(controller, config, check_table(catalog, config))

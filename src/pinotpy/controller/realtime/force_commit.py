@@ -18,6 +18,7 @@ from pinotpy.cluster.messages import FORCE_COMMIT, send_user_message
 from pinotpy.cluster.realtime_records import RealtimeRecord, SegmentStatus
 from pinotpy.cluster.write_outcome import WriteOutcome
 from pinotpy.controller.context import Controller
+from pinotpy.controller.reload_status import unknown_job
 from pinotpy.controller.tables import existing_halves
 from pinotpy.errors import ClusterError, NotFoundError, UserError
 from pinotpy.names import TableType, raw_table_name, table_name_with_type
@@ -94,7 +95,7 @@ def find_job(controller: Controller, job_id: str) -> ForceCommitJob:
     """Raises NotFoundError."""
     job = controller.force_commit_jobs.find(job_id, controller.clock.now_ms())
     if job is None:
-        raise NotFoundError(f"Failed to find controller job id: {job_id[:100]}")
+        raise NotFoundError(unknown_job(job_id))
     return job
 
 
