@@ -4,8 +4,10 @@ before, while and after segments are sealed, on two replicas.
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -101,3 +103,82 @@ def test_every_answer_has_exactly_the_records_up_to_its_offsets(cluster: LiveClu
         if ledger["records"] == 10_000:
             assert (ledger["indexed"], ledger["rejected"], len(ledger["samples"])) == (9_800, 200, 10)
     assert compare() == expected
+
+
+@pytest.mark.full
+def test_a_table_is_disabled_enabled_deleted_and_made_again_while_it_consumes(
+    cluster: LiveCluster, folder: Path
+) -> None:
+    """Nothing is lost, nothing of the table before is seen, and nothing is left behind on the servers."""
+    create_topic(folder / "topics" / "again", PARTITIONS)
+    settings = StreamSettings("file", "again", {DIRECTORY: str(folder / "topics")})
+    truth = StreamTruth(FileStreamConsumerFactory(settings, SystemClock()), PARTITIONS)
+    producer = FileStreamProducer(folder / "topics" / "again", SystemClock())
+    config = table_config(folder / "topics", rows=1_000)
+    config |= {"tableName": "again"}
+    del config["segmentsConfig"]["schemaName"]
+    config["tableIndexConfig"]["streamConfigs"]["stream.file.topic.name"] = "again"
+    ended = threading.Event()
+    produced = 0
+
+    def produce() -> None:
+        nonlocal produced
+        while not ended.wait(0.05):
+            for partition in range(PARTITIONS):
+                producer.append(partition, records(produced, 100))
+            produced += 100
+
+    def rows() -> int:
+        """Of an exact answer, which is compared with the topic; -1 if rows are missing."""
+        response = cluster.query("SELECT kind, COUNT(*), SUM(id) FROM again GROUP BY kind LIMIT 100", "sql")
+        if response.get("exactness") != "exact" or len(response.get("partitionOffsets", {})) != PARTITIONS:
+            return -1
+        count, total, groups = truth.count(answered_ranges(response))
+        table = response["resultTable"]["rows"]
+        assert {kind: count for kind, count, _ in table} == groups and sum(row[2] for row in table) == total, response
+        return count
+
+    def has_more_than(count: int) -> bool:
+        return rows() > count
+
+    def is_disabled() -> bool:
+        answer = cluster.query("SELECT COUNT(*) FROM again", "sql")
+        return 191 in [each["errorCode"] for each in answer["exceptions"]]
+
+    def switch(state: str) -> None:
+        params = {"state": state, "type": "REALTIME"}
+        httpx.put(f"{cluster.controller_url}/tables/again/state", params=params, timeout=120).raise_for_status()
+
+    def made() -> bool:
+        answer = httpx.post(f"{cluster.controller_url}/tables", json=config, timeout=120)
+        assert answer.status_code in (200, 409), answer.text  # servers still drop what was before
+        return answer.status_code == 200
+
+    cluster.controller.add_schema(SCHEMA | {"schemaName": "again"})
+    writer = threading.Thread(target=produce)
+    writer.start()
+    try:
+        for _ in range(2):
+            wait_until(made, 300, "the table is made")
+            wait_until(lambda: rows() > 2_000, 300, "its rows are answered")
+            before = rows()
+            switch("disable")
+            wait_until(is_disabled, 120, "it is disabled")
+            switch("enable")
+            wait_until(partial(has_more_than, before), 300, "it is read on")
+            cluster.controller.delete_table("again")
+        wait_until(made, 300, "the table is made again")
+    finally:
+        ended.set()
+        writer.join(60)
+        producer.close()
+    expected = truth.count(dict.fromkeys(range(PARTITIONS), (0, produced)))[0]
+    wait_until(lambda: rows() == expected, 300, "all rows are answered")
+    cluster.controller.delete_table("again")
+    wait_until(lambda: not _left_behind(folder), 300, "nothing is left")
+
+
+def _left_behind(folder: Path) -> list[str]:
+    """Files of the table that servers have."""
+    found = (os.path.join(at, name) for at, _, names in os.walk(folder) for name in names)  # folders go meanwhile
+    return [path for path in found if "again_REALTIME" in path]

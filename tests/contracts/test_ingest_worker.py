@@ -245,6 +245,39 @@ def test_a_process_that_is_killed_again_reads_from_the_start(processes: ProcessW
     partition.close()
 
 
+def test_a_sealed_segment_is_sorted_and_has_its_star_tree_and_the_same_bytes_everywhere(
+    processes: ProcessWorker, tmp_path: Path
+) -> None:
+    """By the sorted column, whatever batches the records came in."""
+    write(tmp_path / "s", 0, 2_000)
+    document = table_config(tmp_path / "s", rows=1_000)
+    document["tableIndexConfig"] |= {
+        "sortedColumn": ["kind"],
+        "noDictionaryColumns": ["ts"],
+        "starTreeIndexConfigs": [
+            {"dimensionsSplitOrder": ["kind"], "functionColumnPairs": ["COUNT__*", "SUM__id"], "maxLeafRecords": 1}
+        ],
+    }
+    config = TableConfig.from_json(document)
+    assert config.stream_config is not None
+    asked = PartitionSpec("events_REALTIME", 0, Schema.from_json(SCHEMA), config, config.stream_config, "first", "0")
+    local, crcs = LocalWorker(SystemClock()), []
+    for number, worker in enumerate((local, processes)):
+        partition = worker.open(asked, lambda: None)
+        has_read(partition, 2_000)
+        partition.seal(1_500, "second")
+        segment = load_segment(partition.build("first", tmp_path / f"built-{number}", 5).directory)
+        crcs.append(segment.crc)
+        kinds = column_to_arrow(segment.column("kind")).to_pylist()
+        expected = sorted((f"k{number % 7}", number) for number in ids(0, 1_500))
+        assert kinds == [kind for kind, _ in expected] and segment.column("kind").is_sorted
+        assert column_to_arrow(segment.column("id")).to_pylist() == [number for _, number in expected]
+        assert len(segment.star_trees) == 1
+        partition.close()
+    local.close()
+    assert crcs[0] == crcs[1]
+
+
 def processes_named(name: str, parent: int) -> list[int]:
     found = []
     for task in Path(f"/proc/{parent}/task").glob("*/children"):

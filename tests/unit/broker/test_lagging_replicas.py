@@ -118,3 +118,13 @@ def test_it_is_forgotten_after_a_while() -> None:
     assert lagging.note("t", offsets, 1_000) and not lagging.note("t", offsets, 2_000)
     assert lagging.of("t", 2_000) == {B} and lagging.of("other", 2_000) == frozenset()
     assert lagging.of("t", 2_000 + PASSED_OVER_NS) == frozenset()
+
+
+def test_answers_in_arrow_say_the_same_of_the_stream(scene: Scene) -> None:
+    scene.lagging = {A, B}
+    (shown,) = scene.ask()["partitionOffsets"]["0"]
+    answer = scene.cluster.ask_arrow("SELECT COUNT(*) FROM t")
+    (in_arrow,) = answer.response["partitionOffsets"]["0"]
+    assert in_arrow == shown
+    assert "newer rows of 't'" in answer.response["warnings"][0]
+    assert answer.response["numConsumingSegmentsQueried"] == 1

@@ -346,3 +346,12 @@ def test_passwords_of_a_table_are_shown_nowhere_and_stay_when_its_config_comes_b
     del document["tableName"]
     other = harness.post_json("/tables", {**document, "tableName": "other_REALTIME"})
     assert other.status_code == 400 and "'*****'" in other.json()["error"], "nothing is stored that it could stand for"
+
+
+def test_a_stream_that_lost_partitions_is_told(scene: Scene) -> None:
+    _consuming(scene)
+    for file in (scene.folder / "events").glob("partition-1.*"):
+        file.unlink()
+    scene.forget_pauses()
+    (failure,) = [each for each in scene.look()["failures"] if "partitions" in each["message"]]
+    assert "has 1 partitions, the table reads partition 1: a stream must not lose partitions" in failure["message"]

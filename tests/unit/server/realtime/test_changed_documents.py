@@ -59,6 +59,7 @@ class Scene:
         self.reply = CompletionReply(ReplyStatus.HOLD)
         self.started: list[str] = []
         self.built: dict[str, Path] = {}
+        self.downloaded: list[str] = []
         self.sent: list[CompletionMessage] = []
         self.loop = EventLoop("consuming", SystemClock())
         self.loop.start()
@@ -109,6 +110,9 @@ class Scene:
 
     def adopt(self, table: str, built: BuiltSegment, offsets: tuple[str, str]) -> None:
         self.built[built.directory.name] = built.directory
+
+    def download(self, table: str, segment_name: str) -> None:
+        self.downloaded.append(segment_name)
 
     # --- What happens
 
@@ -375,3 +379,16 @@ def test_rows_beyond_an_end_that_nobody_decides_do_not_come_without_end(scene: S
     scene.finish(1)
     until(lambda: set(scene.rows()) == set(range(20, produced + 40)), lambda: (failure(), sorted(scene.rows())))
     assert name(0) not in failure()
+
+
+def test_a_replica_of_a_table_that_says_so_downloads_what_others_have_built(scene: Scene) -> None:
+    scene.config = copy.deepcopy(scene.config)
+    scene.config["segmentsConfig"]["completionConfig"] = {"completionMode": "DOWNLOAD"}
+    scene.produce(30)
+    scene.start(0)
+    until(lambda: len(scene.rows()) == 30, scene.rows)
+    scene.ends[name(0)] = 20
+    scene.start(1)
+    scene.finish(0)
+    assert (scene.downloaded, scene.built) == ([name(0)], {})
+    until(lambda: set(scene.rows()) == set(range(20, 30)), scene.rows)
