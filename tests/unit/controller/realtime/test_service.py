@@ -51,13 +51,13 @@ class Scene:
         reply: dict[str, Any] = response.json()
         return reply
 
-    def archive(self, name: str, rows: int) -> tuple[Path, bytes]:
-        """A segment's archive, and the archive of its metadata."""
+    def archive(self, name: str, rows: int, time_ms: int | None = 1_700_000_000_000) -> tuple[Path, bytes]:
+        """A segment's archive, and the archive of its metadata. time_ms: of its first record."""
         batch = pa.RecordBatch.from_pydict(
             {
                 "kind": pa.array(["k"] * rows),
                 "id": pa.array(range(rows), pa.int64()),
-                "ts": pa.array([1_700_000_000_000] * rows, pa.int64()),
+                "ts": pa.array([time_ms] + [1_700_000_000_000 if time_ms else time_ms] * (rows - 1), pa.int64()),
             }
         )
         build_segment(
@@ -214,3 +214,47 @@ def test_the_reply_says_who_is_not_the_leader(scene: Scene) -> None:
     assert (
         json.loads(httpx.post(f"{scene.harness.server.url}/segmentConsumed", timeout=60).text)["status"] == "NOT_LEADER"
     )
+
+
+@pytest.mark.parametrize("is_split", [True, False])
+def test_the_controller_says_whether_commits_are_split(tmp_path: Path, is_split: bool) -> None:
+    harness = start_harness(tmp_path / "controller", settings={"split_commit": is_split})
+    scene = Scene(harness, tmp_path)
+    name = scene.begin()
+    for replica in sorted((harness.controller.catalog.ideal_state(TABLE) or {})[name]):
+        reply = scene.says("segmentConsumed", name, replica, 50, rowCount=49)
+    assert (reply["status"], reply["isSplitCommitType"]) == ("COMMIT", is_split)
+    harness.close()
+
+
+@pytest.mark.parametrize("time_ms", [-1, 2**62, None], ids=str)
+def test_no_time_of_a_record_keeps_a_segment_from_being_stored(scene: Scene, time_ms: int | None) -> None:
+    """Its partition would wait for it for ever. None: no record has one."""
+    name = scene.begin()
+    replicas = sorted((scene.harness.controller.catalog.ideal_state(TABLE) or {})[name])
+    for replica in replicas:
+        reply = scene.says("segmentConsumed", name, replica, 50, rowCount=49)
+    committer = replicas[1] if reply["status"] == "COMMIT" else replicas[0]
+    archive, _ = scene.archive(name, 49, time_ms)
+    files = {"file": (archive.name, archive.read_bytes())}
+    assert scene.says("segmentCommit", name, committer, 50, files=files)["status"] == "COMMIT_SUCCESS"
+    assert scene.status(name) is SegmentStatus.DONE
+
+
+def test_segments_record_the_partition_of_the_stream(scene: Scene) -> None:
+    columns = {"id": {"functionName": "Modulo", "numPartitions": 2}}
+    scene.config["tableIndexConfig"]["segmentPartitionConfig"] = {"columnPartitionMap": columns}
+    url = f"{scene.harness.server.url}/tables/events"
+    httpx.put(url, content=json.dumps(scene.config), timeout=60).raise_for_status()
+    scene.begin(3)
+    found = {}
+    for partition, (name,) in scene.segments.chains(TABLE).items():
+        stored = scene.segments.read(TABLE, str(name))
+        assert stored is not None
+        found[partition] = stored.record.record.partition_metadata
+    told = {"functionName": "Modulo", "numPartitions": 2, "functionConfig": None}
+    assert found == {
+        0: {"columnPartitionMap": {"id": {**told, "partitions": [0]}}},
+        1: {"columnPartitionMap": {"id": {**told, "partitions": [1]}}},
+        2: None,
+    }
