@@ -87,6 +87,34 @@ def test_a_jvm_that_ends_by_itself_is_noticed(tmp_path: Path, eventually: Callab
     zookeeper.stop()
 
 
+@needs_jars
+def test_the_command_ends_with_its_zookeeper_and_says_why(tmp_path: Path, eventually: Callable[..., float]) -> None:
+    command = [sys.executable, "-m", "pinotpy", "start-zookeeper", "--zk-port", "0", "--data-dir", str(tmp_path / "zk")]
+    ready = tmp_path / "ready"
+    process = subprocess.Popen(
+        [*command, "--ready-file", str(ready)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+    try:
+        eventually(ready.exists, timeout_s=120.0, what="ready")
+        tasks = Path(f"/proc/{process.pid}/task").iterdir()
+        (child,) = [pid for task in tasks for pid in (task / "children").read_text().split()]
+        os.killpg(int(child), signal.SIGKILL)
+        output, _ = process.communicate(timeout=120)
+    finally:
+        process.kill()
+    assert process.returncode == 1, output
+    assert "ZooKeeper ended with status -9" in output and "zookeeper.log" in output
+
+
+@needs_jars
+def test_a_stop_is_no_end_that_is_told(tmp_path: Path) -> None:
+    told: list[str] = []
+    zookeeper = EmbeddedZooKeeper(tmp_path)
+    zookeeper.watch(told.append)
+    zookeeper.stop()
+    assert told == []
+
+
 def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(NotFoundError, match=r"pip install 'pinotpy\[quickstart\]'"):

@@ -14,7 +14,9 @@ import os
 import signal
 import socket
 import subprocess
+import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 
@@ -44,6 +46,9 @@ status=$?
 kill $reader 2>/dev/null
 exit $status
 """
+
+
+_TAIL_CHARACTERS = 2_000
 
 
 class EmbeddedZooKeeper:
@@ -77,6 +82,7 @@ class EmbeddedZooKeeper:
             "org.apache.zookeeper.server.ZooKeeperServerMain",
             str(config_file),
         ]
+        self._is_stopping = False
         started_ns = time.monotonic_ns()
         with self._log_file.open("wb") as log:
             self._process = subprocess.Popen(
@@ -96,8 +102,20 @@ class EmbeddedZooKeeper:
     def is_running(self) -> bool:
         return self._process.poll() is None
 
+    def watch(self, on_end: Callable[[str], None]) -> None:
+        """Call `on_end` with what happened if the process ends before `stop`."""
+
+        def wait() -> None:
+            status = self._process.wait()
+            if not self._is_stopping:
+                tail = self._log_file.read_text(errors="replace")[-_TAIL_CHARACTERS:]
+                on_end(f"ZooKeeper ended with status {status}; its log '{self._log_file}' ends: {tail}")
+
+        threading.Thread(target=wait, name="watch-zookeeper", daemon=True).start()
+
     def stop(self, timeout_s: float = 10.0) -> None:
         """End the process; returns when its port is free. Safe to call twice."""
+        self._is_stopping = True
         if self._process.stdin is not None and not self._process.stdin.closed:
             self._process.stdin.close()
         try:
@@ -136,7 +154,7 @@ class EmbeddedZooKeeper:
             if not self.is_running():
                 if _answer(self.port, b"ruok", timeout_s=0.5) is not None:
                     raise self._port_is_taken()
-                tail = self._log_file.read_text(errors="replace")[-2000:]
+                tail = self._log_file.read_text(errors="replace")[-_TAIL_CHARACTERS:]
                 raise ClusterError(
                     f"ZooKeeper ended with status {self._process.returncode} before it served; its log "
                     f"'{self._log_file}' ends: {tail}"

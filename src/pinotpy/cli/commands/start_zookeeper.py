@@ -27,6 +27,11 @@ def run(
             for zookeeper in running:
                 zookeeper.stop(timeout_s / 2)  # the other half is for one that must be killed
 
-        return [Part("zookeeper", lambda: running.append(EmbeddedZooKeeper(data_dir, zk_port)), stop)]
+        def start() -> None:
+            running.append(EmbeddedZooKeeper(data_dir, zk_port))
+            # Nobody else would tell that what this process is for has ended.
+            running[0].watch(daemon.fail)
+
+        return [Part("zookeeper", start, stop)]
 
     run_daemon("zookeeper", parts, ready=lambda: {"address": running[0].address}, ready_file=ready_file)
