@@ -372,6 +372,13 @@ class ServerSettings(ProcessSettings):
         "pinot.server.instance.segmentTarDir",
         about="Download folder, exclusive to this server; default: within the data folder.",
     )
+    bad_segment_wait_ms: WholeNumber = setting(
+        60_000,
+        "pinotpy.server.readiness.badSegmentWaitMs",
+        about="How long a segment in ERROR that no other server has keeps this one from being ready.",
+        unit="ms",
+        ge=0,
+    )
     segment_builds_max: WholeNumber = setting(
         0,
         "pinot.server.instance.realtime.max.parallel.segment.builds",

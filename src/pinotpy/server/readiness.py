@@ -1,4 +1,8 @@
-"""Whether this server has all segments that it should have: what /health/readiness says."""
+"""Whether this server has all segments that it should have: what /health/readiness says.
+
+A segment in ERROR here that another server has does not keep this one from being ready, or a rolling update would stop
+at it; nor does one that nobody has, once that is known for a while. Both are named.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +14,15 @@ from pinotpy.cluster.buckets import read_record
 from pinotpy.cluster.participant import Participant
 from pinotpy.cluster.paths import BROKER_RESOURCE, ClusterPaths
 from pinotpy.cluster.store import ClusterStore
+from pinotpy.cluster.views import CONSUMING, ERROR, ONLINE
 from pinotpy.errors import ClusterError
 
 CACHE_NS = 1_000_000_000
 # Who asks is the loop that answers all requests of the admin port, liveness among them: it must not wait for a
 # ZooKeeper that is silent. A look takes milliseconds; one that takes longer is answered by the one before.
 WAIT_S = 0.25
+# A segment that no server can serve is known to be bad for so long before this one is ready without it.
+BAD_AFTER_S = 60.0
 
 log = logging.getLogger(__name__)
 
@@ -25,13 +32,28 @@ class Readiness:
     guards the answer.
     """
 
-    def __init__(self, store: ClusterStore, paths: ClusterPaths, participant: Participant, clock: Clock) -> None:
+    def __init__(
+        self,
+        store: ClusterStore,
+        paths: ClusterPaths,
+        participant: Participant,
+        clock: Clock,
+        *,
+        bad_after_s: float = BAD_AFTER_S,
+    ) -> None:
         self._store, self._paths, self._participant, self._clock = store, paths, participant, clock
+        self._bad_after_ns = int(bad_after_s * 1e9)
+        self._bad_since_ns: dict[tuple[str, str], int] = {}  # segments in ERROR that no other server has
+        self._remark = ""
         self._lock = threading.Lock()
         self._until_ns = 0
         self._looked = threading.Event()
         self._looked.set()
         self._reason: str | None = "it is starting"
+
+    def remark(self) -> str:
+        """What is bad although the server is ready, as of the last look; empty if nothing is."""
+        return self._remark
 
     def reason(self) -> str | None:
         """None if everything assigned is served, else what is missing."""
@@ -56,23 +78,38 @@ class Readiness:
     def _look(self) -> str | None:
         if not self._participant.is_live:
             return "it has no session with ZooKeeper"
+        missing: list[str] = []
+        bad: list[str] = []
         try:
-            missing = [
-                name
-                for table in self._store.children(self._paths.ideal_states)
-                if table != BROKER_RESOURCE
-                for name in self._missing(table)
-            ]
+            tables = [table for table in self._store.children(self._paths.ideal_states) if table != BROKER_RESOURCE]
+            failed = {(table, name) for table in tables for name in self._look_at(table, missing, bad)}
         except ClusterError as error:
             return f"ZooKeeper does not answer: {error.message}"
-        if not missing:
-            return None
-        return f"{len(missing)} segments are not loaded: {', '.join(missing[:10])}{' …' if len(missing) > 10 else ''}"
+        now_ns = self._clock.monotonic_ns()
+        self._bad_since_ns = {key: self._bad_since_ns.get(key, now_ns) for key in failed}
+        for key, since_ns in self._bad_since_ns.items():
+            (bad if now_ns - since_ns >= self._bad_after_ns else missing).append("/".join(key))
+        self._remark = f"{len(bad)} segments are in ERROR here: {_some(bad)}" if bad else ""
+        return f"{len(missing)} segments are not loaded: {_some(missing)}" if missing else None
 
-    def _missing(self, table: str) -> list[str]:
+    def _look_at(self, table: str, missing: list[str], bad: list[str]) -> list[str]:
+        """Adds what is not loaded yet, and what is bad and served elsewhere; returns what is bad and served nowhere."""
         states = self._participant.states(table)
         assigned = assigned_segments(self._store, self._paths, table, self._participant.instance)
-        return [f"{table}/{segment}" for segment, state in assigned.items() if states.get(segment) != state]
+        absent = {segment for segment, state in assigned.items() if states.get(segment) != state}
+        failed = {segment for segment in absent if states.get(segment) == ERROR}
+        missing += [f"{table}/{segment}" for segment in sorted(absent - failed)]
+        if not failed:
+            return []
+        view = read_record(self._store, self._paths.external_view(table))
+        reached = {} if view is None else view.record.map_fields
+        elsewhere = {segment for segment in failed if {ONLINE, CONSUMING} & set(reached.get(segment, {}).values())}
+        bad += [f"{table}/{segment}" for segment in sorted(elsewhere)]
+        return sorted(failed - elsewhere)
+
+
+def _some(names: list[str]) -> str:
+    return f"{', '.join(names[:10])}{' …' if len(names) > 10 else ''}"
 
 
 def assigned_segments(store: ClusterStore, paths: ClusterPaths, table: str, instance: str) -> dict[str, str]:

@@ -229,6 +229,7 @@ class ServerParts:
             access=equipment.access,
             metrics=equipment.metrics,
             ready=self._not_ready,
+            remark=lambda: "" if self._readiness is None else self._readiness.remark(),
             settings=settings.effective,
             body_max_bytes=settings.request_bytes_max,
         )
@@ -290,7 +291,13 @@ class ServerParts:
         self._participant = Participant(
             self._store, self._paths, member, handler, workers=settings.transition_threads, clock=self.equipment.clock
         )
-        self._readiness = Readiness(self._store, self._paths, self._participant, self.equipment.clock)
+        self._readiness = Readiness(
+            self._store,
+            self._paths,
+            self._participant,
+            self.equipment.clock,
+            bad_after_s=settings.bad_segment_wait_ms / 1000,
+        )
         self._catch_up = CatchUp(
             self.registry,
             self._participant,

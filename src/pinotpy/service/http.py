@@ -390,11 +390,12 @@ def build_app(
     ready: Callable[[], str | None],
     settings: Callable[[], dict[str, Any]] = dict,
     body_max_bytes: int = BODY_MAX_BYTES,
+    remark: Callable[[], str] = str,
 ) -> HttpApp:
     """One application of `routes` and the standard ones (/health, /metrics, /version, /docs …).
 
-    `ready` returns None when the daemon serves, else why not; `settings` the effective settings with secrets masked;
-    `body_max_bytes` holds for routes that declare no limit of their own.
+    `ready` returns None when the daemon serves, else why not; `remark` what is wrong although it serves; `settings` the
+    effective settings with secrets masked; `body_max_bytes` holds for routes that declare no limit of their own.
     """
     app: HttpApp | None = None
 
@@ -402,7 +403,7 @@ def build_app(
         assert app is not None
         return app.fastapi.openapi()
 
-    declared = [*routes, *standard_routes(role, metrics, ready, settings, openapi)]
+    declared = [*routes, *standard_routes(role, metrics, ready, settings, openapi, remark)]
     limited_routes = [
         replace(route, body_max_bytes=body_max_bytes) if route.body_max_bytes == BODY_MAX_BYTES else route
         for route in declared

@@ -16,6 +16,7 @@ from pinotpy.functions.listing import function_list
 from pinotpy.service.metrics import EXPOSITION_CONTENT_TYPE, Metrics
 from pinotpy.service.routes import CLUSTER, PUBLIC, Action, Routes
 
+OK_STATUS = 200
 _PAGE = Path(__file__).resolve().parent / "docs_page"
 _TYPES = {
     "index.html": "text/html; charset=utf-8",
@@ -39,8 +40,9 @@ def standard_routes(
     ready: Callable[[], str | None],
     settings: Callable[[], dict[str, Any]],
     openapi: Callable[[], dict[str, Any]],
+    remark: Callable[[], str] = str,
 ) -> Routes:
-    """Declare them. `ready` returns None or why the daemon does not serve."""
+    """Declare them. `ready` returns None or why the daemon does not serve; `remark` what is wrong although it does."""
     routes = Routes("Daemon")
 
     def readiness() -> Response:
@@ -55,7 +57,9 @@ def standard_routes(
 
     @routes.get("/health/readiness", Action.READ, PUBLIC, summary="OK when the daemon serves, else 503")
     async def health_readiness() -> Response:
-        return readiness()
+        answer = readiness()
+        told = remark() if answer.status_code == OK_STATUS else ""
+        return Response(f"OK\n{told}", media_type="text/plain") if told else answer
 
     @routes.get("/health/liveness", Action.READ, PUBLIC, summary="OK while the process answers")
     async def health_liveness() -> Response:

@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import pytest
 
-from pinotpy.clock import SystemClock
+from pinotpy.clock import ManualClock, SystemClock
 from pinotpy.cluster.memory import MemoryStore, MemoryTree
 from pinotpy.cluster.participant import Participant
 from pinotpy.cluster.paths import ClusterPaths
@@ -92,3 +92,38 @@ def test_a_silent_zookeeper_keeps_nobody_who_asks(
     looks = store.num_looks
     assert [looked_at.reason() for _ in range(3)] == [None, None, None], "as it was when ZooKeeper answered"
     assert not store.answers.is_set() and store.num_looks <= looks + 1, "one look at a time"
+
+
+def looked_at(store: Slow, joined: Joined, clock: ManualClock) -> Readiness:
+    return Readiness(cast(ClusterStore, store), PATHS, cast(Participant, joined), clock)
+
+
+def test_a_bad_segment_that_another_server_has_is_named_and_waited_for_by_nobody(
+    store: Slow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(readiness, "CACHE_NS", 0)
+    monkeypatch.setattr(readiness, "WAIT_S", 10.0)
+    joined = Joined()
+    joined.online = {"s1": "ERROR"}
+    view = ZNRecord("t_OFFLINE", {}, {"s1": {INSTANCE: "ERROR", "Server_other_1": "ONLINE"}}, {})
+    store.create(PATHS.external_view("t_OFFLINE"), view.to_bytes(), make_parents=True)
+    one = looked_at(store, joined, ManualClock())
+    assert one.reason() is None
+    assert one.remark() == "1 segments are in ERROR here: t_OFFLINE/s1"
+    joined.online = {"s1": "ONLINE"}
+    assert one.reason() is None and one.remark() == ""
+
+
+def test_a_bad_segment_that_nobody_has_is_waited_for_a_while(store: Slow, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(readiness, "CACHE_NS", 0)
+    monkeypatch.setattr(readiness, "WAIT_S", 10.0)
+    joined, clock = Joined(), ManualClock()
+    joined.online = {"s1": "ERROR"}
+    one = looked_at(store, joined, clock)
+    assert one.reason() == "1 segments are not loaded: t_OFFLINE/s1" and one.remark() == ""
+    clock.advance(59_000)
+    assert one.reason() is not None
+    clock.advance(1_000)
+    assert one.reason() is None and one.remark() == "1 segments are in ERROR here: t_OFFLINE/s1"
+    joined.online = {}
+    assert one.reason() == "1 segments are not loaded: t_OFFLINE/s1", "one that is still to come is not bad"
