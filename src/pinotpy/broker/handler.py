@@ -19,8 +19,7 @@ from pinotpy.broker.catalog import Target
 from pinotpy.broker.gathering import gather
 from pinotpy.broker.parts import Broker, BrokerLimits, Question, SendToServer, TableRights
 from pinotpy.broker.plan_cache import Asked, BoundQuery, Plan
-from pinotpy.broker.routing.lagging_replicas import lagging_warnings
-from pinotpy.broker.routing.offset_check import offset_faults
+from pinotpy.broker.rows_of_streams import SEGMENTS_MISSING, name_boundary, tiled
 from pinotpy.broker.scatter import Gathered
 from pinotpy.broker.time_limit import TimeLimit, time_limit
 from pinotpy.config.schema import Schema
@@ -57,12 +56,8 @@ __all__ = ["Broker", "BrokerLimits", "Question", "SendToServer", "answer_query",
 
 log = logging.getLogger(__name__)
 
-SEGMENTS_MISSING = 305
 # Codes that leave a partial answer: segments or servers that could not be reached.
 KEEPS_ROWS = frozenset({SEGMENTS_MISSING, 425, 427})
-# How often the rows of a stream are asked for: of a replica that lags, of each that does not, and of those that do not
-# tile.
-ASKED_MAX = 4
 INLINE_REDUCE_BYTES_MAX = 64 << 10
 
 _T = TypeVar("_T")
@@ -123,7 +118,7 @@ async def answer_query(
         else:
             target = _resolved(broker, statement.table, question.dialect, rights)
             envelope.tables_queried = (target.raw_table_name,)
-            _name_boundary(envelope, target)
+            name_boundary(envelope, target)
             if target.timeout_ms is not None:
                 limit = time_limit(options.timeout_ms, broker.limits.timeout_ms, target.timeout_ms)
                 deadline_ns = start_ns + limit.timeout_ms * 1_000_000
@@ -141,7 +136,7 @@ async def answer_query(
                 bound = _bound(plan, known, asked, context)
                 gathered = await gather(broker, context, bound, target, number, deadline_ns)
                 if gathered.has_offsets:
-                    gathered = await _tiled(broker, statement.table, context, bound, gathered, envelope, deadline_ns)
+                    gathered = await tiled(broker, statement.table, context, bound, gathered, envelope, deadline_ns)
                 if is_traced:
                     servers = len(gathered.asked | gathered.responded | gathered.unreachable)
                     laps.lap("SCATTER", servers=servers, rowsOut=sum(p.num_rows for _, p in gathered.partials))
@@ -195,43 +190,6 @@ def _resolved(broker: Broker, table: str, dialect: Dialect, rights: TableRights)
         near = next(filter(rights.may_see, error.context.get("near", ())), None)
         hint = "" if near is None else f"; did you mean {near!r}?"
         raise TableNotFoundError(error.message + hint, table=table) from None
-
-
-def _name_boundary(envelope: Envelope, target: Target) -> None:
-    """Say what divides the halves of the table as they are asked."""
-    envelope.time_boundary = None if target.boundary is None else target.boundary.as_json()
-    envelope.boundary_fault = target.fault
-
-
-async def _tiled(
-    broker: Broker,
-    table: str,
-    context: QueryContext,
-    bound: BoundQuery | None,
-    gathered: Gathered,
-    envelope: Envelope,
-    deadline_ns: int,
-) -> Gathered:
-    """The answers of segments that consume. Their records have to tile, else they are asked for once more; and where a
-    server still reads what others may have, those are asked. What is still wrong then is told with the answer.
-    """
-    is_asked_again = False
-    for _ in range(ASKED_MAX):
-        offsets, now_ns = gathered.offsets(), broker.clock.monotonic_ns()
-        faults = offset_faults(offsets)
-        lags = broker.lagging.note(envelope.tables_queried[0], offsets, now_ns)
-        if now_ns >= deadline_ns or not (lags or (faults and not is_asked_again)):
-            break
-        if faults:
-            log.info("records of a stream do not tile, asking again table=%s %s", table, faults[0])
-            is_asked_again = True
-        target = broker.catalog.resolve(table, context.dialect)
-        _name_boundary(envelope, target)
-        gathered = await gather(broker, context, bound, target, next(broker.numbers), deadline_ns)
-    offsets = envelope.partition_offsets = gathered.offsets()
-    envelope.exceptions += [QueryException(SEGMENTS_MISSING, fault) for fault in offset_faults(offsets)]
-    envelope.warnings += lagging_warnings(table, offsets)
-    return gathered
 
 
 def _bound(plan: Plan, known: Plan | None, asked: Asked | None, context: QueryContext) -> BoundQuery | None:
