@@ -54,8 +54,11 @@ def with_record_times(batch: pa.RecordBatch, spec: FieldSpec, times_ms: Int64Arr
     times = from_millis(record_times(times_ms).filter(lacking), spec.date_time_format).array
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
-    filled = pc.replace_with_mask(column, lacking, times.cast(column.type))
-    return batch.set_column(index, spec.name, filled)
+    try:
+        times = times.cast(column.type)
+    except pa.ArrowInvalid:  # a time of today does not fit the column, such as milliseconds an INT
+        return batch
+    return batch.set_column(index, spec.name, pc.replace_with_mask(column, lacking, times))
 
 
 def _replaced(expression: Expression) -> Expression:

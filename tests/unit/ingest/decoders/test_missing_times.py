@@ -74,6 +74,7 @@ def test_a_record_without_a_time_has_that_of_its_stream() -> None:
         ),
         ({"dataType": "TIMESTAMP", "format": "1:MILLISECONDS:TIMESTAMP"}, TIMES_MS[:2]),
         ({"dataType": "LONG", "format": "1:MILLISECONDS:EPOCH", "defaultNullValue": 5}, [None, None]),
+        ({"dataType": "INT", "format": "1:MILLISECONDS:EPOCH"}, [None, None]),  # it does not fit
     ],
 )
 def test_it_is_in_the_column_s_own_format(spec: dict[str, Any], expected: list[Any]) -> None:
