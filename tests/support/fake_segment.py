@@ -17,7 +17,7 @@ from pinotpy.data_types import DataType, FieldType, StoredType, default_null_val
 from pinotpy.errors import UnknownColumnError
 from pinotpy.kernels.codec.bit_packing import bit_width, pack, unpack
 from pinotpy.kernels.runtime import abi
-from pinotpy.segment.data_source import UnkeptColumn
+from pinotpy.segment.data_source import UnkeptColumn, WithoutFiles
 
 _WORD = {
     StoredType.INT: abi.T_INT,
@@ -201,7 +201,7 @@ def fake_column(
     )
 
 
-class FakeSegment:
+class FakeSegment(WithoutFiles):
     """Columns of equal length under one name."""
 
     def __init__(

@@ -151,6 +151,8 @@ def execute(
         partial = in_order_of_values(context, wanted, run)
     if partial is None:
         partial = run(wanted)
+    for check in control.checks:
+        check(control)
     control.check()
     statistics = partial.statistics
     statistics.num_segments_queried, statistics.total_docs = len(asked), asked.total_docs

@@ -24,6 +24,7 @@ from pinotpy.segment.dictionary_encode import id_dtype
 from pinotpy.segment.index.bloom import BLOCK_BYTES
 from pinotpy.segment.index.json import mapped_json_index
 from pinotpy.segment.index.text import MappedTextIndex
+from pinotpy.segment.layout import BufferEntry
 from pinotpy.segment.metadata import DICTIONARY_ENCODING, PACKED_ENCODING, RAW_ENCODING, ColumnMetadata
 
 _ENCODING: Final = {DICTIONARY_ENCODING: abi.ENC_DICT, PACKED_ENCODING: abi.ENC_PACKED, RAW_ENCODING: abi.ENC_RAW}
@@ -143,6 +144,11 @@ class ImmutableColumn:
     def drop_derived(self, kind: str) -> None:
         """Forget what `derived` kept."""
         DECODED.drop((self._segment_id, self.name, kind))
+
+    def dictionary_buffers(self) -> list[BufferEntry]:
+        """The buffers by which values are found without the column's docs."""
+        kinds = (layout.DICTIONARY, layout.DICTIONARY_OFFSETS, layout.BLOOM)
+        return [entry for entry in self.metadata.buffers if entry.kind in kinds]
 
     def _raw_offsets(self) -> Int64Array:
         offsets: Int64Array = self._buffers.view(layout.FORWARD_OFFSETS, np.int64)

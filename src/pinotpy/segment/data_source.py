@@ -5,7 +5,7 @@ Arrays are zero-copy views over the mapped file and read-only. Everything here i
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -220,3 +220,31 @@ class Segment(Protocol):
         ...
 
     def has_column(self, name: str) -> bool: ...
+
+    def look(self) -> None:
+        """Ask whether somebody touched the bytes since the last look; then `check_bytes` compares them again."""
+        ...
+
+    def check_bytes(self, names: Sequence[str], pause: Callable[[], None]) -> bool:
+        """Have the bytes of these columns compared with their checksums, where that was not done yet (integrity.py);
+        names that the segment lacks are passed by. Whoever reads values calls it first.
+
+        Args:
+            pause: called at times meanwhile; it may raise to end that.
+
+        Returns: whether any were compared.
+        Raises: SegmentCorruptError, with the segment in its context; what `pause` raises.
+        """
+        ...
+
+
+class WithoutFiles:
+    """The part of Segment that says that no file stands behind its bytes."""
+
+    __slots__ = ()
+
+    def look(self) -> None:
+        pass
+
+    def check_bytes(self, names: Sequence[str], pause: Callable[[], None]) -> bool:
+        return False

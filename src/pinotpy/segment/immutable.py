@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import logging
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ from pinotpy.segment.column import ImmutableColumn
 from pinotpy.segment.decoded_cache import DECODED
 from pinotpy.segment.directory.directory import Fingerprint, SegmentDirectory
 from pinotpy.segment.directory.file_directory import FileDirectory
+from pinotpy.segment.integrity import SegmentIntegrity
 from pinotpy.segment.metadata import SegmentMetadata
 from pinotpy.segment.metadata_reader import metadata_of
 from pinotpy.segment.star_tree.reader import StarTree
@@ -52,6 +53,7 @@ class ImmutableSegment:
         self.crc = metadata.crc
         self._id = next(_segment_ids)
         self._files: list[NDArray[np.uint8]] = files
+        self._integrity = SegmentIntegrity(self.name, directory, files, metadata.files)
         self._columns: dict[str, ImmutableColumn] = {}
         self._names = tuple(column.name for column in metadata.columns)
         self._by_name = {column.name: column for column in metadata.columns}
@@ -83,13 +85,32 @@ class ImmutableSegment:
         buffers = ColumnBuffers(metadata, self._files, f"{self.directory.location}/{layout.COLUMNS}")
         return self._columns.setdefault(name, ImmutableColumn(metadata, self.num_docs, buffers, self._id))
 
+    def look(self) -> None:
+        """Implements data_source.Segment."""
+        self._integrity.look()
+
+    def check_bytes(self, names: Sequence[str], pause: Callable[[], None]) -> bool:
+        """Implements data_source.Segment."""
+        compared = False
+        for name in names:
+            metadata = self._by_name.get(name)
+            if metadata is not None:
+                compared |= self._integrity.check(f"column '{name}'", metadata.buffers, pause)
+        return compared
+
     @cached_property
     def star_trees(self) -> tuple[StarTree, ...]:
         """The star-trees, in the order of the config that they were built by."""
         location = f"{self.directory.location}/{layout.COLUMNS}"
         return tuple(
             StarTree(
-                tree, ColumnBuffers(tree, self._files, location), self.name, self.table, self.num_docs, self.column
+                tree,
+                ColumnBuffers(tree, self._files, location),
+                self.name,
+                self.table,
+                self.num_docs,
+                self.column,
+                self._integrity,
             )
             for tree in self.metadata.star_trees
         )
@@ -126,6 +147,7 @@ class ImmutableSegment:
         # The map itself goes with its last view.
         self._closed = True
         self._files = []
+        self._integrity.close()
         self._columns = {}
         self.__dict__.pop("star_trees", None)
         DECODED.forget(self._id)
@@ -138,6 +160,8 @@ class ImmutableSegment:
         from pinotpy.segment.to_arrow import column_to_arrow
 
         names = columns if columns is not None else self._names
+        self.look()
+        self.check_bytes(names, lambda: None)
         arrays = [column_to_arrow(self.column(name)) for name in names]
         for start in range(0, self.num_docs, batch_docs):
             yield pa.RecordBatch.from_arrays([array.slice(start, batch_docs) for array in arrays], names=list(names))
@@ -153,8 +177,8 @@ def load_segment(path: Path, *, verify: bool = True) -> ImmutableSegment:
     """Open the segment in folder `path`.
 
     Args:
-        verify: read everything and check every CRC and all that kernels rely on. False: only if a marker of an earlier
-            full check fits (same CRC, sizes and modification times of all files) is that left out.
+        verify: read everything and check every CRC and all that kernels rely on. False: if a marker of an earlier
+            full check fits (same CRC, sizes and modification times of all files), that is left to `check_bytes`.
 
     Raises:
         NotFoundError: there is no such folder.

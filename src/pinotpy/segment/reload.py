@@ -175,6 +175,9 @@ def reload_segment(segment: ImmutableSegment, plan: ReloadPlan, indexing: Mappin
             "it anew",
             segment=segment.name,
         )
+    # Indexes of damaged values would be damaged, with CRCs that are right.
+    segment.look()
+    segment.check_bytes(segment.columns() if plan.trees else tuple(plan.build), lambda: None)
     draft = segment.directory.amend()
     try:
         writer = BufferWriter(draft, number) if plan.build or plan.trees else None

@@ -8,7 +8,7 @@ use.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -63,6 +63,12 @@ class CompletedSegment:
 
     def has_column(self, name: str) -> bool:
         return name in self._added or self._segment.has_column(name)
+
+    def look(self) -> None:
+        self._segment.look()
+
+    def check_bytes(self, names: Sequence[str], pause: Callable[[], None]) -> bool:
+        return self._segment.check_bytes(names, pause)
 
 
 class _UnstoredColumn(UnkeptColumn):

@@ -10,7 +10,7 @@ import logging
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Executor
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
@@ -45,6 +45,8 @@ from pinotpy.rpc.wire import (
     decode_bound,
     decode_request,
 )
+from pinotpy.segment.data_source import Segment
+from pinotpy.segment.immutable import ImmutableSegment
 from pinotpy.segment.shared_codes.cache import SharedDictionaries
 from pinotpy.server.idle_memory import IdleMemory
 from pinotpy.server.metrics import ServerMetrics
@@ -53,7 +55,10 @@ from pinotpy.server.scheduler import QueryScheduler
 from pinotpy.server.tables.registry import SegmentRegistry
 
 log = logging.getLogger(__name__)
+OnDamage = Callable[[str, ImmutableSegment | None, SegmentCorruptError], None]
 SLOW_QUERY_MS = 1000
+# A query that finds so many damaged segments, one after the other, ends with the last of them.
+DAMAGED_MAX = 16
 # A query over at most this much takes a few milliseconds whatever it computes, so it need not queue behind large ones.
 SMALL_DOCS_MAX = 100_000
 SMALL_SEGMENTS_MAX = 64
@@ -87,9 +92,14 @@ class QueryLimits:
     response_bytes_max: int = 256 << 20
 
 
+class _WithdrawnError(Exception):
+    """A segment that the query read is damaged and not served any more: the query can be run again without it."""
+
+
 class QueryService:
     """Answers queries over the segments of `registry`. Shared by RPC threads; the lock guards `_running` and
-    `_cancelled`. `on_damage` is told of tables in which a query met damaged bytes.
+    `_cancelled`. `on_damage` is told when a query met damaged bytes: the table, the segment that is not served any more
+    because of them (None where it is not known which), and what was found.
     """
 
     def __init__(
@@ -102,7 +112,7 @@ class QueryService:
         kernel_threads: Executor | None,
         host: str = "localhost",
         dictionaries: SharedDictionaries | None = None,
-        on_damage: Callable[[str], None] | None = None,
+        on_damage: OnDamage = lambda table, segment, damage: None,
     ) -> None:
         self._registry = registry
         self._scheduler = scheduler
@@ -304,6 +314,20 @@ class QueryService:
             is_short = len(request.context) <= SHORT_CONTEXT_BYTES
             context = self._decode_short(request.context) if is_short else self._decode(request.context)
         check_user_functions(context)
+        for _ in range(DAMAGED_MAX):
+            try:
+                return self._execute_over(request, context, control)
+            except _WithdrawnError:
+                # The answer lacks the segment, so that the broker asks another replica for it.
+                control.checks.clear()
+        raise QueryExecutionError(
+            f"more than {DAMAGED_MAX} segments of '{request.table_name_with_type}' that the query reads are damaged; "
+            "they are being replaced: ask again"
+        )
+
+    def _execute_over(self, request: ServerRequest, context: QueryContext, control: QueryControl) -> PartialResult:
+        """Raises _WithdrawnError if a segment was found damaged and is not served any more."""
+        table = request.table_name_with_type
         with self._registry.acquire(
             request.table_name_with_type, request.segment_names, request.num_consuming
         ) as acquired:
@@ -324,8 +348,8 @@ class QueryService:
                         is_final=bool(request.flags & FLAG_FINAL) and not acquired.missing,
                     )
             except PinotError as error:
-                if isinstance(error, SegmentCorruptError) and self._on_damage is not None:
-                    self._on_damage(request.table_name_with_type)
+                if isinstance(error, SegmentCorruptError):
+                    self._damaged(table, acquired.segments, error)
                 partial = PartialResult(exceptions=[QueryException(error.code, _shown(error))])
                 partial.statistics.num_segments_queried = len(acquired.segments)
                 # What ran is counted by `execute`; of what failed, this is all that is known.
@@ -338,6 +362,18 @@ class QueryService:
         if control.trace is not None:
             partial.trace = control.trace.stages()
         return partial
+
+    def _damaged(self, table: str, segments: Iterable[Segment], damage: SegmentCorruptError) -> None:
+        log.error("a query found damaged bytes table=%s reason=%s", table, damage.message)
+        name = damage.context.get("segment")
+        segment = next((one for one in segments if one.name == name and isinstance(one, ImmutableSegment)), None)
+        if segment is not None and self._registry.withdraw(table, segment):
+            self._on_damage(table, segment, damage)
+            raise _WithdrawnError
+        if segment is None or self._registry.segment(table, segment.name) is segment:
+            self._on_damage(table, None, damage)
+            return
+        raise _WithdrawnError  # another query was faster, or there is a new version
 
     def _decode(self, content: bytes) -> QueryContext:
         """The query, under this server's own ceilings."""

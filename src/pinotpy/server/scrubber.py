@@ -9,21 +9,19 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
 from typing import Final
 
 from pinotpy.clock import Clock
 from pinotpy.errors import NotFoundError, PinotError, SegmentCorruptError
 from pinotpy.segment import layout
 from pinotpy.segment.immutable import ImmutableSegment, scrub
+from pinotpy.server.damaged_segments import Replace
 from pinotpy.server.tables.registry import SegmentRegistry
 
 log = logging.getLogger(__name__)
 LOOK_INTERVAL_S: Final = 60.0
 # A server that starts has better things to do.
 FIRST_LOOK_S: Final = 600.0
-
-Replace = Callable[[str, ImmutableSegment, SegmentCorruptError], None]
 
 
 class _StoppedError(Exception):
@@ -34,8 +32,6 @@ class Scrubber:
     """A thread; see the module docstring. The lock guards `_suspected`.
 
     Args:
-        replace: (table, segment, what was found) takes a damaged segment out of service and fetches it anew. May raise
-            PinotError.
         period_s: how often each segment is read; 0: only those of tables in which a query met damage.
         bytes_per_s: how fast.
     """

@@ -39,6 +39,7 @@ from pinotpy.segment.immutable import ImmutableSegment
 from pinotpy.segment.shared_codes.cache import SharedDictionaries
 from pinotpy.server.api import tables
 from pinotpy.server.catch_up import CatchUp
+from pinotpy.server.damaged_segments import DamagedSegments, Replace
 from pinotpy.server.disk import FolderLock
 from pinotpy.server.failed_transitions import FailedTransitions
 from pinotpy.server.index_upkeep import IndexUpkeep
@@ -48,7 +49,7 @@ from pinotpy.server.readiness import Readiness, assigned_segments
 from pinotpy.server.realtime.assembly import RealtimeParts
 from pinotpy.server.reload_jobs import ReloadJobs
 from pinotpy.server.scheduler import QueryScheduler
-from pinotpy.server.scrubber import Replace, Scrubber
+from pinotpy.server.scrubber import Scrubber
 from pinotpy.server.tables.fetcher import ArchiveFetcher, ControllerFetcher, DownloadLimits
 from pinotpy.server.tables.registry import SegmentRegistry
 from pinotpy.server.tables.store import SegmentStore
@@ -94,6 +95,7 @@ class ServerParts:
         self._participant: Participant | None = None
         self._readiness: Readiness | None = None
         self._catch_up: CatchUp | None = None
+        self._damaged: DamagedSegments | None = None
         self._scrubber: Scrubber | None = None
         self._realtime: RealtimeParts | None = None
         self._dictionaries = SharedDictionaries(settings.global_dictionary_max_bytes)
@@ -146,8 +148,10 @@ class ServerParts:
             self._suspect,
         )
 
-    def _suspect(self, table: str) -> None:
-        if self._scrubber is not None:
+    def _suspect(self, table: str, segment: ImmutableSegment | None, damage: SegmentCorruptError) -> None:
+        if segment is not None and self._damaged is not None:
+            self._damaged.found(table, segment, damage)
+        elif self._scrubber is not None:
             self._scrubber.suspect(table)
 
     def _connect(self) -> None:
@@ -308,6 +312,7 @@ class ServerParts:
             retries,
             self._realtime.tables.take_force_commits,
         )
+        self._damaged = DamagedSegments(self._replaces(handler))
         self._scrubber = Scrubber(
             self.registry,
             self._replaces(handler),
@@ -317,6 +322,7 @@ class ServerParts:
         )
         self._participant.start()
         self._catch_up.start()
+        self._damaged.start()
         self._scrubber.start()
         self.equipment.metrics.set("ready", 1)
 
@@ -351,6 +357,8 @@ class ServerParts:
         self._queries.cancel_all()
         if self._catch_up is not None:
             self._catch_up.stop(1.0)
+        if self._damaged is not None:
+            self._damaged.stop(1.0)
         if self._scrubber is not None:
             self._scrubber.stop(1.0)
         self._participant.stop(5.0)

@@ -184,20 +184,24 @@ class SegmentTransitions:
         return words if served is None else with_move(words, served.directory, segment.directory)
 
     def replace_damaged(self, table: str, segment: ImmutableSegment) -> bool:
-        """Take a segment whose files are damaged out of service, and fetch it anew; false if it is sound, or not the
-        one that is served.
+        """Take a segment whose files are damaged out of service, and fetch it anew; one that queries took out already
+        (`SegmentRegistry.withdraw`) comes back, if its files are sound. False if there is nothing to do.
 
         Raises: PinotError: it cannot be had, and is not served.
         """
         name = segment.name
         with self._locks.hold(table, name):
-            if self._registry.segment(table, name) is not segment or _is_sound(segment):
+            is_withdrawn = self._registry.is_withdrawn(table, segment)
+            if not is_withdrawn and self._registry.segment(table, name) is not segment:
+                return False
+            is_sound = _is_sound(segment)
+            if is_sound and not is_withdrawn:
                 return False
             self._metrics.segment_damaged(table)
             self._registry.remove(table, name)
             self._store.distrust(table, name)
-            self._load(table, name, anew=True)
-        log.info("damaged segment replaced table=%s segment=%s", table, name)
+            self._load(table, name, anew=not is_sound)
+        log.info("damaged segment replaced table=%s segment=%s fetched=%s", table, name, not is_sound)
         self._count(table)
         return True
 

@@ -51,6 +51,7 @@ from pinotpy.query.model.predicate import FixedRange
 from pinotpy.query.result.partial import Statistics
 from pinotpy.query.runtime.control import QueryControl
 from pinotpy.query.runtime.instructions import Instructions
+from pinotpy.query.segments.checked_bytes import check_bytes
 from pinotpy.query.segments.column_metas import ColumnMetas
 from pinotpy.query.segments.segment_set import SegmentSet
 
@@ -239,6 +240,7 @@ def select_segments(context: QueryContext, asked: SegmentSet, control: QueryCont
     condition = of_visible_rows(normal_form(context.filter, context), asked)
     pruning = prune_by_ranges(condition, asked.occupied)
     segments = pruning.kept
+    check_bytes(segments, [column.name for column in context.columns], control)
     metas = ColumnMetas(segments)
     parts, late = list[Resolved](), list[InterpretedPredicate]()
     if condition != EVERYWHERE and segments:

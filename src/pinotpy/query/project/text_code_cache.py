@@ -22,6 +22,7 @@ from pinotpy.query.project.text_coding import Ids, number_runs, runs_of
 from pinotpy.query.runtime.control import QueryControl
 from pinotpy.query.runtime.memory_shares import share_of_cache
 from pinotpy.query.runtime.parallel import Workers
+from pinotpy.query.segments.checked_bytes import check_bytes
 from pinotpy.query.segments.segment_set import Attachment, SegmentSet
 from pinotpy.segment.data_source import Column
 from pinotpy.segment.decoded_cache import DECODED
@@ -130,6 +131,7 @@ class _Budget(QueryControl):
 def _made(
     segments: SegmentSet, name: str, control: QueryControl, threads: int, executor: Executor | None
 ) -> Int64Array:
+    check_bytes(segments, (name,), control)  # also of segments that the query itself does not read
     metas, docs = segments.column(name).metas, dict(enumerate(segments.docs.tolist()))
     runs = [run for row, count in docs.items() for run in runs_of(row, None, count)]
     budget = _Budget(control)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import time
+from collections.abc import Callable
 from typing import Final
 
 import numpy as np
@@ -56,6 +57,7 @@ class QueryControl:
         docs_max: a query that would read more docs ends before it reads any (TooManyDocsError); None: it may read all.
 
     grouping_methods: by which methods groups were found, in words, one a plan that ran (query/group/choose.py).
+    checks: what is called with this control when the query has ended, to raise if what it read is not as it was.
     """
 
     def __init__(
@@ -70,6 +72,7 @@ class QueryControl:
         self.trace = trace
         self.docs_max = docs_max
         self.grouping_methods: list[str] = []
+        self.checks: list[Callable[[QueryControl], None]] = []
         self.words = _WORDS.copy()
         self.words[abi.C_DEADLINE_NS] = deadline_ns
         self.words[abi.C_MEMORY_MAX] = memory_max_bytes

@@ -15,9 +15,10 @@ from numpy.typing import NDArray
 from pinotpy.errors import UnknownColumnError
 from pinotpy.segment.consuming.chunk import Chunk
 from pinotpy.segment.consuming.piece_column import PieceColumn
+from pinotpy.segment.data_source import WithoutFiles
 
 
-class Piece:
+class Piece(WithoutFiles):
     """Implements data_source.Segment; shared between threads.
 
     name: of the segment. first_doc: the number of its first row among those of the segment.

@@ -8,7 +8,7 @@ and names them in one step.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Final, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,14 @@ from pinotpy.errors import SegmentCorruptError
 READ_BYTES: Final = 1 << 20  # of one piece of `chunks`
 
 Fingerprint = dict[str, tuple[int, int]]  # file name → size in bytes, modification time in ns
+
+
+class FileState(NamedTuple):
+    """What a file system tells of a file; another one means that it was touched. Times in ns."""
+
+    size_bytes: int
+    modified_ns: int
+    changed_ns: int
 
 
 class SegmentDraft(Protocol):
@@ -58,6 +66,12 @@ class SegmentDirectory(Protocol):
 
     def fingerprint(self) -> Fingerprint:
         """Size and modification time of every file. Raises NotFoundError if there is no segment."""
+        ...
+
+    def state_of(self, name: str) -> FileState | None:
+        """The state of a file whose bytes `map` shows; None if none stands behind them (any more): nobody can change
+        them.
+        """
         ...
 
     def map(self, name: str) -> NDArray[np.uint8]:

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pinotpy.errors import AlreadyExistsError, NotFoundError, SegmentCorruptError, UserError
-from pinotpy.segment.directory.directory import READ_BYTES, Fingerprint, check_size, frozen
+from pinotpy.segment.directory.directory import READ_BYTES, FileState, Fingerprint, check_size, frozen
 from pinotpy.segment.layout import METADATA
 
 _log = logging.getLogger(__name__)
@@ -51,6 +51,13 @@ class FileDirectory:
             }
         except (FileNotFoundError, NotADirectoryError):
             raise NotFoundError(f"no segment at '{self.location}'", path=self.location) from None
+
+    def state_of(self, name: str) -> FileState | None:
+        try:
+            stat = os.stat(f"{self.location}/{name}")
+        except OSError:
+            return None
+        return FileState(stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns)
 
     def map(self, name: str) -> NDArray[np.uint8]:
         with self._open(name) as descriptor:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pinotpy.errors import AlreadyExistsError, NotFoundError, SegmentCorruptError
-from pinotpy.segment.directory.directory import READ_BYTES, Fingerprint, check_size, frozen
+from pinotpy.segment.directory.directory import READ_BYTES, FileState, Fingerprint, check_size, frozen
 
 
 class MemoryDirectory:
@@ -49,6 +49,9 @@ class MemoryDirectory:
         if self._files is None:
             raise NotFoundError(f"no segment at '{self.location}'", path=self.location)
         return {name: (len(data), self._version) for name, data in (self._files | self._markers).items()}
+
+    def state_of(self, name: str) -> FileState | None:
+        return None  # what `map` gave never changes
 
     def map(self, name: str) -> NDArray[np.uint8]:
         data = ((self._files or {}) | self._markers).get(name)

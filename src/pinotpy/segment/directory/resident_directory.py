@@ -14,7 +14,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from pinotpy.segment.directory.directory import Fingerprint, SegmentDirectory, SegmentDraft, frozen
+from pinotpy.segment.directory.directory import FileState, Fingerprint, SegmentDirectory, SegmentDraft, frozen
 
 
 class ResidentDirectory:
@@ -23,6 +23,9 @@ class ResidentDirectory:
     def __init__(self, directory: SegmentDirectory) -> None:
         self.directory = directory
         self.location = directory.location
+
+    def state_of(self, name: str) -> FileState | None:
+        return None  # a copy: what becomes of the file does not matter to it
 
     def map(self, name: str) -> NDArray[np.uint8]:
         """A copy of the file's bytes, read-only."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -15,9 +15,10 @@ from pinotpy.errors import UnknownColumnError
 from pinotpy.functions.sketches.hyperloglog import LOG2M_DEFAULT
 from pinotpy.kernels.runtime import abi
 from pinotpy.segment.buffers import ColumnBuffers
-from pinotpy.segment.column import STORED_WORD
+from pinotpy.segment.column import STORED_WORD, ImmutableColumn
 from pinotpy.segment.data_source import Column, Dictionary, JsonIndex, TextIndex, UnkeptColumn
 from pinotpy.segment.dictionary_encode import id_dtype
+from pinotpy.segment.integrity import SegmentIntegrity
 from pinotpy.segment.metadata import PartitionMetadata
 from pinotpy.segment.star_tree import metadata as names
 from pinotpy.segment.star_tree.metadata import StarTreeMetadata, StateMetadata
@@ -46,9 +47,11 @@ class StarTree:
         segment_name: str,
         table: str,
         num_rows: int,
-        column: Callable[[str], Column],
+        column: Callable[[str], ImmutableColumn],
+        integrity: SegmentIntegrity,
     ) -> None:
         self.metadata = metadata
+        self._integrity = integrity
         self.name = segment_name
         self.table = table
         self.crc = 0
@@ -137,6 +140,17 @@ class StarTree:
         return RecordColumn(
             name, base.data_type, self.num_docs, self._buffers.view(kind, id_dtype(base.cardinality + 1)), base
         )
+
+    def look(self) -> None:
+        self._integrity.look()
+
+    def check_bytes(self, names: Sequence[str], pause: Callable[[], None]) -> bool:
+        compared = self._integrity.check(self.metadata.name, self.metadata.buffers, pause)
+        for name in self.metadata.dimensions:
+            # What the tree reads of the segment's column; a query that reads all of it checks all of it.
+            buffers = self._column(name).dictionary_buffers()
+            compared |= self._integrity.check(f"dictionary of column '{name}'", buffers, pause)
+        return compared
 
     # --- states ------------------------------------------------------------------------------------------------------
 

@@ -118,6 +118,8 @@ class SegmentRegistry:
         self._snapshots: dict[str, _Snapshot] = {}
         # What the next snapshot of a table takes its arrays over from.
         self._retired: dict[str, _Snapshot] = {}
+        # Segments that were found damaged, until something else is here in their place, by table and name.
+        self._withdrawn: dict[tuple[str, str], ImmutableSegment] = {}
         # Where segments that were read of a stream start and end in it, as text, by table and name.
         self._offsets: dict[tuple[str, str], tuple[str, str]] = {}
 
@@ -130,21 +132,44 @@ class SegmentRegistry:
                 self._offsets[table, segment.name] = offsets
             old = self._tables.setdefault(table, {}).get(segment.name)
             self._tables[table][segment.name] = segment
+            self._withdrawn.pop((table, segment.name), None)
             free = self._retire(table)
         self._close(free, [] if old is segment else [old])
 
     def remove(self, table: str, segment_name: str) -> bool:
         """Take a segment out; return whether it was here."""
         with self._lock:
-            segments = self._tables.get(table, {})
-            old = segments.pop(segment_name, None)
-            self._offsets.pop((table, segment_name), None)
-            free = self._retire(table)
-            if not segments:
-                self._tables.pop(table, None)
-                self._retired.pop(table, None)
+            self._withdrawn.pop((table, segment_name), None)
+            free, old = self._take_out(table, segment_name)
         self._close(free, [old])
         return old is not None
+
+    def withdraw(self, table: str, segment: ImmutableSegment) -> bool:
+        """Take a segment that was found damaged out, until `put` or `remove` of its name; False if it is not the one
+        that is here.
+        """
+        with self._lock:
+            if self._tables.get(table, {}).get(segment.name) is not segment:
+                return False
+            free, old = self._take_out(table, segment.name)
+            self._withdrawn[table, segment.name] = segment
+        self._close(free, [old])
+        return True
+
+    def is_withdrawn(self, table: str, segment: ImmutableSegment) -> bool:
+        """Whether `withdraw` took this one out and nothing has happened to its name since."""
+        with self._lock:
+            return self._withdrawn.get((table, segment.name)) is segment
+
+    def _take_out(self, table: str, segment_name: str) -> tuple[_Snapshot | None, ImmutableSegment | None]:
+        segments = self._tables.get(table, {})
+        old = segments.pop(segment_name, None)
+        self._offsets.pop((table, segment_name), None)
+        free = self._retire(table)
+        if not segments:
+            self._tables.pop(table, None)
+            self._retired.pop(table, None)
+        return free, old
 
     def tables(self) -> list[str]:
         with self._lock:
