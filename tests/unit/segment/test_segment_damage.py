@@ -14,12 +14,10 @@ import numpy as np
 import orjson
 import pyarrow as pa
 import pytest
+from every_buffer import NUM_DOCS, build_into
 
-from pinotpy.config.schema import Schema
-from pinotpy.config.table import TableConfig
 from pinotpy.errors import DataError, NotFoundError, SegmentCorruptError, UnsupportedVersionError
 from pinotpy.segment import layout
-from pinotpy.segment.build.builder import build_segment_into
 from pinotpy.segment.checksum import crc32c
 from pinotpy.segment.directory.memory_directory import MemoryDirectory
 from pinotpy.segment.immutable import ImmutableSegment, open_segment, scrub
@@ -27,86 +25,11 @@ from pinotpy.segment.layout import BufferEntry
 from pinotpy.segment.metadata import segment_crc
 from pinotpy.segment.metadata_reader import read_metadata
 
-NUM_DOCS = 300
-
-
-def build() -> MemoryDirectory:
-    """A segment with every encoding, index and buffer kind."""
-    rng = random.Random(11)
-    types = {
-        "i": "INT",
-        "p": "LONG",
-        "s": "STRING",
-        "r": "DOUBLE",
-        "t": "STRING",
-        "z": "LONG",
-        "y": "JSON",
-        "sorted": "INT",
-        "few": "INT",
-    }
-    lists = {"mi": "INT", "ms": "STRING", "mr": "LONG", "mt": "BYTES"}
-    schema = Schema.from_json(
-        {
-            "schemaName": "t",
-            "dimensionFieldSpecs": [{"name": n, "dataType": t} for n, t in types.items()]
-            + [{"name": n, "dataType": t, "singleValueField": False} for n, t in lists.items()],
-        }
-    )
-    config = TableConfig.from_json(
-        {
-            "tableName": "t",
-            "tableType": "OFFLINE",
-            "segmentsConfig": {"replication": "1"},
-            "tenants": {},
-            "metadata": {},
-            "tableIndexConfig": {
-                "nullHandlingEnabled": True,
-                "noDictionaryColumns": ["r", "t", "mr", "mt"],
-                "noDictionaryConfig": {"z": "LZ4", "y": "ZSTANDARD"},
-                "invertedIndexColumns": ["i", "s", "mi", "p", "few"],
-                "bloomFilterColumns": ["t", "mi"],
-                "rangeIndexColumns": ["p", "r", "mr"],
-                "jsonIndexColumns": ["y"],
-            },
-            "fieldConfigList": [
-                {"name": "p", "properties": {"dictIdEncoding": "FIXED_BIT"}},
-                *({"name": name, "indexType": "TEXT"} for name in ("s", "t", "ms")),
-            ],
-        }
-    )
-
-    def rows(make: Any) -> list[Any]:
-        return [None if rng.random() < 0.1 else make() for _ in range(NUM_DOCS)]
-
-    def word() -> str:
-        return "".join(rng.choices("abcdé", k=rng.randrange(8)))
-
-    def several(make: Any) -> Any:
-        return lambda: [make() for _ in range(rng.randrange(4))]
-
-    columns = {
-        "i": pa.array(rows(lambda: rng.randrange(20)), pa.int32()),
-        "p": pa.array(rows(lambda: rng.randrange(2**40)), pa.int64()),
-        "few": pa.array(rows(lambda: rng.randrange(2)), pa.int32()),
-        "s": pa.array(rows(word)),
-        "r": pa.array(rows(rng.random), pa.float64()),
-        "t": pa.array(rows(word)),
-        "z": pa.array(rows(lambda: rng.randrange(100)), pa.int64()),
-        "y": pa.array(rows(lambda: f'{{"a":{rng.randrange(9)}}}')),
-        "sorted": pa.array(sorted(rng.randrange(30) for _ in range(NUM_DOCS)), pa.int32()),
-        "mi": pa.array(rows(several(lambda: rng.randrange(9))), pa.list_(pa.int32())),
-        "ms": pa.array(rows(several(word)), pa.list_(pa.string())),
-        "mr": pa.array(rows(several(lambda: rng.randrange(9))), pa.list_(pa.int64())),
-        "mt": pa.array(rows(several(lambda: rng.randbytes(3))), pa.list_(pa.binary())),
-    }
-    directory = MemoryDirectory("damaged")
-    build_segment_into(directory, schema, config, [pa.record_batch(columns)], "seg")
-    return directory
-
 
 @pytest.fixture(scope="module")
 def sound() -> dict[str, bytes]:
-    directory = build()
+    directory = MemoryDirectory("damaged")
+    build_into(directory)
     return {name: directory.read(name, size_max=1 << 30) for name in (layout.COLUMNS, layout.METADATA)}
 
 
