@@ -51,6 +51,7 @@ from pinotpy.server.reload_jobs import ReloadJobs
 from pinotpy.server.scheduler import QueryScheduler
 from pinotpy.server.scrubber import Scrubber
 from pinotpy.server.tables.fetcher import ArchiveFetcher, ControllerFetcher, DownloadLimits
+from pinotpy.server.tables.reading_marks import ReadingMarks
 from pinotpy.server.tables.registry import SegmentRegistry
 from pinotpy.server.tables.store import SegmentStore
 from pinotpy.server.transitions import SegmentTransitions
@@ -184,9 +185,19 @@ class ServerParts:
         self.segments = SegmentStore(
             settings.data_dir, self._fetcher, segment_dir=settings.segment_dir, limits=limits, crypters=crypters
         )
+        self._mark_what_is_read()
         self._reloads = ReloadJobs(self.equipment.clock, settings.data_dir / ".finished-reloads")
         self._properties = PropertyStore(store, self._paths)
         self._upkeep = IndexUpkeep(self._properties)
+
+    def _mark_what_is_read(self) -> None:
+        try:
+            self.registry.marks = ReadingMarks(self.settings.data_dir / ".reading")
+        except OSError as error:
+            log.warning("if this process dies, nobody will know which segments it was reading reason=%s", error)
+            return
+        for table, segment in self.registry.marks.suspects:
+            self.segments.distrust(table, segment)
 
     def _lock_folders(self) -> None:
         settings = self.settings
@@ -384,6 +395,8 @@ class ServerParts:
             self._fetcher.close()
         self._dictionaries.close()
         self.registry.close()
+        if self.registry.marks is not None:
+            self.registry.marks.close()
         for lock in self._folders:
             lock.release()
 

@@ -12,10 +12,11 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
+from pinotpy.arrays import Int64Array
 from pinotpy.query.explain.plans import num_pruned, without_docs
 from pinotpy.query.result.explained_groups import merge_groups
 from pinotpy.query.result.partial import OffsetRange, PartialResult
@@ -24,6 +25,7 @@ from pinotpy.query.segments.segment_sets import SegmentSets
 from pinotpy.segment.consuming.piece import Piece
 from pinotpy.segment.immutable import ImmutableSegment
 from pinotpy.server.tables.consuming_view import ReadPartition, consuming_view
+from pinotpy.server.tables.reading_marks import ReadingMarks
 
 # Lists of segments that a snapshot remembers: brokers ask most queries of a table for the same ones.
 PARTS_KEPT_MAX: Final = 16
@@ -62,20 +64,31 @@ class Acquired:
             statistics.num_segments_pruned = self.num_segments - statistics.num_segments_processed
 
 
+class _Part(NamedTuple):
+    """Segments of a snapshot, the names that are not here, and the slots of the segments in ReadingMarks."""
+
+    segments: SegmentSet
+    missing: tuple[str, ...]
+    slots: Int64Array
+
+
 class _Snapshot:
     """All segments of a table at one time, held. The registry's lock guards `num_holders` and `is_retired`."""
 
-    def __init__(self, segments: dict[str, ImmutableSegment], previous: _Snapshot | None) -> None:
+    def __init__(
+        self, segments: dict[str, ImmutableSegment], previous: _Snapshot | None, slots: Mapping[int, int]
+    ) -> None:
         held = [segment for segment in segments.values() if segment.acquire()]
+        self._slots = np.array([slots.get(id(segment), 0) for segment in held], np.int64)
         self.segments: SegmentSet = SegmentSet(held, None if previous is None else previous.segments)
         self.num_holders = 0
         self.is_retired = False
         self._held = held
         self._rows = {segment.name: row for row, segment in enumerate(held)}
-        self._parts: dict[tuple[str, ...], tuple[SegmentSet, tuple[str, ...]]] = {}
+        self._parts: dict[tuple[str, ...], _Part] = {}
 
-    def part(self, names: tuple[str, ...]) -> tuple[SegmentSet, tuple[str, ...]]:
-        """The named segments, in that order, and the names that are not here."""
+    def part(self, names: tuple[str, ...]) -> _Part:
+        """The named segments, in that order."""
         part = self._parts.get(names)
         if part is None:
             rows = [self._rows.get(name, -1) for name in names]
@@ -86,7 +99,7 @@ class _Snapshot:
                 if here == list(range(len(self.segments)))
                 else self.segments.take(np.array(here, np.int64))
             )
-            part = segments, missing
+            part = _Part(segments, missing, self._slots[here])
             parts = self._parts
             if len(parts) >= PARTS_KEPT_MAX:
                 parts = {}
@@ -96,8 +109,8 @@ class _Snapshot:
 
     def let_go(self) -> None:
         """Nobody reads it any more; what stays of it serves the next snapshot."""
-        for segments, _ in self._parts.values():
-            segments.let_go()
+        for part in self._parts.values():
+            part.segments.let_go()
         self.segments.let_go()
         for segment in self._held:
             segment.release()
@@ -107,10 +120,13 @@ class SegmentRegistry:
     """Shared by query threads and transition threads; the lock guards the tables and is never held while loading.
 
     partitions: set once, before queries: partition → what is read of it, by table.
+    marks: the same: where it is told what queries read.
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
+        self.marks: ReadingMarks | None = None
+        self._slots: dict[int, int] = {}  # id of a segment that is served → its slot
         self.partitions: Callable[[str], Mapping[int, ReadPartition]] = _no_partitions
         # Of each table the pieces that do not change, as a set with all that queries prepared for it.
         self._frozen: dict[str, tuple[tuple[Piece, ...], SegmentSet]] = {}
@@ -132,6 +148,9 @@ class SegmentRegistry:
                 self._offsets[table, segment.name] = offsets
             old = self._tables.setdefault(table, {}).get(segment.name)
             self._tables[table][segment.name] = segment
+            if self.marks is not None and old is not segment:
+                self._slots[id(segment)] = self.marks.slot(table, segment.name)
+                self._slots.pop(id(old), None)
             self._withdrawn.pop((table, segment.name), None)
             free = self._retire(table)
         self._close(free, [] if old is segment else [old])
@@ -165,6 +184,7 @@ class SegmentRegistry:
         segments = self._tables.get(table, {})
         old = segments.pop(segment_name, None)
         self._offsets.pop((table, segment_name), None)
+        self._slots.pop(id(old), None)
         free = self._retire(table)
         if not segments:
             self._tables.pop(table, None)
@@ -189,7 +209,7 @@ class SegmentRegistry:
         """Docs of the named segments that are here as sealed ones, and all of the table's that are not sealed."""
         with self._lock:
             snapshot = self._snapshot(table)
-            num_docs = 0 if snapshot is None else snapshot.part(tuple(names))[0].total_docs
+            num_docs = 0 if snapshot is None else snapshot.part(tuple(names)).segments.total_docs
         for partition in self.partitions(table).values():
             view = partition.log_view()
             num_docs += view.watermark.num_rows - view.segments[0].first_row
@@ -208,14 +228,19 @@ class SegmentRegistry:
             snapshot = self._snapshot(table)
             if snapshot is not None:
                 snapshot.num_holders += 1
+                part = snapshot.part(tuple(names))
+                if self.marks is not None:
+                    self.marks.begin(part.slots)
         if snapshot is None:
             yield Acquired(SegmentSet(()), tuple(names))
             return
         try:
-            yield Acquired(*snapshot.part(tuple(names)))
+            yield Acquired(part.segments, part.missing)
         finally:
             with self._lock:
                 snapshot.num_holders -= 1
+                if self.marks is not None:
+                    self.marks.end(part.slots)
                 is_last = snapshot.is_retired and snapshot.num_holders == 0
             if is_last:
                 snapshot.let_go()
@@ -267,7 +292,9 @@ class SegmentRegistry:
         """
         snapshot = self._snapshots.get(table)
         if snapshot is None and table in self._tables:
-            snapshot = self._snapshots[table] = _Snapshot(self._tables[table], self._retired.pop(table, None))
+            snapshot = self._snapshots[table] = _Snapshot(
+                self._tables[table], self._retired.pop(table, None), self._slots
+            )
         return snapshot
 
     def _retire(self, table: str) -> _Snapshot | None:
