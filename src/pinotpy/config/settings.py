@@ -499,10 +499,10 @@ class ServerSettings(ProcessSettings):
         ge=1_024,
     )
     scrub_period_s: WholeNumber = setting(
-        86_400,
+        3_600,
         "pinot.server.segment.scrub.periodInSeconds",
-        about="How often the files of each loaded segment are re-read and compared with their checksums; "
-        "0: only after a query met damage.",
+        about="How often the files of each loaded segment are re-read and compared with their checksums, as far as "
+        "maxBytesPerSecond allows it; 0: only after a query met damage.",
         unit="s",
         ge=0,
     )

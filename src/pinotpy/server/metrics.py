@@ -87,6 +87,10 @@ class ServerMetrics:
     def segment_dropped(self, table: str) -> None:
         self._metrics.count("deletedSegmentCount", table=table)
 
+    def scrubbed(self, num_segments_left: int, num_bytes: int) -> None:
+        self._metrics.set("segmentsToScrub", num_segments_left)
+        self._metrics.count("scrubbedBytes", num_bytes)
+
     def segment_damaged(self, table: str) -> None:
         self._metrics.count("segmentsFoundDamaged", table=table)
 

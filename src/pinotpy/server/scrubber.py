@@ -1,14 +1,17 @@
 """Re-reads the files of loaded segments, slowly, and has damaged ones replaced.
 
-A segment is fully checked when it is downloaded; later loads trust its size and timestamps. A disk can lose bits
-without changing either, and a query would read wrong values. So every segment is re-read once per period, at a bounded
-rate, and soon after a query met damage.
+Queries compare bytes when they first read them, and when a file was touched since (segment/integrity.py). A disk can
+lose bits later without anybody noticing. So every segment is re-read once per period, at a bounded rate and the lowest
+priority, and soon after a query met damage.
 """
 
 from __future__ import annotations
 
 import logging
+import os
+import sys
 import threading
+from collections.abc import Callable
 from typing import Final
 
 from pinotpy.clock import Clock
@@ -22,6 +25,7 @@ log = logging.getLogger(__name__)
 LOOK_INTERVAL_S: Final = 60.0
 # A server that starts has better things to do.
 FIRST_LOOK_S: Final = 600.0
+_LOWEST_PRIORITY: Final = 19
 
 
 class _StoppedError(Exception):
@@ -34,13 +38,23 @@ class Scrubber:
     Args:
         period_s: how often each segment is read; 0: only those of tables in which a query met damage.
         bytes_per_s: how fast.
+        progress: told how many segments are still to be read in this round, and how many bytes were read since it was
+            told last.
     """
 
     def __init__(
-        self, registry: SegmentRegistry, replace: Replace, clock: Clock, *, period_s: float, bytes_per_s: int
+        self,
+        registry: SegmentRegistry,
+        replace: Replace,
+        clock: Clock,
+        *,
+        period_s: float,
+        bytes_per_s: int,
+        progress: Callable[[int, int], None] = lambda num_segments, num_bytes: None,
     ) -> None:
         self._registry, self._replace, self._clock = registry, replace, clock
         self._period_ms, self._bytes_per_s = int(period_s * 1000), bytes_per_s
+        self._progress = progress
         self._lock = threading.Lock()
         self._suspected: set[str] = set()
         self._checked_ms: dict[tuple[str, str, int], int] = {}  # (table, segment, CRC) → when it was read last
@@ -72,10 +86,13 @@ class Scrubber:
             for name, segment in self._registry.segments(table).items()
         }
         self._checked_ms = {key: at_ms for key, at_ms in self._checked_ms.items() if key in held}
-        for key, segment in held.items():
-            is_wanted = key[0] in suspected or self._is_due(key, segment)
-            if is_wanted and self._is_sound(key[0], segment):
+        wanted = [key for key, segment in held.items() if key[0] in suspected or self._is_due(key, segment)]
+        for number, key in enumerate(wanted):
+            self._progress(len(wanted) - number, 0)
+            if self._is_sound(key[0], held[key]):
                 self._checked_ms[key] = self._clock.now_ms()
+                self._progress(len(wanted) - number - 1, held[key].metadata.size_bytes)
+        self._progress(0, 0)
 
     def _is_due(self, key: tuple[str, str, int], segment: ImmutableSegment) -> bool:
         if not self._period_ms:
@@ -118,6 +135,8 @@ class Scrubber:
             raise _StoppedError
 
     def _run(self) -> None:
+        if sys.platform == "linux":  # where priorities are those of threads
+            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _LOWEST_PRIORITY)
         pause_s = FIRST_LOOK_S
         while not self._stopping.is_set():
             self._clock.wait(self._wake, pause_s)

@@ -330,6 +330,7 @@ class ServerParts:
             self.equipment.clock,
             period_s=settings.scrub_period_s,
             bytes_per_s=settings.scrub_rate,
+            progress=self.metrics.scrubbed,
         )
         self._participant.start()
         self._catch_up.start()

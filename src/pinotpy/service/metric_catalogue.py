@@ -65,6 +65,8 @@ SERVER_METRICS: tuple[Metric, ...] = (
         "segments whose files were found damaged while they were served, and were fetched anew",
         _TABLE,
     ),
+    Metric("segmentsToScrub", _GAUGE, "segments", "segments whose files are to be re-read in this round of the scrub"),
+    Metric("scrubbedBytes", _COUNTER, "bytes", "bytes of segments that the scrub re-read"),
     Metric("refreshFailures", _COUNTER, "segments", "refreshes that failed", _TABLE),
     Metric("reloadFailures", _COUNTER, "segments", "reloads that failed; the segments are served as they were", _TABLE),
 )

@@ -83,8 +83,13 @@ class FileDirectory:
 
     def chunks(self, name: str) -> Iterator[bytes]:
         with self._open(name) as descriptor:
+            start = 0
             while data := self._piece(descriptor, name):
                 yield data
+                if hasattr(os, "posix_fadvise"):
+                    # Who reads a file whole reads it once: pages that nobody maps need not push out those of others.
+                    os.posix_fadvise(descriptor, start, len(data), os.POSIX_FADV_DONTNEED)
+                start += len(data)
 
     def _piece(self, descriptor: int, name: str) -> bytes:
         try:
