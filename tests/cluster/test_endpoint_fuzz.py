@@ -4,7 +4,7 @@ connections at once. Every answer has a documented status and documented error c
 bounded time; afterwards all daemons live, a known query is answered right, and no daemon's log has an unexpected
 exception.
 
-3,000 requests in the fast tier, 60,000 others in the full one; FUZZ_REQUESTS sets another number.
+3,000 requests in the fast tier, 20,000 others in the full one; FUZZ_REQUESTS sets another number.
 """
 
 from __future__ import annotations
@@ -24,12 +24,13 @@ from live_cluster import LiveCluster
 from query_texts import OddTexts
 from random_expressions import Expressions
 from random_tables import table_of_all_types
+from thinning import cases
 
 from pinotpy.functions.scalar.spec import scalar_functions
 
 pytestmark = pytest.mark.cluster
 
-FAST, FULL = int(os.environ.get("FUZZ_REQUESTS", "3000")), int(os.environ.get("FUZZ_REQUESTS", "20000"))
+FAST, FULL = int(os.environ.get("FUZZ_REQUESTS", "3000")), cases(20_000, "FUZZ_REQUESTS")
 CONNECTIONS = 8
 ROWS = 90
 # Text 150, table 190 and 410, running 200, time 250, limits 245, validation 700, column 710.

@@ -19,11 +19,13 @@ import pytest
 from in_process import InProcessCluster
 from index_ways import WAYS, index_way
 from number_conditions import Condition, Conditions, edge_table
+from thinning import cases
 
 CONDITIONS_PER_TABLE = 20
 CONDITIONS = int(os.environ.get("PINOTPY_FUZZ", "60"))
 START = int(os.environ.get("PINOTPY_FUZZ_START", "0")) + 11_000_000
-FULL_CONDITIONS, FULL_START, CHUNKS = 2_000, 12_000_000, 2
+FULL_START, CHUNKS = 12_000_000, 2
+FULL_CONDITIONS = cases(2_000, multiple_of=CONDITIONS_PER_TABLE * CHUNKS)
 
 
 def check_condition(

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 from every_buffer import SCHEMA, build_into
+from thinning import cases
 
 from pinotpy.errors import SegmentCorruptError
 from pinotpy.pql.parser import parse_sql
@@ -27,7 +28,7 @@ from pinotpy.segment import layout
 from pinotpy.segment.directory.file_directory import FileDirectory
 from pinotpy.segment.immutable import ImmutableSegment, load_segment
 
-FAST, FULL = int(os.environ.get("DAMAGED_SEGMENTS", "400")), int(os.environ.get("DAMAGED_SEGMENTS", "20000"))
+FAST, FULL = int(os.environ.get("DAMAGED_SEGMENTS", "400")), cases(20_000, "DAMAGED_SEGMENTS")
 QUERIES = (
     "SELECT few, SUM(z), COUNT(*), MAX(i) FROM t WHERE sorted > 7 GROUP BY few ORDER BY few LIMIT 10",  # star-tree
     "SELECT sorted, DISTINCTCOUNTHLL(s) FROM t GROUP BY sorted ORDER BY sorted LIMIT 100",

@@ -2,7 +2,7 @@
 group keys, orders and as arguments of aggregations, over random tables (types, multi-values, encodings, indexes,
 splits, servers, threads, both null modes): every answer equals DuckDB's, values in full.
 
-1,250 queries run in the fast tier, 6,000 others in the full one; `make fuzz N=…` runs more. A failure prints its seed:
+1,250 queries run in the fast tier, 3,000 others in the full one; `make fuzz N=…` runs more. A failure prints its seed:
 replay it with PINOTPY_FUZZ_SEED=… alone.
 """
 
@@ -19,6 +19,7 @@ from expression_questions import check_expressions, random_expression_question
 from in_process import InProcessCluster
 from random_expressions import can_compute
 from random_tables import random_table
+from thinning import cases
 
 QUERIES_PER_TABLE = 25
 QUERIES = int(os.environ.get("PINOTPY_FUZZ", "1250"))
@@ -65,7 +66,7 @@ def test_random_expressions_equal_duckdb(chunk: int, tmp_path: Path) -> None:
     assert asked >= QUERIES_PER_TABLE
 
 
-FULL_QUERIES = 3_000
+FULL_QUERIES = cases(3_000, multiple_of=QUERIES_PER_TABLE * CHUNKS)
 FULL_START = 6_000_000
 
 

@@ -2,7 +2,7 @@
 encodings and indexes (built with the segments or by a reload, used as lists, as bits or as priced), random queries in
 PQL and SQL: every answer equals DuckDB's.
 
-1,500 queries run in the fast tier, 8,000 others in the full one; `make fuzz N=…` runs more. A failure prints its seed:
+1,500 queries run in the fast tier, 3,000 others in the full one; `make fuzz N=…` runs more. A failure prints its seed:
 replay it with PINOTPY_FUZZ_SEED=… alone.
 """
 
@@ -20,6 +20,7 @@ from in_process import InProcessCluster
 from index_ways import WAYS, index_way
 from random_queries import check, random_question
 from random_tables import random_table
+from thinning import cases
 
 QUERIES_PER_TABLE = 25
 QUERIES = int(os.environ.get("PINOTPY_FUZZ", "1500"))
@@ -67,7 +68,7 @@ def test_random_queries_equal_duckdb(chunk: int, tmp_path: Path) -> None:
     assert asked >= QUERIES_PER_TABLE
 
 
-FULL_QUERIES = 3_000
+FULL_QUERIES = cases(3_000, multiple_of=QUERIES_PER_TABLE * CHUNKS)
 FULL_START = 1_000_000
 
 

@@ -22,6 +22,7 @@ from built_segments import ask
 from in_process import InProcessCluster
 from reload_histories import Questions, ReloadHistory
 from server_scene import TABLE, Properties, Scene
+from thinning import cases
 
 from pinotpy.broker.catalog import Half, Target
 from pinotpy.broker.routing.table_routing import TableRouting
@@ -36,7 +37,7 @@ from pinotpy.segment.immutable import scrub
 from pinotpy.segment.shared_codes.cache import SharedDictionaries
 
 HISTORIES = int(os.environ.get("PINOTPY_FUZZ_HISTORIES", "8"))
-FULL_HISTORIES = 200
+FULL_HISTORIES = cases(200)
 CHUNKS = 4
 STEPS = (1, 2, 3, 4)
 QUESTIONS = 3  # at most, after each step, in each null mode

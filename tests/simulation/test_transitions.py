@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 from manual_dispatcher import ManualDispatcher
+from thinning import cases
 
 from pinotpy.clock import ManualClock
 from pinotpy.cluster import messages
@@ -48,7 +49,7 @@ from pinotpy.cluster.views import CONSUMING, DROPPED, ERROR, OFFLINE, ONLINE, Id
 from pinotpy.errors import ClusterError, NotLeaderError, PinotError
 
 NUM_SEEDS = 320
-FULL_START, FULL_NUM_SEEDS = 1_000_000, 1_600
+FULL_START, FULL_NUM_SEEDS = 1_000_000, cases(1_600)
 NUM_ACTIONS = 500
 NUM_ROUNDS_MAX = 40
 PATHS = ClusterPaths("Sim")
