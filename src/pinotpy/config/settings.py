@@ -478,6 +478,13 @@ class ServerSettings(ProcessSettings):
     download_retries_max: WholeNumber = setting(
         8, "pinot.server.segment.fetcher.http.retry.count", about="Retries of a failed download.", ge=0, le=100
     )
+    peer_archives_max: WholeNumber = setting(
+        2,
+        "pinotpy.server.segment.peerArchivesMax",
+        about="Archives given concurrently to servers and controllers whose deep store lacks a good one; 0: none.",
+        ge=0,
+        le=256,
+    )
     storage_factory: Texts = settings_below(
         "pinot.server.storage.factory", "pinotpy.storage.factory", about=STORAGE_FACTORY
     )

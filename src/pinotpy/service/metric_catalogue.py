@@ -59,6 +59,14 @@ SERVER_METRICS: tuple[Metric, ...] = (
     Metric("segmentDownloadFailures", _COUNTER, "segments", "segments that could not be fetched", _TABLE),
     Metric("segmentLoadFailures", _COUNTER, "segments", "segments that could not be opened", _TABLE),
     Metric(
+        "segmentsFetchedFromPeers",
+        _COUNTER,
+        "segments",
+        "segments that came from another server because the deep store did not give them",
+        _TABLE,
+    ),
+    Metric("segmentsGivenToPeers", _COUNTER, "segments", "archives of segments given to others, whole", _TABLE),
+    Metric(
         "segmentsFoundDamaged",
         _COUNTER,
         "segments",
