@@ -246,6 +246,21 @@ class ControllerSettings(ProcessSettings):
     retention_interval_s: WholeNumber = setting(
         21_600, "controller.retention.frequencyInSeconds", about="Time between retention runs.", unit="s", ge=1
     )
+    deep_store_scrub_period_s: WholeNumber = setting(
+        86_400,
+        "pinotpy.controller.deepStoreScrub.frequencyInSeconds",
+        about="How often each archive in the deep store is read and checked; 0: only those that are missing, or that a "
+        "server could not get.",
+        unit="s",
+        ge=0,
+    )
+    deep_store_scrub_rate: Size = setting(
+        20 * MIB,
+        "pinotpy.controller.deepStoreScrub.maxBytesPerSecond",
+        about="Rate of that reading, per second.",
+        unit="bytes",
+        ge=64 * 1024,
+    )
     status_check_interval_s: WholeNumber = setting(
         300, "controller.statuschecker.frequencyInSeconds", about="Time between status checks.", unit="s", ge=1
     )

@@ -88,6 +88,16 @@ class SegmentFiles:
         except (NotFoundError, DataError):
             return False
 
+    def archives(self, table: str, segment: str | None = None) -> dict[tuple[str, int], StoredFile]:
+        """The archives of a table, both halves of it, or of one segment, by segment and CRC."""
+        found = {}
+        for file in self.store.list(f"{LIVE}/{_table(table)}" if segment is None else _folder(table, segment)):
+            *_, segment, name = file.key.split("/")
+            stem = name.removesuffix(_ARCHIVE)
+            if stem != name and stem.isdigit():
+                found[segment, int(stem)] = file
+        return found
+
     def put_inputs(self, table: str, segment: str, inputs: InputList, scratch: Path) -> None:
         """Store a list of input files, if it is not there. Raises OutOfCapacityError: the store cannot take it.
 

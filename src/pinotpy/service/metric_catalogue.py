@@ -96,6 +96,13 @@ CONTROLLER_METRICS: tuple[Metric, ...] = (
     Metric("percentOfReplicas", _GAUGE, "percent", "least share of serving replicas of a segment", _TABLE),
     Metric("segmentsInErrorState", _GAUGE, "segments", "segments in ERROR on some server", _TABLE),
     Metric("percentSegmentsAvailable", _GAUGE, "percent", "share of segments with a serving replica", _TABLE),
+    Metric(
+        "deepStoreArchivesMissing", _GAUGE, "archives", "archives that the deep store lost, not yet rebuilt", _TABLE
+    ),
+    Metric("deepStoreArchivesDamaged", _GAUGE, "archives", "archives found damaged there, not yet rebuilt", _TABLE),
+    Metric("deepStoreArchivesChecked", _COUNTER, "archives", "archives read there and found sound", _TABLE),
+    Metric("deepStoreArchivesRepaired", _COUNTER, "archives", "archives rebuilt there from a replica", _TABLE),
+    Metric("deepStoreArchiveChecksFailed", _COUNTER, "archives", "archives that could not be checked there", _TABLE),
     Metric("controllerSegmentUploads", _COUNTER, "segments", "segments uploaded", _TABLE),
     Metric("controllerSegmentUploadError", _COUNTER, "uploads", "segment uploads refused or failed"),
     Metric("controllerCompletionAlarms", _COUNTER, "events", "consuming segments that need attention", _TABLE),
