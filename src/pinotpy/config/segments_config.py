@@ -106,7 +106,9 @@ class SegmentsConfig(Document):
     completion_config: CompletionConfig | None = Field(None, description="How consuming segments become immutable.")
     crypter_class_name: Text | None = Field(None, description="Encryption of segments in the deep store.")
     peer_segment_download_scheme: Text | None = Field(
-        None, description="Not yet: http or https, download from a peer when the deep store fails."
+        None,
+        description="Accepted without effect: servers always ask replicas when the deep store fails, as daemons speak "
+        "to each other.",
     )
     deleted_segments_retention_period: Text | None = Field(
         None,

@@ -246,6 +246,21 @@ class ControllerSettings(ProcessSettings):
     retention_interval_s: WholeNumber = setting(
         21_600, "controller.retention.frequencyInSeconds", about="Time between retention runs.", unit="s", ge=1
     )
+    deep_store_scrub_period_s: WholeNumber = setting(
+        86_400,
+        "pinotpy.controller.deepStoreScrub.frequencyInSeconds",
+        about="How often each archive in the deep store is read and checked; 0: only those that are missing, or that a "
+        "server could not get.",
+        unit="s",
+        ge=0,
+    )
+    deep_store_scrub_rate: Size = setting(
+        20 * MIB,
+        "pinotpy.controller.deepStoreScrub.maxBytesPerSecond",
+        about="Rate of that reading, per second.",
+        unit="bytes",
+        ge=64 * 1024,
+    )
     status_check_interval_s: WholeNumber = setting(
         300, "controller.statuschecker.frequencyInSeconds", about="Time between status checks.", unit="s", ge=1
     )
@@ -477,6 +492,13 @@ class ServerSettings(ProcessSettings):
     )
     download_retries_max: WholeNumber = setting(
         8, "pinot.server.segment.fetcher.http.retry.count", about="Retries of a failed download.", ge=0, le=100
+    )
+    peer_archives_max: WholeNumber = setting(
+        2,
+        "pinotpy.server.segment.peerArchivesMax",
+        about="Archives given concurrently to servers and controllers whose deep store lacks a good one; 0: none.",
+        ge=0,
+        le=256,
     )
     storage_factory: Texts = settings_below(
         "pinot.server.storage.factory", "pinotpy.storage.factory", about=STORAGE_FACTORY

@@ -15,6 +15,7 @@ from pinotpy.cluster.realtime_segments import RealtimeSegments
 from pinotpy.cluster.reload_jobs import ReloadJobRecords
 from pinotpy.cluster.segment_metadata import SegmentZkMetadata
 from pinotpy.config.settings import ControllerSettings
+from pinotpy.controller.archive_findings import ArchiveFindings
 from pinotpy.controller.catalog import Catalog
 from pinotpy.controller.check_room import CheckRoom
 from pinotpy.controller.identity import Identity
@@ -42,6 +43,7 @@ class Controller:
         register_at_leader: passes a segment's registration on to the leader.
         refreshed: table and segment of those of hybrid tables that were uploaded again with rows of a later time
             (periodic/refreshed_segments).
+        archives: what this leader knows of the archives in the deep store (periodic/deep_store_scrub).
         stopped: table, segment and server of replicas that stopped consuming → why, as far as this leader heard of it.
     """
 
@@ -62,6 +64,7 @@ class Controller:
     register_at_leader: Callable[[SegmentZkMetadata, UploadConditions], Awaitable[SegmentZkMetadata | None]]
     refreshed: set[tuple[str, str]] = field(default_factory=set)
     stopped: dict[tuple[str, str, str], str] = field(default_factory=dict)
+    archives: ArchiveFindings = field(default_factory=ArchiveFindings)
 
     @property
     def instance(self) -> str:

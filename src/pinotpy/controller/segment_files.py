@@ -28,6 +28,7 @@ LOG = logging.getLogger(__name__)
 
 LIVE, DELETED = "segments", "Deleted_Segments"
 _ARCHIVE = ".tar.gz"
+_COMPARED_BYTES = 1 << 20
 _UNTIL = re.compile(r"\.until-(\d{1,15})\.(?:tar\.gz|inputs\.json)$")
 
 
@@ -73,6 +74,29 @@ class SegmentFiles:
     def has(self, table: str, segment: str, crc: int) -> bool:
         """Whether the archive is there."""
         return self._has(_key(table, segment, crc))
+
+    def holds(self, table: str, segment: str, crc: int, archive: Path) -> bool:
+        """Whether what lies in the store is this archive, byte by byte. What the store cannot read is another."""
+        try:
+            with self.open(table, segment, crc) as stored, archive.open("rb") as wanted:
+                while True:
+                    piece = wanted.read(_COMPARED_BYTES)
+                    if _read_exactly(stored, len(piece) or 1) != piece:
+                        return False
+                    if not piece:
+                        return True
+        except (NotFoundError, DataError):
+            return False
+
+    def archives(self, table: str, segment: str | None = None) -> dict[tuple[str, int], StoredFile]:
+        """The archives of a table, both halves of it, or of one segment, by segment and CRC."""
+        found = {}
+        for file in self.store.list(f"{LIVE}/{_table(table)}" if segment is None else _folder(table, segment)):
+            *_, segment, name = file.key.split("/")
+            stem = name.removesuffix(_ARCHIVE)
+            if stem != name and stem.isdigit():
+                found[segment, int(stem)] = file
+        return found
 
     def put_inputs(self, table: str, segment: str, inputs: InputList, scratch: Path) -> None:
         """Store a list of input files, if it is not there. Raises OutOfCapacityError: the store cannot take it.
@@ -194,3 +218,12 @@ def _key(table: str, segment: str, crc: int) -> str:
 
 def _inputs_key(table: str, segment: str, sha256: str) -> str:
     return f"{_folder(table, segment)}/{sha256}{INPUT_LIST_SUFFIX}"
+
+
+def _read_exactly(file: BinaryIO, size_bytes: int) -> bytes:
+    """The next bytes of a file, fewer only at its end: stores may give less at a time."""
+    pieces: list[bytes] = []
+    while size_bytes and (piece := file.read(size_bytes)):
+        pieces.append(piece)
+        size_bytes -= len(piece)
+    return b"".join(pieces)

@@ -36,6 +36,7 @@ from pinotpy.controller.identity import Identity
 from pinotpy.controller.leader_forwarding import LeaderForwarding
 from pinotpy.controller.leadership import ElectedLeadership, register_at_leader
 from pinotpy.controller.periodic.broker_resource import BrokerResourceValidation
+from pinotpy.controller.periodic.deep_store_scrub import DeepStoreScrub
 from pinotpy.controller.periodic.deep_store_sweep import DeepStoreSweep
 from pinotpy.controller.periodic.realtime_validation import RealtimeValidation
 from pinotpy.controller.periodic.refreshed_segments import RefreshedSegments
@@ -54,10 +55,12 @@ from pinotpy.fs.file_systems import deep_store_for
 from pinotpy.fs.settings import FileSystemSettings
 from pinotpy.fs.uris import LOCAL_SCHEMES, local_path, scheme_of
 from pinotpy.names import instance_id
+from pinotpy.service.archive_download import DownloadLimits
 from pinotpy.service.assembly import Equipment, run_assembled
 from pinotpy.service.daemon import Part
 from pinotpy.service.http_server import HttpServer
 from pinotpy.service.joining import ZOOKEEPER_STOP_S, connect
+from pinotpy.service.peer_archives import PeerArchives, replica_urls
 
 LOG = logging.getLogger(__name__)
 LOCAL_FOLDER = Path("pinotpy-data/controller")
@@ -105,6 +108,8 @@ class ControllerParts:
         self._election: LeaderElection | None = None
         self._pipeline: TransitionPipeline | None = None
         self._scheduler: PeriodicScheduler | None = None
+        self._scrub: DeepStoreScrub | None = None
+        self._replicas: PeerArchives | None = None
         self._leadership: ElectedLeadership | None = None
         self._fetchers: SegmentFetchers | None = None
 
@@ -130,10 +135,12 @@ class ControllerParts:
         settings, equipment = self.settings, self.equipment
         controller = self._controller()
         streams = RealtimeValidation(controller, controller.realtime_segments, settings.realtime_validation_interval_s)
+        self._scrub = self._deep_store_scrub(controller)
         self._scheduler = PeriodicScheduler(
             [
                 RetentionManager(controller, settings.retention_interval_s),
                 DeepStoreSweep(controller, settings.retention_interval_s),
+                self._scrub,
                 SegmentStatusChecker(controller, settings.status_check_interval_s),
                 BrokerResourceValidation(controller, settings.broker_resource_interval_s),
                 streams,
@@ -167,6 +174,25 @@ class ControllerParts:
         host, port = settings.advertised_host or settings.host, settings.advertised_port or self._http.port
         self.identity.url, self.identity.instance = self._http.url, instance_id("Controller", host, port)
         equipment.metrics.watch("pinotControllerLeader", lambda: float(controller.is_leader()))
+
+    def _deep_store_scrub(self, controller: Controller) -> DeepStoreScrub:
+        settings, equipment, store = self.settings, self.equipment, controller.catalog.store
+        self._replicas = PeerArchives(
+            lambda table, segment: list(replica_urls(store, self._paths, equipment.scheme, table, segment).values()),
+            equipment.peer_headers,
+            equipment.clock,
+            equipment.peer_verification(),
+            # What is refused or away is asked again by a later look.
+            DownloadLimits(
+                settings.upload_timeout_ms, 3, settings.upload_bytes_max, "controller.segment.upload.maxSizeBytes"
+            ),
+        )
+        return DeepStoreScrub(
+            controller,
+            self._replicas,
+            period_s=settings.deep_store_scrub_period_s,
+            bytes_per_s=settings.deep_store_scrub_rate,
+        )
 
     def _controller(self) -> Controller:
         assert self._store is not None
@@ -225,7 +251,7 @@ class ControllerParts:
         self._participant.start()
 
     def _stand(self) -> None:
-        assert self._store is not None and self._scheduler is not None
+        assert self._store is not None and self._scheduler is not None and self._scrub is not None
         clock = self.equipment.clock
         election = LeaderElection(self._store, self._paths, self.identity.instance, clock=clock, version=__version__)
         full_period_s = self.settings.reconcile_interval_ms / 1000
@@ -238,6 +264,7 @@ class ControllerParts:
         election.step()
         self._pipeline.start()
         self._scheduler.start()
+        self._scrub.start()
         self.equipment.metrics.set("ready", 1)
 
     def _count_run(self, task: str, failures: int) -> None:
@@ -262,8 +289,12 @@ class ControllerParts:
     def _resign(self, timeout_s: float) -> None:
         if self._store is not None:
             self._store.hurry()
+        if self._replicas is not None:
+            self._replicas.close()
+        if self._scrub is not None:
+            self._scrub.stop(timeout_s / 4)
         if self._scheduler is not None:
-            self._scheduler.stop(timeout_s / 2)
+            self._scheduler.stop(timeout_s / 4)
         if self._pipeline is not None:
             self._pipeline.stop(timeout_s / 2)
         if self._election is not None:

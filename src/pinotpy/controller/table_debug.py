@@ -1,5 +1,5 @@
-"""What ails a table (Pinot: TableDebugResource): segments in ERROR, and of a stream each partition on each server with
-what keeps it from being read.
+"""What ails a table (Pinot: TableDebugResource): segments in ERROR, archives that are missing or damaged, and of a
+stream each partition on each server with what keeps it from being read.
 
 Servers are asked with one deadline for all; one that does not answer is named. What the controller itself met when it
 asked the stream for its partitions is in the memory of the leader alone.
@@ -14,6 +14,7 @@ from urllib.parse import quote
 
 from pinotpy.cluster.llc_names import known_llc_name, parse_llc_name
 from pinotpy.cluster.views import CONSUMING, ERROR, ONLINE
+from pinotpy.controller.archive_debug import debug_archives
 from pinotpy.controller.catalog import states_by_server
 from pinotpy.controller.context import Controller
 from pinotpy.controller.periodic.realtime_validation import StreamFailure
@@ -49,6 +50,7 @@ def debug_half(controller: Controller, half: str, failure_of: FailureOf) -> dict
             {"segmentName": segment, "serverState": _server_states(ideal.get(segment, {}), actual[segment])}
             for segment in in_error[:SEGMENTS_SHOWN_MAX]
         ],
+        "deepStore": debug_archives(controller, half, states_by_server(ideal)),
     }
     if split_table_name(half)[1] is TableType.REALTIME:
         document |= _of_stream(controller, half, ideal, actual, failure_of(half))

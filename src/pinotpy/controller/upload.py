@@ -267,8 +267,13 @@ def _store_and_register(
     check_conditions(record, stored, conditions)
     _check_quota(controller, config, record)
     is_known = existing is not None and (existing.crc, existing.crypter) == (record.crc, record.crypter)
-    # The same content again stays where it is, with us or elsewhere.
-    is_same = existing is not None and is_known and (not files.keeps(existing) or files.has(table, name, record.crc))
+    # The same content again stays where it is, with us or elsewhere; with us only if it is whole: whoever uploads a
+    # segment again may do so because its archive is damaged or lost.
+    is_same = (
+        existing is not None
+        and is_known
+        and (not files.keeps(existing) or files.holds(table, name, record.crc, arrival.archive))
+    )
     is_stored = arrival.stays_at is None and not is_same
     # What may be left of it is recorded before it is there: whoever leads looks after it if this controller dies.
     crcs = ([record.crc] if is_stored else []) + (

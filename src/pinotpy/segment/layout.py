@@ -68,6 +68,8 @@ TEXT_TERMS_OFFSETS: Final = "text.terms.offsets"
 TEXT_OFFSETS: Final = "text.offsets"
 TEXT_DOCS: Final = "text.docs"
 TEXT_POSITIONS: Final = "text.positions"
+# Before the kinds of indexes that a reload dropped, which readers skip.
+DROPPED: Final = "dropped."
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +89,11 @@ class BufferEntry:
 def settings_text(settings: Mapping[str, Any]) -> str:
     """The settings of an index as they stand in a BufferEntry."""
     return orjson.dumps(settings, option=orjson.OPT_SORT_KEYS).decode()
+
+
+def built_kind(kind: str) -> str:
+    """The kind that a buffer had before a reload dropped its index."""
+    return kind.removeprefix(DROPPED).rstrip("~") if kind.startswith(DROPPED) else kind
 
 
 def is_columns_file(name: str) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import orjson
@@ -148,6 +148,22 @@ def segment_crc(metadata: SegmentMetadata) -> int:
             for entry in tree.buffers:
                 crc = crc32c(struct.pack("<QI", entry.size_bytes, entry.crc), crc)
     return crc
+
+
+def original_metadata(metadata: SegmentMetadata) -> SegmentMetadata:
+    """As the build wrote it: with the first columns file alone, and kinds as they were before reloads dropped them.
+
+    The segment's CRC is the same: what reloads append does not count (docs/format/segment.md).
+    """
+    columns = []
+    for column in metadata.columns:
+        buffers = tuple(
+            replace(entry, kind=layout.built_kind(entry.kind)) for entry in column.buffers if entry.file == 0
+        )
+        if buffers:
+            columns.append(replace(column, buffers=buffers))
+    trees = tuple(tree for tree in metadata.star_trees if all(entry.file == 0 for entry in tree.buffers))
+    return replace(metadata, columns=tuple(columns), files=metadata.files[:1], star_trees=trees)
 
 
 def stored_json(value: Stored | None) -> int | str | None:

@@ -39,7 +39,6 @@ from pinotpy.segment.star_tree.write import built_tree
 
 _log = logging.getLogger(__name__)
 
-_DROPPED: Final = "dropped."
 _FILES_MAX: Final = 1000
 NOTHING_TO_DO: Final = "nothing to do"
 
@@ -97,7 +96,7 @@ def plan_reload(
             else []
         )
         missing = [name for name in configured if name not in present or name in unlike]
-        to_restore = [name for name in missing if _is_as_set(kinds, name, indexing[column.name], _DROPPED)]
+        to_restore = [name for name in missing if _is_as_set(kinds, name, indexing[column.name], layout.DROPPED)]
         surplus = [name for name in present if name not in configured or name in unlike] if drop else []
         for changes, names in (
             (restore, to_restore),
@@ -229,14 +228,14 @@ def _renamed(
     their own.
     """
     kinds = {entry.kind for entry in buffers}
-    back = {_DROPPED + kind: kind for name in restore for kind in form_among(kinds, name, _DROPPED) or ()}
+    back = {layout.DROPPED + kind: kind for name in restore for kind in form_among(kinds, name, layout.DROPPED) or ()}
     away = {kind for name in drop for kind in form_among(kinds, name) or ()}
     taken = kinds - back.keys()
 
     def new_kind(kind: str) -> str:
         if kind not in away:
             return back.get(kind, kind)
-        dropped = _DROPPED + kind
+        dropped = layout.DROPPED + kind
         while dropped in taken:
             dropped += "~"
         return dropped

@@ -94,6 +94,12 @@ class ServerMetrics:
     def segment_damaged(self, table: str) -> None:
         self._metrics.count("segmentsFoundDamaged", table=table)
 
+    def fetched_from_peer(self, table: str) -> None:
+        self._metrics.count("segmentsFetchedFromPeers", table=table)
+
+    def given_to_peer(self, table: str) -> None:
+        self._metrics.count("segmentsGivenToPeers", table=table)
+
     def download_failed(self, table: str) -> None:
         self._metrics.count("segmentDownloadFailures", table=table)
 

@@ -24,20 +24,17 @@ from pinotpy.cluster.property_store import PropertyStore
 from pinotpy.cluster.zookeeper import ZooKeeperStore
 from pinotpy.config.settings import ServerSettings
 from pinotpy.errors import SegmentCorruptError
-from pinotpy.fs.crypters import Crypters
-from pinotpy.fs.fetchers import SegmentFetchers
-from pinotpy.fs.fetchers import settings_of as fetcher_settings
 from pinotpy.names import instance_id
 from pinotpy.query.runtime.kernel_threads import KernelThreads
 from pinotpy.rpc.frame_server import FrameServer
 from pinotpy.rpc.security import RpcSecurity
 from pinotpy.rpc.server import RpcServer
 from pinotpy.rpc.wire import FEATURES_SUPPORTED
-from pinotpy.segment.archive.tar_stream import ArchiveLimits
 from pinotpy.segment.decoded_cache import DECODED
 from pinotpy.segment.immutable import ImmutableSegment
 from pinotpy.segment.shared_codes.cache import SharedDictionaries
 from pinotpy.server.api import tables
+from pinotpy.server.archive_parts import ArchiveParts, controller_urls
 from pinotpy.server.catch_up import CatchUp
 from pinotpy.server.damaged_segments import DamagedSegments, Replace
 from pinotpy.server.disk import FolderLock
@@ -50,10 +47,8 @@ from pinotpy.server.realtime.assembly import RealtimeParts
 from pinotpy.server.reload_jobs import ReloadJobs
 from pinotpy.server.scheduler import QueryScheduler
 from pinotpy.server.scrubber import Scrubber
-from pinotpy.server.tables.fetcher import ArchiveFetcher, ControllerFetcher, DownloadLimits
 from pinotpy.server.tables.reading_marks import ReadingMarks
 from pinotpy.server.tables.registry import SegmentRegistry
-from pinotpy.server.tables.store import SegmentStore
 from pinotpy.server.transitions import SegmentTransitions
 from pinotpy.service.assembly import Equipment, run_assembled
 from pinotpy.service.daemon import Part
@@ -88,7 +83,7 @@ class ServerParts:
         self._warm = threading.Thread(target=_compile_kernels, name="warm", daemon=True)
         self._kernels = KernelThreads(self.threads)
         self._store: ZooKeeperStore | None = None
-        self._fetcher: ArchiveFetcher | None = None
+        self._archives: ArchiveParts | None = None
         self._folders: list[FolderLock] = []
         self._rpc: RpcServer | None = None
         self._frames: FrameServer | None = None
@@ -163,28 +158,16 @@ class ServerParts:
         assert self._store is not None
         store, settings = self._store, self.settings
         self._lock_folders()
-        controllers = ControllerFetcher(
-            lambda: controller_urls(store, self._paths, self.equipment.scheme),
-            self.equipment.peer_headers,
-            self.equipment.clock,
-            self.equipment.peer_verification(),
-            DownloadLimits(
-                settings.download_timeout_ms, settings.download_retries_max, settings.archive_unpacked_bytes_max
-            ),
+        self._archives = ArchiveParts(
+            settings,
+            self.equipment,
+            store,
+            self._paths,
+            self.registry,
+            self.metrics,
+            lambda: self._participant.instance if self._participant is not None else "",
         )
-        allowed = fetcher_settings(
-            settings.segment_uris_allowed,
-            settings.segment_fetcher,
-            settings.storage_factory,
-            bytes_max=settings.archive_unpacked_bytes_max,
-            timeout_ms=settings.download_timeout_ms,
-        )
-        self._fetcher = ArchiveFetcher(SegmentFetchers(allowed, self.equipment.clock), controllers)
-        limits = ArchiveLimits.of(settings.archive_entries_max, settings.archive_unpacked_bytes_max)
-        crypters = Crypters(settings.crypter)
-        self.segments = SegmentStore(
-            settings.data_dir, self._fetcher, segment_dir=settings.segment_dir, limits=limits, crypters=crypters
-        )
+        self.segments = self._archives.segments
         self._mark_what_is_read()
         self._reloads = ReloadJobs(self.equipment.clock, settings.data_dir / ".finished-reloads")
         self._properties = PropertyStore(store, self._paths)
@@ -237,10 +220,14 @@ class ServerParts:
             self._frames.start()
 
     def _start_http(self) -> None:
+        assert self._archives is not None
         settings, equipment = self.settings, self.equipment
         app = build_app(
             "server",
-            tables.routes(self.registry, self.segments, self._reloads, self._upkeep, self._consuming),
+            [
+                *tables.routes(self.registry, self.segments, self._reloads, self._upkeep, self._consuming),
+                *self._archives.routes(),
+            ],
             access=equipment.access,
             metrics=equipment.metrics,
             ready=self._not_ready,
@@ -392,22 +379,11 @@ class ServerParts:
             self._store.close()
 
     def _close_store(self, timeout_s: float) -> None:
-        if self._fetcher is not None:
-            self._fetcher.close()
+        if self._archives is not None:
+            self._archives.close()
         self._dictionaries.close()
         self.registry.close()
         if self.registry.marks is not None:
             self.registry.marks.close()
         for lock in self._folders:
             lock.release()
-
-
-def controller_urls(store: ZooKeeperStore, paths: ClusterPaths, scheme: str) -> list[str]:
-    """Base URLs of the controllers that are registered in the cluster, live ones first."""
-    live = set(store.children(paths.live_instances))
-    urls: list[tuple[bool, str]] = []
-    for instance in store.children(paths.instance_configs):
-        if instance.startswith("Controller_"):
-            host, _, port = instance.removeprefix("Controller_").rpartition("_")
-            urls.append((instance not in live, f"{scheme}://{host}:{port}"))
-    return [url for _, url in sorted(urls)]

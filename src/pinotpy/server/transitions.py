@@ -274,16 +274,16 @@ class SegmentTransitions:
 
     def _open(self, table: str, segment_name: str, *, anew: bool = False) -> ImmutableSegment:
         """The version that the record names. One that was replaced while it was fetched is fetched again in its new
-        version.
+        version; one that the deep store does not give, from a replica.
         """
         record = self._record(table, segment_name)
         while True:
             try:
                 return self._store.open(table, segment_name, record.crc, record.download_url, record.crypter, anew=anew)
-            except PinotError:
+            except PinotError as error:
                 newer = self._record(table, segment_name)
                 if (newer.crc, newer.crypter) == (record.crc, record.crypter):
-                    raise
+                    return self._store.open_from_peer(table, segment_name, record.crc, error)
                 log.info("segment was replaced while it was fetched table=%s segment=%s", table, segment_name)
                 record = newer
 

@@ -59,6 +59,14 @@ SERVER_METRICS: tuple[Metric, ...] = (
     Metric("segmentDownloadFailures", _COUNTER, "segments", "segments that could not be fetched", _TABLE),
     Metric("segmentLoadFailures", _COUNTER, "segments", "segments that could not be opened", _TABLE),
     Metric(
+        "segmentsFetchedFromPeers",
+        _COUNTER,
+        "segments",
+        "segments that came from another server because the deep store did not give them",
+        _TABLE,
+    ),
+    Metric("segmentsGivenToPeers", _COUNTER, "segments", "archives of segments given to others, whole", _TABLE),
+    Metric(
         "segmentsFoundDamaged",
         _COUNTER,
         "segments",
@@ -90,6 +98,13 @@ CONTROLLER_METRICS: tuple[Metric, ...] = (
     Metric("percentOfReplicas", _GAUGE, "percent", "least share of serving replicas of a segment", _TABLE),
     Metric("segmentsInErrorState", _GAUGE, "segments", "segments in ERROR on some server", _TABLE),
     Metric("percentSegmentsAvailable", _GAUGE, "percent", "share of segments with a serving replica", _TABLE),
+    Metric(
+        "deepStoreArchivesMissing", _GAUGE, "archives", "archives that the deep store lost, not yet rebuilt", _TABLE
+    ),
+    Metric("deepStoreArchivesDamaged", _GAUGE, "archives", "archives found damaged there, not yet rebuilt", _TABLE),
+    Metric("deepStoreArchivesChecked", _COUNTER, "archives", "archives read there and found sound", _TABLE),
+    Metric("deepStoreArchivesRepaired", _COUNTER, "archives", "archives rebuilt there from a replica", _TABLE),
+    Metric("deepStoreArchiveChecksFailed", _COUNTER, "archives", "archives that could not be checked there", _TABLE),
     Metric("controllerSegmentUploads", _COUNTER, "segments", "segments uploaded", _TABLE),
     Metric("controllerSegmentUploadError", _COUNTER, "uploads", "segment uploads refused or failed"),
     Metric("controllerCompletionAlarms", _COUNTER, "events", "consuming segments that need attention", _TABLE),

@@ -18,8 +18,9 @@ from pinotpy.errors import DataError, RemoteError, UnsafeArchiveError
 from pinotpy.segment.archive.archive import pack_segment
 from pinotpy.segment.archive.tar_stream import ArchiveLimits
 from pinotpy.segment.build.builder import build_segment
-from pinotpy.server.tables.fetcher import ControllerFetcher, DownloadLimits
+from pinotpy.server.tables.fetcher import ControllerFetcher
 from pinotpy.server.tables.store import SegmentStore
+from pinotpy.service.archive_download import DownloadLimits
 
 SCHEMA = Schema.from_json({"schemaName": "t", "dimensionFieldSpecs": [{"name": "a", "dataType": "INT"}]})
 URL, PATH = "http://elsewhere:9000/segments/t/t_0", "/segments/t/t_0"

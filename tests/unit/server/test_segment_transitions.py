@@ -46,6 +46,9 @@ class _Store:
             raise self.error
         return SimpleNamespace(name=segment_name, crc=crc, num_docs=7)
 
+    def open_from_peer(self, table: str, segment_name: str, crc: int, fault: Exception) -> Any:
+        raise fault
+
 
 class _Registry:
     def __init__(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import Any, BinaryIO
 from urllib.parse import quote
@@ -178,8 +179,9 @@ def segment_routes(controller: Controller) -> Routes:
                 "Content-Disposition": f"attachment; filename*=UTF-8''{quote(segmentName)}.tar.gz",
                 "Pinotpy-Segment-Crc": str(stored.segment.crc),
             }
-            if stored.segment.size_bytes is not None:
-                headers["Content-Length"] = str(stored.segment.size_bytes)
+            # Of what lies there: who uploads the same content again may have packed it otherwise than the record says.
+            headers["Content-Length"] = str(file.seek(0, os.SEEK_END))
+            file.seek(0)
             return StreamingResponse(_chunks(file), media_type="application/octet-stream", headers=headers)
         raise NotFoundError(f"Segment {segmentName[:400]} or table {tableName[:200]} not found")
 

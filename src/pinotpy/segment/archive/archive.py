@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import tarfile
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from io import BytesIO
 from pathlib import Path
 from typing import BinaryIO, Final
@@ -20,10 +20,10 @@ from pinotpy.names import check_segment_name
 from pinotpy.segment import layout
 from pinotpy.segment.archive.gzip_stream import GzipStream
 from pinotpy.segment.archive.tar_stream import ArchiveLimits, Entry, read_entries
-from pinotpy.segment.directory.directory import SegmentDraft
+from pinotpy.segment.directory.directory import SegmentDirectory, SegmentDraft
 from pinotpy.segment.directory.file_directory import FileDirectory
-from pinotpy.segment.metadata import SegmentMetadata
-from pinotpy.segment.metadata_reader import metadata_of, read_metadata
+from pinotpy.segment.metadata import SegmentMetadata, original_metadata
+from pinotpy.segment.metadata_reader import read_metadata
 
 # Dict ids and plain numbers gain little from more effort, and level 1 is three times faster than the default.
 _GZIP_LEVEL: Final = 1
@@ -39,14 +39,15 @@ def pack_segment(segment_dir: Path, tar_gz_path: Path, *, threads: int | None = 
     4. Raises SegmentCorruptError if the metadata cannot be read; the buffers are not checked.
     """
     directory = FileDirectory(Path(segment_dir))
-    metadata = metadata_of(directory)
+    metadata, metadata_file = _metadata(directory)
     root = check_segment_name(metadata.segment_name)
     target = Path(tar_gz_path)
     descriptor, temporary = tempfile.mkstemp(prefix=".pack.", suffix=".tmp", dir=target.parent)
     try:
         with os.fdopen(descriptor, "wb") as file:
             with GzipStream(file, _GZIP_LEVEL, threads or min(len(os.sched_getaffinity(0)), 4)) as packed:
-                _write_tar(packed, directory, root, [name for name, _ in metadata.files])
+                for piece in _tar_pieces(directory, root, metadata_file, [name for name, _ in metadata.files]):
+                    packed.write(piece)
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, target)
@@ -56,16 +57,47 @@ def pack_segment(segment_dir: Path, tar_gz_path: Path, *, threads: int | None = 
     return target
 
 
-def _write_tar(out: GzipStream, directory: FileDirectory, root: str, columns_files: list[str]) -> None:
-    out.write(_header(root, 0, tarfile.DIRTYPE))
+def packed_original(directory: SegmentDirectory) -> Iterator[bytes]:
+    """The archive of a segment as its build left it, piece by piece: without indexes and columns that reloads added.
+
+    Where the segment was packed by the same release, these are the bytes of its first archive. One thread compresses,
+    as far ahead as the pieces are taken.
+
+    Raises SegmentCorruptError: the metadata cannot be read, or a file is not there; the buffers are not checked.
+    """
+    reloaded, metadata_file = _metadata(directory)
+    metadata = original_metadata(reloaded)
+    if metadata != reloaded:
+        metadata_file = metadata.to_bytes()
+    sink = BytesIO()
+    with GzipStream(sink, _GZIP_LEVEL, 1) as packed:
+        for piece in _tar_pieces(directory, metadata.segment_name, metadata_file, [name for name, _ in metadata.files]):
+            packed.write(piece)
+            if sink.tell():
+                yield sink.getvalue()
+                sink.seek(0)
+                sink.truncate()
+    yield sink.getvalue()
+
+
+def _metadata(directory: SegmentDirectory) -> tuple[SegmentMetadata, bytes]:
+    """Read, and as the file stands."""
+    data = directory.read(layout.METADATA, size_max=layout.METADATA_MAX_BYTES)
+    return read_metadata(data, f"{directory.location}/{layout.METADATA}"), data
+
+
+def _tar_pieces(
+    directory: SegmentDirectory, root: str, metadata: bytes, columns_files: Sequence[str]
+) -> Iterator[bytes]:
+    yield _header(root, 0, tarfile.DIRTYPE)
     sizes = directory.fingerprint()
-    for name in (layout.METADATA, *columns_files):
-        size = sizes[name][0]
-        out.write(_header(f"{root}/{name}", size, tarfile.REGTYPE))
-        for piece in directory.chunks(name):
-            out.write(piece)
-        out.write(bytes(-size % 512))
-    out.write(bytes(1024))
+    files = [(layout.METADATA, len(metadata), iter([metadata]))]
+    files += [(name, sizes[name][0], directory.chunks(name)) for name in columns_files]
+    for name, size, pieces in files:
+        yield _header(f"{root}/{name}", size, tarfile.REGTYPE)
+        yield from pieces
+        yield bytes(-size % 512)
+    yield bytes(1024)
 
 
 def _header(name: str, size: int, kind: bytes) -> bytes:

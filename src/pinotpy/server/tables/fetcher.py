@@ -13,40 +13,22 @@ import logging
 import random
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import httpx
 
 from pinotpy.clock import Clock
-from pinotpy.errors import DataError, NotFoundError, PinotError, RemoteError
+from pinotpy.errors import NotFoundError, PinotError, RemoteError
 from pinotpy.fs.fetchers import SegmentFetchers
 from pinotpy.fs.uris import masked
+from pinotpy.service.archive_download import DownloadLimits, RefusedError, archive_client, download_archive
 
 log = logging.getLogger(__name__)
 BACKOFF_S = 0.2
 BACKOFF_MAX_S = 30.0
-CONNECT_TIMEOUT_S = 3.0
-READ_TIMEOUT_S = 30.0
 # When every controller says no (404, 403 …), waiting long for another answer would only block other segments.
 REFUSED_ROUNDS_MAX = 4
-
-
-@dataclass(frozen=True, slots=True)
-class DownloadLimits:
-    """timeout_ms: longest download from one controller. retries_max: further rounds over the controllers after a failed
-    one; 8 wait about 50 s in all, so that a controller's restart puts no replica in ERROR. archive_bytes_max: longest
-    archive.
-    """
-
-    timeout_ms: int = 600_000
-    retries_max: int = 8
-    archive_bytes_max: int = 40 << 30
-
-
-class _RefusedError(RemoteError):
-    """A controller answered that it will not give the segment."""
 
 
 class ArchiveFetcher:
@@ -118,12 +100,7 @@ class ControllerFetcher:
         self._controllers = controllers
         self._headers = headers
         self._clock = clock
-        self._client = httpx.Client(
-            timeout=httpx.Timeout(min(READ_TIMEOUT_S, self._limits.timeout_ms / 1000), connect=CONNECT_TIMEOUT_S),
-            verify=verify,  # type: ignore[arg-type]
-            follow_redirects=False,
-            trust_env=False,
-        )
+        self._client = archive_client(self._limits, verify)
         self._stopped = threading.Event()
 
     def fetch(self, url: str, target: Path, rest_path: str, *, is_last_resort: bool = False) -> None:
@@ -143,9 +120,9 @@ class ControllerFetcher:
             bases = sorted(self._controllers(), key=lambda base: urlsplit(base).netloc != named_host)
             for base in bases:
                 try:
-                    self._download(base + rest_path, target)
+                    download_archive(self._client, base + rest_path, self._headers(), target, self._clock, self._limits)
                     return
-                except _RefusedError as error:
+                except RefusedError as error:
                     reasons.append(f"{base}: {error}")
                 except (httpx.HTTPError, RemoteError) as error:
                     is_refused = False
@@ -164,26 +141,3 @@ class ControllerFetcher:
     def close(self) -> None:
         self._stopped.set()
         self._client.close()
-
-    def _download(self, url: str, target: Path) -> None:
-        timeout_ms, bytes_max = self._limits.timeout_ms, self._limits.archive_bytes_max
-        deadline_ns = self._clock.monotonic_ns() + timeout_ms * 1_000_000
-        with self._client.stream("GET", url, headers=self._headers()) as response:
-            if response.status_code != httpx.codes.OK:
-                kind = _RefusedError if response.is_client_error else RemoteError
-                raise kind(f"HTTP {response.status_code}: {response.read()[:200].decode(errors='replace')}")
-            size = 0
-            with target.open("wb") as sink:
-                for chunk in response.iter_bytes():  # as they come: one that drips must meet its deadline
-                    size += len(chunk)
-                    if size > bytes_max:
-                        raise DataError(
-                            f"the archive is over {bytes_max} bytes: raise "
-                            "pinot.server.segment.archive.maxUnpackedBytes"
-                        )
-                    if self._clock.monotonic_ns() > deadline_ns:
-                        raise RemoteError(f"the download took longer than {timeout_ms} ms, {size} bytes had come")
-                    sink.write(chunk)
-        expected = response.headers.get("content-length")
-        if expected is not None and response.headers.get("content-encoding") is None and int(expected) != size:
-            raise RemoteError(f"the archive broke off: expected {expected} bytes, found {size}")

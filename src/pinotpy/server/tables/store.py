@@ -1,8 +1,8 @@
 """Segments on this server's disk: `<data dir>/<table>/<segment>/`, written whole or not at all.
 
 A segment that is here with the right CRC is opened without a download; one that cannot be trusted (truncated, damaged,
-of another CRC) is moved aside and fetched again. Names come from ZooKeeper and pass the name rules before they become
-paths.
+of another CRC) is moved aside and fetched again: from the deep store, and if that has no good archive, from a replica.
+Names come from ZooKeeper and pass the name rules before they become paths.
 """
 
 from __future__ import annotations
@@ -11,11 +11,13 @@ import contextlib
 import logging
 import shutil
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 from urllib.parse import quote
 
-from pinotpy.errors import DataError, SegmentCorruptError, UnsafeArchiveError
+from pinotpy.clock import SystemClock
+from pinotpy.errors import DataError, NotFoundError, PinotError, RemoteError, SegmentCorruptError, UnsafeArchiveError
 from pinotpy.fs.crypters import Crypters, SegmentCrypter, decrypted
 from pinotpy.names import check_segment_name, check_table_name, raw_table_name
 from pinotpy.segment import layout
@@ -23,6 +25,8 @@ from pinotpy.segment.archive.archive import unpack_segment
 from pinotpy.segment.archive.tar_stream import ArchiveLimits
 from pinotpy.segment.immutable import ImmutableSegment, load_segment
 from pinotpy.server.disk import disk_faults
+from pinotpy.server.tables.archive_faults import ArchiveFaults
+from pinotpy.service.peer_archives import PeerArchives
 
 log = logging.getLogger(__name__)
 
@@ -42,6 +46,9 @@ class SegmentStore:
             `data_dir`.
         limits: what an archive may hold.
         crypters: decrypt archives whose record names a crypter.
+        peers: servers that may have what the fetcher cannot bring; None: there are none.
+        faults: is told of archives that the fetcher could not bring.
+        on_peer: is told of which table a segment came from a peer.
     """
 
     def __init__(
@@ -52,11 +59,16 @@ class SegmentStore:
         segment_dir: Path | None = None,
         limits: ArchiveLimits | None = None,
         crypters: Crypters | None = None,
+        peers: PeerArchives | None = None,
+        faults: ArchiveFaults | None = None,
+        on_peer: Callable[[str], None] = lambda table: None,
     ) -> None:
         self._data_dir = data_dir
         self._fetcher = fetcher
         self._limits = limits
         self._crypters = crypters or Crypters({})
+        self._peers, self._on_peer = peers, on_peer
+        self._faults = faults or ArchiveFaults(SystemClock())
         self._incoming = data_dir / ".incoming"
         self._arrivals = self._incoming if segment_dir is None else segment_dir / "arriving"
         for folder in {self._incoming, self._arrivals}:
@@ -83,16 +95,60 @@ class SegmentStore:
             segment = self._open_local(directory, crc)
             if segment is not None:
                 return segment
-        rest_path = f"/segments/{quote(raw_table_name(table), safe='')}/{quote(segment_name, safe='')}"
+        opened = self._from_deep_store(table, directory, crc, download_url, crypter)
+        self._faults.gone(table, segment_name)
+        return opened
+
+    def _from_deep_store(
+        self, table: str, directory: Path, crc: int, download_url: str, crypter: str
+    ) -> ImmutableSegment:
+        rest_path = f"/segments/{quote(raw_table_name(table), safe='')}/{quote(directory.name, safe='')}"
         known = self._crypters.of(crypter)
         try:
             return self._download(directory, crc, download_url, rest_path, known)
         except (SegmentCorruptError, UnsafeArchiveError) as error:
             # Bytes may be damaged on their way, or be those of a moment: once more, then it is the archive.
             log.warning(
-                "downloaded archive refused segment=%s reason=%s: fetching it again", segment_name, error.message
+                "downloaded archive refused segment=%s reason=%s: fetching it again", directory.name, error.message
             )
         return self._download(directory, crc, download_url, rest_path, known)
+
+    def open_from_peer(self, table: str, segment_name: str, crc: int, fault: PinotError) -> ImmutableSegment:
+        """The segment with this CRC from a replica, after `open` failed with `fault`.
+
+        Raises: `fault`, if there are no peers or it is none of the deep store's. RemoteError (no replica gives it
+        either: that may pass, whatever the fault was), DiskError.
+        """
+        if self._peers is None or not isinstance(fault, RemoteError | NotFoundError | DataError):
+            raise fault
+        log.error(
+            "deep store does not give segment, its replicas are asked table=%s segment=%s crc=%d reason=%s",
+            table,
+            segment_name,
+            crc,
+            fault.message,
+        )
+        self._faults.found(table, segment_name, crc, fault.message)
+        with disk_faults(f"segment '{segment_name}' is not loaded"):
+            directory = self._directory(table, segment_name)
+            peer = self._fetch_from_peer(self._peers, table, directory, crc, fault)
+            self._faults.found(table, segment_name, crc, fault.message, peer)
+            self._on_peer(table)
+            log.warning(
+                "segment fetched from a replica table=%s segment=%s crc=%d from=%s", table, segment_name, crc, peer
+            )
+            return load_segment(directory, verify=False)
+
+    def _fetch_from_peer(self, peers: PeerArchives, table: str, directory: Path, crc: int, fault: PinotError) -> str:
+        with tempfile.TemporaryDirectory(dir=self._arrivals) as arrivals:
+            archive = Path(arrivals) / "segment.tar.gz"
+            try:
+                _, peer = peers.fetch(
+                    table, directory.name, crc, archive, lambda arrived: self._unpack(arrived, directory, crc)
+                )
+            except RemoteError as error:
+                raise RemoteError(f"{fault.message}; and {error.message}", table=table) from fault
+        return peer
 
     def scratch(self) -> Path:
         """A new folder beside the segments, for what is built here; whoever asked removes what is left of it."""
@@ -115,6 +171,7 @@ class SegmentStore:
 
     def delete(self, table: str, segment_name: str) -> None:
         """Remove the segment's files; nothing happens if there are none."""
+        self._faults.gone(table, segment_name)
         directory = self._directory(table, segment_name)
         if directory.is_dir():
             _remove(directory)
@@ -143,12 +200,19 @@ class SegmentStore:
     def _download(
         self, directory: Path, crc: int, download_url: str, rest_path: str, crypter: SegmentCrypter
     ) -> ImmutableSegment:
+        with tempfile.TemporaryDirectory(dir=self._arrivals) as arrivals:
+            fetched, archive = Path(arrivals) / "fetched", Path(arrivals) / "segment.tar.gz"
+            self._fetcher.fetch(download_url, fetched, rest_path)
+            decrypted(crypter, fetched, archive, directory.name)
+            self._unpack(archive, directory, crc)
+        log.info("segment downloaded segment=%s crc=%s", directory.name, crc)
+        return load_segment(directory, verify=False)
+
+    def _unpack(self, archive: Path, directory: Path, crc: int) -> None:
+        """Put the segment of an archive in its place, if it is whole and the one with this CRC."""
         with tempfile.TemporaryDirectory(dir=self._incoming) as scratch:
-            with tempfile.TemporaryDirectory(dir=self._arrivals) as arrivals:
-                fetched, archive = Path(arrivals) / "fetched", Path(arrivals) / "segment.tar.gz"
-                self._fetcher.fetch(download_url, fetched, rest_path)
-                decrypted(crypter, fetched, archive, directory.name)
-                unpacked = unpack_segment(archive, Path(scratch), limits=self._limits)
+            unpacked = unpack_segment(archive, Path(scratch), limits=self._limits)
+            archive.unlink()  # checking it needs no room for both
             checked = load_segment(unpacked, verify=True)
             try:
                 if checked.crc != crc or checked.name != directory.name:
@@ -164,8 +228,6 @@ class SegmentStore:
             if directory.exists():
                 _remove(directory)
             unpacked.rename(directory)
-        log.info("segment downloaded segment=%s crc=%s", directory.name, crc)
-        return load_segment(directory, verify=False)
 
     def _directory(self, table: str, segment_name: str) -> Path:
         return self._data_dir / check_table_name(table) / check_segment_name(segment_name)
