@@ -9,7 +9,7 @@ import itertools
 import logging
 import re
 import secrets
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -18,7 +18,7 @@ from starlette.types import Message, Receive, Scope
 
 from pinotpy.errors import AccessDeniedError, AuthenticationError, PayloadTooLargeError, UserError
 from pinotpy.service import audit
-from pinotpy.service.access import AccessControl, Credentials, require
+from pinotpy.service.access import DAEMON, AccessControl, Credentials, require
 from pinotpy.service.errors import LoginThrottledError, MethodNotAllowedError, UnsupportedMediaTypeError
 from pinotpy.service.foreign_pages import refuse_foreign, refuse_loads
 from pinotpy.service.metrics import Metrics
@@ -132,6 +132,15 @@ async def admit(visit: Visit, scope: Scope, path_params: Mapping[str, str]) -> N
     resource = _resource(route, scope, path_params)
     if resource is not None:
         visit.require(route.action, resource)
+
+
+def is_of_cluster(access: AccessControl, headers: Iterable[tuple[bytes, bytes]]) -> bool:
+    """Whether a request with these headers comes from a daemon of this cluster, which shows its token."""
+    token = Credentials.from_headers(headers, "").cluster_token
+    try:
+        return bool(token) and access.authenticate(Credentials(cluster_token=token)) is DAEMON
+    except AuthenticationError:
+        return False
 
 
 def _resource(route: Route, scope: Scope, path_params: Mapping[str, str]) -> Resource | None:
