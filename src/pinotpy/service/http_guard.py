@@ -5,15 +5,16 @@ Used by FastAPI's routes and by the fast path alike. Authentication comes before
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import logging
 import re
 import secrets
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 
-from starlette.concurrency import run_in_threadpool
 from starlette.types import Message, Receive, Scope
 
 from pinotpy.errors import AccessDeniedError, AuthenticationError, PayloadTooLargeError, UserError
@@ -21,6 +22,7 @@ from pinotpy.service import audit
 from pinotpy.service.access import DAEMON, AccessControl, Credentials, require
 from pinotpy.service.errors import LoginThrottledError, MethodNotAllowedError, UnsupportedMediaTypeError
 from pinotpy.service.foreign_pages import refuse_foreign, refuse_loads
+from pinotpy.service.logins import LOGINS
 from pinotpy.service.metrics import Metrics
 from pinotpy.service.rights import ANONYMOUS, Action, Principal, Resource, ResourceKind, table_resource
 from pinotpy.service.routes import ChangeByGet, Route, TargetKind
@@ -122,8 +124,7 @@ async def admit(visit: Visit, scope: Scope, path_params: Mapping[str, str]) -> N
     try:
         principal = visit.access.recall(credentials)
         if principal is None:
-            # Checking a password takes a tenth of a second of CPU: not on the event loop.
-            principal = await run_in_threadpool(visit.access.authenticate, credentials)
+            principal = await _authenticated(visit, credentials)
     except (AuthenticationError, LoginThrottledError) as problem:
         if credentials.authorization or credentials.cluster_token:
             visit.denied("unauthenticated", route.action, str(route.target), problem.http_status)
@@ -132,6 +133,14 @@ async def admit(visit: Visit, scope: Scope, path_params: Mapping[str, str]) -> N
     resource = _resource(route, scope, path_params)
     if resource is not None:
         visit.require(route.action, resource)
+
+
+async def _authenticated(visit: Visit, credentials: Credentials) -> Principal:
+    check = partial(visit.access.authenticate, credentials)
+    if credentials.cluster_token or not credentials.authorization.lower().startswith(b"basic"):
+        return check()
+    # Checking a password takes a tenth of a second of CPU: not on the event loop, nor on a request's thread.
+    return await asyncio.wrap_future(LOGINS.submit(visit.peer, check))
 
 
 def is_of_cluster(access: AccessControl, headers: Iterable[tuple[bytes, bytes]]) -> bool:

@@ -1,6 +1,6 @@
 """Proves, over real sockets from several addresses, that no number of connections keeps others out: those at rest are
 given up, those at work hold a part of the places, and a reserve serves health checks and daemons. The words of proxies
-are believed only where the operator says so."""
+are believed only where the operator says so. Failed logins of others keep no right password out."""
 
 from __future__ import annotations
 
@@ -9,12 +9,15 @@ import json
 import re
 import socket
 import time
+from base64 import b64encode
 from collections.abc import Callable, Iterator
 from http.client import HTTPConnection, HTTPResponse
+from pathlib import Path
 
 import pytest
 
-from pinotpy.service.access import AllowAll
+from pinotpy.service import users_file
+from pinotpy.service.access import ALL_RIGHTS, AllowAll, UsersFileAccess, add_token, add_user
 from pinotpy.service.addresses import TrustedProxies, counted_address
 from pinotpy.service.http_server import HttpServer
 
@@ -150,3 +153,25 @@ def test_a_host_counts_as_one_address_however_many_it_has() -> None:
     assert counted_address("192.0.2.1") == counted_address("::ffff:192.0.2.1") == "192.0.2.1"
     assert counted_address("2001:db8::1") == counted_address("2001:db8::ffff:1:2:3") == "2001:db8::/64"
     assert counted_address("2001:db8:0:1::1") != counted_address("2001:db8::1")
+
+
+@pytest.mark.parametrize("proxied", [False, True], ids=["from one address", "through one proxy"])
+def test_failed_logins_of_one_address_keep_nobody_out(serve_toy, tmp_path: Path, monkeypatch, proxied: bool) -> None:
+    monkeypatch.setattr(users_file, "SCRYPT_N", 1 << 4)  # the real cost is not what this is about
+    file = tmp_path / "users.json"
+    add_user(file, "alice", "alice password", ALL_RIGHTS)
+    token = add_token(file, "alice")
+    server, _ = serve_toy(UsersFileAccess(file), proxies=TrustedProxies([OTHER] if proxied else []))
+
+    def status(authorization: str, client: str) -> int:
+        return ask(server, OTHER, "/tables", {"authorization": authorization, "x-forwarded-for": client}).status
+
+    def basic(user: str, password: str) -> str:
+        return "Basic " + b64encode(f"{user}:{password}".encode()).decode()
+
+    failed = [status(basic(f"user{i}", "guess"), "192.0.2.1") for i in range(60)]
+    assert failed[:50] == [401] * 50 and failed[51:] == [429] * 9
+    assert status(basic("alice", "alice password"), "192.0.2.1") == 200
+    assert status(f"Bearer {token}", "192.0.2.1") == 200
+    # Behind a proxy that is trusted another client has an address of its own.
+    assert status(basic("somebody", "guess"), "192.0.2.2") == (401 if proxied else 429)
