@@ -117,6 +117,8 @@ class BrokerParts:
                 memory_max_bytes=settings.memory_max_bytes,
                 queries_max=settings.queries_max,
                 queue_max=settings.queue_max,
+                constants_bytes_max=settings.constants_bytes_max,
+                constants_timeout_ms=settings.constants_timeout_ms,
             ),
             clock=equipment.clock,
             metrics=BrokerMetrics(equipment.metrics),

@@ -328,6 +328,20 @@ class BrokerSettings(ProcessSettings):
     query_text_bytes_max: Size = setting(
         2 * MIB, "pinot.broker.query.maxTextBytes", about="Longest query text.", unit="bytes", ge=1, le=2 * MIB
     )
+    constants_bytes_max: Size = setting(
+        16 * MIB,
+        "pinot.broker.query.constants.maxBytes",
+        about="All values that functions make of the constants of one statement.",
+        unit="bytes",
+        ge=1_024,
+    )
+    constants_timeout_ms: WholeNumber = setting(
+        2_000,
+        "pinot.broker.query.constants.timeoutMs",
+        about="Longest computation of the constants of one statement.",
+        unit="ms",
+        ge=1,
+    )
     queries_max: WholeNumber = setting(256, "pinot.broker.query.maxConcurrent", about="Concurrent queries.", ge=1)
     queue_max: WholeNumber = setting(
         1_024, "pinot.broker.query.maxWaiting", about="Queued queries; more are refused with 211.", ge=0

@@ -20,21 +20,37 @@ from starlette.types import Message, Receive, Scope
 from pinotpy.errors import AccessDeniedError, AuthenticationError, PayloadTooLargeError, UserError
 from pinotpy.service import audit
 from pinotpy.service.access import DAEMON, AccessControl, Credentials, require
+from pinotpy.service.addresses import counted_address
 from pinotpy.service.errors import LoginThrottledError, MethodNotAllowedError, UnsupportedMediaTypeError
 from pinotpy.service.foreign_pages import refuse_foreign, refuse_loads
-from pinotpy.service.logins import LOGINS
 from pinotpy.service.metrics import Metrics
 from pinotpy.service.rights import ANONYMOUS, Action, Principal, Resource, ResourceKind, table_resource
 from pinotpy.service.routes import ChangeByGet, Route, TargetKind
+from pinotpy.service.turn_queue import TurnQueue
 
 _log = logging.getLogger(__name__)
 # The setting by which changes by GET are taken from clients without credentials.
 LEGACY_GET_CHANGES: Final = "pinot.controller.legacy.get.changes"
+# A check of a password costs 32 MiB and a tenth of a second of a core.
+LOGINS_AT_ONCE_MAX: Final = 2
+# Of one address; the last of them waits for seconds.
+LOGINS_WAITING_MAX: Final = 64
+_LOGIN_RETRY_S: Final = 2
 _PARAMETERS_MAX = 200
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9_.\-]{1,64}")
 # A random start tells processes apart; a count is ten times cheaper than random bytes for each request.
 _PROCESS_ID = secrets.token_hex(4)
 _REQUEST_NUMBERS = itertools.count(1)
+
+
+def _logs_in_enough(waiting: int) -> LoginThrottledError:
+    return LoginThrottledError(
+        f"{waiting} logins from this address wait already: try again", retry_after_s=_LOGIN_RETRY_S
+    )
+
+
+# One for the process: what it bounds is the process' memory and cores.
+_logins = TurnQueue("login", LOGINS_AT_ONCE_MAX, LOGINS_WAITING_MAX, _logs_in_enough)
 
 
 @dataclass(slots=True)
@@ -140,7 +156,7 @@ async def _authenticated(visit: Visit, credentials: Credentials) -> Principal:
     if credentials.cluster_token or not credentials.authorization.lower().startswith(b"basic"):
         return check()
     # Checking a password takes a tenth of a second of CPU: not on the event loop, nor on a request's thread.
-    return await asyncio.wrap_future(LOGINS.submit(visit.peer, check))
+    return await asyncio.wrap_future(_logins.submit(counted_address(visit.peer), check))
 
 
 def is_of_cluster(access: AccessControl, headers: Iterable[tuple[bytes, bytes]]) -> bool:

@@ -5,11 +5,8 @@ from __future__ import annotations
 
 import os
 import stat
-import threading
 from base64 import b64encode
 from collections.abc import Iterator
-from concurrent.futures import Future
-from functools import partial
 from pathlib import Path
 
 import orjson
@@ -28,7 +25,6 @@ from pinotpy.errors import (
 from pinotpy.service import users_file
 from pinotpy.service.access import AllowAll, Credentials, UsersFileAccess, read_cluster_token, require
 from pinotpy.service.errors import LoginThrottledError, StartError
-from pinotpy.service.logins import LOGINS_AT_ONCE_MAX, WAITING_BY_ADDRESS_MAX, LoginQueue
 from pinotpy.service.rights import (
     ALL_RIGHTS,
     ALL_TABLES,
@@ -247,32 +243,6 @@ def test_who_was_let_in_stays_known_when_the_name_is_tried_by_others_and_the_fil
     add_user(file, "bob", "bob's password", READ_FLIGHTS)
     clock.advance(2_000)
     assert access.authenticate(basic("alice", PASSWORD)).name == "alice"
-
-
-def test_logins_take_turns_by_address() -> None:
-    queue, started, release = LoginQueue(), threading.Semaphore(0), threading.Event()
-    order: list[str] = []
-
-    def check(name: str) -> Principal:
-        started.release()
-        assert release.wait(60)
-        order.append(name)
-        return Principal(name, PrincipalKind.USER, READ_FLIGHTS)
-
-    def submit(name: str) -> Future[Principal]:
-        return queue.submit(name[0], partial(check, name))
-
-    running = [submit("a") for _ in range(LOGINS_AT_ONCE_MAX)]
-    for _ in running:
-        assert started.acquire(timeout=60)
-    waiting = [submit("a") for _ in range(WAITING_BY_ADDRESS_MAX)]
-    with pytest.raises(LoginThrottledError):
-        submit("a")
-    assert waiting.pop().cancel()
-    other = submit("b")
-    release.set()
-    assert [future.result(60).name for future in [*running, *waiting, other]].count("a") == len(order) - 1
-    assert order.index("b") < len(order) // 2
 
 
 def test_a_bearer_token_acts_for_its_user_until_it_expires(file: Path) -> None:
