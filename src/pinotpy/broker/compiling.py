@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import gc
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Final, TypeVar
@@ -127,11 +128,23 @@ async def compile_plan(
 
 
 async def _aside(broker: Broker, client: str, work: Callable[[], _T], deadline_ns: int) -> _T:
-    future = asyncio.wrap_future(broker.compiling.submit(client, work))
+    future = asyncio.wrap_future(broker.compiling.submit(client, functools.partial(_uncollected, work)))
     try:
         return await asyncio.wait_for(future, max((deadline_ns - broker.clock.monotonic_ns()) / 1e9, 0))
     except TimeoutError:
         raise _compiled_too_late() from None
+
+
+def _uncollected(work: Callable[[], _T]) -> _T:
+    """`work` without the garbage collector, which would look at each of a long statement's many parts again and again,
+    and hold all threads meanwhile: 20,000 projections took 5 looks of 0.4 to 0.6 s. They are freed without it. Only one
+    thread compiles (parts.COMPILING_AT_ONCE_MAX), so nobody else has it disabled.
+    """
+    gc.disable()
+    try:
+        return work()
+    finally:
+        gc.enable()
 
 
 def _budget(broker: Broker) -> ConstantsBudget:

@@ -1,5 +1,6 @@
 """Proves that what computing a statement's constants costs is bounded, and paid by nobody but who asks: off the event
-loop, in turn by client, after the rights on the table, on one budget of bytes and time.
+loop, in turn by client, after the rights on the table, on one budget of bytes and time. So is all else that long queries
+take.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import pyarrow as pa
 import pytest
 from in_process import InProcessCluster
 
+from pinotpy.broker import compiling, gathering
 from pinotpy.broker.handler import Question, answer_query
 from pinotpy.broker.parts import EVERY_TABLE, TableRights
 from pinotpy.clock import ManualClock
@@ -95,21 +97,34 @@ def test_the_budget_ends_with_its_time() -> None:
         budget.spend(1)
 
 
+LONG = "SELECT " + ", ".join(f"n + {i}" for i in range(1000)) + " FROM t"
+WIDE = "SELECT " + ", ".join(f"n + {i}" for i in range(3000)) + " FROM t"
+
+
 @pytest.mark.parametrize(
-    "sql", ["SELECT UPPER('a')", "SELECT UPPER('a'), n FROM t", "SELECT n FROM t WHERE n = LENGTH('a')"]
+    ("place", "work", "sql"),
+    [
+        (constants, "_evaluated", "SELECT UPPER('a')"),
+        (constants, "_evaluated", "SELECT UPPER('a'), n FROM t"),
+        (constants, "_evaluated", "SELECT n FROM t WHERE n = LENGTH('a')"),
+        (compiling, "_parsed", LONG),
+        (compiling, "compile_query", LONG),
+        (gathering, "_encoded", LONG),
+        (gathering.PartialResult, "from_bytes", WIDE),
+    ],
 )
-def test_constants_are_computed_while_the_loop_serves_others(
-    cluster: InProcessCluster, monkeypatch: pytest.MonkeyPatch, sql: str
+def test_what_may_take_long_is_done_while_the_loop_serves_others(
+    cluster: InProcessCluster, monkeypatch: pytest.MonkeyPatch, place: object, work: str, sql: str
 ) -> None:
     begun, served = threading.Event(), threading.Event()
-    evaluate = constants._evaluated
+    done = getattr(place, work)
 
-    def evaluate_slowly(*args, **kwargs):
+    def do_slowly(*args, **kwargs):
         begun.set()
         assert served.wait(60), "the loop serves nobody meanwhile"
-        return evaluate(*args, **kwargs)
+        return done(*args, **kwargs)
 
-    monkeypatch.setattr(constants, "_evaluated", evaluate_slowly)
+    monkeypatch.setattr(place, work, do_slowly)
 
     async def others() -> None:
         while not begun.is_set():
@@ -117,7 +132,7 @@ def test_constants_are_computed_while_the_loop_serves_others(
         served.set()
 
     async def ask() -> bytes:
-        question = Question(sql + f" LIMIT {len(sql)}", Dialect.SQL)
+        question = Question(f"{sql} LIMIT {len(work)}", Dialect.SQL)
         answer, _ = await asyncio.gather(answer_query(cluster.broker, question, EVERY_TABLE), others())
         return answer
 
