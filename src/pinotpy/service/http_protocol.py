@@ -19,6 +19,7 @@ from starlette.types import Scope
 from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
+from pinotpy.service.body_rate import BODY_GRACE_S, least_body_bytes
 from pinotpy.service.connections import Connections, Place
 from pinotpy.service.http_guard import is_of_cluster
 from pinotpy.service.known_heads import KnownHead
@@ -31,9 +32,6 @@ HEADER_MAX_BYTES = 64 << 10
 HEADERS_MAX = 100
 # From connect (or the first byte after an answer) to the end of the headers.
 HEADER_TIMEOUT_S = 10.0
-# A body may take this long, plus a second for each KiB that has arrived.
-BODY_GRACE_S = 30.0
-BODY_MIN_BYTES_PER_S = 1024
 # Requests that are answered on the reserve, whoever sends them.
 HEALTH_PATH = b"/health"
 # At stop, an idle TLS connection is cut off if its client has not answered our good-bye by then (asyncio would wait for
@@ -92,7 +90,7 @@ class GuardedHttpProtocol(HttpToolsProtocol):
         super().__init__(**kwargs)
         self._places = places
         self._place: Place | None = None
-        self._closing_since = 0.0
+        self._closing_since = self._swept_at = 0.0
         self._in_headers = True
         self._in_message = False
         self._piece: bytes | None = None  # what is being read, where it began with a request
@@ -422,13 +420,21 @@ class GuardedHttpProtocol(HttpToolsProtocol):
             self.transport.close()
             return
         if self._awaited_since:
-            limit_s = HEADER_TIMEOUT_S if self._in_headers else BODY_GRACE_S + self._body_bytes / BODY_MIN_BYTES_PER_S
+            if self._in_body and self._swept_at and self.flow.read_paused:
+                self._awaited_since += now - self._swept_at  # we do not read
+            awaited_s = now - self._awaited_since
+            is_late = (
+                awaited_s > HEADER_TIMEOUT_S
+                if self._in_headers
+                else awaited_s > BODY_GRACE_S and self._body_bytes < least_body_bytes(awaited_s - BODY_GRACE_S)
+            )
             is_waiting_for_us = (
                 self.cycle is not None and self.cycle.response_complete and self._in_headers and self._header_bytes == 0
             )
-            if now - self._awaited_since > limit_s and not is_waiting_for_us:
+            if is_late and not is_waiting_for_us:
                 self._refuse(408, "the request came too slowly")
                 return
+        self._swept_at = now
         unread_bytes = self.transport.get_write_buffer_size()
         if unread_bytes == 0 or unread_bytes < self._unread_bytes or self._unread_since == 0.0:
             self._unread_since = now

@@ -1,6 +1,5 @@
 """Proves that what computing a statement's constants costs is bounded, and paid by nobody but who asks: off the event
-loop, in turn by client, after the rights on the table, on one budget of bytes and time. So is all else that long queries
-take.
+loop, in turn by client, after the rights on the table, on one budget of bytes and time. So is what long queries take.
 """
 
 from __future__ import annotations

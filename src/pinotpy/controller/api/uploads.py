@@ -28,6 +28,7 @@ from pinotpy.controller.multipart import receive_parts
 from pinotpy.controller.registration import register_segment
 from pinotpy.controller.upload import Arrival, Uploaded, UploadRequest, accept_upload, target_table
 from pinotpy.controller.upload_conditions import UploadConditions
+from pinotpy.controller.upload_slots import UploadSlots
 from pinotpy.errors import (
     DataError,
     NotLeaderError,
@@ -37,11 +38,12 @@ from pinotpy.errors import (
     storage_remedy,
 )
 from pinotpy.fs.crypters import NO_OP, decrypted
-from pinotpy.names import TableType, check_segment_name
+from pinotpy.names import TableType, check_segment_name, raw_table_name
 from pinotpy.segment.input_list import INPUT_LIST_MAX_BYTES
+from pinotpy.service.addresses import counted_address
 from pinotpy.service.errors import UnsupportedMediaTypeError
-from pinotpy.service.http import authorise
-from pinotpy.service.rights import table_resource
+from pinotpy.service.http import authorise, visit_of
+from pinotpy.service.rights import PrincipalKind, table_resource
 from pinotpy.service.routes import CLUSTER, IN_HANDLER, Action, Routes
 
 REGISTRATION_TIMEOUT_S = 120.0
@@ -92,7 +94,7 @@ UPLOAD_RESPONSES: dict[int | str, dict[str, Any]] = {
     412: {"description": "IF-MATCH names another CRC."},
     413: {"description": "The upload is longer than the limit."},
     429: {"description": "The table's storage quota is exceeded."},
-    503: {"description": "The disk of this controller or the deep store takes no more now."},
+    503: {"description": "The disk of this controller or the deep store takes no more now, or all slots are taken."},
 }
 
 
@@ -127,7 +129,7 @@ def upload_routes(controller: Controller) -> Routes:
     """Declare them."""
     routes = Routes("Segment")
     settings = controller.settings
-    slots = asyncio.Semaphore(settings.uploads_max)
+    slots = UploadSlots(settings.uploads_max)
     # Threads of their own: an upload waits for the leader, whose address is looked up on the loop's other threads.
     threads = ThreadPoolExecutor(settings.uploads_max, thread_name_prefix="upload")
 
@@ -174,7 +176,7 @@ def upload_routes(controller: Controller) -> Routes:
         folder: Path | None = None
         try:
             folder = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix="upload-", dir=controller.scratch_dir))
-            async with slots:
+            async with slots.slot(_uploader(request), raw_table_name(target_table(upload)) if tableName else ""):
                 (folder / "parts").mkdir()
                 (folder / "segment").mkdir()
                 try:
@@ -260,6 +262,13 @@ def replaced_from_answer(answer: bytes, table: str) -> SegmentZkMetadata | None:
         return None
     node: ZNRecord = record_from_json(record, "registration")
     return SegmentZkMetadata.from_record(node, table)
+
+
+def _uploader(request: Request) -> str:
+    """Whom slots are counted for: a user, or an address of those who are not asked for their name."""
+    visit = visit_of(request)
+    is_nobody = visit.principal.kind is PrincipalKind.ANONYMOUS
+    return counted_address(visit.peer) if is_nobody else visit.principal.name
 
 
 def _delivery(request: Request) -> Delivery:
