@@ -28,7 +28,7 @@ from pinotpy.errors import AccessDeniedError, NotFoundError, PayloadTooLargeErro
 from pinotpy.service.access import AccessControl, Credentials
 from pinotpy.service.addresses import TrustedProxies
 from pinotpy.service.http_errors import error_answer
-from pinotpy.service.http_guard import Visit, admit, check_headers, limited, request_id_of
+from pinotpy.service.http_guard import Visit, admit, asker_of, asker_var, check_headers, limited, request_id_of
 from pinotpy.service.http_protocol import CONNECTION_KEY
 from pinotpy.service.known_heads import KnownHeads
 from pinotpy.service.logs import request_id_var
@@ -126,6 +126,7 @@ class HttpApp:
         visit.takes_changes_by_get = self.takes_changes_by_get
         request.scope["pinotpy.visit"] = visit
         await admit(visit, request.scope, request.path_params)
+        asker_var.set(asker_of(visit))
         check_headers(request.scope["headers"], route.body_max_bytes)
         status = 500
         try:

@@ -11,6 +11,7 @@ import logging
 import re
 import secrets
 from collections.abc import Iterable, Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
@@ -24,7 +25,7 @@ from pinotpy.service.addresses import counted_address
 from pinotpy.service.errors import LoginThrottledError, MethodNotAllowedError, UnsupportedMediaTypeError
 from pinotpy.service.foreign_pages import refuse_foreign, refuse_loads
 from pinotpy.service.metrics import Metrics
-from pinotpy.service.rights import ANONYMOUS, Action, Principal, Resource, ResourceKind, table_resource
+from pinotpy.service.rights import ANONYMOUS, Action, Principal, PrincipalKind, Resource, ResourceKind, table_resource
 from pinotpy.service.routes import ChangeByGet, Route, TargetKind
 from pinotpy.service.turn_queue import TurnQueue
 
@@ -114,6 +115,16 @@ class Visit:
             status=status,
             request_id=self.request_id,
         )
+
+
+# Who sent the request that is handled here and now, as `asker_of` says.
+asker_var: ContextVar[str] = ContextVar("asker", default="")
+
+
+def asker_of(visit: Visit) -> str:
+    """Whom a request is counted for: a user, or an address of those who are not asked for their name."""
+    is_nobody = visit.principal.kind is PrincipalKind.ANONYMOUS
+    return counted_address(visit.peer) if is_nobody else visit.principal.name
 
 
 def request_id_of(headers: list[tuple[bytes, bytes]]) -> str:

@@ -40,10 +40,10 @@ from pinotpy.errors import (
 from pinotpy.fs.crypters import NO_OP, decrypted
 from pinotpy.names import TableType, check_segment_name, raw_table_name
 from pinotpy.segment.input_list import INPUT_LIST_MAX_BYTES
-from pinotpy.service.addresses import counted_address
 from pinotpy.service.errors import UnsupportedMediaTypeError
 from pinotpy.service.http import authorise, visit_of
-from pinotpy.service.rights import PrincipalKind, table_resource
+from pinotpy.service.http_guard import asker_of
+from pinotpy.service.rights import table_resource
 from pinotpy.service.routes import CLUSTER, IN_HANDLER, Action, Routes
 
 REGISTRATION_TIMEOUT_S = 120.0
@@ -176,7 +176,9 @@ def upload_routes(controller: Controller) -> Routes:
         folder: Path | None = None
         try:
             folder = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix="upload-", dir=controller.scratch_dir))
-            async with slots.slot(_uploader(request), raw_table_name(target_table(upload)) if tableName else ""):
+            async with slots.slot(
+                asker_of(visit_of(request)), raw_table_name(target_table(upload)) if tableName else ""
+            ):
                 (folder / "parts").mkdir()
                 (folder / "segment").mkdir()
                 try:
@@ -262,13 +264,6 @@ def replaced_from_answer(answer: bytes, table: str) -> SegmentZkMetadata | None:
         return None
     node: ZNRecord = record_from_json(record, "registration")
     return SegmentZkMetadata.from_record(node, table)
-
-
-def _uploader(request: Request) -> str:
-    """Whom slots are counted for: a user, or an address of those who are not asked for their name."""
-    visit = visit_of(request)
-    is_nobody = visit.principal.kind is PrincipalKind.ANONYMOUS
-    return counted_address(visit.peer) if is_nobody else visit.principal.name
 
 
 def _delivery(request: Request) -> Delivery:
