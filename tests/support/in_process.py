@@ -16,6 +16,7 @@ import pyarrow as pa
 from index_ways import inverted_form, reloaded, without_indexes
 
 from pinotpy.broker.catalog import Half, Target
+from pinotpy.broker.gathering import read_answer
 from pinotpy.broker.handler import Broker, BrokerLimits, Question, answer_query
 from pinotpy.broker.metrics import BrokerMetrics
 from pinotpy.broker.parts import EVERY_TABLE
@@ -198,7 +199,7 @@ class InProcessCluster:
 
     async def _send(self, server: str, request: ServerRequest, timeout_s: float) -> PartialResult:
         address = ServerAddress(server, "test", 1, features=FEATURES_SUPPORTED)
-        return PartialResult.from_bytes(await self._sender.send(address, request, timeout_s))
+        return await read_answer(await self._sender.send(address, request, timeout_s))
 
     async def _call(self, server: ServerAddress, content: bytes, timeout_s: float) -> bytes:
         service = self.services[server.instance]

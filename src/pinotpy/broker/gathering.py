@@ -20,6 +20,24 @@ from pinotpy.rpc.wire import FLAG_COMPACT_ROWS, FLAG_FINAL, FLAG_TRACE, LAST_WOR
 QUARANTINE_NS = 2_000_000_000
 
 
+# Above these a query is written, and an answer read and checked, on another thread.
+INLINE_COLUMNS_MAX = 500
+INLINE_ANSWER_BYTES_MAX = 256 << 10
+
+
+async def read_answer(answer: bytes) -> PartialResult:
+    """A server's answer from its bytes. Raises DataError."""
+    if len(answer) <= INLINE_ANSWER_BYTES_MAX:
+        return PartialResult.from_bytes(answer)
+    return await asyncio.to_thread(_read_and_measured, answer)
+
+
+def _read_and_measured(answer: bytes) -> PartialResult:
+    partial = PartialResult.from_bytes(answer)
+    _ = partial.num_bytes  # asked for on the event loop
+    return partial
+
+
 async def gather(
     broker: Broker, context: QueryContext, bound: BoundQuery | None, target: Target, number: int, deadline_ns: int
 ) -> Gathered:
@@ -33,7 +51,10 @@ async def gather(
     asking = _Asking(broker, number, deadline_ns, FLAG_COMPACT_ROWS | (FLAG_TRACE if context.options.trace else 0))
 
     async def ask_half(half: Half) -> Gathered:
-        encoded, literals = _encoded(context, bound, half, now_ms)
+        if len(context.output) > INLINE_COLUMNS_MAX:
+            encoded, literals = await asyncio.to_thread(_encoded, context, bound, half, now_ms)
+        else:
+            encoded, literals = _encoded(context, bound, half, now_ms)
         selection = half.routing.select(number, excluded, lagging)
         # Whoever is asked for all segments gives all of the answer, or none of it (scatter.py).
         num_segments = (

@@ -10,22 +10,20 @@ import asyncio
 import functools
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any, TypeVar
 
 import pyarrow as pa
 
 from pinotpy.broker.catalog import Target
+from pinotpy.broker.compiling import answer_constants, compile_plan, is_over_limit, parse
 from pinotpy.broker.gathering import gather
 from pinotpy.broker.parts import Broker, BrokerLimits, Question, SendToServer, TableRights
 from pinotpy.broker.plan_cache import Asked, BoundQuery, Plan
 from pinotpy.broker.rows_of_streams import SEGMENTS_MISSING, name_boundary, tiled
 from pinotpy.broker.scatter import Gathered
 from pinotpy.broker.time_limit import TimeLimit, time_limit
-from pinotpy.config.schema import Schema
 from pinotpy.errors import (
     AccessDeniedError,
-    ParseError,
     PinotError,
     QueryCancelledError,
     QueryTimeoutError,
@@ -33,17 +31,14 @@ from pinotpy.errors import (
     TableNotFoundError,
 )
 from pinotpy.names import raw_table_name
-from pinotpy.pql.ast import Dialect, Statement
-from pinotpy.pql.parser import parse_pql, parse_sql
-from pinotpy.query.compile.constants import compile_without_table
-from pinotpy.query.compile.statement import compile_query
+from pinotpy.pql.ast import Dialect
 from pinotpy.query.model.context import QueryContext, QueryOptions
 from pinotpy.query.model.deadline import Check
-from pinotpy.query.model.options import asks_to_explain, query_options, response_bytes_max
+from pinotpy.query.model.options import response_bytes_max
 from pinotpy.query.result.combine import merge_partials
 from pinotpy.query.result.explained_answer import explain_constants, explanation
 from pinotpy.query.result.partial import QueryException, Statistics
-from pinotpy.query.result.reduce import constant_row, reduce_partials
+from pinotpy.query.result.reduce import reduce_partials
 from pinotpy.query.result.reduced import ReducedResult
 from pinotpy.query.result.response import arrow
 from pinotpy.query.result.response import pql as pql_response
@@ -62,9 +57,7 @@ INLINE_REDUCE_BYTES_MAX = 64 << 10
 
 _T = TypeVar("_T")
 
-# Above these a query is parsed, and its answer reduced and written, on another thread: the event loop serves all
-# clients.
-INLINE_TEXT_CHARACTERS_MAX = 8 << 10
+# Above this an answer is reduced and written on another thread: the event loop serves all clients.
 INLINE_RESULT_CELLS_MAX = 5_000
 
 
@@ -95,11 +88,12 @@ async def answer_query(
     try:
         known = broker.plans.get(question)
         asked = None
-        if known is None and not _is_over_limit(broker, question):
+        if known is None and not is_over_limit(broker, question):
             asked = broker.templates.find(question.text, question.dialect, question.beside_text)
         if asked is not None and asked.plan is not None:
             known = asked.plan
-        plan = known or await _parse(broker, question)
+        latest_ns = start_ns + broker.limits.timeout_ms * 1_000_000
+        plan = known or await parse(broker, question, rights.client, latest_ns)
         statement, options = plan.statement, plan.options
         is_traced = options.trace
         if not is_traced:
@@ -108,13 +102,9 @@ async def answer_query(
         deadline_ns = start_ns + limit.timeout_ms * 1_000_000
         laps.lap("PARSE", cached=known is not None)
         if not statement.table:
-            context = compile_without_table(
-                statement, options, functools.partial(_check_compiling, broker, deadline_ns)
-            )
+            context, result = await answer_constants(broker, plan, rights.client, deadline_ns)
             if statement.explain:
                 envelope.explanation = explain_constants()
-            else:
-                result = constant_row(context)
         else:
             target = _resolved(broker, statement.table, question.dialect, rights)
             envelope.tables_queried = (target.raw_table_name,)
@@ -127,8 +117,8 @@ async def answer_query(
             if context is None:
                 if asked is not None and asked.plan is not None:
                     # Compiled against a schema that is no more: the template's statement has another text's literals.
-                    asked.plan, plan = None, await _parse(broker, question)
-                context = await _compile(broker, question, plan, target.schema, asked, deadline_ns)
+                    asked.plan, plan = None, await parse(broker, question, rights.client, deadline_ns)
+                context = await compile_plan(broker, question, plan, target.schema, asked, rights.client, deadline_ns)
             laps.lap("COMPILE")
             await broker.admission.enter((deadline_ns - broker.clock.monotonic_ns()) / 1e9)
             try:
@@ -201,72 +191,6 @@ def _bound(plan: Plan, known: Plan | None, asked: Asked | None, context: QueryCo
     if asked is None or asked.plan is None:
         return plan.bound()
     return None if asked.literals is None else BoundQuery(plan.blanks, asked.literals)
-
-
-async def _parse(broker: Broker, question: Question) -> Plan:
-    if _is_over_limit(broker, question):
-        raise ParseError(
-            f"the query text has more than {broker.limits.query_text_bytes_max} bytes: shorten its lists, "
-            "make id sets smaller with IDSET(x, 'expectedInsertions=…'), or raise pinot.broker.query.maxTextBytes"
-        )
-    is_long = len(question.text) > INLINE_TEXT_CHARACTERS_MAX
-    statement = await asyncio.to_thread(_parsed, question) if is_long else _parsed(question)
-    options = _options(broker, question, statement)
-    explain = statement.explain or asks_to_explain(options, requested=question.explain)
-    return Plan(replace(statement, explain=explain), options)
-
-
-def _is_over_limit(broker: Broker, question: Question) -> bool:
-    allowed = broker.limits.query_text_bytes_max
-    return len(question.text) * 4 > allowed and len(question.text.encode("utf-8", "surrogatepass")) > allowed
-
-
-def _parsed(question: Question) -> Statement:
-    return parse_pql(question.text) if question.dialect is Dialect.PQL else parse_sql(question.text)
-
-
-def _options(broker: Broker, question: Question, statement: Statement) -> QueryOptions:
-    return query_options(statement, question.query_options, question.debug_options, trace=question.trace)
-
-
-async def _compile(
-    broker: Broker, question: Question, plan: Plan, schema: Schema, asked: Asked | None, deadline_ns: int
-) -> QueryContext:
-    limits = broker.limits
-    compile_it = functools.partial(
-        compile_query,
-        schema=schema,
-        options=plan.options,
-        null_handling=plan.options.enable_null_handling,
-        case_insensitive=limits.case_insensitive and question.dialect is Dialect.SQL,
-        response_rows_max=limits.response_rows_max,
-        limit_override=limits.limit_override,
-    )
-    if len(question.text) > INLINE_TEXT_CHARACTERS_MAX:
-        return await asyncio.to_thread(
-            compile_it, plan.statement, check=functools.partial(_check_compiling, broker, deadline_ns)
-        )
-    context = compile_it(plan.statement)
-    plan.compiled(schema, context)
-    broker.plans.put(question, plan)
-    if asked is not None:
-
-        def compiled(text: str) -> QueryContext:
-            other = replace(question, text=text)
-            statement, options = _parsed(other), plan.options
-            if _options(broker, other, statement) != options:
-                raise ParseError("the options are part of the text")
-            return compile_it(replace(statement, explain=plan.statement.explain))
-
-        broker.templates.learn(asked, plan, compiled)
-    return context
-
-
-def _check_compiling(broker: Broker, deadline_ns: int) -> None:
-    if broker.clock.monotonic_ns() > deadline_ns:
-        raise QueryTimeoutError(
-            "the query's time was up while it was compiled: shorten it, write OR of equalities as IN"
-        )
 
 
 async def _show(broker: Broker, show: Callable[[Check], _T], result: ReducedResult, deadline_ns: int) -> _T:

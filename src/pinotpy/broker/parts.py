@@ -13,9 +13,12 @@ from pinotpy.broker.metrics import BrokerMetrics
 from pinotpy.broker.plan_cache import PlanCache, TemplateCache
 from pinotpy.broker.routing.lagging_replicas import LaggingReplicas
 from pinotpy.clock import Clock
+from pinotpy.errors import OutOfCapacityError
+from pinotpy.functions.constants_budget import BYTES_MAX, TIME_MAX_MS
 from pinotpy.pql.ast import Dialect
 from pinotpy.query.result.partial import PartialResult
 from pinotpy.rpc.wire import ServerRequest
+from pinotpy.service.turn_queue import TurnQueue
 
 # Sends one request to one server and returns its partial result; raises RemoteError at the latest after `timeout_s`.
 SendToServer = Callable[[str, ServerRequest, float], Awaitable[PartialResult]]
@@ -25,7 +28,8 @@ SendToServer = Callable[[str, ServerRequest, float], Awaitable[PartialResult]]
 class BrokerLimits:
     """timeout_ms: default and ceiling of a query. response_rows_max: LIMIT and TOP above it are refused, or cut to it
     with limit_override. case_insensitive: whether SQL finds columns without regard to case. memory_max_bytes: of all
-    servers' answers to one query. queries_max run at once, queue_max wait.
+    servers' answers to one query. queries_max run at once, queue_max wait. constants_…: see
+    functions/constants_budget.py.
     """
 
     timeout_ms: int = 10_000
@@ -37,6 +41,8 @@ class BrokerLimits:
     queries_max: int = 256
     queue_max: int = 1_024
     hedge_after_ms: int = 1_000
+    constants_bytes_max: int = BYTES_MAX
+    constants_timeout_ms: int = TIME_MAX_MS
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +76,16 @@ class TableRights:
     may_see: Callable[[str], bool]
 
 
+# Compiling is Python's work: two threads would only take turns.
+COMPILING_AT_ONCE_MAX: Final = 1
+# Long queries of one client that wait to be compiled.
+COMPILING_WAITING_MAX: Final = 64
+
+
+def _compiles_enough(waiting: int) -> OutOfCapacityError:
+    return OutOfCapacityError(f"{waiting} long queries of this client wait to be compiled already: try again")
+
+
 EVERY_TABLE: Final = TableRights("anybody", lambda table: True, lambda table: True)
 
 
@@ -90,6 +106,9 @@ class Broker:
     lagging: LaggingReplicas = field(default_factory=LaggingReplicas)
     plans: PlanCache = field(default_factory=PlanCache)
     templates: TemplateCache = field(default_factory=TemplateCache)
+    compiling: TurnQueue = field(
+        default_factory=lambda: TurnQueue("compile", COMPILING_AT_ONCE_MAX, COMPILING_WAITING_MAX, _compiles_enough)
+    )
     admission: Admission = field(init=False)
 
     def __post_init__(self) -> None:

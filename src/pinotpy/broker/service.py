@@ -13,6 +13,7 @@ from typing import NoReturn
 from pinotpy import __version__
 from pinotpy.broker.api import debug, query
 from pinotpy.broker.cluster_catalog import ClusterCatalog
+from pinotpy.broker.gathering import read_answer
 from pinotpy.broker.handler import Broker, BrokerLimits
 from pinotpy.broker.metrics import BrokerMetrics
 from pinotpy.cluster.membership import Member
@@ -102,7 +103,7 @@ class BrokerParts:
         async def send(server: str, request: ServerRequest, timeout_s: float) -> PartialResult:
             answer = await sender.send(catalog.address(server), request, timeout_s)
             equipment.metrics.count("totalServerResponseSize", len(answer))
-            return PartialResult.from_bytes(answer)
+            return await read_answer(answer)
 
         broker = Broker(
             broker_id=self._instance(settings.port),
@@ -117,6 +118,8 @@ class BrokerParts:
                 memory_max_bytes=settings.memory_max_bytes,
                 queries_max=settings.queries_max,
                 queue_max=settings.queue_max,
+                constants_bytes_max=settings.constants_bytes_max,
+                constants_timeout_ms=settings.constants_timeout_ms,
             ),
             clock=equipment.clock,
             metrics=BrokerMetrics(equipment.metrics),

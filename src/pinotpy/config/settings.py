@@ -5,6 +5,7 @@ Order: default < config file (`--config-file`) < environment (`PINOTPY_BROKER_PO
 
 from __future__ import annotations
 
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Annotated, ClassVar, Self
 
@@ -75,6 +76,17 @@ class ProcessSettings(Settings):
     http_connections_max: WholeNumber = setting(
         1_000, "pinotpy.http.maxConnections", about="Open HTTP connections.", ge=1
     )
+    http_connections_by_address_max: WholeNumber = setting(
+        0,
+        "pinotpy.http.maxConnectionsPerAddress",
+        about="Open HTTP connections from one address (IPv6: /64 network); 0: half of all.",
+        ge=0,
+    )
+    http_trusted_proxies: Names = setting(
+        (),
+        "pinotpy.http.trustedProxies",
+        about="Addresses and networks (CIDR) of proxies whose X-Forwarded-For names the client; comma-separated.",
+    )
     shutdown_timeout_ms: WholeNumber = setting(
         10_000, "pinotpy.shutdown.timeoutMs", about="Longest wait for running requests at stop.", unit="ms", ge=1_000
     )
@@ -126,6 +138,13 @@ class ProcessSettings(Settings):
     def _check_together(self) -> Self:
         if (self.tls_cert_file is None) != (self.tls_key_file is None):
             raise ValueError("both pinotpy.tls.certFile and pinotpy.tls.keyFile, or neither")
+        for text in self.http_trusted_proxies:
+            try:
+                ip_network(text, strict=False)
+            except ValueError:
+                raise ValueError(
+                    f"addresses or networks such as 10.0.0.0/8 in pinotpy.http.trustedProxies, not '{text[:80]}'"
+                ) from None
         if not self.is_loopback and self.auth_users_file is None and not self.insecure:
             raise ValueError(
                 f"pinotpy.auth.usersFile for the address '{self.host}', which others can reach; or --insecure to do "
@@ -323,6 +342,20 @@ class BrokerSettings(ProcessSettings):
     )
     query_text_bytes_max: Size = setting(
         2 * MIB, "pinot.broker.query.maxTextBytes", about="Longest query text.", unit="bytes", ge=1, le=2 * MIB
+    )
+    constants_bytes_max: Size = setting(
+        16 * MIB,
+        "pinot.broker.query.constants.maxBytes",
+        about="All values that functions make of the constants of one statement.",
+        unit="bytes",
+        ge=1_024,
+    )
+    constants_timeout_ms: WholeNumber = setting(
+        2_000,
+        "pinot.broker.query.constants.timeoutMs",
+        about="Longest computation of the constants of one statement.",
+        unit="ms",
+        ge=1,
     )
     queries_max: WholeNumber = setting(256, "pinot.broker.query.maxConcurrent", about="Concurrent queries.", ge=1)
     queue_max: WholeNumber = setting(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
 import httpx
 
@@ -16,17 +16,29 @@ from pinotpy.cluster.reload_jobs import ReloadJobRecords
 from pinotpy.cluster.segment_metadata import SegmentZkMetadata
 from pinotpy.config.settings import ControllerSettings
 from pinotpy.controller.archive_findings import ArchiveFindings
+from pinotpy.controller.call_board import CallBoard
 from pinotpy.controller.catalog import Catalog
 from pinotpy.controller.check_room import CheckRoom
 from pinotpy.controller.identity import Identity
 from pinotpy.controller.periods import DAY_MS
 from pinotpy.controller.segment_files import SegmentFiles
 from pinotpy.controller.upload_conditions import UploadConditions
+from pinotpy.errors import OutOfCapacityError
 from pinotpy.service.metrics import Metrics
+from pinotpy.service.turn_queue import TurnQueue
 
 if TYPE_CHECKING:
     from pinotpy.fs.crypters import Crypters
     from pinotpy.fs.fetchers import SegmentFetchers
+
+
+# Requests that wait for servers at once, and of one asker those that wait for a thread.
+FAN_OUT_THREADS: Final = 16
+FAN_OUT_WAITING_MAX: Final = 256
+
+
+def _asks_enough(waiting: int) -> OutOfCapacityError:
+    return OutOfCapacityError(f"{waiting} of your requests that ask servers wait already: try again")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +56,8 @@ class Controller:
         refreshed: table and segment of those of hybrid tables that were uploaded again with rows of a later time
             (periodic/refreshed_segments).
         archives: what this leader knows of the archives in the deep store (periodic/deep_store_scrub).
+        calls: calls to servers that are under way.
+        fan_out: threads of requests that wait for servers.
         stopped: table, segment and server of replicas that stopped consuming → why, as far as this leader heard of it.
     """
 
@@ -65,6 +79,13 @@ class Controller:
     refreshed: set[tuple[str, str]] = field(default_factory=set)
     stopped: dict[tuple[str, str, str], str] = field(default_factory=dict)
     archives: ArchiveFindings = field(default_factory=ArchiveFindings)
+    calls: CallBoard[Any] = field(init=False)
+    fan_out: TurnQueue = field(
+        default_factory=lambda: TurnQueue("fan-out", FAN_OUT_THREADS, FAN_OUT_WAITING_MAX, _asks_enough)
+    )
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "calls", CallBoard(self.clock))
 
     @property
     def instance(self) -> str:

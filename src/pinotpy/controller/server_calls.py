@@ -4,53 +4,67 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import httpx
 import orjson
 
+from pinotpy.controller.call_board import ServerLeftAloneError
 from pinotpy.controller.context import Controller
 
 LOG = logging.getLogger(__name__)
 
-SERVER_TIMEOUT_S = 10.0
-SERVERS_AT_ONCE_MAX = 16
+# Of one server, and of all together: below what clients wait for an answer.
+SERVER_TIMEOUT_S = 4.0
+ALL_SERVERS_TIMEOUT_S = 4.5
+ANSWER_BYTES_MAX = 64 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class ServerAnswer:
-    """What a server said: a document, nothing to say about it (404), or why there is no answer."""
+    """What a server said: a document, nothing to say about it (404), or why there is no answer.
+
+    is_silent: it could not be reached, or did not answer in time.
+    """
 
     document: dict[str, Any] | None = None
     failure: str = ""
+    is_silent: bool = False
 
 
 def ask_servers(
-    controller: Controller, servers: Iterable[str], path: str, *, deadline_s: float | None = None
+    controller: Controller, servers: Iterable[str], path: str, *, deadline_s: float = ALL_SERVERS_TIMEOUT_S
 ) -> dict[str, ServerAnswer]:
-    """Server → its answer to GET `path`, in the order of `servers`.
+    """Server → its answer to GET `path`, in the order of `servers`; those that did not answer before may not be asked.
 
-    deadline_s: of all together; a server whose turn comes later counts as one that does not answer. Without it each has
-        SERVER_TIMEOUT_S.
+    deadline_s: of all together; a server that has not answered by then counts as one that does not.
     """
-    asked = list(servers)
-    if not asked:
-        return {}
     clock = controller.clock
-    end_ns = None if deadline_s is None else clock.monotonic_ns() + int(deadline_s * 1e9)
+    end_ns = clock.monotonic_ns() + int(deadline_s * 1e9)
+    calls: dict[str, Future[ServerAnswer] | ServerAnswer] = {}
+    for server in servers:
+        call = partial(_ask, controller, server, path, min(SERVER_TIMEOUT_S, deadline_s))
+        try:
+            calls[server] = controller.calls.ask(server, path, call, is_silence=_is_silent)
+        except ServerLeftAloneError as reason:
+            calls[server] = ServerAnswer(failure=str(reason))
+    answers = {}
+    for server, asked in calls.items():
+        if isinstance(asked, ServerAnswer):
+            answers[server] = asked
+            continue
+        try:
+            answers[server] = asked.result(max((end_ns - clock.monotonic_ns()) / 1e9, 0))
+        except TimeoutError:
+            answers[server] = ServerAnswer(failure=f"no answer within the {deadline_s:g} s that there are")
+    return answers
 
-    def ask(server: str) -> ServerAnswer:
-        timeout_s = SERVER_TIMEOUT_S
-        if end_ns is not None:
-            timeout_s = min(timeout_s, (end_ns - clock.monotonic_ns()) / 1e9)
-        if timeout_s <= 0:
-            return ServerAnswer(failure=f"it was not asked: others took the {deadline_s:g} s that there are")
-        return _ask(controller, server, path, timeout_s)
 
-    with ThreadPoolExecutor(min(SERVERS_AT_ONCE_MAX, len(asked)), thread_name_prefix="ask-servers") as pool:
-        return dict(zip(asked, pool.map(ask, asked), strict=True))
+def _is_silent(answer: ServerAnswer) -> bool:
+    return answer.is_silent
 
 
 def _ask(controller: Controller, server: str, path: str, timeout_s: float) -> ServerAnswer:
@@ -58,15 +72,30 @@ def _ask(controller: Controller, server: str, path: str, timeout_s: float) -> Se
     port = config.port_of("adminPort") if config is not None else None
     if config is None or port is None:
         return ServerAnswer(failure="the cluster knows no admin port of it")
+    url = f"{controller.scheme}://{config.host}:{port}{path}"
     try:
-        answer = controller.peers.get(f"{controller.scheme}://{config.host}:{port}{path}", timeout=timeout_s)
-        if answer.status_code == httpx.codes.NOT_FOUND:
+        status, content = _get(controller, url, timeout_s)
+        if status == httpx.codes.NOT_FOUND:
             return ServerAnswer()
-        answer.raise_for_status()
-        document = orjson.loads(answer.content)
+        if status >= httpx.codes.BAD_REQUEST:
+            return ServerAnswer(failure=f"it answered with status {status}")
+        document = orjson.loads(content)
     except (httpx.HTTPError, orjson.JSONDecodeError) as error:
         LOG.warning("server does not answer server=%s path=%s error=%s", server, path, type(error).__name__)
-        return ServerAnswer(failure=f"{type(error).__name__}: {error}"[:300])
+        failure = f"{type(error).__name__}: {error}"[:300]
+        return ServerAnswer(failure=failure, is_silent=isinstance(error, httpx.TransportError))
     if not isinstance(document, dict):
         return ServerAnswer(failure=f"expected a JSON object, found {type(document).__name__}")
     return ServerAnswer(document)
+
+
+def _get(controller: Controller, url: str, timeout_s: float) -> tuple[int, bytes]:
+    """Status and body. Raises httpx.HTTPError, also for a body that does not end in time or is too long."""
+    end_ns = controller.clock.monotonic_ns() + int(timeout_s * 1e9)
+    body = bytearray()
+    with controller.peers.stream("GET", url, timeout=timeout_s) as answer:
+        for piece in answer.iter_bytes():
+            body += piece
+            if controller.clock.monotonic_ns() > end_ns or len(body) > ANSWER_BYTES_MAX:
+                raise httpx.ReadTimeout(f"{len(body)} bytes came in {timeout_s:g} s, and not the whole answer")
+    return answer.status_code, bytes(body)

@@ -12,6 +12,7 @@ from pinotpy.clock import Clock, SystemClock
 from pinotpy.config.settings import ProcessSettings
 from pinotpy.functions.loading import load_user_functions
 from pinotpy.service.access import CLUSTER_TOKEN_HEADER, AccessControl, AllowAll, UsersFileAccess, read_cluster_token
+from pinotpy.service.addresses import TrustedProxies
 from pinotpy.service.daemon import Daemon, Part, run_daemon
 from pinotpy.service.http import HttpApp
 from pinotpy.service.http_server import THREADS, HttpServer, check_query_binding, serve
@@ -66,6 +67,8 @@ class Equipment:
             advertised_host=settings.advertised_host,
             advertised_port=advertised_port,
             connections_max=settings.http_connections_max,
+            connections_by_address_max=settings.http_connections_by_address_max,
+            proxies=TrustedProxies(settings.http_trusted_proxies),
             threads=threads,
         )
 

@@ -26,8 +26,9 @@ from starlette.types import Receive, Scope, Send
 from pinotpy import __version__
 from pinotpy.errors import AccessDeniedError, NotFoundError, PayloadTooLargeError, PinotError
 from pinotpy.service.access import AccessControl, Credentials
+from pinotpy.service.addresses import TrustedProxies
 from pinotpy.service.http_errors import error_answer
-from pinotpy.service.http_guard import Visit, admit, check_headers, limited, request_id_of
+from pinotpy.service.http_guard import Visit, admit, asker_of, asker_var, check_headers, limited, request_id_of
 from pinotpy.service.http_protocol import CONNECTION_KEY
 from pinotpy.service.known_heads import KnownHeads
 from pinotpy.service.logs import request_id_var
@@ -52,6 +53,7 @@ class HttpApp:
         self.fastapi.router.route_class = self._route_class()
         self._fast: dict[tuple[str, str], Route] = {}
         self.known_heads = KnownHeads()
+        self.proxies = TrustedProxies()
         self.takes_changes_by_get = False  # see http_guard.LEGACY_GET_CHANGES
         self._num_good, self._latencies = (
             metrics.tally("httpRequests", status="2xx"),
@@ -120,10 +122,11 @@ class HttpApp:
     # --- answering -------------------------------------------------------------------------------------------------
 
     async def _guard(self, route: Route, request: Request, handle: Callable[[Request], Any]) -> Response:
-        visit = Visit(route, self.access, self.metrics, request_id_var.get(), _peer(request.scope))
+        visit = Visit(route, self.access, self.metrics, request_id_var.get(), self._peer(request.scope))
         visit.takes_changes_by_get = self.takes_changes_by_get
         request.scope["pinotpy.visit"] = visit
         await admit(visit, request.scope, request.path_params)
+        asker_var.set(asker_of(visit))
         check_headers(request.scope["headers"], route.body_max_bytes)
         status = 500
         try:
@@ -178,7 +181,7 @@ class HttpApp:
         return status
 
     async def _answer_fast(self, route: Route, scope: Scope, receive: Receive, send: Send) -> int:
-        visit = Visit(route, self.access, self.metrics, request_id_of(scope["headers"]), _peer(scope))
+        visit = Visit(route, self.access, self.metrics, request_id_of(scope["headers"]), self._peer(scope))
         token = request_id_var.set(visit.request_id)
         try:
             answer = await self._answered(visit, scope, None, limited(receive, visit))
@@ -217,7 +220,7 @@ class HttpApp:
             to find out.
         """
         started_ns = time.perf_counter_ns()
-        visit = Visit(route, self.access, self.metrics, request_id_of(scope["headers"]), _peer(scope))
+        visit = Visit(route, self.access, self.metrics, request_id_of(scope["headers"]), self._peer(scope))
         request_id_var.set(visit.request_id)  # in the context of this request's own task
         status = 499
         try:
@@ -267,6 +270,10 @@ class HttpApp:
         except Exception as problem:
             status, content, extra = error_answer(problem, metrics=self.metrics)
             return FastResponse(content, status, headers=(*extra, (b"x-request-id", visit.request_id.encode())))
+
+    def _peer(self, scope: Scope) -> str:
+        client = scope.get("client")
+        return self.proxies.client(str(client[0]), scope["headers"]) if client else ""
 
     async def _answer_error(self, request: Request, problem: Exception) -> Response:
         if (
@@ -331,11 +338,6 @@ async def _send(
     headers = [(b"content-type", content_type), (b"content-length", b"%d" % len(body)), *extra]
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body})
-
-
-def _peer(scope: Scope) -> str:
-    client = scope.get("client")
-    return str(client[0]) if client else ""
 
 
 def _documented_only(route: Route) -> Callable[..., Any]:

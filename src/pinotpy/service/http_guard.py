@@ -5,34 +5,53 @@ Used by FastAPI's routes and by the fast path alike. Authentication comes before
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import logging
 import re
 import secrets
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 
-from starlette.concurrency import run_in_threadpool
 from starlette.types import Message, Receive, Scope
 
 from pinotpy.errors import AccessDeniedError, AuthenticationError, PayloadTooLargeError, UserError
 from pinotpy.service import audit
-from pinotpy.service.access import AccessControl, Credentials, require
+from pinotpy.service.access import DAEMON, AccessControl, Credentials, require
+from pinotpy.service.addresses import counted_address
 from pinotpy.service.errors import LoginThrottledError, MethodNotAllowedError, UnsupportedMediaTypeError
 from pinotpy.service.foreign_pages import refuse_foreign, refuse_loads
 from pinotpy.service.metrics import Metrics
-from pinotpy.service.rights import ANONYMOUS, Action, Principal, Resource, ResourceKind, table_resource
+from pinotpy.service.rights import ANONYMOUS, Action, Principal, PrincipalKind, Resource, ResourceKind, table_resource
 from pinotpy.service.routes import ChangeByGet, Route, TargetKind
+from pinotpy.service.turn_queue import TurnQueue
 
 _log = logging.getLogger(__name__)
 # The setting by which changes by GET are taken from clients without credentials.
 LEGACY_GET_CHANGES: Final = "pinot.controller.legacy.get.changes"
+# A check of a password costs 32 MiB and a tenth of a second of a core.
+LOGINS_AT_ONCE_MAX: Final = 2
+# Of one address; the last of them waits for seconds.
+LOGINS_WAITING_MAX: Final = 64
+_LOGIN_RETRY_S: Final = 2
 _PARAMETERS_MAX = 200
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9_.\-]{1,64}")
 # A random start tells processes apart; a count is ten times cheaper than random bytes for each request.
 _PROCESS_ID = secrets.token_hex(4)
 _REQUEST_NUMBERS = itertools.count(1)
+
+
+def _logs_in_enough(waiting: int) -> LoginThrottledError:
+    return LoginThrottledError(
+        f"{waiting} logins from this address wait already: try again", retry_after_s=_LOGIN_RETRY_S
+    )
+
+
+# One for the process: what it bounds is the process' memory and cores.
+_logins = TurnQueue("login", LOGINS_AT_ONCE_MAX, LOGINS_WAITING_MAX, _logs_in_enough)
 
 
 @dataclass(slots=True)
@@ -98,6 +117,16 @@ class Visit:
         )
 
 
+# Who sent the request that is handled here and now, as `asker_of` says.
+asker_var: ContextVar[str] = ContextVar("asker", default="")
+
+
+def asker_of(visit: Visit) -> str:
+    """Whom a request is counted for: a user, or an address of those who are not asked for their name."""
+    is_nobody = visit.principal.kind is PrincipalKind.ANONYMOUS
+    return counted_address(visit.peer) if is_nobody else visit.principal.name
+
+
 def request_id_of(headers: list[tuple[bytes, bytes]]) -> str:
     """The client's X-Request-Id if it is a harmless name, else a new one."""
     for name, value in headers:
@@ -122,8 +151,7 @@ async def admit(visit: Visit, scope: Scope, path_params: Mapping[str, str]) -> N
     try:
         principal = visit.access.recall(credentials)
         if principal is None:
-            # Checking a password takes a tenth of a second of CPU: not on the event loop.
-            principal = await run_in_threadpool(visit.access.authenticate, credentials)
+            principal = await _authenticated(visit, credentials)
     except (AuthenticationError, LoginThrottledError) as problem:
         if credentials.authorization or credentials.cluster_token:
             visit.denied("unauthenticated", route.action, str(route.target), problem.http_status)
@@ -132,6 +160,23 @@ async def admit(visit: Visit, scope: Scope, path_params: Mapping[str, str]) -> N
     resource = _resource(route, scope, path_params)
     if resource is not None:
         visit.require(route.action, resource)
+
+
+async def _authenticated(visit: Visit, credentials: Credentials) -> Principal:
+    check = partial(visit.access.authenticate, credentials)
+    if credentials.cluster_token or not credentials.authorization.lower().startswith(b"basic"):
+        return check()
+    # Checking a password takes a tenth of a second of CPU: not on the event loop, nor on a request's thread.
+    return await asyncio.wrap_future(_logins.submit(counted_address(visit.peer), check))
+
+
+def is_of_cluster(access: AccessControl, headers: Iterable[tuple[bytes, bytes]]) -> bool:
+    """Whether a request with these headers comes from a daemon of this cluster, which shows its token."""
+    token = Credentials.from_headers(headers, "").cluster_token
+    try:
+        return bool(token) and access.authenticate(Credentials(cluster_token=token)) is DAEMON
+    except AuthenticationError:
+        return False
 
 
 def _resource(route: Route, scope: Scope, path_params: Mapping[str, str]) -> Resource | None:

@@ -19,6 +19,9 @@ from starlette.types import Scope
 from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
+from pinotpy.service.body_rate import BODY_GRACE_S, least_body_bytes
+from pinotpy.service.connections import Connections, Place
+from pinotpy.service.http_guard import is_of_cluster
 from pinotpy.service.known_heads import KnownHead
 from pinotpy.service.routes import FastResponse, Route, StreamedResponse
 from pinotpy.service.streaming import ReaderTooSlowError, write_chunks
@@ -29,9 +32,8 @@ HEADER_MAX_BYTES = 64 << 10
 HEADERS_MAX = 100
 # From connect (or the first byte after an answer) to the end of the headers.
 HEADER_TIMEOUT_S = 10.0
-# A body may take this long, plus a second for each KiB that has arrived.
-BODY_GRACE_S = 30.0
-BODY_MIN_BYTES_PER_S = 1024
+# Requests that are answered on the reserve, whoever sends them.
+HEALTH_PATH = b"/health"
 # At stop, an idle TLS connection is cut off if its client has not answered our good-bye by then (asyncio would wait for
 # 30 s).
 GOODBYE_S = 0.5
@@ -82,10 +84,13 @@ class _NoEvent:
 
 
 class GuardedHttpProtocol(HttpToolsProtocol):
-    """One connection."""
+    """One connection, on a place of `places`."""
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
+    def __init__(self, places: Connections, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self._places = places
+        self._place: Place | None = None
+        self._closing_since = self._swept_at = 0.0
         self._in_headers = True
         self._in_message = False
         self._piece: bytes | None = None  # what is being read, where it began with a request
@@ -107,12 +112,17 @@ class GuardedHttpProtocol(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
+        if self._place is not None:
+            self._place.leave()
         if self.answering is not None:
             self.answering.cancel()
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self._awaited_since = self.loop.time()
+        self._place = self._places.take(self, self.client[0] if self.client else "")
+        if self._place is None:
+            self._refuse_for_now()
 
     def data_received(self, data: bytes) -> None:
         front = self._front
@@ -149,6 +159,9 @@ class GuardedHttpProtocol(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         self._in_headers, self._in_body = False, True
         self._body_bytes = 0
+        if not self._may_be_answered():
+            self._refuse_for_now()
+            return
         if self._num_headers > HEADERS_MAX:
             self._refuse(431, f"more than {HEADERS_MAX} headers")
             return
@@ -236,12 +249,38 @@ class GuardedHttpProtocol(HttpToolsProtocol):
             or self.transport.is_closing()
         ):
             return False
-        allowed = self.limit_concurrency or 0
-        return len(self.connections) < allowed and len(self.tasks) < allowed
+        place = self._place
+        return place is not None and place.is_admitted and len(self.tasks) < self._places.places_max
+
+    def _may_be_answered(self) -> bool:
+        """The head of a request is complete: whether there is room for it."""
+        place = self._place
+        if place is None:
+            return False
+        place.work()
+        if place.is_admitted or place.admit():
+            return True
+        is_for_reserve = self.url.startswith(HEALTH_PATH) or (
+            self._front is not None and is_of_cluster(self._front.access, self.headers)
+        )
+        if not is_for_reserve:
+            place.refuse()
+        return is_for_reserve
+
+    def may_be_given_up(self) -> bool:
+        """Whether nobody would miss an answer if this connection ended now."""
+        return self.transport.get_write_buffer_size() == 0
+
+    def give_up(self) -> None:
+        """End a connection at rest, so that another one has its place."""
+        # A good-bye over TLS would wait for its client.
+        self.transport.abort()
 
     def _answer_known(self, head: KnownHead, body: bytes) -> None:
         """As the parser and `_answer_whole` would, of a head that they know."""
         self._awaited_since = 0.0
+        if self._place is not None:
+            self._place.work()
         request = _WholeRequest(head.route, True)
         request.is_begun, request.more_body = True, False
         self.cycle = cast(RequestResponseCycle, request)
@@ -355,6 +394,8 @@ class GuardedHttpProtocol(HttpToolsProtocol):
         self.flow.resume_reading()
         if self.pipeline:
             self._start_asgi_task(*self.pipeline.pop())
+        elif self._place is not None:
+            self._place.rest()
 
     def _default_lines(self) -> bytes:
         """The headers of every answer; the server makes a new list of them when the date changes."""
@@ -366,20 +407,34 @@ class GuardedHttpProtocol(HttpToolsProtocol):
 
     def sweep(self, now: float) -> None:
         """Cut the connection off if its client is too slow to send or to read. `now` in loop time."""
-        if self.transport is None or self.transport.is_closing():
+        if self.transport is None:
+            return
+        if self.transport.is_closing():
+            # What was written before it closed is read by nobody.
+            self._closing_since = self._closing_since or now
+            if now - self._closing_since > READ_TIMEOUT_S:
+                self.transport.abort()
             return
         is_idle = not self._in_message and not self.pipeline and (self.cycle is None or self.cycle.response_complete)
         if is_idle and self._idle_since and now - self._idle_since > self.timeout_keep_alive:
             self.transport.close()
             return
         if self._awaited_since:
-            limit_s = HEADER_TIMEOUT_S if self._in_headers else BODY_GRACE_S + self._body_bytes / BODY_MIN_BYTES_PER_S
+            if self._in_body and self._swept_at and self.flow.read_paused:
+                self._awaited_since += now - self._swept_at  # we do not read
+            awaited_s = now - self._awaited_since
+            is_late = (
+                awaited_s > HEADER_TIMEOUT_S
+                if self._in_headers
+                else awaited_s > BODY_GRACE_S and self._body_bytes < least_body_bytes(awaited_s - BODY_GRACE_S)
+            )
             is_waiting_for_us = (
                 self.cycle is not None and self.cycle.response_complete and self._in_headers and self._header_bytes == 0
             )
-            if now - self._awaited_since > limit_s and not is_waiting_for_us:
+            if is_late and not is_waiting_for_us:
                 self._refuse(408, "the request came too slowly")
                 return
+        self._swept_at = now
         unread_bytes = self.transport.get_write_buffer_size()
         if unread_bytes == 0 or unread_bytes < self._unread_bytes or self._unread_since == 0.0:
             self._unread_since = now
@@ -397,7 +452,10 @@ class GuardedHttpProtocol(HttpToolsProtocol):
     def send_400_response(self, msg: str) -> None:
         self._refuse(400, "this is not HTTP/1.1 as it should be")
 
-    def _refuse(self, status: int, text: str) -> None:
+    def _refuse_for_now(self) -> None:
+        self._refuse(503, "too many connections: try again in a moment", b"retry-after: 1\r\n")
+
+    def _refuse(self, status: int, text: str, lines: bytes = b"") -> None:
         # After headers were handed on, the application may already be answering: then only hang up.
         if self.transport.is_closing():
             return
@@ -405,8 +463,8 @@ class GuardedHttpProtocol(HttpToolsProtocol):
         if not is_answering:
             body = orjson.dumps({"code": status, "error": text})
             self.transport.write(
-                b"HTTP/1.1 %d Refused\r\ncontent-type: application/json\r\ncontent-length: %d\r\nconnection: "
-                b"close\r\n\r\n" % (status, len(body)) + body
+                b"HTTP/1.1 %d Refused\r\ncontent-type: application/json\r\n%scontent-length: %d\r\nconnection: "
+                b"close\r\n\r\n" % (status, lines, len(body)) + body
             )
         if self.cycle is not None:
             self.cycle.disconnected = True

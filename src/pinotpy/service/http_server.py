@@ -15,12 +15,15 @@ import socket
 import threading
 from collections.abc import Callable, Coroutine, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from typing import Any, TypeVar
 
 import anyio.to_thread
 import uvicorn
 from starlette.types import Receive, Scope, Send
 
+from pinotpy.service.addresses import TrustedProxies
+from pinotpy.service.connections import Connections
 from pinotpy.service.errors import StartError
 from pinotpy.service.http import HttpApp, walk_routes
 from pinotpy.service.http_errors import error_body
@@ -108,13 +111,14 @@ class HttpServer:
         tls: TlsFiles | None,
         check_host: frozenset[str] | None,
         stop_timeout_s: float,
-        connections_max: int,
+        connections: Connections,
         threads: int,
     ) -> None:
         self.host, self.port = listener.getsockname()[:2]
         self.url = url
         self._listener = listener
         self._tls = tls
+        self._connections = connections
         config = uvicorn.Config(
             app=_HostCheck(app, check_host) if check_host is not None else app,
             http=GuardedHttpProtocol,
@@ -128,11 +132,13 @@ class HttpServer:
             server_header=False,
             proxy_headers=False,
             headers=[("x-content-type-options", "nosniff")],
-            limit_concurrency=connections_max,
+            # Connections have their own rules; this bounds requests whose clients are gone.
+            limit_concurrency=connections.places_max + connections.reserve + 1,
             timeout_keep_alive=KEEP_ALIVE_S,
             timeout_graceful_shutdown=max(1, int(stop_timeout_s)),
         )
         config.load()
+        config.http_protocol_class = partial(GuardedHttpProtocol, connections)  # type: ignore[assignment]
         self._context = server_context(tls) if tls is not None and tls.is_serving else None
         config.ssl = self._context
         self._server = _Server(config, self._sweep, threads)
@@ -195,6 +201,7 @@ class HttpServer:
         for connection in list(self._server.server_state.connections):
             if isinstance(connection, GuardedHttpProtocol):
                 connection.sweep(now)
+        self._connections.report()
         if self._context is not None and self._tls is not None:
             current = signature(self._tls)
             if current != self._signature:
@@ -254,14 +261,18 @@ def serve(
     advertised_port: int | None = None,
     stop_timeout_s: float = STOP_TIMEOUT_S,
     connections_max: int = CONNECTIONS_MAX,
+    connections_by_address_max: int = 0,
+    proxies: TrustedProxies | None = None,
     threads: int = THREADS,
 ) -> HttpServer:
     """Listen and answer in a thread; returns when requests are answered. Raises StartError with what to do about it.
 
     `advertised_host`/`advertised_port` go into `url` when others reach this daemon by another address; `threads` run
-    what handlers do besides waiting.
+    what handlers do besides waiting. connections_by_address_max: of one address, 0 = half of all; `proxies` are those
+    whose word on their clients is taken.
     """
     walk_routes(app)
+    app.proxies = proxies or TrustedProxies()
     check_binding(host, is_open=app.access.is_open, insecure=insecure)
     check_host = None
     if app.access.is_open and not insecure:
@@ -281,7 +292,7 @@ def serve(
             tls=tls,
             check_host=check_host,
             stop_timeout_s=stop_timeout_s,
-            connections_max=connections_max,
+            connections=Connections(connections_max, connections_by_address_max, app.metrics, proxies),
             threads=threads,
         )
         server.start()

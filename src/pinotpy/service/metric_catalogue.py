@@ -12,6 +12,8 @@ COMMON_METRICS: tuple[Metric, ...] = (
     Metric("httpRequests", _COUNTER, "requests", "HTTP requests by status class", ("status",)),
     Metric("httpRequestLatency", _HISTOGRAM, "seconds", "time from headers to answer of an HTTP request"),
     Metric("accessDenied", _COUNTER, "requests", "requests refused by access control, by reason", ("reason",)),
+    Metric("httpConnectionsGivenUp", _COUNTER, "connections", "connections at rest that were closed for newcomers"),
+    Metric("httpConnectionsRefused", _COUNTER, "connections", "connections refused because all places were at work"),
     Metric("uncaughtExceptions", _COUNTER, "errors", "requests that ended in a fault of ours"),
     Metric("zookeeperReconnects", _COUNTER, "sessions", "sessions with ZooKeeper that had to be built anew"),
     Metric("ready", _GAUGE, "0 or 1", "whether the daemon serves"),

@@ -7,6 +7,7 @@ from typing import Any
 from fastapi import Query
 
 from pinotpy.controller.api.answers import table_type_of
+from pinotpy.controller.api.aside import aside
 from pinotpy.controller.context import Controller
 from pinotpy.controller.table_debug import FailureOf, debug_half
 from pinotpy.controller.tables import existing_halves
@@ -24,6 +25,7 @@ def debug_routes(controller: Controller, failure_of: FailureOf) -> Routes:
         table("tableName"),
         summary="What ails a table: segments in ERROR; partitions of its stream, and failures by layer",
     )
+    @aside(controller)
     def debug_table(
         tableName: str,
         type: str | None = Query(None, description="OFFLINE or REALTIME; without it, both."),

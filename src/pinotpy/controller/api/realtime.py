@@ -6,6 +6,7 @@ from typing import Any
 
 from fastapi import Query, Request
 
+from pinotpy.controller.api.aside import aside
 from pinotpy.controller.context import Controller
 from pinotpy.controller.realtime.consuming_info import consuming_info
 from pinotpy.controller.realtime.force_commit import find_job, force_commit, job_status, realtime_half
@@ -57,6 +58,7 @@ def realtime_routes(controller: Controller) -> Routes:
         table("tableName"),
         summary="Where each server stands in each segment that consumes",
     )
+    @aside(controller)
     def consuming_segments(tableName: str) -> dict[str, Any]:
         return consuming_info(controller, realtime_half(controller, tableName))
 

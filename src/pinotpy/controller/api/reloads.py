@@ -10,6 +10,7 @@ from fastapi import Query, Request
 from pinotpy.cluster.reload_jobs import JOB_TYPE
 from pinotpy.controller import reload
 from pinotpy.controller.api.answers import success, table_type_of
+from pinotpy.controller.api.aside import aside
 from pinotpy.controller.api.segments import TYPE, half_with_segment, halves_asked
 from pinotpy.controller.context import Controller
 from pinotpy.controller.reload_status import find_job, job_status, need_reload, table_jobs, unknown_job
@@ -27,6 +28,7 @@ def reload_routes(controller: Controller) -> Routes:
     @routes.get(
         "/segments/segmentReloadStatus/{jobId}", Action.READ, IN_HANDLER, summary="How far a reload is, on all replicas"
     )
+    @aside(controller)
     def reload_status(request: Request, jobId: str) -> dict[str, Any]:
         job = find_job(controller, jobId)
         authorise_known(request, Action.READ, table_resource(raw_table_name(job.table)), unknown_job(jobId))
@@ -38,6 +40,7 @@ def reload_routes(controller: Controller) -> Routes:
         table("tableName"),
         summary="Whether a reload would change a table's segments",
     )
+    @aside(controller)
     def needs_reload(
         tableName: str,
         type: str | None = TYPE,

@@ -12,6 +12,7 @@ from pinotpy.config.stream_secrets import masked, with_stored
 from pinotpy.config.table import TableConfig
 from pinotpy.controller import tables
 from pinotpy.controller.api.answers import counted, success, table_type_of
+from pinotpy.controller.api.aside import aside
 from pinotpy.controller.api.bodies import RawBody, json_body
 from pinotpy.controller.context import Controller
 from pinotpy.controller.periods import period_ms
@@ -237,6 +238,7 @@ def table_routes(controller: Controller) -> Routes:
         return {str(split_table_name(half)[1]): {"creationTime": _compact_utc(times[half][0])} for half in halves}
 
     @routes.get("/tables/{tableName}/size", Action.READ, table("tableName"), summary="Bytes of a table's segments")
+    @aside(controller)
     def size(tableName: str, detailed: bool = Query(True, description="false: without segments.")) -> dict[str, Any]:
         halves = existing_halves(controller, tableName)
         if not halves:

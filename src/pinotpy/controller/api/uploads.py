@@ -28,6 +28,7 @@ from pinotpy.controller.multipart import receive_parts
 from pinotpy.controller.registration import register_segment
 from pinotpy.controller.upload import Arrival, Uploaded, UploadRequest, accept_upload, target_table
 from pinotpy.controller.upload_conditions import UploadConditions
+from pinotpy.controller.upload_slots import UploadSlots
 from pinotpy.errors import (
     DataError,
     NotLeaderError,
@@ -37,10 +38,11 @@ from pinotpy.errors import (
     storage_remedy,
 )
 from pinotpy.fs.crypters import NO_OP, decrypted
-from pinotpy.names import TableType, check_segment_name
+from pinotpy.names import TableType, check_segment_name, raw_table_name
 from pinotpy.segment.input_list import INPUT_LIST_MAX_BYTES
 from pinotpy.service.errors import UnsupportedMediaTypeError
-from pinotpy.service.http import authorise
+from pinotpy.service.http import authorise, visit_of
+from pinotpy.service.http_guard import asker_of
 from pinotpy.service.rights import table_resource
 from pinotpy.service.routes import CLUSTER, IN_HANDLER, Action, Routes
 
@@ -92,7 +94,7 @@ UPLOAD_RESPONSES: dict[int | str, dict[str, Any]] = {
     412: {"description": "IF-MATCH names another CRC."},
     413: {"description": "The upload is longer than the limit."},
     429: {"description": "The table's storage quota is exceeded."},
-    503: {"description": "The disk of this controller or the deep store takes no more now."},
+    503: {"description": "The disk of this controller or the deep store takes no more now, or all slots are taken."},
 }
 
 
@@ -127,7 +129,7 @@ def upload_routes(controller: Controller) -> Routes:
     """Declare them."""
     routes = Routes("Segment")
     settings = controller.settings
-    slots = asyncio.Semaphore(settings.uploads_max)
+    slots = UploadSlots(settings.uploads_max)
     # Threads of their own: an upload waits for the leader, whose address is looked up on the loop's other threads.
     threads = ThreadPoolExecutor(settings.uploads_max, thread_name_prefix="upload")
 
@@ -174,7 +176,9 @@ def upload_routes(controller: Controller) -> Routes:
         folder: Path | None = None
         try:
             folder = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix="upload-", dir=controller.scratch_dir))
-            async with slots:
+            async with slots.slot(
+                asker_of(visit_of(request)), raw_table_name(target_table(upload)) if tableName else ""
+            ):
                 (folder / "parts").mkdir()
                 (folder / "segment").mkdir()
                 try:

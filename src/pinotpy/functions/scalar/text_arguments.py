@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from pinotpy.data_types import DataType
 from pinotpy.errors import InvalidQueryError, QueryExecutionError
 from pinotpy.functions.arguments import constant_int, constant_text, length_of, longs, map_distinct, texts
+from pinotpy.functions.constants_budget import current_budget
 from pinotpy.functions.scalar.conversions import bytes_of_hex
 from pinotpy.functions.scalar.spec import Bound, Example, Operand, ScalarFunction, Value
 from pinotpy.pql.ast import Dialect
@@ -197,10 +198,10 @@ def in_slices(values: pa.Array, growth: int, kernel: Callable[[pa.Array], pa.Arr
     much is refused before it is made.
     """
     bound = (values.nbytes + len(values)) * max(growth, 1)
-    if bound <= _SLICE_BYTES:
+    if bound <= _SLICE_BYTES and current_budget() is None:
         return kernel(values)
     parts, size_bytes = [], 0
-    rows = max(len(values) * _SLICE_BYTES // bound, 1)
+    rows = max(len(values) * _SLICE_BYTES // bound, 1)  # of constants there is only one
     for start in range(0, len(values), rows):
         piece = values.slice(start, rows)
         expect_batch(size_bytes + (int(pc.sum(pc.binary_length(piece)).as_py()) if rows == 1 else 0) * max(growth, 1))
@@ -235,6 +236,9 @@ def text_function(
 
 def expect_batch(size_bytes: int) -> None:
     """Raise QueryExecutionError for results that together are too long."""
+    budget = current_budget()
+    if budget is not None:
+        budget.expect(size_bytes)
     if size_bytes > BATCH_BYTES_MAX:
         raise QueryExecutionError(
             f"expected at most {BATCH_BYTES_MAX} bytes of text from one function in a batch, found more: make shorter "

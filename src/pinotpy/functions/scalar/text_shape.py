@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from pinotpy.data_types import DataType
 from pinotpy.errors import QueryExecutionError
+from pinotpy.functions.constants_budget import current_budget
 from pinotpy.functions.scalar.spec import Bound, Example, Operand, ScalarFunction
 from pinotpy.functions.scalar.text_arguments import (
     BYTES,
@@ -86,8 +87,8 @@ def _replace(text: str, find: str, substitute: str) -> str:
 
 def _fast_replace(values: pa.Array, constants: Sequence[Any]) -> pa.Array | None:
     find, substitute = constants
-    if not find:
-        return None
+    if not find or current_budget() is not None:
+        return None  # of constants the length is known beforehand
     return in_slices(values, len(substitute.encode()), lambda piece: pc.replace_substring(piece, find, substitute))
 
 

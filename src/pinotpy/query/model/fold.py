@@ -134,3 +134,5 @@ _COMPARISONS: Final[dict[str, Callable[[int], bool]]] = {
     "greater_than": lambda c: c > 0,
     "greater_than_or_equal": lambda c: c >= 0,
 }
+# What is folded here, at a cost that the text bounds.
+FOLDED: Final = frozenset({*_ARITHMETIC, *_COMPARISONS, "and", "or", "not"})

@@ -146,6 +146,7 @@ class PartialResult:
     """
 
     __slots__ = (
+        "_num_bytes",
         "_rows",
         "exceptions",
         "explain",
@@ -168,6 +169,7 @@ class PartialResult:
     ) -> None:
         self.few: CompactRows | None = None
         self._rows: pa.Table | None = None
+        self._num_bytes: int | None = None
         if isinstance(rows, CompactRows):
             self.few = rows
         else:
@@ -189,6 +191,7 @@ class PartialResult:
     @rows.setter
     def rows(self, rows: pa.Table | CompactRows | None) -> None:
         self.few, self._rows = (rows, None) if isinstance(rows, CompactRows) else (None, rows)
+        self._num_bytes = None
 
     @property
     def has_rows(self) -> bool:
@@ -207,7 +210,9 @@ class PartialResult:
         """Bytes that the rows take; makes no table."""
         if self.few is not None:
             return self.few.nbytes
-        return 0 if self._rows is None else int(self._rows.nbytes)
+        if self._num_bytes is None:  # adding up thousands of columns takes tenths of a second
+            self._num_bytes = 0 if self._rows is None else int(self._rows.nbytes)
+        return self._num_bytes
 
     def to_bytes(self, *, few: bool = False) -> bytes:
         """The result on the wire: "PPR2" with `few`, which the reader must know; else MAGIC, u32 little-endian length

@@ -20,14 +20,15 @@ from pinotpy.data_types import DataType
 from pinotpy.decimals import decode_decimal
 from pinotpy.errors import PinotError
 from pinotpy.functions.arguments import java_float_text
+from pinotpy.functions.constants_budget import ConstantsBudgetError, current_budget
 from pinotpy.functions.scalar.spec import find_scalar_function
 from pinotpy.pql.aggregation_names import is_aggregation
-from pinotpy.pql.ast import Call, Dialect, Expression, Literal, Position
+from pinotpy.pql.ast import Call, Dialect, Expression, Literal, Position, Statement
 from pinotpy.pql.literals import boolean_literal, double_literal, integer_literal, null_literal, string_literal
 from pinotpy.query.expression.interpreter import Rows
 from pinotpy.query.model.conditions import parse_error
 from pinotpy.query.model.context import QueryContext, QueryKind
-from pinotpy.query.model.fold import fold_constants
+from pinotpy.query.model.fold import FOLDED, fold_constants
 from pinotpy.query.model.positions import position_text
 from pinotpy.query.model.result_types import COMPARISONS, CONDITIONS, PREDICATES, literal_type
 
@@ -41,7 +42,11 @@ class _Constants(Rows):
     """Constants: the null that a function makes of them is no default of a column, in both null modes."""
 
     def _call(self, call: Call) -> pa.Array:
-        return self.computed(call)
+        values = self.computed(call)
+        budget = current_budget()
+        if budget is not None:
+            budget.spend(values.nbytes)
+        return values
 
 
 def fold_functions(expression: Expression, *, null_handling: bool) -> Expression:
@@ -92,6 +97,31 @@ def calls_constants(expression: Expression) -> bool:
     )
 
 
+def computes_constants(statement: Statement) -> bool:
+    """Whether compiling the statement calls functions on constants, which may cost what its text does not tell."""
+    if statement.dialect is not Dialect.SQL:
+        return False
+    expressions = [
+        *(item.expression for item in statement.select),
+        *statement.group_by,
+        *(item.expression for item in statement.order_by),
+        *(condition for condition in (statement.where, statement.having) if condition is not None),
+    ]
+    return any(_has_computed(expression)[1] for expression in expressions)
+
+
+def _has_computed(expression: Expression) -> tuple[bool, bool]:
+    """Whether an expression is constant, and whether a function of constants alone is in it."""
+    if not isinstance(expression, Call):
+        return isinstance(expression, Literal), False
+    found = [_has_computed(arg) for arg in expression.args]
+    if expression.filter is not None:
+        found.append(_has_computed(expression.filter))
+    is_constant = all(constant for constant, _ in found)
+    is_function = expression.name not in FOLDED and _is_computed(expression)
+    return is_constant, (is_constant and is_function) or any(computed for _, computed in found)
+
+
 def _is_computed(call: Call) -> bool:
     if call.name in PREDICATES:
         return call.name in ("between", "in", "like") and len(call.args) > 1
@@ -126,6 +156,8 @@ def _evaluated(call: Call, null_handling: bool) -> Expression:
         if _reads_clock(call) or not kind.single_value or kind.data_type is None or kind.data_type is DataType.MAP:
             return call
         (value,) = rows.evaluate(call).to_pylist()
+    except ConstantsBudgetError:
+        raise
     except PinotError as error:
         message = f"Caught exception while invoking method: {call.name}: {error.message}".removesuffix(
             position_text(call.position)
