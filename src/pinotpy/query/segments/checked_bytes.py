@@ -15,6 +15,8 @@ from pinotpy.query.runtime.control import QueryControl
 from pinotpy.query.segments.segment_set import Attachment, SegmentSet
 
 _LOOK_SHARE: Final = 100
+# A look that takes longer a segment was kept waiting for a core.
+_LOOK_MAX_NS: Final = 10_000
 _PAUSE_MAX_NS: Final = 1_000_000_000
 
 
@@ -52,6 +54,7 @@ def _check(segments: SegmentSet, names: tuple[str, ...], control: QueryControl) 
         looks.names = frozenset(names)
         end_ns = time.monotonic_ns()
         if not compared:
-            looks.until_ns = end_ns + min((end_ns - start_ns) * _LOOK_SHARE, _PAUSE_MAX_NS)
+            took_ns = min(end_ns - start_ns, len(segments) * _LOOK_MAX_NS)
+            looks.until_ns = end_ns + min(took_ns * _LOOK_SHARE, _PAUSE_MAX_NS)
     else:
         looks.names |= frozenset(names)
