@@ -131,8 +131,12 @@ def test_a_server_gets_from_its_replica_what_is_damaged_in_the_deep_store_and_th
     metrics = httpx.get(f"{scene.server(0).ready['url']}/metrics", timeout=60).text
     counted = [line for line in metrics.splitlines() if "FetchedFromPeers" in line and not line.startswith("#")]
     assert counted and 'rides_OFFLINE"' in counted[0] and float(counted[0].split()[-1]) == 1
-    (fault,) = [each for each in scene.deep_store()["serverFaults"] if each["segmentName"] == SEGMENT]
-    assert fault["reason"] and fault["givenBy"] == scene.server(1).ready["url"]
+
+    def is_told() -> bool:
+        faults = [each for each in scene.deep_store()["serverFaults"] if each["segmentName"] == SEGMENT]
+        return [bool(each["reason"]) and each["givenBy"] for each in faults] == [scene.server(1).ready["url"]]
+
+    wait_until(is_told, PATIENCE_S, "the fault is told")
 
     scene.scrub()
     wait_until(scene.is_whole, PATIENCE_S, "the archive is as it was uploaded")
