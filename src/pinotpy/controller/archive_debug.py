@@ -11,7 +11,8 @@ from pinotpy.controller.archive_findings import Archive, Finding
 from pinotpy.controller.context import Controller
 from pinotpy.controller.server_calls import ask_servers
 
-SERVERS_DEADLINE_S: Final = 3.0
+# Beside what is asked of the servers about their streams: who looks is to wait less than 5 s for all of it.
+SERVERS_DEADLINE_S: Final = 1.0
 SHOWN_MAX: Final = 100
 
 

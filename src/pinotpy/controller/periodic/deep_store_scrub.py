@@ -1,8 +1,8 @@
 """Scrubbing the deep store: archives that are missing or damaged are found, told, and rebuilt from a replica.
 
-Every table's archives are listed now and then, and each is read whole once a period, at a bounded rate, on a thread of
-its own: other tasks must not wait for bytes. What is missing, what changed since it was read, and what a server could
-not get comes first. A storage that does not answer is no finding.
+Every table's archives are listed every few minutes, and each is read whole once a period, at a bounded rate, on a
+thread of its own: other tasks must not wait for bytes. What is missing, what changed since it was read, and what a
+server could not get comes first. A storage that does not answer is no finding.
 """
 
 from __future__ import annotations
@@ -24,11 +24,10 @@ from pinotpy.service.peer_archives import PeerArchives
 
 LOG = logging.getLogger(__name__)
 
-LOOK_INTERVAL_S: Final = 60.0
-LIST_INTERVAL_S: Final = 600.0
+LOOK_INTERVAL_S: Final = 600.0
 SERVERS_DEADLINE_S: Final = 3.0
-# What could not be mended is tried again after a minute, then twice as long each time up to an hour.
-RETRY_S_FIRST: Final = 60.0
+# What could not be mended is tried again by the look after so long, then twice as long each time up to an hour.
+RETRY_S_FIRST: Final = 300.0
 RETRY_S_MAX: Final = 3_600.0
 IDLE_S: Final = 1.0
 
@@ -51,8 +50,6 @@ class DeepStoreScrub:
         self._controller, self._peers = controller, peers
         self._period_ms, self._bytes_per_s = int(period_s * 1000), bytes_per_s
         self.interval_s = min(LOOK_INTERVAL_S, period_s or LOOK_INTERVAL_S)
-        self._list_interval_ns = int(min(LIST_INTERVAL_S, period_s or LIST_INTERVAL_S) * 1e9)
-        self._list_due_ns: dict[str, int] = {}
         self._heard: set[tuple[Archive, int]] = set()
         self._lock = threading.Lock()
         self._urgent: dict[Archive, None] = {}
@@ -74,10 +71,7 @@ class DeepStoreScrub:
     # --- looking ---------------------------------------------------------------------------------------------------
 
     def tables(self) -> Sequence[str]:
-        now_ns = self._controller.clock.monotonic_ns()
-        names = self._controller.catalog.table_names()
-        self._list_due_ns = {name: self._list_due_ns[name] for name in names if name in self._list_due_ns}
-        return [name for name in names if self._list_due_ns.get(name, 0) <= now_ns]
+        return self._controller.catalog.table_names()
 
     def run_table(self, table_name_with_type: str) -> None:
         """Compare the archives of a table with its records, and let those be read that are due."""
@@ -94,7 +88,6 @@ class DeepStoreScrub:
         random.shuffle(due)  # leaders that come and go still get round
         self._add(urgent, due)
         self._measure(table)
-        self._list_due_ns[table] = controller.clock.monotonic_ns() + self._list_interval_ns
 
     def run_once(self) -> None:
         """Ask the servers which archives they could not get, and take up again what could not be mended."""
@@ -230,7 +223,6 @@ class DeepStoreScrub:
             self._urgent.clear()
             self._waiting.clear()
         self._controller.archives.clear()
-        self._list_due_ns.clear()
 
 
 def _archive(record: SegmentZkMetadata) -> Archive:

@@ -48,6 +48,8 @@ class Scene:
         self.validation = RealtimeValidation(self.harness.controller, self.harness.controller.realtime_segments, 60.0)
 
     def answer(self, request: httpx.Request) -> httpx.Response:
+        if request.url.path == "/archiveFaults":
+            return httpx.Response(200, json={"archiveFaults": []})
         assert request.url.path == f"/tables/{TABLE}/consumingSegmentsInfo"
         server = f"Server_{request.url.host}_{request.url.port}"
         if server not in self.answers:
