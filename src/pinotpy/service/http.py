@@ -15,6 +15,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
+from urllib.parse import urlsplit, urlunsplit
 
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
@@ -39,6 +40,7 @@ from pinotpy.service.standard_routes import standard_routes
 from pinotpy.service.streaming import send_pieces
 
 _log = logging.getLogger(__name__)
+_REDIRECTS = (301, 302, 303, 307, 308)
 _SAFE_METHODS = ("GET", "HEAD")
 
 
@@ -167,7 +169,10 @@ class HttpApp:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                message["headers"] = [*message["headers"], (b"x-request-id", request_id.encode())]
+                headers = message["headers"]
+                if status in _REDIRECTS:
+                    headers = [(name, _relative(value) if name == b"location" else value) for name, value in headers]
+                message["headers"] = [*headers, (b"x-request-id", request_id.encode())]
             await send(message)
 
         try:
@@ -338,6 +343,12 @@ async def _send(
     headers = [(b"content-type", content_type), (b"content-length", b"%d" % len(body)), *extra]
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body})
+
+
+def _relative(location: bytes) -> bytes:
+    """A redirect within this daemon: without the host, which is what the client said it is."""
+    url = urlsplit(location.decode("latin-1"))
+    return urlunsplit(("", "", "/" + url.path.lstrip("/"), url.query, "")).encode("latin-1")
 
 
 def _documented_only(route: Route) -> Callable[..., Any]:
