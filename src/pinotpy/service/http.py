@@ -25,6 +25,7 @@ from starlette.routing import BaseRoute
 from starlette.types import Receive, Scope, Send
 
 from pinotpy import __version__
+from pinotpy.cluster.patience import Patience, patience_var
 from pinotpy.errors import AccessDeniedError, NotFoundError, PayloadTooLargeError, PinotError
 from pinotpy.service.access import AccessControl, Credentials
 from pinotpy.service.addresses import TrustedProxies
@@ -56,6 +57,7 @@ class HttpApp:
         self._fast: dict[tuple[str, str], Route] = {}
         self.known_heads = KnownHeads()
         self.proxies = TrustedProxies()
+        self.store_patience_s: float | None = None  # how long a request waits for a store that hangs
         self.takes_changes_by_get = False  # see http_guard.LEGACY_GET_CHANGES
         self._num_good, self._latencies = (
             metrics.tally("httpRequests", status="2xx"),
@@ -129,6 +131,8 @@ class HttpApp:
         request.scope["pinotpy.visit"] = visit
         await admit(visit, request.scope, request.path_params)
         asker_var.set(asker_of(visit))
+        if self.store_patience_s is not None:
+            patience_var.set(Patience(self.store_patience_s))
         check_headers(request.scope["headers"], route.body_max_bytes)
         status = 500
         try:

@@ -1,5 +1,5 @@
-"""Proves that folders of data are closed to others when they are made, shared with the group where the folder above says
-so, and that one which was open before is told of."""
+"""Proves that folders of data are closed to others when they are made, shared with the group where the folder above it
+says so, and that one which was open before is told of."""
 
 from __future__ import annotations
 
