@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterable, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from kazoo import exceptions as kazoo_errors
@@ -17,6 +19,7 @@ from kazoo.handlers.threading import KazooTimeoutError
 from kazoo.protocol.states import KazooState
 
 from pinotpy.cluster.dispatcher import ThreadDispatcher
+from pinotpy.cluster.patience import patience_var
 from pinotpy.cluster.store import (
     ANY_VERSION,
     Check,
@@ -283,8 +286,17 @@ class ZooKeeperStore:
                     raise _translated(error, operation, path) from error
         return answers
 
+    def _longest_wait_s(self) -> float:
+        patience = patience_var.get()
+        return self._call_timeout_s if patience is None else min(self._call_timeout_s, patience.left_s)
+
     def _await_connection(self, what: str, path: str) -> None:
-        left_s = self._call_timeout_s
+        if self._connected.is_set() and not (self._closed or self._is_silent):
+            return
+        with _impatiently():
+            self._await_connection_within(self._longest_wait_s(), what, path)
+
+    def _await_connection_within(self, left_s: float, what: str, path: str) -> None:
         while not self._closed and not self._is_silent and not (self._is_leaving and not self._connected.is_set()):
             if self._connected.wait(min(left_s, _LOOK_S)):
                 return
@@ -295,7 +307,11 @@ class ZooKeeperStore:
 
     def _answer(self, result: Any) -> Any:
         """What ZooKeeper answers; raises KazooTimeoutError."""
-        left_s, leaving_s = self._call_timeout_s, LEAVING_CALL_TIMEOUT_S
+        with _impatiently():
+            return self._answer_within(self._longest_wait_s(), result)
+
+    def _answer_within(self, left_s: float, result: Any) -> Any:
+        leaving_s = LEAVING_CALL_TIMEOUT_S
         while True:
             try:
                 return result.get(timeout=min(left_s, _LOOK_S))
@@ -305,6 +321,17 @@ class ZooKeeperStore:
                 self._is_silent |= leaving_s <= 0
                 if left_s <= 0 or self._is_silent:
                     raise
+
+
+@contextmanager
+def _impatiently() -> Iterator[None]:
+    """A wait, which is taken from the patience of the request."""
+    patience, started_s = patience_var.get(), time.monotonic()
+    try:
+        yield
+    finally:
+        if patience is not None:
+            patience.waited(time.monotonic() - started_s)
 
 
 class _Watcher:
@@ -369,8 +396,8 @@ def _translated(error: Exception, operation: str, path: str) -> ClusterError:
             | KazooTimeoutError()
         ):
             return ConnectionLostError(
-                f"the reply to {operation} of '{path}' is lost ({type(error).__name__}): whether it took effect is "
-                "unknown",
+                f"ZooKeeper's reply to {operation} of '{path}' is lost ({type(error).__name__}): whether it took "
+                "effect is unknown",
                 path=path,
             )
     return ClusterError(f"ZooKeeper refused the {operation} of '{path}': {type(error).__name__} {error}", path=path)

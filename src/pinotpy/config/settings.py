@@ -242,6 +242,13 @@ class ControllerSettings(ProcessSettings):
         "pinot.controller.legacy.get.changes",
         about="Take requests of old clients that change something by GET without credentials.",
     )
+    store_patience_ms: WholeNumber = setting(
+        4_500,
+        "controller.zk.request.timeoutMs",
+        about="How long a request waits for a ZooKeeper that does not answer, all its calls together; then 503.",
+        unit="ms",
+        ge=100,
+    )
     threads: WholeNumber = setting(
         32, "controller.threads", about="Threads for requests that touch ZooKeeper or files.", ge=1, le=256
     )

@@ -78,5 +78,6 @@ def build_controller_app(
         settings=settings,
         body_max_bytes=body_max_bytes,
     )
+    app.store_patience_s = controller.settings.store_patience_ms / 1000
     app.takes_changes_by_get = controller.settings.legacy_get_changes
     return app

@@ -13,6 +13,7 @@ import shutil
 from pathlib import Path
 
 from pinotpy.errors import InvalidConfigError
+from pinotpy.fs.private_folder import make_private_folder
 
 LOG = logging.getLogger(__name__)
 
@@ -40,7 +41,7 @@ def take_upload_folder(parent: Path) -> UploadFolder:
         OSError: nothing can be written there.
         InvalidConfigError: too many controllers have it.
     """
-    parent.mkdir(parents=True, exist_ok=True)
+    make_private_folder(parent)
     taken: UploadFolder | None = None
     for number in range(1, FOLDERS_MAX + 1):
         path = parent / (NAME if number == 1 else f"{NAME}-{number}")

@@ -10,6 +10,7 @@ from typing import BinaryIO, Final
 
 from pinotpy.errors import DataError, InvalidConfigError, NotFoundError, UserError
 from pinotpy.fs.deep_store import StoredFile, check_key, check_prefix
+from pinotpy.fs.private_folder import make_private_folder
 from pinotpy.fs.whole_files import copy_whole, drop, link_whole, sync_folder, unfinished_before
 
 _TRIES: Final = 100
@@ -22,7 +23,7 @@ class LocalDeepStore:
 
     def __init__(self, root: Path) -> None:
         try:
-            root.mkdir(parents=True, exist_ok=True)
+            make_private_folder(root)
         except OSError as error:
             reason = (error.strerror or str(error)).lower()
             raise InvalidConfigError(

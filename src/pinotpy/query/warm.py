@@ -4,6 +4,7 @@ ready.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from decimal import Decimal
 from typing import Any, Final
 
@@ -84,8 +85,15 @@ _TREE_SQL: Final = (
 _PQL: Final = ("SELECT COUNT(*), SUM(raw_d) FROM warm WHERE mv = 2 GROUP BY mv TOP 5", "SELECT s, mv FROM warm LIMIT 2")
 
 
-def warm() -> None:
-    """Build segments of four rows in memory, of every stored type with and without dictionary, and query them."""
+def _no_step(done: int, total: int) -> None:
+    """Nobody wants to know how far it is."""
+
+
+def warm(step: Callable[[int, int], None] = _no_step) -> None:
+    """Build segments of four rows in memory, of every stored type with and without dictionary, and query them.
+
+    step: called after each query, with the number of those that are done and of all.
+    """
     columns = {data_type.value[0].lower(): data_type for data_type in _TYPES}
     plain = [{"name": name, "dataType": data_type.value} for name, data_type in columns.items()]
     raw = [{"name": f"raw_{name}", "dataType": data_type.value} for name, data_type in columns.items()]
@@ -132,11 +140,12 @@ def warm() -> None:
     texts += [text.format(t=name) for name in ("s", "raw_s") for text in _TEXT_SQL]
     statements = [parse_sql(text) for text in [*texts, *_TREE_SQL]] + [parse_pql(text) for text in _PQL]
     try:
-        for statement in statements:
+        for number, statement in enumerate(statements, 1):
             for null_handling in (False, True):
                 context = compile_query(statement, schema, QueryOptions(), null_handling=null_handling)
                 partials = [execute(context, segments[i:], QueryControl()) for i in (0, len(_SEGMENTS) - 1)]
                 reduce_partials(context, merge_partials(context, partials))
+            step(number, len(statements))
         _warm_doc_sets(np.array([segments[0].column(name).meta for name in ("s", "mv", "d")]))
     finally:
         for segment in segments:

@@ -15,6 +15,7 @@ from typing import Final
 
 from pinotpy.clock import Clock
 from pinotpy.errors import AlreadyExistsError, DiskError, storage_remedy
+from pinotpy.fs.private_folder import make_private_folder
 
 log = logging.getLogger(__name__)
 _LOCK: Final = ".lock"
@@ -49,7 +50,7 @@ class FolderLock:
     def acquire(self) -> None:
         """Raises AlreadyExistsError: another process holds the folder, and held it for some seconds."""
         try:
-            self._folder.mkdir(parents=True, exist_ok=True)
+            make_private_folder(self._folder)
             self._descriptor = os.open(
                 self._folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644
             )

@@ -1,7 +1,8 @@
 """Whether this server has all segments that it should have: what /health/readiness says.
 
 A segment in ERROR here that another server has does not keep this one from being ready, or a rolling update would stop
-at it; nor does one that nobody has, once that is known for a while. Both are named.
+at it; nor does one that nobody has, once that is known for a while. Both are told. Anybody may ask, so that answers
+have numbers only; the log names the segments.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ class Readiness:
         self._store, self._paths, self._participant, self._clock = store, paths, participant, clock
         self._bad_after_ns = int(bad_after_s * 1e9)
         self._bad_since_ns: dict[tuple[str, str], int] = {}  # segments in ERROR that no other server has
-        self._remark = ""
+        self._remark = self._said = ""
         self._lock = threading.Lock()
         self._until_ns = 0
         self._looked = threading.Event()
@@ -68,9 +69,9 @@ class Readiness:
         now_ns = self._clock.monotonic_ns()
         try:
             reason = self._look()
-        except Exception as error:
+        except Exception:
             log.exception("what is missing cannot be told")
-            reason = f"what is missing cannot be told: {error}"
+            reason = "what is missing cannot be told: the log has the details"
         with self._lock:
             self._reason, self._until_ns = reason, now_ns + CACHE_NS
             self._looked.set()
@@ -84,13 +85,21 @@ class Readiness:
             tables = [table for table in self._store.children(self._paths.ideal_states) if table != BROKER_RESOURCE]
             failed = {(table, name) for table in tables for name in self._look_at(table, missing, bad)}
         except ClusterError as error:
-            return f"ZooKeeper does not answer: {error.message}"
+            self._say(f"ZooKeeper does not answer: {error.message}")
+            return "ZooKeeper does not answer"
         now_ns = self._clock.monotonic_ns()
         self._bad_since_ns = {key: self._bad_since_ns.get(key, now_ns) for key in failed}
         for key, since_ns in self._bad_since_ns.items():
             (bad if now_ns - since_ns >= self._bad_after_ns else missing).append("/".join(key))
-        self._remark = f"{len(bad)} segments are in ERROR here: {_some(bad)}" if bad else ""
-        return f"{len(missing)} segments are not loaded: {_some(missing)}" if missing else None
+        self._remark = f"{len(bad)} segments are in ERROR here" if bad else ""
+        if missing or bad:
+            self._say(f"not loaded: {_some(missing) or 'none'}; in ERROR here: {_some(bad) or 'none'}")
+        return f"{len(missing)} segments are not loaded" if missing else None
+
+    def _say(self, what: str) -> None:
+        if what != self._said:
+            self._said = what
+            log.warning("not all is served %s", what)
 
     def _look_at(self, table: str, missing: list[str], bad: list[str]) -> list[str]:
         """Adds what is not loaded yet, and what is bad and served elsewhere; returns what is bad and served nowhere."""

@@ -40,6 +40,7 @@ from pinotpy.server.damaged_segments import DamagedSegments, Replace
 from pinotpy.server.disk import FolderLock
 from pinotpy.server.failed_transitions import FailedTransitions
 from pinotpy.server.index_upkeep import IndexUpkeep
+from pinotpy.server.kernel_warm_up import KernelWarmUp
 from pinotpy.server.metrics import ServerMetrics
 from pinotpy.server.query_service import QueryLimits, QueryService
 from pinotpy.server.readiness import Readiness, assigned_segments
@@ -64,12 +65,6 @@ def run_server(settings: ServerSettings, ready_file: Path | None = None) -> NoRe
     run_assembled(settings, ServerParts, ready_file)
 
 
-def _compile_kernels() -> None:
-    from pinotpy.query.warm import warm  # imports what builds segments: not before the server says that it starts
-
-    warm()
-
-
 class ServerParts:
     """The parts of one server; `parts()` in the order of their start."""
 
@@ -80,7 +75,7 @@ class ServerParts:
         self.metrics = ServerMetrics(equipment.metrics)
         self.threads = settings.threads or os.cpu_count() or 1
         self._paths = ClusterPaths(settings.cluster_name)
-        self._warm = threading.Thread(target=_compile_kernels, name="warm", daemon=True)
+        self._warm = KernelWarmUp(equipment.clock)
         self._kernels = KernelThreads(self.threads)
         self._store: ZooKeeperStore | None = None
         self._archives: ArchiveParts | None = None
@@ -242,9 +237,7 @@ class ServerParts:
 
     def _join(self) -> None:
         assert self._store is not None and self._rpc is not None and self._http is not None
-        while self._warm.is_alive():
-            # Not one long wait: a signal that the system gave to another thread does not end it.
-            self._warm.join(0.1)
+        self._warm.wait()
         settings = self.settings
         host = settings.advertised_host or settings.host
         port = settings.advertised_port or self._rpc.port

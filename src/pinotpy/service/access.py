@@ -40,6 +40,7 @@ from pinotpy.service.rights import (
 from pinotpy.service.throttle import LoginThrottle
 from pinotpy.service.users_file import (
     PASSWORD_MAX_BYTES,
+    WRITABLE_BY_OTHERS,
     Users,
     add_token,
     add_user,
@@ -121,7 +122,9 @@ def require(access: AccessControl, principal: Principal, action: Action, resourc
 
 
 def read_cluster_token(file: Path) -> str:
-    """Read the secret that daemons of one cluster share. Raises StartError if it is missing or too short to be one."""
+    """Read the secret that daemons of one cluster share. Raises StartError if it is missing, too short to be one, or
+    writable by others.
+    """
     try:
         token = file.read_text(encoding="ascii").strip()
         mode = file.stat().st_mode
@@ -132,6 +135,8 @@ def read_cluster_token(file: Path) -> str:
             f"cluster token file '{file}' must hold at least {CLUSTER_TOKEN_MIN_CHARS} characters without blanks, "
             "e.g. from 'openssl rand -hex 32'"
         )
+    if mode & WRITABLE_BY_OTHERS:
+        raise StartError(f"cluster token file '{file}' can be written by others than its owner: chmod 600 it")
     if mode & (stat.S_IRGRP | stat.S_IROTH):
         _log.warning("cluster token is readable by others file=%s: chmod 600 it", file)
     return token

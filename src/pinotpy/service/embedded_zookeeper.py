@@ -21,6 +21,7 @@ from pathlib import Path
 from types import TracebackType
 
 from pinotpy.errors import ClusterError, ConnectionLostError, NotFoundError
+from pinotpy.fs.private_folder import make_private_folder
 from pinotpy.service.ports import free_port
 
 logger = logging.getLogger(__name__)
@@ -70,7 +71,7 @@ class EmbeddedZooKeeper:
         self._data = data_dir / "data"
         if _answer(self.port, b"ruok", timeout_s=0.2) is not None:
             raise self._port_is_taken()
-        data_dir.mkdir(parents=True, exist_ok=True)
+        make_private_folder(data_dir)
         config_file = data_dir / "zoo.cfg"
         config_file.write_text(_configuration(data_dir, self.port))
         class_path = ":".join(str(jar) for jar in jars)

@@ -15,6 +15,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
+from urllib.parse import urlsplit, urlunsplit
 
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
@@ -24,6 +25,7 @@ from starlette.routing import BaseRoute
 from starlette.types import Receive, Scope, Send
 
 from pinotpy import __version__
+from pinotpy.cluster.patience import Patience, patience_var
 from pinotpy.errors import AccessDeniedError, NotFoundError, PayloadTooLargeError, PinotError
 from pinotpy.service.access import AccessControl, Credentials
 from pinotpy.service.addresses import TrustedProxies
@@ -39,6 +41,7 @@ from pinotpy.service.standard_routes import standard_routes
 from pinotpy.service.streaming import send_pieces
 
 _log = logging.getLogger(__name__)
+_REDIRECTS = (301, 302, 303, 307, 308)
 _SAFE_METHODS = ("GET", "HEAD")
 
 
@@ -54,6 +57,7 @@ class HttpApp:
         self._fast: dict[tuple[str, str], Route] = {}
         self.known_heads = KnownHeads()
         self.proxies = TrustedProxies()
+        self.store_patience_s: float | None = None  # how long a request waits for a store that hangs
         self.takes_changes_by_get = False  # see http_guard.LEGACY_GET_CHANGES
         self._num_good, self._latencies = (
             metrics.tally("httpRequests", status="2xx"),
@@ -127,6 +131,8 @@ class HttpApp:
         request.scope["pinotpy.visit"] = visit
         await admit(visit, request.scope, request.path_params)
         asker_var.set(asker_of(visit))
+        if self.store_patience_s is not None:
+            patience_var.set(Patience(self.store_patience_s))
         check_headers(request.scope["headers"], route.body_max_bytes)
         status = 500
         try:
@@ -167,7 +173,10 @@ class HttpApp:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                message["headers"] = [*message["headers"], (b"x-request-id", request_id.encode())]
+                headers = message["headers"]
+                if status in _REDIRECTS:
+                    headers = [(name, _relative(value) if name == b"location" else value) for name, value in headers]
+                message["headers"] = [*headers, (b"x-request-id", request_id.encode())]
             await send(message)
 
         try:
@@ -338,6 +347,12 @@ async def _send(
     headers = [(b"content-type", content_type), (b"content-length", b"%d" % len(body)), *extra]
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body})
+
+
+def _relative(location: bytes) -> bytes:
+    """A redirect within this daemon: without the host, which is what the client said it is."""
+    url = urlsplit(location.decode("latin-1"))
+    return urlunsplit(("", "", "/" + url.path.lstrip("/"), url.query, "")).encode("latin-1")
 
 
 def _documented_only(route: Route) -> Callable[..., Any]:

@@ -17,6 +17,7 @@ import hmac
 import os
 import re
 import secrets
+import stat
 import tempfile
 import threading
 from base64 import b64decode, b64encode
@@ -146,15 +147,22 @@ def parse_token(text: str) -> tuple[str, bytes] | None:
     return (match.group(1), hashlib.sha256(text.encode()).digest()) if match else None
 
 
+# Who can write the file of users or the secret of the cluster is everybody.
+WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
+
+
 def read_users(file: Path) -> Users:
     """Read and check a users file. Raises InvalidConfigError with every fault, NotFoundError if there is no file."""
     try:
         with file.open("rb") as stream:
+            mode = os.fstat(stream.fileno()).st_mode
             content = stream.read(USERS_FILE_MAX_BYTES + 1)
     except FileNotFoundError:
         raise NotFoundError(f"no users file '{file}': create it with 'pinotpy add-user'") from None
     except OSError as problem:
         raise InvalidConfigError(f"users file '{file}' cannot be read: {problem.strerror}") from problem
+    if mode & WRITABLE_BY_OTHERS:
+        raise InvalidConfigError(f"users file '{file}' can be written by others than its owner: chmod go-w it")
     if len(content) > USERS_FILE_MAX_BYTES:
         raise InvalidConfigError(f"users file '{file}' is over {USERS_FILE_MAX_BYTES} bytes")
     try:

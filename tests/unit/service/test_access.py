@@ -444,3 +444,15 @@ def test_hashing_costs_what_the_documents_say() -> None:
 def test_a_principal_of_a_narrowed_token_needs_both_rights() -> None:
     both = Principal("a", PrincipalKind.TOKEN, READ_FLIGHTS, Rights(tables=(("*", frozenset({Action.READ})),)))
     assert both.may(Action.READ, table_resource("flights")) and not both.may(Action.READ, table_resource("other"))
+
+
+@pytest.mark.parametrize("mode", [0o620, 0o602, 0o666])
+def test_files_that_others_may_write_are_refused(file: Path, tmp_path: Path, mode: int) -> None:
+    token_file = tmp_path / "cluster.token"
+    token_file.write_text("0123456789abcdef" * 4)
+    for each in (file, token_file):
+        each.chmod(mode)
+    with pytest.raises(InvalidConfigError, match="can be written by others than its owner: chmod go-w it"):
+        UsersFileAccess(file)
+    with pytest.raises(StartError, match="can be written by others than its owner: chmod 600 it"):
+        read_cluster_token(token_file)

@@ -452,6 +452,17 @@ def test_pages_of_other_origins_cannot_change_anything(open_client: httpx.Client
     assert open_client.delete("/tables/flights", headers={"origin": own}).status_code == 200
 
 
+def test_redirects_name_no_host(guarded_url: str) -> None:
+    for path in ("/version/", "//version/", "/tables/flights/?a=b"):
+        head = f"GET {path} HTTP/1.1\r\nhost: evil.example\r\nconnection: close\r\n\r\n".encode()
+        answer = raw(guarded_url, head)
+        location = re.search(rb"(?i)\r\nlocation: (\S*)\r\n", answer)
+        assert b"evil" not in answer
+        assert location is None if path.startswith("//") else location is not None, answer
+        if location is not None:
+            assert location[1].decode() == path.replace("/?", "?").rstrip("/")
+
+
 def test_an_open_daemon_answers_to_this_machines_names_only(open_client: httpx.Client) -> None:
     for host, status in (
         ("evil.example", 403),

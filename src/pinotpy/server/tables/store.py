@@ -19,6 +19,7 @@ from urllib.parse import quote
 from pinotpy.clock import SystemClock
 from pinotpy.errors import DataError, NotFoundError, PinotError, RemoteError, SegmentCorruptError, UnsafeArchiveError
 from pinotpy.fs.crypters import Crypters, SegmentCrypter, decrypted
+from pinotpy.fs.private_folder import make_private_folder
 from pinotpy.names import check_segment_name, check_table_name, raw_table_name
 from pinotpy.segment import layout
 from pinotpy.segment.archive.archive import unpack_segment
@@ -74,7 +75,7 @@ class SegmentStore:
         for folder in {self._incoming, self._arrivals}:
             # Whatever a crash left half-done.
             shutil.rmtree(folder, ignore_errors=True)
-            folder.mkdir(parents=True, exist_ok=True)
+            make_private_folder(folder)
 
     def open(
         self, table: str, segment_name: str, crc: int, download_url: str, crypter: str = "", *, anew: bool = False
