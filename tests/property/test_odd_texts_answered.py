@@ -3,7 +3,7 @@ ones of the whole grammar, mutated by its tokens, spliced, cut, nested, with hug
 whose arguments don't fit, asked over a small table of all types in several segments, end in an answer or an error with
 a documented code, within a second of CPU each, and memory does not grow.
 
-30,000 texts in the full tier, 3,000 others in the fast one; FUZZ_TEXTS sets another number, a failure prints the text.
+30,000 texts in the full tier, 1,500 others in the fast one; FUZZ_TEXTS sets another number, a failure prints the text.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from thinning import cases
 
 from pinotpy.functions.scalar.spec import scalar_functions
 
-FAST, FULL = int(os.environ.get("FUZZ_TEXTS", "3000")), cases(30_000, "FUZZ_TEXTS", multiple_of=10)
+FAST, FULL = int(os.environ.get("FUZZ_TEXTS", "1500")), cases(30_000, "FUZZ_TEXTS", multiple_of=10)
 # Text 150, no such table 190, running 200, limits 245, time 250, types and values 700, column 710.
 CODES = {150, 190, 200, 245, 250, 700, 710}
 TEXT_S_MAX = 60.0  # milliseconds, in truth; what is tried again and again takes hours

@@ -2,7 +2,7 @@
 group keys, orders and as arguments of aggregations, over random tables (types, multi-values, encodings, indexes,
 splits, servers, threads, both null modes): every answer equals DuckDB's, values in full.
 
-1,250 queries run in the fast tier, 3,000 others in the full one; `make fuzz N=…` runs more. A failure prints its seed:
+500 queries run in the fast tier, 3,000 others in the full one; `make fuzz N=…` runs more. A failure prints its seed:
 replay it with PINOTPY_FUZZ_SEED=… alone.
 """
 
@@ -22,7 +22,7 @@ from random_tables import random_table
 from thinning import cases
 
 QUERIES_PER_TABLE = 25
-QUERIES = int(os.environ.get("PINOTPY_FUZZ", "1250"))
+QUERIES = int(os.environ.get("PINOTPY_FUZZ", "500"))
 CHUNKS = 10
 TABLES_PER_CHUNK = max(1, QUERIES // QUERIES_PER_TABLE // CHUNKS)
 START = int(os.environ.get("PINOTPY_FUZZ_START", "0")) + 5_000_000

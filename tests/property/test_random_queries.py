@@ -2,7 +2,7 @@
 encodings and indexes (built with the segments or by a reload, used as lists, as bits or as priced), random queries in
 PQL and SQL: every answer equals DuckDB's.
 
-1,500 queries run in the fast tier, 3,000 others in the full one; `make fuzz N=…` runs more. A failure prints its seed:
+1,000 queries run in the fast tier, 3,000 others in the full one; `make fuzz N=…` runs more. A failure prints its seed:
 replay it with PINOTPY_FUZZ_SEED=… alone.
 """
 
@@ -23,7 +23,7 @@ from random_tables import random_table
 from thinning import cases
 
 QUERIES_PER_TABLE = 25
-QUERIES = int(os.environ.get("PINOTPY_FUZZ", "1500"))
+QUERIES = int(os.environ.get("PINOTPY_FUZZ", "1000"))
 CHUNKS = 20
 TABLES_PER_CHUNK = max(1, QUERIES // QUERIES_PER_TABLE // CHUNKS)
 START = int(os.environ.get("PINOTPY_FUZZ_START", "0"))

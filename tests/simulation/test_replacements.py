@@ -48,7 +48,7 @@ from pinotpy.cluster.table_state import apply, new_table_ideal_state
 from pinotpy.cluster.views import InstanceConfig, LiveInstance
 from pinotpy.errors import ClusterError, PinotError, UserError
 
-NUM_SEEDS, FULL_START, FULL_NUM_SEEDS = 60, 1_000_000, cases(160)
+NUM_SEEDS, FULL_START, FULL_NUM_SEEDS = 24, 1_000_000, cases(160)
 NUM_ACTIONS, START_MS = 260, 10**12
 PATHS, TABLE = ClusterPaths("Sim"), "t_OFFLINE"
 SERVERS = ("Server_s1_1", "Server_s2_1")

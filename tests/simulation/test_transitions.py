@@ -48,7 +48,7 @@ from pinotpy.cluster.table_state import apply, new_table_ideal_state
 from pinotpy.cluster.views import CONSUMING, DROPPED, ERROR, OFFLINE, ONLINE, IdealState, Message
 from pinotpy.errors import ClusterError, NotLeaderError, PinotError
 
-NUM_SEEDS = 320
+NUM_SEEDS = 160
 FULL_START, FULL_NUM_SEEDS = 1_000_000, cases(1_600)
 NUM_ACTIONS = 500
 NUM_ROUNDS_MAX = 40

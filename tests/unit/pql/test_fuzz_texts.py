@@ -3,7 +3,7 @@ nested thousands deep, with lists of 50,001 literals, control characters and hal
 function with arguments that don't fit, end in a compiled query or in a PinotError with a documented code, within two
 seconds each.
 
-40,000 texts in the full tier, 6,000 others in the fast one; FUZZ_TEXTS sets another number, a failure prints the text.
+40,000 texts in the full tier, 3,000 others in the fast one; FUZZ_TEXTS sets another number, a failure prints the text.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from pinotpy.query.model.options import query_options
 SCHEMA = Path(__file__).resolve().parents[2] / "golden" / "typesTest15_schema.json"
 WHILE_PARSING = {150, 700}
 WHILE_COMPILING = {150, 200, 700, 710}
-FAST, FULL = int(os.environ.get("FUZZ_TEXTS", "6000")), cases(40_000, "FUZZ_TEXTS", multiple_of=10)
+FAST, FULL = int(os.environ.get("FUZZ_TEXTS", "3000")), cases(40_000, "FUZZ_TEXTS", multiple_of=10)
 TEXT_S_MAX = 60.0  # milliseconds, in truth; what is tried again and again takes hours
 
 

@@ -22,7 +22,7 @@ from pinotpy.query.model.context_codec import decode_context, encode_context
 from pinotpy.query.model.options import query_options
 
 GOLDEN = Path(__file__).resolve().parents[3] / "golden"
-COUNT = int(os.environ.get("FUZZ_QUERIES", "4000"))
+COUNT = int(os.environ.get("FUZZ_QUERIES", "2000"))
 _PIECES = (
     "SELECT FROM WHERE GROUP BY HAVING ORDER LIMIT TOP OPTION AND OR NOT IN BETWEEN IS NULL LIKE CASE WHEN THEN ELSE "
     "END CAST AS DISTINCT COUNT(*) SUM( "
