@@ -6,12 +6,13 @@ A real server on loopback is the replica.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from controller_harness import Harness
+from controller_harness import PARTS_TABLE, Harness
 from scripted_web import NoWaiting
 
 from pinotpy.clock import SystemClock
@@ -222,3 +223,48 @@ def test_reading_keeps_to_its_rate(harness: Harness, segment: Builder) -> None:
     clock.waits.clear()
     assert look(scrub_of(harness)) == 1
     assert sum(clock.waits) == pytest.approx(archive.stat().st_size / RATE)
+
+
+def test_the_archive_of_a_table_with_a_crypter_is_encrypted_again(
+    start: Callable[..., Harness], segment: Builder, replica: Replica, tmp_path: Path
+) -> None:
+    pytest.importorskip("cryptography", reason="the built-in crypter needs pip install 'pinotpy[crypter]'")
+    (tmp_path / "key").write_text("5a" * 32)
+    harness = start(clock=NoWaiting(), settings={"crypter": {"aesgcmcrypter.keyFile": str(tmp_path / "key")}})
+    config = PARTS_TABLE["segmentsConfig"] | {"crypterClassName": "AesGcmCrypter"}
+    harness.add_parts(segmentsConfig=config)
+    archive = segment("a")
+    assert harness.upload(archive, tableName="parts").status_code == 200
+    replica.take(archive)
+    (file,) = stored(harness)
+    plain, sealed = archive.read_bytes(), file.read_bytes()
+    scrub = scrub_of(harness, replica)
+    assert look(scrub) == 1 and told(harness)["numArchivesSound"] == 1
+    spoil(file, "flipped", b"")
+    assert look(scrub) == 2 and told(harness)["numArchivesRepaired"] == 1
+    assert plain not in file.read_bytes() and len(file.read_bytes()) == len(sealed)
+    harness.controller.crypters.of("AesGcmCrypter").decrypt(file, tmp_path / "decrypted")
+    assert (tmp_path / "decrypted").read_bytes() == plain
+
+
+def test_an_archive_in_the_folder_of_another_living_controller_is_left_to_it(
+    harness: Harness, segment: Builder, replica: Replica, start: Callable[..., Harness]
+) -> None:
+    other = start()
+    other.add_parts()
+    archive = segment("a")
+    other.upload(archive, tableName="parts")
+    harness.upload(archive, tableName="parts")
+    replica.take(archive)
+    place = urlsplit(other.server.url)
+    catalog = harness.controller.catalog
+    known = catalog.segment(TABLE, "a")
+    assert known is not None
+    address = f"{other.server.url}/segments/parts/a"
+    catalog.replace_segment(replace(known.segment, download_url=address), known.version)
+    stored(harness)[0].unlink()
+    harness.add_instance(f"Controller_{place.hostname}_{place.port}")
+    scrub = scrub_of(harness, replica)
+    assert look(scrub) == 1 and stored(harness) == [] and told(harness)["numFindings"] == 0
+    stored(other)[0].unlink()
+    assert look(scrub) == 2 and len(stored(harness)) == 1, "nobody has it"
