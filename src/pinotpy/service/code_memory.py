@@ -4,6 +4,7 @@ once.
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable
@@ -12,6 +13,8 @@ from typing import Final
 from pinotpy.kernels.code_memory import give_back
 
 IDLE_S: Final = 2.0
+
+log = logging.getLogger(__name__)
 
 
 class WhenIdle:
@@ -40,7 +43,11 @@ class WhenIdle:
                     self._is_waiting = False
                     break
             time.sleep(left_s)
-        self._give_back()
+        try:
+            self._give_back()
+        except Exception:
+            # It reads what another thread may be compiling.
+            log.warning("memory of compiled kernels is not given back this time", exc_info=True)
 
 
 # Of this process.
