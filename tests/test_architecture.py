@@ -19,20 +19,34 @@ GROUND = {"arrays", "errors", "data_types", "decimals", "names", "clock", "failp
 HOUSE: dict[str, set[str]] = {
     "kernels": set(),
     "config": set(),
+    "memory": set(),
     "pql": set(),
     "functions": {"pql", "kernels"},
     "segment": {"config", "functions", "kernels"},
     "cluster": {"config"},
     "stream": {"config"},
     "fs": {"config"},
-    "query": {"pql", "segment", "functions", "config", "kernels"},
+    "query": {"pql", "segment", "functions", "config", "kernels", "memory"},
     "ingest": {"pql", "segment", "functions", "fs", "config", "stream", "kernels", "client"},  # client: pushes
     "client": {"config", "cluster"},  # cluster: brokers are found and followed in ZooKeeper, when asked for
-    "service": {"config", "cluster", "fs", "functions", "kernels"},
+    "service": {"config", "cluster", "fs", "functions", "kernels", "memory"},
     "rpc": {"config", "query"},
     "controller": {"service", "rpc", "cluster", "config", "fs", "stream", "segment", "ingest", "client"},
-    "broker": {"service", "rpc", "cluster", "config", "query", "pql", "functions"},
-    "server": {"service", "rpc", "cluster", "config", "query", "pql", "segment", "fs", "ingest", "stream", "kernels"},
+    "broker": {"service", "rpc", "cluster", "config", "query", "pql", "functions", "memory"},
+    "server": {
+        "service",
+        "rpc",
+        "cluster",
+        "config",
+        "query",
+        "pql",
+        "segment",
+        "fs",
+        "ingest",
+        "stream",
+        "kernels",
+        "memory",
+    },
     "spark_jobs": {"ingest", "segment", "client", "fs", "config", "kernels"},  # kernels: where what is compiled is kept
     "cli": {
         "spark_jobs",

@@ -13,6 +13,7 @@ from pinotpy.broker.metrics import BrokerMetrics
 from pinotpy.broker.plan_cache import PlanCache, TemplateCache
 from pinotpy.broker.routing.lagging_replicas import LaggingReplicas
 from pinotpy.clock import Clock
+from pinotpy.memory.budget import ProcessBudget
 from pinotpy.pql.ast import Dialect
 from pinotpy.query.result.partial import PartialResult
 from pinotpy.rpc.wire import ServerRequest
@@ -90,6 +91,7 @@ class Broker:
     lagging: LaggingReplicas = field(default_factory=LaggingReplicas)
     plans: PlanCache = field(default_factory=PlanCache)
     templates: TemplateCache = field(default_factory=TemplateCache)
+    memory: ProcessBudget = field(default_factory=lambda: ProcessBudget(0))
     admission: Admission = field(init=False)
 
     def __post_init__(self) -> None:

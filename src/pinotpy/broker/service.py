@@ -120,6 +120,7 @@ class BrokerParts:
             ),
             clock=equipment.clock,
             metrics=BrokerMetrics(equipment.metrics),
+            memory=equipment.memory.budget,
         )
         equipment.metrics.watch("routedTables", lambda: float(len(catalog.tables())))
         equipment.metrics.watch("unhealthyServers", lambda: float(broker.num_quarantined()))

@@ -25,6 +25,7 @@ from pinotpy.errors import (
     SegmentCorruptError,
     hide_paths,
 )
+from pinotpy.memory.budget import ProcessBudget
 from pinotpy.query.execute import execute
 from pinotpy.query.model.context import QueryContext
 from pinotpy.query.model.context_codec import decode_context
@@ -47,6 +48,7 @@ from pinotpy.rpc.wire import (
 )
 from pinotpy.segment.shared_codes.cache import SharedDictionaries
 from pinotpy.server.idle_memory import IdleMemory
+from pinotpy.server.memory_turns import MemoryTurns
 from pinotpy.server.metrics import ServerMetrics
 from pinotpy.server.query_templates import LONG_CPU_NS, QueryTemplate, QueryTemplates
 from pinotpy.server.scheduler import QueryScheduler
@@ -89,7 +91,7 @@ class QueryLimits:
 
 class QueryService:
     """Answers queries over the segments of `registry`. Shared by RPC threads; the lock guards `_running` and
-    `_cancelled`. `on_damage` is told of tables in which a query met damaged bytes.
+    `_cancelled`. `on_damage` is told of tables in which a query met damaged bytes. `memory`: the budget of the process.
     """
 
     def __init__(
@@ -103,6 +105,7 @@ class QueryService:
         host: str = "localhost",
         dictionaries: SharedDictionaries | None = None,
         on_damage: Callable[[str], None] | None = None,
+        memory: ProcessBudget | None = None,
     ) -> None:
         self._registry = registry
         self._scheduler = scheduler
@@ -113,6 +116,8 @@ class QueryService:
         self._host = host
         self._dictionaries = dictionaries
         self._on_damage = on_damage
+        self._memory = ProcessBudget(0) if memory is None else memory
+        self._turns = MemoryTurns(self._memory, limits.memory_max_bytes)
         self._idle_memory = IdleMemory()
         self._templates = QueryTemplates(self._decode)
         self._decode_short = lru_cache(SHORT_CONTEXTS_MAX)(self._decode)
@@ -136,7 +141,7 @@ class QueryService:
         else:
             request = decode_request(content)
             partial = self.answer(request, deadline_s)
-        return self._encoded(request, partial)
+        return self._encoded(request, partial, deadline_s)
 
     def handle_quickly(self, content: bytes, deadline_s: float, peer: str) -> bytes | None:
         """As `handle`, but inline on the connection's reader thread, for cheap queries only: of a known template that
@@ -172,10 +177,12 @@ class QueryService:
         template.expectation.took(partial.statistics.cpu_ns)
         if partial.statistics.cpu_ns >= LONG_CPU_NS:
             template.expectation.failed()
-        return self._encoded(request, partial)
+        return self._encoded(request, partial, deadline_s)
 
-    def _encoded(self, request: ServerRequest, partial: PartialResult) -> bytes:
-        answer = partial.to_bytes(few=bool(request.flags & FLAG_COMPACT_ROWS))
+    def _encoded(self, request: ServerRequest, partial: PartialResult, deadline_s: float) -> bytes:
+        deadline_ns = time.monotonic_ns() + int(deadline_s * 1e9)
+        few = bool(request.flags & FLAG_COMPACT_ROWS)
+        answer = self._turns.write(_name(request), partial, deadline_ns, lambda: partial.to_bytes(few=few))
         allowed = self._limits.response_bytes_max
         if len(answer) > allowed:
             raise QueryExecutionError(
@@ -208,17 +215,29 @@ class QueryService:
         timeout_s = max(min(request.timeout_ms / 1000, deadline_s, own_timeout_s), 0)
         deadline_ns = start_ns + int(timeout_s * 1e9)
         trace = Trace() if request.flags & FLAG_TRACE else None
-        control = QueryControl(deadline_ns, self._limits.memory_max_bytes, trace=trace, docs_max=docs_max)
+        is_small = is_quick or self._is_small(request)
+        control = QueryControl(
+            deadline_ns,
+            min(self._limits.memory_max_bytes, self._memory.for_queries_bytes or self._limits.memory_max_bytes),
+            trace=trace,
+            docs_max=docs_max,
+            process=self._memory,
+            is_small=is_small,
+            name=_name(request),
+        )
         key = (request.broker_id, request.request_id)
+        self._memory.running[control.name] = control
         with self._lock:
             self._running[key] = control
             if self._cancelled and start_ns - self._cancelled.pop(key, -EARLY_CANCEL_NS) < EARLY_CANCEL_NS:
                 control.cancel()
         try:
-            with self._place(request, deadline_ns, control, is_quick):
+            with self._place(deadline_ns, control, is_quick=is_quick, is_small=is_small):
                 if trace is not None:
                     trace.current.add("WAIT", self._clock.monotonic_ns() - start_ns)
-                partial = self._execute(request, context, control)
+                partial = self._turns.run(
+                    control, deadline_ns, lambda: self._execute(request, context, control), is_small=is_small
+                )
             if timeout_s >= own_timeout_s and partial.exceptions:
                 late = QueryTimeoutError.code
                 partial.exceptions = [
@@ -234,6 +253,8 @@ class QueryService:
                 raise
             raise QueryTimeoutError(self._with_limit(error.message)) from error
         finally:
+            control.close()
+            self._memory.running.pop(control.name, None)
             with self._lock:
                 self._running.pop(key, None)
             self._idle_memory.query_done((self._clock.monotonic_ns() - start_ns) / 1e9)
@@ -248,13 +269,11 @@ class QueryService:
         return f"{message}, or raise the setting {SERVER_TIMEOUT_SETTING} of the server ({self._limits.timeout_ms} ms)"
 
     def _place(
-        self, request: ServerRequest, deadline_ns: int, control: QueryControl, is_quick: bool
+        self, deadline_ns: int, control: QueryControl, *, is_quick: bool, is_small: bool
     ) -> AbstractContextManager[None]:
         if is_quick:
             return nullcontext()
-        return self._scheduler.slot(
-            deadline_ns, is_small=self._is_small(request), is_cancelled=lambda: control.is_cancelled
-        )
+        return self._scheduler.slot(deadline_ns, is_small=is_small, is_cancelled=lambda: control.is_cancelled)
 
     def is_small(self, content: bytes) -> bool:
         """Whether a query (by its bytes) reads so little that it need not queue behind large ones. Raises DataError."""
@@ -359,6 +378,11 @@ class QueryService:
                 request.request_id, request.table_name_with_type, took_ms, statistics.num_segments_queried,
                 statistics.num_docs_scanned, len(partial.missing_segments), [e.code for e in partial.exceptions],
             )  # fmt: skip
+
+
+def _name(request: ServerRequest) -> str:
+    """As the answer of its broker names the query (requestId), with the table: a hybrid table's are two here."""
+    return f"{request.broker_id}_{request.request_id} on {request.table_name_with_type}"
 
 
 def _shown(error: PinotError) -> str:
