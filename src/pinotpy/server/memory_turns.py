@@ -41,8 +41,8 @@ class MemoryTurns:
             if refusal is not None:
                 return refusal
         partial = execute()
-        if not _was_refused(control, partial):
-            return partial
+        if not _was_refused(control, partial) or not control.refused_bytes:
+            return partial  # or it needs more than all queries together may have
         most = min(self._budget.for_queries_bytes, self._query_max_bytes)
         needed = 2 * (control.held_bytes + control.refused_bytes)
         for reserved_bytes in sorted({min(needed, most), most}):

@@ -218,7 +218,7 @@ class QueryService:
         is_small = is_quick or self._is_small(request)
         control = QueryControl(
             deadline_ns,
-            min(self._limits.memory_max_bytes, self._memory.for_queries_bytes or self._limits.memory_max_bytes),
+            self._limits.memory_max_bytes,
             trace=trace,
             docs_max=docs_max,
             process=self._memory,

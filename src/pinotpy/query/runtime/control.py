@@ -90,11 +90,15 @@ class QueryControl:
         self.words[abi.C_TRACE] = int(trace is not None)
         self._address: int = self.words.ctypes.data
         self.process, self._is_small, self.name = process, is_small, name
-        # The budget of memory is what was reserved for the query of the process' budget, less than its own setting.
-        self._is_reserved = False
+        # Whether the process is what bounds the query, not its own setting.
+        self._is_bound_by_process = False
         self._ended: PinotError | None = None
         if process is not None:
             self.words[abi.C_PROCESS_USED], self.words[abi.C_PROCESS_MAX] = process.addresses(is_small=is_small)
+            most = process.for_queries_bytes
+            if most and (most < memory_max_bytes or not memory_max_bytes):
+                self.words[abi.C_MEMORY_MAX] = most
+                self._is_bound_by_process = True
 
     def close(self) -> None:
         """Give back to the process what the query was charged; what it frees from now on is not counted. Call it when
@@ -113,7 +117,7 @@ class QueryControl:
         self.grouping_methods.clear()
         self.words[[abi.C_MEMORY_USED, abi.C_ERROR, abi.C_REFUSED_BYTES]] = 0
         self.words[abi.C_MEMORY_MAX] = reserved_bytes
-        self._is_reserved = not is_most
+        self._is_bound_by_process = not is_most
 
     @property
     def held_bytes(self) -> int:
@@ -180,7 +184,7 @@ class QueryControl:
 
     def memory_error(self) -> MemoryLimitError:
         """What to raise when memory was refused (abi.E_MEMORY)."""
-        if self.process is not None and (self.refused_bytes or self._is_reserved):
+        if self.process is not None and (self.refused_bytes or self._is_bound_by_process):
             return process_memory_error(
                 f"query {self.name} holds {self.held_bytes} bytes and needs more than there is", self.process
             )
