@@ -21,9 +21,9 @@ from pinotpy.query.result.reduced import ReducedResult
 MEMORY_SETTING: Final = "pinot.broker.query.memory.maxBytes"
 # Smaller queries are not asked about: a thousand of them at once are 64 MiB.
 ASKED_MIN_BYTES: Final = 64 << 10
-# What a merge takes beside the partial results: so many bytes for each byte of them (their rows in one table, the merged
-# columns), and for each row or value of a set (numbers of groups, hash tables). Measured: 143 to 442 MiB for two million
-# rows of 15 to 70 MiB, where this says 228 to 468.
+# What a merge takes beside the partial results: so many bytes for each byte of them (their rows in one table, the
+# merged columns), and for each row or value of a set (numbers of groups, hash tables). Measured: 143 to 442 MiB for two
+# million rows of 15 to 70 MiB, where this says 228 to 468.
 MERGE_BYTES_A_BYTE: Final = 4.5
 MERGE_BYTES_A_VALUE: Final = 80
 # … where there is one partial result: columns that are finished, ordered, cut.

@@ -17,6 +17,9 @@ from pinotpy.service.metrics import Metrics
 # One of each on a machine: the rest is for the system, and for the pages of segments' files.
 SHARES: Final = {"controller": 0.1, "broker": 0.2, "server": 0.5}
 
+# One look takes some milliseconds.
+STOP_S: Final = 1.0
+
 log = logging.getLogger(__name__)
 
 
@@ -41,7 +44,7 @@ class ProcessMemory:
         metrics.watch("queriesEndedForMemory", lambda: float(self.budget.num_ended))
 
     def part(self) -> Part:
-        return Part("memory", self._start, self._watch.stop, 2.0)
+        return Part("memory", self._start, self._watch.stop, STOP_S)
 
     def _start(self) -> None:
         log.info(

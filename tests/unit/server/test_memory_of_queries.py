@@ -133,23 +133,23 @@ def test_a_query_that_needs_more_than_the_process_has_is_refused_for_good(
 
 def test_a_kernel_is_refused_by_the_process_and_takes_nothing_then() -> None:
     budget = ProcessBudget(1600)
-    one, other = (
+    one, other, small = (
         QueryControl(memory_max_bytes=1 << 30, process=budget, is_small=is_small, name="b_1")
-        for is_small in (False, True)
+        for is_small in (False, False, True)
     )
-    assert growable.charge(one.words.ctypes.data, 1500) == abi.E_OK
-    assert growable.charge(one.words.ctypes.data, 1) == abi.E_MEMORY
-    assert (one.held_bytes, one.refused_bytes, budget.used_by_queries_bytes) == (1500, 1, 1500)
-    assert isinstance(one.memory_error(), ProcessMemoryError)
+    assert growable.charge(one.words.ctypes.data, 1000) == abi.E_OK
+    assert growable.charge(other.words.ctypes.data, 500) == abi.E_OK
+    assert growable.charge(other.words.ctypes.data, 7) == abi.E_MEMORY
+    assert (other.held_bytes, other.refused_bytes, budget.used_by_queries_bytes) == (500, 7, 1500)
+    assert isinstance(other.memory_error(), ProcessMemoryError)
     # A sixteenth is kept for small queries.
-    assert growable.charge(other.words.ctypes.data, 100) == abi.E_OK
+    assert growable.charge(small.words.ctypes.data, 100) == abi.E_OK
     with pytest.raises(ProcessMemoryError, match="query b_1 holds 101 bytes"):
-        other.reserve(1)
-    other.close()
-    one.close()
-    one.close()
+        small.reserve(1)
+    for control in (small, other, one, one):
+        control.close()
     assert budget.used_by_queries_bytes == 0
-    growable.charge(one.words.ctypes.data, -1500)  # freed late
+    growable.charge(one.words.ctypes.data, -1000)  # freed late
     assert budget.used_by_queries_bytes == 0
 
 
