@@ -36,6 +36,7 @@ PinotError(message, **context)      code = Pinot's query error code, http_status
    ├─ OutOfCapacityError            211
    ├─ DiskError                      a disk that is full, read-only or broken
    └─ MemoryLimitError              200, names the setting
+      └─ ProcessMemoryError         245, the memory of the process, not of the query
 
 A broken invariant is an `assert`, never one of these. Messages say what was expected, what was found, where and what to
 do, in lower case. Codes are those of Pinot's QueryErrorCode: clients read them.
@@ -316,6 +317,13 @@ class OutOfCapacityError(ResourceError):
 
 class MemoryLimitError(QueryExecutionError):
     """The memory budget of a query ended it; the message names the setting."""
+
+
+class ProcessMemoryError(MemoryLimitError):
+    """The process has no memory for the query, which waited for it or was ended; the message says what to do."""
+
+    code = 245
+    http_status = 503
 
 
 class DiskError(ResourceError):

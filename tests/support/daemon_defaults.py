@@ -11,6 +11,7 @@ from pinotpy.config.settings import BrokerSettings, ControllerSettings, ProcessS
 from pinotpy.config.settings_loading import environment_names
 from pinotpy.controller.service import ControllerParts
 from pinotpy.server.service import ServerParts
+from pinotpy.service.process_memory import STOP_S
 
 SETTINGS: dict[str, type[ProcessSettings]] = {
     "controller": ControllerSettings,
@@ -31,7 +32,7 @@ def longest_stop_s(role: str) -> float:
     it.
     """
     parts = _PARTS[role].parts(Mock(settings=SETTINGS[role]()))
-    return sum(part.stop_timeout_s + 1.0 for part in parts)
+    return STOP_S + 1.0 + sum(part.stop_timeout_s + 1.0 for part in parts)
 
 
 def environment_variables(role: str) -> set[str]:

@@ -27,6 +27,7 @@ from pinotpy.clock import SystemClock
 from pinotpy.config.schema import Schema
 from pinotpy.config.table import TableConfig
 from pinotpy.errors import TableNotFoundError
+from pinotpy.memory.budget import ProcessBudget
 from pinotpy.names import split_table_name
 from pinotpy.pql.ast import Dialect
 from pinotpy.query.result.partial import PartialResult
@@ -76,6 +77,7 @@ class InProcessCluster:
         threads: int = 2,
         memory_max_bytes: int = 2 << 30,
         registry: type[SegmentRegistry] = SegmentRegistry,
+        server_memory: ProcessBudget | None = None,
     ) -> None:
         self.directory = directory
         self.catalog = _DictCatalog()
@@ -89,6 +91,7 @@ class InProcessCluster:
                 CLOCK,
                 ServerMetrics(Metrics("server", SERVER_METRICS)),
                 None,
+                memory=server_memory,
             )
             for name, registry in self.registries.items()
         }

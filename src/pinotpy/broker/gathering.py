@@ -7,9 +7,10 @@ import asyncio
 from pinotpy.broker.catalog import Half, Target
 from pinotpy.broker.parts import Broker
 from pinotpy.broker.plan_cache import BoundQuery
+from pinotpy.broker.query_memory import QueryMemory
 from pinotpy.broker.routing.table_routing import TableRouting
 from pinotpy.broker.scatter import Gathered, scatter
-from pinotpy.errors import MemoryLimitError, QueryTimeoutError, ServerNotRespondingError
+from pinotpy.errors import QueryTimeoutError, ServerNotRespondingError
 from pinotpy.query.compile.rewrite.pin_time import pin_time
 from pinotpy.query.model.context import QueryContext
 from pinotpy.query.model.context_codec import encode_context
@@ -39,7 +40,13 @@ def _read_and_measured(answer: bytes) -> PartialResult:
 
 
 async def gather(
-    broker: Broker, context: QueryContext, bound: BoundQuery | None, target: Target, number: int, deadline_ns: int
+    broker: Broker,
+    context: QueryContext,
+    bound: BoundQuery | None,
+    target: Target,
+    number: int,
+    deadline_ns: int,
+    memory: QueryMemory,
 ) -> Gathered:
     """Scatter to the servers of every half of the table and collect. `bound`: what servers get of the context where
     they know the rest.
@@ -48,7 +55,8 @@ async def gather(
     lagging = broker.lagging.of(target.raw_table_name, broker.clock.monotonic_ns())
     now_ms = broker.clock.now_ms()
     hedge_after_s = broker.limits.hedge_after_ms / 1000
-    asking = _Asking(broker, number, deadline_ns, FLAG_COMPACT_ROWS | (FLAG_TRACE if context.options.trace else 0))
+    flags = FLAG_COMPACT_ROWS | (FLAG_TRACE if context.options.trace else 0)
+    asking = _Asking(broker, number, deadline_ns, flags, memory)
 
     async def ask_half(half: Half) -> Gathered:
         if len(context.output) > INLINE_COLUMNS_MAX:
@@ -78,17 +86,17 @@ async def gather(
 
 
 class _Asking:
-    """What the calls of one query share: its number, its time, the servers that were asked, the bytes that came."""
+    """What the calls of one query share: its number, its time, the servers that were asked, its memory."""
 
-    __slots__ = ("_asked", "_broker", "_deadline_ns", "_flags", "_number", "_received_bytes")
+    __slots__ = ("_asked", "_broker", "_deadline_ns", "_flags", "_memory", "_number")
 
-    def __init__(self, broker: Broker, number: int, deadline_ns: int, flags: int) -> None:
+    def __init__(self, broker: Broker, number: int, deadline_ns: int, flags: int, memory: QueryMemory) -> None:
         self._broker = broker
         self._number = number
         self._deadline_ns = deadline_ns
         self._flags = flags
         self._asked: set[str] = set()
-        self._received_bytes = 0
+        self._memory = memory
 
     def time_is_up(self) -> bool:
         return self._broker.clock.monotonic_ns() >= self._deadline_ns
@@ -128,13 +136,8 @@ class _Asking:
             raise ServerNotRespondingError(
                 f"server '{server}' did not answer in the query's time", server=server
             ) from error
-        self._received_bytes += partial.num_bytes
-        if self._received_bytes > broker.limits.memory_max_bytes:
-            raise MemoryLimitError(
-                f"the servers' answers have more than {broker.limits.memory_max_bytes} bytes: ask for fewer rows or "
-                "groups, "
-                "or raise pinot.broker.query.memory.maxBytes"
-            )
+        left_s = (self._deadline_ns - broker.clock.monotonic_ns()) / 1e9
+        await self._memory.take(partial.num_bytes, "the answers of servers", left_s)
         return partial
 
 

@@ -19,6 +19,7 @@ from pinotpy.broker.compiling import answer_constants, compile_plan, is_over_lim
 from pinotpy.broker.gathering import gather
 from pinotpy.broker.parts import Broker, BrokerLimits, Question, SendToServer, TableRights
 from pinotpy.broker.plan_cache import Asked, BoundQuery, Plan
+from pinotpy.broker.query_memory import QueryMemory, answer_bytes, merge_bytes
 from pinotpy.broker.rows_of_streams import SEGMENTS_MISSING, name_boundary, tiled
 from pinotpy.broker.scatter import Gathered
 from pinotpy.broker.time_limit import TimeLimit, time_limit
@@ -72,7 +73,17 @@ async def answer_query(
             not tell whether it exists.
     """
     number = next(broker.numbers)
-    envelope = Envelope(request_id=f"{broker.broker_id}_{number}", broker_id=broker.broker_id)
+    memory = QueryMemory(broker.memory, f"{broker.broker_id}_{number}", broker.limits.memory_max_bytes)
+    try:
+        return await _answer(broker, question, rights, number, memory, wants_arrow=wants_arrow)
+    finally:
+        memory.close()
+
+
+async def _answer(
+    broker: Broker, question: Question, rights: TableRights, number: int, memory: QueryMemory, *, wants_arrow: bool
+) -> bytes | pa.Table:
+    envelope = Envelope(request_id=memory.name, broker_id=broker.broker_id)
     start_ns = broker.clock.monotonic_ns()
     laps = Laps()
     is_traced = question.trace
@@ -124,29 +135,36 @@ async def answer_query(
             try:
                 laps.lap("WAIT")
                 bound = _bound(plan, known, asked, context)
-                gathered = await gather(broker, context, bound, target, number, deadline_ns)
+                gathered = await gather(broker, context, bound, target, number, deadline_ns, memory)
                 if gathered.has_offsets:
-                    gathered = await tiled(broker, statement.table, context, bound, gathered, envelope, deadline_ns)
+                    gathered = await tiled(
+                        broker, statement.table, context, bound, gathered, envelope, deadline_ns, memory
+                    )
                 if is_traced:
                     servers = len(gathered.asked | gathered.responded | gathered.unreachable)
                     laps.lap("SCATTER", servers=servers, rowsOut=sum(p.num_rows for _, p in gathered.partials))
                 _check_size(options, gathered)
                 shown = None if wants_arrow else _shown_small(broker, plan, context, gathered, envelope, deadline_ns)
                 if shown is None:
-                    result = await _reduce(broker, context, gathered, envelope, laps, deadline_ns)
+                    result = await _reduce(broker, context, gathered, envelope, laps, deadline_ns, memory)
             finally:
                 broker.admission.leave()
+        if result is not None and (memory.is_large or _num_cells(result) > INLINE_RESULT_CELLS_MAX):
+            left_s = (deadline_ns - broker.clock.monotonic_ns()) / 1e9
+            await memory.take(answer_bytes(result), "the text of its answer", left_s)
         if wants_arrow:
             table = await _table(broker, result, envelope, is_pql, deadline_ns)
         if context is not None and result is not None and table is None:
             shown = await _show(broker, functools.partial(result_keys, context, result), result, deadline_ns)
-    except PinotError as error:
+    except (PinotError, asyncio.CancelledError) as problem:
+        error = memory.fault(problem)
         shown = table = None
         # Past a server that did not answer in time, the time is up for all that the broker does.
         if not isinstance(error, QueryTimeoutError) or all(
             exception.code != ServerNotRespondingError.code for exception in envelope.exceptions
         ):
             envelope.exceptions.append(QueryException(error.code, error.message))
+    memory.cannot_end()
     if limit is not None:
         envelope.warnings += limit.warnings()
         envelope.exceptions = limit.named_in(envelope.exceptions) if envelope.exceptions else []
@@ -269,11 +287,18 @@ def _written_too_late() -> QueryTimeoutError:
 
 
 async def _reduce(
-    broker: Broker, context: QueryContext, gathered: Gathered, envelope: Envelope, laps: Laps, deadline_ns: int
+    broker: Broker,
+    context: QueryContext,
+    gathered: Gathered,
+    envelope: Envelope,
+    laps: Laps,
+    deadline_ns: int,
+    memory: QueryMemory,
 ) -> ReducedResult | None:
     """Merge the partial results; fill the envelope; None if an error forbids showing rows.
 
-    Raises: QueryTimeoutError when a large answer is not reduced by the deadline; what functions raise.
+    Raises: QueryTimeoutError when a large answer is not reduced by the deadline; MemoryLimitError; what functions
+    raise.
     """
     envelope.num_servers_queried = len(gathered.asked)
     envelope.num_servers_responded = len(gathered.responded & gathered.asked)
@@ -320,9 +345,12 @@ async def _reduce(
     if sum(partial.num_bytes for partial in partials) <= INLINE_REDUCE_BYTES_MAX:
         result, counted = reduced()
     else:
+        left_s = max((deadline_ns - start_ns) / 1e9, 0)
+        size_bytes = merge_bytes(context, partials)
+        await memory.take(size_bytes, "the merge of its servers' answers", left_s)
         try:
             # A thread cannot be stopped: past the deadline it ends on its own, for nobody.
-            result, counted = await asyncio.wait_for(asyncio.to_thread(reduced), max((deadline_ns - start_ns) / 1e9, 0))
+            result, counted = await asyncio.wait_for(asyncio.to_thread(memory.lent(size_bytes, reduced)), left_s)
         except TimeoutError as error:
             raise QueryTimeoutError(
                 "the query's time was up while answers were merged: ask for fewer groups or rows"

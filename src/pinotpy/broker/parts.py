@@ -15,6 +15,7 @@ from pinotpy.broker.routing.lagging_replicas import LaggingReplicas
 from pinotpy.clock import Clock
 from pinotpy.errors import OutOfCapacityError
 from pinotpy.functions.constants_budget import BYTES_MAX, TIME_MAX_MS
+from pinotpy.memory.budget import ProcessBudget
 from pinotpy.pql.ast import Dialect
 from pinotpy.query.result.partial import PartialResult
 from pinotpy.rpc.wire import ServerRequest
@@ -109,6 +110,7 @@ class Broker:
     compiling: TurnQueue = field(
         default_factory=lambda: TurnQueue("compile", COMPILING_AT_ONCE_MAX, COMPILING_WAITING_MAX, _compiles_enough)
     )
+    memory: ProcessBudget = field(default_factory=lambda: ProcessBudget(0))
     admission: Admission = field(init=False)
 
     def __post_init__(self) -> None:

@@ -9,6 +9,7 @@ from pinotpy.broker.catalog import Target
 from pinotpy.broker.gathering import gather
 from pinotpy.broker.parts import Broker
 from pinotpy.broker.plan_cache import BoundQuery
+from pinotpy.broker.query_memory import QueryMemory
 from pinotpy.broker.routing.lagging_replicas import lagging_warnings
 from pinotpy.broker.routing.offset_check import offset_faults
 from pinotpy.broker.scatter import Gathered
@@ -38,6 +39,7 @@ async def tiled(
     gathered: Gathered,
     envelope: Envelope,
     deadline_ns: int,
+    memory: QueryMemory,
 ) -> Gathered:
     """The answers of segments that consume. Their records have to tile, else they are asked for once more; and where a
     server still reads what others may have, those are asked. What is still wrong then is told with the answer.
@@ -54,7 +56,8 @@ async def tiled(
             is_asked_again = True
         target = broker.catalog.resolve(table, context.dialect)
         name_boundary(envelope, target)
-        gathered = await gather(broker, context, bound, target, next(broker.numbers), deadline_ns)
+        memory.give_back()
+        gathered = await gather(broker, context, bound, target, next(broker.numbers), deadline_ns, memory)
     offsets = envelope.partition_offsets = gathered.offsets()
     envelope.exceptions += [QueryException(SEGMENTS_MISSING, fault) for fault in offset_faults(offsets)]
     envelope.warnings += lagging_warnings(table, offsets)

@@ -49,6 +49,7 @@ def daemon_options(
     tls_key_file: options.TlsKey = None,
     tls_ca_file: options.TlsCa = None,
     insecure: options.Insecure = False,
+    memory_share: options.MemoryShare = None,
     ready_file: options.ReadyFile = None,
 ) -> DaemonOptions:
     """Options of start-controller, start-broker and start-server."""
@@ -63,6 +64,7 @@ def daemon_options(
         "tls_key_file": tls_key_file,
         "tls_ca_file": tls_ca_file,
         "insecure": insecure or None,
+        "memory_share": memory_share,
     }
     return DaemonOptions(config_file, ready_file, common)
 

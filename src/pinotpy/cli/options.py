@@ -48,6 +48,9 @@ TlsCa = Annotated[
 Insecure = Annotated[
     bool, typer.Option("--insecure", help="listen on an address other than loopback without access control")
 ]
+MemoryShare = Annotated[
+    float | None, typer.Option("--memory-share", help="share of the machine's or control group's memory to use, 0 to 1")
+]
 ReadyFile = Annotated[Path | None, typer.Option("--ready-file", help="file to write address and pid to once ready")]
 
 # --- of clients ----------------------------------------------------------------------------------------------------

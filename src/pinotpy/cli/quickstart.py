@@ -34,6 +34,9 @@ from pinotpy.errors import PinotError, RemoteError
 from pinotpy.service.ports import free_port, is_free
 
 CLUSTER = "QuickStartCluster"
+# Of the machine's memory; a server's is divided by the number of servers. The rest is the system's, ZooKeeper's, and
+# that of the files which servers map.
+MEMORY_SHARES = {"controller": 0.05, "broker": 0.2, "servers": 0.5}
 COMPILE_TIMEOUT_S = 600.0
 FIRST_ANSWER_TIMEOUT_S = 60.0
 
@@ -66,6 +69,12 @@ def _own_command() -> str:
         return f"{sys.executable} -m pinotpy"
     shortest = min(str(called), os.path.relpath(called), key=len)
     return called.name if shutil.which("pinotpy") == str(called) else shortest
+
+
+def memory_shares(num_servers: int) -> dict[str, float]:
+    """Daemon → its share of this machine's memory."""
+    shares = {name: MEMORY_SHARES[name] for name in ("controller", "broker")}
+    return shares | {f"server-{number}": MEMORY_SHARES["servers"] / num_servers for number in range(num_servers)}
 
 
 class Quickstart:
@@ -198,6 +207,9 @@ class Quickstart:
             self._zk_address = zookeeper.ready["address"]
         common = ("--zk-address", self._zk_address, "--cluster-name", CLUSTER)
         launch = self.cluster.launch
+        shares = {
+            name: ("--memory-share", str(share)) for name, share in memory_shares(len(self._server_ports)).items()
+        }
         daemons = [
             launch(
                 "controller",
@@ -207,14 +219,17 @@ class Quickstart:
                 str(self._controller_port),
                 "--data-dir",
                 str(self.directory / "controller"),
+                *shares["controller"],
             ),
-            launch("broker", "start-broker", *common, "--broker-port", str(self._broker_port)),
+            launch("broker", "start-broker", *common, "--broker-port", str(self._broker_port), *shares["broker"]),
         ]
         for number, (port, admin_port) in enumerate(self._server_ports):
             folder = self.directory / f"server-{number}"
             places = ("--data-dir", str(folder / "index"), "--segment-dir", str(folder / "segments"))
             ports = ("--server-port", str(port), "--server-admin-port", str(admin_port))
-            daemons.append(launch(f"server-{number}", "start-server", *common, *ports, *places))
+            daemons.append(
+                launch(f"server-{number}", "start-server", *common, *ports, *places, *shares[f"server-{number}"])
+            )
         self.cluster.wait_ready(*daemons)
 
     def _restart(self) -> None:

@@ -87,6 +87,14 @@ class ProcessSettings(Settings):
         "pinotpy.http.trustedProxies",
         about="Addresses and networks (CIDR) of proxies whose X-Forwarded-For names the client; comma-separated.",
     )
+    memory_share: Number | None = setting(
+        None,
+        "pinotpy.memory.share",
+        about="Share of the memory of its control group, else of the machine, that this process with its workers may "
+        "use; default: 0.1 of a controller, 0.2 of a broker, 0.5 of a server.",
+        gt=0,
+        le=1,
+    )
     shutdown_timeout_ms: WholeNumber = setting(
         10_000, "pinotpy.shutdown.timeoutMs", about="Longest wait for running requests at stop.", unit="ms", ge=1_000
     )

@@ -9,8 +9,6 @@ again when the query ends, and Arrow's share is not included.
 
 from __future__ import annotations
 
-import ctypes
-import logging
 import math
 import mmap
 import threading
@@ -19,7 +17,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-import pyarrow as pa
+from pinotpy.memory.allocators import give_back_free_memory
 
 GROWN_BYTES: Final = 64 << 20
 # Longer than people and dashboards pause between queries, as jemalloc has it: memory that comes back from the system
@@ -33,8 +31,6 @@ SHORT_S: Final = 0.005
 LOOK_INTERVAL_S: Final = 1.0
 _STATM: Final = Path("/proc/self/statm")
 _PAGE_BYTES: Final = mmap.PAGESIZE
-
-log = logging.getLogger(__name__)
 
 
 class IdleMemory:
@@ -113,25 +109,3 @@ def own_memory_bytes() -> int | None:
     except (OSError, ValueError):
         return None
     return (int(resident) - int(shared)) * _PAGE_BYTES
-
-
-def give_back_free_memory() -> None:
-    """Let Arrow's pool and, where it is glibc, the C library return pages that hold nothing."""
-    start_s = time.monotonic()
-    pa.default_memory_pool().release_unused()
-    if _MALLOC_TRIM is not None:
-        _MALLOC_TRIM(0)
-    log.debug("free memory given back took_ms=%.1f", (time.monotonic() - start_s) * 1000)
-
-
-def _malloc_trim() -> Callable[[int], int] | None:
-    try:
-        function = ctypes.CDLL(None).malloc_trim
-    except (AttributeError, OSError, TypeError):
-        return None  # another C library than glibc: it has its own ways
-    function.argtypes, function.restype = [ctypes.c_size_t], ctypes.c_int
-    trim: Callable[[int], int] = function
-    return trim
-
-
-_MALLOC_TRIM: Final = _malloc_trim()

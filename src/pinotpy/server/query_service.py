@@ -15,6 +15,7 @@ from concurrent.futures import Executor
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import TypeVar
 
 from pinotpy.clock import Clock
 from pinotpy.errors import (
@@ -25,6 +26,7 @@ from pinotpy.errors import (
     SegmentCorruptError,
     hide_paths,
 )
+from pinotpy.memory.budget import ProcessBudget
 from pinotpy.query.execute import execute
 from pinotpy.query.model.context import QueryContext
 from pinotpy.query.model.context_codec import decode_context
@@ -49,11 +51,13 @@ from pinotpy.segment.data_source import Segment
 from pinotpy.segment.immutable import ImmutableSegment
 from pinotpy.segment.shared_codes.cache import SharedDictionaries
 from pinotpy.server.idle_memory import IdleMemory
+from pinotpy.server.memory_turns import MemoryTurns
 from pinotpy.server.metrics import ServerMetrics
 from pinotpy.server.query_templates import LONG_CPU_NS, QueryTemplate, QueryTemplates
 from pinotpy.server.scheduler import QueryScheduler
 from pinotpy.server.tables.registry import SegmentRegistry
 
+T = TypeVar("T")
 log = logging.getLogger(__name__)
 OnDamage = Callable[[str, ImmutableSegment | None, SegmentCorruptError], None]
 SLOW_QUERY_MS = 1000
@@ -100,6 +104,7 @@ class QueryService:
     """Answers queries over the segments of `registry`. Shared by RPC threads; the lock guards `_running` and
     `_cancelled`. `on_damage` is told when a query met damaged bytes: the table, the segment that is not served any more
     because of them (None where it is not known which), and what was found.
+    `memory`: the budget of the process.
     """
 
     def __init__(
@@ -113,6 +118,7 @@ class QueryService:
         host: str = "localhost",
         dictionaries: SharedDictionaries | None = None,
         on_damage: OnDamage = lambda table, segment, damage: None,
+        memory: ProcessBudget | None = None,
     ) -> None:
         self._registry = registry
         self._scheduler = scheduler
@@ -123,6 +129,8 @@ class QueryService:
         self._host = host
         self._dictionaries = dictionaries
         self._on_damage = on_damage
+        self._memory = ProcessBudget(0) if memory is None else memory
+        self._turns = MemoryTurns(self._memory, limits.memory_max_bytes)
         self._idle_memory = IdleMemory()
         self._templates = QueryTemplates(self._decode)
         self._decode_short = lru_cache(SHORT_CONTEXTS_MAX)(self._decode)
@@ -141,12 +149,15 @@ class QueryService:
                 return UNKNOWN_TEMPLATE
             request = template.request_of(bound)
             is_quick = template.is_counted or (template.expectation.last_was_quick and self._has_few_docs(template))
-            partial = self.answer(request, deadline_s, template.context_of(bound), is_quick=is_quick)
-            template.expectation.took(partial.statistics.cpu_ns)
-        else:
-            request = decode_request(content)
-            partial = self.answer(request, deadline_s)
-        return self._encoded(request, partial)
+            return self.answer(
+                request,
+                deadline_s,
+                template.context_of(bound),
+                is_quick=is_quick,
+                finish=lambda partial: self._encoded(request, partial, template),
+            )
+        request = decode_request(content)
+        return self.answer(request, deadline_s, finish=lambda partial: self._encoded(request, partial))
 
     def handle_quickly(self, content: bytes, deadline_s: float, peer: str) -> bytes | None:
         """As `handle`, but inline on the connection's reader thread, for cheap queries only: of a known template that
@@ -175,16 +186,30 @@ class QueryService:
             else QUICK_DOCS_MAX
         )
         try:
-            partial = self.answer(request, deadline_s, template.context_of(bound), is_quick=True, docs_max=docs_max)
+            return self.answer(
+                request,
+                deadline_s,
+                template.context_of(bound),
+                is_quick=True,
+                docs_max=docs_max,
+                finish=lambda partial: self._encoded(request, partial, template, is_quick=True),
+            )
         except TooManyDocsError:
             template.expectation.failed()
             return None
-        template.expectation.took(partial.statistics.cpu_ns)
-        if partial.statistics.cpu_ns >= LONG_CPU_NS:
-            template.expectation.failed()
-        return self._encoded(request, partial)
 
-    def _encoded(self, request: ServerRequest, partial: PartialResult) -> bytes:
+    def _encoded(
+        self,
+        request: ServerRequest,
+        partial: PartialResult,
+        template: QueryTemplate | None = None,
+        *,
+        is_quick: bool = False,
+    ) -> bytes:
+        if template is not None:
+            template.expectation.took(partial.statistics.cpu_ns)
+            if is_quick and partial.statistics.cpu_ns >= LONG_CPU_NS:
+                template.expectation.failed()
         answer = partial.to_bytes(few=bool(request.flags & FLAG_COMPACT_ROWS))
         allowed = self._limits.response_bytes_max
         if len(answer) > allowed:
@@ -208,9 +233,14 @@ class QueryService:
         *,
         is_quick: bool = False,
         docs_max: int | None = None,
-    ) -> PartialResult:
-        """Execute one request. `context`: already decoded, if the caller has it. `is_quick`: run on the calling thread
-        without a scheduler slot. `docs_max`: raise TooManyDocsError if the plan would read more.
+        finish: Callable[[PartialResult], T],
+    ) -> T:
+        """Execute one request: what `finish` makes of its result, while the query has its memory.
+
+        Args:
+            context: already decoded, if the caller has it.
+            is_quick: run on the calling thread without a scheduler slot.
+            docs_max: raise TooManyDocsError if the plan would read more.
         """
         start_ns = self._clock.monotonic_ns()
         # The request names the query's own time; brokers wait LAST_WORD_S longer than that, to be told that it was up.
@@ -218,23 +248,45 @@ class QueryService:
         timeout_s = max(min(request.timeout_ms / 1000, deadline_s, own_timeout_s), 0)
         deadline_ns = start_ns + int(timeout_s * 1e9)
         trace = Trace() if request.flags & FLAG_TRACE else None
-        control = QueryControl(deadline_ns, self._limits.memory_max_bytes, trace=trace, docs_max=docs_max)
+        is_small = is_quick or self._is_small(request)
+        control = QueryControl(
+            deadline_ns,
+            self._limits.memory_max_bytes,
+            trace=trace,
+            docs_max=docs_max,
+            process=self._memory,
+            is_small=is_small,
+            name=_name(request),
+        )
         key = (request.broker_id, request.request_id)
-        with self._lock:
-            self._running[key] = control
-            if self._cancelled and start_ns - self._cancelled.pop(key, -EARLY_CANCEL_NS) < EARLY_CANCEL_NS:
-                control.cancel()
-        try:
-            with self._place(request, deadline_ns, control, is_quick):
-                if trace is not None:
-                    trace.current.add("WAIT", self._clock.monotonic_ns() - start_ns)
-                partial = self._execute(request, context, control)
+
+        def finished(partial: PartialResult) -> T:
             if timeout_s >= own_timeout_s and partial.exceptions:
                 late = QueryTimeoutError.code
                 partial.exceptions = [
                     replace(fault, message=self._with_limit(fault.message)) if fault.code == late else fault
                     for fault in partial.exceptions
                 ]
+            took_ms = (self._clock.monotonic_ns() - start_ns) / 1e6
+            self._report(request, partial, control.grouping_methods, took_ms)
+            return finish(partial)
+
+        self._memory.running[control.name] = control
+        with self._lock:
+            self._running[key] = control
+            if self._cancelled and start_ns - self._cancelled.pop(key, -EARLY_CANCEL_NS) < EARLY_CANCEL_NS:
+                control.cancel()
+        try:
+            with self._place(deadline_ns, control, is_quick=is_quick, is_small=is_small):
+                if trace is not None:
+                    trace.current.add("WAIT", self._clock.monotonic_ns() - start_ns)
+                return self._turns.run(
+                    control,
+                    deadline_ns,
+                    lambda: self._execute(request, context, control),
+                    finished,
+                    is_small=is_small,
+                )
         except OutOfCapacityError:
             self._metrics.refused()
             raise
@@ -244,12 +296,11 @@ class QueryService:
                 raise
             raise QueryTimeoutError(self._with_limit(error.message)) from error
         finally:
+            control.close()  # it may not have run
+            self._memory.running.pop(control.name, None)
             with self._lock:
                 self._running.pop(key, None)
             self._idle_memory.query_done((self._clock.monotonic_ns() - start_ns) / 1e9)
-        took_ms = (self._clock.monotonic_ns() - start_ns) / 1e6
-        self._report(request, partial, control.grouping_methods, took_ms)
-        return partial
 
     def _with_limit(self, message: str) -> str:
         """A timeout message for when this server's own limit applied, not the query's: options and settings of the
@@ -258,13 +309,11 @@ class QueryService:
         return f"{message}, or raise the setting {SERVER_TIMEOUT_SETTING} of the server ({self._limits.timeout_ms} ms)"
 
     def _place(
-        self, request: ServerRequest, deadline_ns: int, control: QueryControl, is_quick: bool
+        self, deadline_ns: int, control: QueryControl, *, is_quick: bool, is_small: bool
     ) -> AbstractContextManager[None]:
         if is_quick:
             return nullcontext()
-        return self._scheduler.slot(
-            deadline_ns, is_small=self._is_small(request), is_cancelled=lambda: control.is_cancelled
-        )
+        return self._scheduler.slot(deadline_ns, is_small=is_small, is_cancelled=lambda: control.is_cancelled)
 
     def is_small(self, content: bytes) -> bool:
         """Whether a query (by its bytes) reads so little that it need not queue behind large ones. Raises DataError."""
@@ -395,6 +444,11 @@ class QueryService:
                 request.request_id, request.table_name_with_type, took_ms, statistics.num_segments_queried,
                 statistics.num_docs_scanned, len(partial.missing_segments), [e.code for e in partial.exceptions],
             )  # fmt: skip
+
+
+def _name(request: ServerRequest) -> str:
+    """As the answer of its broker names the query (requestId), with the table: a hybrid table's are two here."""
+    return f"{request.broker_id}_{request.request_id} on {request.table_name_with_type}"
 
 
 def _shown(error: PinotError) -> str:

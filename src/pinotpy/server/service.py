@@ -12,7 +12,7 @@ import os
 import threading
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, Final, NoReturn
 
 from pinotpy import __version__
 from pinotpy.cluster.leader import leader_url
@@ -58,6 +58,9 @@ from pinotpy.service.http_server import HttpServer
 from pinotpy.service.joining import ZOOKEEPER_STOP_S, await_cluster, connect, give_notice
 
 log = logging.getLogger(__name__)
+# One part in so many of the process' memory is the most that decoded columns, and shared dictionaries, may take.
+DECODED_PART: Final = 4
+DICTIONARIES_PART: Final = 8
 
 
 def run_server(settings: ServerSettings, ready_file: Path | None = None) -> NoReturn:
@@ -89,8 +92,12 @@ class ServerParts:
         self._damaged: DamagedSegments | None = None
         self._scrubber: Scrubber | None = None
         self._realtime: RealtimeParts | None = None
-        self._dictionaries = SharedDictionaries(settings.global_dictionary_max_bytes)
-        DECODED.set_budget(settings.decoded_columns_max_bytes)
+        memory = equipment.memory.budget
+        self._dictionaries = SharedDictionaries(
+            min(settings.global_dictionary_max_bytes, memory.total_bytes // DICTIONARIES_PART)
+        )
+        DECODED.set_budget(min(settings.decoded_columns_max_bytes, memory.total_bytes // DECODED_PART))
+        memory.stands(lambda: DECODED.used_bytes)
         self._queries = self._query_service()
 
     def parts(self) -> list[Part]:
@@ -137,6 +144,7 @@ class ServerParts:
             host,
             self._dictionaries,
             self._suspect,
+            self.equipment.memory.budget,
         )
 
     def _suspect(self, table: str, segment: ImmutableSegment | None, damage: SegmentCorruptError) -> None:

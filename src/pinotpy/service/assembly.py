@@ -19,6 +19,7 @@ from pinotpy.service.http_server import THREADS, HttpServer, check_query_binding
 from pinotpy.service.logs import configure_logs
 from pinotpy.service.metric_catalogue import METRICS_BY_ROLE
 from pinotpy.service.metrics import Metrics
+from pinotpy.service.process_memory import ProcessMemory
 from pinotpy.service.tls import TlsFiles, TlsPem, client_context, read_pem
 
 
@@ -33,6 +34,7 @@ class Equipment:
     tls: TlsFiles | None
     cluster_token: str | None
     clock: Clock
+    memory: ProcessMemory
 
     @property
     def scheme(self) -> str:
@@ -88,14 +90,16 @@ def run_assembled(
     settings: SettingsT, assemble: Callable[[SettingsT, Equipment], Assembled], ready_file: Path | None
 ) -> NoReturn:
     """Run the daemon of these settings in this process until it is told to stop, and end the process."""
+    equipment: list[Equipment] = []
     assembled: list[Assembled] = []
 
     def build(daemon: Daemon) -> Sequence[Part]:
-        assembled.append(assemble(settings, equip(settings.role, settings)))
-        return assembled[0].parts()
+        equipment.append(equip(settings.role, settings))
+        assembled.append(assemble(settings, equipment[0]))
+        return [equipment[0].memory.part(), *assembled[0].parts()]
 
     def facts() -> Mapping[str, object]:
-        return assembled[0].facts()
+        return {**assembled[0].facts(), "memory_budget": equipment[0].memory.budget.total_bytes}
 
     run_daemon(settings.role, build, ready=facts, ready_file=ready_file)
 
@@ -118,4 +122,5 @@ def equip(role: str, settings: ProcessSettings) -> Equipment:
     tls = None
     if settings.tls_cert_file is not None or settings.tls_ca_file is not None:
         tls = TlsFiles(settings.tls_cert_file, settings.tls_key_file, settings.tls_ca_file)
-    return Equipment(role, settings, Metrics(role, METRICS_BY_ROLE[role]), access, tls, token, clock)
+    metrics = Metrics(role, METRICS_BY_ROLE[role])
+    return Equipment(role, settings, metrics, access, tls, token, clock, ProcessMemory(settings, metrics))

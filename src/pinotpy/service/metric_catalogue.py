@@ -17,6 +17,15 @@ COMMON_METRICS: tuple[Metric, ...] = (
     Metric("uncaughtExceptions", _COUNTER, "errors", "requests that ended in a fault of ours"),
     Metric("zookeeperReconnects", _COUNTER, "sessions", "sessions with ZooKeeper that had to be built anew"),
     Metric("ready", _GAUGE, "0 or 1", "whether the daemon serves"),
+    Metric("memoryLimit", _GAUGE, "bytes", "memory of the control group, else of the machine"),
+    Metric("memoryBudget", _GAUGE, "bytes", "what this process with its workers may use of it"),
+    Metric("memoryStanding", _GAUGE, "bytes", "part of the budget that no query gives back"),
+    Metric("memoryOfQueries", _GAUGE, "bytes", "part of the budget that queries have"),
+    Metric("memoryResident", _GAUGE, "bytes", "what the process and its workers use, mapped files apart"),
+    Metric("memoryResidentPeak", _GAUGE, "bytes", "the most that was seen of it since the start"),
+    Metric("queriesWaitedForMemory", _GAUGE, "requests", "requests for memory that waited, since the start"),
+    Metric("queriesRefusedMemory", _GAUGE, "queries", "queries that waited for memory in vain, since the start"),
+    Metric("queriesEndedForMemory", _GAUGE, "queries", "queries ended because their process was over its budget"),
 )
 
 BROKER_METRICS: tuple[Metric, ...] = (

@@ -141,10 +141,14 @@ C_MEMORY_MAX: Final = 3
 C_ERROR: Final = 4  # first error word of any thread
 C_QUANTUM_NS: Final = 5
 C_TRACE: Final = 6  # != 0: count the time of filters in S_FILTER_NS
+C_REFUSED_BYTES: Final = 7  # what was last asked for when the budget of the process refused it, 0: it never did
 # ..14: addresses of functions whose work the driver may do itself (filter/bitmap_scan.py, filter/bitmap_arithmetic.py),
 # 0: none
 C_FUSED_TESTS: Final = 8
-CONTROL_WORDS: Final = 16
+# Addresses of two int64 words that all queries of a process share (pinotpy.memory.ledger); 0: no budget but the query's
+C_PROCESS_USED: Final = 15
+C_PROCESS_MAX: Final = 16
+CONTROL_WORDS: Final = 17
 
 # Error words (return value of block functions and of the driver's step).
 E_OK: Final = 0

@@ -3,8 +3,9 @@
 A *vector* is three words (address, used words, capacity in words) inside a context. A *pool* is POOL_WORDS words: a
 vector with the addresses and sizes of its blocks, and the first and last free address of the newest; what is taken from
 it never moves, so that growing copies nothing and the pages of a large one are mapped once. Everything here charges
-what it takes to C_MEMORY_USED with an atomic add, because threads of one query share the control block, and answers
-E_MEMORY instead of allocating when the budget would be passed. Python changes that word through `add_used` alone.
+what it takes to C_MEMORY_USED with an atomic add, because threads of one query share the control block, and to the word
+that all queries of the process share; it answers E_MEMORY instead of allocating when either budget would be passed.
+Python changes these words through `add_used` alone.
 """
 
 from __future__ import annotations
@@ -19,6 +20,9 @@ from numba.extending import intrinsic
 from pinotpy.kernels.runtime.abi import (
     C_MEMORY_MAX,
     C_MEMORY_USED,
+    C_PROCESS_MAX,
+    C_PROCESS_USED,
+    C_REFUSED_BYTES,
     CONTROL_WORDS,
     E_MEMORY,
     E_OK,
@@ -63,23 +67,33 @@ def _atomic_add(typingctx: Any, address: Any, amount: Any) -> Any:
 
 @njit(nogil=True)
 def charge(control_address: int, size_bytes: int) -> Any:
-    """Account for `size_bytes` more (or less, when negative); E_MEMORY if that passes the budget (nothing is charged
-    then).
+    """Account for `size_bytes` more (or less, when negative); E_MEMORY if that passes the query's budget or the
+    process' (nothing is charged then).
     """
     control = words(control_address, CONTROL_WORDS)
     before = _atomic_add(control_address + C_MEMORY_USED * 8, size_bytes)
     if size_bytes > 0 and control[C_MEMORY_MAX] != 0 and before + size_bytes > control[C_MEMORY_MAX]:
         _atomic_add(control_address + C_MEMORY_USED * 8, -size_bytes)
         return E_MEMORY
+    if control[C_PROCESS_USED] != 0:
+        before = _atomic_add(control[C_PROCESS_USED], size_bytes)
+        if size_bytes > 0 and before + size_bytes > words(control[C_PROCESS_MAX], 1)[0]:
+            _atomic_add(control[C_PROCESS_USED], -size_bytes)
+            _atomic_add(control_address + C_MEMORY_USED * 8, -size_bytes)
+            control[C_REFUSED_BYTES] = size_bytes
+            return E_MEMORY
     return E_OK
 
 
 @block_function
 def add_used(control_address: int, size_bytes: int) -> Any:
-    """Account for `size_bytes` more (or less, when negative) whatever the budget; gives the bytes used after it.
+    """Account for `size_bytes` more (or less, when negative) whatever the budgets; gives the query's bytes after it.
 
     For Python, which calls it by its address: an `+=` there loses what kernels charge at the same time.
     """
+    control = words(control_address, CONTROL_WORDS)
+    if control[C_PROCESS_USED] != 0:
+        _atomic_add(control[C_PROCESS_USED], size_bytes)
     return _atomic_add(control_address + C_MEMORY_USED * 8, size_bytes) + size_bytes
 
 

@@ -17,7 +17,6 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from pinotpy.arrays import Int64Array
-from pinotpy.errors import QueryCancelledError
 from pinotpy.functions.state.plans import ValueSetPlan
 from pinotpy.kernels.aggregate import rank_select, ranks, value_lists
 from pinotpy.kernels.aggregate.result_context import D_RUNS, G_ARENA, ResultContext
@@ -252,6 +251,6 @@ def _check(plan: ScanPlan, code: int) -> None:
         return
     plan.control.check()
     if code == abi.E_CANCELLED:
-        raise QueryCancelledError("the query was cancelled")
+        raise plan.control.cancelled_error()
     assert code == abi.E_MEMORY, f"unknown error word {code}"
     raise plan.control.memory_error()

@@ -18,7 +18,6 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from pinotpy.arrays import Int64Array
-from pinotpy.errors import QueryCancelledError
 from pinotpy.functions.state.plans import SlotPlan
 from pinotpy.kernels.aggregate.result_context import (
     G_ARENA,
@@ -189,7 +188,7 @@ class RadixPartitionedTable:
         control = self.plan.control
         control.check()
         if code == abi.E_CANCELLED:
-            raise QueryCancelledError("the query was cancelled")
+            raise control.cancelled_error()
         assert code == abi.E_MEMORY, f"unknown error word {code}"
         raise control.memory_error()
 

@@ -121,7 +121,8 @@ class _Budget(QueryControl):
     """Accounts for the numbers instead of the query, and stops when the query has to."""
 
     def __init__(self, query: QueryControl) -> None:
-        super().__init__(memory_max_bytes=max(int(share_of_cache("text codes", DECODED.budget_bytes)), 1))
+        allowed = max(int(share_of_cache("text codes", DECODED.budget_bytes)), 1)
+        super().__init__(memory_max_bytes=allowed, process=query.process)
         self._query = query
 
     def check(self) -> None:
@@ -140,6 +141,8 @@ def _made(
     except MemoryLimitError:
         control.check()  # it may be the query's own
         raise _TooLargeError from None
+    finally:
+        budget.close()
     words = (
         1
         + len(numbered.tables)

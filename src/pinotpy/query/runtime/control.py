@@ -13,10 +13,17 @@ from typing import Final
 
 import numpy as np
 
-from pinotpy.errors import MemoryLimitError, QueryCancelledError, QueryTimeoutError
+from pinotpy.errors import (
+    MemoryLimitError,
+    PinotError,
+    ProcessMemoryError,
+    QueryCancelledError,
+    QueryTimeoutError,
+)
 from pinotpy.kernels.filter import bitmap_arithmetic, bitmap_scan, expression_predicate, predicates
 from pinotpy.kernels.runtime import abi, growable
 from pinotpy.kernels.vector import fetch, fused_instruction
+from pinotpy.memory.budget import ProcessBudget, process_memory_error
 from pinotpy.query.runtime.memory_shares import SHARES_OF_QUERY
 from pinotpy.query.runtime.trace import Trace
 
@@ -55,6 +62,9 @@ class QueryControl:
         memory_max_bytes: budget for result state of all threads; 0 = none.
         trace: where the stages of the query are measured; None: nowhere.
         docs_max: a query that would read more docs ends before it reads any (TooManyDocsError); None: it may read all.
+        process: the budget of all queries of the process, which this one is charged to; None: only its own counts.
+        is_small: the query may use what the process keeps for small ones.
+        name: of the query, for messages about the memory of the process.
 
     grouping_methods: by which methods groups were found, in words, one a plan that ran (query/group/choose.py).
     checks: what is called with this control when the query has ended, to raise if what it read is not as it was.
@@ -68,6 +78,9 @@ class QueryControl:
         quantum_ns: int = QUANTUM_NS,
         trace: Trace | None = None,
         docs_max: int | None = None,
+        process: ProcessBudget | None = None,
+        is_small: bool = False,
+        name: str = "",
     ) -> None:
         self.trace = trace
         self.docs_max = docs_max
@@ -79,6 +92,53 @@ class QueryControl:
         self.words[abi.C_QUANTUM_NS] = quantum_ns
         self.words[abi.C_TRACE] = int(trace is not None)
         self._address: int = self.words.ctypes.data
+        self.process, self._is_small, self.name = process, is_small, name
+        # Whether the process is what bounds the query, not its own setting.
+        self._is_bound_by_process = False
+        self._ended: PinotError | None = None
+        if process is not None:
+            self.words[abi.C_PROCESS_USED], self.words[abi.C_PROCESS_MAX] = process.addresses(is_small=is_small)
+            most = process.for_queries_bytes
+            if most and (most < memory_max_bytes or not memory_max_bytes):
+                self.words[abi.C_MEMORY_MAX] = most
+                self._is_bound_by_process = True
+
+    def close(self) -> None:
+        """Give back to the process what the query was charged; what it frees from now on is not counted. Call it when
+        no thread runs for the query any more; again is harmless.
+        """
+        if self.process is not None and self.words[abi.C_PROCESS_USED]:
+            _add_used(self._address, -self.held_bytes)
+            self.words[abi.C_PROCESS_USED] = 0
+            self.process.freed()
+
+    def restart(self, reserved_bytes: int, *, is_most: bool) -> None:
+        """After `close`: forget a run that was refused memory; the next one may use `reserved_bytes`, which the process
+        keeps for it. `is_most`: that is what the setting allows one query.
+        """
+        self.grouping_methods.clear()
+        self.words[[abi.C_MEMORY_USED, abi.C_ERROR, abi.C_REFUSED_BYTES]] = 0
+        self.words[abi.C_MEMORY_MAX] = reserved_bytes
+        self._is_bound_by_process = not is_most
+
+    @property
+    def held_bytes(self) -> int:
+        """What it was charged."""
+        return int(self.words[abi.C_MEMORY_USED])
+
+    @property
+    def refused_bytes(self) -> int:
+        """What the process refused it when it ended for that; 0: it was not refused."""
+        return int(self.words[abi.C_REFUSED_BYTES])
+
+    def end(self, error: ProcessMemoryError) -> None:
+        """As `cancel`; the query fails with this error."""
+        self._ended = error
+        self.cancel()
+
+    def cancelled_error(self) -> PinotError:
+        """What to raise when the query was cancelled."""
+        return self._ended or QueryCancelledError("the query was cancelled")
 
     def cancel(self) -> None:
         """Stop the query at its next block; callable from any thread, any number of times."""
@@ -92,7 +152,10 @@ class QueryControl:
         """Account for result memory before it is allocated; raises MemoryLimitError, naming the setting."""
         used, allowed = _add_used(self._address, size_bytes), int(self.words[abi.C_MEMORY_MAX])
         if allowed and used > allowed:
-            raise memory_limit_error(used, allowed)
+            raise self.memory_error()
+        if self.process is not None and size_bytes and self.process.is_over(is_small=self._is_small):
+            self.words[abi.C_REFUSED_BYTES] = size_bytes
+            raise self.memory_error()
 
     def release(self, size_bytes: int) -> None:
         """Give back what `reserve` took."""
@@ -108,13 +171,13 @@ class QueryControl:
     def check(self) -> None:
         """Raise if the query was cancelled, is late or uses too much memory; for the stages that run in Python."""
         if self.words[abi.C_CANCEL]:
-            raise QueryCancelledError("the query was cancelled")
+            raise self.cancelled_error()
         deadline = int(self.words[abi.C_DEADLINE_NS])
         if deadline and time.monotonic_ns() > deadline:
             raise timeout_error()
         used, allowed = int(self.words[abi.C_MEMORY_USED]), int(self.words[abi.C_MEMORY_MAX])
         if allowed and used > allowed:
-            raise memory_limit_error(used, allowed)
+            raise self.memory_error()
 
     def will_read(self, num_docs: int) -> None:
         """Raise TooManyDocsError if so many docs are too many; called when a scan is planned."""
@@ -122,7 +185,11 @@ class QueryControl:
             raise TooManyDocsError
 
     def memory_error(self) -> MemoryLimitError:
-        """What to raise when a kernel was refused memory (abi.E_MEMORY)."""
+        """What to raise when memory was refused (abi.E_MEMORY)."""
+        if self.process is not None and (self.refused_bytes or self._is_bound_by_process):
+            return process_memory_error(
+                f"query {self.name} holds {self.held_bytes} bytes and needs more than there is", self.process
+            )
         return memory_limit_error(int(self.words[abi.C_MEMORY_USED]), int(self.words[abi.C_MEMORY_MAX]))
 
 

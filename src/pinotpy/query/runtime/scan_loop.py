@@ -202,7 +202,7 @@ def _trace(plan: Scan, stage: Stage, states: list[abi.State], wall_ns: int) -> N
 
 def _error(plan: Scan, code: int, contexts: list[Any], on_error: Callable[[Any], str] | None) -> PinotError:
     if code == abi.E_CANCELLED:
-        return QueryCancelledError("the query was cancelled")
+        return plan.control.cancelled_error()
     if code == abi.E_DEADLINE:
         return timeout_error()
     if code == abi.E_MEMORY:

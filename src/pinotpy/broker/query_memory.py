@@ -1,0 +1,158 @@
+"""The memory of one query on a broker: its servers' answers, the merge of them, the answer in its form for clients.
+
+Everything is reserved before it is allocated. What a merge or an answer takes is estimated from what goes in, with the
+factors that were measured (ADR 24): Arrow and numpy allocate out of our sight.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Final, TypeVar
+
+import pyarrow as pa
+
+from pinotpy.errors import MemoryLimitError, PinotError, ProcessMemoryError
+from pinotpy.memory.budget import Claim, ProcessBudget
+from pinotpy.query.model.context import QueryContext, QueryKind
+from pinotpy.query.result.partial import PartialResult
+from pinotpy.query.result.reduced import ReducedResult
+
+MEMORY_SETTING: Final = "pinot.broker.query.memory.maxBytes"
+# Smaller queries are not asked about: a thousand of them at once are 64 MiB.
+ASKED_MIN_BYTES: Final = 64 << 10
+# What a merge takes beside the partial results: so many bytes for each byte of them (their rows in one table, the
+# merged columns), and for each row or value of a set (numbers of groups, hash tables). Measured: 143 to 442 MiB for two
+# million rows of 15 to 70 MiB, where this says 228 to 468.
+MERGE_BYTES_A_BYTE: Final = 4.5
+MERGE_BYTES_A_VALUE: Final = 80
+# … where there is one partial result: columns that are finished, ordered, cut.
+FINISH_BYTES_A_BYTE: Final = 2.0
+FINISH_BYTES_A_VALUE: Final = 40
+# A cell as a Python object in a list, and as text; texts are in memory twice more.
+CELL_BYTES: Final = 96
+
+T = TypeVar("T")
+
+
+class QueryMemory:
+    """Used on the event loop; `end` is called by any thread. `allowed_bytes`: of one query (setting)."""
+
+    def __init__(self, budget: ProcessBudget, name: str, allowed_bytes: int) -> None:
+        self.ended: ProcessMemoryError | None = None
+        self.name = name
+        self._budget = budget
+        self._allowed_bytes = allowed_bytes
+        self._taken_bytes = 0
+        self._claim = Claim(name)
+        self._lent: set[Claim] = set()  # to threads
+        self._loop = asyncio.get_running_loop()
+        self._task = asyncio.current_task()
+        self._turn = asyncio.Lock()  # servers answer at the same time; a claim waits for one thing
+
+    @property
+    def held_bytes(self) -> int:
+        return self._claim.size_bytes + sum(claim.size_bytes for claim in list(self._lent))
+
+    @property
+    def is_large(self) -> bool:
+        return self._taken_bytes >= ASKED_MIN_BYTES
+
+    def end(self, error: ProcessMemoryError) -> None:
+        """Stop waiting for whatever the query waits for, and fail with this error."""
+        self.ended = error
+        self._loop.call_soon_threadsafe(self._cancel)
+
+    def cannot_end(self) -> None:
+        """From now on the answer is written, whatever comes."""
+        self._task = None
+
+    def fault(self, error: PinotError | asyncio.CancelledError) -> PinotError:
+        """The error of the query; raises CancelledError if it was not `end` that cancelled it."""
+        if isinstance(error, PinotError):
+            return error
+        if self.ended is None or self._task is None:
+            raise error
+        self._task.uncancel()
+        return self.ended
+
+    async def take(self, size_bytes: int, what: str, timeout_s: float) -> None:
+        """Reserve memory for `what` (plural). Raises MemoryLimitError: more than one query may have;
+        ProcessMemoryError: the process had none within `timeout_s`.
+        """
+        self._taken_bytes += size_bytes
+        if self._taken_bytes > self._allowed_bytes:
+            raise MemoryLimitError(
+                f"with {what} the query needs {self._taken_bytes} bytes on the broker, more than "
+                f"{self._allowed_bytes}: ask for fewer rows or groups, or raise {MEMORY_SETTING}",
+                setting=MEMORY_SETTING,
+            )
+        if not self.is_large:
+            return
+        self._budget.running.setdefault(self.name, self)
+        async with self._turn:
+            missing = self._taken_bytes - self._claim.size_bytes
+            if missing > 0:
+                await self._budget.reserve_async(self._claim, missing, timeout_s)
+
+    def lent(self, size_bytes: int, work: Callable[[], T]) -> Callable[[], T]:
+        """`work` for a thread that cannot be stopped: `size_bytes` of what the query has are given back when it ends,
+        whoever still waits for it.
+        """
+        size_bytes = min(size_bytes, self._claim.size_bytes)
+        claim = self._budget.split(self._claim, size_bytes)
+        self._lent.add(claim)
+        self._taken_bytes -= size_bytes
+
+        def working() -> T:
+            try:
+                return work()
+            finally:
+                self._lent.discard(claim)
+                self._budget.release(claim)
+
+        return working
+
+    def give_back(self) -> None:
+        """All but what threads have: what it was for is gone."""
+        self._taken_bytes = 0
+        if self._claim.size_bytes:
+            self._budget.release(self._claim)
+
+    def close(self) -> None:
+        """The query is answered."""
+        self._budget.running.pop(self.name, None)
+        self.give_back()
+
+    def _cancel(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+
+
+def merge_bytes(context: QueryContext, partials: list[PartialResult]) -> int:
+    """What the merge and the reduce of these take beside them."""
+    filled = [partial for partial in partials if partial.has_rows]
+    a_byte, a_value = MERGE_BYTES_A_BYTE, MERGE_BYTES_A_VALUE
+    if context.kind is QueryKind.SELECTION and not context.order_by:
+        a_byte, a_value = FINISH_BYTES_A_BYTE, 0  # joined and cut
+    elif len(filled) == 1 and context.kind in (QueryKind.AGGREGATION, QueryKind.GROUP_BY):
+        a_byte, a_value = FINISH_BYTES_A_BYTE, FINISH_BYTES_A_VALUE
+    return int(sum(partial.num_bytes * a_byte + _num_values(partial) * a_value for partial in filled))
+
+
+def _num_values(partial: PartialResult) -> int:
+    """Rows, or values in the largest column of sets if that has more."""
+    if partial.few is not None or partial.rows is None:
+        return partial.num_rows
+    sets = [column for column in partial.rows.columns if pa.types.is_list(column.type)]
+    return max([partial.num_rows, *(sum(len(chunk.values) for chunk in column.chunks) for column in sets)])
+
+
+def answer_bytes(result: ReducedResult) -> int:
+    """What the answer takes as Python's values and as text."""
+    size_bytes = 0
+    for column in [*result.columns, *(groups.value for groups in result.group_lists)]:
+        size_bytes += len(column.values) * CELL_BYTES + 3 * column.values.nbytes
+    for groups in result.group_lists:
+        size_bytes += sum(len(key.values) * CELL_BYTES + 3 * key.values.nbytes for key in groups.keys)
+    return size_bytes
