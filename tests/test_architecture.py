@@ -30,7 +30,7 @@ HOUSE: dict[str, set[str]] = {
     "ingest": {"pql", "segment", "functions", "fs", "config", "stream", "kernels", "client"},  # client: pushes
     "client": {"config", "cluster"},  # cluster: brokers are found and followed in ZooKeeper, when asked for
     "service": {"config", "cluster", "fs", "functions", "kernels", "memory"},
-    "rpc": {"config", "query"},
+    "rpc": {"config", "query", "memory"},
     "controller": {"service", "rpc", "cluster", "config", "fs", "stream", "segment", "ingest", "client"},
     "broker": {"service", "rpc", "cluster", "config", "query", "pql", "functions", "memory"},
     "server": {

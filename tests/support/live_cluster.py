@@ -25,7 +25,8 @@ from pinotpy.service.ports import free_port
 class LiveCluster:
     """Daemons under `directory`; servers have fixed ports, so that a restarted one is the same instance.
 
-    controller_options stand instead of the controller's data folder, server_options beside those of each server."""
+    controller_options stand instead of the controller's data folder, broker_options beside the
+    broker's, server_options beside those of each server."""
 
     def __init__(
         self,
@@ -34,6 +35,7 @@ class LiveCluster:
         num_servers: int = 2,
         daemon_options: tuple[str, ...] = (),
         controller_options: tuple[str, ...] = (),
+        broker_options: tuple[str, ...] = (),
         server_options: tuple[tuple[str, ...], ...] = (),
         access: Access | None = None,
         zk_address: str = "",
@@ -56,7 +58,9 @@ class LiveCluster:
                 *("--controller-port", str(free_port())),
                 *(controller_options or ("--data-dir", str(directory / "deep-store"))),
             ),
-            self.processes.launch("broker", "start-broker", *common, "--broker-port", str(free_port())),
+            self.processes.launch(
+                "broker", "start-broker", *common, "--broker-port", str(free_port()), *broker_options
+            ),
         ]
         for number in range(num_servers):
             ports = ("--server-port", str(free_port()), "--server-admin-port", str(free_port()))

@@ -57,7 +57,12 @@ class BrokerParts:
         security, answer_max_bytes = self._security(), settings.server_response_bytes_max
         # A query may ask a server twice, if it replaces another one: an admitted query must not be refused later.
         in_flight_max = 2 * settings.queries_max
-        frames = FrameChannel(security, in_flight_max=in_flight_max, answer_max_bytes=answer_max_bytes)
+        frames = FrameChannel(
+            security,
+            in_flight_max=in_flight_max,
+            answer_max_bytes=answer_max_bytes,
+            memory=equipment.memory.budget,
+        )
         self._channel = PreferringChannel(
             frames, GrpcChannel(security, in_flight_max=in_flight_max, answer_max_bytes=answer_max_bytes)
         )

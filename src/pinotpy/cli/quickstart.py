@@ -207,7 +207,9 @@ class Quickstart:
             self._zk_address = zookeeper.ready["address"]
         common = ("--zk-address", self._zk_address, "--cluster-name", CLUSTER)
         launch = self.cluster.launch
-        shares = {name: ("--memory-share", str(share)) for name, share in memory_shares(len(self._server_ports)).items()}
+        shares = {
+            name: ("--memory-share", str(share)) for name, share in memory_shares(len(self._server_ports)).items()
+        }
         daemons = [
             launch(
                 "controller",

@@ -11,7 +11,8 @@
   deadline passes. Nobody waits for somebody who waits: when all who hold something wait for more, the one that holds
   most is refused.
 
-A sixteenth is kept for small queries, so that a full budget does not stop dashboards.
+A sixteenth is kept for small queries, so that a full budget does not stop dashboards. An eighth is not given away: what
+libraries allocate for a moment is in no account.
 """
 
 from __future__ import annotations
@@ -37,6 +38,12 @@ WORDS: Final = 3
 _WORD_BYTES: Final = 8
 # One part in so many is left to small queries.
 _SMALL_PART: Final = 16
+# One part in so many of the budget is for what nobody accounts for.
+_UNSEEN_PART: Final = 8
+# How long the least of what stood counts, once or twice.
+PERIOD_S: Final = 15.0
+# So often the process is measured before one is refused that waits for nobody: a second.
+VAIN_LOOKS_MAX: Final = 20
 
 
 class Holder(Protocol):
@@ -57,6 +64,7 @@ class Claim:
     name: str
     size_bytes: int = 0  # what it has
     wanted_bytes: int = 0  # what it waits for, in addition
+    least_bytes: int = 0  # what it would take instead if nobody else holds anything; 0: nothing less
     refusal: ProcessMemoryError | None = None
     told: Callable[[], None] = field(default=lambda: None)
 
@@ -82,6 +90,11 @@ class ProcessBudget:
         self._lock = threading.Lock()
         self._known: list[Callable[[], int]] = []
         self._standing_bytes = 0
+        # The least that stood in this period and in the one before: much of what stands at a moment is memory that
+        # allocators keep, or answers on their way.
+        self._lows = [0, 0]
+        self._period_ends_s = 0.0
+        self._num_vain_looks = 0
         self._reserved_bytes = 0
         self._claims: set[Claim] = set()
         self._waiting: OrderedDict[Claim, None] = OrderedDict()
@@ -100,8 +113,11 @@ class ProcessBudget:
 
     @property
     def for_queries_bytes(self) -> int:
-        """What queries in general may use together, 0 without a budget."""
-        return max(self._for_queries(), 1) if self.total_bytes else 0
+        """What queries in general may use together when the process holds as little besides as it lately did, 0
+        without a budget.
+        """
+        most = self.total_bytes - self.total_bytes // _UNSEEN_PART - min(self._lows)
+        return max(most - most // _SMALL_PART, 1) if self.total_bytes else 0
 
     @property
     def is_short(self) -> bool:
@@ -126,12 +142,17 @@ class ProcessBudget:
         """`read` gives the bytes of something that stands."""
         self._known.append(read)
 
-    def measured(self, resident_bytes: int) -> None:
-        """What the process uses, as the kernel says. Called by the watch."""
+    def measured(self, resident_bytes: int, now_s: float) -> None:
+        """What the process uses at `now_s`, as the kernel says. Called by the watch."""
         known = sum(read() for read in self._known)
         with self._lock:
-            self._standing_bytes = max(known, resident_bytes - self.used_by_queries_bytes)
+            standing = self._standing_bytes = max(known, resident_bytes - self.used_by_queries_bytes)
+            if now_s >= self._period_ends_s:
+                self._lows = [self._lows[-1] if self._period_ends_s else standing, standing]
+                self._period_ends_s = now_s + PERIOD_S
+            self._lows[-1] = min(self._lows[-1], standing)
             self._set_ceilings()
+            self._num_vain_looks = 0 if self._is_held() or not self._waiting else self._num_vain_looks + 1
             told = self._serve()
         _tell(told)
 
@@ -151,6 +172,13 @@ class ProcessBudget:
             answered = self._serve()
         _tell(answered)
         return False
+
+    def take(self, claim: Claim, size_bytes: int) -> bool:
+        """Whether `claim` has so many bytes more: at once or not at all, whoever waits, for what cannot wait."""
+        with self._lock:
+            is_taken = not self.total_bytes or self._take(claim, size_bytes)
+            self.num_refused += not is_taken
+        return is_taken
 
     def reserve(
         self, claim: Claim, size_bytes: int, deadline_ns: int, is_cancelled: Callable[[], bool] = lambda: False
@@ -240,13 +268,15 @@ class ProcessBudget:
 
     # --- under the lock --------------------------------------------------------------------------------------------
 
+    def _left(self) -> int:
+        """What queries may have, small ones among them."""
+        return self.total_bytes - self.total_bytes // _UNSEEN_PART - self._standing_bytes
+
     def _for_queries(self) -> int:
-        left = self.total_bytes - self._standing_bytes
-        return left - left // _SMALL_PART
+        return self._left() - self._left() // _SMALL_PART
 
     def _set_ceilings(self) -> None:
-        left = self.total_bytes - self._standing_bytes - self._reserved_bytes
-        self._words[W_MAX_OF_SMALL] = max(left, 0)
+        self._words[W_MAX_OF_SMALL] = max(self._left() - self._reserved_bytes, 0)
         self._words[W_MAX] = max(self._for_queries() - self._reserved_bytes, 0)
 
     def _take(self, claim: Claim, size_bytes: int) -> bool:
@@ -271,15 +301,32 @@ class ProcessBudget:
                 del self._waiting[first]
                 answered.append(first)
                 continue
+            if first.least_bytes and not self._is_held() and self._take(first, self._most_free(first)):
+                del self._waiting[first]
+                answered.append(first)
+                continue
             if self._words[W_CHARGED] > 0 or any(claim not in self._waiting for claim in self._claims):
                 break  # whoever runs gives something back
-            loser = max(self._waiting, key=lambda claim: claim.size_bytes + claim.wanted_bytes)
+            if self._claims:
+                loser = max(self._waiting, key=lambda claim: claim.size_bytes + claim.wanted_bytes)
+            elif self._num_vain_looks >= VAIN_LOOKS_MAX:
+                loser = first
+            else:
+                break  # allocators may give something back
             del self._waiting[loser]
+            self._num_vain_looks = 0
             loser.refusal = self._refusal(loser, loser.wanted_bytes, "and nobody is left who could give it back")
             answered.append(loser)
             if loser in self._claims:
                 break  # it releases what it holds
         return answered
+
+    def _is_held(self) -> bool:
+        return self._words[W_CHARGED] > 0 or bool(self._claims)
+
+    def _most_free(self, claim: Claim) -> int:
+        """What there is, at least what the claim would take: more than there is if there is less."""
+        return max(self._for_queries(), claim.least_bytes)
 
     def _refusal(self, claim: Claim, size_bytes: int, until: str) -> ProcessMemoryError:
         return process_memory_error(

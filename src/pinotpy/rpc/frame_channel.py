@@ -13,6 +13,7 @@ from math import inf
 from typing import cast
 
 from pinotpy.errors import DataError, OutOfCapacityError, PinotError, ServerNotRespondingError, ServerUnreachableError
+from pinotpy.memory.budget import Claim, ProcessBudget, process_memory_error
 from pinotpy.rpc.channel import ServerAddress
 from pinotpy.rpc.faults import decode_fault
 from pinotpy.rpc.frames import (
@@ -43,7 +44,9 @@ class NoConnectionError(ServerUnreachableError):
 
 
 class FrameChannel:
-    """Used from one event loop, the one that runs when the first call is made."""
+    """Used from one event loop, the one that runs when the first call is made. `memory`: what pieces of long answers
+    are reserved of until the answer is whole; one for which there is none is refused (ProcessMemoryError).
+    """
 
     def __init__(
         self,
@@ -51,7 +54,9 @@ class FrameChannel:
         *,
         in_flight_max: int = IN_FLIGHT_MAX,
         answer_max_bytes: int = ANSWER_MAX_BYTES,
+        memory: ProcessBudget | None = None,
     ) -> None:
+        self._memory = memory or ProcessBudget(0)
         self._security = security or RpcSecurity()
         self._tls = client_tls(self._security)
         self._in_flight_max = in_flight_max
@@ -115,7 +120,7 @@ class FrameChannel:
 
     async def _connect(self, server: ServerAddress, key: tuple[str, int]) -> _Connection:
         loop = asyncio.get_running_loop()
-        connection = _Connection(self._answer_max_bytes)
+        connection = _Connection(self._answer_max_bytes, self._memory)
         name = (self._security.server_name or server.host) if self._tls is not None else None
         try:
             async with asyncio.timeout(CONNECT_TIMEOUT_S):
@@ -147,7 +152,7 @@ class FrameChannel:
 class _Call:
     """One call that waits for its answer."""
 
-    __slots__ = ("answer", "content", "deadline_s", "server", "timeout_s")
+    __slots__ = ("answer", "claim", "content", "deadline_s", "server", "timeout_s")
 
     def __init__(
         self, answer: asyncio.Future[bytes], server: ServerAddress, timeout_s: float, deadline_s: float
@@ -159,12 +164,14 @@ class _Call:
         # What came of a long answer. It grows in place: joined pieces would be in memory twice, and both new to the
         # kernel.
         self.content = bytearray()
+        self.claim: Claim | None = None  # memory of the content
 
 
 class _Connection(asyncio.Protocol):
     """`calls` by number. Answers to unknown (abandoned) numbers are dropped."""
 
-    def __init__(self, answer_max_bytes: int) -> None:
+    def __init__(self, answer_max_bytes: int, memory: ProcessBudget) -> None:
+        self._memory = memory
         self.calls: dict[int, _Call] = {}
         self._answer_max_bytes = answer_max_bytes
         self._reader = FrameReader(HELLO_MAX_BYTES)
@@ -246,7 +253,7 @@ class _Connection(asyncio.Protocol):
             call.answer.set_result(payload)
             return
         if kind == FrameKind.FAULT:
-            del self.calls[number]
+            self._ended(self.calls.pop(number))
             call.answer.set_exception(decode_fault(payload, call.server.instance))
             return
         if kind not in (FrameKind.ANSWER, FrameKind.PIECE):
@@ -259,9 +266,18 @@ class _Connection(asyncio.Protocol):
             call.answer.set_exception(DataError(message, server=call.server.instance))
             self._give_up(number)
             return
+        if call.claim is None:
+            call.claim = Claim(f"for the answer of {call.server}")
+        if not self._memory.take(call.claim, len(payload)):
+            message = (
+                f"{len(call.content)} bytes of the answer of {call.server} are here, and there is no room for more"
+            )
+            call.answer.set_exception(process_memory_error(message, self._memory))
+            self._give_up(number)
+            return
         call.content += payload
         if kind == FrameKind.ANSWER:
-            del self.calls[number]
+            self._ended(self.calls.pop(number))
             call.answer.set_result(cast(bytes, call.content))  # read as bytes are, and nobody else has it
 
     def _take_greeting(self, kind: int, payload: bytes) -> None:
@@ -290,12 +306,17 @@ class _Connection(asyncio.Protocol):
         if self.calls:
             self._look_at(min(call.deadline_s for call in self.calls.values()))
 
+    def _ended(self, call: _Call) -> None:
+        """Whoever takes the answer reserves memory for it anew."""
+        if call.claim is not None:
+            self._memory.release(call.claim)
+
     def _give_up(self, number: int) -> None:
-        if (
-            self.calls.pop(number, None) is not None
-            and self._transport is not None
-            and not self._transport.is_closing()
-        ):
+        call = self.calls.pop(number, None)
+        if call is None:
+            return
+        self._ended(call)
+        if self._transport is not None and not self._transport.is_closing():
             self._transport.write(HEAD.pack(0, FrameKind.CANCEL, b"\0\0\0", number, 0))
 
     def _end(self, reason: str) -> None:
@@ -307,6 +328,7 @@ class _Connection(asyncio.Protocol):
             self._greeted.exception()  # nobody may be waiting
         calls, self.calls = self.calls, {}
         for call in calls.values():
+            self._ended(call)
             if not call.answer.done():
                 call.answer.set_exception(
                     ServerUnreachableError(f"connection to {call.server} {reason}", server=call.server.instance)

@@ -15,6 +15,7 @@ from concurrent.futures import Executor
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import TypeVar
 
 from pinotpy.clock import Clock
 from pinotpy.errors import (
@@ -54,6 +55,7 @@ from pinotpy.server.query_templates import LONG_CPU_NS, QueryTemplate, QueryTemp
 from pinotpy.server.scheduler import QueryScheduler
 from pinotpy.server.tables.registry import SegmentRegistry
 
+T = TypeVar("T")
 log = logging.getLogger(__name__)
 SLOW_QUERY_MS = 1000
 # A query over at most this much takes a few milliseconds whatever it computes, so it need not queue behind large ones.
@@ -136,12 +138,15 @@ class QueryService:
                 return UNKNOWN_TEMPLATE
             request = template.request_of(bound)
             is_quick = template.is_counted or (template.expectation.last_was_quick and self._has_few_docs(template))
-            partial = self.answer(request, deadline_s, template.context_of(bound), is_quick=is_quick)
-            template.expectation.took(partial.statistics.cpu_ns)
-        else:
-            request = decode_request(content)
-            partial = self.answer(request, deadline_s)
-        return self._encoded(request, partial, deadline_s)
+            return self._answered(
+                request,
+                deadline_s,
+                template.context_of(bound),
+                is_quick=is_quick,
+                finish=lambda partial: self._encoded(request, partial, template),
+            )
+        request = decode_request(content)
+        return self._answered(request, deadline_s, finish=lambda partial: self._encoded(request, partial))
 
     def handle_quickly(self, content: bytes, deadline_s: float, peer: str) -> bytes | None:
         """As `handle`, but inline on the connection's reader thread, for cheap queries only: of a known template that
@@ -170,19 +175,31 @@ class QueryService:
             else QUICK_DOCS_MAX
         )
         try:
-            partial = self.answer(request, deadline_s, template.context_of(bound), is_quick=True, docs_max=docs_max)
+            return self._answered(
+                request,
+                deadline_s,
+                template.context_of(bound),
+                is_quick=True,
+                docs_max=docs_max,
+                finish=lambda partial: self._encoded(request, partial, template, is_quick=True),
+            )
         except TooManyDocsError:
             template.expectation.failed()
             return None
-        template.expectation.took(partial.statistics.cpu_ns)
-        if partial.statistics.cpu_ns >= LONG_CPU_NS:
-            template.expectation.failed()
-        return self._encoded(request, partial, deadline_s)
 
-    def _encoded(self, request: ServerRequest, partial: PartialResult, deadline_s: float) -> bytes:
-        deadline_ns = time.monotonic_ns() + int(deadline_s * 1e9)
-        few = bool(request.flags & FLAG_COMPACT_ROWS)
-        answer = self._turns.write(_name(request), partial, deadline_ns, lambda: partial.to_bytes(few=few))
+    def _encoded(
+        self,
+        request: ServerRequest,
+        partial: PartialResult,
+        template: QueryTemplate | None = None,
+        *,
+        is_quick: bool = False,
+    ) -> bytes:
+        if template is not None:
+            template.expectation.took(partial.statistics.cpu_ns)
+            if is_quick and partial.statistics.cpu_ns >= LONG_CPU_NS:
+                template.expectation.failed()
+        answer = partial.to_bytes(few=bool(request.flags & FLAG_COMPACT_ROWS))
         allowed = self._limits.response_bytes_max
         if len(answer) > allowed:
             raise QueryExecutionError(
@@ -209,6 +226,21 @@ class QueryService:
         """Execute one request. `context`: already decoded, if the caller has it. `is_quick`: run on the calling thread
         without a scheduler slot. `docs_max`: raise TooManyDocsError if the plan would read more.
         """
+        return self._answered(
+            request, deadline_s, context, is_quick=is_quick, docs_max=docs_max, finish=lambda partial: partial
+        )
+
+    def _answered(
+        self,
+        request: ServerRequest,
+        deadline_s: float,
+        context: QueryContext | None = None,
+        *,
+        is_quick: bool = False,
+        docs_max: int | None = None,
+        finish: Callable[[PartialResult], T],
+    ) -> T:
+        """What `finish` makes of the result while the query has its memory."""
         start_ns = self._clock.monotonic_ns()
         # The request names the query's own time; brokers wait LAST_WORD_S longer than that, to be told that it was up.
         own_timeout_s = self._limits.timeout_ms / 1000
@@ -226,6 +258,18 @@ class QueryService:
             name=_name(request),
         )
         key = (request.broker_id, request.request_id)
+
+        def finished(partial: PartialResult) -> T:
+            if timeout_s >= own_timeout_s and partial.exceptions:
+                late = QueryTimeoutError.code
+                partial.exceptions = [
+                    replace(fault, message=self._with_limit(fault.message)) if fault.code == late else fault
+                    for fault in partial.exceptions
+                ]
+            took_ms = (self._clock.monotonic_ns() - start_ns) / 1e6
+            self._report(request, partial, control.grouping_methods, took_ms)
+            return finish(partial)
+
         self._memory.running[control.name] = control
         with self._lock:
             self._running[key] = control
@@ -235,15 +279,13 @@ class QueryService:
             with self._place(deadline_ns, control, is_quick=is_quick, is_small=is_small):
                 if trace is not None:
                     trace.current.add("WAIT", self._clock.monotonic_ns() - start_ns)
-                partial = self._turns.run(
-                    control, deadline_ns, lambda: self._execute(request, context, control), is_small=is_small
+                return self._turns.run(
+                    control,
+                    deadline_ns,
+                    lambda: self._execute(request, context, control),
+                    finished,
+                    is_small=is_small,
                 )
-            if timeout_s >= own_timeout_s and partial.exceptions:
-                late = QueryTimeoutError.code
-                partial.exceptions = [
-                    replace(fault, message=self._with_limit(fault.message)) if fault.code == late else fault
-                    for fault in partial.exceptions
-                ]
         except OutOfCapacityError:
             self._metrics.refused()
             raise
@@ -253,14 +295,11 @@ class QueryService:
                 raise
             raise QueryTimeoutError(self._with_limit(error.message)) from error
         finally:
-            control.close()
+            control.close()  # it may not have run
             self._memory.running.pop(control.name, None)
             with self._lock:
                 self._running.pop(key, None)
             self._idle_memory.query_done((self._clock.monotonic_ns() - start_ns) / 1e9)
-        took_ms = (self._clock.monotonic_ns() - start_ns) / 1e6
-        self._report(request, partial, control.grouping_methods, took_ms)
-        return partial
 
     def _with_limit(self, message: str) -> str:
         """A timeout message for when this server's own limit applied, not the query's: options and settings of the

@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import math
 from dataclasses import dataclass, replace
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -64,6 +65,10 @@ class _Made:
     def most_rows(self, num_threads: int) -> float:
         """Morsels of so many threads leave no more rows than this, however they are dealt."""
         return self.rows_left + (num_threads - 1) * self.morsel_rows_left
+
+
+# A text of 20 bytes with its offset, and its dictionary's code before.
+KEY_WORDS: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +128,10 @@ def run_group_by(plan: ScanPlan) -> PartialResult:
             merged = table.merged(contexts, orders[0] if orders is not None and len(orders) == 1 else None)
         else:
             merged = table.merged(layout, contexts)
-        rows = merged.partial_rows(layout, needed_groups(plan.context, layout, merged) if plan.is_final else None)
+        needed = needed_groups(plan.context, layout, merged) if plan.is_final else None
+        chosen = merged.all_rows() if needed is None else needed
+        plan.control.reserve(_column_bytes(layout, len(keys), len(chosen)))
+        rows = merged.partial_rows(layout, chosen)
         num_rows = merged.num_rows() if plan.context.options.num_groups_limit is not None else None
     cut_rows = sum(int(context.words[G_CUT_ROWS]) for context in contexts)
     if cut_rows and plan.pre_aggregated:
@@ -348,6 +356,11 @@ def _release(shape: Shape, registers: set[int]) -> None:
 # --- result --------------------------------------------------------------------------------------------------------
 
 
+def _column_bytes(layout: Layout, num_keys: int, num_groups: int) -> int:
+    """What the columns of so many groups take, about: their states' words, and keys as values or texts."""
+    return num_groups * (layout.row_words + num_keys * KEY_WORDS) * 8
+
+
 def _collect(
     plan: ScanPlan, layout: Layout, keys: list[Key], key_words: int, threads: list[ArenaRows], sources: Sources
 ) -> tuple[pa.Table | None, Int64Array | None]:
@@ -355,6 +368,7 @@ def _collect(
     num_rows = sum(len(thread.rows) for thread in threads)
     if num_rows == 0:
         return None, None
+    plan.control.reserve(_column_bytes(layout, len(keys), num_rows))
     columns = [pa.concat_arrays([_key_column(plan, key, thread) for thread in threads]) for key in keys]
     cut = np.concatenate([thread.first + thread.context.vector(G_CUT) for thread in threads])
     if len(cut):

@@ -110,10 +110,9 @@ class QueryControl:
             self.process.freed()
 
     def restart(self, reserved_bytes: int, *, is_most: bool) -> None:
-        """Forget a run that was refused memory; the next one may use `reserved_bytes`, which the process keeps for it.
-        `is_most`: that is what the setting allows one query.
+        """After `close`: forget a run that was refused memory; the next one may use `reserved_bytes`, which the process
+        keeps for it. `is_most`: that is what the setting allows one query.
         """
-        self.close()
         self.grouping_methods.clear()
         self.words[[abi.C_MEMORY_USED, abi.C_ERROR, abi.C_REFUSED_BYTES]] = 0
         self.words[abi.C_MEMORY_MAX] = reserved_bytes

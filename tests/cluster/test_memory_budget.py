@@ -1,0 +1,156 @@
+"""Proves on real processes that what users ask takes no process over its memory: many GROUP BYs of high cardinality at
+once against one server with a small budget are answered right, or refused with 245; the server lives, and RssAnon +
+RssShmem of it and its children stays within a tenth of its budget. So does the broker's, which merges sets of values.
+The oracle is arithmetic over the rows that were written.
+
+No control group is made here: the sum is what its limit would see. bench/memory_ceiling.py runs the mix for longer.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from live_cluster import LiveCluster
+
+from pinotpy.client.http_calls import Access, HttpCalls
+from pinotpy.memory.limit import memory_limit
+from pinotpy.memory.resident import children_of, resident_bytes
+
+pytestmark = [pytest.mark.cluster, pytest.mark.full]
+
+MIB = 1 << 20
+NUM_SEGMENTS, SEGMENT_ROWS = 4, 250_000
+NUM_ROWS = NUM_SEGMENTS * SEGMENT_ROWS
+SERVER_BUDGET, BROKER_BUDGET = 700 * MIB, 900 * MIB
+CLIENTS, ROUNDS = 8, 3
+TIMEOUT_MS = 120_000
+TABLE = "events"
+SCHEMA: dict[str, Any] = {
+    "schemaName": TABLE,
+    "dimensionFieldSpecs": [{"name": "id", "dataType": "LONG"}, {"name": "name", "dataType": "STRING"}],
+    "metricFieldSpecs": [{"name": "d", "dataType": "DOUBLE"}],
+}
+CONFIG: dict[str, Any] = {
+    "tableName": TABLE,
+    "tableType": "OFFLINE",
+    "segmentsConfig": {"replication": "1"},
+    "tenants": {},
+    "tableIndexConfig": {"noDictionaryColumns": ["id", "name", "d"]},
+    "metadata": {},
+}
+GROUPS = f"SELECT id, name, SUM(d), COUNT(*) FROM {TABLE} GROUP BY id, name LIMIT 5"
+DISTINCT = f"SELECT DISTINCTCOUNT(id), DISTINCTCOUNT(name) FROM {TABLE}"
+SMALL = f"SELECT COUNT(*) FROM {TABLE}"
+
+
+def rows(number: int) -> list[pa.RecordBatch]:
+    ids = np.arange(number * SEGMENT_ROWS, (number + 1) * SEGMENT_ROWS)
+    names = pa.array([f"name {i:012d}" for i in ids])
+    return [pa.RecordBatch.from_pydict({"id": pa.array(ids), "name": names, "d": pa.array(ids / 2)})]
+
+
+def share_of(size_bytes: int) -> str:
+    return f"{size_bytes / memory_limit().size_bytes:.12f}"
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveCluster]:
+    share = ("--memory-share", share_of(SERVER_BUDGET))
+    folder = tmp_path_factory.mktemp("cluster")
+    settings = folder / "daemons.properties"
+    settings.write_text(
+        f"pinot.broker.timeoutMs={TIMEOUT_MS}\npinot.server.query.executor.timeout={TIMEOUT_MS}\n", encoding="utf-8"
+    )
+    live = LiveCluster(
+        folder,
+        num_servers=2,
+        daemon_options=("--config-file", str(settings)),
+        broker_options=("--memory-share", share_of(BROKER_BUDGET)),
+        server_options=(share, share),
+    )
+    try:
+        live.add_table(SCHEMA, CONFIG, [rows(number) for number in range(NUM_SEGMENTS)])
+        yield live
+    finally:
+        statuses = live.close()
+    assert set(statuses.values()) <= {0}, statuses
+
+
+class Resident:
+    """The most that each daemon used while this is open, with all processes below it."""
+
+    def __init__(self, cluster: LiveCluster, *names: str) -> None:
+        self.most = dict.fromkeys(names, 0)
+        self._pids = {name: cluster.processes.daemons[name].pid for name in names}
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def _run(self) -> None:
+        while not self._stop.wait(0.02):
+            for name, pid in self._pids.items():
+                self.most[name] = max(self.most[name], resident_bytes(pid, children_of(pid)))
+
+    def __enter__(self) -> Resident:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._stop.set()
+        self._thread.join()
+
+
+def is_right(answer: dict[str, Any]) -> bool:
+    shown = answer["resultTable"]["rows"]
+    return len(shown) == 5 and all(row == [row[0], f"name {row[0]:012d}", row[0] / 2, 1] for row in shown)
+
+
+def metric(cluster: LiveCluster, daemon: str, name: str) -> float:
+    ready = cluster.processes.daemons[daemon].ready
+    text = HttpCalls(Access(), 10).call("GET", ready["url"] + "/metrics").content.decode()
+    role = daemon.split("-", maxsplit=1)[0]
+    return next(float(line.split()[-1]) for line in text.splitlines() if line.startswith(f"pinot_{role}_{name} "))
+
+
+def faults_of(answers: list[dict[str, Any]]) -> set[int]:
+    return {fault["errorCode"] for answer in answers for fault in answer["exceptions"]}
+
+
+def test_the_budget_is_shown_at_start_and_in_metrics(cluster: LiveCluster) -> None:
+    for name, budget in {"server-0": SERVER_BUDGET, "broker": BROKER_BUDGET}.items():
+        daemon = cluster.processes.daemons[name]
+        assert abs(int(daemon.ready["memory_budget"]) - budget) < MIB
+        assert abs(metric(cluster, name, "memoryBudget") - budget) < MIB
+        assert "memory budget bytes=" in daemon.log.read_text()
+
+
+def test_many_large_queries_at_once_do_not_take_a_process_over_its_budget(cluster: LiveCluster) -> None:
+    texts = list(itertools.islice(itertools.cycle([GROUPS, GROUPS, GROUPS, DISTINCT]), CLIENTS * ROUNDS))
+
+    def ask(text: str) -> tuple[str, dict[str, Any]]:
+        return text, cluster.query(text, "sql")
+
+    with Resident(cluster, "server-0", "server-1", "broker") as resident, ThreadPoolExecutor(CLIENTS + 1) as pool:
+        large = [pool.submit(ask, text) for text in texts]
+        small = []
+        while not all(one.done() for one in large):
+            small.append(cluster.query(SMALL, "sql"))
+    answers = [one.result() for one in large]
+    assert all(answer["resultTable"]["rows"] == [[NUM_ROWS]] for answer in small)
+    right = [(text, answer) for text, answer in answers if not answer["exceptions"]]
+    assert all(
+        is_right(answer) if text == GROUPS else answer["resultTable"]["rows"] == [[NUM_ROWS, NUM_ROWS]]
+        for text, answer in right
+    )
+    # 245: the process has no memory; 200: more than one query may have on the broker; 250: on a slow machine.
+    assert faults_of([answer for _, answer in answers]) <= {200, 245, 250}, answers
+    assert right, "some get their turn"
+    for name, budget in {"server-0": SERVER_BUDGET, "server-1": SERVER_BUDGET, "broker": BROKER_BUDGET}.items():
+        assert cluster.processes.daemons[name].process.poll() is None
+        assert resident.most[name] <= budget * 1.1, (name, resident.most[name] / MIB)
