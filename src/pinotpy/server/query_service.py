@@ -138,7 +138,7 @@ class QueryService:
                 return UNKNOWN_TEMPLATE
             request = template.request_of(bound)
             is_quick = template.is_counted or (template.expectation.last_was_quick and self._has_few_docs(template))
-            return self._answered(
+            return self.answer(
                 request,
                 deadline_s,
                 template.context_of(bound),
@@ -146,7 +146,7 @@ class QueryService:
                 finish=lambda partial: self._encoded(request, partial, template),
             )
         request = decode_request(content)
-        return self._answered(request, deadline_s, finish=lambda partial: self._encoded(request, partial))
+        return self.answer(request, deadline_s, finish=lambda partial: self._encoded(request, partial))
 
     def handle_quickly(self, content: bytes, deadline_s: float, peer: str) -> bytes | None:
         """As `handle`, but inline on the connection's reader thread, for cheap queries only: of a known template that
@@ -175,7 +175,7 @@ class QueryService:
             else QUICK_DOCS_MAX
         )
         try:
-            return self._answered(
+            return self.answer(
                 request,
                 deadline_s,
                 template.context_of(bound),
@@ -222,25 +222,15 @@ class QueryService:
         *,
         is_quick: bool = False,
         docs_max: int | None = None,
-    ) -> PartialResult:
-        """Execute one request. `context`: already decoded, if the caller has it. `is_quick`: run on the calling thread
-        without a scheduler slot. `docs_max`: raise TooManyDocsError if the plan would read more.
-        """
-        return self._answered(
-            request, deadline_s, context, is_quick=is_quick, docs_max=docs_max, finish=lambda partial: partial
-        )
-
-    def _answered(
-        self,
-        request: ServerRequest,
-        deadline_s: float,
-        context: QueryContext | None = None,
-        *,
-        is_quick: bool = False,
-        docs_max: int | None = None,
         finish: Callable[[PartialResult], T],
     ) -> T:
-        """What `finish` makes of the result while the query has its memory."""
+        """Execute one request: what `finish` makes of its result, while the query has its memory.
+
+        Args:
+            context: already decoded, if the caller has it.
+            is_quick: run on the calling thread without a scheduler slot.
+            docs_max: raise TooManyDocsError if the plan would read more.
+        """
         start_ns = self._clock.monotonic_ns()
         # The request names the query's own time; brokers wait LAST_WORD_S longer than that, to be told that it was up.
         own_timeout_s = self._limits.timeout_ms / 1000
