@@ -1,7 +1,7 @@
 """The memory of one query on a broker: its servers' answers, the merge of them, the answer in its form for clients.
 
 Everything is reserved before it is allocated. What a merge or an answer takes is estimated from what goes in, with the
-factors that were measured (ADR 23): Arrow and numpy allocate out of our sight.
+factors that were measured (ADR 24): Arrow and numpy allocate out of our sight.
 """
 
 from __future__ import annotations
