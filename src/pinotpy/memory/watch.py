@@ -118,5 +118,8 @@ class _OwnProcesses:
         now_s = time.monotonic()
         if now_s - self._looked_s >= CHILDREN_INTERVAL_S:
             self._looked_s = now_s
-            self._children, self._memfds = children_of(os.getpid()), memfd_bytes()
+            self._children = children_of(os.getpid())
+            # Files are shared with workers; without any, the pages that this process has touched are all. A server with
+            # thousands of segments has as many descriptors to look through.
+            self._memfds = memfd_bytes() if self._children else 0
         return resident_bytes(os.getpid(), self._children, self._memfds)
