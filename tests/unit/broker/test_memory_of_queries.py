@@ -85,7 +85,7 @@ def test_a_query_takes_what_the_process_has_and_gives_it_back(cluster: InProcess
 def test_a_query_for_which_the_process_has_nothing_is_refused_with_its_name(cluster: InProcessCluster) -> None:
     budget = cluster.broker.memory = ProcessBudget(64 * MIB)
     budget.ask(Claim("another"), 50 * MIB)
-    answer = cluster.sql("SET timeoutMs = 300; " + DISTINCT)
+    answer = cluster.sql("SET timeoutMs = 5000; " + DISTINCT)
     [fault] = answer["exceptions"]
     assert fault["errorCode"] == 245 and f"query {answer['requestId']} waited" in fault["message"], fault
     assert budget.used_by_queries_bytes == 50 * MIB and budget.running == {}

@@ -100,7 +100,6 @@ def test_many_large_queries_at_once_are_right_or_refused_and_never_over_the_budg
     assert {fault["errorCode"] for answer in answers for fault in answer["exceptions"]} <= {245}
     assert len(right) == 16, "each has the time to wait for its turn"
     assert charged.most <= BUDGET and budget.used_by_queries_bytes == 0 and budget.running == {}
-    assert budget.num_waited > 0
 
 
 def test_a_large_query_waits_until_its_time_is_up_and_small_ones_go_on(
@@ -109,7 +108,7 @@ def test_a_large_query_waits_until_its_time_is_up_and_small_ones_go_on(
     claim = Claim("another")
     assert budget.ask(claim, budget.for_queries_bytes - MIB)
     try:
-        [fault] = cluster.sql("SET timeoutMs = 500; " + GROUPS)["exceptions"]
+        [fault] = cluster.sql("SET timeoutMs = 5000; " + GROUPS)["exceptions"]
         assert fault["errorCode"] == 245 and "pinotpy.memory.share" in fault["message"], fault
         assert "query Broker_test_1_" in fault["message"] and "t_OFFLINE" in fault["message"]
         assert cluster.sql("SELECT COUNT(*) FROM t")["resultTable"]["rows"] == [[NUM_ROWS]]
