@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import os
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -10,6 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import pytest
 from hypothesis import HealthCheck, settings
+from thinning import left_out
 
 if TYPE_CHECKING:
     from kafka_server import KafkaServer
@@ -68,3 +71,19 @@ def eventually() -> Eventually:
         return time.monotonic() - start
 
     return wait
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Of the longest live tests, where CI is short of time, those whose turn it is (tests/support/thinning.py)."""
+    skipped = left_out({item.path.stem for item in items})
+    if skipped:
+        print(f"\nnot their turn on this machine, which is short of time: {', '.join(skipped)}", file=sys.__stderr__)
+        config.hook.pytest_deselected(items=[item for item in items if item.path.stem in skipped])
+        items[:] = [item for item in items if item.path.stem not in skipped]
+
+
+def pytest_collection_finish() -> None:
+    """As daemons do: full collections that walk all modules and kernels again and again cost a tenth of the time."""
+    gc.set_threshold(50_000, 50, 1_000)
+    gc.collect()
+    gc.freeze()

@@ -1,10 +1,13 @@
-"""How many random cases the tests of the full tier try: all, or on a machine that would not get through them in CI's
-time a share of them (PINOTPY_THIN, which `.ci/run` sets by how long the fast tier took, and prints).
+"""How many random cases the tests of the full tier try, and which of its longest live tests run: all, or a share on a
+machine that would not get through them in CI's time (PINOTPY_THIN: `.ci/run` sets it by how long the fast tier took,
+and prints it).
 """
 
 from __future__ import annotations
 
 import os
+import subprocess
+from pathlib import Path
 
 SHARE = float(os.environ.get("PINOTPY_THIN") or "1")
 
@@ -14,3 +17,27 @@ def cases(number: int, setting: str = "", *, multiple_of: int = 1) -> int:
     asked = os.environ.get(setting, "") if setting else ""
     wanted = int(asked) if asked else int(number * SHARE)
     return max(wanted // multiple_of, 1) * multiple_of
+
+
+# Live tests of minutes each. Where CI is short of time a commit runs every other one of them, the next commit perhaps
+# the rest.
+LONG_TESTS = (
+    "test_realtime_crash_points",
+    "test_revisions_together",
+    "test_quick_run",
+    "test_realtime_kills",
+    "test_spark_kills",
+    "test_chaos_kills",
+    "test_job_reruns_live",
+    "test_reload_histories_live",
+)
+
+
+def left_out(collected: set[str]) -> list[str]:
+    """Modules of those collected whose turn it is not, by the name of the commit; [] where all have their time."""
+    if SHARE >= 1:
+        return []
+    root = Path(__file__).parents[2]
+    asked = subprocess.run(["git", "rev-parse", "HEAD"], cwd=root, capture_output=True, text=True, check=False)
+    turn = int(asked.stdout.strip() or "0", 16) % 2
+    return [name for place, name in enumerate(LONG_TESTS) if name in collected and place % 2 != turn]
