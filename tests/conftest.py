@@ -74,7 +74,7 @@ def eventually() -> Eventually:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Of the longest live tests, where CI is short of time, those whose turn it is (tests/support/thinning.py)."""
+    """Of the longest tests, where CI is short of time, those whose turn it is (tests/support/thinning.py)."""
     skipped = left_out({item.path.stem for item in items})
     if skipped:
         print(f"\nnot their turn on this machine, which is short of time: {', '.join(skipped)}", file=sys.__stderr__)

@@ -1,4 +1,4 @@
-"""How many random cases the tests of the full tier try, and which of its longest live tests run: all, or a share on a
+"""How many random cases the tests of the full tier try, and which of its longest ones run: all, or a share on a
 machine that would not get through them in CI's time (PINOTPY_THIN: `.ci/run` sets it by how long the fast tier took,
 and prints it).
 """
@@ -19,7 +19,7 @@ def cases(number: int, setting: str = "", *, multiple_of: int = 1) -> int:
     return max(wanted // multiple_of, 1) * multiple_of
 
 
-# Live tests of minutes each. Where CI is short of time a commit runs every other one of them, the next commit perhaps
+# Tests of minutes each. Where CI is short of time a commit runs every other one of them, the next commit perhaps
 # the rest.
 LONG_TESTS = (
     "test_realtime_crash_points",
@@ -30,6 +30,7 @@ LONG_TESTS = (
     "test_chaos_kills",
     "test_job_reruns_live",
     "test_reload_histories_live",
+    "test_array_bounds",
 )
 
 
