@@ -1,5 +1,5 @@
-"""Proves that kernels stay inside their arrays: random queries with bounds checking compiled into every kernel, where an
-index outside its array fails the run. Compiling all of them anew takes minutes.
+"""Proves that kernels stay inside their arrays: random queries with bounds checking compiled into every kernel, where
+an index outside its array fails the run. Compiling all of them anew takes minutes.
 """
 
 from __future__ import annotations
