@@ -60,6 +60,22 @@ def test_bytes_come_back_as_written(make: Make) -> None:
     assert {name: size for name, (size, _) in directory.fingerprint().items()} == {"columns": 7, "metadata": 0}
 
 
+def test_a_file_that_was_touched_has_another_state_and_bytes_that_nobody_can_change_have_none(make: Make) -> None:
+    directory = filled(make("s"))
+    before = directory.state_of("columns")
+    assert directory.state_of("nothing") is None
+    if not isinstance(directory, FileDirectory):
+        assert before is None
+        return
+    assert before is not None and before.size_bytes == 7 and directory.state_of("columns") == before
+    file = directory.path / "columns"
+    os.utime(file, ns=(0, before.modified_ns + 1_000_000))
+    touched = directory.state_of("columns")
+    assert touched is not None and touched.modified_ns != before.modified_ns
+    file.unlink()
+    assert directory.state_of("columns") is None
+
+
 def test_a_map_is_read_only_and_starts_at_a_multiple_of_64(make: Make) -> None:
     data = filled(make("s")).map("columns")
     assert data.ctypes.data % 64 == 0

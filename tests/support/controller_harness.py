@@ -219,7 +219,13 @@ def start_harness(
     app = build_controller_app(controller, scheduler, access=access or AllowAll(), ready=lambda: None)
     server = serve(app, "127.0.0.1", 0)
     harness = Harness(
-        controller, server, httpx.Client(base_url=server.url, timeout=30, trust_env=False), tree, store, paths, data_dir
+        controller,
+        server,
+        httpx.Client(base_url=server.url, timeout=120, trust_env=False),
+        tree,
+        store,
+        paths,
+        data_dir,
     )
     harness.add_instance(identity.instance, ["controller"])
     harness.add_instance(broker, ["DefaultTenant_BROKER"], fields={"grpcPort": "28010"})

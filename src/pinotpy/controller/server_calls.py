@@ -46,7 +46,8 @@ def ask_servers(
     end_ns = clock.monotonic_ns() + int(deadline_s * 1e9)
     calls: dict[str, Future[ServerAnswer] | ServerAnswer] = {}
     for server in servers:
-        call = partial(_ask, controller, server, path, min(SERVER_TIMEOUT_S, deadline_s))
+        # Not until the deadline of who asks: that others wait for less long does not make a server a silent one.
+        call = partial(_ask, controller, server, path, SERVER_TIMEOUT_S)
         try:
             calls[server] = controller.calls.ask(server, path, call, is_silence=_is_silent)
         except ServerLeftAloneError as reason:

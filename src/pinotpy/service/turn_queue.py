@@ -34,10 +34,9 @@ class TurnQueue:
         """What `work` gives or raises, in its turn. Raises the refusal if too much of `asker` waits already."""
         future: Future[_T] = Future()
         with self._lock:
-            waiting = self._waiting.setdefault(asker, deque())
-            if len(waiting) >= self._waiting_max:
+            if len(self._waiting.get(asker, ())) >= self._waiting_max:
                 raise self._refusal(self._waiting_max)
-            waiting.append((future, partial(copy_context().run, work)))
+            self._waiting.setdefault(asker, deque()).append((future, partial(copy_context().run, work)))
         self._threads.submit(self._run_next)
         return future
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
+from collections.abc import Callable
 
 import pytest
 
@@ -12,7 +12,7 @@ from pinotpy.clock import ManualClock
 from pinotpy.server.kernel_warm_up import TELL_EVERY_S, KernelWarmUp, Step
 
 
-def test_a_long_start_tells_its_progress(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_long_start_tells_its_progress(caplog: pytest.LogCaptureFixture, eventually: Callable[..., float]) -> None:
     clock, release = ManualClock(), threading.Event()
 
     def warm(step: Step) -> None:
@@ -24,11 +24,12 @@ def test_a_long_start_tells_its_progress(caplog: pytest.LogCaptureFixture) -> No
         warm_up.start()
         waiting = threading.Thread(target=warm_up.wait)
         waiting.start()
-        deadline = time.monotonic() + 60
-        while "kernels are being compiled" not in caplog.text:
-            assert time.monotonic() < deadline
+
+        def is_told() -> bool:
             clock.advance(int(TELL_EVERY_S * 1000))
-            time.sleep(0.01)
+            return "kernels are being compiled" in caplog.text
+
+        eventually(is_told)
         release.set()
         waiting.join(60)
     assert not waiting.is_alive() and "queries=3 of=70" in caplog.text

@@ -8,7 +8,6 @@ import contextlib
 import json
 import re
 import socket
-import time
 from base64 import b64encode
 from collections.abc import Callable, Iterator
 from http.client import HTTPConnection, HTTPResponse
@@ -55,13 +54,6 @@ def counted(toy, what: str) -> float:
     return float(found.group(1))
 
 
-def poll(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-
-
 @pytest.mark.parametrize("sent", [b"", b"GET /ver", b"GET /version HTTP/1.1\r\nhost: localhost\r\n\r\n"])
 def test_connections_at_rest_keep_nobody_out(serve_toy, sockets: contextlib.ExitStack, sent: bytes) -> None:
     server, toy = serve_toy(connections_max=PLACES)
@@ -76,12 +68,12 @@ def test_connections_at_rest_keep_nobody_out(serve_toy, sockets: contextlib.Exit
 
 
 def test_the_connection_longest_at_rest_is_given_up_and_one_at_work_is_not(
-    serve_toy, sockets: contextlib.ExitStack
+    serve_toy, sockets: contextlib.ExitStack, eventually: Callable[..., float]
 ) -> None:
     server, toy = serve_toy(connections_max=8, connections_by_address_max=3)
     working = connect(server, GREEDY, sockets)
     working.sendall(WAIT)
-    poll(lambda: toy.bodies == [b"wait"])
+    eventually(lambda: toy.bodies == [b"wait"])
     request = b"GET /version HTTP/1.1\r\nhost: localhost\r\n\r\n"
     older, newer = connect(server, GREEDY, sockets), connect(server, GREEDY, sockets)
     for each in (older, newer, older):  # asked again, the older one is the younger at rest
@@ -96,7 +88,7 @@ def test_the_connection_longest_at_rest_is_given_up_and_one_at_work_is_not(
 
 
 def test_at_work_an_address_has_its_part_and_health_and_daemons_a_reserve(
-    serve_toy, sockets: contextlib.ExitStack
+    serve_toy, sockets: contextlib.ExitStack, eventually: Callable[..., float]
 ) -> None:
     server, toy = serve_toy(AllowAll(TOKEN), connections_max=8, connections_by_address_max=4)
 
@@ -104,7 +96,7 @@ def test_at_work_an_address_has_its_part_and_health_and_daemons_a_reserve(
         before = len(toy.bodies)
         for _ in range(count):
             connect(server, source, sockets).sendall(WAIT)
-        poll(lambda: len(toy.bodies) == before + count)
+        eventually(lambda: len(toy.bodies) == before + count)
 
     hold(GREEDY, 4)
     refused = ask(server, GREEDY)
@@ -120,11 +112,13 @@ def test_at_work_an_address_has_its_part_and_health_and_daemons_a_reserve(
     assert counted(toy, "Refused") == 3
 
 
-def test_a_trusted_proxy_is_bounded_by_the_whole_only(serve_toy, sockets: contextlib.ExitStack) -> None:
+def test_a_trusted_proxy_is_bounded_by_the_whole_only(
+    serve_toy, sockets: contextlib.ExitStack, eventually: Callable[..., float]
+) -> None:
     server, toy = serve_toy(connections_max=8, connections_by_address_max=2, proxies=TrustedProxies([GREEDY]))
     for _ in range(6):
         connect(server, GREEDY, sockets).sendall(WAIT)
-    poll(lambda: len(toy.bodies) == 6)
+    eventually(lambda: len(toy.bodies) == 6)
     assert ask(server, GREEDY).status == 200
 
 

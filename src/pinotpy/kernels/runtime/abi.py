@@ -145,7 +145,7 @@ C_REFUSED_BYTES: Final = 7  # what was last asked for when the budget of the pro
 # ..14: addresses of functions whose work the driver may do itself (filter/bitmap_scan.py, filter/bitmap_arithmetic.py),
 # 0: none
 C_FUSED_TESTS: Final = 8
-# Addresses of two int64 words that all queries of a process share (pinotpy.memory.ledger); 0: no budget but the query's
+# Addresses of two int64 words that all queries of a process share (pinotpy.memory.budget); 0: no budget but the query's
 C_PROCESS_USED: Final = 15
 C_PROCESS_MAX: Final = 16
 CONTROL_WORDS: Final = 17
