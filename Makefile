@@ -32,11 +32,11 @@ secrets: ## random secrets for docker-compose.yml, in .env; never replaced
 compose-test: install ## docker-compose.yml for real, with docker compose or podman-compose: built, up, asked, restarted, down
 	@$(BIN)/python tests/support/compose_trial.py $(ARGS)
 
-check: install ## ruff, mypy --strict and the architecture, without running the system
+check: install ## ruff, mypy --strict, the architecture and the documents, without running the system
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/python -m pytest -q tests/test_architecture.py
+	$(BIN)/python -m pytest -q tests/test_architecture.py tests/test_documents.py
 
 test: check ## the fast tier: ≤ 10 minutes on two cores
 	$(BIN)/pinotpy warmup

@@ -20,6 +20,7 @@ DOCUMENTS = [
 # Files that a reader writes, not files of the repository.
 OF_THE_READER = {"geo_functions.py"}
 GLOSSARY_LINES_MAX = 25
+README_LINES_MAX = 150
 
 
 @pytest.fixture(scope="module")
@@ -34,6 +35,14 @@ def files() -> list[str]:
 
 def section(text: str, heading: str) -> str:
     return text.split(f"\n## {heading}\n", 1)[1].split("\n## ", 1)[0]
+
+
+def test_the_readme_is_short_and_its_links_lead_to_files() -> None:
+    text = (ROOT / "README.md").read_text("utf-8")
+    links = re.findall(r"\]\(([^)#]+)\)", text)
+    assert len(links) >= 5
+    assert [link for link in links if not link.startswith("http") and not (ROOT / link).exists()] == []
+    assert len(text.splitlines()) <= README_LINES_MAX
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)

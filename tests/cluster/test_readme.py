@@ -69,7 +69,6 @@ def test_the_readme_has_the_blocks_that_this_test_is_about() -> None:
     ):
         assert part in commands, part
     assert sum(bool(step.shown) for step in steps()) >= 4
-    assert len(README.splitlines()) <= 150
 
 
 def test_both_make_targets_are_what_the_readme_says() -> None:
@@ -77,12 +76,6 @@ def test_both_make_targets_are_what_the_readme_says() -> None:
     assert re.search(r"\.venv/bin/pinotpy quickstart --exit\s*$", recipe("quickstart EXIT=1"), re.MULTILINE)
     tests = recipe("test")
     assert "ruff check" in tests and "mypy" in tests and len(re.findall(r"-m pytest", tests)) >= 2
-
-
-def test_every_link_leads_to_a_file() -> None:
-    links = re.findall(r"\]\(([^)#]+)\)", README)
-    assert len(links) >= 5
-    assert [link for link in links if not link.startswith("http") and not (ROOT / link).exists()] == []
 
 
 def test_every_command_runs_and_shows_what_the_readme_shows(tmp_path: Path) -> None:
