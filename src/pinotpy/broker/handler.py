@@ -16,50 +16,38 @@ import pyarrow as pa
 
 from pinotpy.broker.catalog import Target
 from pinotpy.broker.compiling import answer_constants, compile_plan, is_over_limit, parse
-from pinotpy.broker.gathering import gather
+from pinotpy.broker.execution import INLINE_RESULT_CELLS_MAX, Execution, execute_query, num_cells
 from pinotpy.broker.parts import Broker, BrokerLimits, Question, SendToServer, TableRights
 from pinotpy.broker.plan_cache import Asked, BoundQuery, Plan
-from pinotpy.broker.query_memory import QueryMemory, answer_bytes, merge_bytes
-from pinotpy.broker.rows_of_streams import SEGMENTS_MISSING, name_boundary, tiled
-from pinotpy.broker.scatter import Gathered
+from pinotpy.broker.query_memory import QueryMemory
+from pinotpy.broker.reducing import written_too_late
+from pinotpy.broker.rows_of_streams import name_boundary
 from pinotpy.broker.time_limit import TimeLimit, time_limit
 from pinotpy.errors import (
     AccessDeniedError,
     PinotError,
-    QueryCancelledError,
     QueryTimeoutError,
     ServerNotRespondingError,
     TableNotFoundError,
 )
 from pinotpy.names import raw_table_name
 from pinotpy.pql.ast import Dialect
-from pinotpy.query.model.context import QueryContext, QueryOptions
+from pinotpy.query.model.context import QueryContext
 from pinotpy.query.model.deadline import Check
-from pinotpy.query.model.options import response_bytes_max
-from pinotpy.query.result.combine import merge_partials
-from pinotpy.query.result.explained_answer import explain_constants, explanation
-from pinotpy.query.result.partial import QueryException, Statistics
-from pinotpy.query.result.reduce import reduce_partials
+from pinotpy.query.result.explained_answer import explain_constants
+from pinotpy.query.result.partial import QueryException
 from pinotpy.query.result.reduced import ReducedResult
 from pinotpy.query.result.response import arrow
 from pinotpy.query.result.response import pql as pql_response
 from pinotpy.query.result.response import sql as sql_response
 from pinotpy.query.result.response.envelope import Envelope
-from pinotpy.query.result.small_answers import shown_small
-from pinotpy.query.runtime.trace import UNTIMED, Entry, Laps, trace_text
+from pinotpy.query.runtime.trace import UNTIMED, Laps, trace_text
 
 __all__ = ["Broker", "BrokerLimits", "Question", "SendToServer", "answer_query", "parse_key_values"]
 
 log = logging.getLogger(__name__)
 
-# Codes that leave a partial answer: segments or servers that could not be reached.
-KEEPS_ROWS = frozenset({SEGMENTS_MISSING, 425, 427})
-INLINE_REDUCE_BYTES_MAX = 64 << 10
-
 _T = TypeVar("_T")
-
-# Above this an answer is reduced and written on another thread: the event loop serves all clients.
-INLINE_RESULT_CELLS_MAX = 5_000
 
 
 async def answer_query(
@@ -73,7 +61,7 @@ async def answer_query(
             not tell whether it exists.
     """
     number = next(broker.numbers)
-    memory = QueryMemory(broker.memory, f"{broker.broker_id}_{number}", broker.limits.memory_max_bytes)
+    memory = QueryMemory(broker.memory, f"{broker.broker_id}_{number}", broker.limits.memory_max_bytes, broker.large)
     try:
         return await _answer(broker, question, rights, number, memory, wants_arrow=wants_arrow)
     finally:
@@ -133,25 +121,14 @@ async def _answer(
             laps.lap("COMPILE")
             await broker.admission.enter((deadline_ns - broker.clock.monotonic_ns()) / 1e9)
             try:
-                laps.lap("WAIT")
                 bound = _bound(plan, known, asked, context)
-                gathered = await gather(broker, context, bound, target, number, deadline_ns, memory)
-                if gathered.has_offsets:
-                    gathered = await tiled(
-                        broker, statement.table, context, bound, gathered, envelope, deadline_ns, memory
-                    )
-                if is_traced:
-                    servers = len(gathered.asked | gathered.responded | gathered.unreachable)
-                    laps.lap("SCATTER", servers=servers, rowsOut=sum(p.num_rows for _, p in gathered.partials))
-                _check_size(options, gathered)
-                shown = None if wants_arrow else _shown_small(broker, plan, context, gathered, envelope, deadline_ns)
-                if shown is None:
-                    result = await _reduce(broker, context, gathered, envelope, laps, deadline_ns, memory)
+                execution = Execution(
+                    broker, statement.table, plan, context, bound, target, deadline_ns, memory, wants_arrow
+                )
+                executed = await execute_query(execution, number, envelope, laps)
+                result, shown = executed.result, executed.shown
             finally:
                 broker.admission.leave()
-        if result is not None and (memory.is_large or _num_cells(result) > INLINE_RESULT_CELLS_MAX):
-            left_s = (deadline_ns - broker.clock.monotonic_ns()) / 1e9
-            await memory.take(answer_bytes(result), "the text of its answer", left_s)
         if wants_arrow:
             table = await _table(broker, result, envelope, is_pql, deadline_ns)
         if context is not None and result is not None and table is None:
@@ -175,7 +152,7 @@ async def _answer(
         if is_traced:
             envelope.trace["broker"] = trace_text(laps.stages())
         return arrow.with_response(table, write({} if is_pql else {"numRowsResultSet": table.num_rows}, envelope))
-    is_long = result is not None and _num_cells(result) > INLINE_RESULT_CELLS_MAX
+    is_long = result is not None and num_cells(result) > INLINE_RESULT_CELLS_MAX
     body = await asyncio.to_thread(write, shown, envelope) if is_long else write(shown, envelope)
     if not is_traced:
         return body
@@ -216,9 +193,9 @@ async def _show(broker: Broker, show: Callable[[Check], _T], result: ReducedResu
 
     def check() -> None:
         if broker.clock.monotonic_ns() > deadline_ns:
-            raise _written_too_late()
+            raise written_too_late()
 
-    if _num_cells(result) <= INLINE_RESULT_CELLS_MAX:
+    if num_cells(result) <= INLINE_RESULT_CELLS_MAX:
         return show(check)
     return await asyncio.to_thread(show, check)
 
@@ -237,130 +214,6 @@ async def _table(
             else await _show(broker, functools.partial(arrow.table_of, columns), result, deadline_ns)
         )
     return None if is_pql or envelope.explanation is None else arrow.table_of_explanation(envelope.explanation)
-
-
-def _num_cells(result: ReducedResult) -> int:
-    return result.num_rows * len(result.columns) + sum(
-        len(groups.value.values) * (len(groups.keys) + 1) for groups in result.group_lists
-    )
-
-
-def _check_size(options: QueryOptions, gathered: Gathered) -> None:
-    """Raise QueryCancelledError if servers returned more bytes than the query allows."""
-    allowed = response_bytes_max(options)
-    if allowed is None:
-        return
-    num_bytes = sum(partial.num_bytes for _, partial in gathered.partials)
-    if num_bytes > allowed:
-        raise QueryCancelledError(
-            f"Serialized query response size {num_bytes} exceeds threshold {allowed}: ask for fewer rows, or raise "
-            "maxQueryResponseSizeBytes"
-        )
-
-
-def _shown_small(
-    broker: Broker, plan: Plan, context: QueryContext, gathered: Gathered, envelope: Envelope, deadline_ns: int
-) -> dict[str, Any] | None:
-    """The rows in the form of the answer, if one server gave all of it, without errors, and the result is small;
-    otherwise None, and nothing is done.
-    """
-    if len(gathered.partials) != 1 or gathered.failures or gathered.missing or len(gathered.asked) != 1:
-        return None
-    partial = gathered.partials[0][1]
-    if partial.exceptions or partial.trace or context is not plan.context:
-        return None
-    short = plan.short_answer()
-    start_ns = broker.clock.monotonic_ns()
-    shown = None if short is None else shown_small(short, partial)
-    if shown is not None:
-        envelope.num_servers_queried = envelope.num_servers_responded = 1
-        envelope.statistics = partial.statistics
-        end_ns = broker.clock.monotonic_ns()
-        envelope.reduce_time_ms = (end_ns - start_ns) // 1_000_000
-        if end_ns > deadline_ns:
-            raise _written_too_late()
-    return shown
-
-
-def _written_too_late() -> QueryTimeoutError:
-    return QueryTimeoutError("the query's time was up while its answer was written: ask for fewer rows or columns")
-
-
-async def _reduce(
-    broker: Broker,
-    context: QueryContext,
-    gathered: Gathered,
-    envelope: Envelope,
-    laps: Laps,
-    deadline_ns: int,
-    memory: QueryMemory,
-) -> ReducedResult | None:
-    """Merge the partial results; fill the envelope; None if an error forbids showing rows.
-
-    Raises: QueryTimeoutError when a large answer is not reduced by the deadline; MemoryLimitError; what functions
-    raise.
-    """
-    envelope.num_servers_queried = len(gathered.asked)
-    envelope.num_servers_responded = len(gathered.responded & gathered.asked)
-    envelope.missing_segments = tuple(sorted(gathered.missing))
-    partials = [partial for _, partial in sorted(gathered.partials, key=lambda item: item[0])]
-    for partial in partials:
-        envelope.statistics.add(partial.statistics)
-        envelope.exceptions += [e for e in partial.exceptions if e not in envelope.exceptions]
-    for server, error in gathered.failures:
-        entry = QueryException(
-            error.code, f"{error.message} (server '{server}')" if server not in error.message else error.message
-        )
-        envelope.exceptions += [] if entry in envelope.exceptions else [entry]
-    if gathered.missing:
-        shown = ", ".join(envelope.missing_segments[:10]) + (" …" if len(gathered.missing) > 10 else "")
-        envelope.exceptions.append(
-            QueryException(
-                SEGMENTS_MISSING,
-                f"{len(gathered.missing)} segments unavailable: [{shown}]: no replica of them answered",
-            )
-        )
-    traces: dict[str, list[Entry]] = {}
-    for server, partial in gathered.partials:
-        if partial.trace:
-            traces.setdefault(server, []).extend(partial.trace)
-    envelope.trace = {server: trace_text(stages) for server, stages in traces.items()}
-    if any(e.code not in KEEPS_ROWS for e in envelope.exceptions):
-        return None
-    if context.explain:
-        envelope.explanation = explanation(context, [partial.explain for partial in partials])
-        return None
-
-    start_ns = broker.clock.monotonic_ns()
-
-    def reduced() -> tuple[ReducedResult, Statistics]:
-        merged = merge_partials(context, partials)
-        laps.lap("MERGE", rowsOut=merged.num_rows)
-        reduced = reduce_partials(context, merged)
-        laps.lap(
-            "REDUCE", rowsOut=max([reduced.num_rows, *(len(groups.value.values) for groups in reduced.group_lists)])
-        )
-        return reduced, merged.statistics
-
-    if sum(partial.num_bytes for partial in partials) <= INLINE_REDUCE_BYTES_MAX:
-        result, counted = reduced()
-    else:
-        left_s = max((deadline_ns - start_ns) / 1e9, 0)
-        size_bytes = merge_bytes(context, partials)
-        await memory.take(size_bytes, "the merge of its servers' answers", left_s)
-        try:
-            # A thread cannot be stopped: past the deadline it ends on its own, for nobody.
-            result, counted = await asyncio.wait_for(asyncio.to_thread(memory.lent(size_bytes, reduced)), left_s)
-        except TimeoutError as error:
-            raise QueryTimeoutError(
-                "the query's time was up while answers were merged: ask for fewer groups or rows"
-            ) from error
-    envelope.reduce_time_ms = int((broker.clock.monotonic_ns() - start_ns) / 1e6)
-    # Several servers together may have more groups than the limit: what was left out here is told as what a server
-    # leaves out.
-    envelope.statistics.num_groups_limit_reached = counted.num_groups_limit_reached
-    envelope.statistics.num_rows_of_cut_groups = counted.num_rows_of_cut_groups
-    return result
 
 
 def _report(broker: Broker, question: Question, envelope: Envelope, took_ms: float) -> None:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
+import os
 from collections.abc import Awaitable, Callable
+from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, TypeVar
 
 from pinotpy.broker.admission import Admission
 from pinotpy.broker.catalog import Catalog
+from pinotpy.broker.large_queries import LargeQueries
 from pinotpy.broker.metrics import BrokerMetrics
 from pinotpy.broker.plan_cache import PlanCache, TemplateCache
 from pinotpy.broker.routing.lagging_replicas import LaggingReplicas
@@ -18,6 +22,7 @@ from pinotpy.functions.constants_budget import BYTES_MAX, TIME_MAX_MS
 from pinotpy.memory.budget import ProcessBudget
 from pinotpy.pql.ast import Dialect
 from pinotpy.query.result.partial import PartialResult
+from pinotpy.query.runtime.kernel_threads import lower_priority
 from pinotpy.rpc.wire import ServerRequest
 from pinotpy.service.turn_queue import TurnQueue
 
@@ -77,6 +82,10 @@ class TableRights:
     may_see: Callable[[str], bool]
 
 
+T = TypeVar("T")
+
+# From here on a merge takes tenths of a second.
+LONG_WORK_MIN_BYTES: Final = 16 << 20
 # Compiling is Python's work: two threads would only take turns.
 COMPILING_AT_ONCE_MAX: Final = 1
 # Long queries of one client that wait to be compiled.
@@ -112,9 +121,20 @@ class Broker:
     )
     memory: ProcessBudget = field(default_factory=lambda: ProcessBudget(0))
     admission: Admission = field(init=False)
+    large: LargeQueries = field(init=False)
+    _long_work: Executor = field(init=False)
 
     def __post_init__(self) -> None:
         self.admission = Admission(running_max=self.limits.queries_max, waiting_max=self.limits.queue_max)
+        self.large = LargeQueries(lambda: self.memory.for_queries_bytes)
+        self._long_work = ThreadPoolExecutor(os.cpu_count() or 1, "long-work", initializer=lower_priority)
+
+    def run_apart(self, work: Callable[[], T], size_bytes: int) -> asyncio.Future[T]:
+        """Run `work` on a thread. What handles many bytes takes its turn on as many threads as there are cores, which
+        the system lets run after the others: the event loop serves small queries meanwhile.
+        """
+        threads = self._long_work if size_bytes >= LONG_WORK_MIN_BYTES else None
+        return asyncio.get_running_loop().run_in_executor(threads, work)
 
     def num_quarantined(self) -> int:
         """Servers that are asked last at present."""

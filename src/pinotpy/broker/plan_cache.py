@@ -62,13 +62,15 @@ class BoundQuery:
 class Plan:
     """A parsed query; `context` is valid for the very `schema` it was compiled against (None: not compiled yet).
 
-    blanks: of the context. short, own: what `short_answer` and `bound` found, in a tuple once they have looked.
+    memory_bytes: what the last query with this plan took on the broker. blanks: of the context.
+    short, own: what `short_answer` and `bound` found, in a tuple once they have looked.
     """
 
     statement: Statement
     options: QueryOptions
     schema: Schema | None = None
     context: QueryContext | None = None
+    memory_bytes: int = 0
     blanks: Blanks = field(default_factory=Blanks)
     short: tuple[SmallAnswer | None] | None = None
     own: tuple[BoundQuery | None] | None = None

@@ -12,10 +12,12 @@ from typing import Final, TypeVar
 
 import pyarrow as pa
 
+from pinotpy.broker.large_queries import LargeQueries
 from pinotpy.errors import MemoryLimitError, PinotError, ProcessMemoryError
 from pinotpy.memory.budget import Claim, ProcessBudget
 from pinotpy.query.model.context import QueryContext, QueryKind
 from pinotpy.query.result.partial import PartialResult
+from pinotpy.query.result.partitioned_merge import PARTITIONS_MAX, exceeds_groups_limit
 from pinotpy.query.result.reduced import ReducedResult
 
 MEMORY_SETTING: Final = "pinot.broker.query.memory.maxBytes"
@@ -29,6 +31,13 @@ MERGE_BYTES_A_VALUE: Final = 80
 # … where there is one partial result: columns that are finished, ordered, cut.
 FINISH_BYTES_A_BYTE: Final = 2.0
 FINISH_BYTES_A_VALUE: Final = 40
+# A merge that would take more than the first divides groups into partitions of about the second.
+PARTITIONED_MIN_BYTES: Final = 64 << 20
+PARTITION_BYTES: Final = 16 << 20
+# The largest partition against an even one; the number of a row in its block; hashing one block.
+UNEVEN_PARTITION: Final = 2.0
+ROW_NUMBER_BYTES: Final = 2
+HASHED_BLOCK_BYTES: Final = 4 << 20
 # A cell as a Python object in a list, and as text; texts are in memory twice more.
 CELL_BYTES: Final = 96
 
@@ -36,11 +45,21 @@ T = TypeVar("T")
 
 
 class QueryMemory:
-    """Used on the event loop; `end` is called by any thread. `allowed_bytes`: of one query (setting)."""
+    """Used on the event loop; `end` is called by any thread.
 
-    def __init__(self, budget: ProcessBudget, name: str, allowed_bytes: int) -> None:
+    Args:
+        allowed_bytes: of one query (setting).
+        large: whose turn it is among large queries.
+
+    most_bytes: what the query took at most at a moment, or wanted to when it was refused.
+    """
+
+    def __init__(self, budget: ProcessBudget, name: str, allowed_bytes: int, large: LargeQueries) -> None:
         self.ended: ProcessMemoryError | None = None
         self.name = name
+        self.most_bytes = 0
+        self._large = large
+        self._turn_bytes = 0
         self._budget = budget
         self._allowed_bytes = allowed_bytes
         self._taken_bytes = 0
@@ -48,7 +67,7 @@ class QueryMemory:
         self._lent: set[Claim] = set()  # to threads
         self._loop = asyncio.get_running_loop()
         self._task = asyncio.current_task()
-        self._turn = asyncio.Lock()  # servers answer at the same time; a claim waits for one thing
+        self._taking = asyncio.Lock()  # servers answer at the same time; a claim waits for one thing
 
     @property
     def held_bytes(self) -> int:
@@ -76,11 +95,16 @@ class QueryMemory:
         self._task.uncancel()
         return self.ended
 
+    async def begin(self, size_bytes: int, timeout_s: float) -> None:
+        """Wait for the query's turn; `size_bytes`: what it will take, as far as is known. Raises ProcessMemoryError."""
+        self._turn_bytes = await self._large.enter(min(size_bytes, self._allowed_bytes), timeout_s)
+
     async def take(self, size_bytes: int, what: str, timeout_s: float) -> None:
         """Reserve memory for `what` (plural). Raises MemoryLimitError: more than one query may have;
         ProcessMemoryError: the process had none within `timeout_s`.
         """
         self._taken_bytes += size_bytes
+        self.most_bytes = max(self.most_bytes, self._taken_bytes + sum(claim.size_bytes for claim in list(self._lent)))
         if self._taken_bytes > self._allowed_bytes:
             raise MemoryLimitError(
                 f"with {what} the query needs {self._taken_bytes} bytes on the broker, more than "
@@ -90,7 +114,7 @@ class QueryMemory:
         if not self.is_large:
             return
         self._budget.running.setdefault(self.name, self)
-        async with self._turn:
+        async with self._taking:
             missing = self._taken_bytes - self._claim.size_bytes
             if missing > 0:
                 await self._budget.reserve_async(self._claim, missing, timeout_s)
@@ -119,17 +143,33 @@ class QueryMemory:
         if self._claim.size_bytes:
             self._budget.release(self._claim)
 
+    def end_turn(self) -> None:
+        """Give back all that there is, and the query's turn."""
+        self.give_back()
+        self._large.leave(self._turn_bytes)
+        self._turn_bytes = 0
+
     def close(self) -> None:
         """The query is answered."""
         self._budget.running.pop(self.name, None)
-        self.give_back()
+        self.end_turn()
 
     def _cancel(self) -> None:
         if self._task is not None:
             self._task.cancel()
 
 
-def merge_bytes(context: QueryContext, partials: list[PartialResult]) -> int:
+def merge_partitions(context: QueryContext, partials: list[PartialResult]) -> int:
+    """Into how many partitions the merge divides groups (a power of two): 1 where it takes little, or cannot."""
+    if context.kind is not QueryKind.GROUP_BY or exceeds_groups_limit(context, partials):
+        return 1
+    size_bytes = merge_bytes(context, partials)
+    if size_bytes < PARTITIONED_MIN_BYTES or sum(partial.has_rows for partial in partials) < 2:
+        return 1
+    return int(min(1 << (size_bytes // PARTITION_BYTES).bit_length(), PARTITIONS_MAX))
+
+
+def merge_bytes(context: QueryContext, partials: list[PartialResult], num_partitions: int = 1) -> int:
     """What the merge and the reduce of these take beside them."""
     filled = [partial for partial in partials if partial.has_rows]
     a_byte, a_value = MERGE_BYTES_A_BYTE, MERGE_BYTES_A_VALUE
@@ -137,7 +177,20 @@ def merge_bytes(context: QueryContext, partials: list[PartialResult]) -> int:
         a_byte, a_value = FINISH_BYTES_A_BYTE, 0  # joined and cut
     elif len(filled) == 1 and context.kind in (QueryKind.AGGREGATION, QueryKind.GROUP_BY):
         a_byte, a_value = FINISH_BYTES_A_BYTE, FINISH_BYTES_A_VALUE
-    return int(sum(partial.num_bytes * a_byte + _num_values(partial) * a_value for partial in filled))
+    size_bytes = sum(partial.num_bytes * a_byte + _num_values(partial) * a_value for partial in filled)
+    if num_partitions == 1:
+        return int(size_bytes)
+    num_rows = sum(partial.num_rows for partial in filled)
+    # Of each partition at most so many groups stay, for each list that is shown.
+    kept = min(num_partitions * (context.offset + context.limit) * len(context.output), num_rows)
+    finished = sum(partial.num_bytes for partial in filled) * kept / max(num_rows, 1) * FINISH_BYTES_A_BYTE
+    return int(
+        size_bytes * UNEVEN_PARTITION / num_partitions
+        + finished
+        + kept * FINISH_BYTES_A_VALUE
+        + num_rows * ROW_NUMBER_BYTES
+        + HASHED_BLOCK_BYTES
+    )
 
 
 def _num_values(partial: PartialResult) -> int:

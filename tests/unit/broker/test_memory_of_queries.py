@@ -7,17 +7,24 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
+import orjson
 import pyarrow as pa
 import pytest
 from in_process import InProcessCluster
 
+from pinotpy.broker import large_queries
+from pinotpy.broker.handler import Question, answer_query
+from pinotpy.broker.large_queries import LargeQueries
+from pinotpy.broker.parts import EVERY_TABLE
 from pinotpy.broker.query_memory import QueryMemory
 from pinotpy.config.schema import Schema
 from pinotpy.config.table import TableConfig
 from pinotpy.errors import PinotError
 from pinotpy.memory.budget import Claim, ProcessBudget, process_memory_error
+from pinotpy.pql.ast import Dialect
 
 MIB = 1 << 20
 NUM_ROWS = 40_000
@@ -93,10 +100,42 @@ def test_a_query_for_which_the_process_has_nothing_is_refused_with_its_name(clus
     assert cluster.sql("SELECT COUNT(*) FROM t")["resultTable"]["rows"] == [[2 * NUM_ROWS]]
 
 
+def test_queries_that_do_not_fit_together_run_one_after_the_other(
+    cluster: InProcessCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Eight of them, each of which takes more than half of what there is: all are answered. The servers' answers are
+    1.7 MB, their merge takes 15 MB beside them.
+    """
+    monkeypatch.setattr(large_queries, "LARGE_MIN_BYTES", MIB)
+    budget = cluster.broker.memory = ProcessBudget(24 * MIB)
+    question = Question(f"SET timeoutMs = 120000; {DISTINCT}", Dialect.SQL)
+
+    async def ask_all() -> list[dict[str, Any]]:
+        return [
+            orjson.loads(answer)
+            for answer in await asyncio.gather(*(answer_query(cluster.broker, question, EVERY_TABLE) for _ in range(8)))
+        ]
+
+    answers = asyncio.run(ask_all())
+    assert [answer["exceptions"] for answer in answers] == [[]] * 8
+    assert all(answer["resultTable"]["rows"] == [[NUM_ROWS * 3 // 2] * 2] for answer in answers)
+    assert all(answer["totalDocs"] == 2 * NUM_ROWS for answer in answers)  # counted once, however often it was asked
+    assert (budget.used_by_queries_bytes, budget.running, cluster.broker.large.running_bytes) == (0, {}, 0)
+
+
+def test_a_query_that_is_too_large_for_the_process_is_refused_without_asking_again(cluster: InProcessCluster) -> None:
+    cluster.broker.memory = ProcessBudget(4 * MIB)
+    numbers = cluster.broker.numbers
+    before = next(numbers)
+    [fault] = cluster.sql(DISTINCT)["exceptions"]
+    assert fault["errorCode"] == 245, fault
+    assert next(numbers) == before + 2
+
+
 def test_a_query_that_is_ended_fails_with_the_reason_and_others_go_on() -> None:
     async def run() -> tuple[PinotError, int]:
         budget = ProcessBudget(64 * MIB)
-        memory = QueryMemory(budget, "b_1", 64 * MIB)
+        memory = QueryMemory(budget, "b_1", 64 * MIB, LargeQueries(lambda: 0))
         await memory.take(MIB, "answers", 1.0)
         name, holder = budget.heaviest() or ("", None)
         assert name == "b_1" and holder is memory and memory.held_bytes == MIB
@@ -116,7 +155,7 @@ def test_a_query_that_is_ended_fails_with_the_reason_and_others_go_on() -> None:
 def test_what_a_thread_has_is_given_back_when_it_ends() -> None:
     async def run() -> None:
         budget = ProcessBudget(64 * MIB)
-        memory = QueryMemory(budget, "b_1", 64 * MIB)
+        memory = QueryMemory(budget, "b_1", 64 * MIB, LargeQueries(lambda: 0))
         await memory.take(8 * MIB, "a merge", 1.0)
         work = memory.lent(6 * MIB, lambda: budget.used_by_queries_bytes)
         memory.close()  # nobody waits for it any more

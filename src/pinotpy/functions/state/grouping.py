@@ -51,7 +51,7 @@ def _codes(column: pa.Array) -> tuple[Int64Array, int]:
     if pa.types.is_integer(column.type) or pa.types.is_floating(column.type):
         filled = pc.fill_null(column, 0) if nulls else column
         values = filled.to_numpy(zero_copy_only=False)
-        bits = _float_bits(values) if pa.types.is_floating(column.type) else values.astype(np.int64, copy=False)
+        bits = float_bits(values) if pa.types.is_floating(column.type) else values.astype(np.int64, copy=False)
         low, high = int(bits.min()), int(bits.max())
         if high - low + 2 < 4 * len(column) + 1024:
             codes, bound = bits - low, high - low + 1
@@ -70,7 +70,8 @@ def _codes(column: pa.Array) -> tuple[Int64Array, int]:
     return codes, bound
 
 
-def _float_bits(values: NDArray[np.floating]) -> Int64Array:
+def float_bits(values: NDArray[np.floating]) -> Int64Array:
+    """The bits of doubles, with one zero and one NaN."""
     wide = values.astype(np.float64) + 0.0
     wide[np.isnan(wide)] = np.nan
     return wide.view(np.int64)

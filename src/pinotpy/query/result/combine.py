@@ -25,24 +25,29 @@ def merge_partials(context: QueryContext, partials: Sequence[PartialResult]) -> 
     the order of `partials`. Groups are in order of first appearance. Raises DataError for rows that do not fit
     together.
     """
+    merged = merge_all_but_rows(partials)
+    filled = [partial for partial in partials if partial.has_rows]
+    if len(filled) == 1 and context.kind in (QueryKind.AGGREGATION, QueryKind.GROUP_BY):
+        merged.rows = filled[0].rows if filled[0].few is None else filled[0].few
+    elif filled:
+        merged.rows = merge_tables(context, [partial.rows for partial in filled])
+    if context.kind is QueryKind.GROUP_BY:
+        limit_groups(context, merged)
+    return merged
+
+
+def merge_all_but_rows(partials: Sequence[PartialResult]) -> PartialResult:
+    """Counters, faults and what is missing."""
     statistics = Statistics()
     for partial in partials:
         statistics.add(partial.statistics)
-    merged = PartialResult(
+    return PartialResult(
         None,
         statistics,
         [exception for partial in partials for exception in partial.exceptions],
         sorted({name for partial in partials for name in partial.missing_segments}),
         [entry for partial in partials for entry in partial.trace],
     )
-    filled = [partial for partial in partials if partial.has_rows]
-    if len(filled) == 1 and context.kind in (QueryKind.AGGREGATION, QueryKind.GROUP_BY):
-        merged.rows = filled[0].rows if filled[0].few is None else filled[0].few
-    elif filled:
-        merged.rows = _merge_rows(context, [partial.rows for partial in filled])
-    if context.kind is QueryKind.GROUP_BY:
-        limit_groups(context, merged)
-    return merged
 
 
 def limit_groups(context: QueryContext, partial: PartialResult, num_rows: Int64Array | None = None) -> None:
@@ -63,7 +68,8 @@ def limit_groups(context: QueryContext, partial: PartialResult, num_rows: Int64A
             statistics.num_rows_of_cut_groups += int(num_rows[limit:].sum())
 
 
-def _merge_rows(context: QueryContext, tables: list[pa.Table]) -> pa.Table:
+def merge_tables(context: QueryContext, tables: list[pa.Table]) -> pa.Table:
+    """The rows of `merge_partials`. Raises DataError for rows that do not fit together."""
     try:
         rows = (tables[0] if len(tables) == 1 else pa.concat_tables(tables)).combine_chunks()
     except pa.ArrowException as error:

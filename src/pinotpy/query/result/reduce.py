@@ -128,7 +128,7 @@ def without_hidden_groups(context: QueryContext, rows: pa.Table) -> pa.Table:
 
     A server that has everything sends these instead of all its groups; the reduce of them decides again, alike.
     """
-    if context.having is None and not context.order_by and context.dialect is Dialect.SQL:
+    if context.having is None and shows_any_groups(context):
         return rows.slice(0, context.offset + context.limit)
     groups = _groups(context, rows)
     chosen = (
@@ -145,6 +145,11 @@ def without_hidden_groups(context: QueryContext, rows: pa.Table) -> pa.Table:
             )
         )
     return rows.take(pa.array(chosen[shown]))
+
+
+def shows_any_groups(context: QueryContext) -> bool:
+    """Whether any groups that HAVING leaves are right."""
+    return context.dialect is Dialect.SQL and not context.order_by
 
 
 def _is_key(context: QueryContext, column: OutputColumn) -> bool:

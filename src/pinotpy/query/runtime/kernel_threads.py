@@ -76,7 +76,7 @@ class KernelThreads(Executor):
                 thread.join()
 
     def _run(self) -> None:
-        _lower_priority()
+        lower_priority()
         while True:
             with self._condition:
                 while not self._queue:
@@ -99,7 +99,7 @@ class KernelThreads(Executor):
                 self._condition.notify()
 
 
-def _lower_priority() -> None:
+def lower_priority() -> None:
     """Of the calling thread alone: on Linux each thread has its own; elsewhere it stays as it is."""
     try:
         thread_id = threading.get_native_id()

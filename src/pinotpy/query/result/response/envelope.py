@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from pinotpy.query.result.explained_answer import Explanation
@@ -38,6 +38,12 @@ class Envelope:
     partition_offsets: dict[str, list[OffsetRange]] = field(default_factory=dict)
     time_boundary: dict[str, str] | None = None
     boundary_fault: str = ""
+
+    def forget_answers(self) -> None:
+        """Everything but which query it is of which tables: it is asked again."""
+        fresh = Envelope(self.request_id, self.broker_id, self.tables_queried)
+        for item in fields(self):
+            setattr(self, item.name, getattr(fresh, item.name))
 
     @property
     def num_consuming_segments(self) -> int:

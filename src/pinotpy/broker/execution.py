@@ -1,0 +1,119 @@
+"""The execution of one query: its turn among large ones, the question to its servers, the merge of their answers.
+
+A query that this process had no memory for gives back everything, waits for its turn and runs again, with more room
+each time: twice what it was known to need, then alone. So of many large queries some always come to an end.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from pinotpy.broker.catalog import Target
+from pinotpy.broker.gathering import gather
+from pinotpy.broker.parts import Broker
+from pinotpy.broker.plan_cache import BoundQuery, Plan
+from pinotpy.broker.query_memory import QueryMemory, answer_bytes
+from pinotpy.broker.reducing import check_size, reduce_answers, reduced_small
+from pinotpy.broker.rows_of_streams import name_boundary, tiled
+from pinotpy.broker.scatter import Gathered
+from pinotpy.errors import ProcessMemoryError
+from pinotpy.query.model.context import QueryContext
+from pinotpy.query.result.reduced import ReducedResult
+from pinotpy.query.result.response.envelope import Envelope
+from pinotpy.query.runtime.trace import Laps
+
+# Above this an answer is reduced and written on another thread: the event loop serves all clients.
+INLINE_RESULT_CELLS_MAX: Final = 5_000
+ATTEMPTS_MAX: Final = 3
+# Below this there is no time to ask servers once more.
+AGAIN_MIN_S: Final = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Execution:
+    """A compiled query and where it goes. `bound`: what servers get of the context where they know the rest."""
+
+    broker: Broker
+    table: str
+    plan: Plan
+    context: QueryContext
+    bound: BoundQuery | None
+    target: Target
+    deadline_ns: int
+    memory: QueryMemory
+    wants_arrow: bool
+
+    @property
+    def left_s(self) -> float:
+        return (self.deadline_ns - self.broker.clock.monotonic_ns()) / 1e9
+
+
+@dataclass(frozen=True, slots=True)
+class Executed:
+    """result: None where an error forbids showing rows, or `shown` has them in the form of the answer."""
+
+    result: ReducedResult | None = None
+    shown: dict[str, Any] | None = None
+
+
+async def execute_query(query: Execution, number: int, envelope: Envelope, laps: Laps) -> Executed:
+    """Run the query; fill the envelope. Raises PinotError; ProcessMemoryError if the last attempt was refused too."""
+    broker, memory, plan = query.broker, query.memory, query.plan
+    room_bytes = plan.memory_bytes
+    for attempt in range(1, ATTEMPTS_MAX + 1):
+        await memory.begin(room_bytes, query.left_s)
+        laps.lap("WAIT")
+        try:
+            executed = await _attempt(query, number, envelope, laps, is_last=attempt == ATTEMPTS_MAX)
+        except ProcessMemoryError:
+            plan.memory_bytes = memory.most_bytes
+            available_bytes = broker.memory.for_queries_bytes
+            is_hopeless = memory.most_bytes > available_bytes or query.left_s < AGAIN_MIN_S
+            if attempt == ATTEMPTS_MAX or memory.ended is not None or is_hopeless:
+                raise
+        else:
+            plan.memory_bytes = memory.most_bytes
+            return executed
+        memory.end_turn()
+        envelope.forget_answers()
+        name_boundary(envelope, query.target)
+        # Servers end a query by its number when its call breaks off.
+        number = next(broker.numbers)
+        room_bytes = min(2 * memory.most_bytes, available_bytes) if attempt == 1 else available_bytes
+    raise AssertionError("the last attempt returns or raises")
+
+
+async def _attempt(query: Execution, number: int, envelope: Envelope, laps: Laps, *, is_last: bool) -> Executed:
+    broker, context, memory, deadline_ns = query.broker, query.context, query.memory, query.deadline_ns
+    gathered = await gather(broker, context, query.bound, query.target, number, deadline_ns, memory)
+    if gathered.has_offsets:
+        gathered = await tiled(broker, query.table, context, query.bound, gathered, envelope, deadline_ns, memory)
+    if context.options.trace:
+        servers = len(gathered.asked | gathered.responded | gathered.unreachable)
+        laps.lap("SCATTER", servers=servers, rowsOut=sum(p.num_rows for _, p in gathered.partials))
+    if not is_last:
+        _check_memory(gathered)
+    check_size(context.options, gathered)
+    if not query.wants_arrow:
+        shown = reduced_small(broker, query.plan, context, gathered, envelope, deadline_ns)
+        if shown is not None:
+            return Executed(shown=shown)
+    result = await reduce_answers(broker, context, gathered, envelope, laps, deadline_ns, memory)
+    if result is not None and (memory.is_large or num_cells(result) > INLINE_RESULT_CELLS_MAX):
+        await memory.take(answer_bytes(result), "the text of its answer", query.left_s)
+    return Executed(result)
+
+
+def _check_memory(gathered: Gathered) -> None:
+    """Raise what kept this process from taking a server's answer."""
+    for _, failure in gathered.failures:
+        if isinstance(failure, ProcessMemoryError):
+            raise failure
+
+
+def num_cells(result: ReducedResult) -> int:
+    """Values that the answer shows."""
+    return result.num_rows * len(result.columns) + sum(
+        len(groups.value.values) * (len(groups.keys) + 1) for groups in result.group_lists
+    )
