@@ -19,7 +19,7 @@ import pyarrow as pa
 import pytest
 from in_process import InProcessCluster
 
-from pinotpy.broker import handler
+from pinotpy.broker import handler, reducing
 from pinotpy.broker.handler import Question, answer_query
 from pinotpy.broker.parts import EVERY_TABLE
 from pinotpy.clock import SystemClock
@@ -148,14 +148,14 @@ def test_an_answer_that_is_not_written_in_time_is_250_without_rows(
     answer = cluster.ask(query, dialect, query_options="timeoutMs=30000", trace=trace)
     assert answer["exceptions"] == [] and len(keys(answer)) == 1
     monkeypatch.setattr(writer, "result_keys", late)
-    show_shortly = handler.shown_small
+    show_shortly = reducing.shown_small
 
     def late_and_short(*arguments: Any) -> dict[str, Any] | None:
         shown = show_shortly(*arguments)
         clock.ahead_ns = 60_000_000_000 if shown is not None else 0
         return shown
 
-    monkeypatch.setattr(handler, "shown_small", late_and_short)
+    monkeypatch.setattr(reducing, "shown_small", late_and_short)
     answer = cluster.ask(query, dialect, query_options="timeoutMs=30000", trace=trace)
     assert [e["errorCode"] for e in answer["exceptions"]] == [250] and "written" in answer["exceptions"][0]["message"]
     assert not keys(answer) and answer["partialResult"] is True and answer["timeUsedMs"] >= 30_000
