@@ -1,7 +1,8 @@
 """Proves on real processes that what users ask takes no process over its memory: many GROUP BYs of high cardinality at
 once against one server with a small budget are answered right, or refused with 245; the server lives, and RssAnon +
 RssShmem of it and its children stays within a tenth of its budget. So does the broker's, which merges sets of values.
-The oracle is arithmetic over the rows that were written.
+Rows of streams, which lie in memory that a server shares with its workers, count in the server's budget, once, and the
+large queries run beside them. The oracle is arithmetic over the rows that were written.
 
 No control group is made here: the sum is what its limit would see. bench/memory_ceiling.py runs the mix for longer.
 """
@@ -9,19 +10,25 @@ No control group is made here: the sum is what its limit would see. bench/memory
 from __future__ import annotations
 
 import itertools
+import os
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
-from live_cluster import LiveCluster
+from events_table import PARTITIONS, records, table_config
+from events_table import SCHEMA as STREAM_SCHEMA
+from live_cluster import LiveCluster, wait_until
 
 from pinotpy.client.http_calls import Access, HttpCalls
+from pinotpy.clock import SystemClock
 from pinotpy.memory.limit import memory_limit
 from pinotpy.memory.resident import children_of, resident_bytes
+from pinotpy.stream.file import FileStreamProducer, create_topic
 
 pytestmark = [pytest.mark.cluster, pytest.mark.full]
 
@@ -31,7 +38,8 @@ NUM_ROWS = NUM_SEGMENTS * SEGMENT_ROWS
 SERVER_BUDGET, BROKER_BUDGET = 700 * MIB, 900 * MIB
 CLIENTS, ROUNDS = 8, 3
 TIMEOUT_MS = 120_000
-TABLE = "events"
+STREAM_ROWS = 400_000  # of a partition
+TABLE = "t"
 SCHEMA: dict[str, Any] = {
     "schemaName": TABLE,
     "dimensionFieldSpecs": [{"name": "id", "dataType": "LONG"}, {"name": "name", "dataType": "STRING"}],
@@ -128,6 +136,57 @@ def test_the_budget_is_shown_at_start_and_in_metrics(cluster: LiveCluster) -> No
         assert abs(int(daemon.ready["memory_budget"]) - budget) < MIB
         assert abs(metric(cluster, name, "memoryBudget") - budget) < MIB
         assert "memory budget bytes=" in daemon.log.read_text()
+
+
+def shared_bytes(pids: list[int]) -> int:
+    """Pages of anonymous files that these processes have open, each file once."""
+    blocks: dict[int, int] = {}
+    for pid in pids:
+        for entry in os.scandir(f"/proc/{pid}/fd"):
+            if os.readlink(entry.path).startswith("/memfd:"):
+                found = os.stat(entry.path)
+                blocks[found.st_ino] = found.st_blocks * 512
+    return sum(blocks.values())
+
+
+def test_rows_of_streams_count_in_their_servers_budget_once(cluster: LiveCluster, tmp_path: Path) -> None:
+    create_topic(tmp_path / "events", PARTITIONS)
+    producer = FileStreamProducer(tmp_path / "events", SystemClock())
+    for partition in range(PARTITIONS):
+        for first in range(0, STREAM_ROWS, 50_000):
+            producer.append(partition, records(first, 50_000))
+    producer.close()
+    cluster.controller.add_schema(STREAM_SCHEMA)
+    cluster.controller.add_table(table_config(tmp_path, rows=100_000_000))
+    indexed = PARTITIONS * STREAM_ROWS * 49 // 50  # one in fifty is no JSON
+
+    def is_counted() -> bool:
+        answer = cluster.query("SELECT COUNT(*) FROM events", "sql")
+        return not answer["exceptions"] and answer["resultTable"]["rows"] == [[indexed]]
+
+    wait_until(is_counted, 300, "all rows are counted")
+    for name in ("server-0", "server-1"):
+        pid = cluster.processes.daemons[name].pid
+        pids = [pid, *children_of(pid)]
+        assert len(pids) > 1, "rows are read by a process of their own"
+
+        def is_measured(pids: list[int] = pids, name: str = name) -> bool:
+            shared = shared_bytes(pids)
+            anonymous = sum(resident_bytes(pid) - _touched(pid) for pid in pids)
+            measured = metric(cluster, name, "memoryResident")
+            standing = metric(cluster, name, "memoryStanding")
+            # Counted twice it would be above by all of them.
+            return shared > 16 * MIB and abs(measured - anonymous - shared) < shared / 2 and standing >= shared
+
+        wait_until(is_measured, 120, f"{name} counts its rows once")
+
+
+def _touched(pid: int) -> int:
+    """Shared pages that a process has in its own tables."""
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith("RssShmem:"):
+            return int(line.split()[1]) * 1024
+    return 0
 
 
 def test_many_large_queries_at_once_do_not_take_a_process_over_its_budget(cluster: LiveCluster) -> None:

@@ -60,7 +60,7 @@ class Executed:
 async def execute_query(query: Execution, number: int, envelope: Envelope, laps: Laps) -> Executed:
     """Run the query; fill the envelope. Raises PinotError; ProcessMemoryError if the last attempt was refused too."""
     broker, memory, plan = query.broker, query.memory, query.plan
-    room_bytes = plan.memory_bytes
+    room_bytes, warnings = plan.memory_bytes, list(envelope.warnings)
     for attempt in range(1, ATTEMPTS_MAX + 1):
         await memory.begin(room_bytes, query.left_s)
         laps.lap("WAIT")
@@ -77,6 +77,7 @@ async def execute_query(query: Execution, number: int, envelope: Envelope, laps:
             return executed
         memory.end_turn()
         envelope.forget_answers()
+        envelope.warnings += warnings
         name_boundary(envelope, query.target)
         # Servers end a query by its number when its call breaks off.
         number = next(broker.numbers)
