@@ -45,7 +45,7 @@ def merge_by_partitions(
     """
     assert not exceeds_groups_limit(context, partials), "which groups a limit leaves out depends on all of them"
     merged = merge_all_but_rows(partials)
-    tables = [partial.rows for partial in partials if partial.has_rows]
+    tables = [rows for partial in partials if (rows := partial.rows) is not None]
     names = [f"k{i}" for i in range(len(context.group_by))]
     blocks = [block for table in tables for block in table.to_batches(max_chunksize=_BLOCK_ROWS) if block.num_rows]
     if not blocks:
