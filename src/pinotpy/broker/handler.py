@@ -17,6 +17,7 @@ import pyarrow as pa
 from pinotpy.broker.catalog import Target
 from pinotpy.broker.compiling import answer_constants, compile_plan, is_over_limit, parse
 from pinotpy.broker.gathering import gather
+from pinotpy.broker.null_mode import null_mode
 from pinotpy.broker.parts import Broker, BrokerLimits, Question, SendToServer, TableRights
 from pinotpy.broker.plan_cache import Asked, BoundQuery, Plan
 from pinotpy.broker.query_memory import QueryMemory, answer_bytes, merge_bytes
@@ -124,12 +125,21 @@ async def _answer(
                 limit = time_limit(options.timeout_ms, broker.limits.timeout_ms, target.timeout_ms)
                 deadline_ns = start_ns + limit.timeout_ms * 1_000_000
             laps.lap("ROUTE")
-            context = plan.compiled_for(target.schema)
+            mode = null_mode(
+                question.dialect,
+                options.enable_null_handling,
+                target.null_handling,
+                of_broker=broker.limits.null_handling,
+            )
+            envelope.warnings += mode.warnings
+            context = plan.compiled_for(target.schema, null_handling=mode.handling)
             if context is None:
                 if asked is not None and asked.plan is not None:
                     # Compiled against a schema that is no more: the template's statement has another text's literals.
                     asked.plan, plan = None, await parse(broker, question, rights.client, deadline_ns)
-                context = await compile_plan(broker, question, plan, target.schema, asked, rights.client, deadline_ns)
+                context = await compile_plan(
+                    broker, question, plan, target.schema, mode.handling, asked, rights.client, deadline_ns
+                )
             laps.lap("COMPILE")
             await broker.admission.enter((deadline_ns - broker.clock.monotonic_ns()) / 1e9)
             try:
