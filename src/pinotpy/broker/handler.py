@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 
+from pinotpy.broker.answer_warnings import limit_warnings, null_warnings, option_warnings
 from pinotpy.broker.catalog import Target
 from pinotpy.broker.compiling import answer_constants, compile_plan, is_over_limit, parse
 from pinotpy.broker.gathering import gather
@@ -131,7 +132,7 @@ async def _answer(
                 target.null_handling,
                 of_broker=broker.limits.null_handling,
             )
-            envelope.warnings += mode.warnings
+            envelope.warnings += [*mode.warnings, *option_warnings(options)]
             context = plan.compiled_for(target.schema, null_handling=mode.handling)
             if context is None:
                 if asked is not None and asked.plan is not None:
@@ -150,6 +151,7 @@ async def _answer(
                     gathered = await tiled(
                         broker, statement.table, context, bound, gathered, envelope, deadline_ns, memory
                     )
+                envelope.warnings += null_warnings(question.dialect, gathered.partials)
                 if is_traced:
                     servers = len(gathered.asked | gathered.responded | gathered.unreachable)
                     laps.lap("SCATTER", servers=servers, rowsOut=sum(p.num_rows for _, p in gathered.partials))
@@ -175,6 +177,8 @@ async def _answer(
         ):
             envelope.exceptions.append(QueryException(error.code, error.message))
     memory.cannot_end()
+    if context is not None:
+        envelope.warnings += limit_warnings(statement, context, table, result, shown)
     if limit is not None:
         envelope.warnings += limit.warnings()
         envelope.exceptions = limit.named_in(envelope.exceptions) if envelope.exceptions else []

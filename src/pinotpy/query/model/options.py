@@ -2,8 +2,8 @@
 
 Sources, strongest first: OPTION(…) and SET in the text, the request's `queryOptions` ("k=v;k=v"), its `debugOptions`
 and `trace`. Ceilings of the configuration hold for all: a client may lower a limit, never raise it. Names count letter
-by letter, values don't; unknown options are kept, nobody minds them. Source: pql-live.md §2 and §7, sql-live.md §1 and
-§7.
+by letter, values don't; unknown options are kept, and the answer warns of them. Source: pql-live.md §2 and §7,
+sql-live.md §1 and §7.
 """
 
 from __future__ import annotations
@@ -30,6 +30,8 @@ _KNOWN: Final = frozenset(
     }
 )
 GROUPING_METHOD: Final = "groupingMethod"
+# All that mean something; of others an answer warns.
+OPTIONS_KNOWN: Final = _KNOWN | {GROUPING_METHOD, "explain", "maxQueryResponseSizeBytes"}
 OPTIONS_CHARACTERS_MAX: Final = 64 * 1024
 _LONG_MAX: Final = 2**63 - 1
 
