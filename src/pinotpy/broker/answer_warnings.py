@@ -20,7 +20,7 @@ from pinotpy.query.result.reduced import ReducedResult
 _NAMES_MAX: Final = 10
 
 
-def null_warnings(dialect: Dialect, partials: Iterable[tuple[str, PartialResult]]) -> list[str]:
+def null_warnings(context: QueryContext, partials: Iterable[tuple[str, PartialResult]]) -> list[str]:
     """That stored nulls count as values, of which columns; from what each server said."""
     counts = Counter[str]()
     for _, partial in partials:
@@ -30,11 +30,12 @@ def null_warnings(dialect: Dialect, partials: Iterable[tuple[str, PartialResult]
         return []
     shown = ", ".join(f"{count:,} of column '{name}'" for name, count in counts.most_common(_NAMES_MAX))
     more = f" and of {len(counts) - _NAMES_MAX} more columns" if len(counts) > _NAMES_MAX else ""
-    remedy = (
-        f"leave {OPTION}=false out, or set it to true, and they are nulls"
-        if dialect is Dialect.SQL
-        else "nulls are nulls in SQL, at /query/sql"
-    )
+    if context.null_handling:
+        remedy = "IS NOT NULL leaves such rows out, as no value is in no group"
+    elif context.dialect is Dialect.SQL:
+        remedy = f"set {OPTION}=true, and they are nulls"
+    else:
+        remedy = "nulls are nulls in SQL, at /query/sql"
     return [f"stored nulls count as their column's default value, of the rows read up to {shown}{more}; {remedy}"]
 
 

@@ -151,7 +151,7 @@ async def _answer(
                     gathered = await tiled(
                         broker, statement.table, context, bound, gathered, envelope, deadline_ns, memory
                     )
-                envelope.warnings += null_warnings(question.dialect, gathered.partials)
+                envelope.warnings += null_warnings(context, gathered.partials)
                 if is_traced:
                     servers = len(gathered.asked | gathered.responded | gathered.unreachable)
                     laps.lap("SCATTER", servers=servers, rowsOut=sum(p.num_rows for _, p in gathered.partials))

@@ -21,6 +21,7 @@ COLUMNS: dict[str, tuple[str, list[Any]]] = {
     "late": ("INT", [10, None, 20, None, 5, 6, 7, 8, 9, 1, 2, 3]),
     "tail": ("STRING", ["a", "b", None, "c", "d", "e", "f", "g", "h", "i", "j", "k"]),
     "whole": ("INT", [1] * 12),
+    "tags": ("INT", [[1, 2], None, *([[3]] * 10)]),
 }
 
 
@@ -28,7 +29,9 @@ COLUMNS: dict[str, tuple[str, list[Any]]] = {
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[InProcessCluster]:
     """Three segments on two servers; the second and the third have no nulls."""
     built = InProcessCluster(tmp_path_factory.mktemp("warnings"), num_servers=2)
-    specs = [{"name": name, "dataType": kind} for name, (kind, _) in COLUMNS.items()]
+    specs = [
+        {"name": name, "dataType": kind, "singleValueField": name != "tags"} for name, (kind, _) in COLUMNS.items()
+    ]
     config = {
         "tableName": "t",
         "tableType": "OFFLINE",
@@ -38,7 +41,12 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[InProcessClust
         "metadata": {},
     }
     types = {"INT": pa.int32(), "STRING": pa.string()}
-    rows = pa.record_batch({name: pa.array(values, types[kind]) for name, (kind, values) in COLUMNS.items()})
+    rows = pa.record_batch(
+        {
+            name: pa.array(values, pa.list_(types[kind]) if name == "tags" else types[kind])
+            for name, (kind, values) in COLUMNS.items()
+        }
+    )
     built.add_table(
         Schema.from_json({"schemaName": "t", "dimensionFieldSpecs": specs}),
         TableConfig.from_json(config),
@@ -52,7 +60,7 @@ def nulls(of: str, remedy: str) -> list[str]:
     return [f"stored nulls count as their column's default value, of the rows read up to {of}; {remedy}"]
 
 
-IN_SQL = "leave enableNullHandling=false out, or set it to true, and they are nulls"
+IN_SQL = "set enableNullHandling=true, and they are nulls"
 IN_PQL = "nulls are nulls in SQL, at /query/sql"
 LATE, TAIL = "2 of column 'late'", "1 of column 'tail'"
 
@@ -80,7 +88,7 @@ NOT_COUNTED = [
     "SELECT SUM(whole), MIN(id) FROM t",
     "SELECT SUM(late) FROM t WHERE late IS NOT NULL",
     "SELECT SUM(late) FROM t WHERE late > 0",
-    "SELECT SUM(late) FROM t WHERE late IN (1, 2, 3) AND tail > 'null'",
+    "SELECT SUM(late) FROM t WHERE late IN (1, 2, 3) AND tail < 'null'",
     "SELECT AVG(late) FILTER (WHERE late >= 0) FROM t",
     "SELECT SUM(COALESCE(late, 0)) FROM t",
     "SELECT COUNT(*) FROM t WHERE late IS NULL",
@@ -121,6 +129,18 @@ def test_pql_says_it_too(cluster: InProcessCluster) -> None:
     assert cluster.pql("SELECT SUM(late) FROM t GROUP BY tail TOP 50")["warnings"] == nulls(f"{LATE}, {TAIL}", IN_PQL)
     assert "warnings" not in cluster.pql("SELECT SUM(late) FROM t WHERE late IS NOT NULL")
     assert "warnings" not in cluster.pql("SELECT SUM(whole) FROM t")
+
+
+def test_lists_whose_values_are_groups_have_one_for_rows_without_a_list(cluster: InProcessCluster) -> None:
+    said = nulls("1 of column 'tags'", "IS NOT NULL leaves such rows out, as no value is in no group")
+    for text in ("SELECT tags, COUNT(*) FROM t GROUP BY tags LIMIT 9", "SELECT DISTINCT tags FROM t LIMIT 9"):
+        answer = cluster.sql(text)
+        assert answer["warnings"] == said
+        assert sorted(row[0] for row in answer["resultTable"]["rows"]) == [LOW, 1, 2, 3]
+        answer = cluster.sql(text.replace("FROM t", "FROM t WHERE tags IS NOT NULL"))
+        assert sorted(row[0] for row in answer["resultTable"]["rows"]) == [1, 2, 3]
+        assert "warnings" not in answer
+    assert "warnings" not in cluster.sql("SELECT DISTINCTCOUNTMV(tags), SUMMV(tags) FROM t")
 
 
 @pytest.mark.parametrize(

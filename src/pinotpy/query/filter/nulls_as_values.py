@@ -1,4 +1,4 @@
-"""Which columns of a query in default-value mode have stored nulls that may count as values.
+"""Which columns of a query have stored nulls that may count as values: in the mode of default values, mostly.
 
 A null reads as its column's default value there, in sums and groups, on the screen, and in conditions. It counts
 nowhere if a condition that every row must pass refuses it: `IS NOT NULL`, or a comparison that the default value fails
@@ -22,6 +22,7 @@ from pinotpy.query.model.context import (
     ExpressionPredicate,
     Predicate,
     QueryContext,
+    QueryKind,
 )
 from pinotpy.query.model.predicate import (
     FixedMembers,
@@ -41,22 +42,37 @@ _NULL_TESTS: Final = (Comparison.IS_NULL, Comparison.IS_NOT_NULL)
 
 
 def columns_read_as_values(context: QueryContext, sets: Sequence[SegmentSet]) -> list[str]:
-    """Names of the columns of which some segment has nulls that may count as values; none in the mode of nulls. Every
-    segment has all columns of the query.
+    """Names of the columns of which some segment has nulls that may count as values. Every segment has all columns of
+    the query.
     """
-    if context.null_handling:
-        return []
     columns = {
         column.name: column
         for column in context.columns
-        if column.default_null is not None and any(len(one.num_nulls(column.name)) for one in sets)
+        if not (context.null_handling and column.single_value)
+        and column.default_null is not None
+        and any(len(one.num_nulls(column.name)) for one in sets)
     }
     if not columns:
         return []
     condition = normal_form(context.filter, context)
     refused = _refused(condition, columns)
+    if context.null_handling:
+        return [name for name in _lists_as_keys(context) if name in columns and name not in refused]
     read = dict.fromkeys([*_read_in(condition, columns), *_shown_or_counted(context, columns)])
     return [name for name in read if name in columns and name not in refused]
+
+
+def _lists_as_keys(context: QueryContext) -> list[str]:
+    """Lists whose values are groups: a row without a list is in the group of the default value in both modes, as in the
+    reference.
+    """
+    keys = context.group_by
+    if context.kind is QueryKind.DISTINCT:
+        keys = tuple(
+            column.expression for column in context.output if not isinstance(column.expression, AggregationRef)
+        )
+    lists = {column.name for column in context.columns if not column.single_value}
+    return list(dict.fromkeys(key.name for key in keys if isinstance(key, Identifier) and key.name in lists))
 
 
 def _shown_or_counted(context: QueryContext, columns: dict[str, ColumnRef]) -> Iterator[str]:
