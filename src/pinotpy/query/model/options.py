@@ -30,8 +30,8 @@ _KNOWN: Final = frozenset(
     }
 )
 GROUPING_METHOD: Final = "groupingMethod"
-# All that mean something; of others an answer warns.
-OPTIONS_KNOWN: Final = _KNOWN | {GROUPING_METHOD, "explain", "maxQueryResponseSizeBytes"}
+# All that mean something, or that clients send as they are (docs/client.md); of others an answer warns.
+OPTIONS_KNOWN: Final = _KNOWN | {GROUPING_METHOD, "explain", "maxQueryResponseSizeBytes", "useMultistageEngine"}
 OPTIONS_CHARACTERS_MAX: Final = 64 * 1024
 _LONG_MAX: Final = 2**63 - 1
 
