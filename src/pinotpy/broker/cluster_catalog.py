@@ -49,7 +49,7 @@ NEAR_MAX = 5
 
 FOREVER_MS = 2**62
 _NONE: frozenset[str] = frozenset()
-_NO_QUERY_CONFIG = QueryConfig()
+_NO_QUERY_CONFIG = QueryConfig.model_validate({})
 _REALTIME = f"_{TableType.REALTIME.value}"
 
 

@@ -134,8 +134,8 @@ def execute(
                 )
             ]
             if read_as_values:
-                for one, rows in _read_by(plans, some):
-                    nulls.read(one, rows)
+                for one, read in _read_by(plans, some):
+                    nulls.read(one, read)
             if control.docs_max is not None:
                 control.will_read(sum(plan.docs_to_read for plan in plans))
             pruned, used = (
