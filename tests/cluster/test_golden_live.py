@@ -25,7 +25,11 @@ PATHS = {"pql": "/query", "sql": "/query/sql"}
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveCluster]:
-    live = LiveCluster(tmp_path_factory.mktemp("golden"))
+    directory = tmp_path_factory.mktemp("golden")
+    # The reference's default, and so that of the recordings.
+    settings = directory / "broker.properties"
+    settings.write_text("pinot.broker.query.enable.null.handling=false\n", encoding="utf-8")
+    live = LiveCluster(directory, broker_options=("--config-file", str(settings)))
     try:
         yield live
     finally:

@@ -69,7 +69,7 @@ class Outcome:
                 self.request.get("debugOptions", ""),
                 trace=self.request.get("trace"),
             )
-            null_handling = options.enable_null_handling
+            null_handling = bool(options.enable_null_handling)
             if schema is not None:
                 self.context = compile_query(self.statement, schema, options, null_handling=null_handling)
             elif not self.statement.table:  # else the broker's 410 or 190

@@ -63,7 +63,7 @@ def test_recorded_answers(
                 "PINOTPY_DATA)"
             )
         pytest.skip(f"{recording.num_lines} lines did not run: no data of {missing}")
-    cluster = InProcessCluster(tmp_path, num_servers=1)
+    cluster = InProcessCluster(tmp_path, num_servers=1, null_handling=False)
     try:
         for name in recording.tables:
             table = golden_table(name, alternative=alternative)

@@ -130,6 +130,14 @@ SQL_RULES: dict[str, Rule] = {
     "decimal-scale": lambda text, theirs, ours: (
         _has("bigD", "bigM", "rawBig", "nulBig", "DECIMAL")(text) and _cells(theirs, ours, _same_decimal)
     ),
+    # One of the values that the reference counts is the default of nulls.
+    "distinct-of-nulls": lambda text, theirs, ours: (
+        "enableNullHandling=true" in text
+        and _has("DISTINCTCOUNTBITMAP(", "DISTINCTCOUNTHLL(", "DISTINCTCOUNTMV(")(text)
+        and _cells(
+            theirs, ours, lambda a, b: a == b or (type(a) is type(b) is int and a == b + 1) or (a == "" and b is None)
+        )
+    ),
     "bitmap-exact": lambda text, theirs, ours: (
         "DISTINCTCOUNTBITMAP(" in text and _cells(theirs, ours, lambda a, b: a <= b)
     ),

@@ -252,8 +252,7 @@ def _key(column: Column, value: Any) -> Any:
 def _aggregate(function: str, column: Column | None, cells: Cells, rows: list[int], null_handling: bool) -> Any:
     if column is None:
         return len(rows)
-    aware = null_handling and function != "distinctcountmv"
-    seen = [read(column, cells[column.name][row], null_handling=aware) for row in rows]
+    seen = [read(column, cells[column.name][row], null_handling=null_handling) for row in rows]
     seen = [value for value in seen if value is not None]
     if function == "count":
         return len(seen)

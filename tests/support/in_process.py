@@ -78,6 +78,7 @@ class InProcessCluster:
         memory_max_bytes: int = 2 << 30,
         registry: type[SegmentRegistry] = SegmentRegistry,
         server_memory: ProcessBudget | None = None,
+        null_handling: bool = True,
     ) -> None:
         self.directory = directory
         self.catalog = _DictCatalog()
@@ -100,7 +101,7 @@ class InProcessCluster:
             broker_id="Broker_test_1",
             catalog=self.catalog,
             send=self._send,
-            limits=BrokerLimits(timeout_ms=600_000, hedge_after_ms=600_000),
+            limits=BrokerLimits(timeout_ms=600_000, hedge_after_ms=600_000, null_handling=null_handling),
             clock=CLOCK,
             metrics=BrokerMetrics(Metrics("broker", BROKER_METRICS)),
         )
@@ -158,7 +159,10 @@ class InProcessCluster:
             self.registries[server].put(table, segment)
             replicas[segment.name] = (server,)
         self.catalog.targets[config.raw_table_name] = Target(
-            config.raw_table_name, schema, (Half(TableRouting(table, replicas)),)
+            config.raw_table_name,
+            schema,
+            (Half(TableRouting(table, replicas)),),
+            null_handling=(config.query.enable_null_handling if config.query else None,),
         )
 
     def ask(self, text: str, dialect: Dialect = Dialect.PQL, **fields: Any) -> dict[str, Any]:

@@ -200,9 +200,6 @@ def _duck_aggregation(name: str, column: RandomColumn | None, over_list: bool) -
     match name.removesuffix("MV"):
         case "COUNT":
             return [f"count({value})"]
-        case "DISTINCTCOUNT" if over_list:
-            # As in the reference, this one sees the default of a missing list even under SQL nulls.
-            return [f"count(DISTINCT coalesce({value}, {literal(column, column.default)}))"]
         case "DISTINCTCOUNT":
             return [f"count(DISTINCT {value})"]
         case "SUM" | "AVG":

@@ -49,6 +49,7 @@ class Target:
 
     timeout_ms: the time of a query that asks for no other (query.timeoutMs; of two halves the lesser); None: the
         broker's.
+    null_handling: query.enableNullHandling of each half's table config, None where it says nothing.
     boundary: of a hybrid table. fault: why its halves may answer for the same rows; empty if they cannot.
     """
 
@@ -58,6 +59,7 @@ class Target:
     timeout_ms: int | None = None
     boundary: TimeBoundary | None = None
     fault: str = ""
+    null_handling: tuple[bool | None, ...] = ()
 
 
 class Catalog(Protocol):

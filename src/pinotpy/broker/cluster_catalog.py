@@ -49,6 +49,7 @@ NEAR_MAX = 5
 
 FOREVER_MS = 2**62
 _NONE: frozenset[str] = frozenset()
+_NO_QUERY_CONFIG = QueryConfig.model_validate({})
 _REALTIME = f"_{TableType.REALTIME.value}"
 
 
@@ -107,12 +108,12 @@ class ClusterCatalog:
         if known is not None and self._clock.now_ms() < known[0]:
             return known[1]
         raw, table_type = self._find(view, table, dialect)
-        halves, timeouts_ms, until_ms = [], [], FOREVER_MS
+        halves, configs, until_ms = [], [], FOREVER_MS
         for kind in TableType:
             name = table_name_with_type(raw, kind)
             if name in view.ideal_states and table_type in (None, kind):
                 halves.append(Half(self.routing(name)))
-                timeouts_ms.append(_timeout_ms(view.table_configs.get(name)))
+                configs.append(_query_config(view.table_configs.get(name)))
                 until_ms = min(until_ms, self._routings[name].until_ms)
         if not halves:
             raise TableNotFoundError(
@@ -126,9 +127,10 @@ class ClusterCatalog:
             raw,
             schema,
             tuple(halves),
-            min((timeout_ms for timeout_ms in timeouts_ms if timeout_ms is not None), default=None),
+            min((config.timeout_ms for config in configs if config.timeout_ms is not None), default=None),
             boundary,
             fault,
+            tuple(config.enable_null_handling for config in configs),
         )
         if self._view() is view:
             if len(self._resolved) >= RESOLVED_MAX:
@@ -297,10 +299,10 @@ def _may_be_absent(record: SegmentZkMetadata, ideal: IdealState) -> bool:
     return all(o is None or o.partition != name.partition or o.sequence >= name.sequence for o in others)
 
 
-def _timeout_ms(config: Mapping[str, Any] | None) -> int | None:
-    """query.timeoutMs of a table config as it is stored; None where it says none, or nothing that could be read."""
+def _query_config(config: Mapping[str, Any] | None) -> QueryConfig:
+    """`query` of a table config as it is stored; an empty one where there is none, or nothing that could be read."""
     section = (config or {}).get("query")
     try:
-        return QueryConfig.model_validate(section).timeout_ms if section else None
+        return QueryConfig.model_validate(section) if section else _NO_QUERY_CONFIG
     except ValidationError:
-        return None
+        return _NO_QUERY_CONFIG

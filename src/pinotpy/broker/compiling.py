@@ -79,11 +79,12 @@ async def compile_plan(
     question: Question,
     plan: Plan,
     schema: Schema,
+    null_handling: bool,
     asked: Asked | None,
     client: str,
     deadline_ns: int,
 ) -> QueryContext:
-    """The plan's context for this schema, kept where a text like it may come again.
+    """The plan's context for this schema and mode of nulls (null_mode.py), kept where a text like it may come again.
 
     Raises: what `compile_query` raises; ConstantsBudgetError; QueryTimeoutError; OutOfCapacityError.
     """
@@ -91,8 +92,9 @@ async def compile_plan(
     compile_it = functools.partial(
         compile_query,
         schema=schema,
-        options=plan.options,
-        null_handling=plan.options.enable_null_handling,
+        # Servers of any version find true or false.
+        options=replace(plan.options, enable_null_handling=null_handling),
+        null_handling=null_handling,
         case_insensitive=limits.case_insensitive and question.dialect is Dialect.SQL,
         response_rows_max=limits.response_rows_max,
         limit_override=limits.limit_override,

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final
 
+from pinotpy.broker.answer_warnings import null_warnings
 from pinotpy.broker.catalog import Target
 from pinotpy.broker.gathering import gather
 from pinotpy.broker.parts import Broker
@@ -90,6 +91,7 @@ async def _attempt(query: Execution, number: int, envelope: Envelope, laps: Laps
     gathered = await gather(broker, context, query.bound, query.target, number, deadline_ns, memory)
     if gathered.has_offsets:
         gathered = await tiled(broker, query.table, context, query.bound, gathered, envelope, deadline_ns, memory)
+    envelope.warnings += null_warnings(context, gathered.partials)
     if context.options.trace:
         servers = len(gathered.asked | gathered.responded | gathered.unreachable)
         laps.lap("SCATTER", servers=servers, rowsOut=sum(p.num_rows for _, p in gathered.partials))

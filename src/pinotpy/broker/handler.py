@@ -14,9 +14,11 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 
+from pinotpy.broker.answer_warnings import limit_warnings, option_warnings
 from pinotpy.broker.catalog import Target
 from pinotpy.broker.compiling import answer_constants, compile_plan, is_over_limit, parse
 from pinotpy.broker.execution import INLINE_RESULT_CELLS_MAX, Execution, execute_query, num_cells
+from pinotpy.broker.null_mode import null_mode
 from pinotpy.broker.parts import Broker, BrokerLimits, Question, SendToServer, TableRights
 from pinotpy.broker.plan_cache import Asked, BoundQuery, Plan
 from pinotpy.broker.query_memory import QueryMemory
@@ -112,12 +114,21 @@ async def _answer(
                 limit = time_limit(options.timeout_ms, broker.limits.timeout_ms, target.timeout_ms)
                 deadline_ns = start_ns + limit.timeout_ms * 1_000_000
             laps.lap("ROUTE")
-            context = plan.compiled_for(target.schema)
+            mode = null_mode(
+                question.dialect,
+                options.enable_null_handling,
+                target.null_handling,
+                of_broker=broker.limits.null_handling,
+            )
+            envelope.warnings += [*mode.warnings, *option_warnings(options)]
+            context = plan.compiled_for(target.schema, null_handling=mode.handling)
             if context is None:
                 if asked is not None and asked.plan is not None:
                     # Compiled against a schema that is no more: the template's statement has another text's literals.
                     asked.plan, plan = None, await parse(broker, question, rights.client, deadline_ns)
-                context = await compile_plan(broker, question, plan, target.schema, asked, rights.client, deadline_ns)
+                context = await compile_plan(
+                    broker, question, plan, target.schema, mode.handling, asked, rights.client, deadline_ns
+                )
             laps.lap("COMPILE")
             await broker.admission.enter((deadline_ns - broker.clock.monotonic_ns()) / 1e9)
             try:
@@ -142,6 +153,8 @@ async def _answer(
         ):
             envelope.exceptions.append(QueryException(error.code, error.message))
     memory.cannot_end()
+    if context is not None:
+        envelope.warnings += limit_warnings(statement, context, table, result, shown)
     if limit is not None:
         envelope.warnings += limit.warnings()
         envelope.exceptions = limit.named_in(envelope.exceptions) if envelope.exceptions else []

@@ -33,15 +33,16 @@ SendToServer = Callable[[str, ServerRequest, float], Awaitable[PartialResult]]
 @dataclass(frozen=True, slots=True)
 class BrokerLimits:
     """timeout_ms: default and ceiling of a query. response_rows_max: LIMIT and TOP above it are refused, or cut to it
-    with limit_override. case_insensitive: whether SQL finds columns without regard to case. memory_max_bytes: of all
-    servers' answers to one query. queries_max run at once, queue_max wait. constants_…: see
-    functions/constants_budget.py.
+    with limit_override. case_insensitive: whether SQL finds columns without regard to case. null_handling: whether
+    nulls are nulls in SQL where neither query nor table says (null_mode.py). memory_max_bytes: of all servers' answers
+    to one query. queries_max run at once, queue_max wait. constants_…: see functions/constants_budget.py.
     """
 
     timeout_ms: int = 10_000
     response_rows_max: int = 2**31 - 1
     limit_override: bool = False
     case_insensitive: bool = True
+    null_handling: bool = True
     query_text_bytes_max: int = 2 << 20
     memory_max_bytes: int = 1 << 30
     queries_max: int = 256

@@ -80,9 +80,14 @@ class Plan:
         self.schema, self.context = schema, context
         self.blanks, self.short, self.own = Blanks(), None, None
 
-    def compiled_for(self, schema: Schema) -> QueryContext | None:
-        """The context, if it was compiled against this schema."""
-        return self.context if self.schema is schema else None
+    def compiled_for(self, schema: Schema, *, null_handling: bool) -> QueryContext | None:
+        """The context, if it was compiled against this schema and for this mode of nulls."""
+        context = self.context
+        return (
+            context
+            if self.schema is schema and context is not None and context.null_handling is null_handling
+            else None
+        )
 
     def short_answer(self) -> SmallAnswer | None:
         """How a small result becomes the answer (query/result/small_answers.py), determined once; None: use the general

@@ -119,6 +119,7 @@ class BrokerParts:
                 response_rows_max=settings.response_rows_max,
                 limit_override=settings.limit_override,
                 case_insensitive=settings.case_insensitive,
+                null_handling=settings.null_handling,
                 query_text_bytes_max=settings.query_text_bytes_max,
                 memory_max_bytes=settings.memory_max_bytes,
                 queries_max=settings.queries_max,

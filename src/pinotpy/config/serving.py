@@ -99,6 +99,11 @@ class QueryConfig(Document):
         description="Query timeout in milliseconds, overriding pinot.broker.timeoutMs; "
         "the query option timeoutMs takes precedence.",
     )
+    enable_null_handling: Truth | None = Field(
+        None,
+        description="SQL: nulls are nulls (true) or default values (false), overriding "
+        "pinot.broker.query.enable.null.handling; the query option enableNullHandling takes precedence.",
+    )
     disable_groovy: Truth | None = Field(None, description="Accepted; there is no Groovy.")
     use_approximate_function: Truth | None = Field(
         None, description="Not yet: rewrite DISTINCTCOUNT and PERCENTILE to approximate functions."

@@ -355,6 +355,12 @@ class BrokerSettings(ProcessSettings):
         "pinot.broker.enable.case.insensitive",
         about="Table and column names are case-insensitive in SQL; never in PQL.",
     )
+    null_handling: Flag = setting(
+        True,
+        "pinot.broker.query.enable.null.handling",
+        about="SQL: nulls are nulls (true), or default values (false). query.enableNullHandling of a table config and "
+        "the query option enableNullHandling take precedence. PQL always reads default values.",
+    )
     query_text_bytes_max: Size = setting(
         2 * MIB, "pinot.broker.query.maxTextBytes", about="Longest query text.", unit="bytes", ge=1, le=2 * MIB
     )

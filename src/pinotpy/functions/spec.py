@@ -67,12 +67,13 @@ class AggregateFunction:
 
     Class attributes: `name` canonical (lower case, no underscores), `aliases`, `display_name` as PQL prints it,
     `multi_value`: takes a multi-value column and sees each of its values; `accepts_multi_value`: a plain function that
-    answers for multi-value columns as well (by all their values); `result_type` (see `result_of`); `null_aware`: skips
-    nulls under null handling; `dictionary_only`: the answer without filter can be read off dictionaries;
-    `num_expressions`: so many arguments are expressions, what follows them are constants; `reads_rows`: its plan is a
-    RowPlan; `sql_only`: PQL does not have it. For the table of functions: `summary`, one sentence; `parameters`, what
-    may follow the first argument; `result_text`, where the result has not always one type; `accuracy`, how far the
-    value may be off; `examples` by name.
+    answers for multi-value columns as well (by all their values); `result_type` (see `result_of`); `dictionary_only`:
+    the answer without filter can be read off dictionaries; `num_expressions`: so many arguments are expressions, what
+    follows them are constants; `reads_rows`: its plan is a RowPlan; `sql_only`: PQL does not have it. For the table of
+    functions: `summary`, one sentence; `parameters`, what may follow the first argument; `result_text`, where the
+    result has not always one type; `accuracy`, how far the value may be off; `examples` by name.
+
+    Under null handling a null counts for none of them.
     """
 
     name: ClassVar[str]
@@ -82,7 +83,6 @@ class AggregateFunction:
     accepts_multi_value: ClassVar[bool] = False
     result_type: ClassVar[DataType]
     result_text: ClassVar[str] = ""
-    null_aware: ClassVar[bool] = True
     dictionary_only: ClassVar[bool] = False
     num_expressions: ClassVar[int] = 1
     reads_rows: ClassVar[bool] = False

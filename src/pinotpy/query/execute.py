@@ -15,8 +15,11 @@ from typing import Final
 
 import numpy as np
 
+from pinotpy.arrays import Int64Array
+from pinotpy.kernels.runtime import abi
 from pinotpy.pql.ast import Dialect
 from pinotpy.query.explain.plans import explain_sets
+from pinotpy.query.filter.nulls_as_values import NullsRead, columns_read_as_values
 from pinotpy.query.filter.planner import FilterPlan
 from pinotpy.query.group.distinct import run_distinct
 from pinotpy.query.group.group_by import run_group_by
@@ -96,6 +99,9 @@ def execute(
         counters.processed(asked.counted())
         return PartialResult(statistics=counters)
 
+    read_as_values = columns_read_as_values(context, wanted.sets)
+    nulls = NullsRead(read_as_values)
+
     def run(some: SegmentSets) -> PartialResult:
         # What one of several sets gives is no answer yet.
         alone = is_final and len(some.sets) == 1
@@ -127,6 +133,9 @@ def execute(
                     is_final=alone,
                 )
             ]
+            if read_as_values:
+                for one, read in _read_by(plans, some):
+                    nulls.read(one, read)
             if control.docs_max is not None:
                 control.will_read(sum(plan.docs_to_read for plan in plans))
             pruned, used = (
@@ -154,12 +163,20 @@ def execute(
     for check in control.checks:
         check(control)
     control.check()
+    partial.nulls_as_values = nulls.counts()
     statistics = partial.statistics
     statistics.num_segments_queried, statistics.total_docs = len(asked), asked.total_docs
     statistics.num_segments_pruned += len(asked) - len(wanted)
     statistics.execution_ns += time.monotonic_ns() - wall
     statistics.cpu_ns += time.thread_time_ns() - cpu
     return partial
+
+
+def _read_by(plans: list[ScanPlan], some: SegmentSets) -> list[tuple[SegmentSet, Int64Array]]:
+    """The segments that plans read, as rows of sets; star-trees stand for segments of a set, here for all of it."""
+    if any(plan.pre_aggregated for plan in plans):
+        return [(one, np.arange(len(one))) for one in some.sets]
+    return [(plan.segments, np.unique(plan.morsels[:, abi.U_SEGMENT])) for plan in plans]
 
 
 def _run_all(context: QueryContext, plans: list[ScanPlan]) -> list[PartialResult]:

@@ -157,3 +157,25 @@ def test_the_time_of_queries_on_a_table_is_the_lesser_of_its_halves(
     assert cluster.catalog.resolve("Games", Dialect.PQL).timeout_ms == expected_ms
     of_half = configs.get(TABLE, {}).get("query", {})
     assert cluster.catalog.resolve(TABLE, Dialect.PQL).timeout_ms == (700 if "700" in str(of_half) else None)
+
+
+@pytest.mark.parametrize(
+    ("configs", "expected"),
+    [
+        ({}, (None,)),
+        ({TABLE: {"query": {"enableNullHandling": False}}}, (False,)),
+        ({TABLE: {"query": {"enableNullHandling": "true"}}}, (True,)),
+        ({TABLE: {"query": {"timeoutMs": 5}}, "Games_REALTIME": {"query": {"enableNullHandling": True}}}, (None, True)),
+        ({TABLE: {"query": {"enableNullHandling": "perhaps"}}}, (None,)),
+    ],
+)
+def test_what_each_half_says_of_nulls_and_after_a_change_what_it_says_then(
+    configs: dict[str, Any], expected: tuple[bool | None, ...]
+) -> None:
+    plain = view()
+    cluster = Cluster(plain)
+    assert cluster.catalog.resolve("Games", Dialect.SQL).null_handling == (None,)
+    states = {**plain.ideal_states, **{n: IdealState(n, {}, {"HELIX_ENABLED": "true"}) for n in configs if n != TABLE}}
+    cluster.view = replace(plain, ideal_states=states, table_configs={TABLE: {}} | configs)
+    assert cluster.catalog.resolve("Games", Dialect.SQL).null_handling == expected
+    assert cluster.catalog.resolve(TABLE, Dialect.SQL).null_handling == expected[:1]

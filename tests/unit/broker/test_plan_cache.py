@@ -32,10 +32,10 @@ def test_a_schema_that_was_replaced_makes_the_compiled_part_void() -> None:
     first, second = _schema(), _schema()
     statement = parse_pql(TEXT)
     plan = Plan(statement, QueryOptions())
-    assert plan.compiled_for(first) is None
+    assert plan.compiled_for(first, null_handling=False) is None
     plan.compiled(first, compile_query(statement, first, QueryOptions(), null_handling=False))
-    assert plan.compiled_for(first) is plan.context
-    assert plan.compiled_for(second) is None, "equal, but another object: the view changed"
+    assert plan.compiled_for(first, null_handling=False) is plan.context
+    assert plan.compiled_for(second, null_handling=False) is None, "equal, but another object: the view changed"
 
 
 def test_the_least_recently_asked_question_falls_out() -> None:

@@ -28,11 +28,6 @@ class DistinctCount(AggregateFunction):
     def __init__(self, name: str, display_name: str, *, multi_value: bool = False) -> None:
         self.name, self.display_name, self.multi_value = name, display_name, multi_value  # type: ignore[misc]
 
-    @property
-    def null_aware(self) -> bool:  # type: ignore[override]
-        """DISTINCTCOUNTMV counts the default value of null rows even under null handling, as in the reference."""
-        return not self.multi_value
-
     def state_fields(self, argument: Argument) -> list[pa.Field]:
         assert argument.data_type is not None
         return [set_field("values", argument.data_type)]

@@ -1,6 +1,5 @@
 """DISTINCTCOUNTBITMAP(x), DISTINCTCOUNTBITMAPMV: the number of different values, exact for every type (the reference
-counts 32-bit hashes of all but INT). BYTES columns hold serialized RoaringBitmaps, which are united. Nulls count as the
-column's default value, as in the reference.
+counts 32-bit hashes of all but INT). BYTES columns hold serialized RoaringBitmaps, which are united.
 """
 
 from __future__ import annotations
@@ -24,7 +23,6 @@ class DistinctCountBitmap(AggregateFunction):
     """The state is a set of values, or of BYTES columns the united bitmap, serialized (binary, null: nothing seen)."""
 
     result_type: ClassVar[DataType] = DataType.INT
-    null_aware: ClassVar[bool] = False
     summary: ClassVar[str] = "The number of different values; BYTES are serialized RoaringBitmaps, which are united."
     examples: ClassVar[Mapping[str, AggregateExample]] = {
         "distinctcountbitmap": AggregateExample("DISTINCTCOUNTBITMAP(team)", 3),

@@ -1,5 +1,5 @@
 """DISTINCTCOUNTCPCSKETCH(x[, lgK]): about how many different values, by a CPC sketch. BYTES columns hold serialized
-sketches of Apache DataSketches, which are united. Nulls count as the column's default value, as in DISTINCTCOUNTHLL.
+sketches of Apache DataSketches, which are united.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ class DistinctCountCpcSketch(AggregateFunction):
     """Coupons as in sketches/cpc.py."""
 
     result_type: ClassVar[DataType] = DataType.LONG
-    null_aware: ClassVar[bool] = False
     summary: ClassVar[str] = (
         "About how many different values, by a CPC sketch; BYTES are serialized sketches, which are united."
     )

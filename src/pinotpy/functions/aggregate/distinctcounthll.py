@@ -1,5 +1,5 @@
 """DISTINCTCOUNTHLL(x[, log2m]), DISTINCTCOUNTHLLMV: about how many different values, by HyperLogLog. BYTES columns hold
-serialized HyperLogLogs, which are merged. Nulls count as the column's default value, as in the reference."""
+serialized HyperLogLogs, which are merged."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ class DistinctCountHll(AggregateFunction):
     """Registers as in sketches/hyperloglog.py."""
 
     result_type: ClassVar[DataType] = DataType.LONG
-    null_aware: ClassVar[bool] = False
     summary: ClassVar[str] = (
         "About how many different values, by HyperLogLog; BYTES are serialized HyperLogLogs, which are merged."
     )

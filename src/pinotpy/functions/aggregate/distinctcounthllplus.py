@@ -1,6 +1,5 @@
 """DISTINCTCOUNTHLLPLUS(x[, p[, sp]]), DISTINCTCOUNTHLLPLUSMV: about how many different values, by HyperLogLog++. BYTES
-columns hold sketches as stream-lib writes them, which are merged. Nulls count as the column's default value, as in
-DISTINCTCOUNTHLL.
+columns hold sketches as stream-lib writes them, which are merged.
 """
 
 from __future__ import annotations
@@ -22,7 +21,6 @@ class DistinctCountHllPlus(AggregateFunction):
     """Registers and sparse codes as in sketches/hyperloglog_plus.py."""
 
     result_type: ClassVar[DataType] = DataType.LONG
-    null_aware: ClassVar[bool] = False
     summary: ClassVar[str] = (
         "About how many different values, by HyperLogLog++; BYTES are serialized sketches of stream-lib, which are "
         "merged."

@@ -23,7 +23,6 @@ class DistinctCountThetaSketch(AggregateFunction):
     """Hashes and thetas as in sketches/theta.py."""
 
     result_type: ClassVar[DataType] = DataType.LONG
-    null_aware: ClassVar[bool] = False
     summary: ClassVar[str] = (
         "About how many different values, by a theta sketch; BYTES are serialized sketches, which are united."
     )

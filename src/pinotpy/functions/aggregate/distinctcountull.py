@@ -1,5 +1,5 @@
 """DISTINCTCOUNTULL(x[, p]): about how many different values, by UltraLogLog. BYTES columns hold serialized ones, which
-are merged. Nulls count as the column's default value, as in DISTINCTCOUNTHLL.
+are merged.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ class DistinctCountUll(AggregateFunction):
     """Registers as in sketches/ultraloglog.py."""
 
     result_type: ClassVar[DataType] = DataType.LONG
-    null_aware: ClassVar[bool] = False
     summary: ClassVar[str] = (
         "About how many different values, by UltraLogLog; BYTES are serialized UltraLogLogs, which are merged."
     )

@@ -1,6 +1,5 @@
 """FREQUENTLONGSSKETCH(x[, maxMapSize]), FREQUENTSTRINGSSKETCH: the values that are seen most often, as a sketch of
-Apache DataSketches, as base64. BYTES columns hold serialized sketches, which are merged. Nulls count as the column's
-default value.
+Apache DataSketches, as base64. BYTES columns hold serialized sketches, which are merged.
 """
 
 from __future__ import annotations
@@ -29,7 +28,6 @@ class FrequentItemsSketch(AggregateFunction):
     """Counts as in sketches/frequent_items.py."""
 
     result_type: ClassVar[DataType] = DataType.STRING
-    null_aware: ClassVar[bool] = False
     summary: ClassVar[str] = (
         "The values seen most often and their counts, as a base64 sketch of Apache DataSketches; BYTES are such "
         "sketches, merged."

@@ -26,7 +26,6 @@ class IdSetFunction(AggregateFunction):
     name = "idset"
     display_name = "idSet"
     result_type: ClassVar[DataType] = DataType.STRING
-    null_aware: ClassVar[bool] = False
     summary: ClassVar[str] = (
         "The values as an id set in base64, for INIDSET(column, '…') of another query. Bloom filters are sized for "
         "expectedInsertions: "

@@ -20,20 +20,13 @@ _LOW_HALF = np.int64(0xFFFFFFFF)
 
 
 class DistinctSums(AggregateFunction):
-    """Numbers in; a function adds `finish`. The multi-value twins see the default value of null rows even under null
-    handling, as DISTINCTCOUNTMV does.
-    """
+    """Numbers in; a function adds `finish`."""
 
     accepts_multi_value: ClassVar[bool] = True
     dictionary_only: ClassVar[bool] = True
 
     def __init__(self, name: str, display_name: str, *, multi_value: bool = False) -> None:
         self.name, self.display_name, self.multi_value = name, display_name, multi_value  # type: ignore[misc]
-
-    @property
-    def null_aware(self) -> bool:  # type: ignore[override]
-        """Whether nulls are skipped under null handling."""
-        return not self.multi_value
 
     def check_type(self, argument: Argument, dialect: Dialect) -> None:
         check_number(self, argument, dialect)

@@ -160,7 +160,7 @@ class PowerSums(AggregateFunction):
         )
 
     def _results(self, groups: Iterable[Powers | None], null_handling: bool) -> list[float | None]:
-        unseen = None if null_handling and self.null_aware else self.nothing
+        unseen = None if null_handling else self.nothing
         out: list[float | None] = []
         for powers in groups:
             result = None if powers is None else self.value(powers) if powers.is_finite else nan

@@ -222,7 +222,7 @@ class _Emitter:
         nulls = NO_REGISTER
         if not entry.flagged:
             return nulls
-        skips_nulls = entry.function.null_aware and not entry.function.reads_rows
+        skips_nulls = not entry.function.reads_rows
         if self.shape.plan.context.null_handling and skips_nulls and isinstance(entry.source, Identifier | Call):
             nulls = self._hold("nulls", entry.source, lambda: fetch_nulls(self.shape, self._source(entry)))
         condition = entry.aggregation.filter

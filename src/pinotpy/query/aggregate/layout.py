@@ -93,7 +93,7 @@ def make_layout(plan: ScanPlan) -> Layout:
         state_plan = (_sketch_plan(function) if plan.pre_aggregated else None) or function.plan(
             argument, sum_fits_long=fits[source]
         )
-        skips_nulls = context.null_handling and function.null_aware and not function.reads_rows
+        skips_nulls = context.null_handling and not function.reads_rows
         flagged = aggregation.filter is not None or (skips_nulls and _may_be_null(source, plan))
         unnests = not argument.single_value and function.name != "count"
         seen_word = 0

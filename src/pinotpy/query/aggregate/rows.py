@@ -7,7 +7,7 @@ What is kept of a doc is 16 bytes, whatever the arguments are; a block holds the
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 from typing import Any, Final
@@ -90,9 +90,6 @@ def collect_rows(
 
     Raises: MemoryLimitError; QueryExecutionError for more text than Arrow holds; what arguments and the control raise.
     """
-    read = plan
-    if plan.context.null_handling and not entry.function.null_aware:
-        read = replace(plan, context=replace(plan.context, null_handling=False), _sections=[], _programs=[])
     waiting: list[Callable[[], tuple[Int64Array, list[pa.Array]]]] = []
     blocks: list[Callable[[], _Block]] = []
     counts = row_plan.counts_different and plan.is_final
@@ -102,10 +99,10 @@ def collect_rows(
         for low, high in pairwise(borders):
             group_numbers = groups[first : first + len(morsels)]
             if counts:
-                blocks.append(partial(_block_of, read, entry, entries[low:high], morsels, group_numbers))
+                blocks.append(partial(_block_of, plan, entry, entries[low:high], morsels, group_numbers))
             else:
                 waiting.append(
-                    partial(_states_of, read, entry, row_plan, entries[low:high], morsels, group_numbers, num_groups)
+                    partial(_states_of, plan, entry, row_plan, entries[low:high], morsels, group_numbers, num_groups)
                 )
     if counts:
         return count_rows(plan, blocks, 1 + len(entry.argument.further), num_groups)

@@ -149,13 +149,16 @@ class OutputColumn:
 
 @dataclass(frozen=True, slots=True)
 class QueryOptions:
-    """Options of a query; unknown ones are kept in `other`. A client may lower limits, never raise them."""
+    """Options of a query; unknown ones are kept in `other`. A client may lower limits, never raise them.
+
+    enable_null_handling: None where the query does not say; true or false in a compiled query.
+    """
 
     timeout_ms: int | None = None
     preserve_type: bool = False
     response_format_sql: bool = False
     group_by_mode_sql: bool = False
-    enable_null_handling: bool = False
+    enable_null_handling: bool | None = None
     num_groups_limit: int | None = None
     trace: bool = False
     use_star_tree: bool = True

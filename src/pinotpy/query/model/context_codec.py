@@ -262,6 +262,8 @@ def _options_in(raw: Any) -> QueryOptions:
         value = values[item.name]
         if item.type == "bool":
             _of(bool, value)
+        elif item.type == "bool | None":
+            value is None or _of(bool, value)
         elif value is not None:
             _count(value)
     return QueryOptions(**values, other=other)

@@ -2,8 +2,8 @@
 
 Sources, strongest first: OPTION(…) and SET in the text, the request's `queryOptions` ("k=v;k=v"), its `debugOptions`
 and `trace`. Ceilings of the configuration hold for all: a client may lower a limit, never raise it. Names count letter
-by letter, values don't; unknown options are kept, nobody minds them. Source: pql-live.md §2 and §7, sql-live.md §1 and
-§7.
+by letter, values don't; unknown options are kept, and the answer warns of them. Source: pql-live.md §2 and §7,
+sql-live.md §1 and §7.
 """
 
 from __future__ import annotations
@@ -30,6 +30,8 @@ _KNOWN: Final = frozenset(
     }
 )
 GROUPING_METHOD: Final = "groupingMethod"
+# All that mean something, or that clients send as they are (docs/client.md); of others an answer warns.
+OPTIONS_KNOWN: Final = _KNOWN | {GROUPING_METHOD, "explain", "maxQueryResponseSizeBytes", "useMultistageEngine"}
 OPTIONS_CHARACTERS_MAX: Final = 64 * 1024
 _LONG_MAX: Final = 2**63 - 1
 
@@ -68,7 +70,7 @@ def query_options(
     Raises:
         ParseError: (150) options that are not `k=v;k=v`.
         InvalidQueryError: (700) timeoutMs, numGroupsLimit, maxExecutionThreads or maxQueryResponseSizeBytes that are no
-            positive whole number; a groupingMethod that is none.
+            positive whole number; a groupingMethod that is none; an enableNullHandling that is neither true nor false.
     """
     requested = parse_option_text(request_options, "queryOptions") if isinstance(request_options, str) else {}
     debug = parse_option_text(debug_options, "debugOptions") if isinstance(debug_options, str) else {}
@@ -81,7 +83,7 @@ def query_options(
         preserve_type=_is_true(options, "preserveType"),
         response_format_sql=options.get("responseFormat", "").lower() == "sql",
         group_by_mode_sql=options.get("groupByMode", "").lower() == "sql",
-        enable_null_handling=_is_true(options, "enableNullHandling"),
+        enable_null_handling=_true_or_false(options, "enableNullHandling"),
         num_groups_limit=_positive(options, "numGroupsLimit"),
         trace=_is_true(options, "trace") if "trace" in options else _traces(trace),
         use_star_tree=star_tree.lower() != "false",
@@ -128,6 +130,17 @@ def _check_grouping_method(options: Mapping[str, str]) -> GroupingMethod | None:
 
 def _is_true(options: Mapping[str, str], name: str) -> bool:
     return options.get(name, "").lower() == "true"
+
+
+def _true_or_false(options: Mapping[str, str], name: str) -> bool | None:
+    """None without the option: where true is the default, anything else must not pass for false."""
+    text = options.get(name)
+    if text is None:
+        return None
+    value = {"true": True, "false": False}.get(text.strip().lower())
+    if value is None:
+        raise InvalidQueryError(f"{name} must be true or false, got: {text[:60]}")
+    return value
 
 
 def _traces(trace: object) -> bool:

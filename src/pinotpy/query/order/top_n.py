@@ -36,7 +36,7 @@ def keeps_top_rows(plan: ScanPlan, keys: Sequence[Expression]) -> bool:
     if not plan.segments or not all(isinstance(key, Identifier) for key in keys):
         return False
     num_words = sum(
-        _num_words(is_number(columns[key.name].data_type), has_flag=plan.context.null_handling)
+        _num_words(is_number(columns[key.name].data_type), has_flag=_has_flag(plan, key.name))
         for key in keys
         if isinstance(key, Identifier)
     )
@@ -67,9 +67,10 @@ def _make(plan: ScanPlan) -> Int64Array:
     """Emit into the plan's shapes; gives the kinds of the words of a row."""
     names = [by.expression.name for by in plan.context.order_by if isinstance(by.expression, Identifier)]
     numbers = [is_number(columns_by_name(plan.context)[name].data_type) for name in names]
+    flags = [_has_flag(plan, name) for name in names]
     for shape in plan.shapes(names):
-        _emit(shape, names, numbers)
-    return np.array(_kinds(plan, numbers), np.int64)
+        _emit(shape, names, numbers, flags)
+    return np.array(_kinds(plan, numbers, flags), np.int64)
 
 
 def _no_calls(_plan: ScanPlan) -> list[Expression]:
@@ -123,15 +124,25 @@ class _Top:
         return self._rows[: int(self.words[top_n.T_COUNT])]
 
 
+def _has_flag(plan: ScanPlan, name: str) -> bool:
+    """Whether a word before a key says where its nulls stand: nulls are nulls, and some segment of the set has some.
+    The same for all parts of a set, which share instructions.
+    """
+    if not plan.context.null_handling:
+        return False
+    segments = plan.segments.whole if plan.segments.whole.has_column(name) else plan.segments
+    return bool(segments.column(name).metas[:, abi.M_NULLS].any())
+
+
 def _num_words(is_a_number: bool, *, has_flag: bool) -> int:
     return has_flag + (1 if is_a_number else sort_keys.TEXT_WORDS)
 
 
-def _kinds(plan: ScanPlan, numbers: Sequence[bool]) -> list[int]:
+def _kinds(plan: ScanPlan, numbers: Sequence[bool], flags: Sequence[bool]) -> list[int]:
     """Of the words of a row: all keys, and the place."""
     kinds = []
-    for by, is_a_number in zip(plan.context.order_by, numbers, strict=True):
-        if plan.context.null_handling:
+    for by, is_a_number, has_flag in zip(plan.context.order_by, numbers, flags, strict=True):
+        if has_flag:
             kinds.append(sort_keys.K_WORD)
         if is_a_number:
             kinds.append(sort_keys.K_WORD)
@@ -144,22 +155,23 @@ def _kinds(plan: ScanPlan, numbers: Sequence[bool]) -> list[int]:
     return [*kinds, sort_keys.K_WORD]
 
 
-def _emit(shape: Shape, names: Sequence[str], numbers: Sequence[bool]) -> None:
+def _emit(shape: Shape, names: Sequence[str], numbers: Sequence[bool], flags: Sequence[bool]) -> None:
     """Key words into registers 0, 1, …; after each key, docs that are behind already are dropped. By ids where there is
     a dictionary: then the words themselves are made at the end, for the few that are left.
     """
     context = shape.plan.context
-    has_flags = context.null_handling
-    total = sum(_num_words(is_a_number, has_flag=has_flags) for is_a_number in numbers)
+    total = sum(
+        _num_words(is_a_number, has_flag=has_flag) for is_a_number, has_flag in zip(numbers, flags, strict=True)
+    )
     targets = [shape.allocate() for _ in range(total)]
     assert targets == list(range(total)), "key words must lie side by side"
     tied = shape.allocate()
     place, known, later = 0, 0, []
-    for name, by, is_a_number in zip(names, context.order_by, numbers, strict=True):
+    for name, by, is_a_number, has_flag in zip(names, context.order_by, numbers, flags, strict=True):
         if place == 0 and (is_a_number or shape.has_dictionary(name)):
-            nulls = (_LAST if _nulls_last(by) else _FIRST) if has_flags else _NONE
+            nulls = (_LAST if _nulls_last(by) else _FIRST) if has_flag else _NONE
             shape.emit(top_n_threshold.drop_behind_threshold.address, shape.meta(name), int(not by.ascending), nulls)
-        if has_flags:
+        if has_flag:
             _emit_flag(shape, name, by, place)
             known |= 1 << place
             shape.emit(top_n.drop_behind_worst.address, place, place + 1, tied, int(place == 0), 0, known)

@@ -145,14 +145,9 @@ def _is_key_of_blocks(plan: ScanPlan, key: Expression) -> bool:
 
 
 def _is_argument_of_blocks(plan: ScanPlan, aggregation: Aggregation) -> bool:
-    """Whether the scan computes an argument itself. Functions that take nulls for values need them as the type's
-    default.
-    """
+    """Whether the scan computes an argument itself."""
     source = aggregation.args[0]
     if not isinstance(source, Call) or len(plan.context.group_by) > _BLOCK_KEYS_MAX:
-        return False
-    function = aggregation_function(aggregation.function, aggregation.args)
-    if plan.context.null_handling and not function.null_aware:
         return False
     return computes(source, plan)
 

@@ -23,7 +23,7 @@ On the wire a peer that says so (wire.FLAG_COMPACT_ROWS) gets magic "PPR2", ever
     7      1    0
     8      4    number of rows (of few)
    12      4    number of columns (of few)
-   16      4    bytes of the JSON object of everything that is rare (exceptions, missing, trace, explain);
+   16      4    bytes of the JSON object of everything that is rare (exceptions, missing, trace, explain, …);
                 0: there is none
    20      4    0
    24      8*k  counters, i64 in the order of `STATISTICS`; flags are 0 or 1. A later release may add counters at the
@@ -143,6 +143,7 @@ class PartialResult:
     few: the rows as CompactRows, None where they are an Arrow table or there are none.
     explain: EXPLAIN's groups of segments (query/explain/plans.py), instead of rows.
     partition_offsets: of segments of streams that consume, which records the rows are made of.
+    nulls_as_values: by column, how many stored nulls at most count as its default value (filter/nulls_as_values.py).
     """
 
     __slots__ = (
@@ -152,6 +153,7 @@ class PartialResult:
         "explain",
         "few",
         "missing_segments",
+        "nulls_as_values",
         "partition_offsets",
         "statistics",
         "trace",
@@ -166,6 +168,7 @@ class PartialResult:
         trace: list[dict[str, Any]] | None = None,
         explain: list[dict[str, Any]] | None = None,
         partition_offsets: list[OffsetRange] | None = None,
+        nulls_as_values: dict[str, int] | None = None,
     ) -> None:
         self.few: CompactRows | None = None
         self._rows: pa.Table | None = None
@@ -180,6 +183,7 @@ class PartialResult:
         self.trace: list[dict[str, Any]] = [] if trace is None else trace
         self.explain: list[dict[str, Any]] = [] if explain is None else explain
         self.partition_offsets: list[OffsetRange] = [] if partition_offsets is None else partition_offsets
+        self.nulls_as_values: dict[str, int] = {} if nulls_as_values is None else nulls_as_values
 
     @property
     def rows(self) -> pa.Table | None:
@@ -230,7 +234,14 @@ class PartialResult:
         few = self.few
         if few is None and self._rows is not None:
             few = CompactRows.of(self._rows)
-        is_rare = self.exceptions or self.missing_segments or self.trace or self.explain or self.partition_offsets
+        is_rare = (
+            self.exceptions
+            or self.missing_segments
+            or self.trace
+            or self.explain
+            or self.partition_offsets
+            or self.nulls_as_values
+        )
         rare = orjson.dumps(self._rare()) if is_rare else b""
         form, num_rows, num_columns = _ROWS_NONE, 0, 0
         content: list[bytes | pa.Buffer] = []
@@ -253,6 +264,8 @@ class PartialResult:
                 [each.partition, each.sequence, each.segment, each.start, each.end, each.status, each.last_time_ms]
                 for each in self.partition_offsets
             ]
+        if self.nulls_as_values:
+            rare["nullsAsValues"] = self.nulls_as_values
         return rare
 
     @classmethod
@@ -320,11 +333,14 @@ def _table_of(data: bytes, position: int) -> pa.Table:
 
 def _read_rare(
     found: dict[str, Any],
-) -> tuple[list[QueryException], list[str], list[dict[str, Any]], list[dict[str, Any]], list[OffsetRange]]:
+) -> tuple[
+    list[QueryException], list[str], list[dict[str, Any]], list[dict[str, Any]], list[OffsetRange], dict[str, int]
+]:
     exceptions = [QueryException(int(c), str(m)) for c, m in found["exceptions"]]
     # A server of an earlier release has no word for `explain`; most answers have none for `offsets`.
     offsets = [
         OffsetRange(int(partition), int(sequence), str(segment), str(start), str(end), str(status), int(last_time_ms))
         for partition, sequence, segment, start, end, status, last_time_ms in found.get("offsets", [])
     ]
-    return exceptions, list(found["missing"]), list(found["trace"]), list(found.get("explain", [])), offsets
+    nulls = {str(name): int(count) for name, count in found.get("nullsAsValues", {}).items()}
+    return exceptions, list(found["missing"]), list(found["trace"]), list(found.get("explain", [])), offsets, nulls

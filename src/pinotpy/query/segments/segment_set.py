@@ -28,6 +28,7 @@ VISIBLE: Final = "$visible"
 # again.
 KEPT_BYTES_MAX: Final = 64 << 20
 NAMES_KEPT_MAX: Final = 4096
+_NO_NULLS: Final[Int64Array] = np.zeros(0, np.int64)
 # Parts of a set that are kept, and segments of such a part.
 PARTS_KEPT_MAX: Final = 16
 PART_SEGMENTS_MAX: Final = 64
@@ -82,6 +83,7 @@ class SegmentSet(Sequence[Segment]):
         self._has: dict[str, bool] = {}
         self._partitionings: dict[str, Partitionings | None] = {}
         self._ranges: dict[str, ColumnRanges] = {}
+        self._nulls: dict[str, Int64Array] = {}
         self._hidden: list[NDArray[np.uint8] | None] | None = None
         self._occupied: SegmentSet | bool = False  # True: the set itself
         self._parts: dict[bytes, SegmentSet] = {}
@@ -181,6 +183,22 @@ class SegmentSet(Sequence[Segment]):
             self._ranges = {name: ranges} if len(self._ranges) >= NAMES_KEPT_MAX else {**self._ranges, name: ranges}
         return ranges
 
+    def num_nulls(self, name: str) -> Int64Array:
+        """int64[len(self)], rows of every segment that have no value in a column; empty if all have one everywhere.
+        Raises UnknownColumnError.
+        """
+        nulls = self._nulls.get(name)
+        if nulls is None:
+            if self._whole is not None and self._whole[0].has_column(name):
+                of_whole = self._whole[0].num_nulls(name)
+                nulls = of_whole[self._whole[1]] if len(of_whole) else of_whole
+            else:
+                nulls = np.array([_num_nulls(segment.column(name)) for segment in self.segments], np.int64)
+            if not nulls.any():
+                nulls = _NO_NULLS
+            self._nulls = {name: nulls} if len(self._nulls) >= NAMES_KEPT_MAX else {**self._nulls, name: nulls}
+        return nulls
+
     def partitionings(self, name: str) -> Partitionings | None:
         """Partitions of the column's values in every segment; None where no segment recorded any."""
         if name not in self._partitionings:
@@ -197,7 +215,7 @@ class SegmentSet(Sequence[Segment]):
         part.docs = self.docs[rows]
         part.total_docs = int(part.docs.sum())
         part._whole, part._columns, part._has, part._partitionings, part._occupied = (self, rows), {}, {}, {}, False
-        part._ranges, part._parts, part._attached, part._hidden = {}, {}, {}, None
+        part._ranges, part._parts, part._attached, part._hidden, part._nulls = {}, {}, {}, None, {}
         return part
 
     def part(self, rows: Int64Array) -> SegmentSet:
@@ -342,6 +360,11 @@ class ColumnRanges:
     def take(self, rows: Int64Array) -> ColumnRanges:
         """The ranges of some of the segments."""
         return ColumnRanges(self.known[rows], self.least[rows], self.most[rows])
+
+
+def _num_nulls(column: Column) -> int:
+    bits = column.null_bitmap() if column.has_nulls else None
+    return 0 if bits is None else int(np.bitwise_count(bits).sum(dtype=np.int64))
 
 
 def _hidden(segment: Segment) -> NDArray[np.uint8] | None:

@@ -99,7 +99,7 @@ def _batch(rows: list[Row]) -> pa.RecordBatch:
 
 def _cluster(folder: Path, split: str, **limits: int) -> InProcessCluster:
     sizes, num_servers = SPLITS[split]
-    cluster = InProcessCluster(folder, num_servers=num_servers, **limits)
+    cluster = InProcessCluster(folder, num_servers=num_servers, null_handling=False, **limits)
     batches, first = [], 0
     for size in sizes:
         batches.append([_batch(ROWS[first : first + size])])

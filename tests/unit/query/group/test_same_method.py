@@ -74,7 +74,7 @@ def _context(suite: Suite, query: Query, repetition: int) -> QueryContext:
     text, schema = query.text_of_ours(query.drawn(repetition)), Schema.from_json(TABLES[suite.table].schema)
     statement = parse_pql(text) if query.pql is not None else parse_sql(text)
     options = query_options(statement)
-    return compile_query(statement, schema, options, null_handling=options.enable_null_handling)
+    return compile_query(statement, schema, options, null_handling=bool(options.enable_null_handling))
 
 
 @pytest.fixture(scope="module")

@@ -183,7 +183,7 @@ PQL = [
 ]
 
 
-@pytest.mark.parametrize("options", ["", "enableNullHandling=true"])
+@pytest.mark.parametrize("options", ["enableNullHandling=false", "enableNullHandling=true"])
 @pytest.mark.parametrize("text", SQL)
 def test_a_later_column_reads_in_sql_as_if_the_segment_had_been_built_with_it(
     cluster: InProcessCluster, text: str, options: str
@@ -202,8 +202,8 @@ def test_a_later_column_reads_in_pql_as_if_the_segment_had_been_built_with_it(
     assert answers[0] == answers[1]
 
 
-def _rows_of(cluster: InProcessCluster, text: str) -> list[list[Any]]:
-    answer = cluster.sql(text)
+def _rows_of(cluster: InProcessCluster, text: str, options: str = "enableNullHandling=false") -> list[list[Any]]:
+    answer = cluster.sql(text, query_options=options)
     assert not answer["exceptions"], answer["exceptions"]
     rows: list[list[Any]] = answer["resultTable"]["rows"]
     return rows
@@ -216,6 +216,14 @@ def test_the_default_is_what_the_schema_says(cluster: InProcessCluster) -> None:
     assert _rows_of(cluster, "SELECT named, COUNT(*) FROM grown GROUP BY named ORDER BY named LIMIT 9") == [
         ["here", NEW_ROWS],
         ["nobody", OLD_ROWS],
+    ]
+
+
+def test_without_default_values_rows_from_before_the_column_are_null(cluster: InProcessCluster) -> None:
+    assert _rows_of(cluster, "SELECT named, new_INT, price, list_STRING FROM grown WHERE row = 5", "") == [[None] * 4]
+    assert _rows_of(cluster, "SELECT named, COUNT(*) FROM grown GROUP BY named ORDER BY named LIMIT 9", "") == [
+        ["here", NEW_ROWS],
+        [None, OLD_ROWS],
     ]
 
 

@@ -74,8 +74,7 @@ class Wanted:
     """What a query asks of a tree.
 
     conditions: columns of WHERE; null_tests: those of them whose nulls are asked for; keys: columns of GROUP BY and of
-    the aggregations' filters; counted: columns of COUNT(column); states: (kind, column); null_aware: columns of which
-    an aggregation skips nulls under null handling.
+    the aggregations' filters; counted: columns of COUNT(column); states: (kind, column).
     """
 
     conditions: tuple[str, ...]
@@ -83,7 +82,6 @@ class Wanted:
     keys: tuple[str, ...]
     counted: tuple[str, ...]
     states: tuple[tuple[str, str], ...]
-    null_aware: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +174,7 @@ def wanted_of(context: QueryContext) -> Wanted | str:
             return column
         conditions.append(column[0])
         null_tests += [column[0]] if column[1] else []
-    counted, states, null_aware = list[str](), list[tuple[str, str]](), list[str]()
+    counted, states = list[str](), list[tuple[str, str]]()
     for aggregation in context.aggregations:
         for column in _columns_of(aggregation.filter):
             if isinstance(column, str):
@@ -191,12 +189,11 @@ def wanted_of(context: QueryContext) -> Wanted | str:
         if isinstance(source, Identifier):
             if kinds:
                 states += [(kind, source.name) for kind in kinds]
-                null_aware += [source.name] if function.null_aware else []
             else:
                 counted.append(source.name)
         elif kinds or (isinstance(source, Literal) and source.value is None) or not isinstance(source, Star | Literal):
             return f"{aggregation.name} aggregates an expression"
-    return Wanted(tuple(conditions), tuple(null_tests), tuple(keys), tuple(counted), tuple(states), tuple(null_aware))
+    return Wanted(tuple(conditions), tuple(null_tests), tuple(keys), tuple(counted), tuple(states))
 
 
 def record_context(context: QueryContext) -> QueryContext:
@@ -262,7 +259,9 @@ def _null_sensitive(context: QueryContext, wanted: Wanted) -> Sequence[str]:
     """Columns whose nulls would change the answer, so that their segments must have none."""
     if not context.null_handling:
         return wanted.null_tests
-    return tuple(dict.fromkeys((*wanted.conditions, *wanted.keys, *wanted.counted, *wanted.null_aware)))
+    return tuple(
+        dict.fromkeys((*wanted.conditions, *wanted.keys, *wanted.counted, *(column for _, column in wanted.states)))
+    )
 
 
 def num_rows(trees: Sequence[Segment]) -> int:

@@ -1,0 +1,181 @@
+"""Proves what an answer warns of, and that it says nothing where there is nothing to say: of stored nulls that count as
+values, exactly where they can; of options that nobody knows; of a LIMIT that nobody wrote.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from in_process import InProcessCluster
+
+from pinotpy.config.schema import Schema
+from pinotpy.config.table import TableConfig
+
+LOW = -(2**31)
+PLAIN = "enableNullHandling=false"
+COLUMNS: dict[str, tuple[str, list[Any]]] = {
+    "id": ("INT", list(range(12))),
+    "late": ("INT", [10, None, 20, None, 5, 6, 7, 8, 9, 1, 2, 3]),
+    "tail": ("STRING", ["a", "b", None, "c", "d", "e", "f", "g", "h", "i", "j", "k"]),
+    "whole": ("INT", [1] * 12),
+    "tags": ("INT", [[1, 2], None, *([[3]] * 10)]),
+}
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[InProcessCluster]:
+    """Three segments on two servers; the second and the third have no nulls."""
+    built = InProcessCluster(tmp_path_factory.mktemp("warnings"), num_servers=2)
+    specs = [
+        {"name": name, "dataType": kind, "singleValueField": name != "tags"} for name, (kind, _) in COLUMNS.items()
+    ]
+    config = {
+        "tableName": "t",
+        "tableType": "OFFLINE",
+        "segmentsConfig": {"replication": "1"},
+        "tenants": {},
+        "tableIndexConfig": {"nullHandlingEnabled": True, "noDictionaryColumns": ["whole"]},
+        "metadata": {},
+    }
+    types = {"INT": pa.int32(), "STRING": pa.string()}
+    rows = pa.record_batch(
+        {
+            name: pa.array(values, pa.list_(types[kind]) if name == "tags" else types[kind])
+            for name, (kind, values) in COLUMNS.items()
+        }
+    )
+    built.add_table(
+        Schema.from_json({"schemaName": "t", "dimensionFieldSpecs": specs}),
+        TableConfig.from_json(config),
+        [[rows.slice(0, 4)], [rows.slice(4, 4)], [rows.slice(8, 4)]],
+    )
+    yield built
+    built.close()
+
+
+def nulls(of: str, remedy: str) -> list[str]:
+    return [f"stored nulls count as their column's default value, of the rows read up to {of}; {remedy}"]
+
+
+IN_SQL = "set enableNullHandling=true, and they are nulls"
+IN_PQL = "nulls are nulls in SQL, at /query/sql"
+LATE, TAIL = "2 of column 'late'", "1 of column 'tail'"
+
+# Text → the columns with nulls that count as values there.
+COUNTED = {
+    "SELECT SUM(late) FROM t": LATE,
+    "SELECT MIN(late), MAX(late) FROM t": LATE,
+    "SELECT SUM(late + 1) FROM t": LATE,
+    "SELECT late FROM t ORDER BY id LIMIT 3": LATE,
+    "SELECT id FROM t ORDER BY late LIMIT 3": LATE,
+    "SELECT tail, SUM(late) FROM t GROUP BY tail LIMIT 20": f"{LATE}, {TAIL}",
+    "SELECT COUNT(*) FROM t WHERE late < 5": LATE,
+    "SELECT COUNT(*) FROM t WHERE late <> 5": LATE,
+    "SELECT COUNT(*) FROM t WHERE NOT late > 5": LATE,
+    "SELECT COUNT(*) FROM t WHERE late < 5 OR tail IS NULL": LATE,
+    f"SELECT COUNT(*) FROM t WHERE late IN (1, {LOW})": LATE,
+    "SELECT COUNT(*) FROM t WHERE tail >= 'null'": TAIL,
+    "SELECT COUNT(*) FROM t WHERE late + 1 < 5": LATE,
+    "SELECT COUNT(*) FILTER (WHERE late < 5) FROM t": LATE,
+    "SELECT SUM(late) FROM t WHERE tail IS NOT NULL": LATE,
+    "SELECT SUM(late) FROM t WHERE id < 4": LATE,
+}
+NOT_COUNTED = [
+    "SELECT COUNT(*) FROM t",
+    "SELECT SUM(whole), MIN(id) FROM t",
+    "SELECT SUM(late) FROM t WHERE late IS NOT NULL",
+    "SELECT SUM(late) FROM t WHERE late > 0",
+    "SELECT SUM(late) FROM t WHERE late IN (1, 2, 3) AND tail < 'null'",
+    "SELECT AVG(late) FILTER (WHERE late >= 0) FROM t",
+    "SELECT SUM(COALESCE(late, 0)) FROM t",
+    "SELECT COUNT(*) FROM t WHERE late IS NULL",
+    "SELECT COUNT(*) FROM t WHERE late > 5 OR tail = 'a'",
+    "SELECT COUNT(*) FROM t WHERE tail NOT IN ('x', 'null')",
+    "SELECT SUM(late) FROM t WHERE id > 3",  # only segments without nulls are read
+    "SELECT late FROM t LIMIT 0",
+]
+
+
+@pytest.mark.parametrize(("text", "of"), COUNTED.items(), ids=list(COUNTED))
+def test_an_answer_with_default_values_says_which_nulls_it_counted(
+    cluster: InProcessCluster, text: str, of: str
+) -> None:
+    for _ in range(3):  # short answers, plans and templates that were kept
+        assert cluster.sql(text, query_options=PLAIN).get("warnings") == nulls(of, IN_SQL)
+    assert cluster.ask_arrow(text, query_options=PLAIN).warnings == tuple(nulls(of, IN_SQL))
+    assert "warnings" not in cluster.sql(text)
+
+
+@pytest.mark.parametrize("text", NOT_COUNTED)
+def test_an_answer_that_counted_none_says_nothing(cluster: InProcessCluster, text: str) -> None:
+    for options in (PLAIN, ""):
+        answer = cluster.sql(text, query_options=options)
+        assert (answer["exceptions"], answer.get("warnings")) == ([], None)
+        assert cluster.ask_arrow(text, query_options=options).warnings == ()
+
+
+def test_a_warning_of_nulls_stands_only_beside_an_answer_that_differs(cluster: InProcessCluster) -> None:
+    """The two modes answer alike where nothing is said; where both differ, it is said."""
+    for text in [*COUNTED, *NOT_COUNTED]:
+        of_nulls, of_defaults = (cluster.sql(text, query_options=options)["resultTable"] for options in ("", PLAIN))
+        assert text in COUNTED or of_nulls["rows"] == of_defaults["rows"], text
+
+
+def test_pql_says_it_too(cluster: InProcessCluster) -> None:
+    assert cluster.pql("SELECT SUM(late) FROM t")["warnings"] == nulls(LATE, IN_PQL)
+    assert cluster.pql("SELECT SUM(late) FROM t GROUP BY tail TOP 50")["warnings"] == nulls(f"{LATE}, {TAIL}", IN_PQL)
+    assert "warnings" not in cluster.pql("SELECT SUM(late) FROM t WHERE late IS NOT NULL")
+    assert "warnings" not in cluster.pql("SELECT SUM(whole) FROM t")
+
+
+def test_lists_whose_values_are_groups_have_one_for_rows_without_a_list(cluster: InProcessCluster) -> None:
+    said = nulls("1 of column 'tags'", "IS NOT NULL leaves such rows out, as no value is in no group")
+    for text in ("SELECT tags, COUNT(*) FROM t GROUP BY tags LIMIT 9", "SELECT DISTINCT tags FROM t LIMIT 9"):
+        answer = cluster.sql(text)
+        assert answer["warnings"] == said
+        assert sorted(row[0] for row in answer["resultTable"]["rows"]) == [LOW, 1, 2, 3]
+        answer = cluster.sql(text.replace("FROM t", "FROM t WHERE tags IS NOT NULL"))
+        assert sorted(row[0] for row in answer["resultTable"]["rows"]) == [1, 2, 3]
+        assert "warnings" not in answer
+    assert "warnings" not in cluster.sql("SELECT DISTINCTCOUNTMV(tags), SUMMV(tags) FROM t")
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("enableNulHandling", ": did you mean 'enableNullHandling'?"),
+        ("timeoutms", ": did you mean 'timeoutMs'?"),
+        ("frobnicate", ""),
+    ],
+)
+def test_an_unknown_option_is_named_with_a_close_one(cluster: InProcessCluster, name: str, hint: str) -> None:
+    expected = [f"no query option is called '{name}', it changes nothing here{hint}"]
+    assert cluster.sql(f"SET {name}=1; SELECT COUNT(*) FROM t")["warnings"] == expected
+    assert cluster.sql("SELECT COUNT(*) FROM t", query_options=f"{name}=1;timeoutMs=9000")["warnings"] == expected
+    assert cluster.pql(f"SELECT COUNT(*) FROM t OPTION({name}=1)")["warnings"] == expected
+
+
+def test_options_that_mean_something_are_no_warning(cluster: InProcessCluster) -> None:
+    known = "timeoutMs=9000;explain=false;groupingMethod=hashTable;maxQueryResponseSizeBytes=99999;useStarTree=false"
+    assert "warnings" not in cluster.sql("SELECT COUNT(*) FROM t", query_options=known)
+
+
+def test_rows_that_nobody_limited_are_said_to_be_perhaps_not_all(cluster: InProcessCluster) -> None:
+    def warning(word: str) -> list[str]:
+        return [f"only 10 rows are shown, as always without {word}; there may be more: write {word} to see them"]
+
+    for text in ("SELECT id FROM t", "SELECT id FROM t ORDER BY id DESC", "SELECT DISTINCT id FROM t"):
+        assert cluster.sql(text)["warnings"] == warning("LIMIT")
+        assert cluster.pql(text.replace("DISTINCT id", "DISTINCT(id)"))["warnings"] == warning("LIMIT")
+        assert cluster.ask_arrow(text).warnings == tuple(warning("LIMIT"))
+        for written in (f"{text} LIMIT 10", f"{text} LIMIT 100"):
+            assert "warnings" not in cluster.sql(written)
+    grouped = "SELECT COUNT(*) FROM t GROUP BY id"
+    assert cluster.sql(grouped)["warnings"] == warning("LIMIT")
+    assert cluster.pql(grouped)["warnings"] == warning("TOP")
+    assert "warnings" not in cluster.pql(f"{grouped} TOP 10")
+    for text in ("SELECT id FROM t WHERE id < 9", "SELECT COUNT(*) FROM t GROUP BY whole", "SELECT SUM(id) FROM t"):
+        assert "warnings" not in cluster.sql(text)
