@@ -29,9 +29,8 @@ def run(
     broker_port: Annotated[
         int | None, typer.Option("--broker-port", help="broker's port, kept (default 8099, or a free one)")
     ] = None,
-    in_background: Annotated[bool, typer.Option("--in-background", hidden=True)] = False,
 ) -> None:
-    from pinotpy.cli.supervision.background import options_of, start_in_background
+    from pinotpy.cli.supervision.background import is_in_background, options_of, start_in_background
     from pinotpy.cli.supervision.cluster_layout import Ports
     from pinotpy.cli.supervision.foreground import given_folder, run_cluster
 
@@ -41,4 +40,4 @@ def run(
         start_in_background(folder, options)
         return
     ports = Ports(zk_port, controller_port, broker_port)
-    raise typer.Exit(run_cluster(folder, ports, servers, is_detached=in_background))
+    raise typer.Exit(run_cluster(folder, ports, servers, is_detached=is_in_background()))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import time
 from typing import Final
@@ -17,6 +18,8 @@ from pinotpy.cli.supervision.foreground import table_names
 from pinotpy.cli.supervision.state_file import ClusterState, Phase
 from pinotpy.errors import RemoteError
 
+# In the environment of the process in the background: its banner is shown by the one that waits for it.
+_MARK: Final = "PINOTPY_UP_IN_BACKGROUND"
 _LOOK_S: Final = 0.1
 _LOG_LINES: Final = 20
 
@@ -36,12 +39,13 @@ def start_in_background(folder: DataFolder, options: list[str]) -> None:
     with folder.supervisor_log.open("a") as log:
         said_before = log.tell()
         process = subprocess.Popen(
-            [*PROGRAM, "up", "--data-dir", str(folder.path), "--in-background", *options],
+            [*PROGRAM, "up", "--data-dir", str(folder.path), *options],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=subprocess.STDOUT,
             start_new_session=True,
             cwd="/",
+            env={**os.environ, _MARK: "1"},
         )
     try:
         state = _wait(folder, process, console, said_before)
@@ -53,6 +57,11 @@ def start_in_background(folder: DataFolder, options: list[str]) -> None:
         raise
     print_banner(console, folder, state, table_names(state.daemons["controller"].url), is_detached=True)
     console.print(f"The log of its supervisor: {folder.supervisor_log}", soft_wrap=True)
+
+
+def is_in_background() -> bool:
+    """Whether this process was started by `start_in_background`."""
+    return os.environ.get(_MARK) == "1"
 
 
 def _wait(folder: DataFolder, process: subprocess.Popen[bytes], console: Console, said_before: int) -> ClusterState:
