@@ -66,7 +66,7 @@ class HybridQuickstart(StreamQuickstart):
             self._step(f"building and pushing {PUSHED_DAYS} segments, one a day", lambda: self._push(client, today))
             self._step(
                 f"writing flights of {STREAMED_DAYS} days, and today's, to the stream {TOPIC}",
-                lambda: self._stream_from(today),
+                lambda: self._stream_from(today, has_old="REALTIME" in halves),
             )
             if "REALTIME" not in halves:
                 self._step(f"creating table {TABLE}_REALTIME", lambda: self._create_realtime(client))
@@ -108,8 +108,10 @@ class HybridQuickstart(StreamQuickstart):
                 upload.result()
         client.wait_until_online(TABLE, timeout_s=ONLINE_TIMEOUT_S)
 
-    def _stream_from(self, today: int) -> None:
-        """The last pushed days again, at once, then today's flights all the time."""
+    def _stream_from(self, today: int, *, has_old: bool) -> None:
+        """The last pushed days again, at once, unless an earlier run has done that; then today's flights all the
+        time.
+        """
         num_old = STREAMED_DAYS * FLIGHTS_A_DAY
 
         def record(number: int, now_ms: int) -> dict[str, Any]:
@@ -117,8 +119,8 @@ class HybridQuickstart(StreamQuickstart):
                 return flight(today - STREAMED_DAYS + number // FLIGHTS_A_DAY, number % FLIGHTS_A_DAY)
             return flight(now_ms // _DAY_MS, number)
 
-        records = self._open_stream(TOPIC, record, rate=RATE)
-        if records.num_sent < num_old:  # else an earlier run has written them
+        records = self._open_stream(TOPIC, record, rate=RATE, first=num_old if has_old else 0)
+        if records.num_sent < num_old:
             records.append((num_old - records.num_sent) // NUM_PARTITIONS)
         records.start()
 

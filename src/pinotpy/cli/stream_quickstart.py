@@ -53,12 +53,14 @@ class StreamQuickstart(Quickstart):
         """Of a table that reads the topic from its beginning."""
         return self._stream.configs(topic, segment_rows=segment_rows)
 
-    def _open_stream(self, topic: str, record: Callable[[int, int], dict[str, Any]], *, rate: int) -> SteadyProducer:
-        """The topic, which is made if it is not there, and who writes records to it, behind those that are there; it is
-        closed with the rest.
+    def _open_stream(
+        self, topic: str, record: Callable[[int, int], dict[str, Any]], *, rate: int, first: int = 0
+    ) -> SteadyProducer:
+        """The topic, which is made if it is not there, and who writes records to it, from number `first` on and behind
+        those that are there; it is closed with the rest.
         """
         producer = self._stream.producer(topic)
-        first = self._stream.num_records(producer)
+        first = max(self._stream.num_records(producer), first)
         self._records = SteadyProducer(producer, record, NUM_PARTITIONS, rate=rate, first=first)
         return self._records
 
