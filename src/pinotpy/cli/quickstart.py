@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shlex
 import shutil
 import signal
 import time
@@ -100,12 +101,12 @@ class Quickstart:
 
     def addresses(self) -> dict[str, str]:
         """Where everything is."""
-        assert self._zk_address is not None
+        assert self._zk_address is not None and self._layout is not None
         return {
             "controllerUrl": self.controller_url,
             "brokerUrl": self.broker_url,
             "zkAddress": self._zk_address,
-            "clusterName": CLUSTER,
+            "clusterName": self._layout.name,
             "logs": str(self.cluster.directory),
         }
 
@@ -126,15 +127,15 @@ class Quickstart:
 
     def _print_what_stays(self) -> None:
         if self._keeps_data:
+            place = shlex.quote(str(self.directory))
             text = (
                 f"Ctrl-C stops everything; the data stay in {self.directory}. The same command goes on with them, "
-                f"`pinotpy up --data-dir {self.directory}` without the demonstration; `rm -r {self.directory}` removes "
-                "them"
+                f"`{own_command()} up --data-dir {place}` without the demonstration; `rm -r {place}` removes them"
             )
         else:
             text = (
                 "Ctrl-C stops everything and removes the data: this is a demonstration. `quickstart --directory D` "
-                "keeps them; `pinotpy up` is a cluster that stays"
+                f"keeps them; `{own_command()} up` is a cluster that stays"
             )
         self.console.print(escape(text), soft_wrap=True)
 
@@ -170,7 +171,8 @@ class Quickstart:
         self._layout = open_layout(self.folder, self._ports, None if is_going_on else NUM_SERVERS, CLUSTER, self.say)
         if is_going_on:
             self.console.print(f"going on with the data in {self.directory}", soft_wrap=True)
-            make_room(self.folder, self._layout, self.say)
+            if self._zk_address is None:  # else its own ZooKeeper's port may be another's by now
+                make_room(self.folder, self._layout, self.say)
         if not are_compiled():
             self._step("compiling the kernels, once after an installation or a change", self.cluster.compile_kernels)
 

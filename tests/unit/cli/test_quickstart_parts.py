@@ -21,10 +21,14 @@ from rich.console import Console
 
 from pinotpy.cli import compiled_kernels, flights_loading, quickstart
 from pinotpy.cli.commands import quickstart as command
+from pinotpy.cli.demo_stream import NUM_PARTITIONS, DemoStream
 from pinotpy.cli.own_command import own_command
 from pinotpy.cli.sample_queries import FIRST_FULL_QUERY, SAMPLES
+from pinotpy.cli.steady_producer import SteadyProducer
 from pinotpy.cli.supervision.cluster_layout import Ports, choose_port
 from pinotpy.client.controller import ControllerClient
+from pinotpy.clock import ManualClock
+from pinotpy.errors import OutOfCapacityError
 from pinotpy.ingest.flights import flights_schema
 from pinotpy.pql.parser import parse_pql, parse_sql
 from pinotpy.query.compile.statement import compile_query
@@ -219,3 +223,57 @@ def test_an_interrupt_does_not_wait_for_uploads(monkeypatch: pytest.MonkeyPatch,
         assert not ended.is_set()
     finally:
         go_on.set()
+
+
+@pytest.mark.parametrize(
+    ("keeps_data", "said"),
+    [
+        (False, "Ctrl-C stops everything and removes the data"),
+        (True, "Ctrl-C stops everything; the data stay in {folder}. The same command goes on with them"),
+    ],
+)
+def test_the_banner_says_what_becomes_of_the_data(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, keeps_data: bool, said: str
+) -> None:
+    run = quickstart.Quickstart(tmp_path, Ports(0, 0, 0), keeps_data=keeps_data)
+    run.console = Console(file=io.StringIO())
+    monkeypatch.setattr(quickstart.Quickstart, "controller_url", "http://127.0.0.1:1")
+    monkeypatch.setattr(quickstart.Quickstart, "broker_url", "http://127.0.0.1:2")
+    run.print_addresses()
+    assert said.format(folder=tmp_path) in run.console.file.getvalue()  # type: ignore[attr-defined]
+
+
+def test_a_quickstart_of_which_another_process_holds_the_folder_changes_nothing(tmp_path: Path) -> None:
+    run = quickstart.Quickstart(tmp_path / "data", Ports(0, 0, 0))
+    run.console = Console(file=io.StringIO())
+    run.folder.make()
+    run.folder.lock()
+    try:
+        second = quickstart.Quickstart(tmp_path / "data", Ports(0, 0, 0))
+        second.console = run.console
+        with pytest.raises(OutOfCapacityError, match="is held by process"):
+            second.run()
+        assert second.stop() and run.folder.is_locked()
+        assert sorted(entry.name for entry in (tmp_path / "data").iterdir()) == ["VERSION", "lock", "logs"]
+    finally:
+        assert run.stop()
+
+
+def test_records_of_a_stream_go_on_behind_those_that_are_there(tmp_path: Path) -> None:
+    def write(count: int) -> list[int]:
+        numbers: list[int] = []
+
+        def record(number: int, now_ms: int) -> dict[str, int]:
+            numbers.append(number)
+            return {"number": number}
+
+        stream = DemoStream("", tmp_path)
+        producer = stream.producer("topic")
+        records = SteadyProducer(
+            producer, record, NUM_PARTITIONS, rate=1, first=stream.num_records(producer), clock=ManualClock()
+        )
+        records.append(count)
+        records.close()
+        return numbers
+
+    assert [write(2), write(3), write(1)] == [[0, 1, 2, 3], [4, 5, 6, 7, 8, 9], [10, 11]]

@@ -14,7 +14,7 @@ from pinotpy.cli.daemon_process import tail_of
 from pinotpy.cli.local_cluster import PROGRAM
 from pinotpy.cli.supervision.banner import print_banner
 from pinotpy.cli.supervision.data_folder import DataFolder
-from pinotpy.cli.supervision.foreground import table_names
+from pinotpy.cli.supervision.foreground import table_names, what_lies_in
 from pinotpy.cli.supervision.state_file import ClusterState, Phase
 from pinotpy.errors import RemoteError
 
@@ -36,6 +36,7 @@ def start_in_background(folder: DataFolder, options: list[str]) -> None:
     folder.make()
     folder.lock()  # says who holds it, before anything is started
     folder.unlock()
+    console.print(escape(what_lies_in(folder)), soft_wrap=True)
     with folder.supervisor_log.open("a") as log:
         said_before = log.tell()
         process = subprocess.Popen(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+
 from rich.console import Console
 from rich.markup import escape
 from rich.panel import Panel
@@ -37,7 +39,7 @@ def print_banner(
         following = [f"{command} up{where}"]
     _print_commands(console, following)
     console.print("To remove all of it for ever, once it has stopped:")
-    _print_commands(console, [f"rm -r {folder.path}"])
+    _print_commands(console, [f"rm -r {shlex.quote(str(folder.path))}"])
     if tables:
         console.print(f"Its tables: {', '.join(tables)}. A first query:")
         option = "" if broker == DEFAULT_BROKER else f" --broker-url {broker}"
@@ -52,7 +54,7 @@ def print_banner(
 
 def data_dir_option(folder: DataFolder) -> str:
     """As it is typed; empty for the folder that is meant without it."""
-    return "" if folder.path == default_folder() else f" --data-dir {folder.path}"
+    return "" if folder.path == default_folder() else f" --data-dir {shlex.quote(str(folder.path))}"
 
 
 def _print_commands(console: Console, commands: list[str]) -> None:

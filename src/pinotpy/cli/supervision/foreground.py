@@ -38,6 +38,7 @@ def run_cluster(folder: DataFolder, ports: Ports, num_servers: int | None, *, is
     console = Console(highlight=False)
     tell = _teller(console)
     with _held(folder), _signals() as asked:
+        tell(what_lies_in(folder))
         layout = open_layout(folder, ports, num_servers, CLUSTER, tell)
         me = ProcessIdentity.of(os.getpid())
         assert me is not None
@@ -63,6 +64,12 @@ def run_cluster(folder: DataFolder, ports: Ports, num_servers: int | None, *, is
                 tell(f"these daemons did not stop cleanly (exit status): {unclean}; their logs are in {folder.logs}")
             tell(f"all daemons stopped; the data stay in {folder.path}")
     return 1 if unclean else status
+
+
+def what_lies_in(folder: DataFolder) -> str:
+    """What `up` begins with, in words."""
+    kept = ClusterLayout.load(folder)
+    return f"making a cluster in {folder.path}" if kept is None else f"going on with the data in {folder.path}"
 
 
 def open_layout(
@@ -130,14 +137,16 @@ def _teller(console: Console) -> Callable[[str], None]:
 
     def tell(text: str) -> None:
         stamp = "" if console.is_terminal else time.strftime("%Y-%m-%d %H:%M:%S ")
-        with contextlib.suppress(OSError):  # the terminal is gone: the daemons go on, or stop, all the same
+        # The terminal or the reader is gone (rich makes SystemExit of the latter): the daemons go on, or stop, all the
+        # same.
+        with contextlib.suppress(OSError, SystemExit):
             console.print(f"{stamp}{escape(text)}", soft_wrap=True)
 
     return tell
 
 
 def _show(console: Console, supervisor: Supervisor) -> None:
-    with contextlib.suppress(OSError):
+    with contextlib.suppress(OSError, SystemExit):
         print_banner(
             console,
             supervisor.folder,

@@ -252,6 +252,7 @@ class Supervisor:
 def _how_it_ended(daemon: DaemonProcess) -> str:
     status = daemon.process.wait()
     if status < 0:
-        return f"was ended by {signal.Signals(-status).name}"
+        names = {number.value: number.name for number in signal.Signals}
+        return f"was ended by {names.get(-status, f'signal {-status}')}"
     words = daemon.last_words()
     return f"ended with status {status}{': ' if words else ''}{words}"
