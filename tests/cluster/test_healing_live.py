@@ -17,7 +17,7 @@ import pyarrow as pa
 import pytest
 from live_cluster import LiveCluster, wait_until
 
-from pinotpy.cli.local_cluster import DaemonProcess
+from pinotpy.cli.daemon_process import DaemonProcess
 from pinotpy.errors import PinotError
 
 pytestmark = [pytest.mark.cluster, pytest.mark.full]

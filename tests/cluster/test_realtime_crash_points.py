@@ -19,7 +19,7 @@ from events_table import SCHEMA, table_config
 from live_cluster import LiveCluster, wait_until
 from stream_asking import Asking, Producing, stream_records, wait_until_done
 
-from pinotpy.cli.local_cluster import DaemonProcess
+from pinotpy.cli.daemon_process import DaemonProcess
 from pinotpy.client.controller import ControllerClient
 from pinotpy.cluster.realtime_records import SegmentStatus
 from pinotpy.failpoints import FailPoint

@@ -11,7 +11,7 @@ import pytest
 import yaml
 from daemon_defaults import accepts
 
-from pinotpy.cli.quickstart import memory_shares
+from pinotpy.cli.supervision.cluster_layout import memory_shares
 from pinotpy.config.settings import BrokerSettings, ServerSettings
 from pinotpy.service.process_memory import SHARES
 

@@ -7,7 +7,7 @@ today all the time, show where the broker divides the halves, and check that no 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final
@@ -55,16 +55,21 @@ class HybridQuickstart(StreamQuickstart):
         )
         self._prepare()
         started = time.perf_counter()
-        today = int(time.time() * 1000) // _DAY_MS
         self._step("starting ZooKeeper, controller, broker and 2 servers", self._start_all)
         with ControllerClient(self.controller_url) as client:
-            self._step(f"creating schema and table {TABLE}_OFFLINE", lambda: self._create_offline(client))
+            halves = client.table(TABLE).keys() if TABLE in client.tables() else set()
+            today = _first_day(client) if "OFFLINE" in halves else int(time.time() * 1000) // _DAY_MS
+            if halves:
+                self.console.print(f"[green]✓[/green] there is already: {TABLE}, {' and '.join(sorted(halves))}")
+            if "OFFLINE" not in halves:
+                self._step(f"creating schema and table {TABLE}_OFFLINE", lambda: self._create_offline(client))
             self._step(f"building and pushing {PUSHED_DAYS} segments, one a day", lambda: self._push(client, today))
             self._step(
                 f"writing flights of {STREAMED_DAYS} days, and today's, to the stream {TOPIC}",
-                lambda: self._stream_from(today),
+                lambda: self._stream_from(today, has_old="REALTIME" in halves),
             )
-            self._step(f"creating table {TABLE}_REALTIME", lambda: self._create_realtime(client))
+            if "REALTIME" not in halves:
+                self._step(f"creating table {TABLE}_REALTIME", lambda: self._create_realtime(client))
         self._step("waiting for the first rows", lambda: self._wait_for_rows(f"{COUNT}_REALTIME"))
         self._step("checking that no flight counts twice", lambda: self._check(today))
         self._show_halves()
@@ -88,8 +93,8 @@ class HybridQuickstart(StreamQuickstart):
     def _push(self, client: ControllerClient, today: int) -> None:
         from pinotpy.segment.archive.archive import pack_segment
 
-        folder = self.directory / "built"
-        folder.mkdir()
+        folder = self.empty_folder("built")
+        present = set(client.segments(TABLE).get("OFFLINE", ()))
 
         def push(name: str) -> None:
             archive = folder / f"{name}.tar.gz"
@@ -98,13 +103,15 @@ class HybridQuickstart(StreamQuickstart):
 
         # One is uploaded while the next one is built.
         with ThreadPoolExecutor(1, "flights-upload") as uploads:
-            pending = [uploads.submit(push, name) for name in _built_days(folder, today)]
+            pending = [uploads.submit(push, name) for name in _built_days(folder, today, present)]
             for upload in pending:
                 upload.result()
         client.wait_until_online(TABLE, timeout_s=ONLINE_TIMEOUT_S)
 
-    def _stream_from(self, today: int) -> None:
-        """The last pushed days again, at once, then today's flights all the time."""
+    def _stream_from(self, today: int, *, has_old: bool) -> None:
+        """The last pushed days again, at once, unless an earlier run has done that; then today's flights all the
+        time.
+        """
         num_old = STREAMED_DAYS * FLIGHTS_A_DAY
 
         def record(number: int, now_ms: int) -> dict[str, Any]:
@@ -112,8 +119,9 @@ class HybridQuickstart(StreamQuickstart):
                 return flight(today - STREAMED_DAYS + number // FLIGHTS_A_DAY, number % FLIGHTS_A_DAY)
             return flight(now_ms // _DAY_MS, number)
 
-        records = self._open_stream(TOPIC, record, rate=RATE)
-        records.append(num_old // NUM_PARTITIONS)
+        records = self._open_stream(TOPIC, record, rate=RATE, first=num_old if has_old else 0)
+        if records.num_sent < num_old:
+            records.append((num_old - records.num_sent) // NUM_PARTITIONS)
         records.start()
 
     def _check(self, today: int) -> None:
@@ -141,8 +149,16 @@ class HybridQuickstart(StreamQuickstart):
             self.console.print(f"  {rows:,} flights in {name}")
 
 
-def _built_days(folder: Path, today: int) -> Iterator[str]:
-    """Build a segment a day in `folder`; gives each name when it is there."""
+def _first_day(client: ControllerClient) -> int:
+    """The day on which this demonstration ran first, which divides what is pushed from what is streamed: days are
+    pushed in order.
+    """
+    days = [int(name.rpartition("_")[2]) for name in client.segments(TABLE).get("OFFLINE", ())]
+    return min(days) + PUSHED_DAYS if days else int(time.time() * 1000) // _DAY_MS
+
+
+def _built_days(folder: Path, today: int, present: Set[str]) -> Iterator[str]:
+    """Build a segment a day in `folder`, but for those that are present; gives each name when it is there."""
     import pyarrow as pa
 
     from pinotpy.config.schema import Schema
@@ -152,7 +168,9 @@ def _built_days(folder: Path, today: int) -> Iterator[str]:
     of_schema, config = Schema.from_json(schema()), TableConfig.from_json(table_config("OFFLINE"))
     types = pa.schema([(spec.name, spec.data_type.arrow) for spec in of_schema.field_specs.values()])
     for day in range(today - PUSHED_DAYS, today):
-        rows = pa.RecordBatch.from_pylist([flight(day, number) for number in range(FLIGHTS_A_DAY)], types)
         name = f"{TABLE}_{day}"
+        if name in present:
+            continue
+        rows = pa.RecordBatch.from_pylist([flight(day, number) for number in range(FLIGHTS_A_DAY)], types)
         build_segment(of_schema, config, [rows], folder, name, raw_table_name=TABLE)
         yield name

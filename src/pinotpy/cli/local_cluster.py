@@ -7,15 +7,14 @@ and is told to stop by the kernel if this process dies (so that not even SIGKILL
 from __future__ import annotations
 
 import os
-import queue
 import signal
 import subprocess
 import sys
-import threading
 import time
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from pathlib import Path
 
+from pinotpy.cli.daemon_process import DaemonProcess
 from pinotpy.errors import RemoteError
 
 # prctl(PR_SET_PDEATHSIG, SIGTERM), then become the daemon: safe where preexec_fn is not (threads), and survives exec. A
@@ -28,45 +27,9 @@ _SHIM = (
 PROGRAM = (sys.executable, "-m", "pinotpy")
 START_TIMEOUT_S = 90.0
 STOP_TIMEOUT_S = 20.0
+COMPILE_TIMEOUT_S = 600.0
 # How long a daemon that did not stop may take to write where it hangs.
 ABORT_TIMEOUT_S = 5.0
-
-
-@dataclass(slots=True)
-class DaemonProcess:
-    """One running daemon; `ready` has the keys of its ready line (url, instance, …)."""
-
-    name: str
-    args: tuple[str, ...]
-    log: Path
-    process: subprocess.Popen[str]
-    ready: dict[str, str] = field(default_factory=dict)
-    told_to_stop: bool = False
-
-    def ask_to_stop(self) -> None:
-        """SIGTERM, once: daemons take a second one as "at once"."""
-        if not self.told_to_stop and self.process.poll() is None:
-            self.told_to_stop = True
-            self.process.send_signal(signal.SIGTERM)
-
-    @property
-    def pid(self) -> int:
-        return self.process.pid
-
-    def rss_mib(self) -> float:
-        """Resident memory in MiB, with children (ZooKeeper's JVM runs below its launcher)."""
-        return sum(_rss_kib(pid) for pid in [self.pid, *_descendants(self.pid)]) / 1024
-
-    def last_words(self) -> str:
-        """What a daemon that refused to start said about it: `cannot start: …`, or '' if it crashed."""
-        _, _, words = self.log_tail(1).partition(": cannot start: ")
-        return f"cannot start: {words}" if words else ""
-
-    def log_tail(self, lines: int = 15) -> str:
-        try:
-            return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:])
-        except OSError:
-            return ""
 
 
 class LocalCluster:
@@ -99,7 +62,8 @@ class LocalCluster:
         """Wait until all have printed their ready line; raises RemoteError with the end of the log otherwise."""
         deadline = time.monotonic() + timeout_s
         for daemon in daemons:
-            daemon.ready = _read_ready_line(daemon, deadline)
+            if not daemon.look_ready(max(0.0, deadline - time.monotonic())):
+                raise RemoteError(f"{daemon.name} was not ready in time; the end of its log:\n{daemon.log_tail()}")
 
     def start(self, name: str, *args: str, env: dict[str, str] | None = None) -> DaemonProcess:
         """Launch and wait."""
@@ -134,6 +98,25 @@ class LocalCluster:
             process.kill()
             return process.wait(STOP_TIMEOUT_S)
 
+    def compile_kernels(self, pause: Callable[[float], None] = time.sleep) -> None:
+        """Compile what the cache of kernels lacks, in a process of its own and before any daemon: two servers that
+        compile at once would take twice as long. Raises RemoteError with the end of its log.
+        """
+        warmup = self.launch("warmup", "warmup")
+        deadline = time.monotonic() + COMPILE_TIMEOUT_S
+        while warmup.process.poll() is None:
+            if time.monotonic() > deadline:
+                raise RemoteError(
+                    f"the kernels were not compiled within {COMPILE_TIMEOUT_S:g} s; the end of the "
+                    f"log:\n{warmup.log_tail()}"
+                )
+            pause(0.1)
+        if warmup.process.returncode != 0:
+            raise RemoteError(
+                f"the kernels cannot be compiled (status {warmup.process.returncode}); the end of the "
+                f"log:\n{warmup.log_tail()}"
+            )
+
     def stop_all(self) -> dict[str, int]:
         """Stop all daemons: everything but ZooKeeper at once, then ZooKeeper. Returns exit statuses by name."""
         names = list(self.daemons)
@@ -146,58 +129,3 @@ class LocalCluster:
             if daemon.process.stdout:
                 daemon.process.stdout.close()
         return statuses
-
-
-def _read_ready_line(daemon: DaemonProcess, deadline: float) -> dict[str, str]:
-    lines: queue.Queue[str] = queue.Queue()
-
-    def pump() -> None:
-        # Goes on reading for the daemon's life, so that a chatty daemon never blocks on a full pipe.
-        assert daemon.process.stdout is not None
-        try:
-            for line in daemon.process.stdout:
-                lines.put(line)
-        except ValueError:
-            pass  # closed by stop_all
-        lines.put("")
-
-    threading.Thread(target=pump, name=f"stdout-{daemon.name}", daemon=True).start()
-    while True:
-        try:
-            line = lines.get(timeout=max(0.0, deadline - time.monotonic()))
-        except queue.Empty:
-            raise RemoteError(
-                f"{daemon.name} was not ready in time; the end of its log:\n{daemon.log_tail()}"
-            ) from None
-        if line.startswith("ready"):
-            return dict(pair.split("=", 1) for pair in line.split()[1:] if "=" in pair)
-        if not line:
-            daemon.process.wait(STOP_TIMEOUT_S)
-            status, words = daemon.process.returncode, daemon.last_words()
-            if words:
-                raise RemoteError(f"{daemon.name} ended with status {status}: {words}")
-            raise RemoteError(
-                f"{daemon.name} ended with status {status} before it was ready; the end of its "
-                f"log:\n{daemon.log_tail()}"
-            )
-
-
-def _rss_kib(pid: int) -> int:
-    try:
-        for line in Path(f"/proc/{pid}/status").read_text().splitlines():
-            if line.startswith("VmRSS:"):
-                return int(line.split()[1])
-    except OSError:
-        pass
-    return 0
-
-
-def _descendants(pid: int) -> list[int]:
-    descendants = []
-    try:
-        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    except OSError:
-        return []
-    for child in children:
-        descendants += [int(child), *_descendants(int(child))]
-    return descendants

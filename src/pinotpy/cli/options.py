@@ -80,6 +80,18 @@ MissingColumns = Annotated[
 ]
 Json = Annotated[bool, typer.Option("--json", help="print JSON instead of text")]
 
+# --- of the cluster on this machine ----------------------------------------------------------------------------------
+
+DataDir = Annotated[
+    Path | None,
+    typer.Option(
+        "--data-dir",
+        help="folder of the cluster's data, logs and ports (default $XDG_DATA_HOME/pinotpy or ~/.local/share/pinotpy)",
+        envvar="PINOTPY_DATA_DIR",
+        file_okay=False,
+    ),
+]
+
 DEFAULT_CONTROLLER = "http://localhost:9000"
 DEFAULT_BROKER = "http://localhost:8099"
 

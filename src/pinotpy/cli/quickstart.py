@@ -9,13 +9,11 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shlex
 import shutil
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -25,74 +23,51 @@ from rich.panel import Panel
 
 from pinotpy.cli.asking import ask
 from pinotpy.cli.compiled_kernels import are_compiled
-from pinotpy.cli.flights_loading import build_and_upload_flights, create_flights_table
+from pinotpy.cli.flights_loading import TABLE, build_and_upload_flights, create_flights_table
 from pinotpy.cli.local_cluster import LocalCluster
+from pinotpy.cli.own_command import own_command
 from pinotpy.cli.result_table import print_answer
 from pinotpy.cli.sample_queries import FIRST_FULL_QUERY, SAMPLES, SampleQuery
+from pinotpy.cli.supervision.cluster_layout import ClusterLayout, Ports
+from pinotpy.cli.supervision.data_folder import DataFolder
+from pinotpy.cli.supervision.foreground import open_layout
+from pinotpy.cli.supervision.leftovers import make_room
+from pinotpy.cli.supervision.process_identity import ProcessIdentity
+from pinotpy.cli.supervision.state_file import Phase, record_state
 from pinotpy.client.controller import ControllerClient
 from pinotpy.errors import PinotError, RemoteError
-from pinotpy.service.ports import free_port, is_free
 
 CLUSTER = "QuickStartCluster"
-# Of the machine's memory; a server's is divided by the number of servers. The rest is the system's, ZooKeeper's, and
-# that of the files which servers map.
-MEMORY_SHARES = {"controller": 0.05, "broker": 0.2, "servers": 0.5}
-COMPILE_TIMEOUT_S = 600.0
+NUM_SERVERS = 2
 FIRST_ANSWER_TIMEOUT_S = 60.0
 
 
-@dataclass(frozen=True, slots=True)
-class Ports:
-    """Ports that the user asked for; None = the usual one if it is free, else any free one; 0 = any free one."""
-
-    zookeeper: int | None = None
-    controller: int | None = None
-    broker: int | None = None
-
-    @property
-    def are_named(self) -> bool:
-        """Whether the user asked for any."""
-        return (self.zookeeper, self.controller, self.broker) != (None, None, None)
-
-
-def _port(requested: int | None, usual: int) -> int:
-    """A number rather than 0 in any case: daemons that start again must be the same instances."""
-    if requested is not None:
-        return requested or free_port()
-    return usual if is_free(usual) else free_port()
-
-
-def _own_command() -> str:
-    """How this program was called, as it can be typed again: `.venv/bin/pinotpy`."""
-    called = Path(sys.argv[0])
-    if called.name != "pinotpy":
-        return f"{sys.executable} -m pinotpy"
-    shortest = min(str(called), os.path.relpath(called), key=len)
-    return called.name if shutil.which("pinotpy") == str(called) else shortest
-
-
-def memory_shares(num_servers: int) -> dict[str, float]:
-    """Daemon → its share of this machine's memory."""
-    shares = {name: MEMORY_SHARES[name] for name in ("controller", "broker")}
-    return shares | {f"server-{number}": MEMORY_SHARES["servers"] / num_servers for number in range(num_servers)}
-
-
 class Quickstart:
-    """One run; `stop` must be called at its end. `as_json`: what it tells goes to standard error."""
+    """One run; `stop` must be called at its end.
 
-    def __init__(self, directory: Path, ports: Ports, zk_address: str | None = None, *, as_json: bool = False) -> None:
+    Args:
+        directory: a folder with the data of an earlier run, or an empty or missing one.
+        as_json: what it tells goes to standard error.
+        keeps_data: whether the folder stays, as the banner says.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        ports: Ports,
+        zk_address: str | None = None,
+        *,
+        as_json: bool = False,
+        keeps_data: bool = False,
+    ) -> None:
         self.console = Console(highlight=False, stderr=as_json)
-        self.cluster = LocalCluster(directory / "logs")
-        self.directory = directory
-        self._zk_address = zk_address
-        self._zk_port = _port(ports.zookeeper, 2181)
-        self._controller_port = _port(ports.controller, 9000)
-        self._broker_port = _port(ports.broker, 8099)
+        self.folder = DataFolder(directory)
+        self.cluster = LocalCluster(self.folder.logs)
+        self.directory = self.folder.path
+        self._ports, self._zk_address, self._keeps_data = ports, zk_address, keeps_data
+        self._layout: ClusterLayout | None = None
         self._restart_began = 0.0
         self.is_complete = False
-        # Who names ports runs something beside it, or several of these: its servers leave the usual ports alone.
-        first = (free_port(), free_port()) if ports.are_named else (_port(None, 8098), _port(None, 8097))
-        self._server_ports = [first, (free_port(), free_port())]
 
     @property
     def controller_url(self) -> str:
@@ -113,8 +88,11 @@ class Quickstart:
         started = time.perf_counter()
         self._step("starting ZooKeeper, controller, broker and 2 servers", self._start_all)
         with ControllerClient(self.controller_url) as client:
-            self._step("creating schema and table flights", lambda: create_flights_table(client))
-            rows = build_and_upload_flights(client, self.directory / "built", self.console)
+            if TABLE in client.tables():
+                self.console.print(f"[green]✓[/green] table {TABLE} is there: only segments that are not are loaded")
+            else:
+                self._step("creating schema and table flights", lambda: create_flights_table(client))
+            rows = build_and_upload_flights(client, self.empty_folder("built"), self.console)
         self._step("starting the daemons again on the loaded data", self._restart)
         first_answer_s = self._first_answer_s(rows)
         self._ask_samples(SAMPLES)
@@ -123,12 +101,12 @@ class Quickstart:
 
     def addresses(self) -> dict[str, str]:
         """Where everything is."""
-        assert self._zk_address is not None
+        assert self._zk_address is not None and self._layout is not None
         return {
             "controllerUrl": self.controller_url,
             "brokerUrl": self.broker_url,
             "zkAddress": self._zk_address,
-            "clusterName": CLUSTER,
+            "clusterName": self._layout.name,
             "logs": str(self.cluster.directory),
         }
 
@@ -142,14 +120,31 @@ class Quickstart:
         for query in self.examples():
             for example in (
                 f"""curl -s {self.broker_url}/query -d '{{"pql": "{query}"}}'""",
-                f'{_own_command()} post-query --broker-url {self.broker_url} --query "{query}"',
+                f'{own_command()} post-query --broker-url {self.broker_url} --query "{query}"',
             ):
                 self.console.print(f"  [cyan]{escape(example)}[/cyan]", soft_wrap=True)
-        self.console.print("Ctrl-C stops everything")
+        self._print_what_stays()
+
+    def _print_what_stays(self) -> None:
+        if self._keeps_data:
+            place = shlex.quote(str(self.directory))
+            text = (
+                f"Ctrl-C stops everything; the data stay in {self.directory}. The same command goes on with them, "
+                f"`{own_command()} up --data-dir {place}` without the demonstration; `rm -r {place}` removes them"
+            )
+        else:
+            text = (
+                "Ctrl-C stops everything and removes the data: this is a demonstration. `quickstart --directory D` "
+                f"keeps them; `{own_command()} up` is a cluster that stays"
+            )
+        self.console.print(escape(text), soft_wrap=True)
 
     def stop(self) -> bool:
         """Stop all daemons; return whether all exited cleanly."""
         statuses = self.cluster.stop_all()
+        if self._layout is not None:
+            self._record(Phase.STOPPED)
+        self.folder.unlock()
         # One that had not come as far as its own handler was ended by the signal itself.
         failed = {name: status for name, status in statuses.items() if status not in (0, -signal.SIGTERM)}
         if failed:
@@ -170,8 +165,30 @@ class Quickstart:
     # --- steps -----------------------------------------------------------------------------------------------------
 
     def _prepare(self) -> None:
+        self.folder.make()
+        self.folder.lock()
+        is_going_on = ClusterLayout.load(self.folder) is not None
+        self._layout = open_layout(self.folder, self._ports, None if is_going_on else NUM_SERVERS, CLUSTER, self.say)
+        if is_going_on:
+            self.console.print(f"going on with the data in {self.directory}", soft_wrap=True)
+            if self._zk_address is None:  # else its own ZooKeeper's port may be another's by now
+                make_room(self.folder, self._layout, self.say)
         if not are_compiled():
-            self._step("compiling the kernels, once after an installation or a change", self._compile_kernels)
+            self._step("compiling the kernels, once after an installation or a change", self.cluster.compile_kernels)
+
+    def empty_folder(self, name: str) -> Path:
+        """A folder for this run's work, without what an earlier run left."""
+        folder = self.directory / name
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        return folder
+
+    def _record(self, phase: Phase) -> None:
+        """For `pinotpy status`, and for who goes on here after a kill."""
+        me = ProcessIdentity.of(os.getpid())
+        assert me is not None and self._layout is not None
+        with contextlib.suppress(OSError):  # told where it matters: by the daemons, which write far more
+            record_state(self.folder, self._layout, me, phase, list(self.cluster.daemons.values()))
 
     def _step(self, text: str, work: Callable[[], Any]) -> None:
         start = time.perf_counter()
@@ -179,58 +196,14 @@ class Quickstart:
             work()
         self.console.print(f"[green]✓[/green] {text} [dim]({time.perf_counter() - start:.1f} s)[/dim]")
 
-    def _compile_kernels(self) -> None:
-        # In a process of its own and before the daemons: two servers that compile at once would take twice as long.
-        warmup = self.cluster.launch("warmup", "warmup")
-        try:
-            status = warmup.process.wait(COMPILE_TIMEOUT_S)
-        except subprocess.TimeoutExpired:
-            raise RemoteError(
-                f"the kernels were not compiled within {COMPILE_TIMEOUT_S:g} s; the end of the "
-                f"log:\n{warmup.log_tail()}"
-            ) from None
-        if status != 0:
-            raise RemoteError(
-                f"the kernels cannot be compiled (status {status}); the end of the log:\n{warmup.log_tail()}"
-            )
-
     def _start_all(self) -> None:
-        if self._zk_address is None:
-            zookeeper = self.cluster.start(
-                "zookeeper",
-                "start-zookeeper",
-                "--zk-port",
-                str(self._zk_port),
-                "--data-dir",
-                str(self.directory / "zookeeper"),
-            )
+        assert self._layout is not None
+        arguments = self._layout.arguments(self.directory, zk_address=self._zk_address)
+        if "zookeeper" in arguments:
+            zookeeper = self.cluster.start("zookeeper", *arguments.pop("zookeeper"))
             self._zk_address = zookeeper.ready["address"]
-        common = ("--zk-address", self._zk_address, "--cluster-name", CLUSTER)
-        launch = self.cluster.launch
-        shares = {
-            name: ("--memory-share", str(share)) for name, share in memory_shares(len(self._server_ports)).items()
-        }
-        daemons = [
-            launch(
-                "controller",
-                "start-controller",
-                *common,
-                "--controller-port",
-                str(self._controller_port),
-                "--data-dir",
-                str(self.directory / "controller"),
-                *shares["controller"],
-            ),
-            launch("broker", "start-broker", *common, "--broker-port", str(self._broker_port), *shares["broker"]),
-        ]
-        for number, (port, admin_port) in enumerate(self._server_ports):
-            folder = self.directory / f"server-{number}"
-            places = ("--data-dir", str(folder / "index"), "--segment-dir", str(folder / "segments"))
-            ports = ("--server-port", str(port), "--server-admin-port", str(admin_port))
-            daemons.append(
-                launch(f"server-{number}", "start-server", *common, *ports, *places, *shares[f"server-{number}"])
-            )
-        self.cluster.wait_ready(*daemons)
+        self.cluster.wait_ready(*[self.cluster.launch(name, *given) for name, given in arguments.items()])
+        self._record(Phase.SERVING)
 
     def _restart(self) -> None:
         names = [name for name in self.cluster.daemons if name not in ("zookeeper", "warmup")]
@@ -244,6 +217,7 @@ class Quickstart:
                 )
         self._restart_began = time.perf_counter()
         self.cluster.wait_ready(*[self.cluster.launch(name, *self.cluster.daemons[name].args) for name in names])
+        self._record(Phase.SERVING)
 
     def _first_answer_s(self, rows: int) -> float:
         """Seconds from the start of the daemons to the first answer over all rows of both replicas' segments."""

@@ -47,7 +47,10 @@ class RealtimeQuickstart(StreamQuickstart):
         self._step("starting ZooKeeper, controller, broker and 2 servers", self._start_all)
         self._step(f"writing RSVPs to the stream {TOPIC}", lambda: self._open_stream(TOPIC, rsvp, rate=RATE).start())
         with ControllerClient(self.controller_url) as client:
-            self._step(f"creating schema and table {TABLE}", lambda: self._create_table(client))
+            if TABLE in client.tables():
+                self.console.print(f"[green]✓[/green] table {TABLE} is there, with its rows")
+            else:
+                self._step(f"creating schema and table {TABLE}", lambda: self._create_table(client))
         self._step("waiting for the first rows", lambda: self._wait_for_rows(COUNT))
         self._show_progress(COUNT)
         self._ask_samples(SAMPLES)

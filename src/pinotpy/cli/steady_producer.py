@@ -16,10 +16,10 @@ _TICKS: Final = 10  # appends a second
 class SteadyProducer:
     """Appends records on a thread until it is closed.
 
-    num_sent, failure: may be read by other threads.
+    num_sent (from `first` on), failure: may be read by other threads.
 
     Args:
-        record: (number, time in ms) → the record; numbers count from 0 over all partitions.
+        record: (number, time in ms) → the record; numbers count from `first` over all partitions.
         rate: records a second, of all partitions.
     """
 
@@ -30,6 +30,7 @@ class SteadyProducer:
         num_partitions: int,
         *,
         rate: int,
+        first: int = 0,
         clock: Clock | None = None,
     ) -> None:
         self._producer = producer
@@ -38,7 +39,7 @@ class SteadyProducer:
         self._per_append = max(rate // (_TICKS * num_partitions), 1)
         self._clock = clock or SystemClock()
         self._stopping = threading.Event()
-        self.num_sent = 0
+        self.num_sent = first
         self.failure: Exception | None = None
         self._thread = threading.Thread(target=self._run, name="producer", daemon=True)
 

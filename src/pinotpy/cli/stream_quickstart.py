@@ -9,8 +9,9 @@ from typing import Any, Final
 
 from pinotpy.cli.asking import ask
 from pinotpy.cli.demo_stream import NUM_PARTITIONS, DemoStream
-from pinotpy.cli.quickstart import Ports, Quickstart
+from pinotpy.cli.quickstart import Quickstart
 from pinotpy.cli.steady_producer import SteadyProducer
+from pinotpy.cli.supervision.cluster_layout import Ports
 from pinotpy.errors import PinotError, RemoteError
 
 FIRST_ROWS_TIMEOUT_S: Final = 180.0
@@ -31,9 +32,10 @@ class StreamQuickstart(Quickstart):
         zk_address: str | None = None,
         *,
         as_json: bool = False,
+        keeps_data: bool = False,
         kafka_brokers: str = "",
     ) -> None:
-        super().__init__(directory, ports, zk_address, as_json=as_json)
+        super().__init__(directory, ports, zk_address, as_json=as_json, keeps_data=keeps_data)
         self._stream = DemoStream(kafka_brokers, self.directory / "streams")
         self._records: SteadyProducer | None = None
 
@@ -51,9 +53,15 @@ class StreamQuickstart(Quickstart):
         """Of a table that reads the topic from its beginning."""
         return self._stream.configs(topic, segment_rows=segment_rows)
 
-    def _open_stream(self, topic: str, record: Callable[[int, int], dict[str, Any]], *, rate: int) -> SteadyProducer:
-        """The topic, which is made if it is not there, and who writes records to it; it is closed with the rest."""
-        self._records = SteadyProducer(self._stream.producer(topic), record, NUM_PARTITIONS, rate=rate)
+    def _open_stream(
+        self, topic: str, record: Callable[[int, int], dict[str, Any]], *, rate: int, first: int = 0
+    ) -> SteadyProducer:
+        """The topic, which is made if it is not there, and who writes records to it, from number `first` on and behind
+        those that are there; it is closed with the rest.
+        """
+        producer = self._stream.producer(topic)
+        first = max(self._stream.num_records(producer), first)
+        self._records = SteadyProducer(producer, record, NUM_PARTITIONS, rate=rate, first=first)
         return self._records
 
     def _wait_for(self, query: str, is_reached: Callable[[dict[str, Any]], bool], what: str) -> dict[str, Any]:

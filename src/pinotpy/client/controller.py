@@ -121,6 +121,10 @@ class ControllerClient:
         """Enable or disable a table."""
         return self._write("PUT", f"/tables/{_quoted(name)}/state", type=table_type, state=state)
 
+    def table_state(self, name: str, *, table_type: str) -> str:
+        """`enabled` or `disabled`."""
+        return str(self._read(f"/tables/{_quoted(name)}/state?type={table_type}")["state"])
+
     def table_size(self, name: str) -> dict[str, Any]:
         """Sizes of a table as its servers report them."""
         return dict(self._read(f"/tables/{_quoted(name)}/size"))

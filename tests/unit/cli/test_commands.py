@@ -29,7 +29,7 @@ CONTRACT = {
     "create-segment", "upload-segment",
     "post-query", "delete-schema", "delete-table", "change-table-state", "show-cluster-info", "validate-config",
     "add-user", "add-token", "warmup",
-    "reload-segments", "segment-lineage",
+    "reload-segments", "segment-lineage", "up", "status", "down",
 }  # fmt: skip
 SCHEMA = {"schemaName": "t", "dimensionFieldSpecs": [{"name": "a", "dataType": "STRING"}]}
 CONFIG = {

@@ -21,8 +21,14 @@ from rich.console import Console
 
 from pinotpy.cli import compiled_kernels, flights_loading, quickstart
 from pinotpy.cli.commands import quickstart as command
+from pinotpy.cli.demo_stream import NUM_PARTITIONS, DemoStream
+from pinotpy.cli.own_command import own_command
 from pinotpy.cli.sample_queries import FIRST_FULL_QUERY, SAMPLES
+from pinotpy.cli.steady_producer import SteadyProducer
+from pinotpy.cli.supervision.cluster_layout import Ports, choose_port
 from pinotpy.client.controller import ControllerClient
+from pinotpy.clock import ManualClock
+from pinotpy.errors import OutOfCapacityError
 from pinotpy.ingest.flights import flights_schema
 from pinotpy.pql.parser import parse_pql, parse_sql
 from pinotpy.query.compile.statement import compile_query
@@ -31,15 +37,15 @@ from pinotpy.service.ports import free_port
 
 
 def test_a_wanted_port_is_taken_literally_zero_means_any_and_none_the_usual_one_if_free() -> None:
-    assert quickstart._port(4711, 9000) == 4711
-    assert quickstart._port(0, 9000) not in (0, 9000)
+    assert choose_port(4711, 9000) == 4711
+    assert choose_port(0, 9000) not in (0, 9000)
     usual = free_port()
-    assert quickstart._port(None, usual) == usual
+    assert choose_port(None, usual) == usual
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         usual = taken.getsockname()[1]
-        assert quickstart._port(None, usual) not in (0, usual)
+        assert choose_port(None, usual) not in (0, usual)
 
 
 def test_kernels_count_as_compiled_once_they_were(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -82,11 +88,11 @@ def test_the_printed_command_can_be_typed_again(tmp_path: Path, monkeypatch: pyt
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PATH", "/nowhere")
     monkeypatch.setattr(sys, "argv", [str(program)])
-    assert quickstart._own_command() == "bin/pinotpy"
+    assert own_command() == "bin/pinotpy"
     monkeypatch.setenv("PATH", str(program.parent))
-    assert quickstart._own_command() == "pinotpy"
+    assert own_command() == "pinotpy"
     monkeypatch.setattr(sys, "argv", ["/somewhere/pinotpy/__main__.py"])
-    assert quickstart._own_command() == f"{sys.executable} -m pinotpy"
+    assert own_command() == f"{sys.executable} -m pinotpy"
 
 
 @pytest.mark.parametrize(
@@ -172,14 +178,14 @@ def test_a_quickstart_that_is_meant_to_survive_its_terminal_does(
 def test_a_daemon_that_the_signal_ended_before_its_handler_was_there_stopped_cleanly(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    run = quickstart.Quickstart(tmp_path, quickstart.Ports(0, 0, 0))
+    run = quickstart.Quickstart(tmp_path, Ports(0, 0, 0))
     for status, is_clean in ((0, True), (-signal.SIGTERM, True), (1, False), (-signal.SIGKILL, False)):
         monkeypatch.setattr(run.cluster, "stop_all", lambda status=status: {"broker": status})
         assert run.stop() is is_clean
 
 
 def test_nobody_is_told_when_the_terminal_is_gone(tmp_path: Path) -> None:
-    run = quickstart.Quickstart(tmp_path, quickstart.Ports(0, 0, 0))
+    run = quickstart.Quickstart(tmp_path, Ports(0, 0, 0))
 
     class Gone(io.StringIO):
         def write(self, text: str) -> int:
@@ -193,6 +199,9 @@ def test_an_interrupt_does_not_wait_for_uploads(monkeypatch: pytest.MonkeyPatch,
     uploading, go_on, ended = threading.Event(), threading.Event(), threading.Event()
 
     class Slow:
+        def segments(self, table: str) -> dict[str, list[str]]:
+            return {}
+
         def upload_segment(self, archive: Path, table: str) -> None:
             uploading.set()
             go_on.wait(120)
@@ -214,3 +223,57 @@ def test_an_interrupt_does_not_wait_for_uploads(monkeypatch: pytest.MonkeyPatch,
         assert not ended.is_set()
     finally:
         go_on.set()
+
+
+@pytest.mark.parametrize(
+    ("keeps_data", "said"),
+    [
+        (False, "Ctrl-C stops everything and removes the data"),
+        (True, "Ctrl-C stops everything; the data stay in {folder}. The same command goes on with them"),
+    ],
+)
+def test_the_banner_says_what_becomes_of_the_data(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, keeps_data: bool, said: str
+) -> None:
+    run = quickstart.Quickstart(tmp_path, Ports(0, 0, 0), keeps_data=keeps_data)
+    run.console = Console(file=io.StringIO())
+    monkeypatch.setattr(quickstart.Quickstart, "controller_url", "http://127.0.0.1:1")
+    monkeypatch.setattr(quickstart.Quickstart, "broker_url", "http://127.0.0.1:2")
+    run.print_addresses()
+    assert said.format(folder=tmp_path) in run.console.file.getvalue()  # type: ignore[attr-defined]
+
+
+def test_a_quickstart_of_which_another_process_holds_the_folder_changes_nothing(tmp_path: Path) -> None:
+    run = quickstart.Quickstart(tmp_path / "data", Ports(0, 0, 0))
+    run.console = Console(file=io.StringIO())
+    run.folder.make()
+    run.folder.lock()
+    try:
+        second = quickstart.Quickstart(tmp_path / "data", Ports(0, 0, 0))
+        second.console = run.console
+        with pytest.raises(OutOfCapacityError, match="is held by process"):
+            second.run()
+        assert second.stop() and run.folder.is_locked()
+        assert sorted(entry.name for entry in (tmp_path / "data").iterdir()) == ["VERSION", "lock", "logs"]
+    finally:
+        assert run.stop()
+
+
+def test_records_of_a_stream_go_on_behind_those_that_are_there(tmp_path: Path) -> None:
+    def write(count: int) -> list[int]:
+        numbers: list[int] = []
+
+        def record(number: int, now_ms: int) -> dict[str, int]:
+            numbers.append(number)
+            return {"number": number}
+
+        stream = DemoStream("", tmp_path)
+        producer = stream.producer("topic")
+        records = SteadyProducer(
+            producer, record, NUM_PARTITIONS, rate=1, first=stream.num_records(producer), clock=ManualClock()
+        )
+        records.append(count)
+        records.close()
+        return numbers
+
+    assert [write(2), write(3), write(1)] == [[0, 1, 2, 3], [4, 5, 6, 7, 8, 9], [10, 11]]

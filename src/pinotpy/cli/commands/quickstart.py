@@ -25,7 +25,12 @@ def run(
     stop: Annotated[bool, typer.Option("--exit", help="stop after the queries instead of waiting for Ctrl-C")] = False,
     directory: Annotated[
         Path | None,
-        typer.Option("--directory", help="folder for data and logs (default: a temporary folder, removed at the end)"),
+        typer.Option(
+            "--directory",
+            help="folder for data and logs, which stay; the next run goes on with them (default: a temporary folder, "
+            "removed at the end)",
+            file_okay=False,
+        ),
     ] = None,
     zk_port: Annotated[
         int | None, typer.Option("--zk-port", help="ZooKeeper's port (default 2181, or a free one)")
@@ -55,7 +60,8 @@ def run(
         ),
     ] = False,
 ) -> None:
-    from pinotpy.cli.quickstart import Ports, Quickstart
+    from pinotpy.cli.quickstart import Quickstart
+    from pinotpy.cli.supervision.cluster_layout import Ports
     from pinotpy.errors import UserError
 
     of_stream = _of_stream(kind)
@@ -67,11 +73,12 @@ def run(
         ends.append(signal.SIGHUP)
     # A folder of our own is removed at the end, unless something failed: then its logs are all there is to look at.
     scratch = directory or Path(tempfile.mkdtemp(prefix="pinotpy-quickstart-"))
+    keeps_data = directory is not None
     ports = Ports(zk_port, controller_port, broker_port)
     quickstart = (
-        of_stream(scratch, ports, zk_address, as_json=as_json, kafka_brokers=kafka_brokers or "")
+        of_stream(scratch, ports, zk_address, as_json=as_json, keeps_data=keeps_data, kafka_brokers=kafka_brokers or "")
         if of_stream is not None
-        else Quickstart(scratch, ports, zk_address, as_json=as_json)
+        else Quickstart(scratch, ports, zk_address, as_json=as_json, keeps_data=keeps_data)
     )
     failed, status = True, 0
     try:
