@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,7 @@ from pinotpy.controller.catalog import Catalog
 from pinotpy.controller.check_room import CheckRoom
 from pinotpy.controller.context import Controller
 from pinotpy.controller.identity import Identity
-from pinotpy.controller.periodic.scheduler import PeriodicScheduler
+from pinotpy.controller.periodic.scheduler import PeriodicScheduler, PeriodicTask
 from pinotpy.controller.segment_files import SegmentFiles
 from pinotpy.fs.crypters import Crypters
 from pinotpy.fs.deep_store import DeepStore
@@ -35,7 +35,7 @@ from pinotpy.fs.local import LocalDeepStore
 from pinotpy.segment.archive.archive import pack_segment
 from pinotpy.segment.build.builder import build_segment
 from pinotpy.service.access import AccessControl, AllowAll
-from pinotpy.service.http_server import HttpServer, serve
+from pinotpy.service.http_server import THREADS, HttpServer, serve
 from pinotpy.service.metric_catalogue import METRICS_BY_ROLE
 from pinotpy.service.metrics import Metrics
 
@@ -173,6 +173,8 @@ def start_harness(
     broker: str = "Broker_localhost_8099",
     deep_store: DeepStore | None = None,
     clock: Clock | None = None,
+    tasks: Callable[[Controller], Sequence[PeriodicTask]] = lambda controller: (),
+    threads: int = THREADS,
 ) -> Harness:
     tree = tree or MemoryTree()
     store = MemoryStore(tree)
@@ -215,9 +217,9 @@ def start_harness(
         register_at_leader=never,
     )
 
-    scheduler = PeriodicScheduler([], SystemClock(), lambda: True)
+    scheduler = PeriodicScheduler(tasks(controller), SystemClock(), lambda: True)
     app = build_controller_app(controller, scheduler, access=access or AllowAll(), ready=lambda: None)
-    server = serve(app, "127.0.0.1", 0)
+    server = serve(app, "127.0.0.1", 0, threads=threads)
     harness = Harness(
         controller,
         server,

@@ -178,6 +178,10 @@ class ClusterPaths:
         return f"{self.property_store}/CONTROLLER_JOBS/RELOAD_SEGMENT"
 
     @property
+    def archive_findings(self) -> str:
+        return f"{self.property_store}/CONTROLLER_ARCHIVE_FINDINGS"
+
+    @property
     def force_commit_jobs(self) -> str:
         return f"{self.property_store}/CONTROLLER_JOBS/FORCE_COMMIT"
 

@@ -1,5 +1,5 @@
-"""What ails the archives of a table, for GET /debug/tables/{tableName}: what the scrub of the deep store found, which
-is in the memory of the leader alone, and what servers met when they fetched segments.
+"""What ails the archives of a table, for GET /debug/tables/{tableName}: what the scrub of the deep store found, as the
+leader knows it, and what servers met when they fetched segments.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ def debug_archives(controller: Controller, half: str, servers: Iterable[str]) ->
         servers: those that have segments of it.
     """
     findings = controller.archives.of_table(half)
+    not_scrubbed = controller.archives.not_scrubbed_of(half)
     num_sound, num_repaired = controller.archives.counts(half)
     answers = ask_servers(controller, servers, "/archiveFaults", deadline_s=SERVERS_DEADLINE_S)
     faults = [
@@ -38,6 +39,11 @@ def debug_archives(controller: Controller, half: str, servers: Iterable[str]) ->
         "numArchivesRepaired": num_repaired,
         "numFindings": len(findings),
         "findings": [_finding(*each) for each in list(findings.items())[:SHOWN_MAX]],
+        "numNotScrubbed": len(not_scrubbed),
+        "notScrubbed": [
+            {"segmentName": segment, "crc": str(crc), "reason": f"not scrubbed: {reason}"}
+            for (_, segment, crc), reason in list(not_scrubbed.items())[:SHOWN_MAX]
+        ],
         "serverFaults": faults[:SHOWN_MAX],
         "serversFailed": {server: answer.failure for server, answer in answers.items() if answer.failure},
     }

@@ -41,6 +41,24 @@ def check_stored(controller: Controller, record: SegmentZkMetadata, pace: Pace) 
         _check(controller, record, archive, Path(folder))
 
 
+def check_elsewhere(controller: Controller, record: SegmentZkMetadata, pace: Pace) -> None:
+    """Fetch the archive of a segment whole from where it was pushed from, within the limits of an upload from there.
+
+    Raises: NotFoundError: it is not there. DataError and its kin: it is not that segment. RemoteError and others: it
+    cannot be told.
+    """
+    with tempfile.TemporaryDirectory(prefix="scrub-", dir=controller.scratch_dir) as folder:
+        copy, archive = Path(folder) / "fetched", Path(folder) / "segment.tar.gz"
+        try:
+            controller.fetchers.fetch(record.download_url, copy)
+        except DataError as error:
+            # What is refused, or too long, says nothing about the bytes.
+            raise RemoteError(error.message, **error.context) from error
+        pace(copy.stat().st_size)
+        decrypted(controller.crypters.of(record.crypter), copy, archive, record.segment_name)
+        _check(controller, record, archive, Path(folder))
+
+
 def rebuild(controller: Controller, peers: PeerArchives, record: SegmentZkMetadata) -> str:
     """Store the archive of a segment again, made by a server that serves it; returns who made it.
 

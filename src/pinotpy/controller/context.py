@@ -35,10 +35,19 @@ if TYPE_CHECKING:
 # Requests that wait for servers at once, and of one asker those that wait for a thread.
 FAN_OUT_THREADS: Final = 16
 FAN_OUT_WAITING_MAX: Final = 256
+# Requests that wait for the deep store, or for what lies where it was pushed from; three quarters of them of one asker.
+# No more wait than there are connections: a download that has begun is not refused.
+STORAGE_THREADS: Final = 16
+STORAGE_AT_ONCE_MAX: Final = 12
+STORAGE_WAITING_MAX: Final = 4_096
 
 
 def _asks_enough(waiting: int) -> OutOfCapacityError:
     return OutOfCapacityError(f"{waiting} of your requests that ask servers wait already: try again")
+
+
+def _stores_enough(waiting: int) -> OutOfCapacityError:
+    return OutOfCapacityError(f"{waiting} of your requests wait for the deep store already: try again")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +67,7 @@ class Controller:
         archives: what this leader knows of the archives in the deep store (periodic/deep_store_scrub).
         calls: calls to servers that are under way.
         fan_out: threads of requests that wait for servers.
+        storage: threads of requests that wait for the deep store.
         stopped: table, segment and server of replicas that stopped consuming → why, as far as this leader heard of it.
     """
 
@@ -82,6 +92,11 @@ class Controller:
     calls: CallBoard[Any] = field(init=False)
     fan_out: TurnQueue = field(
         default_factory=lambda: TurnQueue("fan-out", FAN_OUT_THREADS, FAN_OUT_WAITING_MAX, _asks_enough)
+    )
+    storage: TurnQueue = field(
+        default_factory=lambda: TurnQueue(
+            "storage", STORAGE_THREADS, STORAGE_WAITING_MAX, _stores_enough, STORAGE_AT_ONCE_MAX
+        )
     )
 
     def __post_init__(self) -> None:

@@ -202,7 +202,8 @@ class ControllerParts:
         AllowedStreams(settings.stream_uris_allowed)  # what is wrong with the list is told at the start
         verify = equipment.peer_verification()
         self._peers = httpx.Client(headers=equipment.peer_headers(), verify=verify, trust_env=False)
-        async_peers = httpx.AsyncClient(verify=verify, trust_env=False)
+        # As many connections as requests: queries that a broker keeps waiting must not keep others from the leader.
+        async_peers = httpx.AsyncClient(verify=verify, trust_env=False, limits=httpx.Limits(max_connections=None))
         self._fetchers = SegmentFetchers(
             fetcher_settings(
                 settings.segment_uris_allowed,

@@ -367,8 +367,9 @@ class QueryService:
             try:
                 return self._execute_over(request, context, control)
             except _WithdrawnError:
-                # The answer lacks the segment, so that the broker asks another replica for it.
-                control.checks.clear()
+                pass  # the answer lacks the segment, so that the broker asks another replica for it
+            # Here the error is gone, and with it the tables of the run that it ended.
+            control.run_again()
         raise QueryExecutionError(
             f"more than {DAMAGED_MAX} segments of '{request.table_name_with_type}' that the query reads are damaged; "
             "they are being replaced: ask again"

@@ -60,6 +60,8 @@ from pinotpy.service.joining import ZOOKEEPER_STOP_S, await_cluster, connect, gi
 log = logging.getLogger(__name__)
 # One part in so many of the process' memory is the most that decoded columns, and shared dictionaries, may take.
 DECODED_PART: Final = 4
+# How long a request waits for a ZooKeeper that hangs, all its calls together; then 503.
+STORE_PATIENCE_S: Final = 4.5
 DICTIONARIES_PART: Final = 8
 
 
@@ -238,6 +240,7 @@ class ServerParts:
             settings=settings.effective,
             body_max_bytes=settings.request_bytes_max,
         )
+        app.store_patience_s = STORE_PATIENCE_S
         self._http = equipment.serve(app, settings.admin_port)
 
     def _consuming(self, table_name: str) -> list[dict[str, Any]]:

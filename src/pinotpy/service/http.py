@@ -131,8 +131,6 @@ class HttpApp:
         request.scope["pinotpy.visit"] = visit
         await admit(visit, request.scope, request.path_params)
         asker_var.set(asker_of(visit))
-        if self.store_patience_s is not None:
-            patience_var.set(Patience(self.store_patience_s))
         check_headers(request.scope["headers"], route.body_max_bytes)
         status = 500
         try:
@@ -167,6 +165,9 @@ class HttpApp:
     async def _answer_slow(self, scope: Scope, receive: Receive, send: Send) -> int:
         request_id = request_id_of(scope["headers"])
         token = request_id_var.set(request_id)
+        # Of the whole request, with what layers around the routes do.
+        patience = None if self.store_patience_s is None else Patience(self.store_patience_s)
+        patience_token = patience_var.set(patience)
         status = 500
 
         async def send_noting_status(message: Any) -> None:
@@ -186,6 +187,7 @@ class HttpApp:
             if status != 500:
                 _log.exception("answer broke off path=%s", scope["path"][:200])
         finally:
+            patience_var.reset(patience_token)
             request_id_var.reset(token)
         return status
 

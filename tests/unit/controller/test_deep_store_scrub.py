@@ -5,8 +5,11 @@ A real server on loopback is the replica.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -16,7 +19,9 @@ from controller_harness import PARTS_TABLE, Harness
 from scripted_web import NoWaiting
 
 from pinotpy.clock import SystemClock
+from pinotpy.cluster.archive_findings import CHARS_MAX, FINDINGS_KEPT_MAX, ArchiveFindingsNode
 from pinotpy.controller.archive_debug import debug_archives
+from pinotpy.controller.identity import Identity
 from pinotpy.controller.periodic.deep_store_scrub import DeepStoreScrub
 from pinotpy.controller.segment_files import SegmentFiles
 from pinotpy.errors import RemoteError
@@ -152,6 +157,126 @@ def test_without_a_replica_it_is_told_and_left_until_somebody_uploads_it(harness
     assert look(scrub) == 0, "nothing changed, and it is not time yet"
     assert harness.upload(archive, tableName="parts").status_code == 200
     assert look(scrub) == 1 and told(harness)["findings"] == [] and told(harness)["numArchivesSound"] == 1
+
+
+def next_leader(start: Callable[..., Harness], harness: Harness, **options: Any) -> Harness:
+    """A controller that takes over the cluster and its deep store."""
+    number = 9_001 + len(harness.controller.catalog.live_instances())
+    return start(
+        tree=harness.tree,
+        servers=0,
+        broker=f"Broker_localhost_{number}",
+        identity=Identity(f"Controller_localhost_{number}", harness.controller.identity.url),
+        deep_store=harness.controller.files.store,
+        clock=NoWaiting(),
+        **options,
+    )
+
+
+def test_the_next_leader_tells_what_was_found_and_looks_at_it_first(
+    harness: Harness, segment: Builder, start: Callable[..., Harness]
+) -> None:
+    archives = {name: segment(name) for name in ("a", "b", "c")}
+    for archive in archives.values():
+        harness.upload(archive, tableName="parts")
+    (file,) = (path for path in stored(harness) if "/b/" in str(path))
+    spoil(file, "flipped", b"")
+    assert look(scrub_of(harness)) == 3
+    (finding,) = told(harness)["findings"]
+    second = next_leader(start, harness)
+    assert told(second)["findings"] == []
+    scrub = scrub_of(second)
+    scrub.recall()
+    assert told(second)["findings"] == [finding]
+    scrub.run_table(TABLE)
+    assert scrub.step()
+    (again,) = told(second)["findings"]
+    assert again["numAttempts"] == 2 and again["sinceMs"] == finding["sinceMs"], "it was looked at before the others"
+    assert second.upload(archives["b"], tableName="parts").status_code == 200
+    assert look(scrub) == 3 and told(second)["findings"] == []
+    third = next_leader(start, second)
+    scrub_of(third).recall()
+    assert told(third)["findings"] == [], "what is mended is forgotten"
+
+
+def test_findings_of_a_table_that_is_gone_are_forgotten_and_a_record_that_is_damaged_stops_nothing(
+    harness: Harness, segment: Builder, start: Callable[..., Harness]
+) -> None:
+    harness.upload(segment("a"), tableName="parts")
+    stored(harness)[0].unlink()
+    scrub = scrub_of(harness)
+    assert look(scrub) == 1
+    node = harness.paths.archive_findings
+    assert b"MISSING" in harness.store.get(node)[0]
+    assert harness.http.delete("/tables/parts").status_code == 200
+    scrub.run_once()
+    assert b"MISSING" not in harness.store.get(node)[0]
+    harness.store.set(node, b"{no json")
+    second = next_leader(start, harness)
+    second_scrub = scrub_of(second)
+    second_scrub.recall()
+    second_scrub.run_once()
+    assert second_scrub.step() is False
+
+
+def test_the_record_of_findings_has_a_bound(harness: Harness) -> None:
+    node = ArchiveFindingsNode(harness.store, harness.paths.archive_findings, lambda: ())
+    assert node.write({f"t/s{number}/1": {"reason": "x"} for number in range(FINDINGS_KEPT_MAX + 7)}) == 7
+    assert len(node.read()) == FINDINGS_KEPT_MAX
+    assert node.write({f"t/s{number}/1": {"reason": "x" * (CHARS_MAX // 3)} for number in range(4)}) == 2
+    assert list(node.read()) == ["t/s0/1", "t/s1/1"]
+
+
+def test_archives_at_the_address_that_they_were_pushed_from_are_read_there(
+    segment: Builder, start: Callable[..., Harness], tmp_path: Path
+) -> None:
+    files = tmp_path / "files"
+    files.mkdir()
+    harness = start(clock=NoWaiting(), settings={"segment_uris_allowed": f"file://{files}/"})
+    harness.add_parts()
+    for name in ("a", "b", "c"):
+        (files / name).write_bytes(segment(name).read_bytes())
+        headers = {"UPLOAD_TYPE": "URI", "DOWNLOAD_URI": f"file://{files}/{name}", "content-type": "application/json"}
+        assert harness.http.post("/segments", headers=headers, params={"tableName": "parts"}).status_code == 200
+    assert stored(harness) == []
+    spoil(files / "b", "flipped", b"")
+    (files / "c").unlink()
+    scrub = scrub_of(harness)
+    assert look(scrub) == 3
+    found = told(harness)
+    assert [(each["segmentName"], each["state"]) for each in found["findings"]] == [("b", "DAMAGED"), ("c", "MISSING")]
+    assert all("push the segment again" in each["notRepaired"] for each in found["findings"])
+    assert (found["numArchivesSound"], found["numNotScrubbed"]) == (1, 0)
+    assert look(scrub) == 0, "they were read a moment ago, or are due later"
+    second = next_leader(start, harness)  # whose operator allows it nothing
+    look(scrub_of(second))
+    found = told(second)
+    assert [each["segmentName"] for each in found["notScrubbed"]] == ["a", "b", "c"]
+    assert all(each["reason"].startswith("not scrubbed: ") for each in found["notScrubbed"])
+    assert "pinotpy.segment.fetcher.allowedUris" in found["notScrubbed"][0]["reason"]
+
+
+def test_an_address_that_does_not_answer_is_not_asked_for_every_archive_of_it(
+    segment: Builder, start: Callable[..., Harness], tmp_path: Path
+) -> None:
+    served = tmp_path / "served"
+    served.mkdir()
+    web = ThreadingHTTPServer(("127.0.0.1", 0), partial(SimpleHTTPRequestHandler, directory=str(served)))
+    threading.Thread(target=web.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+    address = f"http://127.0.0.1:{web.server_address[1]}/"
+    harness = start(clock=NoWaiting(), settings={"segment_uris_allowed": address})
+    harness.add_parts()
+    for name in ("a", "b"):
+        (served / name).write_bytes(segment(name).read_bytes())
+        headers = {"UPLOAD_TYPE": "URI", "DOWNLOAD_URI": f"{address}{name}", "content-type": "application/json"}
+        answer = harness.http.post("/segments", headers=headers, params={"tableName": "parts"})
+        assert answer.status_code == 200, answer.text
+    web.shutdown()
+    web.server_close()
+    assert look(scrub_of(harness)) == 2
+    found = told(harness)
+    assert found["findings"] == [] and len(found["notScrubbed"]) == 2
+    assert len({each["reason"] for each in found["notScrubbed"]}) == 1, "the second one was not asked for"
 
 
 def test_what_a_server_could_not_get_is_read_although_it_is_not_due(

@@ -7,6 +7,7 @@ from __future__ import annotations
 import os
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -18,8 +19,10 @@ from pinotpy.broker.routing.table_routing import TableRouting
 from pinotpy.config.schema import Schema
 from pinotpy.config.table import TableConfig
 from pinotpy.errors import SegmentCorruptError
+from pinotpy.memory.budget import ProcessBudget
 from pinotpy.segment import layout
 from pinotpy.segment.immutable import ImmutableSegment, load_segment
+from pinotpy.server import query_service
 
 SCHEMA = Schema.from_json({"schemaName": "t", "dimensionFieldSpecs": [{"name": "n", "dataType": "LONG"}]})
 CONFIG = TableConfig.from_json(
@@ -53,8 +56,8 @@ def flip(folder: Path, *, keeps_time: bool) -> None:
 class Replicas:
     """Two servers with the same segments, each in a folder of its own; found: what they hand over to be replaced."""
 
-    def __init__(self, directory: Path, *, num_replicas: int = 2) -> None:
-        self.cluster = InProcessCluster(directory / "0", num_servers=2)
+    def __init__(self, directory: Path, *, num_replicas: int = 2, server_memory: ProcessBudget | None = None) -> None:
+        self.cluster = InProcessCluster(directory / "0", num_servers=num_replicas, server_memory=server_memory)
         splits = [
             [pa.record_batch({"n": pa.array(range(first * NUM_ROWS, (first + 1) * NUM_ROWS), pa.int64())})]
             for first in range(NUM_SEGMENTS)
@@ -112,6 +115,45 @@ def test_without_another_replica_the_answer_says_what_it_lacks(tmp_path: Path) -
     assert all(name in answer["exceptions"][0]["message"] for name in replicas.names[:2])
     assert answer["resultTable"]["rows"] == [[sum(range(2 * NUM_ROWS, 3 * NUM_ROWS)), NUM_ROWS]]
     assert len(replicas.found) == 2
+
+
+def test_the_run_without_the_damaged_segment_begins_with_nothing_charged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    budget = ProcessBudget(256 << 20)
+    replicas = Replicas(tmp_path, num_replicas=1, server_memory=budget)
+    [registry] = replicas.cluster.registries.values()
+    name = replicas.names[1]
+    damaged, looks = registry.segments("t_OFFLINE")[name], []
+    look, run = ImmutableSegment.look, query_service.execute
+    charged: list[tuple[int, int, bool]] = []
+
+    def look_after_damage(segment: ImmutableSegment) -> None:
+        if segment is damaged:
+            looks.append(segment)
+            if len(looks) == 2:  # the query has ended, and looks whether its bytes are as they were
+                charged.append(held())
+                flip(replicas.folders[0] / name, keeps_time=False)
+        look(segment)
+
+    def held() -> tuple[int, int, bool]:
+        [control] = replicas.cluster.services[next(iter(replicas.cluster.services))]._running.values()
+        return control.held_bytes, budget.used_by_queries_bytes, bool(control.checks or control.grouping_methods)
+
+    def run_noting_charges(*args: Any, **kwargs: Any) -> Any:
+        charged.append(held())
+        return run(*args, **kwargs)
+
+    monkeypatch.setattr(ImmutableSegment, "look", look_after_damage)
+    monkeypatch.setattr(query_service, "execute", run_noting_charges)
+    answer = replicas.cluster.sql("SELECT n, COUNT(*) FROM t GROUP BY n ORDER BY n LIMIT 3000")
+    replicas.cluster.close()
+    assert [error["errorCode"] for error in answer["exceptions"]] == [305]
+    assert [row[0] for row in answer["resultTable"]["rows"]] == [n for n in range(3000) if n // NUM_ROWS != 1]
+    first, ended, second, *_ = charged
+    assert first == second == (0, 0, False)
+    assert min(ended[:2]) > NUM_SEGMENTS * NUM_ROWS, "it had more than a byte a group, and gave it back"
+    assert budget.used_by_queries_bytes == 0
 
 
 def test_a_withdrawn_segment_is_replaced_and_one_that_is_sound_comes_back(tmp_path: Path) -> None:

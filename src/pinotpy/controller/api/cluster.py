@@ -13,17 +13,21 @@ from pinotpy.cluster.records import ZNRecord
 from pinotpy.cluster.store import Stat
 from pinotpy.config.stream_secrets import masked
 from pinotpy.controller.api.answers import success
+from pinotpy.controller.api.aside import aside
 from pinotpy.controller.api.bodies import RawBody, json_body
 from pinotpy.controller.context import Controller
 from pinotpy.controller.periodic.scheduler import PeriodicScheduler
-from pinotpy.errors import DecodeError, NoNodeError, NotFoundError, StaleVersionError, UserError
+from pinotpy.errors import DecodeError, NoNodeError, NotFoundError, OutOfCapacityError, StaleVersionError, UserError
 from pinotpy.names import raw_table_name
 from pinotpy.service.http import visible_tables
 from pinotpy.service.routes import CLUSTER, EACH_TABLE, PUBLIC, Action, ChangeByGet, Routes, table, table_in_query
+from pinotpy.service.turn_queue import TurnQueue
 
 LEAD_PARTITION = "leadControllerResource_0"
 DATABASE = "default"  # in queries `default.flights` and `flights` are one table
 CONFIG_ATTEMPTS_MAX = 10
+# One periodic task runs at a time; who asks for another waits for it.
+TASK_THREADS, TASKS_WAITING_MAX = 2, 16
 CONFIG_KEY_MAX, CONFIG_VALUE_MAX = 200, 10_000
 PATH = Query(None, description="Path in the cluster store, such as /PinotCluster/IDEALSTATES.")
 
@@ -32,6 +36,7 @@ def cluster_routes(controller: Controller, scheduler: PeriodicScheduler) -> Rout
     """Declare them."""
     routes = Routes("Cluster")
     catalog = controller.catalog
+    tasks = TurnQueue("run-task", TASK_THREADS, TASKS_WAITING_MAX, _runs_enough)
 
     @routes.get("/cluster/info", Action.READ, CLUSTER, summary="Name of the cluster")
     def info() -> dict[str, str]:
@@ -99,6 +104,7 @@ def cluster_routes(controller: Controller, scheduler: PeriodicScheduler) -> Rout
         change=ChangeByGet("POST /periodictask/run"),
         summary="Run a periodic task now, for one table or all",
     )
+    @aside(tasks)
     def run_task(
         taskname: str = Query(description="Name of the task."),
         tableName: str | None = Query(None, description="Table with type; without it, all."),
@@ -119,6 +125,10 @@ def cluster_routes(controller: Controller, scheduler: PeriodicScheduler) -> Rout
 
     _declare_store(routes, controller)
     return routes
+
+
+def _runs_enough(waiting: int) -> OutOfCapacityError:
+    return OutOfCapacityError(f"{waiting} of your requests to run periodic tasks wait already: try again")
 
 
 def _declare_store(routes: Routes, controller: Controller) -> None:

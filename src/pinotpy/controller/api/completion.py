@@ -13,6 +13,7 @@ import tempfile
 from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
+from contextvars import copy_context
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
@@ -97,7 +98,7 @@ def completion_routes(controller: Controller, service: CompletionService) -> Rou
             try:
                 async with attached(request, has_file=has_file) as file:
                     reply, offset_text = await loop.run_in_executor(
-                        uploads if has_file else threads, service.answer, kind, params, file
+                        uploads if has_file else threads, copy_context().run, service.answer, kind, params, file
                     )
             except (PinotError, TimeoutError, OSError) as error:
                 return failed(kind, request, error)
@@ -111,7 +112,9 @@ def completion_routes(controller: Controller, service: CompletionService) -> Rou
             try:
                 async with attached(request, has_file=True) as file:
                     assert file.file is not None and file.folder is not None
-                    stored = await loop.run_in_executor(uploads, store_file, controller, name, file.file, file.folder)
+                    stored = await loop.run_in_executor(
+                        uploads, copy_context().run, store_file, controller, name, file.file, file.folder
+                    )
             except (PinotError, TimeoutError, OSError) as error:
                 return failed(kind, request, error)
             return CompletionReply(ReplyStatus.UPLOAD_SUCCESS, location=stored.location).to_json(str)

@@ -25,7 +25,7 @@ def debug_routes(controller: Controller, failure_of: FailureOf) -> Routes:
         table("tableName"),
         summary="What ails a table: segments in ERROR; partitions of its stream, and failures by layer",
     )
-    @aside(controller)
+    @aside(controller.fan_out)
     def debug_table(
         tableName: str,
         type: str | None = Query(None, description="OFFLINE or REALTIME; without it, both."),

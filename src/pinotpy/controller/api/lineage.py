@@ -6,6 +6,7 @@ import asyncio
 import time
 import uuid
 from collections.abc import Callable
+from functools import partial
 from typing import Annotated, Any
 
 import orjson
@@ -14,6 +15,7 @@ from fastapi import Query, Response
 from pinotpy.cluster.lineage import EndReplace, NotReadyError, RevertReplace, StartReplace, check_start
 from pinotpy.controller import lineage as replacing
 from pinotpy.controller.api.answers import table_type_of
+from pinotpy.controller.api.aside import run_aside
 from pinotpy.controller.api.bodies import RawBody, json_body
 from pinotpy.controller.api.segments import halves_asked
 from pinotpy.controller.context import Controller
@@ -143,7 +145,7 @@ async def _when_ready(controller: Controller, name: str, type_text: str | None, 
     ends = time.monotonic() + controller.settings.replace_wait_ms / 1000
     while True:
         try:
-            await asyncio.to_thread(step, half)
+            await run_aside(controller.storage, partial(step, half))
         except NotReadyError:
             if time.monotonic() + POLL_S > ends:
                 raise

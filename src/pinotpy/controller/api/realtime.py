@@ -58,7 +58,7 @@ def realtime_routes(controller: Controller) -> Routes:
         table("tableName"),
         summary="Where each server stands in each segment that consumes",
     )
-    @aside(controller)
+    @aside(controller.fan_out)
     def consuming_segments(tableName: str) -> dict[str, Any]:
         return consuming_info(controller, realtime_half(controller, tableName))
 

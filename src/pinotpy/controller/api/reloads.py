@@ -28,7 +28,7 @@ def reload_routes(controller: Controller) -> Routes:
     @routes.get(
         "/segments/segmentReloadStatus/{jobId}", Action.READ, IN_HANDLER, summary="How far a reload is, on all replicas"
     )
-    @aside(controller)
+    @aside(controller.fan_out)
     def reload_status(request: Request, jobId: str) -> dict[str, Any]:
         job = find_job(controller, jobId)
         authorise_known(request, Action.READ, table_resource(raw_table_name(job.table)), unknown_job(jobId))
@@ -40,7 +40,7 @@ def reload_routes(controller: Controller) -> Routes:
         table("tableName"),
         summary="Whether a reload would change a table's segments",
     )
-    @aside(controller)
+    @aside(controller.fan_out)
     def needs_reload(
         tableName: str,
         type: str | None = TYPE,

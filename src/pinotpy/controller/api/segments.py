@@ -15,6 +15,7 @@ from pinotpy.cluster.segment_metadata import SegmentZkMetadata
 from pinotpy.cluster.views import CONSUMING
 from pinotpy.controller import deletion, reset
 from pinotpy.controller.api.answers import java_list, success, table_type_of
+from pinotpy.controller.api.aside import aside, pieces_of
 from pinotpy.controller.api.bodies import RawBody, json_body
 from pinotpy.controller.catalog import states_by_server
 from pinotpy.controller.context import Controller
@@ -29,7 +30,6 @@ from pinotpy.service.routes import Action, Routes, table
 
 TYPE = Query(None, alias="type", description="OFFLINE or REALTIME; without it, both.")
 RETENTION = Query(None, description="How long the files are kept, e.g. 7d, 3h30m; 0d deletes them at once.")
-DOWNLOAD_CHUNK_BYTES = 1 << 20
 NAMES_BODY = {
     "requestBody": {
         "description": "A JSON list of segment names.",
@@ -137,6 +137,7 @@ def segment_routes(controller: Controller) -> Routes:
         table("tableName"),
         summary="List of a segment's input files",
     )
+    @aside(controller.storage)
     def inputs(tableName: str, segmentName: str) -> Response:
         return Response(
             read_inputs(controller, _half_of_segment(controller, tableName, segmentName), segmentName),
@@ -151,6 +152,7 @@ def segment_routes(controller: Controller) -> Routes:
         body_max_bytes=INPUT_LIST_MAX_BYTES,
         openapi_extra=json_body("The list: docs/format/input-list.md."),
     )
+    @aside(controller.storage)
     def put_inputs(
         tableName: str,
         segmentName: str,
@@ -168,6 +170,7 @@ def segment_routes(controller: Controller) -> Routes:
         summary="Download a segment's tar.gz",
         response_class=StreamingResponse,
     )
+    @aside(controller.storage)
     def download(tableName: str, segmentName: str) -> StreamingResponse:
         for half in halves_named(tableName, None):
             stored = catalog.segment(half, segmentName)
@@ -182,7 +185,8 @@ def segment_routes(controller: Controller) -> Routes:
             # Of what lies there: who uploads the same content again may have packed it otherwise than the record says.
             headers["Content-Length"] = str(file.seek(0, os.SEEK_END))
             file.seek(0)
-            return StreamingResponse(_chunks(file), media_type="application/octet-stream", headers=headers)
+            pieces = pieces_of(controller.storage, file)
+            return StreamingResponse(pieces, media_type="application/octet-stream", headers=headers)
         raise NotFoundError(f"Segment {segmentName[:400]} or table {tableName[:200]} not found")
 
     @routes.post(
@@ -213,6 +217,7 @@ def segment_routes(controller: Controller) -> Routes:
         table("tableName"),
         summary="Delete one segment; one that does not exist is deleted already",
     )
+    @aside(controller.storage)
     def delete_one(tableName: str, segmentName: str, retention: str | None = RETENTION) -> dict[str, Any]:
         retention_ms = period_ms(retention, "retention") if retention is not None else None
         half = _half_of_segment(controller, tableName, segmentName)
@@ -226,6 +231,7 @@ def segment_routes(controller: Controller) -> Routes:
         table("tableName"),
         summary="Delete all segments of one half of a table, or those of a list",
     )
+    @aside(controller.storage)
     def delete_all(
         tableName: str,
         type: str | None = TYPE,
@@ -256,6 +262,7 @@ def segment_routes(controller: Controller) -> Routes:
         summary="Delete segments by a list of names",
         openapi_extra=NAMES_BODY,
     )
+    @aside(controller.storage)
     def delete_listed(tableName: str, body: RawBody, retention: str | None = RETENTION) -> dict[str, Any]:
         names = _names(body)
         retention_ms = period_ms(retention, "retention") if retention is not None else None
@@ -374,9 +381,3 @@ def _deleted_text(names: list[str], half: str) -> str:
         if len(names) <= 5
         else f"Deleted {len(names)} segments from table: {half}"
     )
-
-
-def _chunks(file: Any) -> Any:
-    with file:
-        while chunk := file.read(DOWNLOAD_CHUNK_BYTES):
-            yield chunk

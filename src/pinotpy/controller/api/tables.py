@@ -7,12 +7,13 @@ from datetime import UTC, datetime
 from typing import Any
 
 from fastapi import Query, Request
+from starlette.concurrency import run_in_threadpool
 
 from pinotpy.config.stream_secrets import masked, with_stored
 from pinotpy.config.table import TableConfig
 from pinotpy.controller import tables
 from pinotpy.controller.api.answers import counted, success, table_type_of
-from pinotpy.controller.api.aside import aside
+from pinotpy.controller.api.aside import aside, run_aside
 from pinotpy.controller.api.bodies import RawBody, json_body
 from pinotpy.controller.context import Controller
 from pinotpy.controller.periods import period_ms
@@ -101,7 +102,7 @@ def table_routes(controller: Controller) -> Routes:
         summary="Config of a table, by type; with `state` (old form) switches it",
         change=ChangeByGet("PUT /tables/{tableName}/state, or DELETE /tables/{tableName}", when="state"),
     )
-    def get_table(
+    async def get_table(
         request: Request,
         tableName: str,
         type: str | None = TYPE,
@@ -112,16 +113,10 @@ def table_routes(controller: Controller) -> Routes:
         table_type = table_type_of(type)
         if state is not None:
             authorise(request, Action.ADMIN, table_resource(tableName))
-            return _switch_old_form(controller, tableName, table_type, state)
-        configs = {}
-        for half in existing_halves(controller, tableName, table_type):
-            stored = catalog.table_config(half)
-            if stored is not None:
-                configs[stored.config.table_type.value] = masked(stored.config.to_json_dict())
-        if not configs:
-            suffix = f"_{table_type.value}" if table_type is not None else ""
-            raise NotFoundError(f"Table {tableName[:200]}{suffix} does not exist")
-        return configs
+            return await run_aside(
+                controller.storage, lambda: _switch_old_form(controller, tableName, table_type, state)
+            )
+        return await run_in_threadpool(_configs, controller, tableName, table_type)
 
     @routes.put(
         "/tables/{tableName}",
@@ -139,6 +134,7 @@ def table_routes(controller: Controller) -> Routes:
         return success(f"Table config updated for {tableName}", config.unrecognized, config.without_effect)
 
     @routes.delete("/tables/{tableName}", Action.ADMIN, table("tableName"), summary="Delete a table with its segments")
+    @aside(controller.storage)
     def delete_table(
         tableName: str,
         type: str | None = TYPE,
@@ -238,7 +234,7 @@ def table_routes(controller: Controller) -> Routes:
         return {str(split_table_name(half)[1]): {"creationTime": _compact_utc(times[half][0])} for half in halves}
 
     @routes.get("/tables/{tableName}/size", Action.READ, table("tableName"), summary="Bytes of a table's segments")
-    @aside(controller)
+    @aside(controller.fan_out)
     def size(tableName: str, detailed: bool = Query(True, description="false: without segments.")) -> dict[str, Any]:
         halves = existing_halves(controller, tableName)
         if not halves:
@@ -258,6 +254,18 @@ def table_routes(controller: Controller) -> Routes:
         return boundary.as_json()
 
     return routes
+
+
+def _configs(controller: Controller, name: str, table_type: TableType | None) -> dict[str, Any]:
+    configs = {}
+    for half in existing_halves(controller, name, table_type):
+        stored = controller.catalog.table_config(half)
+        if stored is not None:
+            configs[stored.config.table_type.value] = masked(stored.config.to_json_dict())
+    if not configs:
+        suffix = f"_{table_type.value}" if table_type is not None else ""
+        raise NotFoundError(f"Table {name[:200]}{suffix} does not exist")
+    return configs
 
 
 def _required_halves(controller: Controller, name: str, table_type: TableType | None) -> list[str]:

@@ -12,16 +12,19 @@ import errno
 import shutil
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import orjson
 from fastapi import Query, Request
+from starlette.concurrency import run_in_threadpool
 
 from pinotpy.cluster.records import ZNRecord, record_from_json
 from pinotpy.cluster.segment_metadata import SegmentZkMetadata
 from pinotpy.controller.api.answers import success, table_type_of
+from pinotpy.controller.api.aside import aside
 from pinotpy.controller.api.bodies import RawBody, json_body
 from pinotpy.controller.context import Controller
 from pinotpy.controller.multipart import receive_parts
@@ -45,8 +48,10 @@ from pinotpy.service.http import authorise, visit_of
 from pinotpy.service.http_guard import asker_of
 from pinotpy.service.rights import table_resource
 from pinotpy.service.routes import CLUSTER, IN_HANDLER, Action, Routes
+from pinotpy.service.turn_queue import TurnQueue
 
 REGISTRATION_TIMEOUT_S = 120.0
+REGISTRATIONS_WAITING_MAX = 1_024
 UPLOAD_TYPES = ("SEGMENT", "URI", "METADATA", "JSON")
 METADATA_BYTES_MAX = 80 << 20  # an archive with the metadata file alone, which has at most 64 MiB
 IGNORED_BODY_BYTES_MAX = 1 << 20
@@ -132,6 +137,8 @@ def upload_routes(controller: Controller) -> Routes:
     slots = UploadSlots(settings.uploads_max)
     # Threads of their own: an upload waits for the leader, whose address is looked up on the loop's other threads.
     threads = ThreadPoolExecutor(settings.uploads_max, thread_name_prefix="upload")
+    # Some wait until servers have dropped a segment of the same name.
+    registrations = TurnQueue("registration", settings.uploads_max, REGISTRATIONS_WAITING_MAX, _registers_enough)
 
     async def upload(
         request: Request,
@@ -171,7 +178,7 @@ def upload_routes(controller: Controller) -> Routes:
         if tableName:
             # Known before the body: somebody without the right sends no gigabyte for nothing.
             may_write(target_table(upload))
-            if controller.catalog.table_config(target_table(upload)) is None:
+            if await run_in_threadpool(controller.catalog.table_config, target_table(upload)) is None:
                 raise UserError(f"Failed to find table: {target_table(upload)}")
         folder: Path | None = None
         try:
@@ -194,7 +201,8 @@ def upload_routes(controller: Controller) -> Routes:
                     arrival = replace(_arrival(controller, delivery, body, folder / "parts"), inputs=inputs)
                     return accept_upload(controller, arrival, folder / "segment", upload, register, may_write)
 
-                done = await loop.run_in_executor(threads, accept)
+                # With the patience of the request for a ZooKeeper that hangs.
+                done = await loop.run_in_executor(threads, copy_context().run, accept)
         except BaseException as error:
             controller.metrics.count("controllerSegmentUploadError")
             if isinstance(error, OSError) and error.errno in DISK_FULL:
@@ -225,6 +233,7 @@ def upload_routes(controller: Controller) -> Routes:
         summary="Between controllers: register a segment whose archive another controller holds",
         openapi_extra=json_body("record, allowRefresh, ifMatch, seenVersion, refreshOnly."),
     )
+    @aside(registrations)
     def register_from_other(tableName: str, segmentName: str, body: RawBody) -> dict[str, Any]:
         document = orjson.loads(body)
         segment = SegmentZkMetadata.from_record(record_from_json(document["record"], "registration"), tableName)
@@ -243,6 +252,10 @@ def upload_routes(controller: Controller) -> Routes:
         return {"replaced": None if replaced is None else replaced.to_record().to_json_dict()}
 
     return routes
+
+
+def _registers_enough(waiting: int) -> OutOfCapacityError:
+    return OutOfCapacityError(f"{waiting} registrations of segments wait already: try again")
 
 
 def registration_body(segment: SegmentZkMetadata, conditions: UploadConditions) -> bytes:

@@ -1,8 +1,11 @@
 """Scrubbing the deep store: archives that are missing or damaged are found, told, and rebuilt from a replica.
 
 Every table's archives are listed every few minutes, and each is read whole once a period, at a bounded rate, on a
-thread of its own: other tasks must not wait for bytes. What is missing, what changed since it was read, and what a
-server could not get comes first. A storage that does not answer is no finding.
+thread of its own: other tasks must not wait for bytes. What is missing, what changed since it was read, what a server
+could not get, and what the leader before this one found comes first. A storage that does not answer is no finding.
+
+Archives that stayed where they were pushed from are read there as often, if the operator allows this controller to;
+what ails them is told, and nothing is written there.
 """
 
 from __future__ import annotations
@@ -12,13 +15,24 @@ import random
 import threading
 from collections.abc import Sequence
 from typing import Final
+from urllib.parse import urlsplit
 
+from pinotpy.cluster.archive_findings import ArchiveFindingsNode
 from pinotpy.cluster.segment_metadata import SegmentZkMetadata
 from pinotpy.controller.archive_findings import Ailment, Archive, Finding, Stamp
-from pinotpy.controller.archive_repair import check_stored, is_current, lies_elsewhere, rebuild
+from pinotpy.controller.archive_repair import check_elsewhere, check_stored, is_current, lies_elsewhere, rebuild
 from pinotpy.controller.context import Controller
 from pinotpy.controller.server_calls import ask_servers
-from pinotpy.errors import DataError, NotFoundError, PinotError, UnsupportedVersionError
+from pinotpy.errors import (
+    DataError,
+    DecodeError,
+    InvalidConfigError,
+    NotFoundError,
+    PinotError,
+    RemoteError,
+    UnsupportedVersionError,
+)
+from pinotpy.fs.allowed_uris import SETTING as ALLOWED_SETTING
 from pinotpy.fs.deep_store import StoredFile
 from pinotpy.service.peer_archives import PeerArchives
 
@@ -30,6 +44,9 @@ SERVERS_DEADLINE_S: Final = 3.0
 RETRY_S_FIRST: Final = 300.0
 RETRY_S_MAX: Final = 3_600.0
 IDLE_S: Final = 1.0
+# What an archive has for a stamp where nobody asks how it changes.
+ELSEWHERE: Final = (0, 0)
+PUSH_AGAIN: Final = "it lies where it was pushed from, and nothing is written there: push the segment again"
 
 
 class _StoppedError(Exception):
@@ -54,6 +71,11 @@ class DeepStoreScrub:
         self._lock = threading.Lock()
         self._urgent: dict[Archive, None] = {}
         self._waiting: dict[Archive, None] = {}
+        self._silent: dict[str, tuple[int, str]] = {}  # addresses that did not give archives → until when, and why
+        catalog = controller.catalog
+        self._node = ArchiveFindingsNode(catalog.store, catalog.paths.archive_findings, catalog.fences)
+        # What the node has, as far as this leader knows; None: it has not read it.
+        self._written: dict[str, dict[str, str]] | None = None
         self._wake, self._stopping = threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._run, name="deep-store-scrub", daemon=True)
 
@@ -77,11 +99,16 @@ class DeepStoreScrub:
         """Compare the archives of a table with its records, and let those be read that are due."""
         controller, table = self._controller, table_name_with_type
         records = controller.catalog.segments(table)
-        kept = [record for record in records.values() if _is_archived(controller, record)]
+        self.recall()
+        done = [record for record in records.values() if record.crc]  # of a stream, those that are not have none
         stored = controller.files.archives(table)
-        archives = {_archive(record): stored.get((record.segment_name, record.crc)) for record in kept}
-        controller.archives.keep(table, archives)
-        stamps = {archive: _stamp(file) for archive, file in archives.items()}
+        stamps = {
+            _archive(record): _stamp(stored.get((record.segment_name, record.crc)))
+            if controller.files.keeps(record)
+            else ELSEWHERE
+            for record in done
+        }
+        controller.archives.keep(table, stamps)
         wanted = [archive for archive, stamp in stamps.items() if self._is_due(archive, stamp)]
         urgent = [archive for archive in wanted if stamps[archive] is None]
         due = [archive for archive in wanted if stamps[archive] is not None]
@@ -92,6 +119,7 @@ class DeepStoreScrub:
     def run_once(self) -> None:
         """Ask the servers which archives they could not get, and take up again what could not be mended."""
         controller = self._controller
+        controller.archives.keep_tables(controller.catalog.table_names())
         servers = [name for name in controller.catalog.live_instances() if name.startswith("Server_")]
         answers = ask_servers(controller, servers, "/archiveFaults", deadline_s=SERVERS_DEADLINE_S)
         heard = {
@@ -106,6 +134,40 @@ class DeepStoreScrub:
         for table in controller.catalog.table_names():
             urgent += [archive for archive, f in controller.archives.of_table(table).items() if f.due_ns <= now_ns]
         self._add(urgent, [])
+        self.remember()
+
+    def recall(self) -> None:
+        """Take over what the leader before this one found. Raises ConnectionLostError."""
+        if self._written is not None:
+            return
+        found = []
+        try:
+            read = self._node.read()
+        except DecodeError as error:
+            LOG.warning("what the leader before found of the deep store cannot be read reason=%s", error)
+            read = {}
+        for name, texts in read.items():
+            try:
+                found.append(Finding.from_texts(texts))
+            except (KeyError, ValueError) as error:
+                LOG.warning("what another release found of an archive is not understood name=%s cause=%s", name, error)
+        self._controller.archives.restore(found)
+        self._written = read
+        self._add([archive for archive, _ in found], [])
+
+    def remember(self) -> None:
+        """Let the next leader know what was found, if that changed. A failure is logged, and made up for later."""
+        texts = self._controller.archives.texts()
+        if self._written is None or texts == self._written:
+            return
+        try:
+            num_left_out = self._node.write(texts)
+        except PinotError as error:
+            LOG.warning("findings are not recorded, the next leader may not know them reason=%s", error)
+            return
+        self._written = texts
+        if num_left_out:
+            LOG.warning("findings of the deep store that are not recorded, as they are many count=%d", num_left_out)
 
     def _is_due(self, archive: Archive, stamp: Stamp | None) -> bool:
         controller = self._controller
@@ -140,10 +202,54 @@ class DeepStoreScrub:
             del queue[archive]
         table, name, crc = archive
         stored = self._controller.catalog.segment(table, name)
-        if stored is not None and stored.segment.crc == crc and _is_archived(self._controller, stored.segment):
-            self._look_at(stored.segment)
+        if stored is not None and stored.segment.crc == crc:
+            if self._controller.files.keeps(stored.segment):
+                self._look_at(stored.segment)
+            else:
+                self._look_elsewhere(stored.segment)
             self._measure(table)
+            self.remember()
         return True
+
+    def _look_elsewhere(self, record: SegmentZkMetadata) -> None:
+        controller, archive, now_ns = self._controller, _archive(record), self._controller.clock.monotonic_ns()
+        if not controller.fetchers.allows(record.download_url):
+            reason = f"the archive lies at an address that is not in {ALLOWED_SETTING} of this controller"
+            controller.archives.not_scrubbed(archive, reason)
+            return
+        address = urlsplit(record.download_url).netloc
+        until_ns, reason = self._silent.get(address, (0, ""))
+        if now_ns < until_ns:
+            controller.archives.not_scrubbed(archive, reason)
+            return
+        try:
+            check_elsewhere(controller, record, self._pace)
+        except NotFoundError as error:
+            self._found_elsewhere(record, Ailment.MISSING, error.message)
+        except (UnsupportedVersionError, RemoteError, InvalidConfigError) as error:
+            self._not_read(record, address, error.message)
+        except DataError as error:
+            self._found_elsewhere(record, Ailment.DAMAGED, error.message)
+        except (PinotError, OSError) as error:
+            self._not_read(record, address, str(error))
+        else:
+            controller.archives.sound(archive, controller.clock.now_ms(), ELSEWHERE)
+            controller.metrics.count("deepStoreArchivesChecked", table=archive[0])
+
+    def _not_read(self, record: SegmentZkMetadata, address: str, reason: str) -> None:
+        """Others at the address are not asked for in the next hour: each might take as long."""
+        controller, archive = self._controller, _archive(record)
+        self._silent[address] = controller.clock.monotonic_ns() + int(RETRY_S_MAX * 1e9), reason
+        controller.archives.not_scrubbed(archive, reason)
+        LOG.warning("archive cannot be checked where it was pushed from archive=%s reason=%s", archive, reason)
+        controller.metrics.count("deepStoreArchiveChecksFailed", table=archive[0])
+
+    def _found_elsewhere(self, record: SegmentZkMetadata, ailment: Ailment, reason: str) -> None:
+        controller, archive = self._controller, _archive(record)
+        if not is_current(controller, record):
+            return
+        self._note(archive, ailment, reason, ELSEWHERE, "where it was pushed from")
+        controller.archives.not_repaired(archive, PUSH_AGAIN)
 
     def _look_at(self, record: SegmentZkMetadata) -> None:
         controller, archive = self._controller, _archive(record)
@@ -168,18 +274,7 @@ class DeepStoreScrub:
         controller, archive = self._controller, _archive(record)
         if not is_current(controller, record):
             return
-        now_ms, now_ns = controller.clock.now_ms(), controller.clock.monotonic_ns()
-        known = controller.archives.finding(archive)
-        wait_s = min(RETRY_S_FIRST * 2 ** min(known.num_attempts if known else 0, 10), RETRY_S_MAX)
-        due_ns = now_ns + int(wait_s * random.uniform(0.5, 1.5) * 1e9)
-        finding = controller.archives.found(archive, Finding(ailment, reason, now_ms, now_ms, due_ns, stamp))
-        LOG.error(
-            "archive in the deep store is %s table=%s segment=%s crc=%d attempt=%d reason=%s",
-            ailment.value.lower(),
-            *archive,
-            finding.num_attempts,
-            reason,
-        )
+        self._note(archive, ailment, reason, stamp, "in the deep store")
         try:
             replica = rebuild(controller, self._peers, record)
         except (PinotError, OSError) as error:
@@ -190,6 +285,22 @@ class DeepStoreScrub:
         controller.metrics.count("deepStoreArchivesRepaired", table=archive[0])
         LOG.warning("archive rebuilt in the deep store table=%s segment=%s crc=%d from=%s", *archive, replica)
         self._add([archive], [])  # what lies there now is read as any other
+
+    def _note(self, archive: Archive, ailment: Ailment, reason: str, stamp: Stamp | None, where: str) -> None:
+        controller = self._controller
+        now_ms, now_ns = controller.clock.now_ms(), controller.clock.monotonic_ns()
+        known = controller.archives.finding(archive)
+        wait_s = min(RETRY_S_FIRST * 2 ** min(known.num_attempts if known else 0, 10), RETRY_S_MAX)
+        due_ns = now_ns + int(wait_s * random.uniform(0.5, 1.5) * 1e9)
+        finding = controller.archives.found(archive, Finding(ailment, reason, now_ms, now_ms, due_ns, stamp))
+        LOG.error(
+            "archive %s is %s table=%s segment=%s crc=%d attempt=%d reason=%s",
+            where,
+            ailment.value.lower(),
+            *archive,
+            finding.num_attempts,
+            reason,
+        )
 
     def _pace(self, num_bytes: int) -> None:
         wait_s = num_bytes / self._bytes_per_s
@@ -207,6 +318,7 @@ class DeepStoreScrub:
             is_done = False
             try:
                 if self._controller.is_leader():
+                    self.recall()
                     is_done = self.step()
                 else:
                     self._forget()
@@ -222,6 +334,8 @@ class DeepStoreScrub:
         with self._lock:
             self._urgent.clear()
             self._waiting.clear()
+        self._written = None
+        self._silent.clear()
         self._controller.archives.clear()
 
 
@@ -231,10 +345,3 @@ def _archive(record: SegmentZkMetadata) -> Archive:
 
 def _stamp(file: StoredFile | None) -> Stamp | None:
     return None if file is None else (file.size_bytes, file.modified_ms)
-
-
-def _is_archived(controller: Controller, record: SegmentZkMetadata) -> bool:
-    """Whether the deep store has its archive: not those of streams that are not done, nor those that stayed where they
-    were pushed from.
-    """
-    return bool(record.crc) and controller.files.keeps(record)

@@ -121,6 +121,17 @@ class QueryControl:
         self.words[abi.C_MEMORY_MAX] = reserved_bytes
         self._is_bound_by_process = not is_most
 
+    def run_again(self) -> None:
+        """Forget a run whose answer cannot be used, and give back what it was charged; the next one may use as much as
+        that one might. Call it when nothing of that run is left that would free memory later.
+        """
+        _add_used(self._address, -self.held_bytes)
+        self.words[[abi.C_ERROR, abi.C_REFUSED_BYTES]] = 0
+        self.grouping_methods.clear()
+        self.checks.clear()
+        if self.process is not None:
+            self.process.freed()
+
     @property
     def held_bytes(self) -> int:
         """What it was charged."""
