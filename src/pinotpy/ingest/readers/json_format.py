@@ -35,8 +35,7 @@ from pinotpy.ingest.readers.spec import (
 )
 
 LINE_BYTES_MAX: Final = 64 << 20
-# Keys that no column wants are noted of the first records of each batch, for messages.
-_RECORDS_NOTED: Final = 100
+# Keys that no column wants are noted up to this many, for messages.
 _FIELDS_NOTED_MAX: Final = 1000
 _CHUNK_BYTES: Final = 1 << 20
 _BLANKS: Final = re.compile(r"[ \t\r\n,]*")
@@ -90,7 +89,7 @@ def batch_of_records(
     """
     arrays = []
     if len(fields.names) < _FIELDS_NOTED_MAX:
-        fields.names.update(*rows[:_RECORDS_NOTED])
+        fields.names.update(*rows)
     bad: dict[int, tuple[str, str]] = {}
     for column in columns:
         values = [row.get(column.name) for row in rows]
