@@ -140,9 +140,9 @@ class RowPipeline:
         if fields is None or fields.declared == at_end or not (fields.declared or fields.names):
             return
         ledger.missing_columns = self.expected.missing(fields.names | set(folders))
+        ledger.other_fields = self.expected.others(fields.names)
         if not ledger.missing_columns:
             return
-        ledger.other_fields = self.expected.others(fields.names)
         faults = self.expected.faults(ledger.missing_columns)
         if fields.declared and faults and self.missing_columns is MissingColumns.FAIL:
             raise file.broken(

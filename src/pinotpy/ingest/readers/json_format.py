@@ -74,6 +74,18 @@ def read(
         progress(file.position_bytes, file.size_bytes)
 
 
+def field_names(file: InputFile, rows_max: int) -> list[str]:
+    """The keys of the first records, in the order in which they are met."""
+    with file.open() as stream:
+        names: dict[str, None] = {}
+        reject: Reject = lambda row, column, cause, text="", *, allowed=False: None  # noqa: E731
+        for number, record in _records(file, buffered_reader(stream), JsonParser(exact=False), reject):
+            names.update(dict.fromkeys(record))
+            if number >= rows_max:
+                break
+        return list(names)
+
+
 def batch_of_records(
     rows: list[dict[str, Any]],
     numbers: list[int],
