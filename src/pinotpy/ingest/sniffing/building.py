@@ -11,7 +11,7 @@ import hashlib
 import shutil
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
@@ -51,6 +51,7 @@ class Reading:
         other_fields: of the file, that fill no column. report: None: the file has no row.
     """
 
+    file: InputFile
     sniffed: Sniffed
     schema: Schema
     table_config: TableConfig
@@ -58,6 +59,17 @@ class Reading:
     lines: tuple[str, ...] = ()
     rejects: tuple[Rejected, ...] = ()
     other_fields: tuple[str, ...] = ()
+
+    @property
+    def table_document(self) -> dict[str, Any]:
+        """The table config without what is said by leaving it out."""
+        segments = self.table_config.segments
+        return table_document(
+            self.table_config.raw_table_name,
+            self.sniffed,
+            segments.time_column_name,
+            replication=segments.replication or 1,
+        )
 
     @property
     def archives(self) -> list[Path]:
@@ -104,9 +116,12 @@ def build_file(
     lines: list[str] = []
     for number in range(_READINGS_MAX):
         sniffed = sniff_file(file, wishes, lessons)
+        check_time_column(sniffed, wishes)
+        if not sniffed.columns:
+            raise UserError(f"'{file.name}' has no record: expected one at least, whose fields are the columns")
         schema, config = documents_of(lessons)(sniffed)
         if sniffed.num_rows == 0 and sniffed.is_whole and not sniffed.num_rejected:
-            return Reading(sniffed, schema, config, None, tuple(lines))
+            return Reading(file, sniffed, schema, config, None, tuple(lines))
         folder = work_dir / f"reading-{number}"
         build = _Build(file, table, sniffed, schema, config, folder, postfix, progress)
         report = build.run(0.0)
@@ -118,7 +133,7 @@ def build_file(
                 report = build.run(reject_share)
             if report.error is not None:
                 raise DataError(_failure(file, report, rejects))
-            return Reading(sniffed, schema, config, report, tuple(lines), tuple(rejects), _other_fields(report))
+            return Reading(file, sniffed, schema, config, report, tuple(lines), tuple(rejects), _other_fields(report))
         guessed.update({one.column for one in rejects})
         lines += _told(lessons, again, sniffed)
         lessons = again
@@ -155,7 +170,7 @@ class _Build:
         spec = IngestionJobSpec.from_json(
             {
                 "jobType": "SegmentCreation",
-                "inputDirURI": str(path.parent),
+                "inputDirURI": str(path),
                 "outputDirURI": str(self.folder / "segments"),
                 "recordReaderSpec": {"configs": dict(self.sniffed.reader_config)},
                 "tableSpec": {"tableName": self.table, "schemaURI": str(self.folder / "schema.json")},

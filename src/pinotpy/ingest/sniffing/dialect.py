@@ -76,11 +76,8 @@ def sniff_dialect(head: bytes, is_whole: bool, wishes: Wishes) -> Dialect | None
     if comment is not None:
         text = "\n".join(line for line in text.split("\n") if not line.startswith(comment))
     quote = wishes.quote or _quote(text)
-    escape = (
-        "\\"
-        if re.search(r"\\" + re.escape(quote), text) and quote * 2 not in text.replace(quote * 2 + "\n", "")
-        else None
-    )
+    doubled = quote * 2 in text.replace(quote * 2 + "\n", "")
+    escape = "\\" if "\\" + quote in text and not doubled else None
     delimiter, share = (wishes.delimiter, 1.0) if wishes.delimiter else _delimiter(text, quote, escape)
     records = [record for record in _records(text, delimiter, quote, escape) if record]
     if not records:
@@ -90,7 +87,8 @@ def sniff_dialect(head: bytes, is_whole: bool, wishes: Wishes) -> Dialect | None
     fields = tuple(name.strip() for name in records[0]) if has_header else ("",) * width
     rows = tuple(tuple(record) for record in (records[1:] if has_header else records))
     guesses = [
-        Guess("delimiter", _SHOWN.get(delimiter, repr(delimiter)), share, "--delimiter ';'", "" if share == 1 else "not every row has equally many fields"),
+        Guess("delimiter", _SHOWN.get(delimiter, repr(delimiter)), share, "--delimiter ';'",
+              "" if share == 1 else "not every row has equally many fields"),
         Guess("quote", quote, 1.0, "--quote \"'\""),
         Guess("header", "yes" if has_header else "no", header_confidence,
               "--no-header" if has_header else "--header", why),
@@ -110,9 +108,10 @@ def _encoding(head: bytes, is_whole: bool, wishes: Wishes) -> tuple[str | None, 
                 f"--encoding is '{wishes.encoding}', expected one such as utf-8, utf-16 or windows-1252"
             ) from None
         return (None if name == "utf-8" else wishes.encoding), 1.0
-    for mark, name in ((codecs.BOM_UTF8, None), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16")):
-        if head.startswith(mark):
-            return name, 1.0
+    if head.startswith(codecs.BOM_UTF8):
+        return None, 1.0
+    if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return "utf-16", 1.0
     if head[1:2] == b"\x00" or head[:1] == b"\x00":
         return ("utf-16-le" if head[1:2] == b"\x00" else "utf-16-be"), 0.9
     try:
@@ -180,7 +179,8 @@ def _header(records: list[list[str]], width: int, wishes: Wishes, delimiter: str
     """(whether the first row is a header, how sure that is, why)."""
     if wishes.header is not None:
         return wishes.header, 1.0, ""
-    first, rest = records[0], [record for record in records[1:] if len(record) == width]
+    # A header that comes again further down is no row.
+    first, rest = records[0], [record for record in records[1:] if len(record) == width and record != records[0]]
     if any(_is_value(text) for text in first):
         # A year may stand in a header, among names, over rows of another kind.
         names = [text for text in first if text.strip() and not _is_value(text)]

@@ -82,8 +82,8 @@ def ingestion_document(sniffed: Sniffed) -> dict[str, Any]:
 
 
 def time_column_of(columns: Sequence[ColumnGuess], wished: str | None) -> str | None:
-    """The first column of times that segments may be kept and pruned by: every row of the sample has a value, in 1971 to
-    2071.
+    """The first column of times that segments may be kept and pruned by: every row of the sample has a value, all
+    in 1971 to 2071.
 
     wished: its name, or "" for none.
     """

@@ -118,11 +118,15 @@ def _sniffed(
             f"{' …' if len(names) > 30 else ''}"
         )
     columns = tuple(
-        replace(
-            column_guess(one, name, found, marks, wishes, values, lessons.as_text.get(name)),
-            has_nulls=one.values.null_count > 0,
+        replace(guess, has_nulls=one.values.null_count > 0 or bool(guess.null_texts))
+        for one, guess in zip(
+            fields,
+            (
+                column_guess(one, name, found, marks, wishes, values, lessons.as_text.get(name))
+                for one, name, found, values in zip(fields, names, texts, late, strict=True)
+            ),
+            strict=True,
         )
-        for one, name, found, values in zip(fields, names, texts, late, strict=True)
     )
     changed = {
         column.name: (originals or {}).get(column.source, column.source)

@@ -60,8 +60,8 @@ def check_fits(file: str, guessed: Sniffed, schema: Schema, wishes: Wishes, *, a
     if missing and not allows_missing:
         faults.append(
             f"the file lacks {', '.join(repr(name) for name in missing[:10])}"
-            f"{f' and {len(missing) - 10} more' if len(missing) > 10 else ''}; --missing-columns DEFAULT loads its rows "
-            "without a value there"
+            f"{f' and {len(missing) - 10} more' if len(missing) > 10 else ''}; --missing-columns DEFAULT loads its "
+            "rows without a value there"
         )
     if faults:
         lines = "\n".join(f"  {fault}" for fault in faults)
