@@ -1,6 +1,4 @@
-"""Load files into a table, from looking into them to the first answer: CSV, TSV, JSON, Parquet, Avro, ORC, packed or
-not.
-"""
+"""Load files (CSV, TSV, JSON, Parquet, Avro, ORC) into a table, from looking into them to the first answer."""
 
 from __future__ import annotations
 

@@ -211,7 +211,13 @@ def test_long_texts_are_not_cut(tmp_path: Path) -> None:
 # --- JSON and formats with types --------------------------------------------------------------------------------------
 
 RECORDS = [
-    {"id": 1, "user": {"name": "Ann", "tags": ["a", "b"]}, "at": "2020-01-02T03:04:05Z", "n": [1, 2], "more": [{"x": 1}]},
+    {
+        "id": 1,
+        "user": {"name": "Ann", "tags": ["a", "b"]},
+        "at": "2020-01-02T03:04:05Z",
+        "n": [1, 2],
+        "more": [{"x": 1}],
+    },
     {"id": 2, "user": {"name": "Bob", "tags": []}, "at": "2020-01-03T00:00:00Z", "n": [3], "more": [], "late": 7},
 ]
 FLAT = [
