@@ -460,3 +460,10 @@ def test_too_many_bad_results_end_the_file_with_their_causes(tmp_path: Path) -> 
                 InputFile(path), known, RowPipeline(schema_of(("n", "INT", "CAST(t AS INT)"))), RowLedger("a.csv")
             )
         )
+
+
+def test_an_expression_that_names_its_own_column_means_the_field_of_the_file() -> None:
+    schema = schema_of(("d", "LONG", "fromDateTime(d, 'dd.MM.yyyy')"))
+    rows, ledger = run(schema, {"d": ["02.01.1970", None, "soon"]}, reject_share_max=1)
+    assert rows == [{"d": 86_400_000}, {"d": None}]
+    assert [(one.row, one.column) for one in ledger.rejects] == [(3, "d")]
