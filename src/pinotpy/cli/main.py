@@ -45,7 +45,18 @@ def _register() -> None:
         return
     for info in sorted(pkgutil.iter_modules(commands.__path__), key=lambda i: i.name):
         module = importlib.import_module(f"{commands.__name__}.{info.name}")
-        app.command(module.NAME, help=module.__doc__)(module.run)
+        group, _, name = module.NAME.rpartition(" ")
+        (_group(group) if group else app).command(name, help=module.__doc__)(module.run)
+
+
+def _group(name: str) -> typer.Typer:
+    """The group of commands that are called `pinotpy <name> <command>`."""
+    for known in app.registered_groups:
+        if known.name == name and known.typer_instance is not None:
+            return known.typer_instance
+    group = typer.Typer(name=name, help=commands.GROUPS[name], no_args_is_help=True, pretty_exceptions_enable=False)
+    app.add_typer(group, name=name)
+    return group
 
 
 def main(arguments: list[str] | None = None) -> None:

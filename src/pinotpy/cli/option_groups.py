@@ -106,16 +106,16 @@ def controller_options(
 
 def takes(group: Callable[..., Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """The command takes, behind its own options, those of `group`, and gets what `group` makes of them as its first
-    argument.
+    argument; of several groups, that of the decorator nearest to it first.
     """
     shared = inspect.signature(group, eval_str=True).parameters
 
     def decorate(run: Callable[..., None]) -> Callable[..., None]:
         _, *own_parameters = inspect.signature(run, eval_str=True).parameters.values()
 
-        def command(**values: Any) -> None:
+        def command(*of_other_groups: Any, **values: Any) -> None:
             options = group(**{name: values.pop(name) for name in shared})
-            run(options, **values)
+            run(options, *of_other_groups, **values)
 
         # What Typer reads.
         parameters = [*own_parameters, *shared.values()]

@@ -50,7 +50,8 @@ class Columns:
         """The column's values: those of the file, computed ones where it has none."""
         if name not in self._stored:
             spec = self._plan.schema.field_specs[name]
-            given = self._given(spec)
+            is_mapped = name in self._plan.mapped_columns
+            given = Converted(pa.nulls(self._batch.num_rows)) if is_mapped else self._given(spec)
             self._stored[name] = self._completed(spec, given) if name in self._plan.transforms else given
         return self._stored[name]
 

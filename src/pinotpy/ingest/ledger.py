@@ -52,8 +52,7 @@ class RowLedger:
 
     num_rows_skipped: those of the rejected rows that the reader's settings allow (skipUnParseableLines).
     num_rows_added: rows beyond one a record, which unnesting made: read + added = indexed + rejected + filtered.
-    missing_columns: columns of the schema that the file lacks; other_fields: of such a file, fields that fill no
-        column.
+    missing_columns: columns of the schema that the file lacks; other_fields: fields of it that fill no column.
     nulls, cuts, replaced, dropped: of rows that are indexed, by column: rows without a value; values cut at their
         longest length; values in whose place the default stands (too long, NaN); entries left out of lists (null, NaN).
     num_null_times: rows without a value in the table's time column.

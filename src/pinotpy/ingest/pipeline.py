@@ -81,8 +81,11 @@ class RowPipeline:
         _refuse_unknown_steps(table_config)
         complex_types = ingestion.complex_type_config if ingestion is not None else None
         self._complex_types = ComplexTypePlan(complex_types, self.flat_columns()) if complex_types is not None else None
+        mapped = self._transforms.mapped_columns
         self.expected = expected_columns(
-            schema, self._transforms.transforms, {name: self._fields_of(name) for name in schema.field_specs}
+            schema,
+            set(self._transforms.transforms) - mapped,
+            {name: self._fields_of(name) for name in schema.field_specs},
         )
 
     @property
@@ -97,8 +100,10 @@ class RowPipeline:
 
     def flat_columns(self) -> tuple[ReaderColumn, ...]:
         """The schema's columns, an incoming time column of another name, and what expressions name."""
+        mapped = self._transforms.mapped_columns
         columns = [
-            ReaderColumn(spec.name, spec.data_type, spec.single_value) for spec in self.schema.field_specs.values()
+            ReaderColumn(spec.name, DataType.STRING if spec.name in mapped else spec.data_type, spec.single_value)
+            for spec in self.schema.field_specs.values()
         ]
         for spec in self.schema.field_specs.values():
             if spec.incoming is not None and spec.incoming.name not in self.schema.field_specs:
@@ -116,6 +121,8 @@ class RowPipeline:
         """The fields of a file of which any fills a column of the schema."""
         incoming = self.schema.field_specs[name].incoming
         names = {name, incoming.name if incoming is not None else name}
+        computed = self._transforms.transforms.get(name)
+        names |= set(computed.columns) - set(self.schema.field_specs) if computed is not None else set()
         return (
             frozenset().union(*(self._complex_types.fields_of(column) for column in names))
             if self._complex_types is not None
@@ -133,9 +140,9 @@ class RowPipeline:
         if fields is None or fields.declared == at_end or not (fields.declared or fields.names):
             return
         ledger.missing_columns = self.expected.missing(fields.names | set(folders))
+        ledger.other_fields = self.expected.others(fields.names)
         if not ledger.missing_columns:
             return
-        ledger.other_fields = self.expected.others(fields.names)
         faults = self.expected.faults(ledger.missing_columns)
         if fields.declared and faults and self.missing_columns is MissingColumns.FAIL:
             raise file.broken(

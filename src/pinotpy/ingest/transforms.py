@@ -6,7 +6,9 @@
 
 An expression reads columns of the schema by their values in storage form (after the conversion of times, before length
 limits), other computed columns by their results, and all other names as the file has them; a name that the file lacks
-is null. Errors of a row's values are its own: the other rows are computed.
+is null. An expression that names its own column means the field of the file by it, before any conversion, so that
+`fromDateTime(day, 'dd.MM.yyyy')` reads a column `day`. Errors of a row's values are its own: the other rows are
+computed.
 """
 
 from __future__ import annotations
@@ -60,6 +62,8 @@ class TransformPlan:
         if condition is not None:
             parsed = _parsed(condition, FILTER_PATH, faults)
             self.filter = self._adapted(parsed) if parsed is not None else None
+        # Columns whose expression names themselves: what the file has is only the expression's input.
+        self.mapped_columns = frozenset(name for name, parsed in self.transforms.items() if name in parsed.columns)
         faults += self._circles()
         if faults:
             raise InvalidConfigError("rows cannot be ingested as the config asks:", tuple(faults))
@@ -102,7 +106,7 @@ class TransformPlan:
             return True
         trail.append(name)
         if len(trail) > CHAIN_MAX or any(
-            self._leads_back(source, trail, done) for source in self.transforms[name].columns
+            source != name and self._leads_back(source, trail, done) for source in self.transforms[name].columns
         ):
             return True
         trail.pop()
@@ -134,7 +138,7 @@ class TransformRows:
     def computed(self, name: str, needed: pa.Array | None = None) -> Converted:
         """The computed column in input form: where `needed` (BOOLEAN) is true, else null; default: in every row."""
         parsed = self._plan.transforms[name]
-        inputs = self._inputs_of(parsed)
+        inputs = self._inputs_of(parsed) if name not in parsed.columns else self._inputs_of(parsed, of_file=name)
         count = self._batch.num_rows
         if needed is not None:
             inputs = {source: typed.where(needed) for source, typed in inputs.items()}
@@ -144,8 +148,12 @@ class TransformRows:
         )
         return computed if needed is None else _spread_out(computed, needed)
 
-    def _inputs_of(self, parsed: RecordExpression) -> Inputs:
-        return {name: self._input(name) for name in parsed.columns}
+    def _inputs_of(self, parsed: RecordExpression, of_file: str | None = None) -> Inputs:
+        return {name: self._field(name) if name == of_file else self._input(name) for name in parsed.columns}
+
+    def _field(self, name: str) -> TypedValues:
+        """As the file has it."""
+        return from_input(self._batch.column(name) if name in self._names else pa.nulls(self._batch.num_rows))
 
     def _input(self, name: str) -> TypedValues:
         if name not in self._inputs:
@@ -154,10 +162,8 @@ class TransformRows:
                 self._inputs[name] = from_schema(
                     self._stored(name).array, spec.data_type, single_value=spec.single_value
                 )
-            elif name in self._names:
-                self._inputs[name] = from_input(self._batch.column(name))
             else:
-                self._inputs[name] = from_input(pa.nulls(self._batch.num_rows))
+                self._inputs[name] = self._field(name)
         return self._inputs[name]
 
 

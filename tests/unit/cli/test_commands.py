@@ -69,7 +69,11 @@ def test_an_unknown_option_is_wrong_usage(name: str, pinotpy: Any) -> None:
 @pytest.mark.parametrize("name", sorted(name for name in COMMANDS if any(p.required for p in COMMANDS[name].params)))
 def test_a_missing_option_is_wrong_usage_and_named(name: str, pinotpy: Any) -> None:
     ended = pinotpy(name)
-    required = [parameter.opts[0] for parameter in COMMANDS[name].params if parameter.required]
+    required = [
+        parameter.opts[0] if parameter.param_type_name == "option" else parameter.metavar
+        for parameter in COMMANDS[name].params
+        if parameter.required
+    ]
     assert ended.status == 2 and any(option in ended.err for option in required), ended.err
 
 

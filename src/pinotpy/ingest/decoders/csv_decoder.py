@@ -26,7 +26,8 @@ from pinotpy.ingest.decoders.piped_decoder import PipedDecoder, parse_of_lists, 
 from pinotpy.ingest.decoders.properties import key_of, unknown_properties
 from pinotpy.ingest.readers.csv_config import CsvReaderConfig, read_config
 from pinotpy.ingest.readers.csv_dialect import RecordTooLongError, RewrittenCsv
-from pinotpy.ingest.readers.csv_format import BlockParser, input_rows, names_of_header, reason_of
+from pinotpy.ingest.readers.csv_format import BlockParser, input_rows, reason_of
+from pinotpy.ingest.readers.csv_header import names_of_header
 from pinotpy.ingest.readers.spec import InputBatch, ReaderColumn, Reject
 
 # Of the reader's settings, those that say something of one row.

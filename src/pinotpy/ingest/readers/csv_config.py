@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 from collections.abc import Mapping
 from enum import StrEnum
 from typing import Annotated, Any
@@ -43,6 +44,18 @@ def _character(value: Any) -> Any:
 Character = Annotated[str, BeforeValidator(_character)]
 
 
+def _encoding(value: Any) -> Any:
+    try:
+        if not isinstance(value, str) or not codecs.lookup(value)._is_text_encoding:
+            raise LookupError
+    except LookupError:
+        raise ValueError("an encoding of text, such as utf-16 or windows-1252") from None
+    return value
+
+
+Encoding = Annotated[str, BeforeValidator(_encoding)]
+
+
 class CsvReaderConfig(Document):
     """Reader config of the manual (`-readerConfigFile`) and of `recordReaderSpec.configs`."""
 
@@ -70,6 +83,14 @@ class CsvReaderConfig(Document):
         False,
         description="Leave out rows that are no CSV, listed as rejected, without counting them as bad; a quoted field "
         "then ends with its line.",
+    )
+    skip_repeated_header: Truth = Field(
+        False,
+        description="Leave out rows that are the header once more, as where files were joined; listed as rejected, "
+        "without counting them as bad.",
+    )
+    encoding: Encoding | None = Field(
+        None, description="Of the file's text: utf-16, windows-1252 …, as Python calls it; default: UTF-8."
     )
     quote_mode: Annotated[QuoteMode, named(QuoteMode)] | None = Field(
         None, description="How fields would be written; accepted."

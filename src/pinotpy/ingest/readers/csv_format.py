@@ -8,8 +8,6 @@ rows.
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -28,6 +26,7 @@ from pinotpy.ingest.conversion import Converted, by_unique, halving
 from pinotpy.ingest.list_arrays import with_items
 from pinotpy.ingest.readers.csv_config import CsvReaderConfig, read_config
 from pinotpy.ingest.readers.csv_dialect import RecordTooLongError, RewrittenCsv, WithoutByteOrderMark
+from pinotpy.ingest.readers.csv_header import read_header, without_headers
 from pinotpy.ingest.readers.spec import (
     BufferedStream,
     FileFields,
@@ -37,10 +36,9 @@ from pinotpy.ingest.readers.spec import (
     ReaderColumn,
     Reject,
     buffered_reader,
-    column_names,
 )
+from pinotpy.ingest.readers.transcoding import Transcoded
 
-HEADER_BYTES_MAX: Final = 1 << 20
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _OTHER_ENCODINGS: Final = {b"\xff\xfe": "UTF-16", b"\xfe\xff": "UTF-16"}
 
@@ -51,14 +49,15 @@ def read(
     """Read a CSV file; see `readers.spec.ReadFile`."""
     settings = read_config(config)
     with file.open() as raw:
-        unmarked = WithoutByteOrderMark(raw)
-        if unmarked.start[:2] in _OTHER_ENCODINGS:
+        text = cast(BinaryIO, Transcoded(raw, settings.encoding)) if settings.encoding is not None else raw
+        unmarked = WithoutByteOrderMark(text)
+        if settings.encoding is None and unmarked.start[:2] in _OTHER_ENCODINGS:
             raise file.broken(f"the file is {_OTHER_ENCODINGS[unmarked.start[:2]]}, expected UTF-8", row=0)
         rewritten = RewrittenCsv(cast(BinaryIO, unmarked), settings)
         stream = buffered_reader(cast(BinaryIO, rewritten))
         delimiter, quote = rewritten.marks
         try:
-            names, has_header = _header(file, stream, settings, delimiter, quote)
+            names, header = read_header(file, stream, settings, delimiter, quote)
         except RecordTooLongError as error:
             raise file.broken(str(error), row=0) from error
         if not names:
@@ -74,12 +73,16 @@ def read(
                 f"{settings.effective_delimiter!r})",
                 row=0,
             )
-        numbering = _Numbering(file, rewritten, int(has_header), reject, allowed=settings.skip_un_parseable_lines)
+        numbering = _Numbering(
+            file, rewritten, int(header is not None), reject, allowed=settings.skip_un_parseable_lines
+        )
+        header_texts = dict(zip(names, header or [], strict=False)) if settings.skip_repeated_header else {}
         parser = BlockParser(settings, (delimiter, quote), names, present)
         # Closed before the file is, which its thread may be reading.
         with closing(_parsed(file, stream, rewritten, parser, numbering)) as batches:
             for block in batches:
-                yield input_rows(block.rows, present, settings, numbering.of_block(block), reject)
+                rows, numbers = without_headers(block.rows, numbering.of_block(block), header_texts, reject)
+                yield input_rows(rows, present, settings, numbers, reject)
                 progress(file.position_bytes, file.size_bytes)
 
 
@@ -151,60 +154,6 @@ class _Numbering:
     def _in_file(self, number: int) -> int:
         """The row that Arrow calls `number`: those that it never saw stand between."""
         return number + sum(max(bad.records_before - self._num_headers, 0) < number for bad in self._rewritten.bad)
-
-
-def _header(
-    file: InputFile, stream: BufferedStream, settings: CsvReaderConfig, delimiter: str, quote: str | None
-) -> tuple[list[str], bool]:
-    """(column names, whether they stand in the file); the stream then stands at the first row."""
-    if settings.header is not None:
-        if settings.skip_header:
-            _first_record(file, stream, delimiter, quote)
-        return column_names(file, names_of_header(settings.header, settings)), settings.skip_header
-    line = b"\n"
-    while line.strip(b"\r\n") == b"" and line:
-        line = _first_record(file, stream, delimiter, quote)
-    if not line:
-        return [], True
-    try:
-        text = line.decode().rstrip("\r\n")
-    except UnicodeDecodeError as error:
-        raise file.broken("the header is not UTF-8", row=0) from error
-    lines = io.StringIO(text, newline="")
-    if quote is not None:
-        names = next(csv.reader(lines, delimiter=delimiter, quotechar=quote))
-    else:
-        names = next(csv.reader(lines, delimiter=delimiter, quoting=csv.QUOTE_NONE))
-    return column_names(file, [name.strip() for name in names]), True
-
-
-def names_of_header(header: str, settings: CsvReaderConfig) -> list[str]:
-    """Column names of the setting `header`."""
-    return [name.strip() for name in next(csv.reader([header], delimiter=settings.effective_delimiter))]
-
-
-def _first_record(file: InputFile, stream: BufferedStream, delimiter: str, quote: str | None) -> bytes:
-    """The bytes up to the first line end (LF, CR LF or CR) outside of quotes."""
-    record = b""
-    is_quoted = False
-    mark = ord(quote) if quote is not None else -1
-    # A quote begins a quoted field at its beginning only, and goes on with one as the second of two.
-    before = ord(delimiter)
-    while len(record) < HEADER_BYTES_MAX:
-        window = stream.peek(1)[:HEADER_BYTES_MAX]
-        if not window:
-            return record
-        for offset, byte in enumerate(window):
-            if byte == mark and (is_quoted or before in (ord(delimiter), mark)):
-                is_quoted = not is_quoted
-            elif byte in b"\r\n" and not is_quoted:
-                record += stream.read(offset + 1)
-                if byte == 13 and stream.peek(1)[:1] == b"\n":
-                    record += stream.read(1)
-                return record
-            before = byte
-        record += stream.read(len(window))
-    raise file.broken(f"the header is longer than {HEADER_BYTES_MAX} bytes", row=0)
 
 
 def _blocks(stream: BufferedStream, rewritten: RewrittenCsv) -> Iterator[bytes]:

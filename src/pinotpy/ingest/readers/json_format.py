@@ -35,9 +35,10 @@ from pinotpy.ingest.readers.spec import (
 )
 
 LINE_BYTES_MAX: Final = 64 << 20
-# Keys that no column wants are noted of the first records of each batch, for messages.
-_RECORDS_NOTED: Final = 100
+# Keys that no column wants are noted up to this many, for messages.
 _FIELDS_NOTED_MAX: Final = 1000
+# Who wants the first rows only does not pay for a whole batch; the next ones are twice as large each.
+_FIRST_ROWS: Final = 1 << 13
 _CHUNK_BYTES: Final = 1 << 20
 _BLANKS: Final = re.compile(r"[ \t\r\n,]*")
 # orjson makes doubles of integers beyond 64 bits; a text of that many digits in a row may hold one.
@@ -63,16 +64,30 @@ def read(
         exact = any(column.data_type is DataType.BIG_DECIMAL for column in columns)
         rows: list[dict[str, Any]] = []
         numbers: list[int] = []
+        batch_rows = _FIRST_ROWS
         for number, record in _records(file, buffered_reader(stream), JsonParser(exact), reject):
             rows.append(record)
             numbers.append(number)
-            if len(rows) == BATCH_ROWS:
+            if len(rows) == batch_rows:
                 yield batch_of_records(rows, numbers, columns, exact, reject, fields)
                 progress(file.position_bytes, file.size_bytes)
                 rows, numbers = [], []
+                batch_rows = min(2 * batch_rows, BATCH_ROWS)
         if rows:
             yield batch_of_records(rows, numbers, columns, exact, reject, fields)
         progress(file.position_bytes, file.size_bytes)
+
+
+def field_names(file: InputFile, rows_max: int) -> list[str]:
+    """The keys of the first records, in the order in which they are met."""
+    with file.open() as stream:
+        names: dict[str, None] = {}
+        reject: Reject = lambda row, column, cause, text="", *, allowed=False: None  # noqa: E731
+        for number, record in _records(file, buffered_reader(stream), JsonParser(exact=False), reject):
+            names.update(dict.fromkeys(record))
+            if number >= rows_max:
+                break
+        return list(names)
 
 
 def batch_of_records(
@@ -90,7 +105,7 @@ def batch_of_records(
     """
     arrays = []
     if len(fields.names) < _FIELDS_NOTED_MAX:
-        fields.names.update(*rows[:_RECORDS_NOTED])
+        fields.names.update(*rows)
     bad: dict[int, tuple[str, str]] = {}
     for column in columns:
         values = [row.get(column.name) for row in rows]

@@ -1,0 +1,106 @@
+"""Options by which `load` and `table infer` are told what they would guess."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from pinotpy.errors import UserError
+
+if TYPE_CHECKING:
+    from pinotpy.ingest.sniffing.guess import Wishes
+
+Table = Annotated[str | None, typer.Option("--table", help="table to create or add to (default: by the file's name)")]
+Types = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--type",
+        help="NAME=TYPE of a column: INT, LONG, DOUBLE, BOOLEAN, TIMESTAMP, STRING, JSON …; STRING[] is a list",
+    ),
+]
+Format = Annotated[
+    str | None, typer.Option("--format", help="csv, tsv, json, avro, parquet or orc (default: by the content)")
+]
+Delimiter = Annotated[str | None, typer.Option("--delimiter", help=r"between fields of CSV, such as ';' or '\t'")]
+Quote = Annotated[str | None, typer.Option("--quote", help="around fields of CSV")]
+Encoding = Annotated[str | None, typer.Option("--encoding", help="of CSV: utf-8, utf-16, windows-1252 …")]
+Header = Annotated[bool | None, typer.Option("--header/--no-header", help="whether the first row of CSV has names")]
+DecimalComma = Annotated[
+    bool | None,
+    typer.Option("--decimal-comma/--decimal-point", help="which sign stands before the fraction of numbers"),
+]
+DateOrder = Annotated[
+    str | None, typer.Option("--date-order", help="dmy, mdy or ymd, where 01/02/2020 may be read in two ways")
+]
+NullTexts = Annotated[
+    list[str] | None, typer.Option("--null-text", help="a further text that means no value, in every column")
+]
+TimeColumn = Annotated[
+    str | None, typer.Option("--time-column", help="column of times by which segments are kept and pruned; '' for none")
+]
+RejectShare = Annotated[
+    float,
+    typer.Option("--reject-share", min=0.0, max=1.0, help="share of rows that may be left out, with their causes"),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class GuessOptions:
+    """What the caller says."""
+
+    wishes: Wishes
+    table: str | None
+    reject_share: float
+
+
+def guess_options(
+    table: Table = None,
+    types: Types = None,
+    file_format: Format = None,
+    delimiter: Delimiter = None,
+    quote: Quote = None,
+    encoding: Encoding = None,
+    header: Header = None,
+    decimal_comma: DecimalComma = None,
+    date_order: DateOrder = None,
+    null_texts: NullTexts = None,
+    time_column: TimeColumn = None,
+    reject_share: RejectShare = 0.0,
+) -> GuessOptions:
+    """Options of commands that look into files."""
+    from pinotpy.ingest.sniffing.guess import Wishes
+
+    if date_order is not None and date_order not in ("dmy", "mdy", "ymd"):
+        raise UserError(f"--date-order is dmy, mdy or ymd, found '{date_order}'")
+    delimiter = {"\\t": "\t", "tab": "\t"}.get(delimiter or "", delimiter)
+    for flag, mark in (("--delimiter", delimiter), ("--quote", quote)):
+        if mark is not None and (len(mark) != 1 or not mark.isascii()):
+            raise UserError(f"{flag} is one ASCII character, found '{mark}'")
+    wishes = Wishes(
+        file_format,
+        delimiter,
+        quote,
+        encoding,
+        header,
+        decimal_comma,
+        date_order,
+        tuple(null_texts or ()),
+        _types(types or []),
+        time_column,
+    )
+    return GuessOptions(wishes, table, reject_share)
+
+
+def _types(given: list[str]) -> dict[str, str]:
+    from pinotpy.ingest.sniffing.columns import wished_type
+
+    wished = {}
+    for text in given:
+        name, mark, kind = text.rpartition("=")
+        if not mark or not name:
+            raise UserError(f"--type is NAME=TYPE, such as price=STRING, found '{text}'")
+        wished_type(kind)
+        wished[name] = kind
+    return wished

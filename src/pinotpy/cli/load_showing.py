@@ -1,0 +1,93 @@
+"""The end of `load` and `table infer`: what was guessed and done, as text or as JSON."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+
+from pinotpy.cli.load_report import document_of, num_rows, print_documents, print_reading
+from pinotpy.cli.loading import Loaded
+from pinotpy.cli.result_table import answer_console, print_answer
+from pinotpy.ingest.sniffing.building import Reading
+
+
+def write_documents(folder: Path, reading: Reading) -> None:
+    """`schema.json` and `table.json` in a folder, which is made if it is missing."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, document in (
+        ("schema.json", reading.schema.to_json_dict()),
+        ("table.json", reading.table_document),
+    ):
+        (folder / name).write_text(json.dumps(document, indent=2, ensure_ascii=False) + "\n")
+
+
+def show_dry_run(readings: list[Reading], table: str, out: Path | None, as_json: bool) -> dict[str, Any]:
+    """What was guessed; without --json it is printed."""
+    document = _documents(readings, table)
+    if as_json:
+        return document
+    console = _shown(readings)
+    rows = sum(num_rows(reading)[0] for reading in readings)
+    console.print(f"{rows:,} rows fit table {escape(table)}; nothing was sent", highlight=False)
+    if out is not None:
+        console.print(f"schema and table config are in {escape(str(out))}", soft_wrap=True, highlight=False)
+    else:
+        console.print("--out DIR writes schema.json and table.json", highlight=False)
+    return document
+
+
+def show_loaded(loaded: Loaded, table: str, broker_url: str, as_json: bool) -> dict[str, Any]:
+    """What was guessed and done, and the first query with its answer."""
+    post = f'pinotpy post-query --query-type sql --broker-url {broker_url} --query "{_shell(loaded.query)}"'
+    rows, rejected = (sum(counts) for counts in zip(*map(num_rows, loaded.readings), strict=True))
+    document = _documents(loaded.readings, table) | {
+        "created": loaded.is_new,
+        "segments": [archive.name.removesuffix(".tar.gz") for one in loaded.readings for archive in one.archives],
+        "replacedSegments": list(loaded.known_segments),
+        "query": loaded.query,
+        "postQuery": post,
+        "answer": loaded.answer,
+    }
+    if as_json:
+        return document
+    console = _shown(loaded.readings, with_config=loaded.is_new)
+    left_out = f", {rejected:,} left out" if rejected else ""
+    what = "created, and" if loaded.is_new else "was there, and"
+    console.print(f"table {escape(table)} {what} {rows:,} rows are loaded{left_out}", highlight=False)
+    if loaded.known_segments:
+        console.print(
+            "[yellow]note[/yellow] the table had these rows already, from a file of the same content: they were "
+            "replaced, not added; --again adds them once more",
+            soft_wrap=True,
+        )
+    console.print()
+    console.print(f"[bold]{escape(loaded.query)}[/bold]", soft_wrap=True, highlight=False)
+    print_answer(answer_console(), loaded.answer)
+    console.print(f"ask it again: {escape(post)}", soft_wrap=True, highlight=False)
+    return document
+
+
+def _shown(readings: list[Reading], *, with_config: bool = True) -> Console:
+    console = answer_console()
+    for reading in readings:
+        print_reading(console, reading)
+    if with_config:
+        print_documents(console, readings[0])
+    return console
+
+
+def _documents(readings: list[Reading], table: str) -> dict[str, Any]:
+    return {
+        "table": table,
+        "schema": readings[0].schema.to_json_dict(),
+        "tableConfig": readings[0].table_document,
+        "files": [document_of(reading) for reading in readings],
+    }
+
+
+def _shell(query: str) -> str:
+    return query.replace("\\", "\\\\").replace('"', '\\"').replace("$", "\\$").replace("`", "\\`")

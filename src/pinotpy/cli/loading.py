@@ -1,0 +1,202 @@
+"""From files to an answer: sniff and build, create the table or add to it, upload, wait until queries see the rows."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from pinotpy.client.controller import ControllerClient
+from pinotpy.config.schema import Schema
+from pinotpy.config.table import TableConfig
+from pinotpy.errors import NotFoundError, PinotError, RemoteError, UserError
+from pinotpy.fs.file_systems import file_system_for
+from pinotpy.fs.uris import LOCAL_SCHEMES, file_name, local_path, scheme_of
+from pinotpy.ingest.readers.spec import InputFile
+from pinotpy.ingest.sniffing.building import Reading, build_files
+from pinotpy.ingest.sniffing.column_names import column_names_of
+from pinotpy.ingest.sniffing.guess import Wishes
+from pinotpy.names import check_table_name
+
+if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
+
+    from pinotpy.client.http_calls import Access
+
+_UPLOADS: Final = 4
+_LOOK_EVERY_S: Final = 0.05
+# step, done, all
+Tell = Callable[[str, int, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class LoadRequest:
+    """What is asked for. `files`: paths and URIs. `again`: load rows that the table has already once more."""
+
+    files: Sequence[str]
+    table: str
+    wishes: Wishes
+    allows_missing: bool = False
+    reject_share: float = 0.0
+    replication: int = 1
+    again: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """What was done. `known_segments`: names that the table had already: they were replaced by equal ones."""
+
+    readings: list[Reading]
+    is_new: bool
+    known_segments: tuple[str, ...]
+    query: str
+    answer: dict[str, Any]
+
+
+def table_name_of(file: str) -> str:
+    """A table's name made of a file's: `Flights 2013.csv.gz` → `Flights_2013`."""
+    stem = file_name(file).split(".", 1)[0]
+    name = column_names_of([stem])[0].replace("__", "_")
+    return check_table_name(name or "data")
+
+
+def local_files(files: Sequence[str], work_dir: Path) -> list[InputFile]:
+    """The files on this machine: those that lie elsewhere are copied into `work_dir`.
+
+    Raises:
+        NotFoundError, UserError: there is none, or a folder is named.
+    """
+    found = []
+    for number, uri in enumerate(files):
+        if scheme_of(uri) in LOCAL_SCHEMES:
+            path = local_path(uri)
+            if path.is_dir():
+                raise UserError(f"'{uri}' is a folder, expected files, such as {uri.rstrip('/')}/*.csv")
+            if not path.exists():
+                raise NotFoundError(f"no file '{uri}'", file=uri)
+        else:
+            path = work_dir / f"input-{number}" / file_name(uri)
+            path.parent.mkdir(parents=True)
+            file_system_for(uri).fetch(uri, path)
+        found.append(InputFile(path))
+    return found
+
+
+def existing_table(client: ControllerClient, table: str) -> tuple[Schema, TableConfig] | None:
+    """Schema and offline config of a table, None where there is none. Raises UserError for one of streams alone."""
+    if table not in client.tables():
+        return None
+    configs = client.table(table)
+    if "OFFLINE" not in configs:
+        raise UserError(f"table '{table}' is filled by a stream only: files need a table of type OFFLINE; name another "
+                        "one by --table")  # fmt: skip
+    return Schema.from_json(client.schema(table)), TableConfig.from_json(configs["OFFLINE"])
+
+
+def build(
+    request: LoadRequest, work_dir: Path, existing: tuple[Schema, TableConfig] | None, tell: Tell
+) -> list[Reading]:
+    """Sniff and build; nothing is sent."""
+    files = local_files(request.files, work_dir)
+    return build_files(
+        files,
+        request.table,
+        request.wishes,
+        work_dir,
+        existing=existing,
+        allows_missing=request.allows_missing,
+        reject_share=request.reject_share,
+        replication=request.replication,
+        again=request.again,
+        progress=lambda job: tell(job.step, job.bytes_done, job.bytes_total),
+    )
+
+
+def load(
+    client: ControllerClient,
+    request: LoadRequest,
+    access: Access,
+    *,
+    existing: tuple[Schema, TableConfig] | None,
+    readings: list[Reading],
+    broker_url: str | None,
+    timeout_s: float,
+    tell: Tell,
+) -> Loaded:
+    """Create the table where there is none, upload, wait, and ask the first query.
+
+    Raises:
+        PinotError: the controller refuses something, or the rows are not served within `timeout_s`.
+    """
+    table = request.table
+    if existing is None:
+        client.add_schema(readings[0].schema.to_json_dict())
+        client.add_table(readings[0].table_config.to_json_dict())
+    before = {name for names in client.segments(table).values() for name in names} if existing is not None else set()
+    archives = [archive for reading in readings for archive in reading.archives]
+    names = [archive.name.removesuffix(".tar.gz") for archive in archives]
+    done = 0
+    with ThreadPoolExecutor(_UPLOADS, "load-upload") as uploads:
+        for _ in uploads.map(lambda archive: client.upload_segment(archive, table), archives):
+            done += 1
+            tell("uploading", done, len(archives))
+    deadline = time.monotonic() + timeout_s
+    if names:
+        client.wait_until_online(
+            table, segments=names, timeout_s=timeout_s, progress=lambda online, every: tell("online", online, every)
+        )
+    query = f'SELECT COUNT(*) AS num_rows FROM "{table}"' if not table.isidentifier() else (
+        f"SELECT COUNT(*) AS num_rows FROM {table}"
+    )  # fmt: skip
+    answer = _answer(client, table, query, broker_url, access, deadline)
+    return Loaded(readings, existing is None, tuple(sorted(before & set(names))), query, answer)
+
+
+def _answer(
+    client: ControllerClient, table: str, query: str, broker_url: str | None, access: Access, deadline: float
+) -> dict[str, Any]:
+    """The answer of a query as soon as it counts every row that the table's segments have."""
+    from pinotpy.cli.asking import ask
+
+    records = client.segment_records(table)
+    wanted = sum(int(record.get("segment.total.docs", 0)) for record in records.values())
+    last = "no broker answered"
+    while True:
+        try:
+            url = broker_url or broker_of(client, table)
+            answer = ask(url, query, "sql", access, timeout_s=max(1.0, deadline - time.monotonic()))
+        except PinotError as error:
+            last = error.message
+        else:
+            rows = (answer.get("resultTable") or {}).get("rows") or []
+            if not answer.get("exceptions") and rows and int(rows[0][0]) >= wanted:
+                return answer
+            last = str(answer.get("exceptions") or f"{rows[0][0] if rows else 'no'} of {wanted} rows are counted")
+        if time.monotonic() > deadline:
+            raise RemoteError(f"the rows of table '{table}' are uploaded, queries do not see them all yet: {last}")
+        time.sleep(_LOOK_EVERY_S)
+
+
+def broker_of(client: ControllerClient, table: str | None = None) -> str:
+    """The URL of a broker. Raises RemoteError where there is none."""
+    names = client.brokers(table)
+    if not names:
+        raise RemoteError("no broker serves the table; start one by start-broker, or name one by --broker-url")
+    scheme = client.url.partition("://")[0]
+    host, _, port = names[0].removeprefix("Broker_").rpartition("_")
+    return f"{scheme}://{host}:{port}"
+
+
+def told_by(bar: Progress) -> Tell:
+    """Steps as tasks of a progress bar."""
+    tasks: dict[str, TaskID] = {}
+
+    def tell(step: str, done: int, total: int) -> None:
+        if step not in tasks:
+            tasks[step] = bar.add_task(step, total=None)
+        bar.update(tasks[step], completed=done, total=total)
+
+    return tell

@@ -1,0 +1,327 @@
+"""Files → segments, as they were guessed to be read; every row is a check of the guesses.
+
+The guesses come from the beginning of a file. Building reads it all, with no bad row allowed: where a value does not
+fit, the guess is made again with it and the file is built once more, before anything is sent anywhere. What is left are
+rows that no guess can take (too few fields), and those that do not fit what the caller asked for.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+from pinotpy.config.schema import Schema
+from pinotpy.config.table import TableConfig
+from pinotpy.errors import DataError, UserError
+from pinotpy.ingest.jobs.context import JobContext
+from pinotpy.ingest.jobs.input_files import InputEntry
+from pinotpy.ingest.jobs.report import JobReport
+from pinotpy.ingest.jobs.run import JobProgress, build_segments
+from pinotpy.ingest.jobs.spec import IngestionJobSpec
+from pinotpy.ingest.readers.spec import InputFile
+from pinotpy.ingest.sniffing.documents import checked_documents, schema_document, table_document, time_column_of
+from pinotpy.ingest.sniffing.guess import Lessons, Wishes
+from pinotpy.ingest.sniffing.lessons import HEADER_AGAIN, Rejected, cause_lines, learned, read_rejects
+from pinotpy.ingest.sniffing.sniff import NO_LESSONS, Sniffed, sniff_file
+from pinotpy.ingest.sniffing.tables import check_fits, for_existing, joined_columns, types_of
+
+_READINGS_MAX: Final = 12
+# A segment holds all rows of its file in memory while it is built: larger files become several.
+_ONE_SEGMENT_BYTES: Final = 512 << 20
+_ROWS_PER_SEGMENT: Final = 5_000_000
+_HASH_BYTES: Final = 1 << 22
+
+Progress = Callable[[JobProgress], None]
+Documents = Callable[[Sniffed], tuple[Schema, TableConfig]]
+"""(schema and table config that a file is built for); raises UserError where it does not fit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """How a file was read in the end, and what became of its rows.
+
+    Attributes:
+        lines: what reading all rows changed, in words. rejects: rows that were left out, as far as they are kept.
+        other_fields: of the file, that fill no column. report: None: the file has no row.
+    """
+
+    file: InputFile
+    sniffed: Sniffed
+    schema: Schema
+    table_config: TableConfig
+    report: JobReport | None
+    lines: tuple[str, ...] = ()
+    rejects: tuple[Rejected, ...] = ()
+    other_fields: tuple[str, ...] = ()
+
+    @property
+    def table_document(self) -> dict[str, Any]:
+        """The table config without what is said by leaving it out."""
+        segments = self.table_config.segments
+        return table_document(
+            self.table_config.raw_table_name,
+            self.sniffed,
+            segments.time_column_name,
+            replication=segments.replication or 1,
+        )
+
+    @property
+    def archives(self) -> list[Path]:
+        return [Path(segment.uri) for segment in self.report.segments] if self.report is not None else []
+
+
+def new_table(table: str, wishes: Wishes, lessons: Lessons, *, replication: int = 1) -> Documents:
+    """Documents of a table that there is not yet."""
+
+    def documents(sniffed: Sniffed) -> tuple[Schema, TableConfig]:
+        usable = [column for column in sniffed.columns if column.name not in lessons.without_time]
+        time_column = time_column_of(usable, wishes.time_column)
+        return checked_documents(
+            schema_document(table, sniffed.columns),
+            table_document(table, sniffed, time_column, replication=replication),
+        )
+
+    return documents
+
+
+def build_file(
+    file: InputFile,
+    table: str,
+    wishes: Wishes,
+    documents_of: Callable[[Lessons], Documents],
+    work_dir: Path,
+    *,
+    reject_share: float = 0.0,
+    progress: Progress = lambda progress: None,
+    postfix: str | None = None,
+    lessons: Lessons = NO_LESSONS,
+) -> Reading:
+    """Sniff a file, build it, and guess again with what did not fit until all rows are taken.
+
+    Args:
+        work_dir: empty; segments are left in `segments` of it. reject_share: of rows that may be left out, 0 to 1.
+        postfix: of segment names; default: of the file's content, so that equal content has equal names.
+
+    Raises:
+        UserError, DataError: the file cannot be read, does not fit, or has more bad rows than allowed, with the causes.
+    """
+    guessed: Counter[str] = Counter()
+    postfix = postfix or content_name(file.path)
+    lines: list[str] = []
+    for number in range(_READINGS_MAX):
+        sniffed = sniff_file(file, wishes, lessons)
+        check_time_column(sniffed, wishes)
+        if not sniffed.columns:
+            raise UserError(f"'{file.name}' has no record: expected one at least, whose fields are the columns")
+        schema, config = documents_of(lessons)(sniffed)
+        if sniffed.num_rows == 0 and sniffed.is_whole and not sniffed.num_rejected:
+            return Reading(file, sniffed, schema, config, None, tuple(lines))
+        folder = work_dir / f"reading-{number}"
+        build = _Build(file, table, sniffed, schema, config, folder, postfix, progress)
+        report = build.run(0.0)
+        rejects = read_rejects(folder / "rejects", sniffed)
+        again = learned(lessons, rejects, sniffed, guessed)
+        again = _with_fields_and_times(again, report, sniffed, wishes)
+        if again == lessons:
+            if report.error is not None and rejects and reject_share > 0:
+                report = build.run(reject_share)
+            if report.error is not None:
+                raise DataError(_failure(file, report, rejects))
+            return Reading(file, sniffed, schema, config, report, tuple(lines), tuple(rejects), _other_fields(report))
+        guessed.update({one.column for one in rejects})
+        lines += _told(lessons, again, sniffed)
+        lessons = again
+        shutil.rmtree(folder, ignore_errors=True)
+    raise DataError(f"'{file.name}' was read {_READINGS_MAX} times, and its rows still taught something new: name the "
+                    "types of its columns by --type")  # fmt: skip
+
+
+@dataclass(frozen=True)
+class _Build:
+    """One reading of all rows."""
+
+    file: InputFile
+    table: str
+    sniffed: Sniffed
+    schema: Schema
+    table_config: TableConfig
+    folder: Path
+    postfix: str
+    progress: Progress
+
+    def run(self, reject_share: float) -> JobReport:
+        shutil.rmtree(self.folder, ignore_errors=True)
+        path = self.file.path.resolve()
+        status = path.stat()
+        additions: dict[str, Any] = {
+            "rejectShareMax": reject_share,
+            "rejectFileURI": str(self.folder / "rejects"),
+            "missingColumns": "DEFAULT",
+            "workingDir": str(self.folder.parent),
+        }
+        if status.st_size > _ONE_SEGMENT_BYTES:
+            additions["rowsPerSegment"] = _ROWS_PER_SEGMENT
+        spec = IngestionJobSpec.from_json(
+            {
+                "jobType": "SegmentCreation",
+                "inputDirURI": str(path),
+                "outputDirURI": str(self.folder / "segments"),
+                "recordReaderSpec": {"configs": dict(self.sniffed.reader_config)},
+                "tableSpec": {"tableName": self.table, "schemaURI": str(self.folder / "schema.json")},
+                "segmentNameGeneratorSpec": {"type": "simple", "configs": {"segment.name.postfix": self.postfix}},
+                "pinotpy": additions,
+            }
+        )
+        context = JobContext(spec, self.schema, self.table_config)
+        context.check()
+        entry = InputEntry(
+            str(path), path.name, str(self.sniffed.file_format), status.st_size, status.st_mtime_ns // 1_000_000
+        )
+        return build_segments(context, [entry], progress=self.progress)
+
+
+def content_name(path: Path) -> str:
+    """Ten hex digits of a file's bytes: equal ones for equal content."""
+    digest = hashlib.blake2b(digest_size=5)
+    with path.open("rb") as stream:
+        while piece := stream.read(_HASH_BYTES):
+            digest.update(piece)
+    return digest.hexdigest()
+
+
+def again_name(path: Path) -> str:
+    """A postfix that no earlier load of the file has."""
+    return f"{content_name(path)}_{time.time_ns() // 1_000_000}"
+
+
+def _with_fields_and_times(lessons: Lessons, report: JobReport, sniffed: Sniffed, wishes: Wishes) -> Lessons:
+    fresh = [name for name in _other_fields(report) if name not in lessons.more_fields]
+    known = {column.source.split(".")[0] for column in sniffed.columns} | {column.source for column in sniffed.columns}
+    fresh = [name for name in fresh if name not in known]
+    if fresh and str(sniffed.file_format) == "json":
+        lessons = replace(lessons, more_fields=(*lessons.more_fields, *fresh))
+    error = report.error or ""
+    if "times of column '" in error and wishes.time_column is None:
+        name = error.partition("times of column '")[2].partition("'")[0]
+        if name not in lessons.without_time:
+            lessons = replace(lessons, without_time=(*lessons.without_time, name))
+    return lessons
+
+
+def _other_fields(report: JobReport) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(name for file in report.files for name in file.other_fields))
+
+
+def _told(before: Lessons, after: Lessons, sniffed: Sniffed) -> list[str]:
+    lines = []
+    types = {column.name: column.type_text for column in sniffed.columns}
+    for name, values in after.late.items():
+        fresh = values[len(before.late.get(name, ())) :]
+        if fresh:
+            lines.append(
+                f"column '{name}': row {fresh[0].row:,} has {fresh[0].text[:40]!r}, which is no {types[name]}; guessed "
+                f"again (--type {name}={types[name]} keeps the type and rejects such rows)"
+            )
+    if after.encoding != before.encoding:
+        lines.append(f"the text is not UTF-8 further down: read as {after.encoding} (--encoding)")
+    for name in after.more_fields[len(before.more_fields) :]:
+        lines.append(f"field '{name}' is only in later records: a column of text (--type {name}=LONG)")
+    for name in after.without_time[len(before.without_time) :]:
+        lines.append(f"column '{name}' has times outside of 1971 to 2071: it is not the time column (--time-column)")
+    return lines
+
+
+def _failure(file: InputFile, report: JobReport, rejects: Sequence[Rejected]) -> str:
+    bad = [one for one in rejects if one.cause != HEADER_AGAIN]
+    if not bad:
+        return str(report.error)
+    shown = "\n".join(f"  {line}" for line in cause_lines(bad))
+    return f"'{file.name}': {len(bad):,} rows cannot be taken, nothing was loaded:\n{shown}"
+
+
+def check_time_column(sniffed: Sniffed, wishes: Wishes) -> None:
+    """Raise UserError where --time-column names what is no column of times."""
+    name = wishes.time_column
+    found = next((column for column in sniffed.columns if column.name == name), None)
+    if not name:
+        return
+    if found is None:
+        raise UserError(f"--time-column is '{name}', expected one of {', '.join(c.name for c in sniffed.columns[:30])}")
+    if str(found.data_type) != "TIMESTAMP":
+        raise UserError(f"--time-column is '{name}', a column of {found.type_text}: expected one of TIMESTAMP")
+
+
+def build_files(
+    files: Sequence[InputFile],
+    table: str,
+    wishes: Wishes,
+    work_dir: Path,
+    *,
+    existing: tuple[Schema, TableConfig] | None = None,
+    allows_missing: bool = False,
+    reject_share: float = 0.0,
+    replication: int = 1,
+    again: bool = False,
+    progress: Progress = lambda progress: None,
+) -> list[Reading]:
+    """Build files for one table, new or there already (`existing`); errors as of `build_file`.
+
+    Args:
+        allows_missing: whether files may lack columns of the table. again: whether segment names are to be new ones.
+    """
+
+    def build(number: int, types: Mapping[str, str], documents_of: Callable[[Lessons], Documents]) -> Reading:
+        file = files[number]
+        folder = work_dir / f"file-{number}"
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        return build_file(
+            file,
+            table,
+            replace(wishes, types={**types, **wishes.types}),
+            documents_of,
+            folder,
+            reject_share=reject_share,
+            progress=progress,
+            postfix=again_name(file.path) if again else None,
+        )
+
+    if existing is not None:
+        schema, config = existing
+        types = []
+        for file in files:
+            guessed = sniff_file(file, wishes)
+            may_lack = allows_missing or str(guessed.file_format) == "json"
+            check_fits(file.name, guessed, schema, wishes, allows_missing=may_lack)
+            names = {column.name for column in guessed.columns}
+            types.append({name: kind for name, kind in types_of(schema).items() if name in names})
+        return [
+            build(number, types[number], lambda lessons: for_existing(schema, config)) for number in range(len(files))
+        ]
+    readings = [
+        build(number, {}, lambda lessons: new_table(table, wishes, lessons, replication=replication))
+        for number in range(len(files))
+    ]
+    columns = joined_columns([reading.sniffed for reading in readings])
+    wanted = {column.name: column.type_text for column in columns}
+    if all({c.name: c.type_text for c in reading.sniffed.columns} == wanted for reading in readings):
+        return readings
+    # Every file has been read whole by now: the joined types take all of their values.
+    time_column = readings[0].table_config.segments.time_column_name
+    if wanted.get(time_column or "") != "TIMESTAMP":
+        time_column = None
+
+    def joined(sniffed: Sniffed) -> tuple[Schema, TableConfig]:
+        config = table_document(table, sniffed, time_column, replication=replication)
+        return checked_documents(schema_document(table, columns), config)
+
+    return [
+        build(number, {c.name: wanted[c.name] for c in reading.sniffed.columns}, lambda lessons: joined)
+        for number, reading in enumerate(readings)
+    ]

@@ -1,0 +1,234 @@
+"""One field of the sample → type of its column, and the expression that makes its values, where one is needed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pinotpy.data_types import INT_MIN, DataType
+from pinotpy.errors import UserError
+from pinotpy.ingest.sniffing import expressions
+from pinotpy.ingest.sniffing.fields import Field
+from pinotpy.ingest.sniffing.guess import NULL_TEXTS, NULL_TEXTS_OF_TEXT, ColumnGuess, LateValue, Wishes
+from pinotpy.ingest.sniffing.texts import Marks, TextGuess, guess_text
+from pinotpy.ingest.time_values import millis_from_temporal
+
+_TIME_NAME: Final = re.compile(
+    r"(?i)(time|date|datum|zeit|stamp|epoch|millis|created|updated|modified)|(^|_)(ts|at|utc|ms)$|[a-z](At|Ts|On)$"
+)
+# 1990 to 2100, as seconds since 1970.
+_PLAUSIBLE_S: Final = (631_152_000, 4_102_444_800)
+_NUMERIC: Final = (DataType.INT, DataType.LONG, DataType.FLOAT, DataType.DOUBLE)
+
+
+@dataclass(frozen=True, slots=True)
+class TextValues:
+    """Distinct texts of a field without blanks around them, parted from those that mean no value."""
+
+    texts: pa.Array
+    nulls: tuple[str, ...]
+    nulls_of_text: tuple[str, ...]
+    is_padded: bool
+
+
+def text_values(field: Field, wishes: Wishes, late: Sequence[LateValue] = ()) -> TextValues | None:
+    """The texts of a field with those that came late; None where it has other values."""
+    if field.is_declared:
+        return None
+    values = field.values
+    if late and (pa.types.is_integer(values.type) or pa.types.is_floating(values.type)):
+        values = values.cast(pa.string())
+    if not pa.types.is_string(values.type) and not pa.types.is_null(values.type):
+        return None
+    values = pa.concat_arrays([values.cast(pa.string()), pa.array([one.text for one in late], pa.string())])
+    distinct = values.unique().drop_null()
+    trimmed = pc.utf8_trim_whitespace(distinct)
+    is_padded = not trimmed.equals(distinct)
+    trimmed = trimmed.unique()
+    is_null = pc.is_in(trimmed, value_set=pa.array([*NULL_TEXTS, *wishes.null_texts, ""]))
+    nulls = [text for text in trimmed.filter(is_null).to_pylist() if text]
+    texts = trimmed.filter(pc.invert(is_null))
+    of_text = [text for text in nulls if text in NULL_TEXTS_OF_TEXT or text in wishes.null_texts]
+    # NA among codes of two letters is one: Namibia.
+    is_code = len(texts) > 0 and pc.all(pc.match_substring_regex(texts, "^[A-Z]{2}$")).as_py()
+    if is_code and "NA" not in wishes.null_texts:
+        of_text = [text for text in of_text if text != "NA"]
+    return TextValues(texts, tuple(sorted(nulls)), tuple(sorted(of_text)), is_padded)
+
+
+def column_guess(
+    field: Field,
+    name: str,
+    found: TextValues | None,
+    marks: Marks,
+    wishes: Wishes,
+    late: Sequence[LateValue] = (),
+    text_since: int | None = None,
+) -> ColumnGuess:
+    """What the column is.
+
+    Args:
+        found: texts of the field, None where its values are none. late: values that did not fit the guess before.
+        text_since: row from which on no guess held: the column is text.
+
+    Raises:
+        UserError: --type names no type.
+    """
+    wished = wishes.types.get(name)
+    told_late = f"row {late[0].row:,} has {late[0].text[:40]!r}" if late else ""
+    if text_since is not None and wished is None:
+        told_late = told_late or f"row {text_since:,} holds what is nothing else"
+        own_name = expressions.field_name(field.source) if name != field.source else None
+        return ColumnGuess(name, field.source, DataType.STRING, True, own_name, 1.0, told_late, f"--type {name}=LONG")
+    own = expressions.field_name(field.source)
+    flag = f"--type {name}=STRING"
+    # The field's values are taken as they are where the column is called as it is.
+    plain = own if name != field.source else None
+    if found is None:
+        data_type, single_value, why, range_ms = _of_arrow(field.values, is_declared=field.is_declared)
+        if wished is not None:
+            data_type, single_value = wished_type(wished)
+            why, range_ms = "", None
+        elif data_type in (DataType.INT, DataType.LONG) and single_value:
+            epoch = _epoch(name, field.values)
+            if epoch is not None:
+                factor, range_ms = epoch
+                unit = "seconds" if factor == 1000 else "milliseconds"
+                expression = f"CAST({own} AS LONG) * 1000" if factor == 1000 else plain
+                return ColumnGuess(name, field.source, DataType.TIMESTAMP, True, expression, 0.8, f"{unit} since 1970",
+                                   f"--type {name}=LONG", time_range_ms=range_ms)  # fmt: skip
+        confidence = 0.0 if len(field.values) == field.values.null_count else 1.0
+        why = "no value in the sample" if not confidence and wished is None else why
+        return ColumnGuess(name, field.source, data_type, single_value, plain, 1.0 if wished else confidence, why, flag,
+                           wished is not None, time_range_ms=range_ms)  # fmt: skip
+    guess = guess_text(found.texts, marks)
+    if wished is not None:
+        data_type, single_value = wished_type(wished)
+        if not single_value:
+            return ColumnGuess(name, field.source, data_type, False, plain, 1.0, "", flag, True)
+        guess = _as_wished(data_type, guess, marks)
+    nulls = found.nulls_of_text if guess.data_type is DataType.STRING else found.nulls
+    nulls = tuple(dict.fromkeys((*nulls, *wishes.null_texts)))
+    value = expressions.without_nulls(own, nulls)
+    expression = _expression(guess, value, is_padded=found.is_padded)
+    if expression is None and nulls:
+        expression = value
+    if guess.data_type in (DataType.INT, DataType.LONG) and wished is None and guess.decimal_comma is None:
+        epoch = _epoch(name, found.texts.cast(pa.int64()))
+        if epoch is not None:
+            factor, range_ms = epoch
+            unit = "seconds" if factor == 1000 else "milliseconds"
+            expression = f"CAST({value} AS LONG) * 1000" if factor == 1000 else expression
+            return ColumnGuess(name, field.source, DataType.TIMESTAMP, True, expression or plain, 0.8,
+                               f"{unit} since 1970", f"--type {name}=LONG", null_texts=nulls,
+                               time_range_ms=range_ms)  # fmt: skip
+    told_nulls = f"no value: {', '.join(repr(text) for text in nulls[:4])}" if nulls else ""
+    guess_why = "; ".join(filter(None, (guess.why, told_nulls, told_late)))
+    return ColumnGuess(
+        name,
+        field.source,
+        guess.data_type,
+        True,
+        expression or plain,
+        1.0 if wished is not None else guess.confidence,
+        guess_why,
+        _flag(name, guess),
+        wished is not None,
+        nulls,
+        guess.range_ms,
+    )
+
+
+def wished_type(text: str) -> tuple[DataType, bool]:
+    """(type of the values, whether a row has one) of `LONG`, `STRING[]`."""
+    word = text.strip().upper()
+    try:
+        return DataType(word.removesuffix("[]")), not word.endswith("[]")
+    except ValueError:
+        raise UserError(
+            f"'{text[:40]}' is no type of a column, expected one of {', '.join(DataType)}, with [] behind it for lists"
+        ) from None
+
+
+def _flag(name: str, guess: TextGuess) -> str:
+    if guess.is_date and len(guess.orders) > 1:
+        return f"--date-order {guess.orders[1]}"
+    if guess.decimal_comma is not None and guess.confidence < 1:
+        return "--decimal-point" if guess.decimal_comma else "--decimal-comma"
+    return f"--type {name}=STRING" if guess.data_type is not DataType.STRING else f"--type {name}=LONG"
+
+
+def _as_wished(data_type: DataType, guess: TextGuess, marks: Marks) -> TextGuess:
+    """The guess with the wished type; how its texts are read stays, where that leads to the type."""
+    if data_type in _NUMERIC or data_type is DataType.BIG_DECIMAL:
+        comma = guess.decimal_comma if guess.data_type in _NUMERIC else marks.decimal_comma or None
+        return TextGuess(data_type, decimal_comma=comma, why=guess.why if guess.data_type in _NUMERIC else "")
+    if guess.data_type is data_type:
+        return guess
+    return TextGuess(data_type)
+
+
+def _expression(guess: TextGuess, value: str, *, is_padded: bool) -> str | None:
+    """What makes the values of the texts; None: the cast of the column's type reads them."""
+    if guess.truths is not None:
+        return expressions.truth(value, *guess.truths)
+    if guess.decimal_comma is not None:
+        return expressions.plain_number(value, decimal_comma=guess.decimal_comma)
+    if guess.pattern is not None:
+        trimmed = f"trim({value})" if is_padded else value
+        return expressions.instant(trimmed, guess.pattern, guess.padded_from, guess.padding)
+    return None
+
+
+def _of_arrow(values: pa.Array, *, is_declared: bool) -> tuple[DataType, bool, str, tuple[int, int] | None]:
+    """(type, whether single, why, range of times) of values that have a type of their own."""
+    kind = values.type
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
+        items = values.flatten()
+        if pa.types.is_nested(items.type):
+            return DataType.JSON, True, "lists of records or lists", None
+        item_type, _, _, _ = _of_arrow(items, is_declared=is_declared)
+        if item_type in (DataType.BIG_DECIMAL, DataType.JSON, DataType.MAP):
+            item_type = DataType.STRING
+        return item_type, False, "", None
+    if pa.types.is_nested(kind):
+        return DataType.JSON, True, "records whose fields are names of their own", None
+    if pa.types.is_boolean(kind):
+        return DataType.BOOLEAN, True, "", None
+    if pa.types.is_integer(kind):
+        extremes = pc.min_max(values).as_py()
+        if pa.types.is_uint64(kind) and (extremes["max"] or 0) >= 1 << 63:
+            return DataType.BIG_DECIMAL, True, "", None
+        is_small = kind.bit_width < 32 or kind == pa.int32()
+        in_range = not is_declared and (extremes["min"] or 0) >= INT_MIN and (extremes["max"] or 0) < -INT_MIN
+        return DataType.INT if is_small or in_range else DataType.LONG, True, "", None
+    if pa.types.is_floating(kind):
+        return (DataType.FLOAT if kind == pa.float32() else DataType.DOUBLE), True, "", None
+    if pa.types.is_decimal(kind):
+        return DataType.BIG_DECIMAL, True, "", None
+    if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
+        extremes = pc.min_max(millis_from_temporal(values)).as_py()
+        known = (extremes["min"], extremes["max"]) if extremes["min"] is not None else None
+        return DataType.TIMESTAMP, True, "", known
+    if pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind):
+        return DataType.BYTES, True, "", None
+    return DataType.STRING, True, "", None
+
+
+def _epoch(name: str, numbers: pa.Array) -> tuple[int, tuple[int, int]] | None:
+    """(factor to milliseconds, range) of whole numbers that are times: by the column's name and the values' range."""
+    if not _TIME_NAME.search(name):
+        return None
+    extremes = pc.min_max(numbers).as_py()
+    low, high = extremes["min"], extremes["max"]
+    if low is None:
+        return None
+    for factor, scale in ((1000, 1), (1, 1000)):
+        if _PLAUSIBLE_S[0] * scale <= low and high <= _PLAUSIBLE_S[1] * scale:
+            return factor, (low * factor, high * factor)
+    return None

@@ -1,0 +1,222 @@
+"""Which CSV is it? Encoding, delimiter, quotes, comment marker, and whether the first row is a header.
+
+Looked at are the first bytes of the file, with Python's csv module; the file itself is read by the CSV reader.
+"""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import io
+import re
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import pyarrow as pa
+
+from pinotpy.data_types import DataType
+from pinotpy.errors import UserError
+from pinotpy.ingest.sniffing.guess import NULL_TEXTS, Guess, Wishes
+from pinotpy.ingest.sniffing.texts import Marks, guess_text
+
+HEAD_BYTES: Final = 1 << 18
+_RECORDS: Final = 400
+_DELIMITERS: Final = ("\t", ";", "|", ",", "^", "\x01", ":")
+_SHOWN: Final = {"\t": "tab", "\x01": "\\x01"}
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """How a CSV file is written.
+
+    Attributes:
+        fields: of the header where there is one, else as many empty texts as there are columns.
+        records: the first rows behind it.
+    """
+
+    encoding: str | None
+    delimiter: str
+    quote: str
+    escape: str | None
+    comment: str | None
+    has_header: bool
+    fields: tuple[str, ...]
+    records: tuple[tuple[str, ...], ...] = ()
+    guesses: tuple[Guess, ...] = field(default=())
+
+    def reader_config(self) -> dict[str, Any]:
+        """Settings of the CSV reader, without the names of columns."""
+        settings = {
+            "delimiter": self.delimiter,
+            "quoteCharacter": self.quote if self.quote != '"' else None,
+            "escapeCharacter": self.escape,
+            "commentMarker": self.comment,
+            "encoding": self.encoding,
+            "skipRepeatedHeader": True if self.has_header else None,
+        }
+        return {name: value for name, value in settings.items() if value is not None}
+
+
+def sniff_dialect(head: bytes, is_whole: bool, wishes: Wishes) -> Dialect | None:
+    """The dialect of a file that begins with `head`; None: it has no row at all.
+
+    Args:
+        is_whole: whether there is nothing behind it.
+    """
+    encoding, sure_encoding = _encoding(head, is_whole, wishes)
+    text = head.decode(encoding or "utf-8", "replace").removeprefix("\ufeff")
+    # CR alone ends lines, too.
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
+    if not is_whole and "\n" in text:
+        text = text[: text.rindex("\n") + 1]
+    if not text.strip("\n"):
+        return None
+    comment = _comment(text)
+    if comment is not None:
+        text = "\n".join(line for line in text.split("\n") if not line.startswith(comment))
+    quote = wishes.quote or _quote(text)
+    doubled = quote * 2 in text.replace(quote * 2 + "\n", "")
+    escape = "\\" if "\\" + quote in text and not doubled else None
+    delimiter, share = (wishes.delimiter, 1.0) if wishes.delimiter else _delimiter(text, quote, escape)
+    records = [record for record in _records(text, delimiter, quote, escape) if record]
+    if not records:
+        return None
+    width = Counter(len(record) for record in records).most_common(1)[0][0]
+    has_header, header_confidence, why = _header(records, width, wishes, delimiter)
+    fields = tuple(name.strip() for name in records[0]) if has_header else ("",) * width
+    rows = tuple(tuple(record) for record in (records[1:] if has_header else records))
+    guesses = [
+        Guess("delimiter", _SHOWN.get(delimiter, repr(delimiter)), share, "--delimiter ';'",
+              "" if share == 1 else "not every row has equally many fields"),
+        Guess("quote", quote, 1.0, "--quote \"'\""),
+        Guess("header", "yes" if has_header else "no", header_confidence,
+              "--no-header" if has_header else "--header", why),
+        Guess("encoding", encoding or "utf-8", sure_encoding, "--encoding windows-1252",
+              "" if sure_encoding == 1 else "it is not UTF-8, and has no mark that says what it is"),
+    ]  # fmt: skip
+    return Dialect(encoding, delimiter, quote, escape, comment, has_header, fields, rows, tuple(guesses))
+
+
+def _encoding(head: bytes, is_whole: bool, wishes: Wishes) -> tuple[str | None, float]:
+    """(the encoding, None for UTF-8; how sure that is)."""
+    if wishes.encoding is not None:
+        try:
+            name = codecs.lookup(wishes.encoding).name
+        except LookupError:
+            raise UserError(
+                f"--encoding is '{wishes.encoding}', expected one such as utf-8, utf-16 or windows-1252"
+            ) from None
+        return (None if name == "utf-8" else wishes.encoding), 1.0
+    if head.startswith(codecs.BOM_UTF8):
+        return None, 1.0
+    if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return "utf-16", 1.0
+    if head[1:2] == b"\x00" or head[:1] == b"\x00":
+        return ("utf-16-le" if head[1:2] == b"\x00" else "utf-16-be"), 0.9
+    try:
+        codecs.getincrementaldecoder("utf-8")().decode(head, is_whole)
+    except UnicodeDecodeError:
+        return "windows-1252", 0.7
+    return None, 1.0
+
+
+def _comment(text: str) -> str | None:
+    """`#` where the file begins with such lines and goes on with others that have as many fields as one another."""
+    lines = text.split("\n", 50)
+    marked = [line.startswith("#") for line in lines if line]
+    if not marked or not marked[0] or all(marked):
+        return None
+    first = marked.index(False)
+    header, *rest = [line for line in lines if line][first - 1 :]
+    # '#id,name' over '1,a' is a header.
+    is_header = any(header.count(mark) and header.count(mark) == rest[0].count(mark) for mark in _DELIMITERS)
+    return None if is_header and first == 1 else "#"
+
+
+def _quote(text: str) -> str:
+    double = len(re.findall(r'(?:^|[,;\t|])"|"(?:$|[,;\t|])', text, re.MULTILINE))
+    single = len(re.findall(r"(?:^|[,;\t|])'[^'\n]*'(?=$|[,;\t|])", text, re.MULTILINE))
+    return "'" if single > 1 and not double else '"'
+
+
+def _records(text: str, delimiter: str, quote: str, escape: str | None) -> list[list[str]]:
+    reader = csv.reader(io.StringIO(text), delimiter=delimiter, quotechar=quote, escapechar=escape, strict=False)
+    records: list[list[str]] = []
+    try:
+        for record in reader:
+            records.append(record)
+            if len(records) >= _RECORDS:
+                break
+    except csv.Error:
+        pass
+    return records
+
+
+def _delimiter(text: str, quote: str, escape: str | None) -> tuple[str, float]:
+    """The one that splits most rows into equally many fields, and the share of rows that it does so to."""
+    # One column: a mark that the text does not have.
+    best, best_score = (next((mark for mark in (",", ";", "\t", "|", "^", "\x01") if mark not in text), ","), 1.0), 0.0
+    for rank, delimiter in enumerate(_DELIMITERS):
+        records = [record for record in _records(text, delimiter, quote, escape) if record]
+        counts = Counter(len(record) for record in records)
+        if not counts:
+            continue
+        width, rows = counts.most_common(1)[0]
+        share = rows / len(records)
+        # The header has as many fields as the rows have.
+        agrees = len(records[0]) == width
+        if width < 2 or share < 0.5 or (delimiter == ":" and not re.match(r"[A-Za-z_ ]+:[A-Za-z_ ]", text)):
+            continue
+        # A text may hold commas, rarely as many in every row; other marks are hardly ever in texts.
+        score = share + 0.5 * agrees - 0.02 * rank
+        if score > best_score:
+            best, best_score = (delimiter, share), score
+    return best
+
+
+def _header(records: list[list[str]], width: int, wishes: Wishes, delimiter: str) -> tuple[bool, float, str]:
+    """(whether the first row is a header, how sure that is, why)."""
+    if wishes.header is not None:
+        return wishes.header, 1.0, ""
+    # A header that comes again further down is no row.
+    first, rest = records[0], [record for record in records[1:] if len(record) == width and record != records[0]]
+    if any(_is_value(text) for text in first):
+        # A year may stand in a header, among names, over rows of another kind.
+        names = [text for text in first if text.strip() and not _is_value(text)]
+        if len(names) < len(first) / 2 or not rest:
+            return False, 0.9, "the first row holds values"
+    if not rest:
+        return True, 0.6, "there is only this row"
+    marks = Marks(comma_likely=delimiter != ",")
+    typed = mismatched = 0
+    for number in range(min(width, len(first))):
+        values = [record[number].strip() for record in rest]
+        values = [value for value in values if value and value not in NULL_TEXTS]
+        guess = guess_text(pa.array(values, pa.string()).unique(), marks)
+        if guess.data_type is not DataType.STRING:
+            typed += 1
+            mismatched += (
+                not _is_value(first[number])
+                and guess_text(pa.array([*values, first[number].strip()], pa.string()).unique(), marks).data_type
+                is not guess.data_type
+            )
+    if typed:
+        return (True, 1.0, "") if mismatched else (False, 0.8, "the first row has values of the same types")
+    names = [text.strip() for text in first]
+    recur = any(name in {record[number].strip() for record in rest} for number, name in enumerate(names) if name)
+    if len(set(names)) == len(names) and all(names) and not recur:
+        return True, 0.7, "all columns are text: the first row is taken for names"
+    return (
+        (True, 0.6, "the first row has no values") if not recur else (False, 0.6, "its texts are values further down")
+    )
+
+
+def _is_value(text: str) -> bool:
+    """Whether a text can hardly be a name: a number, a date."""
+    text = text.strip()
+    if not text or not re.search(r"\d", text):
+        return False
+    return guess_text(pa.array([text]), Marks()).data_type in (
+        DataType.INT, DataType.LONG, DataType.DOUBLE, DataType.TIMESTAMP,
+    ) or bool(re.fullmatch(r"[+-]?0\d+", text))  # fmt: skip

@@ -1,0 +1,42 @@
+"""Expressions of transformConfigs, written as text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+
+def field_name(name: str) -> str:
+    """A field of the file, whatever it is called."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def text(value: str) -> str:
+    """A constant."""
+    return "'" + value.replace("'", "''") + "'"
+
+
+def without_nulls(value: str, null_texts: Iterable[str]) -> str:
+    """No value where the text stands for none."""
+    listed = ", ".join(text(null) for null in null_texts)
+    return f"CASE WHEN {value} IN ({listed}) THEN NULL ELSE {value} END" if listed else value
+
+
+def truth(value: str, true_texts: Iterable[str], false_texts: Iterable[str]) -> str:
+    """'true' and 'false' for the words that mean them; other texts stay, and are found to be neither."""
+    trues, falses = (", ".join(text(word) for word in words) for words in (true_texts, false_texts))
+    lower = f"lower(trim({value}))"
+    return f"CASE WHEN {lower} IN ({trues}) THEN 'true' WHEN {lower} IN ({falses}) THEN 'false' ELSE {value} END"
+
+
+def plain_number(value: str, *, decimal_comma: bool) -> str:
+    """A number without marks between thousands, with a point before its fraction."""
+    if decimal_comma:
+        return f"replace(replace({value}, '.', ''), ',', '.')"
+    return f"replace({value}, ',', '')"
+
+
+def instant(value: str, pattern: str, padded_from: int | None = None, padding: str = "") -> str:
+    """Milliseconds of a date; texts of up to `padded_from` characters get `padding`, a time of day, first."""
+    if padded_from is not None:
+        value = f"CASE WHEN length({value}) <= {padded_from} THEN concat({value}, {text(padding)}) ELSE {value} END"
+    return f"fromDateTime({value}, {text(pattern)})"

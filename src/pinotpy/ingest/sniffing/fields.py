@@ -1,0 +1,68 @@
+"""The fields of a sample made flat: field b of record a is `a.b`, as complexTypeConfig calls it; lists stay lists."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+DELIMITER: Final = "."
+_DEPTH_MAX: Final = 8
+# A record of more fields is a map by nature, such as counts by day: it becomes one column of JSON.
+_FIELDS_MAX: Final = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A field that a column may be made of. `source`: its name, with those of the records around it before it.
+
+    values: of the sample; records only where they are to be JSON. is_nested: whether it is part of a record.
+    is_declared: whether the file says of what type it is; else its texts may stand for something.
+    """
+
+    source: str
+    values: pa.Array
+    is_nested: bool
+    is_declared: bool = False
+
+
+def flat_fields(table: pa.Table, *, is_declared: bool) -> list[Field]:
+    """All fields of a sample, in its order."""
+    return [
+        Field(source, values, is_nested, is_declared)
+        for name in table.schema.names
+        for source, values, is_nested in _fields(name, _plain(table.column(name)), 0)
+    ]
+
+
+def _fields(source: str, values: pa.Array, depth: int) -> Iterator[tuple[str, pa.Array, bool]]:
+    kind = values.type
+    if not pa.types.is_struct(kind) or kind.num_fields == 0 or depth >= _DEPTH_MAX or _num_leaves(kind) > _FIELDS_MAX:
+        yield source, values, depth > 0
+        return
+    for index in range(kind.num_fields):
+        child = kind.field(index)
+        # A name that holds the delimiter cannot be told from a path.
+        if DELIMITER in child.name:
+            yield source, values, depth > 0
+            return
+    for index in range(kind.num_fields):
+        yield from _fields(
+            f"{source}{DELIMITER}{kind.field(index).name}", _plain(pc.struct_field(values, [index])), depth + 1
+        )
+
+
+def _num_leaves(kind: pa.DataType) -> int:
+    if not pa.types.is_struct(kind):
+        return 1
+    return sum(_num_leaves(kind.field(index).type) for index in range(kind.num_fields))
+
+
+def _plain(values: pa.Array | pa.ChunkedArray) -> pa.Array:
+    array = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
+    if isinstance(array, pa.ChunkedArray):
+        array = array.chunk(0) if array.num_chunks == 1 else pa.concat_arrays(array.chunks)
+    return array.dictionary_decode() if pa.types.is_dictionary(array.type) else array

@@ -1,0 +1,116 @@
+"""What the rows behind the sample teach: values that did not fit are guessed with, texts of another encoding are read
+so, fields that only later records have become columns.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+from pinotpy.ingest.sniffing.guess import LateValue, Lessons
+from pinotpy.ingest.sniffing.sniff import Sniffed
+
+# Causes that the CSV reader names itself; the reader's settings allow the second one.
+NOT_UTF8: Final = "not UTF-8"
+HEADER_AGAIN: Final = "the header again"
+_LATE_KEPT: Final = 200
+# After so many times a column is no longer guessed.
+_GUESSES_MAX: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """One rejected row as the reject file has it; `value` of the column, "" where it is not known."""
+
+    file: str
+    row: int
+    column: str
+    cause: str
+    text: str
+    value: str = ""
+
+
+def read_rejects(folder: Path, sniffed: Sniffed) -> list[Rejected]:
+    """All rows that the reject files below a folder hold (up to what a reject file takes)."""
+    sources = {column.name: column.source for column in sniffed.columns}
+    rejects = []
+    for path in sorted(folder.rglob("*.rejects.jsonl")):
+        for line in path.read_text().splitlines():
+            document = json.loads(line)
+            if "cause" not in document:
+                continue  # how many more there were
+            column, text = document.get("column", ""), document.get("text", "")
+            value = _value(text, sources.get(column, column)) if column else ""
+            rejects.append(Rejected(document["file"], document["row"], column, document["cause"], text, value))
+    return rejects
+
+
+def learned(
+    lessons: Lessons, rejects: Iterable[Rejected], sniffed: Sniffed, guessed_before: Mapping[str, int]
+) -> Lessons:
+    """The lessons with those of one reading of all rows; the same where it taught nothing.
+
+    Args:
+        guessed_before: how often each column was guessed again already.
+    """
+    wished = {column.name for column in sniffed.columns if column.is_wished}
+    types = {column.name: column.type_text for column in sniffed.columns}
+    late: dict[str, list[LateValue]] = {}
+    as_text = dict(lessons.as_text)
+    encoding = lessons.encoding
+    for one in rejects:
+        if one.cause == NOT_UTF8 and sniffed.reader_config.get("encoding") is None:
+            encoding = "windows-1252"
+        elif one.column in types and one.column not in wished and types[one.column] != "STRING":
+            if not one.value or guessed_before.get(one.column, 0) >= _GUESSES_MAX:
+                as_text.setdefault(one.column, one.row)
+            values = late.setdefault(one.column, [])
+            if len(values) < _LATE_KEPT:
+                values.append(LateValue(one.row, one.value))
+    if encoding != lessons.encoding:
+        return replace(lessons, encoding=encoding)  # everything else is read anew
+    known = dict(lessons.late)
+    for name, values in late.items():
+        known[name] = (*known.get(name, ()), *values)
+    return replace(lessons, late=known, as_text=as_text)
+
+
+def _value(text: str, source: str) -> str:
+    try:
+        row: Any = json.loads(text)
+    except ValueError:
+        return ""
+    value = row.get(source) if isinstance(row, dict) else None
+    return "" if value is None else value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def cause_lines(rejects: Sequence[Rejected], *, shown: int = 10) -> list[str]:
+    """A line for each cause, most frequent first: how often, where first, and which flag maps it."""
+    groups: dict[tuple[str, str], list[Rejected]] = {}
+    for one in rejects:
+        groups.setdefault((one.column, one.cause), []).append(one)
+    ranked = sorted(groups.items(), key=lambda item: (-len(item[1]), item[1][0].row))
+    lines = []
+    for (column, cause), rows in ranked[:shown]:
+        where = f"row {rows[0].row:,}" if len(rows) == 1 else f"{len(rows):,} rows, first row {rows[0].row:,}"
+        what = f"column '{column}': {cause}" if column else cause
+        lines.append(f"{where}: {what}; {_remedy(rows[0])}")
+    if len(ranked) > shown:
+        lines.append(f"… and {len(ranked) - shown:,} more causes")
+    return lines
+
+
+def _remedy(one: Rejected) -> str:
+    if one.cause == HEADER_AGAIN:
+        return "left out"
+    if one.column:
+        null = f"--null-text {one.value!r} reads it as no value, " if one.value else ""
+        return f"{null}--type {one.column}=STRING takes it as text, --reject-share 0.01 leaves such rows out"
+    if "fields, expected" in one.cause:
+        return "check --delimiter and --quote; --reject-share 0.01 leaves such rows out"
+    if one.cause == NOT_UTF8:
+        return "name the file's --encoding, such as windows-1252"
+    return "--reject-share 0.01 leaves such rows out"

@@ -1,0 +1,102 @@
+"""The first rows of a file as the readers give them, one Arrow column a field.
+
+This is the only file of the sniffer that knows how formats name their fields.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Any, BinaryIO, Final, cast
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyarrow import orc
+
+from pinotpy.data_types import DataType
+from pinotpy.errors import DataError
+from pinotpy.ingest.readers.arrow_damage import DAMAGE, cause_of
+from pinotpy.ingest.readers.avro_container import DamagedAvroError, read_header
+from pinotpy.ingest.readers.catalog import reader_for
+from pinotpy.ingest.readers.json_format import field_names
+from pinotpy.ingest.readers.spec import FileFormat, InputFile, ReaderColumn, buffered_reader
+
+_CELLS: Final = 1_000_000
+_ROWS: Final = (1_000, 20_000)
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """`table` has a column for each field of the file, by its name there; `is_whole`: it holds all rows.
+
+    Args:
+        num_rejected: rows that the reader left out on the way. cause: of the first of them.
+    """
+
+    table: pa.Table
+    is_whole: bool
+    num_rejected: int = 0
+    cause: str = ""
+
+
+def read_sample(
+    file: InputFile,
+    file_format: FileFormat,
+    config: Mapping[str, Any],
+    names: list[str],
+    more_fields: Sequence[str] = (),
+) -> Sample:
+    """Rows from the beginning of the file.
+
+    Args:
+        names: the fields; [] for formats whose files name them. more_fields: besides those that the first rows have.
+
+    Raises:
+        DataError: the file cannot be read.
+    """
+    names = list(dict.fromkeys((*(names or _names(file, file_format)), *more_fields)))
+    if not names:
+        return Sample(pa.table({}), is_whole=True)
+    rows_max = max(_ROWS[0], min(_ROWS[1], _CELLS // len(names)))
+    rejected: list[str] = []
+
+    def reject(row: int, column: str, cause: str, text: str = "", *, allowed: bool = False) -> None:
+        rejected.append(cause)
+
+    is_text = file_format in (FileFormat.CSV, FileFormat.TSV)
+    columns = [ReaderColumn(name, DataType.STRING, nested=not is_text) for name in names]
+    batches: list[pa.RecordBatch] = []
+    is_whole = True
+    rows = 0
+    # Closed before its end: readers that work ahead stop then.
+    with closing(reader_for(file_format)(file, columns, config, reject, lambda done, total: None)) as reading:  # type: ignore[type-var]
+        for part in reading:
+            batches.append(part.batch)
+            rows += part.batch.num_rows
+            if rows >= rows_max:
+                is_whole = next(iter(reading), None) is None if rows == rows_max else False
+                break
+    if not batches:
+        return Sample(pa.table({name: pa.nulls(0, pa.string()) for name in names}), True, len(rejected), *rejected[:1])
+    tables = [pa.Table.from_batches([batch]) for batch in batches]
+    table = pa.concat_tables(tables, promote_options="permissive") if len(tables) > 1 else tables[0]
+    return Sample(table.slice(0, rows_max).combine_chunks(), is_whole, len(rejected), *rejected[:1])
+
+
+def _names(file: InputFile, file_format: FileFormat) -> list[str]:
+    try:
+        if file_format is FileFormat.JSON:
+            return field_names(file, rows_max=_ROWS[1])
+        if file_format is FileFormat.PARQUET:
+            with file.open_seekable() as stream:
+                return list(pq.read_schema(stream).names)
+        if file_format is FileFormat.ORC:
+            with file.open_seekable() as stream:
+                return list(orc.ORCFile(stream).schema.names)
+        with file.open() as stream:
+            return list(read_header(cast(BinaryIO, buffered_reader(stream))).schema.field_names)
+    except (*DAMAGE, DamagedAvroError) as error:
+        if isinstance(error, DataError):
+            raise
+        raise file.broken(f"no {file_format} file that can be read: {cause_of(error)}") from error

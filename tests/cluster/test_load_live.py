@@ -1,0 +1,126 @@
+"""Proves that `load` brings files of a user into a cluster that runs, from looking into them to the first answer: a CSV
+with a German spelling, packed JSON lines and Parquet; that loading again adds rows; that what does not fit is named
+before anything is sent; and that a wrong guess is mended by the flag that the output names.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from live_cluster import LiveCluster
+
+pytestmark = pytest.mark.cluster
+
+CSV = (
+    "Nr.;Ort;Preis (€);Datum;bezahlt\n"
+    "001;Köln;1.234,50;31.12.2020;ja\n"
+    "002;Bonn;2,25;01.02.2021;nein\n"
+    "003;;NULL;02.02.2021;ja\n"
+)
+
+
+class Loader:
+    """`pinotpy` as a process against a cluster."""
+
+    def __init__(self, cluster: LiveCluster) -> None:
+        self.cluster = cluster
+
+    def run(self, *arguments: str, status: int = 0) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "pinotpy", *arguments, "--controller-url", self.cluster.controller_url]
+        ended = subprocess.run(command, capture_output=True, text=True, timeout=400, check=False)
+        assert ended.returncode == status, ended.stdout + ended.stderr
+        return ended
+
+    def load(self, *arguments: str) -> Any:
+        return json.loads(self.run("load", *arguments, "--json").stdout)
+
+    def rows(self, query: str) -> list[list[Any]]:
+        rows: list[list[Any]] = self.cluster.query(query, dialect="sql")["resultTable"]["rows"]
+        return rows
+
+
+def test_files_become_tables_that_answer(tmp_path: Path) -> None:
+    cluster = LiveCluster(tmp_path / "cluster", num_servers=1)
+    try:
+        loader = Loader(cluster)
+        _a_csv_is_loaded_and_loaded_again(loader, tmp_path)
+        _a_wrong_guess_is_mended_by_the_flag_that_is_named(loader, tmp_path)
+        _json_lines_and_parquet_equal_what_duckdb_reads(loader, tmp_path)
+    finally:
+        cluster.close()
+
+
+def _a_csv_is_loaded_and_loaded_again(loader: Loader, tmp_path: Path) -> None:
+    first = tmp_path / "kunden.csv"
+    first.write_text(CSV)
+    said = loader.run("load", str(first)).stdout
+    assert "table kunden created, and 3 rows are loaded" in said
+    assert "SELECT COUNT(*) AS num_rows FROM kunden" in said and "pinotpy post-query --query-type sql" in said
+    query = "SELECT Nr, Ort, Preis, bezahlt, ToDateTime(Datum, 'yyyy-MM-dd') FROM kunden ORDER BY Nr"
+    assert loader.rows(f"SET enableNullHandling = true; {query}") == [
+        ["001", "Köln", 1234.5, True, "2020-12-31"],
+        ["002", "Bonn", 2.25, False, "2021-02-01"],
+        ["003", None, None, True, "2021-02-02"],
+    ]
+    # The same content is not added twice, unless that is asked for.
+    assert loader.load(str(first))["replacedSegments"]
+    assert loader.rows("SELECT COUNT(*) FROM kunden") == [[3]]
+    assert loader.load(str(first), "--again")["answer"]["resultTable"]["rows"] == [[6]]
+    # Another file adds its rows, in its own spelling.
+    other = tmp_path / "more.csv"
+    other.write_text("Nr.,Ort,Preis (€),Datum,bezahlt,neu\n004,Ulm,7.5,2021-03-01,true,x\n")
+    added = loader.load(str(other), "--table", "kunden")
+    assert added["created"] is False and added["answer"]["resultTable"]["rows"] == [[7]]
+    assert "fields that no column of the table takes: 'neu'" in added["files"][0]["notes"]
+    assert loader.rows("SELECT Preis FROM kunden WHERE Nr = '004'") == [[7.5]]
+    # What does not fit says so, and sends nothing.
+    other.write_text("Nr.,Ort,Preis (€),Datum,bezahlt\n005,Ulm,cheap,2021-03-01,true\n")
+    refused = loader.run("load", str(other), "--table", "kunden", status=1).stderr
+    assert "column 'Preis': the file has STRING, the table DOUBLE; --type Preis=DOUBLE" in refused
+    other.write_text("x,y\n1,2\n")
+    assert "none of the columns of table 'kunden'" in loader.run(
+        "load", str(other), "--table", "kunden", status=1
+    ).stderr  # fmt: skip
+    assert loader.rows("SELECT COUNT(*) FROM kunden") == [[7]]
+
+
+def _a_wrong_guess_is_mended_by_the_flag_that_is_named(loader: Loader, tmp_path: Path) -> None:
+    path = tmp_path / "trips.csv"
+    path.write_text("id,at\n1,03/04/2021\n2,05/06/2021\n")
+    guessed = loader.load(str(path))
+    (column,) = [column for column in guessed["files"][0]["columns"] if column["name"] == "at"]
+    assert column["confidence"] == 0.5 and guessed["files"][0]["rows"][0]["at"].startswith("2021-03-04")
+    flag = column["flag"].split()
+    assert flag == ["--date-order", "dmy"]
+    mended = loader.load(str(path), "--table", "trips_mended", *flag)
+    assert mended["files"][0]["rows"][0]["at"].startswith("2021-04-03")
+    assert loader.rows("SELECT ToDateTime(at, 'yyyy-MM-dd') FROM trips_mended ORDER BY id") == [
+        ["2021-04-03"],
+        ["2021-06-05"],
+    ]
+
+
+def _json_lines_and_parquet_equal_what_duckdb_reads(loader: Loader, tmp_path: Path) -> None:
+    records = [
+        {"id": number, "city": ["Köln", "Bonn", None][number % 3], "price": number / 4, "flag": number % 2 == 0}
+        for number in range(1, 2001)
+    ]
+    lines, columns = tmp_path / "lines.jsonl.gz", tmp_path / "columns.parquet"
+    lines.write_bytes(gzip.compress("".join(json.dumps(record) + "\n" for record in records).encode()))
+    pq.write_table(pa.Table.from_pylist(records), columns)
+    query = "SELECT city, COUNT(*), SUM(price), MAX(id) FROM {} WHERE flag GROUP BY city ORDER BY city NULLS LAST"
+    for path, reader in ((lines, "read_json_auto"), (columns, "read_parquet")):
+        table = path.name.split(".")[0]
+        loaded = loader.load(str(path))
+        assert loaded["created"] is True and loaded["answer"]["resultTable"]["rows"] == [[2000]]
+        expected = duckdb.sql(query.format(f"{reader}('{path}')")).fetchall()
+        assert loader.rows("SET enableNullHandling = true; " + query.format(table)) == [list(row) for row in expected]

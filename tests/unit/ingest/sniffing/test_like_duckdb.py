@@ -1,0 +1,42 @@
+"""Files that DuckDB reads rightly are read the same: equal numbers, texts, times, nulls, row by row.
+
+DuckDB's own sniffer is the oracle; where it keeps text that stands for something (decimal commas, ja/nein), it is told.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+from sniffed_files import built
+
+FILES = {
+    "plain": ("id,name,price,at\n1,Ann,1.5,2020-01-02 03:04:05\n2,,2,2020-01-03 00:00:00\n,Bob,,\n", ""),
+    "semicolons": ("id;name;ok\n1;\"a;b\";true\n2;'x';false\n3;;\n", ""),
+    "tabs": ("id\tname\n1\tAnn\n2\tBob, Jr.\n", ""),
+    "quotes": ('id,text\n1,"say ""hi""\nand go"\n2,plain\n', ""),
+    "large": ("a,b\n3000000000,1e300\n-3000000000,-0.25\n", ""),
+    "dates": ("id,at\n1,31/12/2020\n2,01/02/2021\n", ""),
+    "commas": ("id;price\n1;1,5\n2;-20,25\n", ", decimal_separator=','"),
+    "crlf": ("a,b\r\n1,x\r\n2,y\r\n", ""),
+}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_file_is_read_as_duckdb_reads_it(tmp_path: Path, name: str) -> None:
+    content, told = FILES[name]
+    file = built(tmp_path, content, f"{name}.csv")
+    columns = duckdb.sql(f"SELECT * FROM read_csv('{tmp_path / f'{name}.csv'}'{told})")
+    expected = [dict(zip(columns.columns, map(_plain, row), strict=True)) for row in columns.fetchall()]
+    assert file.rows == expected
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, datetime):
+        return value.replace(tzinfo=UTC)
+    if hasattr(value, "year"):  # a date
+        return datetime(value.year, value.month, value.day, tzinfo=UTC)
+    return value

@@ -1,0 +1,338 @@
+"""Messy files become the tables that a reader of them would make: delimiters, decimals, encodings, nulls, dates in nine
+orders, nested records, no rows, one column, 2,000 columns, a header twice, a byte order mark, CR alone.
+
+Proved by building each file as `load` does it and reading its segment back.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from sniffed_files import built
+
+from pinotpy.errors import DataError, UserError
+
+
+def day(year: int, month: int, day_of_month: int, hour: int = 0, minute: int = 0, second: int = 0) -> datetime:
+    return datetime(year, month, day_of_month, hour, minute, second, tzinfo=UTC)
+
+
+@pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
+def test_delimiters_are_found_beside_quoted_ones(tmp_path: Path, delimiter: str) -> None:
+    lines = [["id", "name", "note"], ["1", "Ann", f'"a{delimiter}b"'], ["2", '"say ""hi"""', "c"]]
+    file = built(tmp_path, "".join(delimiter.join(line) + "\n" for line in lines))
+    assert file.types == {"id": "INT", "name": "STRING", "note": "STRING"}
+    assert file.rows == [
+        {"id": 1, "name": "Ann", "note": f"a{delimiter}b"},
+        {"id": 2, "name": 'say "hi"', "note": "c"},
+    ]
+
+
+def test_decimal_commas_and_marks_between_thousands(tmp_path: Path) -> None:
+    file = built(tmp_path, "a;b;c\n1,5;1.234,50;1.000\n-2;0,1;20.000\n")
+    assert file.types == {"a": "DOUBLE", "b": "DOUBLE", "c": "INT"}
+    assert file.rows == [{"a": 1.5, "b": 1234.5, "c": 1000}, {"a": -2.0, "b": 0.1, "c": 20000}]
+
+
+def test_commas_between_thousands_beside_a_decimal_point(tmp_path: Path) -> None:
+    file = built(tmp_path, 'a,b\n"1,234.5","1,000"\n2.25,"12,000"\n')
+    assert file.types == {"a": "DOUBLE", "b": "INT"}
+    assert file.rows == [{"a": 1234.5, "b": 1000}, {"a": 2.25, "b": 12000}]
+
+
+def test_an_open_decimal_sign_is_told_with_its_flag(tmp_path: Path) -> None:
+    text = "a;b\nx;1,234\ny;5,678\n"
+    file = built(tmp_path, text)
+    (column,) = [column for column in file.reading.sniffed.columns if column.name == "b"]
+    assert (column.confidence, column.flag) == (0.5, "--decimal-point")
+    assert [row["b"] for row in file.rows] == [1.234, 5.678]
+    other = built(tmp_path, text, "other.csv", decimal_comma=False)
+    assert [row["b"] for row in other.rows] == [1234, 5678]
+
+
+@pytest.mark.parametrize("separator", ["-", "/", "."])
+@pytest.mark.parametrize("order", ["ymd", "dmy", "mdy"])
+def test_dates_in_nine_orders(tmp_path: Path, separator: str, order: str) -> None:
+    days = [(2021, 1, 31), (2020, 12, 5), (2019, 2, 28)]
+    texts = []
+    for year, month, of_month in days:
+        fields = {"y": f"{year}", "m": f"{month:02}", "d": f"{of_month:02}"}
+        texts.append(separator.join(fields[letter] for letter in order))
+    file = built(tmp_path, "id,at\n" + "".join(f"{number},{text}\n" for number, text in enumerate(texts)))
+    assert file.types["at"] == "TIMESTAMP"
+    assert sorted(row["at"] for row in file.rows) == sorted(day(*one) for one in days)
+    assert file.reading.sniffed.columns[1].confidence == 1.0
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("31.01.2021 13:05", day(2021, 1, 31, 13, 5)),
+        ("31/1/2021 9:05:07", day(2021, 1, 31, 9, 5, 7)),
+        ("1/31/2021 9:05 PM", day(2021, 1, 31, 21, 5)),
+        ("2021/01/31T13:05:07", day(2021, 1, 31, 13, 5, 7)),
+        ("31.01.21", day(2021, 1, 31)),
+        ("2021-01-31T13:05:07Z", day(2021, 1, 31, 13, 5, 7)),
+        ("2021-01-31 13:05:07+01:00", day(2021, 1, 31, 12, 5, 7)),
+        ("31 Jan 2021", day(2021, 1, 31)),
+        ("Jan 31, 2021", day(2021, 1, 31)),
+    ],
+)
+def test_dates_with_times_zones_and_names(tmp_path: Path, text: str, expected: datetime) -> None:
+    file = built(tmp_path, f'id;at\n1;"{text}"\n')
+    assert (file.types["at"], file.rows[0]["at"]) == ("TIMESTAMP", expected)
+
+
+def test_dates_some_of_which_have_a_time(tmp_path: Path) -> None:
+    file = built(tmp_path, "id,at\n1,31.01.2021\n2,01.02.2021 13:05\n")
+    assert [row["at"] for row in file.rows] == [day(2021, 1, 31), day(2021, 2, 1, 13, 5)]
+
+
+def test_an_open_order_of_dates_is_told_with_its_flag(tmp_path: Path) -> None:
+    text = "id,at\n1,03/04/2021\n2,05/06/2021\n"
+    file = built(tmp_path, text)
+    (_, column) = file.reading.sniffed.columns
+    assert (column.confidence, column.flag) == (0.5, "--date-order dmy")
+    assert file.rows[0]["at"] == day(2021, 3, 4)
+    assert built(tmp_path, text, "other.csv", date_order="dmy").rows[0]["at"] == day(2021, 4, 3)
+    # Another column knows.
+    sure = built(tmp_path, "a,b\n03/04/2021,31/12/2020\n", "sure.csv")
+    assert sure.rows == [{"a": day(2021, 4, 3), "b": day(2020, 12, 31)}]
+    assert sure.reading.sniffed.columns[0].confidence == 0.8
+
+
+def test_what_looks_like_a_date_and_is_none_stays_text(tmp_path: Path) -> None:
+    file = built(tmp_path, "a,b,c\n31.02.2021,1.2.3,12:30\n01.03.2021,4.5.6,13:00\n")
+    assert file.types == {"a": "STRING", "b": "STRING", "c": "STRING"}
+    assert file.rows[0] == {"a": "31.02.2021", "b": "1.2.3", "c": "12:30"}
+
+
+def test_seconds_and_milliseconds_since_1970(tmp_path: Path) -> None:
+    file = built(tmp_path, "created_at,event_time,amount\n1600000000,1600000000123,1600000000\n")
+    assert file.types == {"created_at": "TIMESTAMP", "event_time": "TIMESTAMP", "amount": "INT"}
+    assert file.rows[0]["created_at"] == datetime.fromtimestamp(1_600_000_000, UTC)
+    assert file.rows[0]["event_time"] == datetime.fromtimestamp(1_600_000_000.123, UTC)
+
+
+@pytest.mark.parametrize(
+    ("true", "false"), [("ja", "nein"), ("yes", "no"), ("Y", "N"), ("true", "false"), ("t", "f"), ("TRUE", "FALSE")]
+)
+def test_truth_values(tmp_path: Path, true: str, false: str) -> None:
+    file = built(tmp_path, f"id,ok\n1,{true}\n2,{false}\n3,\n")
+    assert file.types["ok"] == "BOOLEAN"
+    assert [row["ok"] for row in file.rows] == [True, False, None]
+
+
+def test_one_word_of_two_is_no_truth_value(tmp_path: Path) -> None:
+    assert built(tmp_path, "id,country\n1,no\n2,no\n").types["country"] == "STRING"
+
+
+def test_texts_that_mean_no_value(tmp_path: Path) -> None:
+    file = built(tmp_path, "a,b,c\n1,x,NA\n,NULL,DE\nNULL,\\N,FR\nn/a,N/A,US\n")
+    assert file.types == {"a": "INT", "b": "STRING", "c": "STRING"}
+    assert [row["a"] for row in file.rows] == [1, None, None, None]
+    assert [row["b"] for row in file.rows] == ["x", None, None, None]
+    # A country among others: Namibia.
+    assert [row["c"] for row in file.rows] == ["NA", "DE", "FR", "US"]
+    told = built(tmp_path, "a\n1\nunknown\n", "told.csv", null_texts=("unknown",))
+    assert (told.types, [row["a"] for row in told.rows]) == ({"a": "INT"}, [1, None])
+
+
+def test_numbers_that_are_none_and_large_ones(tmp_path: Path) -> None:
+    file = built(tmp_path, "plz,phone,large,huge,f\n01234,+4930123456,3000000000,123456789012345678901234,1e3\n")
+    assert file.types == {"plz": "STRING", "phone": "STRING", "large": "LONG", "huge": "STRING", "f": "DOUBLE"}
+    assert file.rows[0]["plz"] == "01234" and file.rows[0]["f"] == 1000.0
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "windows-1252"])
+def test_encodings_and_byte_order_marks(tmp_path: Path, encoding: str) -> None:
+    file = built(tmp_path, "Straße,Preis\nGrün,1\n".encode(encoding))
+    assert file.rows == [{"Strasse": "Grün", "Preis": 1}]
+    assert file.reading.sniffed.names_changed == {"Strasse": "Straße"}
+
+
+def test_carriage_returns_alone_end_lines(tmp_path: Path) -> None:
+    assert built(tmp_path, "a,b\r1,x\r2,y\r").rows == [{"a": 1, "b": "x"}, {"a": 2, "b": "y"}]
+
+
+def test_a_header_that_comes_again_is_left_out_and_counted(tmp_path: Path) -> None:
+    file = built(tmp_path, "a,b\n1,2\na,b\n3,4\n")
+    assert file.rows == [{"a": 1, "b": 2}, {"a": 3, "b": 4}]
+    assert [(one.row, one.cause) for one in file.reading.rejects] == [(2, "the header again")]
+
+
+def test_equal_and_empty_names_and_names_with_signs(tmp_path: Path) -> None:
+    file = built(tmp_path, "id,id,,Preis in €,2nd value,order-no\n1,2,3,4,5,6\n")
+    assert file.rows == [{"id": 1, "id_2": 2, "col_3": 3, "Preis_in": 4, "col_2nd_value": 5, "order_no": 6}]
+    assert file.reading.sniffed.names_changed["Preis_in"] == "Preis in €"
+
+
+def test_no_header(tmp_path: Path) -> None:
+    file = built(tmp_path, "1,Ann,2020-01-02\n2,Bob,2020-01-03\n")
+    assert file.rows[0] == {"col_1": 1, "col_2": "Ann", "col_3": day(2020, 1, 2)}
+    texts = "name,city\nAnn,Bonn\n"
+    assert built(tmp_path, texts, "a.csv").rows == [{"name": "Ann", "city": "Bonn"}]
+    assert len(built(tmp_path, texts, "b.csv", header=False).rows) == 2
+
+
+def test_a_file_with_a_header_alone_has_columns_and_no_rows(tmp_path: Path) -> None:
+    file = built(tmp_path, "a,b\n")
+    assert (file.types, file.rows) == ({"a": "STRING", "b": "STRING"}, [])
+    assert {column.why for column in file.reading.sniffed.columns} == {"no value in the sample"}
+    with pytest.raises(UserError, match="has no record"):
+        built(tmp_path, "[]", "t.json")
+    with pytest.raises(UserError, match="is empty"):
+        built(tmp_path, b"", "empty.csv")
+
+
+def test_one_column(tmp_path: Path) -> None:
+    file = built(tmp_path, "name\nAnn, née Smith\nBob\n")
+    assert file.rows == [{"name": "Ann, née Smith"}, {"name": "Bob"}]
+
+
+def test_two_thousand_columns(tmp_path: Path) -> None:
+    names = [f"c{number}" for number in range(2000)]
+    file = built(tmp_path, ",".join(names) + "\n" + ",".join(map(str, range(2000))) + "\n")
+    assert list(file.types) == names and set(file.types.values()) == {"INT"}
+    assert file.rows == [{f"c{number}": number for number in range(2000)}]
+
+
+def test_long_texts_are_not_cut(tmp_path: Path) -> None:
+    file = built(tmp_path, f"id,text\n1,{'x' * 3000}\n")
+    assert len(file.rows[0]["text"]) == 3000 and file.reading.report is not None
+    assert not file.reading.report.by_column("cuts_by_column")
+
+
+# --- JSON and formats with types --------------------------------------------------------------------------------------
+
+RECORDS = [
+    {
+        "id": 1,
+        "user": {"name": "Ann", "tags": ["a", "b"]},
+        "at": "2020-01-02T03:04:05Z",
+        "n": [1, 2],
+        "more": [{"x": 1}],
+    },
+    {"id": 2, "user": {"name": "Bob", "tags": []}, "at": "2020-01-03T00:00:00Z", "n": [3], "more": [], "late": 7},
+]
+FLAT = [
+    {"id": 1, "user_name": "Ann", "user_tags": ["a", "b"], "at": day(2020, 1, 2, 3, 4, 5), "n": [1, 2],
+     "more": '[{"x":1}]', "late": None},
+    {"id": 2, "user_name": "Bob", "user_tags": None, "at": day(2020, 1, 3), "n": [3], "more": "[]", "late": 7},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("form", ["lines", "array", "pretty", "gz"])
+def test_nested_records_of_json(tmp_path: Path, form: str) -> None:
+    lines = "".join(json.dumps(record) + "\n" for record in RECORDS)
+    content = {
+        "lines": lines.encode(),
+        "array": json.dumps(RECORDS).encode(),
+        "pretty": json.dumps(RECORDS, indent=2).encode(),
+        "gz": gzip.compress(lines.encode()),
+    }[form]
+    file = built(tmp_path, content, "t.json")
+    assert file.types == {
+        "id": "INT", "user_name": "STRING", "user_tags": "STRING[]", "at": "TIMESTAMP", "n": "INT[]", "more": "JSON",
+        "late": "INT",
+    }  # fmt: skip
+    assert file.rows == FLAT
+
+
+def test_a_name_that_lies_about_the_format(tmp_path: Path) -> None:
+    file = built(tmp_path, '{"a":1}\n{"a":2}\n', "t.csv")
+    assert [row["a"] for row in file.rows] == [1, 2]
+    assert "its name says csv" in file.reading.sniffed.guesses[0].why
+
+
+@pytest.mark.parametrize("file_format", ["parquet", "orc"])
+def test_formats_with_types_keep_them(tmp_path: Path, file_format: str) -> None:
+    import pyarrow.parquet as pq
+    from pyarrow import orc
+
+    table = pa.table(
+        {
+            "id": pa.array([1, 2], pa.int64()),
+            "code": ["007", None],
+            "at": pa.array([1_577_923_200_000, None], pa.timestamp("ms")),
+            "ok": [True, False],
+            "point": [{"x": 1.5, "y": 2}, None],
+            "tags": [["a"], ["b", "c"]],
+        }
+    )
+    path = tmp_path / "source"
+    (pq if file_format == "parquet" else orc).write_table(table, path)
+    file = built(tmp_path, path.read_bytes(), f"t.{file_format}")
+    assert file.types == {
+        "id": "LONG", "code": "STRING", "at": "TIMESTAMP", "ok": "BOOLEAN", "point_x": "DOUBLE", "point_y": "LONG",
+        "tags": "STRING[]",
+    }  # fmt: skip
+    assert file.rows == [
+        {"id": 1, "code": "007", "at": day(2020, 1, 2), "ok": True, "point_x": 1.5, "point_y": 2, "tags": ["a"]},
+        {"id": 2, "code": None, "at": None, "ok": False, "point_x": None, "point_y": None, "tags": ["b", "c"]},
+    ]
+
+
+def test_what_cannot_be_read_is_named_with_a_remedy(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"a ZIP archive .* save the sheet as CSV"):
+        built(tmp_path, b"PK\x03\x04rest", "book.xlsx")
+    with pytest.raises(UserError, match="--type names 'x', which is no column: expected one of a"):
+        built(tmp_path, "a\n1\n", "a.csv", types={"x": "LONG"})
+    with pytest.raises(UserError, match="--delimiter is for CSV and TSV, found a file of format json"):
+        built(tmp_path, '{"a":1}', "a.json", delimiter=";")
+
+
+# --- what comes behind the sample -------------------------------------------------------------------------------------
+
+
+def test_a_late_value_widens_its_column_and_is_told_with_its_row(tmp_path: Path) -> None:
+    lines = [f"{number},{number}.5,x" for number in range(25_000)]
+    lines[24_000] = "3000000000,soon,x"
+    file = built(tmp_path, "a,b,c\n" + "\n".join(lines) + "\n")
+    assert file.types == {"a": "LONG", "b": "STRING", "c": "STRING"}
+    assert file.rows[24_000] == {"a": 3_000_000_000, "b": "soon", "c": "x"} and len(file.rows) == 25_000
+    assert any("column 'b': row 24,001 has 'soon'" in line for line in file.reading.lines)
+    assert "--type b=DOUBLE" in " ".join(file.reading.lines)
+
+
+def test_a_late_text_of_no_value_widens_nothing(tmp_path: Path) -> None:
+    lines = [str(number) for number in range(25_000)]
+    lines[24_000] = "n/a"
+    file = built(tmp_path, "a\n" + "\n".join(lines) + "\n")
+    assert file.types == {"a": "INT"} and file.rows[24_000] == {"a": None}
+
+
+def test_a_wished_type_rejects_what_it_cannot_take_with_the_flags_that_map_it(tmp_path: Path) -> None:
+    text = "a,b\n1,x\nsoon,y\nsoon,z\n"
+    with pytest.raises(DataError) as caught:
+        built(tmp_path, text, types={"a": "INT"})
+    assert "2 rows, first row 2: column 'a': 'soon' is no whole number" in caught.value.message
+    assert "--null-text 'soon'" in caught.value.message and "--reject-share" in caught.value.message
+    file = built(tmp_path, text, "some.csv", types={"a": "INT"}, reject_share=0.9)
+    assert file.rows == [{"a": 1, "b": "x"}] and len(file.reading.rejects) == 2
+
+
+def test_a_field_that_only_a_late_record_has_becomes_a_column(tmp_path: Path) -> None:
+    lines = ['{"a":1}'] * 25_000
+    lines[24_500] = '{"a":2,"rare":"x"}'
+    file = built(tmp_path, "\n".join(lines), "t.json")
+    assert file.types == {"a": "INT", "rare": "STRING"} and file.rows[24_500] == {"a": 2, "rare": "x"}
+    assert any("field 'rare'" in line for line in file.reading.lines)
+
+
+def test_rows_with_other_numbers_of_fields_fail_with_their_number(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"row 2: 3 fields, expected 2; check --delimiter"):
+        built(tmp_path, "a,b\n1,2\n1,2,3\n4,5\n")
+
+
+def test_times_beyond_1971_to_2071_are_no_time_column(tmp_path: Path) -> None:
+    lines = [f"{number},2020-01-02" for number in range(25_000)]
+    lines[24_000] = "1,1950-01-02"
+    file = built(tmp_path, "id,born\n" + "\n".join(lines) + "\n")
+    assert file.reading.table_config.segments.time_column_name is None
+    assert any("'born' has times outside of 1971 to 2071" in line for line in file.reading.lines)
