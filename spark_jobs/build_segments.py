@@ -1,6 +1,7 @@
 """Builds the segments of an ingestion job: `spark-submit spark_jobs/build_segments.py job.yaml`. See docs/spark.md."""
 
-from pinotpy.spark_jobs.commands import Step, main_of_script
+from pinotpy.spark_jobs.commands import main_of_script
+from pinotpy.spark_jobs.steps import Step
 
 if __name__ == "__main__":
     main_of_script(Step.BUILD)

@@ -2,7 +2,8 @@
 docs/spark.md.
 """
 
-from pinotpy.spark_jobs.commands import Step, main_of_script
+from pinotpy.spark_jobs.commands import main_of_script
+from pinotpy.spark_jobs.steps import Step
 
 if __name__ == "__main__":
     main_of_script(Step.PUSH)

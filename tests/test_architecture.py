@@ -293,3 +293,18 @@ functions(), scalar_functions()
 sys.exit(any(name in sys.modules for name in ("numba", "llvmlite", "pandas")))
 """
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
+def test_the_menu_of_the_command_line_loads_no_library_of_data() -> None:
+    """Every command and every daemon begins with it: numpy, Arrow, numba and pandas cost up to two seconds."""
+    code = """
+import sys
+from pinotpy.cli.main import main
+sys.argv = ["pinotpy", "--help"]
+try:
+    main()
+except SystemExit as end:
+    assert not end.code, end.code
+sys.exit(", ".join(name for name in ("numpy", "pyarrow", "numba", "pandas", "pyspark") if name in sys.modules) or None)
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)

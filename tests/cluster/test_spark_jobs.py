@@ -52,9 +52,10 @@ from pinotpy.segment.input_list import InputList
 from pinotpy.segment.partition import partition_of
 from pinotpy.segment.to_arrow import column_to_arrow
 from pinotpy.spark_jobs.build import build_segments
-from pinotpy.spark_jobs.commands import Step, run_step
+from pinotpy.spark_jobs.commands import run_step
 from pinotpy.spark_jobs.push import push_on_spark
 from pinotpy.spark_jobs.session import SparkSettings, attempts_of, spark_session
+from pinotpy.spark_jobs.steps import Step
 
 pytestmark = [pytest.mark.cluster]
 

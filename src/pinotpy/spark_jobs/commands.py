@@ -10,7 +10,6 @@ import time
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
-from enum import StrEnum
 from typing import Final
 
 from pinotpy.clock import SystemClock
@@ -25,9 +24,9 @@ from pinotpy.spark_jobs.build import build_segments
 from pinotpy.spark_jobs.push import push_on_spark
 from pinotpy.spark_jobs.session import SparkSettings, attempts_of, spark_session
 from pinotpy.spark_jobs.source_rows import reads_by_spark
+from pinotpy.spark_jobs.steps import JOB_HELP, Step
 from pinotpy.spark_jobs.watching import ShowProgress, no_progress
 
-JOB_HELP: Final = "job spec (YAML or JSON), or job properties (.properties): a path or a URI"
 _LINES_MAX: Final = 60
 _CAUSES_SHOWN: Final = 3
 _COUNTS: Final = (
@@ -36,14 +35,6 @@ _COUNTS: Final = (
     ("num_rows_rejected", "rejected"),
     ("num_rows_filtered", "filtered"),
 )
-
-
-class Step(StrEnum):
-    """What of a job is done."""
-
-    BUILD = "build-segments"
-    PUSH = "push-segments"
-    RUN = "run"
 
 
 def main_of_script(step: Step, arguments: Sequence[str] | None = None) -> None:

@@ -11,7 +11,7 @@ import typer
 
 from pinotpy.cli import options
 from pinotpy.errors import UserError
-from pinotpy.spark_jobs.commands import JOB_HELP, Step
+from pinotpy.spark_jobs.steps import JOB_HELP, Step
 
 if TYPE_CHECKING:
     from pinotpy.spark_jobs.session import SparkSettings
