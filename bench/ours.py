@@ -29,6 +29,7 @@ from pinotpy.config.table import TableConfig
 from pinotpy.pql.parser import parse_pql, parse_sql
 from pinotpy.query.compile.statement import compile_query
 from pinotpy.query.execute import execute
+from pinotpy.query.model.context import QueryOptions
 from pinotpy.query.model.options import query_options
 from pinotpy.query.result.combine import merge_partials
 from pinotpy.query.result.partial import PartialResult
@@ -51,6 +52,11 @@ ROOMY: Final = {
     "PINOTPY_BROKER_SERVER_RESPONSE_BYTES_MAX": str(2 * 10**9),
 }
 Config = dict[str, Any]
+
+
+def _with_nulls(options: QueryOptions, *, pql: bool = False) -> bool:
+    """As a broker has it where neither table nor setting says: in SQL nulls are nulls."""
+    return not pql and options.enable_null_handling is not False
 
 
 class Ours(Protocol):
@@ -252,7 +258,7 @@ class InProcess:
         statement = parse_pql(text) if pql else parse_sql(text)
         query_options_ = query_options(statement, "preserveType=true" if pql else options)
         context = compile_query(
-            statement, self._schema, query_options_, null_handling=query_options_.enable_null_handling
+            statement, self._schema, query_options_, null_handling=_with_nulls(query_options_, pql=pql)
         )
         partial = execute(context, self.segments, QueryControl(), threads=self._threads, executor=self._executor)
         reduced = reduce_partials(context, merge_partials(context, [partial]))
@@ -268,7 +274,7 @@ class InProcess:
         """Milliseconds of the server's part alone, and its result."""
         statement = parse_sql(text)
         options = query_options(statement)
-        context = compile_query(statement, self._schema, options, null_handling=options.enable_null_handling)
+        context = compile_query(statement, self._schema, options, null_handling=_with_nulls(options))
         start = time.perf_counter()
         partial = execute(context, self.segments, QueryControl(), threads=self._threads, executor=self._executor)
         return (time.perf_counter() - start) * 1000, partial

@@ -70,7 +70,7 @@ def test_an_unknown_option_is_wrong_usage(name: str, pinotpy: Any) -> None:
 def test_a_missing_option_is_wrong_usage_and_named(name: str, pinotpy: Any) -> None:
     ended = pinotpy(name)
     required = [
-        parameter.opts[0] if parameter.param_type_name == "option" else parameter.metavar
+        parameter.opts[0] if parameter.param_type_name == "option" else parameter.metavar or parameter.name
         for parameter in COMMANDS[name].params
         if parameter.required
     ]

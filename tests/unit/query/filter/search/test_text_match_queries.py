@@ -70,7 +70,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[InProcessClust
         "tags": pa.array(tags, pa.list_(pa.string()))
     }
     rows = pa.record_batch(columns)
-    found = InProcessCluster(tmp_path_factory.mktemp("notes"), num_servers=2)
+    found = InProcessCluster(tmp_path_factory.mktemp("notes"), num_servers=2, null_handling=False)
     found.add_table(SCHEMA, config("notes"), [[rows]])
     found.add_table(SCHEMA, config("cut"), [[rows.slice(first, 9)] for first in range(0, NUM_DOCS, 9)])
     yield found
