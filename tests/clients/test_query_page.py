@@ -72,10 +72,10 @@ def test_nulls_are_told_from_text(page: Page, eventually: Any) -> None:
     page.ctrl_enter()
     classes = "[...document.querySelectorAll('#results tbody td')].map((c) => [c.textContent, c.className])"
     number = [str(without_city), "number"]
-    eventually(lambda: page.value(classes) == [["null", ""], number], what="the default, a text, is shown")
+    eventually(lambda: page.value(classes) == [["null", "null"], number], what="the null is shown as one")
     page.value("document.getElementById('nulls').click()")
     page.ctrl_enter()
-    eventually(lambda: page.value(classes) == [["null", "null"], number], what="the null is shown as one")
+    eventually(lambda: page.value(classes) == [["null", ""], number], what="the default, a text, is shown")
     assert page.faults == []
 
 

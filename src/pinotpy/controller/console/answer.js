@@ -1,8 +1,9 @@
 // Writing a question and reading a broker's answer: pure functions, no page.
 
-// What is sent: the text under its dialect, and whether nulls stay nulls.
+// What is sent: the text under its dialect, and that nulls count as default values where the user wants that. Else the
+// table or the broker decides: in SQL nulls are nulls by default.
 export function queryBody(dialect, text, nulls) {
-  return nulls ? { [dialect]: text, queryOptions: "enableNullHandling=true" } : { [dialect]: text };
+  return nulls ? { [dialect]: text } : { [dialect]: text, queryOptions: "enableNullHandling=false" };
 }
 
 // A name as the dialect reads it: SQL wants quotes round what is no plain word.
