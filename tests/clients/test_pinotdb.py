@@ -111,7 +111,7 @@ def test_parameters_of_every_kind(cursor: Any) -> None:
     assert expected and [row for (row,) in cursor] == expected
 
 
-def test_nulls_come_as_none_where_they_are_asked_for(cursor: Any, connection: Any) -> None:
+def test_nulls_come_as_none_unless_default_values_are_asked_for(cursor: Any, connection: Any) -> None:
     without_fare = [row["tripId"] for row in TRIPS if row["fare"] is None]
     for query, options in (
         ("SELECT fare, tripId FROM trips WHERE fare IS NULL ORDER BY tripId LIMIT 1000", "enableNullHandling=true"),
@@ -119,10 +119,11 @@ def test_nulls_come_as_none_where_they_are_asked_for(cursor: Any, connection: An
             "SET enableNullHandling=true; SELECT fare, tripId FROM trips WHERE fare IS NULL ORDER BY tripId LIMIT 1000",
             None,
         ),
+        ("SELECT fare, tripId FROM trips WHERE fare IS NULL ORDER BY tripId LIMIT 1000", None),
     ):
         cursor.execute(query, queryOptions=options)
         assert cursor.fetchall() == [[None, number] for number in without_fare]
-    cursor.execute("SELECT fare FROM trips WHERE fare IS NULL LIMIT 1")
+    cursor.execute("SELECT fare FROM trips WHERE fare IS NULL LIMIT 1", queryOptions="enableNullHandling=false")
     assert cursor.fetchall() == [[0.0]]  # the default of a metric, as in the reference
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from pinotpy.pql.ast import Call, Identifier
+from pinotpy.pql.ast import Call, Identifier, Star
 from pinotpy.query.model.context import And, Comparison, Filter, Or, Predicate, QueryContext, QueryKind
 
 # A plain query has no more of each.
@@ -47,7 +47,10 @@ def is_counted(context: QueryContext) -> bool:
     """Whether such a query needs only metadata (COUNT(*) of all rows): segments answer without reading anything."""
     if context.kind is not QueryKind.AGGREGATION or context.filter is not None:
         return False
-    return all(call.function == "count" and not (call.args and context.null_handling) for call in context.aggregations)
+    return all(
+        call.function == "count" and (not context.null_handling or all(isinstance(arg, Star) for arg in call.args))
+        for call in context.aggregations
+    )
 
 
 def _is_plain_filter(condition: Filter) -> bool:
