@@ -31,6 +31,8 @@ LONG_TESTS = (
     "test_job_reruns_live",
     "test_reload_histories_live",
     "test_array_bounds",
+    "test_up_live",
+    "test_memory_budget",
 )
 
 
