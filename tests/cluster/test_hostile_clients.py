@@ -160,7 +160,7 @@ def test_large_questions_and_answers_of_others_hold_nobody_up(cluster: LiveClust
     assert len(waits) >= 3, "the tiny queries waited for the large ones"
 
 
-def test_a_column_added_to_a_table_reads_as_its_default_in_old_segments(cluster: LiveCluster) -> None:
+def test_a_column_added_to_a_table_has_no_value_in_old_segments_or_its_default(cluster: LiveCluster) -> None:
     grown = schema("tiny", {"name": "tip", "dataType": "STRING", "defaultNullValue": "none"})
     assert httpx.put(f"{cluster.controller_url}/schemas/tiny", json=grown, timeout=60).status_code == 200
     wait_until(
@@ -169,7 +169,14 @@ def test_a_column_added_to_a_table_reads_as_its_default_in_old_segments(cluster:
     newer = rows(10, 5)[0].append_column("tip", pa.array(["some"] * 5))
     cluster.upload(grown, config("tiny"), "tiny_1", [newer])
     cluster.controller.wait_until_online("tiny", timeout_s=120)
-    answer = cluster.query("SELECT tip, COUNT(*), MAX(fare) FROM tiny GROUP BY tip ORDER BY tip", "sql")
+    groups = "SELECT tip, COUNT(*), MAX(fare) FROM tiny GROUP BY tip ORDER BY tip"
+    by_segment = "SELECT $segmentName, COUNT(*) FROM tiny WHERE tip {} GROUP BY $segmentName"
+    answer = cluster.query(groups, "sql")
+    assert answer["exceptions"] == [] and answer["resultTable"]["rows"] == [["some", 5, 14.0], [None, 10, 9.0]]
+    answer = cluster.query(by_segment.format("IS NULL"), "sql")
+    assert answer["resultTable"]["rows"] == [["tiny_0", 10]]
+    by_defaults = "SET enableNullHandling = false; "
+    answer = cluster.query(by_defaults + groups, "sql")
     assert answer["exceptions"] == [] and answer["resultTable"]["rows"] == [["none", 10, 9.0], ["some", 5, 14.0]]
-    answer = cluster.query("SELECT $segmentName, COUNT(*) FROM tiny WHERE tip = 'none' GROUP BY $segmentName", "sql")
+    answer = cluster.query(by_defaults + by_segment.format("= 'none'"), "sql")
     assert answer["resultTable"]["rows"] == [["tiny_0", 10]]
