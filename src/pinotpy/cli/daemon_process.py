@@ -39,7 +39,8 @@ class DaemonProcess:
         with contextlib.suppress(ValueError):  # closed by stop_all
             assert self.process.stdout is not None
             for line in self.process.stdout:
-                self._lines.put(line)
+                if not self.ready:  # nobody reads on
+                    self._lines.put(line)
         self._lines.put("")
 
     def look_ready(self, timeout_s: float = 0.0) -> bool:

@@ -219,7 +219,7 @@ def _with_all_columns(context: QueryContext, segments: SegmentSet, host: str) ->
 
 def _completed(segment: Segment, context: QueryContext, host: str) -> Segment:
     """The segment with the columns of the query that it does not store: virtual ones, and those that the table got
-    later, whose docs have no value there and read as the default.
+    later, whose docs have no value there: null, or the default in the mode of default values.
     """
     added: dict[str, Column] = {}
     for column in context.columns:
