@@ -147,9 +147,12 @@ def test_integers_that_no_double_holds_keep_their_digits() -> None:
 
 
 def test_a_question_carries_its_dialect_and_the_wish_for_nulls() -> None:
-    assert run_js("[answer.queryBody('sql', 'q', false), answer.queryBody('pql', 'q', true)]") == [
+    bodies = "['sql', 'pql'].flatMap((dialect) => [true, false].map((nulls) => answer.queryBody(dialect, 'q', nulls)))"
+    assert run_js(bodies) == [
         {"sql": "q"},
-        {"pql": "q", "queryOptions": "enableNullHandling=true"},
+        {"sql": "q", "queryOptions": "enableNullHandling=false"},
+        {"pql": "q"},
+        {"pql": "q", "queryOptions": "enableNullHandling=false"},
     ]
 
 
