@@ -62,18 +62,33 @@ def test_bytes_come_back_as_written(make: Make) -> None:
 
 def test_a_file_that_was_touched_has_another_state_and_bytes_that_nobody_can_change_have_none(make: Make) -> None:
     directory = filled(make("s"))
-    before = directory.state_of("columns")
-    assert directory.state_of("nothing") is None
+    data = directory.map("columns")
+    before = directory.state_of("columns", data)
+    assert directory.state_of("metadata", directory.map("metadata")) is None
     if not isinstance(directory, FileDirectory):
         assert before is None
         return
-    assert before is not None and before.size_bytes == 7 and directory.state_of("columns") == before
+    assert before is not None and before.size_bytes == 7 and directory.state_of("columns", data) == before
     file = directory.path / "columns"
     os.utime(file, ns=(0, before.modified_ns + 1_000_000))
-    touched = directory.state_of("columns")
+    touched = directory.state_of("columns", data)
     assert touched is not None and touched.modified_ns != before.modified_ns
     file.unlink()
-    assert directory.state_of("columns") is None
+    assert directory.state_of("columns", data) is None
+
+
+def test_another_file_of_the_same_name_does_not_stand_behind_a_map(make: Make) -> None:
+    directory = filled(make("s"))
+    data = directory.map("columns")
+    directory.delete()
+    again = make("s")
+    draft = again.create()
+    draft.append("columns", b"new")
+    draft.append("metadata", b"")
+    draft.commit()
+    assert directory.state_of("columns", data) is None and data.tobytes() == b"abc\x01\x00\x02\x00"
+    state = again.state_of("columns", again.map("columns"))
+    assert state is None or state.size_bytes == 3
 
 
 def test_a_map_is_read_only_and_starts_at_a_multiple_of_64(make: Make) -> None:

@@ -77,7 +77,12 @@ class SegmentIntegrity:
 
     def look(self) -> None:
         """Ask the file system whether the files were touched since the last look; if they were, nothing is known."""
-        states = tuple([self._directory.state_of(name) for name, _ in self._sizes])
+        states = tuple(
+            [
+                self._directory.state_of(name, data)
+                for (name, _), data in zip(self._sizes, self._files, strict=False)  # none after `close`
+            ]
+        )
         if states != self._states:
             with self._lock:
                 self._states, self._known = states, frozenset()

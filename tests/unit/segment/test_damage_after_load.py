@@ -6,6 +6,7 @@ was decoded before stays as it was.
 from __future__ import annotations
 
 import random
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -24,30 +25,28 @@ from pinotpy.segment.immutable import ImmutableSegment, load_segment
 NUM_DOCS = 6_000
 TEXTS = [f"a value that compresses {i % 97} and {i}" for i in range(NUM_DOCS)]
 LONGS = [i * i for i in range(NUM_DOCS)]
+SCHEMA = Schema.from_json(
+    {
+        "schemaName": "t",
+        "dimensionFieldSpecs": [{"name": "s", "dataType": "STRING"}, {"name": "n", "dataType": "LONG"}],
+    }
+)
+DOCUMENT = {
+    "tableName": "t",
+    "tableType": "OFFLINE",
+    "segmentsConfig": {"replication": "1"},
+    "tenants": {},
+    "tableIndexConfig": {},
+    "metadata": {},
+}
 
 
 @pytest.fixture(params=CODECS)
 def folder(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
-    schema = Schema.from_json(
-        {
-            "schemaName": "t",
-            "dimensionFieldSpecs": [{"name": "s", "dataType": "STRING"}, {"name": "n", "dataType": "LONG"}],
-        }
-    )
     fields = [{"name": name, "encodingType": "RAW", "compressionCodec": request.param} for name in ("s", "n")]
-    config = TableConfig.from_json(
-        {
-            "tableName": "t",
-            "tableType": "OFFLINE",
-            "segmentsConfig": {"replication": "1"},
-            "tenants": {},
-            "tableIndexConfig": {},
-            "fieldConfigList": fields,
-            "metadata": {},
-        }
-    )
+    config = TableConfig.from_json(DOCUMENT | {"fieldConfigList": fields})
     rows = pa.record_batch({"s": pa.array(TEXTS), "n": pa.array(LONGS, pa.int64())})
-    build_segment(schema, config, [rows], tmp_path, "seg")
+    build_segment(SCHEMA, config, [rows], tmp_path, "seg")
     (tmp_path / "seg" / layout.COLUMNS).chmod(0o600)
     return tmp_path / "seg"
 
@@ -103,6 +102,20 @@ def test_what_was_decoded_stays_right_when_the_file_is_damaged_later(folder: Pat
         for offset, size in buffers_of(segment, "s").values():
             overwrite(folder, offset, b"\xff" * size)
         assert values(segment, "s") == TEXTS
+
+
+def test_a_segment_that_is_held_is_not_damaged_by_a_shorter_one_in_its_place(folder: Path) -> None:
+    """A refresh while a query reads: the old files are gone, their bytes are not."""
+    with load_segment(folder) as segment:
+        columns = [column.name for column in segment.metadata.columns]
+        segment.look()
+        shutil.rmtree(folder)
+        build_segment(
+            SCHEMA, TableConfig.from_json(DOCUMENT), [pa.record_batch({"s": ["short"], "n": [1]})], folder.parent, "seg"
+        )
+        segment.look()
+        assert segment.check_bytes(columns, lambda: None)
+        assert values(segment, "s") == TEXTS and values(segment, "n") == LONGS
 
 
 @pytest.mark.parametrize("codec", CODECS)

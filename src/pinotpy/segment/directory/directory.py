@@ -68,9 +68,9 @@ class SegmentDirectory(Protocol):
         """Size and modification time of every file. Raises NotFoundError if there is no segment."""
         ...
 
-    def state_of(self, name: str) -> FileState | None:
-        """The state of a file whose bytes `map` shows; None if none stands behind them (any more): nobody can change
-        them.
+    def state_of(self, name: str, data: NDArray[np.uint8]) -> FileState | None:
+        """The state of the file `name` whose bytes `data` shows, which `map` gave; None if it does not stand behind
+        them (any more), as when a newer file has its name: nobody can change them.
         """
         ...
 

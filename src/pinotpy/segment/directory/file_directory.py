@@ -25,6 +25,12 @@ _NAME_MAX_BYTES: Final = 255  # of one folder on every usual file system
 _AMENDING: Final = ".amending.tmp"
 
 
+class _FileMap(mmap.mmap):
+    """A mapped file; `identity` (device, inode) tells it from another one that has its name now."""
+
+    identity: tuple[int, int]
+
+
 class FileDirectory:
     """A folder. Files are 0444 once committed and never edited in place."""
 
@@ -52,28 +58,32 @@ class FileDirectory:
         except (FileNotFoundError, NotADirectoryError):
             raise NotFoundError(f"no segment at '{self.location}'", path=self.location) from None
 
-    def state_of(self, name: str) -> FileState | None:
+    def state_of(self, name: str, data: NDArray[np.uint8]) -> FileState | None:
+        mapped = _map_of(data)
         try:
             stat = os.stat(f"{self.location}/{name}")
         except OSError:
+            return None
+        # A new version of the segment lies in the same place while queries still read the old one.
+        if mapped is None or (stat.st_dev, stat.st_ino) != mapped.identity:
             return None
         return FileState(stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns)
 
     def map(self, name: str) -> NDArray[np.uint8]:
         with self._open(name) as descriptor:
-            size = os.fstat(descriptor).st_size
-            if size == 0:
+            stat = os.fstat(descriptor)
+            if stat.st_size == 0:
                 return frozen(np.empty(0, np.uint8))
-            return np.frombuffer(mmap.mmap(descriptor, size, access=mmap.ACCESS_READ), np.uint8)
+            mapped = _FileMap(descriptor, stat.st_size, access=mmap.ACCESS_READ)
+            mapped.identity = (stat.st_dev, stat.st_ino)
+            return np.frombuffer(mapped, np.uint8)
 
     def release(self, data: NDArray[np.uint8], start: int, end: int) -> None:
         # Only pages of a mapped file come again as they were; those of other maps come as zeros.
-        owner: Any = data
-        while isinstance(owner, np.ndarray | memoryview):
-            owner = owner.base if isinstance(owner, np.ndarray) else owner.obj
+        mapped = _map_of(data)
         first, last = start & -mmap.PAGESIZE, end & -mmap.PAGESIZE
-        if isinstance(owner, mmap.mmap) and last > first:  # an empty file has no map
-            owner.madvise(mmap.MADV_DONTNEED, first, last - first)
+        if mapped is not None and last > first:
+            mapped.madvise(mmap.MADV_DONTNEED, first, last - first)
 
     def read(self, name: str, *, size_max: int) -> bytes:
         with self._open(name) as descriptor:
@@ -132,6 +142,14 @@ class FileDirectory:
             yield descriptor
         finally:
             os.close(descriptor)
+
+
+def _map_of(data: NDArray[np.uint8]) -> _FileMap | None:
+    """The map that an array shows; None for an empty file, which has none."""
+    owner: Any = data
+    while isinstance(owner, np.ndarray | memoryview):
+        owner = owner.base if isinstance(owner, np.ndarray) else owner.obj
+    return owner if isinstance(owner, _FileMap) else None
 
 
 class _FileDraft:

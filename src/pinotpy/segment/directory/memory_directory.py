@@ -50,7 +50,7 @@ class MemoryDirectory:
             raise NotFoundError(f"no segment at '{self.location}'", path=self.location)
         return {name: (len(data), self._version) for name, data in (self._files | self._markers).items()}
 
-    def state_of(self, name: str) -> FileState | None:
+    def state_of(self, name: str, data: NDArray[np.uint8]) -> FileState | None:
         return None  # what `map` gave never changes
 
     def map(self, name: str) -> NDArray[np.uint8]:

@@ -24,7 +24,7 @@ class ResidentDirectory:
         self.directory = directory
         self.location = directory.location
 
-    def state_of(self, name: str) -> FileState | None:
+    def state_of(self, name: str, data: NDArray[np.uint8]) -> FileState | None:
         return None  # a copy: what becomes of the file does not matter to it
 
     def map(self, name: str) -> NDArray[np.uint8]:
