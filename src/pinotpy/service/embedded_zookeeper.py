@@ -58,7 +58,8 @@ class EmbeddedZooKeeper:
         port: client port on the loopback interface; 0 picks a free one.
         start_timeout_s: how long to wait for the first `imok`.
 
-    Raises: NotFoundError when the quickstart extra is missing or the jars cannot be had, ClusterError when the port is taken or the process dies.
+    Raises: NotFoundError when the quickstart extra is missing or the jars cannot be had, ClusterError when the port is
+        taken or the process dies.
     """
 
     def __init__(self, data_dir: Path, port: int = 0, *, start_timeout_s: float = 20.0) -> None:
