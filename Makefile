@@ -3,24 +3,31 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+DEV := $(VENV)/.installed-dev
 ARGS ?=
 EXIT ?=
 N ?= 20000
 # Of the tests with real daemons, those that `make test` runs: README's commands, a killed server, pushes. `make verify` runs all.
 SMOKE := $(addprefix tests/cluster/,test_readme.py test_server_killed.py test_push_live.py)
 
-.PHONY: simulate help install quickstart secrets compose-test check test verify lowest fuzz bench bench-quoted fmt docs clean
+.PHONY: simulate help install dev quickstart secrets compose-test check test verify lowest fuzz bench bench-quoted fmt docs clean
 
 help: ## this menu
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-install: $(STAMP) ## create .venv, install everything, compile the kernels once
+install: $(STAMP) ## create .venv, install what a cluster needs, compile the kernels once
+
+dev: $(DEV) ## install what the tests need as well: the other targets do this first
 
 $(STAMP): pyproject.toml
 	$(PYTHON) -c 'import sys; v = sys.version_info[:2]; sys.exit(0 if v >= (3, 11) else f"pinotpy needs Python 3.11 or newer, found {v[0]}.{v[1]}: set PYTHON=…")'
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[quickstart,dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[quickstart]'
 	$(BIN)/pinotpy warmup
+	@touch $@
+
+$(DEV): $(STAMP) pyproject.toml
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[quickstart,dev]'
 	@touch $@
 
 quickstart: install ## a whole cluster with the 336,776 flights of 2013; EXIT=1 stops after the queries
@@ -29,10 +36,10 @@ quickstart: install ## a whole cluster with the 336,776 flights of 2013; EXIT=1 
 secrets: ## random secrets for docker-compose.yml, in .env; never replaced
 	@deploy/docker/new-secrets .env
 
-compose-test: install ## docker-compose.yml for real, with docker compose or podman-compose: built, up, asked, restarted, down
+compose-test: dev ## docker-compose.yml for real, with docker compose or podman-compose: built, up, asked, restarted, down
 	@$(BIN)/python tests/support/compose_trial.py $(ARGS)
 
-check: install ## ruff, mypy --strict, the architecture and the documents, without running the system
+check: dev ## ruff, mypy --strict, the architecture and the documents, without running the system
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
@@ -59,7 +66,7 @@ LOWEST_FEW := tests/unit/ingest/test_readers.py tests/unit/ingest/test_column_fi
 LOWEST_LESS := --ignore tests/unit/ingest/jobs --ignore tests/unit/ingest/push --ignore tests/unit/segment/test_segment_reload.py \
 	--ignore tests/unit/segment/test_segment_life.py --ignore tests/unit/segment/test_segment_damage.py --ignore tests/unit/segment/star_tree/test_build.py
 
-$(LOWEST)/.installed: pyproject.toml tests/support/lowest_versions.py | $(STAMP)
+$(LOWEST)/.installed: pyproject.toml tests/support/lowest_versions.py | $(DEV)
 	test -x $(LOWEST)/bin/python || $(PYTHON) -m venv $(LOWEST)
 	$(BIN)/python tests/support/lowest_versions.py > $(LOWEST)/requirements.txt
 	$(LOWEST)/bin/python -m pip install --quiet --disable-pip-version-check -r $(LOWEST)/requirements.txt
@@ -68,19 +75,19 @@ $(LOWEST)/.installed: pyproject.toml tests/support/lowest_versions.py | $(STAMP)
 lowest: $(LOWEST)/.installed ## the fast tests of readers, builder and Arrow with the lowest versions of all dependencies
 	PYTHONPATH=src $(LOWEST)/bin/python -m pytest -n 2 --dist loadscope -p no:cacheprovider -m "not full and not cluster" $(LOWEST_LESS) $(if $(PINOTPY_THIN),$(LOWEST_FEW),$(LOWEST_TESTS))
 
-fuzz: install ## N conditions on every road, N random queries against DuckDB (a third over SQL's whole grammar), N/10 histories of reloads, reruns of jobs
+fuzz: dev ## N conditions on every road, N random queries against DuckDB (a third over SQL's whole grammar), N/10 histories of reloads, reruns of jobs
 	PINOTPY_FUZZ=$$(( $(N) / 3 + 500 )) $(BIN)/python -m pytest -n 2 -rP -m "not full" tests/property tests/unit/ingest/jobs/test_reruns.py -k "queries_equal or expressions_equal or after_each_change" $(ARGS)
 	PINOTPY_FUZZ=$(N) $(BIN)/python -m pytest -n 2 -rP -m "not full" tests/property/test_conditions_on_every_road.py $(ARGS)
 	PINOTPY_FUZZ_HISTORIES=$$(( $(N) / 10 )) $(BIN)/python -m pytest -n 2 -rP -m "not full" tests/property/test_reload_histories.py $(ARGS)
 
-simulate: install ## segment completion under a million random schedules, on all cores: make simulate ARGS='--schedules 100000'
+simulate: dev ## segment completion under a million random schedules, on all cores: make simulate ARGS='--schedules 100000'
 	$(BIN)/python tests/support/simulate_completion.py $(ARGS)
 
-bench: install ## speed beside DuckDB, chdb and polars, 10 M rows: make bench ARGS='--suite own --rows 1000000'
+bench: dev ## speed beside DuckDB, chdb and polars, 10 M rows: make bench ARGS='--suite own --rows 1000000'
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[bench]'
 	$(BIN)/python -m bench.run $(ARGS)
 
-bench-quoted: install ## every number of docs/performance.md, measured anew on a quiet machine; an hour or two
+bench-quoted: dev ## every number of docs/performance.md, measured anew on a quiet machine; an hour or two
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[bench]'
 	$(BIN)/python -m bench.run --suite ssb,own,study,selective,disk --load-mode HEAP --rows 10000000 --out bench/results/quoted-10m.json
 	$(BIN)/python -m bench.run --suite ssb,own --rows 10000000 --out bench/results/quoted-10m-mmap.json
@@ -92,11 +99,11 @@ bench-quoted: install ## every number of docs/performance.md, measured anew on a
 	$(BIN)/python -m bench.run --suite build,spark,push --rows 20000000 --out bench/results/quoted-pipeline.json
 	$(BIN)/python -m bench.report
 
-fmt: install ## format and fix
+fmt: dev ## format and fix
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-docs: install ## regenerate docs/generated
+docs: dev ## regenerate docs/generated
 	$(BIN)/python -m pinotpy.config.documentation
 	$(BIN)/python -m pinotpy.ingest.jobs.documentation
 	$(BIN)/python -m pinotpy.query.documentation

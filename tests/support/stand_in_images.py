@@ -11,7 +11,8 @@ from pathlib import Path
 
 from container_engine import CommandFailedError, Engine, NoEngineError
 
-from pinotpy.service.embedded_zookeeper import find_jars, find_java
+from pinotpy.service.embedded_zookeeper import find_java
+from pinotpy.service.zookeeper_jars import find_jars
 
 LOCAL_BASE = "localhost/python:base"
 _FOLDER = Path(__file__).resolve().parent.parent / "deployment" / "images"

