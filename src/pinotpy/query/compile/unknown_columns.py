@@ -57,12 +57,12 @@ def wrong_qualifier(name: str, called: str, columns: Mapping[str, ColumnRef]) ->
     """What is wrong with a name with a dot whose first part is not what the table is called."""
     first, _, rest = name.partition(".")
     column = columns.get(first)
-    if column is not None:
+    near = nearest(rest.rpartition(".")[2], columns)
+    if column is not None and rest != near:
         fields = "only JSON columns have fields that are written so"
         if column.data_type is DataType.MAP:
             return f"{first} is a MAP: write {first}['{_short(rest)}']"
         return f"{first} is a column of type {column.data_type.value}: {fields}"
-    near = nearest(name.rpartition(".")[2], columns)
     hint = "" if near is None else f"; write {called}.{near}, or {near} alone"
     return f"nothing is called '{_short(first)}' here, the table is called '{_short(called)}'{hint}"
 
