@@ -1,5 +1,5 @@
-"""MAX, MAXMV: the greatest value as DOUBLE, in SQL that of a TIMESTAMP as TIMESTAMP. Doubles are ordered totally: −0.0 =
-0.0, NaN above all.
+"""MAX, MAXMV: the greatest value as DOUBLE, in SQL that of a TIMESTAMP as TIMESTAMP. Doubles are ordered totally: −0.0
+= 0.0, NaN above all.
 """
 
 from __future__ import annotations

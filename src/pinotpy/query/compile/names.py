@@ -87,24 +87,18 @@ class _Names:
         """A word beside a column in a comparison may be a text whose quotes are missing."""
         if not call.args or isinstance(call.args[0], Literal):
             return
-        if len(call.args) == 2 and isinstance(call.args[0], Identifier) and isinstance(call.args[1], Identifier):
-            candidates, beside = call.args, True
-        else:
-            candidates, beside = call.args[1:], False
+        # Of two names alone either may be the text: UA = carrier.
+        either = len(call.args) == 2 and all(isinstance(arg, Identifier) for arg in call.args)
         unknown = [
             arg
-            for arg in candidates
+            for arg in (call.args if either else call.args[1:])
             if isinstance(arg, Identifier)
             and "." not in arg.name
             and arg.name not in self._aliases
             and not self._is_known(arg, may_be_alias=may_be_alias)
         ]
-        if not unknown or (beside and len(unknown) > 1):
+        first = call.args[0]
+        is_told_first = isinstance(first, Identifier) and not self._is_known(first, may_be_alias=may_be_alias)
+        if not unknown or (len(unknown) > 1 if either else is_told_first):
             return
-        if (
-            not beside
-            and isinstance(call.args[0], Identifier)
-            and not self._is_known(call.args[0], may_be_alias=may_be_alias)
-        ):
-            return  # that one is told first
         raise missing_quotes(unknown[0], self._table, self._resolver.column_names())

@@ -72,5 +72,5 @@ def groups_of_all(items: Sequence[SelectItem]) -> list[Expression]:
     nothing else, which makes one row of equal ones.
     """
     groups = [item.expression for item in items if not has_aggregation(item.expression)]
-    varying = [expression for expression in groups if not isinstance(expression, Literal)]
+    varying: list[Expression] = [expression for expression in groups if not isinstance(expression, Literal)]
     return varying if varying or len(groups) < len(items) else groups
