@@ -58,7 +58,7 @@ class ExtremesOfTimes(Extremes):
         self.which = (which,)  # type: ignore[misc]
 
     def finish(self, states: Sequence[pa.Array], *, null_handling: bool) -> pa.Array:
-        return states[0]
+        return states[0].cast(pa.int64())  # star-trees may keep doubles
 
     def finish_values(self, states: Sequence[Sequence[Any]], *, null_handling: bool) -> list[Any] | None:
-        return list(states[0])
+        return [None if state is None else int(state) for state in states[0]]
