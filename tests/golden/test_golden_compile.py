@@ -159,6 +159,12 @@ SQL_RULES: dict[str, Callable[[Outcome], bool]] = {
         and o.context is None
         and all(not _columns(item.expression) for item in o.statement.select)
     ),
+    "table-aliases": lambda o: (
+        o.statement is not None and o.statement.table_alias is not None and (o.error is None or o.error.code == 710)
+    ),
+    "names-first": lambda o: _error(710)(o) and o.codes == [150],
+    "explain-select": _answers(lambda o: o.text.startswith("EXPLAIN SELECT")),
+    "distinct-by-alias": _answers(lambda o: "SELECT DISTINCT" in o.text and " AS " in o.text),
 }
 
 

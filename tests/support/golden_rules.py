@@ -279,6 +279,20 @@ SQL_RULES: dict[str, Rule] = {
         and _cells(theirs, ours, lambda a, b: a == b or b is None or type(b) is float)
     ),
     "groups-limit": lambda text, theirs, ours: "numGroupsLimit" in text and bool(ours.get("numGroupsLimitReached")),
+    "table-aliases": lambda text, theirs, ours: (
+        codes(theirs) == [150] and re.search(r"FROM \w+ (AS )?\w+\b", text) is not None and codes(ours) in ([], [710])
+    ),
+    "names-first": lambda text, theirs, ours: codes(theirs) == [150] and codes(ours) == [710],
+    "json-fields": lambda text, theirs, ours: codes(theirs) == [710] and "json" in text and not codes(ours),
+    "explain-select": lambda text, theirs, ours: (
+        codes(theirs) == [150] and text.startswith("EXPLAIN SELECT") and not codes(ours)
+    ),
+    "distinct-by-alias": lambda text, theirs, ours: (
+        codes(theirs) == [150] and "SELECT DISTINCT" in text and " AS " in text and not codes(ours)
+    ),
+    "times-stay-times": lambda text, theirs, ours: (
+        re.search(r"(MIN|MAX)\(tsD\)|dateTrunc\('\w+', tsD\)", text) is not None and _only_times_differ(theirs, ours)
+    ),
     **COMMON_RULES,
 }
 _ROUND = re.compile(r"\bROUND *\(.*, *-?[0-9]+ *\)", re.IGNORECASE)
@@ -297,6 +311,26 @@ def _only_counters_differ(
     if word not in text or codes(theirs) or codes(ours):
         return False
     return result_difference(theirs, ours, check_order=check_order) is None
+
+
+def _only_times_differ(theirs: dict[str, Any], ours: dict[str, Any]) -> bool:
+    """Whether instants are the recorded milliseconds as TIMESTAMP, and all else is equal."""
+    if codes(theirs) or codes(ours):
+        return False
+    shown, table = ours["resultTable"], theirs["resultTable"]
+    types, recorded = shown["dataSchema"]["columnDataTypes"], table["dataSchema"]["columnDataTypes"]
+    times = [kind == "TIMESTAMP" and was in ("LONG", "DOUBLE") for kind, was in zip(types, recorded, strict=True)]
+    return (
+        any(times)
+        and shown["dataSchema"]["columnNames"] == table["dataSchema"]["columnNames"]
+        and all(kind == was or is_time for kind, was, is_time in zip(types, recorded, times, strict=True))
+        and len(shown["rows"]) == len(table["rows"])
+        and all(
+            _millis(cell) == was if is_time else cell == was
+            for row, old in zip(shown["rows"], table["rows"], strict=True)
+            for cell, was, is_time in zip(row, old, times, strict=True)
+        )
+    )
 
 
 def _scanned_nothing(theirs: dict[str, Any]) -> bool:

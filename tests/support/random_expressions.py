@@ -263,12 +263,11 @@ class Expressions:
                 if zone == "UTC"
                 else f"DATETRUNC('{unit}', {moment.ours}, 'MILLISECONDS', '{zone}')"
             )
-            return Expr(ours, start, "LONG")
-        return Expr(
-            f"DATETRUNC('{unit}', {moment.ours}, 'MILLISECONDS', '{zone}', '{out}')",
-            f"({start} // {UNIT_MS[out]})",
-            "LONG",
-        )
+        else:
+            ours = f"DATETRUNC('{unit}', {moment.ours}, 'MILLISECONDS', '{zone}', '{out}')"
+            start = f"({start} // {UNIT_MS[out]})"
+        # SQL's start of a TIMESTAMP is one, which DuckDB's macro counts in milliseconds.
+        return Expr(ours if self.pql else self._cast(ours, "LONG"), start, "LONG")
 
     # --- text ---------------------------------------------------------------------------------------------------------
 

@@ -51,8 +51,11 @@ class _StatementPrinter:
         parts.append(", ".join(items))
         if statement.table or not self._sql:
             parts += ["FROM", self.name(statement.table) if self._sql else _string(statement.table)]
+            parts += [] if statement.table_alias is None else ["AS", self.name(statement.table_alias)]
         if statement.where is not None:
             parts += ["WHERE", self.condition(statement.where)]
+        if statement.group_by_all:
+            parts.append("GROUP BY ALL")
         if statement.group_by:
             parts += ["GROUP BY", ", ".join([self.expression(expression) for expression in statement.group_by])]
         if statement.having is not None:
@@ -85,7 +88,9 @@ class _StatementPrinter:
         if isinstance(node, Literal):
             return self._literal(node)
         if isinstance(node, Star):
-            return "*"
+            qualifier = f"{self.name(node.qualifier)}." if node.qualifier else ""
+            names = ", ".join([self.name(column.name) for column in node.exclude])
+            return f"{qualifier}*{f' EXCLUDE ({names})' if names else ''}"
         if self._sql:
             return self.condition(node)
         return self._call(node, [self.expression(arg) for arg in node.args])

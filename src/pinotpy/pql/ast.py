@@ -64,9 +64,13 @@ class Literal:
 
 @dataclass(frozen=True, slots=True)
 class Star:
-    """The `*` of COUNT(*) and SELECT *."""
+    """The `*` of COUNT(*) and SELECT *. `qualifier` is what stands before it in SELECT f.*, `exclude` the columns that
+    SELECT * EXCLUDE (a, b) leaves out.
+    """
 
     position: Position = field(default=_NOWHERE, compare=False, repr=False)
+    qualifier: str = ""
+    exclude: tuple[Identifier, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
@@ -105,7 +109,8 @@ class OrderItem:
 class Statement:
     """A SELECT. Clauses that the text lacks are None or empty; defaults (LIMIT 10, TOP 10) are applied when compiling.
 
-    `table` is the raw name as written, after the dialect's rules (`db.table`, quotes); `explain` for EXPLAIN PLAN FOR;
+    `table` is the raw name as written, after the dialect's rules (`db.table`, quotes); `table_alias` the f of FROM
+    flights AS f; `group_by_all` for GROUP BY ALL, beside which `group_by` is empty; `explain` for EXPLAIN PLAN FOR;
     `options` merges OPTION(…) and SET, values as text.
     """
 
@@ -122,3 +127,5 @@ class Statement:
     offset: int | None = None
     options: tuple[tuple[str, str], ...] = ()
     explain: bool = False
+    table_alias: str | None = None
+    group_by_all: bool = False

@@ -1,8 +1,9 @@
 """Query text to tokens, by one regular expression a dialect, and the errors that point into the text.
 
-The dialects differ in three things: PQL's identifiers may hold hyphens, PQL's double quotes make strings where SQL's
-make identifiers, and PQL's numbers have no exponent. A list of 64 or more literals after IN is one token, so that lists
-of 50,000 values stay cheap. Comments (`--` and `/* */`) and all white space, \\r included, separate tokens.
+The dialects differ in four things: PQL's identifiers may hold hyphens, PQL's double quotes make strings where SQL's
+make identifiers, PQL's numbers have no exponent, and SQL has the sign `::`. A list of 64 or more literals after IN is
+one token, so that lists of 50,000 values stay cheap. Comments (`--` and `/* */`) and all white space, \\r included,
+separate tokens.
 """
 
 from __future__ import annotations
@@ -61,24 +62,27 @@ def _list_pattern(string: str, number: str) -> str:
     return rf"\((?:{item},){{63,}}{item}\)"
 
 
-def _compile(word: str, string: str, number: str, quoted: str, hexadecimal: str) -> re.Pattern[str]:
+def _compile(
+    word: str, string: str, number: str, quoted: str, hexadecimal: str = "", symbol: str = ""
+) -> re.Pattern[str]:
     return re.compile(
         rf"(?P<string>{string})"
         rf"{hexadecimal}"
         rf"|(?P<word>{word})"
         rf"|(?P<quoted>{quoted})"
         rf"|(?P<number>{number})"
-        rf"|(?P<symbol><=|>=|<>|!=|\|\||/(?!\*)|[-+*%(),.;=<>\[\]])"
+        rf"|(?P<symbol>{symbol}<=|>=|<>|!=|\|\||/(?!\*)|[-+*%(),.;=<>\[\]])"
     )
 
 
-_PQL = _compile(r"\$?[A-Za-z_][A-Za-z0-9_]*+(?:-(?!-)[A-Za-z0-9_]*+)*", _PQL_STRING, _PQL_NUMBER, r"`[^`]++`", "")
+_PQL = _compile(r"\$?[A-Za-z_][A-Za-z0-9_]*+(?:-(?!-)[A-Za-z0-9_]*+)*", _PQL_STRING, _PQL_NUMBER, r"`[^`]++`")
 _SQL = _compile(
     r"\$?[A-Za-z_][A-Za-z0-9_$]*+",
     _SQL_STRING,
     _SQL_NUMBER,
     r"`[^`]++`|\"(?!\"(?!\"))[^\"]*+(?:\"\"[^\"]*+)*\"",
     rf"|(?P<hex>[xX]'[^']*+')|{_UNICODE}",
+    "::|",
 )
 _SKIPPED = re.compile(_SKIP)
 _PQL_LIST = re.compile(_list_pattern(_PQL_STRING, _PQL_NUMBER))

@@ -29,8 +29,8 @@ def parse_sql(text: str) -> Statement:
     """Parse one SQL statement with the SETs around it.
 
     Raises:
-        ParseError: (150) with line, column, an excerpt with a caret, what was expected and what was found; for what
-            only the multi-stage engine answers, the reference's text and what to write instead.
+        ParseError: (150) with line, column, an excerpt with a caret, what was expected and what was found; for what is
+            not there, where it is done or what to write instead.
         InvalidQueryError: (700) FROM with several tables.
     """
     cursor = Cursor(QueryText(text, Dialect.SQL))

@@ -1,7 +1,7 @@
 """SQL's expressions: literals, names, calls with their special forms, CASE, CAST, and predicates.
 
-Conditions are expressions like others. What only the multi-stage engine has (subqueries, OVER, WITHIN GROUP) is refused
-with the reference's text and what to write instead. Source: sql-live.md.
+Conditions are expressions like others. Subqueries, OVER and WITHIN GROUP are refused with what to write instead
+(sql_elsewhere.py). Source: sql-live.md.
 """
 
 from __future__ import annotations
@@ -16,7 +16,9 @@ from pinotpy.pql.ast import Call, Expression, Identifier, Literal, Star
 from pinotpy.pql.expressions import ADD, INDEX, IS, MATCH, ExpressionParser
 from pinotpy.pql.lexer import HEX, LIST, QUOTED, STRING, SYMBOL, WORD, Token
 from pinotpy.pql.literals import EXPONENT_MAX, boolean_literal, decimal_literal, is_beyond, null_literal, string_literal
-from pinotpy.pql.sql_keywords import EXTRACT_UNITS, MULTI_STAGE, OPERATOR_NAMES, RESERVED, TYPE_NAMES
+from pinotpy.pql.sql_elsewhere import NOT_THERE
+from pinotpy.pql.sql_keywords import EXTRACT_UNITS, OPERATOR_NAMES, RESERVED
+from pinotpy.pql.sql_types import read_type
 
 _SUPER_GROUPS: Final = frozenset({"CUBE", "ROLLUP", "GROUPING"})
 
@@ -67,18 +69,12 @@ class SqlExpressionParser(ExpressionParser):
     def _reserved(self, token: Token) -> ParseError:
         cursor = self.cursor
         if cursor.word in ("SELECT", "EXISTS", "WITH"):
-            return self.multi_stage(
-                "subqueries are not answered; run the inner query first and put its values into IN (…)"
-            )
+            return cursor.error(NOT_THERE["subquery"])
         if cursor.word == "INTERVAL":
             return cursor.error("expected a value, found INTERVAL; write dateAdd('DAY', 1, column)")
         return cursor.unexpected(
             "a column, a function or a literal", hint=f'quote a column of this name: "{token.value}"'
         )
-
-    def multi_stage(self, hint: str, token: Token | None = None) -> ParseError:
-        """What the single-stage engine does not have: the reference's text and what to write instead."""
-        return self.cursor.error(f"{MULTI_STAGE}; {hint}", token)
 
     def _bracket(self) -> Expression:
         cursor = self.cursor
@@ -87,7 +83,7 @@ class SqlExpressionParser(ExpressionParser):
             raise self._reserved(cursor.token)
         inner = self.expression()
         if cursor.symbol == ",":
-            raise self.multi_stage("rows of several values are not compared; compare their parts with AND", start)
+            raise cursor.error(NOT_THERE["row values"], start)
         cursor.expect_symbol(")")
         return inner
 
@@ -106,7 +102,7 @@ class SqlExpressionParser(ExpressionParser):
             cursor.take()
             parts.append(cursor.take().value)
         if cursor.symbol == "." and cursor.ahead().value == "*":
-            raise cursor.error("expected a column after '.', found *; write SELECT *")
+            raise cursor.error("expected a column after '.', found *; all columns stand alone in a select list")
         return Identifier(".".join(parts), cursor.position(first))
 
     # --- calls -----------------------------------------------------------------------------------------------------
@@ -118,7 +114,7 @@ class SqlExpressionParser(ExpressionParser):
         cursor.expect_symbol("(")
         cursor.check_function_name(name)
         if name.value.upper() in _SUPER_GROUPS:
-            raise self.multi_stage("group by one set of columns in each query", name)
+            raise cursor.error(NOT_THERE["sets of groups"], name)
         distinct = cursor.take_word("DISTINCT")
         if not distinct:
             cursor.take_word("ALL")
@@ -136,7 +132,7 @@ class SqlExpressionParser(ExpressionParser):
             while cursor.take_symbol(","):
                 args.append(self.expression())
         if cursor.word == "ORDER":
-            raise self.multi_stage("aggregations have no ORDER BY of their own")
+            raise cursor.error(NOT_THERE["order in call"])
         if cursor.symbol != ")":
             raise cursor.unexpected(f"',' or ')' in the arguments of {name.value}")
         cursor.take()
@@ -147,9 +143,9 @@ class SqlExpressionParser(ExpressionParser):
         cursor = self.cursor
         following = cursor.ahead()
         if cursor.word == "WITHIN" and following.value.upper() == "GROUP":
-            raise self.multi_stage("aggregations have no WITHIN GROUP", name)
+            raise cursor.error(NOT_THERE["within group"], name)
         if cursor.word == "OVER" and (following.value == "(" or following.kind == WORD):
-            raise self.multi_stage("window functions are not answered; GROUP BY gives one row a group", name)
+            raise cursor.error(NOT_THERE["window"], name)
         if cursor.word == "FILTER" and following.value == "(":
             cursor.take()
             cursor.take()
@@ -207,23 +203,8 @@ class SqlExpressionParser(ExpressionParser):
             name = cursor.ahead()
             raise cursor.error(f"expected AS and a type in CAST, found ','; write CAST(x AS {name.value or 'INT'})")
         cursor.expect_word("AS", "the value of CAST")
-        if cursor.token.kind not in (WORD, STRING, QUOTED):
-            raise cursor.unexpected("a type after AS, such as INT or VARCHAR")
-        token = cursor.take()
-        type_name = token.value.upper()
-        if type_name in ("DATE", "TIME"):
-            raise cursor.error(
-                f"expected a type that columns have after AS, found {type_name}; TIMESTAMP is one", token
-            )
-        if type_name == "DOUBLE" and cursor.word == "PRECISION":
-            cursor.take()
-        if cursor.take_symbol("("):  # VARCHAR(10), DECIMAL(10, 2): lengths are read and not kept
-            cursor.integer("the type")
-            if cursor.take_symbol(","):
-                cursor.integer("','")
-            cursor.expect_symbol(")")
+        target = read_type(cursor, "AS")
         cursor.expect_symbol(")")
-        target = string_literal(TYPE_NAMES.get(type_name, type_name), cursor.position(token))
         return Call("cast", (value, target), position=cursor.position(start))
 
     def _extract(self) -> Expression | None:
@@ -295,7 +276,7 @@ class SqlExpressionParser(ExpressionParser):
     def suffix_precedence(self) -> int:
         cursor = self.cursor
         if not cursor.word:
-            return INDEX if cursor.symbol == "[" else 0
+            return INDEX if cursor.symbol in ("[", "::") else 0
         if cursor.word == "IS":
             return IS
         if cursor.word in ("IN", "BETWEEN", "LIKE", "ILIKE"):
@@ -311,6 +292,8 @@ class SqlExpressionParser(ExpressionParser):
             key = self.expression()
             cursor.expect_symbol("]")
             return Call("item", (left, key), position=cursor.position(start))
+        if cursor.take_symbol("::"):
+            return Call("cast", (left, read_type(cursor, "::")), position=cursor.position(start))
         if cursor.take_word("IS"):
             return self._is(left, start)
         negative = cursor.take_word("NOT")

@@ -1,4 +1,4 @@
-"""Words that SQL keeps for itself, and what the single-stage engine does not answer."""
+"""Words that SQL keeps for itself, names of operators, and units of time."""
 
 from __future__ import annotations
 
@@ -64,11 +64,6 @@ RESERVED: Final = frozenset(
     }
     | {"VALUES", "WHEN", "WHERE", "WINDOW", "WITH"}
 )
-MULTI_STAGE: Final = (
-    "SQLParsingError: It seems that the query is only supported by the multi-stage query engine, please retry the "
-    "query using the multi-stage query engine"
-    " (https://docs.pinot.apache.org/developers/advanced/v2-multi-stage-query-engine)"
-)
 # Names that keep their underscores in column names and in Call.name; every other function name loses them.
 OPERATOR_NAMES: Final = frozenset(
     {
@@ -99,18 +94,6 @@ OPERATOR_NAMES: Final = frozenset(
     }
     | {"is_distinct_from", "is_not_distinct_from"}
 )
-TYPE_NAMES: Final = {
-    "INT": "INTEGER",
-    "BIGINT": "LONG",
-    "VARCHAR": "STRING",
-    "CHAR": "STRING",
-    "CHARACTER": "STRING",
-    "REAL": "FLOAT",
-    "BIG_DECIMAL": "DECIMAL",
-    "NUMERIC": "DECIMAL",
-    "VARBINARY": "BYTES",
-    "BINARY": "BYTES",
-}
 EXTRACT_UNITS: Final = frozenset(
     {
         "YEAR",

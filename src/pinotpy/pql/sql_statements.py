@@ -1,7 +1,8 @@
-"""SQL's SELECT, as the single-stage engine takes it.
+"""SQL's SELECT.
 
-{SET k = v;}* [EXPLAIN PLAN FOR] SELECT [DISTINCT] *|expression [[AS] alias], … [FROM table] [WHERE …] [GROUP BY …]
-    [HAVING …] [ORDER BY … [ASC|DESC] [NULLS FIRST|LAST], …] [LIMIT n | LIMIT a, b | LIMIT ALL] [OFFSET n]
+{SET k = v;}* [EXPLAIN [PLAN FOR]] SELECT [DISTINCT] [t.]* [EXCLUDE (a, …)] | expression [[AS] alias], …
+    [FROM table [[AS] alias]] [WHERE …] [GROUP BY … | ALL] [HAVING …]
+    [ORDER BY … [ASC|DESC] [NULLS FIRST|LAST], …] [LIMIT n | LIMIT a, b | LIMIT ALL] [OFFSET n]
     [FETCH FIRST [n] ROWS ONLY] [OPTION(k=v, …)] [;] {SET k = v;}*
 """
 
@@ -9,21 +10,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from pinotpy.errors import InvalidQueryError
-from pinotpy.pql.ast import Dialect, Expression, OrderItem, SelectItem, Star, Statement
+from pinotpy.pql.ast import Dialect, Expression, OrderItem, SelectItem, Statement
 from pinotpy.pql.cursor import Cursor
 from pinotpy.pql.expressions import check_height
-from pinotpy.pql.lexer import END, INTEGER, NUMBER, QUOTED, STRING, SYMBOL, WORD
+from pinotpy.pql.lexer import END, INTEGER, NUMBER, QUOTED, STRING, WORD
+from pinotpy.pql.sql_elsewhere import NOT_THERE, elsewhere, set_operation_error
 from pinotpy.pql.sql_expressions import SqlExpressionParser
 from pinotpy.pql.sql_keywords import RESERVED
-
-_CLAUSES = ("FROM", "WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "OFFSET", "FETCH", "OPTION")
-_SET_OPERATIONS = ("UNION", "INTERSECT", "EXCEPT", "MINUS")
-_ONE_TABLE = (
-    "{} is not answered: a query reads one table; join when rows are made, or put the values of one table's "
-    "answer into IN (…) of the other's query"
-)
-_JOINS = ("JOIN", "INNER", "LEFT", "RIGHT", "FULL", "CROSS", "NATURAL")
+from pinotpy.pql.sql_stars import read_star
+from pinotpy.pql.sql_tables import CLAUSES, read_table
 
 
 class SqlStatementParser:
@@ -40,18 +35,11 @@ class SqlStatementParser:
         explain = False
         if cursor.word == "EXPLAIN":
             cursor.take()
-            cursor.expect_word("PLAN", "EXPLAIN")
-            cursor.expect_word("FOR", "EXPLAIN PLAN")
+            if cursor.take_word("PLAN"):
+                cursor.expect_word("FOR", "EXPLAIN PLAN")
             explain = True
-        if cursor.word == "WITH":
-            raise self.expressions.multi_stage("common table expressions are not answered; write the query out")
         if cursor.word != "SELECT":
-            hint = (
-                "only SELECT is answered"
-                if cursor.word in ("INSERT", "DELETE", "UPDATE", "DROP", "SHOW", "DESCRIBE", "CREATE")
-                else ""
-            )
-            raise cursor.unexpected("SELECT", keywords=("SELECT",), hint=hint)
+            raise elsewhere(cursor) or cursor.unexpected("SELECT", keywords=("SELECT", "EXPLAIN"))
         cursor.take()
         statement = self._select_statement()
         ended = False
@@ -67,14 +55,15 @@ class SqlStatementParser:
         word = cursor.word
         if ended:
             return cursor.unexpected("SET or the end after ';'", hint="one query at a time")
-        if word in _SET_OPERATIONS:
-            return self.expressions.multi_stage(f"{word} is not answered; run the queries one by one")
+        not_there = set_operation_error(cursor)
+        if not_there is not None:
+            return not_there
         hint = ""
-        if word in _CLAUSES:
+        if word in CLAUSES:
             hint = "clauses come in the order FROM, WHERE, GROUP BY, HAVING, ORDER BY, LIMIT"
         elif cursor.ahead(-1).value.upper() == "TOP" and cursor.token.kind == INTEGER:
             hint = f"SQL writes LIMIT {cursor.token.value} at the end"
-        return cursor.unexpected("the next clause or the end", keywords=_CLAUSES, hint=hint)
+        return cursor.unexpected("the next clause or the end", keywords=CLAUSES, hint=hint)
 
     # --- SET and OPTION --------------------------------------------------------------------------------------------
 
@@ -124,16 +113,20 @@ class SqlStatementParser:
             cursor.take_word("ALL")
         statement = Statement(Dialect.SQL, self._select_list(), "", distinct=distinct)
         if cursor.take_word("FROM"):
-            statement = replace(statement, table=self._table())
+            table, alias = read_table(cursor)
+            statement = replace(statement, table=table, table_alias=alias)
         if cursor.take_word("WHERE"):
             statement = replace(statement, where=self._expression())
         if cursor.take_word("GROUP"):
             cursor.expect_word("BY", "GROUP")
-            statement = replace(statement, group_by=tuple(self._expressions()))
+            if cursor.take_word("ALL"):
+                statement = replace(statement, group_by_all=True)
+            else:
+                statement = replace(statement, group_by=tuple(self._expressions()))
         if cursor.take_word("HAVING"):
             statement = replace(statement, having=self._expression())
         if cursor.word == "WINDOW":
-            raise self.expressions.multi_stage("window functions are not answered")
+            raise cursor.error(NOT_THERE["window"])
         if cursor.take_word("ORDER"):
             cursor.expect_word("BY", "ORDER")
             statement = replace(statement, order_by=self._order_by())
@@ -162,10 +155,8 @@ class SqlStatementParser:
 
     def _item(self) -> SelectItem:
         cursor = self.cursor
-        if cursor.symbol == "*":
-            star = Star(cursor.position(cursor.take()))
-            return SelectItem(star, self._alias())
-        return SelectItem(self._expression(), self._alias())
+        star = read_star(cursor)
+        return SelectItem(self._expression() if star is None else star, self._alias())
 
     def _alias(self) -> str | None:
         cursor = self.cursor
@@ -181,51 +172,6 @@ class SqlStatementParser:
         ):
             return cursor.take().value
         return None
-
-    def _table(self) -> str:
-        cursor = self.cursor
-        if cursor.symbol == "(":
-            raise self.expressions.multi_stage("subqueries are not answered; query the table itself")
-        if cursor.token.kind not in (WORD, QUOTED) or cursor.word in RESERVED:
-            raise cursor.unexpected("a table after FROM")
-        parts = [cursor.take().value]
-        while cursor.symbol == ".":
-            cursor.take()
-            if cursor.token.kind not in (WORD, QUOTED):
-                raise cursor.unexpected("a name after '.'")
-            parts.append(cursor.take().value)
-        if parts[0] == "default" and len(parts) > 1:
-            del parts[0]
-        alias = self._aliased()
-        following = cursor.ahead(alias)
-        if following.kind == WORD and following.value.upper() in _JOINS:
-            raise self.expressions.multi_stage(_ONE_TABLE.format(following.value.upper()), following)
-        if alias and following.kind == SYMBOL and following.value == ",":
-            raise self.expressions.multi_stage(_ONE_TABLE.format("JOIN"), following)
-        if cursor.symbol == ",":
-            position = cursor.position()
-            where = f"at line {position.line}, column {position.column}"
-            raise InvalidQueryError(
-                f"QueryValidationError: JOIN is not supported: a query reads one table, found ',' {where}"
-            )
-        if alias:
-            if cursor.ahead().kind == INTEGER and cursor.word == "TOP":
-                cursor.take()
-                raise cursor.unexpected(
-                    "the next clause or the end", hint=f"SQL writes LIMIT {cursor.token.value} at the end"
-                )
-            near = "" if cursor.word == "AS" or cursor.token.kind == QUOTED else cursor.near(_CLAUSES)
-            raise cursor.unexpected(
-                "the next clause or the end", hint=near or "tables have no aliases here; name columns alone"
-            )
-        return ".".join(parts)
-
-    def _aliased(self) -> int:
-        """How many tokens at the cursor could be the alias of a table."""
-        cursor = self.cursor
-        if cursor.word == "AS":
-            return 2
-        return int(cursor.token.kind in (WORD, QUOTED) and cursor.word not in RESERVED and cursor.word != "OPTION")
 
     def _order_by(self) -> tuple[OrderItem, ...]:
         cursor = self.cursor

@@ -1,25 +1,31 @@
-"""MAX, MAXMV: the greatest value as DOUBLE. Doubles are ordered totally: −0.0 = 0.0, NaN above all."""
+"""MAX, MAXMV: the greatest value as DOUBLE, in SQL that of a TIMESTAMP as TIMESTAMP. Doubles are ordered totally: −0.0
+= 0.0, NaN above all.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 import pyarrow as pa
 
-from pinotpy.functions.spec import AggregateExample
-from pinotpy.functions.state.extremes import Extremes
+from pinotpy.functions.spec import AggregateExample, AggregateFunction, Parameter
+from pinotpy.functions.state.extremes import Extremes, ExtremesOfTimes
 from pinotpy.functions.state.state_values import doubles, extreme_of
 from pinotpy.functions.state.states import double_result, extremes_as_doubles
 
 
 class Max(Extremes):
     which = ("max",)
+    result_text: ClassVar[str] = "DOUBLE; SQL: TIMESTAMP of TIMESTAMP"
     summary: ClassVar[str] = "The greatest value."
     examples: ClassVar[Mapping[str, AggregateExample]] = {
         "max": AggregateExample("MAX(points)", 9.0),
         "maxmv": AggregateExample("MAXMV(rounds)", 5.0),
     }
+
+    def with_parameters(self, parameters: Sequence[Parameter]) -> AggregateFunction:
+        return _OF_TIMES[self.name] if parameters else self
 
     def finish(self, states: Sequence[pa.Array], *, null_handling: bool) -> pa.Array:
         values, seen = extremes_as_doubles(states[0])
@@ -33,4 +39,8 @@ class Max(Extremes):
         )
 
 
+_OF_TIMES: Final = {
+    "max": ExtremesOfTimes("max", "max", "max"),
+    "maxmv": ExtremesOfTimes("maxmv", "maxMV", "max", multi_value=True),
+}
 FUNCTIONS = (Max("max", "max"), Max("maxmv", "maxMV", multi_value=True))

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from pinotpy.arrays import Int64Array
+from pinotpy.data_types import DataType
 from pinotpy.errors import InvalidQueryError
 from pinotpy.functions.arguments import constant_text, expect_single
 from pinotpy.functions.scalar.spec import Bound, Example, Operand, ScalarFunction
@@ -26,7 +28,8 @@ def calendar_unit(text: str, where: str) -> str:
 
 def _bind(operands: Sequence[Operand], dialect: Dialect) -> Bound:
     """Without an output unit the result is in the input's. Conversions cut toward zero, the start itself is never later
-    than the value."""
+    than the value. In SQL the start of a TIMESTAMP is one.
+    """
     expect_single(operands, "datetrunc")
     unit = calendar_unit(constant_text(operands[0], "the unit", "datetrunc"), "datetrunc")
     texts = [
@@ -40,7 +43,13 @@ def _bind(operands: Sequence[Operand], dialect: Dialect) -> Bound:
     def truncate(values: Int64Array) -> Int64Array:
         return convert_units(zone.floor(unit, convert_units(values, source, "MILLISECONDS")), "MILLISECONDS", target)
 
-    return long_function(operands, 1, truncate)
+    bound = long_function(operands, 1, truncate)
+    stays_time = dialect is Dialect.SQL and source == target == "MILLISECONDS"
+    return (
+        replace(bound, data_type=DataType.TIMESTAMP)
+        if stays_time and operands[1].data_type is DataType.TIMESTAMP
+        else bound
+    )
 
 
 FUNCTIONS = (

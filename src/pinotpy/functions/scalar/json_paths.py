@@ -164,7 +164,10 @@ def _extraction(
         return convert(selected)
 
     arrow = data_type.arrow if single_value else pa.list_(data_type.arrow)
-    return Bound(data_type, lambda values: map_distinct(values[0], extract, arrow), single_value)
+    # NULL as default is no null that comes in and makes the whole call one.
+    return Bound(
+        data_type, lambda values: map_distinct(values[0], extract, arrow), single_value, handles_nulls=default is None
+    )
 
 
 def _bind_extract_scalar(operands: Sequence[Operand], dialect: Dialect) -> Bound:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pyarrow as pa
 
@@ -44,3 +44,21 @@ class Extremes(AggregateFunction):
 
     def from_dictionary(self, dictionary: pa.Array) -> list[pa.Array]:
         return extremes_of_dictionary(dictionary, self.which)
+
+
+class ExtremesOfTimes(Extremes):
+    """The earliest or the latest TIMESTAMP, as a TIMESTAMP: what MIN and MAX are in SQL, whose compiler writes
+    MIN(x, 'TIMESTAMP') for it. Null where nothing was seen, under any null handling: no instant stands for none.
+    """
+
+    result_type: ClassVar[DataType] = DataType.TIMESTAMP
+
+    def __init__(self, name: str, display_name: str, which: str, *, multi_value: bool = False) -> None:
+        super().__init__(name, display_name, multi_value=multi_value)
+        self.which = (which,)  # type: ignore[misc]
+
+    def finish(self, states: Sequence[pa.Array], *, null_handling: bool) -> pa.Array:
+        return states[0].cast(pa.int64())  # star-trees may keep doubles
+
+    def finish_values(self, states: Sequence[Sequence[Any]], *, null_handling: bool) -> list[Any] | None:
+        return [None if state is None else int(state) for state in states[0]]

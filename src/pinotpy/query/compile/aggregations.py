@@ -25,6 +25,8 @@ AGGREGATION_CALL: Final = "$agg"
 # PQL functions that dictionaries answer for multi-value columns too; the rest fail there (pql-live §1.16).
 _MULTI_VALUE_IN_PQL: Final = frozenset({"min", "max", "minmaxrange", "distinctcount"})
 
+_KEEP_TIMES: Final = frozenset({"min", "max", "minmv", "maxmv"})
+
 
 def aggregations_in(expression: Expression) -> Iterator[Call]:
     """The outermost aggregation calls of an expression, left to right."""
@@ -93,7 +95,7 @@ class AggregationCollector:
         args = tuple([self._resolver.resolve(arg) for arg in args])
         function = self._by_shape(call, entry, function, args)
         shown = replace(call, args=self._shown_arguments(call, entry, args, function), filter=None)
-        args = self._as_argument_type(function, self._as_numbers(function, args))
+        args = self._as_times(function, self._as_argument_type(function, self._as_numbers(function, args)))
         name = print_sql_aggregation(shown) if self._sql_names else print_pql_aggregation(shown)
         if call.filter is not None:
             name = f"{name} FILTER(WHERE {'true' if condition is None else print_filter(condition)})"
@@ -259,6 +261,15 @@ class AggregationCollector:
             Call("cast", (args[0], string_literal(wanted.value, args[0].position)), position=args[0].position),
             *args[1:],
         )
+
+    def _as_times(self, function: str, args: tuple[Expression, ...]) -> tuple[Expression, ...]:
+        """SQL's MIN and MAX of TIMESTAMP are one: MIN(x, 'TIMESTAMP'), which servers compute as they do MIN(x)."""
+        if self._dialect is not Dialect.SQL or function not in _KEEP_TIMES:
+            return args
+        argument = argument_of(args, types_of_columns(self._resolver.read_columns(), self._dialect))
+        if argument.data_type is not DataType.TIMESTAMP:
+            return args
+        return (*args, string_literal(DataType.TIMESTAMP.value, args[0].position))
 
     def _is_single_column(self, argument: Expression) -> bool:
         return isinstance(argument, Identifier) and not self._resolver.is_multi_value(argument)

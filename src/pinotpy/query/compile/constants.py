@@ -38,7 +38,7 @@ def compile_without_table(statement: Statement, options: QueryOptions, check: Ch
     """
     if statement.dialect is not Dialect.SQL:
         raise InvalidQueryError("QueryValidationError: Data source (FROM clause) not found")
-    if statement.group_by or statement.having is not None:
+    if statement.group_by or statement.group_by_all or statement.having is not None:
         raise InvalidQueryError(
             "QueryValidationError: Data source (FROM clause) not found; GROUP BY and HAVING need a table"
         )

@@ -6,21 +6,23 @@ else. A query groups, aggregates, is DISTINCT or selects; HAVING and OFFSET hold
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final
 
 from pinotpy.data_types import DataType
 from pinotpy.errors import InvalidQueryError, QueryExecutionError
 from pinotpy.pql.aggregation_names import is_aggregation
-from pinotpy.pql.ast import Call, Dialect, Expression, Identifier, Literal, OrderItem, SelectItem, Star, Statement
-from pinotpy.pql.printer import print_expression, print_literal
-from pinotpy.pql.sql_keywords import MULTI_STAGE
+from pinotpy.pql.ast import Call, Dialect, Expression, Identifier, Literal, OrderItem, SelectItem, Statement
+from pinotpy.pql.printer import print_expression
 from pinotpy.query.compile.aggregations import AggregationCollector, aggregations_in, has_aggregation
 from pinotpy.query.compile.columns import ColumnResolver
+from pinotpy.query.compile.names import check_names
 from pinotpy.query.compile.rewrite.aggregations import rewrite_aggregations
 from pinotpy.query.compile.rewrite.constants import fold_functions
+from pinotpy.query.compile.rewrite.json_fields import with_json_fields
 from pinotpy.query.compile.rewrite.map_items import with_value_types
+from pinotpy.query.compile.select_list import aliases_of, expanded, field_names, groups_of_all, shown_names
 from pinotpy.query.model.conditions import FilterCompiler, parse_error
 from pinotpy.query.model.context import (
     AggregationRef,
@@ -49,6 +51,7 @@ class SqlCompiler:
         self._null_handling = null_handling
         self._filters = FilterCompiler(Dialect.SQL, self._type_of, null_handling=null_handling, check=resolver.check)
         self._items: list[SelectItem] = []
+        self._fields: list[str | None] = []
         self._aliases: dict[str, Expression] = {}
 
     def _type_of(self, name: str) -> DataType | None:
@@ -58,9 +61,16 @@ class SqlCompiler:
     def compile(self) -> QueryContext:
         """The context; raises the UserErrors of compile_query."""
         statement = self._statement
-        self._items = list(self._select_items())
-        self._aliases = self._check_aliases()
-        groups = [self._group(expression) for expression in statement.group_by]
+        check_names(statement, self._resolver)
+        written = list(expanded(statement.select, self._resolver))
+        self._fields = field_names(written, self._resolver)
+        self._items = [replace(item, expression=self._prepared(item.expression)) for item in written]
+        self._aliases = aliases_of(self._items)
+        groups = (
+            groups_of_all(self._items)
+            if statement.group_by_all
+            else [self._group(expression) for expression in statement.group_by]
+        )
         having = None if statement.having is None else self._prepared(self._substituted(statement.having))
         order = self._order_items()
         aggregates = any(has_aggregation(item.expression) for item in self._items)
@@ -78,25 +88,18 @@ class SqlCompiler:
 
     # --- preparing -------------------------------------------------------------------------------------------------
 
-    def _select_items(self) -> Iterator[SelectItem]:
-        for item in self._statement.select:
-            if isinstance(item.expression, Star):
-                if self._statement.distinct:
-                    raise parse_error(
-                        f"{MULTI_STAGE}; DISTINCT * is not answered, name the columns", item.expression.position
-                    )
-                for column in self._resolver.physical_columns():
-                    yield SelectItem(replace(column, position=item.expression.position))
-            else:
-                yield SelectItem(self._prepared(item.expression), item.alias)
-
     def _prepared(self, expression: Expression) -> Expression:
         """Constants folded, known names in the schema's spelling, aggregations rewritten; unknown names are left for
         `resolve`.
         """
         self._resolver.check()
-        expression = self._typed(fold_functions(self._spelled(expression), null_handling=self._null_handling))
+        expression = self._spelled(self._with_fields(expression))
+        expression = self._typed(fold_functions(expression, null_handling=self._null_handling))
         return rewrite_aggregations(expression, self._resolver.is_multi_value)
+
+    def _with_fields(self, expression: Expression) -> Expression:
+        resolver = self._resolver
+        return with_json_fields(expression, resolver.field, self._type_of) if resolver.json_columns else expression
 
     def _typed(self, expression: Expression) -> Expression:
         return with_value_types(expression, self._resolver.map_values.get) if self._resolver.map_values else expression
@@ -113,15 +116,6 @@ class SqlCompiler:
             return expression
         condition = None if expression.filter is None else self._spelled(expression.filter)
         return replace(expression, args=tuple([self._spelled(arg) for arg in expression.args]), filter=condition)
-
-    def _check_aliases(self) -> dict[str, Expression]:
-        aliases: dict[str, Expression] = {}
-        for item in self._items:
-            if item.alias is not None:
-                if item.alias in aliases:
-                    raise parse_error(f"expected each alias once, found '{item.alias}' twice", item.expression.position)
-                aliases[item.alias] = item.expression
-        return aliases
 
     def _substituted(self, expression: Expression) -> Expression:
         """Aliases replaced by what they stand for, once."""
@@ -204,14 +198,10 @@ class SqlCompiler:
                 position,
             )
         if groups or having is not None:
-            raise parse_error(f"{MULTI_STAGE}; DISTINCT with GROUP BY is not answered, leave DISTINCT away", position)
+            raise parse_error("DISTINCT beside GROUP BY is not answered: leave DISTINCT away", position)
         if statement.limit == 0:
-            raise parse_error(f"{MULTI_STAGE}; expected LIMIT 1 or more beside DISTINCT", position)
+            raise parse_error("expected LIMIT 1 or more beside DISTINCT", position)
         selected = [item.expression for item in self._items]
-        for written in statement.order_by:
-            if isinstance(written.expression, Identifier) and written.expression.name in self._aliases:
-                hint = "order a DISTINCT by the selected expression, not by its alias"
-                raise parse_error(f"{MULTI_STAGE}; {hint}", written.expression.position)
         for item in order:
             if item.expression not in selected:
                 raise parse_error(
@@ -304,23 +294,12 @@ class SqlCompiler:
         return output
 
     def _names(self) -> list[str]:
-        """Aliases, else texts; literals alone stand bare, beside columns they are quoted."""
-        bare = all(isinstance(item.expression, Literal) for item in self._items)
-        names = []
-        for item in self._items:
-            expression = item.expression
-            if item.alias is not None:
-                names.append(item.alias)
-            elif bare and isinstance(expression, Literal):
-                names.append(print_literal(expression))
-            else:
-                names.append(print_expression(expression, Dialect.SQL))
-        return names
+        return shown_names(self._items, self._fields)
 
     def _where(self) -> Filter | None:
-        where = self._statement.where
-        if where is None:
+        if self._statement.where is None:
             return None
+        where = self._with_fields(self._statement.where)
         inner = next(aggregations_in(where), None)
         if inner is not None:
             raise QueryExecutionError(

@@ -62,7 +62,14 @@ def compile_query(
     if not statement.table:
         raise InvalidQueryError("QueryValidationError: Data source (FROM clause) not found")
     folded = statement.dialect is Dialect.SQL if case_insensitive is None else case_insensitive
-    resolver = ColumnResolver(schema, statement.table, case_insensitive=folded, check=check)
+    resolver = ColumnResolver(
+        schema,
+        statement.table,
+        case_insensitive=folded,
+        check=check,
+        alias=statement.table_alias,
+        has_fields=statement.dialect is Dialect.SQL,
+    )
     compiler = (
         SqlCompiler(statement, resolver, options, null_handling=null_handling)
         if statement.dialect is Dialect.SQL

@@ -327,7 +327,7 @@ def _date_trunc(compiler: BlockCompiler, call: Call) -> Vector:
     truncated = _units(
         compiler, compiler.ops.time(conversions.FLOOR_UNIT, millis, FIXED_MS[unit]), "MILLISECONDS", target
     )
-    truncated.data_type = DataType.LONG
+    truncated.data_type = compiler.types.bound(call).data_type
     return truncated
 
 

@@ -11,7 +11,6 @@ from pinotpy.functions.scalar.number_order import FLIPPED
 from pinotpy.functions.text.patterns import regexp_pattern
 from pinotpy.pql.ast import Call, Dialect, Expression, Identifier, Literal, Position
 from pinotpy.pql.literals import null_literal
-from pinotpy.pql.sql_keywords import MULTI_STAGE
 from pinotpy.query.model.context import (
     And,
     Bound,
@@ -134,7 +133,7 @@ class FilterCompiler:
         if right.value is None:
             if right.data_type is not None:
                 return self._unknown()
-            raise parse_error(f"{MULTI_STAGE}; = NULL is never true, write IS NULL or IS NOT NULL", node.position)
+            raise parse_error("= NULL is never true, write IS NULL or IS NOT NULL", node.position)
         if (
             isinstance(right.value, bool)
             and isinstance(left, Call)
@@ -205,7 +204,7 @@ class FilterCompiler:
                 if isinstance(expression, Literal)
                 else "compare columns with =, < or > one by one"
             )
-            raise parse_error(f"{MULTI_STAGE}; expected literals after {word}; {hint}", expression.position)
+            raise parse_error(f"expected literals after {word}; {hint}", expression.position)
         return expression.value
 
     def _like(self, node: Call) -> Filter:
@@ -282,9 +281,7 @@ class FilterCompiler:
         """The text of a pattern; None where it, or the value beside it, is null."""
         operand, pattern = node.args[0], node.args[1]
         if not isinstance(pattern, Literal) or (pattern.value is None and pattern.data_type is None):
-            raise parse_error(
-                f"{MULTI_STAGE}; expected a pattern in single quotes in {node.name.upper()}", pattern.position
-            )
+            raise parse_error(f"expected a pattern in single quotes in {node.name.upper()}", pattern.position)
         if self._dialect is Dialect.SQL and isinstance(operand, Identifier):
             data_type = self._type_of(operand.name)
             if data_type is not None and data_type not in _TEXT_TYPES:

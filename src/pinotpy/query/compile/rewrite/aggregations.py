@@ -18,7 +18,6 @@ from typing import Final
 from pinotpy.pql.aggregation_names import AGGREGATION_NAMES, is_aggregation
 from pinotpy.pql.ast import Call, Expression, Identifier, Literal
 from pinotpy.pql.literals import boolean_literal
-from pinotpy.pql.sql_keywords import MULTI_STAGE
 from pinotpy.query.model.conditions import parse_error
 
 _DISTINCT: Final = {"count": "distinctcount", "sum": "distinctsum", "avg": "distinctavg"}
@@ -50,9 +49,12 @@ def _without_distinct(call: Call) -> Call:
         hint = (
             f"{call.name.upper()} without DISTINCT is the same"
             if call.name in ("min", "max")
-            else "DISTINCT goes with COUNT, SUM and AVG"
+            else "leave DISTINCT away"
         )
-        raise parse_error(f"{MULTI_STAGE}; {hint}", call.position)
+        raise parse_error(
+            f"aggregations of different values are COUNT, SUM, AVG, LISTAGG and ARRAYAGG with DISTINCT: {hint}",
+            call.position,
+        )
     return replace(call, name=name, distinct=False)
 
 
