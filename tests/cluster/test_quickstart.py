@@ -23,8 +23,8 @@ from pinotpy.ingest.flights import flights_file
 
 pytestmark = pytest.mark.cluster
 
-# Question → for each result table: all its rows in DuckDB's words, best first, and how many are shown. The last column is
-# what rows are ranked by.
+# Question → for each result table: all its rows in DuckDB's words, best first, and how many are shown. The last column
+# is what rows are ranked by.
 _BY = "SELECT {0}, {1} FROM flights {2} GROUP BY ALL ORDER BY {1} DESC"
 EXPECTED: dict[str, list[tuple[str, int]]] = {
     "How many flights left New York in 2013?": [("SELECT COUNT(*) FROM flights", 1)],

@@ -1,6 +1,6 @@
 """Proves that the README is true: every command in its ```sh blocks is run as written against a real quickstart, from
-"Your own data" on against the cluster of `pinotpy up`, and what it says that they show is in their output. So are those of
-docs/loading.md. Only ports, the interpreter's folder, the scratch folder and the data folder are substituted; `make
+"Your own data" on against the cluster of `pinotpy up`, and what it says that they show is in their output. So are those
+of docs/loading.md. Only ports, the interpreter's folder, the scratch folder and the data folder are substituted; `make
 quickstart` runs with its own options (its recipe is compared), and of `make test`, which runs this very test, only the
 recipe is looked at.
 """
@@ -144,7 +144,10 @@ def test_one_s_own_data_is_loaded_as_the_readme_says_and_stays(tmp_path: Path) -
     try:
         first.run(up)
         # Where the usual ports are another's, it has taken free ones.
-        urls = {name: daemon["url"] for name, daemon in json.loads(first.call("pinotpy", "status", "--json").stdout)["daemons"].items()}
+        urls = {
+            name: daemon["url"]
+            for name, daemon in json.loads(first.call("pinotpy", "status", "--json").stdout)["daemons"].items()
+        }
         runner = Runner(tmp_path, *(int(urls[name].rpartition(":")[2]) for name in ("controller", "broker")))
         for step in following:
             runner.run(step)

@@ -14,7 +14,7 @@ from pinotpy.clock import Clock
 from pinotpy.config.schema import Schema
 from pinotpy.errors import InvalidQueryError, ParseError, PinotError, QueryExecutionError
 from pinotpy.functions.constants_budget import ConstantsBudget, ConstantsBudgetError, spending
-from pinotpy.pql.ast import Dialect, Statement
+from pinotpy.pql.ast import Dialect
 from pinotpy.pql.parser import parse_pql, parse_sql
 from pinotpy.query.compile.constants import compile_without_table
 from pinotpy.query.compile.statement import compile_query
@@ -35,7 +35,8 @@ def other_dialect_hint(
     error: PinotError, text: str, dialect: Dialect, schema: Schema | None, limits: BrokerLimits, clock: Clock
 ) -> str:
     """The line to add to the message of a refusal, its line break first; empty if the other dialect refuses the text
-    too, if both take it and the table does not tell, or if finding out takes too long. Raises nothing.
+    too, if the text is not what was refused, if the table would have to tell and is not known, or if finding out takes
+    too long. Raises nothing.
 
     Args:
         error: why `text` was refused, before any server was asked.
@@ -45,39 +46,33 @@ def other_dialect_hint(
     if not is_about_text or isinstance(error, ConstantsBudgetError) or len(text) > TEXT_CHARACTERS_MAX:
         return ""
     other = Dialect.SQL if dialect is Dialect.PQL else Dialect.PQL
+    budget = ConstantsBudget(CONSTANTS_BYTES_MAX, TIME_MAX_MS, clock)
     try:
-        is_other = _is_right(text, other, schema, limits, clock, parsing_tells=not _parses(text, dialect))
-    except (PinotError, RecursionError):
-        return ""
-    if not is_other:
+        with spending(budget):
+            # Options beside the text, too, end in a refusal; then the text alone is right here.
+            if _takes(text, dialect, schema, limits, budget) is not False:
+                return ""
+            if _takes(text, other, schema, limits, budget) is False:
+                return ""
+    except ConstantsBudgetError:
         return ""
     return "\n" + (READS_AS_SQL if other is Dialect.SQL else READS_AS_PQL)
 
 
-def _parses(text: str, dialect: Dialect) -> bool:
-    try:
-        _parse(text, dialect)
-    except PinotError:
-        return False
-    return True
-
-
-def _is_right(
-    text: str, dialect: Dialect, schema: Schema | None, limits: BrokerLimits, clock: Clock, *, parsing_tells: bool
-) -> bool:
-    """Raises PinotError if it is not, or if that takes too long.
-
-    parsing_tells: the dialect that was asked refused to parse the text, so that this one takes it is enough.
+def _takes(
+    text: str, dialect: Dialect, schema: Schema | None, limits: BrokerLimits, budget: ConstantsBudget
+) -> bool | None:
+    """Whether the text is right in the dialect; None if it parses, and its table is not known. Raises
+    ConstantsBudgetError.
     """
-    statement = _parse(text, dialect)
-    budget = ConstantsBudget(CONSTANTS_BYTES_MAX, TIME_MAX_MS, clock)
     check = functools.partial(budget.expect, 0)
-    with spending(budget):
+    try:
+        statement = parse_pql(text) if dialect is Dialect.PQL else parse_sql(text)
         if not statement.table:
             # SELECT a: names of columns without a table parse, but mean nothing.
             compile_without_table(statement, QueryOptions(), check)
         elif schema is None:
-            return parsing_tells
+            return None
         else:
             compile_query(
                 statement,
@@ -89,8 +84,8 @@ def _is_right(
                 limit_override=limits.limit_override,
                 check=check,
             )
+    except ConstantsBudgetError:
+        raise
+    except (PinotError, RecursionError):
+        return False
     return True
-
-
-def _parse(text: str, dialect: Dialect) -> Statement:
-    return parse_pql(text) if dialect is Dialect.PQL else parse_sql(text)

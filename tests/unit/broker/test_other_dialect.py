@@ -167,10 +167,17 @@ def test_a_text_that_both_take_says_nothing_where_the_table_is_not_known() -> No
     assert hint(ParseError("x"), SQL_ASKED_AS_PQL[1], Dialect.PQL, None) == "\n" + READS_AS_SQL
 
 
+@pytest.mark.parametrize("dialect", Dialect)
+def test_options_beside_the_text_that_are_refused_say_nothing(cluster: InProcessCluster, dialect: Dialect) -> None:
+    answer = cluster.ask("SELECT COUNT(*) FROM rides", dialect, query_options="timeoutMs=soon")
+    assert "timeoutMs" in message(answer) and "This reads as" not in message(answer)
+    assert hint(InvalidQueryError("groupingMethod"), "SELECT COUNT(*) FROM rides", dialect) == ""
+
+
 def test_what_the_broker_does_not_allow_is_right_in_neither_dialect() -> None:
     text = "SELECT city FROM rides LIMIT 100"
     assert hint(InvalidQueryError("LIMIT"), text, Dialect.PQL, response_rows_max=10) == ""
-    assert hint(InvalidQueryError("x"), 'SELECT "City" FROM rides', Dialect.PQL, case_insensitive=False) == ""
+    assert hint(InvalidQueryError("x"), "SELECT City FROM rides", Dialect.PQL, case_insensitive=False) == ""
     assert hint(InvalidQueryError("x"), "SELECT City FROM rides", Dialect.PQL) == "\n" + READS_AS_SQL
 
 
@@ -182,7 +189,9 @@ def test_the_cost_of_looking_is_bounded() -> None:
     grows = "SELECT DISTINCT city FROM rides WHERE city = " + "repeat(" * 3 + "'x'" + ", 1000)" * 3
     assert hint(ParseError("x"), grows, Dialect.PQL) == "", "its constants would be a gigabyte"
     text = SQL_ASKED_AS_PQL[0]
-    assert hint(ParseError("x"), text, Dialect.PQL) and not hint(ParseError("x"), text, Dialect.PQL, SCHEMA, _HurriedClock())
+    assert hint(ParseError("x"), text, Dialect.PQL) and not hint(
+        ParseError("x"), text, Dialect.PQL, SCHEMA, _HurriedClock()
+    )
 
 
 def test_looking_raises_nothing_whatever_the_text() -> None:

@@ -287,9 +287,7 @@ def test_post_query_prints_a_table_or_the_answer_as_it_came(pinotpy: Any, daemon
     shown = pinotpy("post-query", "--query", "SELECT COUNT(*) FROM t", *broker)
     assert shown.status == 0 and "count_star" in shown.out and "3 of 3 docs scanned" in shown.out
     assert pinotpy("post-query", "--query", "good", "--json", *broker).document == ANSWER
-    assert (
-        pinotpy("post-query", "--query", "good", "--query-options", "timeoutMs=5", "--trace", *broker).status == 0
-    )
+    assert pinotpy("post-query", "--query", "good", "--query-options", "timeoutMs=5", "--trace", *broker).status == 0
     method, path, body = ToyDaemon.requests[-1]
     assert (method, path) == ("POST", "/query/sql") and json.loads(body) == {
         "sql": "good",

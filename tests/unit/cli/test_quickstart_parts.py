@@ -243,7 +243,7 @@ def test_the_banner_says_what_becomes_of_the_data(
     told = run.console.file.getvalue()  # type: ignore[attr-defined]
     assert said.format(folder=tmp_path) in told
     for query in run.examples():
-        assert f"http://127.0.0.1:2/query/sql -d '{{\"sql\": \"{query}\"}}'" in told
+        assert f'http://127.0.0.1:2/query/sql -d \'{{"sql": "{query}"}}\'' in told
         compile_query(parse_sql(query), flights_schema(), QueryOptions(), null_handling=True)
 
 

@@ -166,9 +166,10 @@ def test_pql_and_sql_go_to_their_paths_with_options(daemon: Daemon) -> None:
     daemon.replies = {"POST /query": (200, SELECTION), "POST /query/sql": (200, SQL)}
     with connect(broker=daemon.url) as connection:
         assert connection.execute("SELECT a, b FROM t", dialect="pql").columns == ("a", "b")
-        assert connection.execute(
-            "SELECT n FROM t", options={"timeoutMs": 5, "x": True}, trace=True
-        ).columns == ("n", "s")
+        assert connection.execute("SELECT n FROM t", options={"timeoutMs": 5, "x": True}, trace=True).columns == (
+            "n",
+            "s",
+        )
         with pytest.raises(UserError, match="dialect"):
             connection.execute("SELECT 1", dialect="mdx")
     assert [request["path"] for request in daemon.asked] == ["/query", "/query/sql"]

@@ -203,7 +203,9 @@ def test_an_error_without_words_names_the_broker(daemon: Daemon) -> None:
 @pytest.mark.parametrize("packed", [False, True])
 def test_an_answer_over_the_limit_is_given_up_while_it_arrives(daemon: Daemon, packed: bool) -> None:
     big = json.dumps({"selectionResults": {"columns": ["a"], "results": [["x" * 100]] * 1000}}).encode()
-    daemon.replies["POST /query/sql"] = (200, gzip.compress(big), {"content-encoding": "gzip"}) if packed else (200, big)
+    daemon.replies["POST /query/sql"] = (
+        (200, gzip.compress(big), {"content-encoding": "gzip"}) if packed else (200, big)
+    )
     with connect(broker=daemon.url, answer_bytes_max=len(big)) as connection:
         assert len(connection.execute("q")) == 1000
     with (
